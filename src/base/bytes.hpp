@@ -1,0 +1,24 @@
+// Byte buffers and views of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace starling::base {
+
+using Buffer = std::vector<std::byte>;
+using ByteView = std::span<const std::byte>;
+
+/// The bytes of an object or of a contiguous range of trivially copyable elements.
+template <class T, std::size_t N>
+[[nodiscard]] ByteView bytes_of(std::span<T, N> values) noexcept {
+  return std::as_bytes(values);
+}
+
+[[nodiscard]] inline ByteView bytes_of(const char* data, std::size_t size) noexcept {
+  return {reinterpret_cast<const std::byte*>(data), size};
+}
+
+}  // namespace starling::base

@@ -1,0 +1,47 @@
+#include "base/hash.hpp"
+
+#include <xxhash.h>
+
+namespace starling::base {
+namespace {
+
+Hash128 canonical(XXH128_hash_t hash) noexcept {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, hash);
+  Hash128 result;
+  for (std::size_t i = 0; i < result.bytes.size(); ++i) result.bytes[i] = canonical.digest[i];
+  return result;
+}
+
+}  // namespace
+
+std::string to_hex(std::span<const std::uint8_t> bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(bytes.size() * 2);
+  for (const std::uint8_t byte : bytes) {
+    text.push_back(kDigits[byte >> 4]);
+    text.push_back(kDigits[byte & 15]);
+  }
+  return text;
+}
+
+std::string Hash128::hex() const { return to_hex(bytes); }
+
+std::uint64_t xxh3(ByteView bytes, std::uint64_t seed) noexcept {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
+
+std::uint64_t xxh3(std::string_view text, std::uint64_t seed) noexcept {
+  return XXH3_64bits_withSeed(text.data(), text.size(), seed);
+}
+
+Hash128 xxh3_128(ByteView bytes) noexcept {
+  return canonical(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+Hash128 xxh3_128(std::string_view text) noexcept {
+  return canonical(XXH3_128bits(text.data(), text.size()));
+}
+
+}  // namespace starling::base

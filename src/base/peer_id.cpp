@@ -1,0 +1,44 @@
+#include "base/peer_id.hpp"
+
+#include "base/hash.hpp"
+
+namespace starling::base {
+namespace {
+
+int digit(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+std::string PeerId::hex() const { return to_hex(bytes); }
+
+std::string PeerId::brief() const { return hex().substr(0, 8); }
+
+std::uint64_t PeerId::prefix() const noexcept {
+  std::uint64_t value = 0;
+  for (int i = 0; i < 8; ++i) value = value << 8 | bytes[static_cast<std::size_t>(i)];
+  return value;
+}
+
+Result<PeerId> PeerId::parse(std::string_view hex) {
+  PeerId id;
+  if (hex.size() != id.bytes.size() * 2) {
+    return fail(ErrorCode::usage, "'{}' is not a peer id: it needs 64 hexadecimal digits", hex);
+  }
+  for (std::size_t i = 0; i < id.bytes.size(); ++i) {
+    const int high = digit(hex[2 * i]);
+    const int low = digit(hex[2 * i + 1]);
+    if (high < 0 || low < 0) {
+      return fail(ErrorCode::usage, "'{}' is not a peer id: digit {} is not hexadecimal", hex,
+                  2 * i + (high < 0 ? 1 : 2));
+    }
+    id.bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
+  }
+  return id;
+}
+
+}  // namespace starling::base

@@ -1,0 +1,26 @@
+#include "base/result.hpp"
+
+namespace starling::base {
+
+int exit_code(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::usage:
+      return 2;
+    case ErrorCode::run_file:
+    case ErrorCode::data:
+      return 3;
+    case ErrorCode::unreachable:
+      return 4;
+    case ErrorCode::diverged:
+      return 5;
+    case ErrorCode::device:
+      return 6;
+    case ErrorCode::internal:
+    case ErrorCode::network:
+    case ErrorCode::protocol:
+      break;
+  }
+  return 1;
+}
+
+}  // namespace starling::base

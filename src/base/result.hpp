@@ -1,0 +1,59 @@
+// Errors of the environment and of input: values, never exceptions.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+namespace starling::base {
+
+/// What kind of thing went wrong; decides the exit code of a program that stops for it.
+enum class ErrorCode {
+  internal,     ///< a bug, or a library that broke its promise (exit 1)
+  usage,        ///< the command line (exit 2)
+  run_file,     ///< the run file or its values (exit 3)
+  data,         ///< a data set, checkpoint or other file that is missing or damaged (exit 3)
+  unreachable,  ///< no peer answers (exit 4, only where a peer was required)
+  diverged,     ///< training produced a value that is not finite (exit 5)
+  device,       ///< the compute device (exit 6)
+  network,      ///< sockets, addresses, TLS (exit 1)
+  protocol,     ///< bytes from a peer that break the protocol; never ends a program
+};
+
+/// What went wrong, in words for the user: what, where and what to do.
+struct Error {
+  ErrorCode code = ErrorCode::internal;
+  std::string text;
+
+  /// The same error with "context: " in front of its text.
+  [[nodiscard]] Error in(std::string_view context) const {
+    return {code, fmt::format("{}: {}", context, text)};
+  }
+};
+
+template <class T>
+using Result = tl::expected<T, Error>;
+
+/// Result without a value.
+using Status = Result<void>;
+
+/// Makes the failing half of a Result: `return fail(ErrorCode::data, "{}: is empty", path);`
+template <class... Args>
+[[nodiscard]] tl::unexpected<Error> fail(ErrorCode code, fmt::format_string<Args...> format,
+                                         Args&&... args) {
+  return tl::unexpected<Error>(Error{code, fmt::format(format, std::forward<Args>(args)...)});
+}
+
+/// Hands on another result's error.
+[[nodiscard]] inline tl::unexpected<Error> fail(Error error) {
+  return tl::unexpected<Error>(std::move(error));
+}
+
+/// The exit code of `starling` for an error (0 done, 1 internal, 2 usage, 3 run file or
+/// data, 4 no peer reachable, 5 diverged, 6 device).
+[[nodiscard]] int exit_code(ErrorCode code) noexcept;
+
+}  // namespace starling::base
