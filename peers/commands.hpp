@@ -1,0 +1,54 @@
+// The commands of `starling`, one file each. main.cpp alone reads the command line.
+// Every command returns the exit code of the program.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace starling::peers {
+
+struct UpOptions {
+  std::string run_file;
+  std::vector<std::string> join;
+  std::string listen = "0.0.0.0:0";
+  std::string name;            ///< empty: host name and process id
+  std::string dir;             ///< empty: runs/<run name>/<peer name>
+  std::vector<std::string> set;  ///< "section.key=value"
+  bool require_peers = false;
+  bool json = false;
+};
+int run_up(const UpOptions& options);
+
+struct SwarmOptions {
+  std::string run_file;
+  std::uint32_t peers = 4;
+  std::string dir;  ///< empty: runs/<run name>
+  std::vector<std::string> set;
+  bool json = false;
+};
+int run_swarm(const SwarmOptions& options);
+
+struct QueryOptions {
+  std::string what;  ///< "status", "members" or "links"
+  std::string peer;  ///< address of its control port or its folder; empty: the only one that runs here
+  bool json = false;
+};
+int run_query(const QueryOptions& options);
+
+struct CheckOptions {
+  std::string run_file;
+  std::vector<std::string> set;
+  bool json = false;
+};
+int run_check(const CheckOptions& options);
+
+struct BenchOptions {
+  std::string what;  ///< "compute" or "codec"
+  bool json = false;
+  double seconds = 3.0;  ///< of measuring, each figure
+};
+int run_bench(const BenchOptions& options);
+
+}  // namespace starling::peers

@@ -1,0 +1,20 @@
+// What a run file and the command line say of the swarm.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/time.hpp"
+
+namespace starling::membership {
+
+struct Config {
+  std::uint32_t degree = 4;       ///< neighbours that a peer seeks
+  std::vector<std::string> join;  ///< addresses "host:port" of peers to find the swarm by
+  base::Duration heartbeat = std::chrono::seconds(1);
+
+  friend bool operator==(const Config&, const Config&) = default;
+};
+
+}  // namespace starling::membership
