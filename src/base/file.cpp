@@ -1,0 +1,164 @@
+#include "base/file.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace starling::base {
+namespace {
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+/// Owns a file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) noexcept : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  [[nodiscard]] bool valid() const noexcept { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+/// The size of an open regular file, if it is one and no larger than allowed.
+Result<std::size_t> checked_size(int fd, const std::string& path, std::uint64_t bytes_max) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) {
+    return fail(ErrorCode::data, "{}: cannot be examined: {}", path, reason(errno));
+  }
+  if (!S_ISREG(info.st_mode)) return fail(ErrorCode::data, "{}: is not a regular file", path);
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (size > bytes_max) {
+    return fail(ErrorCode::data, "{}: has {} bytes, at most {} are accepted", path, size,
+                bytes_max);
+  }
+  return static_cast<std::size_t>(size);
+}
+
+Status write_all(int fd, const std::string& path, ByteView bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return fail(ErrorCode::data, "{}: cannot be written: {}", path, reason(errno));
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+Status write_parts(const Descriptor& file, const std::string& path,
+                   std::span<const ByteView> parts, Durability durability) {
+  for (const ByteView part : parts) {
+    if (Status status = write_all(file.get(), path, part); !status) return status;
+  }
+  if (durability == Durability::synced && ::fsync(file.get()) != 0) {
+    return fail(ErrorCode::data, "{}: cannot be synced to disk: {}", path, reason(errno));
+  }
+  return {};
+}
+
+std::string parent_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+Result<Buffer> read_file(const std::string& path, std::uint64_t bytes_max) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) {
+    return fail(ErrorCode::data, "{}: cannot be opened: {}", path, reason(errno));
+  }
+  const auto size = checked_size(file.get(), path, bytes_max);
+  if (!size) return fail(size.error());
+  Buffer content(*size);
+  std::size_t filled = 0;
+  while (filled < content.size()) {
+    const ssize_t got = ::read(file.get(), content.data() + filled, content.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail(ErrorCode::data, "{}: cannot be read: {}", path, reason(errno));
+    if (got == 0) break;  // shrunk meanwhile
+    filled += static_cast<std::size_t>(got);
+  }
+  content.resize(filled);
+  return content;
+}
+
+Status write_file_synced(const std::string& path, std::span<const ByteView> parts) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file.valid()) {
+    return fail(ErrorCode::data, "{}: cannot be created: {}", path, reason(errno));
+  }
+  return write_parts(file, path, parts, Durability::synced);
+}
+
+Status replace_file(const std::string& path, std::span<const ByteView> parts,
+                    Durability durability) {
+  std::string temporary = path + ".XXXXXX";
+  Status status;
+  {
+    const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+    if (!file.valid()) {
+      return fail(ErrorCode::data, "{}: cannot be created: {}", path, reason(errno));
+    }
+    ::fchmod(file.get(), 0644);
+    status = write_parts(file, temporary, parts, durability);
+  }
+  if (status && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = fail(ErrorCode::data, "{}: cannot be replaced: {}", path, reason(errno));
+  }
+  if (!status) {
+    ::unlink(temporary.c_str());
+    return status;
+  }
+  if (durability == Durability::unsynced) return {};
+  return sync_folder(parent_of(path));
+}
+
+Status sync_folder(const std::string& path) {
+  const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid()) {
+    return fail(ErrorCode::data, "{}: cannot be opened: {}", path, reason(errno));
+  }
+  if (::fsync(folder.get()) != 0) {
+    return fail(ErrorCode::data, "{}: cannot be synced to disk: {}", path, reason(errno));
+  }
+  return {};
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+Result<MappedFile> MappedFile::open(const std::string& path, std::uint64_t bytes_max) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) {
+    return fail(ErrorCode::data, "{}: cannot be opened: {}", path, reason(errno));
+  }
+  const auto size = checked_size(file.get(), path, bytes_max);
+  if (!size) return fail(size.error());
+  MappedFile mapped;
+  if (*size == 0) return mapped;
+  void* const data = ::mmap(nullptr, *size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (data == MAP_FAILED) {
+    return fail(ErrorCode::data, "{}: cannot be mapped: {}", path, reason(errno));
+  }
+  mapped.data_ = data;
+  mapped.size_ = *size;
+  return mapped;
+}
+
+}  // namespace starling::base

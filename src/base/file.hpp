@@ -1,0 +1,61 @@
+// Files that are read whole, mapped, or written so that a crash leaves the old or the new one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+
+namespace starling::base {
+
+/// Reads a whole regular file of at most `bytes_max` bytes. Errors (ErrorCode::data) name the
+/// path and the reason. Blocks for the disk.
+[[nodiscard]] Result<Buffer> read_file(const std::string& path, std::uint64_t bytes_max);
+
+/// Creates or overwrites `path` with the parts one after the other and waits until they are on
+/// disk. After an error the file may be incomplete.
+[[nodiscard]] Status write_file_synced(const std::string& path, std::span<const ByteView> parts);
+
+enum class Durability {
+  synced,    ///< on disk when the call returns
+  unsynced,  ///< whenever the system gets to it: for what can be made again and is checked
+};
+
+/// Writes beside `path` and renames: whoever opens `path` finds the old or the new content,
+/// whole, also after a crash (if synced), and with several writers one of their contents.
+[[nodiscard]] Status replace_file(const std::string& path, std::span<const ByteView> parts,
+                                  Durability durability = Durability::synced);
+
+/// Waits until the entries of a folder (creations, renames) are on disk.
+[[nodiscard]] Status sync_folder(const std::string& path);
+
+/// A regular file mapped for reading; peers on one machine share its pages. Whoever replaces
+/// such a file must rename a new one over it: reading pages that were cut off ends the program.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  MappedFile& operator=(MappedFile&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~MappedFile();
+
+  /// Maps a file of at most `bytes_max` bytes; an empty file gives an empty view.
+  [[nodiscard]] static Result<MappedFile> open(const std::string& path, std::uint64_t bytes_max);
+
+  [[nodiscard]] ByteView view() const noexcept {
+    return {static_cast<const std::byte*>(data_), size_};
+  }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace starling::base
