@@ -1,0 +1,86 @@
+// Frames: what a link carries. Layout, little-endian:
+//
+//   offset  size  field
+//   0       1     major version; another one than ours ends the link
+//   1       1     minor version; informative
+//   2       2     type; an unknown one is skipped
+//   4       4     bytes of metadata (FlatBuffers, verified on receipt)
+//   8       4     bytes of payload (bulk data, checked by who understands it)
+//   12      8     XXH3-64 of metadata and payload, seeded with the XXH3-64 of bytes 0 to 11
+//   20      ..    metadata, padded to a multiple of 8; then the payload
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+
+namespace starling::wire {
+
+inline constexpr std::uint8_t kMajorVersion = 1;
+inline constexpr std::uint8_t kMinorVersion = 0;
+inline constexpr std::size_t kFrameHeaderSize = 20;
+inline constexpr std::size_t kMetadataMax = 64 * 1024;
+/// Payload bound of a link on which no Hello was accepted yet.
+inline constexpr std::size_t kPayloadMaxBeforeHello = 64 * 1024;
+
+enum class FrameType : std::uint16_t {
+  hello = 1,
+  refuse = 2,
+  neighbour = 3,
+  gossip = 4,
+  heartbeat = 5,
+  link_open = 6,
+  keyframe = 7,
+  delta = 8,
+  reduce = 9,
+  bye = 10,
+};
+
+/// A received frame whose checksum holds. The views live as long as `bytes`, which is the frame
+/// without its header.
+struct Frame {
+  std::uint16_t type = 0;  ///< may be a type that this version does not know
+  std::uint8_t minor = 0;
+  std::size_t metadata_size = 0;
+  base::Buffer bytes;
+
+  [[nodiscard]] base::ByteView metadata() const { return base::ByteView(bytes).first(metadata_size); }
+  [[nodiscard]] base::ByteView payload() const { return base::ByteView(bytes).subspan(metadata_size); }
+};
+
+/// Lays out one frame. `metadata` at most kMetadataMax.
+[[nodiscard]] base::Buffer make_frame(FrameType type, base::ByteView metadata,
+                                      base::ByteView payload);
+
+/// Cuts a byte stream into frames. Holds at most one unfinished frame, and no more memory than
+/// the bytes that have arrived for it (to the next doubling).
+class FrameReader {
+ public:
+  explicit FrameReader(std::size_t payload_max = kPayloadMaxBeforeHello)
+      : payload_max_(payload_max) {}
+
+  /// The largest payload accepted from now on.
+  void set_payload_max(std::size_t bytes) noexcept { payload_max_ = bytes; }
+
+  /// Consumes bytes from the front of `stream` up to the end of at most one frame.
+  /// A frame when one is complete (call again, there may be more in `stream`); nothing when all
+  /// bytes were used and the frame is unfinished; an error (protocol) when the stream is not ours,
+  /// of another major version, over a bound or damaged: then the link must be closed.
+  [[nodiscard]] base::Result<std::optional<Frame>> read(base::ByteView& stream);
+
+ private:
+  [[nodiscard]] base::Status start_body();
+  [[nodiscard]] base::Result<Frame> finish();
+
+  std::size_t payload_max_;
+  std::array<std::byte, kFrameHeaderSize> header_{};
+  std::size_t header_filled_ = 0;
+  std::size_t metadata_size_ = 0;
+  std::size_t body_size_ = 0;
+  base::Buffer body_;
+};
+
+}  // namespace starling::wire

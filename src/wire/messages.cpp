@@ -1,0 +1,381 @@
+#include "wire/messages.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+#include <flatbuffers/flatbuffers.h>
+
+#include "base/assert.hpp"
+#include "frames_generated.h"
+
+namespace starling::wire {
+namespace {
+
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+
+// Nesting of our tables is at most 3, members at most kMembersPerGossip with kAddressesMax each.
+constexpr std::size_t kDepthMax = 8;
+constexpr std::size_t kTablesMax = 256;
+
+template <std::size_t N, class From>
+std::array<std::uint8_t, N> array_of(const From& from) {
+  std::array<std::uint8_t, N> bytes;
+  for (std::size_t i = 0; i < N; ++i) bytes[i] = from.bytes()->Get(static_cast<unsigned>(i));
+  return bytes;
+}
+
+fb::Id to_fb(const base::PeerId& id) {
+  return fb::Id(flatbuffers::span<const std::uint8_t, 32>(id.bytes.data(), id.bytes.size()));
+}
+
+fb::Run to_fb(const RunId& run) {
+  return fb::Run(flatbuffers::span<const std::uint8_t, 16>(run.bytes.data(), run.bytes.size()));
+}
+
+Offset<fb::Member> pack(FlatBufferBuilder& builder, const MemberRecord& member) {
+  ASSERT(member.name.size() <= kNameMax && member.addresses.size() <= kAddressesMax);
+  const auto name = builder.CreateString(member.name);
+  const auto addresses = builder.CreateVectorOfStrings(member.addresses);
+  const fb::Id id = to_fb(member.id);
+  return fb::CreateMember(builder, &id, name, addresses, member.incarnation,
+                          static_cast<fb::MemberState>(member.state), member.weight);
+}
+
+template <class... Args>
+tl::unexpected<base::Error> bad(fmt::format_string<Args...> format, Args&&... args) {
+  return base::fail(base::ErrorCode::protocol, format, std::forward<Args>(args)...);
+}
+
+base::Result<MemberRecord> unpack(const fb::Member& from) {
+  if (from.name()->size() > kNameMax) return bad("a member's name has over {} bytes", kNameMax);
+  if (from.addresses()->size() > kAddressesMax) {
+    return bad("a member has over {} addresses", kAddressesMax);
+  }
+  if (from.state() > fb::MemberState::MAX) return bad("a member has an unknown state");
+  if (!(from.weight() > 0) || !std::isfinite(from.weight())) {
+    return bad("a member's weight is not a positive number");
+  }
+  MemberRecord member{.id = {array_of<32>(*from.id())},
+                      .name = from.name()->str(),
+                      .addresses = {},
+                      .incarnation = from.incarnation(),
+                      .state = static_cast<MemberState>(from.state()),
+                      .weight = from.weight()};
+  for (const auto* address : *from.addresses()) {
+    if (address->size() > kAddressMax) return bad("an address has over {} bytes", kAddressMax);
+    member.addresses.push_back(address->str());
+  }
+  return member;
+}
+
+// --- encoding: each overload builds the metadata and names the frame's type and payload ---
+
+struct Parts {
+  FrameType type;
+  base::ByteView payload;
+};
+
+Parts build(FlatBufferBuilder& builder, const Hello& hello) {
+  const auto self = pack(builder, hello.self);
+  const fb::Run run = to_fb(hello.run);
+  builder.Finish(fb::CreateHello(builder, &run, hello.parameters_hash, self));
+  return {FrameType::hello, {}};
+}
+
+Parts build(FlatBufferBuilder& builder, const Refuse& refuse) {
+  const auto text = builder.CreateString(refuse.text.substr(0, kTextMax));
+  const auto canonical = builder.CreateString(refuse.canonical.substr(0, kCanonicalMax));
+  builder.Finish(fb::CreateRefuse(builder, static_cast<fb::RefuseReason>(refuse.reason), text,
+                                  canonical));
+  return {FrameType::refuse, {}};
+}
+
+Parts build(FlatBufferBuilder& builder, const Neighbour& neighbour) {
+  builder.Finish(fb::CreateNeighbour(builder, static_cast<fb::NeighbourKind>(neighbour.kind)));
+  return {FrameType::neighbour, {}};
+}
+
+Parts build(FlatBufferBuilder& builder, const Gossip& gossip) {
+  ASSERT(gossip.members.size() <= kMembersPerGossip);
+  std::vector<Offset<fb::Member>> members;
+  for (const MemberRecord& member : gossip.members) members.push_back(pack(builder, member));
+  builder.Finish(fb::CreateGossip(builder, builder.CreateVector(members)));
+  return {FrameType::gossip, {}};
+}
+
+Parts build(FlatBufferBuilder& builder, const Heartbeat& heartbeat) {
+  ASSERT(heartbeat.progress.size() <= kProgressPerFrame);
+  std::vector<fb::Progress> entries;
+  for (const Progress& entry : heartbeat.progress) {
+    entries.emplace_back(entry.id_prefix, entry.samples, entry.loss, entry.accuracy, entry.drift,
+                         entry.links);
+  }
+  const auto progress = builder.CreateVectorOfStructs(entries);
+  builder.Finish(fb::CreateHeartbeat(builder, heartbeat.sequence, heartbeat.echo,
+                                     heartbeat.echo_age_us, heartbeat.table_hash, progress));
+  return {FrameType::heartbeat, {}};
+}
+
+Parts build(FlatBufferBuilder& builder, const LinkOpen& open) {
+  builder.Finish(fb::CreateLinkOpen(builder, open.nonce, open.samples, open.progress,
+                                    open.may_adopt, open.session, open.committed.value));
+  return {FrameType::link_open, {}};
+}
+
+Parts build(FlatBufferBuilder& builder, const Keyframe& keyframe) {
+  builder.Finish(fb::CreateKeyframe(builder, keyframe.samples));
+  return {FrameType::keyframe, keyframe.payload};
+}
+
+Parts build(FlatBufferBuilder& builder, const Delta& delta) {
+  const fb::DeltaHead head(delta.exchange.value, delta.samples, delta.mirror_hash.value_or(0),
+                           delta.drift, delta.degree, delta.mirror_hash.has_value(),
+                           delta.settled);
+  builder.Finish(fb::CreateDelta(builder, &head));
+  return {FrameType::delta, delta.payload};
+}
+
+Parts build(FlatBufferBuilder& builder, const Reduce& reduce) {
+  const fb::ReduceHead head(reduce.step.value, reduce.samples,
+                            static_cast<fb::ReducePhase>(reduce.phase), reduce.hop, reduce.chunk,
+                            reduce.bucket);
+  builder.Finish(fb::CreateReduce(builder, &head));
+  return {FrameType::reduce, reduce.payload};
+}
+
+Parts build(FlatBufferBuilder& builder, const Bye& bye) {
+  const auto text = builder.CreateString(bye.text.substr(0, kTextMax));
+  builder.Finish(fb::CreateBye(builder, static_cast<fb::ByeReason>(bye.reason), text));
+  return {FrameType::bye, {}};
+}
+
+// --- decoding: each overload gets verified metadata and checks the values ---
+
+base::Result<Message> read(const fb::Hello& from, Frame&) {
+  auto self = unpack(*from.self());
+  if (!self) return base::fail(std::move(self.error()));
+  return Hello{.run = {array_of<16>(*from.run())},
+               .parameters_hash = from.parameters_hash(),
+               .self = std::move(*self)};
+}
+
+base::Result<Message> read(const fb::Refuse& from, Frame&) {
+  if (from.reason() > fb::RefuseReason::MAX) return bad("a refusal has an unknown reason");
+  if (from.text()->size() > kTextMax || from.canonical()->size() > kCanonicalMax) {
+    return bad("a refusal is too long");
+  }
+  return Refuse{.reason = static_cast<RefuseReason>(from.reason()),
+                .text = from.text()->str(),
+                .canonical = from.canonical()->str()};
+}
+
+base::Result<Message> read(const fb::Neighbour& from, Frame&) {
+  if (from.kind() == fb::NeighbourKind::none || from.kind() > fb::NeighbourKind::MAX) {
+    return bad("a neighbour message has an unknown kind");
+  }
+  return Neighbour{static_cast<NeighbourKind>(from.kind())};
+}
+
+base::Result<Message> read(const fb::Gossip& from, Frame&) {
+  if (from.members()->size() > kMembersPerGossip) {
+    return bad("a gossip message has over {} records", kMembersPerGossip);
+  }
+  Gossip gossip;
+  for (const auto* member : *from.members()) {
+    auto record = unpack(*member);
+    if (!record) return base::fail(std::move(record.error()));
+    gossip.members.push_back(std::move(*record));
+  }
+  return gossip;
+}
+
+base::Result<Message> read(const fb::Heartbeat& from, Frame&) {
+  Heartbeat heartbeat{.sequence = from.sequence(),
+                      .echo = from.echo(),
+                      .echo_age_us = from.echo_age_us(),
+                      .table_hash = from.table_hash(),
+                      .progress = {}};
+  if (from.progress() == nullptr) return heartbeat;
+  if (from.progress()->size() > kProgressPerFrame) {
+    return bad("a heartbeat has over {} progress entries", kProgressPerFrame);
+  }
+  for (const auto* entry : *from.progress()) {
+    heartbeat.progress.push_back({.id_prefix = entry->id_prefix(),
+                                  .samples = entry->samples(),
+                                  .loss = entry->loss(),
+                                  .accuracy = entry->accuracy(),
+                                  .drift = entry->drift(),
+                                  .links = entry->links()});
+  }
+  return heartbeat;
+}
+
+base::Result<Message> read(const fb::LinkOpen& from, Frame&) {
+  if (!(from.progress() >= 0 && from.progress() <= 1)) {
+    return bad("a link opening has a progress outside 0 to 1");
+  }
+  return LinkOpen{.nonce = from.nonce(),
+                  .samples = from.samples(),
+                  .progress = from.progress(),
+                  .may_adopt = from.may_adopt(),
+                  .session = from.session(),
+                  .committed = {from.committed()}};
+}
+
+base::Buffer take_payload(Frame& frame) {
+  frame.bytes.erase(frame.bytes.begin(),
+                    frame.bytes.begin() + static_cast<std::ptrdiff_t>(frame.metadata_size));
+  return std::move(frame.bytes);
+}
+
+base::Result<Message> read(const fb::Keyframe& from, Frame& frame) {
+  Keyframe keyframe{.samples = from.samples(), .payload = {}};
+  keyframe.payload = take_payload(frame);
+  return keyframe;
+}
+
+base::Result<Message> read(const fb::Delta& from, Frame& frame) {
+  const fb::DeltaHead head = *from.head();
+  if (head.degree() < 1 || head.degree() > 64) return bad("a delta's degree is not in 1 to 64");
+  if (!std::isfinite(head.drift())) return bad("a delta's drift is not a number");
+  Delta delta{.exchange = {head.exchange()},
+              .samples = head.samples(),
+              .mirror_hash = std::nullopt,
+              .drift = head.drift(),
+              .degree = head.degree(),
+              .settled = head.settled(),
+              .payload = take_payload(frame)};
+  if (head.has_hash()) delta.mirror_hash = head.mirror_hash();
+  return delta;
+}
+
+base::Result<Message> read(const fb::Reduce& from, Frame& frame) {
+  const fb::ReduceHead head = *from.head();
+  if (head.phase() == fb::ReducePhase::none || head.phase() > fb::ReducePhase::MAX) {
+    return bad("a reduce message has an unknown phase");
+  }
+  return Reduce{.step = {head.step()},
+                .samples = head.samples(),
+                .phase = static_cast<ReducePhase>(head.phase()),
+                .hop = head.hop(),
+                .chunk = head.chunk(),
+                .bucket = head.bucket(),
+                .payload = take_payload(frame)};
+}
+
+base::Result<Message> read(const fb::Bye& from, Frame&) {
+  if (from.reason() > fb::ByeReason::MAX) return bad("a farewell has an unknown reason");
+  Bye bye{.reason = static_cast<ByeReason>(from.reason()), .text = {}};
+  if (from.text() != nullptr) {
+    if (from.text()->size() > kTextMax) return bad("a farewell is too long");
+    bye.text = from.text()->str();
+  }
+  return bye;
+}
+
+template <class Table>
+base::Result<std::optional<Message>> verified(Frame& frame) {
+  const base::ByteView metadata = frame.metadata();
+  const auto* data = reinterpret_cast<const std::uint8_t*>(metadata.data());
+  flatbuffers::Verifier verifier(data, metadata.size(), kDepthMax, kTablesMax);
+  if (!verifier.VerifyBuffer<Table>(nullptr)) {
+    return bad("the metadata of a frame of type {} is malformed", frame.type);
+  }
+  auto message = read(*flatbuffers::GetRoot<Table>(data), frame);
+  if (!message) return base::fail(std::move(message.error()));
+  return std::optional<Message>(std::move(*message));
+}
+
+}  // namespace
+
+base::Buffer encode(const Message& message) {
+  FlatBufferBuilder builder(256);
+  const Parts parts =
+      std::visit([&](const auto& value) { return build(builder, value); }, message);
+  const auto metadata = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
+  return make_frame(parts.type, metadata, parts.payload);
+}
+
+base::Result<std::optional<Message>> decode(Frame&& frame) {
+  switch (static_cast<FrameType>(frame.type)) {
+    case FrameType::hello:
+      return verified<fb::Hello>(frame);
+    case FrameType::refuse:
+      return verified<fb::Refuse>(frame);
+    case FrameType::neighbour:
+      return verified<fb::Neighbour>(frame);
+    case FrameType::gossip:
+      return verified<fb::Gossip>(frame);
+    case FrameType::heartbeat:
+      return verified<fb::Heartbeat>(frame);
+    case FrameType::link_open:
+      return verified<fb::LinkOpen>(frame);
+    case FrameType::keyframe:
+      return verified<fb::Keyframe>(frame);
+    case FrameType::delta:
+      return verified<fb::Delta>(frame);
+    case FrameType::reduce:
+      return verified<fb::Reduce>(frame);
+    case FrameType::bye:
+      return verified<fb::Bye>(frame);
+  }
+  return std::nullopt;
+}
+
+Purpose purpose_of(std::uint16_t frame_type) noexcept {
+  switch (static_cast<FrameType>(frame_type)) {
+    case FrameType::delta:
+      return Purpose::delta;
+    case FrameType::keyframe:
+      return Purpose::keyframe;
+    case FrameType::neighbour:
+    case FrameType::gossip:
+    case FrameType::heartbeat:
+      return Purpose::membership;
+    case FrameType::reduce:
+      return Purpose::reduce;
+    case FrameType::hello:
+    case FrameType::refuse:
+    case FrameType::link_open:
+    case FrameType::bye:
+      break;
+  }
+  return Purpose::other;
+}
+
+const char* to_string(MemberState state) noexcept {
+  switch (state) {
+    case MemberState::alive:
+      return "alive";
+    case MemberState::suspect:
+      return "suspect";
+    case MemberState::dead:
+      return "dead";
+    case MemberState::left:
+      return "left";
+  }
+  return "unknown";
+}
+
+const char* to_string(ByeReason reason) noexcept {
+  switch (reason) {
+    case ByeReason::none:
+      return "none";
+    case ByeReason::left:
+      return "left";
+    case ByeReason::done:
+      return "done";
+    case ByeReason::duplicate:
+      return "duplicate link";
+    case ByeReason::misbehaved:
+      return "misbehaved";
+    case ByeReason::silent:
+      return "silent";
+    case ByeReason::replaced:
+      return "replaced";
+  }
+  return "unknown";
+}
+
+}  // namespace starling::wire

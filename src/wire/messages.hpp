@@ -1,0 +1,154 @@
+// The messages of the protocol as plain values: cores make and read these, never FlatBuffers.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/hash.hpp"
+#include "base/peer_id.hpp"
+#include "base/result.hpp"
+#include "base/strong.hpp"
+#include "wire/frame.hpp"
+
+namespace starling::wire {
+
+/// Bounds of what a message may hold; a message over one is refused as a protocol error.
+inline constexpr std::size_t kNameMax = 64;           ///< bytes of a peer's name
+inline constexpr std::size_t kAddressMax = 280;       ///< bytes of one "host:port"
+inline constexpr std::size_t kAddressesMax = 8;       ///< addresses of one member
+inline constexpr std::size_t kMembersPerGossip = 64;  ///< records in one frame
+inline constexpr std::size_t kProgressPerFrame = 256;
+inline constexpr std::size_t kTextMax = 1024;         ///< bytes of a reason in words
+inline constexpr std::size_t kCanonicalMax = 16 * 1024;
+
+using RunId = base::Hash128;
+
+enum class MemberState : std::uint8_t { alive, suspect, dead, left };
+
+/// What the swarm knows of one peer. Newer wins: higher incarnation, then worse state.
+struct MemberRecord {
+  base::PeerId id;
+  std::string name;
+  std::vector<std::string> addresses;
+  std::uint64_t incarnation = 0;  ///< raised by the peer itself alone
+  MemberState state = MemberState::alive;
+  float weight = 1.0F;  ///< relative share of the data, above 0
+
+  friend bool operator==(const MemberRecord&, const MemberRecord&) = default;
+};
+
+/// First message of either end of a new link.
+struct Hello {
+  RunId run;
+  std::uint64_t parameters_hash = 0;
+  MemberRecord self;
+};
+
+enum class RefuseReason : std::uint8_t { none, other_run, full, not_allowed, fixed_set };
+
+/// Answer instead of a Hello; the link is closed after it.
+struct Refuse {
+  RefuseReason reason = RefuseReason::none;
+  std::string text;
+  std::string canonical;
+};
+
+enum class NeighbourKind : std::uint8_t { none, request, urgent_request, accept, reject, leave };
+
+/// Becoming and ceasing to be neighbours (HyParView).
+struct Neighbour {
+  NeighbourKind kind = NeighbourKind::none;
+};
+
+struct Gossip {
+  std::vector<MemberRecord> members;
+};
+
+/// A peer's monotone sample counter and what it reports of itself.
+struct Progress {
+  std::uint64_t id_prefix = 0;
+  std::uint64_t samples = 0;
+  float loss = std::numeric_limits<float>::quiet_NaN();      ///< NaN: not evaluated yet
+  float accuracy = std::numeric_limits<float>::quiet_NaN();  ///< NaN: not evaluated yet
+  float drift = 0;
+  std::uint32_t links = 0;
+};
+
+struct Heartbeat {
+  std::uint64_t sequence = 0;
+  std::uint64_t echo = 0;
+  std::uint32_t echo_age_us = 0;
+  std::uint64_t table_hash = 0;
+  std::vector<Progress> progress;
+};
+
+struct LinkOpen {
+  std::uint64_t nonce = 0;
+  std::uint64_t samples = 0;
+  double progress = 0;
+  bool may_adopt = false;
+  std::uint64_t session = 0;
+  base::ExchangeNumber committed;
+};
+
+struct Delta {
+  base::ExchangeNumber exchange;
+  std::uint64_t samples = 0;
+  std::optional<std::uint64_t> mirror_hash;
+  float drift = 0;
+  std::uint16_t degree = 1;
+  bool settled = false;
+  base::Buffer payload;
+};
+
+struct Keyframe {
+  std::uint64_t samples = 0;
+  base::Buffer payload;
+};
+
+enum class ReducePhase : std::uint8_t { none, scatter, gather };
+
+struct Reduce {
+  base::StepNumber step;
+  std::uint64_t samples = 0;
+  ReducePhase phase = ReducePhase::none;
+  std::uint16_t hop = 0;
+  std::uint16_t chunk = 0;
+  std::uint32_t bucket = 0;
+  base::Buffer payload;  ///< float32 values
+};
+
+enum class ByeReason : std::uint8_t { none, left, done, duplicate, misbehaved, silent, replaced };
+
+/// Last message on a link that is closed on purpose.
+struct Bye {
+  ByeReason reason = ByeReason::none;
+  std::string text;
+};
+
+using Message = std::variant<Hello, Refuse, Neighbour, Gossip, Heartbeat, LinkOpen, Keyframe, Delta,
+                             Reduce, Bye>;
+
+/// What a frame's bytes are spent on, for the byte meter.
+enum class Purpose : std::uint8_t { delta, keyframe, membership, reduce, other };
+
+/// The bytes of a frame of this type count for this purpose.
+[[nodiscard]] Purpose purpose_of(std::uint16_t frame_type) noexcept;
+
+/// A complete frame for a message. The message must be within the bounds above (ASSERT).
+[[nodiscard]] base::Buffer encode(const Message& message);
+
+/// The message in a frame; nothing for an unknown type, which is skipped; an error (protocol) for
+/// metadata that does not verify or a value out of bounds. Takes the payload out of the frame.
+[[nodiscard]] base::Result<std::optional<Message>> decode(Frame&& frame);
+
+[[nodiscard]] const char* to_string(MemberState state) noexcept;
+[[nodiscard]] const char* to_string(ByeReason reason) noexcept;
+
+}  // namespace starling::wire

@@ -1,0 +1,92 @@
+#include "wire/frame.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "base/rng.hpp"
+
+namespace wire = starling::wire;
+using starling::base::Buffer;
+using starling::base::ByteView;
+
+namespace {
+
+Buffer some_bytes(std::size_t size, std::uint64_t seed) {
+  starling::base::Rng rng(seed);
+  Buffer bytes(size);
+  for (auto& byte : bytes) byte = static_cast<std::byte>(rng());
+  return bytes;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(frame)
+
+BOOST_AUTO_TEST_CASE(frames_survive_any_cut_of_the_stream) {
+  const Buffer meta = some_bytes(16, 1);
+  const Buffer payload = some_bytes(300, 2);
+  Buffer stream;
+  for (int i = 0; i < 3; ++i) {
+    const Buffer frame = wire::make_frame(wire::FrameType::delta, meta, payload);
+    stream.insert(stream.end(), frame.begin(), frame.end());
+  }
+  for (std::size_t piece = 1; piece < 400; piece += 7) {
+    BOOST_TEST_CONTEXT("pieces of " << piece) {
+      wire::FrameReader reader;
+      int frames = 0;
+      for (std::size_t at = 0; at < stream.size(); at += piece) {
+        ByteView view = ByteView(stream).subspan(at, std::min(piece, stream.size() - at));
+        while (true) {
+          auto frame = reader.read(view);
+          BOOST_REQUIRE(frame.has_value());
+          if (!frame->has_value()) break;
+          ++frames;
+          BOOST_TEST(std::ranges::equal((*frame)->metadata(), meta));
+          BOOST_TEST(std::ranges::equal((*frame)->payload(), payload));
+        }
+      }
+      BOOST_TEST(frames == 3);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_flipped_bit_is_noticed) {
+  const Buffer frame =
+      wire::make_frame(wire::FrameType::gossip, some_bytes(8, 3), some_bytes(20, 4));
+  for (std::size_t bit = 0; bit < frame.size() * 8; ++bit) {
+    Buffer damaged = frame;
+    damaged[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    wire::FrameReader reader;
+    ByteView view = damaged;
+    const auto result = reader.read(view);
+    // A larger announced length waits for more bytes; everything else is an error at once.
+    BOOST_TEST((!result.has_value() || !result->has_value()), "bit " << bit);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(other_major_version_is_named) {
+  Buffer frame = wire::make_frame(wire::FrameType::bye, {}, {});
+  frame[0] = std::byte{9};
+  wire::FrameReader reader;
+  ByteView view = frame;
+  const auto result = reader.read(view);
+  BOOST_REQUIRE(!result.has_value());
+  BOOST_TEST(result.error().text.find("version 9") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(announced_sizes_are_bounded_before_memory_is_taken) {
+  const Buffer frame = wire::make_frame(wire::FrameType::delta, {}, some_bytes(1000, 5));
+  wire::FrameReader reader(999);
+  ByteView view = frame;
+  BOOST_TEST(!reader.read(view).has_value());
+  wire::FrameReader larger(999);
+  larger.set_payload_max(1000);
+  view = frame;
+  const auto result = larger.read(view);
+  BOOST_REQUIRE(result.has_value());
+  BOOST_TEST(result->has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,147 @@
+#include "wire/messages.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "base/rng.hpp"
+
+namespace wire = starling::wire;
+namespace base = starling::base;
+
+namespace {
+
+wire::Frame frame_of(const base::Buffer& bytes) {
+  wire::FrameReader reader(1 << 20);
+  base::ByteView view = bytes;
+  auto frame = reader.read(view);
+  BOOST_REQUIRE(frame.has_value());
+  BOOST_REQUIRE(frame->has_value());
+  return std::move(**frame);
+}
+
+template <class T>
+T round_trip(const T& message) {
+  auto decoded = wire::decode(frame_of(wire::encode(message)));
+  BOOST_REQUIRE(decoded.has_value());
+  BOOST_REQUIRE(decoded->has_value());
+  BOOST_REQUIRE(std::holds_alternative<T>(**decoded));
+  return std::get<T>(std::move(**decoded));
+}
+
+wire::MemberRecord some_member() {
+  wire::MemberRecord member{.name = "alpha",
+                            .addresses = {"10.0.0.1:4000", "example.org:4000"},
+                            .incarnation = 5,
+                            .state = wire::MemberState::suspect,
+                            .weight = 2.5F};
+  for (std::size_t i = 0; i < 32; ++i) member.id.bytes[i] = static_cast<std::uint8_t>(i);
+  return member;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(messages)
+
+BOOST_AUTO_TEST_CASE(hello_and_gossip_keep_their_records) {
+  const wire::Hello hello{.run = base::xxh3_128("run"), .parameters_hash = 7, .self = some_member()};
+  const auto back = round_trip(hello);
+  BOOST_TEST((back.run == hello.run));
+  BOOST_TEST(back.parameters_hash == 7U);
+  BOOST_TEST((back.self == hello.self));
+  wire::Gossip gossip;
+  gossip.members.assign(wire::kMembersPerGossip, some_member());
+  BOOST_TEST((round_trip(gossip).members == gossip.members));
+}
+
+BOOST_AUTO_TEST_CASE(delta_keeps_head_and_payload) {
+  wire::Delta delta{.exchange = {12},
+                    .samples = 640,
+                    .mirror_hash = 99,
+                    .drift = 0.25F,
+                    .degree = 3,
+                    .settled = true,
+                    .payload = base::Buffer(1000, std::byte{5})};
+  const auto back = round_trip(delta);
+  BOOST_TEST((back.exchange == delta.exchange));
+  BOOST_TEST(back.samples == 640U);
+  BOOST_TEST((back.mirror_hash == delta.mirror_hash));
+  BOOST_TEST(back.degree == 3U);
+  BOOST_TEST(back.settled);
+  BOOST_TEST((back.payload == delta.payload));
+  delta.mirror_hash.reset();
+  BOOST_TEST(!round_trip(delta).mirror_hash.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(overhead_of_a_delta_frame_is_small) {
+  const wire::Delta delta{.exchange = {1}, .payload = base::Buffer(64)};
+  BOOST_TEST(wire::encode(delta).size() - 64 <= 96U);
+}
+
+BOOST_AUTO_TEST_CASE(other_messages_keep_their_values) {
+  BOOST_TEST(round_trip(wire::Refuse{wire::RefuseReason::other_run, "why", "a = 1\n"}).canonical ==
+             "a = 1\n");
+  BOOST_TEST((round_trip(wire::Neighbour{wire::NeighbourKind::urgent_request}).kind ==
+              wire::NeighbourKind::urgent_request));
+  BOOST_TEST(round_trip(wire::Bye{wire::ByeReason::left, "bye"}).text == "bye");
+  BOOST_TEST(round_trip(wire::Keyframe{5, base::Buffer(3)}).payload.size() == 3U);
+  const auto open = round_trip(wire::LinkOpen{
+      .nonce = 1, .samples = 2, .progress = 0.5, .may_adopt = true, .session = 3, .committed = {4}});
+  BOOST_TEST(open.may_adopt);
+  BOOST_TEST(open.committed.value == 4U);
+  const auto reduce = round_trip(wire::Reduce{.step = {6},
+                                              .samples = 1,
+                                              .phase = wire::ReducePhase::gather,
+                                              .hop = 2,
+                                              .chunk = 3,
+                                              .bucket = 4,
+                                              .payload = base::Buffer(8)});
+  BOOST_TEST(reduce.step.value == 6U);
+  BOOST_TEST(reduce.bucket == 4U);
+  wire::Heartbeat heartbeat{.sequence = 9, .echo = 8, .echo_age_us = 7, .table_hash = 6};
+  heartbeat.progress.push_back({.id_prefix = 1, .samples = 2, .links = 3});
+  const auto beat = round_trip(heartbeat);
+  BOOST_TEST(beat.progress.size() == 1U);
+  BOOST_TEST(beat.progress[0].samples == 2U);
+  BOOST_TEST(std::isnan(beat.progress[0].loss));
+}
+
+BOOST_AUTO_TEST_CASE(unknown_type_is_skipped) {
+  const auto bytes = wire::make_frame(static_cast<wire::FrameType>(999), {}, base::Buffer(10));
+  const auto decoded = wire::decode(frame_of(bytes));
+  BOOST_REQUIRE(decoded.has_value());
+  BOOST_TEST(!decoded->has_value());
+}
+
+BOOST_AUTO_TEST_CASE(random_metadata_never_passes_for_more_than_it_is) {
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    base::Rng rng(seed);
+    base::Buffer metadata(8 * rng.below(20));
+    for (auto& byte : metadata) byte = static_cast<std::byte>(rng.below(3) == 0 ? rng() : 0);
+    const auto type = static_cast<wire::FrameType>(1 + rng.below(10));
+    const auto decoded = wire::decode(frame_of(wire::make_frame(type, metadata, {})));
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      if (!decoded) BOOST_TEST((decoded.error().code == base::ErrorCode::protocol));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(mutated_messages_are_refused_or_within_bounds) {
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    base::Rng rng(seed);
+    wire::Gossip gossip;
+    gossip.members.assign(3, some_member());
+    const auto frame = frame_of(wire::encode(gossip));
+    base::Buffer metadata(frame.metadata().begin(), frame.metadata().end());
+    metadata[rng.below(metadata.size())] = static_cast<std::byte>(rng());
+    const auto decoded =
+        wire::decode(frame_of(wire::make_frame(wire::FrameType::gossip, metadata, {})));
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      if (decoded && decoded->has_value()) {
+        const auto& members = std::get<wire::Gossip>(**decoded).members;
+        BOOST_TEST(members.size() <= wire::kMembersPerGossip);
+        for (const auto& member : members) BOOST_TEST(member.name.size() <= wire::kNameMax);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
