@@ -1,0 +1,64 @@
+// What a backend makes of a graph: a program that computes losses and gradients.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "compute/batch.hpp"
+#include "compute/graph.hpp"
+
+namespace starling::compute {
+
+/// Sums over the samples of a batch, so that batches of different sizes can be added up.
+struct Evaluation {
+  double loss_sum = 0;      ///< nats
+  std::size_t correct = 0;  ///< samples whose largest output is the label's (first of equals)
+  std::size_t count = 0;    ///< samples
+};
+
+/// A graph compiled for batches of up to a fixed number of samples. Keeps no parameters: they come
+/// with each call, `parameters` and `gradient` laid out as Graph::tensors says. Used on one thread
+/// at a time, the one that compiled it; a step allocates nothing. Equal inputs give equal bits on
+/// the same processor with the same number of threads.
+/// Errors (ErrorCode::device) are the device's, and leave the outputs undefined.
+class Program {
+ public:
+  virtual ~Program() = default;
+
+  /// Writes the gradient of the mean loss over the batch (1 to batch() samples) and returns that
+  /// loss in nats. Both may be not finite, where parameters or samples are too large.
+  [[nodiscard]] virtual base::Result<float> forward_backward(std::span<const float> parameters,
+                                                             const Batch& batch,
+                                                             std::span<float> gradient) = 0;
+
+  /// Loss and hits of 1 to batch() samples.
+  [[nodiscard]] virtual base::Result<Evaluation> evaluate(std::span<const float> parameters,
+                                                          const Batch& batch) = 0;
+
+  /// The number of samples it was compiled for.
+  [[nodiscard]] virtual std::uint32_t batch() const noexcept = 0;
+  /// Bytes of activations and work space that it holds.
+  [[nodiscard]] virtual std::size_t memory_bytes() const noexcept = 0;
+};
+
+/// A kind of device that can compile graphs.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// Compiles `graph` for up to `batch` samples (1 to kMaxBatch), on `threads` threads of the
+  /// processor where that applies. The program runs on the calling thread.
+  /// Errors: ErrorCode::device, where the device cannot run the graph or lacks the memory.
+  [[nodiscard]] virtual base::Result<std::unique_ptr<Program>> compile(const Graph& graph,
+                                                                       std::uint32_t batch,
+                                                                       std::uint32_t threads) = 0;
+};
+
+/// The backend of a device named in a run file ("cpu"). Error: ErrorCode::device for any other.
+[[nodiscard]] base::Result<std::unique_ptr<Backend>> open_backend(std::string_view device);
+
+}  // namespace starling::compute

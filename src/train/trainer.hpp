@@ -1,0 +1,64 @@
+// Training of one replica: a compiled model, its update rule and the gradient between them.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.hpp"
+#include "compute/batch.hpp"
+#include "compute/program.hpp"
+#include "train/config.hpp"
+#include "train/optimizer.hpp"
+
+namespace starling::train {
+
+/// Mean figures over a set of samples.
+struct Evaluation {
+  double accuracy = 0;  ///< 0 to 1
+  double loss = 0;      ///< nats a sample; not finite where training has diverged
+};
+
+/// Computes steps over parameters that belong to the caller. All calls come from one thread, the
+/// one that called create.
+/// Errors: ErrorCode::device where the device fails; ErrorCode::diverged where the loss or the
+/// gradient is not finite, in which case parameters and update rule are as they were.
+class Trainer {
+ public:
+  /// Compiles `graph` for config.device, config.batch and config.threads.
+  [[nodiscard]] static base::Result<Trainer> create(const compute::Graph& graph,
+                                                    const Config& config);
+
+  /// One step: the mean gradient over the batch (1 to config.batch samples) at `parameters`,
+  /// applied to them. Returns the mean loss before the step, in nats.
+  [[nodiscard]] base::Result<float> step(std::span<float> parameters, const compute::Batch& batch,
+                                         float lr);
+
+  /// The first half of a step: computes the gradient, which gradient() shows, and the mean loss.
+  [[nodiscard]] base::Result<float> compute_gradient(std::span<const float> parameters,
+                                                     const compute::Batch& batch);
+  /// The gradient of the last batch. Whoever averages gradients over peers does it in place.
+  [[nodiscard]] std::span<float> gradient() noexcept { return gradient_; }
+  /// The second half: applies gradient().
+  [[nodiscard]] base::Status apply(std::span<float> parameters, float lr);
+
+  /// Accuracy and loss over any number of samples (at least one), in batches of config.batch.
+  [[nodiscard]] base::Result<Evaluation> evaluate(std::span<const float> parameters,
+                                                  const compute::Batch& set);
+
+  [[nodiscard]] UpdateRule& rule() noexcept { return rule_; }
+  /// Bytes held by the program, the gradient and the update rule.
+  [[nodiscard]] std::size_t memory_bytes();
+
+ private:
+  Trainer(const compute::Graph& graph, const Config& config,
+          std::unique_ptr<compute::Program> program);
+
+  std::unique_ptr<compute::Program> program_;
+  UpdateRule rule_;
+  std::vector<float> gradient_;
+  std::size_t sample_elements_;
+};
+
+}  // namespace starling::train
