@@ -1,0 +1,117 @@
+#include "delta/header.hpp"
+
+#include <bit>
+#include <cmath>
+
+#include "base/assert.hpp"
+#include "delta/quantize.hpp"
+
+namespace starling::delta {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+using base::ErrorCode;
+using base::fail;
+using namespace wire::delta_format;
+
+template <class T>
+void put(base::Buffer& out, std::size_t at, T value) {
+  std::memcpy(out.data() + at, &value, sizeof value);
+}
+
+template <class T>
+T get(base::ByteView bytes, std::size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+
+constexpr std::uint8_t kRiceBits = 5;
+constexpr std::uint8_t kRiceMask = (1 << kRiceBits) - 1;
+constexpr std::uint8_t kKindMask = 15;
+
+base::Status check_fields(const Shape& shape, std::size_t n) {
+  if (shape.n != n) {
+    return fail(ErrorCode::protocol, "delta: for {} elements where the replica has {}", shape.n, n);
+  }
+  if (shape.count > shape.n) {
+    return fail(ErrorCode::protocol, "delta: carries {} of {} elements", shape.count, shape.n);
+  }
+  const bool dense = shape.kind == Kind::dense;
+  const bool fits = dense ? shape.bits == 8 && shape.rice == 0 && shape.block == kDenseBlock &&
+                                shape.count == shape.n
+                          : shape.rice <= kRiceMax && shape.block >= 1;
+  if (!fits || shape.bits < 2 || shape.bits > 8) {
+    return fail(ErrorCode::protocol, "delta: header of kind {} has bits {}, rice {}, block {}",
+                name_of(shape.kind), shape.bits, shape.rice, shape.block);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view name_of(Kind kind) noexcept { return kind == Kind::dense ? "dense" : "sparse"; }
+
+void write_header(const Shape& shape, base::Buffer& out) {
+  ASSERT(shape.n <= kElementsMax && shape.count <= shape.n && shape.block <= kBlockMax);
+  const std::size_t begin = out.size();
+  out.resize(begin + kHeaderBytes);
+  const auto log2_bits =
+      static_cast<std::uint32_t>(std::countr_zero(static_cast<std::uint32_t>(shape.bits)));
+  put(out, begin + kKindAt,
+      static_cast<std::uint8_t>(kVersion << 4 | static_cast<std::uint8_t>(shape.kind)));
+  put(out, begin + kCodingAt, static_cast<std::uint8_t>(log2_bits << kRiceBits | shape.rice));
+  put(out, begin + kBlockAt, static_cast<std::uint16_t>(shape.block));
+  put(out, begin + kElementsAt, shape.n);
+  put(out, begin + kCountAt, shape.count);
+}
+
+base::Result<Shape> read_header(base::ByteView payload, std::size_t n) {
+  if (payload.size() < kHeaderBytes) {
+    return fail(ErrorCode::protocol, "delta: {} bytes are less than a header", payload.size());
+  }
+  const auto first = get<std::uint8_t>(payload, kKindAt);
+  if (first >> 4 != kVersion) {
+    return fail(ErrorCode::protocol, "delta: format version {} where this program knows {}",
+                first >> 4, kVersion);
+  }
+  const auto kind = static_cast<Kind>(first & kKindMask);
+  if (kind != Kind::sparse && kind != Kind::dense) {
+    return fail(ErrorCode::protocol, "delta: unknown kind {}", first & kKindMask);
+  }
+  const auto coding = get<std::uint8_t>(payload, kCodingAt);
+  Shape shape{.kind = kind,
+              .bits = 1 << (coding >> kRiceBits),
+              .rice = static_cast<std::uint32_t>(coding & kRiceMask),
+              .block = get<std::uint16_t>(payload, kBlockAt),
+              .n = get<std::uint32_t>(payload, kElementsAt),
+              .count = get<std::uint32_t>(payload, kCountAt)};
+  if (const auto status = check_fields(shape, n); !status) return fail(status.error());
+  const std::size_t scales = blocks_of(shape.count, shape.block) * sizeof(float);
+  const std::size_t values = codes_bytes(shape.count, shape.bits);
+  const std::size_t fixed = kHeaderBytes + scales + values;
+  const bool dense = shape.kind == Kind::dense;
+  if (payload.size() < fixed || (dense && payload.size() > fixed)) {
+    return fail(ErrorCode::protocol, "delta: {} bytes do not hold {} {} elements", payload.size(),
+                shape.count, name_of(shape.kind));
+  }
+  shape.values = payload.last(values);
+  shape.scales = payload.subspan(payload.size() - values - scales, scales);
+  shape.indices = payload.subspan(kHeaderBytes, payload.size() - fixed);
+  return shape;
+}
+
+bool scales_are_sound(base::ByteView scales, Kind kind, int level_max) noexcept {
+  const float most = kMagnitudeMax / static_cast<float>(level_max);
+  for (std::size_t b = 0; b < scales.size() / sizeof(float); ++b) {
+    const float scale = scale_at(scales, b);
+    // The comparisons are false for NaN; a negative zero is refused with the negative numbers.
+    const bool positive =
+        scale > 0.0F || (kind == Kind::dense && scale == 0.0F && !std::signbit(scale));
+    if (!positive || !(scale <= most)) return false;
+  }
+  return true;
+}
+
+}  // namespace starling::delta

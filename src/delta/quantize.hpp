@@ -1,0 +1,35 @@
+// Values as sign and level times a scale per block. Layout: wire/delta_format.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/bytes.hpp"
+
+namespace starling::delta {
+
+/// The scale with a small squared error for values of which none is zero or beyond
+/// kMagnitudeMax: always such that the block shrinks when what is coded is taken from it.
+[[nodiscard]] float sparse_scale(std::span<const float> values, int bits);
+
+/// Packs the values' codes into `out` (codes_bytes(values.size(), bits) bytes, zero at first),
+/// `scales` has one place for each block and is filled.
+void pack_values(std::span<const float> values, int bits, std::size_t block,
+                 std::span<float> scales, std::span<std::byte> out);
+
+/// The values of checked codes, in single float32 operations: float(level) * scale.
+void unpack_values(base::ByteView codes, int bits, std::size_t block, base::ByteView scales,
+                   std::span<float> out);
+
+/// Bytes of `count` codes.
+[[nodiscard]] constexpr std::size_t codes_bytes(std::size_t count, int bits) noexcept {
+  return (count * static_cast<std::size_t>(bits) + 7) / 8;
+}
+
+/// Blocks that `count` values make.
+[[nodiscard]] constexpr std::size_t blocks_of(std::size_t count, std::size_t block) noexcept {
+  return (count + block - 1) / block;
+}
+
+}  // namespace starling::delta

@@ -1,0 +1,35 @@
+// Which elements a delta carries: the largest magnitudes, exactly as many as asked for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "delta/difference.hpp"
+
+namespace starling::delta {
+
+/// Elements of a vector: `indices` strictly rising, values[j] belongs to indices[j].
+struct Elements {
+  std::vector<std::uint32_t> indices;
+  std::vector<float> values;
+
+  [[nodiscard]] std::size_t size() const noexcept { return indices.size(); }
+};
+
+/// Memory that select() uses again and again; grows to a few times the count.
+struct SelectScratch {
+  std::vector<std::uint32_t> keys;
+  std::vector<std::uint32_t> histogram;
+};
+
+/// The `count` elements of largest magnitude, into `chosen`. Of equal magnitudes the lower index
+/// goes first; exact zeros are never chosen, so fewer come where fewer are not zero. Elements that
+/// are not finite count as the largest. count >= 1, size < 2^31. Deterministic.
+///
+/// Cost: one pass over the difference where a sample of it predicts the threshold well (always,
+/// but for adversarial or heavily tied input), four where it does not.
+void select_largest(const Difference& difference, std::size_t count, SelectScratch& scratch,
+                    Elements& chosen);
+
+}  // namespace starling::delta

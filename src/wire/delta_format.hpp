@@ -1,0 +1,55 @@
+// The bytes of a delta: what one end of a link sends of its replica's difference to its mirror.
+//
+// All numbers little-endian, floats as IEEE 754 binary32. A payload is
+//
+//   offset size  field
+//   0      1     version << 4 | kind       version kVersion; kind: Kind
+//   1      1     log2(bits) << 5 | rice    bits a value (2, 4, 8); Rice parameter, 0..30 (dense: 0)
+//   2      2     block                     consecutive carried values that share a scale, >= 1
+//   4      4     n                         elements of the replica
+//   8      4     count                     elements carried (dense: n)
+//   12     I     indices                   sparse only, see below
+//   12+I   4*B   scales                    float32, B = ceil(count / block)
+//   ...    V     values                    ceil(count * bits / 8) bytes
+//
+// I has no field: it is what the other lengths leave of the payload.
+//
+// Indices are strictly rising. Each is coded as gap = index - previous - 1 (the first: the index
+// itself) by a Rice code: gap >> rice zero bits, a one bit, then the low `rice` bits of the gap.
+// Bits fill each byte from the lowest; those left over in the last byte are zero.
+//
+// A sparse value is a code of `bits` bits: the highest is the sign (1: negative), the others are
+// level - 1; the value is sign * level * scale with level 1 .. 2^(bits-1). There is no level zero:
+// an element that is carried changes. Codes fill bytes from the lowest bits; left-over bits are 0.
+// A dense value is a signed byte, level -127 .. 127.
+//
+// Scales are > 0 (dense: >= 0) and finite, and level * scale never exceeds kMagnitudeMax.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace starling::wire::delta_format {
+
+enum class Kind : std::uint8_t { sparse = 1, dense = 2 };
+
+inline constexpr std::uint8_t kVersion = 1;
+inline constexpr std::size_t kHeaderBytes = 12;
+inline constexpr std::size_t kKindAt = 0;
+inline constexpr std::size_t kCodingAt = 1;
+inline constexpr std::size_t kBlockAt = 2;
+inline constexpr std::size_t kElementsAt = 4;
+inline constexpr std::size_t kCountAt = 8;
+
+inline constexpr std::uint32_t kRiceMax = 30;
+inline constexpr std::uint32_t kBlockMax = 65535;
+inline constexpr std::uint32_t kElementsMax = 1U << 30;  ///< of a replica
+inline constexpr std::uint32_t kDenseBlock = 256;
+inline constexpr int kDenseLevelMax = 127;
+/// No value, and no element of a mirror, is ever larger: their sums and differences stay finite.
+inline constexpr float kMagnitudeMax = 1e30F;
+
+/// Levels of a sparse value with `bits` bits: 1 .. level_max(bits).
+[[nodiscard]] constexpr int level_max(int bits) noexcept { return 1 << (bits - 1); }
+
+}  // namespace starling::wire::delta_format

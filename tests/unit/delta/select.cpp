@@ -1,0 +1,110 @@
+#include "delta/select.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include <boost/test/unit_test.hpp>
+
+#include "vectors.hpp"
+
+using starling::base::Rng;
+using starling::delta::Difference;
+using starling::delta::Elements;
+using starling::delta::select_largest;
+using starling::delta::SelectScratch;
+
+namespace {
+
+Elements select(const std::vector<float>& values, std::size_t count) {
+  const std::vector<float> zero(values.size(), 0.0F);
+  SelectScratch scratch;
+  Elements chosen;
+  select_largest({.base = values, .offset = {}, .mirror = zero}, count, scratch, chosen);
+  return chosen;
+}
+
+// The definition: sort by magnitude, then by index; leave out zeros.
+std::vector<std::uint32_t> expected(const std::vector<float>& values, std::size_t count) {
+  std::vector<std::uint32_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::fabs(values[a]) > std::fabs(values[b]);
+  });
+  order.resize(std::min(count, order.size()));
+  std::erase_if(order, [&](std::uint32_t i) { return values[i] == 0.0F; });
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(select_)
+
+BOOST_AUTO_TEST_CASE(exactly_the_largest_are_chosen_whatever_the_distribution) {
+  constexpr std::uint64_t kSeed = 11;
+  Rng rng(kSeed);
+  for (const std::size_t n :
+       {std::size_t{1}, std::size_t{7}, std::size_t{1000}, std::size_t{105866}}) {
+    for (const auto& input : starling::delta::test::inputs(n, rng)) {
+      for (const double density : {0.001, 0.01, 0.1, 0.5, 1.0}) {
+        const auto count =
+            std::max<std::size_t>(1, static_cast<std::size_t>(density * static_cast<double>(n)));
+        BOOST_TEST_CONTEXT("seed " << kSeed << ", n " << n << ", " << input.name << ", density "
+                                   << density) {
+          const Elements chosen = select(input.values, count);
+          BOOST_TEST((chosen.indices == expected(input.values, count)));
+          for (std::size_t j = 0; j < chosen.size(); ++j) {
+            BOOST_REQUIRE(chosen.values[j] == input.values[chosen.indices[j]]);
+          }
+        }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_chosen_of_zeros) {
+  BOOST_TEST(select(std::vector<float>(100, 0.0F), 10).size() == 0U);
+  BOOST_TEST(select(std::vector<float>(100000, -0.0F), 10).size() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(one_element_that_moved_is_found_among_a_million) {
+  std::vector<float> values(1000000, 0.0F);
+  values[987654] = std::numeric_limits<float>::denorm_min();
+  const Elements chosen = select(values, 1000);
+  BOOST_REQUIRE(chosen.size() == 1U);
+  BOOST_TEST(chosen.indices[0] == 987654U);
+}
+
+BOOST_AUTO_TEST_CASE(values_that_are_not_finite_are_always_chosen) {
+  Rng rng(5);
+  std::vector<float> values = starling::delta::test::normals(200000, rng);
+  values[123456] = std::numeric_limits<float>::quiet_NaN();
+  values[7] = -std::numeric_limits<float>::infinity();
+  const Elements chosen = select(values, 2);
+  BOOST_REQUIRE(chosen.size() == 2U);
+  BOOST_TEST(chosen.indices[0] == 7U);
+  BOOST_TEST(chosen.indices[1] == 123456U);
+}
+
+BOOST_AUTO_TEST_CASE(the_difference_is_computed_in_one_order_wherever_it_is_read) {
+  Rng rng(6);
+  const auto base = starling::delta::test::normals(50000, rng);
+  const auto offset = starling::delta::test::normals(50000, rng, 1e-3F);
+  const auto mirror = starling::delta::test::normals(50000, rng);
+  const Difference difference{.base = base, .offset = offset, .mirror = mirror};
+  SelectScratch scratch;
+  Elements chosen;
+  select_largest(difference, 500, scratch, chosen);
+  BOOST_TEST(chosen.size() == 500U);
+  for (std::size_t j = 0; j < chosen.size(); ++j) {
+    const std::size_t i = chosen.indices[j];
+    const float x = base[i] + offset[i];
+    BOOST_REQUIRE(chosen.values[j] == x - mirror[i]);
+    BOOST_REQUIRE(chosen.values[j] == difference.at(i));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
