@@ -1,0 +1,257 @@
+#include "exchange/replica.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/hash.hpp"
+#include "exchange/config.hpp"
+#include "exchange/replica_kernels.hpp"
+
+namespace starling::exchange {
+namespace {
+
+using base::ErrorCode;
+using base::fail;
+using base::PeerId;
+using kernels::kBlock;
+using wire::delta_format::kMagnitudeMax;
+
+// Drift is estimated from runs of kDriftRun elements, one in every kDriftEvery runs.
+constexpr std::size_t kDriftRun = 64;
+constexpr std::size_t kDriftEvery = 16;
+
+// Whether the delta leaves all elements of the mirror that it touches finite and bounded. The step
+// that follows a commit moves two mirrors towards each other, so it needs no check.
+bool stays_bounded(std::span<const float> mirror, const delta::Elements& delta) {
+  for (std::size_t j = 0; j < delta.size(); ++j) {
+    if (!(std::fabs(mirror[delta.indices[j]] + delta.values[j]) <= kMagnitudeMax)) return false;
+  }
+  return true;
+}
+
+// Adds the part of a delta that lies below `end`, from place `at`; returns the place after it.
+std::size_t apply_until(const delta::Elements& delta, std::size_t at, std::size_t end,
+                        std::vector<float>& mirror) {
+  for (; at < delta.size() && delta.indices[at] < end; ++at) {
+    mirror[delta.indices[at]] += delta.values[at];
+  }
+  return at;
+}
+
+template <class Links>
+auto find(Links& links, const PeerId& peer) {
+  const auto found = links.find(peer);
+  ASSERT(found != links.end(), "the link is open or suspended");
+  return found;
+}
+
+}  // namespace
+
+Replica::Replica(std::span<const float> initial, float lambda)
+    : initial_(initial.begin(), initial.end()), r_(initial.size(), 0.0F), lambda_(lambda) {
+  ASSERT(!initial.empty() && initial.size() <= wire::delta_format::kElementsMax);
+  ASSERT(lambda >= 0.0F && lambda <= 1.0F);
+  for (float& value : initial_) {
+    ASSERT(std::fabs(value) <= kMagnitudeMax, "initial parameters must be finite and bounded");
+    value += 0.0F;  // -0 becomes +0: see the head of replica.hpp
+  }
+  y_ = initial_;
+}
+
+void Replica::read(std::span<float> x) const {
+  ASSERT(x.size() == size());
+  kernels::add(y_.data(), r_.data(), x.data(), size());
+}
+
+void Replica::open_fresh(const PeerId& peer) {
+  add_link(peer, {.mine = initial_, .theirs = initial_});
+}
+
+base::Status Replica::encode_keyframe(base::Buffer& out) const {
+  return delta::encode_dense({.base = y_, .offset = r_, .mirror = initial_}, out);
+}
+
+base::Status Replica::open_merge(const PeerId& peer, base::ByteView own_keyframe,
+                                 base::ByteView their_keyframe) {
+  Link link{.mine = std::vector<float>(size()), .theirs = std::vector<float>(size())};
+  if (auto status = delta::decode_dense(own_keyframe, initial_, link.mine); !status) return status;
+  if (auto status = delta::decode_dense(their_keyframe, initial_, link.theirs); !status) {
+    return status;
+  }
+  add_link(peer, std::move(link));
+  return {};
+}
+
+base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyframe) {
+  Link link{.mine = std::vector<float>(size())};
+  if (auto status = delta::decode_dense(their_keyframe, initial_, link.mine); !status) {
+    return status;
+  }
+  link.theirs = link.mine;
+  y_ = link.mine;
+  std::ranges::fill(r_, 0.0F);
+  add_link(peer, std::move(link));
+  return {};
+}
+
+base::Status Replica::open_gave(const PeerId& peer, base::ByteView own_keyframe) {
+  Link link{.mine = std::vector<float>(size())};
+  if (auto status = delta::decode_dense(own_keyframe, initial_, link.mine); !status) return status;
+  link.theirs = link.mine;
+  add_link(peer, std::move(link));
+  return {};
+}
+
+base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Options& options,
+                                          base::Buffer& out) {
+  ASSERT(!staging());
+  Link& link = this->link(peer);
+  const auto count =
+      delta::encode({.base = y_, .offset = r_, .mirror = link.mine}, options, scratch_, out);
+  if (!count) return fail(count.error());
+  return EncodeStats{.count = *count, .drift = drift_of(link)};
+}
+
+base::Status Replica::stage(const CommitInput& input) {
+  ASSERT(input.w > 0.0F && input.w <= 0.5F);
+  Link& link = this->link(input.peer);
+  ASSERT(link.open && !link.staged);
+  const delta::Limits limits{.kind = delta::Kind::sparse};
+  if (auto status = delta::decode(input.own, size(), limits, link.own); !status) return status;
+  if (auto status = delta::decode(input.their, size(), limits, link.their); !status) return status;
+  if (!stays_bounded(link.mine, link.own) || !stays_bounded(link.theirs, link.their)) {
+    return fail(ErrorCode::protocol, "delta: moves a mirror beyond {}", kMagnitudeMax);
+  }
+  link.w = input.w;
+  link.staged = true;
+  return {};
+}
+
+void Replica::apply_staged() {
+  if (!staging()) return;
+  update(true);
+  for (auto& [peer, link] : links_) link.staged = false;
+}
+
+base::Status Replica::commit(const CommitInput& input) {
+  ASSERT(!staging());
+  if (auto status = stage(input); !status) return status;
+  apply_staged();
+  return {};
+}
+
+void Replica::suspend(const PeerId& peer) {
+  Link& link = this->link(peer);
+  ASSERT(link.open);
+  link.open = false;
+  update(false);
+}
+
+void Replica::resume(const PeerId& peer) {
+  Link& link = this->link(peer);
+  ASSERT(!link.open);
+  link.open = true;
+  update(false);
+}
+
+void Replica::close(const PeerId& peer) {
+  ASSERT(!staging());
+  const auto freed = links_.erase(peer);
+  ASSERT(freed == 1, "the link is open or suspended");
+  update(false);
+}
+
+std::size_t Replica::open_links() const noexcept {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(links_, [](const auto& entry) { return entry.second.open; }));
+}
+
+std::uint64_t Replica::mirror_hash(const PeerId& peer, MirrorOf which) const {
+  return base::xxh3(base::bytes_of(mirror(peer, which)));
+}
+
+std::span<const float> Replica::mirror(const PeerId& peer, MirrorOf which) const {
+  const Link& link = this->link(peer);
+  return which == MirrorOf::mine ? link.mine : link.theirs;
+}
+
+Replica::Link& Replica::link(const PeerId& peer) { return find(links_, peer)->second; }
+
+const Replica::Link& Replica::link(const PeerId& peer) const { return find(links_, peer)->second; }
+
+void Replica::add_link(const PeerId& peer, Link link) {
+  ASSERT(links_.size() < kLinksMax + kGraceLinksMax);
+  const bool is_new = links_.emplace(peer, std::move(link)).second;
+  ASSERT(is_new, "the link is not open yet");
+  update(false);
+}
+
+// Recomputes r and y, and commits what is staged on the way.
+void Replica::update(bool committing) {
+  ASSERT(committing || !staging());
+  struct Cursor {
+    Link* link;
+    std::size_t own = 0;
+    std::size_t their = 0;
+  };
+  std::array<Cursor, kLinksMax + kGraceLinksMax> cursors;
+  std::size_t open = 0;
+  for (auto& [peer, link] : links_) {
+    if (link.open) cursors[open++] = {&link};
+  }
+  std::array<float, kBlock> x;
+  std::array<float, kBlock> sum;
+  for (std::size_t begin = 0; begin < size(); begin += kBlock) {
+    const std::size_t n = std::min(kBlock, size() - begin);
+    kernels::add(y_.data() + begin, r_.data() + begin, x.data(), n);
+    if (open == 0) {
+      std::copy_n(x.data(), n, y_.data() + begin);
+      std::fill_n(r_.data() + begin, n, 0.0F);
+      continue;
+    }
+    sum.fill(0.0F);
+    for (Cursor& at : std::span(cursors).first(open)) {
+      Link& link = *at.link;
+      if (link.staged) {
+        at.own = apply_until(link.own, at.own, begin + n, link.mine);
+        at.their = apply_until(link.their, at.their, begin + n, link.theirs);
+        kernels::average(x.data(), link.mine.data() + begin, link.theirs.data() + begin, sum.data(),
+                         link.w, n);
+      } else {
+        kernels::accumulate(link.mine.data() + begin, sum.data(), n);
+      }
+    }
+    kernels::hold_back(x.data(), sum.data(), static_cast<float>(open), lambda_, y_.data() + begin,
+                       r_.data() + begin, n);
+  }
+}
+
+double Replica::drift_of(Link& link) const {
+  const std::size_t n = size();
+  // Small replicas are read whole; of others, every call reads other runs.
+  const std::size_t every = n < kDriftRun * kDriftEvery * kDriftEvery ? 1 : kDriftEvery;
+  const std::size_t first = link.encoded++ % every;
+  std::array<double, 4> distance{};
+  std::array<double, 4> norm{};
+  for (std::size_t begin = first * kDriftRun; begin < n; begin += every * kDriftRun) {
+    const std::size_t end = std::min(begin + kDriftRun, n);
+    for (std::size_t i = begin; i < end; ++i) {
+      const double x = static_cast<double>(y_[i]) + static_cast<double>(r_[i]);
+      const double away = x - static_cast<double>(link.theirs[i]);
+      distance[i % 4] += away * away;
+      norm[i % 4] += x * x;
+    }
+  }
+  const double away = (distance[0] + distance[1]) + (distance[2] + distance[3]);
+  const double of = (norm[0] + norm[1]) + (norm[2] + norm[3]);
+  return of > 0.0 ? std::sqrt(away / of) : (away > 0.0 ? 1.0 : 0.0);
+}
+
+bool Replica::staging() const noexcept {
+  return std::ranges::any_of(links_, [](const auto& entry) { return entry.second.staged; });
+}
+
+}  // namespace starling::exchange

@@ -1,0 +1,135 @@
+// The numeric state of tracked link averaging: the replica and the mirrors of its links.
+//
+// What is stored: y, the vector that is trained, and r. The replica is x = y + r. Every link has
+// two mirrors, `mine` (what the other end knows of x) and `theirs` (what this end knows of the
+// other's replica); the other end holds the same two, bit for bit, under the other names.
+//
+// A commit of an exchange does, element by element, in single float32 operations in this order:
+//   mine   += own delta          theirs += their delta
+//   d       = w * (theirs - mine)
+//   x      += d      mine += d      theirs -= d
+// At the other end the names are swapped, so it computes d' = w * (mine - theirs). Rounding to
+// nearest is symmetric: mine - theirs == -(theirs - mine) exactly, w is the same float32, so
+// d' == -d, and its theirs - d' has the bits of this mine + d. One exception would be zeros of
+// different sign (a - a is +0 on both ends); it cannot arise because no mirror ever holds -0: the
+// initial parameters are freed of it, and in rounding to nearest a sum is -0 only if both terms
+// are.
+//
+// After each commit, opening and closing: r = lambda * (x - mean of `mine` over the open links, in
+// order of peer id), y = x - r. Without an open link r = 0 and y = x.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/peer_id.hpp"
+#include "base/result.hpp"
+#include "delta/codec.hpp"
+
+namespace starling::exchange {
+
+/// What encoding a delta found out.
+struct EncodeStats {
+  std::size_t count = 0;  ///< elements that the delta carries
+  double drift = 0.0;     ///< |x - theirs| / |x|, estimated from about 1/16 of the elements
+};
+
+/// One exchange of one link, ready to be applied: both ends' payloads, each with the number t.
+struct CommitInput {
+  base::PeerId peer;
+  base::ByteView own;    ///< what encode() of this link wrote for this exchange
+  base::ByteView their;  ///< what came; not trusted
+  float w = 0.0F;        ///< step, the same at both ends; 0 < w <= 0.5
+};
+
+enum class MirrorOf { mine, theirs };
+
+/// One thread (the trainer's). Memory: size() * 4 bytes * (3 + 2 for each link, suspended ones
+/// included), and the elements of the deltas in hand. At most kLinksMax open links and
+/// kGraceLinksMax suspended ones. Naming a link that is not there is a bug (ASSERT), as is opening
+/// one that is, and everything but stage() and apply_staged() while commits are staged.
+class Replica {
+ public:
+  /// y = `initial`, which is kept: keyframes are differences to it. 0 <= lambda <= 1. The
+  /// parameters are finite and bounded by kMagnitudeMax (ASSERT): the program made them.
+  Replica(std::span<const float> initial, float lambda);
+
+  // What the trainer uses.
+  [[nodiscard]] std::span<float> trained() noexcept { return y_; }
+  [[nodiscard]] std::span<const float> trained() const noexcept { return y_; }
+  [[nodiscard]] std::size_t size() const noexcept { return y_.size(); }
+  /// Writes x, what is evaluated, saved and exported; `x` has size() elements.
+  void read(std::span<float> x) const;
+
+  // Opening. On failure (protocol: a payload; diverged: x) nothing has changed.
+  /// Both ends stand at the initial parameters.
+  void open_fresh(const base::PeerId& peer);
+  /// Writes the keyframe of x: its difference to the initial parameters.
+  [[nodiscard]] base::Status encode_keyframe(base::Buffer& out) const;
+  /// Both have a history: each mirror becomes what its keyframe says.
+  [[nodiscard]] base::Status open_merge(const base::PeerId& peer, base::ByteView own_keyframe,
+                                        base::ByteView their_keyframe);
+  /// This end takes the other's replica: x and both mirrors become what the keyframe says.
+  [[nodiscard]] base::Status open_adopted(const base::PeerId& peer, base::ByteView their_keyframe);
+  /// The other end took this replica as the keyframe says it: both mirrors become that.
+  [[nodiscard]] base::Status open_gave(const base::PeerId& peer, base::ByteView own_keyframe);
+
+  // Exchanging.
+  /// Writes q = C(x - mine) to `out` (replaced). diverged: x is not finite.
+  [[nodiscard]] base::Result<EncodeStats> encode(const base::PeerId& peer,
+                                                 const delta::Options& options, base::Buffer& out);
+  /// Checks an exchange completely and keeps it for apply_staged(); one a link. On failure
+  /// (protocol: a payload is malformed, or moves a mirror beyond kMagnitudeMax) nothing is kept.
+  [[nodiscard]] base::Status stage(const CommitInput& input);
+  /// Commits all that is staged, in order of peer id, in one pass over the memory.
+  void apply_staged();
+  /// stage() and apply_staged() of one exchange.
+  [[nodiscard]] base::Status commit(const CommitInput& input);
+
+  // The life of a link.
+  /// A broken link: its mirrors stay but do not count in r.
+  void suspend(const base::PeerId& peer);
+  void resume(const base::PeerId& peer);
+  /// Frees the mirrors.
+  void close(const base::PeerId& peer);
+
+  [[nodiscard]] bool has(const base::PeerId& peer) const { return links_.contains(peer); }
+  /// Open links: suspended ones do not count.
+  [[nodiscard]] std::size_t open_links() const noexcept;
+  /// XXH3 of a mirror's float bits; both ends get the same for the same replica.
+  [[nodiscard]] std::uint64_t mirror_hash(const base::PeerId& peer, MirrorOf which) const;
+  /// A mirror itself, until the next call that is not const.
+  [[nodiscard]] std::span<const float> mirror(const base::PeerId& peer, MirrorOf which) const;
+
+ private:
+  struct Link {
+    std::vector<float> mine{};
+    std::vector<float> theirs{};
+    bool open = true;
+    bool staged = false;
+    float w = 0.0F;
+    delta::Elements own{};      // of the staged exchange
+    delta::Elements their{};    // of the staged exchange
+    std::uint64_t encoded = 0;  // encodes so far: moves the places that drift is sampled at
+  };
+
+  Link& link(const base::PeerId& peer);
+  const Link& link(const base::PeerId& peer) const;
+  void add_link(const base::PeerId& peer, Link link);
+  void update(bool committing);
+  double drift_of(Link& link) const;
+  bool staging() const noexcept;
+
+  std::vector<float> initial_;
+  std::vector<float> y_;
+  std::vector<float> r_;
+  float lambda_;
+  std::map<base::PeerId, Link> links_;
+  delta::Scratch scratch_;
+};
+
+}  // namespace starling::exchange

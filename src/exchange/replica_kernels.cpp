@@ -1,0 +1,37 @@
+#include "exchange/replica_kernels.hpp"
+
+#include "base/clones.hpp"
+
+namespace starling::exchange::kernels {
+
+STARLING_CLONES void add(const float* __restrict y, const float* __restrict r, float* __restrict x,
+                         std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) x[i] = y[i] + r[i];
+}
+
+STARLING_CLONES void average(float* __restrict x, float* __restrict mine, float* __restrict theirs,
+                             float* __restrict sum, float w, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float d = w * (theirs[i] - mine[i]);
+    x[i] += d;
+    mine[i] += d;
+    theirs[i] -= d;
+    sum[i] += mine[i];
+  }
+}
+
+STARLING_CLONES void accumulate(const float* __restrict mine, float* __restrict sum,
+                                std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) sum[i] += mine[i];
+}
+
+STARLING_CLONES void hold_back(const float* __restrict x, const float* __restrict sum, float links,
+                               float lambda, float* __restrict y, float* __restrict r,
+                               std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    r[i] = lambda * (x[i] - sum[i] / links);
+    y[i] = x[i] - r[i];
+  }
+}
+
+}  // namespace starling::exchange::kernels

@@ -1,0 +1,24 @@
+// The loops of Replica: one block of a few thousand elements at a time, so that all that a commit
+// does to it happens in the first-level cache and memory is read and written once.
+#pragma once
+
+#include <cstddef>
+
+namespace starling::exchange::kernels {
+
+inline constexpr std::size_t kBlock = 1024;  ///< elements: x, sum and four streams fit in 32 KiB
+
+/// x = y + r
+void add(const float* y, const float* r, float* x, std::size_t n);
+
+/// d = w (theirs - mine); x += d; mine += d; theirs -= d; sum += mine
+void average(float* x, float* mine, float* theirs, float* sum, float w, std::size_t n);
+
+/// sum += mine
+void accumulate(const float* mine, float* sum, std::size_t n);
+
+/// r = lambda (x - sum / links); y = x - r
+void hold_back(const float* x, const float* sum, float links, float lambda, float* y, float* r,
+               std::size_t n);
+
+}  // namespace starling::exchange::kernels

@@ -1,0 +1,161 @@
+// Tracked link averaging against its formulas, to the bit.
+#include <algorithm>
+#include <array>
+
+#include <boost/test/unit_test.hpp>
+
+#include "replica_pair.hpp"
+
+using namespace starling;
+using namespace starling::exchange;
+using namespace starling::exchange::test;
+using base::Buffer;
+using base::Rng;
+
+namespace {
+
+// One element at a time, straight from the formulas.
+struct Plain {
+  std::vector<float> x;
+  std::vector<std::vector<float>> mine;
+  std::vector<std::vector<float>> theirs;
+
+  void commit(std::size_t link, const delta::Elements& own, const delta::Elements& their, float w) {
+    for (std::size_t j = 0; j < own.size(); ++j) mine[link][own.indices[j]] += own.values[j];
+    for (std::size_t j = 0; j < their.size(); ++j)
+      theirs[link][their.indices[j]] += their.values[j];
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const float d = w * (theirs[link][i] - mine[link][i]);
+      x[i] += d;
+      mine[link][i] += d;
+      theirs[link][i] -= d;
+    }
+  }
+
+  [[nodiscard]] float r(std::size_t i, float lambda) const {
+    float sum = 0.0F;
+    for (const auto& mirror : mine) sum += mirror[i];
+    return lambda * (x[i] - sum / static_cast<float>(mine.size()));
+  }
+};
+
+delta::Elements decoded(const Buffer& bytes, std::size_t n) {
+  delta::Elements elements;
+  BOOST_REQUIRE(delta::decode(bytes, n, {}, elements).has_value());
+  return elements;
+}
+
+bool same(std::span<const float> a, std::span<const float> b) {
+  return std::ranges::equal(base::bytes_of(a), base::bytes_of(b));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(replica_averaging)
+
+BOOST_AUTO_TEST_CASE(commits_of_several_links_follow_the_formulas_to_the_bit) {
+  constexpr std::uint64_t kSeed = 81;
+  Rng rng(kSeed);
+  constexpr float kLambda = 0.5F;
+  for (const std::size_t n : {std::size_t{1}, std::size_t{1023}, std::size_t{5000}}) {
+    const auto initial = noises(n, rng);
+    Replica replica(initial, kLambda);
+    Plain plain{initial, {initial, initial, initial}, {initial, initial, initial}};
+    for (std::uint8_t k = 0; k < 3; ++k) replica.open_fresh(peer(k));
+    for (int t = 0; t < 30; ++t) {
+      train(replica, rng, 0.1F);
+      plain.x = x_of(replica);
+      std::array<Buffer, 3> own;
+      std::array<Buffer, 3> their;
+      // Staged in any order, committed in order of peer id; not every link each time.
+      for (const std::uint8_t k : {std::uint8_t{2}, std::uint8_t{0}, std::uint8_t{1}}) {
+        if (rng.below(4) == 0) continue;
+        encode(replica, peer(k), {.density = 0.05, .bits = 4}, own[k]);
+        delta::Scratch scratch;
+        const auto other = noises(n, rng);
+        BOOST_REQUIRE(delta::encode({.base = other, .offset = {}, .mirror = plain.theirs[k]},
+                                    {.density = 0.05, .bits = 8}, scratch, their[k]));
+        if (!own[k].empty()) BOOST_REQUIRE(!their[k].empty());
+      }
+      for (const std::uint8_t k : {std::uint8_t{2}, std::uint8_t{0}, std::uint8_t{1}}) {
+        if (own[k].empty()) continue;
+        BOOST_REQUIRE(
+            replica.stage({.peer = peer(k), .own = own[k], .their = their[k], .w = 0.2F}));
+      }
+      replica.apply_staged();
+      for (std::uint8_t k = 0; k < 3; ++k) {
+        if (!own[k].empty()) plain.commit(k, decoded(own[k], n), decoded(their[k], n), 0.2F);
+      }
+      const bool any = std::ranges::any_of(own, [](const Buffer& bytes) { return !bytes.empty(); });
+      BOOST_TEST_CONTEXT("seed " << kSeed << ", n " << n << ", t " << t) {
+        for (std::uint8_t k = 0; k < 3; ++k) {
+          BOOST_REQUIRE(same(replica.mirror(peer(k), MirrorOf::mine), plain.mine[k]));
+          BOOST_REQUIRE(same(replica.mirror(peer(k), MirrorOf::theirs), plain.theirs[k]));
+        }
+        for (std::size_t i = 0; any && i < n; ++i) {
+          BOOST_REQUIRE(replica.trained()[i] == plain.x[i] - plain.r(i, kLambda));
+        }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(mirrors_are_bit_equal_at_both_ends_after_every_commit) {
+  constexpr std::uint64_t kSeed = 82;
+  Rng rng(kSeed);
+  constexpr std::size_t kN = 2500;
+  const auto initial = noises(kN, rng);
+  Replica a(initial, 0.5F);
+  Replica b(initial, 0.5F);
+  a.open_fresh(peer(2));
+  b.open_fresh(peer(1));
+  for (int t = 0; t < 500; ++t) {
+    train(a, rng, 0.05F);
+    train(b, rng, 0.02F);
+    const delta::Options options{.density = 0.001 + 0.1 * rng.uniform(),
+                                 .bits = std::array{2, 4, 8}[rng.below(3)],
+                                 .block = static_cast<std::uint32_t>(1 + rng.below(300))};
+    const float w = 1.0F / static_cast<float>(2 + rng.below(64));
+    Buffer qa;
+    Buffer qb;
+    encode(a, peer(2), options, qa);
+    train(a, rng, 0.05F);  // an exchange is in flight while its ends go on
+    encode(b, peer(1), {.density = 0.02}, qb);
+    train(b, rng, 0.05F);
+    commit(a, {.peer = peer(2), .own = qa, .their = qb, .w = w});
+    train(a, rng, 0.05F);
+    commit(b, {.peer = peer(1), .own = qb, .their = qa, .w = w});
+    BOOST_TEST_CONTEXT("seed " << kSeed << ", t " << t) {
+      BOOST_REQUIRE(mirrors_equal(a, peer(1), b, peer(2)));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(zeros_of_either_sign_stay_bit_equal) {
+  // a - a is +0 at both ends, where the other end would need -0: only mirrors without -0 survive.
+  const std::vector<float> initial{-0.0F, 0.0F, 1.0F, -1.0F};
+  Replica a(initial, 0.5F);
+  Replica b(initial, 0.5F);
+  a.open_fresh(peer(2));
+  b.open_fresh(peer(1));
+  for (int t = 0; t < 4; ++t) {
+    a.trained()[2] -= 1.0F;  // elements that come to cancel
+    b.trained()[3] += 1.0F;
+    meet(a, peer(1), b, peer(2), 0.5F, {.density = 1.0, .bits = 8});
+    BOOST_TEST(mirrors_equal(a, peer(1), b, peer(2)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(equal_replicas_do_not_move_each_other) {
+  Rng rng(83);
+  const auto initial = noises(1000, rng);
+  Replica a(initial, 0.5F);
+  Replica b(initial, 0.5F);
+  a.open_fresh(peer(2));
+  b.open_fresh(peer(1));
+  meet(a, peer(1), b, peer(2), 0.5F, {});
+  BOOST_TEST(same(x_of(a), initial));
+  BOOST_TEST(same(a.trained(), initial));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

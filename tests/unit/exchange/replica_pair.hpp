@@ -1,0 +1,85 @@
+// Replicas of one process, wired to each other without a network.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "base/rng.hpp"
+#include "exchange/replica.hpp"
+
+namespace starling::exchange::test {
+
+inline base::PeerId peer(std::uint8_t number) {
+  base::PeerId id;
+  id.bytes[0] = number;
+  return id;
+}
+
+/// Sum of four uniforms: near enough to normal, and the same everywhere.
+inline float noise(base::Rng& rng) {
+  return static_cast<float>(rng.uniform() + rng.uniform() + rng.uniform() + rng.uniform() - 2.0) *
+         1.7F;
+}
+
+inline std::vector<float> noises(std::size_t n, base::Rng& rng, float scale = 1.0F) {
+  std::vector<float> values(n);
+  for (float& value : values) value = scale * noise(rng);
+  return values;
+}
+
+/// A local step: the same change to y and, since r stays, to x.
+inline void train(Replica& replica, base::Rng& rng, float scale) {
+  for (float& value : replica.trained()) value += scale * noise(rng);
+}
+
+inline std::vector<float> x_of(const Replica& replica) {
+  std::vector<float> x(replica.size());
+  replica.read(x);
+  return x;
+}
+
+inline void encode(Replica& replica, const base::PeerId& to, const delta::Options& options,
+                   base::Buffer& out) {
+  const auto stats = replica.encode(to, options, out);
+  BOOST_REQUIRE_MESSAGE(stats.has_value(), (stats ? std::string() : stats.error().text));
+}
+
+inline void commit(Replica& replica, const CommitInput& input) {
+  const auto status = replica.commit(input);
+  BOOST_REQUIRE_MESSAGE(status.has_value(), (status ? std::string() : status.error().text));
+}
+
+/// One exchange between a (peer ia) and b (peer ib).
+inline void meet(Replica& a, const base::PeerId& ia, Replica& b, const base::PeerId& ib, float w,
+                 const delta::Options& options) {
+  base::Buffer qa;
+  base::Buffer qb;
+  encode(a, ib, options, qa);
+  encode(b, ia, options, qb);
+  commit(a, {.peer = ib, .own = qa, .their = qb, .w = w});
+  commit(b, {.peer = ia, .own = qb, .their = qa, .w = w});
+}
+
+inline bool mirrors_equal(const Replica& a, const base::PeerId& ia, const Replica& b,
+                          const base::PeerId& ib) {
+  return a.mirror_hash(ib, MirrorOf::mine) == b.mirror_hash(ia, MirrorOf::theirs) &&
+         a.mirror_hash(ib, MirrorOf::theirs) == b.mirror_hash(ia, MirrorOf::mine);
+}
+
+/// |a - b| / |a|
+inline double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double away = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    away += d * d;
+    norm += static_cast<double>(a[i]) * static_cast<double>(a[i]);
+  }
+  return std::sqrt(away / norm);
+}
+
+}  // namespace starling::exchange::test
