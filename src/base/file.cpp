@@ -58,8 +58,8 @@ Status write_all(int fd, const std::string& path, ByteView bytes) {
   return {};
 }
 
-Status write_parts(const Descriptor& file, const std::string& path,
-                   std::span<const ByteView> parts, Durability durability) {
+Status write_parts(const Descriptor& file, const std::string& path, std::span<const ByteView> parts,
+                   Durability durability) {
   for (const ByteView part : parts) {
     if (Status status = write_all(file.get(), path, part); !status) return status;
   }

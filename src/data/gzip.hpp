@@ -1,0 +1,15 @@
+// Unpacks a gzip file that holds one IDX file.
+#pragma once
+
+#include <string>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+
+namespace starling::data {
+
+/// Unpacks `packed`, the content of the file `path`. What comes out is bounded by the IDX header
+/// it starts with; anything that is missing, damaged or left over is an error.
+[[nodiscard]] base::Result<base::Buffer> unpack_idx(base::ByteView packed, const std::string& path);
+
+}  // namespace starling::data

@@ -1,0 +1,72 @@
+#include "data/loader.hpp"
+
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/hash.hpp"
+
+namespace starling::data {
+
+Loader::Loader(const SampleSet& set, const Shards& shards, std::uint32_t batch, std::uint64_t seed,
+               std::span<const std::uint32_t> owned)
+    : set_(set), order_(shards, seed), indices_(batch) {
+  ASSERT(batch > 0);
+  ASSERT(shards.all_samples().size() == set.size(), "these shards are of another set");
+  order_.set_shards(owned);
+  for (std::size_t i = 0; i < kPool; ++i) {
+    const bool pushed =
+        empty_.try_push(BatchBuffer{.samples = std::vector<float>(batch * set.sample_values()),
+                                    .labels = std::vector<std::uint8_t>(batch)});
+    ASSERT(pushed);
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+Loader::~Loader() {
+  stop();
+  thread_.join();
+}
+
+std::optional<BatchBuffer> Loader::next() { return full_.pop(); }
+
+void Loader::recycle(BatchBuffer&& batch) {
+  ASSERT(batch.labels.size() == indices_.size() &&
+             batch.samples.size() == indices_.size() * set_.sample_values(),
+         "only batches of this loader come back");
+  // Refused only after stop(), when the memory is not needed any more.
+  const bool kept = empty_.try_push(std::move(batch));
+  ASSERT(kept || empty_.size() < kPool, "more batches come back than went out");
+}
+
+void Loader::set_shards(std::vector<std::uint32_t> owned) {
+  const std::lock_guard lock(mutex_);
+  pending_ = std::move(owned);
+}
+
+void Loader::stop() {
+  empty_.close();
+  full_.close();
+  while (full_.try_pop()) {
+  }
+}
+
+std::uint64_t Loader::peer_seed(std::uint64_t run_seed, const base::PeerId& id) noexcept {
+  return base::xxh3(std::as_bytes(std::span(id.bytes)), run_seed);
+}
+
+void Loader::run() {
+  while (auto batch = empty_.pop()) {
+    std::optional<std::vector<std::uint32_t>> owned;
+    {
+      const std::lock_guard lock(mutex_);
+      owned = std::exchange(pending_, std::nullopt);
+    }
+    if (owned) order_.set_shards(*owned);
+    order_.next(indices_);
+    set_.fill(indices_, batch->samples, batch->labels);
+    batch->epoch = order_.epoch();
+    if (!full_.push(std::move(*batch))) return;
+  }
+}
+
+}  // namespace starling::data

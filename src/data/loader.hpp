@@ -1,0 +1,71 @@
+// Fills batches ahead of the trainer, on a thread of its own.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "base/bounded_queue.hpp"
+#include "compute/batch.hpp"
+#include "data/dataset.hpp"
+#include "data/sample_order.hpp"
+#include "data/sharding.hpp"
+
+namespace starling::data {
+
+/// Storage of a batch that goes back and forth between loader and trainer.
+struct BatchBuffer {
+  std::vector<float> samples;        ///< normalised, one sample after the other (NCHW)
+  std::vector<std::uint8_t> labels;  ///< as many as the batch has samples
+  std::uint64_t epoch = 0;           ///< passes over the own samples that ended before its end
+
+  [[nodiscard]] compute::Batch view() const noexcept { return {samples, labels}; }
+};
+
+/// Prefetches batches of a peer's own samples. Its pool of kPool buffers is all it ever allocates.
+class Loader {
+ public:
+  static constexpr std::size_t kPool = 4;
+
+  /// Starts the data thread on the samples of the `owned` shards; with none it takes the full set
+  /// rather than let the peer idle. `set` and `shards` must outlive this. `batch`: samples in each
+  /// batch, at least 1. `seed`: derive it with peer_seed, so that peers differ.
+  Loader(const SampleSet& set, const Shards& shards, std::uint32_t batch, std::uint64_t seed,
+         std::span<const std::uint32_t> owned);
+  /// Stops and waits for the data thread.
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  /// The next batch; waits for one. Nothing after stop(). Any thread.
+  [[nodiscard]] std::optional<BatchBuffer> next();
+  /// Gives a batch back to be filled again. Any thread, never blocks. Whoever keeps kPool batches
+  /// and calls next() waits for ever.
+  void recycle(BatchBuffer&& batch);
+  /// Trains on other shards from the next batch that is filled: up to kPool batches already
+  /// filled still hold the old ones. Any thread, never blocks for long.
+  void set_shards(std::vector<std::uint32_t> owned);
+  /// Ends the data thread; next() returns nothing from now on. Any thread, any number of times.
+  void stop();
+
+  /// The seed of a peer's order of samples.
+  [[nodiscard]] static std::uint64_t peer_seed(std::uint64_t run_seed,
+                                               const base::PeerId& id) noexcept;
+
+ private:
+  void run();
+
+  const SampleSet& set_;
+  SampleOrder order_;                   ///< of the data thread
+  std::vector<std::uint32_t> indices_;  ///< of the data thread
+  base::BoundedQueue<BatchBuffer> empty_{kPool};
+  base::BoundedQueue<BatchBuffer> full_{kPool};
+  std::mutex mutex_;
+  std::optional<std::vector<std::uint32_t>> pending_;  ///< guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace starling::data

@@ -1,0 +1,44 @@
+// In which order a peer goes through its own samples. No threads in here: the loader's core.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/sharding.hpp"
+
+namespace starling::data {
+
+/// An endless sequence of sample indices, epoch after epoch: within an epoch each of the own
+/// samples comes once, in an order that depends on (seed, epoch) and the shards alone. An epoch
+/// may end within a batch: the next one goes on at once, so batches are always full.
+class SampleOrder {
+ public:
+  /// `shards` must outlive this. Starts with every shard owned. `seed`: one for each peer.
+  SampleOrder(const Shards& shards, std::uint64_t seed);
+
+  /// Owns these shards from the next sample on (none: all shards, since a peer without any would
+  /// have nothing to do). What was seen in this epoch stays seen, what is new is still to come,
+  /// what went is left out.
+  void set_shards(std::span<const std::uint32_t> owned);
+
+  /// Fills `out` with the next samples.
+  void next(std::span<std::uint32_t> out);
+
+  /// Whole passes over the own samples that have ended.
+  [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
+
+ private:
+  /// Lines up those of own_ that this epoch has not seen.
+  void line_up();
+
+  const Shards& shards_;
+  std::uint64_t seed_;
+  std::uint64_t epoch_ = 0;
+  std::vector<std::uint32_t> own_;
+  std::vector<std::uint32_t> order_;  ///< what is left of this epoch, from position_ on
+  std::size_t position_ = 0;
+  std::vector<bool> seen_;  ///< in this epoch, by sample
+};
+
+}  // namespace starling::data

@@ -1,0 +1,141 @@
+#include "data/sharding.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numbers>
+#include <numeric>
+
+#include "base/assert.hpp"
+#include "base/hash.hpp"
+#include "base/rng.hpp"
+
+namespace starling::data {
+namespace {
+
+/// Uniform in (0, 1): never 0, so that its logarithm is finite.
+double open_uniform(std::uint64_t bits) noexcept {
+  return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
+}
+
+/// Standard normal draw (Box and Muller, 1958).
+double normal(base::Rng& rng) noexcept {
+  const double radius = std::sqrt(-2.0 * std::log(open_uniform(rng())));
+  return radius * std::cos(2.0 * std::numbers::pi * open_uniform(rng()));
+}
+
+/// Logarithm of a Gamma(shape, 1) draw: G. Marsaglia and W. W. Tsang, "A simple method for
+/// generating gamma variables" (ACM TOMS 26, 2000); below shape 1 by Gamma(shape + 1) U^(1/shape).
+double log_gamma_draw(double shape, base::Rng& rng) noexcept {
+  const double boosted = shape < 1.0 ? shape + 1.0 : shape;
+  const double d = boosted - 1.0 / 3.0;
+  const double c = 1.0 / std::sqrt(9.0 * d);
+  for (;;) {
+    const double x = normal(rng);
+    const double t = 1.0 + c * x;
+    if (t <= 0.0) continue;
+    const double v = t * t * t;
+    if (std::log(open_uniform(rng())) >= 0.5 * x * x + d - d * v + d * std::log(v)) continue;
+    const double log_draw = std::log(d * v);
+    return shape < 1.0 ? log_draw + std::log(open_uniform(rng())) / shape : log_draw;
+  }
+}
+
+/// Hash of a shard and a member.
+std::uint64_t pair_hash(std::uint64_t seed, std::uint32_t shard, const base::PeerId& id) noexcept {
+  std::array<std::byte, sizeof shard + sizeof id.bytes> key;
+  for (std::size_t i = 0; i < sizeof shard; ++i) key[i] = static_cast<std::byte>(shard >> (8 * i));
+  std::memcpy(key.data() + sizeof shard, id.bytes.data(), sizeof id.bytes);
+  return base::xxh3(base::ByteView(key), seed);
+}
+
+}  // namespace
+
+Shards::Shards(std::span<const std::uint8_t> labels, const Config& config, std::uint64_t seed)
+    : split_(config.split), alpha_(config.alpha), seed_(seed), samples_(labels.size()) {
+  ASSERT(!labels.empty() && config.shards > 0);
+  base::Rng rng(seed);
+  std::iota(samples_.begin(), samples_.end(), 0U);
+  base::shuffle(samples_, rng);
+  if (split_ == Split::iid) {
+    cut(0, samples_.size(), config.shards);
+  } else {
+    std::ranges::stable_sort(samples_, {}, [&](std::uint32_t sample) { return labels[sample]; });
+    for (std::size_t first = 0; first < samples_.size();) {
+      const std::uint8_t label = labels[samples_[first]];
+      std::size_t end = first;
+      while (end < samples_.size() && labels[samples_[end]] == label) ++end;
+      cut(first, end - first, config.shards * (end - first) / samples_.size());
+      labels_.resize(begins_.size(), label);
+      first = end;
+    }
+  }
+  begins_.push_back(samples_.size());
+}
+
+/// Cuts samples_[first, first + count) into about `parts` shards, sizes equal to one.
+void Shards::cut(std::size_t first, std::size_t count, std::size_t parts) {
+  parts = std::clamp<std::size_t>(parts, 1, count);
+  for (std::size_t i = 0; i < parts; ++i) begins_.push_back(first + count * i / parts);
+}
+
+std::span<const std::uint32_t> Shards::samples(std::uint32_t shard) const noexcept {
+  ASSERT(shard < count());
+  return std::span(samples_).subspan(begins_[shard], begins_[shard + 1] - begins_[shard]);
+}
+
+std::uint8_t Shards::label(std::uint32_t shard) const noexcept {
+  ASSERT(shard < labels_.size(), "only a dirichlet shard has one label");
+  return labels_[shard];
+}
+
+double log_label_share(std::uint64_t seed, std::uint8_t label, const std::string& peer_name,
+                       double alpha) {
+  base::Rng rng(base::xxh3(peer_name, seed ^ (0x6c6162656cULL << 8 | label)));
+  return log_gamma_draw(alpha, rng);
+}
+
+std::vector<std::uint32_t> shard_owners(const Shards& shards, std::span<const Member> members) {
+  ASSERT(!members.empty());
+  std::vector<std::uint32_t> owners(shards.count(), 0);
+  std::vector<double> best(shards.count(), std::numeric_limits<double>::infinity());
+  for (std::uint32_t m = 0; m < members.size(); ++m) {
+    const Member& member = members[m];
+    ASSERT(member.weight > 0.0);
+    std::array<double, 256> log_weight;
+    log_weight.fill(std::log(member.weight));
+    std::array<bool, 256> drawn{};
+    for (std::uint32_t shard = 0; shard < shards.count(); ++shard) {
+      std::uint8_t label = 0;
+      if (shards.split() == Split::dirichlet) {
+        label = shards.label(shard);
+        if (!drawn[label]) {
+          drawn[label] = true;
+          log_weight[label] += log_label_share(shards.seed(), label, member.name, shards.alpha());
+        }
+      }
+      // The largest -w / ln(u) is the smallest ln(-ln(u)) - ln(w).
+      const double u = open_uniform(pair_hash(shards.seed(), shard, member.id));
+      const double cost = std::log(-std::log(u)) - log_weight[label];
+      if (cost < best[shard] || (cost == best[shard] && member.id < members[owners[shard]].id)) {
+        best[shard] = cost;
+        owners[shard] = m;
+      }
+    }
+  }
+  return owners;
+}
+
+std::vector<std::uint32_t> owned_shards(const Shards& shards, std::span<const Member> members,
+                                        const base::PeerId& self) {
+  const std::vector<std::uint32_t> owners = shard_owners(shards, members);
+  std::vector<std::uint32_t> owned;
+  for (std::uint32_t shard = 0; shard < shards.count(); ++shard) {
+    if (members[owners[shard]].id == self) owned.push_back(shard);
+  }
+  return owned;
+}
+
+}  // namespace starling::data

@@ -1,0 +1,121 @@
+#include "data/dataset.hpp"
+
+#include "idx_bytes.hpp"
+
+using namespace starling::data;
+using namespace starling::data::testing;
+
+namespace {
+
+constexpr std::uint32_t kTrain = 30;
+constexpr std::uint32_t kTest = 20;
+
+/// A small "mnist" in a folder: 2x3 images, pixel = 10 * sample + place, label = sample mod 10.
+struct Fixture {
+  Fixture() {
+    config.source = "mnist";
+    config.path = folder.path();
+    write_set("train", kTrain);
+    write_set("t10k", kTest);
+  }
+
+  void write_set(const std::string& prefix, std::uint32_t count) {
+    std::vector<std::uint8_t> pixels;
+    std::vector<std::uint8_t> labels;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      for (std::uint32_t p = 0; p < 6; ++p) pixels.push_back(static_cast<std::uint8_t>(8 * i + p));
+      labels.push_back(static_cast<std::uint8_t>(i % 10));
+    }
+    write(folder / (prefix + "-images-idx3-ubyte.gz"), gzip(idx_bytes({count, 2, 3}, pixels)));
+    write_labels(prefix, labels);
+  }
+
+  void write_labels(const std::string& prefix, const std::vector<std::uint8_t>& labels) {
+    write(folder / (prefix + "-labels-idx1-ubyte.gz"),
+          gzip(idx_bytes({static_cast<std::uint32_t>(labels.size())}, labels)));
+  }
+
+  std::string error() {
+    const auto dataset = load(config);
+    BOOST_REQUIRE(!dataset.has_value());
+    return dataset.error().text;
+  }
+
+  TemporaryFolder folder;
+  Config config;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(dataset, Fixture)
+
+BOOST_AUTO_TEST_CASE(samples_come_normalised_with_their_labels) {
+  const auto dataset = load(config);
+  BOOST_REQUIRE(dataset.has_value());
+  BOOST_TEST(dataset->train.size() == kTrain);
+  BOOST_TEST(dataset->test.size() == kTest);
+  BOOST_TEST(dataset->classes == 10U);
+  BOOST_TEST(dataset->train.sample_shape() == (std::vector<std::uint32_t>{1, 2, 3}));
+  std::vector<float> samples(12);
+  std::vector<std::uint8_t> labels(2);
+  dataset->train.fill(std::vector<std::uint32_t>{17, 4}, samples, labels);
+  BOOST_TEST(labels == (std::vector<std::uint8_t>{7, 4}));
+  const auto normal = [](double pixel) {
+    return static_cast<float>((pixel / 255.0 - 0.1307) / 0.3081);
+  };
+  BOOST_TEST(samples[0] == normal(8 * 17));
+  BOOST_TEST(samples[11] == normal(8 * 4 + 5));
+  std::vector<float> range(12);
+  dataset->train.fill_range(17, range, labels);
+  BOOST_TEST(range[0] == samples[0]);
+  BOOST_TEST(labels == (std::vector<std::uint8_t>{7, 8}));
+}
+
+BOOST_AUTO_TEST_CASE(identity_follows_the_content) {
+  const auto before = load(config).value().identity;
+  BOOST_TEST((load(config).value().identity == before));
+  BOOST_TEST((load(config, folder / "cache").value().identity == before));
+  BOOST_TEST((load(config, folder / "cache").value().identity == before));
+  write_labels("t10k", std::vector<std::uint8_t>(kTest, 1));
+  BOOST_TEST((load(config).value().identity != before));
+}
+
+BOOST_AUTO_TEST_CASE(missing_data_set_says_how_to_get_it) {
+  config = Config{};
+  config.path = folder / "nowhere";
+  BOOST_TEST(contains(error(), folder / "nowhere/train-images-idx3-ubyte"));
+  BOOST_TEST(contains(error(), "apt-get install dataset-fashion-mnist"));
+  config.source = "mnist";
+  config.path = "";
+  BOOST_TEST(contains(error(), "set data.path"));
+}
+
+BOOST_AUTO_TEST_CASE(unknown_source_lists_the_known_ones) {
+  config.source = "cifar";
+  BOOST_TEST(contains(error(), "fashion-mnist, mnist"));
+}
+
+BOOST_AUTO_TEST_CASE(files_that_do_not_belong_together_are_refused) {
+  write_labels("train", std::vector<std::uint8_t>(kTrain - 1, 1));
+  BOOST_TEST(contains(error(), "30 images but 29 labels"));
+}
+
+BOOST_AUTO_TEST_CASE(label_out_of_range_is_refused) {
+  std::vector<std::uint8_t> labels(kTrain, 9);
+  labels[12] = 10;
+  write_labels("train", labels);
+  BOOST_TEST(contains(error(), "label 10 of sample 12"));
+}
+
+BOOST_AUTO_TEST_CASE(images_where_labels_should_be_are_refused) {
+  write(folder / "train-labels-idx1-ubyte.gz", gzip(idx_bytes({2, 2}, {0, 0, 0, 0})));
+  BOOST_TEST(contains(error(), "labels 2 (1 is needed)"));
+}
+
+BOOST_AUTO_TEST_CASE(sets_of_different_shape_are_refused) {
+  write(folder / "t10k-images-idx3-ubyte.gz",
+        gzip(idx_bytes({kTest, 1, 1}, std::vector<std::uint8_t>(kTest))));
+  BOOST_TEST(contains(error(), "differ in shape"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,173 @@
+#include "data/loader.hpp"
+
+#include <numeric>
+#include <set>
+
+#include "idx_bytes.hpp"
+
+using namespace starling::data;
+using namespace starling::data::testing;
+
+namespace {
+
+constexpr std::uint32_t kSamples = 100;
+
+/// 100 samples of one pixel; the pixel is the sample's index, the label its last digit.
+struct Fixture {
+  Fixture() {
+    config.shards = 20;
+    std::vector<std::uint8_t> pixels(kSamples);
+    std::iota(pixels.begin(), pixels.end(), std::uint8_t{0});
+    for (const std::uint8_t pixel : pixels) labels.push_back(pixel % 10);
+    set.emplace(SampleSet::make(parse_idx(idx_bytes({kSamples, 1}, pixels), 0, "pixels").value(),
+                                parse_idx(idx_bytes({kSamples}, labels), 0, "labels").value(), 10,
+                                {.mean = 0.0, .std = 1.0 / 255.0}, "test")
+                    .value());
+    shards.emplace(labels, config, 5);
+  }
+
+  std::set<std::uint32_t> samples_of(std::span<const std::uint32_t> owned) const {
+    std::set<std::uint32_t> samples;
+    for (const std::uint32_t shard : owned) {
+      samples.insert(shards->samples(shard).begin(), shards->samples(shard).end());
+    }
+    return samples;
+  }
+
+  std::vector<std::uint32_t> next(SampleOrder& order, std::size_t count) const {
+    std::vector<std::uint32_t> samples(count);
+    order.next(samples);
+    return samples;
+  }
+
+  Config config;
+  std::vector<std::uint8_t> labels;
+  std::optional<SampleSet> set;
+  std::optional<Shards> shards;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(sample_order, Fixture)
+
+BOOST_AUTO_TEST_CASE(each_own_sample_comes_once_an_epoch) {
+  const std::vector<std::uint32_t> owned{1, 4, 9, 16};
+  const auto mine = samples_of(owned);
+  SampleOrder order(*shards, 3);
+  order.set_shards(owned);
+  std::vector<std::uint32_t> last;
+  for (std::uint64_t epoch = 0; epoch < 5; ++epoch) {
+    const auto samples = next(order, mine.size());
+    BOOST_TEST((std::set(samples.begin(), samples.end()) == mine));
+    BOOST_TEST(order.epoch() == epoch);
+    BOOST_TEST((samples != last));
+    last = samples;
+  }
+}
+
+BOOST_AUTO_TEST_CASE(order_follows_the_seed) {
+  SampleOrder a(*shards, 3);
+  SampleOrder b(*shards, 3);
+  SampleOrder c(*shards, 4);
+  const auto samples = next(a, 250);
+  BOOST_TEST((samples == next(b, 250)));
+  BOOST_TEST((samples != next(c, 250)));
+}
+
+BOOST_AUTO_TEST_CASE(new_shards_keep_the_place_in_the_epoch) {
+  SampleOrder order(*shards, 3);
+  order.set_shards(std::vector<std::uint32_t>{0, 1, 2, 3});
+  const auto first = next(order, 12);
+  order.set_shards(std::vector<std::uint32_t>{2, 3, 4, 5});
+  auto expected = samples_of(std::vector<std::uint32_t>{2, 3, 4, 5});
+  for (const std::uint32_t sample : first) expected.erase(sample);
+  const auto rest = next(order, expected.size());
+  BOOST_TEST(order.epoch() == 0U);
+  BOOST_TEST((std::set(rest.begin(), rest.end()) == expected));
+  const auto whole = next(order, 20);
+  BOOST_TEST(order.epoch() == 1U);
+  BOOST_TEST(
+      (std::set(whole.begin(), whole.end()) == samples_of(std::vector<std::uint32_t>{2, 3, 4, 5})));
+}
+
+BOOST_AUTO_TEST_CASE(peer_without_shards_takes_all_samples) {
+  SampleOrder order(*shards, 3);
+  order.set_shards(std::vector<std::uint32_t>{7});
+  order.set_shards({});
+  const auto samples = next(order, kSamples);
+  BOOST_TEST(std::set(samples.begin(), samples.end()).size() == kSamples);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(loader, Fixture)
+
+BOOST_AUTO_TEST_CASE(batches_hold_each_own_sample_once_an_epoch) {
+  const std::vector<std::uint32_t> owned{0, 5, 6, 13, 19};
+  Loader loader(*set, *shards, 5, 3, owned);
+  for (int epoch = 0; epoch < 10; ++epoch) {
+    std::set<std::uint32_t> seen;
+    for (int i = 0; i < 5; ++i) {
+      auto batch = loader.next();
+      BOOST_REQUIRE(batch.has_value());
+      BOOST_TEST(batch->view().count() == 5U);
+      for (std::size_t s = 0; s < 5; ++s) {
+        const auto sample = static_cast<std::uint32_t>(std::lround(batch->samples[s]));
+        BOOST_TEST(batch->labels[s] == sample % 10);
+        seen.insert(sample);
+      }
+      loader.recycle(std::move(*batch));
+    }
+    BOOST_TEST((seen == samples_of(owned)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(buffers_are_the_same_all_the_time) {
+  Loader loader(*set, *shards, 8, 3, {});
+  std::set<const float*> buffers;
+  for (int i = 0; i < 100; ++i) {
+    auto batch = loader.next();
+    BOOST_REQUIRE(batch.has_value());
+    buffers.insert(batch->samples.data());
+    loader.recycle(std::move(*batch));
+  }
+  BOOST_TEST(buffers.size() <= Loader::kPool);
+}
+
+BOOST_AUTO_TEST_CASE(new_shards_arrive_after_at_most_the_pool) {
+  Loader loader(*set, *shards, 5, 3, std::vector<std::uint32_t>{0});
+  const std::vector<std::uint32_t> other{8, 9};
+  loader.set_shards(other);
+  const auto expected = samples_of(other);
+  for (std::size_t i = 0; i < Loader::kPool + 20; ++i) {
+    auto batch = loader.next();
+    BOOST_REQUIRE(batch.has_value());
+    if (i >= Loader::kPool) {
+      for (const float value : batch->samples) {
+        BOOST_TEST(expected.contains(static_cast<std::uint32_t>(std::lround(value))));
+      }
+    }
+    loader.recycle(std::move(*batch));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(stop_ends_a_waiting_trainer) {
+  Loader loader(*set, *shards, 5, 3, {});
+  std::vector<BatchBuffer> kept;
+  for (std::size_t i = 0; i < Loader::kPool; ++i) kept.push_back(*loader.next());
+  std::thread trainer([&] { BOOST_TEST(!loader.next().has_value()); });
+  loader.stop();
+  trainer.join();
+  loader.recycle(std::move(kept[0]));
+  BOOST_TEST(!loader.next().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(peers_have_different_orders) {
+  starling::base::PeerId a;
+  starling::base::PeerId b;
+  b.bytes[31] = 1;
+  BOOST_TEST(Loader::peer_seed(1, a) != Loader::peer_seed(1, b));
+  BOOST_TEST(Loader::peer_seed(1, a) != Loader::peer_seed(2, a));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

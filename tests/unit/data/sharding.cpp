@@ -1,0 +1,190 @@
+#include "data/sharding.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace starling::data;
+
+namespace {
+
+constexpr std::uint64_t kSeed = 11;
+
+std::vector<std::uint8_t> labels_of(std::size_t count) {
+  std::vector<std::uint8_t> labels(count);
+  for (std::size_t i = 0; i < count; ++i) labels[i] = static_cast<std::uint8_t>(i * 7 % 10);
+  return labels;
+}
+
+std::vector<Member> members_of(std::size_t count) {
+  std::vector<Member> members(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    members[i].id.bytes[3] = static_cast<std::uint8_t>(i + 1);
+    members[i].name = "peer-" + std::to_string(i);
+  }
+  return members;
+}
+
+std::vector<double> shares(const Shards& shards, const std::vector<Member>& members) {
+  std::vector<double> share(members.size());
+  for (const std::uint32_t owner : shard_owners(shards, members))
+    share[owner] += 1.0 / shards.count();
+  return share;
+}
+
+Config dirichlet(double alpha) {
+  Config config;
+  config.split = Split::dirichlet;
+  config.alpha = alpha;
+  return config;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(sharding)
+
+BOOST_AUTO_TEST_CASE(shards_partition_the_samples) {
+  for (const Config& config : {Config{}, dirichlet(0.3)}) {
+    for (const std::size_t count : {1U, 9U, 1000U, 60000U}) {
+      const Shards shards(labels_of(count), config, kSeed);
+      std::vector<std::uint32_t> all;
+      for (std::uint32_t shard = 0; shard < shards.count(); ++shard) {
+        const auto samples = shards.samples(shard);
+        BOOST_TEST(!samples.empty());
+        all.insert(all.end(), samples.begin(), samples.end());
+      }
+      std::ranges::sort(all);
+      BOOST_REQUIRE(all.size() == count);
+      for (std::uint32_t i = 0; i < count; ++i) BOOST_REQUIRE(all[i] == i);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(iid_shards_are_even_and_follow_the_seed) {
+  const Shards shards(labels_of(60000), Config{}, kSeed);
+  BOOST_TEST(shards.count() == 1024U);
+  for (std::uint32_t shard = 0; shard < shards.count(); ++shard) {
+    BOOST_TEST(std::abs(static_cast<int>(shards.samples(shard).size()) - 58) <= 1);
+  }
+  const Shards again(labels_of(60000), Config{}, kSeed);
+  BOOST_TEST(std::ranges::equal(shards.all_samples(), again.all_samples()));
+  const Shards other(labels_of(60000), Config{}, kSeed + 1);
+  BOOST_TEST(!std::ranges::equal(shards.all_samples(), other.all_samples()));
+}
+
+BOOST_AUTO_TEST_CASE(dirichlet_shard_holds_one_label) {
+  const auto labels = labels_of(60000);
+  const Shards shards(labels, dirichlet(1.0), kSeed);
+  BOOST_TEST(shards.count() >= 1000U);
+  for (std::uint32_t shard = 0; shard < shards.count(); ++shard) {
+    for (const std::uint32_t sample : shards.samples(shard)) {
+      BOOST_REQUIRE(labels[sample] == shards.label(shard));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(shares_follow_the_weights) {
+  const Shards shards(labels_of(60000), Config{}, kSeed);
+  auto members = members_of(4);
+  for (const double share : shares(shards, members)) BOOST_TEST(std::abs(share - 0.25) < 0.05);
+  members[0].weight = 3.0;
+  const auto weighted = shares(shards, members);
+  BOOST_TEST(std::abs(weighted[0] - 0.5) < 0.05);
+  for (std::size_t i = 1; i < 4; ++i) BOOST_TEST(std::abs(weighted[i] - 1.0 / 6) < 0.04);
+}
+
+BOOST_AUTO_TEST_CASE(death_moves_only_the_dead_members_shards) {
+  for (const Config& config : {Config{}, dirichlet(0.5)}) {
+    const Shards shards(labels_of(60000), config, kSeed);
+    const auto members = members_of(8);
+    const auto before = shard_owners(shards, members);
+    for (std::uint32_t dead = 0; dead < members.size(); ++dead) {
+      auto survivors = members;
+      survivors.erase(survivors.begin() + dead);
+      const auto after = shard_owners(shards, survivors);
+      for (std::uint32_t shard = 0; shard < shards.count(); ++shard) {
+        if (before[shard] == dead) continue;
+        BOOST_REQUIRE((survivors[after[shard]].id == members[before[shard]].id));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(order_of_members_does_not_matter) {
+  const Shards shards(labels_of(5000), dirichlet(0.5), kSeed);
+  auto members = members_of(6);
+  const auto self = members[2].id;
+  const auto owned = owned_shards(shards, members, self);
+  BOOST_TEST(!owned.empty());
+  std::ranges::reverse(members);
+  BOOST_TEST(owned == owned_shards(shards, members, self), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(every_shard_has_one_owner) {
+  const Shards shards(labels_of(5000), Config{}, kSeed);
+  const auto members = members_of(5);
+  std::vector<int> owners(shards.count());
+  for (const Member& member : members) {
+    for (const std::uint32_t shard : owned_shards(shards, members, member.id)) ++owners[shard];
+  }
+  for (const int count : owners) BOOST_TEST(count == 1);
+}
+
+BOOST_AUTO_TEST_CASE(gamma_draws_have_the_moments_of_their_distribution) {
+  // Mean and variance of Gamma(alpha, 1) are alpha; 20,000 draws give the mean to 4 sigma.
+  for (const double alpha : {0.1, 0.5, 1.0, 4.0}) {
+    constexpr int kDraws = 20000;
+    double sum = 0;
+    double squares = 0;
+    for (int i = 0; i < kDraws; ++i) {
+      const double x = std::exp(log_label_share(kSeed, 3, std::to_string(i), alpha));
+      sum += x;
+      squares += x * x;
+    }
+    const double mean = sum / kDraws;
+    BOOST_TEST_CONTEXT("alpha " << alpha) {
+      BOOST_TEST(std::abs(mean - alpha) < 4 * std::sqrt(alpha / kDraws));
+      BOOST_TEST(std::abs(squares / kDraws - mean * mean - alpha) < 0.1 * alpha + 0.02);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(smaller_alpha_is_more_skewed) {
+  // A peer's largest label has, on average over peers, a share of its samples that grows from
+  // about 0.1 (ten even labels) towards 1 as alpha falls.
+  const auto labels = labels_of(60000);
+  const auto members = members_of(16);
+  std::vector<double> largest;
+  for (const double alpha : {100.0, 1.0, 0.1}) {
+    const Shards shards(labels, dirichlet(alpha), kSeed);
+    double sum = 0;
+    for (const Member& member : members) {
+      std::map<int, double> count;
+      double all = 0;
+      for (const std::uint32_t shard : owned_shards(shards, members, member.id)) {
+        count[shards.label(shard)] += 1;
+        all += 1;
+      }
+      double top = 0;
+      for (const auto& [label, n] : count) top = std::max(top, n / std::max(all, 1.0));
+      sum += top / 16;
+    }
+    largest.push_back(sum);
+  }
+  BOOST_TEST(largest[0] < 0.25);
+  BOOST_TEST((largest[1] > 0.2 && largest[1] < 0.6));
+  BOOST_TEST(largest[2] > 0.6);
+}
+
+BOOST_AUTO_TEST_CASE(tiny_alpha_still_gives_every_shard_an_owner) {
+  const auto members = members_of(4);
+  const Shards shards(labels_of(5000), dirichlet(0.001), kSeed);
+  double total = 0;
+  for (const double share : shares(shards, members)) total += share;
+  BOOST_TEST(std::abs(total - 1.0) < 1e-9);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
