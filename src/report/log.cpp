@@ -1,0 +1,151 @@
+#include "report/log.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/logger.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/rotating_file_sink.h>
+
+#include "base/assert.hpp"
+#include "report/format.hpp"
+
+namespace starling::report {
+namespace {
+
+spdlog::level::level_enum spdlog_level(Level level) {
+  switch (level) {
+    case Level::debug:
+      return spdlog::level::debug;
+    case Level::info:
+      return spdlog::level::info;
+    case Level::warning:
+      return spdlog::level::warn;
+    case Level::error:
+      return spdlog::level::err;
+  }
+  ASSERT(false, "every level is listed");
+}
+
+std::string_view level_name(Level level) {
+  switch (level) {
+    case Level::debug:
+      return "debug";
+    case Level::info:
+      return "info";
+    case Level::warning:
+      return "warning";
+    case Level::error:
+      return "error";
+  }
+  ASSERT(false, "every level is listed");
+}
+
+std::string json_text(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string value_json(const Field::Value& value) {
+  if (const auto* text = std::get_if<std::string_view>(&value)) {
+    return json_text(std::string(text->substr(0, kLogTextBytesMax)));
+  }
+  return std::visit([](const auto& v) { return json_text(nlohmann::json(v)); }, value);
+}
+
+std::string value_text(const Field::Value& value) {
+  if (const auto* text = std::get_if<std::string_view>(&value)) {
+    return format_safe(*text, kLogTextBytesMax);
+  }
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{:.6g}", *number);
+  return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
+}
+
+std::string with_spaces(std::string_view name) {
+  std::string text(name);
+  for (char& c : text) {
+    if (c == '_') c = ' ';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string log_fields_json(std::string_view name, std::initializer_list<Field> fields) {
+  std::string json = "\"event\":" + json_text(std::string(name));
+  for (const Field& field : fields) {
+    json += "," + json_text(std::string(field.name)) + ":" + value_json(field.value);
+  }
+  return json;
+}
+
+std::string log_text(std::string_view name, std::initializer_list<Field> fields) {
+  std::string text = with_spaces(name);
+  std::string_view separator = " (";
+  for (const Field& field : fields) {
+    text += fmt::format("{}{} {}", separator, with_spaces(field.name), value_text(field.value));
+    separator = ", ";
+  }
+  if (fields.size() > 0) text += ")";
+  return text;
+}
+
+struct Log::Implementation {
+  LogOptions options;
+  spdlog::logger logger;
+  std::atomic<bool> failure_said = false;
+
+  Implementation(const LogOptions& wanted, spdlog::sink_ptr sink)
+      : options(wanted), logger("log", std::move(sink)) {
+    logger.set_level(spdlog_level(options.file));
+    // Events are rare (links, evaluations, faults); what led to a crash must be on disk.
+    logger.flush_on(spdlog::level::trace);
+    logger.set_error_handler([this](const std::string& text) {
+      if (failure_said.exchange(true)) return;
+      std::fprintf(stderr, "starling: warning: the log cannot be written: %s\n", text.c_str());
+    });
+    // %l would say "warning" and "error" as we do, but only by coincidence: ours are written out.
+    logger.set_formatter(std::make_unique<spdlog::pattern_formatter>(
+        R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ",%v})", spdlog::pattern_time_type::utc, "\n"));
+  }
+};
+
+base::Result<Log> Log::open(const std::string& dir, LogOptions options) {
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  if (error) {
+    return base::fail(base::ErrorCode::data, "{}: cannot be created: {}", dir, error.message());
+  }
+  try {
+    auto sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
+        dir + "/log.jsonl", kLogFileBytesMax, kLogFilesOldMax);
+    return Log(std::make_unique<Implementation>(options, std::move(sink)));
+  } catch (const spdlog::spdlog_ex& problem) {
+    return base::fail(base::ErrorCode::data, "{}/log.jsonl: cannot be written: {}", dir,
+                      problem.what());
+  }
+}
+
+Log::Log(std::unique_ptr<Implementation> implementation)
+    : implementation_(std::move(implementation)) {}
+Log::Log(Log&&) noexcept = default;
+Log& Log::operator=(Log&&) noexcept = default;
+Log::~Log() = default;
+
+void Log::event(Level level, std::string_view name, std::initializer_list<Field> fields) {
+  const LogOptions& options = implementation_->options;
+  if (level >= options.file) {
+    implementation_->logger.log(
+        spdlog_level(level),
+        fmt::format(R"("level":"{}",{})", level_name(level), log_fields_json(name, fields)));
+  }
+  if (!options.quiet && level >= options.people) {
+    std::fprintf(stderr, "starling: %s: %s\n", std::string(level_name(level)).c_str(),
+                 log_text(name, fields).c_str());
+  }
+}
+
+}  // namespace starling::report

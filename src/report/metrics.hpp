@@ -1,0 +1,64 @@
+// metrics.csv: how a peer's training went, a row every so often.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace starling::report {
+
+/// One row. Counters are this peer's since it started in this folder.
+struct MetricsRow {
+  double seconds = 0;              ///< wall time since training started
+  std::uint64_t samples = 0;       ///< trained by this peer
+  std::uint64_t steps = 0;         ///< of the optimizer
+  std::optional<double> loss;      ///< nats, test set; nothing where it was not evaluated
+  double train_loss = 0;           ///< nats, mean of the batches since the last row
+  std::optional<double> accuracy;  ///< 0 to 1, test set
+  double lr = 0;
+  double drift = 0;
+  std::uint32_t links = 0;
+  std::uint64_t bytes_sent = 0;  ///< all purposes
+  std::uint64_t bytes_received = 0;
+  std::uint64_t exchanges = 0;  ///< committed, over all links
+};
+
+inline constexpr std::string_view kMetricsColumns =
+    "seconds,samples,steps,loss,train_loss,accuracy,lr,drift,links,bytes_sent,bytes_received,"
+    "exchanges";
+
+/// Rows without an evaluation that are written before only every second one is, then every
+/// fourth, and so on: a run of a year has a file of some megabytes.
+inline constexpr std::uint64_t kMetricsRowsDense = 1U << 16;
+
+/// A row as it stands in the file, without the end of line.
+[[nodiscard]] std::string metrics_line(const MetricsRow& row);
+
+/// Writes `dir`/metrics.csv. One thread at a time.
+class MetricsFile {
+ public:
+  enum class Start {
+    fresh,     ///< what was there is replaced
+    continued  ///< rows are added to those of the same peer before its restart
+  };
+  /// Error (ErrorCode::data): the folder or file cannot be written, or (continued) the file has
+  /// other columns.
+  [[nodiscard]] static base::Result<MetricsFile> open(const std::string& dir, Start start);
+
+  /// Adds a row and hands it to the system, so that a killed peer leaves it behind.
+  [[nodiscard]] base::Status append(const MetricsRow& row);
+
+ private:
+  MetricsFile(std::string path, std::ofstream file);
+
+  std::string path_;
+  std::ofstream file_;
+  std::uint64_t offered_ = 0;  ///< rows without an evaluation
+  std::uint64_t written_ = 0;  ///< of these
+};
+
+}  // namespace starling::report

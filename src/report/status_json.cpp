@@ -1,0 +1,99 @@
+#include "report/status_json.hpp"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "base/assert.hpp"
+
+namespace starling::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json bytes_json(const BytesByPurpose& bytes) {
+  return {{"total", bytes.total},           {"delta", bytes.delta},   {"keyframe", bytes.keyframe},
+          {"membership", bytes.membership}, {"reduce", bytes.reduce}, {"other", bytes.other}};
+}
+
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+/// Names and addresses come from other peers: what is not UTF-8 is replaced, not thrown at.
+std::string dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string status_json(const peer::Status& status, const StatusExtra& extra) {
+  return dump(Json{{"name", status.name},
+                   {"id", status.id.hex()},
+                   {"address", extra.address},
+                   {"phase", peer::to_string(status.phase)},
+                   {"steps", status.steps},
+                   {"samples", status.samples},
+                   {"swarm_samples", status.swarm_samples},
+                   {"target_samples", status.target_samples},
+                   {"progress", status.progress},
+                   {"seconds", extra.seconds},
+                   {"samples_per_second", extra.samples_per_second},
+                   {"learning_rate", status.learning_rate},
+                   {"train_loss", number_or_null(status.train_loss)},
+                   {"accuracy", or_null(status.accuracy)},
+                   {"loss", or_null(status.loss)},
+                   {"whole_test_set", status.whole_test_set},
+                   {"drift", status.drift},
+                   {"exchanges", status.exchanges},
+                   {"links", status.links.size()},
+                   {"members", status.members.size()},
+                   {"bytes_sent", bytes_json(extra.bytes_sent)},
+                   {"bytes_received", bytes_json(extra.bytes_received)}});
+}
+
+std::string members_json(const peer::Status& status) {
+  Json members = Json::array();
+  for (const peer::MemberStatus& member : status.members) {
+    members.push_back({{"name", member.record.name},
+                       {"id", member.record.id.hex()},
+                       {"state", wire::to_string(member.record.state)},
+                       {"self", member.self},
+                       {"neighbour", member.neighbour},
+                       {"addresses", member.record.addresses},
+                       {"incarnation", member.record.incarnation},
+                       {"samples", member.progress.samples},
+                       {"accuracy", number_or_null(member.progress.accuracy)},
+                       {"loss", number_or_null(member.progress.loss)},
+                       {"drift", number_or_null(member.progress.drift)},
+                       {"links", member.progress.links}});
+  }
+  return dump(members);
+}
+
+std::string links_json(const peer::Status& status, const StatusExtra& extra) {
+  ASSERT(extra.link_sent.size() == status.links.size() &&
+         extra.link_received.size() == status.links.size());
+  Json links = Json::array();
+  for (std::size_t i = 0; i < status.links.size(); ++i) {
+    const peer::LinkStatus& link = status.links[i];
+    links.push_back({{"name", link.name},
+                     {"id", link.peer.hex()},
+                     {"address", link.address},
+                     {"state", link.state},
+                     {"exchange", link.exchange},
+                     {"drift", link.drift},
+                     {"density", link.density},
+                     {"round_trip_ms", link.round_trip ? Json(base::seconds(*link.round_trip) * 1e3)
+                                                       : Json(nullptr)},
+                     {"heard_ms_ago", base::seconds(link.heard_ago) * 1e3},
+                     {"bytes_sent", bytes_json(extra.link_sent[i])},
+                     {"bytes_received", bytes_json(extra.link_received[i])}});
+  }
+  return dump(links);
+}
+
+}  // namespace starling::report

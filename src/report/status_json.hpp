@@ -1,0 +1,31 @@
+// A peer's status as JSON: what its control port answers and `starling status --json` prints.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "peer/status.hpp"
+#include "report/summary.hpp"
+
+namespace starling::report {
+
+/// What the core does not know of itself.
+struct StatusExtra {
+  std::string address;  ///< "ip:port" for links
+  double seconds = 0;   ///< since training started
+  double samples_per_second = 0;
+  BytesByPurpose bytes_sent;
+  BytesByPurpose bytes_received;
+  /// By link, in the order of Status::links.
+  std::vector<BytesByPurpose> link_sent;
+  std::vector<BytesByPurpose> link_received;
+};
+
+/// {"name", "id", "phase", "steps", "samples", ..., "bytes_sent": {...}}
+[[nodiscard]] std::string status_json(const peer::Status& status, const StatusExtra& extra);
+/// [{"name", "id", "state", "addresses", "samples", ...}], one object a member.
+[[nodiscard]] std::string members_json(const peer::Status& status);
+/// [{"name", "id", "address", "exchange", "drift", ...}], one object a link.
+[[nodiscard]] std::string links_json(const peer::Status& status, const StatusExtra& extra);
+
+}  // namespace starling::report

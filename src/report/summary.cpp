@@ -1,0 +1,134 @@
+#include "report/summary.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "base/file.hpp"
+
+namespace starling::report {
+namespace {
+
+using base::ErrorCode;
+using base::fail;
+
+/// The mean of those that have a value.
+class Mean {
+ public:
+  void add(const std::optional<double>& value) {
+    if (!value) return;
+    sum_ += *value;
+    ++count_;
+  }
+  [[nodiscard]] std::optional<double> value() const {
+    if (count_ == 0) return std::nullopt;
+    return sum_ / count_;
+  }
+
+ private:
+  double sum_ = 0;
+  double count_ = 0;
+};
+
+void add(BytesByPurpose& sum, const BytesByPurpose& bytes) {
+  sum.total += bytes.total;
+  sum.delta += bytes.delta;
+  sum.keyframe += bytes.keyframe;
+  sum.membership += bytes.membership;
+  sum.reduce += bytes.reduce;
+  sum.other += bytes.other;
+}
+
+std::vector<HistoryPoint> mean_history(std::span<const PeerSummary> peers) {
+  std::size_t length = kHistoryMax;
+  for (const PeerSummary& peer : peers) length = std::min(length, peer.history.size());
+  if (peers.empty()) length = 0;
+  std::vector<HistoryPoint> mean(length);
+  const auto count = static_cast<double>(peers.size());
+  for (std::size_t k = 0; k < length; ++k) {
+    for (const PeerSummary& peer : peers) {
+      const HistoryPoint& point = peer.history[k];
+      mean[k].seconds += point.seconds / count;
+      mean[k].samples += point.samples;
+      mean[k].accuracy += point.accuracy / count;
+      mean[k].loss += point.loss / count;
+      mean[k].bytes_sent += point.bytes_sent;
+    }
+  }
+  return mean;
+}
+
+base::Status write_text(const std::string& dir, std::string text) {
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  if (error) return fail(ErrorCode::data, "{}: cannot be created: {}", dir, error.message());
+  text += '\n';
+  const std::array parts{base::bytes_of(text.data(), text.size())};
+  return base::replace_file(dir + "/summary.json", parts);
+}
+
+template <class Parse>
+auto read_text(const std::string& dir, Parse parse) -> decltype(parse(std::string_view())) {
+  const std::string path = dir + "/summary.json";
+  const base::Result<base::Buffer> bytes = base::read_file(path, kSummaryBytesMax);
+  if (!bytes) return fail(bytes.error());
+  auto summary =
+      parse(std::string_view(reinterpret_cast<const char*>(bytes->data()), bytes->size()));
+  if (!summary) return fail(summary.error().in(path));
+  return summary;
+}
+
+}  // namespace
+
+SwarmSummary summarize(std::string name, std::vector<PeerSummary> peers) {
+  SwarmSummary result;
+  PeerSummary& swarm = result.swarm;
+  swarm.name = std::move(name);
+  Mean accuracy, loss, seconds, drift, memory, first_step;
+  for (const PeerSummary& peer : peers) {
+    accuracy.add(peer.accuracy);
+    loss.add(peer.loss);
+    seconds.add(peer.seconds);
+    drift.add(peer.drift);
+    memory.add(static_cast<double>(peer.rss_max_bytes));
+    first_step.add(peer.seconds_to_first_step);
+    swarm.samples += peer.samples;
+    swarm.steps += peer.steps;
+    swarm.exchanges += peer.exchanges;
+    add(swarm.bytes_sent, peer.bytes_sent);
+    add(swarm.bytes_received, peer.bytes_received);
+    const bool first = &peer == &peers.front();
+    swarm.end = first || swarm.end == peer.end ? peer.end : "mixed";
+    swarm.run = first || swarm.run == peer.run ? peer.run : "mixed";
+  }
+  swarm.accuracy = accuracy.value();
+  swarm.loss = loss.value();
+  swarm.seconds = seconds.value().value_or(0);
+  swarm.drift = drift.value();
+  swarm.rss_max_bytes = static_cast<std::uint64_t>(memory.value().value_or(0));
+  swarm.seconds_to_first_step = first_step.value();
+  swarm.history = mean_history(peers);
+  result.peers = std::move(peers);
+  return result;
+}
+
+base::Status write_summary(const std::string& dir, const PeerSummary& summary) {
+  return write_text(dir, to_json(summary));
+}
+
+base::Status write_summary(const std::string& dir, const SwarmSummary& summary) {
+  return write_text(dir, to_json(summary));
+}
+
+base::Result<PeerSummary> read_peer_summary(const std::string& dir) {
+  return read_text(dir, peer_summary_from_json);
+}
+
+base::Result<SwarmSummary> read_swarm_summary(const std::string& dir) {
+  return read_text(dir, swarm_summary_from_json);
+}
+
+}  // namespace starling::report

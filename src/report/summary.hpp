@@ -1,0 +1,94 @@
+// summary.json: how a run ended, for one peer and for the swarm.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace starling::report {
+
+/// Bytes on links in one direction, TLS and framing included, by what they were for.
+struct BytesByPurpose {
+  std::uint64_t total = 0;
+  std::uint64_t delta = 0;
+  std::uint64_t keyframe = 0;
+  std::uint64_t membership = 0;
+  std::uint64_t reduce = 0;  ///< gradients, in all-reduce mode
+  std::uint64_t other = 0;
+
+  friend bool operator==(const BytesByPurpose&, const BytesByPurpose&) = default;
+};
+
+/// One evaluation on the test set.
+struct HistoryPoint {
+  double seconds = 0;
+  std::uint64_t samples = 0;
+  double accuracy = 0;
+  double loss = 0;  ///< nats
+  std::uint64_t bytes_sent = 0;
+
+  friend bool operator==(const HistoryPoint&, const HistoryPoint&) = default;
+};
+
+inline constexpr std::size_t kHistoryMax = 4096;       ///< evaluations in a summary
+inline constexpr std::size_t kSummaryPeersMax = 4096;  ///< peers in a swarm's summary
+
+/// How one peer's run went. What is not known (no evaluation was made, no step) has no value and
+/// is null in the file.
+struct PeerSummary {
+  std::string name;
+  std::string id;                  ///< peer id, 64 hexadecimal digits
+  std::string run;                 ///< run id, 32 hexadecimal digits
+  std::string end;                 ///< why it ended: "done", "left", "diverged", ...
+  std::optional<double> accuracy;  ///< 0 to 1, final, on the whole test set
+  std::optional<double> loss;      ///< nats
+  std::uint64_t samples = 0;       ///< trained by this peer
+  std::uint64_t steps = 0;
+  double seconds = 0;  ///< wall time of training
+  BytesByPurpose bytes_sent;
+  BytesByPurpose bytes_received;
+  std::uint64_t exchanges = 0;
+  std::optional<double> drift;
+  std::uint64_t rss_max_bytes = 0;              ///< peak resident memory
+  std::optional<double> seconds_to_first_step;  ///< since the process started
+  std::vector<HistoryPoint> history;
+
+  friend bool operator==(const PeerSummary&, const PeerSummary&) = default;
+};
+
+/// The swarm: totals of samples, steps, bytes and exchanges, means of the rest.
+struct SwarmSummary {
+  PeerSummary swarm;  ///< name: the run's; id: empty; end: the peers' if all agree, else "mixed"
+  /// max |x_i - mean| / |mean| over the final replicas; nothing where it was not measured.
+  std::optional<double> distance;
+  std::vector<PeerSummary> peers;
+
+  friend bool operator==(const SwarmSummary&, const SwarmSummary&) = default;
+};
+
+/// Sums up peers: the k-th point of the history is the mean of every peer's k-th.
+[[nodiscard]] SwarmSummary summarize(std::string name, std::vector<PeerSummary> peers);
+
+[[nodiscard]] std::string to_json(const PeerSummary& summary);
+/// The swarm's figures at the top level, and under "peers" one object a peer.
+[[nodiscard]] std::string to_json(const SwarmSummary& summary);
+
+/// Reads what to_json wrote. Keys it does not know are skipped. Errors (ErrorCode::data) name
+/// the key.
+[[nodiscard]] base::Result<PeerSummary> peer_summary_from_json(std::string_view json);
+[[nodiscard]] base::Result<SwarmSummary> swarm_summary_from_json(std::string_view json);
+
+inline constexpr std::uint64_t kSummaryBytesMax = 64U << 20;  ///< of a file that is read
+
+/// `dir`/summary.json, replaced as a whole: a reader sees the old or the new one. Blocks for the
+/// disk.
+[[nodiscard]] base::Status write_summary(const std::string& dir, const PeerSummary& summary);
+[[nodiscard]] base::Status write_summary(const std::string& dir, const SwarmSummary& summary);
+[[nodiscard]] base::Result<PeerSummary> read_peer_summary(const std::string& dir);
+[[nodiscard]] base::Result<SwarmSummary> read_swarm_summary(const std::string& dir);
+
+}  // namespace starling::report

@@ -1,0 +1,204 @@
+// Summaries as JSON and back.
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "report/summary.hpp"
+
+namespace starling::report {
+namespace {
+
+using base::ErrorCode;
+using base::fail;
+using base::Result;
+using Json = nlohmann::ordered_json;  // keys stay in the order in which people want to read them
+
+Json number(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json();
+}
+
+Json bytes_json(const BytesByPurpose& bytes) {
+  return {{"total", bytes.total},           {"delta", bytes.delta},   {"keyframe", bytes.keyframe},
+          {"membership", bytes.membership}, {"reduce", bytes.reduce}, {"other", bytes.other}};
+}
+
+Json peer_json(const PeerSummary& summary) {
+  Json json{{"name", summary.name},
+            {"id", summary.id},
+            {"run", summary.run},
+            {"end", summary.end},
+            {"accuracy", number(summary.accuracy)},
+            {"loss", number(summary.loss)},
+            {"samples", summary.samples},
+            {"steps", summary.steps},
+            {"seconds", summary.seconds},
+            {"bytes_sent", bytes_json(summary.bytes_sent)},
+            {"bytes_received", bytes_json(summary.bytes_received)},
+            {"exchanges", summary.exchanges},
+            {"drift", number(summary.drift)},
+            {"rss_max_bytes", summary.rss_max_bytes},
+            {"seconds_to_first_step", number(summary.seconds_to_first_step)},
+            {"history", Json::array()}};
+  for (const HistoryPoint& point : summary.history) {
+    json["history"].push_back({{"seconds", point.seconds},
+                               {"samples", point.samples},
+                               {"accuracy", number(point.accuracy)},
+                               {"loss", number(point.loss)},
+                               {"bytes_sent", point.bytes_sent}});
+  }
+  return json;
+}
+
+std::string text_of(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+/// Takes values out of an object; the first that is missing or of another type is remembered.
+class Reader {
+ public:
+  Reader(const Json& object, std::string place) : object_(object), place_(std::move(place)) {
+    if (!object.is_object()) complain("is not an object");
+  }
+
+  template <class T>
+  void read(const char* key, T& value) {
+    const Json* found = find(key);
+    if (found == nullptr) return;
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (!found->is_string()) return complain(key, "is no text");
+      value = found->template get<std::string>();
+    } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+      if (!found->is_number_unsigned()) return complain(key, "is no whole number from 0 on");
+      value = found->template get<std::uint64_t>();
+    } else {
+      if (found->is_null()) return;
+      if (!found->is_number()) return complain(key, "is no number");
+      value = found->template get<double>();
+    }
+  }
+
+  void read(const char* key, BytesByPurpose& bytes) {
+    const Json* found = find(key);
+    if (found == nullptr) return;
+    Reader inner(*found, place_ + key + ".");
+    inner.read("total", bytes.total);
+    inner.read("delta", bytes.delta);
+    inner.read("keyframe", bytes.keyframe);
+    inner.read("membership", bytes.membership);
+    inner.read("reduce", bytes.reduce);
+    inner.read("other", bytes.other);
+    adopt(inner);
+  }
+
+  /// Calls `read_one(Reader&)` for every object of an array of at most `count_max`.
+  template <class ReadOne>
+  void read_array(const char* key, std::size_t count_max, ReadOne read_one) {
+    const Json* found = find(key);
+    if (found == nullptr) return;
+    if (!found->is_array()) return complain(key, "is no array");
+    if (found->size() > count_max) return complain(key, "is too long");
+    for (std::size_t i = 0; i < found->size() && !problem_; ++i) {
+      Reader inner((*found)[i], fmt::format("{}{}[{}].", place_, key, i));
+      if (!inner.problem_) read_one(inner);
+      adopt(inner);
+    }
+  }
+
+  [[nodiscard]] const std::optional<std::string>& problem() const { return problem_; }
+
+ private:
+  const Json* find(const char* key) {
+    if (problem_) return nullptr;
+    const auto found = object_.find(key);
+    if (found != object_.end()) return &*found;
+    complain(key, "is missing");
+    return nullptr;
+  }
+
+  void complain(const char* key, const char* text) {
+    problem_ = fmt::format("{}{} {}", place_, key, text);
+  }
+  void complain(const char* text) {
+    problem_ = place_.empty() ? fmt::format("the summary {}", text)
+                              : fmt::format("{} {}", place_.substr(0, place_.size() - 1), text);
+  }
+  void adopt(const Reader& inner) {
+    if (!problem_) problem_ = inner.problem_;
+  }
+
+  const Json& object_;
+  std::string place_;
+  std::optional<std::string> problem_;
+};
+
+void read_peer(Reader& reader, PeerSummary& summary) {
+  reader.read("name", summary.name);
+  reader.read("id", summary.id);
+  reader.read("run", summary.run);
+  reader.read("end", summary.end);
+  reader.read("accuracy", summary.accuracy);
+  reader.read("loss", summary.loss);
+  reader.read("samples", summary.samples);
+  reader.read("steps", summary.steps);
+  reader.read("seconds", summary.seconds);
+  reader.read("bytes_sent", summary.bytes_sent);
+  reader.read("bytes_received", summary.bytes_received);
+  reader.read("exchanges", summary.exchanges);
+  reader.read("drift", summary.drift);
+  reader.read("rss_max_bytes", summary.rss_max_bytes);
+  reader.read("seconds_to_first_step", summary.seconds_to_first_step);
+  reader.read_array("history", kHistoryMax, [&](Reader& inner) {
+    HistoryPoint& point = summary.history.emplace_back();
+    inner.read("seconds", point.seconds);
+    inner.read("samples", point.samples);
+    inner.read("accuracy", point.accuracy);
+    inner.read("loss", point.loss);
+    inner.read("bytes_sent", point.bytes_sent);
+  });
+}
+
+/// Parses without exceptions; nlohmann's parser does not recurse, so nesting does no harm.
+Result<Json> parse(std::string_view text) {
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return fail(ErrorCode::data, "is not JSON, or not all of it");
+  return json;
+}
+
+}  // namespace
+
+std::string to_json(const PeerSummary& summary) { return text_of(peer_json(summary)); }
+
+std::string to_json(const SwarmSummary& summary) {
+  Json json = peer_json(summary.swarm);
+  json["distance"] = number(summary.distance);
+  json["peers"] = Json::array();
+  for (const PeerSummary& peer : summary.peers) json["peers"].push_back(peer_json(peer));
+  return text_of(json);
+}
+
+Result<PeerSummary> peer_summary_from_json(std::string_view text) {
+  const Result<Json> json = parse(text);
+  if (!json) return fail(json.error());
+  PeerSummary summary;
+  Reader reader(*json, "");
+  read_peer(reader, summary);
+  if (reader.problem()) return fail(ErrorCode::data, "{}", *reader.problem());
+  return summary;
+}
+
+Result<SwarmSummary> swarm_summary_from_json(std::string_view text) {
+  const Result<Json> json = parse(text);
+  if (!json) return fail(json.error());
+  SwarmSummary summary;
+  Reader reader(*json, "");
+  read_peer(reader, summary.swarm);
+  reader.read("distance", summary.distance);
+  reader.read_array("peers", kSummaryPeersMax,
+                    [&](Reader& inner) { read_peer(inner, summary.peers.emplace_back()); });
+  if (reader.problem()) return fail(ErrorCode::data, "{}", *reader.problem());
+  return summary;
+}
+
+}  // namespace starling::report

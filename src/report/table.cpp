@@ -1,0 +1,166 @@
+#include "report/table.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "report/format.hpp"
+
+namespace starling::report {
+namespace {
+
+constexpr std::size_t kNameMax = 16;
+constexpr std::size_t kStateMax = 9;
+/// Lines of a table besides the rows of peers: the run, the header, the swarm.
+constexpr std::size_t kFrameLines = 3;
+
+constexpr const char* kRowFormat =
+    "{:<{}} {:<9} {:>8} {:>8} {:>9} {:>7} {:>8} {:>7} {:>5} {:>9} {:>12}";
+
+std::string optional_percent(const std::optional<double>& value, int decimals) {
+  return value ? format_percent(*value, decimals) : "-";
+}
+
+std::string row_text(const PeerRow& row, std::size_t name_width) {
+  return fmt::format(fmt::runtime(kRowFormat), format_safe(row.name, name_width), name_width,
+                     format_safe(row.state, kStateMax), format_percent(row.progress),
+                     format_count(row.steps), fmt::format("{:.0f}", row.samples_per_second),
+                     row.loss ? fmt::format("{:.3f}", *row.loss) : "-",
+                     optional_percent(row.accuracy, 2), optional_percent(row.drift, 2), row.links,
+                     format_bytes(row.bytes_sent),
+                     row.eta_seconds ? format_duration(*row.eta_seconds) : "-");
+}
+
+/// Mean of a value over the peers that have it.
+std::optional<double> mean(const std::vector<PeerRow>& peers,
+                           std::optional<double> PeerRow::*value) {
+  double sum = 0;
+  double count = 0;
+  for (const PeerRow& peer : peers) {
+    if (!(peer.*value)) continue;
+    sum += *(peer.*value);
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return sum / count;
+}
+
+PeerRow swarm_row(const SwarmSnapshot& snapshot) {
+  PeerRow swarm{.name = "swarm", .state = ""};
+  for (const PeerRow& peer : snapshot.peers) {
+    if (peer.progress > swarm.progress || &peer == &snapshot.peers.front()) {
+      swarm.progress = peer.progress;
+      swarm.eta_seconds = peer.eta_seconds;
+    }
+    swarm.steps += peer.steps;
+    swarm.samples_per_second += peer.samples_per_second;
+    swarm.links += peer.links;
+    swarm.bytes_sent += peer.bytes_sent;
+  }
+  swarm.links /= 2;  // both ends counted theirs
+  swarm.loss = mean(snapshot.peers, &PeerRow::loss);
+  swarm.accuracy = mean(snapshot.peers, &PeerRow::accuracy);
+  swarm.drift = mean(snapshot.peers, &PeerRow::drift);
+  return swarm;
+}
+
+void add_line(std::string& text, std::string_view line, std::size_t columns) {
+  const std::size_t end = line.find_last_not_of(' ');
+  line = line.substr(0, end == std::string_view::npos ? 0 : end + 1);
+  text += line.substr(0, columns);
+  text += '\n';
+}
+
+}  // namespace
+
+std::string table_text(const SwarmSnapshot& snapshot, TableSize size) {
+  std::size_t name_width = 5;  // "swarm"
+  for (const PeerRow& peer : snapshot.peers) {
+    name_width = std::clamp(peer.name.size(), name_width, kNameMax);
+  }
+  std::string text;
+  add_line(text,
+           fmt::format("{}: {} peers, {}", format_safe(snapshot.run, 40), snapshot.peers.size(),
+                       format_duration(snapshot.seconds)),
+           size.columns);
+  add_line(text,
+           fmt::format(fmt::runtime(kRowFormat), "peer", name_width, "state", "progress", "steps",
+                       "samples/s", "loss", "accuracy", "drift", "links", "sent", "ETA"),
+           size.columns);
+  std::size_t shown = snapshot.peers.size();
+  const std::size_t room = size.lines > kFrameLines ? size.lines - kFrameLines : 1;
+  if (shown > room) shown = room - 1;  // one line says how many are left out
+  for (std::size_t i = 0; i < shown; ++i) {
+    add_line(text, row_text(snapshot.peers[i], name_width), size.columns);
+  }
+  if (shown < snapshot.peers.size()) {
+    add_line(text, fmt::format("... and {} more", snapshot.peers.size() - shown), size.columns);
+  }
+  add_line(text, row_text(swarm_row(snapshot), name_width), size.columns);
+  return text;
+}
+
+std::string plain_line(const SwarmSnapshot& snapshot) {
+  const PeerRow swarm = swarm_row(snapshot);
+  std::string text =
+      fmt::format("{}  {} peers  {}  {} steps  {:.0f} samples/s", format_duration(snapshot.seconds),
+                  snapshot.peers.size(), format_percent(swarm.progress), format_count(swarm.steps),
+                  swarm.samples_per_second);
+  if (swarm.loss) text += fmt::format("  loss {:.3f}", *swarm.loss);
+  if (swarm.accuracy) text += "  accuracy " + format_percent(*swarm.accuracy, 2);
+  if (swarm.drift) text += "  drift " + format_percent(*swarm.drift, 2);
+  text += fmt::format("  {} links  {} sent", swarm.links, format_bytes(swarm.bytes_sent));
+  if (swarm.eta_seconds) text += "  ETA " + format_duration(*swarm.eta_seconds);
+  return text + '\n';
+}
+
+TablePrinter TablePrinter::for_stream(std::FILE* stream) {
+  const char* kind = std::getenv("TERM");
+  const bool dumb = kind == nullptr || std::string_view(kind) == "dumb";
+  return {stream, !dumb && ::isatty(::fileno(stream)) == 1};
+}
+
+TableSize TablePrinter::size() const {
+  struct winsize window {};
+  if (::ioctl(::fileno(stream_), TIOCGWINSZ, &window) != 0 || window.ws_col == 0) return {};
+  // The cursor stands on the line below the table, and a full last column may wrap.
+  return {.columns = std::max<std::size_t>(window.ws_col, 2) - 1U,
+          .lines = std::max<std::size_t>(window.ws_row, 2) - 1U};
+}
+
+void TablePrinter::show(const SwarmSnapshot& snapshot, base::Time now) {
+  const base::Duration interval = terminal_ ? kTableInterval : kPlainInterval;
+  if (drawn_ && now - *drawn_ < interval) return;
+  drawn_ = now;
+  if (terminal_) {
+    redraw(table_text(snapshot, size()));
+  } else {
+    std::fputs(plain_line(snapshot).c_str(), stream_);
+    std::fflush(stream_);
+  }
+}
+
+void TablePrinter::finish(const SwarmSnapshot& snapshot) {
+  TableSize whole{.columns = std::numeric_limits<std::size_t>::max(),
+                  .lines = std::numeric_limits<std::size_t>::max()};
+  if (terminal_) whole.columns = size().columns;
+  redraw(table_text(snapshot, whole));
+  lines_drawn_ = 0;
+}
+
+void TablePrinter::redraw(const std::string& text) {
+  // Up to the first line of the last table, then clear to the end of the screen.
+  std::string out;
+  if (lines_drawn_ > 0) out = fmt::format("\x1b[{}A\r\x1b[J", lines_drawn_);
+  out += text;
+  std::fwrite(out.data(), 1, out.size(), stream_);
+  std::fflush(stream_);
+  lines_drawn_ = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+}
+
+}  // namespace starling::report

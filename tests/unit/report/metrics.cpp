@@ -1,0 +1,108 @@
+#include "report/metrics.hpp"
+
+#include <algorithm>
+
+#include <boost/test/unit_test.hpp>
+
+#include "temporary_folder.hpp"
+
+using namespace starling::report;
+using Start = MetricsFile::Start;
+
+namespace {
+
+const MetricsRow kRow{.seconds = 1.5,
+                      .samples = 128,
+                      .steps = 2,
+                      .loss = 0.25,
+                      .train_loss = 0.5,
+                      .accuracy = 0.875,
+                      .lr = 0.05,
+                      .drift = 0.001,
+                      .links = 3,
+                      .bytes_sent = 1000,
+                      .bytes_received = 2000,
+                      .exchanges = 6};
+constexpr const char* kLine = "1.500,128,2,0.25,0.5,0.875,0.05,0.001,3,1000,2000,6";
+
+std::string with_header(const std::string& rows) {
+  return std::string(kMetricsColumns) + "\n" + rows;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(metrics)
+
+BOOST_AUTO_TEST_CASE(a_row_has_a_value_for_every_column) {
+  BOOST_TEST(metrics_line(kRow) == kLine);
+  BOOST_TEST(std::ranges::count(metrics_line(kRow), ',') ==
+             std::ranges::count(kMetricsColumns, ','));
+}
+
+BOOST_AUTO_TEST_CASE(what_was_not_evaluated_is_empty) {
+  MetricsRow row = kRow;
+  row.loss.reset();
+  row.accuracy.reset();
+  BOOST_TEST(metrics_line(row) == "1.500,128,2,,0.5,,0.05,0.001,3,1000,2000,6");
+}
+
+BOOST_AUTO_TEST_CASE(rows_are_in_the_file_as_soon_as_they_are_appended) {
+  const TemporaryFolder folder;
+  auto file = MetricsFile::open(folder.path() + "/new", Start::fresh);
+  BOOST_REQUIRE(file);
+  BOOST_TEST(folder.text("new/metrics.csv") == with_header(""));
+  BOOST_TEST(file->append(kRow).has_value());
+  BOOST_TEST(folder.text("new/metrics.csv") == with_header(std::string(kLine) + "\n"));
+}
+
+BOOST_AUTO_TEST_CASE(a_fresh_file_replaces_and_a_continued_one_adds) {
+  const TemporaryFolder folder;
+  for (const Start start : {Start::fresh, Start::fresh, Start::continued}) {
+    BOOST_TEST(MetricsFile::open(folder.path(), start)->append(kRow).has_value());
+  }
+  const std::string line = std::string(kLine) + "\n";
+  BOOST_TEST(folder.text("metrics.csv") == with_header(line + line));
+}
+
+BOOST_AUTO_TEST_CASE(a_row_that_a_crash_cut_off_is_dropped) {
+  const TemporaryFolder folder;
+  const std::string line = std::string(kLine) + "\n";
+  folder.write("metrics.csv", with_header(line + "2.500,25"));
+  BOOST_TEST(MetricsFile::open(folder.path(), Start::continued)->append(kRow).has_value());
+  BOOST_TEST(folder.text("metrics.csv") == with_header(line + line));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_with_only_part_of_a_header_starts_anew) {
+  const TemporaryFolder folder;
+  folder.write("metrics.csv", "seconds,sam");
+  BOOST_TEST(MetricsFile::open(folder.path(), Start::continued).has_value());
+  BOOST_TEST(folder.text("metrics.csv") == with_header(""));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_with_other_columns_is_refused_and_left_alone) {
+  const TemporaryFolder folder;
+  folder.write("metrics.csv", "a,b\n1,2\n");
+  const auto file = MetricsFile::open(folder.path(), Start::continued);
+  BOOST_REQUIRE(!file);
+  BOOST_TEST(file.error().text.find("other columns") != std::string::npos);
+  BOOST_TEST(folder.text("metrics.csv") == "a,b\n1,2\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_long_run_thins_rows_but_keeps_every_evaluation) {
+  const TemporaryFolder folder;
+  auto file = MetricsFile::open(folder.path(), Start::fresh);
+  BOOST_REQUIRE(file);
+  MetricsRow plain;
+  MetricsRow evaluated;
+  evaluated.accuracy = 0.5;
+  constexpr std::uint64_t kExtra = 1000;
+  for (std::uint64_t i = 0; i < kMetricsRowsDense + kExtra; ++i) {
+    BOOST_REQUIRE(file->append(plain).has_value());
+  }
+  for (std::uint64_t i = 0; i < kExtra; ++i) BOOST_REQUIRE(file->append(evaluated).has_value());
+  const std::string text = folder.text("metrics.csv");
+  BOOST_TEST(static_cast<std::uint64_t>(std::ranges::count(text, '\n')) ==
+             1 + kMetricsRowsDense + kExtra / 2 + kExtra);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
