@@ -15,7 +15,8 @@ namespace starling::delta {
 /// near the best one for randomly placed indices of this density.
 [[nodiscard]] std::uint32_t rice_parameter(std::span<const std::uint32_t> indices, std::size_t n);
 
-/// Appends the codes to `out`.
+/// Appends the codes to `out`: for randomly placed indices within 2% of their entropy at densities
+/// of 0.1% to 10%, but for a narrow band about 5.9% (2.2%), where two parameters are equally bad.
 void rice_encode(std::span<const std::uint32_t> indices, std::uint32_t rice, base::Buffer& out);
 
 /// Reads out.size() indices below `n` from untrusted bytes that must hold them and nothing else.

@@ -1,0 +1,48 @@
+// libFuzzer: any bytes as a delta or a keyframe of a peer. What is not refused must be sound.
+// The first byte chooses the size of the replica, the rest is the payload.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "delta/codec.hpp"
+
+using namespace starling;
+
+namespace {
+
+constexpr std::size_t kSizes[] = {1, 8, 300, 5000};
+
+void fuzz_sparse(base::ByteView payload, std::size_t n) {
+  delta::Elements elements;
+  if (!delta::decode(payload, n, {}, elements)) return;
+  ASSERT(elements.indices.size() == elements.values.size());
+  for (std::size_t j = 0; j < elements.size(); ++j) {
+    ASSERT(elements.indices[j] < n && (j == 0 || elements.indices[j] > elements.indices[j - 1]));
+    ASSERT(elements.values[j] != 0.0F);
+    ASSERT(std::fabs(elements.values[j]) <= wire::delta_format::kMagnitudeMax);
+  }
+  std::vector<float> mirror(n, 1.0F);
+  delta::apply(elements, mirror);
+}
+
+void fuzz_dense(base::ByteView payload, std::size_t n) {
+  const std::vector<float> origin(n, 1.0F);
+  std::vector<float> out(n);
+  if (!delta::decode_dense(payload, origin, out)) return;
+  ASSERT(std::ranges::all_of(
+      out, [](float value) { return std::fabs(value) <= wire::delta_format::kMagnitudeMax; }));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::size_t n = kSizes[data[0] % std::size(kSizes)];
+  const base::ByteView payload(reinterpret_cast<const std::byte*>(data) + 1, size - 1);
+  fuzz_sparse(payload, n);
+  fuzz_dense(payload, n);
+  return 0;
+}
