@@ -50,5 +50,10 @@ struct BenchOptions {
   double seconds = 3.0;  ///< of measuring, each figure
 };
 int run_bench(const BenchOptions& options);
+/// `bench codec`: encode and commit against memcpy; a figure a line.
+int bench_codec(const BenchOptions& options);
+
+/// `bench compute`: training throughput of the reference CNN and MLP on one thread.
+int bench_compute(const BenchOptions& options);
 
 }  // namespace starling::peers
