@@ -1,7 +1,6 @@
 #include "wire/messages.hpp"
 
-#include <algorithm>
-#include <type_traits>
+#include <iterator>
 
 #include <flatbuffers/flatbuffers.h>
 
@@ -69,42 +68,37 @@ base::Result<MemberRecord> unpack(const fb::Member& from) {
   return member;
 }
 
-// --- encoding: each overload builds the metadata and names the frame's type and payload ---
+// --- encoding: each overload builds the metadata and returns the frame's payload ---
 
-struct Parts {
-  FrameType type;
-  base::ByteView payload;
-};
-
-Parts build(FlatBufferBuilder& builder, const Hello& hello) {
+base::ByteView build(FlatBufferBuilder& builder, const Hello& hello) {
   const auto self = pack(builder, hello.self);
   const fb::Run run = to_fb(hello.run);
   builder.Finish(fb::CreateHello(builder, &run, hello.parameters_hash, self));
-  return {FrameType::hello, {}};
+  return {};
 }
 
-Parts build(FlatBufferBuilder& builder, const Refuse& refuse) {
+base::ByteView build(FlatBufferBuilder& builder, const Refuse& refuse) {
   const auto text = builder.CreateString(refuse.text.substr(0, kTextMax));
   const auto canonical = builder.CreateString(refuse.canonical.substr(0, kCanonicalMax));
   builder.Finish(fb::CreateRefuse(builder, static_cast<fb::RefuseReason>(refuse.reason), text,
                                   canonical));
-  return {FrameType::refuse, {}};
+  return {};
 }
 
-Parts build(FlatBufferBuilder& builder, const Neighbour& neighbour) {
+base::ByteView build(FlatBufferBuilder& builder, const Neighbour& neighbour) {
   builder.Finish(fb::CreateNeighbour(builder, static_cast<fb::NeighbourKind>(neighbour.kind)));
-  return {FrameType::neighbour, {}};
+  return {};
 }
 
-Parts build(FlatBufferBuilder& builder, const Gossip& gossip) {
+base::ByteView build(FlatBufferBuilder& builder, const Gossip& gossip) {
   ASSERT(gossip.members.size() <= kMembersPerGossip);
   std::vector<Offset<fb::Member>> members;
   for (const MemberRecord& member : gossip.members) members.push_back(pack(builder, member));
   builder.Finish(fb::CreateGossip(builder, builder.CreateVector(members)));
-  return {FrameType::gossip, {}};
+  return {};
 }
 
-Parts build(FlatBufferBuilder& builder, const Heartbeat& heartbeat) {
+base::ByteView build(FlatBufferBuilder& builder, const Heartbeat& heartbeat) {
   ASSERT(heartbeat.progress.size() <= kProgressPerFrame);
   std::vector<fb::Progress> entries;
   for (const Progress& entry : heartbeat.progress) {
@@ -114,40 +108,40 @@ Parts build(FlatBufferBuilder& builder, const Heartbeat& heartbeat) {
   const auto progress = builder.CreateVectorOfStructs(entries);
   builder.Finish(fb::CreateHeartbeat(builder, heartbeat.sequence, heartbeat.echo,
                                      heartbeat.echo_age_us, heartbeat.table_hash, progress));
-  return {FrameType::heartbeat, {}};
+  return {};
 }
 
-Parts build(FlatBufferBuilder& builder, const LinkOpen& open) {
+base::ByteView build(FlatBufferBuilder& builder, const LinkOpen& open) {
   builder.Finish(fb::CreateLinkOpen(builder, open.nonce, open.samples, open.progress,
                                     open.may_adopt, open.session, open.committed.value));
-  return {FrameType::link_open, {}};
+  return {};
 }
 
-Parts build(FlatBufferBuilder& builder, const Keyframe& keyframe) {
+base::ByteView build(FlatBufferBuilder& builder, const Keyframe& keyframe) {
   builder.Finish(fb::CreateKeyframe(builder, keyframe.samples));
-  return {FrameType::keyframe, keyframe.payload};
+  return keyframe.payload;
 }
 
-Parts build(FlatBufferBuilder& builder, const Delta& delta) {
+base::ByteView build(FlatBufferBuilder& builder, const Delta& delta) {
   const fb::DeltaHead head(delta.exchange.value, delta.samples, delta.mirror_hash.value_or(0),
                            delta.drift, delta.degree, delta.mirror_hash.has_value(),
                            delta.settled);
   builder.Finish(fb::CreateDelta(builder, &head));
-  return {FrameType::delta, delta.payload};
+  return delta.payload;
 }
 
-Parts build(FlatBufferBuilder& builder, const Reduce& reduce) {
+base::ByteView build(FlatBufferBuilder& builder, const Reduce& reduce) {
   const fb::ReduceHead head(reduce.step.value, reduce.samples,
                             static_cast<fb::ReducePhase>(reduce.phase), reduce.hop, reduce.chunk,
                             reduce.bucket);
   builder.Finish(fb::CreateReduce(builder, &head));
-  return {FrameType::reduce, reduce.payload};
+  return reduce.payload;
 }
 
-Parts build(FlatBufferBuilder& builder, const Bye& bye) {
+base::ByteView build(FlatBufferBuilder& builder, const Bye& bye) {
   const auto text = builder.CreateString(bye.text.substr(0, kTextMax));
   builder.Finish(fb::CreateBye(builder, static_cast<fb::ByeReason>(bye.reason), text));
-  return {FrameType::bye, {}};
+  return {};
 }
 
 // --- decoding: each overload gets verified metadata and checks the values ---
@@ -289,12 +283,22 @@ base::Result<std::optional<Message>> verified(Frame& frame) {
 
 }  // namespace
 
+FrameType type_of(const Message& message) noexcept {
+  // In the order of Message's alternatives.
+  constexpr FrameType kTypes[] = {
+      FrameType::hello,     FrameType::refuse,   FrameType::neighbour, FrameType::gossip,
+      FrameType::heartbeat, FrameType::link_open, FrameType::keyframe,  FrameType::delta,
+      FrameType::reduce,    FrameType::bye};
+  static_assert(std::size(kTypes) == std::variant_size_v<Message>);
+  return kTypes[message.index()];
+}
+
 base::Buffer encode(const Message& message) {
   FlatBufferBuilder builder(256);
-  const Parts parts =
+  const base::ByteView payload =
       std::visit([&](const auto& value) { return build(builder, value); }, message);
   const auto metadata = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
-  return make_frame(parts.type, metadata, parts.payload);
+  return make_frame(type_of(message), metadata, payload);
 }
 
 base::Result<std::optional<Message>> decode(Frame&& frame) {

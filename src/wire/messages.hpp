@@ -141,6 +141,9 @@ enum class Purpose : std::uint8_t { delta, keyframe, membership, reduce, other }
 /// The bytes of a frame of this type count for this purpose.
 [[nodiscard]] Purpose purpose_of(std::uint16_t frame_type) noexcept;
 
+/// The type of frame that carries a message.
+[[nodiscard]] FrameType type_of(const Message& message) noexcept;
+
 /// A complete frame for a message. The message must be within the bounds above (ASSERT).
 [[nodiscard]] base::Buffer encode(const Message& message);
 
