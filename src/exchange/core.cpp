@@ -1,0 +1,245 @@
+#include "exchange/core.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace starling::exchange {
+namespace {
+
+using base::PeerId;
+using base::Time;
+
+// A dense delta has no indices, one byte an element and a scale for each block. A sparse one has,
+// for an element, a value of at most a byte, a scale of its own at worst, and an index that with
+// the largest Rice parameter takes 31 bits.
+constexpr std::size_t kHeadBytesMax = 64;
+constexpr std::size_t kDeltaBytesPerElementMax = 9;
+
+constexpr LinkStage stage_of(std::size_t index) { return static_cast<LinkStage>(index); }
+
+}  // namespace
+
+std::size_t keyframe_bytes_max(std::size_t elements) noexcept {
+  return kHeadBytesMax + 2 * elements;
+}
+
+std::size_t delta_bytes_max(std::size_t elements) noexcept {
+  return kHeadBytesMax + kDeltaBytesPerElementMax * elements;
+}
+
+Event event_of(Outcome outcome) {
+  return std::visit([](auto& one) -> Event { return std::move(one); }, outcome);
+}
+
+Core::Core(const Options& options, base::Rng rng)
+    : options_(options),
+      rng_(rng),
+      step_(options.step),
+      samples_(options.samples),
+      progress_(options.progress) {
+  ASSERT(options.elements > 0 && options.samples_target > 0);
+  ASSERT(options.config.every > 0 && options.config.hash_every > 0);
+}
+
+void Core::handle(Event event, Time now, Outbox& out) {
+  std::visit([&](auto& one) { on(one, now, out); }, event);
+  speak_all(now, out);
+  settle_when_ready(out);
+}
+
+std::optional<Time> Core::next_deadline() const {
+  std::optional<Time> next = settled_ ? std::nullopt : settle_until_;
+  const auto consider = [&](Time at) { next = next ? std::min(*next, at) : at; };
+  for (const auto& [peer, link] : links_) {
+    if (const auto* broken = link.broken()) consider(broken->until);
+    const auto* opening = link.opening();
+    if (opening != nullptr && opening->decision == Opening::wait) consider(opening->wait_until);
+  }
+  return next;
+}
+
+void Core::expire(Time now, Outbox& out) {
+  for (auto at = links_.begin(); at != links_.end();) {
+    const auto current = at++;
+    const auto* broken = current->second.broken();
+    if (broken != nullptr && broken->until <= now) forget(current, out);
+  }
+  give_up_adopting(now, out);
+  if (settle_until_ && *settle_until_ <= now && !settled_) {
+    settled_ = true;
+    out.emplace_back(Settled{.timed_out = true});
+  }
+  speak_all(now, out);
+  settle_when_ready(out);
+}
+
+void Core::on(const NeighbourUp& event, Time now, Outbox& out) {
+  auto at = links_.find(event.peer);
+  if (at != links_.end() && at->second.broken() == nullptr) {
+    // The transport has replaced a link that was still up here.
+    break_link(at, now, out);
+    at = links_.find(event.peer);
+  }
+  if (at == links_.end()) {
+    const auto live = std::ranges::count_if(
+        links_, [](const auto& entry) { return entry.second.broken() == nullptr; });
+    ASSERT(static_cast<std::size_t>(live) < kLinksMax, "the overlay bounds the links");
+    links_.emplace(event.peer, Link{});
+    return;
+  }
+  Link& link = at->second;
+  OpeningState opening;
+  opening.before = std::move(link.broken()->session);
+  link.state = std::move(opening);
+  link.round = 1;
+  link.said = 0;
+  link.heard = 0;
+}
+
+void Core::on(const NeighbourDown& event, Time now, Outbox& out) {
+  const auto at = links_.find(event.peer);
+  if (at == links_.end()) return;
+  if (event.for_good) {
+    forget(at, out);
+  } else {
+    break_link(at, now, out);
+  }
+}
+
+void Core::on(Received& event, Time now, Outbox& out) {
+  const auto at = links_.find(event.peer);
+  if (at == links_.end() || at->second.broken() != nullptr) {
+    out.emplace_back(Misbehaved{event.peer, "sent an exchange message without being a neighbour"});
+    return;
+  }
+  std::visit([&](auto& message) { receive(at, message, now, out); }, event.message);
+}
+
+void Core::on(const Progressed& event, Time, Outbox&) {
+  ASSERT(event.step >= step_ && event.samples >= samples_);
+  step_ = event.step;
+  samples_ = event.samples;
+  progress_ = event.progress;
+  // One that sees the start of the run from inside has its part in it; the known progress of one
+  // that comes late jumps over this range.
+  if (progress_ > kFreshProgress && progress_ <= kRootedProgress && open_links() > 0) {
+    rooted_ = true;
+  }
+}
+
+void Core::on(const Phase& phase, Time now, Outbox& out) {
+  ASSERT(phase >= phase_, "a run does not go back");
+  if (phase == phase_) return;
+  phase_ = phase;
+  if (phase == Phase::settling) start_settling(now, out);
+}
+
+// Frees the mirrors of a link, if it has any or is about to, and counts the step in doubt.
+void Core::drop_session(const PeerId& peer, Link& link, Outbox& out) {
+  const Session* session = link.session();
+  const auto* opening = link.opening();
+  const bool mirrors = session != nullptr || (opening != nullptr && opening->opening != 0);
+  if (mirrors) out.emplace_back(Run{CloseJob{peer}});
+  if (session != nullptr && !session->kept.empty()) ++link.counters.lost_steps;
+}
+
+void Core::forget(Links::iterator at, Outbox& out) {
+  drop_session(at->first, at->second, out);
+  gone_ += at->second.counters;
+  links_.erase(at);
+}
+
+void Core::misbehaved(Links::iterator at, std::string text, Outbox& out) {
+  const PeerId peer = at->first;
+  forget(at, out);
+  out.emplace_back(Misbehaved{peer, std::move(text)});
+}
+
+// The mirrors of a link stay for a while if both ends have them.
+void Core::break_link(Links::iterator at, Time now, Outbox& out) {
+  Link& link = at->second;
+  if (link.broken() != nullptr) return;
+  Session* session = link.session();
+  if (session == nullptr) {
+    forget(at, out);
+    return;
+  }
+  if (link.open() != nullptr) out.emplace_back(Run{SuspendJob{at->first}});
+  // What was not sent is written anew, what was not committed is sent again.
+  session->encoding = 0;
+  session->early.reset();
+  BrokenState broken{.session = std::move(*session), .until = now + options_.config.grace};
+  link.state = std::move(broken);
+  bound_grace(out);
+}
+
+void Core::bound_grace(Outbox& out) {
+  std::size_t count = 0;
+  auto oldest = links_.end();
+  for (auto at = links_.begin(); at != links_.end(); ++at) {
+    const auto* broken = at->second.broken();
+    if (broken == nullptr) continue;
+    ++count;
+    if (oldest == links_.end() || broken->until < oldest->second.broken()->until) oldest = at;
+  }
+  if (count > kGraceLinksMax) forget(oldest, out);
+}
+
+std::vector<LinkStatus> Core::links() const {
+  std::vector<LinkStatus> all;
+  for (const auto& [peer, link] : links_) {
+    LinkStatus status{.peer = peer,
+                      .stage = stage_of(link.state.index()),
+                      .lag = link.lag,
+                      .drift = link.drift,
+                      .density = link.density,
+                      .counters = link.counters};
+    if (const auto* open = link.open()) {
+      status.committed = open->session.committed;
+      status.settled = open->session.settled;
+    } else if (const auto* broken = link.broken()) {
+      status.committed = broken->session.committed;
+    }
+    all.push_back(status);
+  }
+  return all;
+}
+
+double Core::drift() const {
+  double most = 0.0;
+  for (const auto& [peer, link] : links_) {
+    if (link.open() != nullptr) most = std::max(most, link.drift);
+  }
+  return most;
+}
+
+LinkCounters Core::totals() const {
+  LinkCounters total = gone_;
+  for (const auto& [peer, link] : links_) total += link.counters;
+  return total;
+}
+
+std::size_t Core::open_links() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(links_, [](const auto& e) { return e.second.open() != nullptr; }));
+}
+
+bool Core::adopting() const {
+  return std::ranges::any_of(links_, [](const auto& entry) {
+    const auto* opening = entry.second.opening();
+    return opening != nullptr && opening->decision == Opening::adopt;
+  });
+}
+
+bool Core::may_adopt() const {
+  if (adopted_ || rooted_) return false;
+  const auto target = static_cast<double>(options_.samples_target);
+  const double own = static_cast<double>(samples_ - options_.samples) / target;
+  // What the others have done of the run since this replica took part in it.
+  const double behind = progress_ - options_.progress - own;
+  return (!options_.has_state && own <= kFreshProgress) || behind > options_.config.stale;
+}
+
+}  // namespace starling::exchange

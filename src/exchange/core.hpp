@@ -1,0 +1,198 @@
+// Tracked link averaging as a protocol: what a peer says and does about its links, without a clock,
+// a socket, a thread or a vector of parameters. Numeric work goes out as jobs (jobs.hpp).
+//
+// An exchange on a link: each end writes q(t), the delta of its replica, and sends it; with both
+// q(t) an end commits t, and may write q(t+1) `every` own steps after q(t). So one exchange is
+// under way on a link, the slower end sets its pace, and no link waits for another.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/peer_id.hpp"
+#include "base/result.hpp"
+#include "base/rng.hpp"
+#include "base/strong.hpp"
+#include "base/time.hpp"
+#include "exchange/config.hpp"
+#include "exchange/jobs.hpp"
+#include "exchange/link.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::exchange {
+
+/// Openings of one link until it breaks; a peer that asks for more misbehaves.
+inline constexpr std::uint32_t kRoundsMax = 64;
+/// Payload bytes of a keyframe and of a delta of a replica of `elements`, at most.
+[[nodiscard]] std::size_t keyframe_bytes_max(std::size_t elements) noexcept;
+[[nodiscard]] std::size_t delta_bytes_max(std::size_t elements) noexcept;
+
+// --- events, beside the outcomes of jobs ---
+
+struct NeighbourUp {
+  base::PeerId peer;
+};
+struct NeighbourDown {
+  base::PeerId peer;
+  bool for_good = false;  ///< it left or misbehaved; else the link is broken and may come back
+};
+struct Received {
+  base::PeerId peer;
+  std::variant<wire::LinkOpen, wire::Delta, wire::Keyframe> message;
+};
+/// After each own step, and when the swarm's progress is known better.
+struct Progressed {
+  base::StepNumber step;      ///< own
+  std::uint64_t samples = 0;  ///< own
+  double progress = 0.0;      ///< of the swarm, 0 to 1
+};
+enum class Phase : std::uint8_t { training, settling, done };
+
+using Event = std::variant<NeighbourUp, NeighbourDown, Received, Progressed, Phase, Encoded,
+                           Committed, KeyframeMade, Opened>;
+
+/// An outcome as the event it is.
+[[nodiscard]] Event event_of(Outcome outcome);
+
+// --- actions ---
+
+struct Send {
+  base::PeerId peer;
+  wire::Message message;
+};
+struct Run {
+  Job job;
+};
+/// The link is to be closed and its peer reported; the core has forgotten it already.
+struct Misbehaved {
+  base::PeerId peer;
+  std::string text;
+};
+/// Once, in Phase::settling: every link partner has settled and agrees, or the time is up.
+struct Settled {
+  bool timed_out = false;
+};
+enum class Level : std::uint8_t { info, warning };
+struct Notice {
+  Level level = Level::info;
+  std::string text;
+};
+/// The own replica is not finite: the run cannot go on.
+struct Failed {
+  base::Error error;
+};
+
+using Action = std::variant<Send, Run, Misbehaved, Settled, Notice, Failed>;
+using Outbox = std::vector<Action>;
+
+struct Options {
+  Config config;
+  std::size_t elements = 0;          ///< of the replica
+  std::uint64_t samples_target = 1;  ///< of the whole run
+  // What the peer starts from.
+  bool has_state = false;  ///< a checkpoint; else the initial parameters
+  base::StepNumber step{};
+  std::uint64_t samples = 0;
+  double progress = 0.0;  ///< the swarm's, as the checkpoint knows it
+};
+
+enum class LinkStage : std::uint8_t { opening, open, broken };
+
+struct LinkStatus {
+  base::PeerId peer;
+  LinkStage stage = LinkStage::opening;
+  base::ExchangeNumber committed;
+  double lag = 1.0;      ///< steps between the last two deltas, in units of `every`
+  double drift = 0.0;    ///< when the last delta was written
+  double density = 0.0;  ///< asked for of the last delta
+  bool settled = false;
+  LinkCounters counters;
+};
+
+/// One peer's exchange. Not thread-safe; time never decreases.
+class Core {
+ public:
+  Core(const Options& options, base::Rng rng);
+
+  /// Takes one event in and appends the actions it causes.
+  void handle(Event event, base::Time now, Outbox& out);
+  /// When expire() has something to do; nothing: never, as things stand.
+  [[nodiscard]] std::optional<base::Time> next_deadline() const;
+  void expire(base::Time now, Outbox& out);
+
+  [[nodiscard]] std::vector<LinkStatus> links() const;
+  /// The largest drift over the open links, when their last deltas were written.
+  [[nodiscard]] double drift() const;
+  /// Over all links there ever were.
+  [[nodiscard]] LinkCounters totals() const;
+  [[nodiscard]] std::size_t open_links() const;
+  /// A neighbour's replica is being taken over: own steps until then are lost.
+  [[nodiscard]] bool adopting() const;
+  /// This peer would take over a neighbour's replica rather than mix its own in.
+  [[nodiscard]] bool may_adopt() const;
+
+ private:
+  using Links = std::map<base::PeerId, Link>;
+
+  // Events (core.cpp).
+  void on(const NeighbourUp& event, base::Time now, Outbox& out);
+  void on(const NeighbourDown& event, base::Time now, Outbox& out);
+  void on(Received& event, base::Time now, Outbox& out);
+  void on(const Progressed& event, base::Time now, Outbox& out);
+  void on(const Phase& phase, base::Time now, Outbox& out);
+  void on(Encoded& event, base::Time now, Outbox& out);
+  void on(const Committed& event, base::Time now, Outbox& out);
+  void on(KeyframeMade& event, base::Time now, Outbox& out);
+  void on(const Opened& event, base::Time now, Outbox& out);
+
+  // Opening (core_opening.cpp).
+  void receive(Links::iterator at, wire::LinkOpen& word, base::Time now, Outbox& out);
+  void receive(Links::iterator at, wire::Keyframe& keyframe, base::Time now, Outbox& out);
+  [[nodiscard]] bool may_speak(const Link& link) const;
+  void speak(const base::PeerId& peer, Link& link, Outbox& out);
+  void speak_all(base::Time now, Outbox& out);
+  void decide(Links::iterator at, base::Time now, Outbox& out);
+  void resume(Links::iterator at, Outbox& out);
+  void set_mirrors(const base::PeerId& peer, OpeningState& opening, OpenKind kind, Outbox& out);
+  void merge_when_ready(const base::PeerId& peer, OpeningState& opening, Outbox& out);
+  void new_round(const base::PeerId& peer, Link& link, Outbox& out);
+  void reopen_others(const base::PeerId& peer, Outbox& out);
+  void give_up_adopting(base::Time now, Outbox& out);
+
+  // Exchanges (core_exchange.cpp).
+  void receive(Links::iterator at, wire::Delta& delta, base::Time now, Outbox& out);
+  void take(Links::iterator at, wire::Delta delta, Outbox& out);
+  void request_delta(const base::PeerId& peer, Session& session, base::ExchangeNumber t,
+                     Outbox& out);
+  void request_next(const base::PeerId& peer, Session& session, Outbox& out);
+  void commit_when_ready(const base::PeerId& peer, Link& link, Outbox& out);
+  [[nodiscard]] double density() const;
+  void start_settling(base::Time now, Outbox& out);
+  void settle_when_ready(Outbox& out);
+
+  void drop_session(const base::PeerId& peer, Link& link, Outbox& out);
+  void forget(Links::iterator at, Outbox& out);
+  void misbehaved(Links::iterator at, std::string text, Outbox& out);
+  void break_link(Links::iterator at, base::Time now, Outbox& out);
+  void bound_grace(Outbox& out);
+
+  const Options options_;
+  base::Rng rng_;
+  Links links_;
+  LinkCounters gone_{};  // of links that are forgotten
+  JobTag last_tag_ = 0;
+  base::StepNumber step_;
+  std::uint64_t samples_;
+  double progress_;
+  Phase phase_ = Phase::training;
+  bool adopted_ = false;
+  bool rooted_ = false;  // its replica has a history with others: it does not adopt any more
+  bool settled_ = false;
+  std::optional<base::Time> settle_until_;
+};
+
+}  // namespace starling::exchange

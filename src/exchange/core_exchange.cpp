@@ -1,0 +1,200 @@
+// Exchanges on open links, and how they end.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "exchange/core.hpp"
+
+namespace starling::exchange {
+
+using base::ExchangeNumber;
+using base::PeerId;
+using base::Time;
+
+void Core::receive(Links::iterator at, wire::Delta& delta, Time, Outbox& out) {
+  Link& link = at->second;
+  if (link.heard < link.round) return;  // of an older round
+  if (delta.payload.size() > delta_bytes_max(options_.elements)) {
+    misbehaved(at, "sent a delta that is too long", out);
+    return;
+  }
+  if (delta.degree < 1 || delta.degree > kLinksMax) {
+    misbehaved(at, "sent a delta with an impossible degree", out);
+    return;
+  }
+  link.counters.bytes_received += delta.payload.size();
+  if (link.open() != nullptr) {
+    take(at, std::move(delta), out);
+    return;
+  }
+  OpeningState& opening = *link.opening();
+  if (opening.opening == 0 || opening.early) {
+    misbehaved(at, "sent a delta before its link was open", out);
+    return;
+  }
+  opening.early = std::move(delta);
+}
+
+void Core::take(Links::iterator at, wire::Delta delta, Outbox& out) {
+  Link& link = at->second;
+  Session& session = link.open()->session;
+  if (delta.exchange != session.expected() || session.early) {
+    misbehaved(at,
+               fmt::format("sent a delta of exchange {} where {} was due", delta.exchange.value,
+                           session.expected().value + (session.early ? 1 : 0)),
+               out);
+    return;
+  }
+  // The other end sends t+1 after it has committed t.
+  std::erase_if(session.kept,
+                [&](const wire::Delta& own) { return own.exchange < delta.exchange; });
+  session.early = std::move(delta);
+  commit_when_ready(at->first, link, out);
+  request_next(at->first, session, out);
+}
+
+double Core::density() const {
+  const Config& config = options_.config;
+  double density = config.density;
+  if (phase_ != Phase::training) {
+    density = config.settle_density;
+  } else if (progress_ < config.start_fraction) {
+    density *= config.start_factor;
+  } else if (progress_ > 1.0 - config.finish_fraction) {
+    density *= config.finish_factor;
+  }
+  return std::clamp(density, 1.0 / static_cast<double>(options_.elements), 1.0);
+}
+
+void Core::request_delta(const PeerId& peer, Session& session, ExchangeNumber t, Outbox& out) {
+  const Config& config = options_.config;
+  session.encoding = ++last_tag_;
+  out.emplace_back(Run{
+      EncodeJob{.peer = peer,
+                .tag = session.encoding,
+                .exchange = t,
+                .not_before = session.due,
+                .every = config.every,
+                .at_once = phase_ != Phase::training,
+                .with_hash = t.value % config.hash_every == 0,
+                .options = {.density = density(), .bits = config.bits, .block = config.block}}});
+}
+
+// Asks for the next own delta if none is under way. A peer that has settled only answers.
+void Core::request_next(const PeerId& peer, Session& session, Outbox& out) {
+  const ExchangeNumber t = session.expected();
+  if (phase_ == Phase::done || session.encoding != 0 || session.own(t) != nullptr) return;
+  if (settled_ && !(session.early && session.early->exchange == t)) return;
+  request_delta(peer, session, t, out);
+}
+
+void Core::on(Encoded& event, Time, Outbox& out) {
+  const auto at = links_.find(event.peer);
+  if (at == links_.end() || at->second.open() == nullptr) return;
+  Link& link = at->second;
+  Session& session = link.open()->session;
+  if (session.encoding != event.tag) return;
+  session.encoding = 0;
+  if (!event.status) {
+    out.emplace_back(Failed{event.status.error()});
+    return;
+  }
+  session.due = {event.step.value + options_.config.every};
+  link.drift = event.drift;
+  link.density = event.density;
+  link.lag = event.lag;
+  wire::Delta delta{
+      .exchange = event.exchange,
+      .samples = samples_,
+      .mirror_hash = event.mirror_hash,
+      .drift = static_cast<float>(std::min(event.drift, 1e30)),
+      .degree = static_cast<std::uint16_t>(std::clamp<std::size_t>(open_links(), 1, kLinksMax)),
+      .settled = phase_ == Phase::settling && event.drift < options_.config.settle_drift,
+      .payload = std::move(event.payload)};
+  link.counters.bytes_sent += delta.payload.size();
+  session.kept.push_back(delta);
+  ASSERT(session.kept.size() <= kKeptMax);
+  out.emplace_back(Send{event.peer, std::move(delta)});
+  commit_when_ready(event.peer, link, out);
+}
+
+// Commits t with both deltas of it, and asks for the next own delta behind the commit, so that the
+// trainer can do both at one step boundary.
+void Core::commit_when_ready(const PeerId& peer, Link& link, Outbox& out) {
+  Session& session = link.open()->session;
+  const ExchangeNumber t = session.committed.next();
+  const wire::Delta* own = session.own(t);
+  if (session.committing != 0 || own == nullptr || !session.early) return;
+  ASSERT(session.early->exchange == t);
+  const auto degree = static_cast<float>(std::max(own->degree, session.early->degree));
+  session.both_settling = own->settled && session.early->settled;
+  session.committing = ++last_tag_;
+  out.emplace_back(Run{CommitJob{.peer = peer,
+                                 .tag = session.committing,
+                                 .exchange = t,
+                                 .own = own->payload,
+                                 .theirs = std::move(session.early->payload),
+                                 .w = 1.0F / (1.0F + degree),
+                                 .expected_hash = session.early->mirror_hash}});
+  session.early.reset();
+  request_next(peer, session, out);
+}
+
+void Core::on(const Committed& event, Time, Outbox& out) {
+  const auto at = links_.find(event.peer);
+  if (at == links_.end()) return;
+  Link& link = at->second;
+  Session* session = link.session();
+  if (session == nullptr || session->committing != event.tag) return;
+  session->committing = 0;
+  if (event.result == CommitResult::invalid) {
+    misbehaved(at, event.text, out);
+    return;
+  }
+  if (event.result == CommitResult::mismatch) {
+    ++link.counters.mismatches;
+    out.emplace_back(Notice{Level::warning,
+                            fmt::format("mirrors of the link with {} differ at exchange {}; it is "
+                                        "opened again",
+                                        event.peer.brief(), event.exchange.value)});
+    if (link.open() != nullptr) {
+      new_round(event.peer, link, out);
+    } else if (auto* opening = link.opening()) {
+      drop_session(event.peer, link, out);
+      opening->before.reset();
+    } else {
+      forget(at, out);
+    }
+    return;
+  }
+  session->committed = event.exchange;
+  session->settled = session->both_settling;
+  ++link.counters.exchanges;
+  if (link.open() == nullptr) return;
+  commit_when_ready(event.peer, link, out);
+  request_next(event.peer, *session, out);
+}
+
+void Core::start_settling(Time now, Outbox& out) {
+  settle_until_ = now + options_.config.settle_timeout;
+  for (auto& [peer, link] : links_) {
+    auto* open = link.open();
+    if (open == nullptr || open->session.encoding == 0) continue;
+    // It may wait for a step that is not made any more.
+    request_delta(peer, open->session, open->session.expected(), out);
+  }
+}
+
+void Core::settle_when_ready(Outbox& out) {
+  if (phase_ != Phase::settling || settled_) return;
+  const bool agreed = std::ranges::all_of(links_, [](const auto& entry) {
+    const Link& link = entry.second;
+    return link.broken() != nullptr || (link.open() != nullptr && link.open()->session.settled);
+  });
+  if (!agreed) return;
+  settled_ = true;
+  out.emplace_back(Settled{});
+}
+
+}  // namespace starling::exchange

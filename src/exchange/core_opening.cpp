@@ -1,0 +1,267 @@
+// How links open: words, decisions, keyframes.
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "exchange/core.hpp"
+
+namespace starling::exchange {
+
+using base::PeerId;
+using base::Time;
+
+// A peer that would adopt says so to one neighbour at a time: it adopts once. To a neighbour that
+// is at the start too, or would adopt itself, it can always answer, and does: so no two peers wait
+// for each other's word.
+bool Core::may_speak(const Link& link) const {
+  const auto* opening = link.opening();
+  if (opening == nullptr || link.said == link.round) return false;
+  if (opening->before && opening->before->committing != 0) return false;
+  if (adopting()) return false;
+  if (!may_adopt()) return true;
+  if (opening->theirs) {
+    const bool both_fresh =
+        progress_ <= kFreshProgress && opening->theirs->progress <= kFreshProgress;
+    if (both_fresh || opening->theirs->may_adopt) return true;
+  }
+  return std::ranges::none_of(links_, [](const auto& entry) {
+    const auto* other = entry.second.opening();
+    return other != nullptr && other->mine && other->mine->may_adopt && !other->decision;
+  });
+}
+
+void Core::speak(const PeerId& peer, Link& link, Outbox& out) {
+  OpeningState& opening = *link.opening();
+  wire::LinkOpen word{.nonce = rng_(),
+                      .samples = samples_,
+                      .progress = std::clamp(progress_, 0.0, 1.0),
+                      .may_adopt = may_adopt()};
+  if (opening.before) {
+    word.session = opening.before->id;
+    word.committed = opening.before->committed;
+  }
+  opening.mine = word;
+  link.said = link.round;
+  out.emplace_back(Send{peer, word});
+}
+
+void Core::speak_all(Time now, Outbox& out) {
+  // A decision may allow others to speak, or end the right to adopt: as long as something moves.
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (auto at = links_.begin(); at != links_.end();) {
+      const auto current = at++;
+      if (!may_speak(current->second)) continue;
+      speak(current->first, current->second, out);
+      decide(current, now, out);
+      moved = true;
+    }
+  }
+}
+
+void Core::receive(Links::iterator at, wire::LinkOpen& word, Time now, Outbox& out) {
+  Link& link = at->second;
+  if (link.heard == link.round) {
+    if (link.said != link.round || link.round >= kRoundsMax) {
+      misbehaved(at, "opens its link again and again", out);
+      return;
+    }
+    new_round(at->first, link, out);
+  }
+  ++link.heard;
+  if (link.heard < link.round) return;
+  link.opening()->theirs = word;
+  decide(at, now, out);
+}
+
+void Core::decide(Links::iterator at, Time now, Outbox& out) {
+  const PeerId& peer = at->first;
+  Link& link = at->second;
+  OpeningState* opening = link.opening();
+  if (opening == nullptr || !opening->mine || !opening->theirs || opening->decision) return;
+  const Opening decision = decide_opening(*opening->mine, *opening->theirs);
+  opening->decision = decision;
+  if (decision != Opening::resume && opening->before) {
+    drop_session(peer, link, out);
+    opening->before.reset();
+  }
+  if (decision != Opening::resume && link.opened) ++link.counters.reopenings;
+  switch (decision) {
+    case Opening::resume:
+      rooted_ = true;
+      resume(at, out);
+      break;
+    case Opening::fresh:
+      set_mirrors(peer, *opening, OpenKind::fresh, out);
+      break;
+    case Opening::adopt:
+      break;  // its keyframe comes by itself
+    case Opening::give:
+    case Opening::merge:
+      rooted_ = true;
+      opening->keyframing = ++last_tag_;
+      out.emplace_back(Run{KeyframeJob{.peer = peer, .tag = opening->keyframing}});
+      break;
+    case Opening::wait:
+      opening->wait_until = now + kAdoptPatience;
+      break;
+  }
+}
+
+void Core::set_mirrors(const PeerId& peer, OpeningState& opening, OpenKind kind, Outbox& out) {
+  opening.opening = ++last_tag_;
+  OpenJob job{.peer = peer, .tag = opening.opening, .kind = kind};
+  if (opening.own_keyframe) job.own = std::move(*opening.own_keyframe);
+  if (opening.their_keyframe) job.theirs = std::move(*opening.their_keyframe);
+  opening.own_keyframe.reset();
+  opening.their_keyframe.reset();
+  out.emplace_back(Run{std::move(job)});
+}
+
+void Core::merge_when_ready(const PeerId& peer, OpeningState& opening, Outbox& out) {
+  if (opening.own_keyframe && opening.their_keyframe) {
+    set_mirrors(peer, opening, OpenKind::merge, out);
+  }
+}
+
+// Goes on where both ends stand: each sends again what the other has not committed.
+void Core::resume(Links::iterator at, Outbox& out) {
+  const PeerId& peer = at->first;
+  Link& link = at->second;
+  OpeningState& opening = *link.opening();
+  Session session = std::move(*opening.before);
+  const base::ExchangeNumber theirs = opening.theirs->committed;
+  // Where the ends differ, the delta that one lacks and the other has used must still be here.
+  if (theirs != session.committed && session.own(std::max(theirs, session.committed)) == nullptr) {
+    opening.before = std::move(session);
+    misbehaved(
+        at, "claims to have committed exchanges that it has not, or not to have those it has", out);
+    return;
+  }
+  link.state = OpenState{std::move(session)};
+  Session& open = link.open()->session;
+  out.emplace_back(Run{ResumeJob{peer}});
+  std::erase_if(open.kept, [&](const wire::Delta& delta) {
+    // Those at or before a commit of the other end's are not asked for again.
+    return delta.exchange <= theirs && delta.exchange <= open.committed;
+  });
+  for (const wire::Delta& delta : open.kept) {
+    if (delta.exchange <= theirs) continue;
+    link.counters.bytes_sent += delta.payload.size();
+    out.emplace_back(Send{peer, delta});
+  }
+  request_next(peer, open, out);
+}
+
+void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& out) {
+  Link& link = at->second;
+  if (link.heard < link.round) return;  // of an older round
+  OpeningState* opening = link.opening();
+  const bool wanted = opening != nullptr && opening->opening == 0 && !opening->their_keyframe &&
+                      (opening->decision == Opening::adopt || opening->decision == Opening::merge);
+  if (!wanted) {
+    misbehaved(at, "sent a keyframe that was not due", out);
+    return;
+  }
+  if (keyframe.payload.size() > keyframe_bytes_max(options_.elements)) {
+    misbehaved(at, "sent a keyframe that is too long", out);
+    return;
+  }
+  link.counters.bytes_received += keyframe.payload.size();
+  opening->their_keyframe = std::move(keyframe.payload);
+  if (opening->decision == Opening::adopt) {
+    set_mirrors(at->first, *opening, OpenKind::adopt, out);
+  } else {
+    merge_when_ready(at->first, *opening, out);
+  }
+}
+
+void Core::on(KeyframeMade& event, Time, Outbox& out) {
+  const auto at = links_.find(event.peer);
+  if (at == links_.end()) return;
+  OpeningState* opening = at->second.opening();
+  if (opening == nullptr || opening->keyframing != event.tag) return;
+  opening->keyframing = 0;
+  if (!event.status) {
+    out.emplace_back(Failed{event.status.error()});
+    return;
+  }
+  at->second.counters.bytes_sent += event.payload.size();
+  out.emplace_back(Send{event.peer, wire::Keyframe{.samples = samples_, .payload = event.payload}});
+  opening->own_keyframe = std::move(event.payload);
+  if (opening->decision == Opening::give) {
+    set_mirrors(event.peer, *opening, OpenKind::give, out);
+  } else {
+    merge_when_ready(event.peer, *opening, out);
+  }
+}
+
+void Core::on(const Opened& event, Time, Outbox& out) {
+  const auto at = links_.find(event.peer);
+  if (at == links_.end()) return;
+  Link& link = at->second;
+  OpeningState* opening = link.opening();
+  if (opening == nullptr || opening->opening != event.tag) return;
+  if (!event.status) {
+    misbehaved(at, event.status.error().text, out);
+    return;
+  }
+  const Opening decision = *opening->decision;
+  std::optional<wire::Delta> early = std::move(opening->early);
+  link.state =
+      OpenState{{.id = session_of(opening->mine->nonce, opening->theirs->nonce), .due = step_}};
+  link.opened = true;
+  if (decision == Opening::adopt) {
+    adopted_ = true;
+    rooted_ = true;
+    reopen_others(event.peer, out);
+  }
+  request_next(event.peer, link.open()->session, out);
+  if (early) take(at, std::move(*early), out);
+}
+
+// Starts the opening of a link again; this end's word follows as soon as it may speak.
+void Core::new_round(const PeerId& peer, Link& link, Outbox& out) {
+  ASSERT(link.heard == link.round && link.said == link.round);
+  drop_session(peer, link, out);
+  link.state = OpeningState{};
+  ++link.round;
+}
+
+// The replica has become another one: links that were opened, or wait, with the old one start anew.
+void Core::reopen_others(const PeerId& peer, Outbox& out) {
+  for (auto& [other, link] : links_) {
+    if (other == peer || link.broken() != nullptr) continue;
+    if (link.heard == link.round && link.said == link.round) new_round(other, link, out);
+  }
+}
+
+// Where two peers would both adopt, the one with more samples (the smaller nonce where equal) makes
+// do with what it has after a while, and the other one adopts from it.
+void Core::give_up_adopting(Time now, Outbox& out) {
+  const auto waits = [](const Link& link) {
+    const auto* opening = link.opening();
+    return opening != nullptr && opening->decision == Opening::wait;
+  };
+  const bool gives_up = std::ranges::any_of(links_, [&](const auto& entry) {
+    if (!waits(entry.second)) return false;
+    const OpeningState& opening = *entry.second.opening();
+    const auto& mine = *opening.mine;
+    const auto& theirs = *opening.theirs;
+    const bool first =
+        mine.samples != theirs.samples ? mine.samples > theirs.samples : mine.nonce < theirs.nonce;
+    return opening.wait_until <= now && first;
+  });
+  for (auto& [peer, link] : links_) {
+    if (!waits(link)) continue;
+    OpeningState& opening = *link.opening();
+    if (gives_up) {
+      rooted_ = true;
+      new_round(peer, link, out);
+    } else if (opening.wait_until <= now) {
+      opening.wait_until = now + kAdoptPatience;  // the other end's turn
+    }
+  }
+}
+
+}  // namespace starling::exchange

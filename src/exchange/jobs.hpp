@@ -1,0 +1,136 @@
+// What the protocol core asks of a replica, and what came of it. The core runs beside the event
+// loop and never touches a vector; whoever trains the replica runs the jobs between two steps.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/peer_id.hpp"
+#include "base/result.hpp"
+#include "base/strong.hpp"
+#include "delta/codec.hpp"
+
+namespace starling::exchange {
+
+class Replica;
+
+/// Names one job in its outcome, so that an outcome that has been overtaken is known as such.
+/// 0: no job.
+using JobTag = std::uint64_t;
+
+inline constexpr double kLagFactorMax = 8.0;  ///< most that a late exchange raises its density
+
+/// Write the delta of exchange t. It waits until the replica's owner has made `not_before` steps,
+/// unless `at_once` (no steps are made any more). Density grows with the delay: an exchange that
+/// comes after `lag` times `every` steps carries lag times as much, at most kLagFactorMax.
+struct EncodeJob {
+  base::PeerId peer;
+  JobTag tag = 0;
+  base::ExchangeNumber exchange;
+  base::StepNumber not_before;
+  std::uint32_t every = 1;
+  bool at_once = false;
+  bool with_hash = false;  ///< of the mirror that the delta builds on
+  delta::Options options;
+};
+
+/// Commit exchange t: both payloads, the step w, and the hash that the other end gave.
+struct CommitJob {
+  base::PeerId peer;
+  JobTag tag = 0;
+  base::ExchangeNumber exchange;
+  base::Buffer own;
+  base::Buffer theirs;
+  float w = 0.0F;
+  std::optional<std::uint64_t> expected_hash;
+};
+
+/// Write the keyframe of the replica as it is.
+struct KeyframeJob {
+  base::PeerId peer;
+  JobTag tag = 0;
+};
+
+enum class OpenKind : std::uint8_t { fresh, merge, adopt, give };
+
+/// Set a link's mirrors. Payloads: fresh none; merge both; adopt `theirs`; give `own`.
+struct OpenJob {
+  base::PeerId peer;
+  JobTag tag = 0;
+  OpenKind kind = OpenKind::fresh;
+  base::Buffer own{};
+  base::Buffer theirs{};
+};
+
+// Without an outcome. Each does nothing to a link whose opening has failed.
+struct SuspendJob {
+  base::PeerId peer;
+};
+struct ResumeJob {
+  base::PeerId peer;
+};
+struct CloseJob {
+  base::PeerId peer;
+};
+
+using Job =
+    std::variant<EncodeJob, CommitJob, KeyframeJob, OpenJob, SuspendJob, ResumeJob, CloseJob>;
+
+[[nodiscard]] const base::PeerId& peer_of(const Job& job) noexcept;
+
+struct Encoded {
+  base::PeerId peer;
+  JobTag tag = 0;
+  base::ExchangeNumber exchange;
+  base::Status status;  ///< diverged: the replica is not finite
+  base::Buffer payload{};
+  double drift = 0.0;
+  double density = 0.0;   ///< that was asked for, lag included
+  double lag = 1.0;       ///< steps since the last encode in units of `every`, at least 1
+  base::StepNumber step;  ///< of the replica's owner, when the job ran
+  std::optional<std::uint64_t> mirror_hash{};
+};
+
+enum class CommitResult : std::uint8_t {
+  applied,
+  mismatch,  ///< the mirrors of the two ends differ; nothing was applied
+  invalid,   ///< a payload is malformed or not finite; nothing was applied
+};
+
+struct Committed {
+  base::PeerId peer;
+  JobTag tag = 0;
+  base::ExchangeNumber exchange;
+  CommitResult result = CommitResult::applied;
+  std::string text{};  ///< what is wrong, where invalid
+};
+
+struct KeyframeMade {
+  base::PeerId peer;
+  JobTag tag = 0;
+  base::Status status;  ///< diverged: the replica is not finite
+  base::Buffer payload{};
+};
+
+struct Opened {
+  base::PeerId peer;
+  JobTag tag = 0;
+  base::Status status;
+};
+
+using Outcome = std::variant<Encoded, Committed, KeyframeMade, Opened>;
+
+/// Runs one job on the thread that owns the replica; `step`: the steps its owner has made.
+[[nodiscard]] std::optional<Outcome> run(const Job& job, Replica& replica, base::StepNumber step);
+
+/// Runs jobs that wait at one step boundary. Jobs of one link run in their order; commits of
+/// different links are applied in one pass over the replica.
+[[nodiscard]] std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica,
+                                             base::StepNumber step);
+
+}  // namespace starling::exchange

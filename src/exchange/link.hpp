@@ -1,0 +1,117 @@
+// What the protocol core knows of one link: values only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/strong.hpp"
+#include "base/time.hpp"
+#include "exchange/jobs.hpp"
+#include "exchange/opening.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::exchange {
+
+/// Own deltas that are kept to be sent again: t until the other end shows, with t+1, that it has
+/// committed t; and t+1 may have been sent by then.
+inline constexpr std::size_t kKeptMax = 2;
+
+/// Two ends that share mirrors, and the exchange that is under way between them.
+struct Session {
+  std::uint64_t id = 0;
+  base::ExchangeNumber committed;
+  base::StepNumber due;        ///< step from which the next delta may be written
+  JobTag encoding = 0;         ///< the delta of committed + 1, or of + 2 while that is committing
+  JobTag committing = 0;       ///< the commit of committed + 1
+  bool both_settling = false;  ///< both deltas of the exchange being committed say settled
+  bool settled = false;        ///< both deltas of the last exchange say settled
+  std::vector<wire::Delta> kept{};     ///< own deltas, oldest first
+  std::optional<wire::Delta> early{};  ///< the other end's, not being committed yet
+
+  [[nodiscard]] const wire::Delta* own(base::ExchangeNumber t) const {
+    for (const wire::Delta& delta : kept) {
+      if (delta.exchange == t) return &delta;
+    }
+    return nullptr;
+  }
+  /// The exchange whose delta the other end may send now.
+  [[nodiscard]] base::ExchangeNumber expected() const {
+    return committing == 0 ? committed.next() : committed.next().next();
+  }
+};
+
+/// The ends exchange words (LinkOpen), decide, and set their mirrors.
+struct OpeningState {
+  std::optional<Session> before{};  ///< of the link as it broke: its mirrors are suspended
+  std::optional<wire::LinkOpen> mine{};
+  std::optional<wire::LinkOpen> theirs{};
+  std::optional<Opening> decision{};
+  base::Time wait_until{};  ///< with Opening::wait
+  JobTag keyframing = 0;
+  JobTag opening = 0;  ///< the job that sets the mirrors
+  std::optional<base::Buffer> own_keyframe{};
+  std::optional<base::Buffer> their_keyframe{};
+  std::optional<wire::Delta> early{};  ///< the other end was faster
+};
+
+struct OpenState {
+  Session session;
+};
+
+/// In grace: the mirrors are suspended.
+struct BrokenState {
+  Session session;
+  base::Time until{};
+};
+
+struct LinkCounters {
+  std::uint64_t exchanges = 0;   ///< committed
+  std::uint64_t reopenings = 0;  ///< openings after the first that did not resume
+  std::uint64_t mismatches = 0;  ///< mirrors that differed
+  std::uint64_t lost_steps = 0;  ///< steps that one end alone may have applied
+  std::uint64_t bytes_sent = 0;  ///< payload bytes of deltas and keyframes
+  std::uint64_t bytes_received = 0;
+
+  LinkCounters& operator+=(const LinkCounters& other) {
+    exchanges += other.exchanges;
+    reopenings += other.reopenings;
+    mismatches += other.mismatches;
+    lost_steps += other.lost_steps;
+    bytes_sent += other.bytes_sent;
+    bytes_received += other.bytes_received;
+    return *this;
+  }
+};
+
+struct Link {
+  std::variant<OpeningState, OpenState, BrokenState> state{};
+  // Rounds of opening since the ends met: each end says one word a round. A round starts with the
+  // word that either says first, and only once the last round's words are known to it. What came
+  // before the other end's word of the current round belongs to an older one.
+  std::uint32_t round = 1;
+  std::uint32_t said = 0;
+  std::uint32_t heard = 0;
+  bool opened = false;  ///< at least once since it is known
+  double drift = 0.0;
+  double density = 0.0;
+  double lag = 1.0;
+  LinkCounters counters{};
+
+  [[nodiscard]] Session* session() {
+    if (auto* open = std::get_if<OpenState>(&state)) return &open->session;
+    if (auto* broken = std::get_if<BrokenState>(&state)) return &broken->session;
+    auto& before = std::get<OpeningState>(state).before;
+    return before ? &*before : nullptr;
+  }
+  [[nodiscard]] OpenState* open() { return std::get_if<OpenState>(&state); }
+  [[nodiscard]] const OpenState* open() const { return std::get_if<OpenState>(&state); }
+  [[nodiscard]] OpeningState* opening() { return std::get_if<OpeningState>(&state); }
+  [[nodiscard]] const OpeningState* opening() const { return std::get_if<OpeningState>(&state); }
+  [[nodiscard]] BrokenState* broken() { return std::get_if<BrokenState>(&state); }
+  [[nodiscard]] const BrokenState* broken() const { return std::get_if<BrokenState>(&state); }
+};
+
+}  // namespace starling::exchange

@@ -1,0 +1,48 @@
+#include "exchange/opening.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/hash.hpp"
+
+namespace starling::exchange {
+
+Opening decide_opening(const wire::LinkOpen& mine, const wire::LinkOpen& theirs) {
+  const std::uint64_t ahead = std::max(mine.committed, theirs.committed).value;
+  const std::uint64_t behind = std::min(mine.committed, theirs.committed).value;
+  if (mine.session != 0 && mine.session == theirs.session && ahead - behind <= 1) {
+    return Opening::resume;
+  }
+  if (mine.progress <= kFreshProgress && theirs.progress <= kFreshProgress) return Opening::fresh;
+  if (mine.may_adopt && theirs.may_adopt) return Opening::wait;
+  if (mine.may_adopt) return Opening::adopt;
+  if (theirs.may_adopt) return Opening::give;
+  return Opening::merge;
+}
+
+std::uint64_t session_of(std::uint64_t one_nonce, std::uint64_t other_nonce) {
+  const std::array<std::uint64_t, 2> nonces{std::min(one_nonce, other_nonce),
+                                            std::max(one_nonce, other_nonce)};
+  const std::uint64_t session = base::xxh3(base::bytes_of(std::span(nonces)));
+  return session == 0 ? 1 : session;
+}
+
+const char* to_string(Opening opening) noexcept {
+  switch (opening) {
+    case Opening::resume:
+      return "resume";
+    case Opening::fresh:
+      return "fresh";
+    case Opening::adopt:
+      return "adopt";
+    case Opening::give:
+      return "give";
+    case Opening::merge:
+      return "merge";
+    case Opening::wait:
+      return "wait";
+  }
+  return "unknown";
+}
+
+}  // namespace starling::exchange

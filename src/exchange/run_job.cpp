@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <utility>
+
+#include "exchange/jobs.hpp"
+#include "exchange/replica.hpp"
+
+namespace starling::exchange {
+namespace {
+
+using base::StepNumber;
+
+double lag_of(const EncodeJob& job, StepNumber step) {
+  if (job.at_once || step <= job.not_before) return 1.0;
+  const double late = static_cast<double>(step.value - job.not_before.value);
+  return 1.0 + late / static_cast<double>(job.every);
+}
+
+std::optional<Outcome> run_one(const EncodeJob& job, Replica& replica, StepNumber step) {
+  Encoded outcome{.peer = job.peer,
+                  .tag = job.tag,
+                  .exchange = job.exchange,
+                  .status = {},
+                  .lag = lag_of(job, step),
+                  .step = step};
+  delta::Options options = job.options;
+  const double least = 1.0 / static_cast<double>(replica.size());
+  options.density = std::clamp(options.density * std::min(outcome.lag, kLagFactorMax), least, 1.0);
+  outcome.density = options.density;
+  if (job.with_hash) outcome.mirror_hash = replica.mirror_hash(job.peer, MirrorOf::mine);
+  const auto stats = replica.encode(job.peer, options, outcome.payload);
+  if (stats) {
+    outcome.drift = stats->drift;
+  } else {
+    outcome.status = base::fail(stats.error());
+  }
+  return outcome;
+}
+
+// Checks a commit and stages it.
+Committed stage(const CommitJob& job, Replica& replica) {
+  Committed outcome{.peer = job.peer, .tag = job.tag, .exchange = job.exchange};
+  if (job.expected_hash && *job.expected_hash != replica.mirror_hash(job.peer, MirrorOf::theirs)) {
+    outcome.result = CommitResult::mismatch;
+    return outcome;
+  }
+  const auto status =
+      replica.stage({.peer = job.peer, .own = job.own, .their = job.theirs, .w = job.w});
+  if (!status) {
+    outcome.result = CommitResult::invalid;
+    outcome.text = status.error().text;
+  }
+  return outcome;
+}
+
+std::optional<Outcome> run_one(const CommitJob& job, Replica& replica, StepNumber) {
+  Committed outcome = stage(job, replica);
+  replica.apply_staged();
+  return outcome;
+}
+
+std::optional<Outcome> run_one(const KeyframeJob& job, Replica& replica, StepNumber) {
+  KeyframeMade outcome{.peer = job.peer, .tag = job.tag, .status = {}};
+  outcome.status = replica.encode_keyframe(outcome.payload);
+  return outcome;
+}
+
+std::optional<Outcome> run_one(const OpenJob& job, Replica& replica, StepNumber) {
+  Opened outcome{.peer = job.peer, .tag = job.tag, .status = {}};
+  switch (job.kind) {
+    case OpenKind::fresh:
+      replica.open_fresh(job.peer);
+      break;
+    case OpenKind::merge:
+      outcome.status = replica.open_merge(job.peer, job.own, job.theirs);
+      break;
+    case OpenKind::adopt:
+      outcome.status = replica.open_adopted(job.peer, job.theirs);
+      break;
+    case OpenKind::give:
+      outcome.status = replica.open_gave(job.peer, job.own);
+      break;
+  }
+  return outcome;
+}
+
+std::optional<Outcome> run_one(const SuspendJob& job, Replica& replica, StepNumber) {
+  if (replica.has(job.peer)) replica.suspend(job.peer);
+  return std::nullopt;
+}
+
+std::optional<Outcome> run_one(const ResumeJob& job, Replica& replica, StepNumber) {
+  if (replica.has(job.peer)) replica.resume(job.peer);
+  return std::nullopt;
+}
+
+std::optional<Outcome> run_one(const CloseJob& job, Replica& replica, StepNumber) {
+  if (replica.has(job.peer)) replica.close(job.peer);
+  return std::nullopt;
+}
+
+}  // namespace
+
+const base::PeerId& peer_of(const Job& job) noexcept {
+  return std::visit([](const auto& one) -> const base::PeerId& { return one.peer; }, job);
+}
+
+std::optional<Outcome> run(const Job& job, Replica& replica, StepNumber step) {
+  return std::visit([&](const auto& one) { return run_one(one, replica, step); }, job);
+}
+
+std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica, StepNumber step) {
+  std::vector<Outcome> outcomes;
+  std::vector<bool> ran(jobs.size(), false);
+  // A commit may go ahead of what concerns other links, not of what concerns its own.
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const auto* commit = std::get_if<CommitJob>(&jobs[i]);
+    if (commit == nullptr) continue;
+    const auto before = jobs.first(i);
+    if (std::ranges::any_of(before, [&](const Job& job) { return peer_of(job) == commit->peer; })) {
+      continue;
+    }
+    outcomes.emplace_back(stage(*commit, replica));
+    ran[i] = true;
+  }
+  replica.apply_staged();
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (ran[i]) continue;
+    if (auto outcome = run(jobs[i], replica, step)) outcomes.push_back(std::move(*outcome));
+  }
+  return outcomes;
+}
+
+}  // namespace starling::exchange
