@@ -13,6 +13,9 @@ struct Config {
   std::uint32_t degree = 4;       ///< neighbours that a peer seeks
   std::vector<std::string> join;  ///< addresses "host:port" of peers to find the swarm by
   base::Duration heartbeat = std::chrono::seconds(1);
+  /// Links to open before the first step, and how long to wait for them at most.
+  std::uint32_t wait_for = 0;
+  base::Duration wait_timeout = std::chrono::seconds(10);
 
   friend bool operator==(const Config&, const Config&) = default;
 };

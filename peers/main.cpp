@@ -1,0 +1,110 @@
+// The command line of `starling`: the only file that includes CLI11, which costs seconds to compile.
+#include <cstdio>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "commands.hpp"
+#include "version.hpp"
+
+namespace {
+
+using namespace starling::peers;
+
+constexpr int kUsageExit = 2;
+
+void add_set(CLI::App& command, std::vector<std::string>& set) {
+  command.add_option("--set", set, "Override a key of the run file: section.key=value (repeatable)")
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+void add_up(CLI::App& app, UpOptions& options) {
+  auto* up = app.add_subcommand("up", "Run one peer: find the swarm, train, agree");
+  up->add_option("run_file", options.run_file, "Run file (TOML)")->required();
+  up->add_option("--join", options.join, "Address host:port of any peer of the swarm (repeatable)")
+      ->allow_extra_args(false);
+  up->add_option("--listen", options.listen, "Address to listen on; port 0: any free one")
+      ->capture_default_str();
+  up->add_option("--name", options.name, "Name of this peer (default: host name and process id)");
+  up->add_option("--dir", options.dir, "Folder of this peer (default: runs/<run name>/<name>)");
+  up->add_flag("--require-peers", options.require_peers,
+               "Exit with 4 when no peer was reached within a minute");
+  up->add_flag("--json", options.json, "Print the summary as JSON at the end");
+  add_set(*up, options.set);
+}
+
+void add_swarm(CLI::App& app, SwarmOptions& options) {
+  auto* swarm = app.add_subcommand("swarm", "Run N local peers with one live table");
+  swarm->add_option("run_file", options.run_file, "Run file (TOML)")->required();
+  swarm->add_option("-n,--peers", options.peers, "Number of peers")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  swarm->add_option("--dir", options.dir, "Folder of the run (default: runs/<run name>)");
+  swarm->add_flag("--json", options.json, "Print the summary as JSON at the end");
+  add_set(*swarm, options.set);
+}
+
+void add_queries(CLI::App& app, QueryOptions& options) {
+  const std::pair<const char*, const char*> queries[] = {
+      {"status", "What a running peer is doing"},
+      {"members", "Who is in the swarm, as a running peer knows it"},
+      {"links", "The links of a running peer"},
+      {"leave", "Ask a running peer to save, say goodbye and end"},
+      {"checkpoint", "Ask a running peer to save a checkpoint now"}};
+  for (const auto& [name, text] : queries) {
+    auto* query = app.add_subcommand(name, text);
+    query->add_option("--peer", options.peer,
+                      "Folder of the peer, or host:port of its control port (default: the only "
+                      "one below runs/)");
+    query->add_flag("--json", options.json, "Print JSON");
+  }
+}
+
+void add_check(CLI::App& app, CheckOptions& options) {
+  auto* check = app.add_subcommand("check", "Check a run file: layers, memory, bytes an exchange");
+  check->add_option("run_file", options.run_file, "Run file (TOML)")->required();
+  check->add_flag("--json", options.json, "Print JSON");
+  add_set(*check, options.set);
+}
+
+void add_bench(CLI::App& app, BenchOptions& options) {
+  auto* bench = app.add_subcommand("bench", "Measure a part on this machine");
+  bench->add_option("what", options.what, "compute or codec")
+      ->required()
+      ->check(CLI::IsMember({"compute", "codec"}));
+  bench->add_flag("--json", options.json, "Print one JSON object a line");
+  bench->add_option("--seconds", options.seconds, "Time for each figure")
+      ->check(CLI::Range(0.1, 600.0))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Starling: peers that train one model together, with nobody in charge");
+  app.set_version_flag("--version", std::string("starling ") + kVersion);
+  app.require_subcommand(1);
+  UpOptions up;
+  SwarmOptions swarm;
+  QueryOptions query;
+  CheckOptions check;
+  BenchOptions bench;
+  add_up(app, up);
+  add_swarm(app, swarm);
+  add_queries(app, query);
+  add_check(app, check);
+  add_bench(app, bench);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageExit;
+  }
+  const std::string command = app.get_subcommands().front()->get_name();
+  if (command == "up") return run_up(up);
+  if (command == "swarm") return run_swarm(swarm);
+  if (command == "check") return run_check(check);
+  if (command == "bench") return run_bench(bench);
+  query.what = command;
+  return run_query(query);
+}

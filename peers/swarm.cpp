@@ -1,0 +1,282 @@
+// starling swarm: N peers as processes of this machine, with one live table. It only starts and
+// watches them: they find each other and train as peers on N machines would.
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/time.hpp"
+#include "commands.hpp"
+#include "control_client.hpp"
+#include "peer/run_file.hpp"
+#include "report/format.hpp"
+#include "report/summary.hpp"
+#include "report/table.hpp"
+#include "swarm_distance.hpp"
+
+extern char** environ;
+
+namespace starling::peers {
+namespace {
+
+namespace fs = std::filesystem;
+using base::ErrorCode;
+using base::fail;
+using Json = nlohmann::json;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr auto kPoll = std::chrono::milliseconds(20);
+constexpr auto kAskEvery = std::chrono::milliseconds(1000);
+constexpr auto kFirstPeerTimeout = std::chrono::seconds(20);
+
+volatile sig_atomic_t interrupts = 0;
+
+/// One child process and what it said last.
+struct Child {
+  std::string name;
+  std::string dir;
+  pid_t pid = 0;
+  std::optional<int> status;  ///< of waitpid, once it has ended
+  std::string control;
+  report::PeerRow row;
+};
+
+double seconds_since(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+/// Starts `starling up`; its output goes to output.txt in its folder.
+base::Result<pid_t> start(const Child& child, const SwarmOptions& options, std::uint32_t threads,
+                          std::uint32_t wait_for, const std::string& join) {
+  std::vector<std::string> arguments{"starling", "up",     options.run_file, "--name", child.name,
+                                     "--dir",    child.dir, "--listen",       "127.0.0.1:0"};
+  const auto set = [&](const std::string& assignment) {
+    arguments.insert(arguments.end(), {"--set", assignment});
+  };
+  set(fmt::format("train.threads={}", threads));
+  set(fmt::format("swarm.peers={}", options.peers));
+  set(fmt::format("swarm.wait_for={}", wait_for));
+  for (const std::string& assignment : options.set) set(assignment);
+  if (!join.empty()) arguments.insert(arguments.end(), {"--join", join});
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  const std::string output = child.dir + "/output.txt";
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  // A group of its own: Ctrl-C reaches it once, from watch(), and not from the terminal as well.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  pid_t pid = 0;
+  const int failed =
+      posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) {
+    return fail(ErrorCode::internal, "cannot start a peer: {}", std::strerror(failed));
+  }
+  return pid;
+}
+
+/// Takes note of a child that has ended.
+void reap(Child& child) {
+  int status = 0;
+  if (child.status || waitpid(child.pid, &status, WNOHANG) != child.pid) return;
+  child.status = status;
+  child.row.samples_per_second = 0;
+  child.row.eta_seconds.reset();
+  if (WIFSIGNALED(status)) {
+    child.row.state = fmt::format("killed ({})", WTERMSIG(status));
+  } else if (WEXITSTATUS(status) == 0) {
+    const auto summary = report::read_peer_summary(child.dir);
+    child.row.state = summary ? summary->end : "ended";
+    if (summary) {
+      child.row.accuracy = summary->accuracy;
+      child.row.drift = summary->drift;
+      child.row.steps = summary->steps;
+      child.row.bytes_sent = summary->bytes_sent.total;
+    }
+  } else {
+    child.row.state = fmt::format("failed ({})", WEXITSTATUS(status));
+  }
+}
+
+std::optional<double> optional_number(const Json& value) {
+  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
+}
+
+/// Asks a child how it is; keeps what is known when it does not answer.
+void refresh(Child& child) {
+  if (child.status) return;
+  if (child.control.empty()) {
+    const auto file = read_peer_file(child.dir);
+    if (!file || file->pid != child.pid) return;
+    child.control = file->control;
+  }
+  const auto reply = ask(child.control, "/status");
+  if (!reply) return;
+  const Json status = Json::parse(*reply, nullptr, false);
+  if (status.is_discarded()) return;
+  report::PeerRow& row = child.row;
+  row.state = status.value("phase", "?");
+  row.progress = status.value("progress", 0.0);
+  row.steps = status.value("steps", std::uint64_t{0});
+  row.samples_per_second = status.value("samples_per_second", 0.0);
+  row.loss = optional_number(status.value("train_loss", Json()));
+  row.accuracy = optional_number(status.value("accuracy", Json()));
+  row.drift = optional_number(status.value("drift", Json()));
+  row.links = status.value("links", 0U);
+  row.bytes_sent = status.value("bytes_sent", Json::object()).value("total", std::uint64_t{0});
+  const double seconds = status.value("seconds", 0.0);
+  row.eta_seconds.reset();
+  if (row.progress > 0.01 && row.progress < 1) {
+    row.eta_seconds = seconds / row.progress * (1 - row.progress);
+  }
+}
+
+/// Waits until the first peer listens, so that the others have an address to join. From then on
+/// it is a peer like any other.
+base::Result<std::string> wait_for_first(Child& first) {
+  const auto started = SteadyClock::now();
+  while (SteadyClock::now() - started < kFirstPeerTimeout && interrupts == 0) {
+    const auto file = read_peer_file(first.dir);
+    if (file && file->pid == first.pid) return file->address;
+    reap(first);
+    if (first.status) break;
+    std::this_thread::sleep_for(kPoll);
+  }
+  const auto output = base::read_file(first.dir + "/output.txt", 1 << 16);
+  const std::string said =
+      output ? std::string(reinterpret_cast<const char*>(output->data()), output->size()) : "";
+  return fail(first.status && WIFEXITED(*first.status) && WEXITSTATUS(*first.status) == 3
+                  ? ErrorCode::run_file
+                  : ErrorCode::internal,
+              "the first peer did not start; it said:\n{}", said);
+}
+
+void watch(std::vector<Child>& children, report::TablePrinter& printer, const std::string& run) {
+  const auto started = SteadyClock::now();
+  auto asked = started - kAskEvery;
+  const auto snapshot = [&] {
+    report::SwarmSnapshot made{run, seconds_since(started), {}};
+    for (const Child& child : children) made.peers.push_back(child.row);
+    return made;
+  };
+  int interrupts_passed_on = 0;
+  while (true) {
+    for (; interrupts_passed_on < interrupts; ++interrupts_passed_on) {
+      for (const Child& child : children) {
+        if (!child.status) kill(child.pid, SIGINT);
+      }
+    }
+    for (Child& child : children) reap(child);
+    if (std::ranges::all_of(children, [](const Child& c) { return c.status.has_value(); })) break;
+    if (SteadyClock::now() - asked >= kAskEvery) {
+      asked = SteadyClock::now();
+      for (Child& child : children) refresh(child);
+      printer.show(snapshot(), base::Time(base::from_seconds(seconds_since(started))));
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+  printer.finish(snapshot());
+}
+
+/// 0 if a peer got to the end; otherwise what the first failed one said.
+int exit_code_of(const std::vector<Child>& children) {
+  int code = 0;
+  bool any_ended_well = false;
+  for (const Child& child : children) {
+    const int status = child.status.value_or(0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) any_ended_well = true;
+    if (WIFEXITED(status) && WEXITSTATUS(status) != 0 && code == 0) code = WEXITSTATUS(status);
+  }
+  return any_ended_well ? 0 : std::max(code, 1);
+}
+
+base::Result<int> run(const SwarmOptions& options) {
+  const auto run_file = peer::read_run_file(options.run_file, options.set);
+  if (!run_file) return fail(run_file.error());
+  const std::string dir = options.dir.empty() ? "runs/" + run_file->run.name : options.dir;
+  const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::uint32_t threads = std::max(1U, cores / options.peers);
+  const std::uint32_t wait_for = std::min(run_file->swarm.degree, options.peers - 1);
+
+  std::vector<Child> children(options.peers);
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    children[i].name = fmt::format("peer-{}", i + 1);
+    children[i].dir = dir + "/" + children[i].name;
+    children[i].row.name = children[i].name;
+    children[i].row.state = "starting";
+    std::error_code failed;
+    fs::remove_all(children[i].dir, failed);
+    fs::create_directories(children[i].dir, failed);
+    if (failed) {
+      return fail(ErrorCode::data, "cannot create {}: {}", children[i].dir, failed.message());
+    }
+  }
+  const auto count_interrupt = [](int) { interrupts = interrupts + 1; };
+  signal(SIGINT, count_interrupt);
+  signal(SIGTERM, count_interrupt);
+
+  std::string join;
+  for (Child& child : children) {
+    const auto pid = start(child, options, threads, wait_for, join);
+    if (!pid) return fail(pid.error());
+    child.pid = *pid;
+    if (!join.empty()) continue;
+    auto address = wait_for_first(child);
+    if (!address) return fail(address.error());
+    join = *address;
+  }
+  auto printer = report::TablePrinter::for_stream(options.json ? stderr : stdout);
+  watch(children, printer, run_file->run.name);
+
+  std::vector<report::PeerSummary> summaries;
+  std::vector<std::string> ended;
+  for (const Child& child : children) {
+    auto summary = report::read_peer_summary(child.dir);
+    if (!summary) continue;
+    if (summary->end == "done") ended.push_back(child.dir);
+    summaries.push_back(std::move(*summary));
+  }
+  report::SwarmSummary summary = report::summarize(run_file->run.name, std::move(summaries));
+  if (ended.size() > 1) summary.distance = replica_distance(ended);
+  if (const auto written = report::write_summary(dir, summary); !written) {
+    return fail(written.error());
+  }
+  if (options.json) {
+    fmt::print("{}", report::to_json(summary));
+  } else {
+    print_summary(summary, dir);
+  }
+  return exit_code_of(children);
+}
+
+}  // namespace
+
+int run_swarm(const SwarmOptions& options) {
+  const auto code = run(options);
+  if (code) return *code;
+  fmt::print(stderr, "starling swarm: {}\n", code.error().text);
+  return base::exit_code(code.error().code);
+}
+
+}  // namespace starling::peers

@@ -1,0 +1,200 @@
+#include "io/control.hpp"
+
+#include <http_parser.h>
+#include <netinet/in.h>
+#include <uv.h>
+
+#include <array>
+#include <list>
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace starling::io {
+namespace {
+
+struct Connection;
+using Connections = std::list<std::unique_ptr<Connection>>;
+
+/// One client. Its memory is freed when both handles have closed.
+struct Connection {
+  uv_tcp_t tcp{};
+  uv_timer_t timer{};
+  uv_write_t write{};
+  http_parser parser{};
+  int handles_open = 2;
+  bool closing = false;
+  std::array<char, 4096> input{};
+  std::size_t received = 0;
+  std::string path;
+  std::string output;
+  const Control::Serve* serve = nullptr;
+  Connections* all = nullptr;
+
+  void close();
+  void reply(const ControlReply& reply);
+};
+
+Connection& connection_of(void* data) { return *static_cast<Connection*>(data); }
+
+void on_closed(uv_handle_t* handle) {
+  Connection& connection = connection_of(handle->data);
+  if (--connection.handles_open > 0) return;
+  connection.all->remove_if([&](const auto& other) { return other.get() == &connection; });
+}
+
+void Connection::close() {
+  if (std::exchange(closing, true)) return;
+  uv_close(reinterpret_cast<uv_handle_t*>(&tcp), on_closed);
+  uv_close(reinterpret_cast<uv_handle_t*>(&timer), on_closed);
+}
+
+const char* reason_of(int code) {
+  switch (code) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 405:
+      return "Method Not Allowed";
+    default:
+      return "Not Found";
+  }
+}
+
+void Connection::reply(const ControlReply& answer) {
+  uv_read_stop(reinterpret_cast<uv_stream_t*>(&tcp));
+  output = fmt::format(
+      "HTTP/1.1 {} {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n"
+      "Connection: close\r\n\r\n{}",
+      answer.code, reason_of(answer.code), answer.body.size(), answer.body);
+  uv_buf_t buffer = uv_buf_init(output.data(), static_cast<unsigned>(output.size()));
+  write.data = this;
+  const auto on_written = [](uv_write_t* request, int) { connection_of(request->data).close(); };
+  if (uv_write(&write, reinterpret_cast<uv_stream_t*>(&tcp), &buffer, 1, on_written) != 0) close();
+}
+
+int on_url(http_parser* parser, const char* at, std::size_t length) {
+  connection_of(parser->data).path.append(at, length);
+  return 0;
+}
+
+int on_message_complete(http_parser* parser) {
+  Connection& connection = connection_of(parser->data);
+  const auto method = static_cast<http_method>(parser->method);
+  if (method != HTTP_GET && method != HTTP_POST) {
+    connection.reply({405, "{\"error\":\"only GET and POST\"}\n"});
+  } else {
+    connection.reply((*connection.serve)({method == HTTP_POST, connection.path}));
+  }
+  return 0;
+}
+
+const http_parser_settings& parser_settings() {
+  static const http_parser_settings settings = [] {
+    http_parser_settings made;
+    http_parser_settings_init(&made);
+    made.on_url = on_url;
+    made.on_message_complete = on_message_complete;
+    return made;
+  }();
+  return settings;
+}
+
+void on_read(uv_stream_t* stream, ssize_t count, const uv_buf_t*) {
+  Connection& connection = connection_of(stream->data);
+  if (count == 0) return;
+  if (count < 0) return connection.close();
+  connection.received += static_cast<std::size_t>(count);
+  const auto size = static_cast<std::size_t>(count);
+  const bool parsed = connection.received <= Control::kRequestMax &&
+                      http_parser_execute(&connection.parser, &parser_settings(),
+                                          connection.input.data(), size) == size;
+  if (!parsed && connection.output.empty()) {
+    connection.reply({400, "{\"error\":\"not a request this port understands\"}\n"});
+  }
+}
+
+void on_alloc(uv_handle_t* handle, std::size_t, uv_buf_t* buffer) {
+  Connection& connection = connection_of(handle->data);
+  *buffer = uv_buf_init(connection.input.data(), static_cast<unsigned>(connection.input.size()));
+}
+
+}  // namespace
+
+struct Control::Impl {
+  uv_tcp_t listener{};
+  bool listener_open = false;
+  Serve serve;
+  Connections connections;
+
+  void accept();
+};
+
+void Control::Impl::accept() {
+  auto connection = std::make_unique<Connection>();
+  Connection& added = *connection;
+  added.serve = &serve;
+  added.all = &connections;
+  uv_tcp_init(listener.loop, &added.tcp);
+  uv_timer_init(listener.loop, &added.timer);
+  added.tcp.data = added.timer.data = &added;
+  http_parser_init(&added.parser, HTTP_REQUEST);
+  added.parser.data = &added;
+  connections.push_back(std::move(connection));
+  auto* stream = reinterpret_cast<uv_stream_t*>(&added.tcp);
+  const bool taken = uv_accept(reinterpret_cast<uv_stream_t*>(&listener), stream) == 0;
+  if (!taken || connections.size() > kConnectionsMax) return added.close();
+  uv_timer_start(
+      &added.timer, [](uv_timer_t* timer) { connection_of(timer->data).close(); },
+      kConnectionTimeoutMs, 0);
+  uv_read_start(stream, on_alloc, on_read);
+}
+
+base::Result<std::unique_ptr<Control>> Control::create(uv_loop_s* loop, Serve serve) {
+  std::unique_ptr<Control> control(new Control);
+  control->impl_ = std::make_unique<Impl>();
+  Impl& impl = *control->impl_;
+  impl.serve = std::move(serve);
+  uv_tcp_init(loop, &impl.listener);
+  impl.listener.data = &impl;
+  impl.listener_open = true;
+  sockaddr_in any_port{};
+  uv_ip4_addr("127.0.0.1", 0, &any_port);
+  auto* stream = reinterpret_cast<uv_stream_t*>(&impl.listener);
+  int failed = uv_tcp_bind(&impl.listener, reinterpret_cast<const sockaddr*>(&any_port), 0);
+  if (failed == 0) {
+    failed = uv_listen(stream, static_cast<int>(kConnectionsMax), [](uv_stream_t* server, int bad) {
+      if (bad == 0) static_cast<Impl*>(server->data)->accept();
+    });
+  }
+  sockaddr_in bound{};
+  int length = sizeof bound;
+  if (failed == 0) {
+    failed = uv_tcp_getsockname(&impl.listener, reinterpret_cast<sockaddr*>(&bound), &length);
+  }
+  if (failed != 0) {
+    control->close();
+    uv_run(loop, UV_RUN_NOWAIT);
+    return base::fail(base::ErrorCode::network, "cannot open a control port on 127.0.0.1: {}",
+                      uv_strerror(failed));
+  }
+  control->address_ = fmt::format("127.0.0.1:{}", ntohs(bound.sin_port));
+  return control;
+}
+
+Control::~Control() {
+  ASSERT(!impl_->listener_open && impl_->connections.empty(), "closed before it is destroyed");
+}
+
+void Control::close() {
+  auto* handle = reinterpret_cast<uv_handle_t*>(&impl_->listener);
+  if (uv_is_closing(handle) == 0) {
+    uv_close(handle, [](uv_handle_t* closed) {
+      static_cast<Impl*>(closed->data)->listener_open = false;
+    });
+  }
+  for (const auto& connection : impl_->connections) connection->close();
+}
+
+}  // namespace starling::io

@@ -1,0 +1,218 @@
+#include "io/node.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::io {
+namespace {
+
+constexpr int kInterruptedExit = 130;
+/// Links get this long to send their last words.
+constexpr base::Duration kShutdownMax = std::chrono::seconds(3);
+
+membership::LossReason reason_of(LinkEnd end) {
+  switch (end) {
+    case LinkEnd::refused:
+      return membership::LossReason::refused;
+    case LinkEnd::protocol_error:
+    case LinkEnd::overflow:
+      return membership::LossReason::protocol;
+    case LinkEnd::closed:
+      return membership::LossReason::closed;
+    case LinkEnd::reset:
+    case LinkEnd::handshake_failed:
+      break;
+  }
+  return membership::LossReason::reset;
+}
+
+}  // namespace
+
+/// What the transport tells the node.
+class Node::Handler final : public TransportHandler {
+ public:
+  explicit Handler(Node& node) : node_(node) {}
+
+  void on_link_up(base::LinkId link, const base::PeerId& peer, bool dialed,
+                  const std::string& address) override {
+    node_.feed(peer::LinkUp{link, peer, dialed, address});
+  }
+
+  void on_frame(base::LinkId link, wire::Frame&& frame) override {
+    auto message = wire::decode(std::move(frame));
+    if (!message) {
+      node_.note(peer::Level::warning, "a link was closed: " + message.error().text);
+      return node_.transport_->abort(link);
+    }
+    if (*message) node_.feed(peer::Received{link, std::move(**message)});
+  }
+
+  void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) override {
+    node_.feed(peer::LinkDown{link, reason_of(end), text});
+  }
+
+  void on_dial_failed(std::uint64_t dial, const std::string& text) override {
+    const auto found = std::ranges::find(node_.dials_, dial, &Dial::token);
+    if (found == node_.dials_.end()) return;
+    const std::string address = std::move(found->address);
+    node_.dials_.erase(found);
+    node_.feed(peer::DialFailed{address, text, false});
+  }
+
+ private:
+  Node& node_;
+};
+
+Node::Node(Options options)
+    : options_(std::move(options)),
+      handler_(std::make_unique<Handler>(*this)),
+      wake_(std::make_unique<WakeUp>(loop_, [this] { take_outcomes(); })),
+      timer_(std::make_unique<Timer>(loop_, [this] { on_timer(); })) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    signals_.push_back(std::make_unique<Signal>(loop_, number, [this] { on_signal(); }));
+  }
+}
+
+Node::~Node() = default;
+
+base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Options options) {
+  std::unique_ptr<Node> node(new Node(std::move(options)));
+  auto transport =
+      Transport::create(node->loop_, node->options_.transport, identity, *node->handler_);
+  if (!transport) return base::fail(std::move(transport.error()));
+  node->transport_ = std::move(*transport);
+  auto control = Control::create(
+      node->loop_.raw(), [raw = node.get()](const ControlRequest& request) {
+        return raw->serve(request);
+      });
+  if (!control) {
+    node->shut_down();
+    node->loop_.run();
+    return base::fail(std::move(control.error()));
+  }
+  node->control_ = std::move(*control);
+  return node;
+}
+
+NodeEnd Node::run(std::unique_ptr<peer::Core> core, TrainerThread::MakeWorker make) {
+  core_ = std::move(core);
+  trainer_ = std::make_unique<TrainerThread>(std::move(make), [this] { wake_->wake(); });
+  feed(peer::Start{});
+  loop_.run();
+  ASSERT(end_.has_value(), "the loop ends after the core");
+  return std::move(*end_);
+}
+
+peer::Status Node::status() const { return core_->status(Loop::now()); }
+
+void Node::feed(peer::Event event) {
+  if (!core_ || end_) return;
+  peer::Outbox out;
+  core_->handle(std::move(event), Loop::now(), out);
+  act(out);
+  schedule();
+}
+
+void Node::on_timer() {
+  if (end_) return transport_->abort_all();
+  peer::Outbox out;
+  core_->expire(Loop::now(), out);
+  act(out);
+  schedule();
+}
+
+void Node::schedule() {
+  if (end_) return;
+  const auto deadline = core_->next_deadline();
+  if (!deadline) return timer_->stop();
+  timer_->start(*deadline - Loop::now());
+}
+
+void Node::note(peer::Level level, const std::string& text) const {
+  options_.observer.note(level, text);
+}
+
+void Node::act(peer::Outbox& out) {
+  for (peer::Action& action : out) {
+    std::visit([&](auto& value) { perform(value); }, action);
+  }
+}
+
+void Node::perform(peer::Dial& dial) {
+  const std::uint64_t token = transport_->dial(dial.address);
+  dials_.push_back({token, std::move(dial.address)});
+}
+
+void Node::perform(peer::Send& send) {
+  base::Buffer frame = wire::encode(send.message);
+  const auto type = static_cast<std::uint16_t>(wire::type_of(send.message));
+  if (transport_->send(send.link, std::move(frame), wire::purpose_of(type))) return;
+  // The other end does not read what it is sent, so the link is of no use; its end is reported
+  // to the core by the transport.
+  transport_->abort(send.link);
+}
+
+void Node::perform(peer::Accept& accept) { transport_->accept(accept.link); }
+
+void Node::perform(peer::Close& close) { transport_->close(close.link); }
+
+void Node::perform(peer::Run& run) { trainer_->submit(std::move(run.job)); }
+
+void Node::perform(peer::Note& said) { note(said.level, said.text); }
+
+void Node::perform(peer::Report&) { options_.observer.report(status()); }
+
+void Node::perform(peer::Refused& refused) { options_.observer.refused(refused); }
+
+void Node::perform(peer::Finished& finished) {
+  end_ = NodeEnd{finished.reason, std::move(finished.error), status()};
+  // The trainer may be in the middle of a long step; nothing it says matters any more.
+  trainer_->stop();
+  shut_down();
+}
+
+void Node::take_outcomes() {
+  while (trainer_ && !end_) {
+    auto outcome = trainer_->take();
+    if (!outcome) return;
+    feed(std::move(*outcome));
+  }
+}
+
+void Node::on_signal() {
+  if (std::exchange(interrupted_, true)) _exit(kInterruptedExit);
+  note(peer::Level::info, "interrupted: saving and leaving; interrupt again to stop at once");
+  feed(peer::Leave{});
+}
+
+ControlReply Node::serve(const ControlRequest& request) {
+  if (!core_ || end_) return {404, "{\"error\":\"the peer is starting or ending\"}\n"};
+  if (!request.post) return options_.serve(request, *this);
+  if (request.path == "/leave") {
+    feed(peer::Leave{});
+  } else if (request.path == "/checkpoint") {
+    feed(peer::Checkpoint{});
+  } else {
+    return {404, "{\"error\":\"no such path\"}\n"};
+  }
+  return {200, "{}\n"};
+}
+
+void Node::shut_down() {
+  if (control_) control_->close();
+  signals_.clear();
+  timer_->start(kShutdownMax);
+  transport_->shutdown([this] {
+    timer_.reset();
+    wake_.reset();
+  });
+}
+
+}  // namespace starling::io

@@ -1,0 +1,110 @@
+// A real peer: the event loop that gives a peer's core its links, clock, trainer thread, control
+// port and signals.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "io/control.hpp"
+#include "io/identity.hpp"
+#include "io/loop.hpp"
+#include "io/trainer_thread.hpp"
+#include "io/transport.hpp"
+#include "peer/core.hpp"
+
+namespace starling::io {
+
+/// What whoever runs a node hears of it; on the loop's thread.
+struct NodeObserver {
+  std::function<void(peer::Level, const std::string& text)> note;
+  /// A row for the metrics is due.
+  std::function<void(const peer::Status&)> report;
+  /// The swarm trains another run.
+  std::function<void(const peer::Refused&)> refused;
+};
+
+/// How a node ended.
+struct NodeEnd {
+  peer::EndReason reason = peer::EndReason::done;
+  base::Error error;  ///< failed
+  peer::Status status;  ///< at the end, its links still counted
+};
+
+class Node {
+ public:
+  struct Options {
+    TransportConfig transport;
+    NodeObserver observer;
+    /// Answers the control port's GETs from the status; POSTs to /leave and /checkpoint are the
+    /// node's own.
+    std::function<ControlReply(const ControlRequest&, const Node&)> serve;
+  };
+
+  /// Opens the listener and the control port. `identity` outlives the node.
+  [[nodiscard]] static base::Result<std::unique_ptr<Node>> create(const Identity& identity,
+                                                                  Options options);
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  /// "ip:port" that others can dial.
+  [[nodiscard]] std::string address() const { return transport_->address(); }
+  [[nodiscard]] const std::string& control_address() const { return control_->address(); }
+
+  /// Runs the peer until it ends: done, left (SIGINT or SIGTERM once; a second one exits the
+  /// process with 130 at once) or failed. Once.
+  [[nodiscard]] NodeEnd run(std::unique_ptr<peer::Core> core, TrainerThread::MakeWorker make);
+
+  [[nodiscard]] peer::Status status() const;
+  [[nodiscard]] Traffic traffic() const { return transport_->traffic(); }
+  [[nodiscard]] Traffic traffic(base::LinkId link) const { return transport_->traffic(link); }
+
+ private:
+  class Handler;
+
+  struct Dial {
+    std::uint64_t token = 0;
+    std::string address;
+  };
+
+  explicit Node(Options options);
+  void feed(peer::Event event);
+  void act(peer::Outbox& out);
+  void perform(peer::Dial& dial);
+  void perform(peer::Send& send);
+  void perform(peer::Accept& accept);
+  void perform(peer::Close& close);
+  void perform(peer::Run& run);
+  void perform(peer::Note& said);
+  void perform(peer::Report&);
+  void perform(peer::Refused& refused);
+  void perform(peer::Finished& finished);
+  void note(peer::Level level, const std::string& text) const;
+  void schedule();
+  void on_timer();
+  void take_outcomes();
+  void on_signal();
+  ControlReply serve(const ControlRequest& request);
+  void shut_down();
+
+  Options options_;
+  Loop loop_;
+  std::unique_ptr<Handler> handler_;
+  std::unique_ptr<WakeUp> wake_;
+  std::unique_ptr<Timer> timer_;
+  std::vector<std::unique_ptr<Signal>> signals_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Control> control_;
+  std::unique_ptr<peer::Core> core_;
+  std::unique_ptr<TrainerThread> trainer_;
+  std::vector<Dial> dials_;  ///< outstanding
+  bool interrupted_ = false;
+  std::optional<NodeEnd> end_;
+};
+
+}  // namespace starling::io

@@ -1,0 +1,36 @@
+// What a peer's core must know of its run; made from the run file, the model and the data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/time.hpp"
+#include "data/sharding.hpp"
+#include "exchange/config.hpp"
+#include "membership/config.hpp"
+#include "train/config.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::peer {
+
+struct Config {
+  wire::RunId run;
+  std::string canonical;  ///< what `run` is the hash of; sent to a peer of another run
+  std::uint64_t parameters_hash = 0;
+  std::size_t parameter_count = 0;
+  std::uint64_t target_samples = 0;  ///< of the whole swarm
+  std::optional<double> target_accuracy;
+  exchange::Config exchange;
+  membership::Config membership;
+  train::Config train;
+  /// allreduce: the fixed number of peers.
+  std::uint32_t peers = 0;
+  /// Samples of the swarm between two evaluations while training; 0: only at the end.
+  std::uint64_t report_every = 0;
+  std::uint32_t report_samples = 1000;  ///< of the test set; the final one uses all
+  base::Duration checkpoint_every{};    ///< zero: only at the end
+};
+
+}  // namespace starling::peer

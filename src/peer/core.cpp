@@ -1,0 +1,330 @@
+#include "peer/core.hpp"
+
+#include <type_traits>
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace starling::peer {
+
+const char* to_string(Phase phase) noexcept {
+  switch (phase) {
+    case Phase::waiting:
+      return "waiting";
+    case Phase::training:
+      return "training";
+    case Phase::settling:
+      return "settling";
+    case Phase::finishing:
+      return "finishing";
+    case Phase::done:
+      return "done";
+  }
+  return "unknown";
+}
+
+Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, Resume resume,
+           base::Rng rng)
+    : config_(std::move(config)),
+      self_(std::move(self)),
+      shards_(shards),
+      membership_(config_.membership, self_, rng.fork()),
+      exchange_({.config = config_.exchange,
+                 .elements = config_.parameter_count,
+                 .samples_target = config_.target_samples,
+                 .has_state = resume.step.value > 0,
+                 .step = resume.step,
+                 .samples = resume.samples,
+                 .progress = resume.progress},
+                rng.fork()),
+      step_(resume.step),
+      samples_(resume.samples) {}
+
+void Core::handle(Event event, base::Time now, Outbox& out) {
+  if (phase_ == Phase::done) return;
+  std::visit([&](auto& value) { on(value, now, out); }, event);
+}
+
+void Core::on(Start&, base::Time now, Outbox& out) {
+  started_ = true;
+  share_out(out);
+  wait_until_ = now + config_.membership.wait_timeout;
+  publish(now);
+  membership::Outbox actions;
+  membership_.expire(now, actions);
+  take_membership(actions, now, out);
+  start_if_ready(now, out);
+}
+
+void Core::on(LinkUp& event, base::Time, Outbox& out) {
+  links_[event.link] = {event.peer, event.dialed, std::move(event.address), false};
+  out.push_back(Send{event.link, wire::Hello{.run = config_.run,
+                                             .parameters_hash = config_.parameters_hash,
+                                             .self = membership_.self()}});
+}
+
+void Core::on(LinkDown& event, base::Time now, Outbox& out) {
+  const auto found = links_.find(event.link);
+  if (found == links_.end()) return;
+  const LinkInfo info = std::move(found->second);
+  links_.erase(found);
+  if (info.ready) {
+    to_membership(membership::LinkLost{event.link, event.reason, event.text}, now, out);
+  } else if (info.dialed) {
+    to_membership(membership::DialFailed{info.address, event.text, false}, now, out);
+  }
+}
+
+void Core::on(DialFailed& event, base::Time now, Outbox& out) {
+  out.push_back(Note{Level::info, "dialing " + event.address + " failed: " + event.text});
+  to_membership(membership::DialFailed{event.address, event.text, event.own}, now, out);
+}
+
+void Core::on(Received& event, base::Time now, Outbox& out) {
+  const auto found = links_.find(event.link);
+  if (found == links_.end()) return;
+  LinkInfo& info = found->second;
+  if (auto* hello = std::get_if<wire::Hello>(&event.message)) {
+    return on_hello(event.link, info, *hello, now, out);
+  }
+  if (const auto* refusal = std::get_if<wire::Refuse>(&event.message)) {
+    return on_refuse(info, *refusal, out);
+  }
+  if (!info.ready) {
+    out.push_back(Note{Level::warning, "peer " + info.peer.brief() + " spoke before its hello"});
+    out.push_back(Close{event.link});
+    return;
+  }
+  const base::PeerId peer = info.peer;
+  const auto neighbour = neighbours_.find(peer);
+  const bool is_neighbour = neighbour != neighbours_.end() && neighbour->second == event.link;
+  std::visit(
+      [&](auto& message) {
+        using T = std::decay_t<decltype(message)>;
+        if constexpr (std::is_same_v<T, wire::LinkOpen> || std::is_same_v<T, wire::Keyframe> ||
+                      std::is_same_v<T, wire::Delta>) {
+          to_membership(membership::Heard{event.link}, now, out);
+          // What is still on its way when a neighbour relation ends is of no use any more.
+          if (!is_neighbour) return;
+          if constexpr (std::is_same_v<T, wire::Delta>) {
+            membership_.progress().observe(peer.prefix(), message.samples, now);
+          }
+          to_exchange(exchange::Received{peer, std::move(message)}, now, out);
+        } else if constexpr (std::is_same_v<T, wire::Reduce>) {
+          to_membership(membership::Heard{event.link}, now, out);
+          membership_.progress().observe(peer.prefix(), message.samples, now);
+          on_reduce(peer, message, now, out);
+        } else {
+          to_membership(membership::Received{event.link, std::move(message)}, now, out);
+        }
+      },
+      event.message);
+}
+
+void Core::on(Outcome& event, base::Time now, Outbox& out) {
+  std::visit(
+      [&](auto& outcome) {
+        using T = std::decay_t<decltype(outcome)>;
+        if constexpr (std::is_same_v<T, StepDone>) {
+          on_step_done(outcome, now, out);
+        } else if constexpr (std::is_same_v<T, GradientReady>) {
+          on_gradient(outcome, now, out);
+        } else if constexpr (std::is_same_v<T, Evaluated>) {
+          on_evaluated(outcome, now, out);
+        } else if constexpr (std::is_same_v<T, Saved>) {
+          on_saved(outcome, now, out);
+        } else if constexpr (std::is_same_v<T, Failed>) {
+          end({EndReason::failed, std::move(outcome.error)}, now, out);
+        } else {
+          to_exchange(exchange::event_of(std::move(outcome)), now, out);
+        }
+      },
+      event);
+}
+
+void Core::on(Checkpoint&, base::Time, Outbox& out) { save(out); }
+
+void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now,
+                    Outbox& out) {
+  if (info.ready || hello.self.id != info.peer) {
+    out.push_back(Note{Level::warning, "peer " + info.peer.brief() + " sent a wrong hello"});
+    out.push_back(Close{link});
+    return;
+  }
+  if (hello.run != config_.run || hello.parameters_hash != config_.parameters_hash) {
+    out.push_back(Note{Level::warning, "peer " + hello.self.name + " (" + info.peer.brief() +
+                                           ") has another run file and was refused"});
+    return refuse(link, {wire::RefuseReason::other_run, "this swarm trains another run",
+                         config_.canonical}, out);
+  }
+  if (ring_ && !neighbours_.contains(info.peer)) {
+    return refuse(link, {wire::RefuseReason::fixed_set,
+                         "this swarm runs in all-reduce mode: its peers are fixed", {}}, out);
+  }
+  info.ready = true;
+  out.push_back(Accept{link});
+  to_membership(
+      membership::LinkReady{link, std::move(hello.self), info.dialed, info.address}, now, out);
+}
+
+void Core::refuse(base::LinkId link, wire::Refuse refusal, Outbox& out) {
+  out.push_back(Send{link, std::move(refusal)});
+  out.push_back(Close{link});
+}
+
+void Core::on_refuse(const LinkInfo& info, const wire::Refuse& refusal, Outbox& out) {
+  out.push_back(Note{Level::warning, "peer " + info.address + " refused: " + refusal.text});
+  // Whoever already has neighbours is in the right swarm and was merely dialed by a stranger.
+  if (!info.dialed || had_neighbour_) return;
+  if (refusal.reason == wire::RefuseReason::other_run) {
+    out.push_back(Refused{refusal.canonical, info.address});
+  }
+  if (refusal.reason == wire::RefuseReason::other_run ||
+      refusal.reason == wire::RefuseReason::fixed_set) {
+    phase_ = Phase::done;
+    out.push_back(Finished{EndReason::failed,
+                           {base::ErrorCode::run_file, "the peer at " + info.address +
+                                                           " refused this peer: " + refusal.text}});
+  }
+}
+
+void Core::misbehaved(const base::PeerId& peer, const std::string& text, Outbox& out) {
+  const auto found = neighbours_.find(peer);
+  out.push_back(
+      Note{Level::warning, "peer " + peer.brief() + " broke the protocol: " + text});
+  if (found == neighbours_.end()) return;
+  out.push_back(Send{found->second, wire::Bye{wire::ByeReason::misbehaved, text}});
+  out.push_back(Close{found->second});
+}
+
+void Core::to_membership(membership::Event event, base::Time now, Outbox& out) {
+  membership::Outbox actions;
+  membership_.handle(std::move(event), now, actions);
+  take_membership(actions, now, out);
+}
+
+void Core::to_exchange(exchange::Event event, base::Time now, Outbox& out) {
+  exchange::Outbox actions;
+  exchange_.handle(std::move(event), now, actions);
+  take_exchange(actions, now, out);
+}
+
+void Core::to_ring(exchange::Ring::Event event, base::Time now, Outbox& out) {
+  std::vector<exchange::Ring::Action> actions;
+  ring_->handle(std::move(event), actions);
+  take_ring(actions, now, out);
+}
+
+void Core::take_membership(membership::Outbox& actions, base::Time now, Outbox& out) {
+  for (membership::Action& action : actions) {
+    std::visit(
+        [&](auto& value) {
+          using T = std::decay_t<decltype(value)>;
+          if constexpr (std::is_same_v<T, membership::Dial>) {
+            out.push_back(Dial{std::move(value.address)});
+          } else if constexpr (std::is_same_v<T, membership::Send>) {
+            out.push_back(Send{value.link, std::move(value.message)});
+          } else if constexpr (std::is_same_v<T, membership::Close>) {
+            out.push_back(Send{value.link, wire::Bye{value.reason, {}}});
+            out.push_back(Close{value.link});
+          } else if constexpr (std::is_same_v<T, membership::NeighbourUp>) {
+            neighbour_up(value.peer, value.link, now, out);
+          } else if constexpr (std::is_same_v<T, membership::NeighbourDown>) {
+            neighbour_down(value.peer, value.reason, now, out);
+          } else if constexpr (std::is_same_v<T, membership::MembersChanged>) {
+            share_out(out);
+          } else if (value.level != membership::NoticeLevel::debug) {
+            const bool warns = value.level == membership::NoticeLevel::warning;
+            out.push_back(Note{warns ? Level::warning : Level::info, std::move(value.text)});
+          }
+        },
+        action);
+  }
+}
+
+void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out) {
+  for (exchange::Action& action : actions) {
+    std::visit(
+        [&](auto& value) {
+          using T = std::decay_t<decltype(value)>;
+          if constexpr (std::is_same_v<T, exchange::Send>) {
+            send_to(value.peer, std::move(value.message), out);
+          } else if constexpr (std::is_same_v<T, exchange::Run>) {
+            out.push_back(Run{std::move(value.job)});
+          } else if constexpr (std::is_same_v<T, exchange::Misbehaved>) {
+            misbehaved(value.peer, value.text, out);
+          } else if constexpr (std::is_same_v<T, exchange::Settled>) {
+            if (value.timed_out) out.push_back(Note{Level::warning, "settling took too long"});
+            finish_up(out);
+          } else if constexpr (std::is_same_v<T, exchange::Failed>) {
+            end({EndReason::failed, std::move(value.error)}, now, out);
+          } else {
+            const bool warns = value.level == exchange::Level::warning;
+            out.push_back(Note{warns ? Level::warning : Level::info, std::move(value.text)});
+          }
+        },
+        action);
+  }
+  if (phase_ == Phase::waiting) start_if_ready(now, out);
+}
+
+void Core::take_ring(std::vector<exchange::Ring::Action>& actions, base::Time now, Outbox& out) {
+  for (exchange::Ring::Action& action : actions) {
+    std::visit(
+        [&](auto& value) {
+          using T = std::decay_t<decltype(value)>;
+          if constexpr (std::is_same_v<T, exchange::Ring::SendToSuccessor>) {
+            send_to(ring_->successor(), std::move(value.message), out);
+          } else if constexpr (std::is_same_v<T, exchange::Ring::Reduced>) {
+            out.push_back(Run{ApplyJob{std::move(value.mean), learning_rate_}});
+          } else {
+            end({EndReason::failed, std::move(value.error)}, now, out);
+          }
+        },
+        action);
+  }
+}
+
+void Core::neighbour_up(const base::PeerId& peer, base::LinkId link, base::Time now, Outbox& out) {
+  had_neighbour_ = true;
+  neighbours_[peer] = link;
+  if (config_.exchange.mode == exchange::Mode::tracked) {
+    to_exchange(exchange::NeighbourUp{peer}, now, out);
+  }
+  if (phase_ == Phase::waiting) start_if_ready(now, out);
+}
+
+void Core::neighbour_down(const base::PeerId& peer, membership::LossReason reason, base::Time now,
+                          Outbox& out) {
+  neighbours_.erase(peer);
+  using enum membership::LossReason;
+  if (config_.exchange.mode == exchange::Mode::tracked) {
+    const bool for_good = reason == left || reason == protocol;
+    to_exchange(exchange::NeighbourDown{peer, for_good}, now, out);
+  }
+  if (ring_ && phase_ == Phase::training && reason != duplicate) {
+    end({EndReason::failed,
+         {base::ErrorCode::network,
+          "peer " + peer.brief() + " is gone (" + membership::to_string(reason) +
+              "): an all-reduce cannot go on without it; use [exchange] mode = \"tracked\""}},
+        now, out);
+  }
+}
+
+void Core::send_to(const base::PeerId& peer, wire::Message message, Outbox& out) {
+  const auto found = neighbours_.find(peer);
+  if (found != neighbours_.end()) out.push_back(Send{found->second, std::move(message)});
+}
+
+void Core::share_out(Outbox& out) {
+  std::vector<data::Member> members;
+  for (const wire::MemberRecord& record : membership_.alive()) {
+    members.push_back({record.id, record.name, static_cast<double>(record.weight)});
+  }
+  std::vector<std::uint32_t> owned = data::owned_shards(shards_, members, self_.id);
+  if (owned == owned_) return;
+  owned_ = std::move(owned);
+  out.push_back(Run{ShardsJob{owned_}});
+}
+
+}  // namespace starling::peer

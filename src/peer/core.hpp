@@ -1,0 +1,131 @@
+// The peer: membership, exchange and training as one deterministic core. It has no clock, socket,
+// thread or file; events go in, actions come out, and one seed decides the rest.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/rng.hpp"
+#include "data/sharding.hpp"
+#include "exchange/core.hpp"
+#include "exchange/ring.hpp"
+#include "membership/core.hpp"
+#include "peer/config.hpp"
+#include "peer/events.hpp"
+#include "peer/status.hpp"
+
+namespace starling::peer {
+
+/// What a peer starts from: nothing, or its own checkpoint.
+struct Resume {
+  base::StepNumber step;
+  std::uint64_t samples = 0;  ///< of this peer
+  double progress = 0;        ///< of the swarm, as the checkpoint knows it
+};
+
+class Core {
+ public:
+  /// `self`: this peer's record, with the addresses that others can dial. `shards` outlives this.
+  Core(Config config, wire::MemberRecord self, const data::Shards& shards, Resume resume,
+       base::Rng rng);
+
+  /// Time never decreases. Appends what is to be done, in order.
+  void handle(Event event, base::Time now, Outbox& out);
+  [[nodiscard]] std::optional<base::Time> next_deadline() const;
+  void expire(base::Time now, Outbox& out);
+
+  [[nodiscard]] Status status(base::Time now) const;
+  [[nodiscard]] Phase phase() const noexcept { return phase_; }
+
+ private:
+  struct LinkInfo {
+    base::PeerId peer;
+    bool dialed = false;
+    std::string address;
+    bool ready = false;  ///< Hello accepted
+  };
+
+  // Each takes one event (core.cpp).
+  void on(Start&, base::Time now, Outbox& out);
+  void on(LinkUp& event, base::Time now, Outbox& out);
+  void on(LinkDown& event, base::Time now, Outbox& out);
+  void on(DialFailed& event, base::Time now, Outbox& out);
+  void on(Received& event, base::Time now, Outbox& out);
+  void on(Outcome& event, base::Time now, Outbox& out);
+  void on(Leave&, base::Time now, Outbox& out);
+  void on(Checkpoint&, base::Time now, Outbox& out);
+
+  // Messages that are not for one part alone (core.cpp).
+  void on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now,
+                Outbox& out);
+  void on_refuse(const LinkInfo& info, const wire::Refuse& refusal, Outbox& out);
+  void refuse(base::LinkId link, wire::Refuse refusal, Outbox& out);
+  void misbehaved(const base::PeerId& peer, const std::string& text, Outbox& out);
+
+  // Carrying events to the parts and their actions on (core.cpp).
+  void to_membership(membership::Event event, base::Time now, Outbox& out);
+  void to_exchange(exchange::Event event, base::Time now, Outbox& out);
+  void to_ring(exchange::Ring::Event event, base::Time now, Outbox& out);
+  void take_membership(membership::Outbox& actions, base::Time now, Outbox& out);
+  void take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out);
+  void take_ring(std::vector<exchange::Ring::Action>& actions, base::Time now, Outbox& out);
+  void neighbour_up(const base::PeerId& peer, base::LinkId link, base::Time now, Outbox& out);
+  void neighbour_down(const base::PeerId& peer, membership::LossReason reason, base::Time now,
+                      Outbox& out);
+  void send_to(const base::PeerId& peer, wire::Message message, Outbox& out);
+  void share_out(Outbox& out);
+
+  // Training (core_training.cpp).
+  void start_if_ready(base::Time now, Outbox& out);
+  void make_ring(base::Time now, Outbox& out);
+  void update_progress(base::Time now);
+  void next_steps(base::Time now, Outbox& out);
+  void on_gradient(GradientReady& ready, base::Time now, Outbox& out);
+  void on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time now, Outbox& out);
+  void report_if_due(Outbox& out);
+  void on_step_done(const StepDone& done, base::Time now, Outbox& out);
+  void on_evaluated(const Evaluated& evaluated, base::Time now, Outbox& out);
+  void on_saved(const Saved& saved, base::Time now, Outbox& out);
+  void settle(base::Time now, Outbox& out);
+  void finish_up(Outbox& out);
+  void save(Outbox& out);
+  void end(Finished finished, base::Time now, Outbox& out);
+  void publish(base::Time now);
+
+  Config config_;
+  wire::MemberRecord self_;
+  const data::Shards& shards_;
+  membership::Core membership_;
+  exchange::Core exchange_;
+  std::optional<exchange::Ring> ring_;
+  std::vector<std::pair<base::PeerId, wire::Reduce>> early_;  ///< before the ring is complete
+
+  std::map<base::LinkId, LinkInfo> links_;
+  std::map<base::PeerId, base::LinkId> neighbours_;
+  std::vector<std::uint32_t> owned_;
+
+  Phase phase_ = Phase::waiting;
+  bool started_ = false;
+  bool leaving_ = false;
+  bool had_neighbour_ = false;
+  bool evaluating_ = false;
+  bool waited_ = false;  ///< for links before the first step, as long as it may
+  std::uint32_t saves_outstanding_ = 0;
+  std::uint32_t steps_outstanding_ = 0;
+  base::StepNumber step_;
+  std::uint64_t samples_ = 0;
+  std::uint64_t swarm_samples_ = 0;
+  double progress_ = 0;  ///< of the swarm, 0 to 1; never falls
+  std::uint64_t reports_ = 0;  ///< evaluations asked for
+  float learning_rate_ = 0;
+  double train_loss_ = 0;
+  std::optional<Evaluated> evaluated_;
+  std::optional<base::Time> wait_until_;
+  std::optional<base::Time> checkpoint_at_;
+};
+
+}  // namespace starling::peer

@@ -1,0 +1,73 @@
+// A peer's core as it describes itself.
+#include "peer/core.hpp"
+
+namespace starling::peer {
+namespace {
+
+const char* to_string(exchange::LinkStage stage) noexcept {
+  switch (stage) {
+    case exchange::LinkStage::opening:
+      return "opening";
+    case exchange::LinkStage::open:
+      return "open";
+    case exchange::LinkStage::broken:
+      return "broken";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+Status Core::status(base::Time now) const {
+  Status status{.id = self_.id,
+                .name = self_.name,
+                .phase = phase_,
+                .steps = step_.value,
+                .samples = samples_,
+                .swarm_samples = swarm_samples_,
+                .target_samples = config_.target_samples,
+                .progress = progress_,
+                .learning_rate = learning_rate_,
+                .train_loss = train_loss_,
+                .drift = exchange_.drift(),
+                .exchanges = exchange_.totals().exchanges};
+  if (evaluated_) {
+    status.accuracy = evaluated_->accuracy;
+    status.loss = evaluated_->loss;
+    status.whole_test_set = evaluated_->whole;
+  }
+  const auto links = exchange_.links();
+  for (const membership::NeighbourInfo& neighbour : membership_.neighbours(now)) {
+    LinkStatus link{.peer = neighbour.peer,
+                    .link = neighbour.link,
+                    .state = "open",
+                    .round_trip = neighbour.round_trip,
+                    .heard_ago = neighbour.silence};
+    if (const auto known = links_.find(neighbour.link); known != links_.end()) {
+      link.address = known->second.address;
+    }
+    for (const exchange::LinkStatus& entry : links) {
+      if (entry.peer != neighbour.peer) continue;
+      link.state = to_string(entry.stage);
+      link.exchange = entry.committed.value;
+      link.drift = entry.drift;
+      link.density = entry.density;
+    }
+    status.links.push_back(std::move(link));
+  }
+  for (wire::MemberRecord& record : membership_.members()) {
+    MemberStatus member{.self = record.id == self_.id,
+                        .neighbour = neighbours_.contains(record.id)};
+    for (LinkStatus& link : status.links) {
+      if (link.peer == record.id) link.name = record.name;
+    }
+    if (const auto* progress = membership_.progress().find(record.id.prefix())) {
+      member.progress = *progress;
+    }
+    member.record = std::move(record);
+    status.members.push_back(std::move(member));
+  }
+  return status;
+}
+
+}  // namespace starling::peer

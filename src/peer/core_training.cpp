@@ -1,0 +1,236 @@
+// The training half of a peer's core: from waiting for the first links to the last checkpoint.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "peer/core.hpp"
+#include "train/schedule.hpp"
+
+namespace starling::peer {
+namespace {
+
+/// Steps handed to the trainer ahead of time, so that it never waits for the event loop.
+constexpr std::uint32_t kStepsAhead = 2;
+/// Weight of the newest batch in the smoothed training loss.
+constexpr double kLossSmoothing = 0.05;
+
+using exchange::Mode;
+
+}  // namespace
+
+void Core::start_if_ready(base::Time now, Outbox& out) {
+  if (phase_ != Phase::waiting || !started_ || leaving_) return;
+  if (config_.exchange.mode == Mode::allreduce) {
+    if (neighbours_.size() + 1 < config_.peers) return;
+    make_ring(now, out);
+  } else {
+    const std::size_t links = config_.exchange.mode == Mode::none ? neighbours_.size()
+                                                                  : exchange_.open_links();
+    if (links < config_.membership.wait_for && !waited_) return;
+    // A peer that takes over another's replica must not train before it has it.
+    if (exchange_.adopting()) return;
+  }
+  phase_ = Phase::training;
+  if (config_.checkpoint_every > base::Duration{}) checkpoint_at_ = now + config_.checkpoint_every;
+  next_steps(now, out);
+}
+
+void Core::make_ring(base::Time now, Outbox& out) {
+  std::vector<base::PeerId> peers{self_.id};
+  for (const auto& [peer, link] : neighbours_) peers.push_back(peer);
+  std::ranges::sort(peers);
+  ring_.emplace(std::move(peers), self_.id, config_.parameter_count, step_.next());
+  for (auto& [peer, message] : std::exchange(early_, {})) on_reduce(peer, message, now, out);
+}
+
+void Core::on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time now,
+                     Outbox& out) {
+  if (ring_) {
+    if (peer == ring_->predecessor()) {
+      to_ring(exchange::Ring::Received{std::move(message)}, now, out);
+    }
+    return;
+  }
+  // The predecessor knows all peers already. Without this peer it can send its part of one step
+  // and no more.
+  std::size_t bytes = message.payload.size();
+  for (const auto& [from, waiting] : early_) bytes += waiting.payload.size();
+  if (config_.exchange.mode != Mode::allreduce || bytes > 4 * config_.parameter_count) {
+    return misbehaved(peer, "gradients that were not asked for", out);
+  }
+  early_.emplace_back(peer, std::move(message));
+}
+
+void Core::update_progress(base::Time now) {
+  if (config_.exchange.mode == Mode::allreduce) {
+    // Every peer has made the same steps, so all know the sum and stop at the same one.
+    swarm_samples_ = samples_ * config_.peers;
+  } else {
+    swarm_samples_ = membership_.progress().total(now);
+  }
+  const double done =
+      static_cast<double>(swarm_samples_) / static_cast<double>(config_.target_samples);
+  progress_ = std::clamp(std::max(progress_, done), 0.0, 1.0);
+}
+
+void Core::report_if_due(Outbox& out) {
+  if (config_.report_every == 0 || evaluating_) return;
+  const std::uint64_t due = swarm_samples_ / config_.report_every;
+  if (due <= reports_ || progress_ >= 1.0) return;
+  reports_ = due;
+  evaluating_ = true;
+  out.push_back(Run{EvaluateJob{config_.report_samples}});
+}
+
+void Core::next_steps(base::Time now, Outbox& out) {
+  update_progress(now);
+  if (leaving_ || phase_ != Phase::training) return;
+  const bool reached = config_.target_accuracy && evaluated_ &&
+                       evaluated_->accuracy >= *config_.target_accuracy;
+  if (progress_ >= 1.0 || reached) return settle(now, out);
+  learning_rate_ = train::learning_rate(config_.train, progress_);
+  const std::uint32_t ahead = ring_ ? 1 : kStepsAhead;
+  for (; steps_outstanding_ < ahead; ++steps_outstanding_) {
+    if (ring_) {
+      out.push_back(Run{GradientJob{}});
+    } else {
+      out.push_back(Run{StepJob{learning_rate_}});
+    }
+  }
+}
+
+void Core::on_gradient(GradientReady& ready, base::Time now, Outbox& out) {
+  to_ring(exchange::Ring::GradientReady{ready.step, samples_, std::move(ready.gradient)}, now, out);
+}
+
+void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
+  ASSERT(steps_outstanding_ > 0);
+  --steps_outstanding_;
+  step_ = done.step;
+  samples_ += done.samples;
+  const double loss = done.loss;
+  train_loss_ = train_loss_ == 0 ? loss : train_loss_ + kLossSmoothing * (loss - train_loss_);
+  publish(now);
+  update_progress(now);
+  if (config_.exchange.mode == Mode::tracked) {
+    to_exchange(exchange::Progressed{step_, samples_, progress_}, now, out);
+  }
+  if (phase_ == Phase::settling && steps_outstanding_ == 0) {
+    to_exchange(exchange::Phase::settling, now, out);
+  }
+  report_if_due(out);
+  next_steps(now, out);
+}
+
+void Core::settle(base::Time now, Outbox& out) {
+  phase_ = Phase::settling;
+  if (config_.exchange.mode != Mode::tracked) return finish_up(out);
+  // The steps that are handed out already come first.
+  if (steps_outstanding_ == 0) {
+    to_exchange(exchange::Phase::settling, now, out);
+  }
+}
+
+void Core::finish_up(Outbox& out) {
+  if (phase_ == Phase::finishing || leaving_) return;
+  phase_ = Phase::finishing;
+  out.push_back(Run{EvaluateJob{}});
+  save(out);
+}
+
+void Core::save(Outbox& out) {
+  ++saves_outstanding_;
+  out.push_back(Run{SaveJob{samples_}});
+}
+
+void Core::on(Leave&, base::Time now, Outbox& out) {
+  if (std::exchange(leaving_, true)) return;
+  if (phase_ == Phase::waiting) return end({EndReason::left, {}}, now, out);
+  if (phase_ != Phase::finishing) save(out);
+}
+
+void Core::on_evaluated(const Evaluated& evaluated, base::Time now, Outbox& out) {
+  evaluated_ = evaluated;
+  evaluating_ = false;
+  publish(now);
+  out.push_back(Report{});
+}
+
+void Core::on_saved(const Saved& saved, base::Time now, Outbox& out) {
+  --saves_outstanding_;
+  if (!saved.status) {
+    out.push_back(Note{Level::warning, "the checkpoint was not written: " +
+                                           saved.status.error().text});
+  }
+  if (saves_outstanding_ > 0) return;
+  if (leaving_) return end({EndReason::left, {}}, now, out);
+  if (phase_ == Phase::finishing) end({EndReason::done, {}}, now, out);
+}
+
+void Core::end(Finished finished, base::Time now, Outbox& out) {
+  if (phase_ == Phase::done) return;
+  phase_ = Phase::done;
+  // Ending without a word would be taken for a crash.
+  membership::Outbox farewell;
+  membership_.handle(membership::Leave{}, now, farewell);
+  for (membership::Action& action : farewell) {
+    if (auto* send = std::get_if<membership::Send>(&action)) {
+      out.push_back(Send{send->link, std::move(send->message)});
+    } else if (const auto* close = std::get_if<membership::Close>(&action)) {
+      out.push_back(Send{close->link, wire::Bye{close->reason, {}}});
+      out.push_back(Close{close->link});
+    }
+  }
+  out.push_back(std::move(finished));
+}
+
+void Core::publish(base::Time now) {
+  wire::Progress own{.id_prefix = self_.id.prefix(),
+                     .samples = samples_,
+                     .drift = static_cast<float>(exchange_.drift()),
+                     .links = static_cast<std::uint32_t>(neighbours_.size())};
+  if (evaluated_) {
+    own.loss = static_cast<float>(evaluated_->loss);
+    own.accuracy = static_cast<float>(evaluated_->accuracy);
+  }
+  membership_.set_own_progress(own, now);
+}
+
+std::optional<base::Time> Core::next_deadline() const {
+  if (phase_ == Phase::done) return std::nullopt;
+  std::optional<base::Time> first;
+  const auto consider = [&](std::optional<base::Time> deadline) {
+    if (deadline && (!first || *deadline < *first)) first = deadline;
+  };
+  consider(membership_.next_deadline());
+  consider(exchange_.next_deadline());
+  consider(checkpoint_at_);
+  if (phase_ == Phase::waiting && !waited_) consider(wait_until_);
+  return first;
+}
+
+void Core::expire(base::Time now, Outbox& out) {
+  if (phase_ == Phase::done) return;
+  const auto due = [&](std::optional<base::Time> deadline) { return deadline && *deadline <= now; };
+  if (due(membership_.next_deadline())) {
+    membership::Outbox actions;
+    membership_.expire(now, actions);
+    take_membership(actions, now, out);
+  }
+  if (due(exchange_.next_deadline())) {
+    exchange::Outbox actions;
+    exchange_.expire(now, actions);
+    take_exchange(actions, now, out);
+  }
+  if (phase_ == Phase::waiting && !waited_ && due(wait_until_)) {
+    waited_ = true;
+    start_if_ready(now, out);
+  }
+  if (due(checkpoint_at_)) {
+    checkpoint_at_ = now + config_.checkpoint_every;
+    save(out);
+  }
+}
+
+}  // namespace starling::peer

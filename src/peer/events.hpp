@@ -1,0 +1,111 @@
+// What goes into a peer's core and what comes out: values only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/peer_id.hpp"
+#include "base/result.hpp"
+#include "base/strong.hpp"
+#include "membership/event.hpp"
+#include "peer/jobs.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::peer {
+
+// --- events ---
+
+/// The peer may look for others and train.
+struct Start {};
+
+/// A link is up and its other end has proved that it is `peer`.
+struct LinkUp {
+  base::LinkId link;
+  base::PeerId peer;
+  bool dialed = false;  ///< by this peer
+  std::string address;
+};
+
+/// The link is gone; once for every LinkUp.
+struct LinkDown {
+  base::LinkId link;
+  membership::LossReason reason{};
+  std::string text;
+};
+
+struct DialFailed {
+  std::string address;
+  std::string text;
+  bool own = false;  ///< this peer itself answered there
+};
+
+struct Received {
+  base::LinkId link;
+  wire::Message message;
+};
+
+/// Save, say goodbye and end.
+struct Leave {};
+
+/// Save now and go on.
+struct Checkpoint {};
+
+using Event =
+    std::variant<Start, LinkUp, LinkDown, DialFailed, Received, Outcome, Leave, Checkpoint>;
+
+// --- actions ---
+
+struct Dial {
+  std::string address;
+};
+
+struct Send {
+  base::LinkId link;
+  wire::Message message;
+};
+
+/// Frames of full size may come over this link from now on.
+struct Accept {
+  base::LinkId link;
+};
+
+/// Sends what is queued and closes the link.
+struct Close {
+  base::LinkId link;
+};
+
+struct Run {
+  Job job;
+};
+
+enum class Level : std::uint8_t { info, warning };
+
+/// For the log.
+struct Note {
+  Level level = Level::info;
+  std::string text;
+};
+
+/// A row for the metrics: the status at this moment.
+struct Report {};
+
+enum class EndReason : std::uint8_t { done, left, failed };
+
+/// The swarm that this peer wants to join trains another run; `canonical` is that run's.
+struct Refused {
+  std::string canonical;
+  std::string address;
+};
+
+/// The last action: nothing is expected any more.
+struct Finished {
+  EndReason reason = EndReason::done;
+  base::Error error;  ///< failed
+};
+
+using Action = std::variant<Dial, Send, Accept, Close, Run, Note, Report, Refused, Finished>;
+using Outbox = std::vector<Action>;
+
+}  // namespace starling::peer

@@ -1,0 +1,81 @@
+// What a peer asks of the side that owns the replica, and what it hears back. Values: in the real
+// world they cross to the trainer thread and back over bounded queues, elsewhere they are run
+// inline.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/strong.hpp"
+#include "exchange/jobs.hpp"
+
+namespace starling::peer {
+
+/// One optimizer step on the next batch.
+struct StepJob {
+  float lr = 0;
+};
+
+/// The first half of a step: the gradient of the next batch, for the all-reduce.
+struct GradientJob {};
+
+/// The second half: applies the swarm's mean gradient.
+struct ApplyJob {
+  std::vector<float> mean;
+  float lr = 0;
+};
+
+/// Accuracy and loss of the replica as it is when the job starts.
+struct EvaluateJob {
+  std::uint32_t samples = 0;  ///< of the test set, from its start; 0: all
+};
+
+/// Writes a checkpoint of the replica as it is when the job starts.
+struct SaveJob {
+  std::uint64_t samples = 0;  ///< trained by this peer, for the checkpoint's state
+};
+
+/// Trains on these shards from now on.
+struct ShardsJob {
+  std::vector<std::uint32_t> owned;
+};
+
+using Job = std::variant<StepJob, GradientJob, ApplyJob, EvaluateJob, SaveJob, ShardsJob,
+                         exchange::Job>;
+
+struct StepDone {
+  base::StepNumber step;      ///< steps done, this one included
+  std::uint32_t samples = 0;  ///< in its batch
+  float loss = 0;             ///< mean training loss of the batch, nats
+};
+
+struct GradientReady {
+  base::StepNumber step;  ///< the step that this gradient is for
+  std::uint32_t samples = 0;
+  float loss = 0;
+  std::vector<float> gradient;
+};
+
+struct Evaluated {
+  std::uint32_t samples = 0;  ///< of the test set that were used
+  bool whole = false;
+  double accuracy = 0;
+  double loss = 0;
+};
+
+struct Saved {
+  base::StepNumber step;
+  base::Status status;
+};
+
+/// The device failed or training diverged: this peer cannot go on.
+struct Failed {
+  base::Error error;
+};
+
+using Outcome =
+    std::variant<StepDone, GradientReady, Evaluated, Saved, Failed, exchange::Outcome>;
+
+}  // namespace starling::peer

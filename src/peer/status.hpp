@@ -1,0 +1,60 @@
+// A peer as it describes itself: for the live table, the control port and the summary.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/peer_id.hpp"
+#include "base/strong.hpp"
+#include "base/time.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::peer {
+
+enum class Phase : std::uint8_t { waiting, training, settling, finishing, done };
+
+[[nodiscard]] const char* to_string(Phase phase) noexcept;
+
+struct LinkStatus {
+  base::PeerId peer;
+  base::LinkId link;
+  std::string name;
+  std::string address;
+  std::string state;  ///< of the exchange: opening, open, ...
+  std::uint64_t exchange = 0;
+  double drift = 0;
+  double density = 0;
+  std::optional<base::Duration> round_trip;
+  base::Duration heard_ago{};
+};
+
+struct MemberStatus {
+  wire::MemberRecord record;
+  wire::Progress progress;
+  bool self = false;
+  bool neighbour = false;
+};
+
+struct Status {
+  base::PeerId id;
+  std::string name;
+  Phase phase = Phase::waiting;
+  std::uint64_t steps = 0;
+  std::uint64_t samples = 0;        ///< trained by this peer
+  std::uint64_t swarm_samples = 0;  ///< as far as this peer knows
+  std::uint64_t target_samples = 0;
+  double progress = 0;
+  double learning_rate = 0;
+  double train_loss = 0;            ///< of the last batches, smoothed
+  std::optional<double> accuracy;   ///< of the latest evaluation
+  std::optional<double> loss;
+  bool whole_test_set = false;      ///< the latest evaluation was of all of it
+  double drift = 0;
+  std::uint64_t exchanges = 0;
+  std::vector<LinkStatus> links;
+  std::vector<MemberStatus> members;
+};
+
+}  // namespace starling::peer

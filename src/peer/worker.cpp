@@ -1,0 +1,138 @@
+#include "peer/worker.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace starling::peer {
+namespace {
+
+/// Samples evaluated between two chances for the exchange.
+constexpr std::uint32_t kEvaluationPiece = 500;
+
+}  // namespace
+
+Worker::Worker(train::Trainer trainer, exchange::Replica replica, data::Loader& loader,
+               const data::SampleSet& test, Saver saver, base::StepNumber first_step)
+    : trainer_(std::move(trainer)),
+      replica_(std::move(replica)),
+      loader_(loader),
+      test_(test),
+      saver_(std::move(saver)),
+      step_(first_step),
+      copy_(replica_.size()) {}
+
+void Worker::submit(Job job) {
+  ASSERT(jobs_.size() < kJobsMax);
+  if (auto* shards = std::get_if<ShardsJob>(&job)) {
+    loader_.set_shards(std::move(shards->owned));
+  } else if (auto* exchange = std::get_if<exchange::Job>(&job)) {
+    exchange_jobs_.push(std::move(*exchange));
+  } else {
+    jobs_.push_back(std::move(job));
+  }
+}
+
+bool Worker::work(std::vector<Outcome>& outcomes) {
+  if (run_exchange(outcomes)) return true;
+  if (jobs_.empty()) return false;
+  const Job& next = jobs_.front();
+  if (std::holds_alternative<EvaluateJob>(next)) {
+    run_evaluation(outcomes);
+    return true;
+  }
+  Job job = std::move(jobs_.front());
+  jobs_.pop_front();
+  if (const auto* step = std::get_if<StepJob>(&job)) {
+    outcomes.push_back(run_step(step->lr));
+  } else if (std::holds_alternative<GradientJob>(job)) {
+    outcomes.push_back(run_gradient());
+  } else if (const auto* apply = std::get_if<ApplyJob>(&job)) {
+    outcomes.push_back(run_apply(*apply));
+  } else if (const auto* save = std::get_if<SaveJob>(&job)) {
+    outcomes.push_back(run_save(*save));
+  }
+  return true;
+}
+
+bool Worker::run_exchange(std::vector<Outcome>& outcomes) {
+  const std::vector<exchange::Job> due = exchange_jobs_.take(step_, true);
+  if (due.empty()) return false;
+  for (exchange::Outcome& outcome : exchange::run_batch(due, replica_, step_)) {
+    outcomes.emplace_back(std::move(outcome));
+  }
+  return true;
+}
+
+Outcome Worker::run_step(float lr) {
+  auto batch = loader_.next();
+  if (!batch) return Failed{{base::ErrorCode::internal, "the data thread has stopped"}};
+  const auto loss = trainer_.step(replica_.trained(), batch->view(), lr);
+  const auto samples = static_cast<std::uint32_t>(batch->labels.size());
+  loader_.recycle(std::move(*batch));
+  if (!loss) return Failed{loss.error()};
+  ++step_;
+  return StepDone{step_, samples, *loss};
+}
+
+Outcome Worker::run_gradient() {
+  auto batch = loader_.next();
+  if (!batch) return Failed{{base::ErrorCode::internal, "the data thread has stopped"}};
+  const auto loss = trainer_.compute_gradient(replica_.trained(), batch->view());
+  batch_samples_ = static_cast<std::uint32_t>(batch->labels.size());
+  loader_.recycle(std::move(*batch));
+  if (!loss) return Failed{loss.error()};
+  batch_loss_ = *loss;
+  const auto gradient = trainer_.gradient();
+  return GradientReady{step_.next(), batch_samples_, batch_loss_,
+                       {gradient.begin(), gradient.end()}};
+}
+
+Outcome Worker::run_apply(const ApplyJob& job) {
+  ASSERT(job.mean.size() == replica_.size());
+  std::ranges::copy(job.mean, trainer_.gradient().begin());
+  if (const auto applied = trainer_.apply(replica_.trained(), job.lr); !applied) {
+    return Failed{applied.error()};
+  }
+  ++step_;
+  return StepDone{step_, batch_samples_, batch_loss_};
+}
+
+Outcome Worker::run_save(const SaveJob& job) {
+  replica_.read(copy_);
+  return Saved{step_, saver_({copy_, &trainer_.rule(), step_, job.samples})};
+}
+
+void Worker::run_evaluation(std::vector<Outcome>& outcomes) {
+  if (!evaluating_) {
+    const std::uint32_t wanted = std::get<EvaluateJob>(jobs_.front()).samples;
+    evaluation_ = {.samples = wanted == 0 ? test_.size() : std::min(wanted, test_.size())};
+    replica_.read(copy_);
+    evaluating_ = true;
+  }
+  const std::uint32_t count =
+      std::min(kEvaluationPiece, evaluation_.samples - evaluation_.done);
+  samples_.resize(count * test_.sample_values());
+  labels_.resize(count);
+  test_.fill_range(evaluation_.done, samples_, labels_);
+  const auto piece = trainer_.evaluate(copy_, {samples_, labels_});
+  if (!piece) {
+    outcomes.push_back(Failed{piece.error()});
+  } else {
+    evaluation_.correct += piece->accuracy * count;
+    evaluation_.loss += piece->loss * count;
+    evaluation_.done += count;
+    if (evaluation_.done < evaluation_.samples) return;
+    outcomes.push_back(Evaluated{.samples = evaluation_.samples,
+                                 .whole = evaluation_.samples == test_.size(),
+                                 .accuracy = evaluation_.correct / evaluation_.samples,
+                                 .loss = evaluation_.loss / evaluation_.samples});
+  }
+  evaluating_ = false;
+  jobs_.pop_front();
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,84 @@
+// The side of a peer that owns the replica: runs its jobs one after the other, exchange before
+// training, so that encodes and commits happen between two steps and never wait behind more than
+// one. No thread, clock or lock in here: who calls decides.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "data/dataset.hpp"
+#include "data/loader.hpp"
+#include "exchange/job_queue.hpp"
+#include "exchange/replica.hpp"
+#include "peer/jobs.hpp"
+#include "train/trainer.hpp"
+
+namespace starling::peer {
+
+/// What a checkpoint holds; views live for the call alone.
+struct Snapshot {
+  std::span<const float> parameters;  ///< x, not y
+  train::UpdateRule* rule = nullptr;
+  base::StepNumber step;
+  std::uint64_t samples = 0;
+};
+
+using Saver = std::function<base::Status(const Snapshot&)>;
+
+class Worker {
+ public:
+  /// Jobs of training that may wait at once. The peer keeps at most two steps, one evaluation and
+  /// few saves outstanding, so reaching it is a bug.
+  static constexpr std::size_t kJobsMax = 1024;
+
+  /// `loader` and `test` outlive this. `first_step`: steps done before, from a checkpoint.
+  /// Every method on the thread that created `trainer`.
+  Worker(train::Trainer trainer, exchange::Replica replica, data::Loader& loader,
+         const data::SampleSet& test, Saver saver, base::StepNumber first_step);
+
+  void submit(Job job);
+
+  /// Does what is due next: all exchange jobs that are due, or else a piece of the oldest other
+  /// job (a step, a thousand samples of an evaluation). Appends what came of it. False: nothing
+  /// was due.
+  bool work(std::vector<Outcome>& outcomes);
+
+  [[nodiscard]] const exchange::Replica& replica() const noexcept { return replica_; }
+
+ private:
+  bool run_exchange(std::vector<Outcome>& outcomes);
+  Outcome run_step(float lr);
+  Outcome run_gradient();
+  Outcome run_apply(const ApplyJob& job);
+  Outcome run_save(const SaveJob& job);
+  void run_evaluation(std::vector<Outcome>& outcomes);
+
+  /// An evaluation under way: its parameters are a copy, so exchanges go on meanwhile.
+  struct Evaluation {
+    std::uint32_t samples = 0;
+    std::uint32_t done = 0;
+    double correct = 0;
+    double loss = 0;
+  };
+
+  train::Trainer trainer_;
+  exchange::Replica replica_;
+  data::Loader& loader_;
+  const data::SampleSet& test_;
+  Saver saver_;
+  base::StepNumber step_;
+  std::uint32_t batch_samples_ = 0;  ///< of the gradient that waits for its mean
+  float batch_loss_ = 0;
+  exchange::JobQueue exchange_jobs_;
+  std::deque<Job> jobs_;
+  std::vector<float> copy_;  ///< x, for evaluations and checkpoints
+  bool evaluating_ = false;
+  Evaluation evaluation_;
+  std::vector<float> samples_;
+  std::vector<std::uint8_t> labels_;
+};
+
+}  // namespace starling::peer
