@@ -9,7 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
-#include <optional>
+#include <span>
 
 #include "base/assert.hpp"
 #include "base/clones.hpp"
@@ -19,10 +19,11 @@ namespace starling::delta {
 namespace {
 
 constexpr std::size_t kChunk = 2048;        // elements of the difference held at a time (L1)
-constexpr std::size_t kRun = 32;            // elements that are skipped together
+constexpr std::size_t kRun = 32;            // elements that are looked at together: a word of bits
 constexpr std::size_t kSample = 16384;      // elements that predict the threshold
 constexpr std::size_t kExactBelow = 32768;  // elements: below, all are candidates
-constexpr std::uint32_t kHalfBits = 16;     // of a key, for one histogram
+constexpr std::uint32_t kEstimateShift = 18;  // 32 steps an octave
+constexpr std::uint32_t kHalfBits = 16;       // of a key, for one histogram
 constexpr std::size_t kBins = std::size_t{1} << kHalfBits;
 constexpr std::uint32_t kLowMask = kBins - 1;
 
@@ -39,25 +40,29 @@ STARLING_CLONES void add_subtract(const float* base, const float* offset, const 
   for (std::size_t i = 0; i < n; ++i) out[i] = (base[i] + offset[i]) - mirror[i];
 }
 
-// Appends the elements of `values` (indices from `first`) whose key is at least `key_min`; the
-// arrays have room for all of them. Returns the new count. Keys compare as signed integers, which
-// every vector unit can.
+// Bit i: key i of the run is at least `limit`. Keys compare as signed integers, which every vector
+// unit can; with its fixed length the loop becomes a handful of vector instructions.
+inline std::uint32_t hits_of(const float* run, std::int32_t limit) {
+  std::uint32_t hits = 0;
+  for (std::uint32_t i = 0; i < kRun; ++i) {
+    hits |= static_cast<std::int32_t>(key_of(run[i])) >= limit ? 1U << i : 0U;
+  }
+  return hits;
+}
+
+// Appends the elements of `values` (indices from `first`) whose key is at least `key_min` > 0; the
+// arrays have room for all of them. Returns the new count. `values` is padded with zeros to a whole
+// number of runs.
 STARLING_CLONES std::size_t append_from(const float* values, std::size_t n, std::uint32_t first,
                                         std::uint32_t key_min, std::uint32_t* indices, float* kept,
                                         std::size_t count) {
   const auto limit = static_cast<std::int32_t>(key_min);
   for (std::size_t run = 0; run < n; run += kRun) {
-    const std::size_t end = std::min(run + kRun, n);
-    std::int32_t largest = 0;
-    for (std::size_t i = run; i < end; ++i) {
-      const auto key = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(values[i]) << 1 >> 1);
-      largest = largest > key ? largest : key;
-    }
-    if (largest < limit) continue;
-    for (std::size_t i = run; i < end; ++i) {
+    for (std::uint32_t hits = hits_of(values + run, limit); hits != 0; hits &= hits - 1) {
+      const std::size_t i = run + static_cast<std::size_t>(std::countr_zero(hits));
       indices[count] = first + static_cast<std::uint32_t>(i);
       kept[count] = values[i];
-      count += key_of(values[i]) >= key_min ? 1 : 0;
+      ++count;
     }
   }
   return count;
@@ -65,11 +70,14 @@ STARLING_CLONES std::size_t append_from(const float* values, std::size_t n, std:
 
 template <class Use>
 void for_each_chunk(const Difference& difference, Use&& use) {
+  static_assert(kChunk % kRun == 0, "chunks are whole runs");
   std::array<float, kChunk> buffer;
   const std::size_t n = difference.size();
   for (std::size_t begin = 0; begin < n; begin += kChunk) {
     const std::span<float> chunk(buffer.data(), std::min(kChunk, n - begin));
     difference.fill(begin, chunk);
+    // The last chunk ends with zeros, which are never chosen.
+    std::fill(chunk.data() + chunk.size(), buffer.data() + kChunk, 0.0F);
     if (!use(begin, std::span<const float>(chunk))) return;
   }
 }
@@ -77,9 +85,9 @@ void for_each_chunk(const Difference& difference, Use&& use) {
 // All elements with a key of at least `key_min`, or false when they are more than `room`.
 bool collect(const Difference& difference, std::uint32_t key_min, std::size_t room,
              Elements& found) {
-  // append_from writes one place beyond the last it keeps.
-  found.indices.resize(room + kChunk + 1);
-  found.values.resize(room + kChunk + 1);
+  // Whether all fit is looked at after each chunk.
+  found.indices.resize(room + kChunk);
+  found.values.resize(room + kChunk);
   std::size_t count = 0;
   bool fits = true;
   for_each_chunk(difference, [&](std::size_t begin, std::span<const float> chunk) {
@@ -91,28 +99,6 @@ bool collect(const Difference& difference, std::uint32_t key_min, std::size_t ro
   found.indices.resize(fits ? count : 0);
   found.values.resize(fits ? count : 0);
   return fits;
-}
-
-// A key that a little more than `count` elements reach, most likely. The places are jittered so
-// that no regular structure of the replica (rows of a layer) is met in step.
-std::uint32_t estimate_key(const Difference& difference, std::size_t count,
-                           std::vector<std::uint32_t>& keys) {
-  const std::size_t n = difference.size();
-  const std::size_t stride = n / kSample;
-  keys.resize(kSample);
-  std::uint64_t state = n;
-  for (std::size_t i = 0; i < kSample; ++i) {
-    const std::uint64_t jitter = ((base::splitmix64(state) >> 32) * stride) >> 32;
-    keys[i] = key_of(difference.at(i * stride + jitter));
-  }
-  const double expected =
-      static_cast<double>(count) * static_cast<double>(kSample) / static_cast<double>(n);
-  // Four standard deviations of the sampling, and what few samples need on top.
-  const auto rank = static_cast<std::size_t>(expected * 1.05 + 4.0 * std::sqrt(expected) + 8.0);
-  if (rank >= kSample) return 1;
-  const auto place = keys.begin() + static_cast<std::ptrdiff_t>(rank);
-  std::nth_element(keys.begin(), place, keys.end(), std::greater<>());
-  return std::max(*place, std::uint32_t{1});
 }
 
 // The threshold that leaves exactly `count` elements, and how many of those equal to it are in.
@@ -129,6 +115,26 @@ Cut cut_of(std::span<const std::uint32_t> histogram, std::size_t count) {
     above += histogram[bin];
   }
   return {0, 0};  // fewer than count
+}
+
+// A key that a little more than `count` elements reach, most likely. The places are jittered so
+// that no regular structure of the replica (rows of a layer) is met in step.
+std::uint32_t estimate_key(const Difference& difference, std::size_t count,
+                           std::vector<std::uint32_t>& histogram) {
+  const std::size_t n = difference.size();
+  const std::size_t stride = n / kSample;
+  histogram.assign(std::size_t{1} << (31 - kEstimateShift), 0);
+  std::uint64_t state = n;
+  for (std::size_t i = 0; i < kSample; ++i) {
+    const std::uint64_t jitter = ((base::splitmix64(state) >> 32) * stride) >> 32;
+    ++histogram[key_of(difference.at(i * stride + jitter)) >> kEstimateShift];
+  }
+  const double expected =
+      static_cast<double>(count) * static_cast<double>(kSample) / static_cast<double>(n);
+  // Four standard deviations of the sampling, and what few samples need on top.
+  const double rank = expected * 1.05 + 4.0 * std::sqrt(expected) + 8.0;
+  const Cut cut = cut_of(histogram, static_cast<std::size_t>(rank));
+  return std::max(cut.key << kEstimateShift, std::uint32_t{1});
 }
 
 // Exactly, from two histograms; key 0 where all that is not zero is in.
@@ -156,16 +162,24 @@ Cut exact_cut(const Difference& difference, std::size_t count,
   return {high.key << kHalfBits | low.key, low.equals};
 }
 
-// Exactly, among candidates that contain the answer.
-Cut cut_among(const Elements& found, std::size_t count, std::vector<std::uint32_t>& keys) {
-  keys.resize(found.size());
-  std::transform(found.values.begin(), found.values.end(), keys.begin(), key_of);
-  const auto place = keys.begin() + static_cast<std::ptrdiff_t>(count - 1);
+// Exactly, among candidates that contain the answer: a histogram finds the upper half of the key,
+// and only the candidates that have it are ordered.
+Cut cut_among(const Elements& found, std::size_t count, SelectScratch& scratch) {
+  std::vector<std::uint32_t>& histogram = scratch.histogram;
+  histogram.assign(kBins / 2, 0);
+  for (const float value : found.values) ++histogram[key_of(value) >> kHalfBits];
+  const Cut high = cut_of(histogram, count);
+  std::vector<std::uint32_t>& keys = scratch.keys;
+  keys.clear();
+  for (const float value : found.values) {
+    if (key_of(value) >> kHalfBits == high.key) keys.push_back(key_of(value));
+  }
+  const auto place = keys.begin() + static_cast<std::ptrdiff_t>(high.equals - 1);
   std::nth_element(keys.begin(), place, keys.end(), std::greater<>());
   const std::uint32_t key = *place;
   const auto above = static_cast<std::size_t>(
       std::count_if(keys.begin(), place, [key](std::uint32_t other) { return other > key; }));
-  return {key, count - above};
+  return {key, high.equals - above};
 }
 
 // Keeps what is above the cut and the first `equals` of those on it.
@@ -221,12 +235,12 @@ void select_largest(const Difference& difference, std::size_t count, SelectScrat
   ASSERT(difference.offset.empty() || difference.offset.size() == n);
   ASSERT(count >= 1 && n < std::size_t{1} << 31);
   const bool sampled = n >= kExactBelow && count < n;
-  const std::uint32_t key_min = sampled ? estimate_key(difference, count, scratch.keys) : 1;
+  const std::uint32_t key_min = sampled ? estimate_key(difference, count, scratch.histogram) : 1;
   const std::size_t room = sampled ? std::min(n, 3 * count + kSample) : n;
   if (collect(difference, key_min, room, chosen)) {
     if (chosen.size() == count || (chosen.size() < count && key_min == 1)) return;
     if (chosen.size() > count) {
-      trim(chosen, cut_among(chosen, count, scratch.keys));
+      trim(chosen, cut_among(chosen, count, scratch));
       return;
     }
   }
