@@ -1,0 +1,119 @@
+// The run file: the TOML file that describes a run, as values.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/hash.hpp"
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "data/config.hpp"
+#include "exchange/config.hpp"
+#include "membership/config.hpp"
+#include "model/spec.hpp"
+#include "train/config.hpp"
+
+namespace starling::peer {
+
+inline constexpr std::uint64_t kRunFileBytesMax = 1 << 20;
+inline constexpr std::size_t kLayersMax = 1024;
+inline constexpr std::size_t kJoinMax = 64;
+/// Of the algorithm: peers whose mirrors would come out differently must not meet.
+inline constexpr std::uint32_t kExchangeVersion = 1;
+
+/// [run]: what the run is called and how long it is. One of epochs and samples is given.
+struct RunConfig {
+  std::string name = "run";    ///< letters, digits, '.', '_' and '-': part of folder names
+  std::uint64_t seed = 1;      ///< of initial parameters, shards and orders
+  double epochs = 0;           ///< passes over the training set, over the swarm; 0: not given
+  std::uint64_t samples = 0;   ///< over the swarm; 0: not given
+  double target_accuracy = 0;  ///< 0 to 1: ends the run when reached; 0: no target
+
+  friend bool operator==(const RunConfig&, const RunConfig&) = default;
+};
+
+enum class Security { off, tls };
+
+/// [checkpoint]
+struct CheckpointConfig {
+  base::Duration every = std::chrono::seconds(60);  ///< between two checkpoints; 0: only at the end
+  std::uint32_t keep = 2;                           ///< newest checkpoints that are kept
+
+  friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
+};
+
+/// [report]
+struct ReportConfig {
+  double every = 1.0;  ///< epochs of the swarm between two evaluations; 0: only at the end
+  /// Test samples of an evaluation on the way, 0: all. The last evaluation takes all.
+  std::uint32_t samples = 2000;
+
+  friend bool operator==(const ReportConfig&, const ReportConfig&) = default;
+};
+
+/// [limits]
+struct LimitsConfig {
+  std::uint64_t link_memory = std::uint64_t{16} << 20;  ///< bytes a link may buffer
+
+  friend bool operator==(const LimitsConfig&, const LimitsConfig&) = default;
+};
+
+/// A whole run file, checked: every value is in its range.
+struct RunFile {
+  RunConfig run;
+  model::Spec model;
+  data::Config data;
+  train::Config train;
+  exchange::Config exchange;
+  membership::Config swarm;
+  std::uint32_t peers = 0;  ///< swarm.peers: how many an all-reduce has; 0: any number
+  Security security = Security::tls;
+  CheckpointConfig checkpoint;
+  ReportConfig report;
+  LimitsConfig limits;
+
+  friend bool operator==(const RunFile&, const RunFile&) = default;
+};
+
+/// Reads and checks a run file. `overrides` ("section.key=value", later ones win) replace what it
+/// says; a value is TOML, and what is not TOML is taken as a string. run.epochs and run.samples
+/// replace each other. Errors name the place (file and line, or the override), what is wrong,
+/// what is allowed and, for an unknown key, the most similar one: ErrorCode::run_file, or usage
+/// for an override without '='.
+[[nodiscard]] base::Result<RunFile> read_run_file(const std::string& path,
+                                                  std::span<const std::string> overrides = {});
+
+/// The same for a text, `name` standing for the path in messages.
+[[nodiscard]] base::Result<RunFile> parse_run_file(std::string_view text, const std::string& name,
+                                                   std::span<const std::string> overrides = {});
+
+/// The run file as TOML with every key; parse_run_file makes an equal RunFile of it.
+[[nodiscard]] std::string to_toml(const RunFile& run_file);
+
+/// Samples over the swarm after which the run ends, for a training set of that size; at least 1.
+[[nodiscard]] std::uint64_t target_samples(const RunFile& run_file, std::uint64_t training_set);
+
+/// What must agree across the swarm besides the run file.
+struct Identity {
+  base::Hash128 dataset;         ///< data::Dataset::identity
+  std::uint64_t parameters = 0;  ///< XXH3 of the initial parameters' float32 bytes
+};
+
+/// Lines "section.key = value", sorted, of what must agree across the swarm. Not in it: device,
+/// threads, addresses, limits, folders, cadence, density.
+[[nodiscard]] std::string canonical(const RunFile& run_file, const Identity& identity);
+
+/// Names the run: XXH3-128 of its canonical form.
+[[nodiscard]] base::Hash128 run_id(std::string_view canonical);
+
+/// What differs between two canonical forms, a line each: "train.optimizer: sgd here, adamw
+/// there"; empty if nothing does. `there` may come from a stranger: at most kDiffLinesMax lines
+/// of kDiffTextMax printable characters a value come out.
+[[nodiscard]] std::string diff(std::string_view here, std::string_view there);
+
+inline constexpr std::size_t kDiffLinesMax = 64;
+inline constexpr std::size_t kDiffTextMax = 80;
+
+}  // namespace starling::peer

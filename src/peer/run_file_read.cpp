@@ -1,0 +1,445 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <toml++/toml.h>
+
+#include "base/file.hpp"
+#include "peer/run_file.hpp"
+#include "peer/run_file_keys.hpp"
+
+namespace starling::peer {
+namespace {
+
+using base::Error;
+using base::ErrorCode;
+using base::fail;
+
+constexpr std::uint64_t kSideMax = 1U << 24;  ///< of a layer
+
+/// Number of single-character changes between two words (Levenshtein).
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+/// "; did you mean 'x'?" for the most similar of the names, or else what there is.
+template <class Names>
+std::string suggestion(std::string_view wrong, const Names& names) {
+  constexpr std::size_t kCompareMax = 64;
+  std::string_view best;
+  std::size_t best_distance = 1 + std::max<std::size_t>(2, wrong.size() / 3);
+  if (wrong.size() <= kCompareMax) {
+    for (const std::string_view name : names) {
+      const std::size_t distance = edit_distance(wrong, name);
+      if (distance < best_distance && distance < name.size()) {
+        best = name;
+        best_distance = distance;
+      }
+    }
+  }
+  if (!best.empty()) return fmt::format("; did you mean '{}'?", best);
+  return fmt::format("; there are: {}", fmt::join(names, ", "));
+}
+
+/// The names of all sections and their keys.
+class Names {
+ public:
+  void section(const char* name) { keys_ = &sections[name]; }
+  template <class Field, class Rule>
+  void operator()(const char* key, const Field&, const Rule&) {
+    keys_->emplace_back(key);
+  }
+
+  std::map<std::string, std::vector<std::string>, std::less<>> sections;
+
+ private:
+  std::vector<std::string>* keys_ = nullptr;
+};
+
+/// A parsed file with the overrides put in, and where each value comes from.
+struct Document {
+  toml::table table;
+  std::string name;
+  std::map<std::string, std::string> overridden;  ///< "section.key" to the override's text
+
+  /// "run.toml:12: train.lr", or "--set train.lr=x: train.lr". After the key's name and a comma
+  /// may stand what part of its value is meant.
+  [[nodiscard]] std::string place(const std::string& key, const toml::node* node) const {
+    if (const auto at = overridden.find(key.substr(0, key.find(','))); at != overridden.end()) {
+      return fmt::format("--set {}: {}", at->second, key);
+    }
+    if (node == nullptr || node->source().begin.line == 0) {
+      return fmt::format("{}: {}", name, key);
+    }
+    return fmt::format("{}:{}: {}", name, node->source().begin.line, key);
+  }
+
+  [[nodiscard]] const toml::node* find(std::string_view section, std::string_view key) const {
+    const toml::table* const keys = table[section].as_table();
+    return keys == nullptr ? nullptr : keys->get(key);
+  }
+};
+
+std::string type_name(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::string:
+      return "a string";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a number";
+    case toml::node_type::boolean:
+      return "a boolean";
+    case toml::node_type::array:
+      return "an array";
+    case toml::node_type::table:
+      return "a table";
+    default:
+      return "a date or time";
+  }
+}
+
+/// Fills the fields of a RunFile from a document. Keeps the first error.
+class Reader {
+ public:
+  explicit Reader(const Document& document) : document_(document) {}
+
+  void section(const char* name) { section_ = name; }
+
+  template <class Field, class Rule>
+  void operator()(const char* key, Field& field, const Rule& rule) {
+    const toml::node* const node = document_.find(section_, key);
+    if (node == nullptr || error) return;
+    read(fmt::format("{}.{}", section_, key), *node, field, rule);
+  }
+
+  std::optional<Error> error;
+
+ private:
+  template <class... Args>
+  void reject(const std::string& key, const toml::node& node, fmt::format_string<Args...> format,
+              Args&&... args) {
+    if (error) return;
+    error =
+        Error{ErrorCode::run_file, fmt::format("{}: {}", document_.place(key, &node),
+                                               fmt::format(format, std::forward<Args>(args)...))};
+  }
+
+  template <class Number>
+  void read(const std::string& key, const toml::node& node, Number& field,
+            const IntegerRange& range) {
+    const auto value = node.value_exact<std::int64_t>();
+    if (!value) {
+      return reject(key, node, "is {}, must be an integer from {} to {}", type_name(node),
+                    range.min, range.max);
+    }
+    if (*value < 0 || static_cast<std::uint64_t>(*value) < range.min ||
+        static_cast<std::uint64_t>(*value) > range.max) {
+      return reject(key, node, "{} is out of range: {} to {}", *value, range.min, range.max);
+    }
+    field = static_cast<Number>(*value);
+  }
+
+  void read(const std::string& key, const toml::node& node, double& field,
+            const NumberRange& range) {
+    if (!node.is_number()) {
+      return reject(key, node, "is {}, must be a number from {} to {}", type_name(node), range.min,
+                    range.max);
+    }
+    const double value = *node.value<double>();
+    if (!(value >= range.min && value <= range.max)) {  // NaN too
+      return reject(key, node, "{} is out of range: {} to {}", value, range.min, range.max);
+    }
+    field = value;
+  }
+
+  void read(const std::string& key, const toml::node& node, base::Duration& field,
+            const SecondsRange& range) {
+    double value = 0;
+    read(key, node, value, NumberRange{range.min, range.max});
+    if (!error) field = base::Duration(std::llround(value * 1e9));
+  }
+
+  void read(const std::string& key, const toml::node& node, std::string& field, const Text& rule) {
+    const auto value = node.value_exact<std::string>();
+    if (!value) return reject(key, node, "is {}, must be a string", type_name(node));
+    if (value->size() > rule.max) {
+      return reject(key, node, "has {} characters, at most {} are allowed", value->size(),
+                    rule.max);
+    }
+    const auto in_name = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             c == '.' || c == '_' || c == '-';
+    };
+    if (rule.name &&
+        (value->empty() || value->front() == '.' || !std::ranges::all_of(*value, in_name))) {
+      return reject(key, node,
+                    "'{}' must consist of letters, digits, '.', '_' and '-', and not begin with "
+                    "a dot",
+                    *value);
+    }
+    if (value->find('\0') != std::string::npos) {
+      return reject(key, node, "must not contain a zero byte");
+    }
+    field = *value;
+  }
+
+  template <class Enum, std::size_t N>
+  void read(const std::string& key, const toml::node& node, Enum& field,
+            const Words<Enum, N>& words) {
+    std::array<std::string_view, N> names;
+    std::ranges::transform(words, names.begin(), [](const auto& word) { return word.first; });
+    const auto value = node.value_exact<std::string>();
+    if (!value) {
+      return reject(key, node, "is {}, must be one of: {}", type_name(node),
+                    fmt::join(names, ", "));
+    }
+    for (const auto& [word, meaning] : words) {
+      if (word == *value) {
+        field = meaning;
+        return;
+      }
+    }
+    reject(key, node, "'{}' is not known{}", *value, suggestion(*value, names));
+  }
+
+  /// The array behind a node, checked for its length.
+  const toml::array* array(const std::string& key, const toml::node& node, std::size_t max) {
+    const toml::array* const list = node.as_array();
+    if (list == nullptr) {
+      reject(key, node, "is {}, must be an array", type_name(node));
+    } else if (list->size() > max) {
+      reject(key, node, "has {} elements, at most {} are allowed", list->size(), max);
+      return nullptr;
+    }
+    return list;
+  }
+
+  template <class Value>
+  void read(const std::string& key, const toml::node& node, std::vector<Value>& field,
+            const List& rule) {
+    const toml::array* const list = array(key, node, rule.max);
+    if (list == nullptr) return;
+    std::vector<Value> values(list->size());
+    for (std::size_t i = 0; i < values.size() && !error; ++i) {
+      if constexpr (std::is_same_v<Value, std::string>) {
+        read(key, (*list)[i], values[i], Text{256, false});
+      } else {
+        read(key, (*list)[i], values[i], IntegerRange{1, kSideMax});
+      }
+    }
+    if (!error) field = std::move(values);
+  }
+
+  void read(const std::string& key, const toml::node& node, std::vector<model::LayerSpec>& field,
+            const Layers&) {
+    const toml::array* const list = array(key, node, kLayersMax);
+    if (list == nullptr) return;
+    std::vector<model::LayerSpec> layers(list->size());
+    for (std::size_t i = 0; i < layers.size() && !error; ++i) {
+      read_layer(fmt::format("{}, layer {}", key, i + 1), (*list)[i], layers[i]);
+    }
+    if (!error) field = std::move(layers);
+  }
+
+  void read_layer(const std::string& key, const toml::node& node, model::LayerSpec& layer) {
+    const toml::table* const table = node.as_table();
+    const toml::node* const type = table == nullptr ? nullptr : table->get("type");
+    if (type == nullptr) {
+      return reject(key, node, "must be a table like {{ type = \"linear\", out = 10 }}");
+    }
+    read(key + ", type", *type, layer.kind, kLayerWords);
+    if (error) return;
+    std::vector<std::string> known{"type"};
+    for (const char* name : {"out", "kernel", "stride", "padding"}) {
+      if (layer_takes(layer.kind, name)) known.emplace_back(name);
+    }
+    for (const auto& [name, value] : *table) {
+      if (std::ranges::find(known, name.str()) == known.end()) {
+        return reject(fmt::format("{}, {}", key, name.str()), value, "{} has no such key{}",
+                      word_of(layer.kind, kLayerWords), suggestion(name.str(), known));
+      }
+    }
+    read_size(key, *table, "out", 1, layer.out, layer_takes(layer.kind, "out"));
+    read_size(key, *table, "kernel", 1, layer.kernel, layer_takes(layer.kind, "kernel"));
+    read_size(key, *table, "stride", 0, layer.stride, false);
+    read_size(key, *table, "padding", 0, layer.padding, false);
+  }
+
+  void read_size(const std::string& key, const toml::table& table, const char* name,
+                 std::uint64_t min, std::uint32_t& field, bool required) {
+    const toml::node* const node = table.get(name);
+    if (node != nullptr) {
+      if (!error) read(fmt::format("{}, {}", key, name), *node, field, IntegerRange{min, kSideMax});
+    } else if (required) {
+      reject(key, table, "'{}' is missing", name);
+    }
+  }
+
+  const Document& document_;
+  std::string section_;
+};
+
+base::Status check_names(const Document& document) {
+  Names names;
+  const RunFile defaults;
+  visit_keys(defaults, names);
+  std::vector<std::string> sections;
+  for (const auto& [section, keys] : names.sections) sections.push_back(section);
+  for (const auto& [section, node] : document.table) {
+    const std::string section_name(section.str());
+    const auto known = names.sections.find(section_name);
+    if (known == names.sections.end()) {
+      return fail(ErrorCode::run_file, "{}: unknown section{}",
+                  document.place(fmt::format("[{}]", section_name), &node),
+                  suggestion(section_name, sections));
+    }
+    const toml::table* const table = node.as_table();
+    if (table == nullptr) {
+      return fail(ErrorCode::run_file, "{}: is {}, must be a section: [{}]",
+                  document.place(section_name, &node), type_name(node), section_name);
+    }
+    for (const auto& [key, value] : *table) {
+      if (std::ranges::find(known->second, key.str()) != known->second.end()) continue;
+      const std::string full = fmt::format("{}.{}", section_name, key.str());
+      std::string elsewhere;
+      for (const auto& [other, keys] : names.sections) {
+        if (std::ranges::find(keys, key.str()) == keys.end()) continue;
+        elsewhere = fmt::format("; did you mean '{}.{}'?", other, key.str());
+      }
+      return fail(ErrorCode::run_file, "{}: unknown key{}", document.place(full, &value),
+                  elsewhere.empty() ? suggestion(key.str(), known->second) : elsewhere);
+    }
+  }
+  return {};
+}
+
+/// Puts one "section.key=value" into the document.
+base::Status apply_override(Document& document, const std::string& text) {
+  const auto equals = text.find('=');
+  const auto dot = text.find('.');
+  if (equals == std::string::npos || dot == std::string::npos || dot == 0 || dot + 1 >= equals) {
+    return fail(ErrorCode::usage, "--set {}: must have the form section.key=value", text);
+  }
+  const std::string section = text.substr(0, dot);
+  const std::string key = text.substr(dot + 1, equals - dot - 1);
+  const std::string value = text.substr(equals + 1);
+  toml::table parsed;
+  try {
+    parsed = toml::parse("value = " + value);
+  } catch (const toml::parse_error&) {
+    parsed.clear();
+  }
+  // A bare word is no TOML; a text with line breaks may be more than one value.
+  if (parsed.size() != 1 || !parsed.contains("value")) {
+    parsed.clear();
+    parsed.insert("value", value);
+  }
+  toml::table* table = document.table[section].as_table();
+  if (table == nullptr) {
+    if (document.table.contains(section)) return {};  // not a section: check_names says so
+    document.table.insert(section, toml::table{});
+    table = document.table[section].as_table();
+  }
+  const std::string full = fmt::format("{}.{}", section, key);
+  if (full == "run.epochs") table->erase("samples");
+  if (full == "run.samples") table->erase("epochs");
+  table->insert_or_assign(key, std::move(*parsed.get("value")));
+  document.overridden[full] = text;
+  return {};
+}
+
+/// What no single key can tell.
+base::Status check_together(const Document& document, const RunFile& f) {
+  const auto reject = [&](const char* section, const char* key, const std::string& text) {
+    return fail(ErrorCode::run_file, "{}: {}",
+                document.place(fmt::format("{}.{}", section, key), document.find(section, key)),
+                text);
+  };
+  if (f.run.epochs == 0 && f.run.samples == 0) {
+    return reject("run", "epochs",
+                  "is missing: say how long the run is, in epochs of the whole "
+                  "training set over the swarm, or give run.samples");
+  }
+  if (f.run.epochs != 0 && f.run.samples != 0) {
+    return reject("run", "samples", "is given beside run.epochs: keep one of them");
+  }
+  if (f.model.input.empty() || f.model.input.size() == 2) {
+    return reject("model", "input",
+                  "must be the shape of a sample: [features] or [channels, height, width]");
+  }
+  if (f.model.layers.empty()) {
+    return reject("model", "layers", "is missing or empty: the model needs a layer");
+  }
+  if (f.exchange.bits != 2 && f.exchange.bits != 4 && f.exchange.bits != 8) {
+    return reject("exchange", "bits", fmt::format("{} is not 2, 4 or 8", f.exchange.bits));
+  }
+  if (f.exchange.start_fraction + f.exchange.finish_fraction > 1) {
+    return reject("exchange", "finish_fraction",
+                  "start_fraction and finish_fraction are more than the whole run together");
+  }
+  if (f.exchange.mode == exchange::Mode::allreduce && f.peers < 2) {
+    return reject("swarm", "peers",
+                  "must be at least 2 for exchange.mode = \"allreduce\": its set of peers is "
+                  "fixed");
+  }
+  return {};
+}
+
+}  // namespace
+
+base::Result<RunFile> parse_run_file(std::string_view text, const std::string& name,
+                                     std::span<const std::string> overrides) {
+  Document document{.table = {}, .name = name, .overridden = {}};
+  if (text.size() > kRunFileBytesMax) {
+    return fail(ErrorCode::run_file, "{}: has {} bytes, at most {} are accepted", name, text.size(),
+                kRunFileBytesMax);
+  }
+  try {
+    document.table = toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    return fail(ErrorCode::run_file, "{}:{}:{}: is not valid TOML: {}", name,
+                error.source().begin.line, error.source().begin.column, error.description());
+  }
+  for (const std::string& override : overrides) {
+    if (base::Status status = apply_override(document, override); !status) {
+      return fail(status.error());
+    }
+  }
+  if (base::Status status = check_names(document); !status) return fail(status.error());
+  RunFile run_file;
+  Reader reader(document);
+  visit_keys(run_file, reader);
+  if (reader.error) return fail(std::move(*reader.error));
+  if (base::Status status = check_together(document, run_file); !status) {
+    return fail(status.error());
+  }
+  return run_file;
+}
+
+base::Result<RunFile> read_run_file(const std::string& path,
+                                    std::span<const std::string> overrides) {
+  const auto bytes = base::read_file(path, kRunFileBytesMax);
+  if (!bytes) return fail(ErrorCode::run_file, "{}", bytes.error().text);
+  return parse_run_file({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path,
+                        overrides);
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,303 @@
+#include "peer/run_file.hpp"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace starling;
+using namespace starling::peer;
+using base::ErrorCode;
+
+namespace {
+
+const std::string kRunFile = R"([run]
+name = "small"
+seed = 7
+epochs = 2.5
+
+[model]
+input = [1, 28, 28]
+layers = [
+  { type = "conv2d", out = 8, kernel = 3, padding = 1 },
+  { type = "relu" },
+  { type = "max_pool2d", kernel = 2 },
+  { type = "linear", out = 10 },
+]
+
+[train]
+lr = 0.1
+schedule = "cosine"
+)";
+
+RunFile parse(const std::vector<std::string>& overrides = {}, const std::string& text = kRunFile) {
+  const auto run_file = parse_run_file(text, "run.toml", overrides);
+  BOOST_REQUIRE_MESSAGE(run_file.has_value(), (run_file ? "" : run_file.error().text));
+  return *run_file;
+}
+
+/// The message for kRunFile with text after it or overrides.
+std::string error(const std::string& more, const std::vector<std::string>& overrides = {},
+                  ErrorCode code = ErrorCode::run_file) {
+  const auto run_file = parse_run_file(kRunFile + more, "run.toml", overrides);
+  BOOST_REQUIRE(!run_file.has_value());
+  BOOST_TEST((run_file.error().code == code));
+  return run_file.error().text;
+}
+
+std::string error_of_override(const std::string& override) { return error("", {override}); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(run_file)
+
+BOOST_AUTO_TEST_CASE(values_are_read_and_the_rest_has_defaults) {
+  const RunFile f = parse();
+  BOOST_TEST(f.run.name == "small");
+  BOOST_TEST(f.run.seed == 7U);
+  BOOST_TEST(f.run.epochs == 2.5);
+  BOOST_TEST(f.model.input == (std::vector<std::uint32_t>{1, 28, 28}));
+  BOOST_REQUIRE(f.model.layers.size() == 4U);
+  const model::LayerSpec conv{
+      .kind = model::LayerKind::conv2d, .out = 8, .kernel = 3, .padding = 1};
+  BOOST_TEST((f.model.layers[0] == conv));
+  BOOST_TEST((f.model.layers[1].kind == model::LayerKind::relu));
+  BOOST_TEST(f.train.lr == 0.1);
+  BOOST_TEST((f.train.schedule == train::Schedule::cosine));
+  BOOST_TEST((f.exchange == exchange::Config{}));
+  BOOST_TEST((f.security == Security::tls));
+  BOOST_TEST(target_samples(f, 60000) == 150000U);
+}
+
+BOOST_AUTO_TEST_CASE(overrides_replace_values_and_bare_words_are_strings) {
+  const RunFile f = parse({"train.lr=0.2", "train.optimizer=adamw", "exchange.every=5",
+                           "swarm.join=[\"a:1\", \"b:2\"]", "data.path=/data/my set",
+                           "security.mode=\"off\"", "exchange.grace=1.5", "train.lr=3"});
+  BOOST_TEST(f.train.lr == 3.0);
+  BOOST_TEST((f.train.optimizer == train::Optimizer::adamw));
+  BOOST_TEST(f.exchange.every == 5U);
+  BOOST_TEST(f.swarm.join == (std::vector<std::string>{"a:1", "b:2"}));
+  BOOST_TEST(f.data.path == "/data/my set");
+  BOOST_TEST((f.security == Security::off));
+  BOOST_TEST((f.exchange.grace == std::chrono::milliseconds(1500)));
+}
+
+BOOST_AUTO_TEST_CASE(run_length_given_by_an_override_replaces_the_other_unit) {
+  const RunFile f = parse({"run.samples=1234"});
+  BOOST_TEST(f.run.epochs == 0.0);
+  BOOST_TEST(target_samples(f, 60000) == 1234U);
+  BOOST_TEST(target_samples(parse({"run.samples=5", "run.epochs=1"}), 60000) == 60000U);
+}
+
+BOOST_AUTO_TEST_CASE(override_cannot_bring_in_a_second_key) {
+  const std::string text = error("", {"train.schedule=\"cosine\"\nlr = 7"});
+  BOOST_TEST(text.find("is not known") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(unknown_key_gets_line_and_suggestion) {
+  BOOST_TEST(error("momentun = 0.5\n") ==
+             "run.toml:18: train.momentun: unknown key; did you mean 'momentum'?");
+  BOOST_TEST(error("density = 0.5\n") ==
+             "run.toml:18: train.density: unknown key; did you mean 'exchange.density'?");
+  BOOST_TEST(error("[exchnge]\nevery = 2\n") ==
+             "run.toml:18: [exchnge]: unknown section; did you mean 'exchange'?");
+  BOOST_TEST(error_of_override("train.learning_speed=1").find("--set train.learning_speed=1: ") ==
+             0U);
+  BOOST_TEST(error("[swarm]\nzzzzzzz = 1\n").find("; there are: degree, join") !=
+             std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(lan_discovery_is_refused_while_it_is_not_there) {
+  BOOST_TEST(error("[swarm]\nlan = true\n").find("swarm.lan: unknown key") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_types_say_what_is_allowed) {
+  BOOST_TEST(error_of_override("train.lr=fast") ==
+             "--set train.lr=fast: train.lr: is a string, must be a number from 1e-12 to 100");
+  BOOST_TEST(error("batch = 2.5\n") ==
+             "run.toml:18: train.batch: is a number, must be an integer from 1 to 65536");
+  BOOST_TEST(error("optimizer = 3\n").find("is an integer, must be one of: sgd, adamw") !=
+             std::string::npos);
+  BOOST_TEST(error_of_override("run.name=3").find("must be a string") != std::string::npos);
+  BOOST_TEST(error_of_override("model.layers=3").find("must be an array") != std::string::npos);
+  BOOST_TEST(error_of_override("exchange.grace=true").find("is a boolean") != std::string::npos);
+  BOOST_TEST(error_of_override("swarm.join=[1]").find("must be a string") != std::string::npos);
+  BOOST_TEST(parse_run_file("train = 3\n", "f").error().text ==
+             "f:1: train: is an integer, must be a section: [train]");
+}
+
+BOOST_AUTO_TEST_CASE(values_out_of_range_say_the_range) {
+  BOOST_TEST(error_of_override("train.lr=-1") ==
+             "--set train.lr=-1: train.lr: -1 is out of range: 1e-12 to 100");
+  BOOST_TEST(error("batch = 0\n") == "run.toml:18: train.batch: 0 is out of range: 1 to 65536");
+  for (const char* override : {"train.lr=nan", "train.lr=inf", "run.seed=-1", "exchange.density=0",
+                               "swarm.degree=65", "run.target_accuracy=1.01", "checkpoint.keep=0",
+                               "limits.link_memory=5", "exchange.grace=-1", "data.alpha=0"}) {
+    BOOST_TEST_CONTEXT(override) {
+      BOOST_TEST(error_of_override(override).find("out of range") != std::string::npos);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(unknown_words_get_a_suggestion) {
+  BOOST_TEST(error_of_override("data.split=irichlet").find("did you mean 'dirichlet'?") !=
+             std::string::npos);
+  BOOST_TEST(
+      error_of_override("exchange.mode=gossip").find("there are: tracked, allreduce, none") !=
+      std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(names_cannot_leave_their_folder) {
+  for (const char* name : {"run.name=../x", "run.name=a/b", "run.name=..", "run.name="}) {
+    BOOST_TEST(error_of_override(name).find("must consist of letters") != std::string::npos);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(layers_are_checked_key_by_key) {
+  const auto layers = [](const std::string& layer) {
+    return error_of_override("model.layers=[{ type = \"relu\" }, " + layer + "]");
+  };
+  BOOST_TEST(
+      layers("{ type = \"conv2d\", out = 3, kernal = 3 }")
+          .find(
+              ": model.layers, layer 2, kernal: conv2d has no such key; did you mean 'kernel'?") !=
+      std::string::npos);
+  BOOST_TEST(layers("7").find("--set model.layers=[") == 0U);
+  BOOST_TEST(layers("{ type = \"relu\", out = 3 }").find("relu has no such key") !=
+             std::string::npos);
+  BOOST_TEST(layers("{ type = \"linear\" }").find("model.layers, layer 2: 'out' is missing") !=
+             std::string::npos);
+  BOOST_TEST(layers("{ type = \"max_pool2d\" }").find("'kernel' is missing") != std::string::npos);
+  BOOST_TEST(layers("{ type = \"conv2\", out = 1 }").find("did you mean 'conv2d'?") !=
+             std::string::npos);
+  BOOST_TEST(layers("{ out = 1 }").find("must be a table like") != std::string::npos);
+  BOOST_TEST(layers("7").find("must be a table like") != std::string::npos);
+  BOOST_TEST(layers("{ type = \"linear\", out = 0 }").find("0 is out of range") !=
+             std::string::npos);
+  BOOST_TEST(layers("{ type = \"linear\", out = \"ten\" }").find("must be an integer") !=
+             std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(error_in_a_layer_names_its_line) {
+  std::string text = kRunFile;
+  text.replace(text.find("kernel = 2"), 10, "kernel = 0");
+  const auto run_file = parse_run_file(text, "run.toml");
+  BOOST_REQUIRE(!run_file.has_value());
+  BOOST_TEST(run_file.error().text ==
+             "run.toml:11: model.layers, layer 3, kernel: 0 is out of range: 1 to 16777216");
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_together_is_refused) {
+  BOOST_TEST(error_of_override("run.epochs=0").find("run.epochs: is missing") != std::string::npos);
+  BOOST_TEST(error("[exchange]\nmode = \"allreduce\"\n").find("swarm.peers: must be at least 2") !=
+             std::string::npos);
+  BOOST_TEST(parse({"exchange.mode=allreduce", "swarm.peers=4"}).peers == 4U);
+  BOOST_TEST(error_of_override("exchange.bits=5").find("5 is not 2, 4 or 8") != std::string::npos);
+  BOOST_TEST(error("", {"exchange.start_fraction=0.6", "exchange.finish_fraction=0.6"})
+                 .find("more than the whole run") != std::string::npos);
+  BOOST_TEST(error_of_override("model.input=[28, 28]").find("[features] or [channels") !=
+             std::string::npos);
+  BOOST_TEST(error_of_override("model.layers=[]").find("missing or empty") != std::string::npos);
+  std::string both = kRunFile;
+  both.insert(both.find("epochs"), "samples = 3\n");
+  BOOST_TEST(parse_run_file(both, "f").error().text.find("f:4: run.samples: is given beside") ==
+             0U);
+}
+
+BOOST_AUTO_TEST_CASE(broken_toml_says_where) {
+  BOOST_TEST(error("lr 3\n").find("run.toml:18:") == 0U);
+  BOOST_TEST(error("lr = 3\n").find("is not valid TOML") != std::string::npos);  // given twice
+}
+
+BOOST_AUTO_TEST_CASE(malformed_overrides_are_usage_errors) {
+  for (const char* override : {"train.lr", "lr=3", ".lr=3", "train.=3", "=3", ""}) {
+    BOOST_TEST_CONTEXT(override) {
+      BOOST_TEST(error("", {override}, ErrorCode::usage).find("section.key=value") !=
+                 std::string::npos);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(missing_file_is_named) {
+  const auto run_file = read_run_file("no-such-folder/run.toml");
+  BOOST_REQUIRE(!run_file.has_value());
+  BOOST_TEST((run_file.error().code == ErrorCode::run_file));
+  BOOST_TEST(run_file.error().text.find("no-such-folder/run.toml: cannot be opened") == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(enormous_file_is_refused) {
+  BOOST_TEST(error(std::string(kRunFileBytesMax, '\n')).find("are accepted") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(resolved_run_file_reads_back_equal) {
+  const RunFile f =
+      parse({"swarm.join=['a:1', 'q\"uo\\te:2']", "train.lr=0.012345678901234567",
+             "exchange.mode=allreduce", "swarm.peers=3", "data.split=dirichlet", "data.alpha=0.3",
+             "data.path='C:\\odd \"path\" é'", "exchange.grace=0.123456789", "security.mode=off",
+             "train.optimizer=adamw", "train.epsilon=1e-9", "run.seed=9223372036854775807"});
+  const std::string text = to_toml(f);
+  const auto again = parse_run_file(text, "resolved");
+  BOOST_REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().text));
+  BOOST_TEST((*again == f));
+  BOOST_TEST(to_toml(*again) == text);
+  BOOST_TEST((parse({}, to_toml(parse())) == parse()));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(canonical_form)
+
+BOOST_AUTO_TEST_CASE(what_may_differ_between_peers_is_not_in_it) {
+  const Identity identity{.dataset = base::xxh3_128("data"), .parameters = 5};
+  const std::string text = canonical(parse(), identity);
+  for (const char* override :
+       {"train.device=cuda", "train.threads=4", "swarm.join=[\"a:1\"]",
+        "limits.link_memory=2000000", "data.path=/elsewhere", "exchange.every=7",
+        "exchange.density=0.1", "checkpoint.every=5", "report.every=3", "run.name=other",
+        "security.mode=off", "swarm.degree=8", "train.lr=0.3", "train.batch=16"}) {
+    BOOST_TEST_CONTEXT(override) { BOOST_TEST(canonical(parse({override}), identity) == text); }
+  }
+  for (const char* override :
+       {"train.optimizer=adamw", "run.seed=8", "run.epochs=3", "run.samples=100", "data.shards=5",
+        "data.split=dirichlet", "data.source=mnist", "exchange.mode=none", "model.input=[3, 2, 2]",
+        "model.layers=[{ type = \"linear\", out = 10 }]"}) {
+    BOOST_TEST_CONTEXT(override) {
+      const std::string other = canonical(parse({override}), identity);
+      BOOST_TEST(other != text);
+      BOOST_TEST((run_id(other) != run_id(text)));
+    }
+  }
+  BOOST_TEST(canonical(parse(), {.dataset = base::xxh3_128("other"), .parameters = 5}) != text);
+  BOOST_TEST(canonical(parse(), {.dataset = identity.dataset, .parameters = 6}) != text);
+}
+
+BOOST_AUTO_TEST_CASE(written_out_defaults_are_the_same_run) {
+  std::string text = kRunFile;
+  text.replace(text.find("kernel = 2"), 10, "kernel = 2, stride = 2");
+  text.replace(text.find("padding = 1"), 11, "padding = 1, stride = 1");
+  BOOST_TEST(canonical(parse({}, text), {}) == canonical(parse(), {}));
+}
+
+BOOST_AUTO_TEST_CASE(diff_names_each_line_that_differs) {
+  const Identity identity;
+  const std::string here = canonical(parse(), identity);
+  BOOST_TEST(diff(here, here) == "");
+  BOOST_TEST(diff(here, canonical(parse({"train.optimizer=adamw", "run.seed=8"}), identity)) ==
+             "run.seed: 7 here, 8 there\ntrain.optimizer: sgd here, adamw there\n");
+  BOOST_TEST(diff(here, canonical(parse({"exchange.mode=allreduce", "swarm.peers=4"}), identity)) ==
+             "exchange.mode: tracked here, allreduce there\nswarm.peers: nothing here, 4 there\n");
+}
+
+BOOST_AUTO_TEST_CASE(diff_with_a_stranger_stays_short_and_printable) {
+  std::string there = "a = \x1b[2J\n";
+  for (int i = 0; i < 1000; ++i)
+    there += "k" + std::to_string(i) + " = " + std::string(5000, 'x') + "\n";
+  const std::string text = diff("", there);
+  BOOST_TEST(text.find('\x1b') == std::string::npos);
+  BOOST_TEST(text.find("a: nothing here, ?[2J there\n") == 0U);
+  BOOST_TEST(text.size() < (kDiffLinesMax + 1) * (2 * kDiffTextMax + 40));
+  BOOST_TEST(text.ends_with("and more\n"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
