@@ -1,0 +1,260 @@
+#include "membership/core.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "membership/limits.hpp"
+
+namespace starling::membership {
+
+const char* to_string(LossReason reason) noexcept {
+  switch (reason) {
+    case LossReason::refused: return "refused";
+    case LossReason::reset: return "reset";
+    case LossReason::silent: return "silent";
+    case LossReason::left: return "left";
+    case LossReason::protocol: return "protocol";
+    case LossReason::closed: return "closed";
+    case LossReason::duplicate: return "duplicate";
+    case LossReason::surplus: return "surplus";
+  }
+  return "unknown";
+}
+
+Core::Core(Config config, wire::MemberRecord self, base::Rng rng)
+    : config_(std::move(config)),
+      rng_(rng),
+      table_(std::move(self)),
+      dialer_(config_.join, rng_.fork()),
+      progress_(table_.self().id.prefix()) {
+  ASSERT(table_.self().state == wire::MemberState::alive, "a peer starts alive");
+  ASSERT(config_.heartbeat > base::Duration{0});
+  config_.degree = std::clamp<std::uint32_t>(config_.degree, 1, kDegreeMax);
+}
+
+void Core::handle(const Event& event, base::Time now, Outbox& out) {
+  if (const auto* heard = std::get_if<Heard>(&event)) {
+    // On the path of every data frame: it moves no deadline forward, so nothing else is done.
+    on(*heard, now, out);
+    return;
+  }
+  begin(now, out);
+  std::visit([&](const auto& value) { on(value, now, out); }, event);
+  finish(now, out);
+}
+
+void Core::expire(base::Time now, Outbox& out) {
+  begin(now, out);
+  if (!left_) {
+    std::vector<base::LinkId> ids;
+    for (const auto& [id, link] : links_) ids.push_back(id);
+    for (const base::LinkId id : ids) watch(id, now, out);
+    end_suspicions(now, out);
+    for (const std::string& address : dialer_.overdue(now)) dial_failed(address, false, now);
+  }
+  finish(now, out);
+}
+
+// A peer that was stopped finds all its timers late when it goes on, and what others sent
+// meanwhile still unread: that it heard nothing is no sign of anything.
+void Core::begin(base::Time now, Outbox& out) {
+  ASSERT(now >= now_, "time never decreases");
+  now_ = now;
+  if (!deadline_ || now - *deadline_ < kPauseMin) return;
+  const base::Duration pause = now - *deadline_;
+  for (auto& [id, link] : links_) {
+    link.detector.restart(now);
+    link.role_ends += pause;
+  }
+  for (auto& [peer, ends] : suspicions_) ends += pause;
+  dialer_.extend(pause);
+  deadline_ = now;
+  notice(out, NoticeLevel::warning,
+         fmt::format("this peer stood still for {:.1f} s", base::seconds(pause)));
+}
+
+void Core::finish(base::Time now, Outbox& out) {
+  if (!left_) seek(now, out);
+  send_rumours(out);
+  if (reported_version_ != table_.alive_version()) {
+    reported_version_ = table_.alive_version();
+    known_counters_ = 0;
+    out.emplace_back(std::in_place_type<MembersChanged>);
+  }
+  if (known_counters_ != progress_.size()) {
+    known_counters_ = progress_.size();
+    for (const auto& [id, record] : table_.records()) {
+      progress_.set_alive(id.prefix(), counts_as_alive(record.state));
+    }
+  }
+  deadline_ = std::nullopt;
+  if (left_) return;
+  const auto consider = [&](base::Time time) {
+    if (!deadline_ || time < *deadline_) deadline_ = time;
+  };
+  for (const auto& [id, link] : links_) {
+    if (link.role == Role::neighbour) {
+      consider(link.next_beat);  // silence is looked at then, too
+    } else {
+      consider(link.role_ends);
+    }
+  }
+  for (const auto& [peer, ends] : suspicions_) consider(ends);
+  if (const auto seek_at = next_seek(now)) consider(*seek_at);
+}
+
+std::optional<base::Time> Core::next_deadline() const {
+  if (!deadline_ && now_ == base::Time{} && !left_) return now_;  // the first expire() starts it
+  return deadline_;
+}
+
+void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
+  ASSERT(event.link.valid() && !links_.contains(event.link), "a link becomes ready once");
+  const base::PeerId peer = event.other.id;
+  const bool was_wanted_dead = [&] {
+    const wire::MemberRecord* known = table_.find(peer);
+    return known != nullptr && known->state == wire::MemberState::dead;
+  }();
+  if (peer == table_.self().id) {
+    if (event.dialed) (void)dialer_.failed(event.address, true, false, now);
+    out.emplace_back(std::in_place_type<Close>, event.link, wire::ByeReason::duplicate);
+    return;
+  }
+  if (event.dialed) dialer_.answered(event.address, peer, now);
+  if (left_ || links_.size() >= kLinksMax) {
+    out.emplace_back(std::in_place_type<Close>, event.link, left_ ? wire::ByeReason::left : wire::ByeReason::none);
+    return;
+  }
+  const Link link{.peer = peer,
+                  .dialed = event.dialed,
+                  .address = event.address,
+                  .ready = now,
+                  .role_ends = now + (event.dialed ? kContactLife : kContactLifeMax),
+                  .detector = FailureDetector(config_.heartbeat, now)};
+  if (loses_to_other(event.link, link, now, out)) {
+    out.emplace_back(std::in_place_type<Close>, event.link, wire::ByeReason::duplicate);
+    return;
+  }
+  links_.emplace(event.link, link);
+  apply(event.other, event.link, now, out);
+  send_table(event.link, out);
+  // A dead member that answers is the way to the other half of a swarm that was cut: that link
+  // is worth one neighbour more on either side.
+  if (event.dialed && (missing() > 0 || was_wanted_dead)) {
+    request(event.link, was_wanted_dead, now, out);
+  }
+}
+
+void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
+  const auto found = links_.find(event.link);
+  if (found == links_.end()) return;
+  const base::PeerId peer = found->second.peer;
+  const bool neighbour = found->second.role == Role::neighbour;
+  if (neighbour) end_neighbour(event.link, event.reason, now, out);
+  links_.erase(event.link);
+  if (neighbour && event.reason == LossReason::reset) {
+    lost_.insert(peer);
+    dialer_.hurry(peer, now);
+    // Both ends want it back: one of them waits a little, so that they do not meet half-way.
+    if (table_.self().id > peer) dialer_.postpone(peer, 3 * kBackoffMin, now);
+    claim(peer, wire::MemberState::suspect, now, out);
+  } else {
+    dialer_.postpone(peer, kRejectedPause, now);
+  }
+}
+
+void Core::on(const DialFailed& event, base::Time now, Outbox& out) {
+  notice(out, NoticeLevel::debug, fmt::format("no peer at {}: {}", event.address, event.text));
+  dial_failed(event.address, event.own, now);
+}
+
+void Core::on(const Received& event, base::Time now, Outbox& out) {
+  const auto found = links_.find(event.link);
+  if (found == links_.end()) return;
+  found->second.detector.heard(now);
+  std::visit(
+      [&](const auto& message) {
+        using M = std::decay_t<decltype(message)>;
+        if constexpr (std::is_same_v<M, wire::Neighbour>) {
+          on_neighbour(event.link, message.kind, now, out);
+        } else if constexpr (std::is_same_v<M, wire::Gossip>) {
+          for (const wire::MemberRecord& record : message.members) {
+            apply(record, event.link, now, out);
+          }
+        } else if constexpr (std::is_same_v<M, wire::Heartbeat>) {
+          on_heartbeat(event.link, message, now, out);
+        } else if constexpr (std::is_same_v<M, wire::Bye>) {
+          const bool left = message.reason == wire::ByeReason::left ||
+                            message.reason == wire::ByeReason::done;
+          on(LinkLost{event.link, left ? LossReason::left : LossReason::closed, message.text}, now,
+             out);
+        }
+      },
+      event.message);
+}
+
+void Core::on(const Heard& event, base::Time now, Outbox&) {
+  const auto found = links_.find(event.link);
+  if (found != links_.end()) found->second.detector.heard(now);
+}
+
+void Core::on(const Leave&, base::Time now, Outbox& out) {
+  if (left_) return;
+  left_ = true;
+  wire::MemberRecord record = table_.self();
+  ++record.incarnation;
+  record.state = wire::MemberState::left;
+  (void)table_.apply(record);
+  rumours_.insert_or_assign(record.id, base::LinkId{});
+  send_rumours(out);
+  while (!links_.empty()) {
+    close(links_.begin()->first, wire::ByeReason::left, LossReason::left, now, out);
+  }
+  suspicions_.clear();
+}
+
+void Core::send(base::LinkId id, wire::Message message, Outbox& out) {
+  out.emplace_back(std::in_place_type<Send>, id, std::move(message));
+}
+
+void Core::notice(Outbox& out, NoticeLevel level, std::string text) {
+  out.emplace_back(std::in_place_type<Notice>, level, std::move(text));
+}
+
+void Core::set_own_progress(const wire::Progress& own, base::Time now) {
+  wire::Progress entry = own;
+  entry.links = static_cast<std::uint32_t>(count(Role::neighbour));
+  progress_.set_own(entry, now);
+}
+
+std::vector<wire::MemberRecord> Core::members() const {
+  std::vector<wire::MemberRecord> members;
+  for (const auto& [id, record] : table_.records()) members.push_back(record);
+  return members;
+}
+
+std::vector<wire::MemberRecord> Core::alive() const {
+  std::vector<wire::MemberRecord> members = this->members();
+  std::erase_if(members, [](const auto& record) { return !counts_as_alive(record.state); });
+  return members;
+}
+
+std::vector<NeighbourInfo> Core::neighbours(base::Time now) const {
+  std::vector<NeighbourInfo> neighbours;
+  for (const auto& [id, link] : links_) {
+    if (link.role != Role::neighbour) continue;
+    neighbours.push_back({.peer = link.peer,
+                          .link = id,
+                          .round_trip = link.round_trip,
+                          .silence = now - link.detector.last_heard()});
+  }
+  std::sort(neighbours.begin(), neighbours.end(),
+            [](const auto& a, const auto& b) { return a.peer < b.peer; });
+  return neighbours;
+}
+
+}  // namespace starling::membership

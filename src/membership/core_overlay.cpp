@@ -1,0 +1,245 @@
+// Core: whom to dial, which links are neighbour relations, which of two links stays.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "membership/core.hpp"
+#include "membership/limits.hpp"
+
+namespace starling::membership {
+
+using wire::NeighbourKind;
+
+// Of two links between a pair, the end that dialed the losing one closes it: it alone knows
+// whether the other link is alive on its side. A peer that dials anew because its old link broke
+// keeps the new one, whatever this end still believes of the old, and asks for it (on_request).
+// Two simultaneous dials: the smaller id's link stays, and both ends find so.
+bool Core::loses_to_other(base::LinkId id, const Link& link, base::Time now, Outbox& out) {
+  const bool smaller = table_.self().id < link.peer;
+  std::vector<base::LinkId> losers;
+  for (const auto& [other_id, other] : links_) {
+    if (other.peer != link.peer || other_id == id) continue;
+    if (link.dialed && (other.dialed || !smaller)) return true;
+    const bool outlived = now - other.ready >= kSimultaneous;
+    const bool loses = link.dialed || (other.dialed && (!smaller || outlived));
+    if (loses) losers.push_back(other_id);
+  }
+  for (const base::LinkId loser : losers) {
+    close(loser, wire::ByeReason::duplicate, LossReason::duplicate, now, out);
+  }
+  return false;
+}
+
+void Core::on_neighbour(base::LinkId id, NeighbourKind kind, base::Time now, Outbox& out) {
+  const Role role = links_.at(id).role;
+  switch (kind) {
+    case NeighbourKind::request: on_request(id, false, now, out); break;
+    case NeighbourKind::urgent_request: on_request(id, true, now, out); break;
+    case NeighbourKind::accept:
+      if (role == Role::requested) become_neighbour(id, now, out);
+      break;
+    case NeighbourKind::reject:
+      if (role == Role::requested) on_reject(id, now, out);
+      break;
+    case NeighbourKind::leave:
+      if (role == Role::neighbour) {
+        end_neighbour(id, LossReason::closed, now, out);
+        dialer_.postpone(links_.at(id).peer, kRejectedPause, now);
+      }
+      break;
+    case NeighbourKind::none: break;
+  }
+}
+
+void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out) {
+  const Link& link = links_.at(id);
+  const base::PeerId peer = link.peer;
+  bool moved = link.role == Role::neighbour;
+  for (auto other = links_.begin(); other != links_.end();) {
+    const auto [other_id, relation] = *other++;
+    if (other_id == id || relation.peer != peer) continue;
+    const bool ours_wins = relation.dialed && table_.self().id < peer &&
+                           now - relation.ready < kSimultaneous;
+    if (ours_wins) return;  // simultaneous dials: the other end is about to close this link
+    moved = moved || relation.role == Role::neighbour;
+    close(other_id, wire::ByeReason::duplicate, LossReason::duplicate, now, out);
+  }
+  const std::size_t limit = config_.degree + kDegreeSlack;
+  const std::size_t taken = count(Role::neighbour) + count(Role::requested);
+  if (!moved && !urgent && taken >= limit) {
+    send(id, wire::Neighbour{NeighbourKind::reject}, out);
+    return;
+  }
+  send(id, wire::Neighbour{NeighbourKind::accept}, out);
+  if (links_.at(id).role != Role::neighbour) become_neighbour(id, now, out);
+}
+
+void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
+  Link& link = links_.at(id);
+  ++rejections_;
+  dialer_.postpone(link.peer, kRejectedPause, now);
+  const bool lonely = count(Role::neighbour) == 0;
+  const auto& records = table_.records();
+  const bool others = dialer_.dialing() > 0 || count(Role::requested) > 1 ||
+                      std::any_of(records.begin(), records.end(), [&](const auto& entry) {
+                        return is_wanted(entry.second, true) && dialer_.due(entry.first) <= now;
+                      });
+  const bool tried = rejections_ >= kRejectionsBeforeUrgent || !others;
+  // Each urgent request costs another peer a neighbour, so a peer that has some does so ever
+  // more rarely: where degrees differ there may be no room for all.
+  if (tried && missing() > 0 && (lonely || now >= urgent_after_)) {
+    if (!lonely) {
+      const bool rested = now - urgent_after_ >= kRevivalMax;
+      urgent_pause_ = rested ? kBackoffMin : std::min(2 * urgent_pause_, kRevivalMax);
+      urgent_after_ = now + urgent_pause_;
+    }
+    rejections_ = 0;
+    request(id, true, now, out);
+    return;
+  }
+  close(id, wire::ByeReason::none, LossReason::closed, now, out);
+}
+
+void Core::request(base::LinkId id, bool urgent, base::Time now, Outbox& out) {
+  Link& link = links_.at(id);
+  link.role = Role::requested;
+  link.role_ends = now + kRequestTimeout;
+  send(id, wire::Neighbour{urgent ? NeighbourKind::urgent_request : NeighbourKind::request}, out);
+}
+
+void Core::become_neighbour(base::LinkId id, base::Time now, Outbox& out) {
+  Link& link = links_.at(id);
+  ASSERT(link.role != Role::neighbour);
+  link.role = Role::neighbour;
+  link.detector.restart(now);
+  rejections_ = 0;
+  lost_.erase(link.peer);
+  out.emplace_back(std::in_place_type<NeighbourUp>, link.peer, id);
+  beat(id, link, now, out);
+  drop_surplus(link.peer, now, out);
+}
+
+void Core::end_neighbour(base::LinkId id, LossReason reason, base::Time now, Outbox& out) {
+  Link& link = links_.at(id);
+  ASSERT(link.role == Role::neighbour);
+  link.role = Role::contact;
+  link.role_ends = now + kContactLife;
+  progress_.forget(link.peer.prefix());
+  out.emplace_back(std::in_place_type<NeighbourDown>, link.peer, id, reason);
+  notice(out, NoticeLevel::info,
+         fmt::format("link to {} ended: {}", link.peer.brief(), to_string(reason)));
+}
+
+void Core::close(base::LinkId id, wire::ByeReason bye, LossReason reason, base::Time now,
+                 Outbox& out) {
+  if (links_.at(id).role == Role::neighbour) end_neighbour(id, reason, now, out);
+  links_.erase(id);
+  out.emplace_back(std::in_place_type<Close>, id, bye);
+}
+
+// Above degree + slack the neighbour goes that has most links itself, so that it is the least
+// likely to need this one; one of them at random.
+void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
+  while (count(Role::neighbour) > config_.degree + kDegreeSlack) {
+    std::vector<base::LinkId> most;
+    std::uint32_t most_links = 0;
+    for (const auto& [id, link] : links_) {
+      if (link.role != Role::neighbour || link.peer == keep) continue;
+      const wire::Progress* progress = progress_.find(link.peer.prefix());
+      const std::uint32_t links = progress == nullptr ? 0 : progress->links;
+      if (links > most_links) most.clear();
+      if (links >= most_links) most.push_back(id);
+      most_links = std::max(most_links, links);
+    }
+    ASSERT(!most.empty());
+    const base::LinkId victim = most[rng_.below(most.size())];
+    dialer_.postpone(links_.at(victim).peer, kRejectedPause, now);
+    send(victim, wire::Neighbour{NeighbourKind::leave}, out);
+    close(victim, wire::ByeReason::replaced, LossReason::surplus, now, out);
+  }
+}
+
+// Dials what is due: configured addresses and alive members until `degree` neighbours are found
+// or under way, and beside that, slowly and for ever, members that are dead and configured
+// addresses where nobody was found, so that a cut swarm grows together again.
+void Core::seek(base::Time now, Outbox& out) {
+  std::set<std::string> linked;
+  for (const auto& [id, link] : links_) {
+    linked.insert(link.address);
+    if (const auto* record = table_.find(link.peer)) {
+      linked.insert(record->addresses.begin(), record->addresses.end());
+    }
+  }
+  const bool lonely = count(Role::neighbour) == 0;
+  while (dialer_.dialing() < std::max<std::size_t>(missing(), 1)) {
+    const auto address = dialer_.dial_join(lonely, linked, now);
+    if (!address) break;
+    out.emplace_back(std::in_place_type<Dial>, *address);
+  }
+  const std::size_t wanted = missing();
+  if (wanted > dialer_.dialing()) seek_members(true, wanted - dialer_.dialing(), now, out);
+  if (dialer_.dialing() < kDialsMax / 2) seek_members(false, 1, now, out);
+}
+
+void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& out) {
+  std::vector<const wire::MemberRecord*> due;
+  for (const auto& [id, record] : table_.records()) {
+    if (is_wanted(record, alive) && dialer_.due(id) <= now) due.push_back(&record);
+  }
+  base::shuffle(due, rng_);
+  // A neighbour that was lost is taken back within its grace: it costs no keyframe.
+  std::stable_partition(due.begin(), due.end(),
+                        [&](const auto* record) { return lost_.contains(record->id); });
+  for (const wire::MemberRecord* record : due) {
+    if (wanted == 0) return;
+    if (const auto address = dialer_.dial(*record, now)) {
+      out.emplace_back(std::in_place_type<Dial>, *address);
+      --wanted;
+    }
+  }
+}
+
+bool Core::is_wanted(const wire::MemberRecord& record, bool alive) const {
+  const bool fits = alive ? counts_as_alive(record.state) : record.state == wire::MemberState::dead;
+  return fits && record.id != table_.self().id && !is_linked(record.id) &&
+         !dialer_.is_dialing(record.id);
+}
+
+void Core::dial_failed(const std::string& address, bool own, base::Time now) {
+  bool slow = count(Role::neighbour) > 0;
+  if (const auto target = dialer_.target(address)) {
+    const wire::MemberRecord* record = table_.find(*target);
+    slow = record != nullptr && record->state == wire::MemberState::dead;
+  }
+  (void)dialer_.failed(address, own, slow, now);
+}
+
+std::optional<base::Time> Core::next_seek(base::Time now) const {
+  std::optional<base::Time> next = dialer_.next_due(count(Role::neighbour) == 0, now);
+  const bool seeks = missing() > 0;
+  for (const auto& [id, record] : table_.records()) {
+    if (!is_wanted(record, false) && !(seeks && is_wanted(record, true))) continue;
+    const base::Time due = dialer_.due(id);
+    if (due > now && (!next || due < *next)) next = due;
+  }
+  return next;
+}
+
+bool Core::is_linked(const base::PeerId& peer) const {
+  return std::any_of(links_.begin(), links_.end(),
+                     [&](const auto& entry) { return entry.second.peer == peer; });
+}
+
+std::size_t Core::count(Role role) const {
+  return static_cast<std::size_t>(
+      std::count_if(links_.begin(), links_.end(),
+                    [&](const auto& entry) { return entry.second.role == role; }));
+}
+
+std::size_t Core::missing() const {
+  const std::size_t have = count(Role::neighbour) + count(Role::requested);
+  return have >= config_.degree ? 0 : config_.degree - have;
+}
+
+}  // namespace starling::membership

@@ -1,0 +1,154 @@
+#include "membership/dialer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "membership/limits.hpp"
+
+namespace starling::membership {
+
+Dialer::Dialer(std::vector<std::string> join, base::Rng rng) : rng_(rng) {
+  base::shuffle(join, rng_);
+  if (join.size() > kJoinMax) join.resize(kJoinMax);
+  for (std::string& address : join) {
+    const bool again = std::any_of(join_.begin(), join_.end(),
+                                   [&](const Join& known) { return known.address == address; });
+    if (!again) join_.push_back({.address = std::move(address), .pace = {}, .found = {}});
+  }
+}
+
+bool Dialer::usable(const std::string& address) const {
+  return !address.empty() && !dials_.contains(address) && !own_.contains(address);
+}
+
+std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, base::Time now) {
+  if (dials_.size() >= kDialsMax || is_dialing(member.id)) return std::nullopt;
+  std::vector<std::string> addresses = member.addresses;
+  for (const Join& join : join_) {
+    const bool known =
+        std::find(addresses.begin(), addresses.end(), join.address) != addresses.end();
+    if (join.found == member.id && !known) addresses.push_back(join.address);
+  }
+  std::erase_if(addresses, [&](const std::string& address) { return !usable(address); });
+  if (addresses.empty()) return std::nullopt;
+  forget_idle(now);
+  Pace& pace = paces_[member.id];
+  if (pace.not_before > now) return std::nullopt;
+  std::string address = addresses[pace.attempts++ % addresses.size()];
+  start(address, member.id, now);
+  return address;
+}
+
+std::optional<std::string> Dialer::dial_join(bool lonely, const std::set<std::string>& skip,
+                                             base::Time now) {
+  if (dials_.size() >= kDialsMax) return std::nullopt;
+  for (Join& join : join_) {
+    if (join.pace.not_before > now || (join.found && !lonely)) continue;
+    if (!usable(join.address) || skip.contains(join.address)) continue;
+    start(join.address, join.found, now);
+    return join.address;
+  }
+  return std::nullopt;
+}
+
+void Dialer::start(const std::string& address, std::optional<base::PeerId> target,
+                   base::Time now) {
+  dials_.insert_or_assign(address, Dialing{.target = target, .expires = now + kDialTimeout});
+}
+
+void Dialer::answered(const std::string& address, const base::PeerId& peer, base::Time now) {
+  dials_.erase(address);
+  for (Join& join : join_) {
+    if (join.address != address) continue;
+    join.found = peer;
+    // Due again at once only if the link is lost: until then the peer counts as linked.
+    join.pace = {.backoff = {}, .not_before = now + jittered(kBackoffMin), .attempts = 0};
+  }
+  if (const auto pace = paces_.find(peer); pace != paces_.end()) pace->second.backoff = {};
+}
+
+bool Dialer::failed(const std::string& address, bool own, bool slow, base::Time now) {
+  const auto dial = dials_.find(address);
+  if (dial == dials_.end()) return false;
+  if (own && own_.size() < kOwnAddressesMax) own_.insert(address);
+  if (dial->second.target) back_off(paces_[*dial->second.target], slow, now);
+  for (Join& join : join_) {
+    if (join.address == address) back_off(join.pace, slow, now);
+  }
+  dials_.erase(dial);
+  return true;
+}
+
+void Dialer::back_off(Pace& pace, bool slow, base::Time now) {
+  const base::Duration least = slow ? kRevivalMin : kBackoffMin;
+  const base::Duration most = slow ? kRevivalMax : kBackoffMax;
+  pace.backoff = std::clamp(2 * pace.backoff, least, most);
+  pace.not_before = now + jittered(pace.backoff);
+}
+
+base::Duration Dialer::jittered(base::Duration pause) {
+  return base::from_seconds(base::seconds(pause) * (0.5 + 0.5 * rng_.uniform()));
+}
+
+std::vector<std::string> Dialer::overdue(base::Time now) const {
+  std::vector<std::string> addresses;
+  for (const auto& [address, dial] : dials_) {
+    if (dial.expires <= now) addresses.push_back(address);
+  }
+  return addresses;
+}
+
+void Dialer::extend(base::Duration pause) {
+  for (auto& [address, dial] : dials_) dial.expires += pause;
+}
+
+void Dialer::postpone(const base::PeerId& peer, base::Duration pause, base::Time now) {
+  forget_idle(now);
+  Pace& pace = paces_[peer];
+  pace.not_before = std::max(pace.not_before, now + jittered(pause));
+}
+
+void Dialer::hurry(const base::PeerId& peer, base::Time now) {
+  const auto pace = paces_.find(peer);
+  if (pace == paces_.end()) return;
+  pace->second.backoff = {};
+  pace->second.not_before = now;
+}
+
+std::optional<base::PeerId> Dialer::target(const std::string& address) const {
+  const auto dial = dials_.find(address);
+  return dial == dials_.end() ? std::nullopt : dial->second.target;
+}
+
+bool Dialer::is_dialing(const base::PeerId& peer) const {
+  return std::any_of(dials_.begin(), dials_.end(),
+                     [&](const auto& dial) { return dial.second.target == peer; });
+}
+
+base::Time Dialer::due(const base::PeerId& peer) const {
+  const auto pace = paces_.find(peer);
+  return pace == paces_.end() ? base::Time{} : pace->second.not_before;
+}
+
+std::optional<base::Time> Dialer::next_due(bool lonely, base::Time now) const {
+  std::optional<base::Time> next;
+  const auto consider = [&](base::Time time) {
+    if (!next || time < *next) next = time;
+  };
+  for (const auto& [address, dial] : dials_) consider(dial.expires);
+  for (const Join& join : join_) {
+    if (join.pace.not_before > now && (!join.found || lonely)) consider(join.pace.not_before);
+  }
+  return next;
+}
+
+// The table of paces follows the members that are dialed; with as many as the member table may
+// hold, those that wait for nothing are dropped.
+void Dialer::forget_idle(base::Time now) {
+  if (paces_.size() < kMembersMax) return;
+  std::erase_if(paces_, [&](const auto& entry) { return entry.second.not_before <= now; });
+  if (paces_.size() >= kMembersMax) paces_.erase(paces_.begin());
+}
+
+}  // namespace starling::membership

@@ -1,0 +1,85 @@
+// Whom may be dialed when: one dial an address at a time, jittered exponential back-off, never
+// oneself. It decides nothing about who is wanted; that is the core's.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/peer_id.hpp"
+#include "base/rng.hpp"
+#include "base/time.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::membership {
+
+class Dialer {
+ public:
+  /// At most kJoinMax of `join` are used, in random order.
+  Dialer(std::vector<std::string> join, base::Rng rng);
+
+  /// Starts a dial of the member's next address, or of the configured one it was found at.
+  /// Nothing where it is not due, is being dialed, has no usable address, or too many dials are
+  /// under way.
+  [[nodiscard]] std::optional<std::string> dial(const wire::MemberRecord& member, base::Time now);
+
+  /// Starts a dial of a configured address that is due and that `skip` does not hold. An address
+  /// at which a peer was found is due only if `lonely`.
+  [[nodiscard]] std::optional<std::string> dial_join(bool lonely, const std::set<std::string>& skip,
+                                                     base::Time now);
+
+  /// Outcomes of a dial. failed() returns whether it was under way. `slow`: nothing depends on
+  /// it, the next attempt can wait for kRevivalMin and more.
+  void answered(const std::string& address, const base::PeerId& peer, base::Time now);
+  bool failed(const std::string& address, bool own, bool slow, base::Time now);
+  /// Dials without an outcome for kDialTimeout.
+  [[nodiscard]] std::vector<std::string> overdue(base::Time now) const;
+  /// All dials under way get this much more time.
+  void extend(base::Duration pause);
+
+  /// Dial this member no earlier than after about this pause.
+  void postpone(const base::PeerId& peer, base::Duration pause, base::Time now);
+  /// Dial this member at once if it is wanted, and start its back-off anew.
+  void hurry(const base::PeerId& peer, base::Time now);
+
+  /// Whom a dial under way is for; nothing: unknown as yet, or no such dial.
+  [[nodiscard]] std::optional<base::PeerId> target(const std::string& address) const;
+  [[nodiscard]] bool is_dialing(const base::PeerId& peer) const;
+  [[nodiscard]] std::size_t dialing() const noexcept { return dials_.size(); }
+  /// When the member is due; the epoch where it was never dialed.
+  [[nodiscard]] base::Time due(const base::PeerId& peer) const;
+  /// The next time after `now` at which a configured address or an outcome is due.
+  [[nodiscard]] std::optional<base::Time> next_due(bool lonely, base::Time now) const;
+
+ private:
+  struct Pace {
+    base::Duration backoff{0};
+    base::Time not_before{};
+    std::size_t attempts = 0;
+  };
+  struct Join {
+    std::string address;
+    Pace pace;
+    std::optional<base::PeerId> found;
+  };
+  struct Dialing {
+    std::optional<base::PeerId> target;
+    base::Time expires;
+  };
+
+  [[nodiscard]] bool usable(const std::string& address) const;
+  void start(const std::string& address, std::optional<base::PeerId> target, base::Time now);
+  void back_off(Pace& pace, bool slow, base::Time now);
+  [[nodiscard]] base::Duration jittered(base::Duration pause);
+  void forget_idle(base::Time now);
+
+  base::Rng rng_;
+  std::vector<Join> join_;
+  std::map<base::PeerId, Pace> paces_;
+  std::map<std::string, Dialing> dials_;
+  std::set<std::string> own_;
+};
+
+}  // namespace starling::membership

@@ -1,0 +1,115 @@
+// What membership hears and what it asks for: values, carried by the peer.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/peer_id.hpp"
+#include "base/strong.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::membership {
+
+/// Why a link or a neighbour relation ended.
+enum class LossReason {
+  refused,    ///< the other end refused us after the transport stood
+  reset,      ///< the transport broke
+  silent,     ///< nothing was heard for too long
+  left,       ///< one end left the swarm
+  protocol,   ///< the other end broke the protocol
+  closed,     ///< the other end closed it on purpose, or no longer wants to be a neighbour
+  duplicate,  ///< another link to the same peer takes over
+  surplus,    ///< this end has more neighbours than it seeks
+};
+
+[[nodiscard]] const char* to_string(LossReason reason) noexcept;
+
+// --- events ---
+
+/// A link on which both ends passed the Hello. `address` is what was dialed, empty where the other
+/// end dialed.
+struct LinkReady {
+  base::LinkId link;
+  wire::MemberRecord other;
+  bool dialed = false;
+  std::string address;
+};
+
+/// A ready link is gone. Not needed, but harmless, for a link that a Close action named.
+struct LinkLost {
+  base::LinkId link;
+  LossReason reason = LossReason::reset;
+  std::string text;
+};
+
+/// A Dial ended without a LinkReady, within kDialTimeout.
+struct DialFailed {
+  std::string address;
+  std::string text;
+  bool own = false;  ///< this peer itself answered there
+};
+
+/// A Neighbour, Gossip, Heartbeat or Bye arrived; other messages count as Heard.
+struct Received {
+  base::LinkId link;
+  wire::Message message;
+};
+
+/// Anything else arrived: the other end lives. Cheap, for every data frame.
+struct Heard {
+  base::LinkId link;
+};
+
+/// Say goodbye: the own record becomes `left`, all links are closed, nothing more is done.
+struct Leave {};
+
+using Event = std::variant<LinkReady, LinkLost, DialFailed, Received, Heard, Leave>;
+
+// --- actions ---
+
+/// Connect to "host:port". Ends in exactly one LinkReady (dialed, same address) or DialFailed.
+struct Dial {
+  std::string address;
+};
+
+struct Send {
+  base::LinkId link;
+  wire::Message message;
+};
+
+/// Send a Bye of this reason and close. Membership has forgotten the link already.
+struct Close {
+  base::LinkId link;
+  wire::ByeReason reason = wire::ByeReason::none;
+};
+
+/// The two ends of this link are neighbours from now on.
+struct NeighbourUp {
+  base::PeerId peer;
+  base::LinkId link;
+};
+
+/// They no longer are. Always precedes another NeighbourUp for the same peer.
+struct NeighbourDown {
+  base::PeerId peer;
+  base::LinkId link;
+  LossReason reason = LossReason::reset;
+};
+
+/// The set of alive members or a weight changed: data shards move.
+struct MembersChanged {};
+
+enum class NoticeLevel { debug, info, warning };
+
+/// For the log.
+struct Notice {
+  NoticeLevel level = NoticeLevel::info;
+  std::string text;
+};
+
+using Action =
+    std::variant<Dial, Send, Close, NeighbourUp, NeighbourDown, MembersChanged, Notice>;
+using Outbox = std::vector<Action>;
+
+}  // namespace starling::membership

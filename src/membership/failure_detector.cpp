@@ -1,0 +1,43 @@
+#include "membership/failure_detector.hpp"
+
+#include <algorithm>
+
+#include "membership/limits.hpp"
+
+namespace starling::membership {
+namespace {
+
+constexpr int kDeviations = 8;
+
+}  // namespace
+
+FailureDetector::FailureDetector(base::Duration heartbeat, base::Time now)
+    : expected_(heartbeat),
+      mean_(heartbeat),
+      deviation_(heartbeat / 4),
+      last_heard_(now),
+      last_beat_(now) {}
+
+void FailureDetector::heard(base::Time now) noexcept { last_heard_ = std::max(last_heard_, now); }
+
+void FailureDetector::heartbeat(base::Time now) noexcept {
+  heard(now);
+  // Bounded, so that one long cut does not blind the detector for minutes.
+  const base::Duration interval = std::clamp(now - last_beat_, base::Duration{0}, kSilenceMax);
+  last_beat_ = std::max(last_beat_, now);
+  const base::Duration error = interval - mean_;
+  mean_ += error / 8;
+  deviation_ += (std::chrono::abs(error) - deviation_) / 4;
+}
+
+void FailureDetector::restart(base::Time now) noexcept {
+  heard(now);
+  last_beat_ = now;
+}
+
+base::Duration FailureDetector::timeout() const noexcept {
+  const base::Duration least = kSilentBeatsMin * expected_;
+  return std::clamp(mean_ + kDeviations * deviation_, least, std::max(least, kSilenceMax));
+}
+
+}  // namespace starling::membership

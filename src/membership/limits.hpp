@@ -1,0 +1,60 @@
+// Bounds and periods of membership. Everything that can grow or wait has one here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/time.hpp"
+
+namespace starling::membership {
+
+using namespace std::chrono_literals;
+
+// --- tables ---
+inline constexpr std::size_t kMembersMax = 4096;   ///< records of the member table, self included
+inline constexpr std::size_t kProgressMax = 4096;  ///< progress counters
+inline constexpr std::size_t kLinksMax = 64;       ///< ready links, whatever they are for
+inline constexpr std::size_t kDialsMax = 8;        ///< dials under way
+inline constexpr std::size_t kJoinMax = 64;        ///< configured addresses that are used
+inline constexpr std::size_t kOwnAddressesMax = 64;
+inline constexpr std::uint32_t kDegreeMax = 32;
+/// An incarnation or sample counter from here on is a lie: nobody counts that far.
+inline constexpr std::uint64_t kCounterMax = std::uint64_t{1} << 51;
+/// Bytes of records in one gossip frame: addresses can be long, a frame's metadata is bounded.
+inline constexpr std::size_t kGossipBytesMax = 32 * 1024;
+
+// --- dialing ---
+inline constexpr base::Duration kBackoffMin = 100ms;   ///< alive members and join addresses
+inline constexpr base::Duration kBackoffMax = 15s;
+inline constexpr base::Duration kRevivalMin = 5s;  ///< dead members and join addresses of no need
+inline constexpr base::Duration kRevivalMax = 60s;
+inline constexpr base::Duration kRejectedPause = 1s;  ///< before a peer that rejected is asked again
+inline constexpr base::Duration kDialTimeout = 5s;    ///< a dial without an outcome has failed
+
+// --- overlay ---
+inline constexpr std::uint32_t kDegreeSlack = 1;  ///< requests are accepted below degree + slack
+inline constexpr std::uint32_t kRejectionsBeforeUrgent = 3;
+inline constexpr base::Duration kRequestTimeout = 5s;  ///< a request without an answer
+inline constexpr base::Duration kContactLife = 2s;     ///< of a link that only swaps tables: dialer
+inline constexpr base::Duration kContactLifeMax = 10s; ///< and acceptor
+/// Two links between a pair, dialed by different ends, can only be of simultaneous dials while
+/// the first is younger than this.
+inline constexpr base::Duration kSimultaneous = kDialTimeout + 1s;
+
+// --- failure detection ---
+inline constexpr int kSilentBeatsMin = 3;  ///< heartbeats missed before a neighbour is suspect
+inline constexpr base::Duration kSilenceMax = 15s;
+inline constexpr int kSuspicionBeats = 3;  ///< heartbeats from suspect to dead
+/// A timer this late means that this peer itself stood still: it then suspects nobody for it.
+inline constexpr base::Duration kPauseMin = 1s;
+
+// --- anti-entropy ---
+inline constexpr int kMismatchBeats = 3;  ///< differing table hashes in a row before a table is sent
+inline constexpr base::Duration kTableEveryMin = 5s;
+inline constexpr base::Duration kTableEveryMax = 320s;
+
+// --- progress ---
+inline constexpr base::Duration kExtrapolateMax = 2s;
+inline constexpr base::Duration kRateStale = 10s;  ///< a rate older than this counts as nothing
+
+}  // namespace starling::membership
