@@ -79,7 +79,8 @@ BOOST_AUTO_TEST_CASE(every_parameter_gives_the_indices_back) {
       BOOST_TEST(!rice_decode(bytes, parameter, n - 1, back));  // the last lies beyond
       bytes.push_back(std::byte{0});
       BOOST_TEST(!rice_decode(bytes, parameter, n, back));  // trailing byte
-      bytes.resize(bytes.size() - 2);
+      bytes.pop_back();
+      bytes.pop_back();
       BOOST_TEST(!rice_decode(bytes, parameter, n, back));  // cut
     }
   }

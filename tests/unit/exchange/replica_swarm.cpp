@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(drift_stays_bounded_under_noise_and_contracts_when_it_stops
   constexpr std::uint64_t kSeed = 92;
   constexpr float kNoise = 0.01F;
   for (const float lambda : {0.0F, 0.5F, 1.0F}) {
-    Swarm swarm(4, 4000, lambda, kSeed);
+    Swarm swarm(4, 2000, lambda, kSeed);
     double early = 0;
     double late = 0;
     for (int t = 1; t <= 2000; ++t) {
@@ -181,9 +181,9 @@ BOOST_AUTO_TEST_CASE(drift_stays_bounded_under_noise_and_contracts_when_it_stops
     BOOST_TEST_CONTEXT("seed " << kSeed << ", lambda " << lambda << ", after 500: " << early
                                << ", after 2000: " << late << ", without noise: " << after) {
       // Replicas that never met would be at 0.01 * sqrt(2000) = 0.45.
-      BOOST_TEST(late < 1.3 * early);
-      BOOST_TEST(late < 0.2);
-      BOOST_TEST(after < 0.02 * late);
+      BOOST_TEST(late < 1.1 * early);
+      BOOST_TEST(late < 0.05);
+      BOOST_TEST(after < 1e-4 * late);
     }
   }
 }
