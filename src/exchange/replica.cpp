@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -21,7 +23,8 @@ using wire::delta_format::kMagnitudeMax;
 
 // Drift is estimated from runs of kDriftRun elements, one in every kDriftEvery runs.
 constexpr std::size_t kDriftRun = 64;
-constexpr std::size_t kDriftEvery = 16;
+constexpr std::size_t kDriftEvery = 32;
+constexpr std::size_t kDriftWhole = 32768;  // elements: smaller replicas are read whole
 
 // Whether the delta leaves all elements of the mirror that it touches finite and bounded. The step
 // that follows a commit moves two mirrors towards each other, so it needs no check.
@@ -231,23 +234,18 @@ void Replica::update(bool committing) {
 
 double Replica::drift_of(Link& link) const {
   const std::size_t n = size();
-  // Small replicas are read whole; of others, every call reads other runs.
-  const std::size_t every = n < kDriftRun * kDriftEvery * kDriftEvery ? 1 : kDriftEvery;
+  // Every call reads other runs.
+  const std::size_t every = n < kDriftWhole ? 1 : kDriftEvery;
   const std::size_t first = link.encoded++ % every;
-  std::array<double, 4> distance{};
-  std::array<double, 4> norm{};
+  kernels::Squares sums;
   for (std::size_t begin = first * kDriftRun; begin < n; begin += every * kDriftRun) {
-    const std::size_t end = std::min(begin + kDriftRun, n);
-    for (std::size_t i = begin; i < end; ++i) {
-      const double x = static_cast<double>(y_[i]) + static_cast<double>(r_[i]);
-      const double away = x - static_cast<double>(link.theirs[i]);
-      distance[i % 4] += away * away;
-      norm[i % 4] += x * x;
-    }
+    kernels::add_squares(y_.data() + begin, r_.data() + begin, link.theirs.data() + begin,
+                         std::min(kDriftRun, n - begin), sums);
   }
-  const double away = (distance[0] + distance[1]) + (distance[2] + distance[3]);
-  const double of = (norm[0] + norm[1]) + (norm[2] + norm[3]);
-  return of > 0.0 ? std::sqrt(away / of) : (away > 0.0 ? 1.0 : 0.0);
+  const double away = std::accumulate(std::begin(sums.away), std::end(sums.away), 0.0);
+  const double norm = std::accumulate(std::begin(sums.norm), std::end(sums.norm), 0.0);
+  if (norm > 0.0) return std::sqrt(away / norm);
+  return away > 0.0 ? 1.0 : 0.0;
 }
 
 bool Replica::staging() const noexcept {

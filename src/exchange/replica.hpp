@@ -35,7 +35,7 @@ namespace starling::exchange {
 /// What encoding a delta found out.
 struct EncodeStats {
   std::size_t count = 0;  ///< elements that the delta carries
-  double drift = 0.0;     ///< |x - theirs| / |x|, estimated from about 1/16 of the elements
+  double drift = 0.0;  ///< |x - theirs| / |x|, estimated from 1/32 of the elements of a large one
 };
 
 /// One exchange of one link, ready to be applied: both ends' payloads, each with the number t.

@@ -34,4 +34,21 @@ STARLING_CLONES void hold_back(const float* __restrict x, const float* __restric
   }
 }
 
+STARLING_CLONES void add_squares(const float* y, const float* r, const float* theirs, std::size_t n,
+                                 Squares& sums) {
+  Squares local = sums;
+  const auto add_one = [&](std::size_t i, std::size_t lane) {
+    const float x = y[i] + r[i];
+    const double away = static_cast<double>(x) - static_cast<double>(theirs[i]);
+    local.away[lane] += away * away;
+    local.norm[lane] += static_cast<double>(x) * static_cast<double>(x);
+  };
+  std::size_t i = 0;
+  for (; i + Squares::kLanes <= n; i += Squares::kLanes) {
+    for (std::size_t lane = 0; lane < Squares::kLanes; ++lane) add_one(i + lane, lane);
+  }
+  for (; i < n; ++i) add_one(i, 0);
+  sums = local;
+}
+
 }  // namespace starling::exchange::kernels

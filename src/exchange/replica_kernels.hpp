@@ -21,4 +21,14 @@ void accumulate(const float* mine, float* sum, std::size_t n);
 void hold_back(const float* x, const float* sum, float links, float lambda, float* y, float* r,
                std::size_t n);
 
+/// Sums of squares in fixed lanes: the compiler may not reorder float sums by itself.
+struct Squares {
+  static constexpr std::size_t kLanes = 8;
+  double away[kLanes]{};  ///< of x - theirs
+  double norm[kLanes]{};  ///< of x
+};
+
+/// Adds the squares of x = y + r and of x - theirs.
+void add_squares(const float* y, const float* r, const float* theirs, std::size_t n, Squares& sums);
+
 }  // namespace starling::exchange::kernels
