@@ -1,0 +1,224 @@
+#include "train/checkpoint.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "base/assert.hpp"
+#include "base/file.hpp"
+#include "base/hasher.hpp"
+
+namespace starling::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+using base::ErrorCode;
+using base::fail;
+using nlohmann::json;
+
+constexpr int kFormat = 1;
+constexpr std::uint64_t kStateBytesMax = 1 << 16;
+constexpr std::string_view kPrefix = "step-";
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kStateFile = "state.json";
+constexpr const char* kTemporary = ".writing";
+
+std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
+
+/// Hash over the state without its own hash, in nlohmann's sorted and compact form.
+std::string state_hash(json state) {
+  state.erase("hash");
+  return hex(base::xxh3(state.dump()));
+}
+
+/// Writes a safetensors file; returns its XXH3.
+base::Result<std::string> write_tensors(const std::string& path,
+                                        std::span<const TensorView> tensors) {
+  const std::string header = safetensors_header(tensors);
+  std::vector<base::ByteView> parts{base::bytes_of(header.data(), header.size())};
+  for (const TensorView& tensor : tensors) parts.push_back(base::bytes_of(tensor.values));
+  if (base::Status status = base::write_file_synced(path, parts); !status) {
+    return fail(status.error());
+  }
+  base::Hasher hasher;
+  for (const base::ByteView part : parts) hasher.update(part);
+  return hex(hasher.digest());
+}
+
+base::Status write_folder(const std::string& folder, const CheckpointState& state,
+                          std::span<const TensorView> model,
+                          std::span<const TensorView> optimizer) {
+  const auto model_hash = write_tensors(folder + "/" + kModelFile, model);
+  if (!model_hash) return fail(model_hash.error());
+  const auto optimizer_hash = write_tensors(folder + "/" + kOptimizerFile, optimizer);
+  if (!optimizer_hash) return fail(optimizer_hash.error());
+  json text{{"format", kFormat},
+            {"run_id", state.run.hex()},
+            {"step", state.step.value},
+            {"samples", state.samples},
+            {"progress", state.progress},
+            {"xxh3", {{kModelFile, *model_hash}, {kOptimizerFile, *optimizer_hash}}}};
+  text["hash"] = state_hash(text);
+  const std::string out = text.dump(2) + "\n";
+  const std::array parts{base::bytes_of(out.data(), out.size())};
+  if (auto status = base::write_file_synced(folder + "/" + kStateFile, parts); !status) {
+    return status;
+  }
+  return base::sync_folder(folder);
+}
+
+/// What state.json says, checked against its own hash.
+struct StateFile {
+  CheckpointState state;
+  std::string model_hash;
+  std::string optimizer_hash;
+};
+
+std::optional<base::Hash128> parse_hash(const std::string& text) {
+  base::Hash128 hash;
+  if (text.size() != 2 * hash.bytes.size()) return std::nullopt;
+  for (std::size_t i = 0; i < hash.bytes.size(); ++i) {
+    const char* const at = text.data() + 2 * i;
+    const auto [end, error] = std::from_chars(at, at + 2, hash.bytes[i], 16);
+    if (error != std::errc{} || end != at + 2) return std::nullopt;
+  }
+  return hash;
+}
+
+base::Result<StateFile> read_state(const std::string& folder) {
+  const std::string path = folder + "/" + kStateFile;
+  const auto bytes = base::read_file(path, kStateBytesMax);
+  if (!bytes) return fail(bytes.error());
+  const char* const text = reinterpret_cast<const char*>(bytes->data());
+  try {
+    const json state = json::parse(text, text + bytes->size());
+    if (state.at("format") != kFormat) {
+      return fail(ErrorCode::data, "{}: has format {}, this version reads {}", path,
+                  state.at("format").dump(), kFormat);
+    }
+    if (state.at("hash") != state_hash(state)) {
+      return fail(ErrorCode::data, "{}: is damaged: its hash does not match", path);
+    }
+    const auto run = parse_hash(state.at("run_id").get<std::string>());
+    if (!run) return fail(ErrorCode::data, "{}: has no run id", path);
+    return StateFile{.state = {.run = *run,
+                               .step = {state.at("step").get<std::uint64_t>()},
+                               .samples = state.at("samples").get<std::uint64_t>(),
+                               .progress = state.at("progress").get<std::uint64_t>()},
+                     .model_hash = state.at("xxh3").at(kModelFile).get<std::string>(),
+                     .optimizer_hash = state.at("xxh3").at(kOptimizerFile).get<std::string>()};
+  } catch (const json::exception& error) {
+    return fail(ErrorCode::data, "{}: is damaged: {}", path, error.what());
+  }
+}
+
+base::Result<TensorFile> read_tensors(const std::string& path, const std::string& hash) {
+  auto bytes = base::read_file(path, kTensorFileBytesMax);
+  if (!bytes) return fail(bytes.error());
+  if (hex(base::xxh3(base::ByteView(*bytes))) != hash) {
+    return fail(ErrorCode::data, "{}: is damaged: its hash is not the one in {}", path, kStateFile);
+  }
+  return TensorFile::parse(std::move(*bytes), path);
+}
+
+/// The step of a folder called step-N.
+std::optional<std::uint64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::uint64_t step = 0;
+  const char* const last = name.data() + name.size();
+  const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), last, step);
+  if (error != std::errc{} || end != last) return std::nullopt;
+  return step;
+}
+
+/// The checkpoint folders below `folder`, the newest first.
+std::vector<std::string> list(const std::string& folder) {
+  std::vector<std::pair<std::uint64_t, std::string>> found;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (const auto step = step_of(name)) found.emplace_back(*step, it->path().string());
+  }
+  std::ranges::sort(found, std::greater{});
+  std::vector<std::string> paths;
+  for (auto& [step, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+/// Removes all but `kept` and the newest others of the run, and what is damaged.
+void prune(const std::string& folder, const std::string& kept, const base::Hash128& run,
+           std::uint32_t keep) {
+  std::uint32_t count = 1;
+  for (const std::string& path : list(folder)) {
+    if (path == kept) continue;
+    const auto state = read_state(path);
+    if (state && state->state.run != run) continue;
+    if (state && ++count <= keep) continue;
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+}
+
+}  // namespace
+
+base::Status save_checkpoint(const std::string& folder, const CheckpointState& state,
+                             std::span<const TensorView> model,
+                             std::span<const TensorView> optimizer, std::uint32_t keep) {
+  ASSERT(keep >= 1);
+  const std::string path = fmt::format("{}/{}{}", folder, kPrefix, state.step.value);
+  const std::string temporary = folder + "/" + kTemporary;
+  std::error_code error;
+  fs::remove_all(temporary, error);  // of a crash
+  fs::create_directories(temporary, error);
+  if (error) return fail(ErrorCode::data, "{}: cannot be created: {}", temporary, error.message());
+  if (base::Status status = write_folder(temporary, state, model, optimizer); !status) {
+    fs::remove_all(temporary, error);
+    return status;
+  }
+  // Renaming replaces an empty folder only. A crash right here costs this step's checkpoint, and
+  // leaves the older one.
+  fs::remove_all(path, error);
+  fs::rename(temporary, path, error);
+  if (error) return fail(ErrorCode::data, "{}: cannot be renamed: {}", path, error.message());
+  if (base::Status status = base::sync_folder(folder); !status) return status;
+  prune(folder, path, state.run, keep);
+  return {};
+}
+
+base::Result<Checkpoint> read_checkpoint(const std::string& folder) {
+  auto state = read_state(folder);
+  if (!state) return fail(state.error());
+  auto model = read_tensors(folder + "/" + kModelFile, state->model_hash);
+  if (!model) return fail(model.error());
+  auto optimizer = read_tensors(folder + "/" + kOptimizerFile, state->optimizer_hash);
+  if (!optimizer) return fail(optimizer.error());
+  return Checkpoint{state->state, std::move(*model), std::move(*optimizer), folder};
+}
+
+LoadedCheckpoint load_latest_checkpoint(const std::string& folder, const base::Hash128& run) {
+  LoadedCheckpoint loaded;
+  for (const std::string& path : list(folder)) {
+    const auto state = read_state(path);
+    if (state && state->state.run != run) {
+      loaded.notes.push_back(fmt::format("{}: passed over: belongs to run {}, this is run {}", path,
+                                         state->state.run.hex(), run.hex()));
+      continue;
+    }
+    auto checkpoint = read_checkpoint(path);
+    if (checkpoint) {
+      loaded.checkpoint = std::move(*checkpoint);
+      return loaded;
+    }
+    loaded.notes.push_back(fmt::format("passed over: {}", checkpoint.error().text));
+  }
+  return loaded;
+}
+
+}  // namespace starling::train

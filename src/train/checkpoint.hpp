@@ -1,0 +1,57 @@
+// Checkpoints: what a peer needs to go on after a crash or a restart.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "base/result.hpp"
+#include "base/strong.hpp"
+#include "train/safetensors.hpp"
+
+namespace starling::train {
+
+/// The numbers that go with a checkpoint's tensors.
+struct CheckpointState {
+  base::Hash128 run;           ///< run id
+  base::StepNumber step;       ///< of this peer
+  std::uint64_t samples = 0;   ///< trained by this peer
+  std::uint64_t progress = 0;  ///< samples of the swarm, as far as this peer knew
+
+  friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
+};
+
+struct Checkpoint {
+  CheckpointState state;
+  TensorFile model;
+  TensorFile optimizer;
+  std::string folder;  ///< that it was read from
+};
+
+/// Writes `folder`/step-N with model.safetensors, optimizer.safetensors and state.json. It is
+/// written under another name, synced and renamed, so a crash at any moment leaves no half of it
+/// under this name. After that only the newest `keep` (at least 1) of this run are left; those of
+/// other runs stay. A checkpoint of the same step is replaced.
+/// One writer a folder. Blocks for the disk, tens of milliseconds or more.
+[[nodiscard]] base::Status save_checkpoint(const std::string& folder, const CheckpointState& state,
+                                           std::span<const TensorView> model,
+                                           std::span<const TensorView> optimizer,
+                                           std::uint32_t keep);
+
+struct LoadedCheckpoint {
+  std::optional<Checkpoint> checkpoint;  ///< nothing: there is none of this run that is whole
+  std::vector<std::string> notes;        ///< which newer ones were passed over, and why
+};
+
+/// Reads the newest whole checkpoint of a run. Damaged ones and those of other runs are passed
+/// over, with a note each. A folder that does not exist holds none.
+[[nodiscard]] LoadedCheckpoint load_latest_checkpoint(const std::string& folder,
+                                                      const base::Hash128& run);
+
+/// Reads one checkpoint folder of whatever run. Errors: ErrorCode::data, naming the file.
+[[nodiscard]] base::Result<Checkpoint> read_checkpoint(const std::string& folder);
+
+}  // namespace starling::train
