@@ -1,0 +1,122 @@
+#include "io/address.hpp"
+
+#include <charconv>
+#include <memory>
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace starling::io {
+namespace {
+
+constexpr std::size_t kHostMax = 253;  // bytes of a DNS name
+
+addrinfo hints() {
+  addrinfo wanted{};
+  wanted.ai_family = AF_INET;
+  wanted.ai_socktype = SOCK_STREAM;
+  return wanted;
+}
+
+base::Result<sockaddr_in> first_address(const HostPort& target, int status, const addrinfo* list) {
+  if (status != 0 || list == nullptr) {
+    return base::fail(base::ErrorCode::network,
+                      "{}: this host name cannot be resolved to an IPv4 address: {}", target.host,
+                      status != 0 ? uv_strerror(status) : "no address");
+  }
+  sockaddr_in address = *reinterpret_cast<const sockaddr_in*>(list->ai_addr);
+  address.sin_port = htons(target.port);
+  return address;
+}
+
+}  // namespace
+
+base::Result<HostPort> parse_address(std::string_view address) {
+  const auto bad = [&](const char* what) {
+    return base::fail(base::ErrorCode::network,
+                      "\"{}\" is not an address: {}; write host:port, as in 192.168.1.5:7000",
+                      address.substr(0, kHostMax), what);
+  };
+  const auto colon = address.rfind(':');
+  if (colon == std::string_view::npos) return bad("the port is missing");
+  const std::string_view host = address.substr(0, colon);
+  const std::string_view digits = address.substr(colon + 1);
+  if (host.find(':') != std::string_view::npos || host.starts_with('[')) {
+    return bad("IPv6 is not supported");
+  }
+  if (host.empty()) return bad("the host is missing");
+  if (host.size() > kHostMax) return bad("the host name is too long");
+  HostPort result{std::string(host), 0};
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), result.port);
+  if (error != std::errc{} || end != digits.data() + digits.size()) {
+    return bad("the port must be a number from 0 to 65535");
+  }
+  return result;
+}
+
+std::string to_string(const sockaddr_in& address) {
+  char host[INET_ADDRSTRLEN] = {};
+  uv_ip4_name(&address, host, sizeof host);
+  return fmt::format("{}:{}", host, ntohs(address.sin_port));
+}
+
+base::Result<sockaddr_in> resolve_now(Loop& loop, const HostPort& target) {
+  const addrinfo wanted = hints();
+  uv_getaddrinfo_t request{};
+  const int status =
+      uv_getaddrinfo(loop.raw(), &request, nullptr, target.host.c_str(), nullptr, &wanted);
+  auto address = first_address(target, status, request.addrinfo);
+  uv_freeaddrinfo(request.addrinfo);
+  return address;
+}
+
+std::string interface_of(const sockaddr_in& address) {
+  uv_interface_address_t* list = nullptr;
+  int count = 0;
+  if (uv_interface_addresses(&list, &count) != 0) return {};
+  std::string name;
+  for (int i = 0; i < count; ++i) {
+    const sockaddr_in& own = list[i].address.address4;
+    if (own.sin_family == AF_INET && own.sin_addr.s_addr == address.sin_addr.s_addr) {
+      name = list[i].name;
+      break;
+    }
+  }
+  uv_free_interface_addresses(list, count);
+  // An alias such as eth0:1 is no device.
+  return name.substr(0, name.find(':'));
+}
+
+struct Lookup::Request {
+  uv_getaddrinfo_t uv{};
+  HostPort target;
+  Done done;  ///< empty once the Lookup is gone
+  Lookup* owner = nullptr;
+
+  static void finished(uv_getaddrinfo_t* uv, int status, addrinfo* list) {
+    const std::unique_ptr<Request> self(static_cast<Request*>(uv->data));
+    if (self->owner != nullptr) {
+      self->owner->request_ = nullptr;
+      self->done(first_address(self->target, status, list));
+    }
+    uv_freeaddrinfo(list);
+  }
+};
+
+Lookup::Lookup(Loop& loop, const HostPort& target, Done done)
+    : request_(new Request{{}, target, std::move(done), this}) {
+  request_->uv.data = request_;
+  const addrinfo wanted = hints();
+  ASSERT(uv_getaddrinfo(loop.raw(), &request_->uv, Request::finished, target.host.c_str(), nullptr,
+                        &wanted) == 0,
+         "libuv refused a name lookup");
+}
+
+Lookup::~Lookup() {
+  if (request_ == nullptr) return;
+  request_->owner = nullptr;
+  uv_cancel(reinterpret_cast<uv_req_t*>(&request_->uv));  // fails if it runs: then it is ignored
+}
+
+}  // namespace starling::io

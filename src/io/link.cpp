@@ -1,0 +1,252 @@
+#include "io/link.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/assert.hpp"
+
+namespace starling::io {
+namespace {
+
+// What a queued frame costs beside its bytes.
+constexpr std::size_t kFrameOverhead = 64;
+// Messages read from one link before the others get their turn.
+constexpr int kMessagesPerTurn = 8;
+// A record that would carry less than this, of a frame that has more, waits for credit.
+constexpr std::size_t kRecordMin = 1024;
+
+std::size_t index(wire::Purpose purpose) { return static_cast<std::size_t>(purpose); }
+
+LinkEnd end_of(UcxStream::Failure failure) {
+  switch (failure) {
+    case UcxStream::Failure::protocol:
+      return LinkEnd::protocol_error;
+    case UcxStream::Failure::overflow:
+      return LinkEnd::overflow;
+    case UcxStream::Failure::network:
+    case UcxStream::Failure::none:
+      break;
+  }
+  return LinkEnd::reset;
+}
+
+}  // namespace
+
+const char* to_string(LinkEnd end) noexcept {
+  switch (end) {
+    case LinkEnd::closed:
+      return "closed";
+    case LinkEnd::reset:
+      return "reset";
+    case LinkEnd::protocol_error:
+      return "protocol error";
+    case LinkEnd::overflow:
+      return "overflow";
+  }
+  return "unknown";
+}
+
+// --- commands ---
+
+void Link::look_up(Loop& loop, UcxStreams& streams, const HostPort& target) {
+  lookup_ =
+      std::make_unique<Lookup>(loop, target, [this, &streams](base::Result<sockaddr_in> found) {
+        if (!found) return finish(LinkEnd::reset, found.error().text);
+        auto stream = UcxStream::connect(streams, *found);
+        if (!stream) return finish(LinkEnd::reset, stream.error().text);
+        attach(std::move(*stream));
+      });
+}
+
+bool Link::send(base::Buffer frame, wire::Purpose purpose) {
+  if (state_ != State::up) return false;
+  const std::size_t cost = frame.size() + kFrameOverhead;
+  if (queued_ + stream_->unconsumed() + cost > memory_) return false;
+  queued_ += cost;
+  queue_.push_back({std::move(frame), 0, purpose});
+  return true;
+}
+
+void Link::close(base::Time deadline) {
+  if (state_ == State::connecting) return finish(LinkEnd::closed, "closed by this peer");
+  if (state_ != State::up) return;
+  state_ = State::closing;
+  deadline_ = deadline;
+}
+
+void Link::finish(LinkEnd end, std::string text) {
+  if (state_ == State::over) return;
+  state_ = State::over;
+  deadline_ = base::Time::max();
+  if (!verdict_) verdict_ = Verdict{end, std::move(text)};
+  lookup_.reset();
+  queue_.clear();
+  queued_ = 0;
+  count_received(wire::Purpose::other, 0);
+  if (stream_) stream_->abort();
+}
+
+// --- work ---
+
+bool Link::pump(base::Time now, const OnFrame& on_frame) {
+  if (state_ == State::over) return false;
+  if (now >= deadline_) {
+    const bool closing = state_ == State::closing;
+    finish(closing ? LinkEnd::closed : LinkEnd::reset,
+           closing ? "closed by this peer before everything was sent" : "nobody answered in time");
+    return true;
+  }
+  if (!stream_) return false;
+  receive(now, on_frame);
+  if (state_ != State::over) check_stream(now);
+  if (state_ != State::over) transmit();
+  if (state_ == State::closing) progress_close();
+  return state_ == State::over || stream_->readable();
+}
+
+void Link::receive(base::Time now, const OnFrame& on_frame) {
+  for (int i = 0; i < kMessagesPerTurn && stream_->readable() && state_ != State::over; ++i) {
+    const base::Buffer message = stream_->take();
+    unattributed_ += message.size() + kMessageHeaderSize;
+    if (state_ == State::closing) {
+      count_received(wire::Purpose::other, 0);
+      continue;
+    }
+    auto status = receive_message(message, on_frame);
+    if (status) continue;
+    if (state_ == State::connecting) {
+      handshake_failed(now, status.error().text);
+    } else {
+      finish(LinkEnd::protocol_error, status.error().text);
+    }
+  }
+  if (state_ != State::over) {
+    traffic_.received[index(wire::Purpose::other)] += stream_->take_overhead_received();
+  }
+}
+
+void Link::handshake_failed(base::Time now, const std::string& text) {
+  // The other end is told why, so far as the session has words for it.
+  verdict_ = Verdict{LinkEnd::protocol_error, text};
+  state_ = State::closing;
+  deadline_ = std::min(deadline_, now + kCloseTimeout);
+}
+
+base::Status Link::receive_message(base::ByteView message, const OnFrame& on_frame) {
+  if (auto status = session_->receive(message); !status) return status;
+  if (state_ == State::connecting) {
+    if (!session_->established()) {
+      count_received(wire::Purpose::other, 0);
+      return {};
+    }
+    state_ = State::up;
+    deadline_ = base::Time::max();
+    count_received(wire::Purpose::other, 0);
+  }
+  std::array<std::byte, kRecordMax> plain;
+  while (state_ == State::up) {
+    const auto size = session_->read(plain);
+    if (!size) return base::fail(size.error());
+    if (*size == 0) break;
+    if (auto status = deliver(base::ByteView(plain).first(*size), on_frame); !status) {
+      return status;
+    }
+  }
+  return {};
+}
+
+base::Status Link::deliver(base::ByteView plain, const OnFrame& on_frame) {
+  while (state_ == State::up) {
+    auto frame = reader_.read(plain);
+    if (!frame) return base::fail(std::move(frame.error()));
+    if (!*frame) break;
+    count_received(wire::purpose_of((*frame)->type), plain.size());
+    on_frame(std::move(**frame));
+  }
+  return {};
+}
+
+/// Counts what came up to now for `purpose`, but for `later` bytes that follow a frame's end.
+void Link::count_received(wire::Purpose purpose, std::size_t later) {
+  const std::uint64_t kept = std::min<std::uint64_t>(later, unattributed_);
+  traffic_.received[index(purpose)] += unattributed_ - kept;
+  unattributed_ = kept;
+}
+
+void Link::check_stream(base::Time now) {
+  if (stream_->readable()) return;  // what came before the end counts
+  if (stream_->failure() != UcxStream::Failure::none) {
+    if (state_ == State::closing) return finish(LinkEnd::closed, "closed by this peer");
+    return finish(end_of(stream_->failure()), stream_->failure_text());
+  }
+  if (stream_->ended() && state_ != State::closing) {
+    const bool up = state_ == State::up;
+    verdict_ = Verdict{LinkEnd::closed,
+                       up ? "closed by the other end" : "the other end ended the handshake"};
+    state_ = State::closing;
+    deadline_ = now + kCloseTimeout;
+    ended_by_other_ = true;
+    queue_.clear();
+    queued_ = 0;
+  }
+}
+
+void Link::transmit() {
+  for (;;) {
+    const std::size_t room = stream_->writable();
+    if (room == 0) break;
+    if (encrypted_.empty()) {
+      encrypted_purpose_ = wire::Purpose::other;
+      session_->output(encrypted_);
+      traffic_.sent[index(wire::Purpose::other)] += encrypted_.size();
+    }
+    if (auto status = fill(room); !status) {
+      return finish(LinkEnd::protocol_error, status.error().text);
+    }
+    if (encrypted_.empty()) break;
+    traffic_.sent[index(encrypted_purpose_)] += kMessageHeaderSize;
+    if (encrypted_.size() <= room) {
+      stream_->send(std::exchange(encrypted_, {}));
+    } else {
+      const auto split = encrypted_.begin() + static_cast<std::ptrdiff_t>(room);
+      stream_->send(base::Buffer(encrypted_.begin(), split));
+      encrypted_.erase(encrypted_.begin(), split);
+    }
+  }
+  stream_->send_credit();
+  traffic_.sent[index(wire::Purpose::other)] += stream_->take_overhead_sent();
+}
+
+/// Encrypts queued frames until a message of `room` bytes is full.
+base::Status Link::fill(std::size_t room) {
+  while (!queue_.empty() && session_->established()) {
+    Outgoing& front = queue_.front();
+    const std::size_t left = front.frame.size() - front.sent;
+    if (encrypted_.size() + kRecordOverhead + std::min(left, kRecordMin) > room) break;
+    const std::size_t space = room - encrypted_.size() - kRecordOverhead;
+    const std::size_t size = std::min({left, kRecordMax, space});
+    const std::size_t before = encrypted_.size();
+    if (before == 0) encrypted_purpose_ = front.purpose;
+    const base::ByteView part = base::ByteView(front.frame).subspan(front.sent, size);
+    if (auto status = session_->write(part, encrypted_); !status) return status;
+    traffic_.sent[index(front.purpose)] += encrypted_.size() - before;
+    front.sent += size;
+    if (front.sent == front.frame.size()) {
+      queued_ -= front.frame.size() + kFrameOverhead;
+      queue_.pop_front();
+    }
+  }
+  return {};
+}
+
+void Link::progress_close() {
+  if (queue_.empty() && encrypted_.empty() && !stream_->end_sent() && stream_->send_end()) {
+    traffic_.sent[index(wire::Purpose::other)] += stream_->take_overhead_sent();
+  }
+  // Who was asked to close lets the other end hang up: its own answer might be lost otherwise.
+  if (stream_->end_sent() && stream_->ended() && !ended_by_other_) {
+    finish(LinkEnd::closed, "closed by this peer");
+  }
+}
+
+}  // namespace starling::io

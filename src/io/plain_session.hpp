@@ -1,0 +1,16 @@
+// Session without secrecy, for measurements: whoever connects is believed to be who it says.
+//
+// Each end starts with a preface: "STARLING", a byte of version, the 32 bytes of its peer id. The
+// listener answers when it has the dialer's; then frames follow as they are.
+#pragma once
+
+#include "io/session.hpp"
+
+namespace starling::io {
+
+inline constexpr std::uint8_t kPlainVersion = 1;
+
+/// Session with security off. The first output() of a dialer has its preface.
+[[nodiscard]] std::unique_ptr<Session> make_plain_session(Role role, const base::PeerId& self);
+
+}  // namespace starling::io

@@ -1,0 +1,188 @@
+#include "io/tls.hpp"
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
+
+#include "base/assert.hpp"
+
+namespace starling::io {
+namespace {
+
+constexpr long kCertificatesMax = 4096;  // bytes of what the other end presents
+constexpr std::byte kConfirmation{1};
+constexpr int kTlsHandshakeRecord = 0x16;
+constexpr int kTlsAlertRecord = 0x15;
+
+struct SslDeleter {
+  void operator()(SSL* ssl) const noexcept { SSL_free(ssl); }
+};
+using Ssl = std::unique_ptr<SSL, SslDeleter>;
+
+/// Accepts a lone certificate whoever signed it: the peer id is the hash of its key, and TLS
+/// itself proves that the other end has that key. OpenSSL calls this more than once.
+int accept_any_key(int, X509_STORE_CTX* store) {
+  if (X509_STORE_CTX_get_error_depth(store) != 0) return 0;
+  X509_STORE_CTX_set_error(store, X509_V_OK);
+  return 1;
+}
+
+class TlsSession final : public Session {
+ public:
+  /// `in` and `out` belong to `ssl`.
+  TlsSession(Role role, Ssl ssl, BIO* in, BIO* out)
+      : role_(role), ssl_(std::move(ssl)), in_(in), out_(out) {}
+
+  base::Status receive(base::ByteView stream) override {
+    if (!heard_ && !stream.empty()) {
+      heard_ = true;
+      const int first = std::to_integer<int>(stream.front());
+      if (first != kTlsHandshakeRecord && first != kTlsAlertRecord) {
+        return base::fail(base::ErrorCode::protocol,
+                          "the other end does not speak TLS; [security] mode must be the same at "
+                          "both ends");
+      }
+    }
+    const int size = static_cast<int>(stream.size());
+    ASSERT(BIO_write(in_, stream.data(), size) == size, "out of memory");
+    return established_ ? base::Status{} : advance();
+  }
+
+  /// The next step of the handshake, as far as what was received allows.
+  base::Status advance() {
+    if (!SSL_is_init_finished(ssl_.get())) {
+      ERR_clear_error();
+      const int result = SSL_do_handshake(ssl_.get());
+      if (result != 1) return waiting_or_error(result);
+      if (auto status = identify(); !status) return status;
+      if (role_ == Role::listener) {
+        established_ = true;
+        return put(base::ByteView(&kConfirmation, 1));
+      }
+    }
+    std::byte confirmation{};
+    ERR_clear_error();
+    const int result = SSL_read(ssl_.get(), &confirmation, 1);
+    if (result <= 0) return waiting_or_error(result);
+    if (confirmation != kConfirmation) {
+      return base::fail(base::ErrorCode::protocol, "the other end does not confirm the handshake");
+    }
+    established_ = true;
+    return {};
+  }
+
+  bool established() const noexcept override { return established_; }
+
+  const base::PeerId& peer() const noexcept override { return peer_; }
+
+  base::Result<std::size_t> read(std::span<std::byte> out) override {
+    if (!established_) return 0;
+    std::size_t size = 0;
+    ERR_clear_error();
+    const int result = SSL_read_ex(ssl_.get(), out.data(), out.size(), &size);
+    if (result == 1) return size;
+    if (auto status = waiting_or_error(result); !status) return base::fail(status.error());
+    return 0;
+  }
+
+  base::Status write(base::ByteView plain, base::Buffer& stream) override {
+    ASSERT(established_);
+    if (auto status = put(plain); !status) return status;
+    output(stream);
+    return {};
+  }
+
+  void output(base::Buffer& stream) override {
+    const std::size_t before = stream.size();
+    const int waiting = static_cast<int>(BIO_ctrl_pending(out_));
+    if (waiting == 0) return;
+    stream.resize(before + static_cast<std::size_t>(waiting));
+    ASSERT(BIO_read(out_, stream.data() + before, waiting) == waiting);
+  }
+
+ private:
+  /// OpenSSL's verdict on a call that did not succeed: fine if it only waits for bytes.
+  base::Status waiting_or_error(int result) {
+    const int error = SSL_get_error(ssl_.get(), result);
+    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return {};
+    if (error == SSL_ERROR_ZERO_RETURN) {
+      return base::fail(base::ErrorCode::protocol, "the other end ended the TLS session");
+    }
+    return base::fail(base::ErrorCode::protocol, "TLS failed: {}", take_openssl_error());
+  }
+
+  base::Status put(base::ByteView plain) {
+    std::size_t written = 0;
+    ERR_clear_error();
+    const int result = SSL_write_ex(ssl_.get(), plain.data(), plain.size(), &written);
+    if (result == 1) return {};
+    return base::fail(base::ErrorCode::protocol, "TLS failed: {}", take_openssl_error());
+  }
+
+  base::Status identify() {
+    const X509* certificate = SSL_get0_peer_certificate(ssl_.get());
+    if (certificate == nullptr) {
+      return base::fail(base::ErrorCode::protocol, "the other end has shown no certificate");
+    }
+    auto id = peer_id_of(*certificate);
+    if (!id) return base::fail(std::move(id.error()));
+    peer_ = *id;
+    return {};
+  }
+
+  const Role role_;
+  Ssl ssl_;
+  BIO* in_;
+  BIO* out_;
+  bool heard_ = false;
+  bool established_ = false;
+  base::PeerId peer_;
+};
+
+tl::unexpected<base::Error> failure(const char* what) {
+  return base::fail(base::ErrorCode::internal, "OpenSSL cannot {}: {}", what, take_openssl_error());
+}
+
+}  // namespace
+
+base::Result<TlsContext> TlsContext::create(const Identity& identity) {
+  TlsContext made;
+  made.context_.reset(SSL_CTX_new(TLS_method()));
+  SSL_CTX* context = made.context_.get();
+  const bool ok = context != nullptr &&
+                  SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
+                  SSL_CTX_set1_sigalgs_list(context, "ed25519") == 1 &&
+                  SSL_CTX_use_certificate(context, identity.certificate()) == 1 &&
+                  SSL_CTX_use_PrivateKey(context, identity.key()) == 1 &&
+                  SSL_CTX_set_num_tickets(context, 0) == 1;
+  if (!ok) return failure("set up TLS 1.3");
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, accept_any_key);
+  SSL_CTX_set_max_cert_list(context, kCertificatesMax);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  return made;
+}
+
+base::Result<std::unique_ptr<Session>> TlsContext::session(Role role) const {
+  Ssl ssl(SSL_new(context_.get()));
+  BIO* in = BIO_new(BIO_s_mem());
+  BIO* out = BIO_new(BIO_s_mem());
+  if (!ssl || in == nullptr || out == nullptr) {
+    BIO_free(in);
+    BIO_free(out);
+    return failure("make a TLS session");
+  }
+  SSL_set_bio(ssl.get(), in, out);
+  if (role == Role::dialer) {
+    SSL_set_connect_state(ssl.get());
+  } else {
+    SSL_set_accept_state(ssl.get());
+  }
+  auto session = std::make_unique<TlsSession>(role, std::move(ssl), in, out);
+  if (auto status = session->advance(); !status) return base::fail(std::move(status.error()));
+  return std::unique_ptr<Session>(std::move(session));
+}
+
+}  // namespace starling::io

@@ -1,0 +1,352 @@
+#include "io/transport.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "io/link.hpp"
+#include "io/plain_session.hpp"
+#include "io/tls.hpp"
+#include "io/ucx_listener.hpp"
+#include "io/ucx_worker.hpp"
+
+namespace starling::io {
+
+class Transport::Body {
+ public:
+  Body(Loop& loop, const TransportConfig& config, const Identity& identity,
+       TransportHandler& handler)
+      : loop_(loop), config_(config), self_(identity.id()), handler_(handler), timer_(loop, [] {}) {
+    // A timer only has to wake the loop: the turn before its next wait does the work.
+  }
+  ~Body();
+
+  [[nodiscard]] base::Status start(const Identity& identity);
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  [[nodiscard]] std::uint64_t dial(const std::string& address);
+  [[nodiscard]] Link* find(base::LinkId id) const;
+  void accept(base::LinkId id);
+  void close(base::LinkId id);
+  void abort(base::LinkId id);
+  [[nodiscard]] LinkTraffic total() const;
+  void shutdown(std::function<void()> done);
+
+ private:
+  struct Slot {
+    std::uint32_t generation = 0;
+    std::unique_ptr<Link> link;
+  };
+  struct FailedDial {
+    std::uint64_t dial;
+    std::string text;
+  };
+
+  [[nodiscard]] bool turn();
+  void answer_requests();
+  void answer(const UcxListener::Request& request);
+  [[nodiscard]] bool pump(std::uint32_t slot, base::Time now);
+  void report_up(base::LinkId id, Link& link);
+  void report_down(base::LinkId id, Link& link);
+  [[nodiscard]] bool report_failed_dials();
+  void set_timer(base::Time now);
+  void finish_shutdown();
+  [[nodiscard]] std::optional<std::uint32_t> free_slot();
+  [[nodiscard]] base::Result<std::unique_ptr<Session>> make_session(Role role) const;
+  [[nodiscard]] std::size_t links() const;
+  [[nodiscard]] std::size_t strangers() const;
+  void put(std::uint32_t slot, std::unique_ptr<Link> link);
+
+  Loop& loop_;
+  const TransportConfig config_;
+  const base::PeerId self_;
+  TransportHandler& handler_;
+  std::optional<TlsContext> tls_;
+  Timer timer_;
+  base::Time timer_at_ = base::Time::max();
+  std::unique_ptr<UcxWorker> worker_;
+  std::unique_ptr<UcxStreams> streams_;
+  std::unique_ptr<UcxListener> listener_;
+  std::string address_;
+  std::vector<Slot> slots_;
+  std::vector<FailedDial> failed_dials_;
+  std::uint64_t dials_ = 0;
+  LinkTraffic past_;  ///< of links that are gone
+  bool shutting_down_ = false;
+  std::function<void()> done_;
+};
+
+// --- starting and stopping ---
+
+base::Status Transport::Body::start(const Identity& identity) {
+  ASSERT(config_.links_max > 0 && config_.link_memory >= kLinkMemoryMin);
+  const auto target = parse_address(config_.listen);
+  if (!target) return base::fail(target.error().in("cannot listen"));
+  const auto at = resolve_now(loop_, *target);
+  if (!at) return base::fail(at.error().in("cannot listen"));
+  if (config_.tls) {
+    auto tls = TlsContext::create(identity);
+    if (!tls) return base::fail(std::move(tls.error()));
+    tls_ = std::move(*tls);
+  }
+  auto worker = UcxWorker::create(loop_, interface_of(*at), [this] { return turn(); });
+  if (!worker) return base::fail(std::move(worker.error()));
+  worker_ = std::move(*worker);
+  streams_ = std::make_unique<UcxStreams>(*worker_);
+  auto listener = UcxListener::create(*worker_, *at);
+  if (!listener) return base::fail(std::move(listener.error()));
+  listener_ = std::move(*listener);
+  address_ = listener_->address();
+  return {};
+}
+
+Transport::Body::~Body() {
+  listener_.reset();
+  for (Slot& slot : slots_) {
+    if (slot.link) slot.link->finish(LinkEnd::closed, "the transport is destroyed");
+  }
+  // Tearing down needs no answer from the network, so this ends after a few rounds.
+  constexpr int kRoundsMax = 1'000'000;
+  for (int round = 0; links() > 0; ++round) {
+    ASSERT(round < kRoundsMax, "UCX does not let go of an endpoint");
+    worker_->progress();
+    for (Slot& slot : slots_) {
+      if (slot.link && slot.link->gone()) slot.link.reset();
+    }
+  }
+}
+
+void Transport::Body::shutdown(std::function<void()> done) {
+  shutting_down_ = true;
+  done_ = std::move(done);
+  listener_.reset();
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].link) slots_[i].link->close(Loop::now() + kCloseTimeout);
+  }
+}
+
+void Transport::Body::finish_shutdown() {
+  if (!done_ || links() > 0 || !failed_dials_.empty()) return;
+  std::exchange(done_, nullptr)();
+}
+
+// --- links ---
+
+std::size_t Transport::Body::links() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(slots_, [](const Slot& slot) { return slot.link != nullptr; }));
+}
+
+std::size_t Transport::Body::strangers() const {
+  return static_cast<std::size_t>(std::ranges::count_if(slots_, [](const Slot& slot) {
+    return slot.link && slot.link->dial() == 0 && slot.link->state() == Link::State::connecting;
+  }));
+}
+
+std::optional<std::uint32_t> Transport::Body::free_slot() {
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    if (!slots_[i].link) return i;
+  }
+  if (slots_.size() >= config_.links_max) return std::nullopt;
+  slots_.emplace_back();
+  return static_cast<std::uint32_t>(slots_.size() - 1);
+}
+
+void Transport::Body::put(std::uint32_t slot, std::unique_ptr<Link> link) {
+  ++slots_[slot].generation;
+  slots_[slot].link = std::move(link);
+}
+
+Link* Transport::Body::find(base::LinkId id) const {
+  if (!id.valid() || id.slot >= slots_.size()) return nullptr;
+  const Slot& slot = slots_[id.slot];
+  if (slot.generation != id.generation || !slot.link) return nullptr;
+  return slot.link->up_reported && !slot.link->down_reported ? slot.link.get() : nullptr;
+}
+
+base::Result<std::unique_ptr<Session>> Transport::Body::make_session(Role role) const {
+  if (tls_) return tls_->session(role);
+  return make_plain_session(role, self_);
+}
+
+std::uint64_t Transport::Body::dial(const std::string& address) {
+  const std::uint64_t number = ++dials_;
+  const auto failed = [&](std::string text) {
+    failed_dials_.push_back({number, std::move(text)});
+    return number;
+  };
+  if (shutting_down_) return failed("this peer is shutting down");
+  const auto target = parse_address(address);
+  if (!target) return failed(target.error().text);
+  if (target->port == 0) return failed(fmt::format("{}: port 0 cannot be dialed", address));
+  const auto slot = free_slot();
+  if (!slot) {
+    return failed(
+        fmt::format("{}: there are {} links already, the limit", address, config_.links_max));
+  }
+  auto session = make_session(Role::dialer);
+  if (!session) return failed(session.error().text);
+  auto link = std::make_unique<Link>(number, address, std::move(*session), config_.link_memory,
+                                     Loop::now() + config_.handshake_timeout);
+  link->look_up(loop_, *streams_, *target);
+  put(*slot, std::move(link));
+  return number;
+}
+
+void Transport::Body::accept(base::LinkId id) {
+  if (Link* link = find(id)) link->set_payload_max(config_.payload_max);
+}
+
+void Transport::Body::close(base::LinkId id) {
+  if (Link* link = find(id)) link->close(Loop::now() + kCloseTimeout);
+}
+
+void Transport::Body::abort(base::LinkId id) {
+  if (Link* link = find(id)) link->finish(LinkEnd::closed, "cut by this peer");
+}
+
+LinkTraffic Transport::Body::total() const {
+  LinkTraffic sum = past_;
+  for (const Slot& slot : slots_) {
+    if (slot.link) sum.add(slot.link->traffic());
+  }
+  return sum;
+}
+
+// --- the turn ---
+
+bool Transport::Body::turn() {
+  if (!streams_) return false;  // still starting
+  answer_requests();
+  const base::Time now = Loop::now();
+  bool more = report_failed_dials();
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot].link && pump(slot, now)) more = true;
+  }
+  finish_shutdown();
+  set_timer(now);
+  return more;
+}
+
+void Transport::Body::answer_requests() {
+  if (!listener_) return;
+  for (const UcxListener::Request& request : listener_->take_requests()) answer(request);
+}
+
+void Transport::Body::answer(const UcxListener::Request& request) {
+  if (strangers() >= kStrangersMax) return listener_->reject(request);
+  const auto slot = free_slot();
+  if (!slot) return listener_->reject(request);
+  auto session = make_session(Role::listener);
+  if (!session) return listener_->reject(request);
+  auto stream = UcxStream::accept(*streams_, request.handle);
+  if (!stream) return;  // the asker is gone, and UCX has taken the request back
+  auto link = std::make_unique<Link>(0, request.from, std::move(*session), config_.link_memory,
+                                     Loop::now() + config_.handshake_timeout);
+  link->attach(std::move(*stream));
+  put(*slot, std::move(link));
+}
+
+/// Lets one link work and reports what came of it. True if there is more, or if the handler was
+/// called: it may have left commands on links that had their turn.
+bool Transport::Body::pump(std::uint32_t slot, base::Time now) {
+  // By pointer: the handler may dial, which can move the slots but not the links.
+  Link* link = slots_[slot].link.get();
+  const base::LinkId id{slot, slots_[slot].generation};
+  bool reported = false;
+  const bool more = link->pump(now, [&](wire::Frame&& frame) {
+    reported = true;
+    report_up(id, *link);
+    handler_.on_frame(id, std::move(frame));
+  });
+  if (link->state() == Link::State::up && !link->up_reported) {
+    reported = true;
+    report_up(id, *link);
+  }
+  if (link->verdict() && !link->down_reported) {
+    reported = true;
+    report_down(id, *link);
+  }
+  if (link->gone()) {
+    past_.add(link->traffic());
+    slots_[slot].link.reset();
+  }
+  return more || reported;
+}
+
+void Transport::Body::report_up(base::LinkId id, Link& link) {
+  if (link.up_reported) return;
+  link.up_reported = true;
+  handler_.on_link_up(id, link.peer(), link.dial(), link.address());
+}
+
+void Transport::Body::report_down(base::LinkId id, Link& link) {
+  const Link::Verdict verdict = *link.verdict();
+  if (link.up_reported) {
+    handler_.on_link_down(id, verdict.end, verdict.text);
+  } else if (link.dial() != 0) {
+    handler_.on_dial_failed(link.dial(), fmt::format("{}: {}", link.address(), verdict.text));
+  }
+  link.down_reported = true;
+}
+
+bool Transport::Body::report_failed_dials() {
+  const std::vector<FailedDial> failed = std::exchange(failed_dials_, {});
+  for (const FailedDial& dial : failed) handler_.on_dial_failed(dial.dial, dial.text);
+  return !failed.empty();
+}
+
+void Transport::Body::set_timer(base::Time now) {
+  base::Time first = base::Time::max();
+  for (const Slot& slot : slots_) {
+    if (slot.link) first = std::min(first, slot.link->deadline());
+  }
+  if (first == base::Time::max()) {
+    timer_.stop();
+  } else if (first != timer_at_ || !timer_.active()) {
+    timer_.start(first - now);
+  }
+  timer_at_ = first;
+}
+
+// --- the face ---
+
+base::Result<std::unique_ptr<Transport>> Transport::create(Loop& loop,
+                                                           const TransportConfig& config,
+                                                           const Identity& identity,
+                                                           TransportHandler& handler) {
+  auto body = std::make_unique<Body>(loop, config, identity, handler);
+  if (auto status = body->start(identity); !status) return base::fail(std::move(status.error()));
+  return std::unique_ptr<Transport>(new Transport(std::move(body)));
+}
+
+Transport::Transport(std::unique_ptr<Body> body) : body_(std::move(body)) {}
+
+Transport::~Transport() = default;
+
+const std::string& Transport::address() const noexcept { return body_->address(); }
+
+std::uint64_t Transport::dial(const std::string& address) { return body_->dial(address); }
+
+bool Transport::send(base::LinkId link, base::Buffer frame, wire::Purpose purpose) {
+  Link* found = body_->find(link);
+  return found != nullptr && found->send(std::move(frame), purpose);
+}
+
+void Transport::accept(base::LinkId link) { body_->accept(link); }
+
+void Transport::close(base::LinkId link) { body_->close(link); }
+
+void Transport::abort(base::LinkId link) { body_->abort(link); }
+
+LinkTraffic Transport::traffic(base::LinkId link) const {
+  const Link* found = body_->find(link);
+  return found != nullptr ? found->traffic() : LinkTraffic{};
+}
+
+LinkTraffic Transport::traffic() const { return body_->total(); }
+
+void Transport::shutdown(std::function<void()> done) { body_->shutdown(std::move(done)); }
+
+}  // namespace starling::io
