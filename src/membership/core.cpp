@@ -54,7 +54,7 @@ void Core::expire(base::Time now, Outbox& out) {
     for (const auto& [id, link] : links_) ids.push_back(id);
     for (const base::LinkId id : ids) watch(id, now, out);
     end_suspicions(now, out);
-    for (const std::string& address : dialer_.overdue(now)) dial_failed(address, false, now);
+    for (const std::string& address : dialer_.overdue(now)) dial_failed(address, false, now, out);
   }
   finish(now, out);
 }
@@ -169,7 +169,7 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
 
 void Core::on(const DialFailed& event, base::Time now, Outbox& out) {
   notice(out, NoticeLevel::debug, fmt::format("no peer at {}: {}", event.address, event.text));
-  dial_failed(event.address, event.own, now);
+  dial_failed(event.address, event.own, now, out);
 }
 
 void Core::on(const Received& event, base::Time now, Outbox& out) {

@@ -114,9 +114,11 @@ class Core {
   void drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out);
   void seek(base::Time now, Outbox& out);
   void seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& out);
-  void dial_failed(const std::string& address, bool own, base::Time now);
+  void probe(base::Time now, Outbox& out);
+  void dial_failed(const std::string& address, bool own, base::Time now, Outbox& out);
   [[nodiscard]] std::optional<base::Time> next_seek(base::Time now) const;
   [[nodiscard]] bool is_wanted(const wire::MemberRecord& record, bool alive) const;
+  [[nodiscard]] bool lacks_evidence(const base::PeerId& peer, base::Time now) const;
   [[nodiscard]] bool is_linked(const base::PeerId& peer) const;
   [[nodiscard]] std::size_t count(Role role) const;
   [[nodiscard]] std::size_t missing() const;
@@ -145,6 +147,7 @@ class Core {
   std::map<base::PeerId, base::Time> suspicions_;  ///< suspect member: when it is dead
   std::set<base::PeerId> lost_;  ///< neighbours lost without their doing, wanted back first
   std::uint32_t rejections_ = 0;  ///< in a row
+  base::Time probe_at_{};  ///< the epoch: not yet decided
   base::Time urgent_after_{};
   base::Duration urgent_pause_{0};
   std::uint64_t reported_version_ = 0;  ///< alive_version at the last MembersChanged

@@ -180,6 +180,29 @@ void Core::seek(base::Time now, Outbox& out) {
   const std::size_t wanted = missing();
   if (wanted > dialer_.dialing()) seek_members(true, wanted - dialer_.dialing(), now, out);
   if (dialer_.dialing() < kDialsMax / 2) seek_members(false, 1, now, out);
+  if (now >= probe_at_) probe(now, out);
+}
+
+// Neighbours watch each other, but a cut can leave members with no neighbour on this side; then
+// a dial that fails is what tells. In a swarm that trains, moving counters make it unneeded.
+void Core::probe(base::Time now, Outbox& out) {
+  const bool first = probe_at_ == base::Time{};
+  probe_at_ = now + base::from_seconds(base::seconds(kProbeEvery) * (0.5 + rng_.uniform()));
+  if (first) return;
+  std::vector<const wire::MemberRecord*> stale;
+  for (const auto& [id, record] : table_.records()) {
+    const bool due = is_wanted(record, true) && dialer_.due(id) <= now;
+    if (due && lacks_evidence(id, now)) stale.push_back(&record);
+  }
+  if (stale.empty()) return;
+  if (const auto address = dialer_.dial(*stale[rng_.below(stale.size())], now)) {
+    out.emplace_back(std::in_place_type<Dial>, *address);
+  }
+}
+
+bool Core::lacks_evidence(const base::PeerId& peer, base::Time now) const {
+  const auto age = progress_.age(peer.prefix(), now);
+  return !age || *age > kEvidence;
 }
 
 void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& out) {
@@ -206,17 +229,22 @@ bool Core::is_wanted(const wire::MemberRecord& record, bool alive) const {
          !dialer_.is_dialing(record.id);
 }
 
-void Core::dial_failed(const std::string& address, bool own, base::Time now) {
+void Core::dial_failed(const std::string& address, bool own, base::Time now, Outbox& out) {
+  const auto target = dialer_.target(address);
   bool slow = count(Role::neighbour) > 0;
-  if (const auto target = dialer_.target(address)) {
+  if (target) {
     const wire::MemberRecord* record = table_.find(*target);
     slow = record != nullptr && record->state == wire::MemberState::dead;
   }
-  (void)dialer_.failed(address, own, slow, now);
+  if (!dialer_.failed(address, own, slow, now) || !target || own) return;
+  if (!is_linked(*target) && lacks_evidence(*target, now)) {
+    claim(*target, wire::MemberState::suspect, now, out);
+  }
 }
 
 std::optional<base::Time> Core::next_seek(base::Time now) const {
   std::optional<base::Time> next = dialer_.next_due(count(Role::neighbour) == 0, now);
+  if (!next || probe_at_ < *next) next = probe_at_;
   const bool seeks = missing() > 0;
   for (const auto& [id, record] : table_.records()) {
     if (!is_wanted(record, false) && !(seeks && is_wanted(record, true))) continue;

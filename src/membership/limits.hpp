@@ -48,6 +48,11 @@ inline constexpr int kSuspicionBeats = 3;  ///< heartbeats from suspect to dead
 /// A timer this late means that this peer itself stood still: it then suspects nobody for it.
 inline constexpr base::Duration kPauseMin = 1s;
 
+/// Every so often one member is dialed that is no neighbour and whose counter has not moved for
+/// kEvidence: nobody on this side of a cut may be watching it.
+inline constexpr base::Duration kProbeEvery = 5s;
+inline constexpr base::Duration kEvidence = 10s;
+
 // --- anti-entropy ---
 inline constexpr int kMismatchBeats = 3;  ///< differing table hashes in a row before a table is sent
 inline constexpr base::Duration kTableEveryMin = 5s;

@@ -1,0 +1,206 @@
+// Deaths, pauses, cuts and lies.
+#include <limits>
+
+#include <boost/test/unit_test.hpp>
+
+#include "membership/limits.hpp"
+#include "swarm.hpp"
+
+using namespace std::chrono_literals;
+using namespace starling;
+using membership::testing::address_of;
+using membership::testing::Swarm;
+using wire::MemberState;
+
+namespace {
+
+// Peers 1.. know peer 0 alone; returns when all is settled.
+void make(Swarm& swarm, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    swarm.add(i == 0 ? std::vector<std::string>{} : std::vector{address_of(0)},
+              static_cast<int>(i) * 7ms);
+  }
+  const std::size_t least = std::min<std::size_t>(4, count - 1);
+  BOOST_REQUIRE(swarm.run_until(40s, [&] {
+    return swarm.up(count - 1) && swarm.degrees_at_least(least) && swarm.connected() &&
+           swarm.tables_agree();
+  }));
+  swarm.run_for(3s);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(faults)
+
+BOOST_AUTO_TEST_CASE(the_first_peer_can_die_and_others_still_meet) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Swarm swarm(seed, {});
+      make(swarm, 4);
+      swarm.kill(0);
+      swarm.add({address_of(0), address_of(2)});
+      BOOST_TEST(swarm.run_until(10s, [&] { return swarm.up(4) && swarm.complete(); }));
+      BOOST_TEST(swarm.run_until(10s, [&] { return swarm.tables_agree(); }));
+      BOOST_TEST((swarm.state(0, 4) == MemberState::dead));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_dead_neighbour_is_replaced) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    for (const bool silent : {false, true}) {
+      BOOST_TEST_CONTEXT("seed " << seed << " silent " << silent) {
+        Swarm swarm(seed, {});
+        make(swarm, 16);
+        swarm.kill(seed % 16, silent);
+        BOOST_TEST(swarm.run_until(30s, [&] {
+          return swarm.degrees_at_least(4) && swarm.connected() && swarm.symmetric() &&
+                 swarm.tables_agree();
+        }));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_stood_still_for_20_s_returns_by_itself) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Swarm swarm(seed, {});
+      make(swarm, 4);
+      swarm.pause(2);
+      swarm.run_for(20s);
+      BOOST_TEST((swarm.state(2, 0) == MemberState::dead));
+      BOOST_TEST(swarm.degree(0) == 2);
+      swarm.resume(2);
+      BOOST_TEST(swarm.run_until(2s, [&] { return swarm.complete() && swarm.tables_agree(); }));
+      for (const std::size_t other : {0, 1, 3}) {
+        BOOST_TEST((swarm.state(other, 2) == MemberState::alive));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_restarted_peer_is_taken_back_also_where_its_end_was_not_seen) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    for (const bool silent : {false, true}) {
+      BOOST_TEST_CONTEXT("seed " << seed << " silent " << silent) {
+        Swarm swarm(seed, {});
+        make(swarm, 4);
+        swarm.run_for(10s);
+        swarm.kill(1, silent);
+        swarm.run_for(500ms);
+        swarm.restart(1, {address_of(0)});
+        BOOST_TEST(swarm.run_until(1s, [&] { return swarm.complete() && swarm.symmetric(); }));
+        BOOST_TEST(swarm.run_until(10s, [&] { return swarm.tables_agree(); }));
+        swarm.run_for(20s);
+        BOOST_TEST(swarm.complete());
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_broken_link_comes_back_and_nobody_dies_of_it) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Swarm swarm(seed, {});
+      make(swarm, 4);
+      swarm.reset_links(0, 1);
+      BOOST_TEST(!swarm.relations(0).contains(1));
+      BOOST_TEST(swarm.run_until(500ms, [&] { return swarm.complete(); }));
+      swarm.run_for(6s);
+      swarm.lose_links(0, 1);  // peer 1 still believes in its link
+      BOOST_TEST(swarm.run_until(500ms, [&] { return swarm.complete(); }));
+      BOOST_TEST(swarm.run_until(2s, [&] { return swarm.tables_agree(); }));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(two_halves_apart_for_60_s_become_one_swarm_again) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    for (const std::size_t count : {4, 16}) {
+      BOOST_TEST_CONTEXT("seed " << seed << " peers " << count) {
+        Swarm swarm(seed, {});
+        make(swarm, count);
+        std::vector<int> groups;
+        for (std::size_t i = 0; i < count; ++i) groups.push_back(i < count / 2 ? 0 : 1);
+        swarm.partition(groups);
+        swarm.run_for(60s);
+        BOOST_TEST((swarm.state(count - 1, 0) == MemberState::dead));
+        BOOST_TEST(swarm.core(0).alive().size() == count / 2);
+        swarm.heal();
+        BOOST_TEST(swarm.run_until(61s, [&] { return swarm.tables_agree(); }));
+        const std::size_t least = std::min<std::size_t>(4, count - 1);
+        BOOST_TEST(swarm.run_until(30s, [&] {
+          return swarm.connected() && swarm.degrees_at_least(least) && swarm.symmetric();
+        }));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_leaving_peer_is_not_suspected_and_not_dialed_again) {
+  Swarm swarm(5, {});
+  make(swarm, 4);
+  swarm.leave(3);
+  swarm.run_for(100ms);
+  BOOST_TEST((swarm.state(3, 0) == MemberState::left));
+  BOOST_TEST(swarm.degree(3) == 0);
+  BOOST_TEST(!swarm.core(3).next_deadline().has_value());
+  const std::size_t dials = swarm.dials(0) + swarm.dials(1) + swarm.dials(2);
+  swarm.run_for(120s);
+  BOOST_TEST(swarm.dials(0) + swarm.dials(1) + swarm.dials(2) == dials);
+}
+
+BOOST_AUTO_TEST_CASE(lies_about_a_peer_are_refuted_by_it) {
+  for (const MemberState state : {MemberState::suspect, MemberState::dead, MemberState::left}) {
+    for (const std::uint64_t ahead : {0, 1, 1000}) {
+      BOOST_TEST_CONTEXT("state " << wire::to_string(state) << " ahead " << ahead) {
+        Swarm swarm(9, {});
+        make(swarm, 4);
+        wire::MemberRecord lie = swarm.core(1).self();
+        lie.state = state;
+        lie.incarnation += ahead;
+        swarm.forge(0, 1, wire::Gossip{{lie}});
+        swarm.forge(3, 2, wire::Gossip{{lie}});
+        BOOST_TEST(swarm.run_until(1s, [&] { return swarm.tables_agree(); }));
+        BOOST_TEST(swarm.core(1).self().incarnation > lie.incarnation);
+        BOOST_TEST(swarm.complete());
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(absurd_incarnations_are_ignored) {
+  Swarm swarm(9, {});
+  make(swarm, 4);
+  wire::MemberRecord lie = swarm.core(1).self();
+  lie.incarnation = std::numeric_limits<std::uint64_t>::max();
+  lie.state = MemberState::dead;
+  const std::uint64_t before = swarm.core(1).self().incarnation;
+  swarm.forge(0, 1, wire::Gossip{{lie}});
+  swarm.forge(0, 2, wire::Gossip{{lie}});
+  swarm.run_for(1s);
+  BOOST_TEST(swarm.core(1).self().incarnation == before);
+  BOOST_TEST(swarm.tables_agree());
+}
+
+BOOST_AUTO_TEST_CASE(a_flood_of_members_fills_the_table_to_its_bound_and_no_further) {
+  Swarm swarm(2, {});
+  make(swarm, 2);
+  base::Rng rng(3);
+  for (int frame = 0; frame < 80; ++frame) {
+    wire::Gossip gossip;
+    for (std::size_t i = 0; i < wire::kMembersPerGossip; ++i) {
+      wire::MemberRecord record{.name = "x", .addresses = {"nowhere:1"}, .incarnation = 1};
+      for (auto& byte : record.id.bytes) byte = static_cast<std::uint8_t>(rng.below(256));
+      gossip.members.push_back(record);
+    }
+    swarm.forge(1, 0, gossip);
+  }
+  BOOST_TEST(swarm.core(0).members().size() == membership::kMembersMax);
+  BOOST_TEST(swarm.relations(0).contains(1));
+  swarm.run_for(1s);
+  BOOST_TEST(swarm.dials(0) < 50);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

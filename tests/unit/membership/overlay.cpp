@@ -1,0 +1,113 @@
+// Who is linked with whom, over many seeds.
+#include <boost/test/unit_test.hpp>
+
+#include "swarm.hpp"
+
+using namespace std::chrono_literals;
+using starling::membership::testing::address_of;
+using starling::membership::testing::Swarm;
+using starling::membership::testing::SwarmOptions;
+
+namespace {
+
+void add_peers(Swarm& swarm, std::size_t count, starling::base::Duration apart) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::vector<std::string> join =
+        i == 0 ? std::vector<std::string>{} : std::vector{address_of(0)};
+    swarm.add(join, static_cast<int>(i) * apart);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(overlay)
+
+BOOST_AUTO_TEST_CASE(four_peers_that_start_within_100_ms_are_fully_linked_within_400_ms) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Swarm swarm(seed, {});
+      add_peers(swarm, 4, 33ms);
+      BOOST_TEST(swarm.run_until(400ms, [&] { return swarm.size() == 4 && swarm.up(3) &&
+                                                     swarm.complete(); }));
+      swarm.run_for(30s);
+      BOOST_TEST(swarm.complete());
+      BOOST_TEST(swarm.tables_agree());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(peers_that_all_dial_each_other_at_once_keep_one_link_a_pair) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Swarm swarm(seed, {});
+      std::vector<std::string> all;
+      for (std::size_t i = 0; i < 5; ++i) all.push_back(address_of(i));
+      for (std::size_t i = 0; i < 5; ++i) swarm.add(all);
+      BOOST_TEST(swarm.run_until(500ms, [&] { return swarm.up(4) && swarm.complete(); }));
+      swarm.run_for(1s);
+      std::vector<std::size_t> downs;
+      for (std::size_t i = 0; i < 5; ++i) downs.push_back(swarm.downs(i));
+      swarm.run_for(30s);
+      BOOST_TEST(swarm.complete());
+      for (std::size_t i = 0; i < 5; ++i) BOOST_TEST(swarm.downs(i) == downs[i]);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sixteen_peers_all_find_degree_neighbours_and_are_connected) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Swarm swarm(seed, {});
+      add_peers(swarm, 16, 5ms);
+      BOOST_TEST(swarm.run_until(30s, [&] {
+        return swarm.up(15) && swarm.degrees_at_least(4) && swarm.connected() &&
+               swarm.symmetric() && swarm.tables_agree();
+      }));
+      BOOST_TEST(swarm.degrees_at_least(4));
+      BOOST_TEST(swarm.connected());
+      BOOST_TEST(swarm.symmetric());
+      BOOST_TEST(swarm.tables_agree());
+      for (std::size_t i = 0; i < 16; ++i) BOOST_TEST(swarm.degree(i) <= 5);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sixtyfour_peers_settle) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Swarm swarm(seed, {});
+      add_peers(swarm, 64, 20ms);
+      BOOST_TEST(swarm.run_until(60s, [&] {
+        return swarm.up(63) && swarm.degrees_at_least(4) && swarm.connected() &&
+               swarm.tables_agree();
+      }));
+      swarm.run_for(5s);
+      std::size_t downs = 0;
+      for (std::size_t i = 0; i < 64; ++i) downs += swarm.downs(i);
+      swarm.run_for(60s);
+      std::size_t later = 0;
+      for (std::size_t i = 0; i < 64; ++i) later += swarm.downs(i);
+      BOOST_TEST(downs == later);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_whose_configured_address_answers_late_keeps_dialing) {
+  Swarm swarm(1, {});
+  swarm.add({address_of(1)});
+  swarm.run_for(100s);
+  swarm.add({});
+  BOOST_TEST(swarm.run_until(16s, [&] { return swarm.up(1) && swarm.complete(); }));
+  BOOST_TEST(swarm.dials(0) > 6);
+  BOOST_TEST(swarm.dials(0) < 40);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_is_not_its_own_neighbour) {
+  Swarm swarm(1, {});
+  swarm.add({address_of(0)});
+  swarm.run_for(60s);
+  BOOST_TEST(swarm.degree(0) == 0);
+  BOOST_TEST(swarm.dials(0) == 1);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,376 @@
+#include "swarm.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include <boost/test/unit_test.hpp>
+
+#include "base/assert.hpp"
+
+namespace starling::membership::testing {
+
+std::string address_of(std::size_t index) { return "peer-" + std::to_string(index) + ":1"; }
+
+Swarm::Swarm(std::uint64_t seed, SwarmOptions options) : options_(options), rng_(seed) {}
+
+std::size_t Swarm::add(std::vector<std::string> join, base::Duration after) {
+  auto node = std::make_unique<Node>();
+  for (std::uint8_t& byte : node->id.bytes) byte = static_cast<std::uint8_t>(rng_.below(256));
+  const std::size_t index = nodes_.size();
+  indices_.emplace(node->id, index);
+  nodes_.push_back(std::move(node));
+  at(now_ + after, [this, index, join = std::move(join)] { start(index, join); });
+  return index;
+}
+
+void Swarm::start(std::size_t index, std::vector<std::string> join) {
+  Node& node = *nodes_[index];
+  Config config;
+  config.degree = options_.degree;
+  config.join = std::move(join);
+  wire::MemberRecord self{.id = node.id,
+                          .name = "peer-" + std::to_string(index),
+                          .addresses = {address_of(index)},
+                          .incarnation = 1};
+  node.core.emplace(config, self, rng_.fork());
+  Outbox out;
+  node.core->expire(now_, out);
+  act(index, out);
+}
+
+void Swarm::kill(std::size_t index, bool silent) {
+  Node& node = *nodes_[index];
+  node.core.reset();
+  ++node.life;
+  node.paused = false;
+  node.backlog.clear();
+  const auto links = node.connections;
+  for (const auto& [link, connection] : links) {
+    const int side = side_of(connection, index, link);
+    connections_[connection].ends[side].open = false;
+    if (silent) continue;
+    carry(connection, side, [this, c = connection, side] { lose(c, 1 - side, LossReason::reset); });
+  }
+  node.connections.clear();
+  node.relations.clear();
+  node.neighbours.clear();
+}
+
+void Swarm::restart(std::size_t index, std::vector<std::string> join) {
+  ASSERT(!up(index));
+  start(index, std::move(join));
+}
+
+void Swarm::pause(std::size_t index) { nodes_[index]->paused = true; }
+
+void Swarm::resume(std::size_t index) {
+  Node& node = *nodes_[index];
+  node.paused = false;
+  std::vector<Event> backlog;
+  backlog.swap(node.backlog);
+  for (const Event& event : backlog) deliver(index, event);
+}
+
+void Swarm::partition(const std::vector<int>& groups) {
+  ASSERT(groups.size() == nodes_.size());
+  groups_ = groups;
+}
+
+void Swarm::reset_links(std::size_t a, std::size_t b) {
+  for (std::size_t c = 0; c < connections_.size(); ++c) {
+    const End* ends = connections_[c].ends;
+    if (std::minmax(ends[0].node, ends[1].node) != std::minmax(a, b)) continue;
+    for (const int side : {0, 1}) lose(c, side, LossReason::reset);
+  }
+}
+
+void Swarm::lose_links(std::size_t told, std::size_t other) {
+  const auto links = nodes_[told]->connections;
+  for (const auto& [link, c] : links) {
+    const int side = side_of(c, told, link);
+    if (connections_[c].ends[1 - side].node == other) lose(c, side, LossReason::reset);
+  }
+}
+
+void Swarm::inject(std::size_t index, const Event& event) { deliver(index, event); }
+
+void Swarm::forge(std::size_t from, std::size_t to, wire::Message message) {
+  for (const auto& [link, c] : nodes_[to]->connections) {
+    const int side = side_of(c, to, link);
+    const End& end = connections_[c].ends[side];
+    if (connections_[c].ends[1 - side].node != from || !end.ready) continue;
+    deliver(to, Received{link, std::move(message)});
+    return;
+  }
+  BOOST_FAIL("no link to forge on");
+}
+
+void Swarm::at(base::Time time, std::function<void()> run) {
+  tasks_.push({time, order_++, std::move(run)});
+}
+
+base::Duration Swarm::delay() {
+  const double spread = base::seconds(options_.delay_max - options_.delay_min);
+  return options_.delay_min + base::from_seconds(spread * rng_.uniform());
+}
+
+void Swarm::run_for(base::Duration duration) {
+  const base::Time end = now_ + duration;
+  for (;;) {
+    base::Time next = end;
+    if (!tasks_.empty()) next = std::min(next, tasks_.top().at);
+    for (const auto& node : nodes_) {
+      if (!node->core || node->paused) continue;
+      if (const auto due = node->core->next_deadline()) next = std::min(next, *due);
+    }
+    now_ = std::max(now_, next);
+    while (!tasks_.empty() && tasks_.top().at <= now_) {
+      const auto run = tasks_.top().run;
+      tasks_.pop();
+      run();
+    }
+    expire_due();
+    if (next >= end) return;
+  }
+}
+
+void Swarm::expire_due() {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    Node& node = *nodes_[i];
+    if (!node.core || node.paused) continue;
+    const auto due = node.core->next_deadline();
+    if (!due || *due > now_) continue;
+    Outbox out;
+    node.core->expire(now_, out);
+    const auto again = node.core->next_deadline();
+    BOOST_REQUIRE_MESSAGE(!again || *again > now_, "a deadline that was handled is set again");
+    act(i, out);
+  }
+}
+
+bool Swarm::run_until(base::Duration limit, const std::function<bool()>& done) {
+  const base::Time end = now_ + limit;
+  while (!done()) {
+    if (now_ >= end) return false;
+    run_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+void Swarm::deliver(std::size_t index, const Event& event) {
+  Node& node = *nodes_[index];
+  if (!node.core) return;
+  if (node.paused) {
+    node.backlog.push_back(event);
+    return;
+  }
+  Outbox out;
+  node.core->handle(event, now_, out);
+  act(index, out);
+}
+
+void Swarm::act(std::size_t index, Outbox& out) {
+  Node& node = *nodes_[index];
+  for (const Action& action : out) {
+    if (const auto* d = std::get_if<Dial>(&action)) {
+      ++node.dials;
+      dial(index, d->address);
+    } else if (const auto* s = std::get_if<Send>(&action)) {
+      send(index, s->link, s->message);
+    } else if (const auto* c = std::get_if<Close>(&action)) {
+      close(index, c->link, c->reason);
+    } else if (const auto* u = std::get_if<NeighbourUp>(&action)) {
+      const std::size_t other = index_of(u->peer);
+      const bool is_new = node.neighbours.emplace(u->link, other).second;
+      BOOST_REQUIRE_MESSAGE(is_new && ++node.relations[other] == 1,
+                            "two relations with one peer at a time");
+    } else if (const auto* down = std::get_if<NeighbourDown>(&action)) {
+      BOOST_REQUIRE(node.neighbours.erase(down->link) == 1);
+      node.relations.erase(index_of(down->peer));
+      ++node.downs;
+    }
+  }
+}
+
+void Swarm::dial(std::size_t index, const std::string& address) {
+  std::optional<std::size_t> target;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (address_of(i) == address) target = i;
+  }
+  const std::uint64_t life = nodes_[index]->life;
+  const auto fail_after = [&](base::Duration pause) {
+    at(now_ + pause, [this, index, address, life] {
+      if (nodes_[index]->life == life) deliver(index, DialFailed{address, "nobody there", false});
+    });
+  };
+  if (!target || !reachable(index, *target)) return fail_after(std::chrono::seconds(2));
+  if (!nodes_[*target]->core) return fail_after(2 * delay());
+  connect(index, *target, address);
+}
+
+// The dialer's Hello makes the acceptor ready, the acceptor's answer the dialer.
+void Swarm::connect(std::size_t from, std::size_t to, const std::string& address) {
+  const std::size_t c = connections_.size();
+  Connection connection;
+  connection.address = address;
+  connection.ends[0] = {.node = from, .id = {nodes_[from]->next_link++, 1}};
+  connection.ends[1] = {.node = to, .id = {nodes_[to]->next_link++, 1}};
+  connections_.push_back(connection);
+  nodes_[from]->connections.emplace(connection.ends[0].id, c);
+  nodes_[to]->connections.emplace(connection.ends[1].id, c);
+  carry(c, 0, [this, c] {
+    // A stopped process answers no Hello: the dialer gives up unless it goes on in time.
+    carry(c, 1, [this, c] { make_ready(c, 0); });
+    make_ready(c, 1);
+  });
+  const std::uint64_t life = nodes_[from]->life;
+  at(now_ + std::chrono::seconds(4), [this, c, from, address, life] {
+    End& end = connections_[c].ends[0];
+    if (end.ready || nodes_[from]->life != life) return;
+    end.open = false;
+    nodes_[from]->connections.erase(end.id);
+    deliver(from, DialFailed{address, "no answer", false});
+    carry(c, 0, [this, c] { lose(c, 1, LossReason::reset); });
+  });
+}
+
+void Swarm::make_ready(std::size_t c, int side) {
+  End& end = connections_[c].ends[side];
+  const Node& other = *nodes_[connections_[c].ends[1 - side].node];
+  if (!end.open || !nodes_[end.node]->core || !other.core) return;
+  end.ready = true;
+  deliver(end.node, LinkReady{.link = end.id,
+                              .other = other.core->self(),
+                              .dialed = side == 0,
+                              .address = side == 0 ? connections_[c].address : ""});
+}
+
+void Swarm::carry(std::size_t c, int from_side, std::function<void()> arrive) {
+  End& to = connections_[c].ends[1 - from_side];
+  to.last_arrival = std::max(to.last_arrival, now_ + delay());
+  const std::size_t from = connections_[c].ends[from_side].node;
+  at(to.last_arrival, [this, c, from, side = 1 - from_side, arrive = std::move(arrive)] {
+    const End& end = connections_[c].ends[side];
+    if (end.open && reachable(from, end.node)) arrive();
+  });
+}
+
+void Swarm::send(std::size_t index, base::LinkId link, const wire::Message& message) {
+  const auto found = nodes_[index]->connections.find(link);
+  if (found == nodes_[index]->connections.end()) return;  // broken, and not yet told
+  const std::size_t c = found->second;
+  const int side = side_of(c, index, link);
+  carry(c, side, [this, c, side, message] {
+    const End& end = connections_[c].ends[1 - side];
+    deliver(end.node, Received{end.id, message});
+  });
+}
+
+void Swarm::close(std::size_t index, base::LinkId link, wire::ByeReason reason) {
+  const auto found = nodes_[index]->connections.find(link);
+  if (found == nodes_[index]->connections.end()) return;
+  const std::size_t c = found->second;
+  const int side = side_of(c, index, link);
+  carry(c, side, [this, c, side, reason] {
+    const End& end = connections_[c].ends[1 - side];
+    deliver(end.node, Received{end.id, wire::Bye{.reason = reason, .text = ""}});
+    lose(c, 1 - side, LossReason::closed);
+  });
+  connections_[c].ends[side].open = false;
+  nodes_[index]->connections.erase(link);
+}
+
+void Swarm::lose(std::size_t c, int side, LossReason reason) {
+  End& end = connections_[c].ends[side];
+  if (!end.open) return;
+  end.open = false;
+  nodes_[end.node]->connections.erase(end.id);
+  deliver(end.node, LinkLost{end.id, reason, ""});
+}
+
+bool Swarm::reachable(std::size_t a, std::size_t b) const {
+  return groups_.empty() || groups_[a] == groups_[b];
+}
+
+int Swarm::side_of(std::size_t c, std::size_t node, base::LinkId link) const {
+  const End* ends = connections_[c].ends;
+  return ends[0].node == node && ends[0].id == link ? 0 : 1;
+}
+
+std::size_t Swarm::index_of(const base::PeerId& id) const { return indices_.at(id); }
+
+std::size_t Swarm::degree(std::size_t index) const { return nodes_[index]->relations.size(); }
+
+bool Swarm::complete() const {
+  for (std::size_t i = 0; i < size(); ++i) {
+    for (std::size_t j = 0; j < size(); ++j) {
+      if (i != j && up(i) && up(j) && !nodes_[i]->relations.contains(j)) return false;
+    }
+  }
+  return symmetric();
+}
+
+bool Swarm::symmetric() const {
+  for (std::size_t i = 0; i < size(); ++i) {
+    for (const auto& [link, other] : nodes_[i]->neighbours) {
+      const auto found = nodes_[i]->connections.find(link);
+      if (found == nodes_[i]->connections.end()) return false;
+      const End& far = connections_[found->second].ends[1 - side_of(found->second, i, link)];
+      if (!nodes_[other]->neighbours.contains(far.id)) return false;
+    }
+  }
+  return true;
+}
+
+bool Swarm::connected() const {
+  std::vector<std::size_t> todo;
+  std::set<std::size_t> seen;
+  std::size_t running = 0;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (!up(i)) continue;
+    ++running;
+    if (todo.empty() && seen.empty()) {
+      todo.push_back(i);
+      seen.insert(i);
+    }
+  }
+  while (!todo.empty()) {
+    const std::size_t i = todo.back();
+    todo.pop_back();
+    for (const auto& [other, links] : nodes_[i]->relations) {
+      if (up(other) && seen.insert(other).second) todo.push_back(other);
+    }
+  }
+  return seen.size() == running;
+}
+
+bool Swarm::degrees_at_least(std::size_t least) const {
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (up(i) && degree(i) < least) return false;
+  }
+  return true;
+}
+
+bool Swarm::tables_agree() const {
+  std::optional<std::uint64_t> hash;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (!up(i)) continue;
+    const MemberTable& table = nodes_[i]->core->table();
+    if (hash.value_or(table.hash()) != table.hash()) return false;
+    hash = table.hash();
+    for (std::size_t j = 0; j < size(); ++j) {
+      const wire::MemberRecord* record = table.find(nodes_[j]->id);
+      if (record == nullptr || counts_as_alive(record->state) != up(j)) return false;
+      if (record->state == wire::MemberState::suspect) return false;
+    }
+  }
+  return true;
+}
+
+wire::MemberState Swarm::state(std::size_t of, std::size_t at) const {
+  const wire::MemberRecord* record = nodes_[at]->core->table().find(nodes_[of]->id);
+  BOOST_REQUIRE(record != nullptr);
+  return record->state;
+}
+
+}  // namespace starling::membership::testing

@@ -1,0 +1,147 @@
+// Many membership cores in one thread: virtual time, a network with delays, cuts and deaths.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/rng.hpp"
+#include "base/time.hpp"
+#include "membership/core.hpp"
+
+namespace starling::membership::testing {
+
+/// Peer i listens on "peer-i:1"; the ids are random, so their order is unrelated.
+[[nodiscard]] std::string address_of(std::size_t index);
+
+struct SwarmOptions {
+  std::uint32_t degree = 4;
+  base::Duration delay_min = std::chrono::milliseconds(1);
+  base::Duration delay_max = std::chrono::milliseconds(5);
+};
+
+class Swarm {
+ public:
+  Swarm(std::uint64_t seed, SwarmOptions options);
+
+  /// A new peer that starts at `at`; returns its index.
+  std::size_t add(std::vector<std::string> join, base::Duration at = {});
+  /// The process ends; its machine tells the others (reset), or does not (silent).
+  void kill(std::size_t index, bool silent = false);
+  /// The same peer again, with the same key, that remembers nothing.
+  void restart(std::size_t index, std::vector<std::string> join);
+  /// SIGSTOP and SIGCONT: what arrives meanwhile is read afterwards.
+  void pause(std::size_t index);
+  void resume(std::size_t index);
+  /// Peers of different groups reach each other no more; nothing reports it.
+  void partition(const std::vector<int>& groups);
+  void heal() { groups_.clear(); }
+  /// Breaks all links of the pair; both ends are told.
+  void reset_links(std::size_t a, std::size_t b);
+  /// Breaks all links of the pair; only `told` is told.
+  void lose_links(std::size_t told, std::size_t other);
+  /// Hands an event of the harness's user to a peer.
+  void inject(std::size_t index, const Event& event);
+  /// Hands a message to `to` as if `from` had sent it on their first link.
+  void forge(std::size_t from, std::size_t to, wire::Message message);
+  void leave(std::size_t index) { inject(index, Leave{}); }
+
+  void run_for(base::Duration duration);
+  /// Runs until `done` holds, looked at every 10 ms; false if it does not within `limit`.
+  bool run_until(base::Duration limit, const std::function<bool()>& done);
+
+  [[nodiscard]] base::Time now() const noexcept { return now_; }
+  [[nodiscard]] std::size_t size() const noexcept { return nodes_.size(); }
+  [[nodiscard]] bool up(std::size_t index) const { return nodes_[index]->core.has_value(); }
+  [[nodiscard]] Core& core(std::size_t index) { return *nodes_[index]->core; }
+  [[nodiscard]] base::PeerId id(std::size_t index) const { return nodes_[index]->id; }
+  /// Neighbours as the Up and Down actions told: index to how many links (1 where all is well).
+  [[nodiscard]] const std::map<std::size_t, int>& relations(std::size_t index) const {
+    return nodes_[index]->relations;
+  }
+  [[nodiscard]] std::size_t degree(std::size_t index) const;
+  [[nodiscard]] std::size_t downs(std::size_t index) const { return nodes_[index]->downs; }
+  [[nodiscard]] std::size_t dials(std::size_t index) const { return nodes_[index]->dials; }
+
+  /// Every running peer has a relation with every other, known at both ends.
+  [[nodiscard]] bool complete() const;
+  /// Each relation is known at both ends, over the same link.
+  [[nodiscard]] bool symmetric() const;
+  [[nodiscard]] bool connected() const;
+  [[nodiscard]] bool degrees_at_least(std::size_t least) const;
+  /// All running peers have equal tables in which those that run, and no others, are alive.
+  [[nodiscard]] bool tables_agree() const;
+  [[nodiscard]] wire::MemberState state(std::size_t of, std::size_t at) const;
+
+ private:
+  struct End {
+    std::size_t node = 0;
+    base::LinkId id;
+    bool ready = false;
+    bool open = true;
+    base::Time last_arrival{};  ///< at this end: the order of a link is kept
+  };
+  struct Connection {
+    End ends[2];  ///< 0 dialed
+    std::string address;
+  };
+  struct Node {
+    base::PeerId id;
+    std::optional<Core> core;
+    std::uint64_t life = 0;
+    bool paused = false;
+    std::vector<Event> backlog;
+    std::uint32_t next_link = 1;
+    std::map<base::LinkId, std::size_t> connections;  ///< open links
+    std::map<std::size_t, int> relations;
+    std::map<base::LinkId, std::size_t> neighbours;
+    std::size_t downs = 0;
+    std::size_t dials = 0;
+  };
+  struct Task {
+    base::Time at;
+    std::uint64_t order = 0;
+    std::function<void()> run;
+    friend bool operator<(const Task& a, const Task& b) {
+      return std::tie(a.at, a.order) > std::tie(b.at, b.order);  // earliest on top
+    }
+  };
+
+  void at(base::Time time, std::function<void()> run);
+  [[nodiscard]] base::Duration delay();
+  void start(std::size_t index, std::vector<std::string> join);
+  void deliver(std::size_t index, const Event& event);
+  void act(std::size_t index, Outbox& out);
+  void dial(std::size_t index, const std::string& address);
+  void connect(std::size_t from, std::size_t to, const std::string& address);
+  void make_ready(std::size_t connection, int side);
+  /// Delivers to the other side of `from_side`, in order, unless cut.
+  void carry(std::size_t connection, int from_side, std::function<void()> arrive);
+  void send(std::size_t index, base::LinkId link, const wire::Message& message);
+  void close(std::size_t index, base::LinkId link, wire::ByeReason reason);
+  void lose(std::size_t connection, int side, LossReason reason);
+  void expire_due();
+  [[nodiscard]] bool reachable(std::size_t a, std::size_t b) const;
+  [[nodiscard]] int side_of(std::size_t connection, std::size_t node, base::LinkId link) const;
+  [[nodiscard]] std::size_t index_of(const base::PeerId& id) const;
+
+  SwarmOptions options_;
+  base::Rng rng_;
+  base::Time now_{std::chrono::seconds(1)};
+  std::uint64_t order_ = 0;
+  std::priority_queue<Task> tasks_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::map<base::PeerId, std::size_t> indices_;
+  std::vector<Connection> connections_;
+  std::vector<int> groups_;
+};
+
+}  // namespace starling::membership::testing
