@@ -15,12 +15,12 @@ namespace starling::report {
 namespace {
 
 constexpr std::size_t kNameMax = 16;
-constexpr std::size_t kStateMax = 9;
+constexpr std::size_t kStateMax = 11;
 /// Lines of a table besides the rows of peers: the run, the header, the swarm.
 constexpr std::size_t kFrameLines = 3;
 
 constexpr const char* kRowFormat =
-    "{:<{}} {:<9} {:>8} {:>8} {:>9} {:>7} {:>8} {:>7} {:>5} {:>9} {:>12}";
+    "{:<{}} {:<11} {:>8} {:>8} {:>9} {:>7} {:>8} {:>7} {:>5} {:>9} {:>12}";
 
 std::string optional_percent(const std::optional<double>& value, int decimals) {
   return value ? format_percent(*value, decimals) : "-";

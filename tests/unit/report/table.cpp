@@ -69,18 +69,22 @@ BOOST_AUTO_TEST_CASE(a_table_has_a_row_a_peer_and_one_for_the_swarm) {
   const auto lines = lines_of(table_text(two_peers(), {.columns = 200, .lines = 24}));
   BOOST_REQUIRE(lines.size() == 5U);
   BOOST_TEST(lines[0] == "fashion-mnist: 2 peers, 1 min 02 s");
-  BOOST_TEST(lines[1] ==
-             "peer  state     progress    steps samples/s    loss accuracy   drift links      sent"
-             "          ETA");
-  BOOST_TEST(lines[2] ==
-             "p0    training     50.0%    1,234       900   0.500   87.50%   1.00%     1   1.00 MB"
-             "   1 min 01 s");
-  BOOST_TEST(lines[3] ==
-             "p1    training     52.0%    1,000       800   0.700        -       -     1    500 kB"
-             "       58.2 s");
-  BOOST_TEST(lines[4] ==
-             "swarm              52.0%    2,234      1700   0.600   87.50%   1.00%     1   1.50 MB"
-             "       58.2 s");
+  BOOST_TEST(
+      lines[1] ==
+      "peer  state       progress    steps samples/s    loss accuracy   drift links      sent"
+      "          ETA");
+  BOOST_TEST(
+      lines[2] ==
+      "p0    training       50.0%    1,234       900   0.500   87.50%   1.00%     1   1.00 MB"
+      "   1 min 01 s");
+  BOOST_TEST(
+      lines[3] ==
+      "p1    training       52.0%    1,000       800   0.700        -       -     1    500 kB"
+      "       58.2 s");
+  BOOST_TEST(
+      lines[4] ==
+      "swarm                52.0%    2,234      1700   0.600   87.50%   1.00%     1   1.50 MB"
+      "       58.2 s");
 }
 
 BOOST_AUTO_TEST_CASE(no_line_is_wider_and_no_table_higher_than_the_terminal) {
