@@ -78,10 +78,12 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
 void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
   Link& link = links_.at(id);
   ++rejections_;
+  link.role = Role::contact;  // it no longer counts as on its way
+  link.role_ends = now + kContactLife;
   dialer_.postpone(link.peer, kRejectedPause, now);
   const bool lonely = count(Role::neighbour) == 0;
   const auto& records = table_.records();
-  const bool others = dialer_.dialing() > 0 || count(Role::requested) > 1 ||
+  const bool others = dialer_.dialing() > 0 || count(Role::requested) > 0 ||
                       std::any_of(records.begin(), records.end(), [&](const auto& entry) {
                         return is_wanted(entry.second, true) && dialer_.due(entry.first) <= now;
                       });
