@@ -13,14 +13,22 @@ namespace starling::membership {
 
 const char* to_string(LossReason reason) noexcept {
   switch (reason) {
-    case LossReason::refused: return "refused";
-    case LossReason::reset: return "reset";
-    case LossReason::silent: return "silent";
-    case LossReason::left: return "left";
-    case LossReason::protocol: return "protocol";
-    case LossReason::closed: return "closed";
-    case LossReason::duplicate: return "duplicate";
-    case LossReason::surplus: return "surplus";
+    case LossReason::refused:
+      return "refused";
+    case LossReason::reset:
+      return "reset";
+    case LossReason::silent:
+      return "silent";
+    case LossReason::left:
+      return "left";
+    case LossReason::protocol:
+      return "protocol";
+    case LossReason::closed:
+      return "closed";
+    case LossReason::duplicate:
+      return "duplicate";
+    case LossReason::surplus:
+      return "surplus";
   }
   return "unknown";
 }
@@ -126,7 +134,8 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   }
   if (event.dialed) dialer_.answered(event.address, peer, now);
   if (left_ || links_.size() >= kLinksMax) {
-    out.emplace_back(std::in_place_type<Close>, event.link, left_ ? wire::ByeReason::left : wire::ByeReason::none);
+    out.emplace_back(std::in_place_type<Close>, event.link,
+                     left_ ? wire::ByeReason::left : wire::ByeReason::none);
     return;
   }
   const Link link{.peer = peer,
@@ -188,8 +197,8 @@ void Core::on(const Received& event, base::Time now, Outbox& out) {
         } else if constexpr (std::is_same_v<M, wire::Heartbeat>) {
           on_heartbeat(event.link, message, now, out);
         } else if constexpr (std::is_same_v<M, wire::Bye>) {
-          const bool left = message.reason == wire::ByeReason::left ||
-                            message.reason == wire::ByeReason::done;
+          const bool left =
+              message.reason == wire::ByeReason::left || message.reason == wire::ByeReason::done;
           on(LinkLost{event.link, left ? LossReason::left : LossReason::closed, message.text}, now,
              out);
         }

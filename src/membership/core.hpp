@@ -79,7 +79,7 @@ class Core {
     base::Time role_ends;  ///< contact and requested: closed then
     FailureDetector detector;
     base::Time next_beat{};
-    std::uint64_t beats = 0;                        ///< sent
+    std::uint64_t beats = 0;                         ///< sent
     std::array<base::Time, kBeatsKept> beat_sent{};  ///< by sequence modulo kBeatsKept
     std::uint64_t beat_heard = 0;
     base::Time beat_heard_at{};
@@ -145,9 +145,9 @@ class Core {
   /// Changed records and the link each came from (none: from here), to be sent on all others.
   std::map<base::PeerId, base::LinkId> rumours_;
   std::map<base::PeerId, base::Time> suspicions_;  ///< suspect member: when it is dead
-  std::set<base::PeerId> lost_;  ///< neighbours lost without their doing, wanted back first
+  std::set<base::PeerId> lost_;   ///< neighbours lost without their doing, wanted back first
   std::uint32_t rejections_ = 0;  ///< in a row
-  base::Time probe_at_{};  ///< the epoch: not yet decided
+  base::Time probe_at_{};         ///< the epoch: not yet decided
   base::Time urgent_after_{};
   base::Duration urgent_pause_{0};
   std::uint64_t reported_version_ = 0;  ///< alive_version at the last MembersChanged

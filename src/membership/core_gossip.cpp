@@ -86,8 +86,7 @@ void Core::send_rumours(Outbox& out) {
   rumours_.clear();
 }
 
-void Core::on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time now,
-                        Outbox& out) {
+void Core::on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time now, Outbox& out) {
   Link& link = links_.at(id);
   link.detector.heartbeat(now);
   link.beat_heard = beat.sequence;
@@ -116,8 +115,8 @@ void Core::on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time
 void Core::beat(base::LinkId id, Link& link, base::Time now, Outbox& out) {
   ++link.beats;
   link.beat_sent[link.beats % kBeatsKept] = now;
-  link.next_beat = now + base::from_seconds(base::seconds(config_.heartbeat) *
-                                            (0.9 + 0.2 * rng_.uniform()));
+  link.next_beat =
+      now + base::from_seconds(base::seconds(config_.heartbeat) * (0.9 + 0.2 * rng_.uniform()));
   wire::Heartbeat message{.sequence = link.beats,
                           .echo = link.beat_heard,
                           .echo_age_us = 0,
@@ -126,8 +125,7 @@ void Core::beat(base::LinkId id, Link& link, base::Time now, Outbox& out) {
   if (link.beat_heard > 0) {
     const auto age =
         std::chrono::duration_cast<std::chrono::microseconds>(now - link.beat_heard_at).count();
-    message.echo_age_us =
-        static_cast<std::uint32_t>(std::min<std::int64_t>(age, 0xffffffff));
+    message.echo_age_us = static_cast<std::uint32_t>(std::min<std::int64_t>(age, 0xffffffff));
   }
   send(id, std::move(message), out);
 }

@@ -34,8 +34,12 @@ bool Core::loses_to_other(base::LinkId id, const Link& link, base::Time now, Out
 void Core::on_neighbour(base::LinkId id, NeighbourKind kind, base::Time now, Outbox& out) {
   const Role role = links_.at(id).role;
   switch (kind) {
-    case NeighbourKind::request: on_request(id, false, now, out); break;
-    case NeighbourKind::urgent_request: on_request(id, true, now, out); break;
+    case NeighbourKind::request:
+      on_request(id, false, now, out);
+      break;
+    case NeighbourKind::urgent_request:
+      on_request(id, true, now, out);
+      break;
     case NeighbourKind::accept:
       if (role == Role::requested) become_neighbour(id, now, out);
       break;
@@ -48,7 +52,8 @@ void Core::on_neighbour(base::LinkId id, NeighbourKind kind, base::Time now, Out
         dialer_.postpone(links_.at(id).peer, kRejectedPause, now);
       }
       break;
-    case NeighbourKind::none: break;
+    case NeighbourKind::none:
+      break;
   }
 }
 
@@ -59,8 +64,8 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
   for (auto other = links_.begin(); other != links_.end();) {
     const auto [other_id, relation] = *other++;
     if (other_id == id || relation.peer != peer) continue;
-    const bool ours_wins = relation.dialed && table_.self().id < peer &&
-                           now - relation.ready < kSimultaneous;
+    const bool ours_wins =
+        relation.dialed && table_.self().id < peer && now - relation.ready < kSimultaneous;
     if (ours_wins) return;  // simultaneous dials: the other end is about to close this link
     moved = moved || relation.role == Role::neighbour;
     close(other_id, wire::ByeReason::duplicate, LossReason::duplicate, now, out);
@@ -262,9 +267,8 @@ bool Core::is_linked(const base::PeerId& peer) const {
 }
 
 std::size_t Core::count(Role role) const {
-  return static_cast<std::size_t>(
-      std::count_if(links_.begin(), links_.end(),
-                    [&](const auto& entry) { return entry.second.role == role; }));
+  return static_cast<std::size_t>(std::count_if(
+      links_.begin(), links_.end(), [&](const auto& entry) { return entry.second.role == role; }));
 }
 
 std::size_t Core::missing() const {

@@ -52,8 +52,7 @@ std::optional<std::string> Dialer::dial_join(bool lonely, const std::set<std::st
   return std::nullopt;
 }
 
-void Dialer::start(const std::string& address, std::optional<base::PeerId> target,
-                   base::Time now) {
+void Dialer::start(const std::string& address, std::optional<base::PeerId> target, base::Time now) {
   dials_.insert_or_assign(address, Dialing{.target = target, .expires = now + kDialTimeout});
 }
 

@@ -108,8 +108,7 @@ struct Notice {
   std::string text;
 };
 
-using Action =
-    std::variant<Dial, Send, Close, NeighbourUp, NeighbourDown, MembersChanged, Notice>;
+using Action = std::variant<Dial, Send, Close, NeighbourUp, NeighbourDown, MembersChanged, Notice>;
 using Outbox = std::vector<Action>;
 
 }  // namespace starling::membership

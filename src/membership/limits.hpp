@@ -24,19 +24,20 @@ inline constexpr std::uint64_t kCounterMax = std::uint64_t{1} << 51;
 inline constexpr std::size_t kGossipBytesMax = 32 * 1024;
 
 // --- dialing ---
-inline constexpr base::Duration kBackoffMin = 100ms;   ///< alive members and join addresses
+inline constexpr base::Duration kBackoffMin = 100ms;  ///< alive members and join addresses
 inline constexpr base::Duration kBackoffMax = 15s;
 inline constexpr base::Duration kRevivalMin = 5s;  ///< dead members and join addresses of no need
 inline constexpr base::Duration kRevivalMax = 60s;
-inline constexpr base::Duration kRejectedPause = 1s;  ///< before a peer that rejected is asked again
-inline constexpr base::Duration kDialTimeout = 5s;    ///< a dial without an outcome has failed
+inline constexpr base::Duration kRejectedPause =
+    1s;                                             ///< before a peer that rejected is asked again
+inline constexpr base::Duration kDialTimeout = 5s;  ///< a dial without an outcome has failed
 
 // --- overlay ---
 inline constexpr std::uint32_t kDegreeSlack = 1;  ///< requests are accepted below degree + slack
 inline constexpr std::uint32_t kRejectionsBeforeUrgent = 3;
 inline constexpr base::Duration kRequestTimeout = 5s;  ///< a request without an answer
 inline constexpr base::Duration kContactLife = 2s;     ///< of a link that only swaps tables: dialer
-inline constexpr base::Duration kContactLifeMax = 10s; ///< and acceptor
+inline constexpr base::Duration kContactLifeMax = 10s;  ///< and acceptor
 /// Two links between a pair, dialed by different ends, can only be of simultaneous dials while
 /// the first is younger than this.
 inline constexpr base::Duration kSimultaneous = kDialTimeout + 1s;
@@ -54,7 +55,8 @@ inline constexpr base::Duration kProbeEvery = 5s;
 inline constexpr base::Duration kEvidence = 10s;
 
 // --- anti-entropy ---
-inline constexpr int kMismatchBeats = 3;  ///< differing table hashes in a row before a table is sent
+inline constexpr int kMismatchBeats =
+    3;  ///< differing table hashes in a row before a table is sent
 inline constexpr base::Duration kTableEveryMin = 5s;
 inline constexpr base::Duration kTableEveryMax = 320s;
 

@@ -56,8 +56,8 @@ class ProgressBook {
     std::uint64_t source = 0;   ///< neighbour that told us
     std::uint64_t version = 0;  ///< of this book, at the last change
     base::Time changed{};
-    double rate = 0;            ///< samples a second
-    base::Time rate_since{};    ///< start of the interval that is being measured
+    double rate = 0;          ///< samples a second
+    base::Time rate_since{};  ///< start of the interval that is being measured
     std::uint64_t rate_samples = 0;
   };
 

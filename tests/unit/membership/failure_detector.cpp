@@ -25,7 +25,8 @@ BOOST_AUTO_TEST_CASE(irregular_beats_give_a_longer_timeout_up_to_the_bound) {
       base::Rng rng(seed);
       base::Time now{1s};
       FailureDetector detector(1s, now);
-      for (int i = 0; i < 100; ++i) detector.heartbeat(now += base::from_seconds(4 * rng.uniform()));
+      for (int i = 0; i < 100; ++i)
+        detector.heartbeat(now += base::from_seconds(4 * rng.uniform()));
       BOOST_TEST((detector.timeout() > 4s));
       for (int i = 0; i < 10; ++i) detector.heartbeat(now += i % 2 == 0 ? 1s : 300s);
       BOOST_TEST((detector.timeout() == membership::kSilenceMax));

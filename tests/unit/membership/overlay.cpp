@@ -27,8 +27,8 @@ BOOST_AUTO_TEST_CASE(four_peers_that_start_within_100_ms_are_fully_linked_within
     BOOST_TEST_CONTEXT("seed " << seed) {
       Swarm swarm(seed, {});
       add_peers(swarm, 4, 33ms);
-      BOOST_TEST(swarm.run_until(400ms, [&] { return swarm.size() == 4 && swarm.up(3) &&
-                                                     swarm.complete(); }));
+      BOOST_TEST(swarm.run_until(
+          400ms, [&] { return swarm.size() == 4 && swarm.up(3) && swarm.complete(); }));
       swarm.run_for(30s);
       BOOST_TEST(swarm.complete());
       BOOST_TEST(swarm.tables_agree());
