@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -62,6 +63,7 @@ base::Status write_folder(const std::string& folder, const CheckpointState& stat
   json text{{"format", kFormat},
             {"run_id", state.run.hex()},
             {"step", state.step.value},
+            {"optimizer_steps", state.optimizer_steps},
             {"samples", state.samples},
             {"progress", state.progress},
             {"xxh3", {{kModelFile, *model_hash}, {kOptimizerFile, *optimizer_hash}}}};
@@ -110,8 +112,9 @@ base::Result<StateFile> read_state(const std::string& folder) {
     if (!run) return fail(ErrorCode::data, "{}: has no run id", path);
     return StateFile{.state = {.run = *run,
                                .step = {state.at("step").get<std::uint64_t>()},
+                               .optimizer_steps = state.at("optimizer_steps").get<std::uint64_t>(),
                                .samples = state.at("samples").get<std::uint64_t>(),
-                               .progress = state.at("progress").get<std::uint64_t>()},
+                               .progress = state.at("progress").get<double>()},
                      .model_hash = state.at("xxh3").at(kModelFile).get<std::string>(),
                      .optimizer_hash = state.at("xxh3").at(kOptimizerFile).get<std::string>()};
   } catch (const json::exception& error) {
@@ -171,7 +174,7 @@ void prune(const std::string& folder, const std::string& kept, const base::Hash1
 base::Status save_checkpoint(const std::string& folder, const CheckpointState& state,
                              std::span<const TensorView> model,
                              std::span<const TensorView> optimizer, std::uint32_t keep) {
-  ASSERT(keep >= 1);
+  ASSERT(keep >= 1 && std::isfinite(state.progress));
   const std::string path = fmt::format("{}/{}{}", folder, kPrefix, state.step.value);
   const std::string temporary = folder + "/" + kTemporary;
   std::error_code error;

@@ -16,10 +16,11 @@ namespace starling::train {
 
 /// The numbers that go with a checkpoint's tensors.
 struct CheckpointState {
-  base::Hash128 run;           ///< run id
-  base::StepNumber step;       ///< of this peer
-  std::uint64_t samples = 0;   ///< trained by this peer
-  std::uint64_t progress = 0;  ///< samples of the swarm, as far as this peer knew
+  base::Hash128 run;                  ///< run id
+  base::StepNumber step;              ///< of this peer
+  std::uint64_t optimizer_steps = 0;  ///< UpdateRule::steps
+  std::uint64_t samples = 0;          ///< trained by this peer
+  double progress = 0;                ///< of the swarm, as far as this peer knew; finite
 
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
 };

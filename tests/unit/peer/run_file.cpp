@@ -1,6 +1,6 @@
 #include "peer/run_file.hpp"
 
-#include <cmath>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -228,6 +228,25 @@ BOOST_AUTO_TEST_CASE(missing_file_is_named) {
 
 BOOST_AUTO_TEST_CASE(enormous_file_is_refused) {
   BOOST_TEST(error(std::string(kRunFileBytesMax, '\n')).find("are accepted") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(model_input_must_fit_the_samples) {
+  const auto idx = [](std::vector<std::uint8_t> header, std::size_t values) {
+    base::Buffer bytes(header.size() + values);
+    std::ranges::transform(header, bytes.begin(), [](std::uint8_t b) { return std::byte{b}; });
+    return data::parse_idx(std::move(bytes), 0, "idx").value();
+  };
+  const auto set = data::SampleSet::make(idx({0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 5}, 40),
+                                         idx({0, 0, 8, 1, 0, 0, 0, 2}, 2), 10, {}, "set")
+                       .value();
+  BOOST_TEST(check_input(parse({"model.input=[1, 4, 5]"}), set).has_value());
+  BOOST_TEST(check_input(parse({"model.input=[20]"}), set).has_value());
+  for (const char* override : {"model.input=[1, 5, 4]", "model.input=[21]"}) {
+    const auto status = check_input(parse({override}), set);
+    BOOST_REQUIRE(!status.has_value());
+    BOOST_TEST(status.error().text.find("samples of fashion-mnist have the shape [1, 4, 5]") !=
+               std::string::npos);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(resolved_run_file_reads_back_equal) {

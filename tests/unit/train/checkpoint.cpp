@@ -33,8 +33,11 @@ struct Fixture {
     const std::vector<TensorView> model{{"weight", {2, 2}, std::span(values).first(4)},
                                         {"bias", {2}, std::span(values).subspan(4)}};
     const std::vector<TensorView> optimizer{{"momentum", {6}, values}};
-    const CheckpointState state{
-        .run = of_run, .step = {step}, .samples = 64 * step, .progress = 256 * step};
+    const CheckpointState state{.run = of_run,
+                                .step = {step},
+                                .optimizer_steps = step + 1,
+                                .samples = 64 * step,
+                                .progress = 0.1 * static_cast<double>(step)};
     const auto saved = save_checkpoint(folder, state, model, optimizer, keep);
     BOOST_REQUIRE_MESSAGE(saved.has_value(), (saved ? "" : saved.error().text));
   }
@@ -95,7 +98,8 @@ BOOST_AUTO_TEST_CASE(saved_state_and_tensors_come_back) {
   BOOST_TEST((state.run == run));
   BOOST_TEST(state.step.value == 7U);
   BOOST_TEST(state.samples == 448U);
-  BOOST_TEST(state.progress == 1792U);
+  BOOST_TEST(state.optimizer_steps == 8U);
+  BOOST_TEST(state.progress == 0.1 * 7);
   std::vector<float> out(2);
   BOOST_REQUIRE(loaded.checkpoint->model.copy("bias", std::vector<std::uint32_t>{2}, out));
   BOOST_TEST(out == (std::vector<float>{11, 12}));
