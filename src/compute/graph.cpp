@@ -32,21 +32,36 @@ const char* name_of(const Op& op) noexcept {
   return kNames[op.kind.index()];
 }
 
+namespace {
+
+/// Multiply-adds of an op's forward pass.
+double multiply_adds(const Graph& graph, const Op& op) noexcept {
+  if (const auto* conv = std::get_if<Conv2d>(&op.kind)) {
+    return static_cast<double>(graph.tensors[conv->weight].size) * op.out[1] * op.out[2];
+  }
+  if (const auto* linear = std::get_if<Linear>(&op.kind)) {
+    return static_cast<double>(graph.tensors[linear->weight].size);
+  }
+  return 0;
+}
+
+}  // namespace
+
 double training_flops(const Graph& graph) noexcept {
   double sum = 0;
   bool first = true;
   for (const Op& op : graph.ops) {
-    double macs = 0;
-    if (const auto* conv = std::get_if<Conv2d>(&op.kind)) {
-      macs = static_cast<double>(graph.tensors[conv->weight].size) * op.out[1] * op.out[2];
-    } else if (const auto* linear = std::get_if<Linear>(&op.kind)) {
-      macs = static_cast<double>(graph.tensors[linear->weight].size);
-    } else {
-      continue;
-    }
+    const double macs = multiply_adds(graph, op);
+    if (macs == 0) continue;
     sum += 2.0 * macs * (first ? 2 : 3);
     first = false;
   }
+  return sum;
+}
+
+double forward_flops(const Graph& graph) noexcept {
+  double sum = 0;
+  for (const Op& op : graph.ops) sum += 2.0 * multiply_adds(graph, op);
   return sum;
 }
 

@@ -84,6 +84,9 @@ struct Graph {
 /// backward-data (not for the first layer with parameters) and backward-weights.
 [[nodiscard]] double training_flops(const Graph& graph) noexcept;
 
+/// Floating-point operations of one evaluation a sample.
+[[nodiscard]] double forward_flops(const Graph& graph) noexcept;
+
 /// Builds a Graph layer by layer and checks that the shapes fit. After an error the builder is
 /// as before the call. Errors (ErrorCode::run_file) name both shapes, not the layer's number.
 class GraphBuilder {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -15,11 +16,12 @@ namespace starling::compute::cpu {
 /// Index of a buffer of the arena.
 using BufferId = std::size_t;
 
-/// One primitive and its arguments, ready for dnnl_primitive_execute: the C call, since the C++ one
-/// builds a vector each time.
+/// One primitive and its arguments, ready for dnnl_primitive_execute (the C call, since the C++ one
+/// builds a vector each time), or a piece of our own code.
 struct Call {
   dnnl::primitive primitive;
   std::vector<dnnl_exec_arg_t> arguments;
+  std::function<void()> own;  ///< where set, this instead of the primitive; it allocates nothing
 };
 
 /// A memory that follows a pointer of the caller: one tensor of the parameters or the gradient.

@@ -34,6 +34,22 @@ Window window(std::uint32_t kernel, std::uint32_t stride, std::uint32_t padding)
   return {both(kernel), both(stride), both(padding)};
 }
 
+/// A layout that max_pool takes, with so many channels side by side.
+struct PlaneLayout {
+  Tag tag;
+  std::size_t block;
+};
+
+/// The layout of images if it is one of these, else the plain one, to be converted to.
+PlaneLayout plane_layout(const memory::desc& desc) {
+  for (const PlaneLayout layout : {PlaneLayout{Tag::aBcd8b, 8}, PlaneLayout{Tag::aBcd16b, 16}}) {
+    if (desc == dense(desc.dims(), layout.tag)) return layout;
+  }
+  return {Tag::abcd, 1};
+}
+
+float* floats(const memory& values) { return static_cast<float*>(values.get_data_handle()); }
+
 constexpr auto kRelu = dnnl::algorithm::eltwise_relu;
 // Backward looks at the outputs, so that forward need not keep what came before the ReLU.
 constexpr auto kReluFromResult = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
@@ -133,20 +149,33 @@ Planner::Value Planner::forward_relu(const Value& source) {
   return source;
 }
 
-Planner::Value Planner::forward_max_pool2d(std::size_t op, const Value& source) {
+Planner::Value Planner::forward_max_pool2d(std::size_t op, Value source) {
   const auto& pool = std::get<MaxPool2d>(graph_.ops[op].kind);
-  const auto [kernel, stride, padding] = window(pool.kernel, pool.stride, 0);
-  const dnnl::pooling_forward::primitive_desc desc(
-      {kTraining, dnnl::algorithm::pooling_max, source.memory.get_desc(),
-       any(dims(graph_.ops[op].out)), stride, kernel, padding, padding},
-      attributes(), plan_.engine());
+  const Shape& in = graph_.ops[op].in;
+  const Shape& out = graph_.ops[op].out;
+  const PlaneLayout layout = plane_layout(source.memory.get_desc());
+  source = convert(source, dense(dims(in), layout.tag));
   Saved& saved = saved_[op];
   saved.source = source;
-  saved.pooling = desc;
-  saved.workspace = make(desc.workspace_desc());
-  const Value result = make(desc.dst_desc());
-  call(dnnl::pooling_forward(desc), desc.scratchpad_desc(),
-       {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, result}, {DNNL_ARG_WORKSPACE, saved.workspace}});
+  saved.pool = {
+      .planes = source.memory.get_desc().get_size() / sizeof(float) / in[1] / in[2] / layout.block,
+      .block = layout.block,
+      .height = in[1],
+      .width = in[2],
+      .out_height = out[1],
+      .out_width = out[2],
+      .kernel = pool.kernel,
+      .stride = pool.stride};
+  const Value result = make(dense(dims(out), layout.tag));
+  saved.chosen = make({dims(out), memory::data_type::s32, layout.tag});
+  const bool after_relu = op > 0 && is_relu(op - 1);
+  call(
+      [shape = saved.pool, after_relu, from = source.memory, to = result.memory,
+       chosen = saved.chosen.memory] {
+        max_pool_forward(shape, after_relu, floats(from), floats(to),
+                         static_cast<std::int32_t*>(chosen.get_data_handle()));
+      },
+      {source, result, saved.chosen});
   return result;
 }
 
@@ -168,12 +197,9 @@ void Planner::backward() {
       backward_linear_weights(i, gradient);
       if (i > stop) gradient = backward_linear_source(i, gradient);
     } else if (std::holds_alternative<MaxPool2d>(op.kind)) {
-      // A ReLU before the pool is undone after it, where there is less to do: the largest element
-      // of a window passed the ReLU exactly where the pool's result is above zero.
-      if (i > 0 && is_relu(i - 1)) gradient = backward_relu(saved_[i].result, gradient);
       gradient = backward_max_pool2d(i, gradient);
     } else {
-      const bool done =
+      const bool done =  // by the pool: the largest of a window passed the ReLU if it is above zero
           i + 1 < graph_.ops.size() && std::holds_alternative<MaxPool2d>(graph_.ops[i + 1].kind);
       if (!done) gradient = backward_relu(saved_[i].result, gradient);
     }
@@ -269,25 +295,29 @@ Planner::Value Planner::backward_relu(const Value& result, Value gradient) {
 }
 
 Planner::Value Planner::backward_max_pool2d(std::size_t op, Value gradient) {
-  const auto& pool = std::get<MaxPool2d>(graph_.ops[op].kind);
   const Saved& saved = saved_[op];
-  const auto [kernel, stride, padding] = window(pool.kernel, pool.stride, 0);
-  gradient = convert(gradient, saved.result.memory.get_desc());
+  const PlaneLayout layout = plane_layout(saved.source.memory.get_desc());
+  gradient = convert(gradient, dense(dims(graph_.ops[op].out), layout.tag));
   const Value result = make(saved.source.memory.get_desc());
-  const dnnl::pooling_backward::primitive_desc desc(
-      {dnnl::algorithm::pooling_max, result.memory.get_desc(), gradient.memory.get_desc(), stride,
-       kernel, padding, padding},
-      attributes(), plan_.engine(), saved.pooling);
-  call(dnnl::pooling_backward(desc), desc.scratchpad_desc(),
-       {{DNNL_ARG_DIFF_DST, gradient},
-        {DNNL_ARG_WORKSPACE, saved.workspace},
-        {DNNL_ARG_DIFF_SRC, result}});
+  call(
+      [shape = saved.pool, from = gradient.memory, to = result.memory,
+       chosen = saved.chosen.memory] {
+        max_pool_backward(shape, floats(from),
+                          static_cast<const std::int32_t*>(chosen.get_data_handle()), floats(to));
+      },
+      {gradient, result, saved.chosen});
   return result;
+}
+
+void Planner::call(std::function<void()> own, std::initializer_list<Value> touched) {
+  for (const Value& value : touched) plan_.touch(value.buffer);
+  calls_->push_back({{}, {}, std::move(own)});
+  plan_.advance();
 }
 
 void Planner::call(const dnnl::primitive& primitive, const memory::desc& scratchpad,
                    std::initializer_list<Argument> arguments) {
-  Call call{primitive, {}};
+  Call call{primitive, {}, {}};
   for (const Argument& argument : arguments) {
     call.arguments.push_back({argument.index, argument.value.memory.get()});
     if (argument.value.buffer != kUser) plan_.touch(argument.value.buffer);

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "compute/cpu/max_pool.hpp"
 #include "compute/cpu/plan.hpp"
 #include "compute/graph.hpp"
 
@@ -37,18 +39,18 @@ class Planner {
   struct Saved {
     Value source;
     Value result;
-    Value workspace;  ///< max_pool2d: where each window's largest element is
-    Value weight;     ///< conv2d: as forward used it
+    Value chosen;  ///< max_pool2d: which element of each window is the largest
+    Value weight;  ///< conv2d: as forward used it
     dnnl::convolution_forward::primitive_desc convolution;
     dnnl::inner_product_forward::primitive_desc inner_product;
-    dnnl::pooling_forward::primitive_desc pooling;
+    MaxPoolShape pool;
   };
 
   void forward();
   Value forward_conv2d(std::size_t op, Value source);
   Value forward_linear(std::size_t op, Value source);
   Value forward_relu(const Value& source);
-  Value forward_max_pool2d(std::size_t op, const Value& source);
+  Value forward_max_pool2d(std::size_t op, Value source);
 
   void backward();
   void backward_conv2d_weights(std::size_t op, const Value& gradient);
@@ -61,6 +63,8 @@ class Planner {
   /// Appends a call, with the shared scratchpad where its description asks for one.
   void call(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
             std::initializer_list<Argument> arguments);
+  /// Appends a call of our own code, which touches the given buffers.
+  void call(std::function<void()> own, std::initializer_list<Value> touched);
   void reorder(const Value& from, const Value& to);
   /// The same content in another layout: itself where it already has it.
   Value convert(const Value& value, const dnnl::memory::desc& desc);

@@ -84,6 +84,10 @@ void CpuProgram::load(const Batch& batch) {
 
 Status CpuProgram::run(const std::vector<Call>& calls) {
   for (const Call& call : calls) {
+    if (call.own) {
+      call.own();
+      continue;
+    }
     const dnnl_status_t status =
         dnnl_primitive_execute(call.primitive.get(), stream_.get(),
                                static_cast<int>(call.arguments.size()), call.arguments.data());

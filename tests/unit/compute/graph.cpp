@@ -46,7 +46,9 @@ BOOST_AUTO_TEST_CASE(training_flops_leave_out_the_gradient_of_the_samples) {
   GraphBuilder builder = need(GraphBuilder::start({1, 4, 4}));
   need(builder.conv2d(2, 3, 1, 0));  // 18 weights, 2x2 places: 72 multiply-adds
   need(builder.linear(5));           // 40 multiply-adds
-  BOOST_TEST(training_flops(need(std::move(builder).finish(5))) == 2.0 * (72 * 2 + 40 * 3));
+  const Graph graph = need(std::move(builder).finish(5));
+  BOOST_TEST(training_flops(graph) == 2.0 * (72 * 2 + 40 * 3));
+  BOOST_TEST(forward_flops(graph) == 2.0 * (72 + 40));
 }
 
 BOOST_AUTO_TEST_CASE(strides_and_padding_give_pytorchs_output_shapes) {
