@@ -14,7 +14,7 @@ using base::Time;
 
 void Core::receive(Links::iterator at, wire::Delta& delta, Time, Outbox& out) {
   Link& link = at->second;
-  if (link.heard < link.round) return;  // of an older round
+  if (of_older_round(link)) return;
   if (delta.payload.size() > delta_bytes_max(options_.elements)) {
     misbehaved(at, "sent a delta that is too long", out);
     return;

@@ -155,7 +155,7 @@ void Core::resume(Links::iterator at, Outbox& out) {
 
 void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& out) {
   Link& link = at->second;
-  if (link.heard < link.round) return;  // of an older round
+  if (of_older_round(link)) return;
   OpeningState* opening = link.opening();
   const bool wanted = opening != nullptr && opening->opening == 0 && !opening->their_keyframe &&
                       (opening->decision == Opening::adopt || opening->decision == Opening::merge);

@@ -114,4 +114,9 @@ struct Link {
   [[nodiscard]] const BrokenState* broken() const { return std::get_if<BrokenState>(&state); }
 };
 
+/// Whether what comes now was sent before the other end knew of this round of opening.
+[[nodiscard]] inline bool of_older_round(const Link& link) {
+  return link.heard > 0 && link.heard < link.round;
+}
+
 }  // namespace starling::exchange

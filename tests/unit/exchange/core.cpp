@@ -1,0 +1,261 @@
+#include "exchange/core.hpp"
+
+#include <bit>
+#include <chrono>
+
+#include <boost/test/unit_test.hpp>
+
+#include "transcript.hpp"
+
+using namespace std::chrono_literals;
+using namespace starling::exchange;
+using namespace starling::exchange::test;
+
+#define TEST_LINES(got, ...) \
+  BOOST_TEST((got) == (Lines{__VA_ARGS__}), boost::test_tools::per_element())
+
+BOOST_AUTO_TEST_SUITE(core)
+
+BOOST_AUTO_TEST_CASE(an_exchange_is_committed_with_both_deltas_and_the_next_keeps_the_pace) {
+  Transcript peer(plain_options());
+  TEST_LINES(peer.open_fresh('a'), "a: run encode 1 at 0");
+  TEST_LINES(peer.encoded(), "a: delta 1 of 1");
+  TEST_LINES(peer.step(1));
+  TEST_LINES(peer.delta('a', 1), "a: run commit 1 w 0.5", "a: run encode 2 at 2");
+  TEST_LINES(peer.committed());
+  TEST_LINES(peer.step(2));
+  TEST_LINES(peer.encoded(), "a: delta 2 of 1");
+  TEST_LINES(peer.step(3));
+  TEST_LINES(peer.step(9));  // the other end is slow: nothing but waiting
+  TEST_LINES(peer.delta('a', 2), "a: run commit 2 w 0.5", "a: run encode 3 at 4");
+}
+
+BOOST_AUTO_TEST_CASE(an_early_delta_waits_for_the_own_one_and_its_commit) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  TEST_LINES(peer.delta('a', 1));
+  TEST_LINES(peer.encoded(), "a: delta 1 of 1", "a: run commit 1 w 0.5", "a: run encode 2 at 2");
+  TEST_LINES(peer.delta('a', 2));  // the other end has committed already
+  TEST_LINES(peer.encoded(), "a: delta 2 of 1");
+  TEST_LINES(peer.committed(), "a: run commit 2 w 0.5", "a: run encode 3 at 2");
+}
+
+BOOST_AUTO_TEST_CASE(w_comes_from_the_larger_of_the_two_degrees_in_the_frames) {
+  for (const std::uint16_t degree : {1, 2, 3, 7, 64}) {
+    Transcript peer(plain_options());
+    peer.open_fresh('b');
+    peer.open_fresh('a');
+    TEST_LINES(peer.encoded(), "a: delta 1 of 2");
+    peer.delta('a', 1, degree);
+    const float expected = 1.0F / (1.0F + static_cast<float>(std::max<int>(degree, 2)));
+    BOOST_TEST(std::bit_cast<std::uint32_t>(peer.commit->w) ==
+               std::bit_cast<std::uint32_t>(expected));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(deltas_that_are_not_due_are_reported_and_end_the_link) {
+  struct Case {
+    const char* name;
+    std::vector<std::uint64_t> deltas;
+  };
+  const Case cases[] = {{"twice", {1, 1}},
+                        {"ahead", {2}},
+                        {"far ahead", {1000}},
+                        {"none", {0}},
+                        {"one too early", {1, 2}}};
+  for (const Case& one : cases) {
+    BOOST_TEST_CONTEXT(one.name) {
+      Transcript peer(plain_options());
+      peer.open_fresh('a');
+      for (std::size_t i = 0; i + 1 < one.deltas.size(); ++i) {
+        TEST_LINES(peer.delta('a', one.deltas[i]));
+      }
+      TEST_LINES(peer.delta('a', one.deltas.back()), "a: run close", "a: misbehaved");
+      BOOST_TEST(peer.core.links().empty());
+      TEST_LINES(peer.encoded());  // an outcome for a link that is gone
+    }
+  }
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  peer.encoded();
+  peer.delta('a', 1);
+  peer.committed();
+  TEST_LINES(peer.delta('a', 1), "a: run close", "a: misbehaved");
+}
+
+BOOST_AUTO_TEST_CASE(frames_out_of_bounds_are_reported) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  TEST_LINES(peer.delta('a', 1, 0), "a: run close", "a: misbehaved");
+  peer.open_fresh('b');
+  TEST_LINES(peer.delta('b', 1, 65), "b: run close", "b: misbehaved");
+  peer.open_fresh('c');
+  starling::wire::Delta large{.exchange = {1}};
+  large.payload.resize(delta_bytes_max(1000) + 1);
+  TEST_LINES(peer.on(Received{peer_named('c'), large}), "c: run close", "c: misbehaved");
+}
+
+BOOST_AUTO_TEST_CASE(messages_before_the_opening_or_from_strangers_are_reported) {
+  Transcript peer(plain_options());
+  TEST_LINES(peer.delta('x', 1), "x: misbehaved");
+  TEST_LINES(peer.word('x', {}), "x: misbehaved");
+  peer.up('a');
+  TEST_LINES(peer.delta('a', 1), "a: misbehaved");
+  peer.up('b');
+  TEST_LINES(peer.keyframe('b'), "b: misbehaved");
+  peer.open_fresh('c');
+  TEST_LINES(peer.keyframe('c'), "c: run close", "c: misbehaved");
+}
+
+BOOST_AUTO_TEST_CASE(a_delta_that_cannot_be_applied_is_reported) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  peer.encoded();
+  peer.delta('a', 1);
+  TEST_LINES(peer.committed(CommitResult::invalid), "a: run close", "a: misbehaved");
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_that_is_not_finite_ends_the_run) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  TEST_LINES(peer.on(Encoded{.peer = peer.encode->peer,
+                             .tag = peer.encode->tag,
+                             .exchange = {1},
+                             .status = starling::base::fail(starling::base::ErrorCode::diverged,
+                                                            "not finite")}),
+             "failed");
+}
+
+BOOST_AUTO_TEST_CASE(every_so_many_deltas_carry_the_hash_of_their_mirror_which_the_commit_checks) {
+  Options options = plain_options();
+  options.config.hash_every = 2;
+  Transcript peer(options);
+  peer.open_fresh('a');
+  BOOST_TEST(!peer.encode->with_hash);
+  peer.encoded();
+  peer.delta('a', 1);
+  BOOST_TEST(!peer.commit->expected_hash.has_value());
+  BOOST_TEST(peer.encode->with_hash);
+  peer.committed();
+  peer.encoded();
+  starling::wire::Delta delta{.exchange = {2}, .mirror_hash = 77};
+  peer.on(Received{peer_named('a'), delta});
+  BOOST_TEST(peer.commit->expected_hash.value() == 77U);
+}
+
+BOOST_AUTO_TEST_CASE(density_is_higher_at_the_start_and_the_finish_and_in_settling) {
+  Options options = plain_options();
+  options.config.density = 0.01;
+  options.config.start_factor = 10;
+  options.config.finish_factor = 5;
+  options.config.settle_density = 0.2;
+  const auto density_at = [&](double progress, bool settling) {
+    Transcript peer(options);
+    peer.step(1, progress);
+    if (settling) {
+      peer.open_fresh('b');
+      peer.on(Phase::settling);
+    }
+    peer.up('a');
+    peer.word('a', {.nonce = 7, .progress = progress});
+    if (peer.make_keyframe) {
+      peer.keyframe_made();
+      peer.keyframe('a');
+    } else if (peer.open->kind == OpenKind::fresh) {
+      peer.opened();
+      return peer.encode->options.density;
+    } else {
+      peer.keyframe('a');
+    }
+    peer.opened();
+    return peer.encode->options.density;
+  };
+  const auto near = boost::test_tools::tolerance(1e-12);
+  BOOST_TEST(density_at(0.0, false) == 0.1, near);
+  BOOST_TEST(density_at(0.05, false) == 0.1, near);
+  BOOST_TEST(density_at(0.5, false) == 0.01, near);
+  BOOST_TEST(density_at(0.97, false) == 0.05, near);
+  BOOST_TEST(density_at(0.0, true) == 0.2, near);
+  options.config.density = 0.5;
+  BOOST_TEST(density_at(0.0, false) == 1.0, near);
+  options.config.density = 1e-9;
+  BOOST_TEST(density_at(0.5, false) == 0.001, near);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_without_neighbours_settles_at_once) {
+  Transcript peer(plain_options());
+  TEST_LINES(peer.on(Phase::settling), "settled");
+  TEST_LINES(peer.on(Phase::done));
+  TEST_LINES(peer.expire());
+  BOOST_TEST(!peer.core.next_deadline().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_settles_when_both_ends_agree_and_then_only_answers) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  TEST_LINES(peer.on(Phase::settling), "a: run encode 1 at once");
+  TEST_LINES(peer.encoded(0.02), "a: delta 1 of 1");  // drift above the limit
+  TEST_LINES(peer.delta('a', 1, 1, true), "a: run commit 1 w 0.5", "a: run encode 2 at once");
+  TEST_LINES(peer.committed());
+  TEST_LINES(peer.encoded(0.001), "a: delta 2 of 1 settled");
+  TEST_LINES(peer.delta('a', 2, 1, false), "a: run commit 2 w 0.5", "a: run encode 3 at once");
+  TEST_LINES(peer.committed());
+  TEST_LINES(peer.encoded(0.001), "a: delta 3 of 1 settled");
+  TEST_LINES(peer.delta('a', 3, 1, true), "a: run commit 3 w 0.5", "a: run encode 4 at once");
+  TEST_LINES(peer.committed(), "settled");
+  TEST_LINES(peer.encoded(0.001), "a: delta 4 of 1 settled");
+  TEST_LINES(peer.delta('a', 4, 1, true), "a: run commit 4 w 0.5");
+  TEST_LINES(peer.committed());
+  TEST_LINES(peer.delta('a', 5, 1, true), "a: run encode 5 at once");
+  TEST_LINES(peer.on(Phase::done));
+}
+
+BOOST_AUTO_TEST_CASE(settling_ends_at_its_timeout_or_when_the_last_link_is_gone) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  peer.on(Phase::settling);
+  peer.now += 29s;
+  TEST_LINES(peer.expire());
+  peer.now += 1s;
+  BOOST_TEST((peer.core.next_deadline() == peer.now));
+  TEST_LINES(peer.expire(), "settled late");
+  TEST_LINES(peer.expire());
+
+  Transcript other(plain_options());
+  other.open_fresh('a');
+  other.on(Phase::settling);
+  TEST_LINES(other.down('a'), "a: run suspend", "settled");
+}
+
+BOOST_AUTO_TEST_CASE(a_delta_that_was_waiting_for_a_step_is_asked_for_anew_in_settling) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  const EncodeJob held = *peer.encode;
+  TEST_LINES(peer.on(Phase::settling), "a: run encode 1 at once");
+  BOOST_TEST(peer.encode->tag != held.tag);
+  TEST_LINES(peer.on(Encoded{.peer = held.peer, .tag = held.tag, .exchange = {1}, .status = {}}));
+  TEST_LINES(peer.encoded(), "a: delta 1 of 1");
+}
+
+BOOST_AUTO_TEST_CASE(status_tells_what_a_link_has_done) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  peer.encoded(0.25);
+  peer.delta('a', 1);
+  peer.committed();
+  const auto links = peer.core.links();
+  BOOST_REQUIRE(links.size() == 1U);
+  BOOST_TEST((links[0].stage == LinkStage::open));
+  BOOST_TEST(links[0].committed.value == 1U);
+  BOOST_TEST(links[0].drift == 0.25);
+  BOOST_TEST(links[0].counters.exchanges == 1U);
+  BOOST_TEST(links[0].counters.bytes_sent == 4U);
+  BOOST_TEST(links[0].counters.bytes_received == 4U);
+  BOOST_TEST(peer.core.drift() == 0.25);
+  BOOST_TEST(peer.core.open_links() == 1U);
+  peer.down('a', true);
+  BOOST_TEST(peer.core.totals().exchanges == 1U);
+  BOOST_TEST(peer.core.drift() == 0.0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

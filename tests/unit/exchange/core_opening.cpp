@@ -1,0 +1,311 @@
+#include <chrono>
+#include <string>
+
+#include <boost/test/unit_test.hpp>
+
+#include "exchange/core.hpp"
+#include "transcript.hpp"
+
+using namespace std::chrono_literals;
+using namespace starling::exchange;
+using namespace starling::exchange::test;
+using starling::wire::LinkOpen;
+
+#define TEST_LINES(got, ...) \
+  BOOST_TEST((got) == (Lines{__VA_ARGS__}), boost::test_tools::per_element())
+
+namespace {
+
+// One that has taken part in the run from a checkpoint on.
+Options member_options() {
+  Options options = plain_options();
+  options.has_state = true;
+  options.samples = 1000;
+  options.progress = 0.5;
+  return options;
+}
+
+Transcript member() { return Transcript(member_options()); }
+
+const LinkOpen kMember{.nonce = 7, .samples = 5000, .progress = 0.5};
+const LinkOpen kLatecomer{.nonce = 7, .may_adopt = true};
+const LinkOpen kLatecomerAware{.nonce = 7, .samples = 64, .progress = 0.5, .may_adopt = true};
+
+// A link with `exchanges` committed at both ends, and the own delta of the next one sent.
+Transcript in_exchange(std::uint64_t exchanges) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  for (std::uint64_t t = 1; t <= exchanges; ++t) {
+    peer.encoded();
+    peer.delta('a', t);
+    peer.committed();
+  }
+  peer.encoded();
+  return peer;
+}
+
+LinkOpen word_of_session(const Transcript& peer, std::uint64_t committed) {
+  return {.nonce = 8, .session = peer.said->session, .committed = {committed}};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(core_opening)
+
+BOOST_AUTO_TEST_CASE(two_ends_at_the_start_send_nothing_but_words) {
+  Transcript peer(plain_options());
+  TEST_LINES(peer.up('a'), "a: word, may adopt");
+  TEST_LINES(peer.word('a', kLatecomer), "a: run open fresh");
+  TEST_LINES(peer.delta('a', 1));  // the other end is faster
+  TEST_LINES(peer.opened(), "a: run encode 1 at 0");
+  TEST_LINES(peer.encoded(), "a: delta 1 of 1", "a: run commit 1 w 0.5", "a: run encode 2 at 2");
+}
+
+BOOST_AUTO_TEST_CASE(two_early_deltas_are_one_too_many) {
+  Transcript peer(plain_options());
+  peer.up('a');
+  peer.word('a', kLatecomer);
+  peer.delta('a', 1);
+  TEST_LINES(peer.delta('a', 1), "a: run close", "a: misbehaved");
+}
+
+BOOST_AUTO_TEST_CASE(two_ends_with_a_history_swap_keyframes) {
+  Transcript peer = member();
+  TEST_LINES(peer.up('a'), "a: word");
+  TEST_LINES(peer.word('a', kMember), "a: run keyframe");
+  TEST_LINES(peer.keyframe('a'));
+  TEST_LINES(peer.keyframe_made(), "a: keyframe", "a: run open merge");
+  TEST_LINES(peer.opened(), "a: run encode 1 at 0");
+
+  Transcript other = member();
+  other.up('a');
+  other.word('a', kMember);
+  TEST_LINES(other.keyframe_made(), "a: keyframe");
+  TEST_LINES(other.keyframe('a'), "a: run open merge");
+  TEST_LINES(other.keyframe('a'), "a: run close", "a: misbehaved");
+}
+
+BOOST_AUTO_TEST_CASE(a_latecomer_is_given_a_replica) {
+  Transcript peer = member();
+  peer.up('a');
+  TEST_LINES(peer.word('a', kLatecomer), "a: run keyframe");
+  TEST_LINES(peer.keyframe_made(), "a: keyframe", "a: run open give");
+  TEST_LINES(peer.opened(), "a: run encode 1 at 0");
+}
+
+BOOST_AUTO_TEST_CASE(a_latecomer_adopts_from_its_first_link_and_merges_with_the_others) {
+  Transcript peer(plain_options());
+  TEST_LINES(peer.up('a'), "a: word, may adopt");
+  TEST_LINES(peer.up('b'));  // it has asked one neighbour: others wait
+  TEST_LINES(peer.word('b', kMember));
+  TEST_LINES(peer.word('a', kMember));
+  BOOST_TEST(peer.core.adopting());
+  TEST_LINES(peer.keyframe('a'), "a: run open adopt");
+  TEST_LINES(peer.opened(), "a: run encode 1 at 0", "b: word", "b: run keyframe");
+  BOOST_TEST(!peer.core.adopting());
+  BOOST_TEST(!peer.core.may_adopt());
+}
+
+BOOST_AUTO_TEST_CASE(a_latecomer_turns_to_the_next_when_its_giver_goes) {
+  Transcript peer(plain_options());
+  peer.up('a');
+  peer.up('b');
+  peer.word('b', kMember);
+  peer.word('a', kMember);
+  TEST_LINES(peer.down('a'), "b: word, may adopt");
+  TEST_LINES(peer.keyframe('b'), "b: run open adopt");
+  TEST_LINES(peer.down('b'), "b: run close");
+  TEST_LINES(peer.opened());  // of a link that is gone
+  BOOST_TEST(peer.core.may_adopt());
+}
+
+BOOST_AUTO_TEST_CASE(links_among_latecomers_open_again_after_an_adoption) {
+  Transcript peer(plain_options());
+  peer.open_fresh('b');
+  TEST_LINES(peer.up('a'), "a: word, may adopt");
+  peer.word('a', kMember);
+  peer.keyframe('a');
+  TEST_LINES(peer.opened(), "b: run close", "a: run encode 1 at 0", "b: word");
+  TEST_LINES(peer.delta('b', 1));  // sent before the other end knew
+  TEST_LINES(peer.word('b', kLatecomerAware), "b: run keyframe");
+}
+
+BOOST_AUTO_TEST_CASE(two_latecomers_wait_for_a_while_then_one_gives) {
+  Options options = plain_options();
+  Transcript peer(options);
+  peer.step(4, 0.5);
+  TEST_LINES(peer.up('a'), "a: word, may adopt");
+  TEST_LINES(peer.word('a', kLatecomerAware));
+  peer.now = *peer.core.next_deadline();
+  TEST_LINES(peer.expire(), "a: word");  // it has more samples: 4 steps of 32 against 64
+  TEST_LINES(peer.word('a', kLatecomerAware), "a: run keyframe");
+
+  Transcript other(options);
+  other.step(1, 0.5);
+  other.up('a');
+  other.word('a', kLatecomerAware);
+  other.now = *other.core.next_deadline();
+  TEST_LINES(other.expire());  // it has fewer: the other end's turn
+  TEST_LINES(other.word('a', {.nonce = 9, .progress = 0.5}), "a: word, may adopt");
+  BOOST_TEST(other.core.adopting());
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_is_too_old_is_given_up) {
+  Options options = member_options();
+  options.progress = 0.1;
+  Transcript peer(options);
+  BOOST_TEST(!peer.core.may_adopt());
+  peer.on(Progressed{{0}, 1000, 0.34});
+  BOOST_TEST(!peer.core.may_adopt());
+  peer.on(Progressed{{0}, 1000, 0.36});
+  BOOST_TEST(peer.core.may_adopt());
+  TEST_LINES(peer.up('a'), "a: word, may adopt");
+}
+
+BOOST_AUTO_TEST_CASE(one_that_saw_the_start_from_inside_does_not_adopt_any_more) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  BOOST_TEST(peer.core.may_adopt());
+  peer.step(1, 0.03);
+  BOOST_TEST(!peer.core.may_adopt());
+}
+
+BOOST_AUTO_TEST_CASE(a_keyframe_that_does_not_hold_is_reported) {
+  Transcript peer(plain_options());
+  peer.up('a');
+  peer.word('a', kMember);
+  peer.keyframe('a');
+  const starling::base::Status bad =
+      starling::base::fail(starling::base::ErrorCode::protocol, "malformed");
+  TEST_LINES(peer.opened(bad), "a: run close", "a: misbehaved");
+  BOOST_TEST(peer.core.may_adopt());
+}
+
+BOOST_AUTO_TEST_CASE(back_within_grace_each_end_sends_what_the_other_lacks) {
+  struct Case {
+    const char* name;
+    std::uint64_t theirs;
+    Lines expected;
+  };
+  const Case cases[] = {
+      {"equal", 2, {"a: run resume", "a: delta 3 of 1"}},
+      {"the other is behind", 1, {"a: run resume", "a: delta 2 of 1", "a: delta 3 of 1"}},
+      {"the other is ahead", 3, {"a: run resume"}},
+      {"two apart", 4, {"a: run close", "a: run open fresh"}},
+  };
+  for (const Case& one : cases) {
+    BOOST_TEST_CONTEXT(one.name) {
+      Transcript peer = in_exchange(2);
+      const auto original = peer.sent->payload;
+      TEST_LINES(peer.down('a'), "a: run suspend");
+      BOOST_TEST(peer.core.open_links() == 0U);
+      TEST_LINES(peer.up('a'), "a: word, may adopt");
+      BOOST_TEST(peer.said->committed.value == 2U);
+      BOOST_TEST(peer.word('a', word_of_session(peer, one.theirs)) == one.expected,
+                 boost::test_tools::per_element());
+      if (one.theirs == 4) continue;
+      BOOST_TEST((peer.sent->payload == original));
+      TEST_LINES(peer.delta('a', 3), "a: run commit 3 w 0.5", "a: run encode 4 at 2");
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_delta_that_was_not_written_when_the_link_broke_is_written_after) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  const EncodeJob before = *peer.encode;
+  peer.down('a');
+  TEST_LINES(peer.encoded());  // too late: the link is broken
+  peer.up('a');
+  TEST_LINES(peer.word('a', word_of_session(peer, 0)), "a: run resume", "a: run encode 1 at 0");
+  BOOST_TEST(peer.encode->tag != before.tag);
+  TEST_LINES(peer.encoded(), "a: delta 1 of 1");
+}
+
+BOOST_AUTO_TEST_CASE(the_word_of_a_link_that_broke_in_a_commit_waits_for_its_outcome) {
+  Transcript peer = in_exchange(0);
+  TEST_LINES(peer.delta('a', 1), "a: run commit 1 w 0.5", "a: run encode 2 at 2");
+  TEST_LINES(peer.down('a'), "a: run suspend");
+  TEST_LINES(peer.up('a'));
+  TEST_LINES(peer.committed(), "a: word, may adopt");
+  BOOST_TEST(peer.said->committed.value == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_claims_commits_that_cannot_be_is_reported) {
+  // The other end has sent t+1, so it has committed t; it cannot be behind that.
+  Transcript behind = in_exchange(2);
+  behind.delta('a', 3);
+  behind.down('a');
+  behind.up('a');
+  behind.committed();
+  TEST_LINES(behind.word('a', word_of_session(behind, 2)), "a: run resume", "a: delta 3 of 1",
+             "a: run encode 4 at 2");
+  Transcript ahead(plain_options());
+  ahead.open_fresh('a');
+  ahead.down('a');
+  ahead.up('a');
+  TEST_LINES(ahead.word('a', word_of_session(ahead, 1)), "a: run close", "a: misbehaved");
+}
+
+BOOST_AUTO_TEST_CASE(grace_ends_and_the_mirrors_go) {
+  Transcript peer = in_exchange(2);
+  peer.down('a');
+  BOOST_TEST((*peer.core.next_deadline() == peer.now + 30s));
+  peer.now += 30s;
+  TEST_LINES(peer.expire(), "a: run close");
+  BOOST_TEST(peer.core.links().empty());
+  BOOST_TEST(peer.core.totals().lost_steps == 1U);
+  peer.up('a');
+  BOOST_TEST(peer.said->session == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_link_that_ends_for_good_frees_its_mirrors_at_once) {
+  Transcript peer = in_exchange(2);
+  TEST_LINES(peer.down('a', true), "a: run close");
+  Transcript other = in_exchange(2);
+  other.down('a');
+  TEST_LINES(other.down('a', true), "a: run close");
+}
+
+BOOST_AUTO_TEST_CASE(broken_links_keep_mirrors_in_bounded_number_the_oldest_go) {
+  Transcript peer(plain_options());
+  for (std::uint32_t i = 0; i < kGraceLinksMax; ++i) {
+    const char name = static_cast<char>('a' + i);
+    peer.open_fresh(name);
+    peer.now += 1s;
+    TEST_LINES(peer.down(name), std::string{name} + ": run suspend");
+  }
+  peer.open_fresh('z');
+  TEST_LINES(peer.down('z'), "z: run suspend", "a: run close");
+}
+
+BOOST_AUTO_TEST_CASE(mirrors_that_differ_are_set_anew) {
+  Transcript peer = in_exchange(0);
+  peer.delta('a', 1);
+  TEST_LINES(peer.committed(CommitResult::mismatch), "notice", "a: run close",
+             "a: word, may adopt");
+  BOOST_TEST(peer.said->session == 0U);
+  BOOST_TEST(peer.core.totals().mismatches == 1U);
+  TEST_LINES(peer.delta('a', 2));  // of the session that is over
+  TEST_LINES(peer.word('a', kLatecomer), "a: run open fresh");
+  BOOST_TEST(peer.core.totals().reopenings == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_link_that_the_other_end_opens_again_is_answered_but_not_without_end) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  for (std::uint32_t round = 2; round <= kRoundsMax; ++round) {
+    TEST_LINES(peer.word('a', kLatecomer), "a: run close", "a: word, may adopt",
+               "a: run open fresh");
+    peer.opened();
+  }
+  TEST_LINES(peer.word('a', kLatecomer), "a: run close", "a: misbehaved");
+}
+
+BOOST_AUTO_TEST_CASE(a_transport_that_replaces_a_link_breaks_the_old_one) {
+  Transcript peer = in_exchange(2);
+  TEST_LINES(peer.up('a'), "a: run suspend", "a: word, may adopt");
+  TEST_LINES(peer.word('a', word_of_session(peer, 2)), "a: run resume", "a: delta 3 of 1");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,125 @@
+#include "exchange/job_queue.hpp"
+
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "exchange/replica.hpp"
+#include "transcript.hpp"
+
+using namespace starling::exchange;
+using namespace starling::exchange::test;
+
+namespace {
+
+std::vector<std::string> names(const std::vector<Job>& jobs) {
+  std::vector<std::string> all;
+  for (const Job& job : jobs) all.push_back(line_of(Run{job}));
+  return all;
+}
+
+EncodeJob encode(char peer, std::uint64_t t, std::uint64_t at) {
+  return {.peer = peer_named(peer),
+          .tag = t,
+          .exchange = {t},
+          .not_before = {at},
+          .every = 2,
+          .options = {.density = 0.01}};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(job_queue)
+
+BOOST_AUTO_TEST_CASE(deltas_wait_for_their_step_without_holding_up_others) {
+  JobQueue queue;
+  queue.push(encode('a', 1, 4));
+  queue.push(encode('b', 1, 2));
+  queue.push(KeyframeJob{peer_named('c'), 1});
+  BOOST_TEST(names(queue.take({2}, true)) == (Lines{"b: run encode 1 at 2", "c: run keyframe"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(queue.take({3}, true).empty());
+  BOOST_TEST(names(queue.take({4}, true)) == (Lines{"a: run encode 1 at 4"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(queue.empty());
+}
+
+BOOST_AUTO_TEST_CASE(nothing_waits_where_no_steps_are_made) {
+  JobQueue queue;
+  queue.push(encode('a', 1, 4));
+  BOOST_TEST(queue.take({0}, false).size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_waiting_delta_goes_with_its_link) {
+  const Job ends[] = {SuspendJob{peer_named('a')}, CloseJob{peer_named('a')},
+                      OpenJob{.peer = peer_named('a')}, encode('a', 2, 9)};
+  for (const Job& end : ends) {
+    JobQueue queue;
+    queue.push(encode('a', 1, 4));
+    queue.push(encode('b', 1, 4));
+    queue.push(end);
+    BOOST_TEST(names(queue.take({9}, true)) == (Lines{"b: run encode 1 at 4", line_of(Run{end})}),
+               boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(late_deltas_carry_proportionally_more_up_to_a_limit) {
+  std::vector<float> initial(10'000);
+  for (std::size_t i = 0; i < initial.size(); ++i) initial[i] = 0.001F * static_cast<float>(i % 7);
+  Replica replica(initial, 0.5F);
+  replica.open_fresh(peer_named('a'));
+  for (float& value : replica.trained()) value += 1.0F;
+  const auto lag_at = [&](std::uint64_t step, bool at_once) {
+    EncodeJob job = encode('a', 1, 10);
+    job.at_once = at_once;
+    const auto outcome = run(job, replica, {step});
+    const auto& encoded = std::get<Encoded>(*outcome);
+    BOOST_TEST(encoded.density == 0.01 * std::min(encoded.lag, kLagFactorMax),
+               boost::test_tools::tolerance(1e-9));
+    return encoded.lag;
+  };
+  BOOST_TEST(lag_at(10, false) == 1.0);
+  BOOST_TEST(lag_at(12, false) == 2.0);  // `every` is 2: it comes after twice the time
+  BOOST_TEST(lag_at(15, false) == 3.5);
+  BOOST_TEST(lag_at(100, false) == 46.0);
+  BOOST_TEST(lag_at(100, true) == 1.0);
+}
+
+BOOST_AUTO_TEST_CASE(a_batch_of_commits_does_what_they_do_one_by_one) {
+  std::vector<float> initial(3000, 0.25F);
+  Replica one(initial, 0.5F);
+  Replica batch(initial, 0.5F);
+  std::vector<Job> jobs;
+  for (const char name : {'a', 'b', 'c'}) {
+    for (Replica* replica : {&one, &batch}) replica->open_fresh(peer_named(name));
+  }
+  for (Replica* replica : {&one, &batch}) {
+    for (std::size_t i = 0; i < initial.size(); ++i) {
+      replica->trained()[i] += 0.001F * static_cast<float>(i % 13);
+    }
+  }
+  for (const char name : {'a', 'b', 'c'}) {
+    CommitJob job{.peer = peer_named(name), .tag = 1, .exchange = {1}, .w = 0.25F};
+    starling::delta::Options options{.density = 0.05};
+    BOOST_REQUIRE(one.encode(peer_named(name), options, job.own));
+    BOOST_REQUIRE(batch.encode(peer_named(name), options, job.own));
+    job.theirs = job.own;
+    if (name == 'b') job.expected_hash = 1;               // wrong
+    if (name == 'c') job.theirs.front() ^= std::byte{1};  // malformed
+    jobs.emplace_back(job);
+  }
+  jobs.emplace_back(encode('a', 2, 0));
+  const auto outcomes = run_batch(jobs, batch, {0});
+  BOOST_REQUIRE(outcomes.size() == 4U);
+  BOOST_TEST((std::get<Committed>(outcomes[0]).result == CommitResult::applied));
+  BOOST_TEST((std::get<Committed>(outcomes[1]).result == CommitResult::mismatch));
+  BOOST_TEST((std::get<Committed>(outcomes[2]).result == CommitResult::invalid));
+  for (const Job& job : jobs) static_cast<void>(run(job, one, {0}));
+  BOOST_TEST(one.mirror_hash(peer_named('a'), MirrorOf::mine) ==
+             batch.mirror_hash(peer_named('a'), MirrorOf::mine));
+  BOOST_TEST(one.mirror_hash(peer_named('b'), MirrorOf::mine) ==
+             batch.mirror_hash(peer_named('b'), MirrorOf::mine));
+  BOOST_TEST(std::ranges::equal(one.trained(), batch.trained()));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

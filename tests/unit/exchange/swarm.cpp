@@ -1,0 +1,326 @@
+#include "swarm.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+
+namespace starling::exchange::test {
+namespace {
+
+using base::Duration;
+using base::PeerId;
+using base::Time;
+using std::chrono::microseconds;
+
+constexpr std::uint64_t kBatch = 32;
+
+PeerId id_of(std::size_t number) {
+  PeerId id;
+  id.bytes[0] = static_cast<std::uint8_t>(number + 1);
+  return id;
+}
+
+}  // namespace
+
+Swarm::Peer::Peer(std::size_t at, const Options& options, std::span<const float> initial,
+                  base::Rng rng)
+    : number(at),
+      id(id_of(at)),
+      core(options, rng),
+      replica(initial, static_cast<float>(options.config.lambda)),
+      moved(initial.size(), 0.0) {}
+
+Swarm::Swarm(const SwarmOptions& options) : options_(options), rng_(options.seed) {
+  for (std::size_t i = 0; i < options.elements; ++i) {
+    initial_.push_back(static_cast<float>(rng_.uniform() - 0.5));
+  }
+}
+
+std::size_t Swarm::add(Duration step_time, bool has_state) {
+  const std::size_t i = peers_.size();
+  const Options options{.config = options_.config,
+                        .elements = options_.elements,
+                        .samples_target = options_.samples_target,
+                        .has_state = has_state};
+  peers_.push_back(std::make_unique<Peer>(i, options, initial_, rng_.fork()));
+  peers_.back()->step_time = step_time;
+  later(now_ + step_time, [this, i] { boundary(i); });
+  return i;
+}
+
+void Swarm::connect(std::size_t a, std::size_t b, Duration delay) {
+  Wire& wire = wires_[key(a, b)];
+  ++wire.generation;
+  wire.up = true;
+  wire.delay = delay;
+  wire.last[0] = wire.last[1] = now_;
+  const std::uint64_t generation = wire.generation;
+  // The end that asked learns of it last; the other end's first word may overtake nothing.
+  give(a, NeighbourUp{id_of(b)});
+  later(now_, [this, a, b, generation] {
+    if (wires_[key(a, b)].generation == generation) give(b, NeighbourUp{id_of(a)});
+  });
+}
+
+void Swarm::cut(std::size_t a, std::size_t b, bool for_good) {
+  Wire& wire = wires_[key(a, b)];
+  if (!wire.up) return;
+  wire.up = false;
+  ++wire.generation;
+  give(a, NeighbourDown{id_of(b), for_good});
+  give(b, NeighbourDown{id_of(a), for_good});
+}
+
+void Swarm::set_phase(Phase phase) {
+  for (std::size_t i = 0; i < size(); ++i) set_phase(i, phase);
+}
+
+void Swarm::set_phase(std::size_t i, Phase phase) {
+  peer(i).phase = phase;
+  give(i, phase);
+}
+
+void Swarm::set_progress(double progress) {
+  for (std::size_t i = 0; i < size(); ++i) {
+    peer(i).progress = progress;
+    give(i, Progressed{peer(i).step, peer(i).samples, progress});
+  }
+}
+
+void Swarm::run_for(Duration duration) {
+  const Time end = now_ + duration;
+  while (!events_.empty() && events_.begin()->first <= end) {
+    now_ = std::max(now_, events_.begin()->first);
+    const auto what = std::move(events_.begin()->second);
+    events_.erase(events_.begin());
+    what();
+  }
+  now_ = end;
+}
+
+void Swarm::at_step(std::function<void(std::size_t, std::span<float>)> local_update) {
+  local_update_ = std::move(local_update);
+}
+
+std::vector<float> Swarm::x(std::size_t i) const {
+  std::vector<float> values(options_.elements);
+  peers_[i]->replica.read(values);
+  return values;
+}
+
+std::uint64_t Swarm::committed(std::size_t a, std::size_t b) const {
+  const auto found = ends_.find({a, b});
+  return found == ends_.end() ? 0 : found->second.committed;
+}
+
+double Swarm::spread() const {
+  std::vector<double> mean(options_.elements, 0.0);
+  for (std::size_t i = 0; i < size(); ++i) {
+    const auto values = x(i);
+    for (std::size_t e = 0; e < mean.size(); ++e) {
+      mean[e] += static_cast<double>(values[e]) / static_cast<double>(size());
+    }
+  }
+  double norm = 0.0;
+  for (const double value : mean) norm += value * value;
+  double most = 0.0;
+  for (std::size_t i = 0; i < size(); ++i) {
+    const auto values = x(i);
+    double away = 0.0;
+    for (std::size_t e = 0; e < mean.size(); ++e) {
+      const double d = static_cast<double>(values[e]) - mean[e];
+      away += d * d;
+    }
+    most = std::max(most, std::sqrt(away / norm));
+  }
+  return most;
+}
+
+double Swarm::ledger_error() const {
+  std::vector<double> balance(options_.elements, 0.0);
+  for (std::size_t i = 0; i < size(); ++i) {
+    const auto values = x(i);
+    for (std::size_t e = 0; e < balance.size(); ++e) {
+      balance[e] +=
+          static_cast<double>(values[e]) - static_cast<double>(initial_[e]) - peers_[i]->moved[e];
+    }
+  }
+  double most = 0.0;
+  for (const double error : balance) most = std::max(most, std::fabs(error));
+  return most;
+}
+
+std::pair<std::size_t, std::size_t> Swarm::key(std::size_t a, std::size_t b) {
+  return {std::min(a, b), std::max(a, b)};
+}
+
+void Swarm::later(Time at, std::function<void()> what) { events_.emplace(at, std::move(what)); }
+
+void Swarm::give(std::size_t i, Event event) {
+  Outbox out;
+  peer(i).core.handle(std::move(event), now_, out);
+  act(i, out);
+}
+
+void Swarm::act(std::size_t i, Outbox& out) {
+  for (Action& action : out) {
+    if (const auto* message = std::get_if<Send>(&action)) {
+      send(i, *message);
+    } else if (auto* run = std::get_if<Run>(&action)) {
+      peer(i).jobs.push(std::move(run->job));
+    } else if (const auto* bad = std::get_if<Misbehaved>(&action)) {
+      broken_rules_.push_back(fmt::format("{} reports {}: {}", i, number_of(bad->peer), bad->text));
+      cut(i, number_of(bad->peer), true);
+    } else if (const auto* settled = std::get_if<Settled>(&action)) {
+      if (peer(i).settled) broken_rules_.push_back(fmt::format("{} settles twice", i));
+      peer(i).settled = true;
+      peer(i).settle_timed_out = settled->timed_out;
+    } else if (const auto* failed = std::get_if<Failed>(&action)) {
+      broken_rules_.push_back(fmt::format("{} fails: {}", i, failed->error.text));
+    }
+  }
+  // One wake-up for each deadline that is seen is enough: expire() may come at any time.
+  if (const auto deadline = peer(i).core.next_deadline()) {
+    later(std::max(*deadline, now_), [this, i] {
+      const auto due = peer(i).core.next_deadline();
+      if (!due || *due > now_) return;
+      Outbox more;
+      peer(i).core.expire(now_, more);
+      act(i, more);
+    });
+  }
+}
+
+void Swarm::send(std::size_t from, const Send& action) {
+  const std::size_t to = number_of(action.peer);
+  Wire& wire = wires_[key(from, to)];
+  if (!wire.up) return;
+  wire::Message message = action.message;
+  if (tamper && !tamper(from, to, message)) return;
+  Time& last = wire.last[from < to ? 0 : 1];
+  const auto spread = static_cast<double>(wire.delay.count()) * rng_.uniform();
+  last = std::max(last, now_ + wire.delay + Duration(static_cast<Duration::rep>(spread)));
+  later(last, [this, from, to, generation = wire.generation, message = std::move(message)] {
+    if (wires_[key(from, to)].generation != generation) return;
+    Received event{.peer = id_of(from), .message = {}};
+    if (const auto* word = std::get_if<wire::LinkOpen>(&message)) {
+      event.message = *word;
+    } else if (const auto* delta = std::get_if<wire::Delta>(&message)) {
+      event.message = *delta;
+    } else {
+      event.message = std::get<wire::Keyframe>(message);
+    }
+    give(to, std::move(event));
+  });
+}
+
+// The trainer between two steps: a local update, then the jobs that are due.
+void Swarm::boundary(std::size_t i) {
+  Peer& self = peer(i);
+  if (self.phase == Phase::training && !self.core.adopting()) {
+    const std::vector<float> before(self.replica.trained().begin(), self.replica.trained().end());
+    const auto x_before = x(i);
+    if (local_update_) local_update_(i, self.replica.trained());
+    const auto x_after = x(i);
+    for (std::size_t e = 0; e < x_after.size(); ++e) {
+      self.moved[e] += static_cast<double>(x_after[e]) - static_cast<double>(x_before[e]);
+    }
+    ++self.step;
+    self.samples += kBatch;
+    give(i, Progressed{self.step, self.samples, self.progress});
+  }
+  run_due(i);
+  const double jitter = 0.75 + 0.5 * rng_.uniform();
+  const double wait = static_cast<double>(self.step_time.count()) * jitter;
+  later(now_ + Duration(static_cast<Duration::rep>(wait)), [this, i] { boundary(i); });
+}
+
+void Swarm::run_due(std::size_t i) {
+  Peer& self = peer(i);
+  const std::vector<Job> jobs = self.jobs.take(self.step, self.phase == Phase::training);
+  if (jobs.empty()) return;
+  std::vector<Outcome> outcomes;
+  const bool opens = std::ranges::any_of(jobs, [](const Job& job) {
+    return !std::holds_alternative<EncodeJob>(job) && !std::holds_alternative<CommitJob>(job);
+  });
+  if (!opens) {
+    outcomes = run_batch(jobs, self.replica, self.step);
+    for (const Job& job : jobs) {
+      for (const Outcome& outcome : outcomes) {
+        const auto* done = std::get_if<Committed>(&outcome);
+        const auto* commit = std::get_if<CommitJob>(&job);
+        if (done != nullptr && commit != nullptr && done->tag == commit->tag) {
+          note(i, job, &outcome);
+        }
+      }
+    }
+  } else {
+    for (const Job& job : jobs) {
+      const auto x_before = x(i);
+      const auto outcome = run(job, self.replica, self.step);
+      const auto* open = std::get_if<OpenJob>(&job);
+      if (open != nullptr && open->kind == OpenKind::adopt) {
+        const auto x_after = x(i);
+        for (std::size_t e = 0; e < x_after.size(); ++e) {
+          self.moved[e] += static_cast<double>(x_after[e]) - static_cast<double>(x_before[e]);
+        }
+      }
+      note(i, job, outcome ? &*outcome : nullptr);
+      if (outcome) outcomes.push_back(*outcome);
+    }
+  }
+  // The loop thread hears of it a little later, in order.
+  for (Outcome& outcome : outcomes) {
+    self.last_outcome = std::max(self.last_outcome, now_ + microseconds(rng_.below(2000)));
+    later(self.last_outcome, [this, i, event = event_of(std::move(outcome))] { give(i, event); });
+  }
+}
+
+// The rules that hold at every commit: exchanges count up by one, and mirrors of the same
+// exchange are the same bits at both ends.
+void Swarm::note(std::size_t i, const Job& job, const Outcome* outcome) {
+  const std::size_t j = number_of(peer_of(job));
+  End& end = ends_[{i, j}];
+  if (const auto* opened = outcome ? std::get_if<Opened>(outcome) : nullptr) {
+    if (!opened->status) return;
+    ++end.opened;
+    end.committed = 0;
+  } else if (const auto* commit = outcome ? std::get_if<Committed>(outcome) : nullptr) {
+    if (commit->result != CommitResult::applied) return;
+    if (commit->exchange.value != end.committed + 1) {
+      broken_rules_.push_back(fmt::format("{} commits exchange {} of its link with {} after {}", i,
+                                          commit->exchange.value, j, end.committed));
+    }
+    end.committed = commit->exchange.value;
+    ++commits_;
+  } else {
+    return;
+  }
+  compare(i, j);
+}
+
+void Swarm::compare(std::size_t i, std::size_t j) {
+  const End& here = ends_[{i, j}];
+  const End& there = ends_[{j, i}];
+  if (here.opened != there.opened || here.committed != there.committed) return;
+  Replica& a = peer(i).replica;
+  Replica& b = peer(j).replica;
+  if (!a.has(id_of(j)) || !b.has(id_of(i))) return;
+  ++compared_;
+  if (a.mirror_hash(id_of(j), MirrorOf::mine) != b.mirror_hash(id_of(i), MirrorOf::theirs) ||
+      a.mirror_hash(id_of(j), MirrorOf::theirs) != b.mirror_hash(id_of(i), MirrorOf::mine)) {
+    broken_rules_.push_back(
+        fmt::format("mirrors of {} and {} differ after exchange {}", i, j, here.committed));
+  }
+}
+
+std::size_t Swarm::number_of(const PeerId& id) const {
+  ASSERT(id.bytes[0] >= 1 && id.bytes[0] <= size());
+  return id.bytes[0] - std::size_t{1};
+}
+
+}  // namespace starling::exchange::test

@@ -1,0 +1,140 @@
+#include "transcript.hpp"
+
+#include <utility>
+
+#include <boost/test/unit_test.hpp>
+#include <fmt/format.h>
+
+namespace starling::exchange::test {
+namespace {
+
+std::string name_of(const base::PeerId& peer) { return {static_cast<char>(peer.bytes[0])}; }
+
+std::string text_of(const EncodeJob& job) {
+  return job.at_once ? fmt::format("run encode {} at once", job.exchange.value)
+                     : fmt::format("run encode {} at {}", job.exchange.value, job.not_before.value);
+}
+std::string text_of(const CommitJob& job) {
+  return fmt::format("run commit {} w {:.4}", job.exchange.value, job.w);
+}
+std::string text_of(const KeyframeJob&) { return "run keyframe"; }
+std::string text_of(const OpenJob& job) {
+  constexpr const char* kNames[] = {"fresh", "merge", "adopt", "give"};
+  return fmt::format("run open {}", kNames[static_cast<int>(job.kind)]);
+}
+std::string text_of(const SuspendJob&) { return "run suspend"; }
+std::string text_of(const ResumeJob&) { return "run resume"; }
+std::string text_of(const CloseJob&) { return "run close"; }
+
+std::string text_of(const wire::LinkOpen& word) {
+  return word.may_adopt ? "word, may adopt" : "word";
+}
+std::string text_of(const wire::Delta& delta) {
+  return fmt::format("delta {} of {}{}", delta.exchange.value, delta.degree,
+                     delta.settled ? " settled" : "");
+}
+std::string text_of(const wire::Keyframe&) { return "keyframe"; }
+template <class Other>
+std::string text_of(const Other&) {
+  return "no message of the exchange";
+}
+
+std::string line(const Send& send) {
+  return name_of(send.peer) + ": " +
+         std::visit([](const auto& message) { return text_of(message); }, send.message);
+}
+std::string line(const Run& run) {
+  return name_of(peer_of(run.job)) + ": " +
+         std::visit([](const auto& job) { return text_of(job); }, run.job);
+}
+std::string line(const Misbehaved& bad) { return name_of(bad.peer) + ": misbehaved"; }
+std::string line(const Settled& settled) { return settled.timed_out ? "settled late" : "settled"; }
+std::string line(const Notice&) { return "notice"; }
+std::string line(const Failed&) { return "failed"; }
+
+}  // namespace
+
+base::PeerId peer_named(char name) {
+  base::PeerId id;
+  id.bytes[0] = static_cast<std::uint8_t>(name);
+  return id;
+}
+
+std::string line_of(const Action& action) {
+  return std::visit([](const auto& one) { return line(one); }, action);
+}
+
+Lines Transcript::on(Event event) {
+  last.clear();
+  core.handle(std::move(event), now, last);
+  return lines();
+}
+
+Lines Transcript::expire() {
+  last.clear();
+  core.expire(now, last);
+  return lines();
+}
+
+Lines Transcript::lines() {
+  Lines all;
+  for (const Action& action : last) {
+    all.push_back(line_of(action));
+    if (const auto* run = std::get_if<Run>(&action)) {
+      if (const auto* job = std::get_if<EncodeJob>(&run->job)) encode = *job;
+      if (const auto* job = std::get_if<CommitJob>(&run->job)) commit = *job;
+      if (const auto* job = std::get_if<KeyframeJob>(&run->job)) make_keyframe = *job;
+      if (const auto* job = std::get_if<OpenJob>(&run->job)) open = *job;
+    } else if (const auto* send = std::get_if<Send>(&action)) {
+      if (const auto* word = std::get_if<wire::LinkOpen>(&send->message)) said = *word;
+      if (const auto* delta = std::get_if<wire::Delta>(&send->message)) sent = *delta;
+    }
+  }
+  return all;
+}
+
+Lines Transcript::delta(char peer, std::uint64_t t, std::uint16_t degree, bool settled) {
+  wire::Delta delta{.exchange = {t}, .degree = degree, .settled = settled};
+  delta.payload.assign(4, static_cast<std::byte>(t));
+  return on(Received{peer_named(peer), delta});
+}
+
+Lines Transcript::step(std::uint64_t step, double progress) {
+  steps = step;
+  return on(Progressed{{step}, step * 32, progress});
+}
+
+Lines Transcript::encoded(double drift) {
+  BOOST_REQUIRE(encode);
+  return on(Encoded{.peer = encode->peer,
+                    .tag = encode->tag,
+                    .exchange = encode->exchange,
+                    .status = {},
+                    .payload = base::Buffer(4, static_cast<std::byte>(encode->exchange.value)),
+                    .drift = drift,
+                    .density = encode->options.density,
+                    .step = {steps}});
+}
+
+Lines Transcript::committed(CommitResult result) {
+  BOOST_REQUIRE(commit);
+  return on(Committed{commit->peer, commit->tag, commit->exchange, result, "text"});
+}
+
+Lines Transcript::keyframe_made() {
+  BOOST_REQUIRE(make_keyframe);
+  return on(KeyframeMade{make_keyframe->peer, make_keyframe->tag, {}, base::Buffer(8)});
+}
+
+Lines Transcript::opened(base::Status status) {
+  BOOST_REQUIRE(open);
+  return on(Opened{open->peer, open->tag, std::move(status)});
+}
+
+Lines Transcript::open_fresh(char peer) {
+  up(peer);
+  word(peer, {.nonce = 7});
+  return opened();
+}
+
+}  // namespace starling::exchange::test
