@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/assert.hpp"
+#include "base/clones.hpp"
 
 namespace starling::train {
 
@@ -10,6 +11,7 @@ namespace {
 
 // Plain loops over pointers that do not overlap: the compiler vectorises them.
 
+STARLING_CLONES
 void sgd(std::size_t n, float* __restrict p, const float* __restrict g, float* __restrict v,
          float lr, float momentum, float decay) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -27,6 +29,7 @@ struct AdamFactors {
   float epsilon;
 };
 
+STARLING_CLONES
 void adamw(std::size_t n, float* __restrict p, const float* __restrict g, float* __restrict m,
            float* __restrict s, const AdamFactors& factors) {
   const AdamFactors f = factors;
