@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -79,8 +78,7 @@ inline bool link_up(Loop& loop, Endpoint& a, Endpoint& b) {
   const std::size_t before_a = a.ups.size();
   const std::size_t before_b = b.ups.size();
   static_cast<void>(a.transport->dial(b.transport->address()));
-  return run_until(loop,
-                   [&] { return a.ups.size() > before_a && b.ups.size() > before_b; });
+  return run_until(loop, [&] { return a.ups.size() > before_a && b.ups.size() > before_b; });
 }
 
 inline base::Buffer frame_of(std::size_t size, std::uint8_t fill = 7) {

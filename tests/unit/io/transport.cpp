@@ -1,8 +1,5 @@
 #include "io/transport.hpp"
 
-#include <cstring>
-#include <set>
-
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
