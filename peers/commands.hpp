@@ -49,7 +49,6 @@ struct BenchOptions {
   bool json = false;
   double seconds = 3.0;  ///< of measuring, each figure
 };
-int run_bench(const BenchOptions& options);
 /// `bench codec`: encode and commit against memcpy; a figure a line.
 int bench_codec(const BenchOptions& options);
 

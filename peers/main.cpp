@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
   if (command == "up") return run_up(up);
   if (command == "swarm") return run_swarm(swarm);
   if (command == "check") return run_check(check);
-  if (command == "bench") return run_bench(bench);
+  if (command == "bench") return bench.what == "codec" ? bench_codec(bench) : bench_compute(bench);
   query.what = command;
   return run_query(query);
 }

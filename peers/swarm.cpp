@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -18,6 +19,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/file.hpp"
+#include "base/hash.hpp"
 #include "base/time.hpp"
 #include "commands.hpp"
 #include "control_client.hpp"
@@ -211,6 +214,21 @@ int exit_code_of(const std::vector<Child>& children) {
   return any_ended_well ? 0 : std::max(code, 1);
 }
 
+void print_summary(const report::SwarmSummary& summary, const std::string& dir) {
+  const report::PeerSummary& swarm = summary.swarm;
+  fmt::print("\n{}: accuracy {} (mean of the replicas' own), loss {:.4f}\n", swarm.name,
+             report::format_percent(swarm.accuracy.value_or(NAN), 2), swarm.loss.value_or(NAN));
+  if (summary.distance) {
+    fmt::print("replicas agree to {} of their norm\n", report::format_percent(*summary.distance, 3));
+  }
+  fmt::print("{} samples in {}, {} exchanges, {} sent ({} a peer)\n",
+             report::format_count(swarm.samples), report::format_duration(swarm.seconds),
+             report::format_count(swarm.exchanges), report::format_bytes(swarm.bytes_sent.total),
+             report::format_bytes(swarm.bytes_sent.total / std::max<std::size_t>(
+                                                               1, summary.peers.size())));
+  fmt::print("results are in {}\n", dir);
+}
+
 base::Result<int> run(const SwarmOptions& options) {
   const auto run_file = peer::read_run_file(options.run_file, options.set);
   if (!run_file) return fail(run_file.error());
@@ -251,14 +269,22 @@ base::Result<int> run(const SwarmOptions& options) {
 
   std::vector<report::PeerSummary> summaries;
   std::vector<std::string> ended;
+  std::string run_id;
   for (const Child& child : children) {
     auto summary = report::read_peer_summary(child.dir);
     if (!summary) continue;
-    if (summary->end == "done") ended.push_back(child.dir);
+    if (summary->end == "done") {
+      ended.push_back(child.dir);
+      run_id = summary->run;
+    }
     summaries.push_back(std::move(*summary));
   }
   report::SwarmSummary summary = report::summarize(run_file->run.name, std::move(summaries));
-  if (ended.size() > 1) summary.distance = replica_distance(ended);
+  if (const auto run = base::Hash128::parse(run_id); run && ended.size() > 1) {
+    const auto distance = replica_distance(ended, *run);
+    if (!distance) return fail(distance.error());
+    summary.distance = *distance;
+  }
   if (const auto written = report::write_summary(dir, summary); !written) {
     return fail(written.error());
   }

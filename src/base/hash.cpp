@@ -26,7 +26,26 @@ std::string to_hex(std::span<const std::uint8_t> bytes) {
   return text;
 }
 
+int hex_digit(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
 std::string Hash128::hex() const { return to_hex(bytes); }
+
+std::optional<Hash128> Hash128::parse(std::string_view hex) noexcept {
+  Hash128 hash;
+  if (hex.size() != 2 * hash.bytes.size()) return std::nullopt;
+  for (std::size_t i = 0; i < hash.bytes.size(); ++i) {
+    const int high = hex_digit(hex[2 * i]);
+    const int low = hex_digit(hex[2 * i + 1]);
+    if (high < 0 || low < 0) return std::nullopt;
+    hash.bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
+  }
+  return hash;
+}
 
 std::uint64_t xxh3(ByteView bytes, std::uint64_t seed) noexcept {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);

@@ -5,6 +5,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,8 @@ struct Hash128 {
 
   friend auto operator<=>(const Hash128&, const Hash128&) = default;
   [[nodiscard]] std::string hex() const;
+  /// Reads 32 hexadecimal digits; nothing for anything else.
+  [[nodiscard]] static std::optional<Hash128> parse(std::string_view hex) noexcept;
 };
 
 [[nodiscard]] std::uint64_t xxh3(ByteView bytes, std::uint64_t seed = 0) noexcept;
@@ -28,5 +31,7 @@ struct Hash128 {
 
 /// Lower-case hexadecimal of any bytes.
 [[nodiscard]] std::string to_hex(std::span<const std::uint8_t> bytes);
+/// The value of a hexadecimal digit of either case; -1 for anything else.
+[[nodiscard]] int hex_digit(char c) noexcept;
 
 }  // namespace starling::base

@@ -3,17 +3,6 @@
 #include "base/hash.hpp"
 
 namespace starling::base {
-namespace {
-
-int digit(char c) noexcept {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-}  // namespace
-
 std::string PeerId::hex() const { return to_hex(bytes); }
 
 std::string PeerId::brief() const { return hex().substr(0, 8); }
@@ -30,8 +19,8 @@ Result<PeerId> PeerId::parse(std::string_view hex) {
     return fail(ErrorCode::usage, "'{}' is not a peer id: it needs 64 hexadecimal digits", hex);
   }
   for (std::size_t i = 0; i < id.bytes.size(); ++i) {
-    const int high = digit(hex[2 * i]);
-    const int low = digit(hex[2 * i + 1]);
+    const int high = hex_digit(hex[2 * i]);
+    const int low = hex_digit(hex[2 * i + 1]);
     if (high < 0 || low < 0) {
       return fail(ErrorCode::usage, "'{}' is not a peer id: digit {} is not hexadecimal", hex,
                   2 * i + (high < 0 ? 1 : 2));

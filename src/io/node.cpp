@@ -14,20 +14,15 @@ namespace starling::io {
 namespace {
 
 constexpr int kInterruptedExit = 130;
-/// Links get this long to send their last words.
-constexpr base::Duration kShutdownMax = std::chrono::seconds(3);
 
 membership::LossReason reason_of(LinkEnd end) {
   switch (end) {
-    case LinkEnd::refused:
-      return membership::LossReason::refused;
     case LinkEnd::protocol_error:
     case LinkEnd::overflow:
       return membership::LossReason::protocol;
     case LinkEnd::closed:
       return membership::LossReason::closed;
     case LinkEnd::reset:
-    case LinkEnd::handshake_failed:
       break;
   }
   return membership::LossReason::reset;
@@ -40,9 +35,10 @@ class Node::Handler final : public TransportHandler {
  public:
   explicit Handler(Node& node) : node_(node) {}
 
-  void on_link_up(base::LinkId link, const base::PeerId& peer, bool dialed,
+  void on_link_up(base::LinkId link, const base::PeerId& peer, std::uint64_t dial,
                   const std::string& address) override {
-    node_.feed(peer::LinkUp{link, peer, dialed, address});
+    const auto dialed = node_.take_dial(dial);
+    node_.feed(peer::LinkUp{link, peer, dialed.has_value(), dialed.value_or(address)});
   }
 
   void on_frame(base::LinkId link, wire::Frame&& frame) override {
@@ -59,11 +55,9 @@ class Node::Handler final : public TransportHandler {
   }
 
   void on_dial_failed(std::uint64_t dial, const std::string& text) override {
-    const auto found = std::ranges::find(node_.dials_, dial, &Dial::token);
-    if (found == node_.dials_.end()) return;
-    const std::string address = std::move(found->address);
-    node_.dials_.erase(found);
-    node_.feed(peer::DialFailed{address, text, false});
+    if (auto address = node_.take_dial(dial)) {
+      node_.feed(peer::DialFailed{std::move(*address), text, false});
+    }
   }
 
  private:
@@ -120,8 +114,15 @@ void Node::feed(peer::Event event) {
   schedule();
 }
 
+std::optional<std::string> Node::take_dial(std::uint64_t token) {
+  const auto found = std::ranges::find(dials_, token, &Dial::token);
+  if (found == dials_.end()) return std::nullopt;
+  std::string address = std::move(found->address);
+  dials_.erase(found);
+  return address;
+}
+
 void Node::on_timer() {
-  if (end_) return transport_->abort_all();
   peer::Outbox out;
   core_->expire(Loop::now(), out);
   act(out);
@@ -208,7 +209,7 @@ ControlReply Node::serve(const ControlRequest& request) {
 void Node::shut_down() {
   if (control_) control_->close();
   signals_.clear();
-  timer_->start(kShutdownMax);
+  timer_->stop();
   transport_->shutdown([this] {
     timer_.reset();
     wake_.reset();

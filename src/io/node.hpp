@@ -52,8 +52,8 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  /// "ip:port" that others can dial.
-  [[nodiscard]] std::string address() const { return transport_->address(); }
+  /// The "ip:port" that is listened on.
+  [[nodiscard]] const std::string& address() const { return transport_->address(); }
   [[nodiscard]] const std::string& control_address() const { return control_->address(); }
 
   /// Runs the peer until it ends: done, left (SIGINT or SIGTERM once; a second one exits the
@@ -61,8 +61,8 @@ class Node {
   [[nodiscard]] NodeEnd run(std::unique_ptr<peer::Core> core, TrainerThread::MakeWorker make);
 
   [[nodiscard]] peer::Status status() const;
-  [[nodiscard]] Traffic traffic() const { return transport_->traffic(); }
-  [[nodiscard]] Traffic traffic(base::LinkId link) const { return transport_->traffic(link); }
+  [[nodiscard]] LinkTraffic traffic() const { return transport_->traffic(); }
+  [[nodiscard]] LinkTraffic traffic(base::LinkId link) const { return transport_->traffic(link); }
 
  private:
   class Handler;
@@ -74,6 +74,8 @@ class Node {
 
   explicit Node(Options options);
   void feed(peer::Event event);
+  /// The address that was dialed, if this end did.
+  std::optional<std::string> take_dial(std::uint64_t token);
   void act(peer::Outbox& out);
   void perform(peer::Dial& dial);
   void perform(peer::Send& send);

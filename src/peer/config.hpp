@@ -30,6 +30,8 @@ struct Config {
   /// Samples of the swarm between two evaluations while training; 0: only at the end.
   std::uint64_t report_every = 0;
   std::uint32_t report_samples = 1000;  ///< of the test set; the final one uses all
+  /// Ends with an error when no peer was met within this time; zero: trains alone.
+  base::Duration require_peers{};
   base::Duration checkpoint_every{};    ///< zero: only at the end
 };
 

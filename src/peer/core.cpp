@@ -49,6 +49,7 @@ void Core::on(Start&, base::Time now, Outbox& out) {
   started_ = true;
   share_out(out);
   wait_until_ = now + config_.membership.wait_timeout;
+  if (config_.require_peers > base::Duration{}) alone_until_ = now + config_.require_peers;
   publish(now);
   membership::Outbox actions;
   membership_.expire(now, actions);
@@ -56,7 +57,14 @@ void Core::on(Start&, base::Time now, Outbox& out) {
   start_if_ready(now, out);
 }
 
-void Core::on(LinkUp& event, base::Time, Outbox& out) {
+void Core::on(LinkUp& event, base::Time now, Outbox& out) {
+  if (event.peer == self_.id) {
+    out.push_back(Close{event.link});
+    if (event.dialed) {
+      to_membership(membership::DialFailed{event.address, "that is this peer", true}, now, out);
+    }
+    return;
+  }
   links_[event.link] = {event.peer, event.dialed, std::move(event.address), false};
   out.push_back(Send{event.link, wire::Hello{.run = config_.run,
                                              .parameters_hash = config_.parameters_hash,
@@ -266,6 +274,7 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
         action);
   }
   if (phase_ == Phase::waiting) start_if_ready(now, out);
+  if (phase_ == Phase::training && steps_outstanding_ == 0) next_steps(now, out);
 }
 
 void Core::take_ring(std::vector<exchange::Ring::Action>& actions, base::Time now, Outbox& out) {

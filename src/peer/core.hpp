@@ -124,7 +124,11 @@ class Core {
   float learning_rate_ = 0;
   double train_loss_ = 0;
   std::optional<Evaluated> evaluated_;
+  std::optional<base::Time> training_since_;
+  std::optional<base::Time> first_step_;
+  std::optional<base::Time> last_step_;
   std::optional<base::Time> wait_until_;
+  std::optional<base::Time> alone_until_;  ///< require_peers: it ends then unless it met one
   std::optional<base::Time> checkpoint_at_;
 };
 

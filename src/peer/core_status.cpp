@@ -30,7 +30,10 @@ Status Core::status(base::Time now) const {
                 .learning_rate = learning_rate_,
                 .train_loss = train_loss_,
                 .drift = exchange_.drift(),
-                .exchanges = exchange_.totals().exchanges};
+                .exchanges = exchange_.totals().exchanges,
+                .training_since = training_since_,
+                .first_step = first_step_,
+                .last_step = last_step_};
   if (evaluated_) {
     status.accuracy = evaluated_->accuracy;
     status.loss = evaluated_->loss;

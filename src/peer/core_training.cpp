@@ -32,6 +32,7 @@ void Core::start_if_ready(base::Time now, Outbox& out) {
     if (exchange_.adopting()) return;
   }
   phase_ = Phase::training;
+  training_since_ = now;
   if (config_.checkpoint_every > base::Duration{}) checkpoint_at_ = now + config_.checkpoint_every;
   next_steps(now, out);
 }
@@ -85,7 +86,8 @@ void Core::report_if_due(Outbox& out) {
 
 void Core::next_steps(base::Time now, Outbox& out) {
   update_progress(now);
-  if (leaving_ || phase_ != Phase::training) return;
+  // Steps made while another's replica is being taken over would be lost.
+  if (leaving_ || phase_ != Phase::training || exchange_.adopting()) return;
   const bool reached = config_.target_accuracy && evaluated_ &&
                        evaluated_->accuracy >= *config_.target_accuracy;
   if (progress_ >= 1.0 || reached) return settle(now, out);
@@ -108,6 +110,8 @@ void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
   ASSERT(steps_outstanding_ > 0);
   --steps_outstanding_;
   step_ = done.step;
+  last_step_ = now;
+  if (!first_step_) first_step_ = now;
   samples_ += done.samples;
   const double loss = done.loss;
   train_loss_ = train_loss_ == 0 ? loss : train_loss_ + kLossSmoothing * (loss - train_loss_);
@@ -141,7 +145,7 @@ void Core::finish_up(Outbox& out) {
 
 void Core::save(Outbox& out) {
   ++saves_outstanding_;
-  out.push_back(Run{SaveJob{samples_}});
+  out.push_back(Run{SaveJob{samples_, progress_}});
 }
 
 void Core::on(Leave&, base::Time now, Outbox& out) {
@@ -206,6 +210,7 @@ std::optional<base::Time> Core::next_deadline() const {
   consider(membership_.next_deadline());
   consider(exchange_.next_deadline());
   consider(checkpoint_at_);
+  consider(alone_until_);
   if (phase_ == Phase::waiting && !waited_) consider(wait_until_);
   return first;
 }
@@ -226,6 +231,13 @@ void Core::expire(base::Time now, Outbox& out) {
   if (phase_ == Phase::waiting && !waited_ && due(wait_until_)) {
     waited_ = true;
     start_if_ready(now, out);
+  }
+  if (due(alone_until_)) {
+    alone_until_.reset();
+    if (!had_neighbour_) {
+      return end({EndReason::failed, {base::ErrorCode::unreachable, "no peer was reached"}}, now,
+                 out);
+    }
   }
   if (due(checkpoint_at_)) {
     checkpoint_at_ = now + config_.checkpoint_every;

@@ -34,7 +34,9 @@ struct EvaluateJob {
 
 /// Writes a checkpoint of the replica as it is when the job starts.
 struct SaveJob {
-  std::uint64_t samples = 0;  ///< trained by this peer, for the checkpoint's state
+  // For the checkpoint's state.
+  std::uint64_t samples = 0;  ///< trained by this peer
+  double progress = 0;        ///< of the swarm, 0 to 1
 };
 
 /// Trains on these shards from now on.

@@ -53,6 +53,9 @@ struct Status {
   bool whole_test_set = false;      ///< the latest evaluation was of all of it
   double drift = 0;
   std::uint64_t exchanges = 0;
+  std::optional<base::Time> training_since;  ///< when the first step was handed to the trainer
+  std::optional<base::Time> first_step;      ///< when it was done
+  std::optional<base::Time> last_step;       ///< when the latest was done
   std::vector<LinkStatus> links;
   std::vector<MemberStatus> members;
 };

@@ -103,7 +103,7 @@ Outcome Worker::run_apply(const ApplyJob& job) {
 
 Outcome Worker::run_save(const SaveJob& job) {
   replica_.read(copy_);
-  return Saved{step_, saver_({copy_, &trainer_.rule(), step_, job.samples})};
+  return Saved{step_, saver_({copy_, &trainer_.rule(), step_, job.samples, job.progress})};
 }
 
 void Worker::run_evaluation(std::vector<Outcome>& outcomes) {

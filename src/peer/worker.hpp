@@ -23,7 +23,8 @@ struct Snapshot {
   std::span<const float> parameters;  ///< x, not y
   train::UpdateRule* rule = nullptr;
   base::StepNumber step;
-  std::uint64_t samples = 0;
+  std::uint64_t samples = 0;  ///< trained by this peer
+  double progress = 0;        ///< of the swarm, 0 to 1
 };
 
 using Saver = std::function<base::Status(const Snapshot&)>;

@@ -1,0 +1,448 @@
+// starling up: one peer, from its run file to its summary.
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/hash.hpp"
+#include "commands.hpp"
+#include "control_client.hpp"
+#include "data/dataset.hpp"
+#include "data/loader.hpp"
+#include "io/interfaces.hpp"
+#include "io/node.hpp"
+#include "model/model.hpp"
+#include "peer/run_file.hpp"
+#include "report/format.hpp"
+#include "report/log.hpp"
+#include "report/metrics.hpp"
+#include "report/status_json.hpp"
+#include "report/summary.hpp"
+#include "train/checkpoint.hpp"
+
+namespace starling::peers {
+namespace {
+
+namespace fs = std::filesystem;
+using base::ErrorCode;
+using base::fail;
+
+constexpr base::Duration kRequirePeers = std::chrono::minutes(1);
+/// Payload of a frame beside the keyframe's own bytes: scales and header.
+constexpr std::size_t kPayloadSlack = 64 * 1024;
+
+std::string default_name() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  const std::string name = fmt::format("{}-{}", host.data(), getpid());
+  return name.substr(0, wire::kNameMax);
+}
+
+/// Seconds since this process was started, counted by the kernel in hundredths.
+double process_age() {
+  const auto stat = base::read_file("/proc/self/stat", 1 << 16);
+  timespec now{};
+  if (!stat || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+  const std::string text(reinterpret_cast<const char*>(stat->data()), stat->size());
+  // Field 22; the second one, in parentheses, may hold anything.
+  std::size_t at = text.rfind(')');
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
+  if (at == std::string::npos) return 0;
+  const double started = std::strtod(text.c_str() + at, nullptr) /
+                         static_cast<double>(sysconf(_SC_CLK_TCK));
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
+}
+
+report::BytesByPurpose by_purpose(const io::Bytes& bytes) {
+  const auto of = [&](wire::Purpose purpose) { return bytes[static_cast<std::size_t>(purpose)]; };
+  report::BytesByPurpose result{.delta = of(wire::Purpose::delta),
+                                .keyframe = of(wire::Purpose::keyframe),
+                                .membership = of(wire::Purpose::membership),
+                                .reduce = of(wire::Purpose::reduce),
+                                .other = of(wire::Purpose::other)};
+  for (const std::uint64_t count : bytes) result.total += count;
+  return result;
+}
+
+/// Everything that a peer's run needs, in the order in which it is made.
+struct Run {
+  const UpOptions& options;
+  peer::RunFile run_file{};
+  std::string name{};
+  std::string dir{};
+  std::optional<io::Identity> identity{};
+  std::optional<data::Dataset> dataset{};
+  std::optional<model::Model> model{};
+  std::vector<float> initial{};
+  std::string canonical{};
+  wire::RunId run_id{};
+  std::optional<data::Shards> shards{};
+  std::optional<train::Checkpoint> checkpoint{};
+  std::optional<report::Log> log{};
+  std::optional<report::MetricsFile> metrics{};
+  std::unique_ptr<io::Node> node{};
+  base::Time created{};  ///< when `age` was measured
+  double age = 0;        ///< of the process, seconds
+  std::vector<report::HistoryPoint> history{};
+
+  base::Status prepare();
+  base::Status open_folder();
+  void load_checkpoint();
+  base::Status open_node();
+  peer::Config core_config() const;
+  io::TrainerThread::MakeWorker make_worker(data::Loader& loader);
+  base::Status save(const peer::Snapshot& snapshot) const;
+  base::Status restore(exchange::Replica& replica, train::UpdateRule& rule) const;
+  std::vector<train::TensorView> views(std::span<const float> values,
+                                       const std::string& suffix) const;
+  void on_report(const peer::Status& status);
+  report::StatusExtra extra(const peer::Status& status, const io::Node& node) const;
+  io::ControlReply serve(const io::ControlRequest& request, const io::Node& node) const;
+  report::PeerSummary summary(const io::NodeEnd& end) const;
+  int finish(const io::NodeEnd& end);
+};
+
+base::Status Run::prepare() {
+  auto read = peer::read_run_file(options.run_file, options.set);
+  if (!read) return fail(read.error());
+  run_file = std::move(*read);
+  for (const std::string& address : options.join) run_file.swarm.join.push_back(address);
+  if (run_file.exchange.mode == exchange::Mode::allreduce) {
+    if (run_file.peers == 0) {
+      return fail(ErrorCode::run_file, "{}: an all-reduce needs its number of peers: set "
+                  "swarm.peers", options.run_file);
+    }
+    run_file.swarm.degree = std::max(1U, run_file.peers - 1);
+  }
+  if (auto opened = open_folder(); !opened) return opened;
+  auto loaded = data::load(run_file.data, fs::path(dir).parent_path() / ".cache");
+  if (!loaded) return fail(loaded.error());
+  dataset.emplace(std::move(*loaded));
+  auto built = model::build(run_file.model, dataset->classes);
+  if (!built) return fail(built.error().in(options.run_file));
+  model.emplace(std::move(*built));
+  initial = model->initial_parameters(run_file.run.seed);
+  const std::uint64_t parameters = base::xxh3(std::as_bytes(std::span(initial)));
+  canonical = peer::canonical(run_file, {dataset->identity, parameters});
+  run_id = peer::run_id(canonical);
+  shards.emplace(dataset->train.labels(), run_file.data, run_file.run.seed);
+  load_checkpoint();
+  return open_node();
+}
+
+base::Status Run::open_folder() {
+  name = options.name.empty() ? default_name() : options.name;
+  if (name.size() > wire::kNameMax) {
+    return fail(ErrorCode::usage, "--name: at most {} bytes", wire::kNameMax);
+  }
+  dir = options.dir.empty() ? "runs/" + run_file.run.name + "/" + name : options.dir;
+  if (dir.ends_with('/')) dir.pop_back();
+  std::error_code failed;
+  fs::create_directories(dir, failed);
+  if (failed) return fail(ErrorCode::data, "cannot create {}: {}", dir, failed.message());
+  const std::string toml = peer::to_toml(run_file);
+  const base::ByteView parts[] = {base::bytes_of(toml.data(), toml.size())};
+  if (auto written = base::replace_file(dir + "/run.toml", parts); !written) return written;
+  auto own = io::Identity::load_or_create(dir);
+  if (!own) return fail(own.error());
+  identity.emplace(std::move(*own));
+  auto opened = report::Log::open(dir);
+  if (!opened) return fail(opened.error());
+  log.emplace(std::move(*opened));
+  return {};
+}
+
+base::Status Run::open_node() {
+  io::Node::Options made;
+  made.transport = {.listen = options.listen,
+                    .tls = run_file.security == peer::Security::tls,
+                    .link_memory = std::max<std::size_t>(run_file.limits.link_memory,
+                                                         3 * initial.size() + kPayloadSlack),
+                    .payload_max = 2 * initial.size() + kPayloadSlack};
+  made.observer = {
+      .note =
+          [this](peer::Level level, const std::string& text) {
+            log->event(level == peer::Level::warning ? report::Level::warning : report::Level::info,
+                       "note", {{"text", std::string_view(text)}});
+          },
+      .report = [this](const peer::Status& status) { on_report(status); },
+      .refused =
+          [this](const peer::Refused& refused) {
+            fmt::print(stderr, "starling up: the swarm at {} trains another run:\n{}",
+                       refused.address, peer::diff(canonical, refused.canonical));
+          }};
+  made.serve = [this](const io::ControlRequest& request, const io::Node& asked) {
+    return serve(request, asked);
+  };
+  auto opened = io::Node::create(*identity, std::move(made));
+  if (!opened) return fail(opened.error());
+  node = std::move(*opened);
+  return write_peer_file(dir, {.name = name,
+                               .address = io::reachable_addresses(node->address(), 1).front(),
+                               .control = node->control_address(),
+                               .pid = getpid()});
+}
+
+/// One view a tensor of the model into a vector laid out like the parameters.
+std::vector<train::TensorView> Run::views(std::span<const float> values,
+                                          const std::string& suffix) const {
+  std::vector<train::TensorView> made;
+  for (const compute::Tensor& tensor : model->graph.tensors) {
+    made.push_back({tensor.name + suffix, tensor.shape, values.subspan(tensor.offset, tensor.size)});
+  }
+  return made;
+}
+
+base::Status Run::save(const peer::Snapshot& snapshot) const {
+  std::vector<train::TensorView> state;
+  for (const train::UpdateRule::Slot& slot : snapshot.rule->slots()) {
+    for (auto& view : views(slot.values, "." + std::string(slot.name))) {
+      state.push_back(std::move(view));
+    }
+  }
+  return train::save_checkpoint(dir + "/checkpoints",
+                                {.run = run_id,
+                                 .step = snapshot.step,
+                                 .samples = snapshot.samples,
+                                 .progress = snapshot.progress},
+                                views(snapshot.parameters, ""), state, run_file.checkpoint.keep);
+}
+
+void Run::load_checkpoint() {
+  auto loaded = train::load_latest_checkpoint(dir + "/checkpoints", run_id);
+  for (const std::string& note : loaded.notes) {
+    log->event(report::Level::warning, "checkpoint_passed_over", {{"text", std::string_view(note)}});
+  }
+  checkpoint = std::move(loaded.checkpoint);
+}
+
+/// Puts the checkpoint's tensors in place.
+base::Status Run::restore(exchange::Replica& replica, train::UpdateRule& rule) const {
+  for (const compute::Tensor& tensor : model->graph.tensors) {
+    const auto at = [&](std::span<float> all) { return all.subspan(tensor.offset, tensor.size); };
+    auto copied = checkpoint->model.copy(tensor.name, tensor.shape, at(replica.trained()));
+    for (const train::UpdateRule::Slot& slot : rule.slots()) {
+      if (!copied) break;
+      copied = checkpoint->optimizer.copy(tensor.name + "." + std::string(slot.name), tensor.shape,
+                                          at(slot.values));
+    }
+    if (!copied) return copied;
+  }
+  rule.set_steps(checkpoint->state.step.value);
+  return {};
+}
+
+io::TrainerThread::MakeWorker Run::make_worker(data::Loader& loader) {
+  return [this, &loader]() -> base::Result<std::unique_ptr<peer::Worker>> {
+    auto trainer = train::Trainer::create(model->graph, run_file.train);
+    if (!trainer) return fail(trainer.error());
+    exchange::Replica replica(initial, static_cast<float>(run_file.exchange.lambda));
+    base::StepNumber step;
+    if (checkpoint) {
+      if (auto restored = restore(replica, trainer->rule()); !restored) {
+        return fail(restored.error());
+      }
+      step = checkpoint->state.step;
+    }
+    return std::make_unique<peer::Worker>(
+        std::move(*trainer), std::move(replica), loader, dataset->test,
+        [this](const peer::Snapshot& snapshot) { return save(snapshot); }, step);
+  };
+}
+
+peer::Config Run::core_config() const {
+  const std::uint64_t epoch = dataset->train.size();
+  peer::Config config{
+      .run = run_id,
+      .canonical = canonical,
+      .parameters_hash = base::xxh3(std::as_bytes(std::span(initial))),
+      .parameter_count = initial.size(),
+      .target_samples = peer::target_samples(run_file, epoch),
+      .exchange = run_file.exchange,
+      .membership = run_file.swarm,
+      .train = run_file.train,
+      .peers = run_file.peers,
+      .report_every = static_cast<std::uint64_t>(run_file.report.every * static_cast<double>(epoch)),
+      .report_samples = run_file.report.samples,
+      .require_peers = options.require_peers ? kRequirePeers : base::Duration{},
+      .checkpoint_every = run_file.checkpoint.every};
+  if (run_file.run.target_accuracy > 0) config.target_accuracy = run_file.run.target_accuracy;
+  if (config.membership.wait_for == 0 && !config.membership.join.empty()) {
+    config.membership.wait_for = 1;
+  }
+  return config;
+}
+
+void Run::on_report(const peer::Status& status) {
+  const io::LinkTraffic traffic = node->traffic();
+  const double seconds =
+      status.training_since ? base::seconds(io::Loop::now() - *status.training_since) : 0;
+  if (status.accuracy && history.size() < report::kHistoryMax) {
+    history.push_back({.seconds = seconds,
+                       .samples = status.samples,
+                       .accuracy = *status.accuracy,
+                       .loss = *status.loss,
+                       .bytes_sent = traffic.sent_total()});
+  }
+  const auto written = metrics->append({.seconds = seconds,
+                                        .samples = status.samples,
+                                        .steps = status.steps,
+                                        .loss = status.loss,
+                                        .train_loss = status.train_loss,
+                                        .accuracy = status.accuracy,
+                                        .lr = status.learning_rate,
+                                        .drift = status.drift,
+                                        .links = static_cast<std::uint32_t>(status.links.size()),
+                                        .bytes_sent = traffic.sent_total(),
+                                        .bytes_received = traffic.received_total(),
+                                        .exchanges = status.exchanges});
+  if (!written) {
+    log->event(report::Level::warning, "metrics_not_written",
+               {{"text", std::string_view(written.error().text)}});
+  }
+}
+
+report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked) const {
+  report::StatusExtra made{.address = asked.address()};
+  if (status.training_since) {
+    made.seconds = base::seconds(io::Loop::now() - *status.training_since);
+    const double trained =
+        status.last_step ? base::seconds(*status.last_step - *status.training_since) : 0;
+    if (trained > 0) {
+      const std::uint64_t before = checkpoint ? checkpoint->state.samples : 0;
+      made.samples_per_second = static_cast<double>(status.samples - before) / trained;
+    }
+  }
+  const io::LinkTraffic all = asked.traffic();
+  made.bytes_sent = by_purpose(all.sent);
+  made.bytes_received = by_purpose(all.received);
+  for (const peer::LinkStatus& link : status.links) {
+    const io::LinkTraffic one = asked.traffic(link.link);
+    made.link_sent.push_back(by_purpose(one.sent));
+    made.link_received.push_back(by_purpose(one.received));
+  }
+  return made;
+}
+
+io::ControlReply Run::serve(const io::ControlRequest& request, const io::Node& asked) const {
+  const peer::Status status = asked.status();
+  if (request.path == "/status") return {200, report::status_json(status, extra(status, asked))};
+  if (request.path == "/members") return {200, report::members_json(status)};
+  if (request.path == "/links") return {200, report::links_json(status, extra(status, asked))};
+  return {404, "{\"error\":\"no such path\"}\n"};
+}
+
+report::PeerSummary Run::summary(const io::NodeEnd& end) const {
+  const peer::Status& status = end.status;
+  const io::LinkTraffic traffic = node->traffic();
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  report::PeerSummary made{.name = name,
+                           .id = identity->id().hex(),
+                           .run = run_id.hex(),
+                           .end = end.reason == peer::EndReason::done   ? "done"
+                                  : end.reason == peer::EndReason::left ? "left"
+                                  : end.error.code == ErrorCode::diverged ? "diverged"
+                                                                          : "failed",
+                           .accuracy = status.whole_test_set ? status.accuracy : std::nullopt,
+                           .loss = status.whole_test_set ? status.loss : std::nullopt,
+                           .samples = status.samples,
+                           .steps = status.steps,
+                           .bytes_sent = by_purpose(traffic.sent),
+                           .bytes_received = by_purpose(traffic.received),
+                           .exchanges = status.exchanges,
+                           .rss_max_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024,
+                           .history = history};
+  made.drift = status.drift;
+  if (status.training_since && status.last_step) {
+    made.seconds = base::seconds(*status.last_step - *status.training_since);
+  }
+  if (status.first_step) {
+    made.seconds_to_first_step = age + base::seconds(*status.first_step - created);
+  }
+  return made;
+}
+
+int Run::finish(const io::NodeEnd& end) {
+  const report::PeerSummary made = summary(end);
+  if (const auto written = report::write_summary(dir, made); !written) {
+    fmt::print(stderr, "starling up: {}\n", written.error().text);
+  }
+  if (end.reason == peer::EndReason::failed) {
+    log->event(report::Level::error, "failed", {{"text", std::string_view(end.error.text)}});
+    return base::exit_code(end.error.code);
+  }
+  if (options.json) {
+    fmt::print("{}", report::to_json(made));
+  } else {
+    fmt::print("{}: {} after {} steps, {} samples, {}; sent {}\n", name, made.end, made.steps,
+               made.samples,
+               made.accuracy ? "accuracy " + report::format_percent(*made.accuracy, 2)
+                             : std::string("not evaluated"),
+               report::format_bytes(made.bytes_sent.total));
+    fmt::print("results are in {}\n", dir);
+  }
+  return 0;
+}
+
+base::Result<int> run(const UpOptions& options) {
+  Run run{options};
+  run.age = process_age();
+  run.created = io::Loop::now();
+  if (auto prepared = run.prepare(); !prepared) return fail(prepared.error());
+  auto metrics = report::MetricsFile::open(run.dir, run.checkpoint
+                                                        ? report::MetricsFile::Start::continued
+                                                        : report::MetricsFile::Start::fresh);
+  if (!metrics) return fail(metrics.error());
+  run.metrics.emplace(std::move(*metrics));
+
+  const base::PeerId& id = run.identity->id();
+  wire::MemberRecord self{.id = id,
+                          .name = run.name,
+                          .addresses = io::reachable_addresses(run.node->address(),
+                                                               wire::kAddressesMax),
+                          // A restarted peer must be newer than what others know of it.
+                          .incarnation = static_cast<std::uint64_t>(time(nullptr))};
+  if (!options.json) {
+    fmt::print("peer {} ({}), run {}; others join with:\n  starling up {} --join {}\n", run.name,
+               id.brief(), run.run_id.hex().substr(0, 8), options.run_file,
+               self.addresses.front());
+    std::fflush(stdout);
+  }
+  run.log->event(report::Level::info, "started",
+                 {{"name", std::string_view(run.name)},
+                  {"address", std::string_view(run.node->address())}});
+  data::Loader loader(run.dataset->train, *run.shards, run.run_file.train.batch,
+                      data::Loader::peer_seed(run.run_file.run.seed, id), {});
+  peer::Resume resume;
+  if (run.checkpoint) {
+    const train::CheckpointState& state = run.checkpoint->state;
+    resume = {state.step, state.samples, state.progress};
+  }
+  auto core = std::make_unique<peer::Core>(run.core_config(), std::move(self), *run.shards, resume,
+                                           base::Rng(id.prefix() ^ run.run_file.run.seed));
+  const io::NodeEnd end = run.node->run(std::move(core), run.make_worker(loader));
+  loader.stop();
+  return run.finish(end);
+}
+
+}  // namespace
+
+int run_up(const UpOptions& options) {
+  const auto code = run(options);
+  if (code) return *code;
+  fmt::print(stderr, "starling up: {}\n", code.error().text);
+  return base::exit_code(code.error().code);
+}
+
+}  // namespace starling::peers
