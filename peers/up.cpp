@@ -344,7 +344,7 @@ io::ControlReply Run::serve(const io::ControlRequest& request, const io::Node& a
 
 report::PeerSummary Run::summary(const io::NodeEnd& end) const {
   const peer::Status& status = end.status;
-  const io::LinkTraffic traffic = node->traffic();
+  const io::LinkTraffic& traffic = end.traffic;
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   report::PeerSummary made{.name = name,

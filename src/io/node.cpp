@@ -89,6 +89,7 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
   if (!control) {
     node->shut_down();
     node->loop_.run();
+    node->close_handles();
     return base::fail(std::move(control.error()));
   }
   node->control_ = std::move(*control);
@@ -100,7 +101,9 @@ NodeEnd Node::run(std::unique_ptr<peer::Core> core, TrainerThread::MakeWorker ma
   trainer_ = std::make_unique<TrainerThread>(std::move(make), [this] { wake_->wake(); });
   feed(peer::Start{});
   loop_.run();
-  ASSERT(end_.has_value(), "the loop ends after the core");
+  ASSERT(end_.has_value(), "the loop is stopped when the links are gone");
+  end_->traffic = transport_->traffic();
+  close_handles();
   return std::move(*end_);
 }
 
@@ -210,10 +213,14 @@ void Node::shut_down() {
   if (control_) control_->close();
   signals_.clear();
   timer_->stop();
-  transport_->shutdown([this] {
-    timer_.reset();
-    wake_.reset();
-  });
+  transport_->shutdown([this] { loop_.stop(); });
+}
+
+void Node::close_handles() {
+  transport_.reset();
+  timer_.reset();
+  wake_.reset();
+  loop_.run();  // until libuv has let go of all of them
 }
 
 }  // namespace starling::io

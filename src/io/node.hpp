@@ -33,6 +33,7 @@ struct NodeEnd {
   peer::EndReason reason = peer::EndReason::done;
   base::Error error;  ///< failed
   peer::Status status;  ///< at the end, its links still counted
+  LinkTraffic traffic;  ///< of all links there were
 };
 
 class Node {
@@ -93,6 +94,7 @@ class Node {
   void on_signal();
   ControlReply serve(const ControlRequest& request);
   void shut_down();
+  void close_handles();
 
   Options options_;
   Loop loop_;
