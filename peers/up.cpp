@@ -38,8 +38,12 @@ using base::ErrorCode;
 using base::fail;
 
 constexpr base::Duration kRequirePeers = std::chrono::minutes(1);
-/// Payload of a frame beside the keyframe's own bytes: scales and header.
+/// Of a frame or a link's queue, beside what grows with the model: scales, headers, small frames.
 constexpr std::size_t kPayloadSlack = 64 * 1024;
+/// Bytes a parameter that may wait on a link: keyframes and dense deltas, or two parts of a ring
+/// of two peers.
+constexpr std::size_t kQueuedPerParameter = 3;
+constexpr std::size_t kQueuedPerParameterAllReduce = 8;
 
 std::string default_name() {
   std::array<char, 256> host{};
@@ -128,6 +132,8 @@ base::Status Run::prepare() {
   auto loaded = data::load(run_file.data, fs::path(dir).parent_path() / ".cache");
   if (!loaded) return fail(loaded.error());
   dataset.emplace(std::move(*loaded));
+  const auto fits = peer::check_input(run_file, dataset->train);
+  if (!fits) return fail(fits.error().in(options.run_file));
   auto built = model::build(run_file.model, dataset->classes);
   if (!built) return fail(built.error().in(options.run_file));
   model.emplace(std::move(*built));
@@ -163,11 +169,15 @@ base::Status Run::open_folder() {
 }
 
 base::Status Run::open_node() {
+  const std::size_t per_parameter = run_file.exchange.mode == exchange::Mode::allreduce
+                                        ? kQueuedPerParameterAllReduce
+                                        : kQueuedPerParameter;
   io::Node::Options made;
   made.transport = {.listen = options.listen,
                     .tls = run_file.security == peer::Security::tls,
                     .link_memory = std::max<std::size_t>(run_file.limits.link_memory,
-                                                         3 * initial.size() + kPayloadSlack),
+                                                         per_parameter * initial.size() +
+                                                             kPayloadSlack),
                     .payload_max = 2 * initial.size() + kPayloadSlack};
   made.observer = {
       .note =
@@ -213,6 +223,7 @@ base::Status Run::save(const peer::Snapshot& snapshot) const {
   return train::save_checkpoint(dir + "/checkpoints",
                                 {.run = run_id,
                                  .step = snapshot.step,
+                                 .optimizer_steps = snapshot.rule->steps(),
                                  .samples = snapshot.samples,
                                  .progress = snapshot.progress},
                                 views(snapshot.parameters, ""), state, run_file.checkpoint.keep);
@@ -238,7 +249,7 @@ base::Status Run::restore(exchange::Replica& replica, train::UpdateRule& rule) c
     }
     if (!copied) return copied;
   }
-  rule.set_steps(checkpoint->state.step.value);
+  rule.set_steps(checkpoint->state.optimizer_steps);
   return {};
 }
 
