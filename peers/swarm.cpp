@@ -112,6 +112,7 @@ void reap(Child& child) {
     const auto summary = report::read_peer_summary(child.dir);
     child.row.state = summary ? summary->end : "ended";
     if (summary) {
+      if (summary->end == "done") child.row.progress = 1;
       child.row.accuracy = summary->accuracy;
       child.row.drift = summary->drift;
       child.row.steps = summary->steps;
@@ -230,7 +231,9 @@ void print_summary(const report::SwarmSummary& summary, const std::string& dir) 
 }
 
 base::Result<int> run(const SwarmOptions& options) {
-  const auto run_file = peer::read_run_file(options.run_file, options.set);
+  std::vector<std::string> set{fmt::format("swarm.peers={}", options.peers)};
+  set.insert(set.end(), options.set.begin(), options.set.end());
+  const auto run_file = peer::read_run_file(options.run_file, set);
   if (!run_file) return fail(run_file.error());
   const std::string dir = options.dir.empty() ? "runs/" + run_file->run.name : options.dir;
   const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());

@@ -70,9 +70,12 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
     moved = moved || relation.role == Role::neighbour;
     close(other_id, wire::ByeReason::duplicate, LossReason::duplicate, now, out);
   }
-  const std::size_t limit = config_.degree + kDegreeSlack;
-  const std::size_t taken = count(Role::neighbour) + count(Role::requested);
-  if (!moved && !urgent && taken >= limit) {
+  // Requests of ours that are under way may still be rejected: they count against the slack only,
+  // or peers that all seek at once would all reject each other.
+  const std::size_t neighbours = count(Role::neighbour);
+  const bool full = neighbours >= config_.degree ||
+                    neighbours + count(Role::requested) >= config_.degree + kDegreeSlack;
+  if (!moved && !urgent && full) {
     send(id, wire::Neighbour{NeighbourKind::reject}, out);
     return;
   }
