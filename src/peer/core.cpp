@@ -65,7 +65,10 @@ void Core::on(LinkUp& event, base::Time now, Outbox& out) {
     }
     return;
   }
-  links_[event.link] = {event.peer, event.dialed, std::move(event.address), false};
+  links_[event.link] = {.peer = event.peer,
+                        .dialed = event.dialed,
+                        .address = std::move(event.address),
+                        .hello_until = now + kHelloTimeout};
   out.push_back(Send{event.link, wire::Hello{.run = config_.run,
                                              .parameters_hash = config_.parameters_hash,
                                              .self = membership_.self()}});
@@ -150,7 +153,10 @@ void Core::on(Outcome& event, base::Time now, Outbox& out) {
       event);
 }
 
-void Core::on(Checkpoint&, base::Time, Outbox& out) { save(out); }
+void Core::on(Checkpoint&, base::Time, Outbox& out) {
+  // Asked for many times, it would fill the trainer's queue.
+  if (saves_outstanding_ == 0) save(out);
+}
 
 void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now,
                     Outbox& out) {

@@ -20,6 +20,9 @@
 
 namespace starling::peer {
 
+/// How long a new link may be silent before its Hello.
+inline constexpr base::Duration kHelloTimeout = std::chrono::seconds(5);
+
 /// What a peer starts from: nothing, or its own checkpoint.
 struct Resume {
   base::StepNumber step;
@@ -47,6 +50,8 @@ class Core {
     bool dialed = false;
     std::string address;
     bool ready = false;  ///< Hello accepted
+    bool closing = false;
+    base::Time hello_until;  ///< not ready: closed then
   };
 
   // Each takes one event (core.cpp).

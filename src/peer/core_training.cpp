@@ -54,10 +54,11 @@ void Core::on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time
     return;
   }
   // The predecessor knows all peers already. Without this peer it can send its part of one step
-  // and no more.
+  // and no more; a message without values never is part of one.
   std::size_t bytes = message.payload.size();
   for (const auto& [from, waiting] : early_) bytes += waiting.payload.size();
-  if (config_.exchange.mode != Mode::allreduce || bytes > 4 * config_.parameter_count) {
+  if (config_.exchange.mode != Mode::allreduce || message.payload.empty() ||
+      bytes > 4 * config_.parameter_count) {
     return misbehaved(peer, "gradients that were not asked for", out);
   }
   early_.emplace_back(peer, std::move(message));
@@ -211,6 +212,9 @@ std::optional<base::Time> Core::next_deadline() const {
   consider(exchange_.next_deadline());
   consider(checkpoint_at_);
   consider(alone_until_);
+  for (const auto& [link, info] : links_) {
+    if (!info.ready && !info.closing) consider(info.hello_until);
+  }
   if (phase_ == Phase::waiting && !waited_) consider(wait_until_);
   return first;
 }
@@ -232,6 +236,11 @@ void Core::expire(base::Time now, Outbox& out) {
     waited_ = true;
     start_if_ready(now, out);
   }
+  for (auto& [link, info] : links_) {
+    if (info.ready || info.closing || info.hello_until > now) continue;
+    info.closing = true;
+    out.push_back(Close{link});
+  }
   if (due(alone_until_)) {
     alone_until_.reset();
     if (!had_neighbour_) {
@@ -241,7 +250,7 @@ void Core::expire(base::Time now, Outbox& out) {
   }
   if (due(checkpoint_at_)) {
     checkpoint_at_ = now + config_.checkpoint_every;
-    save(out);
+    if (saves_outstanding_ == 0) save(out);
   }
 }
 
