@@ -1,0 +1,196 @@
+// What people and strangers get wrong: a clear message, the right exit code, peers that go on.
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <boost/test/unit_test.hpp>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "harness.hpp"
+
+namespace starling::integration {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kFashionMnist[] = "/usr/share/datasets/fashion-mnist";  // Debian's package
+
+std::uint16_t port_of(const std::string& address) {
+  return static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+}
+
+/// A TCP socket of the test on 127.0.0.1.
+class Socket {
+ public:
+  Socket() : handle_(socket(AF_INET, SOCK_STREAM, 0)) { BOOST_REQUIRE(handle_ >= 0); }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  ~Socket() { close(handle_); }
+
+  /// Takes a free port; nobody listens there until listen().
+  [[nodiscard]] std::uint16_t bind_any() {
+    sockaddr_in at = loopback(0);
+    BOOST_REQUIRE(bind(handle_, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
+    socklen_t length = sizeof at;
+    BOOST_REQUIRE(getsockname(handle_, reinterpret_cast<sockaddr*>(&at), &length) == 0);
+    return ntohs(at.sin_port);
+  }
+  void listen() { BOOST_REQUIRE(::listen(handle_, 1) == 0); }
+  void connect_to(std::uint16_t port) {
+    const sockaddr_in at = loopback(port);
+    BOOST_REQUIRE(connect(handle_, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
+  }
+  /// As much of it as the other end takes.
+  void write(const std::string& bytes) {
+    (void)send(handle_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+
+ private:
+  static sockaddr_in loopback(std::uint16_t port) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(port);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return at;
+  }
+
+  int handle_;
+};
+
+/// `starling up` of one peer to its end.
+Ended up(const Folder& folder, const std::string& run_file, const Arguments& more) {
+  Arguments arguments{"up", run_file, "--name", "peer", "--dir", folder / "peer"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run(folder, arguments);
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+BOOST_AUTO_TEST_CASE(a_misspelt_key_is_an_error_that_names_the_right_one) {
+  const Folder folder;
+  std::string text = text_of(mlp_run_file());
+  const std::string key = "optimizer";
+  BOOST_TEST_REQUIRE(has(text, key));
+  text.replace(text.find(key), key.size(), "optimiser");
+  std::ofstream(folder / "run.toml") << text;
+  const Ended ended = up(folder, folder / "run.toml", {});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  BOOST_TEST(has(ended.err, "optimiser"), ended.err);
+  BOOST_TEST(has(ended.err, "did you mean"), ended.err);
+  BOOST_TEST(has(ended.err, "optimizer"), ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_file_that_is_not_there_is_an_error_that_names_it) {
+  const Folder folder;
+  const Ended ended = up(folder, folder / "nothing.toml", {});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  BOOST_TEST(has(ended.err, "nothing.toml"), ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_missing_data_set_is_an_error_that_says_how_to_get_it) {
+  const Folder folder;
+  const Ended ended = up(folder, mlp_run_file(), {"--set", "data.path=" + (folder / "nowhere")});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  BOOST_TEST(has(ended.err, folder / "nowhere"), ended.err);
+  BOOST_TEST(has(ended.err, "dataset-fashion-mnist"), ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_truncated_data_file_is_an_error_that_names_it) {
+  const Folder folder;
+  const std::string images = "train-images-idx3-ubyte.gz";
+  fs::create_directory(folder / "data");
+  for (const fs::directory_entry& file : fs::directory_iterator(kFashionMnist)) {
+    fs::copy_file(file.path(), folder / ("data/" + file.path().filename().string()));
+  }
+  const std::string cut = folder / ("data/" + images);
+  fs::resize_file(cut, fs::file_size(cut) / 2);
+  const Ended ended = up(folder, mlp_run_file(), {"--set", "data.path=" + (folder / "data")});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  BOOST_TEST(has(ended.err, images), ended.err);
+  BOOST_TEST(has(ended.err, "truncated"), ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(an_occupied_port_is_an_error_that_names_it) {
+  const Folder folder;
+  Socket occupant;
+  const std::string address = "127.0.0.1:" + std::to_string(occupant.bind_any());
+  occupant.listen();
+  const Ended ended = up(folder, mlp_run_file(), {"--listen", address});
+  BOOST_TEST(ended.code.value_or(-1) == 1);
+  BOOST_TEST(has(ended.err, address), ended.err);
+  BOOST_TEST(has(ended.err, "another program has this port"), ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_reaches_nobody_says_so_and_trains_alone) {
+  const Folder folder;
+  Socket silent;
+  const std::string nobody = "127.0.0.1:" + std::to_string(silent.bind_any());
+  const Ended ended = up(folder, mlp_run_file(),
+                         {"--listen", "127.0.0.1:0", "--join", nobody, "--set",
+                          "swarm.wait_timeout=0.5", "--set", "run.samples=6400"});
+  BOOST_TEST(ended.code.value_or(-1) == 0, ended.err);
+  const auto summary = report::read_peer_summary(folder / "peer");
+  BOOST_TEST_REQUIRE(summary.has_value());
+  BOOST_TEST(summary->end == "done");
+  BOOST_TEST(summary->steps == 100U);
+  BOOST_TEST(has(text_of(folder / "peer/log.jsonl"), nobody));
+}
+
+BOOST_AUTO_TEST_CASE(random_bytes_at_its_ports_do_not_disturb_a_swarm) {
+  Swarm swarm(2, {"run.samples=1000000000"});
+  const auto exchanges = [&] {
+    const auto status = swarm[0].status();
+    return status ? status->exchanges : 0;
+  };
+  BOOST_TEST_REQUIRE(eventually([&] { return exchanges() > 0; }), swarm[0].process().err());
+  const std::uint32_t seed = std::random_device{}();
+  BOOST_TEST_CONTEXT("seed " << seed) {
+    std::mt19937 random(seed);
+    const std::uint16_t port = port_of(swarm[0].address());
+    std::array<Socket, 8> idle;  // connected, and silent to the end
+    for (Socket& socket : idle) socket.connect_to(port);
+    for (const std::uint16_t target : {port, port_of(swarm[0].control())}) {
+      for (int i = 0; i < 32; ++i) {
+        Socket socket;
+        socket.connect_to(target);
+        std::string bytes(random() % 20'000, '\0');
+        for (char& byte : bytes) byte = static_cast<char>(random());
+        socket.write(bytes);
+      }
+    }
+    const std::uint64_t before = exchanges();
+    BOOST_TEST(eventually([&] { return exchanges() > before + 20 || !swarm[0].runs(); }));
+    BOOST_TEST(swarm[0].runs(), swarm[0].process().err());
+    BOOST_TEST(swarm[0].state_of("peer-2") == "alive");
+    swarm[0].process().signal(SIGINT);
+    BOOST_TEST(swarm[0].process().wait().value_or(-1) == 0, swarm[0].process().err());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_command_line_is_a_usage_error) {
+  const Folder folder;
+  const std::pair<Arguments, const char*> wrong[] = {
+      {{"fly"}, "'fly' is not a command"},
+      {{}, "subcommand"},
+      {{"up"}, "run_file"},
+      {{"swarm", mlp_run_file(), "-n", "0"}, "--peers"},
+      {{"up", mlp_run_file(), "--lissen", "x"}, "--lissen"}};
+  for (const auto& [arguments, word] : wrong) {
+    const Ended ended = run(folder, arguments);
+    BOOST_TEST(ended.code.value_or(-1) == 2, ended.err);
+    BOOST_TEST(has(ended.err, word), ended.err);
+  }
+}
+
+}  // namespace
+}  // namespace starling::integration

@@ -1,0 +1,86 @@
+// Asking a running peer, and telling it what to do.
+#include <string>
+
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+
+#include "harness.hpp"
+
+namespace starling::integration {
+namespace {
+
+using Json = nlohmann::json;
+
+Json json_of(const Folder& folder, const std::string& command, const std::string& dir) {
+  const Ended asked = run(folder, {command, "--peer", dir, "--json"});
+  BOOST_TEST_REQUIRE(asked.code.value_or(-1) == 0, asked.err);
+  Json json = Json::parse(asked.out, nullptr, false);
+  BOOST_TEST_REQUIRE(!json.is_discarded(), asked.out);
+  return json;
+}
+
+/// Two peers that train until they are told to end.
+struct Pair {
+  Swarm swarm{2, {"run.samples=1000000000"}};
+
+  Pair() {
+    BOOST_TEST_REQUIRE(eventually([&] {
+                         const auto status = swarm[0].status();
+                         return status && status->exchanges > 0;
+                       }),
+                       swarm[0].process().err());
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(a_running_peer_answers_in_json_and_in_words, Pair) {
+  const Folder& folder = swarm.folder();
+  const std::string dir = swarm[0].dir();
+  const Json status = json_of(folder, "status", dir);
+  BOOST_TEST(status.at("name") == "peer-1");
+  BOOST_TEST(status.at("phase") == "training");
+  BOOST_TEST(status.at("address") == swarm[0].address());
+  BOOST_TEST(status.at("steps").get<std::uint64_t>() > 0U);
+  BOOST_TEST(status.at("bytes_sent").at("delta").get<std::uint64_t>() > 0U);
+
+  const Json members = json_of(folder, "members", dir);
+  BOOST_TEST_REQUIRE(members.size() == 2U);
+  for (const Json& member : members) {
+    BOOST_TEST(member.at("state") == "alive");
+    BOOST_TEST(member.at("self").get<bool>() == (member.at("name") == "peer-1"));
+  }
+
+  const Json links = json_of(folder, "links", dir);
+  BOOST_TEST_REQUIRE(links.size() == 1U);
+  BOOST_TEST(links.front().at("name") == "peer-2");
+  BOOST_TEST(links.front().at("state") == "open");
+  BOOST_TEST(links.front().at("exchange").get<std::uint64_t>() > 0U);
+
+  for (const char* command : {"status", "members", "links"}) {
+    const Ended asked = run(folder, {command, "--peer", dir});
+    BOOST_TEST(asked.code.value_or(-1) == 0, asked.err);
+    BOOST_TEST(asked.out.find("peer-") != std::string::npos, asked.out);
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_peer_that_is_told_to_leave_ends_and_the_other_goes_on, Pair) {
+  Peer& leaver = swarm[0];
+  const Ended told = run(swarm.folder(), {"leave", "--peer", leaver.dir()});
+  BOOST_TEST(told.code.value_or(-1) == 0, told.err);
+  BOOST_TEST(leaver.process().wait().value_or(-1) == 0);
+  BOOST_TEST(leaver.summary().end == "left");
+
+  BOOST_TEST(eventually([&] { return swarm[1].state_of(leaver.name()) == "left"; }));
+  const auto before = swarm[1].status();
+  BOOST_TEST_REQUIRE(before.has_value());
+  BOOST_TEST(eventually([&] {
+    const auto status = swarm[1].status();
+    return status && status->steps > before->steps;
+  }));
+
+  const Ended asked = run(swarm.folder(), {"status", "--peer", leaver.dir()});
+  BOOST_TEST(asked.code.value_or(-1) == 4);
+  BOOST_TEST(asked.err.find("does not run any more") != std::string::npos, asked.err);
+}
+
+}  // namespace
+}  // namespace starling::integration

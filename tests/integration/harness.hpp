@@ -1,0 +1,173 @@
+// Real peers as processes of this machine, on loopback and ports that the system picks.
+// Whatever a test starts is killed when its owner goes, and by the kernel when the test dies.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "report/summary.hpp"
+
+namespace starling::integration {
+
+using Clock = std::chrono::steady_clock;
+using Duration = Clock::duration;
+using Arguments = std::vector<std::string>;
+
+/// For what must happen in the end. Only a failing test waits as long, so it is generous: the
+/// machine may be busy with other things.
+inline constexpr Duration kPatience = std::chrono::seconds(120);
+
+inline constexpr Duration kPoll = std::chrono::milliseconds(20);
+
+/// Asks every `pause` until `condition` holds; false when that took longer than `patience`.
+[[nodiscard]] bool eventually(const std::function<bool()>& condition, Duration patience = kPatience,
+                              Duration pause = kPoll);
+
+/// The run file that most tests train: a small MLP on Fashion-MNIST.
+[[nodiscard]] std::string mlp_run_file();
+
+/// A file's whole text; empty if there is no such file.
+[[nodiscard]] std::string text_of(const std::string& path);
+
+/// The step numbers of the checkpoints in a peer's folder, the oldest first.
+[[nodiscard]] std::vector<std::uint64_t> checkpoints_of(const std::string& dir);
+
+/// A new folder below the system's temporary one, removed at the end.
+class Folder {
+ public:
+  Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder();
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+/// `starling` with some arguments. Its output goes to files.
+class Process {
+ public:
+  /// Starts it with the output in `output`.out and `output`.err.
+  Process(const Arguments& arguments, const std::string& output);
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  ~Process();
+
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+  void signal(int number) const;
+  /// Its exit code, or minus the signal that killed it; nothing while it runs.
+  [[nodiscard]] std::optional<int> exit_code();
+  /// Waits for its end; nothing when that took longer than `patience`.
+  [[nodiscard]] std::optional<int> wait(Duration patience = kPatience);
+  [[nodiscard]] std::string out() const { return text_of(output_ + ".out"); }
+  [[nodiscard]] std::string err() const { return text_of(output_ + ".err"); }
+
+ private:
+  std::string output_;
+  pid_t pid_ = 0;
+  std::optional<int> exit_code_;
+};
+
+/// What a command that has ended said.
+struct Ended {
+  std::optional<int> code;  ///< nothing: it did not end in time and was killed
+  std::string out;
+  std::string err;
+};
+
+/// Runs `starling` to its end.
+[[nodiscard]] Ended run(const Folder& folder, const Arguments& arguments,
+                        Duration patience = kPatience);
+
+/// What a peer's control port says of it.
+struct Status {
+  std::string phase;
+  std::uint64_t steps = 0;
+  std::uint64_t swarm_samples = 0;
+  double progress = 0;
+  std::uint64_t links = 0;
+  std::uint64_t exchanges = 0;
+};
+
+/// `starling up` with a folder of its own.
+class Peer {
+ public:
+  /// `join`: an address, or empty. `set`: keys of the run file.
+  Peer(const Folder& folder, const std::string& name, const std::string& join, const Arguments& set,
+       const std::string& listen = "127.0.0.1:0");
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+  ~Peer();
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const std::string& dir() const noexcept { return dir_; }
+  [[nodiscard]] Process& process() noexcept { return process_; }
+  [[nodiscard]] bool runs() { return !process_.exit_code(); }
+  /// Where others reach it; waits until it listens. Empty: it never did.
+  [[nodiscard]] std::string address();
+  /// Where `starling status` asks it: "host:port", after address().
+  [[nodiscard]] const std::string& control() const noexcept { return control_; }
+  /// Nothing when it does not answer.
+  [[nodiscard]] std::optional<Status> status();
+  /// What it knows of a member: "alive", "dead", ...; "unknown", or "" when it does not answer.
+  [[nodiscard]] std::string state_of(const std::string& member);
+  /// Of its summary.json; fails the test where there is none.
+  [[nodiscard]] report::PeerSummary summary() const;
+
+ private:
+  [[nodiscard]] std::optional<std::string> ask(const std::string& path);
+  bool find();
+
+  std::string name_;
+  std::string dir_;
+  Process process_;
+  std::string address_;
+  std::string control_;
+};
+
+/// "run.samples=..." of a run that takes a swarm of four about so long on this machine as it is
+/// now, so that a fault in the middle of it is one everywhere. Enough samples for kUsualAccuracy
+/// in any case. Measured once a program, which takes some seconds.
+[[nodiscard]] std::string run_of(Duration length);
+
+/// What the MLP reaches on the test set in such a run (0.86 to 0.88), with room for chance.
+inline constexpr double kUsualAccuracy = 0.84;
+
+/// Peers "peer-1", "peer-2", ... of one run; the first one is where the others join.
+class Swarm {
+ public:
+  /// Every peer waits for links to all others before its first step.
+  Swarm(std::uint32_t peers, Arguments set);
+
+  [[nodiscard]] const Folder& folder() const noexcept { return folder_; }
+  [[nodiscard]] Peer& operator[](std::size_t index) { return *peers_[index]; }
+  [[nodiscard]] std::size_t size() const noexcept { return peers_.size(); }
+  /// One more, or one that runs again in its old folder, which joins at `address`.
+  Peer& add(const std::string& name, const std::string& address);
+  /// Whether the swarm gets so far, as this peer knows it.
+  [[nodiscard]] bool reaches(Peer& peer, double progress);
+  /// SIGKILL, and waits until it is gone.
+  void kill(std::size_t index);
+  /// Requires that all peers but some end with exit code 0.
+  void require_end(std::initializer_list<std::size_t> but = {});
+  /// max |x_i - mean| / |mean| over the final replicas of all but some peers.
+  [[nodiscard]] double distance(std::initializer_list<std::size_t> but = {}) const;
+
+ private:
+  Folder folder_;
+  Arguments set_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+};
+
+}  // namespace starling::integration

@@ -1,0 +1,74 @@
+// Peers that are asked to end.
+#include <chrono>
+#include <string>
+
+#include <boost/test/unit_test.hpp>
+#include <signal.h>
+
+#include "harness.hpp"
+
+namespace starling::integration {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool says_interrupted(const Peer& peer) {
+  return text_of(peer.dir() + "/log.jsonl").find("interrupted") != std::string::npos;
+}
+
+BOOST_AUTO_TEST_CASE(an_interrupted_peer_saves_and_leaves_and_the_others_go_on) {
+  Swarm swarm(3, {run_of(10s)});
+  constexpr std::size_t kLeaver = 1;
+  Peer& leaver = swarm[kLeaver];
+  BOOST_TEST_REQUIRE(swarm.reaches(leaver, 0.3), "the run did not get to the interrupt");
+  leaver.process().signal(SIGINT);
+  BOOST_TEST(leaver.process().wait().value_or(-1) == 0);
+  const report::PeerSummary left = leaver.summary();
+  BOOST_TEST(left.end == "left");
+  BOOST_TEST(left.steps > 0U);
+  const auto checkpoints = checkpoints_of(leaver.dir());
+  BOOST_TEST_REQUIRE(!checkpoints.empty());
+  BOOST_TEST(checkpoints.back() == left.steps);
+  BOOST_TEST(
+      eventually([&] { return swarm[0].state_of(leaver.name()) == "left" || !swarm[0].runs(); }));
+  BOOST_TEST(swarm[0].runs(), "the run ended before the others knew that the peer left");
+  swarm.require_end({kLeaver});
+  BOOST_TEST(swarm[0].summary().accuracy.value_or(0) > kUsualAccuracy);
+  BOOST_TEST(swarm.distance({kLeaver}) < 0.01);
+}
+
+BOOST_AUTO_TEST_CASE(a_second_interrupt_stops_at_once) {
+  const Folder folder;
+  // Leaving waits for the steps under way; with this batch they take a good while.
+  Peer peer(folder, "peer", "", {"run.samples=1000000000", "train.batch=16384"});
+  BOOST_TEST_REQUIRE(eventually([&] {
+                       const auto status = peer.status();
+                       return status && status->steps > 0;
+                     }),
+                     peer.process().err());
+  peer.process().signal(SIGINT);
+  BOOST_TEST_REQUIRE(eventually([&] { return says_interrupted(peer); }, kPatience, 1ms));
+  peer.process().signal(SIGINT);
+  BOOST_TEST(peer.process().wait().value_or(-1) == 130);
+}
+
+BOOST_AUTO_TEST_CASE(an_interrupted_swarm_command_lets_all_its_peers_leave) {
+  const Folder folder;
+  const std::string dir = folder / "the-swarm";
+  Process swarm({"swarm", mlp_run_file(), "-n", "2", "--dir", dir, "--json", "--set",
+                 "run.samples=1000000000"},
+                folder / "swarm");
+  BOOST_TEST_REQUIRE(eventually([&] {
+                       return swarm.err().find("steps") != std::string::npos || swarm.exit_code();
+                     }),
+                     swarm.err());
+  swarm.signal(SIGINT);
+  BOOST_TEST(swarm.wait().value_or(-1) == 0);
+  const auto summary = report::read_swarm_summary(dir);
+  BOOST_TEST_REQUIRE(summary.has_value(), swarm.err());
+  BOOST_TEST(summary->peers.size() == 2U);
+  for (const report::PeerSummary& peer : summary->peers) BOOST_TEST(peer.end == "left");
+}
+
+}  // namespace
+}  // namespace starling::integration

@@ -1,0 +1,62 @@
+// Swarms in which nothing goes wrong.
+#include <boost/test/unit_test.hpp>
+
+#include "harness.hpp"
+
+namespace starling::integration {
+namespace {
+
+std::uint64_t sum_of(const report::BytesByPurpose& bytes) {
+  return bytes.delta + bytes.keyframe + bytes.membership + bytes.reduce + bytes.other;
+}
+
+/// `starling swarm` to its end; its summary.
+report::SwarmSummary run_swarm(const Folder& folder, const Arguments& set) {
+  Arguments arguments{"swarm", mlp_run_file(), "-n", "4", "--dir", folder / "the-swarm", "--json"};
+  for (const std::string& assignment : set) {
+    arguments.insert(arguments.end(), {"--set", assignment});
+  }
+  const Ended ended = run(folder, arguments);
+  BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
+  auto summary = report::swarm_summary_from_json(ended.out);
+  BOOST_TEST_REQUIRE(summary.has_value(), ended.out);
+  BOOST_TEST_REQUIRE(summary->peers.size() == 4);
+  return std::move(*summary);
+}
+
+BOOST_AUTO_TEST_CASE(four_peers_train_and_agree) {
+  const Folder folder;
+  const report::SwarmSummary swarm = run_swarm(folder, {"run.epochs=3"});
+  for (const report::PeerSummary& peer : swarm.peers) {
+    BOOST_TEST_CONTEXT(peer.name) {
+      BOOST_TEST(peer.end == "done");
+      BOOST_TEST(peer.accuracy.value_or(0) > kUsualAccuracy);
+      BOOST_TEST(peer.steps > 0U);
+      BOOST_TEST(peer.exchanges > 0U);
+      BOOST_TEST(peer.bytes_sent.total == sum_of(peer.bytes_sent));
+      BOOST_TEST(peer.bytes_received.total == sum_of(peer.bytes_received));
+      BOOST_TEST(peer.bytes_sent.reduce == 0U);
+    }
+  }
+  BOOST_TEST(swarm.distance.value_or(1) < 0.01);
+  BOOST_TEST(swarm.swarm.samples >= 180'000U);
+  // What is on its way when a link ends is counted by its sender alone.
+  const auto sent = static_cast<double>(swarm.swarm.bytes_sent.total);
+  const auto received = static_cast<double>(swarm.swarm.bytes_received.total);
+  BOOST_TEST(received <= sent);
+  BOOST_TEST(received >= 0.99 * sent);
+}
+
+BOOST_AUTO_TEST_CASE(without_exchanges_no_delta_is_sent_and_replicas_differ) {
+  const Folder folder;
+  const report::SwarmSummary swarm = run_swarm(folder, {"run.samples=60000", "exchange.mode=none"});
+  BOOST_TEST(swarm.swarm.end == "done");
+  BOOST_TEST(swarm.swarm.exchanges == 0U);
+  BOOST_TEST(swarm.swarm.bytes_sent.delta == 0U);
+  BOOST_TEST(swarm.swarm.bytes_sent.keyframe == 0U);
+  BOOST_TEST(swarm.swarm.bytes_sent.membership > 0U);
+  BOOST_TEST(swarm.distance.value_or(0) > 0.01);
+}
+
+}  // namespace
+}  // namespace starling::integration
