@@ -166,6 +166,9 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
     return;
   }
   if (hello.run != config_.run || hello.parameters_hash != config_.parameters_hash) {
+    // Both ends see it. The one that joins leaves the refusal to the other, whose word says what
+    // differs and ends this peer: closing here would drop that word on its way.
+    if (info.dialed && !had_neighbour_) return;
     out.push_back(Note{Level::warning, "peer " + hello.self.name + " (" + info.peer.brief() +
                                            ") has another run file and was refused"});
     return refuse(link, {wire::RefuseReason::other_run, "this swarm trains another run",
