@@ -176,6 +176,29 @@ base::Result<std::string> wait_for_first(Child& first) {
               "the first peer did not start; it said:\n{}", said);
 }
 
+/// Starts all; each but the first one joins there.
+base::Status start_all(std::vector<Child>& children, const SwarmOptions& options,
+                       std::uint32_t threads, std::uint32_t wait_for) {
+  std::string join;
+  for (Child& child : children) {
+    const auto pid = start(child, options, threads, wait_for, join);
+    if (!pid) return fail(pid.error());
+    child.pid = *pid;
+    if (!join.empty()) continue;
+    auto address = wait_for_first(child);
+    if (!address) return fail(address.error());
+    join = *address;
+  }
+  return {};
+}
+
+/// Lets the peers that run save and leave.
+void interrupt(const std::vector<Child>& children) {
+  for (const Child& child : children) {
+    if (child.pid != 0 && !child.status) kill(child.pid, SIGINT);
+  }
+}
+
 void watch(std::vector<Child>& children, report::TablePrinter& printer, const std::string& run) {
   const auto started = SteadyClock::now();
   auto asked = started - kAskEvery;
@@ -186,11 +209,7 @@ void watch(std::vector<Child>& children, report::TablePrinter& printer, const st
   };
   int interrupts_passed_on = 0;
   while (true) {
-    for (; interrupts_passed_on < interrupts; ++interrupts_passed_on) {
-      for (const Child& child : children) {
-        if (!child.status) kill(child.pid, SIGINT);
-      }
-    }
+    for (; interrupts_passed_on < interrupts; ++interrupts_passed_on) interrupt(children);
     for (Child& child : children) reap(child);
     if (std::ranges::all_of(children, [](const Child& c) { return c.status.has_value(); })) break;
     if (SteadyClock::now() - asked >= kAskEvery) {
@@ -256,16 +275,12 @@ base::Result<int> run(const SwarmOptions& options) {
   const auto count_interrupt = [](int) { interrupts = interrupts + 1; };
   signal(SIGINT, count_interrupt);
   signal(SIGTERM, count_interrupt);
+  // A closed terminal: the peers are in groups of their own, so it does not reach them.
+  signal(SIGHUP, count_interrupt);
 
-  std::string join;
-  for (Child& child : children) {
-    const auto pid = start(child, options, threads, wait_for, join);
-    if (!pid) return fail(pid.error());
-    child.pid = *pid;
-    if (!join.empty()) continue;
-    auto address = wait_for_first(child);
-    if (!address) return fail(address.error());
-    join = *address;
+  if (auto started = start_all(children, options, threads, wait_for); !started) {
+    interrupt(children);
+    return fail(started.error());
   }
   auto printer = report::TablePrinter::for_stream(options.json ? stderr : stdout);
   watch(children, printer, run_file->run.name);
