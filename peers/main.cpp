@@ -98,7 +98,8 @@ int main(int argc, char** argv) {
   // CLI11 would only say that a command is required.
   const auto is_asked_for = [&](CLI::App* command) { return command->get_name() == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_asked_for).empty()) {
-    std::fprintf(stderr, "starling: '%s' is not a command; `starling --help` lists them\n", argv[1]);
+    std::fprintf(stderr, "starling: '%s' is not a command; `starling --help` lists them\n",
+                 argv[1]);
     return kUsageExit;
   }
   try {
