@@ -13,8 +13,8 @@ struct UpOptions {
   std::string run_file;
   std::vector<std::string> join;
   std::string listen = "0.0.0.0:0";
-  std::string name;            ///< empty: host name and process id
-  std::string dir;             ///< empty: runs/<run name>/<peer name>
+  std::string name;              ///< empty: host name and process id
+  std::string dir;               ///< empty: runs/<run name>/<peer name>
   std::vector<std::string> set;  ///< "section.key=value"
   bool require_peers = false;
   bool json = false;
@@ -32,7 +32,8 @@ int run_swarm(const SwarmOptions& options);
 
 struct QueryOptions {
   std::string what;  ///< "status", "members" or "links"
-  std::string peer;  ///< address of its control port or its folder; empty: the only one that runs here
+  std::string
+      peer;  ///< address of its control port or its folder; empty: the only one that runs here
   bool json = false;
 };
 int run_query(const QueryOptions& options);

@@ -1,13 +1,12 @@
 #include "control_client.hpp"
 
-#include <signal.h>
-
 #include <filesystem>
 #include <vector>
 
 #include <fmt/format.h>
 #include <httplib.h>
 #include <nlohmann/json.hpp>
+#include <signal.h>
 
 #include "base/file.hpp"
 

@@ -35,10 +35,10 @@ void print_status(const Json& status) {
   line("progress", fmt::format("{} ({} of {} samples)", percent(status.at("progress")),
                                status.at("swarm_samples").get<std::uint64_t>(),
                                status.at("target_samples").get<std::uint64_t>()));
-  line("own", fmt::format("{} steps, {} samples, {} samples/s",
-                          status.at("steps").get<std::uint64_t>(),
-                          status.at("samples").get<std::uint64_t>(),
-                          number(status.at("samples_per_second"), 0)));
+  line("own",
+       fmt::format("{} steps, {} samples, {} samples/s", status.at("steps").get<std::uint64_t>(),
+                   status.at("samples").get<std::uint64_t>(),
+                   number(status.at("samples_per_second"), 0)));
   line("accuracy", percent(status.at("accuracy")));
   line("loss", fmt::format("{} (training {})", number(status.at("loss"), 4),
                            number(status.at("train_loss"), 4)));
@@ -109,8 +109,10 @@ int run_query(const QueryOptions& options) {
   try {
     print(options.what, Json::parse(*reply));
   } catch (const Json::exception&) {
-    fmt::print(stderr, "starling {}: the reply is not what a peer answers; is it of another "
-               "version?\n", options.what);
+    fmt::print(stderr,
+               "starling {}: the reply is not what a peer answers; is it of another "
+               "version?\n",
+               options.what);
     return base::exit_code(base::ErrorCode::internal);
   }
   return 0;

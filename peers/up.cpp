@@ -1,8 +1,4 @@
 // starling up: one peer, from its run file to its summary.
-#include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
-
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -12,6 +8,9 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/file.hpp"
 #include "base/hash.hpp"
@@ -62,8 +61,8 @@ double process_age() {
   std::size_t at = text.rfind(')');
   for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
   if (at == std::string::npos) return 0;
-  const double started = std::strtod(text.c_str() + at, nullptr) /
-                         static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double started =
+      std::strtod(text.c_str() + at, nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
 }
 
@@ -123,8 +122,10 @@ base::Status Run::prepare() {
   for (const std::string& address : options.join) run_file.swarm.join.push_back(address);
   if (run_file.exchange.mode == exchange::Mode::allreduce) {
     if (run_file.peers == 0) {
-      return fail(ErrorCode::run_file, "{}: an all-reduce needs its number of peers: set "
-                  "swarm.peers", options.run_file);
+      return fail(ErrorCode::run_file,
+                  "{}: an all-reduce needs its number of peers: set "
+                  "swarm.peers",
+                  options.run_file);
     }
     run_file.swarm.degree = std::max(1U, run_file.peers - 1);
   }
@@ -173,12 +174,12 @@ base::Status Run::open_node() {
                                         ? kQueuedPerParameterAllReduce
                                         : kQueuedPerParameter;
   io::Node::Options made;
-  made.transport = {.listen = options.listen,
-                    .tls = run_file.security == peer::Security::tls,
-                    .link_memory = std::max<std::size_t>(run_file.limits.link_memory,
-                                                         per_parameter * initial.size() +
-                                                             kPayloadSlack),
-                    .payload_max = 2 * initial.size() + kPayloadSlack};
+  made.transport = {
+      .listen = options.listen,
+      .tls = run_file.security == peer::Security::tls,
+      .link_memory = std::max<std::size_t>(run_file.limits.link_memory,
+                                           per_parameter * initial.size() + kPayloadSlack),
+      .payload_max = 2 * initial.size() + kPayloadSlack};
   made.observer = {
       .note =
           [this](peer::Level level, const std::string& text) {
@@ -208,7 +209,8 @@ std::vector<train::TensorView> Run::views(std::span<const float> values,
                                           const std::string& suffix) const {
   std::vector<train::TensorView> made;
   for (const compute::Tensor& tensor : model->graph.tensors) {
-    made.push_back({tensor.name + suffix, tensor.shape, values.subspan(tensor.offset, tensor.size)});
+    made.push_back(
+        {tensor.name + suffix, tensor.shape, values.subspan(tensor.offset, tensor.size)});
   }
   return made;
 }
@@ -232,7 +234,8 @@ base::Status Run::save(const peer::Snapshot& snapshot) const {
 void Run::load_checkpoint() {
   auto loaded = train::load_latest_checkpoint(dir + "/checkpoints", run_id);
   for (const std::string& note : loaded.notes) {
-    log->event(report::Level::warning, "checkpoint_passed_over", {{"text", std::string_view(note)}});
+    log->event(report::Level::warning, "checkpoint_passed_over",
+               {{"text", std::string_view(note)}});
   }
   checkpoint = std::move(loaded.checkpoint);
 }
@@ -273,20 +276,20 @@ io::TrainerThread::MakeWorker Run::make_worker(data::Loader& loader) {
 
 peer::Config Run::core_config() const {
   const std::uint64_t epoch = dataset->train.size();
-  peer::Config config{
-      .run = run_id,
-      .canonical = canonical,
-      .parameters_hash = base::xxh3(std::as_bytes(std::span(initial))),
-      .parameter_count = initial.size(),
-      .target_samples = peer::target_samples(run_file, epoch),
-      .exchange = run_file.exchange,
-      .membership = run_file.swarm,
-      .train = run_file.train,
-      .peers = run_file.peers,
-      .report_every = static_cast<std::uint64_t>(run_file.report.every * static_cast<double>(epoch)),
-      .report_samples = run_file.report.samples,
-      .require_peers = options.require_peers ? kRequirePeers : base::Duration{},
-      .checkpoint_every = run_file.checkpoint.every};
+  peer::Config config{.run = run_id,
+                      .canonical = canonical,
+                      .parameters_hash = base::xxh3(std::as_bytes(std::span(initial))),
+                      .parameter_count = initial.size(),
+                      .target_samples = peer::target_samples(run_file, epoch),
+                      .exchange = run_file.exchange,
+                      .membership = run_file.swarm,
+                      .train = run_file.train,
+                      .peers = run_file.peers,
+                      .report_every = static_cast<std::uint64_t>(run_file.report.every *
+                                                                 static_cast<double>(epoch)),
+                      .report_samples = run_file.report.samples,
+                      .require_peers = options.require_peers ? kRequirePeers : base::Duration{},
+                      .checkpoint_every = run_file.checkpoint.every};
   if (run_file.run.target_accuracy > 0) config.target_accuracy = run_file.run.target_accuracy;
   if (config.membership.wait_for == 0 && !config.membership.join.empty()) {
     config.membership.wait_for = 1;
@@ -361,8 +364,8 @@ report::PeerSummary Run::summary(const io::NodeEnd& end) const {
   report::PeerSummary made{.name = name,
                            .id = identity->id().hex(),
                            .run = run_id.hex(),
-                           .end = end.reason == peer::EndReason::done   ? "done"
-                                  : end.reason == peer::EndReason::left ? "left"
+                           .end = end.reason == peer::EndReason::done     ? "done"
+                                  : end.reason == peer::EndReason::left   ? "left"
                                   : end.error.code == ErrorCode::diverged ? "diverged"
                                                                           : "failed",
                            .accuracy = status.whole_test_set ? status.accuracy : std::nullopt,
@@ -411,28 +414,27 @@ base::Result<int> run(const UpOptions& options) {
   run.age = process_age();
   run.created = io::Loop::now();
   if (auto prepared = run.prepare(); !prepared) return fail(prepared.error());
-  auto metrics = report::MetricsFile::open(run.dir, run.checkpoint
-                                                        ? report::MetricsFile::Start::continued
+  auto metrics =
+      report::MetricsFile::open(run.dir, run.checkpoint ? report::MetricsFile::Start::continued
                                                         : report::MetricsFile::Start::fresh);
   if (!metrics) return fail(metrics.error());
   run.metrics.emplace(std::move(*metrics));
 
   const base::PeerId& id = run.identity->id();
-  wire::MemberRecord self{.id = id,
-                          .name = run.name,
-                          .addresses = io::reachable_addresses(run.node->address(),
-                                                               wire::kAddressesMax),
-                          // A restarted peer must be newer than what others know of it.
-                          .incarnation = static_cast<std::uint64_t>(time(nullptr))};
+  wire::MemberRecord self{
+      .id = id,
+      .name = run.name,
+      .addresses = io::reachable_addresses(run.node->address(), wire::kAddressesMax),
+      // A restarted peer must be newer than what others know of it.
+      .incarnation = static_cast<std::uint64_t>(time(nullptr))};
   if (!options.json) {
     fmt::print("peer {} ({}), run {}; others join with:\n  starling up {} --join {}\n", run.name,
-               id.brief(), run.run_id.hex().substr(0, 8), options.run_file,
-               self.addresses.front());
+               id.brief(), run.run_id.hex().substr(0, 8), options.run_file, self.addresses.front());
     std::fflush(stdout);
   }
-  run.log->event(report::Level::info, "started",
-                 {{"name", std::string_view(run.name)},
-                  {"address", std::string_view(run.node->address())}});
+  run.log->event(
+      report::Level::info, "started",
+      {{"name", std::string_view(run.name)}, {"address", std::string_view(run.node->address())}});
   data::Loader loader(run.dataset->train, *run.shards, run.run_file.train.batch,
                       data::Loader::peer_seed(run.run_file.run.seed, id), {});
   peer::Resume resume;

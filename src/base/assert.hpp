@@ -11,7 +11,7 @@ namespace starling::base {
 }  // namespace starling::base
 
 // The second argument, a plain string, is optional: ASSERT(x) or ASSERT(x, "why it must hold").
-#define ASSERT(condition, ...)                                                           \
-  (static_cast<bool>(condition) ? static_cast<void>(0)                                   \
-                                : ::starling::base::assertion_failed(#condition, __FILE__, __LINE__, \
-                                                                     "" __VA_ARGS__))
+#define ASSERT(condition, ...)  \
+  (static_cast<bool>(condition) \
+       ? static_cast<void>(0)   \
+       : ::starling::base::assertion_failed(#condition, __FILE__, __LINE__, "" __VA_ARGS__))

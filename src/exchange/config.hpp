@@ -11,26 +11,26 @@ enum class Mode { tracked, allreduce, none };
 
 struct Config {
   Mode mode = Mode::tracked;
-  std::uint32_t every = 2;    ///< own steps between two exchanges of a link
-  double density = 0.003;     ///< fraction of the elements that a delta carries
-  int bits = 4;               ///< a value: 2, 4 or 8
-  std::uint32_t block = 128;  ///< values that share a scale
-  double lambda = 0.5;        ///< part of what was not sent yet that training leaves out, 0 to 1
-  double start_fraction = 0.1;   ///< of the run's samples, with start_factor
-  double start_factor = 1.0;     ///< density multiplier at the start
-  double finish_fraction = 0.05; ///< of the run's samples, with finish_factor
-  double finish_factor = 1.0;    ///< density multiplier at the end
-  double settle_density = 0.05;  ///< density after the last local step
-  double settle_drift = 0.01;    ///< settled when the drift on every link is below
+  std::uint32_t every = 2;      ///< own steps between two exchanges of a link
+  double density = 0.003;       ///< fraction of the elements that a delta carries
+  int bits = 4;                 ///< a value: 2, 4 or 8
+  std::uint32_t block = 128;    ///< values that share a scale
+  double lambda = 0.5;          ///< part of what was not sent yet that training leaves out, 0 to 1
+  double start_fraction = 0.1;  ///< of the run's samples, with start_factor
+  double start_factor = 1.0;    ///< density multiplier at the start
+  double finish_fraction = 0.05;  ///< of the run's samples, with finish_factor
+  double finish_factor = 1.0;     ///< density multiplier at the end
+  double settle_density = 0.05;   ///< density after the last local step
+  double settle_drift = 0.01;     ///< settled when the drift on every link is below
   base::Duration settle_timeout = std::chrono::seconds(30);
   base::Duration grace = std::chrono::seconds(30);  ///< how long a broken link keeps its mirrors
-  double stale = 0.25;  ///< of the run's samples: a peer that is further behind adopts
+  double stale = 0.25;            ///< of the run's samples: a peer that is further behind adopts
   std::uint32_t hash_every = 64;  ///< every so many exchanges a frame carries its mirror's hash
 
   friend bool operator==(const Config&, const Config&) = default;
 };
 
-inline constexpr std::uint32_t kLinksMax = 64;  ///< of one peer: bounds w and memory
+inline constexpr std::uint32_t kLinksMax = 64;      ///< of one peer: bounds w and memory
 inline constexpr std::uint32_t kGraceLinksMax = 8;  ///< broken links that keep their mirrors
 
 }  // namespace starling::exchange

@@ -1,8 +1,8 @@
 #include "io/interfaces.hpp"
 
-#include <uv.h>
-
 #include <array>
+
+#include <uv.h>
 
 namespace starling::io {
 

@@ -1,11 +1,11 @@
 #include "io/node.hpp"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <type_traits>
 #include <utility>
+
+#include <signal.h>
+#include <unistd.h>
 
 #include "base/assert.hpp"
 #include "wire/messages.hpp"
@@ -83,9 +83,8 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
   if (!transport) return base::fail(std::move(transport.error()));
   node->transport_ = std::move(*transport);
   auto control = Control::create(
-      node->loop_.raw(), [raw = node.get()](const ControlRequest& request) {
-        return raw->serve(request);
-      });
+      node->loop_.raw(),
+      [raw = node.get()](const ControlRequest& request) { return raw->serve(request); });
   if (!control) {
     node->shut_down();
     node->loop_.run();

@@ -1,9 +1,9 @@
 #include "io/trainer_thread.hpp"
 
+#include <utility>
+
 #include <pthread.h>
 #include <sched.h>
-
-#include <utility>
 
 #include "base/assert.hpp"
 

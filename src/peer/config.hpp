@@ -32,7 +32,7 @@ struct Config {
   std::uint32_t report_samples = 1000;  ///< of the test set; the final one uses all
   /// Ends with an error when no peer was met within this time; zero: trains alone.
   base::Duration require_peers{};
-  base::Duration checkpoint_every{};    ///< zero: only at the end
+  base::Duration checkpoint_every{};  ///< zero: only at the end
 };
 
 }  // namespace starling::peer

@@ -171,17 +171,21 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
     if (info.dialed && !had_neighbour_) return;
     out.push_back(Note{Level::warning, "peer " + hello.self.name + " (" + info.peer.brief() +
                                            ") has another run file and was refused"});
-    return refuse(link, {wire::RefuseReason::other_run, "this swarm trains another run",
-                         config_.canonical}, out);
+    return refuse(
+        link, {wire::RefuseReason::other_run, "this swarm trains another run", config_.canonical},
+        out);
   }
   if (ring_ && !neighbours_.contains(info.peer)) {
-    return refuse(link, {wire::RefuseReason::fixed_set,
-                         "this swarm runs in all-reduce mode: its peers are fixed", {}}, out);
+    return refuse(link,
+                  {wire::RefuseReason::fixed_set,
+                   "this swarm runs in all-reduce mode: its peers are fixed",
+                   {}},
+                  out);
   }
   info.ready = true;
   out.push_back(Accept{link});
-  to_membership(
-      membership::LinkReady{link, std::move(hello.self), info.dialed, info.address}, now, out);
+  to_membership(membership::LinkReady{link, std::move(hello.self), info.dialed, info.address}, now,
+                out);
 }
 
 void Core::refuse(base::LinkId link, wire::Refuse refusal, Outbox& out) {
@@ -207,8 +211,7 @@ void Core::on_refuse(const LinkInfo& info, const wire::Refuse& refusal, Outbox& 
 
 void Core::misbehaved(const base::PeerId& peer, const std::string& text, Outbox& out) {
   const auto found = neighbours_.find(peer);
-  out.push_back(
-      Note{Level::warning, "peer " + peer.brief() + " broke the protocol: " + text});
+  out.push_back(Note{Level::warning, "peer " + peer.brief() + " broke the protocol: " + text});
   if (found == neighbours_.end()) return;
   out.push_back(Send{found->second, wire::Bye{wire::ByeReason::misbehaved, text}});
   out.push_back(Close{found->second});
@@ -305,6 +308,7 @@ void Core::take_ring(std::vector<exchange::Ring::Action>& actions, base::Time no
 
 void Core::neighbour_up(const base::PeerId& peer, base::LinkId link, base::Time now, Outbox& out) {
   had_neighbour_ = true;
+  ring_at_.reset();
   neighbours_[peer] = link;
   if (config_.exchange.mode == exchange::Mode::tracked) {
     to_exchange(exchange::NeighbourUp{peer}, now, out);
@@ -315,6 +319,7 @@ void Core::neighbour_up(const base::PeerId& peer, base::LinkId link, base::Time 
 void Core::neighbour_down(const base::PeerId& peer, membership::LossReason reason, base::Time now,
                           Outbox& out) {
   neighbours_.erase(peer);
+  ring_at_.reset();
   using enum membership::LossReason;
   if (config_.exchange.mode == exchange::Mode::tracked) {
     const bool for_good = reason == left || reason == protocol;

@@ -65,8 +65,7 @@ class Core {
   void on(Checkpoint&, base::Time now, Outbox& out);
 
   // Messages that are not for one part alone (core.cpp).
-  void on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now,
-                Outbox& out);
+  void on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now, Outbox& out);
   void on_refuse(const LinkInfo& info, const wire::Refuse& refusal, Outbox& out);
   void refuse(base::LinkId link, wire::Refuse refusal, Outbox& out);
   void misbehaved(const base::PeerId& peer, const std::string& text, Outbox& out);
@@ -124,7 +123,7 @@ class Core {
   base::StepNumber step_;
   std::uint64_t samples_ = 0;
   std::uint64_t swarm_samples_ = 0;
-  double progress_ = 0;  ///< of the swarm, 0 to 1; never falls
+  double progress_ = 0;        ///< of the swarm, 0 to 1; never falls
   std::uint64_t reports_ = 0;  ///< evaluations asked for
   float learning_rate_ = 0;
   double train_loss_ = 0;
@@ -133,6 +132,7 @@ class Core {
   std::optional<base::Time> first_step_;
   std::optional<base::Time> last_step_;
   std::optional<base::Time> wait_until_;
+  std::optional<base::Time> ring_at_;  ///< all-reduce: when its neighbours will have been quiet
   std::optional<base::Time> alone_until_;  ///< require_peers: it ends then unless it met one
   std::optional<base::Time> checkpoint_at_;
 };

@@ -12,6 +12,8 @@ namespace {
 
 /// Steps handed to the trainer ahead of time, so that it never waits for the event loop.
 constexpr std::uint32_t kStepsAhead = 2;
+/// The neighbours of a ring must have been the same for this long before its first message.
+constexpr base::Duration kRingQuiet = std::chrono::milliseconds(500);
 /// Weight of the newest batch in the smoothed training loss.
 constexpr double kLossSmoothing = 0.05;
 
@@ -23,10 +25,13 @@ void Core::start_if_ready(base::Time now, Outbox& out) {
   if (phase_ != Phase::waiting || !started_ || leaving_) return;
   if (config_.exchange.mode == Mode::allreduce) {
     if (neighbours_.size() + 1 < config_.peers) return;
+    // Of two links that a pair made at the same time one is closed: what is sent on it is lost.
+    if (!ring_at_) ring_at_ = now + kRingQuiet;
+    if (now < *ring_at_) return;
     make_ring(now, out);
   } else {
-    const std::size_t links = config_.exchange.mode == Mode::none ? neighbours_.size()
-                                                                  : exchange_.open_links();
+    const std::size_t links =
+        config_.exchange.mode == Mode::none ? neighbours_.size() : exchange_.open_links();
     if (links < config_.membership.wait_for && !waited_) return;
     // A peer that takes over another's replica must not train before it has it.
     if (exchange_.adopting()) return;
@@ -45,8 +50,7 @@ void Core::make_ring(base::Time now, Outbox& out) {
   for (auto& [peer, message] : std::exchange(early_, {})) on_reduce(peer, message, now, out);
 }
 
-void Core::on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time now,
-                     Outbox& out) {
+void Core::on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time now, Outbox& out) {
   if (ring_) {
     if (peer == ring_->predecessor()) {
       to_ring(exchange::Ring::Received{std::move(message)}, now, out);
@@ -89,8 +93,8 @@ void Core::next_steps(base::Time now, Outbox& out) {
   update_progress(now);
   // Steps made while another's replica is being taken over would be lost.
   if (leaving_ || phase_ != Phase::training || exchange_.adopting()) return;
-  const bool reached = config_.target_accuracy && evaluated_ &&
-                       evaluated_->accuracy >= *config_.target_accuracy;
+  const bool reached =
+      config_.target_accuracy && evaluated_ && evaluated_->accuracy >= *config_.target_accuracy;
   if (progress_ >= 1.0 || reached) return settle(now, out);
   learning_rate_ = train::learning_rate(config_.train, progress_);
   const std::uint32_t ahead = ring_ ? 1 : kStepsAhead;
@@ -165,8 +169,8 @@ void Core::on_evaluated(const Evaluated& evaluated, base::Time now, Outbox& out)
 void Core::on_saved(const Saved& saved, base::Time now, Outbox& out) {
   --saves_outstanding_;
   if (!saved.status) {
-    out.push_back(Note{Level::warning, "the checkpoint was not written: " +
-                                           saved.status.error().text});
+    out.push_back(
+        Note{Level::warning, "the checkpoint was not written: " + saved.status.error().text});
   }
   if (saves_outstanding_ > 0) return;
   if (leaving_) return end({EndReason::left, {}}, now, out);
@@ -216,6 +220,7 @@ std::optional<base::Time> Core::next_deadline() const {
     if (!info.ready && !info.closing) consider(info.hello_until);
   }
   if (phase_ == Phase::waiting && !waited_) consider(wait_until_);
+  if (phase_ == Phase::waiting) consider(ring_at_);
   return first;
 }
 
@@ -232,6 +237,7 @@ void Core::expire(base::Time now, Outbox& out) {
     exchange_.expire(now, actions);
     take_exchange(actions, now, out);
   }
+  if (phase_ == Phase::waiting && due(ring_at_)) start_if_ready(now, out);
   if (phase_ == Phase::waiting && !waited_ && due(wait_until_)) {
     waited_ = true;
     start_if_ready(now, out);

@@ -44,8 +44,8 @@ struct ShardsJob {
   std::vector<std::uint32_t> owned;
 };
 
-using Job = std::variant<StepJob, GradientJob, ApplyJob, EvaluateJob, SaveJob, ShardsJob,
-                         exchange::Job>;
+using Job =
+    std::variant<StepJob, GradientJob, ApplyJob, EvaluateJob, SaveJob, ShardsJob, exchange::Job>;
 
 struct StepDone {
   base::StepNumber step;      ///< steps done, this one included
@@ -77,7 +77,6 @@ struct Failed {
   base::Error error;
 };
 
-using Outcome =
-    std::variant<StepDone, GradientReady, Evaluated, Saved, Failed, exchange::Outcome>;
+using Outcome = std::variant<StepDone, GradientReady, Evaluated, Saved, Failed, exchange::Outcome>;
 
 }  // namespace starling::peer

@@ -87,8 +87,8 @@ Outcome Worker::run_gradient() {
   if (!loss) return Failed{loss.error()};
   batch_loss_ = *loss;
   const auto gradient = trainer_.gradient();
-  return GradientReady{step_.next(), batch_samples_, batch_loss_,
-                       {gradient.begin(), gradient.end()}};
+  return GradientReady{
+      step_.next(), batch_samples_, batch_loss_, {gradient.begin(), gradient.end()}};
 }
 
 Outcome Worker::run_apply(const ApplyJob& job) {
@@ -113,8 +113,7 @@ void Worker::run_evaluation(std::vector<Outcome>& outcomes) {
     replica_.read(copy_);
     evaluating_ = true;
   }
-  const std::uint32_t count =
-      std::min(kEvaluationPiece, evaluation_.samples - evaluation_.done);
+  const std::uint32_t count = std::min(kEvaluationPiece, evaluation_.samples - evaluation_.done);
   samples_.resize(count * test_.sample_values());
   labels_.resize(count);
   test_.fill_range(evaluation_.done, samples_, labels_);

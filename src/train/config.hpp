@@ -19,7 +19,7 @@ struct Config {
   double weight_decay = 0.0;  ///< sgd: added to the gradient; adamw: decoupled
   std::uint32_t batch = 64;   ///< samples a step of one peer
   Schedule schedule = Schedule::constant;
-  double warmup = 0.0;        ///< fraction of the run with a linearly rising learning rate
+  double warmup = 0.0;  ///< fraction of the run with a linearly rising learning rate
   std::string device = "cpu";
   std::uint32_t threads = 1;  ///< compute threads of one peer
 

@@ -65,8 +65,10 @@ base::Status FrameReader::start_body() {
   metadata_size_ = load<std::uint32_t>(header_.data() + 4);
   const std::size_t payload_size = load<std::uint32_t>(header_.data() + 8);
   if (metadata_size_ > kMetadataMax || metadata_size_ % kMetadataAlignment != 0) {
-    return base::fail(base::ErrorCode::protocol, "a frame announces {} bytes of metadata, at most "
-                      "{} are accepted", metadata_size_, kMetadataMax);
+    return base::fail(base::ErrorCode::protocol,
+                      "a frame announces {} bytes of metadata, at most "
+                      "{} are accepted",
+                      metadata_size_, kMetadataMax);
   }
   if (payload_size > payload_max_) {
     return base::fail(base::ErrorCode::protocol,

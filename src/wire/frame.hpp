@@ -47,8 +47,12 @@ struct Frame {
   std::size_t metadata_size = 0;
   base::Buffer bytes;
 
-  [[nodiscard]] base::ByteView metadata() const { return base::ByteView(bytes).first(metadata_size); }
-  [[nodiscard]] base::ByteView payload() const { return base::ByteView(bytes).subspan(metadata_size); }
+  [[nodiscard]] base::ByteView metadata() const {
+    return base::ByteView(bytes).first(metadata_size);
+  }
+  [[nodiscard]] base::ByteView payload() const {
+    return base::ByteView(bytes).subspan(metadata_size);
+  }
 };
 
 /// Lays out one frame. `metadata` at most kMetadataMax.

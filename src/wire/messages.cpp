@@ -80,8 +80,8 @@ base::ByteView build(FlatBufferBuilder& builder, const Hello& hello) {
 base::ByteView build(FlatBufferBuilder& builder, const Refuse& refuse) {
   const auto text = builder.CreateString(refuse.text.substr(0, kTextMax));
   const auto canonical = builder.CreateString(refuse.canonical.substr(0, kCanonicalMax));
-  builder.Finish(fb::CreateRefuse(builder, static_cast<fb::RefuseReason>(refuse.reason), text,
-                                  canonical));
+  builder.Finish(
+      fb::CreateRefuse(builder, static_cast<fb::RefuseReason>(refuse.reason), text, canonical));
   return {};
 }
 
@@ -124,8 +124,7 @@ base::ByteView build(FlatBufferBuilder& builder, const Keyframe& keyframe) {
 
 base::ByteView build(FlatBufferBuilder& builder, const Delta& delta) {
   const fb::DeltaHead head(delta.exchange.value, delta.samples, delta.mirror_hash.value_or(0),
-                           delta.drift, delta.degree, delta.mirror_hash.has_value(),
-                           delta.settled);
+                           delta.drift, delta.degree, delta.mirror_hash.has_value(), delta.settled);
   builder.Finish(fb::CreateDelta(builder, &head));
   return delta.payload;
 }
@@ -285,10 +284,10 @@ base::Result<std::optional<Message>> verified(Frame& frame) {
 
 FrameType type_of(const Message& message) noexcept {
   // In the order of Message's alternatives.
-  constexpr FrameType kTypes[] = {
-      FrameType::hello,     FrameType::refuse,   FrameType::neighbour, FrameType::gossip,
-      FrameType::heartbeat, FrameType::link_open, FrameType::keyframe,  FrameType::delta,
-      FrameType::reduce,    FrameType::bye};
+  constexpr FrameType kTypes[] = {FrameType::hello,    FrameType::refuse,    FrameType::neighbour,
+                                  FrameType::gossip,   FrameType::heartbeat, FrameType::link_open,
+                                  FrameType::keyframe, FrameType::delta,     FrameType::reduce,
+                                  FrameType::bye};
   static_assert(std::size(kTypes) == std::variant_size_v<Message>);
   return kTypes[message.index()];
 }

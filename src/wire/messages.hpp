@@ -24,7 +24,7 @@ inline constexpr std::size_t kAddressMax = 280;       ///< bytes of one "host:po
 inline constexpr std::size_t kAddressesMax = 8;       ///< addresses of one member
 inline constexpr std::size_t kMembersPerGossip = 64;  ///< records in one frame
 inline constexpr std::size_t kProgressPerFrame = 256;
-inline constexpr std::size_t kTextMax = 1024;         ///< bytes of a reason in words
+inline constexpr std::size_t kTextMax = 1024;  ///< bytes of a reason in words
 inline constexpr std::size_t kCanonicalMax = 16 * 1024;
 
 using RunId = base::Hash128;

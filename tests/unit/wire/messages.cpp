@@ -42,7 +42,8 @@ wire::MemberRecord some_member() {
 BOOST_AUTO_TEST_SUITE(messages)
 
 BOOST_AUTO_TEST_CASE(hello_and_gossip_keep_their_records) {
-  const wire::Hello hello{.run = base::xxh3_128("run"), .parameters_hash = 7, .self = some_member()};
+  const wire::Hello hello{
+      .run = base::xxh3_128("run"), .parameters_hash = 7, .self = some_member()};
   const auto back = round_trip(hello);
   BOOST_TEST((back.run == hello.run));
   BOOST_TEST(back.parameters_hash == 7U);
@@ -83,8 +84,12 @@ BOOST_AUTO_TEST_CASE(other_messages_keep_their_values) {
               wire::NeighbourKind::urgent_request));
   BOOST_TEST(round_trip(wire::Bye{wire::ByeReason::left, "bye"}).text == "bye");
   BOOST_TEST(round_trip(wire::Keyframe{5, base::Buffer(3)}).payload.size() == 3U);
-  const auto open = round_trip(wire::LinkOpen{
-      .nonce = 1, .samples = 2, .progress = 0.5, .may_adopt = true, .session = 3, .committed = {4}});
+  const auto open = round_trip(wire::LinkOpen{.nonce = 1,
+                                              .samples = 2,
+                                              .progress = 0.5,
+                                              .may_adopt = true,
+                                              .session = 3,
+                                              .committed = {4}});
   BOOST_TEST(open.may_adopt);
   BOOST_TEST(open.committed.value == 4U);
   const auto reduce = round_trip(wire::Reduce{.step = {6},
