@@ -1,0 +1,349 @@
+#include "peer/core.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include <boost/test/unit_test.hpp>
+
+#include "world.hpp"
+
+using namespace starling;
+using namespace starling::peer;
+using namespace starling::peer::testing;
+using exchange::Mode;
+using std::chrono::seconds;
+
+namespace {
+
+constexpr std::uint64_t kSeeds[] = {1, 2};
+constexpr base::Duration kPatience = std::chrono::minutes(2);  // of virtual time
+
+/// `count` peers, of which all but the first join by the first.
+void add_swarm(World& world, std::size_t count, const Config& config) {
+  world.add(config);
+  while (world.size() < count) world.add(config, {World::address_of(0)});
+}
+
+bool ended(World& world, std::size_t index, EndReason reason) {
+  const auto& finished = world.peer(index).finished;
+  return finished && finished->reason == reason;
+}
+
+bool failed_with(World& world, std::size_t index, base::ErrorCode code) {
+  return ended(world, index, EndReason::failed) && world.peer(index).finished->error.code == code;
+}
+
+wire::MemberState state_of(const Status& status, const base::PeerId& id) {
+  const auto found = std::ranges::find_if(
+      status.members, [&](const MemberStatus& member) { return member.record.id == id; });
+  BOOST_REQUIRE(found != status.members.end());
+  return found->record.state;
+}
+
+/// What holds of any status at any time.
+void check_status(const Status& status) {
+  BOOST_TEST(status.progress >= 0.0);
+  BOOST_TEST(status.progress <= 1.0);
+  BOOST_TEST(status.swarm_samples >= status.samples);
+  const auto is_self = [](const MemberStatus& member) { return member.self; };
+  BOOST_TEST(std::ranges::count_if(status.members, is_self) == 1);
+  const auto neighbours = static_cast<std::size_t>(std::ranges::count_if(
+      status.members, [](const MemberStatus& member) { return member.neighbour; }));
+  BOOST_TEST(neighbours == status.links.size());
+  for (const LinkStatus& link : status.links) {
+    BOOST_TEST(!link.name.empty());
+    BOOST_TEST((link.peer != status.id));
+    BOOST_TEST(link.drift >= 0.0);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(core)
+
+BOOST_AUTO_TEST_CASE(a_swarm_of_four_trains_agrees_and_ends) {
+  for (const std::uint64_t seed : kSeeds) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      World world(seed);
+      add_swarm(world, 4, config_for(world.problem, Mode::tracked));
+      BOOST_REQUIRE(world.run_to_the_end(kPatience));
+      std::uint64_t samples = 0;
+      for (std::size_t i = 0; i < world.size(); ++i) {
+        BOOST_TEST(ended(world, i, EndReason::done));
+        const auto& evaluated = world.peer(i).evaluated;
+        BOOST_REQUIRE(evaluated);
+        BOOST_TEST(evaluated->whole);
+        BOOST_TEST(evaluated->accuracy > 0.95);
+        BOOST_TEST(world.peer(i).saved.size() == 1U);
+        BOOST_TEST(world.peer(i).reports >= 2U);
+        BOOST_TEST(world.status(i).drift < 0.01);
+        BOOST_TEST(world.status(i).exchanges > 50U);
+        samples += world.status(i).samples;
+      }
+      BOOST_TEST(samples >= 8192U);
+      BOOST_TEST(samples < 8192U + 8192U / 10);
+      BOOST_TEST(world.spread() < 0.02);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_alone_trains_and_ends) {
+  World world(3);
+  Config config = config_for(world.problem, Mode::tracked);
+  config.membership.wait_for = 0;
+  world.add(config);
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST(ended(world, 0, EndReason::done));
+  BOOST_TEST(world.status(0).samples >= 8192U);
+  BOOST_TEST(world.status(0).samples <= 8192U + 16U);  // a step that was handed out before
+  BOOST_TEST(world.peer(0).evaluated->accuracy > 0.95);
+}
+
+BOOST_AUTO_TEST_CASE(any_peer_can_die_and_the_others_end_as_they_would_have) {
+  for (const std::size_t victim : {0, 2}) {
+    BOOST_TEST_CONTEXT("seed 4, killed " << victim) {
+      World world(4);
+      add_swarm(world, 4, config_for(world.problem, Mode::tracked));
+      BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(1).progress > 0.3; }));
+      world.kill(victim);
+      BOOST_REQUIRE(world.run_to_the_end(kPatience));
+      for (std::size_t i = 0; i < world.size(); ++i) {
+        if (i == victim) continue;
+        BOOST_TEST(ended(world, i, EndReason::done));
+        BOOST_TEST(world.peer(i).evaluated->accuracy > 0.95);
+      }
+      BOOST_TEST(world.spread() < 0.02);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_late_peer_takes_over_a_replica_before_its_first_step) {
+  World world(5);
+  const Config config = config_for(world.problem, Mode::tracked);
+  add_swarm(world, 3, config);
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).progress > 0.6; }));
+  const std::size_t late = world.add(config, {World::address_of(1)});
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(late).steps >= 1; }));
+  BOOST_TEST(world.status(late).train_loss < 0.6);  // ln 4 = 1.39 at the initial parameters
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST(ended(world, late, EndReason::done));
+  BOOST_TEST(world.peer(late).evaluated->accuracy > 0.95);
+  BOOST_TEST(world.spread() < 0.02);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_of_another_run_is_refused_and_told_what_the_run_is) {
+  World world(6);
+  const Config config = config_for(world.problem, Mode::tracked);
+  add_swarm(world, 2, config);
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).steps > 4; }));
+  Config other = config;
+  other.canonical = "run.name = \"another\"\n";
+  other.run.bytes[0] ^= 1U;
+  const std::size_t stranger = world.add(other, {World::address_of(0)});
+  BOOST_REQUIRE(
+      world.run_until(kPatience, [&] { return world.peer(stranger).finished.has_value(); }));
+  BOOST_TEST(failed_with(world, stranger, base::ErrorCode::run_file));
+  BOOST_REQUIRE(world.peer(stranger).refused);
+  BOOST_TEST(world.peer(stranger).refused->canonical == config.canonical);
+  BOOST_TEST(world.peer(stranger).refused->address == World::address_of(0));
+  BOOST_TEST(world.status(stranger).steps == 0U);
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST(ended(world, 0, EndReason::done));
+  BOOST_TEST(ended(world, 1, EndReason::done));
+}
+
+BOOST_AUTO_TEST_CASE(leaving_saves_and_says_goodbye) {
+  World world(7);
+  add_swarm(world, 3, config_for(world.problem, Mode::tracked));
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(1).progress > 0.2; }));
+  world.give(1, Leave{});
+  world.give(1, Leave{});  // asking twice changes nothing
+  BOOST_REQUIRE(world.run_until(seconds(1), [&] { return world.peer(1).finished.has_value(); }));
+  BOOST_TEST(ended(world, 1, EndReason::left));
+  BOOST_REQUIRE(world.peer(1).saved.size() == 1U);
+  BOOST_TEST(world.peer(1).saved[0].samples <= world.status(1).samples);
+  BOOST_TEST(world.peer(1).saved[0].samples > 0U);
+  const base::PeerId left = world.peer(1).id;
+  BOOST_TEST(world.run_until(seconds(1), [&] {
+    return state_of(world.status(0), left) == wire::MemberState::left &&
+           state_of(world.status(2), left) == wire::MemberState::left;
+  }));
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST(ended(world, 0, EndReason::done));
+  BOOST_TEST(ended(world, 2, EndReason::done));
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_still_waits_for_others_can_leave) {
+  World world(8);
+  world.add(config_for(world.problem, Mode::tracked), {"nobody:1"});
+  world.give(0, Leave{});
+  BOOST_TEST(ended(world, 0, EndReason::left));
+  BOOST_TEST(world.peer(0).saved.empty());
+}
+
+BOOST_AUTO_TEST_CASE(all_reduce_keeps_replicas_identical) {
+  for (const std::uint64_t seed : kSeeds) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      World world(seed);
+      Config config = config_for(world.problem, Mode::allreduce);
+      config.peers = 3;
+      add_swarm(world, 3, config);
+      BOOST_REQUIRE(world.run_to_the_end(kPatience));
+      for (std::size_t i = 0; i < world.size(); ++i) {
+        BOOST_TEST(ended(world, i, EndReason::done));
+        BOOST_TEST((world.replica(i) == world.replica(0)));
+        BOOST_TEST(world.status(i).steps == world.status(0).steps);
+        BOOST_TEST(world.peer(i).evaluated->accuracy > 0.95);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_all_reduce_ends_with_an_error_when_a_peer_dies) {
+  World world(9);
+  Config config = config_for(world.problem, Mode::allreduce);
+  config.peers = 3;
+  add_swarm(world, 3, config);
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).steps > 10; }));
+  world.kill(0);
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST(failed_with(world, 1, base::ErrorCode::network));
+  BOOST_TEST(failed_with(world, 2, base::ErrorCode::network));
+}
+
+BOOST_AUTO_TEST_CASE(an_all_reduce_refuses_another_peer) {
+  World world(10);
+  Config config = config_for(world.problem, Mode::allreduce);
+  config.peers = 2;
+  add_swarm(world, 2, config);
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).steps > 4; }));
+  const std::size_t third = world.add(config, {World::address_of(0)});
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST(failed_with(world, third, base::ErrorCode::run_file));
+  BOOST_TEST(!world.peer(third).refused);  // the run is the same
+  BOOST_TEST(ended(world, 0, EndReason::done));
+}
+
+BOOST_AUTO_TEST_CASE(who_speaks_before_its_hello_is_cut_off) {
+  World world(11);
+  world.add(config_for(world.problem, Mode::tracked));
+  base::PeerId id;
+  id.bytes.fill(7);
+  const wire::Message messages[] = {wire::Heartbeat{}, wire::LinkOpen{}, wire::Delta{},
+                                    wire::Reduce{.phase = wire::ReducePhase::scatter},
+                                    wire::Neighbour{wire::NeighbourKind::request}};
+  for (const wire::Message& message : messages) {
+    const base::LinkId link = world.connect_stranger(0, id);
+    world.give(0, Received{link, message});
+    BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
+  }
+  BOOST_TEST(world.peer(0).warnings.size() == std::size(messages));
+  BOOST_TEST(world.status(0).members.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_hello_in_the_name_of_another_peer_is_cut_off) {
+  World world(12);
+  const Config config = config_for(world.problem, Mode::tracked);
+  world.add(config);
+  base::PeerId id;
+  id.bytes.fill(7);
+  const base::LinkId link = world.connect_stranger(0, id);
+  wire::Hello hello{.run = config.run, .parameters_hash = config.parameters_hash};
+  hello.self = {.id = id, .name = "liar", .incarnation = 1};
+  hello.self.id.bytes[31] = 8;
+  world.give(0, Received{link, hello});
+  BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
+  BOOST_TEST(world.status(0).members.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_that_come_before_the_ring_is_complete_are_bounded) {
+  World world(13);
+  Config config = config_for(world.problem, Mode::allreduce);
+  config.peers = 3;
+  world.add(config);
+  base::PeerId id;
+  id.bytes.fill(7);
+  const base::LinkId link = world.connect_stranger(0, id);
+  wire::Hello hello{.run = config.run, .parameters_hash = config.parameters_hash};
+  hello.self = {.id = id, .name = "hasty", .incarnation = 1};
+  world.give(0, Received{link, hello});
+  world.give(0, Received{link, wire::Neighbour{wire::NeighbourKind::request}});
+  BOOST_REQUIRE(world.status(0).links.size() == 1U);
+  wire::Reduce reduce{.phase = wire::ReducePhase::scatter};
+  reduce.payload.resize(4 * config.parameter_count);
+  world.give(0, Received{link, reduce});
+  BOOST_TEST(world.peer(0).closed.empty());
+  reduce.payload.clear();  // not even one without a value
+  world.give(0, Received{link, reduce});
+  BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(without_the_peers_it_requires_it_ends) {
+  World world(14);
+  Config config = config_for(world.problem, Mode::tracked);
+  config.require_peers = seconds(5);
+  world.add(config, {"nobody:1"});
+  BOOST_REQUIRE(world.run_to_the_end(seconds(6)));
+  BOOST_TEST(failed_with(world, 0, base::ErrorCode::unreachable));
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_asked_for_while_one_is_written_is_that_one) {
+  World world(15);
+  Config config = config_for(world.problem, Mode::tracked);
+  config.membership.wait_for = 0;
+  world.add(config);
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).steps > 10; }));
+  for (std::size_t i = 0; i < 2 * Worker::kJobsMax; ++i) world.give(0, Checkpoint{});
+  BOOST_REQUIRE(world.run_until(seconds(1), [&] { return !world.peer(0).saved.empty(); }));
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST(world.peer(0).saved.size() == 2U);  // and the one at the end
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_is_reported_and_training_goes_on) {
+  World world(16);
+  Config config = config_for(world.problem, Mode::tracked);
+  config.membership.wait_for = 0;
+  config.checkpoint_every = std::chrono::milliseconds(100);
+  world.add(config);
+  world.peer(0).disk_full = true;
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return !world.peer(0).warnings.empty(); }));
+  BOOST_TEST(world.peer(0).warnings[0].find("no space left") != std::string::npos);
+  world.peer(0).disk_full = false;
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST(ended(world, 0, EndReason::done));
+  BOOST_TEST(world.peer(0).saved.size() >= 2U);
+}
+
+BOOST_AUTO_TEST_CASE(the_target_accuracy_ends_a_run_early) {
+  World world(17);
+  Config config = config_for(world.problem, Mode::tracked);
+  config.membership.wait_for = 0;
+  config.target_samples = 1 << 20;
+  config.report_every = 512;
+  config.target_accuracy = 0.9;
+  world.add(config);
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST(ended(world, 0, EndReason::done));
+  BOOST_TEST(world.status(0).samples < 20'000U);
+  BOOST_TEST(world.peer(0).evaluated->accuracy > 0.85);
+}
+
+BOOST_AUTO_TEST_CASE(a_status_is_consistent_at_any_time) {
+  World world(18);
+  add_swarm(world, 4, config_for(world.problem, Mode::tracked));
+  std::vector<double> progress(4);
+  std::uint64_t events = 0;
+  const bool over = world.run_until(kPatience, [&] {
+    const std::size_t i = ++events % 4;
+    const Status status = world.status(i);
+    check_status(status);
+    BOOST_TEST(status.progress >= progress[i]);
+    progress[i] = status.progress;
+    return std::ranges::all_of(progress, [](double reached) { return reached == 1.0; });
+  });
+  BOOST_TEST(over);
+  BOOST_TEST(world.status(0).links.size() == 3U);
+  BOOST_TEST(world.status(0).members.size() == 4U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

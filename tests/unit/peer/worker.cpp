@@ -1,0 +1,170 @@
+#include "peer/worker.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include <boost/test/unit_test.hpp>
+
+#include "world.hpp"
+
+using namespace starling;
+using namespace starling::peer;
+using namespace starling::peer::testing;
+
+namespace {
+
+/// A worker on the problem, and what it handed to its saver.
+struct Fixture {
+  Fixture() {
+    worker = problem.worker(loader, [this](const Snapshot& snapshot) -> base::Status {
+      saved.assign(snapshot.parameters.begin(), snapshot.parameters.end());
+      saved_step = snapshot.step;
+      if (disk_full) return base::fail(base::ErrorCode::data, "no space left");
+      return {};
+    });
+    other.bytes.fill(9);
+  }
+
+  std::vector<Outcome> work() {
+    std::vector<Outcome> outcomes;
+    static_cast<void>(worker->work(outcomes));
+    return outcomes;
+  }
+  std::vector<Outcome> work_all() {
+    std::vector<Outcome> outcomes;
+    while (worker->work(outcomes)) continue;
+    return outcomes;
+  }
+  std::vector<float> replica() const {
+    std::vector<float> x(worker->replica().size());
+    worker->replica().read(x);
+    return x;
+  }
+
+  Problem problem{31};
+  data::Loader loader{problem.train, problem.shards, problem.training.batch, 31, {}};
+  std::unique_ptr<Worker> worker;
+  base::PeerId other;
+  std::vector<float> saved;
+  base::StepNumber saved_step;
+  bool disk_full = false;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(worker, Fixture)
+
+BOOST_AUTO_TEST_CASE(without_a_job_nothing_is_done) {
+  std::vector<Outcome> outcomes;
+  BOOST_TEST(!worker->work(outcomes));
+  BOOST_TEST(outcomes.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_step_moves_the_replica_and_counts) {
+  worker->submit(StepJob{0.1F});
+  worker->submit(StepJob{0.1F});
+  const auto outcomes = work_all();
+  BOOST_REQUIRE(outcomes.size() == 2U);
+  const auto& second = std::get<StepDone>(outcomes[1]);
+  BOOST_TEST(second.step.value == 2U);
+  BOOST_TEST(second.samples == 16U);
+  BOOST_TEST(second.loss > 0.0F);
+  BOOST_TEST((replica() != problem.initial));
+}
+
+BOOST_AUTO_TEST_CASE(the_exchange_goes_before_steps_that_wait) {
+  worker->submit(StepJob{0.1F});
+  worker->submit(exchange::OpenJob{.peer = other, .tag = 1});
+  worker->submit(exchange::EncodeJob{.peer = other, .tag = 2, .exchange = {1}, .not_before = {1}});
+  const auto outcomes = work_all();
+  BOOST_REQUIRE(outcomes.size() == 3U);
+  BOOST_TEST(std::holds_alternative<exchange::Opened>(std::get<exchange::Outcome>(outcomes[0])));
+  BOOST_TEST(std::holds_alternative<StepDone>(outcomes[1]));  // the delta waits for it
+  const auto& encoded = std::get<exchange::Encoded>(std::get<exchange::Outcome>(outcomes[2]));
+  BOOST_TEST(encoded.status.has_value());
+  BOOST_TEST(encoded.step.value == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_and_its_application_are_a_step) {
+  Fixture whole;
+  whole.worker->submit(StepJob{0.1F});
+  BOOST_REQUIRE(whole.work_all().size() == 1U);
+  worker->submit(GradientJob{});
+  auto outcomes = work_all();
+  BOOST_REQUIRE(outcomes.size() == 1U);
+  auto& ready = std::get<GradientReady>(outcomes[0]);
+  BOOST_TEST(ready.step.value == 1U);
+  BOOST_TEST((replica() == problem.initial));
+  worker->submit(ApplyJob{std::move(ready.gradient), 0.1F});
+  outcomes = work_all();
+  BOOST_REQUIRE(outcomes.size() == 1U);
+  BOOST_TEST(std::get<StepDone>(outcomes[0]).step.value == 1U);
+  BOOST_TEST((replica() == whole.replica()));
+}
+
+BOOST_AUTO_TEST_CASE(an_evaluation_is_of_the_replica_at_its_start_and_lets_the_exchange_pass) {
+  worker->submit(EvaluateJob{});
+  const auto alone = work_all();
+  worker->submit(EvaluateJob{});
+  worker->submit(SaveJob{});
+  worker->submit(exchange::OpenJob{.peer = other, .tag = 1});
+  const auto outcomes = work_all();
+  BOOST_REQUIRE(outcomes.size() == 3U);
+  BOOST_TEST(std::holds_alternative<exchange::Outcome>(outcomes[0]));
+  const auto& evaluated = std::get<Evaluated>(outcomes[1]);
+  BOOST_TEST(evaluated.whole);
+  BOOST_TEST(evaluated.samples == problem.test.size());
+  BOOST_TEST(evaluated.loss == std::get<Evaluated>(alone[0]).loss);
+  BOOST_TEST(evaluated.accuracy <= 1.0);
+  BOOST_TEST(std::holds_alternative<Saved>(outcomes[2]));
+}
+
+BOOST_AUTO_TEST_CASE(an_evaluation_of_a_part_says_so) {
+  worker->submit(EvaluateJob{50});
+  const auto outcomes = work_all();
+  BOOST_REQUIRE(outcomes.size() == 1U);
+  BOOST_TEST(std::get<Evaluated>(outcomes[0]).samples == 50U);
+  BOOST_TEST(!std::get<Evaluated>(outcomes[0]).whole);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_saved_is_the_replica_and_a_failure_is_an_outcome) {
+  worker->submit(StepJob{0.1F});
+  worker->submit(SaveJob{});
+  auto outcomes = work_all();
+  BOOST_REQUIRE(outcomes.size() == 2U);
+  BOOST_TEST(std::get<Saved>(outcomes[1]).status.has_value());
+  BOOST_TEST(saved_step.value == 1U);
+  BOOST_TEST((saved == replica()));
+  disk_full = true;
+  worker->submit(SaveJob{});
+  outcomes = work_all();
+  BOOST_REQUIRE(outcomes.size() == 1U);
+  BOOST_TEST(std::get<Saved>(outcomes[0]).status.error().text == "no space left");
+}
+
+BOOST_AUTO_TEST_CASE(training_that_diverges_is_a_failure) {
+  worker->submit(StepJob{std::numeric_limits<float>::infinity()});
+  for (int i = 0; i < 3; ++i) worker->submit(StepJob{0.1F});
+  bool failed = false;
+  for (const Outcome& outcome : work_all()) {
+    if (const auto* failure = std::get_if<Failed>(&outcome)) {
+      BOOST_TEST((failure->error.code == base::ErrorCode::diverged));
+      failed = true;
+    }
+  }
+  BOOST_TEST(failed);
+}
+
+BOOST_AUTO_TEST_CASE(a_data_thread_that_has_stopped_is_a_failure) {
+  loader.stop();
+  worker->submit(StepJob{0.1F});
+  bool failed = false;
+  // Batches that were filled before the stop may still be used.
+  for (std::size_t i = 0; i <= data::Loader::kPool && !failed; ++i) {
+    for (const Outcome& outcome : work()) failed = std::holds_alternative<Failed>(outcome);
+    worker->submit(StepJob{0.1F});
+  }
+  BOOST_TEST(failed);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

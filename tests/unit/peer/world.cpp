@@ -1,0 +1,323 @@
+#include "world.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include <boost/test/unit_test.hpp>
+
+#include "../data/idx_bytes.hpp"
+#include "base/hash.hpp"
+
+namespace starling::peer::testing {
+namespace {
+
+constexpr std::uint32_t kPixels = 16;
+constexpr std::uint32_t kClasses = 4;
+constexpr std::uint32_t kTrainingSamples = 512;
+constexpr base::Duration kJobTime = std::chrono::milliseconds(1);
+
+data::SampleSet make_set(std::uint32_t count, std::uint64_t seed) {
+  base::Rng rng(seed);
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::uint8_t> labels;
+  for (std::uint32_t n = 0; n < count; ++n) {
+    labels.push_back(static_cast<std::uint8_t>(rng.below(kClasses)));
+    for (std::uint32_t i = 0; i < kPixels; ++i) {
+      const bool bright = i / kClasses == labels.back();
+      pixels.push_back(static_cast<std::uint8_t>((bright ? 128 : 0) + rng.below(128)));
+    }
+  }
+  using data::testing::idx_bytes;
+  return data::SampleSet::make(
+             data::parse_idx(idx_bytes({count, kPixels}, pixels), 0, "pixels").value(),
+             data::parse_idx(idx_bytes({count}, labels), 0, "labels").value(), kClasses,
+             {.mean = 0.4, .std = 0.3}, "problem")
+      .value();
+}
+
+model::Model make_model() {
+  using enum model::LayerKind;
+  return model::build(
+             {{kPixels},
+              {{.kind = linear, .out = 8}, {.kind = relu}, {.kind = linear, .out = kClasses}}},
+             kClasses)
+      .value();
+}
+
+/// As a link carries it.
+wire::Message through_the_wire(const wire::Message& message) {
+  const base::Buffer bytes = wire::encode(message);
+  base::ByteView stream(bytes);
+  wire::FrameReader reader(1 << 20);
+  return *wire::decode(std::move(*reader.read(stream).value())).value();
+}
+
+}  // namespace
+
+Problem::Problem(std::uint64_t seed)
+    : train(make_set(kTrainingSamples, seed)),
+      test(make_set(200, seed + 1)),
+      shards(train.labels(), {.shards = 64}, seed),
+      model(make_model()),
+      initial(model.initial_parameters(seed)) {}
+
+std::unique_ptr<Worker> Problem::worker(data::Loader& loader, Saver saver) const {
+  auto trainer = train::Trainer::create(model.graph, training);
+  BOOST_REQUIRE(trainer);
+  return std::make_unique<Worker>(std::move(*trainer), exchange::Replica(initial, 0.5F), loader,
+                                  test, std::move(saver), base::StepNumber{});
+}
+
+Config config_for(const Problem& problem, exchange::Mode mode) {
+  Config config{.canonical = "run.name = \"problem\"\n",
+                .parameters_hash = base::xxh3(std::as_bytes(std::span(problem.initial))),
+                .parameter_count = problem.initial.size(),
+                .target_samples = 8192,
+                .train = problem.training,
+                .report_every = 4096,
+                .report_samples = 50};
+  config.run = base::xxh3_128(config.canonical);
+  config.exchange.mode = mode;
+  config.exchange.density = 0.1;
+  config.exchange.settle_density = 0.5;
+  config.membership.wait_for = 1;
+  return config;
+}
+
+std::string World::address_of(std::size_t index) { return "peer-" + std::to_string(index) + ":1"; }
+
+std::size_t World::add(Config config, std::vector<std::string> join) {
+  const std::size_t index = peers_.size();
+  auto added = std::make_unique<Peer>();
+  Peer& peer = *added;
+  for (std::uint8_t& byte : peer.id.bytes) byte = static_cast<std::uint8_t>(rng_.below(256));
+  peer.loader = std::make_unique<data::Loader>(
+      problem.train, problem.shards, problem.training.batch,
+      data::Loader::peer_seed(seed_, peer.id), std::span<const std::uint32_t>{});
+  peer.worker = problem.worker(*peer.loader, [&peer](const Snapshot& snapshot) -> base::Status {
+    if (peer.disk_full) return base::fail(base::ErrorCode::data, "no space left");
+    peer.saved.push_back({snapshot.samples, snapshot.progress});
+    return {};
+  });
+  config.membership.join = std::move(join);
+  const wire::MemberRecord self{.id = peer.id,
+                                .name = "peer-" + std::to_string(index),
+                                .addresses = {address_of(index)},
+                                .incarnation = 1};
+  peer.core =
+      std::make_unique<Core>(std::move(config), self, problem.shards, Resume{}, rng_.fork());
+  peers_.push_back(std::move(added));
+  give(index, Start{});
+  return index;
+}
+
+void World::give(std::size_t index, Event event) {
+  Peer& peer = *peers_[index];
+  if (!peer.alive) return;
+  Outbox out;
+  peer.core->handle(std::move(event), now_, out);
+  act(index, out);
+}
+
+void World::kill(std::size_t index) {
+  peers_[index]->alive = false;
+  close_all(index, membership::LossReason::reset);
+}
+
+base::LinkId World::connect_stranger(std::size_t to, const base::PeerId& id) {
+  const std::size_t c = connections_.size();
+  connections_.emplace_back();
+  connections_[c].ends[1] = {.peer = to, .link = new_link(to, c), .up = true};
+  const base::LinkId link = connections_[c].ends[1].link;
+  give(to, LinkUp{link, id, false, "stranger:1"});
+  return link;
+}
+
+void World::later(base::Duration delay, std::function<void()> run) {
+  tasks_.push({now_ + delay, order_++, std::move(run)});
+}
+
+/// The next event or deadline; false: there is none.
+bool World::step() {
+  std::optional<base::Time> next;
+  std::optional<std::size_t> due;
+  if (!tasks_.empty()) next = tasks_.top().at;
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    if (!peers_[i]->alive) continue;
+    const auto deadline = peers_[i]->core->next_deadline();
+    if (!deadline || (next && *next <= *deadline)) continue;
+    next = deadline;
+    due = i;
+  }
+  if (!next) return false;
+  now_ = std::max(now_, *next);
+  if (due) {
+    Outbox out;
+    peers_[*due]->core->expire(now_, out);
+    act(*due, out);
+  } else {
+    const auto run = tasks_.top().run;
+    tasks_.pop();
+    run();
+  }
+  return true;
+}
+
+bool World::run_until(base::Duration limit, const std::function<bool()>& done) {
+  const base::Time end = now_ + limit;
+  while (!done()) {
+    if (now_ >= end || !step()) return false;
+  }
+  return true;
+}
+
+bool World::run_to_the_end(base::Duration limit) {
+  return run_until(limit, [&] {
+    return std::ranges::all_of(peers_, [](const auto& p) { return !p->alive || p->finished; });
+  });
+}
+
+void World::act(std::size_t index, Outbox& out) {
+  Peer& peer = *peers_[index];
+  for (Action& action : out) {
+    if (const auto* to = std::get_if<Dial>(&action)) {
+      dial(index, to->address);
+    } else if (const auto* sent = std::get_if<Send>(&action)) {
+      send(index, sent->link, sent->message);
+    } else if (const auto* closed = std::get_if<Close>(&action)) {
+      peer.closed.push_back(closed->link);
+      close(index, closed->link, membership::LossReason::closed);
+    } else if (auto* run = std::get_if<Run>(&action)) {
+      peer.worker->submit(std::move(run->job));
+      if (!std::exchange(peer.working, true)) later(kJobTime, [this, index] { work(index); });
+    } else if (const auto* note = std::get_if<Note>(&action)) {
+      if (note->level == Level::warning) peer.warnings.push_back(note->text);
+    } else if (std::holds_alternative<Report>(action)) {
+      ++peer.reports;
+    } else if (auto* refused = std::get_if<Refused>(&action)) {
+      peer.refused = std::move(*refused);
+    } else if (auto* finished = std::get_if<Finished>(&action)) {
+      BOOST_REQUIRE(!peer.finished);
+      peer.finished = std::move(*finished);
+      close_all(index, membership::LossReason::closed);
+    }
+  }
+}
+
+void World::work(std::size_t index) {
+  Peer& peer = *peers_[index];
+  if (!peer.alive || peer.finished) return;
+  std::vector<Outcome> outcomes;
+  peer.working = peer.worker->work(outcomes);
+  if (peer.working) later(kJobTime, [this, index] { work(index); });
+  for (Outcome& outcome : outcomes) {
+    if (const auto* evaluated = std::get_if<Evaluated>(&outcome)) peer.evaluated = *evaluated;
+    give(index, std::move(outcome));
+  }
+}
+
+void World::dial(std::size_t index, const std::string& address) {
+  later(kJobTime, [this, index, address] {
+    for (std::size_t to = 0; to < peers_.size(); ++to) {
+      if (address_of(to) != address || !peers_[to]->alive || peers_[to]->finished) continue;
+      const std::size_t c = connections_.size();
+      connections_.emplace_back();
+      connections_[c].ends[0].peer = index;
+      connections_[c].ends[1].peer = to;
+      for (const int side : {0, 1}) bring_up(c, side, address);
+      return;
+    }
+    give(index, DialFailed{address, "nobody is there", false});
+  });
+}
+
+base::LinkId World::new_link(std::size_t index, std::size_t connection) {
+  const base::LinkId link{++peers_[index]->last_link, 1};
+  peers_[index]->links[link] = connection;
+  return link;
+}
+
+void World::bring_up(std::size_t connection, int side, const std::string& address) {
+  End& end = connections_[connection].ends[side];
+  const std::size_t index = *end.peer;
+  const std::size_t other = *connections_[connection].ends[1 - side].peer;
+  end.link = new_link(index, connection);
+  end.up = true;
+  later(kJobTime, [this, index, link = end.link, side, address, id = peers_[other]->id] {
+    give(index, LinkUp{link, id, side == 0, side == 0 ? address : "somewhere:1"});
+  });
+}
+
+int World::side_of(std::size_t connection, std::size_t index) const {
+  return connections_[connection].ends[0].peer == index ? 0 : 1;
+}
+
+void World::carry(std::size_t connection, int from_side, std::function<void()> arrive) {
+  End& to = connections_[connection].ends[1 - from_side];
+  // Longer than bringing a link up takes, so that nothing arrives before.
+  const auto delay = std::chrono::microseconds(1100 + rng_.below(2000));
+  to.last_arrival = std::max(to.last_arrival, now_ + delay);
+  tasks_.push({to.last_arrival, order_++, std::move(arrive)});
+}
+
+void World::send(std::size_t index, base::LinkId link, const wire::Message& message) {
+  const auto found = peers_[index]->links.find(link);
+  if (found == peers_[index]->links.end()) return;
+  const std::size_t c = found->second;
+  const int side = side_of(c, index);
+  if (!connections_[c].ends[1 - side].peer) return;
+  carry(c, side, [this, c, side, received = through_the_wire(message)] {
+    const End& to = connections_[c].ends[1 - side];
+    if (to.up) give(*to.peer, Received{to.link, received});
+  });
+}
+
+void World::take_down(std::size_t connection, int side, membership::LossReason reason) {
+  End& end = connections_[connection].ends[side];
+  if (!std::exchange(end.up, false)) return;
+  peers_[*end.peer]->links.erase(end.link);
+  give(*end.peer, LinkDown{end.link, reason, "the link ended"});
+}
+
+void World::close(std::size_t index, base::LinkId link, membership::LossReason reason) {
+  const auto found = peers_[index]->links.find(link);
+  if (found == peers_[index]->links.end()) return;
+  const std::size_t c = found->second;
+  const int side = side_of(c, index);
+  later({}, [this, c, side, reason] { take_down(c, side, reason); });
+  carry(c, side, [this, c, side, reason] { take_down(c, 1 - side, reason); });
+}
+
+void World::close_all(std::size_t index, membership::LossReason reason) {
+  const auto links = peers_[index]->links;
+  for (const auto& [link, connection] : links) close(index, link, reason);
+}
+
+std::vector<float> World::replica(std::size_t index) const {
+  std::vector<float> x(problem.initial.size());
+  peers_[index]->worker->replica().read(x);
+  return x;
+}
+
+double World::spread() const {
+  std::vector<std::vector<float>> all;
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    if (peers_[i]->finished) all.push_back(replica(i));
+  }
+  std::vector<double> mean(problem.initial.size());
+  double norm = 0;
+  for (std::size_t e = 0; e < mean.size(); ++e) {
+    for (const auto& x : all) mean[e] += x[e] / static_cast<double>(all.size());
+    norm += mean[e] * mean[e];
+  }
+  double most = 0;
+  for (const auto& x : all) {
+    double distance = 0;
+    for (std::size_t e = 0; e < mean.size(); ++e) distance += (x[e] - mean[e]) * (x[e] - mean[e]);
+    most = std::max(most, distance);
+  }
+  return std::sqrt(most / norm);
+}
+
+}  // namespace starling::peer::testing

@@ -1,0 +1,133 @@
+// Whole peers in one thread: real cores, workers and a small model; virtual time and an in-memory
+// network whose messages go through the wire format.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/rng.hpp"
+#include "base/time.hpp"
+#include "data/loader.hpp"
+#include "data/sharding.hpp"
+#include "model/model.hpp"
+#include "peer/core.hpp"
+#include "peer/worker.hpp"
+
+namespace starling::peer::testing {
+
+/// Four kinds of 16 pixels: a bright quarter in noise. An MLP 16-8-4 learns it in 100 steps.
+struct Problem {
+  explicit Problem(std::uint64_t seed);
+
+  data::SampleSet train;
+  data::SampleSet test;
+  data::Shards shards;
+  model::Model model;
+  std::vector<float> initial;
+  train::Config training{.lr = 0.1, .batch = 16};
+
+  /// A worker that starts at the initial parameters. `loader` outlives it.
+  [[nodiscard]] std::unique_ptr<Worker> worker(data::Loader& loader, Saver saver) const;
+};
+
+/// What a core is told of a run on the problem: 8,192 samples, an exchange every other step.
+[[nodiscard]] Config config_for(const Problem& problem, exchange::Mode mode);
+
+class World {
+ public:
+  explicit World(std::uint64_t seed) : problem(seed), seed_(seed), rng_(seed) {}
+
+  /// A new peer that starts now and listens on address_of(its index).
+  std::size_t add(Config config, std::vector<std::string> join = {});
+  [[nodiscard]] static std::string address_of(std::size_t index);
+  void give(std::size_t index, Event event);
+  /// The process ends without a word; its machine resets the links.
+  void kill(std::size_t index);
+  /// A link from nobody's core to a peer, on which the test speaks for the other end.
+  base::LinkId connect_stranger(std::size_t to, const base::PeerId& id);
+
+  /// Runs until `done` holds, looked at after each event; false if it does not within `limit`.
+  bool run_until(base::Duration limit, const std::function<bool()>& done);
+  /// Runs until every peer that was not killed has finished.
+  bool run_to_the_end(base::Duration limit);
+
+  /// What a peer did, as far as it left the core.
+  struct Peer {
+    base::PeerId id;
+    std::unique_ptr<data::Loader> loader;
+    std::unique_ptr<Worker> worker;
+    std::unique_ptr<Core> core;
+    bool alive = true;
+    bool working = false;
+    std::uint32_t last_link = 0;
+    std::map<base::LinkId, std::size_t> links;  ///< those that are up
+    std::optional<Evaluated> evaluated;
+    std::optional<Refused> refused;
+    std::optional<Finished> finished;
+    std::vector<SaveJob> saved;
+    std::vector<std::string> warnings;
+    std::vector<base::LinkId> closed;  ///< by the core
+    std::size_t reports = 0;
+    bool disk_full = false;  ///< what is saved from now on fails
+  };
+  [[nodiscard]] Peer& peer(std::size_t index) { return *peers_[index]; }
+  [[nodiscard]] std::size_t size() const { return peers_.size(); }
+  [[nodiscard]] Status status(std::size_t index) const { return peers_[index]->core->status(now_); }
+  [[nodiscard]] std::vector<float> replica(std::size_t index) const;
+  /// max |x_i - mean| / |mean| over the peers that finished.
+  [[nodiscard]] double spread() const;
+  [[nodiscard]] base::Time now() const { return now_; }
+
+  const Problem problem;
+
+ private:
+  struct End {
+    std::optional<std::size_t> peer;  ///< nothing: a stranger
+    base::LinkId link;
+    bool up = false;
+    base::Time last_arrival{};  ///< at this end: the order of a link is kept
+  };
+  struct Connection {
+    End ends[2];  ///< 0 dialed
+  };
+  struct Task {
+    base::Time at;
+    std::uint64_t order = 0;
+    std::function<void()> run;
+    friend bool operator<(const Task& a, const Task& b) {
+      return std::tie(a.at, a.order) > std::tie(b.at, b.order);  // earliest on top
+    }
+  };
+
+  void later(base::Duration delay, std::function<void()> run);
+  bool step();
+  void act(std::size_t index, Outbox& out);
+  void dial(std::size_t index, const std::string& address);
+  void bring_up(std::size_t connection, int side, const std::string& address);
+  void carry(std::size_t connection, int from_side, std::function<void()> arrive);
+  void send(std::size_t index, base::LinkId link, const wire::Message& message);
+  void close(std::size_t index, base::LinkId link, membership::LossReason reason);
+  void take_down(std::size_t connection, int side, membership::LossReason reason);
+  void close_all(std::size_t index, membership::LossReason reason);
+  void work(std::size_t index);
+  [[nodiscard]] int side_of(std::size_t connection, std::size_t index) const;
+  base::LinkId new_link(std::size_t index, std::size_t connection);
+
+  std::uint64_t seed_;
+  base::Rng rng_;
+  base::Time now_{std::chrono::seconds(1)};
+  std::uint64_t order_ = 0;
+  std::priority_queue<Task> tasks_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<Connection> connections_;
+};
+
+}  // namespace starling::peer::testing
