@@ -1,12 +1,12 @@
 #include "io/control.hpp"
 
-#include <http_parser.h>
-#include <netinet/in.h>
-#include <uv.h>
-
 #include <array>
 #include <list>
 #include <utility>
+
+#include <http_parser.h>
+#include <netinet/in.h>
+#include <uv.h>
 
 #include "base/assert.hpp"
 
@@ -87,6 +87,8 @@ int on_message_complete(http_parser* parser) {
   } else {
     connection.reply((*connection.serve)({method == HTTP_POST, connection.path}));
   }
+  // One request a connection: the answer is under way, what follows must not start another.
+  http_parser_pause(parser, 1);
   return 0;
 }
 
@@ -190,9 +192,8 @@ Control::~Control() {
 void Control::close() {
   auto* handle = reinterpret_cast<uv_handle_t*>(&impl_->listener);
   if (uv_is_closing(handle) == 0) {
-    uv_close(handle, [](uv_handle_t* closed) {
-      static_cast<Impl*>(closed->data)->listener_open = false;
-    });
+    uv_close(handle,
+             [](uv_handle_t* closed) { static_cast<Impl*>(closed->data)->listener_open = false; });
   }
   for (const auto& connection : impl_->connections) connection->close();
 }
