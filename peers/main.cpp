@@ -1,4 +1,5 @@
-// The command line of `starling`: the only file that includes CLI11, which costs seconds to compile.
+// The command line of `starling`: the only file that includes CLI11, which costs seconds to
+// compile.
 #include <cstdio>
 #include <string>
 
@@ -14,7 +15,8 @@ using namespace starling::peers;
 constexpr int kUsageExit = 2;
 
 void add_set(CLI::App& command, std::vector<std::string>& set) {
-  command.add_option("--set", set, "Override a key of the run file: section.key=value (repeatable)")
+  command
+      .add_option("--set", set, "Override a key of the run file: section.key=value (repeatable)")
       ->take_all()
       ->allow_extra_args(false);
 }

@@ -1,11 +1,5 @@
 // starling swarm: N peers as processes of this machine, with one live table. It only starts and
 // watches them: they find each other and train as peers on N machines would.
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -16,8 +10,13 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/file.hpp"
 #include "base/hash.hpp"
@@ -64,8 +63,9 @@ double seconds_since(SteadyClock::time_point start) {
 /// Starts `starling up`; its output goes to output.txt in its folder.
 base::Result<pid_t> start(const Child& child, const SwarmOptions& options, std::uint32_t threads,
                           std::uint32_t wait_for, const std::string& join) {
-  std::vector<std::string> arguments{"starling", "up",     options.run_file, "--name", child.name,
-                                     "--dir",    child.dir, "--listen",       "127.0.0.1:0"};
+  std::vector<std::string> arguments{"starling", "up",       options.run_file,
+                                     "--name",   child.name, "--dir",
+                                     child.dir,  "--listen", "127.0.0.1:0"};
   const auto set = [&](const std::string& assignment) {
     arguments.insert(arguments.end(), {"--set", assignment});
   };
@@ -239,13 +239,14 @@ void print_summary(const report::SwarmSummary& summary, const std::string& dir) 
   fmt::print("\n{}: accuracy {} (mean of the replicas' own), loss {:.4f}\n", swarm.name,
              report::format_percent(swarm.accuracy.value_or(NAN), 2), swarm.loss.value_or(NAN));
   if (summary.distance) {
-    fmt::print("replicas agree to {} of their norm\n", report::format_percent(*summary.distance, 3));
+    fmt::print("replicas agree to {} of their norm\n",
+               report::format_percent(*summary.distance, 3));
   }
   fmt::print("{} samples in {}, {} exchanges, {} sent ({} a peer)\n",
              report::format_count(swarm.samples), report::format_duration(swarm.seconds),
              report::format_count(swarm.exchanges), report::format_bytes(swarm.bytes_sent.total),
-             report::format_bytes(swarm.bytes_sent.total / std::max<std::size_t>(
-                                                               1, summary.peers.size())));
+             report::format_bytes(swarm.bytes_sent.total /
+                                  std::max<std::size_t>(1, summary.peers.size())));
   fmt::print("results are in {}\n", dir);
 }
 

@@ -98,7 +98,11 @@ void Core::next_steps(base::Time now, Outbox& out) {
   if (progress_ >= 1.0 || reached) return settle(now, out);
   learning_rate_ = train::learning_rate(config_.train, progress_);
   const std::uint32_t ahead = ring_ ? 1 : kStepsAhead;
-  for (; steps_outstanding_ < ahead; ++steps_outstanding_) {
+  const auto last = [&] {
+    return swarm_samples_ + std::uint64_t{steps_outstanding_} * config_.train.batch >=
+           config_.target_samples;
+  };
+  for (; steps_outstanding_ < ahead && !last(); ++steps_outstanding_) {
     if (ring_) {
       out.push_back(Run{GradientJob{}});
     } else {

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <signal.h>
 
+#include "control_client.hpp"
 #include "harness.hpp"
 
 namespace starling::integration {
@@ -58,10 +59,16 @@ BOOST_AUTO_TEST_CASE(an_interrupted_swarm_command_lets_all_its_peers_leave) {
   Process swarm({"swarm", mlp_run_file(), "-n", "2", "--dir", dir, "--json", "--set",
                  "run.samples=1000000000"},
                 folder / "swarm");
-  BOOST_TEST_REQUIRE(eventually([&] {
-                       return swarm.err().find("steps") != std::string::npos || swarm.exit_code();
-                     }),
-                     swarm.err());
+  // Before its first step a peer may not be listening to signals yet.
+  const auto trains = [&](const char* peer) {
+    const auto file = peers::read_peer_file(dir + "/" + peer);
+    const auto reply = file ? peers::ask(file->control, "/status")
+                            : base::Result<std::string>(tl::unexpect, file.error());
+    return reply && reply->find("\"phase\": \"training\"") != std::string::npos;
+  };
+  BOOST_TEST_REQUIRE(
+      eventually([&] { return (trains("peer-1") && trains("peer-2")) || swarm.exit_code(); }),
+      swarm.err());
   swarm.signal(SIGINT);
   BOOST_TEST(swarm.wait().value_or(-1) == 0);
   const auto summary = report::read_swarm_summary(dir);

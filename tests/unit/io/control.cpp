@@ -1,0 +1,166 @@
+#include "io/control.hpp"
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+#include <uv.h>
+
+#include "harness.hpp"
+#include "io/address.hpp"
+
+using namespace starling;
+using namespace starling::io;
+using namespace starling::io::test;
+
+namespace {
+
+/// Sends a text when connected and keeps what comes until the other end closes. Lives until then.
+class HttpClient {
+ public:
+  HttpClient(Loop& loop, const std::string& address, std::string request)
+      : request_(std::move(request)), tcp_(new uv_tcp_t) {
+    uv_tcp_init(loop.raw(), tcp_);
+    tcp_->data = connect_.data = this;
+    const HostPort target = parse_address(address).value();
+    sockaddr_in to{};
+    uv_ip4_addr(target.host.c_str(), target.port, &to);
+    BOOST_REQUIRE(uv_tcp_connect(&connect_, tcp_, reinterpret_cast<const sockaddr*>(&to),
+                                 [](uv_connect_t* connect, int status) {
+                                   BOOST_REQUIRE(status == 0);
+                                   of(connect->data).start();
+                                 }) == 0);
+  }
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+  ~HttpClient() {
+    uv_close(reinterpret_cast<uv_handle_t*>(tcp_),
+             [](uv_handle_t* closed) { delete reinterpret_cast<uv_tcp_t*>(closed); });
+  }
+
+  std::string reply;
+  bool ended = false;
+
+ private:
+  static HttpClient& of(void* data) { return *static_cast<HttpClient*>(data); }
+
+  void start() {
+    auto* stream = reinterpret_cast<uv_stream_t*>(tcp_);
+    uv_read_start(
+        stream,
+        [](uv_handle_t* handle, std::size_t, uv_buf_t* into) {
+          auto& input = of(handle->data).input_;
+          *into = uv_buf_init(input.data(), static_cast<unsigned>(input.size()));
+        },
+        [](uv_stream_t* from, ssize_t count, const uv_buf_t*) {
+          HttpClient& client = of(from->data);
+          if (count > 0) client.reply.append(client.input_.data(), static_cast<std::size_t>(count));
+          if (count >= 0) return;
+          uv_read_stop(from);
+          client.ended = true;
+        });
+    if (request_.empty()) return;
+    uv_buf_t buffer = uv_buf_init(request_.data(), static_cast<unsigned>(request_.size()));
+    BOOST_TEST(uv_try_write(stream, &buffer, 1) == static_cast<int>(request_.size()));
+  }
+
+  std::string request_;
+  std::array<char, 4096> input_{};
+  uv_connect_t connect_{};
+  uv_tcp_t* tcp_;  ///< of libuv from uv_close on
+};
+
+/// A control port that answers with the method and the path, and remembers what it was asked.
+struct Fixture {
+  Fixture() {
+    auto made = Control::create(loop.raw(), [this](const ControlRequest& request) {
+      asked.push_back(request);
+      return ControlReply{200, std::string(request.post ? "post " : "get ") + request.path};
+    });
+    BOOST_REQUIRE(made);
+    control = std::move(*made);
+  }
+  ~Fixture() {
+    control->close();
+    loop.run();
+  }
+
+  /// What the port answers; empty where it closes without a word.
+  std::string ask(std::string request) {
+    HttpClient client(loop, control->address(), std::move(request));
+    BOOST_REQUIRE(run_until(loop, [&] { return client.ended; }));
+    return client.reply;
+  }
+
+  Loop loop;
+  std::vector<ControlRequest> asked;
+  std::unique_ptr<Control> control;
+};
+
+bool starts_with_code(const std::string& reply, int code) {
+  return reply.starts_with("HTTP/1.1 " + std::to_string(code) + " ");
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(control_port, Fixture)
+
+BOOST_AUTO_TEST_CASE(a_get_is_served_with_its_length) {
+  const std::string reply = ask("GET /status HTTP/1.1\r\nHost: here\r\n\r\n");
+  BOOST_TEST(starts_with_code(reply, 200));
+  BOOST_TEST(reply.find("Content-Length: 11\r\n") != std::string::npos);
+  BOOST_TEST(reply.ends_with("\r\n\r\nget /status"));
+}
+
+BOOST_AUTO_TEST_CASE(a_post_is_served_whatever_its_body_says) {
+  const std::string reply = ask("POST /leave HTTP/1.1\r\nContent-Length: 3\r\n\r\nnow");
+  BOOST_TEST(reply.ends_with("post /leave"));
+  BOOST_REQUIRE(asked.size() == 1U);
+  BOOST_TEST(asked[0].post);
+}
+
+BOOST_AUTO_TEST_CASE(other_methods_are_refused) {
+  BOOST_TEST(starts_with_code(ask("DELETE /status HTTP/1.1\r\n\r\n"), 405));
+  BOOST_TEST(asked.empty());
+}
+
+BOOST_AUTO_TEST_CASE(garbage_is_refused) {
+  const std::string all[] = {"\r\n\x01\x02garbage\r\n\r\n", std::string(100, '\0'), "GET\r\n\r\n",
+                             "GET / HTTP/9.x\r\n\r\n"};
+  for (const std::string& garbage : all) BOOST_TEST(starts_with_code(ask(garbage), 400));
+  BOOST_TEST(asked.empty());
+  BOOST_TEST(starts_with_code(ask("GET / HTTP/1.1\r\n\r\n"), 200));  // it goes on
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_is_too_long_is_cut_off) {
+  const std::string path(Control::kRequestMax, 'a');
+  const std::string reply = ask("GET /" + path + " HTTP/1.1\r\n\r\n");
+  // The rest that nobody read may turn the answer into a reset.
+  BOOST_TEST((reply.empty() || starts_with_code(reply, 400)));
+  BOOST_TEST(asked.empty());
+}
+
+BOOST_AUTO_TEST_CASE(requests_behind_the_first_are_not_served) {
+  const std::string reply = ask("GET /1 HTTP/1.1\r\n\r\nGET /2 HTTP/1.1\r\n\r\n");
+  BOOST_TEST(reply.ends_with("get /1"));
+  BOOST_TEST(asked.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(more_clients_than_it_takes_are_turned_away) {
+  std::vector<std::unique_ptr<HttpClient>> silent;
+  for (std::size_t i = 0; i < Control::kConnectionsMax + 1; ++i) {
+    silent.push_back(std::make_unique<HttpClient>(loop, control->address(), ""));
+  }
+  const auto ended = [&] {
+    std::size_t count = 0;
+    for (const auto& client : silent) count += client->ended ? 1 : 0;
+    return count;
+  };
+  BOOST_TEST(run_until(loop, [&] { return ended() == 1; }));
+  control->close();
+  BOOST_TEST(run_until(loop, [&] { return ended() == silent.size(); }));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
