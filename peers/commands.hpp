@@ -45,6 +45,16 @@ struct CheckOptions {
 };
 int run_check(const CheckOptions& options);
 
+struct SimOptions {
+  std::string scenario;
+  std::optional<std::uint64_t> seed;  ///< in place of the scenario's
+  std::string seeds;                  ///< "A..B": random scenarios, or this one with each seed
+  std::string json;                   ///< file for the report; "-": stdout
+  bool plan = false;                  ///< print what would happen instead
+  bool trace = false;
+};
+int run_sim(const SimOptions& options);
+
 struct BenchOptions {
   std::string what;  ///< "compute" or "codec"
   bool json = false;

@@ -70,6 +70,16 @@ void add_check(CLI::App& app, CheckOptions& options) {
   add_set(*check, options.set);
 }
 
+void add_sim(CLI::App& app, SimOptions& options) {
+  auto* sim = app.add_subcommand("sim", "Run a scenario in the simulator");
+  sim->add_option("scenario", options.scenario, "Scenario (TOML)")->required();
+  sim->add_option("--seed", options.seed, "Seed in place of the scenario's");
+  sim->add_option("--seeds", options.seeds, "A..B: once with each of these seeds");
+  sim->add_option("--json", options.json, "Write the report as JSON; -: to stdout");
+  sim->add_flag("--plan", options.plan, "Print the resolved scenario as JSON and run nothing");
+  sim->add_flag("--trace", options.trace, "Print every event");
+}
+
 void add_bench(CLI::App& app, BenchOptions& options) {
   auto* bench = app.add_subcommand("bench", "Measure a part on this machine");
   bench->add_option("what", options.what, "compute or codec")
@@ -91,11 +101,13 @@ int main(int argc, char** argv) {
   SwarmOptions swarm;
   QueryOptions query;
   CheckOptions check;
+  SimOptions sim;
   BenchOptions bench;
   add_up(app, up);
   add_swarm(app, swarm);
   add_queries(app, query);
   add_check(app, check);
+  add_sim(app, sim);
   add_bench(app, bench);
   // CLI11 would only say that a command is required.
   const auto is_asked_for = [&](CLI::App* command) { return command->get_name() == argv[1]; };
@@ -113,6 +125,7 @@ int main(int argc, char** argv) {
   if (command == "up") return run_up(up);
   if (command == "swarm") return run_swarm(swarm);
   if (command == "check") return run_check(check);
+  if (command == "sim") return run_sim(sim);
   if (command == "bench") return bench.what == "codec" ? bench_codec(bench) : bench_compute(bench);
   query.what = command;
   return run_query(query);

@@ -2,7 +2,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <type_traits>
@@ -12,6 +11,7 @@
 #include <toml++/toml.h>
 
 #include "base/file.hpp"
+#include "base/suggest.hpp"
 #include "peer/run_file.hpp"
 #include "peer/run_file_keys.hpp"
 
@@ -24,38 +24,11 @@ using base::fail;
 
 constexpr std::uint64_t kSideMax = 1U << 24;  ///< of a layer
 
-/// Number of single-character changes between two words (Levenshtein).
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 /// "; did you mean 'x'?" for the most similar of the names, or else what there is.
 template <class Names>
 std::string suggestion(std::string_view wrong, const Names& names) {
-  constexpr std::size_t kCompareMax = 64;
-  std::string_view best;
-  std::size_t best_distance = 1 + std::max<std::size_t>(2, wrong.size() / 3);
-  if (wrong.size() <= kCompareMax) {
-    for (const std::string_view name : names) {
-      const std::size_t distance = edit_distance(wrong, name);
-      if (distance < best_distance && distance < name.size()) {
-        best = name;
-        best_distance = distance;
-      }
-    }
-  }
-  if (!best.empty()) return fmt::format("; did you mean '{}'?", best);
-  return fmt::format("; there are: {}", fmt::join(names, ", "));
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  return base::suggestion(wrong, views);
 }
 
 /// The names of all sections and their keys.

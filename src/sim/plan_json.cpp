@@ -1,0 +1,77 @@
+#include <nlohmann/json.hpp>
+
+#include "sim/plan.hpp"
+#include "sim/words.hpp"
+
+namespace starling::sim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json conditions_json(const Conditions& conditions) {
+  Json json = Json::object();
+  visit_conditions(conditions,
+                   [&](const char* key, const std::optional<double>& value, double, double) {
+                     if (value) json[key] = *value;
+                   });
+  return json;
+}
+
+Json event_json(const PlannedEvent& event) {
+  Json json{{"at", event.at},
+            {"until", event.until ? Json(*event.until) : Json(nullptr)},
+            {"kind", to_string(event.kind)},
+            {"peers", event.peers},
+            {"line", event.line}};
+  if (event.kind == Kind::join) json["via"] = event.via;
+  if (event.kind == Kind::restart) json["disk"] = to_string(event.disk);
+  if (event.kind == Kind::throttle) json["speed"] = event.speed;
+  if (event.kind == Kind::skew) json["rate"] = event.rate;
+  if (event.kind == Kind::degrade) json["conditions"] = conditions_json(event.conditions);
+  if (event.kind == Kind::partition || event.kind == Kind::degrade) {
+    json["paths"] = Json::array();
+    for (const Paths& paths : event.paths) {
+      json["paths"].push_back({{"from", paths.from}, {"to", paths.to}});
+    }
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan) {
+  const Scenario& scenario = plan.scenario;
+  Json json;
+  json["scenario"] = {{"name", scenario.name},
+                      {"about", scenario.about},
+                      {"file", scenario.file},
+                      {"seed", plan.seed},
+                      {"duration", scenario.duration}};
+  json["run"] = {{"file", scenario.run_file.empty() ? Json(nullptr) : Json(scenario.run_file)},
+                 {"set", scenario.set}};
+  json["sim"] = {{"problem", to_string(scenario.sim.problem)},
+                 {"step_ms", scenario.sim.step_ms},
+                 {"elements", scenario.sim.elements},
+                 {"buggify", scenario.sim.buggify}};
+  json["peers"] = Json::array();
+  for (const PlannedPeer& peer : plan.peers) {
+    json["peers"].push_back({{"number", peer.number},
+                             {"name", peer.name},
+                             {"region", peer.region},
+                             {"speed", peer.speed}});
+  }
+  json["network"] = {{"default", conditions_json(scenario.network)}, {"pairs", Json::array()}};
+  for (const RegionPair& pair : scenario.pairs) {
+    json["network"]["pairs"].push_back(
+        {{"between", {pair.a, pair.b}}, {"conditions", conditions_json(pair.conditions)}});
+  }
+  json["timeline"] = Json::array();
+  for (const PlannedEvent& event : plan.events) json["timeline"].push_back(event_json(event));
+  json["expect"] = Json::array();
+  for (const Expectation& expectation : scenario.expect) {
+    json["expect"].push_back({{"name", expectation.name}, {"limit", expectation.limit}});
+  }
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace starling::sim

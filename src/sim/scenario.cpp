@@ -1,0 +1,168 @@
+#include "sim/scenario.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/words.hpp"
+
+namespace starling::sim {
+namespace {
+
+constexpr double kCountMax = 1e9;
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string list_of(const std::vector<std::string>& texts) {
+  std::vector<std::string> all;
+  for (const std::string& text : texts) all.push_back(quoted(text));
+  return fmt::format("[{}]", fmt::join(all, ", "));
+}
+
+std::string selector_text(const Selector& selector) {
+  using enum Selector::Kind;
+  switch (selector.kind) {
+    case all:
+      return "\"all\"";
+    case first:
+      return fmt::format("\"first {}\"", selector.count);
+    case last:
+      return fmt::format("\"last {}\"", selector.count);
+    case next:
+      return fmt::format("\"next {}\"", selector.count);
+    case random:
+      if (selector.percent > 0) return fmt::format("\"random {}%\"", selector.percent);
+      return fmt::format("\"random {}\"", selector.count);
+    case region:
+      return quoted("region " + selector.region);
+    case numbers:
+      break;
+  }
+  return fmt::format("[{}]", fmt::join(selector.numbers, ", "));
+}
+
+std::string conditions_text(const Conditions& conditions) {
+  std::string out;
+  visit_conditions(conditions,
+                   [&](const char* key, const std::optional<double>& value, double, double) {
+                     if (value) out += fmt::format("{} = {}\n", key, *value);
+                   });
+  return out;
+}
+
+std::string entry_text(const Entry& entry) {
+  std::string out =
+      fmt::format("\n[[timeline]]\nkind = \"{}\"\nat = {}\n", to_string(entry.kind), entry.at);
+  const auto line = [&](std::string_view key, const auto& value) {
+    if (entry_takes(entry.kind, key)) out += fmt::format("{} = {}\n", key, value);
+  };
+  if (entry.every) out += fmt::format("every = {}\n", *entry.every);
+  if (entry.until) out += fmt::format("until = {}\n", *entry.until);
+  if (entry.peers) line("peers", selector_text(*entry.peers));
+  if (entry.duration) line("for", *entry.duration);
+  if (entry.kind != Kind::kill || entry.duration) {
+    line("disk", fmt::format("\"{}\"", to_string(entry.disk)));
+  }
+  line("count", entry.count);
+  line("spacing", entry.spacing);
+  if (!entry.region.empty()) line("region", quoted(entry.region));
+  line("shape", fmt::format("\"{}\"", to_string(entry.shape)));
+  if (entry.shape == Shape::groups) line("groups", fmt::format("{}", entry.groups));
+  line("period", entry.period);
+  line("speed", entry.speed);
+  line("rate", entry.rate);
+  if (!entry.between.empty()) line("between", list_of(entry.between));
+  line("direction", fmt::format("\"{}\"", word_of(entry.direction, kDirectionWords)));
+  return out + conditions_text(entry.conditions);
+}
+
+}  // namespace
+
+Conditions Conditions::with(const Conditions& over) const {
+  const auto choose = [](const std::optional<double>& a, const std::optional<double>& b) {
+    return a ? a : b;
+  };
+  return {.latency_ms = choose(over.latency_ms, latency_ms),
+          .jitter_ms = choose(over.jitter_ms, jitter_ms),
+          .rate_mbit = choose(over.rate_mbit, rate_mbit),
+          .loss = choose(over.loss, loss),
+          .duplicate = choose(over.duplicate, duplicate),
+          .reorder = choose(over.reorder, reorder),
+          .corrupt = choose(over.corrupt, corrupt)};
+}
+
+bool Conditions::empty() const { return *this == Conditions{}; }
+
+const std::vector<ExpectationKind>& expectation_kinds() {
+  static const std::vector<ExpectationKind> kKinds{
+      {"accuracy_min", true, 0, 1, "mean final accuracy of the peers that finished"},
+      {"loss_max", false, 0, 1e6, "mean final loss of the peers that finished"},
+      {"distance_max", false, 0, 1e6, "max |x_i - mean| / |mean| over the final replicas"},
+      {"optimum_distance_max", false, 0, 1e6,
+       "sim, quadratic: largest relative distance of a final replica from the optimum"},
+      {"finished_min", true, 0, kCountMax, "peers that ended their run"},
+      {"step_gap_max_s", false, 0, kSecondsMax,
+       "longest time between two steps of a peer that ran undisturbed"},
+      {"detection_p50_s", false, 0, kSecondsMax,
+       "median time from a death until a running peer holds it dead"},
+      {"detection_p99_s", false, 0, kSecondsMax, "the same, 99th percentile"},
+      {"false_deaths_max", false, 0, kCountMax,
+       "peers held dead that ran and could be reached, each once a fault"},
+      {"verdicts_per_minute_max", false, 0, kCountMax,
+       "most changes between alive and dead of one peer in one table within a minute"},
+      {"one_view_within_s", false, 0, kSecondsMax,
+       "after the last fault: until all member tables agree on who runs"},
+      {"views_full_within_s", false, 0, kSecondsMax,
+       "after the last start: until every peer has its neighbours"},
+      {"drift_back_within_s", false, 0, kSecondsMax,
+       "after the last fault: until drift is at most 1.1 times what it was before the first"},
+      {"loss_ratio_max", false, 0, 1e6,
+       "final loss over that of the same run undisturbed, at equal samples"},
+      {"membership_bytes_per_s_max", false, 0, 1e12,
+       "most that a peer sent for membership a second, mean over the run"},
+  };
+  return kKinds;
+}
+
+std::string_view to_string(Kind kind) noexcept { return word_of(kind, kKindWords); }
+std::string_view to_string(Shape shape) noexcept { return word_of(shape, kShapeWords); }
+std::string_view to_string(Disk disk) noexcept { return word_of(disk, kDiskWords); }
+std::string_view to_string(Problem problem) noexcept { return word_of(problem, kProblemWords); }
+
+std::string to_toml(const Scenario& scenario) {
+  std::string out =
+      fmt::format("[scenario]\nname = {}\nabout = {}\nseed = {}\nduration = {}\n",
+                  quoted(scenario.name), quoted(scenario.about), scenario.seed, scenario.duration);
+  out += fmt::format("\n[peers]\ncount = {}\nregions = {}\nspeeds = [{}]\nspacing = {}\nvia = {}\n",
+                     scenario.count, list_of(scenario.regions), fmt::join(scenario.speeds, ", "),
+                     scenario.spacing, selector_text(scenario.via));
+  out += "\n[run]\n";
+  if (!scenario.run_file.empty()) out += fmt::format("file = {}\n", quoted(scenario.run_file));
+  if (!scenario.set.empty()) out += fmt::format("set = {}\n", list_of(scenario.set));
+  out += fmt::format("\n[sim]\nproblem = \"{}\"\nstep_ms = {}\nelements = {}\nbuggify = {}\n",
+                     to_string(scenario.sim.problem), scenario.sim.step_ms, scenario.sim.elements,
+                     scenario.sim.buggify);
+  out += "\n[network]\n" + conditions_text(scenario.network);
+  for (const RegionPair& pair : scenario.pairs) {
+    out += fmt::format("\n[[network.pair]]\nbetween = {}\n{}", list_of({pair.a, pair.b}),
+                       conditions_text(pair.conditions));
+  }
+  for (const Entry& entry : scenario.timeline) out += entry_text(entry);
+  if (!scenario.expect.empty()) out += "\n[expect]\n";
+  for (const Expectation& expectation : scenario.expect) {
+    out += fmt::format("{} = {}\n", expectation.name, expectation.limit);
+  }
+  return out;
+}
+
+}  // namespace starling::sim

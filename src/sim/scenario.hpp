@@ -1,0 +1,176 @@
+// A scenario: the TOML file that says which peers run, on what network, what goes wrong when, and
+// what must hold. Plain values, as written; plan.hpp resolves them. The language is described in
+// scenarios/README.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/time.hpp"
+
+namespace starling::sim {
+
+inline constexpr std::uint64_t kScenarioBytesMax = 1 << 20;
+inline constexpr std::uint32_t kPeersMax = 4096;  ///< of a scenario, joiners included
+inline constexpr std::size_t kRegionsMax = 64;
+inline constexpr std::size_t kEntriesMax = 1000;    ///< of the timeline as written
+inline constexpr std::size_t kEventsMax = 100'000;  ///< of the timeline as expanded
+inline constexpr double kSecondsMax = 1e6;          ///< of any time in a scenario
+inline constexpr double kPeriodMin = 0.01;          ///< seconds: of `every` and `period`
+
+/// What a path between two peers does to what it carries. A value that is not set leaves the one
+/// of the level below (pair of regions, default) as it is.
+struct Conditions {
+  std::optional<double> latency_ms;  ///< one way
+  std::optional<double> jitter_ms;   ///< standard deviation of what is added, never negative
+  std::optional<double> rate_mbit;   ///< 0: not limited
+  std::optional<double> loss;        ///< of packets, 0 to 1
+  std::optional<double> duplicate;   ///< of packets, 0 to 1
+  std::optional<double> reorder;     ///< of packets, 0 to 1
+  std::optional<double> corrupt;     ///< of packets, 0 to 1
+
+  /// `over` wins where it is set.
+  [[nodiscard]] Conditions with(const Conditions& over) const;
+  [[nodiscard]] bool empty() const;
+  friend bool operator==(const Conditions&, const Conditions&) = default;
+};
+
+/// Some of the peers.
+struct Selector {
+  enum class Kind : std::uint8_t { all, first, last, random, next, region, numbers };
+  Kind kind = Kind::all;
+  std::uint32_t count = 1;  ///< first, last, random, next
+  double percent = 0;       ///< random: of the candidates, where above 0
+  std::string region;       ///< region
+  std::vector<std::uint32_t> numbers;
+};
+
+enum class Kind : std::uint8_t {
+  kill,       ///< the process ends without a word
+  stop,       ///< it stands still (SIGSTOP)
+  restart,    ///< a dead peer starts again, a running one is killed first
+  join,       ///< new peers start
+  leave,      ///< says goodbye and ends
+  partition,  ///< nothing passes between some peers
+  heal,       ///< partitions and degradations without an end of their own end
+  degrade,    ///< the conditions of some paths change
+  throttle,   ///< the processor is slower
+  disk_full,  ///< nothing can be written
+  twin,       ///< a second process with the same key starts
+  skew,       ///< the clock runs faster or slower
+};
+
+/// How partition cuts.
+enum class Shape : std::uint8_t {
+  halves,      ///< two random halves
+  one,         ///< the selected peers, each alone
+  minority,    ///< a random third
+  ring,        ///< each peer sees a majority of its own: its neighbours on a circle
+  bridge,      ///< two halves with one peer in common
+  asymmetric,  ///< the selected peers' packets arrive nowhere; they still hear all
+  flip_flop,   ///< the selected peers cut one way, then the other, and so on
+  groups,      ///< as listed; who is in none is cut from nobody
+};
+
+/// What a restarted peer finds of its folder.
+enum class Disk : std::uint8_t { kept, lost, torn, flipped };
+
+/// How the end of a path is meant in a degradation of the selected peers.
+enum class Direction : std::uint8_t { both, out, in };
+
+/// One [[timeline]] entry.
+struct Entry {
+  int line = 0;
+  Kind kind = Kind::kill;
+  double at = 0;
+  std::optional<double> every;
+  std::optional<double> until;     ///< of `every`; else the end of the scenario
+  std::optional<double> duration;  ///< key "for"
+  std::optional<Selector> peers;
+  std::uint32_t count = 1;  ///< join
+  double spacing = 0;       ///< join: seconds between two
+  std::string region;       ///< join; empty: dealt in turn
+  Shape shape = Shape::halves;
+  std::vector<std::vector<std::uint32_t>> groups;
+  double period = 1;                 ///< flip_flop
+  std::vector<std::string> between;  ///< degrade: two regions
+  Direction direction = Direction::both;
+  Conditions conditions;
+  double speed = 1;  ///< throttle
+  double rate = 1;   ///< skew: of the clock
+  Disk disk = Disk::kept;
+};
+
+struct RegionPair {
+  std::string a, b;
+  Conditions conditions;
+};
+
+/// An expectation: what is measured has to be at most, or at least, the limit.
+struct Expectation {
+  std::string name;
+  double limit = 0;
+};
+
+/// Every expectation there is.
+struct ExpectationKind {
+  std::string_view name;
+  bool at_least;  ///< else at most
+  double min, max;
+  std::string_view about;
+};
+[[nodiscard]] const std::vector<ExpectationKind>& expectation_kinds();
+
+enum class Problem : std::uint8_t { model, small, quadratic, none };
+
+/// What the simulator alone needs.
+struct SimSettings {
+  Problem problem = Problem::model;
+  double step_ms = 20;           ///< of a peer of speed 1
+  std::uint32_t elements = 256;  ///< quadratic: of the replica
+  bool buggify = false;          ///< rare branches are taken
+};
+
+struct Scenario {
+  std::string file;  ///< as given, for messages
+  std::string name;
+  std::string about;
+  std::uint64_t seed = 1;
+  double duration = 0;  ///< seconds
+
+  std::uint32_t count = 0;
+  std::vector<std::string> regions{"local"};
+  std::vector<double> speeds{1.0};
+  double spacing = 0;  ///< seconds between two starts
+  Selector via{.kind = Selector::Kind::first, .region = {}, .numbers = {}};
+
+  std::string run_file;  ///< resolved against the scenario's folder; empty: none
+  std::vector<std::string> set;
+
+  Conditions network;
+  std::vector<RegionPair> pairs;
+  std::vector<Entry> timeline;
+  std::vector<Expectation> expect;
+  SimSettings sim;
+};
+
+/// Reads and checks a scenario. Errors (ErrorCode::run_file) name file and line, what is wrong,
+/// what is allowed and, for an unknown word, the most similar one.
+[[nodiscard]] base::Result<Scenario> read_scenario(const std::string& path);
+/// The same for a text; `path` stands in messages, and the run file is searched beside it.
+[[nodiscard]] base::Result<Scenario> parse_scenario(std::string_view text, const std::string& path);
+
+[[nodiscard]] std::string_view to_string(Kind kind) noexcept;
+[[nodiscard]] std::string_view to_string(Shape shape) noexcept;
+[[nodiscard]] std::string_view to_string(Disk disk) noexcept;
+[[nodiscard]] std::string_view to_string(Problem problem) noexcept;
+
+/// The scenario as TOML; parse_scenario makes an equal one of it.
+[[nodiscard]] std::string to_toml(const Scenario& scenario);
+
+}  // namespace starling::sim

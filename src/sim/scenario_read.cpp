@@ -1,0 +1,586 @@
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include "base/file.hpp"
+#include "base/suggest.hpp"
+#include "sim/scenario.hpp"
+#include "sim/words.hpp"
+
+namespace starling::sim {
+namespace {
+
+using base::ErrorCode;
+using base::fail;
+
+constexpr std::size_t kTextMax = 1000;
+constexpr std::size_t kGroupsMax = 64;
+constexpr std::size_t kOverridesMax = 256;
+constexpr double kPeers = kPeersMax;
+
+const char* type_name(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::string:
+      return "a string";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a number";
+    case toml::node_type::boolean:
+      return "a boolean";
+    case toml::node_type::array:
+      return "an array";
+    case toml::node_type::table:
+      return "a table";
+    default:
+      return "a date or time";
+  }
+}
+
+/// Where errors go: the first one is kept.
+struct Errors {
+  std::string file;
+  std::optional<base::Error> first{};
+
+  template <class... Args>
+  void add(int line, const std::string& key, fmt::format_string<Args...> format, Args&&... args) {
+    if (first) return;
+    const std::string place = line > 0 ? fmt::format("{}:{}", file, line) : file;
+    first = base::Error{
+        ErrorCode::run_file,
+        fmt::format("{}: {}: {}", place, key, fmt::format(format, std::forward<Args>(args)...))};
+  }
+};
+
+/// Reads the keys of one table; what was not asked for by end() is unknown.
+class Fields {
+ public:
+  /// `table` may be null: then nothing is found.
+  Fields(const toml::table* table, std::string name, Errors& errors)
+      : table_(table), name_(std::move(name)), errors_(errors) {}
+
+  [[nodiscard]] int line() const {
+    return table_ == nullptr ? 0 : static_cast<int>(table_->source().begin.line);
+  }
+  [[nodiscard]] Errors& errors() const { return errors_; }
+
+  /// The value of a key, from now on known.
+  const toml::node* find(std::string_view key) {
+    known_.push_back(key);
+    return table_ == nullptr ? nullptr : table_->get(key);
+  }
+  void forget(std::string_view key) { std::erase(known_, key); }
+  [[nodiscard]] bool has(std::string_view key) const {
+    return table_ != nullptr && table_->contains(key);
+  }
+
+  template <class... Args>
+  void reject(std::string_view key, fmt::format_string<Args...> format, Args&&... args) const {
+    const toml::node* const node = table_ == nullptr ? nullptr : table_->get(key);
+    const int at = node != nullptr ? static_cast<int>(node->source().begin.line) : line();
+    errors_.add(at, fmt::format("{}.{}", name_, key), format, std::forward<Args>(args)...);
+  }
+
+  bool number(std::string_view key, double& field, double min, double max) {
+    const toml::node* const node = find(key);
+    if (node == nullptr) return false;
+    if (!node->is_number()) {
+      reject(key, "is {}, must be a number from {} to {}", type_name(*node), min, max);
+      return false;
+    }
+    const double value = *node->value<double>();
+    if (!(value >= min && value <= max)) {
+      reject(key, "{} is out of range: {} to {}", value, min, max);
+      return false;
+    }
+    field = value;
+    return true;
+  }
+
+  void number(std::string_view key, std::optional<double>& field, double min, double max) {
+    double value = 0;
+    if (number(key, value, min, max)) field = value;
+  }
+
+  template <class Number>
+  void integer(std::string_view key, Number& field, std::uint64_t min, std::uint64_t max) {
+    const toml::node* const node = find(key);
+    if (node == nullptr) return;
+    const auto value = node->value_exact<std::int64_t>();
+    if (!value) {
+      return reject(key, "is {}, must be an integer from {} to {}", type_name(*node), min, max);
+    }
+    if (*value < 0 || static_cast<std::uint64_t>(*value) < min ||
+        static_cast<std::uint64_t>(*value) > max) {
+      return reject(key, "{} is out of range: {} to {}", *value, min, max);
+    }
+    field = static_cast<Number>(*value);
+  }
+
+  void boolean(std::string_view key, bool& field) {
+    const toml::node* const node = find(key);
+    if (node == nullptr) return;
+    const auto value = node->value_exact<bool>();
+    if (!value) return reject(key, "is {}, must be true or false", type_name(*node));
+    field = *value;
+  }
+
+  void text(std::string_view key, std::string& field, std::size_t max = kTextMax) {
+    const toml::node* const node = find(key);
+    if (node == nullptr) return;
+    const auto value = node->value_exact<std::string>();
+    if (!value) return reject(key, "is {}, must be a string", type_name(*node));
+    if (value->size() > max || value->find('\0') != std::string::npos) {
+      return reject(key, "must be a text of at most {} characters", max);
+    }
+    field = *value;
+  }
+
+  template <class Enum, std::size_t N>
+  bool word(std::string_view key, Enum& field, const Words<Enum, N>& words) {
+    std::string value;
+    text(key, value, 64);
+    if (!has(key)) return false;
+    std::array<std::string_view, N> names;
+    std::ranges::transform(words, names.begin(), [](const auto& entry) { return entry.first; });
+    for (const auto& [name, meaning] : words) {
+      if (name != value) continue;
+      field = meaning;
+      return true;
+    }
+    reject(key, "'{}' is not known{}", value, base::suggestion(value, names));
+    return false;
+  }
+
+  void texts(std::string_view key, std::vector<std::string>& field, std::size_t max) {
+    const toml::array* const list = array(key, max);
+    if (list == nullptr) return;
+    std::vector<std::string> values;
+    for (const toml::node& node : *list) {
+      const auto value = node.value_exact<std::string>();
+      if (!value || value->size() > kTextMax || value->find('\0') != std::string::npos) {
+        return reject(key, "must hold strings of at most {} characters", kTextMax);
+      }
+      values.push_back(*value);
+    }
+    field = std::move(values);
+  }
+
+  void numbers(std::string_view key, std::vector<double>& field, std::size_t max, double from,
+               double to) {
+    const toml::array* const list = array(key, max);
+    if (list == nullptr) return;
+    std::vector<double> values;
+    for (const toml::node& node : *list) {
+      const auto value = node.value<double>();
+      if (!node.is_number() || !(*value >= from && *value <= to)) {
+        return reject(key, "must hold numbers from {} to {}", from, to);
+      }
+      values.push_back(*value);
+    }
+    field = std::move(values);
+  }
+
+  /// The peers named by number, sorted and each once.
+  bool peer_numbers(std::string_view key, const toml::node& node,
+                    std::vector<std::uint32_t>& field) {
+    const toml::array* const list = node.as_array();
+    if (list == nullptr || list->empty() || list->size() > kPeersMax) {
+      reject(key, "must be a list of 1 to {} peers by number", kPeersMax);
+      return false;
+    }
+    for (const toml::node& element : *list) {
+      const auto value = element.value_exact<std::int64_t>();
+      if (!value || *value < 0 || *value >= static_cast<std::int64_t>(kPeersMax)) {
+        reject(key, "must hold peers by number, from 0");
+        return false;
+      }
+      field.push_back(static_cast<std::uint32_t>(*value));
+    }
+    std::ranges::sort(field);
+    field.erase(std::unique(field.begin(), field.end()), field.end());
+    return true;
+  }
+
+  const toml::array* array(std::string_view key, std::size_t max) {
+    const toml::node* const node = find(key);
+    if (node == nullptr) return nullptr;
+    const toml::array* const list = node->as_array();
+    if (list == nullptr || list->empty() || list->size() > max) {
+      reject(key, "must be a list of 1 to {} elements", max);
+      return nullptr;
+    }
+    return list;
+  }
+
+  /// Rejects a key that nothing asked for.
+  void end() {
+    if (table_ == nullptr) return;
+    for (const auto& [key, value] : *table_) {
+      if (std::ranges::find(known_, key.str()) != known_.end()) continue;
+      reject(key.str(), "unknown key{}", base::suggestion(key.str(), known_));
+    }
+  }
+
+ private:
+  const toml::table* table_;
+  std::string name_;
+  Errors& errors_;
+  std::vector<std::string_view> known_{};
+};
+
+/// "first 3" into word and rest.
+std::pair<std::string, std::string> split_word(const std::string& text) {
+  const auto space = text.find(' ');
+  if (space == std::string::npos) return {text, {}};
+  return {text.substr(0, space), text.substr(space + 1)};
+}
+
+/// A count from 1, or a percentage.
+bool parse_amount(std::string text, Selector& selector) {
+  const bool percent = text.ends_with('%');
+  if (percent) text.pop_back();
+  if (text.empty() || text.size() > 6 ||
+      !std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || c == '.'; }) ||
+      std::ranges::count(text, '.') > (percent ? 1 : 0)) {
+    return false;
+  }
+  const double value = std::strtod(text.c_str(), nullptr);
+  if (percent) {
+    selector.percent = value;
+    return selector.kind == Selector::Kind::random && value > 0 && value <= 100;
+  }
+  selector.count = static_cast<std::uint32_t>(value);
+  return value >= 1 && value <= kPeers;
+}
+
+/// A selector: "all", "first 2", "random 10%", "region eu" or a list of numbers.
+bool read_selector(Fields& fields, std::string_view key, Selector& out) {
+  using enum Selector::Kind;
+  const toml::node* const node = fields.find(key);
+  if (node == nullptr) return false;
+  Selector selector{.region = {}, .numbers = {}};
+  if (node->is_array()) {
+    selector.kind = numbers;
+    if (!fields.peer_numbers(key, *node, selector.numbers)) return false;
+    out = std::move(selector);
+    return true;
+  }
+  const auto text = node->value_exact<std::string>();
+  const auto [word, rest] = split_word(text.value_or(""));
+  constexpr std::array<std::pair<std::string_view, Selector::Kind>, 6> kWords{{{"all", all},
+                                                                               {"first", first},
+                                                                               {"last", last},
+                                                                               {"random", random},
+                                                                               {"next", next},
+                                                                               {"region", region}}};
+  const auto found =
+      std::ranges::find_if(kWords, [&](const auto& entry) { return entry.first == word; });
+  bool good = found != kWords.end();
+  if (good) {
+    selector.kind = found->second;
+    if (selector.kind == region) {
+      selector.region = rest;
+      good = !rest.empty();
+    } else if (!rest.empty()) {
+      good = selector.kind != all && parse_amount(rest, selector);
+    }
+  }
+  if (!good) {
+    fields.reject(key,
+                  "must be \"all\", \"first 2\", \"last\", \"random 3\", \"random 10%\", "
+                  "\"next\", \"region NAME\" or a list of numbers like [0, 5]");
+    return false;
+  }
+  out = std::move(selector);
+  return true;
+}
+
+void read_conditions(Fields& fields, Conditions& conditions) {
+  visit_conditions(conditions, [&](const char* key, std::optional<double>& field, double min,
+                                   double max) { fields.number(key, field, min, max); });
+}
+
+void check_region(const Scenario& scenario, Fields& fields, std::string_view key,
+                  const std::string& region) {
+  if (std::ranges::find(scenario.regions, region) != scenario.regions.end()) return;
+  const std::vector<std::string_view> names(scenario.regions.begin(), scenario.regions.end());
+  fields.reject(key, "there is no region '{}'{}", region, base::suggestion(region, names));
+}
+
+void read_between(const Scenario& scenario, Fields& fields, std::vector<std::string>& between) {
+  fields.texts("between", between, 2);
+  if (!fields.has("between") || fields.errors().first) return;
+  if (between.size() != 2) return fields.reject("between", "must name two regions");
+  for (const std::string& region : between) check_region(scenario, fields, "between", region);
+}
+
+void read_groups(Fields& fields, Entry& entry) {
+  const toml::array* const list = fields.array("groups", kGroupsMax);
+  if (list == nullptr) return;
+  std::vector<std::uint32_t> seen;
+  for (const toml::node& node : *list) {
+    std::vector<std::uint32_t> group;
+    if (!fields.peer_numbers("groups", node, group)) return;
+    seen.insert(seen.end(), group.begin(), group.end());
+    entry.groups.push_back(std::move(group));
+  }
+  std::ranges::sort(seen);
+  if (std::ranges::adjacent_find(seen) != seen.end()) {
+    fields.reject("groups", "a peer is in two of them");
+  }
+}
+
+/// What only some kinds of entries take.
+void read_parameters(const Scenario& scenario, Fields& fields, Entry& entry) {
+  Selector peers{.region = {}, .numbers = {}};
+  if (read_selector(fields, "peers", peers)) entry.peers = peers;
+  if (entry.peers && entry.peers->kind == Selector::Kind::region) {
+    check_region(scenario, fields, "peers", entry.peers->region);
+  }
+  fields.number("for", entry.duration, 0.001, kSecondsMax);
+  fields.word("disk", entry.disk, kDiskWords);
+  fields.integer("count", entry.count, 1, kPeersMax);
+  fields.number("spacing", entry.spacing, 0, kSecondsMax);
+  fields.text("region", entry.region, 64);
+  if (!entry.region.empty()) check_region(scenario, fields, "region", entry.region);
+  fields.word("shape", entry.shape, kShapeWords);
+  read_groups(fields, entry);
+  fields.number("period", entry.period, kPeriodMin, kSecondsMax);
+  read_between(scenario, fields, entry.between);
+  fields.word("direction", entry.direction, kDirectionWords);
+  read_conditions(fields, entry.conditions);
+  fields.number("speed", entry.speed, 0.001, 1000);
+  fields.number("rate", entry.rate, 0.5, 2);
+}
+
+/// What a kind needs, and what makes no sense together.
+void check_entry(Fields& fields, const Entry& entry) {
+  const auto needs = [&](std::string_view key) {
+    if (!fields.has(key)) fields.reject(key, "is missing: '{}' needs it", to_string(entry.kind));
+  };
+  using enum Kind;
+  if (!fields.has("at") && !fields.has("every")) fields.reject("at", "is missing");
+  if (fields.has("until") && !fields.has("every")) {
+    fields.reject("until", "goes with 'every'; how long it lasts is 'for'");
+  }
+  const bool cut_of_some =
+      entry.kind == partition && (entry.shape == Shape::one || entry.shape == Shape::asymmetric ||
+                                  entry.shape == Shape::flip_flop);
+  const bool of_some = entry.kind == degrade ? !fields.has("between")
+                                             : entry.kind != join && entry.kind != heal &&
+                                                   (entry.kind != partition || cut_of_some);
+  if (of_some) needs("peers");
+  if (entry.kind == stop || entry.kind == twin) needs("for");
+  if (entry.kind == partition && entry.shape == Shape::flip_flop) needs("for");
+  if (entry.kind == partition && entry.shape == Shape::groups) needs("groups");
+  if (entry.kind == partition && entry.shape != Shape::groups && fields.has("groups")) {
+    fields.reject("groups", "goes with shape = \"groups\"");
+  }
+  if (entry.kind == partition && !cut_of_some && fields.has("peers")) {
+    fields.reject("peers", "does not go with shape = \"{}\"", to_string(entry.shape));
+  }
+  if (entry.kind == degrade && fields.has("between") && fields.has("peers")) {
+    fields.reject("between", "is given beside 'peers': keep one of them");
+  }
+  if (entry.kind == degrade && entry.conditions.empty()) {
+    fields.reject("latency_ms", "is missing: say at least one condition that changes");
+  }
+  if (entry.kind == throttle) needs("speed");
+  if (entry.kind == skew) needs("rate");
+  if (entry.kind == kill && fields.has("disk") && !fields.has("for")) {
+    fields.reject("disk", "goes with 'for': it says what the restart finds");
+  }
+}
+
+void read_entry(const toml::node& node, std::size_t number, Scenario& scenario, Errors& errors) {
+  const toml::table* const table = node.as_table();
+  if (table == nullptr) {
+    return errors.add(static_cast<int>(node.source().begin.line), "timeline",
+                      "is {}, must be [[timeline]] tables", type_name(node));
+  }
+  Fields fields(table, fmt::format("timeline {}", number), errors);
+  Entry entry{.line = fields.line(), .region = {}, .groups = {}, .between = {}, .conditions = {}};
+  if (!fields.word("kind", entry.kind, kKindWords)) {
+    return fields.reject("kind", "is missing: what happens");
+  }
+  fields.number("at", entry.at, 0, kSecondsMax);
+  fields.number("every", entry.every, kPeriodMin, kSecondsMax);
+  fields.number("until", entry.until, 0, kSecondsMax);
+  if (!fields.has("at") && entry.every) entry.at = *entry.every;
+  read_parameters(scenario, fields, entry);
+  for (const auto& [key, value] : *table) {
+    const std::string_view name = key.str();
+    const bool common = name == "kind" || name == "at" || name == "every" || name == "until";
+    if (!common && !entry_takes(entry.kind, name)) {
+      std::vector<std::string_view> known{"kind", "at", "every", "until"};
+      for (const std::string_view other :
+           {"peers",     "for",       "disk",  "count",     "spacing", "region",    "shape",
+            "groups",    "period",    "speed", "rate",      "between", "direction", "latency_ms",
+            "jitter_ms", "rate_mbit", "loss",  "duplicate", "reorder", "corrupt"}) {
+        if (entry_takes(entry.kind, other)) known.push_back(other);
+      }
+      fields.reject(name, "'{}' has no such key{}", to_string(entry.kind),
+                    base::suggestion(name, known));
+    }
+  }
+  check_entry(fields, entry);
+  scenario.timeline.push_back(std::move(entry));
+}
+
+/// A table below the top, or null; anything else is an error.
+const toml::table* section(const toml::table& top, std::string_view name, Errors& errors) {
+  const toml::node* const node = top.get(name);
+  if (node == nullptr) return nullptr;
+  if (!node->is_table()) {
+    errors.add(static_cast<int>(node->source().begin.line), std::string(name),
+               "is {}, must be a section: [{}]", type_name(*node), name);
+  }
+  return node->as_table();
+}
+
+void read_head(const toml::table& top, Scenario& scenario, Errors& errors) {
+  Fields head(section(top, "scenario", errors), "scenario", errors);
+  head.text("name", scenario.name, 64);
+  head.text("about", scenario.about);
+  head.integer("seed", scenario.seed, 0, std::uint64_t{1} << 62);
+  head.number("duration", scenario.duration, 0.1, kSecondsMax);
+  head.end();
+  const auto in_name = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+  };
+  if (scenario.name.empty() || !std::ranges::all_of(scenario.name, in_name)) {
+    head.reject("name", "must be letters, digits, '_' and '-'");
+  }
+  if (!head.has("duration")) head.reject("duration", "is missing: seconds until it ends");
+}
+
+void read_peers(const toml::table& top, Scenario& scenario, Errors& errors) {
+  Fields peers(section(top, "peers", errors), "peers", errors);
+  peers.integer("count", scenario.count, 1, kPeersMax);
+  peers.texts("regions", scenario.regions, kRegionsMax);
+  peers.numbers("speeds", scenario.speeds, kPeersMax, 0.001, 1000);
+  peers.number("spacing", scenario.spacing, 0, kSecondsMax);
+  read_selector(peers, "via", scenario.via);
+  using enum Selector::Kind;
+  if (scenario.via.kind == Selector::Kind::next || scenario.via.kind == region) {
+    peers.reject("via", "must be \"first\", \"last\", \"random 2\", \"all\" or numbers");
+  }
+  peers.end();
+  if (!peers.has("count")) peers.reject("count", "is missing: how many peers start");
+}
+
+void read_run(const toml::table& top, Scenario& scenario, Errors& errors) {
+  Fields run(section(top, "run", errors), "run", errors);
+  run.text("file", scenario.run_file);
+  run.texts("set", scenario.set, kOverridesMax);
+  run.end();
+  if (!scenario.run_file.empty()) {
+    namespace fs = std::filesystem;
+    scenario.run_file =
+        (fs::path(scenario.file).parent_path() / scenario.run_file).lexically_normal().string();
+  }
+  Fields sim(section(top, "sim", errors), "sim", errors);
+  scenario.sim.problem = scenario.run_file.empty() ? Problem::small : Problem::model;
+  sim.word("problem", scenario.sim.problem, kProblemWords);
+  sim.number("step_ms", scenario.sim.step_ms, 0.01, 60'000);
+  sim.integer("elements", scenario.sim.elements, 2, 1 << 20);
+  sim.boolean("buggify", scenario.sim.buggify);
+  sim.end();
+  if (scenario.sim.problem == Problem::model && scenario.run_file.empty()) {
+    run.reject("file", "is missing: sim.problem = \"model\" trains what it says");
+  }
+}
+
+void read_network(const toml::table& top, Scenario& scenario, Errors& errors) {
+  const toml::table* const table = section(top, "network", errors);
+  Fields network(table, "network", errors);
+  read_conditions(network, scenario.network);
+  const toml::array* const pairs = network.array("pair", kRegionsMax * kRegionsMax);
+  network.end();
+  if (pairs == nullptr) return;
+  for (const toml::node& node : *pairs) {
+    Fields pair(node.as_table(), "network.pair", errors);
+    std::vector<std::string> between;
+    read_between(scenario, pair, between);
+    Conditions conditions;
+    read_conditions(pair, conditions);
+    pair.end();
+    if (between.size() != 2) return pair.reject("between", "is missing: two regions");
+    scenario.pairs.push_back({between[0], between[1], conditions});
+  }
+}
+
+void read_timeline(const toml::table& top, Scenario& scenario, Errors& errors) {
+  const toml::node* const node = top.get("timeline");
+  if (node == nullptr) return;
+  const toml::array* const entries = node->as_array();
+  const int line = static_cast<int>(node->source().begin.line);
+  if (entries == nullptr || entries->size() > kEntriesMax) {
+    return errors.add(line, "timeline", "must be at most {} [[timeline]] tables", kEntriesMax);
+  }
+  for (std::size_t i = 0; i < entries->size() && !errors.first; ++i) {
+    read_entry((*entries)[i], i + 1, scenario, errors);
+  }
+}
+
+void read_expect(const toml::table& top, Scenario& scenario, Errors& errors) {
+  Fields expect(section(top, "expect", errors), "expect", errors);
+  for (const ExpectationKind& kind : expectation_kinds()) {
+    double limit = 0;
+    if (expect.number(kind.name, limit, kind.min, kind.max)) {
+      scenario.expect.push_back({std::string(kind.name), limit});
+    }
+  }
+  expect.end();
+}
+
+void check_sections(const toml::table& top, Errors& errors) {
+  constexpr std::array<std::string_view, 7> kSections{"scenario", "peers",    "run",   "sim",
+                                                      "network",  "timeline", "expect"};
+  for (const auto& [key, node] : top) {
+    if (std::ranges::find(kSections, key.str()) != kSections.end()) continue;
+    errors.add(static_cast<int>(node.source().begin.line), fmt::format("[{}]", key.str()),
+               "unknown section{}", base::suggestion(key.str(), kSections));
+  }
+}
+
+}  // namespace
+
+base::Result<Scenario> parse_scenario(std::string_view text, const std::string& path) {
+  if (text.size() > kScenarioBytesMax) {
+    return fail(ErrorCode::run_file, "{}: has {} bytes, at most {} are accepted", path, text.size(),
+                kScenarioBytesMax);
+  }
+  toml::table top;
+  try {
+    top = toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    return fail(ErrorCode::run_file, "{}:{}:{}: is not valid TOML: {}", path,
+                error.source().begin.line, error.source().begin.column, error.description());
+  }
+  Errors errors{.file = path};
+  Scenario scenario;
+  scenario.file = path;
+  check_sections(top, errors);
+  read_head(top, scenario, errors);
+  read_peers(top, scenario, errors);
+  read_run(top, scenario, errors);
+  read_network(top, scenario, errors);
+  read_timeline(top, scenario, errors);
+  read_expect(top, scenario, errors);
+  if (errors.first) return fail(std::move(*errors.first));
+  return scenario;
+}
+
+base::Result<Scenario> read_scenario(const std::string& path) {
+  const auto bytes = base::read_file(path, kScenarioBytesMax);
+  if (!bytes) return fail(ErrorCode::run_file, "{}", bytes.error().text);
+  return parse_scenario({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path);
+}
+
+}  // namespace starling::sim

@@ -1,0 +1,191 @@
+#include "sim/plan.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+
+using namespace starling;
+using namespace starling::sim;
+
+namespace {
+
+Plan plan_of(const std::string& timeline, int count = 8, std::uint64_t seed = 1) {
+  const std::string head = "[scenario]\nname = \"t\"\nduration = 300\n[peers]\ncount = ";
+  auto parsed = parse_scenario(head + std::to_string(count) + "\n" + timeline, "t.toml");
+  BOOST_REQUIRE(parsed);
+  auto plan = make_plan(std::move(*parsed), seed);
+  BOOST_REQUIRE(plan);
+  return *plan;
+}
+
+std::vector<PlannedEvent> of_kind(const Plan& plan, Kind kind) {
+  std::vector<PlannedEvent> found;
+  std::ranges::copy_if(plan.events, std::back_inserter(found),
+                       [&](const PlannedEvent& event) { return event.kind == kind; });
+  return found;
+}
+
+/// Whether anything is carried from one peer to another.
+bool passes(const PlannedEvent& cut, std::uint32_t from, std::uint32_t to) {
+  return std::ranges::none_of(cut.paths, [&](const Paths& paths) {
+    return std::ranges::binary_search(paths.from, from) && std::ranges::binary_search(paths.to, to);
+  });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(plan)
+
+BOOST_AUTO_TEST_CASE(all_start_and_join_by_the_first) {
+  const Plan plan = plan_of("");
+  std::size_t started = 0;
+  for (const PlannedEvent& event : plan.events) {
+    BOOST_TEST((event.kind == Kind::join));
+    started += event.peers.size();
+    const bool is_first = event.peers.front() == 0;
+    BOOST_TEST(event.via == (is_first ? std::vector<std::uint32_t>{} : std::vector{0U}));
+  }
+  BOOST_TEST(started == 8U);
+}
+
+BOOST_AUTO_TEST_CASE(a_kill_for_some_time_brings_a_restart) {
+  const Plan plan = plan_of(
+      "[[timeline]]\nkind = \"kill\"\nevery = 60\npeers = \"random 2\"\nfor = 30\n"
+      "disk = \"lost\"\n");
+  const auto kills = of_kind(plan, Kind::kill);
+  const auto restarts = of_kind(plan, Kind::restart);
+  BOOST_REQUIRE(kills.size() == 5U);
+  BOOST_REQUIRE(restarts.size() == 5U);
+  for (std::size_t i = 0; i < kills.size(); ++i) {
+    BOOST_TEST(kills[i].at == 60.0 * static_cast<double>(i + 1));
+    BOOST_TEST(kills[i].peers.size() == 2U);
+    BOOST_TEST(restarts[i].at == kills[i].at + 30);
+    BOOST_TEST(restarts[i].peers == kills[i].peers);
+    BOOST_TEST((restarts[i].disk == Disk::lost));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(only_those_that_run_are_killed) {
+  const Plan plan = plan_of("[[timeline]]\nkind = \"kill\"\nevery = 10\npeers = \"random 3\"\n");
+  std::vector<std::uint32_t> dead;
+  for (const PlannedEvent& event : of_kind(plan, Kind::kill)) {
+    dead.insert(dead.end(), event.peers.begin(), event.peers.end());
+  }
+  std::ranges::sort(dead);
+  BOOST_TEST(dead.size() == 8U);
+  BOOST_TEST((std::ranges::adjacent_find(dead) == dead.end()));
+}
+
+BOOST_AUTO_TEST_CASE(a_rolling_restart_takes_each_in_turn) {
+  const Plan plan =
+      plan_of("[[timeline]]\nkind = \"restart\"\nevery = 10\nuntil = 80\npeers = \"next\"\n");
+  const auto restarts = of_kind(plan, Kind::restart);
+  BOOST_REQUIRE(restarts.size() == 8U);
+  BOOST_TEST(of_kind(plan, Kind::kill).size() == 8U);
+  for (std::uint32_t i = 0; i < 8; ++i) BOOST_TEST(restarts[i].peers == std::vector{i});
+}
+
+BOOST_AUTO_TEST_CASE(halves_are_cut_both_ways) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      const Plan plan = plan_of("[[timeline]]\nkind = \"partition\"\nat = 5\nfor = 10\n", 9, seed);
+      const auto cuts = of_kind(plan, Kind::partition);
+      BOOST_REQUIRE(cuts.size() == 1U);
+      BOOST_TEST(*cuts[0].until == 15.0);
+      for (std::uint32_t a = 0; a < 9; ++a) {
+        int reached = 0;
+        for (std::uint32_t b = 0; b < 9; ++b) {
+          BOOST_TEST(passes(cuts[0], a, b) == passes(cuts[0], b, a));
+          reached += passes(cuts[0], a, b) ? 1 : 0;
+        }
+        BOOST_TEST((reached == 4 || reached == 5));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(in_a_ring_each_reaches_a_majority_but_not_all) {
+  const Plan plan =
+      plan_of("[[timeline]]\nkind = \"partition\"\nshape = \"ring\"\nat = 5\nfor = 10\n", 16);
+  const auto cuts = of_kind(plan, Kind::partition);
+  for (std::uint32_t a = 0; a < 16; ++a) {
+    int reached = 0;
+    for (std::uint32_t b = 0; b < 16; ++b) reached += passes(cuts[0], a, b) ? 1 : 0;
+    BOOST_TEST(reached > 8);
+    BOOST_TEST(reached < 16);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_bridge_reaches_both_parts) {
+  const Plan plan =
+      plan_of("[[timeline]]\nkind = \"partition\"\nshape = \"bridge\"\nat = 5\nfor = 10\n", 9);
+  const auto cuts = of_kind(plan, Kind::partition);
+  int bridges = 0;
+  for (std::uint32_t a = 0; a < 9; ++a) {
+    int reached = 0;
+    for (std::uint32_t b = 0; b < 9; ++b) reached += passes(cuts[0], a, b) ? 1 : 0;
+    BOOST_TEST((reached == 5 || reached == 9));
+    bridges += reached == 9 ? 1 : 0;
+  }
+  BOOST_TEST(bridges == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_flip_flop_turns_around) {
+  const Plan plan = plan_of(
+      "[[timeline]]\nkind = \"partition\"\nshape = \"flip_flop\"\npeers = [2]\nat = 10\n"
+      "for = 6\nperiod = 2\n");
+  const auto cuts = of_kind(plan, Kind::partition);
+  BOOST_REQUIRE(cuts.size() == 3U);
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    BOOST_TEST(passes(cuts[i], 2, 0) == (i % 2 == 1));
+    BOOST_TEST(passes(cuts[i], 0, 2) == (i % 2 == 0));
+    BOOST_TEST(passes(cuts[i], 0, 1));
+    BOOST_TEST(*cuts[i].until == cuts[i].at + 2);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(heal_ends_what_has_no_end) {
+  const Plan plan = plan_of(
+      "[[timeline]]\nkind = \"partition\"\nat = 10\n[[timeline]]\nkind = \"heal\"\nat = 25\n");
+  const auto cuts = of_kind(plan, Kind::partition);
+  BOOST_REQUIRE(cuts.size() == 1U);
+  BOOST_TEST(cuts[0].until.value_or(0) == 25.0);
+  BOOST_TEST(of_kind(plan, Kind::heal).empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_seed_decides_whom_it_strikes) {
+  const std::string timeline = "[[timeline]]\nkind = \"kill\"\nat = 9\npeers = \"random 10%\"\n";
+  BOOST_TEST(to_json(plan_of(timeline, 100, 1)) == to_json(plan_of(timeline, 100, 1)));
+  BOOST_TEST(to_json(plan_of(timeline, 100, 1)) != to_json(plan_of(timeline, 100, 2)));
+  BOOST_TEST(of_kind(plan_of(timeline, 100), Kind::kill)[0].peers.size() == 10U);
+}
+
+BOOST_AUTO_TEST_CASE(joiners_get_the_next_numbers) {
+  const Plan plan = plan_of("[[timeline]]\nkind = \"join\"\nat = 9\ncount = 3\nspacing = 1\n");
+  BOOST_TEST(plan.peers.size() == 11U);
+  BOOST_TEST(plan.events.back().at == 11.0);
+  BOOST_TEST(plan.events.back().peers == std::vector{10U});
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_there_is_not_is_an_error) {
+  auto parsed = parse_scenario(
+      "[scenario]\nname = \"t\"\nduration = 30\n[peers]\ncount = 4\n[[timeline]]\n"
+      "kind = \"kill\"\nat = 1\npeers = [4]\n",
+      "t.toml");
+  BOOST_REQUIRE(parsed);
+  const auto plan = make_plan(std::move(*parsed));
+  BOOST_REQUIRE(!plan);
+  BOOST_TEST(plan.error().text.find("t.toml:6: kill: there is no peer 4") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(the_plan_is_json) {
+  const auto json = nlohmann::json::parse(to_json(plan_of(
+      "[[timeline]]\nkind = \"partition\"\nat = 10\nfor = 5\n[expect]\naccuracy_min = 0.8\n")));
+  BOOST_TEST(json.at("peers").size() == 8U);
+  BOOST_TEST(json.at("timeline").back().at("paths").size() == 2U);
+  BOOST_TEST(json.at("expect")[0].at("limit").get<double>() == 0.8);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,117 @@
+#include "sim/scenario.hpp"
+
+#include <string>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace starling;
+using namespace starling::sim;
+
+namespace {
+
+const std::string kHead = "[scenario]\nname = \"t\"\nduration = 100\n[peers]\ncount = 4\n";
+
+std::string error_of(const std::string& rest) {
+  const auto parsed = parse_scenario(kHead + rest, "f/t.toml");
+  BOOST_REQUIRE(!parsed);
+  BOOST_TEST(static_cast<int>(parsed.error().code) == static_cast<int>(base::ErrorCode::run_file));
+  return parsed.error().text;
+}
+
+bool says(const std::string& text, const std::string& part) {
+  BOOST_TEST_INFO(text);
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(scenario)
+
+BOOST_AUTO_TEST_CASE(a_short_scenario_has_defaults) {
+  const auto parsed = parse_scenario(kHead, "f/t.toml");
+  BOOST_REQUIRE(parsed);
+  BOOST_TEST(parsed->count == 4U);
+  BOOST_TEST(parsed->regions.size() == 1U);
+  BOOST_TEST((parsed->sim.problem == Problem::small));
+  BOOST_TEST(parsed->timeline.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_run_file_is_found_beside_the_scenario) {
+  const auto parsed = parse_scenario(kHead + "[run]\nfile = \"../runs/x.toml\"\n", "a/f/t.toml");
+  BOOST_REQUIRE(parsed);
+  BOOST_TEST(parsed->run_file == "a/runs/x.toml");
+  BOOST_TEST((parsed->sim.problem == Problem::model));
+}
+
+BOOST_AUTO_TEST_CASE(errors_name_file_and_line_and_the_word_that_was_meant) {
+  BOOST_TEST(says(error_of("[netwrok]\n"),
+                  "f/t.toml:6: [netwrok]: unknown section; did you mean "
+                  "'network'?"));
+  BOOST_TEST(says(error_of("[network]\nlatency = 3\n"),
+                  "f/t.toml:7: network.latency: unknown key; did you mean 'latency_ms'?"));
+  BOOST_TEST(says(error_of("[[timeline]]\nkind = \"kil\"\nat = 1\n"),
+                  "f/t.toml:7: timeline 1.kind: 'kil' is not known; did you mean 'kill'?"));
+  BOOST_TEST(says(error_of("[[timeline]]\nkind = \"kill\"\nat = 1\npeers = \"all\"\nspeed = 2\n"),
+                  "f/t.toml:10: timeline 1.speed: 'kill' has no such key"));
+  BOOST_TEST(says(error_of("[expect]\naccuracy = 1\n"), "did you mean 'accuracy_min'?"));
+}
+
+BOOST_AUTO_TEST_CASE(values_are_bounded) {
+  BOOST_TEST(says(error_of("[network]\nloss = 1.5\n"), "1.5 is out of range: 0 to 1"));
+  BOOST_TEST(says(error_of("[network]\nloss = nan\n"), "out of range"));
+  BOOST_TEST(says(error_of("[network]\nloss = \"much\"\n"), "is a string, must be a number"));
+  BOOST_TEST(says(error_of("[[timeline]]\nkind = \"stop\"\nat = -1\npeers = \"first\"\nfor = 3\n"),
+                  "-1 is out of range"));
+  BOOST_TEST(says(error_of("[[timeline]]\nkind = \"kill\"\nevery = 0\npeers = \"first\"\n"),
+                  "0 is out of range"));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_kind_needs_is_asked_for) {
+  BOOST_TEST(says(error_of("[[timeline]]\nkind = \"kill\"\nat = 1\n"), "peers: is missing"));
+  BOOST_TEST(says(error_of("[[timeline]]\nkind = \"stop\"\nat = 1\npeers = \"first\"\n"),
+                  "for: is missing"));
+  BOOST_TEST(
+      says(error_of("[[timeline]]\nkind = \"kill\"\npeers = \"first\"\n"), "at: is missing"));
+  BOOST_TEST(says(error_of("[[timeline]]\nkind = \"partition\"\nshape = \"groups\"\nat = 1\n"),
+                  "groups: is missing"));
+  BOOST_TEST(says(error_of("[[timeline]]\nkind = \"degrade\"\nat = 1\npeers = \"first\"\n"),
+                  "say at least one condition"));
+  BOOST_TEST(says(error_of("[run]\nset = [\"a.b=1\"]\n[sim]\nproblem = \"model\"\n"),
+                  "run.file: is missing"));
+}
+
+BOOST_AUTO_TEST_CASE(selectors_that_are_none_are_refused) {
+  for (const char* peers : {"\"some\"", "\"random 0\"", "\"random 101%\"", "\"first x\"",
+                            "\"all 3\"", "\"region\"", "[]", "[-1]", "[5000]", "3"}) {
+    BOOST_TEST_CONTEXT(peers) {
+      const std::string entry = "[[timeline]]\nkind = \"kill\"\nat = 1\npeers = ";
+      BOOST_TEST(says(error_of(entry + peers + "\n"), "timeline 1.peers: must"));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_written_reads_back_as_the_same) {
+  const std::string text = kHead +
+                           "regions = [\"eu\", \"us\"]\nspeeds = [1, 0.5]\nvia = \"random 2\"\n"
+                           "[network]\nlatency_ms = 5\n[[network.pair]]\n"
+                           "between = [\"eu\", \"us\"]\nlatency_ms = 40\nloss = 0.01\n"
+                           "[[timeline]]\nkind = \"kill\"\nevery = 60\npeers = \"random 10%\"\n"
+                           "for = 30\ndisk = \"lost\"\n"
+                           "[[timeline]]\nkind = \"partition\"\nat = 3\nshape = \"groups\"\n"
+                           "groups = [[0, 1], [3]]\nfor = 3\n"
+                           "[[timeline]]\nkind = \"degrade\"\nat = 3\nbetween = [\"eu\", \"us\"]\n"
+                           "direction = \"out\"\nloss = 0.5\n"
+                           "[[timeline]]\nkind = \"join\"\nat = 3\ncount = 2\nspacing = 0.5\n"
+                           "[expect]\nfalse_deaths_max = 0\n[sim]\nproblem = \"quadratic\"\n";
+  const auto first = parse_scenario(text, "t.toml");
+  BOOST_REQUIRE(first);
+  const auto second = parse_scenario(to_toml(*first), "t.toml");
+  BOOST_TEST_INFO(to_toml(*first));
+  BOOST_REQUIRE(second);
+  BOOST_TEST(to_toml(*first) == to_toml(*second));
+  BOOST_TEST(second->timeline.size() == 4U);
+  BOOST_TEST(second->timeline[0].peers->percent == 10.0);
+  BOOST_TEST((second->timeline[0].disk == Disk::lost));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
