@@ -1,0 +1,25 @@
+// The language of the switch's control socket: one JSON object a line, one reply a line.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "fabric.hpp"
+
+namespace starling::net_switch {
+
+inline constexpr std::size_t kRequestMax = 64 * 1024;
+
+/// Carries out a request and returns its reply, without the line's end:
+///
+///     {"set": {"rate_bps", "queue_ms", "delay_ms", "jitter_ms", "loss", "duplicate", "reorder",
+///              "corrupt", "cut"}, "from": [ports], "to": [ports]}
+///         each is optional: conditions that are not named stay, ports that are not named are all
+///     {"reset": true, "from": [ports], "to": [ports]}    back to a perfect network
+///     {"counters": true}
+///
+/// The reply has "ok"; where that is false "error" says why, and nothing was changed. Counters are
+/// a list with an object for each pair that was offered a frame.
+[[nodiscard]] std::string answer(Fabric& fabric, std::string_view request);
+
+}  // namespace starling::net_switch
