@@ -290,6 +290,9 @@ peer::Config Run::core_config() const {
                       .report_samples = run_file.report.samples,
                       .require_peers = options.require_peers ? kRequirePeers : base::Duration{},
                       .checkpoint_every = run_file.checkpoint.every};
+  if (run_file.limits.steps_per_second > 0) {
+    config.step_interval = base::from_seconds(1 / run_file.limits.steps_per_second);
+  }
   if (run_file.run.target_accuracy > 0) config.target_accuracy = run_file.run.target_accuracy;
   if (config.membership.wait_for == 0 && !config.membership.join.empty()) {
     config.membership.wait_for = 1;

@@ -33,6 +33,8 @@ struct Config {
   /// Ends with an error when no peer was met within this time; zero: trains alone.
   base::Duration require_peers{};
   base::Duration checkpoint_every{};  ///< zero: only at the end
+  /// No step is handed out earlier than this after the last one; zero: as fast as it goes.
+  base::Duration step_interval{};
 };
 
 }  // namespace starling::peer

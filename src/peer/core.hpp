@@ -88,6 +88,8 @@ class Core {
   void make_ring(base::Time now, Outbox& out);
   void update_progress(base::Time now);
   void next_steps(base::Time now, Outbox& out);
+  [[nodiscard]] bool may_step(base::Time now);
+  [[nodiscard]] bool waits_for_step() const noexcept;
   void on_gradient(GradientReady& ready, base::Time now, Outbox& out);
   void on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time now, Outbox& out);
   void report_if_due(Outbox& out);
@@ -135,6 +137,7 @@ class Core {
   std::optional<base::Time> ring_at_;  ///< all-reduce: when its neighbours will have been quiet
   std::optional<base::Time> alone_until_;  ///< require_peers: it ends then unless it met one
   std::optional<base::Time> checkpoint_at_;
+  std::optional<base::Time> step_at_;  ///< step_interval: when the next step may be handed out
 };
 
 }  // namespace starling::peer

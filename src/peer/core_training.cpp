@@ -102,13 +102,28 @@ void Core::next_steps(base::Time now, Outbox& out) {
     return swarm_samples_ + std::uint64_t{steps_outstanding_} * config_.train.batch >=
            config_.target_samples;
   };
-  for (; steps_outstanding_ < ahead && !last(); ++steps_outstanding_) {
+  for (; steps_outstanding_ < ahead && !last() && may_step(now); ++steps_outstanding_) {
     if (ring_) {
       out.push_back(Run{GradientJob{}});
     } else {
       out.push_back(Run{StepJob{learning_rate_}});
     }
   }
+}
+
+/// Whether the limit of steps a second lets another one go; if so, that one is counted.
+bool Core::may_step(base::Time now) {
+  if (config_.step_interval == base::Duration{}) return true;
+  if (step_at_ && *step_at_ > now) return false;
+  // A late timer is made up for by one step, not by a burst after a pause.
+  step_at_ = std::max(step_at_.value_or(now), now - config_.step_interval) + config_.step_interval;
+  return true;
+}
+
+/// Whether nothing but the limit of steps a second will cause the next one.
+bool Core::waits_for_step() const noexcept {
+  return step_at_ && phase_ == Phase::training && steps_outstanding_ == 0 && !leaving_ &&
+         !exchange_.adopting();
 }
 
 void Core::on_gradient(GradientReady& ready, base::Time now, Outbox& out) {
@@ -220,6 +235,7 @@ std::optional<base::Time> Core::next_deadline() const {
   consider(exchange_.next_deadline());
   consider(checkpoint_at_);
   consider(alone_until_);
+  if (waits_for_step()) consider(step_at_);
   for (const auto& [link, info] : links_) {
     if (!info.ready && !info.closing) consider(info.hello_until);
   }
@@ -258,6 +274,7 @@ void Core::expire(base::Time now, Outbox& out) {
                  out);
     }
   }
+  if (waits_for_step() && due(step_at_)) next_steps(now, out);
   if (due(checkpoint_at_)) {
     checkpoint_at_ = now + config_.checkpoint_every;
     if (saves_outstanding_ == 0) save(out);

@@ -161,6 +161,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit.section("limits");
   visit("link_memory", f.limits.link_memory,
         IntegerRange{std::uint64_t{1} << 20, std::uint64_t{1} << 34});
+  visit("steps_per_second", f.limits.steps_per_second, NumberRange{0, 1e6});
 }
 
 }  // namespace starling::peer

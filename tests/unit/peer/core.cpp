@@ -99,6 +99,24 @@ BOOST_AUTO_TEST_CASE(a_peer_alone_trains_and_ends) {
   BOOST_TEST(world.peer(0).evaluated->accuracy > 0.95);
 }
 
+BOOST_AUTO_TEST_CASE(a_limit_of_steps_a_second_is_kept_and_the_run_ends) {
+  World world(7);
+  Config config = config_for(world.problem, Mode::tracked);
+  config.step_interval = std::chrono::milliseconds(50);
+  add_swarm(world, 2, config);
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).steps >= 20; }));
+  const Status before = world.status(0);
+  const base::Time began = world.now();
+  BOOST_REQUIRE(
+      world.run_until(kPatience, [&] { return world.status(0).steps >= before.steps + 100; }));
+  const double taken = base::seconds(world.now() - began);
+  BOOST_TEST(taken > 4.9);
+  BOOST_TEST(taken < 5.5);
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  for (std::size_t i = 0; i < world.size(); ++i) BOOST_TEST(ended(world, i, EndReason::done));
+  BOOST_TEST(world.spread() < 0.02);
+}
+
 BOOST_AUTO_TEST_CASE(any_peer_can_die_and_the_others_end_as_they_would_have) {
   for (const std::size_t victim : {0, 2}) {
     BOOST_TEST_CONTEXT("seed 4, killed " << victim) {
