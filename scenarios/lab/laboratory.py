@@ -1,0 +1,370 @@
+"""A scenario with real processes: drives the timeline, watches the peers, measures."""
+
+import heapq
+import itertools
+import pathlib
+import shutil
+import signal
+import tomllib
+
+from . import expect
+from .machine import Borrowed, LabError
+from .network import Paths, Switch
+from .processes import DISK_MEGABYTES, Peer
+from .verdicts import Verdicts
+from .watch import Watcher, clock
+
+LEAVE_PATIENCE = 20.0
+START_PATIENCE = 0.02
+ROWS_EVERY = 0.5
+FAULTS = ("kill", "stop", "restart", "leave", "partition", "degrade", "throttle", "disk_full")
+SIMULATED_ONLY = ("twin", "skew")
+ENDING = ("settling", "finishing", "done")
+# Membership alone: every peer waits for more links than there can be before its first step.
+NO_TRAINING = ["exchange.mode=none", "swarm.wait_for=64", "swarm.wait_timeout=3600"]
+
+
+def faults_of(plan):
+    """The events that disturb; what is there from the start to the end is how the world is."""
+    return [event for event in plan["timeline"] if event["kind"] in FAULTS]
+
+
+def over_at(event):
+    return event["at"] if event["until"] is None else event["until"]
+
+
+class Laboratory:
+    """One run. `run()` returns what was measured; `close()` must be called whatever happens."""
+
+    def __init__(self, plan, programs, folder, root, say):
+        """`programs`: (starling, switch); `say`: called with a line for people."""
+        for event in plan["timeline"]:
+            if event["kind"] in SIMULATED_ONLY:
+                raise LabError(f"line {event['line']}: '{event['kind']}' runs only in the "
+                               "simulator: starling sim FILE")
+        self.plan, self.folder, self.say = plan, folder, say
+        self.program, self.switch_program = programs
+        self.run_file = plan["run"]["file"] or root / "scenarios/runs/fashion-mlp.toml"
+        self.borrowed = Borrowed()
+        self.paths = Paths(plan)
+        self.switch = self.watcher = None
+        self.peers = []
+        self.mounts = []
+        self.began = clock()
+        self.rows = {}  # peer: rows of the report
+        self.events = []  # what was done when
+        self.last_step = {}  # peer: (when, steps)
+        self.gaps = {}  # peer: longest
+        self.latest = {}  # peer: its latest status
+        self.membership_bytes = {}
+        self.blocked_since = {}  # (a, b): clear since
+        self.full_at = None
+        faults = faults_of(plan)
+        starts = [e for e in plan["timeline"] if e["kind"] in ("join", "restart")]
+        self.first_fault = min((e["at"] for e in faults), default=None)
+        self.last_fault = max((over_at(e) for e in faults), default=0.0)
+        self.last_start = max((e["at"] for e in starts), default=0.0)
+        self.disturbed = {n for e in faults if e["kind"] not in ("partition", "degrade")
+                          for n in e["peers"]}
+        self.verdicts = Verdicts(self, self.last_fault)
+
+    # What the verdicts are judged by.
+    def running_since(self, number):
+        peer = self.peers[number]
+        return peer.since if peer.state == "running" else None
+
+    def clear_since(self, a, b):
+        return self.blocked_since.get((a, b), 0.0)
+
+    def all_running(self):
+        return {peer.number for peer in self.peers if peer.state == "running"}
+
+    def now(self):
+        return clock() - self.began
+
+    def settings(self, speed):
+        """Keys of the run file that a peer gets beside those of the scenario."""
+        sim = self.plan["sim"]
+        paced = [f"limits.steps_per_second={speed * 1000 / sim['step_ms']:g}", "train.threads=1"]
+        if self.plan["run"]["file"] is None and sim["problem"] == "none":
+            paced += NO_TRAINING
+        return paced + self.plan["run"]["set"]
+
+    def _open(self):
+        count = len(self.plan["peers"])
+        namespaces = self.borrowed.namespaces(count)
+        self.switch = Switch(self.switch_program, namespaces, self.plan["scenario"]["seed"])
+        self.switch.apply(self.paths.resolve())
+        full = {n for e in self.plan["timeline"] if e["kind"] == "disk_full" for n in e["peers"]}
+        for planned, namespace in zip(self.plan["peers"], namespaces):
+            peer = Peer(self, planned, namespace, self.folder / planned["name"])
+            peer.since = 0.0
+            if peer.number in full:
+                peer.folder.mkdir(parents=True)
+                self.borrowed.tmpfs(peer.folder, DISK_MEGABYTES)
+                self.mounts.append(peer)
+            self.peers.append(peer)
+        pause = max(0.1, 0.012 * count)
+        self.watcher = Watcher(self.peers, self._heard, self.now,
+                               {"/status": pause, "/members": 2 * pause})
+
+    def run(self):
+        self._open()
+        self.began = clock()
+        order = itertools.count()
+        agenda = []
+        for event in self.plan["timeline"]:
+            heapq.heappush(agenda, (event["at"], next(order), event, True))
+            if event["until"] is not None:
+                heapq.heappush(agenda, (event["until"], next(order), event, False))
+        end = self.plan["scenario"]["duration"]
+        while self.now() < end:
+            while agenda and agenda[0][0] <= self.now():
+                _, _, event, begins = heapq.heappop(agenda)
+                self._happen(event, begins)
+            self._reap()
+            starts = any(e["kind"] in ("join", "restart") for _, _, e, b in agenda if b)
+            if not starts and not any(peer.alive for peer in self.peers):
+                break
+            if self._is_over() and not any(peer.alive for peer in self.peers):
+                break
+            ticks = [t for t in (peer.tick(clock()) for peer in self.peers) if t is not None]
+            soon = min([0.2, *ticks])
+            until = min(agenda[0][0] if agenda else end, self.now() + soon, end)
+            self.watcher.run_until(max(until, self.now() + 0.001))
+        self._end()
+        return self._measure()
+
+    def _is_over(self):
+        """Whether somebody has come to the end of the run."""
+        return any(peer.state == "ended" and (peer.summary() or {}).get("end") == "done"
+                   for peer in self.peers)
+
+    def _reap(self):
+        for peer in self.peers:
+            if peer.reap():
+                self.verdicts.freeze()
+                code = peer.process.returncode
+                self._note(f"{peer.name} ends" + (f" with exit code {code}" if code else ""), "end",
+                           [peer.number])
+
+    def _note(self, text, kind, numbers, until=None):
+        at = round(self.now(), 3)
+        self.events.append({"at": at, "until": until, "kind": kind, "text": text,
+                            "peers": list(numbers)})
+        self.say(f"{at:7.1f} s  {text}")
+
+    def _happen(self, event, begins):
+        """Carries out the begin or the end of an event."""
+        kind = event["kind"]
+        concerned = [self.peers[n] for n in event["peers"]]
+        names = ", ".join(peer.name for peer in concerned)
+        if begins:
+            self._note(f"{kind} {names}" if names else kind, kind, event["peers"], event["until"])
+            if kind in FAULTS:
+                self.verdicts.fault_happened()
+        if kind in ("partition", "degrade"):
+            if begins:
+                self.paths.active.append(event)
+            else:
+                self.paths.active.remove(event)
+            return self._apply_paths()
+        for peer in concerned:
+            self._do(kind, peer, event, begins)
+
+    def _apply_paths(self):
+        resolved = self.paths.resolve()
+        self.switch.apply(resolved)
+        now = self.now()
+        for pair, (_, cut) in resolved.items():
+            if cut:
+                self.blocked_since[pair] = None
+            elif self.blocked_since.get(pair, 0.0) is None:
+                self.blocked_since[pair] = now
+
+    def _do(self, kind, peer, event, begins):
+        now = self.now()
+        if kind == "join":
+            if peer.state == "absent":
+                peer.join = event["via"]
+                self._start(peer)
+        elif kind == "restart":
+            if peer.state == "ended":
+                return  # its run is over
+            self.verdicts.came_back(peer.number, now)
+            peer.kill()
+            peer.change_disk(event["disk"])
+            self._start(peer)
+        elif kind == "kill":
+            was = peer.state
+            peer.kill()
+            self.verdicts.forget(peer.number)
+            if was == "running":
+                self.verdicts.died(peer.number, now, self._observers_of(peer.number))
+        elif kind == "stop":
+            if begins:
+                peer.stop()
+                self.verdicts.forget(peer.number)
+            else:
+                peer.go_on()
+                peer.since = now
+        elif kind == "leave":
+            peer.signal(signal.SIGINT)
+            self.verdicts.forget(peer.number)
+        elif kind == "throttle":
+            if begins:
+                peer.slow_down(self.borrowed, event["speed"])
+            else:
+                peer.full_speed()
+        elif kind == "disk_full":
+            peer.fill_disk() if begins else peer.free_disk()
+
+    def _observers_of(self, victim):
+        return [peer.number for peer in self.peers
+                if peer.number != victim and self.clear_since(peer.number, victim) is not None
+                and self.clear_since(victim, peer.number) is not None]
+
+    def _start(self, peer):
+        peer.start(self.now())
+        peer.since = self.now()
+        self.last_step.pop(peer.number, None)
+
+    def _heard(self, peer, path, reply, now):
+        if path == "/members":
+            view = {}
+            numbers = {p.name: p.number for p in self.peers}
+            for member in reply:
+                number = numbers.get(member.get("name"))
+                if number is not None:
+                    alive = member.get("self") or member.get("state") in ("alive", "suspect")
+                    view[number] = view.get(number, False) or bool(alive)
+            return self.verdicts.saw(peer.number, view, now)
+        phase = reply.get("phase")
+        if phase in ENDING:
+            self.verdicts.freeze()
+        self._count_gap(peer, reply, phase, now)
+        self.latest[peer.number] = reply
+        sent = reply["bytes_sent"]
+        lived = now - peer.since
+        if lived > 1:
+            self.membership_bytes[peer.number] = sent["membership"] / lived
+        rows = self.rows.setdefault(peer.number, [])
+        if not rows or now - rows[-1][0] >= ROWS_EVERY or rows[-1][1] != phase:
+            rows.append([round(now, 2), phase, reply["steps"], reply["swarm_samples"],
+                         reply["accuracy"], reply["loss"], reply["drift"], reply["links"],
+                         sent["total"]])
+        self._count_links(now)
+
+    def _count_gap(self, peer, status, phase, now):
+        when, steps = self.last_step.get(peer.number, (None, 0))
+        if phase != "training":
+            return
+        if status["steps"] > steps or when is None:
+            if when is not None:
+                gap = now - when
+                self.gaps[peer.number] = max(self.gaps.get(peer.number, 0.0), gap)
+            if status["steps"] > 0:
+                self.last_step[peer.number] = (now, status["steps"])
+
+    def _degree(self):
+        for peer in self.peers:
+            try:
+                return tomllib.loads((peer.folder / "run.toml").read_text())["swarm"]["degree"]
+            except (OSError, KeyError, tomllib.TOMLDecodeError):
+                continue
+        return 1
+
+    def _count_links(self, now):
+        """Whether every running peer has its neighbours."""
+        if self.full_at is not None or now < self.last_start or self.verdicts.frozen:
+            return
+        running = self.all_running()
+        wanted = min(self._degree(), len(running) - 1)
+        if all(self.latest.get(n, {}).get("links", 0) >= wanted for n in running):
+            self.full_at = now
+
+    def _end(self):
+        """Those that still run are asked to leave; the rest is killed."""
+        self.verdicts.finish(self.now())
+        self.ended_at = self.now()
+        for peer in self.peers:
+            if peer.state == "stopped":
+                peer.go_on()
+            peer.full_speed()
+            peer.free_disk()
+            peer.signal(signal.SIGINT)
+        limit = clock() + LEAVE_PATIENCE
+        for peer in self.peers:
+            while peer.alive and clock() < limit and not peer.reap():
+                self.watcher.run_until(self.now() + START_PATIENCE)
+            peer.kill()
+        self.counters = self.switch.counters()
+
+    def _measure(self):
+        summaries = [summary for summary in (peer.summary() for peer in self.peers) if summary]
+        done = [summary for summary in summaries if summary.get("end") == "done"]
+        finished = [peer for peer in self.peers if (peer.summary() or {}).get("end") == "done"]
+        replicas = [path for path in (peer.final_replica() for peer in finished) if path]
+        for number, (when, _) in self.last_step.items():
+            if self.latest[number]["phase"] == "training":
+                self.gaps[number] = max(self.gaps.get(number, 0.0), self.ended_at - when)
+        gaps = [gap for n, gap in self.gaps.items() if n not in self.disturbed]
+        wanted = {expectation["name"] for expectation in self.plan["expect"]}
+        drifts = [(row[0], row[6]) for rows in self.rows.values() for row in rows
+                  if row[1] == "training"]
+        return {
+            "accuracy_min": expect.mean([s["accuracy"] for s in done]),
+            "loss_max": expect.mean([s["loss"] for s in done]),
+            "distance_max": expect.distance(replicas) if "distance_max" in wanted else None,
+            "finished_min": len(finished),
+            "step_gap_max_s": max(gaps, default=None),
+            "detection_p50_s": expect.detection(self.verdicts, 0.5),
+            "detection_p99_s": expect.detection(self.verdicts, 0.99),
+            "false_deaths_max": len(self.verdicts.false),
+            "verdicts_per_minute_max": self.verdicts.verdicts_per_minute(),
+            "one_view_within_s": self.verdicts.one_view_after(),
+            "views_full_within_s":
+                None if self.full_at is None else self.full_at - self.last_start,
+            "drift_back_within_s":
+                None if self.first_fault is None else
+                expect.drift_back(drifts, self.first_fault, self.last_fault),
+            "membership_bytes_per_s_max": max(self.membership_bytes.values(), default=None),
+        }
+
+    def record(self):
+        """Everything that the report shows, as JSON takes it."""
+        return {"scenario": self.plan["scenario"], "seconds": round(self.ended_at, 2),
+                "peers": [{"number": p.number, "name": p.name, "region": r["region"],
+                           "rows": self.rows.get(p.number, []), "summary": p.summary()}
+                          for p, r in zip(self.peers, self.plan["peers"])],
+                "columns": ["seconds", "phase", "steps", "swarm_samples", "accuracy", "loss",
+                            "drift", "links", "bytes_sent"],
+                "events": self.events, "verdicts": self.verdicts.log,
+                "detections": [[round(s, 3), v, o, noticed]
+                               for s, v, o, noticed in self.verdicts.detections],
+                "false_deaths": [{"peer": v, "at": round(t, 2), "held_by": o}
+                                 for (v, _), (t, o) in self.verdicts.false.items()],
+                "switch": self.counters}
+
+    def close(self):
+        """Ends all processes and gives everything back; safe at any time and more than once."""
+        if self.watcher is not None:
+            self.watcher.close()
+            self.watcher = None
+        for peer in self.peers:
+            peer.kill()
+        if self.switch is not None:
+            self.switch.close()
+            self.switch = None
+        for peer in self.mounts:
+            self._keep_files(peer)
+        self.mounts = []
+        self.borrowed.give_back()
+
+    def _keep_files(self, peer):
+        """What lay on the peer's small disk comes to the folder below it."""
+        copy = pathlib.Path(f"{peer.folder}.disk")
+        shutil.copytree(peer.folder, copy, dirs_exist_ok=True)
+        self.borrowed.unmount(peer.folder)
+        peer.folder.rmdir()
+        copy.rename(peer.folder)

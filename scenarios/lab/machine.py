@@ -1,0 +1,261 @@
+"""What a run borrows of this machine: network namespaces, tmpfs mounts, cgroups.
+
+Everything carries the run's mark, "starling-PID-STARTED" (STARTED: when that process began, as the
+kernel counts), so that a later run can tell what a killed one left behind, and removes it.
+"""
+
+import ctypes
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+NETNS = pathlib.Path("/run/netns")
+CLONE_NEWNET = 0x40000000
+MARK = re.compile(r"starling-(\d+)-(\d+)")
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class LabError(Exception):
+    """What the machine does not allow or cannot do, in words for the user."""
+
+
+def started_at(pid):
+    """When a process began, in the kernel's ticks; None if there is none."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return text.rpartition(")")[2].split()[19]
+
+
+def cpu_seconds(pid):
+    """Processor time that a process has used; None if there is none."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def ip(*lines):
+    """Runs lines of `ip -batch`."""
+    done = subprocess.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n", text=True,
+                          capture_output=True)
+    if done.returncode != 0:
+        raise LabError(f"ip failed: {done.stderr.strip()}")
+
+
+def missing():
+    """Why network namespaces cannot be had here; None if they can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root: run this with sudo"
+    if not os.path.exists("/dev/net/tun"):
+        return "there is no /dev/net/tun: load the kernel's module tun"
+    from shutil import which
+    for command in ("ip", "setpriv"):
+        if which(command) is None:
+            return f"there is no command {command} (Debian packages iproute2 and util-linux)"
+    name = f"starling-{os.getpid()}-{started_at(os.getpid())}-probe"
+    done = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True)
+    if done.returncode != 0:
+        return f"network namespaces are not permitted here: {done.stderr.strip()}"
+    subprocess.run(["ip", "netns", "delete", name], check=False)
+    return None
+
+
+class inside:
+    """A with-block whose sockets and processes belong to a namespace. Main thread alone."""
+
+    def __init__(self, namespace):
+        self.namespace = namespace
+
+    def __enter__(self):
+        self.home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        try:
+            there = os.open(NETNS / self.namespace, os.O_RDONLY)
+            try:
+                self._enter(there)
+            finally:
+                os.close(there)
+        except BaseException:
+            os.close(self.home)
+            raise
+
+    def __exit__(self, *_):
+        try:
+            self._enter(self.home)
+        finally:
+            os.close(self.home)
+
+    @staticmethod
+    def _enter(descriptor):
+        if _libc.setns(descriptor, CLONE_NEWNET) != 0:
+            raise LabError(f"cannot enter a network namespace: {os.strerror(ctypes.get_errno())}")
+
+
+def _tmpfs_mounts():
+    """(source, path) of tmpfs mounts that carry a mark."""
+    found = []
+    for line in open("/proc/mounts"):
+        source, path, kind = line.split()[:3]
+        if kind == "tmpfs" and MARK.match(source):
+            found.append((source, path.encode().decode("unicode_escape")))
+    return found
+
+
+def cgroup_folder():
+    """Where processor time can be limited: (folder, "v1" or "v2"), or None."""
+    v2 = pathlib.Path("/sys/fs/cgroup")
+    try:
+        if "cpu" in (v2 / "cgroup.subtree_control").read_text().split():
+            return v2, "v2"
+    except OSError:
+        pass
+    for v1 in (v2 / "cpu", v2 / "cpu,cpuacct"):
+        if (v1 / "cpu.cfs_quota_us").exists() or (v1 / "cgroup.procs").exists():
+            if os.access(v1, os.W_OK):
+                return v1, "v1"
+    return None
+
+
+def _kill_all(pids):
+    for pid in pids:
+        try:
+            os.kill(int(pid), signal.SIGKILL)
+        except (OSError, ValueError):
+            pass
+
+
+def remove_marked(of):
+    """Removes what carries a mark for which of(mark) holds; the names of what was there."""
+    removed = []
+    for path in sorted(NETNS.glob("starling-*")) if NETNS.exists() else []:
+        mark = MARK.match(path.name)
+        if not mark or not of(mark.group(0)):
+            continue
+        inside_it = subprocess.run(["ip", "netns", "pids", path.name], capture_output=True,
+                                   text=True).stdout.split()
+        _kill_all(inside_it)
+        subprocess.run(["ip", "netns", "delete", path.name], check=False, capture_output=True)
+        removed.append(f"namespace {path.name}")
+    for source, path in _tmpfs_mounts():
+        if of(MARK.match(source).group(0)):
+            subprocess.run(["umount", "-l", path], check=False, capture_output=True)
+            removed.append(f"tmpfs {path}")
+    place = cgroup_folder()
+    for group in sorted(place[0].glob("starling-*")) if place else []:
+        mark = MARK.match(group.name)
+        if mark and of(mark.group(0)):
+            _remove_cgroup(group)
+            removed.append(f"cgroup {group.name}")
+    return removed
+
+
+def _remove_cgroup(group):
+    for _ in range(100):
+        try:
+            pids = (group / "cgroup.procs").read_text().split()
+            _kill_all(pids)
+            group.rmdir()
+            return
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(0.02)
+
+
+def is_stale(mark):
+    """Whether the run that left this mark is gone."""
+    pid, started = MARK.match(mark).groups()
+    return started_at(pid) != started
+
+
+class Borrowed:
+    """What this process borrows; `give_back` removes it all, also after half a start."""
+
+    def __init__(self):
+        self.mark = f"starling-{os.getpid()}-{started_at(os.getpid())}"
+
+    def namespaces(self, count):
+        names = [f"{self.mark}-{i}" for i in range(count)]
+        ip(*(f"netns add {name}" for name in names))
+        return names
+
+    def tmpfs(self, path, megabytes):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", self.mark,
+                        str(path)], check=True)
+
+    def unmount(self, path):
+        subprocess.run(["umount", "-l", str(path)], check=False, capture_output=True)
+
+    def give_back(self):
+        remove_marked(lambda mark: mark == self.mark)
+
+
+class Throttle:
+    """Limits a process to a share of one processor: by a cgroup, or, where none can be written,
+    by stopping it for a part of each 50 ms (call `tick` often)."""
+
+    PERIOD = 0.05
+
+    def __init__(self, borrowed, label, pid, share):
+        self.pid, self.share = pid, max(0.01, share)
+        self.group = None
+        self.stopped = False
+        place = cgroup_folder()
+        if place is None:
+            return
+        folder, version = place
+        group = folder / f"{borrowed.mark}-{label}"
+        period = 50_000
+        quota = max(1000, int(self.share * period))
+        try:
+            group.mkdir(exist_ok=True)
+            if version == "v2":
+                (group / "cpu.max").write_text(f"{quota} {period}")
+            else:
+                (group / "cpu.cfs_period_us").write_text(str(period))
+                (group / "cpu.cfs_quota_us").write_text(str(quota))
+            (group / "cgroup.procs").write_text(str(pid))
+            self.group = group
+        except OSError:
+            _remove_cgroup_if_empty(group)
+
+    def tick(self, now):
+        """Seconds until it wants to be called again; None: never."""
+        if self.group is not None:
+            return None
+        phase = now % self.PERIOD
+        run_for = self.share * self.PERIOD
+        stop = phase >= run_for
+        if stop != self.stopped:
+            self.stopped = stop
+            _signal(self.pid, signal.SIGSTOP if stop else signal.SIGCONT)
+        return (self.PERIOD if stop else run_for) - phase + 0.0005
+
+    def end(self):
+        if self.group is None:
+            _signal(self.pid, signal.SIGCONT)
+            return
+        try:
+            (self.group.parent / "cgroup.procs").write_text(str(self.pid))
+        except OSError:
+            pass  # the process is gone
+        _remove_cgroup_if_empty(self.group)
+
+
+def _remove_cgroup_if_empty(group):
+    try:
+        group.rmdir()
+    except OSError:
+        pass
+
+
+def _signal(pid, number):
+    try:
+        os.kill(pid, number)
+    except OSError:
+        pass

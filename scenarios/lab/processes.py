@@ -1,0 +1,171 @@
+"""Peers as processes, one a network namespace, and what can be done to them."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+
+from .machine import Throttle, cpu_seconds, inside
+from .network import address_of
+
+PORT = 7000
+DISK_MEGABYTES = 64
+
+
+class Peer:
+    """One peer of the plan: the same folder and namespace through all its lives.
+
+    `state`: "absent" (not started yet), "running", "stopped", "dead" (killed), or "ended" (by
+    itself: its run was over, or it left).
+    """
+
+    def __init__(self, laboratory, planned, namespace, folder):
+        self.laboratory = laboratory
+        self.number = planned["number"]
+        self.name = planned["name"]
+        self.speed = planned["speed"]
+        self.namespace = namespace
+        self.folder = folder
+        self.state = "absent"
+        self.started = None
+        self.since = 0.0
+        self.join = []
+        self.process = None
+        self.throttle = None
+        self.filler = None
+        self.lives = 0
+
+    def command(self):
+        words = [str(self.laboratory.program), "up", str(self.laboratory.run_file), "--name",
+                 self.name, "--dir", str(self.folder), "--listen",
+                 f"{address_of(self.number)}:{PORT}"]
+        for setting in self.laboratory.settings(self.speed):
+            words += ["--set", setting]
+        for other in self.join:
+            words += ["--join", f"{address_of(other)}:{PORT}"]
+        return ["setpriv", "--pdeathsig", "KILL", *words]
+
+    def start(self, now):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "peer.json").unlink(missing_ok=True)
+        log = self.laboratory.folder / f"{self.name}.out"
+        with open(log, "ab") as output, inside(self.namespace):
+            self.process = subprocess.Popen(self.command(), stdout=output, stderr=output,
+                                            stdin=subprocess.DEVNULL, start_new_session=True)
+        self.state, self.started = "running", now
+        self.lives += 1
+
+    @property
+    def alive(self):
+        return self.state in ("running", "stopped")
+
+    def reap(self):
+        """Whether the process has ended by itself since the last call."""
+        if not self.alive or self.process.poll() is None:
+            return False
+        self._end_throttle()
+        self.state = "ended"
+        return True
+
+    def signal(self, number):
+        if self.alive:
+            self.process.send_signal(number)
+
+    def kill(self):
+        if not self.alive:
+            return
+        self._end_throttle()
+        self.process.kill()
+        self.process.wait()
+        self.state = "dead"
+
+    def stop(self):
+        if self.state == "running":
+            self.signal(signal.SIGSTOP)
+            self.state = "stopped"
+
+    def go_on(self):
+        if self.state == "stopped":
+            self.signal(signal.SIGCONT)
+            self.state = "running"
+
+    def slow_down(self, borrowed, share):
+        """Leaves it this share of the processor time that it used so far."""
+        if not self.alive:
+            return
+        self._end_throttle()
+        lived = max(0.5, self.laboratory.now() - self.started)
+        used = (cpu_seconds(self.process.pid) or 0) / lived
+        self.throttle = Throttle(borrowed, self.name, self.process.pid, share * used)
+
+    def _end_throttle(self):
+        if self.throttle is not None:
+            self.throttle.end()
+            self.throttle = None
+
+    full_speed = _end_throttle
+
+    def tick(self, now):
+        """Seconds until this wants to be called again; None: at any time."""
+        return self.throttle.tick(now) if self.throttle is not None else None
+
+    def fill_disk(self):
+        """Nothing more can be written in its folder, which is a small file system of its own."""
+        self.filler = self.folder / ".filler"
+        with open(self.filler, "wb", buffering=0) as file:
+            block = bytes(1 << 16)
+            try:
+                while True:
+                    file.write(block)
+            except OSError:
+                pass
+
+    def free_disk(self):
+        if self.filler is not None:
+            self.filler.unlink(missing_ok=True)
+            self.filler = None
+
+    def change_disk(self, disk):
+        """What a restarted peer finds: "kept", "lost", "torn" or "flipped"."""
+        if disk == "lost":
+            for entry in list(self.folder.iterdir()) if self.folder.exists() else []:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            return
+        models = sorted(self.folder.glob("checkpoints/*/model.safetensors"),
+                        key=lambda path: path.stat().st_mtime)
+        if not models or disk == "kept":
+            return
+        if disk == "torn":
+            os.truncate(models[-1], models[-1].stat().st_size // 2)
+        else:
+            with open(models[-1], "r+b") as file:
+                at = models[-1].stat().st_size // 2
+                file.seek(at)
+                byte = file.read(1)[0]
+                file.seek(at)
+                file.write(bytes([byte ^ 1]))
+
+    def control(self):
+        """(host, port) of its control port; None until it has one."""
+        try:
+            known = json.loads((self.folder / "peer.json").read_text())
+        except (OSError, ValueError):
+            return None
+        if known.get("pid") != self.process.pid:
+            return None
+        host, _, port = known["control"].rpartition(":")
+        return host, int(port)
+
+    def summary(self):
+        """What it left at the end; None if it did not come so far."""
+        try:
+            return json.loads((self.folder / "summary.json").read_text())
+        except (OSError, ValueError):
+            return None
+
+    def final_replica(self):
+        """Where its last checkpoint's parameters are; None if there is none."""
+        models = list(pathlib.Path(self.folder).glob("checkpoints/step-*/model.safetensors"))
+        return max(models, key=lambda path: int(path.parent.name[5:]), default=None)
