@@ -20,6 +20,7 @@
 #include "data/loader.hpp"
 #include "io/interfaces.hpp"
 #include "io/node.hpp"
+#include "io/record_signer.hpp"
 #include "model/model.hpp"
 #include "peer/run_file.hpp"
 #include "report/format.hpp"
@@ -440,13 +441,14 @@ base::Result<int> run(const UpOptions& options) {
       {{"name", std::string_view(run.name)}, {"address", std::string_view(run.node->address())}});
   data::Loader loader(run.dataset->train, *run.shards, run.run_file.train.batch,
                       data::Loader::peer_seed(run.run_file.run.seed, id), {});
+  io::RecordSigner signer(*run.identity);
   peer::Resume resume;
   if (run.checkpoint) {
     const train::CheckpointState& state = run.checkpoint->state;
     resume = {state.step, state.samples, state.progress};
   }
   auto core = std::make_unique<peer::Core>(run.core_config(), std::move(self), *run.shards, resume,
-                                           base::Rng(id.prefix() ^ run.run_file.run.seed));
+                                           signer, base::Rng(id.prefix() ^ run.run_file.run.seed));
   const io::NodeEnd end = run.node->run(std::move(core), run.make_worker(loader));
   loader.stop();
   return run.finish(end);

@@ -19,7 +19,7 @@ membership::LossReason reason_of(LinkEnd end) {
   switch (end) {
     case LinkEnd::protocol_error:
     case LinkEnd::overflow:
-      return membership::LossReason::protocol;
+      return membership::LossReason::banned;
     case LinkEnd::closed:
       return membership::LossReason::closed;
     case LinkEnd::reset:

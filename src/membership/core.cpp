@@ -21,24 +21,51 @@ const char* to_string(LossReason reason) noexcept {
       return "silent";
     case LossReason::left:
       return "left";
-    case LossReason::protocol:
-      return "protocol";
+    case LossReason::banned:
+      return "banned";
     case LossReason::closed:
       return "closed";
     case LossReason::duplicate:
       return "duplicate";
-    case LossReason::surplus:
-      return "surplus";
+    case LossReason::replaced:
+      return "replaced";
   }
   return "unknown";
 }
 
-Core::Core(Config config, wire::MemberRecord self, base::Rng rng)
+namespace {
+
+wire::MemberRecord signed_by(Signer& signer, wire::MemberRecord record) {
+  sign(record, signer);
+  return record;
+}
+
+LossReason reason_of(wire::ByeReason reason) {
+  switch (reason) {
+    case wire::ByeReason::left:
+    case wire::ByeReason::done:
+      return LossReason::left;
+    case wire::ByeReason::replaced:
+      return LossReason::replaced;
+    case wire::ByeReason::duplicate:
+      return LossReason::duplicate;
+    case wire::ByeReason::silent:
+    case wire::ByeReason::misbehaved:  // that is its opinion, and no ground to ban it
+    case wire::ByeReason::none:
+      break;
+  }
+  return LossReason::closed;
+}
+
+}  // namespace
+
+Core::Core(Config config, wire::MemberRecord self, Signer& signer, base::Rng rng)
     : config_(std::move(config)),
       rng_(rng),
-      table_(std::move(self)),
+      signer_(signer),
+      table_(signed_by(signer, std::move(self))),
       dialer_(config_.join, rng_.fork()),
-      progress_(table_.self().id.prefix()) {
+      progress_(table_.self().id.prefix(), config_.heartbeat) {
   ASSERT(table_.self().state == wire::MemberState::alive, "a peer starts alive");
   ASSERT(config_.heartbeat > base::Duration{0});
   config_.degree = std::clamp<std::uint32_t>(config_.degree, 1, kDegreeMax);
@@ -57,6 +84,7 @@ void Core::handle(const Event& event, base::Time now, Outbox& out) {
 
 void Core::expire(base::Time now, Outbox& out) {
   begin(now, out);
+  std::erase_if(banned_, [&](const auto& entry) { return entry.second <= now; });
   if (!left_) {
     std::vector<base::LinkId> ids;
     for (const auto& [id, link] : links_) ids.push_back(id);
@@ -72,13 +100,16 @@ void Core::expire(base::Time now, Outbox& out) {
 void Core::begin(base::Time now, Outbox& out) {
   ASSERT(now >= now_, "time never decreases");
   now_ = now;
-  if (!deadline_ || now - *deadline_ < kPauseMin) return;
+  if (!deadline_ || now - *deadline_ < kLateMin) return;
+  health_.worse();
+  health_at_ = now + config_.heartbeat;
+  if (now - *deadline_ < kPauseMin) return;
   const base::Duration pause = now - *deadline_;
   for (auto& [id, link] : links_) {
     link.detector.restart(now);
     link.role_ends += pause;
   }
-  for (auto& [peer, ends] : suspicions_) ends += pause;
+  suspicions_.extend(pause);
   dialer_.extend(pause);
   deadline_ = now;
   notice(out, NoticeLevel::warning,
@@ -111,7 +142,7 @@ void Core::finish(base::Time now, Outbox& out) {
       consider(link.role_ends);
     }
   }
-  for (const auto& [peer, ends] : suspicions_) consider(ends);
+  if (const auto ends = suspicions_.next_end()) consider(*ends);
   if (const auto seek_at = next_seek(now)) consider(*seek_at);
 }
 
@@ -123,17 +154,20 @@ std::optional<base::Time> Core::next_deadline() const {
 void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   ASSERT(event.link.valid() && !links_.contains(event.link), "a link becomes ready once");
   const base::PeerId peer = event.other.id;
-  const bool was_wanted_dead = [&] {
-    const wire::MemberRecord* known = table_.find(peer);
-    return known != nullptr && known->state == wire::MemberState::dead;
-  }();
+  const wire::MemberRecord* known = table_.find(peer);
+  const bool was_known_alive = known != nullptr && counts_as_alive(known->state);
   if (peer == table_.self().id) {
     if (event.dialed) (void)dialer_.failed(event.address, true, false, now);
     out.emplace_back(std::in_place_type<Close>, event.link, wire::ByeReason::duplicate);
     return;
   }
   if (event.dialed) dialer_.answered(event.address, peer, now);
+  if (const auto until = banned_.find(peer); until != banned_.end() && now < until->second) {
+    out.emplace_back(std::in_place_type<Close>, event.link, wire::ByeReason::misbehaved);
+    return;
+  }
   if (left_ || links_.size() >= kLinksMax) {
+    if (!left_) refer(event.link, peer, out);
     out.emplace_back(std::in_place_type<Close>, event.link,
                      left_ ? wire::ByeReason::left : wire::ByeReason::none);
     return;
@@ -149,12 +183,11 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
     return;
   }
   links_.emplace(event.link, link);
-  apply(event.other, event.link, now, out);
-  send_table(event.link, out);
-  // A dead member that answers is the way to the other half of a swarm that was cut: that link
-  // is worth one neighbour more on either side.
-  if (event.dialed && (missing() > 0 || was_wanted_dead)) {
-    request(event.link, was_wanted_dead, now, out);
+  if (!admit(event.other, event.link, now, out) || !event.dialed) return;
+  // A dead member that answers is the way to the other half of a swarm that was cut, and one that
+  // nobody here knew may be: that link is worth one neighbour more on either side.
+  if (missing() > 0 || !was_known_alive) {
+    request(event.link, !was_known_alive && count(Role::neighbour) > 0, now, out);
   }
 }
 
@@ -165,12 +198,13 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
   const bool neighbour = found->second.role == Role::neighbour;
   if (neighbour) end_neighbour(event.link, event.reason, now, out);
   links_.erase(event.link);
+  if (event.reason == LossReason::banned) ban(peer, now);
   if (neighbour && event.reason == LossReason::reset) {
     lost_.insert(peer);
     dialer_.hurry(peer, now);
     // Both ends want it back: one of them waits a little, so that they do not meet half-way.
     if (table_.self().id > peer) dialer_.postpone(peer, 3 * kBackoffMin, now);
-    claim(peer, wire::MemberState::suspect, now, out);
+    accuse(peer, wire::Loss::reset, now, out);
   } else {
     dialer_.postpone(peer, kRejectedPause, now);
   }
@@ -191,16 +225,13 @@ void Core::on(const Received& event, base::Time now, Outbox& out) {
         if constexpr (std::is_same_v<M, wire::Neighbour>) {
           on_neighbour(event.link, message.kind, now, out);
         } else if constexpr (std::is_same_v<M, wire::Gossip>) {
-          for (const wire::MemberRecord& record : message.members) {
-            apply(record, event.link, now, out);
-          }
+          on_gossip(event.link, message, now, out);
+        } else if constexpr (std::is_same_v<M, wire::Reconcile>) {
+          on_reconcile(event.link, message, now, out);
         } else if constexpr (std::is_same_v<M, wire::Heartbeat>) {
           on_heartbeat(event.link, message, now, out);
         } else if constexpr (std::is_same_v<M, wire::Bye>) {
-          const bool left =
-              message.reason == wire::ByeReason::left || message.reason == wire::ByeReason::done;
-          on(LinkLost{event.link, left ? LossReason::left : LossReason::closed, message.text}, now,
-             out);
+          on(LinkLost{event.link, reason_of(message.reason), message.text}, now, out);
         }
       },
       event.message);
@@ -217,6 +248,7 @@ void Core::on(const Leave&, base::Time now, Outbox& out) {
   wire::MemberRecord record = table_.self();
   ++record.incarnation;
   record.state = wire::MemberState::left;
+  sign(record, signer_);
   (void)table_.apply(record);
   rumours_.insert_or_assign(record.id, base::LinkId{});
   send_rumours(out);
@@ -234,10 +266,15 @@ void Core::notice(Outbox& out, NoticeLevel level, std::string text) {
   out.emplace_back(std::in_place_type<Notice>, level, std::move(text));
 }
 
-void Core::set_own_progress(const wire::Progress& own, base::Time now) {
+void Core::set_own_progress(const wire::Progress& own, bool trains, base::Time now) {
   wire::Progress entry = own;
   entry.links = static_cast<std::uint32_t>(count(Role::neighbour));
-  progress_.set_own(entry, now);
+  if (progress_.set_own(entry, trains, now)) hurry_beats(now);
+}
+
+wire::Loss Core::loss_of(const base::PeerId& peer) const {
+  const auto found = losses_.find(peer);
+  return found == losses_.end() ? wire::Loss::none : found->second;
 }
 
 std::vector<wire::MemberRecord> Core::members() const {

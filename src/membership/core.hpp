@@ -3,7 +3,8 @@
 // Deterministic: time and random numbers are handed in, everything else comes as events and leaves
 // as actions. Overlay: after HyParView (Leitao, Pereira, Rodrigues, DSN 2007), without its shuffle:
 // the member table is complete, so it serves as the passive view. Failures: after SWIM (Das,
-// Gupta, Motivala, DSN 2002), with neighbours' heartbeats in place of random probes.
+// Gupta, Motivala, DSN 2002), with neighbours' heartbeats in place of random probes, and Lifeguard
+// (Dadgar, Phillips, Currey, DSN 2018).
 #pragma once
 
 #include <array>
@@ -22,8 +23,11 @@
 #include "membership/dialer.hpp"
 #include "membership/event.hpp"
 #include "membership/failure_detector.hpp"
+#include "membership/local_health.hpp"
 #include "membership/member_table.hpp"
 #include "membership/progress.hpp"
+#include "membership/signer.hpp"
+#include "membership/suspicions.hpp"
 
 namespace starling::membership {
 
@@ -39,15 +43,17 @@ struct NeighbourInfo {
 /// whenever next_deadline() has come; next_deadline() may change with every call.
 class Core {
  public:
-  /// `self`: this peer's record with the addresses at which others reach it; it starts alive.
-  Core(Config config, wire::MemberRecord self, base::Rng rng);
+  /// `self`: this peer's record with the addresses at which others reach it; it starts alive, and
+  /// is signed here. `signer` outlives this.
+  Core(Config config, wire::MemberRecord self, Signer& signer, base::Rng rng);
 
   void handle(const Event& event, base::Time now, Outbox& out);
   void expire(base::Time now, Outbox& out);
   [[nodiscard]] std::optional<base::Time> next_deadline() const;
 
-  /// This peer's counter and what it reports; `links` is filled in. Sent with the heartbeats.
-  void set_own_progress(const wire::Progress& own, base::Time now);
+  /// This peer's counter and what it reports; `links` is filled in. Sent with the heartbeats; that
+  /// it `trains` no longer at once (by an expire() that is due then).
+  void set_own_progress(const wire::Progress& own, bool trains, base::Time now);
   /// Counters of all peers; observe() may be called on it at any time.
   [[nodiscard]] ProgressBook& progress() noexcept { return progress_; }
   [[nodiscard]] const ProgressBook& progress() const noexcept { return progress_; }
@@ -60,6 +66,8 @@ class Core {
   [[nodiscard]] std::vector<NeighbourInfo> neighbours(base::Time now) const;
   [[nodiscard]] const wire::MemberRecord& self() const { return table_.self(); }
   [[nodiscard]] const MemberTable& table() const noexcept { return table_; }
+  /// Why a member that is not alive was lost; none where nobody told.
+  [[nodiscard]] wire::Loss loss_of(const base::PeerId& peer) const;
 
  private:
   static constexpr std::size_t kBeatsKept = 16;
@@ -79,16 +87,25 @@ class Core {
     base::Time role_ends;  ///< contact and requested: closed then
     FailureDetector detector;
     base::Time next_beat{};
-    std::uint64_t beats = 0;                         ///< sent
+    base::Time last_beat{};
+    std::uint32_t beats = 0;                         ///< sent
     std::array<base::Time, kBeatsKept> beat_sent{};  ///< by sequence modulo kBeatsKept
-    std::uint64_t beat_heard = 0;
+    std::uint32_t beat_heard = 0;
     base::Time beat_heard_at{};
     std::optional<base::Duration> round_trip;
     int mismatches = 0;
-    base::Time table_after{};  ///< no table is sent for a mismatch before
+    base::Time table_after{};  ///< tables are not compared for a mismatch before
     base::Duration table_pause{0};
+    base::Time asked_since{};  ///< start of the interval in which `asked` counts
+    std::size_t asked = 0;     ///< records that the other end asked for
   };
   using Links = std::map<base::LinkId, Link>;
+
+  /// What is to be told on all links but the one that it came from.
+  struct Rumour {
+    wire::Claim claim;
+    base::LinkId from;
+  };
 
   // core.cpp: events
   void begin(base::Time now, Outbox& out);
@@ -118,33 +135,56 @@ class Core {
   void dial_failed(const std::string& address, bool own, base::Time now, Outbox& out);
   [[nodiscard]] std::optional<base::Time> next_seek(base::Time now) const;
   [[nodiscard]] bool is_wanted(const wire::MemberRecord& record, bool alive) const;
+  void refer(base::LinkId id, const base::PeerId& to, Outbox& out);
+  void dial_joins(base::Time now, Outbox& out);
+  void ban(const base::PeerId& peer, base::Time now);
   [[nodiscard]] bool lacks_evidence(const base::PeerId& peer, base::Time now) const;
   [[nodiscard]] bool is_linked(const base::PeerId& peer) const;
   [[nodiscard]] std::size_t count(Role role) const;
   [[nodiscard]] std::size_t missing() const;
 
   // core_gossip.cpp: records, heartbeats, suspicion
-  void apply(const wire::MemberRecord& record, base::LinkId from, base::Time now, Outbox& out);
-  void refute(const wire::MemberRecord& record, Outbox& out);
+  [[nodiscard]] bool admit(const wire::MemberRecord& record, base::LinkId from, base::Time now,
+                           Outbox& out);
+  void on_gossip(base::LinkId id, const wire::Gossip& gossip, base::Time now, Outbox& out);
+  void on_claim(const wire::Claim& claim, base::LinkId from, base::Time now, Outbox& out);
+  void refute(std::uint64_t incarnation, const char* taken_for, Outbox& out);
   void changed(const wire::MemberRecord& record, bool was_alive, base::LinkId from, base::Time now);
-  void claim(const base::PeerId& peer, wire::MemberState state, base::Time now, Outbox& out);
-  void send_table(base::LinkId id, Outbox& out) const;
+  void accuse(const base::PeerId& peer, wire::Loss reason, base::Time now, Outbox& out);
+  void accuse(const wire::MemberRecord& record, std::uint64_t by, wire::Loss reason,
+              base::LinkId from, base::Time now, Outbox& out);
   void send_rumours(Outbox& out);
   void on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time now, Outbox& out);
   void beat(base::LinkId id, Link& link, base::Time now, Outbox& out);
+  void hurry_beats(base::Time now);
   void watch(base::LinkId id, base::Time now, Outbox& out);
   void end_suspicions(base::Time now, Outbox& out);
-  [[nodiscard]] base::Duration suspicion() const;
+  [[nodiscard]] base::Duration patience() const;
+  [[nodiscard]] bool speaks(const Link& link) const { return link.role != Role::contact; }
+
+  // core_reconcile.cpp: comparing tables
+  void reconcile(base::LinkId id, Outbox& out) const;
+  void on_reconcile(base::LinkId id, const wire::Reconcile& message, base::Time now, Outbox& out);
+  void send_entries(base::LinkId id, std::uint8_t bits, const std::vector<std::uint16_t>& buckets,
+                    Outbox& out) const;
+  void settle_entries(base::LinkId id, const wire::Reconcile& message, base::Time now, Outbox& out);
+  void send_records(base::LinkId id, std::vector<const wire::MemberRecord*> records, base::Time now,
+                    Outbox& out);
 
   Config config_;
   base::Rng rng_;
+  Signer& signer_;
   MemberTable table_;
   Dialer dialer_;
   ProgressBook progress_;
   Links links_;
   /// Changed records and the link each came from (none: from here), to be sent on all others.
   std::map<base::PeerId, base::LinkId> rumours_;
-  std::map<base::PeerId, base::Time> suspicions_;  ///< suspect member: when it is dead
+  std::vector<Rumour> claims_;  ///< likewise
+  Suspicions suspicions_;
+  LocalHealth health_;
+  std::map<base::PeerId, wire::Loss> losses_;  ///< why members that are not alive are not
+  std::map<base::PeerId, base::Time> banned_;  ///< until when
   std::set<base::PeerId> lost_;   ///< neighbours lost without their doing, wanted back first
   std::uint32_t rejections_ = 0;  ///< in a row
   base::Time probe_at_{};         ///< the epoch: not yet decided
@@ -153,6 +193,7 @@ class Core {
   std::uint64_t reported_version_ = 0;  ///< alive_version at the last MembersChanged
   std::size_t known_counters_ = 0;      ///< entries of progress_ when alive flags were last set
   std::optional<base::Time> deadline_;
+  base::Time health_at_{};  ///< when the local health may next get better
   base::Time now_{};
   bool left_ = false;
 };

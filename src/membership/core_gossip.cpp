@@ -9,81 +9,162 @@
 
 namespace starling::membership {
 
+using wire::Claim;
 using wire::MemberRecord;
 using wire::MemberState;
 
-void Core::apply(const MemberRecord& record, base::LinkId from, base::Time now, Outbox& out) {
-  if (record.incarnation >= kCounterMax) return;
-  if (record.id == table_.self().id) {
-    refute(record, out);
-    return;
-  }
+// Takes a record that came over a link. False where its signature is not its owner's: whoever
+// passes that on does not check what it is told, or lies, and its link is gone.
+bool Core::admit(const MemberRecord& record, base::LinkId from, base::Time now, Outbox& out) {
+  if (record.incarnation >= kCounterMax) return true;
   MemberRecord believed = record;
+  if (believed.state == MemberState::suspect) believed.state = MemberState::alive;
   const MemberRecord* known = table_.find(record.id);
+  // Nothing is verified twice: what is not newer is not needed, and what has the signature that
+  // was verified before is not different.
+  if (!table_.is_newer(believed)) return true;
+  const bool verified = known != nullptr && known->signature == record.signature &&
+                        signed_bytes(*known) == signed_bytes(believed);
+  if (!verified && !is_genuine(believed, signer_)) {
+    const base::PeerId peer = links_.at(from).peer;
+    notice(out, NoticeLevel::warning,
+           fmt::format("{} passed on a record of {} that its owner did not sign", peer.brief(),
+                       record.id.brief()));
+    ban(peer, now);
+    close(from, wire::ByeReason::misbehaved, LossReason::banned, now, out);
+    return false;
+  }
+  if (record.id == table_.self().id) {
+    // A former life of this peer, or what others concluded of it.
+    refute(record.incarnation, wire::to_string(record.state), out);
+    return true;
+  }
   const bool was_alive = known != nullptr && counts_as_alive(known->state);
   // That a member is dead is believed only after a suspicion of one's own, which gives it the
   // time to refute: two halves that meet again hold each other for dead, and else all would move
   // their shards twice within a round trip.
-  if (was_alive && record.state == MemberState::dead) believed.state = MemberState::suspect;
+  const bool doubted = was_alive && believed.state == MemberState::dead;
+  if (doubted) believed.state = MemberState::alive;
   if (table_.apply(believed)) changed(believed, was_alive, from, now);
+  const auto link = links_.find(from);
+  if (doubted && link != links_.end()) {
+    accuse(*table_.find(record.id), link->second.peer.prefix(), wire::Loss::none, from, now, out);
+  }
+  return true;
+}
+
+void Core::on_gossip(base::LinkId id, const wire::Gossip& gossip, base::Time now, Outbox& out) {
+  for (const MemberRecord& record : gossip.members) {
+    if (!admit(record, id, now, out)) return;
+  }
+  for (const Claim& claim : gossip.claims) on_claim(claim, id, now, out);
+}
+
+void Core::on_claim(const Claim& claim, base::LinkId from, base::Time now, Outbox& out) {
+  const MemberRecord* record = table_.find(claim.subject);
+  // Of another incarnation than the one known here: it is refuted already, or comes too early.
+  if (record == nullptr || record->incarnation != claim.incarnation) return;
+  if (!counts_as_alive(record->state)) return;
+  if (record->id == table_.self().id) {
+    health_.worse();
+    return refute(claim.incarnation, wire::to_string(claim.state), out);
+  }
+  accuse(*record, claim.by, claim.reason, from, now, out);
 }
 
 // Only its owner raises an incarnation, so whatever else others hold of this peer is overruled.
-void Core::refute(const MemberRecord& record, Outbox& out) {
-  const MemberRecord& self = table_.self();
-  if (!table_.is_newer(record) && record.incarnation != self.incarnation) return;
-  if (record == self) return;
-  MemberRecord raised = self;
-  raised.incarnation = std::min(record.incarnation + 1, kCounterMax - 1);
+void Core::refute(std::uint64_t incarnation, const char* taken_for, Outbox& out) {
+  if (left_) return;
+  MemberRecord raised = table_.self();
+  raised.incarnation = std::min(incarnation + 1, kCounterMax - 1);
+  sign(raised, signer_);
   if (!table_.apply(raised)) return;
   rumours_.insert_or_assign(raised.id, base::LinkId{});
-  notice(out, NoticeLevel::info,
-         fmt::format("refuted: this peer was taken for {}", wire::to_string(record.state)));
+  notice(out, NoticeLevel::info, fmt::format("refuted: this peer was taken for {}", taken_for));
 }
 
 void Core::changed(const MemberRecord& record, bool was_alive, base::LinkId from, base::Time now) {
   rumours_.insert_or_assign(record.id, from);
-  if (record.state == MemberState::suspect) {
-    suspicions_.emplace(record.id, now + suspicion());
-    return;
+  if (suspicions_.accused_by(record.id, table_.self().id.prefix()) &&
+      record.state == MemberState::alive) {
+    health_.worse();  // it was alive all the time
   }
-  suspicions_.erase(record.id);
+  suspicions_.drop(record.id);
   if (counts_as_alive(record.state)) {
+    losses_.erase(record.id);
     if (!was_alive) dialer_.hurry(record.id, now);
     return;
   }
+  if (record.state == MemberState::left) losses_[record.id] = wire::Loss::left;
   lost_.erase(record.id);
   dialer_.postpone(record.id, kRevivalMin, now);
 }
 
-void Core::claim(const base::PeerId& peer, MemberState state, base::Time now, Outbox& out) {
+void Core::accuse(const base::PeerId& peer, wire::Loss reason, base::Time now, Outbox& out) {
   const MemberRecord* known = table_.find(peer);
-  if (known == nullptr) return;
-  MemberRecord record = *known;
-  record.state = state;
-  if (!table_.apply(record)) return;
-  changed(record, true, base::LinkId{}, now);
-  notice(out, NoticeLevel::info,
-         fmt::format("{} ({}) is {}", record.name, peer.brief(), wire::to_string(state)));
+  if (known == nullptr || !counts_as_alive(known->state)) return;
+  accuse(*known, table_.self().id.prefix(), reason, base::LinkId{}, now, out);
 }
 
-void Core::send_table(base::LinkId id, Outbox& out) const {
-  for (wire::Gossip& gossip : to_gossip(members())) send(id, std::move(gossip), out);
+void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::Loss reason,
+                  base::LinkId from, base::Time now, Outbox& out) {
+  ASSERT(counts_as_alive(record.state));
+  const wire::Progress* progress = progress_.find(record.id.prefix());
+  const std::size_t partners = progress == nullptr || progress->links == 0
+                                   ? config_.degree
+                                   : std::min(progress->links, config_.degree);
+  if (!suspicions_.accuse(record.id, by, reason, partners, patience(), now)) return;
+  claims_.push_back({Claim{.subject = record.id.prefix(),
+                           .by = by,
+                           .incarnation = record.incarnation,
+                           .state = MemberState::suspect,
+                           .reason = reason},
+                     from});
+  if (record.state == MemberState::suspect) return;
+  table_.set_suspect(record.id, true);
+  notice(out, NoticeLevel::info,
+         fmt::format("{} ({}) is suspect: {}", record.name, record.id.brief(),
+                     wire::to_string(reason)));
+}
+
+void Core::end_suspicions(base::Time now, Outbox& out) {
+  for (const Suspicions::Verdict& verdict : suspicions_.take_ended(now)) {
+    const MemberRecord* known = table_.find(verdict.peer);
+    if (known == nullptr || !counts_as_alive(known->state)) continue;
+    MemberRecord record = *known;
+    record.state = MemberState::dead;
+    if (!table_.apply(record)) continue;
+    // The others come to this by the same accusations, so it is no rumour.
+    losses_[record.id] = verdict.reason;
+    lost_.erase(record.id);
+    dialer_.postpone(record.id, kRevivalMin, now);
+    notice(out, NoticeLevel::info,
+           fmt::format("{} ({}) is dead: {}", record.name, record.id.brief(),
+                       wire::to_string(verdict.reason)));
+  }
 }
 
 void Core::send_rumours(Outbox& out) {
-  if (rumours_.empty()) return;
+  if (rumours_.empty() && claims_.empty()) return;
   for (const auto& [id, link] : links_) {
+    if (!speaks(link)) continue;
     std::vector<MemberRecord> records;
     for (const auto& [peer, from] : rumours_) {
       const MemberRecord* record = table_.find(peer);
       if (from != id && record != nullptr) records.push_back(*record);
     }
-    for (wire::Gossip& gossip : to_gossip(std::move(records))) {
-      send(id, std::move(gossip), out);
+    std::vector<wire::Gossip> messages = to_gossip(std::move(records));
+    for (const Rumour& rumour : claims_) {
+      if (rumour.from == id) continue;
+      if (messages.empty() || messages.back().claims.size() >= wire::kClaimsPerGossip) {
+        messages.emplace_back();
+      }
+      messages.back().claims.push_back(rumour.claim);
     }
+    for (wire::Gossip& gossip : messages) send(id, std::move(gossip), out);
   }
   rumours_.clear();
+  claims_.clear();
 }
 
 void Core::on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time now, Outbox& out) {
@@ -98,7 +179,7 @@ void Core::on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time
       link.round_trip = link.round_trip ? *link.round_trip + (trip - *link.round_trip) / 8 : trip;
     }
   }
-  progress_.merge(beat.progress, link.peer.prefix(), now);
+  if (progress_.merge(beat.progress, link.peer.prefix(), now)) hurry_beats(now);
 
   if (beat.table_hash == table_.hash()) {
     link.mismatches = 0;
@@ -108,30 +189,44 @@ void Core::on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time
     // Tables at their bound may never agree: ever more rarely.
     link.table_pause = std::clamp(2 * link.table_pause, kTableEveryMin, kTableEveryMax);
     link.table_after = now + link.table_pause;
-    send_table(id, out);
+    reconcile(id, out);
+  }
+}
+
+// News that cannot wait for the next beat.
+void Core::hurry_beats(base::Time now) {
+  for (auto& [id, link] : links_) {
+    if (link.role != Role::neighbour) continue;
+    link.next_beat = std::min(link.next_beat, std::max(now, link.last_beat + kBeatPauseMin));
+    if (deadline_) deadline_ = std::min(*deadline_, link.next_beat);
   }
 }
 
 void Core::beat(base::LinkId id, Link& link, base::Time now, Outbox& out) {
   ++link.beats;
   link.beat_sent[link.beats % kBeatsKept] = now;
+  link.last_beat = now;
   link.next_beat =
       now + base::from_seconds(base::seconds(config_.heartbeat) * (0.9 + 0.2 * rng_.uniform()));
   wire::Heartbeat message{.sequence = link.beats,
                           .echo = link.beat_heard,
                           .echo_age_us = 0,
                           .table_hash = table_.hash(),
-                          .progress = progress_.entries_for_heartbeat(link.peer.prefix())};
+                          .progress = progress_.entries_for_heartbeat(link.peer.prefix(), now)};
   if (link.beat_heard > 0) {
     const auto age =
         std::chrono::duration_cast<std::chrono::microseconds>(now - link.beat_heard_at).count();
     message.echo_age_us = static_cast<std::uint32_t>(std::min<std::int64_t>(age, 0xffffffff));
   }
   send(id, std::move(message), out);
+  if (now >= health_at_) {
+    health_.better();
+    health_at_ = now + config_.heartbeat;
+  }
 }
 
-// A link's timers. Silence makes a neighbour suspect; when it lasts for a suspicion more, the link
-// is closed, even if the member refuted by another way: this link is of no use.
+// A link's timers. Silence makes a neighbour suspect; when it lasts as long as a suspicion more,
+// the link is closed, even if the member refuted by another way: this link is of no use.
 void Core::watch(base::LinkId id, base::Time now, Outbox& out) {
   const auto found = links_.find(id);
   if (found == links_.end()) return;
@@ -142,25 +237,19 @@ void Core::watch(base::LinkId id, base::Time now, Outbox& out) {
     close(id, wire::ByeReason::none, LossReason::closed, now, out);
     return;
   }
-  const base::Time suspect_at = link.detector.deadline();
-  if (now >= suspect_at + suspicion()) {
-    claim(link.peer, MemberState::suspect, now, out);
+  const base::Duration overload = (health_.factor() - 1) * config_.heartbeat;
+  const base::Time suspect_at = link.detector.deadline() + overload;
+  if (now >= suspect_at + kSuspicionBeatsMax * patience()) {
+    accuse(link.peer, wire::Loss::silent, now, out);
     lost_.insert(link.peer);
     close(id, wire::ByeReason::silent, LossReason::silent, now, out);
     return;
   }
-  if (now >= suspect_at) claim(link.peer, MemberState::suspect, now, out);
+  if (now >= suspect_at) accuse(link.peer, wire::Loss::silent, now, out);
   if (now >= link.next_beat) beat(id, link, now, out);
 }
 
-void Core::end_suspicions(base::Time now, Outbox& out) {
-  std::vector<base::PeerId> ended;
-  for (const auto& [peer, ends] : suspicions_) {
-    if (ends <= now) ended.push_back(peer);
-  }
-  for (const base::PeerId& peer : ended) claim(peer, MemberState::dead, now, out);
-}
-
-base::Duration Core::suspicion() const { return kSuspicionBeats * config_.heartbeat; }
+/// The unit of this peer's timeouts.
+base::Duration Core::patience() const { return health_.factor() * config_.heartbeat; }
 
 }  // namespace starling::membership

@@ -76,6 +76,7 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
   const bool full = neighbours >= config_.degree ||
                     neighbours + count(Role::requested) >= config_.degree + kDegreeSlack;
   if (!moved && !urgent && full) {
+    refer(id, peer, out);
     send(id, wire::Neighbour{NeighbourKind::reject}, out);
     return;
   }
@@ -127,7 +128,26 @@ void Core::become_neighbour(base::LinkId id, base::Time now, Outbox& out) {
   lost_.erase(link.peer);
   out.emplace_back(std::in_place_type<NeighbourUp>, link.peer, id);
   beat(id, link, now, out);
+  if (link.dialed) reconcile(id, out);  // one end is enough
   drop_surplus(link.peer, now, out);
+}
+
+// To a peer that finds no place here: some members that may have one. Joiners that all know the
+// same peer are spread over the swarm by this, and by the rumour of their own records.
+void Core::refer(base::LinkId id, const base::PeerId& to, Outbox& out) {
+  std::vector<const wire::MemberRecord*> members;
+  for (const auto& [peer, record] : table_.records()) {
+    if (counts_as_alive(record.state) && peer != to && peer != table_.self().id) {
+      members.push_back(&record);
+    }
+  }
+  std::vector<wire::MemberRecord> named;
+  for (std::size_t i = 0; i < kReferrals && !members.empty(); ++i) {
+    std::swap(members[rng_.below(members.size())], members.back());
+    named.push_back(*members.back());
+    members.pop_back();
+  }
+  for (wire::Gossip& gossip : to_gossip(std::move(named))) send(id, std::move(gossip), out);
 }
 
 void Core::end_neighbour(base::LinkId id, LossReason reason, base::Time now, Outbox& out) {
@@ -166,7 +186,7 @@ void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
     const base::LinkId victim = most[rng_.below(most.size())];
     dialer_.postpone(links_.at(victim).peer, kRejectedPause, now);
     send(victim, wire::Neighbour{NeighbourKind::leave}, out);
-    close(victim, wire::ByeReason::replaced, LossReason::surplus, now, out);
+    close(victim, wire::ByeReason::replaced, LossReason::replaced, now, out);
   }
 }
 
@@ -174,23 +194,36 @@ void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
 // or under way, and beside that, slowly and for ever, members that are dead and configured
 // addresses where nobody was found, so that a cut swarm grows together again.
 void Core::seek(base::Time now, Outbox& out) {
-  std::set<std::string> linked;
+  if (dialer_.join_due(count(Role::neighbour) == 0, now)) dial_joins(now, out);
+  const std::size_t wanted = missing();
+  if (wanted > dialer_.dialing()) seek_members(true, wanted - dialer_.dialing(), now, out);
+  if (!table_.dead().empty() && dialer_.dialing() < kDialsMax / 2) {
+    seek_members(false, 1, now, out);
+  }
+  if (now >= probe_at_) probe(now, out);
+}
+
+void Core::dial_joins(base::Time now, Outbox& out) {
+  const bool lonely = count(Role::neighbour) == 0;
+  std::set<std::string> known;  // of those nothing can be learnt
   for (const auto& [id, link] : links_) {
-    linked.insert(link.address);
-    if (const auto* record = table_.find(link.peer)) {
-      linked.insert(record->addresses.begin(), record->addresses.end());
+    known.insert(link.address);
+    const auto* record = table_.find(link.peer);
+    if (lonely && record != nullptr)
+      known.insert(record->addresses.begin(), record->addresses.end());
+  }
+  if (!lonely) {
+    for (const auto& [id, record] : table_.records()) {
+      if (counts_as_alive(record.state)) {
+        known.insert(record.addresses.begin(), record.addresses.end());
+      }
     }
   }
-  const bool lonely = count(Role::neighbour) == 0;
   while (dialer_.dialing() < std::max<std::size_t>(missing(), 1)) {
-    const auto address = dialer_.dial_join(lonely, linked, now);
+    const auto address = dialer_.dial_join(lonely, known, now);
     if (!address) break;
     out.emplace_back(std::in_place_type<Dial>, *address);
   }
-  const std::size_t wanted = missing();
-  if (wanted > dialer_.dialing()) seek_members(true, wanted - dialer_.dialing(), now, out);
-  if (dialer_.dialing() < kDialsMax / 2) seek_members(false, 1, now, out);
-  if (now >= probe_at_) probe(now, out);
 }
 
 // Neighbours watch each other, but a cut can leave members with no neighbour on this side; then
@@ -212,13 +245,18 @@ void Core::probe(base::Time now, Outbox& out) {
 
 bool Core::lacks_evidence(const base::PeerId& peer, base::Time now) const {
   const auto age = progress_.age(peer.prefix(), now);
-  return !age || *age > kEvidence;
+  return !age || *age > kEvidence + progress_.horizon();
 }
 
 void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& out) {
   std::vector<const wire::MemberRecord*> due;
-  for (const auto& [id, record] : table_.records()) {
-    if (is_wanted(record, alive) && dialer_.due(id) <= now) due.push_back(&record);
+  const auto consider = [&](const wire::MemberRecord& record) {
+    if (dialer_.due(record.id) <= now && is_wanted(record, alive)) due.push_back(&record);
+  };
+  if (alive) {
+    for (const auto& [id, record] : table_.records()) consider(record);
+  } else {
+    for (const base::PeerId& id : table_.dead()) consider(*table_.find(id));
   }
   base::shuffle(due, rng_);
   // A neighbour that was lost is taken back within its grace: it costs no keyframe.
@@ -233,10 +271,14 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
   }
 }
 
+void Core::ban(const base::PeerId& peer, base::Time now) {
+  if (banned_.size() < kMembersMax) banned_[peer] = now + kBanTime;
+}
+
 bool Core::is_wanted(const wire::MemberRecord& record, bool alive) const {
   const bool fits = alive ? counts_as_alive(record.state) : record.state == wire::MemberState::dead;
-  return fits && record.id != table_.self().id && !is_linked(record.id) &&
-         !dialer_.is_dialing(record.id);
+  return fits && record.id != table_.self().id && !banned_.contains(record.id) &&
+         !is_linked(record.id) && !dialer_.is_dialing(record.id);
 }
 
 void Core::dial_failed(const std::string& address, bool own, base::Time now, Outbox& out) {
@@ -248,18 +290,20 @@ void Core::dial_failed(const std::string& address, bool own, base::Time now, Out
   }
   if (!dialer_.failed(address, own, slow, now) || !target || own) return;
   if (!is_linked(*target) && lacks_evidence(*target, now)) {
-    claim(*target, wire::MemberState::suspect, now, out);
+    accuse(*target, wire::Loss::refused, now, out);
   }
 }
 
 std::optional<base::Time> Core::next_seek(base::Time now) const {
   std::optional<base::Time> next = dialer_.next_due(count(Role::neighbour) == 0, now);
   if (!next || probe_at_ < *next) next = probe_at_;
-  const bool seeks = missing() > 0;
-  for (const auto& [id, record] : table_.records()) {
-    if (!is_wanted(record, false) && !(seeks && is_wanted(record, true))) continue;
-    const base::Time due = dialer_.due(id);
-    if (due > now && (!next || due < *next)) next = due;
+  const auto consider = [&](const wire::MemberRecord& record, bool alive) {
+    const base::Time due = dialer_.due(record.id);
+    if (due > now && (!next || due < *next) && is_wanted(record, alive)) next = due;
+  };
+  for (const base::PeerId& id : table_.dead()) consider(*table_.find(id), false);
+  if (missing() > 0) {
+    for (const auto& [id, record] : table_.records()) consider(record, true);
   }
   return next;
 }

@@ -40,6 +40,13 @@ std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, base::
   return address;
 }
 
+bool Dialer::join_due(bool lonely, base::Time now) const {
+  return dials_.size() < kDialsMax &&
+         std::any_of(join_.begin(), join_.end(), [&](const Join& join) {
+           return join.pace.not_before <= now && (!join.found || lonely);
+         });
+}
+
 std::optional<std::string> Dialer::dial_join(bool lonely, const std::set<std::string>& skip,
                                              base::Time now) {
   if (dials_.size() >= kDialsMax) return std::nullopt;

@@ -25,6 +25,8 @@ class Dialer {
   /// under way.
   [[nodiscard]] std::optional<std::string> dial(const wire::MemberRecord& member, base::Time now);
 
+  /// Whether dial_join() would find an address that is due.
+  [[nodiscard]] bool join_due(bool lonely, base::Time now) const;
   /// Starts a dial of a configured address that is due and that `skip` does not hold. An address
   /// at which a peer was found is due only if `lonely`.
   [[nodiscard]] std::optional<std::string> dial_join(bool lonely, const std::set<std::string>& skip,

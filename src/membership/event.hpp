@@ -17,10 +17,10 @@ enum class LossReason {
   reset,      ///< the transport broke
   silent,     ///< nothing was heard for too long
   left,       ///< one end left the swarm
-  protocol,   ///< the other end broke the protocol
+  banned,     ///< the other end broke the protocol
   closed,     ///< the other end closed it on purpose, or no longer wants to be a neighbour
   duplicate,  ///< another link to the same peer takes over
-  surplus,    ///< this end has more neighbours than it seeks
+  replaced,   ///< another neighbour took its place: this end had more than it seeks
 };
 
 [[nodiscard]] const char* to_string(LossReason reason) noexcept;
@@ -50,7 +50,7 @@ struct DialFailed {
   bool own = false;  ///< this peer itself answered there
 };
 
-/// A Neighbour, Gossip, Heartbeat or Bye arrived; other messages count as Heard.
+/// A Neighbour, Gossip, Heartbeat, Reconcile or Bye arrived; other messages count as Heard.
 struct Received {
   base::LinkId link;
   wire::Message message;

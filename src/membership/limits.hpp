@@ -45,23 +45,43 @@ inline constexpr base::Duration kSimultaneous = kDialTimeout + 1s;
 // --- failure detection ---
 inline constexpr int kSilentBeatsMin = 3;  ///< heartbeats missed before a neighbour is suspect
 inline constexpr base::Duration kSilenceMax = 15s;
-inline constexpr int kSuspicionBeats = 3;  ///< heartbeats from suspect to dead
-/// A timer this late means that this peer itself stood still: it then suspects nobody for it.
+/// Heartbeats from suspect to dead: with one accuser, and with kAccusersMax; all of a member's
+/// link partners leave it one. Times the local health.
+inline constexpr int kSuspicionBeatsMax = 5;
+inline constexpr int kSuspicionBeatsMin = 2;
+inline constexpr int kAccusersMax = 8;  ///< accusers of one member that are counted and passed on
+inline constexpr int kHealthMax = 8;    ///< worst score of the local health
+/// A timer this late means that this peer is overloaded; and this late, that it stood still: it
+/// then suspects nobody for it.
+inline constexpr base::Duration kLateMin = 250ms;
 inline constexpr base::Duration kPauseMin = 1s;
+inline constexpr base::Duration kBanTime = 60s;  ///< of a peer that broke the protocol
 
 /// Every so often one member is dialed that is no neighbour and whose counter has not moved for
 /// kEvidence: nobody on this side of a cut may be watching it.
-inline constexpr base::Duration kProbeEvery = 5s;
-inline constexpr base::Duration kEvidence = 10s;
+inline constexpr base::Duration kProbeEvery = 10s;
+inline constexpr base::Duration kEvidence = 10s;  ///< and the time that counters may take
 
 // --- anti-entropy ---
 inline constexpr int kMismatchBeats =
-    3;  ///< differing table hashes in a row before a table is sent
+    3;  ///< differing table hashes in a row before tables are compared
 inline constexpr base::Duration kTableEveryMin = 5s;
 inline constexpr base::Duration kTableEveryMax = 320s;
 
+inline constexpr std::size_t kBucketRecords = 16;  ///< of a table that is compared, about
+/// Records that one link may ask for within kTableEveryMin.
+inline constexpr std::size_t kRecordsAsked = kMembersMax;
+/// Members that a peer which takes no further neighbour names to a joiner.
+inline constexpr std::size_t kReferrals = 8;
+
 // --- progress ---
-inline constexpr base::Duration kExtrapolateMax = 2s;
-inline constexpr base::Duration kRateStale = 10s;  ///< a rate older than this counts as nothing
+/// What counters may cost a peer each way, and what an entry costs by the time all have it: its
+/// bytes times the links that it comes over. Decides how often a peer tells its own.
+inline constexpr double kProgressBytesPerSecond = 1000;
+inline constexpr double kProgressEntryBytes = 16;
+inline constexpr double kProgressCopies = 3;
+inline constexpr base::Duration kExtrapolateMin = 2s;  ///< of a counter, in small swarms
+inline constexpr int kReportEvery = 8;  ///< an own entry with the report, though only drift moved
+inline constexpr base::Duration kBeatPauseMin = 100ms;  ///< between beats that news hurries
 
 }  // namespace starling::membership

@@ -1,59 +1,36 @@
 #include "membership/member_table.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <string>
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/hash.hpp"
 #include "membership/limits.hpp"
 
 namespace starling::membership {
 namespace {
 
 using wire::MemberRecord;
+using wire::MemberState;
 
-// Little-endian, strings with their length: two records never have the same bytes.
-void put(std::string& bytes, std::uint64_t value) {
-  for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(value >> (8 * i) & 0xff));
-}
-
-void put(std::string& bytes, const std::string& text) {
-  put(bytes, text.size());
-  bytes += text;
-}
-
-std::uint64_t hash_of(const MemberRecord& record) {
-  std::string bytes;
-  for (const std::uint8_t byte : record.id.bytes) bytes.push_back(static_cast<char>(byte));
-  put(bytes, record.name);
-  put(bytes, record.addresses.size());
-  for (const std::string& address : record.addresses) put(bytes, address);
-  put(bytes, record.incarnation);
-  // Suspicion is left out: it ends within seconds, by itself and at each peer for itself.
-  put(bytes, counts_as_alive(record.state) ? 0 : static_cast<std::uint64_t>(record.state));
-  put(bytes, std::bit_cast<std::uint32_t>(record.weight));
-  return base::xxh3(bytes);
-}
-
-std::size_t size_of(const MemberRecord& record) {
-  std::size_t size = 96 + record.name.size();  // id, fixed fields and table overhead
-  for (const std::string& address : record.addresses) size += 16 + address.size();
-  return size;
+// The lowest id of a prefix.
+base::PeerId lowest(std::uint64_t prefix) {
+  base::PeerId id;
+  for (std::size_t i = 0; i < 8; ++i) {
+    id.bytes[i] = static_cast<std::uint8_t>(prefix >> (56 - 8 * i));
+  }
+  return id;
 }
 
 }  // namespace
 
 MemberTable::MemberTable(MemberRecord self) : self_id_(self.id) {
-  hash_ = hash_of(self);
+  count(self);
   records_.emplace(self.id, std::move(self));
 }
 
 bool MemberTable::is_newer(const MemberRecord& record) const {
   const MemberRecord* known = find(record.id);
-  if (known == nullptr || record.incarnation > known->incarnation) return true;
-  return record.incarnation == known->incarnation && record.state > known->state;
+  return known == nullptr || version_of(record) > version_of(*known);
 }
 
 bool MemberTable::apply(const MemberRecord& record) {
@@ -65,14 +42,30 @@ bool MemberTable::apply(const MemberRecord& record) {
     if (counts_as_alive(record.state)) ++alive_version_;
   } else {
     MemberRecord& known = found->second;
-    hash_ -= hash_of(known);
+    discount(known);
     const bool was_alive = counts_as_alive(known.state);
     const bool is_alive = counts_as_alive(record.state);
     if (was_alive != is_alive || (is_alive && known.weight != record.weight)) ++alive_version_;
     known = record;
   }
-  hash_ += hash_of(record);
+  count(record);
   return true;
+}
+
+void MemberTable::set_suspect(const base::PeerId& id, bool suspect) {
+  const auto found = records_.find(id);
+  ASSERT(found != records_.end() && counts_as_alive(found->second.state));
+  found->second.state = suspect ? MemberState::suspect : MemberState::alive;
+}
+
+void MemberTable::count(const MemberRecord& record) {
+  hash_ += fingerprint(record.id, version_of(record));
+  if (record.state == MemberState::dead) dead_.insert(record.id);
+}
+
+void MemberTable::discount(const MemberRecord& record) {
+  hash_ -= fingerprint(record.id, version_of(record));
+  if (record.state == MemberState::dead) dead_.erase(record.id);
 }
 
 bool MemberTable::make_room() {
@@ -80,7 +73,7 @@ bool MemberTable::make_room() {
     return entry.first != self_id_ && !counts_as_alive(entry.second.state);
   });
   if (gone == records_.end()) return false;
-  hash_ -= hash_of(gone->second);
+  discount(gone->second);
   records_.erase(gone);
   return true;
 }
@@ -90,26 +83,45 @@ const MemberRecord* MemberTable::find(const base::PeerId& id) const {
   return found == records_.end() ? nullptr : &found->second;
 }
 
+const MemberRecord* MemberTable::find(std::uint64_t prefix) const {
+  const auto found = records_.lower_bound(lowest(prefix));
+  if (found == records_.end() || found->first.prefix() != prefix) return nullptr;
+  return &found->second;
+}
+
 const MemberRecord& MemberTable::self() const {
   const MemberRecord* self = find(self_id_);
   ASSERT(self != nullptr, "a peer's own record is never evicted");
   return *self;
 }
 
-std::vector<wire::Gossip> to_gossip(std::vector<MemberRecord> records) {
-  std::vector<wire::Gossip> messages;
-  std::size_t bytes = 0;
-  for (MemberRecord& record : records) {
-    const std::size_t size = size_of(record);
-    if (messages.empty() || messages.back().members.size() >= wire::kMembersPerGossip ||
-        bytes + size > kGossipBytesMax) {
-      messages.emplace_back();
-      bytes = 0;
-    }
-    bytes += size;
-    messages.back().members.push_back(std::move(record));
+std::vector<std::uint64_t> MemberTable::bucket_hashes(std::uint8_t bits) const {
+  std::vector<std::uint64_t> hashes(std::size_t{1} << bits);
+  for (const auto& [id, record] : records_) {
+    hashes[bucket_of(id.prefix(), bits)] += fingerprint(id, version_of(record));
   }
-  return messages;
+  return hashes;
+}
+
+std::vector<const MemberRecord*> MemberTable::bucket(std::uint8_t bits,
+                                                     std::uint16_t number) const {
+  std::vector<const MemberRecord*> records;
+  const std::uint64_t first = bits == 0 ? 0 : std::uint64_t{number} << (64 - bits);
+  for (auto at = records_.lower_bound(lowest(first)); at != records_.end(); ++at) {
+    if (bucket_of(at->first.prefix(), bits) != number) break;
+    records.push_back(&at->second);
+  }
+  return records;
+}
+
+std::uint8_t bucket_bits(std::size_t records) noexcept {
+  std::uint8_t bits = 0;
+  while (bits < wire::kBucketBitsMax && records > kBucketRecords << bits) ++bits;
+  return bits;
+}
+
+std::uint16_t bucket_of(std::uint64_t prefix, std::uint8_t bits) noexcept {
+  return bits == 0 ? 0 : static_cast<std::uint16_t>(prefix >> (64 - bits));
 }
 
 }  // namespace starling::membership

@@ -1,57 +1,70 @@
 // What a peer knows of all peers, itself included.
-// Precedence of records: SWIM, Das, Gupta, Motivala, DSN 2002, section 4.2.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
+#include <span>
 #include <vector>
 
 #include "base/peer_id.hpp"
+#include "membership/record.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::membership {
 
-/// Suspect members are taken for alive until their suspicion ends.
-[[nodiscard]] constexpr bool counts_as_alive(wire::MemberState state) noexcept {
-  return state == wire::MemberState::alive || state == wire::MemberState::suspect;
-}
-
-/// Records by PeerId, at most kMembersMax; the one of this peer is never evicted.
+/// Records by PeerId, at most kMembersMax; the one of this peer is never evicted. It believes what
+/// it is given: signatures are checked before.
 class MemberTable {
  public:
   explicit MemberTable(wire::MemberRecord self);
 
-  /// Whether `record` wins over the one that is held: higher incarnation, then worse state (alive,
-  /// suspect, dead, left).
+  /// Whether `record` wins over the one that is held (version_of), or none is held.
   [[nodiscard]] bool is_newer(const wire::MemberRecord& record) const;
 
   /// Stores the record if it is newer; false if it is not, or if the table is full of members that
   /// are alive. In a full table a dead or left one goes first, the lowest id of them.
   bool apply(const wire::MemberRecord& record);
+  /// An alive member becomes suspect or a suspect one alive, at the same version.
+  void set_suspect(const base::PeerId& id, bool suspect);
 
   [[nodiscard]] const wire::MemberRecord* find(const base::PeerId& id) const;
+  /// The first record of the prefix, as PeerId::prefix() gives it.
+  [[nodiscard]] const wire::MemberRecord* find(std::uint64_t prefix) const;
   [[nodiscard]] const wire::MemberRecord& self() const;
   [[nodiscard]] const std::map<base::PeerId, wire::MemberRecord>& records() const noexcept {
     return records_;
   }
+  /// Members that are dead: left ones are not among them.
+  [[nodiscard]] const std::set<base::PeerId>& dead() const noexcept { return dead_; }
 
   /// Changes by one whenever the set of members that count as alive, or a weight of theirs, does.
   [[nodiscard]] std::uint64_t alive_version() const noexcept { return alive_version_; }
 
-  /// Sum of the XXH3 of every record: equal tables have equal hashes, in whatever order they
-  /// were filled.
+  /// Sum of the fingerprints of all records: equal tables have equal hashes, in whatever order
+  /// they were filled.
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_; }
+  /// The same of each of 2^bits buckets, by the first bits of the id.
+  [[nodiscard]] std::vector<std::uint64_t> bucket_hashes(std::uint8_t bits) const;
+  /// The records in a bucket, in order.
+  [[nodiscard]] std::vector<const wire::MemberRecord*> bucket(std::uint8_t bits,
+                                                              std::uint16_t number) const;
 
  private:
   bool make_room();
+  void count(const wire::MemberRecord& record);
+  void discount(const wire::MemberRecord& record);
 
   base::PeerId self_id_;
   std::map<base::PeerId, wire::MemberRecord> records_;
+  std::set<base::PeerId> dead_;
   std::uint64_t alive_version_ = 0;
   std::uint64_t hash_ = 0;
 };
 
-/// The records in gossip messages that fit into frames.
-[[nodiscard]] std::vector<wire::Gossip> to_gossip(std::vector<wire::MemberRecord> records);
+/// How many bits to cut a table of this size by: about kBucketRecords a bucket.
+[[nodiscard]] std::uint8_t bucket_bits(std::size_t records) noexcept;
+/// The bucket of an id, by its prefix.
+[[nodiscard]] std::uint16_t bucket_of(std::uint64_t prefix, std::uint8_t bits) noexcept;
 
 }  // namespace starling::membership

@@ -8,117 +8,183 @@
 namespace starling::membership {
 namespace {
 
-// A rate is measured over at least this long: frames come in bursts.
+// A rate is measured over at least this long: steps come in bursts.
 constexpr base::Duration kRateInterval = std::chrono::milliseconds(500);
 constexpr double kRateMemory = 0.5;  ///< weight of the old rate in the new one
 constexpr double kRateMax = 1e9;     ///< samples a second; more is not believed
 
+bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+bool reports_the_same(const wire::Progress& a, const wire::Progress& b) {
+  return same(a.loss, b.loss) && same(a.accuracy, b.accuracy) && a.links == b.links;
+}
+
 // Something all peers agree on without a clock; a loss says more than none.
+bool reports_more(const wire::Progress& entry, const wire::Progress& than) {
+  if (!entry.report || std::isnan(entry.loss)) return false;
+  return std::isnan(than.loss) || entry.loss < than.loss;
+}
+
 bool says_more(const wire::Progress& entry, const wire::Progress& than) {
   if (entry.samples != than.samples) return entry.samples > than.samples;
-  if (std::isnan(entry.loss)) return false;
-  return std::isnan(than.loss) || entry.loss < than.loss;
+  return (entry.rate == 0 && than.rate > 0) || reports_more(entry, than);
 }
 
 }  // namespace
 
-void ProgressBook::set_own(wire::Progress own, base::Time now) {
+base::Duration progress_interval(std::size_t peers, base::Duration heartbeat) {
+  const double round = static_cast<double>(peers) * kProgressEntryBytes * kProgressCopies;
+  return std::max(heartbeat, base::from_seconds(round / kProgressBytesPerSecond));
+}
+
+bool ProgressBook::set_own(wire::Progress own, bool trains, base::Time now) {
   own.id_prefix = own_prefix_;
   const auto [place, fresh] = entries_.try_emplace(own_prefix_);
   Entry& entry = place->second;
-  if (fresh) {
-    entry.rate_since = now;
-    entry.rate_samples = own.samples;
-  }
+  if (fresh) ++alive_;
   own.samples = std::max(own.samples, entry.latest.samples);
+  if (trains && !trains_) {
+    rate_since_ = now;
+    rate_samples_ = own.samples;
+  }
+  const double rate_before = own_rate_;
+  measure(own.samples, now);
+  own.rate = trains ? static_cast<float>(own_rate_) : 0;
+  const bool ended = trains_ && !trains;
+  const bool news = fresh || trains != trains_ || !reports_the_same(own, entry.latest) ||
+                    (rate_before == 0 && own_rate_ > 0);
+  trains_ = trains;
   entry.latest = own;
-  entry.version = ++version_;
-  entry.changed = now;
-  measure(entry, now);
+  entry.measured = now;
+  if (news) {
+    told_at_ = now;
+    pass_on(entry, true);
+  }
+  return ended;
 }
 
-void ProgressBook::merge(std::span<const wire::Progress> entries, std::uint64_t from,
+bool ProgressBook::merge(std::span<const wire::Progress> entries, std::uint64_t from,
                          base::Time now) {
-  for (const wire::Progress& entry : entries) update(entry, from, now);
+  bool ended = false;
+  for (const wire::Progress& entry : entries) {
+    const wire::Progress* known = find(entry.id_prefix);
+    const bool trained = known != nullptr && known->rate > 0;
+    update(entry, from, now);
+    known = find(entry.id_prefix);
+    ended = ended || (trained && known->rate == 0);
+  }
+  return ended;
 }
 
 void ProgressBook::observe(std::uint64_t id_prefix, std::uint64_t samples, base::Time now) {
-  const wire::Progress* known = find(id_prefix);
-  wire::Progress latest = known == nullptr ? wire::Progress{} : *known;
-  if (known != nullptr && samples <= known->samples) return;
-  latest.id_prefix = id_prefix;
-  latest.samples = samples;
-  update(latest, id_prefix, now);
+  const auto found = entries_.find(id_prefix);
+  if (found == entries_.end() || id_prefix == own_prefix_ || samples >= kCounterMax) return;
+  Entry& entry = found->second;
+  if (samples <= entry.latest.samples) return;
+  entry.latest.samples = samples;
+  entry.measured = now;
 }
 
 void ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base::Time now) {
   if (latest.id_prefix == own_prefix_ || latest.samples >= kCounterMax) return;
   auto found = entries_.find(latest.id_prefix);
-  if (found == entries_.end()) {
+  const bool fresh = found == entries_.end();
+  if (fresh) {
     if (entries_.size() >= kProgressMax) return;
     found = entries_.emplace(latest.id_prefix, Entry{}).first;
-    found->second.rate_since = now;
-    found->second.rate_samples = latest.samples;
-  } else if (!says_more(latest, found->second.latest)) {
-    return;
+    ++alive_;
   }
   Entry& entry = found->second;
-  entry.latest = latest;
-  entry.source = from;
-  entry.version = ++version_;
-  entry.changed = now;
-  measure(entry, now);
-}
-
-void ProgressBook::measure(Entry& entry, base::Time now) {
-  const base::Duration interval = now - entry.rate_since;
-  if (interval < kRateInterval) return;
-  const double made = static_cast<double>(entry.latest.samples - entry.rate_samples);
-  const double rate = std::min(made / base::seconds(interval), kRateMax);
-  entry.rate = entry.rate == 0 ? rate : kRateMemory * entry.rate + (1 - kRateMemory) * rate;
-  entry.rate_since = now;
-  entry.rate_samples = entry.latest.samples;
-}
-
-std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t neighbour) {
-  std::uint64_t& sent = sent_[neighbour];
-  std::vector<const Entry*> changed;
-  for (const auto& [prefix, entry] : entries_) {
-    const bool theirs = prefix == neighbour || (entry.source == neighbour && prefix != own_prefix_);
-    if (entry.version > sent && !theirs) changed.push_back(&entry);
+  // Its owner's word is taken whole: on its link the newer comes later.
+  const bool own_word = from == latest.id_prefix && latest.samples >= entry.latest.samples;
+  const bool report = latest.report && (fresh || own_word || says_more(latest, entry.latest)) &&
+                      !reports_the_same(latest, entry.latest);
+  if (!fresh && !report && !says_more(latest, entry.latest)) {
+    if (own_word) entry.latest.rate = std::min(latest.rate, static_cast<float>(kRateMax));
+    return;
   }
-  std::sort(changed.begin(), changed.end(),
-            [](const Entry* a, const Entry* b) { return a->version < b->version; });
-  const bool all = changed.size() <= wire::kProgressPerFrame;
-  if (!all) changed.resize(wire::kProgressPerFrame);
-  sent = all ? version_ : changed.back()->version;
+  wire::Progress merged = latest;
+  if (!latest.report) {
+    merged.loss = entry.latest.loss;
+    merged.accuracy = entry.latest.accuracy;
+    merged.drift = entry.latest.drift;
+    merged.links = entry.latest.links;
+  }
+  merged.rate = std::min(merged.rate, static_cast<float>(kRateMax));
+  entry.latest = merged;
+  entry.source = from;
+  entry.measured = now - std::chrono::milliseconds(latest.age_ms);
+  pass_on(entry, fresh || latest.report);
+}
+
+void ProgressBook::pass_on(Entry& entry, bool report) {
+  by_version_.erase(entry.version);
+  entry.version = ++version_;
+  if (report) entry.report_version = version_;
+  by_version_.emplace(version_, entry.latest.id_prefix);
+}
+
+void ProgressBook::measure(std::uint64_t samples, base::Time now) {
+  const base::Duration interval = now - rate_since_;
+  if (interval < kRateInterval) return;
+  const double made = static_cast<double>(samples - rate_samples_);
+  const double rate = std::min(made / base::seconds(interval), kRateMax);
+  own_rate_ = own_rate_ == 0 ? rate : kRateMemory * own_rate_ + (1 - kRateMemory) * rate;
+  rate_since_ = now;
+  rate_samples_ = samples;
+}
+
+std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t neighbour,
+                                                                base::Time now) {
+  const auto own = entries_.find(own_prefix_);
+  if (own != entries_.end() && trains_ && now - told_at_ >= progress_interval(alive_, heartbeat_)) {
+    told_at_ = now;
+    pass_on(own->second, ++told_ % kReportEvery == 0);
+  }
+  std::uint64_t& sent = sent_[neighbour];
+  const std::uint64_t before = sent;
   std::vector<wire::Progress> entries;
-  entries.reserve(changed.size());
-  for (const Entry* entry : changed) entries.push_back(entry->latest);
+  for (auto at = by_version_.upper_bound(sent); at != by_version_.end(); ++at) {
+    if (entries.size() == wire::kProgressPerFrame) return entries;
+    const Entry& entry = entries_.at(at->second);
+    sent = at->first;
+    const bool own_entry = at->second == own_prefix_;
+    if (at->second == neighbour || (entry.source == neighbour && !own_entry)) continue;
+    wire::Progress told = entry.latest;
+    told.report = entry.report_version > before;
+    const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(now - entry.measured);
+    told.age_ms = static_cast<std::uint32_t>(std::clamp<std::int64_t>(age.count(), 0, 1 << 30));
+    entries.push_back(told);
+  }
   return entries;
 }
 
-void ProgressBook::forget(std::uint64_t neighbour) { sent_.erase(neighbour); }
-
 void ProgressBook::set_alive(std::uint64_t id_prefix, bool alive) {
   const auto found = entries_.find(id_prefix);
-  if (found != entries_.end()) found->second.alive = alive;
+  if (found == entries_.end() || found->second.alive == alive) return;
+  found->second.alive = alive;
+  alive_ += alive ? 1 : -1;
+}
+
+base::Duration ProgressBook::horizon() const {
+  return std::max(kExtrapolateMin, 2 * progress_interval(alive_, heartbeat_));
 }
 
 double ProgressBook::rate_of(const Entry& entry, base::Time now) const {
-  return entry.alive && now - entry.changed <= kRateStale ? entry.rate : 0;
+  return entry.alive && now - entry.measured <= horizon() ? entry.latest.rate : 0;
 }
 
-std::uint64_t ProgressBook::total(base::Time now) {
+std::uint64_t ProgressBook::total(base::Time now) const {
+  const base::Duration most = horizon();
   std::uint64_t total = 0;
+  double ahead = 0;
   for (const auto& [prefix, entry] : entries_) {
     total += entry.latest.samples;  // no overflow: kProgressMax * kCounterMax = 2^63
     if (prefix == own_prefix_ || !entry.alive) continue;
-    const base::Duration ahead = std::min(now - entry.changed, kExtrapolateMax);
-    total += static_cast<std::uint64_t>(std::max(0.0, rate_of(entry, now) * base::seconds(ahead)));
+    const base::Duration age = std::clamp(now - entry.measured, base::Duration{0}, most);
+    ahead += entry.latest.rate * base::seconds(age);
   }
-  total_ = std::max(total_, total);
-  return total_;
+  return total + static_cast<std::uint64_t>(std::min(ahead, 0x1p62));
 }
 
 double ProgressBook::rate(base::Time now) const {
@@ -135,7 +201,7 @@ const wire::Progress* ProgressBook::find(std::uint64_t id_prefix) const {
 std::optional<base::Duration> ProgressBook::age(std::uint64_t id_prefix, base::Time now) const {
   const auto found = entries_.find(id_prefix);
   if (found == entries_.end()) return std::nullopt;
-  return now - found->second.changed;
+  return now - found->second.measured;
 }
 
 }  // namespace starling::membership

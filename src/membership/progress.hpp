@@ -13,39 +13,52 @@
 
 namespace starling::membership {
 
+/// How often a peer of a swarm of this size tells its counter, so that all counters together cost
+/// each peer no more than kProgressBytesPerSecond; never more often than every `heartbeat`.
+[[nodiscard]] base::Duration progress_interval(std::size_t peers, base::Duration heartbeat);
+
 /// Counters by PeerId::prefix(), at most kProgressMax, the dead peers' included.
 class ProgressBook {
  public:
-  explicit ProgressBook(std::uint64_t own_prefix) : own_prefix_(own_prefix) {}
+  ProgressBook(std::uint64_t own_prefix, base::Duration heartbeat)
+      : own_prefix_(own_prefix), heartbeat_(heartbeat) {}
 
-  /// This peer's own entry; its counter never falls. `id_prefix` is filled in.
-  void set_own(wire::Progress own, base::Time now);
+  /// This peer's own entry; its counter never falls. `id_prefix` and `rate` are filled in: the
+  /// rate is what was measured, or 0 when it does not train. Whether the others must be told at
+  /// once: it has just ended training, and they would go on taking it further.
+  bool set_own(wire::Progress own, bool trains, base::Time now);
 
   /// Entries from the neighbour with prefix `from`. Of two entries with the same counter the one
-  /// with the lower loss is kept, so that all peers end with the same. Counters at kCounterMax and
-  /// above, this peer's own and what is over the bound are ignored.
-  void merge(std::span<const wire::Progress> entries, std::uint64_t from, base::Time now);
+  /// that trains no longer, and then the one with the lower loss, is kept, so that all peers end
+  /// with the same. Counters at kCounterMax and above, this peer's own and what is over the bound
+  /// are ignored. Whether a peer is among them that has just ended.
+  bool merge(std::span<const wire::Progress> entries, std::uint64_t from, base::Time now);
 
-  /// A counter seen on a delta of its owner.
+  /// A counter seen on a delta of its owner. It is not passed on: its owner does that.
   void observe(std::uint64_t id_prefix, std::uint64_t samples, base::Time now);
 
   /// What changed since the last call for this neighbour, oldest change first, at most
-  /// kProgressPerFrame; what it told us itself is left out.
-  [[nodiscard]] std::vector<wire::Progress> entries_for_heartbeat(std::uint64_t neighbour);
+  /// kProgressPerFrame; what it told us itself is left out, and the own entry while it is not due.
+  [[nodiscard]] std::vector<wire::Progress> entries_for_heartbeat(std::uint64_t neighbour,
+                                                                  base::Time now);
   /// The link is gone: the next one starts with everything.
-  void forget(std::uint64_t neighbour);
+  void forget(std::uint64_t neighbour) { sent_.erase(neighbour); }
 
-  /// Whether the peer counts as alive; only those are extrapolated.
+  /// Whether the peer counts as alive; only those are extrapolated, and only they count for how
+  /// often counters are told.
   void set_alive(std::uint64_t id_prefix, bool alive);
 
-  /// Samples of the swarm. Counters of alive peers that were not heard for a while are taken
-  /// further at their rate, for at most kExtrapolateMax. Never falls.
-  [[nodiscard]] std::uint64_t total(base::Time now);
-  /// Samples a second of the swarm: peers that are alive and heard of within kRateStale.
+  /// An estimate of the samples of the swarm now: counters of alive peers that train are taken
+  /// further at the rate they told, for at most horizon(). It may fall, when a peer turns out to
+  /// have slowed down.
+  [[nodiscard]] std::uint64_t total(base::Time now) const;
+  /// Samples a second of the swarm: peers that are alive and heard of within horizon().
   [[nodiscard]] double rate(base::Time now) const;
+  /// How old a counter of a peer that trains can be, unless news of it was lost.
+  [[nodiscard]] base::Duration horizon() const;
 
   [[nodiscard]] const wire::Progress* find(std::uint64_t id_prefix) const;
-  /// How long ago the entry last changed; nothing for an unknown peer.
+  /// How long ago its counter or report was as it is; nothing for an unknown peer.
   [[nodiscard]] std::optional<base::Duration> age(std::uint64_t id_prefix, base::Time now) const;
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
 
@@ -53,23 +66,32 @@ class ProgressBook {
   struct Entry {
     wire::Progress latest;
     bool alive = true;
-    std::uint64_t source = 0;   ///< neighbour that told us
-    std::uint64_t version = 0;  ///< of this book, at the last change
-    base::Time changed{};
-    double rate = 0;          ///< samples a second
-    base::Time rate_since{};  ///< start of the interval that is being measured
-    std::uint64_t rate_samples = 0;
+    std::uint64_t source = 0;          ///< neighbour that told us
+    std::uint64_t version = 0;         ///< of this book, when it was last to be passed on
+    std::uint64_t report_version = 0;  ///< and when its report was
+    base::Time measured{};             ///< when its owner had that many samples
   };
 
   void update(const wire::Progress& latest, std::uint64_t from, base::Time now);
-  static void measure(Entry& entry, base::Time now);
+  void pass_on(Entry& entry, bool report);
+  void measure(std::uint64_t samples, base::Time now);
   [[nodiscard]] double rate_of(const Entry& entry, base::Time now) const;
 
   std::uint64_t own_prefix_;
+  base::Duration heartbeat_;
   std::uint64_t version_ = 0;
-  std::uint64_t total_ = 0;
   std::map<std::uint64_t, Entry> entries_;
-  std::map<std::uint64_t, std::uint64_t> sent_;  ///< neighbour: version that it has
+  std::map<std::uint64_t, std::uint64_t> by_version_;  ///< version of an entry: its prefix
+  std::map<std::uint64_t, std::uint64_t> sent_;        ///< neighbour: version that it has
+  std::size_t alive_ = 0;                              ///< entries that are
+
+  // The own entry.
+  bool trains_ = false;
+  double own_rate_ = 0;             ///< samples a second
+  base::Time rate_since_{};         ///< start of the interval that is being measured
+  std::uint64_t rate_samples_ = 0;  ///< then
+  base::Time told_at_{};
+  int told_ = 0;  ///< how often
 };
 
 }  // namespace starling::membership

@@ -24,11 +24,11 @@ const char* to_string(Phase phase) noexcept {
 }
 
 Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, Resume resume,
-           base::Rng rng)
+           membership::Signer& signer, base::Rng rng)
     : config_(std::move(config)),
       self_(std::move(self)),
       shards_(shards),
-      membership_(config_.membership, self_, rng.fork()),
+      membership_(config_.membership, self_, signer, rng.fork()),
       exchange_({.config = config_.exchange,
                  .elements = config_.parameter_count,
                  .samples_target = config_.target_samples,
@@ -322,7 +322,7 @@ void Core::neighbour_down(const base::PeerId& peer, membership::LossReason reaso
   ring_at_.reset();
   using enum membership::LossReason;
   if (config_.exchange.mode == exchange::Mode::tracked) {
-    const bool for_good = reason == left || reason == protocol;
+    const bool for_good = reason == left || reason == banned;
     to_exchange(exchange::NeighbourDown{peer, for_good}, now, out);
   }
   if (ring_ && phase_ == Phase::training && reason != duplicate) {

@@ -32,9 +32,10 @@ struct Resume {
 
 class Core {
  public:
-  /// `self`: this peer's record, with the addresses that others can dial. `shards` outlives this.
+  /// `self`: this peer's record, with the addresses that others can dial; `signer` signs it.
+  /// `shards` and `signer` outlive this.
   Core(Config config, wire::MemberRecord self, const data::Shards& shards, Resume resume,
-       base::Rng rng);
+       membership::Signer& signer, base::Rng rng);
 
   /// Time never decreases. Appends what is to be done, in order.
   void handle(Event event, base::Time now, Outbox& out);
@@ -134,7 +135,7 @@ class Core {
   std::optional<base::Time> first_step_;
   std::optional<base::Time> last_step_;
   std::optional<base::Time> wait_until_;
-  std::optional<base::Time> ring_at_;  ///< all-reduce: when its neighbours will have been quiet
+  std::optional<base::Time> ring_at_;      ///< all-reduce: when its neighbours will have been quiet
   std::optional<base::Time> alone_until_;  ///< require_peers: it ends then unless it met one
   std::optional<base::Time> checkpoint_at_;
   std::optional<base::Time> step_at_;  ///< step_interval: when the next step may be handed out

@@ -153,6 +153,7 @@ void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
 
 void Core::settle(base::Time now, Outbox& out) {
   phase_ = Phase::settling;
+  publish(now);  // the others count no longer on steps of this peer
   if (config_.exchange.mode != Mode::tracked) return finish_up(out);
   // The steps that are handed out already come first.
   if (steps_outstanding_ == 0) {
@@ -222,7 +223,9 @@ void Core::publish(base::Time now) {
     own.loss = static_cast<float>(evaluated_->loss);
     own.accuracy = static_cast<float>(evaluated_->accuracy);
   }
-  membership_.set_own_progress(own, now);
+  const bool trains =
+      phase_ == Phase::training || (phase_ == Phase::settling && steps_outstanding_ > 0);
+  membership_.set_own_progress(own, trains, now);
 }
 
 std::optional<base::Time> Core::next_deadline() const {

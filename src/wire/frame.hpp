@@ -37,6 +37,8 @@ enum class FrameType : std::uint16_t {
   delta = 8,
   reduce = 9,
   bye = 10,
+  reconcile = 11,
+  wire_up = 15,  ///< of links among themselves, before they are up; no message
 };
 
 /// A received frame whose checksum holds. The views live as long as `bytes`, which is the frame

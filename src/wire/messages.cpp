@@ -6,6 +6,7 @@
 
 #include "base/assert.hpp"
 #include "frames_generated.h"
+#include "wire/progress.hpp"
 
 namespace starling::wire {
 namespace {
@@ -37,8 +38,12 @@ Offset<fb::Member> pack(FlatBufferBuilder& builder, const MemberRecord& member) 
   const auto name = builder.CreateString(member.name);
   const auto addresses = builder.CreateVectorOfStrings(member.addresses);
   const fb::Id id = to_fb(member.id);
+  const fb::Key key(flatbuffers::span<const std::uint8_t, 32>(member.key.data(), 32));
+  const fb::Signature signature(
+      flatbuffers::span<const std::uint8_t, 64>(member.signature.data(), 64));
   return fb::CreateMember(builder, &id, name, addresses, member.incarnation,
-                          static_cast<fb::MemberState>(member.state), member.weight);
+                          static_cast<fb::MemberState>(member.state), member.weight, &key,
+                          &signature);
 }
 
 template <class... Args>
@@ -55,12 +60,15 @@ base::Result<MemberRecord> unpack(const fb::Member& from) {
   if (!(from.weight() > 0) || !std::isfinite(from.weight())) {
     return bad("a member's weight is not a positive number");
   }
+  if (from.key() == nullptr || from.signature() == nullptr) return bad("a member is not signed");
   MemberRecord member{.id = {array_of<32>(*from.id())},
                       .name = from.name()->str(),
                       .addresses = {},
                       .incarnation = from.incarnation(),
                       .state = static_cast<MemberState>(from.state()),
-                      .weight = from.weight()};
+                      .weight = from.weight(),
+                      .key = array_of<32>(*from.key()),
+                      .signature = array_of<64>(*from.signature())};
   for (const auto* address : *from.addresses()) {
     if (address->size() > kAddressMax) return bad("an address has over {} bytes", kAddressMax);
     member.addresses.push_back(address->str());
@@ -91,23 +99,42 @@ base::ByteView build(FlatBufferBuilder& builder, const Neighbour& neighbour) {
 }
 
 base::ByteView build(FlatBufferBuilder& builder, const Gossip& gossip) {
-  ASSERT(gossip.members.size() <= kMembersPerGossip);
+  ASSERT(gossip.members.size() <= kMembersPerGossip && gossip.claims.size() <= kClaimsPerGossip);
   std::vector<Offset<fb::Member>> members;
   for (const MemberRecord& member : gossip.members) members.push_back(pack(builder, member));
-  builder.Finish(fb::CreateGossip(builder, builder.CreateVector(members)));
+  std::vector<fb::Claim> claims;
+  for (const Claim& claim : gossip.claims) {
+    claims.emplace_back(claim.subject, claim.by, claim.incarnation,
+                        static_cast<fb::MemberState>(claim.state),
+                        static_cast<fb::Loss>(claim.reason));
+  }
+  const auto packed_members = members.empty() ? 0 : builder.CreateVector(members);
+  const auto packed_claims = claims.empty() ? 0 : builder.CreateVectorOfStructs(claims);
+  builder.Finish(fb::CreateGossip(builder, packed_members, packed_claims));
   return {};
 }
 
 base::ByteView build(FlatBufferBuilder& builder, const Heartbeat& heartbeat) {
-  ASSERT(heartbeat.progress.size() <= kProgressPerFrame);
-  std::vector<fb::Progress> entries;
-  for (const Progress& entry : heartbeat.progress) {
-    entries.emplace_back(entry.id_prefix, entry.samples, entry.loss, entry.accuracy, entry.drift,
-                         entry.links);
+  const std::vector<std::uint8_t> packed = pack_progress(heartbeat.progress);
+  const auto progress = packed.empty() ? 0 : builder.CreateVector(packed);
+  const fb::Beat beat(heartbeat.table_hash, heartbeat.sequence, heartbeat.echo,
+                      heartbeat.echo_age_us);
+  builder.Finish(fb::CreateHeartbeat(builder, &beat, progress));
+  return {};
+}
+
+base::ByteView build(FlatBufferBuilder& builder, const Reconcile& reconcile) {
+  ASSERT(reconcile.bits <= kBucketBitsMax && reconcile.entries.size() <= kEntriesPerFrame &&
+         reconcile.wanted.size() <= kEntriesPerFrame);
+  std::vector<fb::TableEntry> entries;
+  for (const TableEntry& entry : reconcile.entries) {
+    entries.emplace_back(entry.prefix, entry.version);
   }
-  const auto progress = builder.CreateVectorOfStructs(entries);
-  builder.Finish(fb::CreateHeartbeat(builder, heartbeat.sequence, heartbeat.echo,
-                                     heartbeat.echo_age_us, heartbeat.table_hash, progress));
+  const auto hashes = reconcile.hashes.empty() ? 0 : builder.CreateVector(reconcile.hashes);
+  const auto buckets = reconcile.buckets.empty() ? 0 : builder.CreateVector(reconcile.buckets);
+  const auto packed = entries.empty() ? 0 : builder.CreateVectorOfStructs(entries);
+  const auto wanted = reconcile.wanted.empty() ? 0 : builder.CreateVector(reconcile.wanted);
+  builder.Finish(fb::CreateReconcile(builder, reconcile.bits, hashes, buckets, packed, wanted));
   return {};
 }
 
@@ -170,38 +197,78 @@ base::Result<Message> read(const fb::Neighbour& from, Frame&) {
   return Neighbour{static_cast<NeighbourKind>(from.kind())};
 }
 
+template <class T>
+std::size_t size_of(const flatbuffers::Vector<T>* vector) {
+  return vector == nullptr ? 0 : vector->size();
+}
+
 base::Result<Message> read(const fb::Gossip& from, Frame&) {
-  if (from.members()->size() > kMembersPerGossip) {
-    return bad("a gossip message has over {} records", kMembersPerGossip);
+  if (size_of(from.members()) > kMembersPerGossip || size_of(from.claims()) > kClaimsPerGossip) {
+    return bad("a gossip message has over {} records or {} claims", kMembersPerGossip,
+               kClaimsPerGossip);
   }
   Gossip gossip;
-  for (const auto* member : *from.members()) {
-    auto record = unpack(*member);
+  for (std::size_t i = 0; i < size_of(from.members()); ++i) {
+    auto record = unpack(*from.members()->Get(static_cast<unsigned>(i)));
     if (!record) return base::fail(std::move(record.error()));
     gossip.members.push_back(std::move(*record));
+  }
+  for (std::size_t i = 0; i < size_of(from.claims()); ++i) {
+    const fb::Claim& claim = *from.claims()->Get(static_cast<unsigned>(i));
+    if (claim.state() != fb::MemberState::suspect && claim.state() != fb::MemberState::dead) {
+      return bad("a claim is neither suspect nor dead");
+    }
+    if (claim.reason() > fb::Loss::MAX) return bad("a claim has an unknown reason");
+    gossip.claims.push_back({.subject = claim.subject(),
+                             .by = claim.by(),
+                             .incarnation = claim.incarnation(),
+                             .state = static_cast<MemberState>(claim.state()),
+                             .reason = static_cast<Loss>(claim.reason())});
   }
   return gossip;
 }
 
 base::Result<Message> read(const fb::Heartbeat& from, Frame&) {
-  Heartbeat heartbeat{.sequence = from.sequence(),
-                      .echo = from.echo(),
-                      .echo_age_us = from.echo_age_us(),
-                      .table_hash = from.table_hash(),
+  Heartbeat heartbeat{.sequence = from.beat()->sequence(),
+                      .echo = from.beat()->echo(),
+                      .echo_age_us = from.beat()->echo_age_us(),
+                      .table_hash = from.beat()->table_hash(),
                       .progress = {}};
   if (from.progress() == nullptr) return heartbeat;
-  if (from.progress()->size() > kProgressPerFrame) {
-    return bad("a heartbeat has over {} progress entries", kProgressPerFrame);
-  }
-  for (const auto* entry : *from.progress()) {
-    heartbeat.progress.push_back({.id_prefix = entry->id_prefix(),
-                                  .samples = entry->samples(),
-                                  .loss = entry->loss(),
-                                  .accuracy = entry->accuracy(),
-                                  .drift = entry->drift(),
-                                  .links = entry->links()});
-  }
+  auto progress = unpack_progress({from.progress()->data(), from.progress()->size()});
+  if (!progress) return base::fail(std::move(progress.error()));
+  heartbeat.progress = std::move(*progress);
   return heartbeat;
+}
+
+base::Result<Message> read(const fb::Reconcile& from, Frame&) {
+  if (from.bits() > kBucketBitsMax) return bad("a table is cut into too many buckets");
+  const std::size_t buckets = std::size_t{1} << from.bits();
+  if (size_of(from.hashes()) != 0 && size_of(from.hashes()) != buckets) {
+    return bad("a table's hashes are not those of its {} buckets", buckets);
+  }
+  if (size_of(from.buckets()) > buckets || size_of(from.entries()) > kEntriesPerFrame ||
+      size_of(from.wanted()) > kEntriesPerFrame) {
+    return bad("a comparison of tables has over {} entries", kEntriesPerFrame);
+  }
+  Reconcile reconcile{
+      .bits = from.bits(), .hashes = {}, .buckets = {}, .entries = {}, .wanted = {}};
+  for (unsigned i = 0; i < size_of(from.hashes()); ++i) {
+    reconcile.hashes.push_back(from.hashes()->Get(i));
+  }
+  for (unsigned i = 0; i < size_of(from.buckets()); ++i) {
+    const std::uint16_t bucket = from.buckets()->Get(i);
+    if (bucket >= buckets) return bad("a table has no bucket {}", bucket);
+    reconcile.buckets.push_back(bucket);
+  }
+  for (unsigned i = 0; i < size_of(from.entries()); ++i) {
+    const fb::TableEntry& entry = *from.entries()->Get(i);
+    reconcile.entries.push_back({.prefix = entry.prefix(), .version = entry.version()});
+  }
+  for (unsigned i = 0; i < size_of(from.wanted()); ++i) {
+    reconcile.wanted.push_back(from.wanted()->Get(i));
+  }
+  return reconcile;
 }
 
 base::Result<Message> read(const fb::LinkOpen& from, Frame&) {
@@ -287,7 +354,7 @@ FrameType type_of(const Message& message) noexcept {
   constexpr FrameType kTypes[] = {FrameType::hello,    FrameType::refuse,    FrameType::neighbour,
                                   FrameType::gossip,   FrameType::heartbeat, FrameType::link_open,
                                   FrameType::keyframe, FrameType::delta,     FrameType::reduce,
-                                  FrameType::bye};
+                                  FrameType::bye,      FrameType::reconcile};
   static_assert(std::size(kTypes) == std::variant_size_v<Message>);
   return kTypes[message.index()];
 }
@@ -322,6 +389,10 @@ base::Result<std::optional<Message>> decode(Frame&& frame) {
       return verified<fb::Reduce>(frame);
     case FrameType::bye:
       return verified<fb::Bye>(frame);
+    case FrameType::reconcile:
+      return verified<fb::Reconcile>(frame);
+    case FrameType::wire_up:
+      break;
   }
   return std::nullopt;
 }
@@ -335,6 +406,7 @@ Purpose purpose_of(std::uint16_t frame_type) noexcept {
     case FrameType::neighbour:
     case FrameType::gossip:
     case FrameType::heartbeat:
+    case FrameType::reconcile:
       return Purpose::membership;
     case FrameType::reduce:
       return Purpose::reduce;
@@ -342,6 +414,7 @@ Purpose purpose_of(std::uint16_t frame_type) noexcept {
     case FrameType::refuse:
     case FrameType::link_open:
     case FrameType::bye:
+    case FrameType::wire_up:
       break;
   }
   return Purpose::other;
@@ -377,6 +450,26 @@ const char* to_string(ByeReason reason) noexcept {
       return "silent";
     case ByeReason::replaced:
       return "replaced";
+  }
+  return "unknown";
+}
+
+const char* to_string(Loss reason) noexcept {
+  switch (reason) {
+    case Loss::none:
+      return "no reason";
+    case Loss::refused:
+      return "refused";
+    case Loss::reset:
+      return "reset";
+    case Loss::silent:
+      return "silent";
+    case Loss::left:
+      return "left";
+    case Loss::replaced:
+      return "replaced";
+    case Loss::banned:
+      return "banned";
   }
   return "unknown";
 }

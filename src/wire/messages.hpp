@@ -1,6 +1,7 @@
 // The messages of the protocol as plain values: cores make and read these, never FlatBuffers.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -23,15 +24,22 @@ inline constexpr std::size_t kNameMax = 64;           ///< bytes of a peer's nam
 inline constexpr std::size_t kAddressMax = 280;       ///< bytes of one "host:port"
 inline constexpr std::size_t kAddressesMax = 8;       ///< addresses of one member
 inline constexpr std::size_t kMembersPerGossip = 64;  ///< records in one frame
+inline constexpr std::size_t kClaimsPerGossip = 256;
 inline constexpr std::size_t kProgressPerFrame = 256;
-inline constexpr std::size_t kTextMax = 1024;  ///< bytes of a reason in words
+inline constexpr std::uint8_t kBucketBitsMax = 8;      ///< a member table is cut into 2^8 at most
+inline constexpr std::size_t kEntriesPerFrame = 1024;  ///< entries, and records asked for
+inline constexpr std::size_t kTextMax = 1024;          ///< bytes of a reason in words
 inline constexpr std::size_t kCanonicalMax = 16 * 1024;
 
 using RunId = base::Hash128;
 
 enum class MemberState : std::uint8_t { alive, suspect, dead, left };
 
-/// What the swarm knows of one peer. Newer wins: higher incarnation, then worse state.
+using PublicKey = std::array<std::uint8_t, 32>;  ///< Ed25519
+using Signature = std::array<std::uint8_t, 64>;
+
+/// What the swarm knows of one peer, signed by it. Suspect and dead are others' word and not
+/// covered by the signature. Newer wins: higher incarnation, then worse state.
 struct MemberRecord {
   base::PeerId id;
   std::string name;
@@ -39,6 +47,8 @@ struct MemberRecord {
   std::uint64_t incarnation = 0;  ///< raised by the peer itself alone
   MemberState state = MemberState::alive;
   float weight = 1.0F;  ///< relative share of the data, above 0
+  PublicKey key{};      ///< its hash is the id
+  Signature signature{};
 
   friend bool operator==(const MemberRecord&, const MemberRecord&) = default;
 };
@@ -66,14 +76,41 @@ struct Neighbour {
   NeighbourKind kind = NeighbourKind::none;
 };
 
+/// Why a peer was lost.
+enum class Loss : std::uint8_t {
+  none,
+  refused,   ///< nobody listens at its address any more, or it turned us away
+  reset,     ///< its links broke
+  silent,    ///< nothing was heard for too long
+  left,      ///< it said goodbye
+  replaced,  ///< another neighbour took its place
+  banned,    ///< it broke the protocol
+};
+
+/// What one peer says of another's incarnation: suspect or dead.
+struct Claim {
+  std::uint64_t subject = 0;  ///< PeerId::prefix()
+  std::uint64_t by = 0;       ///< who says so; PeerId::prefix()
+  std::uint64_t incarnation = 0;
+  MemberState state = MemberState::suspect;
+  Loss reason = Loss::none;
+
+  friend bool operator==(const Claim&, const Claim&) = default;
+};
+
 struct Gossip {
   std::vector<MemberRecord> members;
+  std::vector<Claim> claims;
 };
 
 /// A peer's monotone sample counter and what it reports of itself.
 struct Progress {
   std::uint64_t id_prefix = 0;
   std::uint64_t samples = 0;
+  float rate = 0;            ///< samples a second that it makes now; 0: it trains no longer
+  std::uint32_t age_ms = 0;  ///< how old this was when it was sent
+  /// Whether what follows was sent along: it is, when it changed.
+  bool report = true;
   float loss = std::numeric_limits<float>::quiet_NaN();      ///< NaN: not evaluated yet
   float accuracy = std::numeric_limits<float>::quiet_NaN();  ///< NaN: not evaluated yet
   float drift = 0;
@@ -81,11 +118,29 @@ struct Progress {
 };
 
 struct Heartbeat {
-  std::uint64_t sequence = 0;
-  std::uint64_t echo = 0;
+  std::uint32_t sequence = 0;
+  std::uint32_t echo = 0;
   std::uint32_t echo_age_us = 0;
   std::uint64_t table_hash = 0;
   std::vector<Progress> progress;
+};
+
+/// A record of a member table and how new it is: newer versions are greater.
+struct TableEntry {
+  std::uint64_t prefix = 0;
+  std::uint64_t version = 0;
+
+  friend bool operator==(const TableEntry&, const TableEntry&) = default;
+};
+
+/// Two ends compare their member tables: first hashes of buckets by the first bits of the ids,
+/// then the entries of those that differ, then single records.
+struct Reconcile {
+  std::uint8_t bits = 0;               ///< 2^bits buckets, at most kBucketBitsMax
+  std::vector<std::uint64_t> hashes;   ///< of all buckets; empty: none are told
+  std::vector<std::uint16_t> buckets;  ///< whose entries follow
+  std::vector<TableEntry> entries;     ///< at most kEntriesPerFrame
+  std::vector<std::uint64_t> wanted;   ///< prefixes of records asked for, as many
 };
 
 struct LinkOpen {
@@ -133,7 +188,7 @@ struct Bye {
 };
 
 using Message = std::variant<Hello, Refuse, Neighbour, Gossip, Heartbeat, LinkOpen, Keyframe, Delta,
-                             Reduce, Bye>;
+                             Reduce, Bye, Reconcile>;
 
 /// What a frame's bytes are spent on, for the byte meter.
 enum class Purpose : std::uint8_t { delta, keyframe, membership, reduce, other };
@@ -153,5 +208,6 @@ enum class Purpose : std::uint8_t { delta, keyframe, membership, reduce, other }
 
 [[nodiscard]] const char* to_string(MemberState state) noexcept;
 [[nodiscard]] const char* to_string(ByeReason reason) noexcept;
+[[nodiscard]] const char* to_string(Loss reason) noexcept;
 
 }  // namespace starling::wire

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "base/rng.hpp"
 #include "membership/limits.hpp"
 #include "wire/frame.hpp"
 
@@ -27,7 +28,7 @@ BOOST_AUTO_TEST_SUITE(member_table)
 BOOST_AUTO_TEST_CASE(higher_incarnation_wins_then_worse_state) {
   using enum MemberState;
   MemberTable table(record(0, 1, alive));
-  BOOST_TEST(table.apply(record(1, 5, suspect)));
+  BOOST_TEST(table.apply(record(1, 5, alive)));
   BOOST_TEST(!table.apply(record(1, 5, alive)));
   BOOST_TEST(!table.apply(record(1, 4, left)));
   BOOST_TEST(table.apply(record(1, 5, dead)));
@@ -59,12 +60,46 @@ BOOST_AUTO_TEST_CASE(alive_version_moves_with_the_alive_members_alone) {
   const auto moved = [&] { return std::exchange(version, table.alive_version()) != version; };
   BOOST_TEST(table.apply(record(1, 1, alive)));
   BOOST_TEST(moved());
-  BOOST_TEST(table.apply(record(1, 1, suspect)));
+  table.set_suspect(record(1, 1, alive).id, true);
   BOOST_TEST(!moved());
   BOOST_TEST(table.apply(record(1, 1, dead)));
   BOOST_TEST(moved());
   BOOST_TEST(table.apply(record(2, 1, dead)));
   BOOST_TEST(!moved());
+}
+
+BOOST_AUTO_TEST_CASE(buckets_hold_each_record_once_and_their_hashes_make_the_tables_hash) {
+  MemberTable table(record(0, 1, MemberState::alive));
+  base::Rng rng(5);
+  for (int i = 0; i < 300; ++i) {
+    BOOST_REQUIRE(table.apply(record(static_cast<std::uint32_t>(rng()), 1, MemberState::alive)));
+  }
+  for (std::uint8_t bits = 0; bits <= wire::kBucketBitsMax; ++bits) {
+    std::uint64_t sum = 0;
+    std::size_t records = 0;
+    const auto hashes = table.bucket_hashes(bits);
+    for (std::size_t i = 0; i < hashes.size(); ++i) {
+      sum += hashes[i];
+      for (const auto* held : table.bucket(bits, static_cast<std::uint16_t>(i))) {
+        BOOST_TEST(membership::bucket_of(held->id.prefix(), bits) == i);
+        ++records;
+      }
+    }
+    BOOST_TEST(sum == table.hash());
+    BOOST_TEST(records == 301U);
+  }
+  BOOST_TEST(membership::bucket_bits(16) == 0);
+  BOOST_TEST(membership::bucket_bits(1000) == 6);
+}
+
+BOOST_AUTO_TEST_CASE(a_member_is_found_by_its_prefix) {
+  MemberTable table(record(7, 1, MemberState::alive));
+  BOOST_REQUIRE(table.apply(record(9, 1, MemberState::alive)));
+  const base::PeerId id = record(9, 1, MemberState::alive).id;
+  BOOST_REQUIRE((table.find(id.prefix()) != nullptr));
+  BOOST_TEST((table.find(id.prefix())->id == id));
+  BOOST_TEST((table.find(id.prefix() - 1) == nullptr));
+  BOOST_TEST((table.find(id.prefix() + 1) == nullptr));
 }
 
 BOOST_AUTO_TEST_CASE(a_full_table_gives_up_the_dead_but_not_the_living) {

@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "base/rng.hpp"
 #include "membership/limits.hpp"
 
 using namespace starling;
@@ -15,12 +16,12 @@ namespace {
 
 constexpr base::Time kStart{std::chrono::seconds(100)};
 
-Progress entry(std::uint64_t prefix, std::uint64_t samples) {
-  return {.id_prefix = prefix, .samples = samples};
+Progress entry(std::uint64_t prefix, std::uint64_t samples, float rate = 0) {
+  return {.id_prefix = prefix, .samples = samples, .rate = rate};
 }
 
 void merge(ProgressBook& book, Progress progress, base::Time now, std::uint64_t from = 99) {
-  book.merge(std::span(&progress, 1), from, now);
+  (void)book.merge(std::span(&progress, 1), from, now);
 }
 
 }  // namespace
@@ -28,9 +29,9 @@ void merge(ProgressBook& book, Progress progress, base::Time now, std::uint64_t 
 BOOST_AUTO_TEST_SUITE(progress)
 
 BOOST_AUTO_TEST_CASE(counters_never_fall) {
-  ProgressBook book(1);
-  book.set_own(entry(1, 10), kStart);
-  book.set_own(entry(1, 5), kStart);
+  ProgressBook book(1, 1s);
+  (void)book.set_own(entry(1, 10), true, kStart);
+  (void)book.set_own(entry(1, 5), true, kStart);
   merge(book, entry(2, 100), kStart);
   merge(book, entry(2, 90), kStart);
   book.observe(2, 80, kStart);
@@ -40,66 +41,170 @@ BOOST_AUTO_TEST_CASE(counters_never_fall) {
 }
 
 BOOST_AUTO_TEST_CASE(others_cannot_set_our_counter_nor_an_absurd_one) {
-  ProgressBook book(1);
-  book.set_own(entry(1, 10), kStart);
+  ProgressBook book(1, 1s);
+  (void)book.set_own(entry(1, 10), true, kStart);
   merge(book, entry(1, 1000), kStart);
   merge(book, entry(2, std::numeric_limits<std::uint64_t>::max()), kStart);
   BOOST_TEST(book.total(kStart) == 10);
 }
 
-BOOST_AUTO_TEST_CASE(a_silent_alive_peer_is_taken_further_for_two_seconds_at_its_rate) {
-  ProgressBook book(1);
-  for (int i = 0; i <= 10; ++i) {
-    merge(book, entry(2, static_cast<std::uint64_t>(100 * i)), kStart + i * 1s);
+BOOST_AUTO_TEST_CASE(a_silent_alive_peer_is_taken_further_at_the_rate_it_told_up_to_the_horizon) {
+  ProgressBook book(1, 1s);
+  merge(book, entry(2, 1000, 100), kStart);
+  BOOST_TEST((book.horizon() == 2s));
+  BOOST_TEST(book.rate(kStart) == 100, boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(book.total(kStart) == 1000);
+  BOOST_TEST(book.total(kStart + 1s) == 1100);
+  BOOST_TEST(book.total(kStart + 2s) == 1200);
+  BOOST_TEST(book.total(kStart + 9s) == 1200);
+  BOOST_TEST(book.rate(kStart + 9s) == 0);
+  merge(book, entry(2, 1100, 100), kStart + 9s);
+  BOOST_TEST(book.total(kStart + 9s) == 1100);  // it had slowed down: an estimate is corrected
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_ended_training_is_not_taken_further) {
+  ProgressBook book(1, 1s);
+  merge(book, entry(2, 1000, 100), kStart);
+  Progress end = entry(2, 1010, 0);
+  BOOST_TEST(book.merge(std::span(&end, 1), 2, kStart + 100ms));
+  BOOST_TEST(book.total(kStart + 2s) == 1010);
+  merge(book, entry(2, 1010, 100), kStart + 100ms);  // older news by a longer way
+  BOOST_TEST(book.total(kStart + 2s) == 1010);
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_training_is_told_at_once_and_steps_are_not) {
+  ProgressBook book(1, 1s);
+  BOOST_TEST(!book.set_own(entry(1, 0), true, kStart));
+  for (int i = 1; i <= 100; ++i) {
+    BOOST_TEST(
+        !book.set_own(entry(1, static_cast<std::uint64_t>(10 * i)), true, kStart + i * 20ms));
   }
-  const base::Time last = kStart + 10s;
-  BOOST_TEST(book.rate(last) == 100, boost::test_tools::tolerance(1e-6));
-  BOOST_TEST(book.total(last) == 1000);
-  BOOST_TEST(book.total(last + 1s) == 1100);
-  BOOST_TEST(book.total(last + 2s) == 1200);
-  BOOST_TEST(book.total(last + 9s) == 1200);
-  merge(book, entry(2, 1100), last + 9s);
-  BOOST_TEST(book.total(last + 9s) == 1200);  // never falls
+  BOOST_TEST(book.rate(kStart + 2s) == 500, boost::test_tools::tolerance(1e-3));
+  BOOST_TEST(book.set_own(entry(1, 1000), false, kStart + 2s));
+  const auto told = book.entries_for_heartbeat(7, kStart + 2s);
+  BOOST_REQUIRE(told.size() == 1);
+  BOOST_TEST(told[0].rate == 0);
+  BOOST_TEST(!book.set_own(entry(1, 1000), false, kStart + 2s));
+}
+
+BOOST_AUTO_TEST_CASE(total_is_the_sum_at_the_end_whatever_was_extrapolated_before) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      base::Rng rng(seed);
+      ProgressBook book(1, 1s);
+      std::uint64_t sum = 0;
+      for (std::uint64_t prefix = 2; prefix <= 9; ++prefix) {
+        std::uint64_t samples = 0;
+        base::Time now = kStart;
+        for (int i = 0; i < 30; ++i) {
+          now += base::from_seconds(2 * rng.uniform());
+          samples += rng.below(500);
+          merge(book, entry(prefix, samples, static_cast<float>(rng.below(900))), now);
+          (void)book.total(now + 1s);
+        }
+        merge(book, entry(prefix, samples + 1, 0), now);
+        sum += samples + 1;
+      }
+      BOOST_TEST(book.total(kStart + 61s) == sum);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(age_on_the_way_counts) {
+  ProgressBook book(1, 1s);
+  Progress old = entry(2, 1000, 100);
+  old.age_ms = 1500;
+  merge(book, old, kStart);
+  BOOST_TEST(book.total(kStart) == 1150);
+  ProgressBook far(3, 1s);
+  const auto told = book.entries_for_heartbeat(3, kStart + 250ms);
+  BOOST_REQUIRE(told.size() == 1);
+  BOOST_TEST(told[0].age_ms == 1750U);
 }
 
 BOOST_AUTO_TEST_CASE(a_dead_peer_counts_but_is_not_taken_further) {
-  ProgressBook book(1);
-  for (int i = 0; i <= 10; ++i) {
-    merge(book, entry(2, static_cast<std::uint64_t>(100 * i)), kStart + i * 1s);
-  }
+  ProgressBook book(1, 1s);
+  merge(book, entry(2, 1000, 100), kStart);
   book.set_alive(2, false);
-  BOOST_TEST(book.total(kStart + 12s) == 1000);
-  BOOST_TEST(book.rate(kStart + 10s) == 0);
+  BOOST_TEST(book.total(kStart + 2s) == 1000);
+  BOOST_TEST(book.rate(kStart) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(in_a_large_swarm_a_peer_tells_its_counter_more_rarely) {
+  BOOST_TEST((membership::progress_interval(4, 1s) == 1s));
+  BOOST_TEST((membership::progress_interval(1000, 1s) == 48s));
+  ProgressBook book(1, 1s);
+  for (std::uint64_t prefix = 2; prefix <= 1000; ++prefix) merge(book, entry(prefix, 1), kStart);
+  (void)book.set_own(entry(1, 0), true, kStart);
+  while (!book.entries_for_heartbeat(7, kStart).empty()) continue;
+  int told = 0;
+  for (int second = 1; second <= 480; ++second) {
+    const base::Time now = kStart + second * 1s;
+    (void)book.set_own(entry(1, static_cast<std::uint64_t>(100 * second)), true, now);
+    told += static_cast<int>(book.entries_for_heartbeat(7, now).size());
+  }
+  BOOST_TEST(told >= 10);
+  BOOST_TEST(told <= 12);  // one more when its rate is known
 }
 
 BOOST_AUTO_TEST_CASE(a_heartbeat_carries_what_changed_and_not_what_its_receiver_told) {
-  ProgressBook book(1);
-  book.set_own(entry(1, 10), kStart);
+  ProgressBook book(1, 1s);
+  const auto told = [&](std::uint64_t neighbour, base::Time now) {
+    return book.entries_for_heartbeat(neighbour, now).size();
+  };
+  (void)book.set_own(entry(1, 10), true, kStart);
   merge(book, entry(2, 20), kStart, 7);
   merge(book, entry(7, 30), kStart, 7);
-  BOOST_TEST(book.entries_for_heartbeat(7).size() == 1);
-  BOOST_TEST(book.entries_for_heartbeat(7).empty());
-  BOOST_TEST(book.entries_for_heartbeat(8).size() == 3);
-  book.set_own(entry(1, 11), kStart);
-  BOOST_REQUIRE(book.entries_for_heartbeat(7).size() == 1);
+  BOOST_TEST(told(7, kStart) == 1);
+  BOOST_TEST(told(7, kStart) == 0);
+  BOOST_TEST(told(8, kStart) == 3);
+  (void)book.set_own(entry(1, 11), true, kStart + 100ms);
+  BOOST_TEST(told(7, kStart + 100ms) == 0);
+  BOOST_TEST(told(7, kStart + 1s) == 1);
   book.forget(8);
-  BOOST_TEST(book.entries_for_heartbeat(8).size() == 3);
+  BOOST_TEST(told(8, kStart + 1s) == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_report_goes_along_when_it_changed) {
+  ProgressBook book(1, 1s);
+  Progress own = entry(1, 10);
+  own.links = 3;
+  (void)book.set_own(own, true, kStart);
+  BOOST_TEST(book.entries_for_heartbeat(7, kStart).at(0).report);
+  own.samples = 20;
+  (void)book.set_own(own, true, kStart + 1s);
+  BOOST_TEST(book.entries_for_heartbeat(7, kStart + 1s).at(0).report);  // with its first rate
+  own.samples = 30;
+  (void)book.set_own(own, true, kStart + 2s);
+  BOOST_TEST(!book.entries_for_heartbeat(7, kStart + 2s).at(0).report);
+  own.loss = 0.5F;
+  (void)book.set_own(own, true, kStart + 2500ms);
+  const auto told = book.entries_for_heartbeat(7, kStart + 2500ms);
+  BOOST_TEST(told.at(0).report);
+  ProgressBook other(7, 1s);
+  (void)other.merge(told, 1, kStart);
+  Progress bare = entry(1, 40);
+  bare.report = false;
+  merge(other, bare, kStart, 1);
+  BOOST_TEST(other.find(1)->samples == 40);
+  BOOST_TEST(other.find(1)->loss == 0.5F);
+  BOOST_TEST(other.find(1)->links == 3);
 }
 
 BOOST_AUTO_TEST_CASE(many_counters_go_in_several_heartbeats_and_are_bounded) {
-  ProgressBook book(1);
+  ProgressBook book(1, 1s);
   for (std::uint64_t prefix = 2; prefix < 2 + 2 * membership::kProgressMax; ++prefix) {
     merge(book, entry(prefix, 1), kStart);
   }
   BOOST_TEST(book.size() == membership::kProgressMax);
   std::size_t sent = 0;
   for (std::size_t i = 0; i < membership::kProgressMax / wire::kProgressPerFrame; ++i) {
-    const auto entries = book.entries_for_heartbeat(7);
+    const auto entries = book.entries_for_heartbeat(7, kStart);
     BOOST_TEST(entries.size() <= wire::kProgressPerFrame);
     sent += entries.size();
   }
   BOOST_TEST(sent >= membership::kProgressMax - 1);  // all but the receiver's own
-  BOOST_TEST(book.entries_for_heartbeat(7).empty());
+  BOOST_TEST(book.entries_for_heartbeat(7, kStart).empty());
 }
 
 BOOST_AUTO_TEST_CASE(reports_with_equal_counters_end_the_same_in_any_order) {
@@ -108,7 +213,7 @@ BOOST_AUTO_TEST_CASE(reports_with_equal_counters_end_the_same_in_any_order) {
   Progress worse = entry(2, 20);
   worse.loss = 0.7F;
   for (const bool better_first : {true, false}) {
-    ProgressBook book(1);
+    ProgressBook book(1, 1s);
     merge(book, entry(2, 20), kStart);
     merge(book, better_first ? better : worse, kStart);
     merge(book, better_first ? worse : better, kStart);

@@ -32,7 +32,8 @@ void Swarm::start(std::size_t index, std::vector<std::string> join) {
                           .name = "peer-" + std::to_string(index),
                           .addresses = {address_of(index)},
                           .incarnation = 1};
-  node.core.emplace(config, self, rng_.fork());
+  node.signer.emplace(node.id);
+  node.core.emplace(config, self, *node.signer, rng_.fork());
   Outbox out;
   node.core->expire(now_, out);
   act(index, out);

@@ -16,6 +16,7 @@
 #include "base/rng.hpp"
 #include "base/time.hpp"
 #include "membership/core.hpp"
+#include "membership/simulated_signer.hpp"
 
 namespace starling::membership::testing {
 
@@ -95,6 +96,7 @@ class Swarm {
   };
   struct Node {
     base::PeerId id;
+    std::optional<SimulatedSigner> signer;
     std::optional<Core> core;
     std::uint64_t life = 0;
     bool paused = false;

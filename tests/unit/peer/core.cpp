@@ -284,6 +284,8 @@ BOOST_AUTO_TEST_CASE(gradients_that_come_before_the_ring_is_complete_are_bounded
   const base::LinkId link = world.connect_stranger(0, id);
   wire::Hello hello{.run = config.run, .parameters_hash = config.parameters_hash};
   hello.self = {.id = id, .name = "hasty", .incarnation = 1};
+  membership::SimulatedSigner signer(id);
+  membership::sign(hello.self, signer);
   world.give(0, Received{link, hello});
   world.give(0, Received{link, wire::Neighbour{wire::NeighbourKind::request}});
   BOOST_REQUIRE(world.status(0).links.size() == 1U);

@@ -105,8 +105,9 @@ std::size_t World::add(Config config, std::vector<std::string> join) {
                                 .name = "peer-" + std::to_string(index),
                                 .addresses = {address_of(index)},
                                 .incarnation = 1};
-  peer.core =
-      std::make_unique<Core>(std::move(config), self, problem.shards, Resume{}, rng_.fork());
+  peer.signer = std::make_unique<membership::SimulatedSigner>(peer.id);
+  peer.core = std::make_unique<Core>(std::move(config), self, problem.shards, Resume{},
+                                     *peer.signer, rng_.fork());
   peers_.push_back(std::move(added));
   give(index, Start{});
   return index;

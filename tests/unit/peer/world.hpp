@@ -17,6 +17,7 @@
 #include "base/time.hpp"
 #include "data/loader.hpp"
 #include "data/sharding.hpp"
+#include "membership/simulated_signer.hpp"
 #include "model/model.hpp"
 #include "peer/core.hpp"
 #include "peer/worker.hpp"
@@ -64,6 +65,7 @@ class World {
     base::PeerId id;
     std::unique_ptr<data::Loader> loader;
     std::unique_ptr<Worker> worker;
+    std::unique_ptr<membership::SimulatedSigner> signer;
     std::unique_ptr<Core> core;
     bool alive = true;
     bool working = false;

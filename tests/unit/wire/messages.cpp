@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "base/rng.hpp"
+#include "wire/progress.hpp"
 
 namespace wire = starling::wire;
 namespace base = starling::base;
@@ -103,10 +104,67 @@ BOOST_AUTO_TEST_CASE(other_messages_keep_their_values) {
   BOOST_TEST(reduce.bucket == 4U);
   wire::Heartbeat heartbeat{.sequence = 9, .echo = 8, .echo_age_us = 7, .table_hash = 6};
   heartbeat.progress.push_back({.id_prefix = 1, .samples = 2, .links = 3});
+  heartbeat.progress.push_back({.id_prefix = ~std::uint64_t{0},
+                                .samples = std::uint64_t{1} << 50,
+                                .rate = 1024,
+                                .age_ms = 12'345,
+                                .report = false});
   const auto beat = round_trip(heartbeat);
-  BOOST_TEST(beat.progress.size() == 1U);
+  BOOST_TEST(beat.table_hash == 6U);
+  BOOST_TEST(beat.progress.size() == 2U);
   BOOST_TEST(beat.progress[0].samples == 2U);
+  BOOST_TEST(beat.progress[0].report);
+  BOOST_TEST(beat.progress[0].links == 3U);
   BOOST_TEST(std::isnan(beat.progress[0].loss));
+  BOOST_TEST(beat.progress[1].id_prefix == ~std::uint64_t{0});
+  BOOST_TEST(beat.progress[1].samples == std::uint64_t{1} << 50);
+  BOOST_TEST(beat.progress[1].rate == 1024.0F);
+  BOOST_TEST(beat.progress[1].age_ms == 12'300U);  // in steps of 50 ms
+  BOOST_TEST(!beat.progress[1].report);
+  wire::Gossip gossip;
+  gossip.claims.push_back({.subject = 1,
+                           .by = 2,
+                           .incarnation = 3,
+                           .state = wire::MemberState::dead,
+                           .reason = wire::Loss::silent});
+  BOOST_TEST((round_trip(gossip).claims == gossip.claims));
+  const wire::Reconcile reconcile{
+      .bits = 1, .hashes = {4, 5}, .buckets = {1}, .entries = {{6, 7}}, .wanted = {8}};
+  const auto compared = round_trip(reconcile);
+  BOOST_TEST(compared.bits == 1);
+  BOOST_TEST(compared.hashes == reconcile.hashes);
+  BOOST_TEST(compared.buckets == reconcile.buckets);
+  BOOST_TEST((compared.entries == reconcile.entries));
+  BOOST_TEST(compared.wanted == reconcile.wanted);
+}
+
+BOOST_AUTO_TEST_CASE(a_heartbeat_is_small) {
+  wire::Heartbeat heartbeat{.sequence = 9, .echo = 8, .echo_age_us = 7, .table_hash = 6};
+  const std::size_t bare = wire::encode(heartbeat).size();
+  BOOST_TEST(bare <= 76U);
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    heartbeat.progress.push_back({.id_prefix = ~i, .samples = 1'000'000, .report = false});
+  }
+  BOOST_TEST(wire::encode(heartbeat).size() <= bare + 8 + 100 * 16);
+}
+
+BOOST_AUTO_TEST_CASE(packed_progress_is_refused_where_it_is_cut_or_absurd) {
+  const std::vector<wire::Progress> entries = {{.id_prefix = 1, .samples = 300, .links = 2}};
+  const std::vector<std::uint8_t> packed = wire::pack_progress(entries);
+  BOOST_TEST(packed.size() <= wire::kPackedEntryMax);
+  for (std::size_t size = 1; size < packed.size(); ++size) {
+    BOOST_TEST(!wire::unpack_progress(std::span(packed).first(size)).has_value());
+  }
+  for (const float rate :
+       {-1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    const std::vector<wire::Progress> absurd = {{.id_prefix = 1, .rate = rate}};
+    BOOST_TEST(!wire::unpack_progress(wire::pack_progress(absurd)).has_value());
+  }
+  std::vector<std::uint8_t> many;
+  for (std::size_t i = 0; i <= wire::kProgressPerFrame; ++i) {
+    many.insert(many.end(), packed.begin(), packed.end());
+  }
+  BOOST_TEST(!wire::unpack_progress(many).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(unknown_type_is_skipped) {
@@ -121,7 +179,7 @@ BOOST_AUTO_TEST_CASE(random_metadata_never_passes_for_more_than_it_is) {
     base::Rng rng(seed);
     base::Buffer metadata(8 * rng.below(20));
     for (auto& byte : metadata) byte = static_cast<std::byte>(rng.below(3) == 0 ? rng() : 0);
-    const auto type = static_cast<wire::FrameType>(1 + rng.below(10));
+    const auto type = static_cast<wire::FrameType>(1 + rng.below(11));
     const auto decoded = wire::decode(frame_of(wire::make_frame(type, metadata, {})));
     BOOST_TEST_CONTEXT("seed " << seed) {
       if (!decoded) BOOST_TEST((decoded.error().code == base::ErrorCode::protocol));

@@ -1,0 +1,51 @@
+// Members that someone accuses, and when that becomes a verdict. The more of its link partners
+// accuse a member, the sooner it ends: Lifeguard's dynamic suspicion timeout (Dadgar, Phillips,
+// Currey, DSN 2018, section IV.B). When all of them do, it is left only the time to refute.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/peer_id.hpp"
+#include "base/time.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::membership {
+
+class Suspicions {
+ public:
+  struct Verdict {
+    base::PeerId peer;
+    wire::Loss reason = wire::Loss::none;
+  };
+
+  /// `by` accuses `peer`, which has `partners` links at most. `beat`: the unit of the timeouts,
+  /// longer where this peer trusts itself less. Whether this accuser is new.
+  bool accuse(const base::PeerId& peer, std::uint64_t by, wire::Loss reason, std::size_t partners,
+              base::Duration beat, base::Time now);
+  /// It refuted, left or is dead.
+  void drop(const base::PeerId& peer) { open_.erase(peer); }
+  void clear() { open_.clear(); }
+  /// Whether `by` is among the accusers.
+  [[nodiscard]] bool accused_by(const base::PeerId& peer, std::uint64_t by) const;
+  /// All end this much later.
+  void extend(base::Duration pause);
+
+  /// Those that ended, in order of id; they are dropped.
+  [[nodiscard]] std::vector<Verdict> take_ended(base::Time now);
+  [[nodiscard]] std::optional<base::Time> next_end() const;
+
+ private:
+  struct Suspicion {
+    base::Time since;
+    base::Time ends;
+    wire::Loss reason = wire::Loss::none;
+    std::vector<std::uint64_t> accusers;  ///< at most kAccusersMax
+  };
+
+  std::map<base::PeerId, Suspicion> open_;  ///< members of the table, so no more than it holds
+};
+
+}  // namespace starling::membership

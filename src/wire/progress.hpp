@@ -1,0 +1,32 @@
+// How progress entries are packed into a heartbeat: they are what a large swarm sends most of.
+// An entry, little-endian:
+//   8 bytes  prefix of the peer's id
+//   1 byte   bit 0: a report follows
+//   varint   samples
+//   varint   age in units of 50 ms
+//   2 bytes  rate, bfloat16
+//   report   loss, accuracy as float32, drift as bfloat16, links as varint
+// Varint: 7 bits a byte, least first, the top bit set on all but the last.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::wire {
+
+/// Bytes of the largest entry.
+inline constexpr std::size_t kPackedEntryMax = 8 + 1 + 10 + 5 + 2 + 8 + 2 + 5;
+
+/// At most kProgressPerFrame entries.
+[[nodiscard]] std::vector<std::uint8_t> pack_progress(std::span<const Progress> entries);
+
+/// Error (protocol): cut short, over kProgressPerFrame entries, a rate or drift that is not a
+/// number of 0 or above, or an age over a day.
+[[nodiscard]] base::Result<std::vector<Progress>> unpack_progress(
+    std::span<const std::uint8_t> bytes);
+
+}  // namespace starling::wire
