@@ -48,16 +48,6 @@ const char* to_string(LinkEnd end) noexcept {
 
 // --- commands ---
 
-void Link::look_up(Loop& loop, UcxStreams& streams, const HostPort& target) {
-  lookup_ =
-      std::make_unique<Lookup>(loop, target, [this, &streams](base::Result<sockaddr_in> found) {
-        if (!found) return finish(LinkEnd::reset, found.error().text);
-        auto stream = UcxStream::connect(streams, *found);
-        if (!stream) return finish(LinkEnd::reset, stream.error().text);
-        attach(std::move(*stream));
-      });
-}
-
 bool Link::send(base::Buffer frame, wire::Purpose purpose) {
   if (state_ != State::up) return false;
   const std::size_t cost = frame.size() + kFrameOverhead;
@@ -68,8 +58,12 @@ bool Link::send(base::Buffer frame, wire::Purpose purpose) {
 }
 
 void Link::close(base::Time deadline) {
-  if (state_ == State::connecting) return finish(LinkEnd::closed, "closed by this peer");
-  if (state_ != State::up) return;
+  if (state_ == State::connecting) {
+    verdict_ = Verdict{LinkEnd::closed, "closed by this peer"};
+    bootstrap_->cancel(verdict_->text);
+  } else if (state_ != State::up) {
+    return;
+  }
   state_ = State::closing;
   deadline_ = deadline;
 }
@@ -79,11 +73,16 @@ void Link::finish(LinkEnd end, std::string text) {
   state_ = State::over;
   deadline_ = base::Time::max();
   if (!verdict_) verdict_ = Verdict{end, std::move(text)};
-  lookup_.reset();
   queue_.clear();
   queued_ = 0;
   count_received(wire::Purpose::other, 0);
+  if (bootstrap_) {
+    stream_ = bootstrap_->take_stream();
+    bootstrap_.reset();
+  }
+  // In this order: who sees the connection end may take it that UCX has ended.
   if (stream_) stream_->abort();
+  tcp_.reset();
 }
 
 // --- work ---
@@ -93,18 +92,46 @@ bool Link::pump(base::Time now, const OnFrame& on_frame) {
   if (now >= deadline_) {
     const bool closing = state_ == State::closing;
     finish(closing ? LinkEnd::closed : LinkEnd::reset,
-           closing ? "closed by this peer before everything was sent" : "nobody answered in time");
+           closing ? "closed by this peer before everything was sent" : bootstrap_->waiting_for());
     return true;
   }
-  if (!stream_) return false;
-  receive(now, on_frame);
+  if (bootstrap_) return pump_bootstrap(now);
+  receive(on_frame);
   if (state_ != State::over) check_stream(now);
   if (state_ != State::over) transmit();
   if (state_ == State::closing) progress_close();
   return state_ == State::over || stream_->readable();
 }
 
-void Link::receive(base::Time now, const OnFrame& on_frame) {
+bool Link::pump_bootstrap(base::Time now) {
+  const Bootstrap::State reached = bootstrap_->pump();
+  traffic_.sent[index(wire::Purpose::other)] += bootstrap_->take_sent();
+  traffic_.received[index(wire::Purpose::other)] += bootstrap_->take_received();
+  switch (reached) {
+    case Bootstrap::State::working:
+      return false;
+    case Bootstrap::State::done:
+      session_ = bootstrap_->take_session();
+      tcp_ = bootstrap_->take_connection();
+      stream_ = bootstrap_->take_stream();
+      bootstrap_.reset();
+      state_ = State::up;
+      deadline_ = base::Time::max();
+      return true;
+    case Bootstrap::State::failed:
+      if (state_ == State::closing) return false;
+      verdict_ = Verdict{LinkEnd::protocol_error, bootstrap_->failure()};
+      state_ = State::closing;
+      deadline_ = std::min(deadline_, now + kCloseTimeout);
+      return false;
+    case Bootstrap::State::over:
+      finish(LinkEnd::reset, bootstrap_->failure());
+      break;
+  }
+  return true;
+}
+
+void Link::receive(const OnFrame& on_frame) {
   for (int i = 0; i < kMessagesPerTurn && stream_->readable() && state_ != State::over; ++i) {
     const base::Buffer message = stream_->take();
     unattributed_ += message.size() + kMessageHeaderSize;
@@ -112,11 +139,7 @@ void Link::receive(base::Time now, const OnFrame& on_frame) {
       count_received(wire::Purpose::other, 0);
       continue;
     }
-    auto status = receive_message(message, on_frame);
-    if (status) continue;
-    if (state_ == State::connecting) {
-      handshake_failed(now, status.error().text);
-    } else {
+    if (auto status = receive_message(message, on_frame); !status) {
       finish(LinkEnd::protocol_error, status.error().text);
     }
   }
@@ -125,24 +148,8 @@ void Link::receive(base::Time now, const OnFrame& on_frame) {
   }
 }
 
-void Link::handshake_failed(base::Time now, const std::string& text) {
-  // The other end is told why, so far as the session has words for it.
-  verdict_ = Verdict{LinkEnd::protocol_error, text};
-  state_ = State::closing;
-  deadline_ = std::min(deadline_, now + kCloseTimeout);
-}
-
 base::Status Link::receive_message(base::ByteView message, const OnFrame& on_frame) {
   if (auto status = session_->receive(message); !status) return status;
-  if (state_ == State::connecting) {
-    if (!session_->established()) {
-      count_received(wire::Purpose::other, 0);
-      return {};
-    }
-    state_ = State::up;
-    deadline_ = base::Time::max();
-    count_received(wire::Purpose::other, 0);
-  }
   std::array<std::byte, kRecordMax> plain;
   while (state_ == State::up) {
     const auto size = session_->read(plain);
@@ -179,10 +186,15 @@ void Link::check_stream(base::Time now) {
     if (state_ == State::closing) return finish(LinkEnd::closed, "closed by this peer");
     return finish(end_of(stream_->failure()), stream_->failure_text());
   }
+  if (!tcp_->take().empty()) {
+    return finish(LinkEnd::protocol_error, "the other end sends beside the link");
+  }
+  if (tcp_->ended()) {
+    if (state_ == State::closing) return finish(LinkEnd::closed, "closed by this peer");
+    return finish(LinkEnd::reset, tcp_->error().empty() ? "cut by the other end" : tcp_->error());
+  }
   if (stream_->ended() && state_ != State::closing) {
-    const bool up = state_ == State::up;
-    verdict_ = Verdict{LinkEnd::closed,
-                       up ? "closed by the other end" : "the other end ended the handshake"};
+    verdict_ = Verdict{LinkEnd::closed, "closed by the other end"};
     state_ = State::closing;
     deadline_ = now + kCloseTimeout;
     ended_by_other_ = true;
@@ -219,7 +231,7 @@ void Link::transmit() {
 
 /// Encrypts queued frames until a message of `room` bytes is full.
 base::Status Link::fill(std::size_t room) {
-  while (!queue_.empty() && session_->established()) {
+  while (!queue_.empty()) {
     Outgoing& front = queue_.front();
     const std::size_t left = front.frame.size() - front.sent;
     if (encrypted_.size() + kRecordOverhead + std::min(left, kRecordMin) > room) break;

@@ -12,7 +12,7 @@
 #include "base/bytes.hpp"
 #include "base/peer_id.hpp"
 #include "base/time.hpp"
-#include "io/address.hpp"
+#include "io/bootstrap.hpp"
 #include "io/session.hpp"
 #include "io/traffic.hpp"
 #include "io/transport.hpp"
@@ -21,8 +21,8 @@
 
 namespace starling::io {
 
-/// The states: connecting (host name, connection, handshake) -> up -> closing -> over, any of
-/// which may be skipped but the last. pump() does all work; commands only change what it will do.
+/// The states: connecting (the bootstrap) -> up -> closing -> over, any of which may be skipped but
+/// the last. pump() does all work; commands only change what it will do.
 class Link {
  public:
   enum class State : std::uint8_t { connecting, up, closing, over };
@@ -31,21 +31,24 @@ class Link {
     std::string text;
   };
 
-  /// `dial`: number of the dial, 0 for a link that was accepted.
-  Link(std::uint64_t dial, std::string address, std::unique_ptr<Session> session,
+  /// `dial`: number of the dial, 0 for a link that was accepted. `bootstrap` has been started.
+  Link(std::uint64_t dial, std::string address, std::unique_ptr<Bootstrap> bootstrap,
        std::size_t memory, base::Time deadline)
       : dial_(dial),
         address_(std::move(address)),
-        session_(std::move(session)),
+        bootstrap_(std::move(bootstrap)),
         memory_(memory),
         deadline_(deadline) {}
-
-  void look_up(Loop& loop, UcxStreams& streams, const HostPort& target);
-  void attach(std::unique_ptr<UcxStream> stream) { stream_ = std::move(stream); }
 
   [[nodiscard]] bool send(base::Buffer frame, wire::Purpose purpose);
   void set_payload_max(std::size_t bytes) { reader_.set_payload_max(bytes); }
   void close(base::Time deadline);
+  /// The token with which a UCX stream for this link will come, if one is awaited.
+  [[nodiscard]] std::optional<std::uint64_t> awaited() const noexcept {
+    return bootstrap_ ? bootstrap_->awaited() : std::nullopt;
+  }
+  /// That stream; needs awaited().
+  void attach(std::unique_ptr<UcxStream> stream) { bootstrap_->attach(std::move(stream)); }
   /// Ends the link now; the first verdict stands.
   void finish(LinkEnd end, std::string text);
 
@@ -79,9 +82,9 @@ class Link {
     wire::Purpose purpose;
   };
 
-  void receive(base::Time now, const OnFrame& on_frame);
+  [[nodiscard]] bool pump_bootstrap(base::Time now);
+  void receive(const OnFrame& on_frame);
   [[nodiscard]] base::Status receive_message(base::ByteView message, const OnFrame& on_frame);
-  void handshake_failed(base::Time now, const std::string& text);
   [[nodiscard]] base::Status deliver(base::ByteView plain, const OnFrame& on_frame);
   void count_received(wire::Purpose purpose, std::size_t frame_size);
   void check_stream(base::Time now);
@@ -91,7 +94,8 @@ class Link {
 
   std::uint64_t dial_;
   std::string address_;
-  std::unique_ptr<Lookup> lookup_;
+  std::unique_ptr<Bootstrap> bootstrap_;  ///< while connecting, and until a failure is told
+  std::unique_ptr<TcpStream> tcp_;        ///< of an open link; carries nothing, its end is the news
   std::unique_ptr<UcxStream> stream_;
   std::unique_ptr<Session> session_;
   wire::FrameReader reader_;

@@ -1,6 +1,7 @@
 #include "io/transport.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -8,11 +9,19 @@
 #include "base/assert.hpp"
 #include "io/link.hpp"
 #include "io/plain_session.hpp"
+#include "io/tcp.hpp"
 #include "io/tls.hpp"
 #include "io/ucx_listener.hpp"
 #include "io/ucx_worker.hpp"
 
 namespace starling::io {
+
+namespace {
+
+// A connection by UCX that is under way has come in, or has failed, by then.
+constexpr base::Duration kListenerQuiet = std::chrono::milliseconds(100);
+
+}  // namespace
 
 class Transport::Body {
  public:
@@ -38,14 +47,20 @@ class Transport::Body {
     std::uint32_t generation = 0;
     std::unique_ptr<Link> link;
   };
+  /// A UCX stream of which it is not known yet to which link it belongs.
+  struct Arrival {
+    std::unique_ptr<UcxStream> stream;
+    base::Time deadline;
+  };
   struct FailedDial {
     std::uint64_t dial;
     std::string text;
   };
 
   [[nodiscard]] bool turn();
-  void answer_requests();
-  void answer(const UcxListener::Request& request);
+  void answer(std::unique_ptr<TcpStream> tcp);
+  void take_ucx_connections(base::Time now);
+  [[nodiscard]] Link* awaiting(base::ByteView token) const;
   [[nodiscard]] bool pump(std::uint32_t slot, base::Time now);
   void report_up(base::LinkId id, Link& link);
   void report_down(base::LinkId id, Link& link);
@@ -67,7 +82,11 @@ class Transport::Body {
   base::Time timer_at_ = base::Time::max();
   std::unique_ptr<UcxWorker> worker_;
   std::unique_ptr<UcxStreams> streams_;
-  std::unique_ptr<UcxListener> listener_;
+  std::unique_ptr<TcpListener> listener_;
+  std::unique_ptr<UcxListener> ucx_listener_;
+  std::uint16_t ucx_port_ = 0;
+  std::vector<Arrival> arrivals_;
+  base::Time quiet_at_{};  ///< no UCX connection that somebody was told to make comes after this
   std::string address_;
   std::vector<Slot> slots_;
   std::vector<FailedDial> failed_dials_;
@@ -94,23 +113,33 @@ base::Status Transport::Body::start(const Identity& identity) {
   if (!worker) return base::fail(std::move(worker.error()));
   worker_ = std::move(*worker);
   streams_ = std::make_unique<UcxStreams>(*worker_);
-  auto listener = UcxListener::create(*worker_, *at);
+  auto listener = TcpListener::create(loop_, *at);
   if (!listener) return base::fail(std::move(listener.error()));
   listener_ = std::move(*listener);
+  sockaddr_in any_port = *at;
+  any_port.sin_port = 0;
+  auto ucx_listener = UcxListener::create(*worker_, any_port);
+  if (!ucx_listener) return base::fail(std::move(ucx_listener.error()));
+  ucx_listener_ = std::move(*ucx_listener);
+  const auto ucx_address = parse_address(ucx_listener_->address());
+  if (!ucx_address) return base::fail(ucx_address.error());
+  ucx_port_ = ucx_address->port;
   address_ = listener_->address();
   return {};
 }
 
 Transport::Body::~Body() {
   listener_.reset();
+  for (Arrival& arrival : arrivals_) arrival.stream->abort();
   for (Slot& slot : slots_) {
     if (slot.link) slot.link->finish(LinkEnd::closed, "the transport is destroyed");
   }
   // Tearing down needs no answer from the network, so this ends after a few rounds.
   constexpr int kRoundsMax = 1'000'000;
-  for (int round = 0; links() > 0; ++round) {
+  for (int round = 0; links() > 0 || !arrivals_.empty(); ++round) {
     ASSERT(round < kRoundsMax, "UCX does not let go of an endpoint");
     worker_->progress();
+    std::erase_if(arrivals_, [](const Arrival& arrival) { return arrival.stream->closed(); });
     for (Slot& slot : slots_) {
       if (slot.link && slot.link->gone()) slot.link.reset();
     }
@@ -127,7 +156,9 @@ void Transport::Body::shutdown(std::function<void()> done) {
 }
 
 void Transport::Body::finish_shutdown() {
-  if (!done_ || links() > 0 || !failed_dials_.empty()) return;
+  if (!done_ || links() > 0 || !failed_dials_.empty() || !arrivals_.empty()) return;
+  // UCX must not lose its listener while its own thread takes in a connection.
+  if (Loop::now() < quiet_at_) return;
   std::exchange(done_, nullptr)();
 }
 
@@ -187,10 +218,9 @@ std::uint64_t Transport::Body::dial(const std::string& address) {
   }
   auto session = make_session(Role::dialer);
   if (!session) return failed(session.error().text);
-  auto link = std::make_unique<Link>(number, address, std::move(*session), config_.link_memory,
-                                     Loop::now() + config_.handshake_timeout);
-  link->look_up(loop_, *streams_, *target);
-  put(*slot, std::move(link));
+  auto bootstrap = std::make_unique<Bootstrap>(loop_, *streams_, std::move(*session), *target);
+  put(*slot, std::make_unique<Link>(number, address, std::move(bootstrap), config_.link_memory,
+                                    Loop::now() + config_.handshake_timeout));
   return number;
 }
 
@@ -217,9 +247,12 @@ LinkTraffic Transport::Body::total() const {
 // --- the turn ---
 
 bool Transport::Body::turn() {
-  if (!streams_) return false;  // still starting
-  answer_requests();
+  if (!ucx_listener_) return false;  // still starting
   const base::Time now = Loop::now();
+  if (listener_) {
+    for (std::unique_ptr<TcpStream>& tcp : listener_->take()) answer(std::move(tcp));
+  }
+  take_ucx_connections(now);
   bool more = report_failed_dials();
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot].link && pump(slot, now)) more = true;
@@ -229,23 +262,58 @@ bool Transport::Body::turn() {
   return more;
 }
 
-void Transport::Body::answer_requests() {
-  if (!listener_) return;
-  for (const UcxListener::Request& request : listener_->take_requests()) answer(request);
+/// Whoever is not answered is hung up on.
+void Transport::Body::answer(std::unique_ptr<TcpStream> tcp) {
+  if (strangers() >= kStrangersMax) return;
+  const auto slot = free_slot();
+  if (!slot) return;
+  auto session = make_session(Role::listener);
+  if (!session) return;
+  std::string from = to_string(tcp->remote_address());
+  auto bootstrap = std::make_unique<Bootstrap>(std::move(*session), std::move(tcp), ucx_port_);
+  put(*slot, std::make_unique<Link>(0, std::move(from), std::move(bootstrap), config_.link_memory,
+                                    Loop::now() + config_.handshake_timeout));
 }
 
-void Transport::Body::answer(const UcxListener::Request& request) {
-  if (strangers() >= kStrangersMax) return listener_->reject(request);
-  const auto slot = free_slot();
-  if (!slot) return listener_->reject(request);
-  auto session = make_session(Role::listener);
-  if (!session) return listener_->reject(request);
-  auto stream = UcxStream::accept(*streams_, request.handle);
-  if (!stream) return;  // the asker is gone, and UCX has taken the request back
-  auto link = std::make_unique<Link>(0, request.from, std::move(*session), config_.link_memory,
-                                     Loop::now() + config_.handshake_timeout);
-  link->attach(std::move(*stream));
-  put(*slot, std::move(link));
+/// Gives UCX streams to the links that await them. Who comes without a token that was given is cut.
+void Transport::Body::take_ucx_connections(base::Time now) {
+  const auto awaited = static_cast<std::size_t>(std::ranges::count_if(
+      slots_, [](const Slot& slot) { return slot.link && slot.link->awaited(); }));
+  if (awaited > 0) quiet_at_ = now + kListenerQuiet;
+  for (const UcxListener::Request& request : ucx_listener_->take_requests()) {
+    if (arrivals_.size() >= awaited) {
+      ucx_listener_->reject(request);
+      continue;
+    }
+    auto stream = UcxStream::accept(*streams_, request.handle);
+    if (!stream) continue;  // the asker is gone, and UCX has taken the request back
+    arrivals_.push_back({std::move(*stream), now + config_.handshake_timeout});
+  }
+  for (Arrival& arrival : arrivals_) {
+    if (arrival.stream->readable()) {
+      Link* link = awaiting(arrival.stream->take());
+      if (link == nullptr) {
+        arrival.stream->abort();
+      } else {
+        link->attach(std::move(arrival.stream));
+      }
+    } else if (now >= arrival.deadline || shutting_down_ ||
+               arrival.stream->failure() != UcxStream::Failure::none) {
+      arrival.stream->abort();
+    }
+  }
+  std::erase_if(arrivals_, [](const Arrival& arrival) {
+    return arrival.stream == nullptr || arrival.stream->closed();
+  });
+}
+
+Link* Transport::Body::awaiting(base::ByteView token) const {
+  std::uint64_t given = 0;
+  if (token.size() != sizeof given) return nullptr;
+  std::memcpy(&given, token.data(), sizeof given);
+  const auto found = std::ranges::find_if(
+      slots_, [&](const Slot& slot) { return slot.link && slot.link->awaited() == given; });
+  return found == slots_.end() ? nullptr : found->link.get();
 }
 
 /// Lets one link work and reports what came of it. True if there is more, or if the handler was
@@ -302,6 +370,8 @@ void Transport::Body::set_timer(base::Time now) {
   for (const Slot& slot : slots_) {
     if (slot.link) first = std::min(first, slot.link->deadline());
   }
+  for (const Arrival& arrival : arrivals_) first = std::min(first, arrival.deadline);
+  if (done_ && now < quiet_at_) first = std::min(first, quiet_at_);
   if (first == base::Time::max()) {
     timer_.stop();
   } else if (first != timer_at_ || !timer_.active()) {

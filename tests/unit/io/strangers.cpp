@@ -1,6 +1,6 @@
 // What reaches a listener from programs that are no peers, and from peers that break the rules.
-#include <algorithm>
-#include <functional>
+#include <array>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -9,6 +9,7 @@
 #include "base/rng.hpp"
 #include "harness.hpp"
 #include "io/address.hpp"
+#include "io/bootstrap.hpp"
 #include "io/plain_session.hpp"
 #include "io/tls.hpp"
 #include "io/ucx_stream.hpp"
@@ -19,47 +20,28 @@ using namespace starling::io::test;
 
 namespace {
 
-/// A plain TCP connection, made by libuv.
-class TcpClient {
- public:
-  TcpClient(Loop& loop, const std::string& address)
-      : tcp_([] {}, [&](uv_tcp_t* tcp) { return uv_tcp_init(loop.raw(), tcp); }) {
-    const HostPort target = parse_address(address).value();
-    sockaddr_in to{};
-    uv_ip4_addr(target.host.c_str(), target.port, &to);
-    connect_.data = this;
-    BOOST_REQUIRE(uv_tcp_connect(&connect_, tcp_.raw(), reinterpret_cast<const sockaddr*>(&to),
-                                 [](uv_connect_t* request, int status) {
-                                   static_cast<TcpClient*>(request->data)->connected = status == 0;
-                                 }) == 0);
-  }
+/// Connects to a listener and says what the test wants said; above TCP nothing is a peer's.
+std::unique_ptr<TcpStream> connect(Loop& loop, const std::string& address) {
+  const HostPort target = parse_address(address).value();
+  sockaddr_in to{};
+  uv_ip4_addr(target.host.c_str(), target.port, &to);
+  auto stream = TcpStream::connect(loop, to).value();
+  BOOST_REQUIRE(run_until(loop, [&] { return stream->connected(); }));
+  return stream;
+}
 
-  /// As much as the socket takes at once.
-  void write(base::ByteView bytes) {
-    uv_buf_t buffer = uv_buf_init(
-        const_cast<char*>(reinterpret_cast<const char*>(bytes.data())),  // uv_buf_t has no const
-        static_cast<unsigned>(bytes.size()));
-    written = uv_try_write(reinterpret_cast<uv_stream_t*>(tcp_.raw()), &buffer, 1) > 0;
-  }
-
-  bool connected = false;
-  bool written = false;
-
- private:
-  uv_connect_t connect_{};
-  Handle<uv_tcp_t> tcp_;
-};
-
-/// The lower layers alone, to do with them what a peer must not do.
+/// A peer as far as the link is up, to do then what a peer must not do.
 class Rogue {
  public:
   Rogue(Loop& loop, const std::string& address)
-      : worker_(UcxWorker::create(loop, "lo", [this] { return turn ? turn() : false; }).value()),
-        streams_(*worker_) {
-    const HostPort target = parse_address(address).value();
-    sockaddr_in to{};
-    uv_ip4_addr(target.host.c_str(), target.port, &to);
-    stream = UcxStream::connect(streams_, to).value();
+      : worker_(UcxWorker::create(loop, "lo", [] { return false; }).value()),
+        streams_(*worker_),
+        bootstrap_(loop, streams_, make_plain_session(Role::dialer, base::PeerId{}),
+                   parse_address(address).value()) {
+    const auto done = [&] { return bootstrap_.pump() == Bootstrap::State::done; };
+    BOOST_REQUIRE(run_until(loop, done));
+    connection_ = bootstrap_.take_connection();
+    stream = bootstrap_.take_stream();
   }
   Rogue(const Rogue&) = delete;
   Rogue& operator=(const Rogue&) = delete;
@@ -69,11 +51,11 @@ class Rogue {
     stream.reset();
   }
 
-  std::function<bool()> turn;
-
  private:
   std::unique_ptr<UcxWorker> worker_;
   UcxStreams streams_;
+  Bootstrap bootstrap_;
+  std::unique_ptr<TcpStream> connection_;
 
  public:
   std::unique_ptr<UcxStream> stream;
@@ -104,19 +86,13 @@ void disturb_with_random_bytes(std::uint64_t seed) {
   Endpoint b(loop);
   BOOST_REQUIRE(link_up(loop, a, b));
   base::Rng rng(seed);
-  std::vector<std::unique_ptr<TcpClient>> clients;
-  for (int i = 0; i < 8; ++i) {
-    clients.push_back(std::make_unique<TcpClient>(loop, b.transport->address()));
-  }
-  BOOST_REQUIRE(run_until(loop, [&] {
-    return std::ranges::all_of(clients, [](const auto& client) { return client->connected; });
-  }));
+  std::vector<std::unique_ptr<TcpStream>> clients;
+  for (int i = 0; i < 8; ++i) clients.push_back(connect(loop, b.transport->address()));
   for (std::size_t i = 0; i < clients.size(); ++i) {
     if (i % 4 == 3) continue;  // connected and silent
     base::Buffer noise(1 + rng.below(20'000));
     for (std::byte& byte : noise) byte = static_cast<std::byte>(rng());
-    clients[i]->write(noise);
-    BOOST_TEST(clients[i]->written);
+    clients[i]->send(std::move(noise));
     if (i % 2 == 0) clients[i].reset();  // gone at once
   }
   BOOST_REQUIRE(a.transport->send(a.ups[0].link, frame_of(1000), wire::Purpose::delta));
@@ -148,13 +124,22 @@ BOOST_AUTO_TEST_CASE(a_dial_to_a_port_that_never_answers_fails_in_time) {
   BOOST_TEST(a.failed[0].second.find("in time") != std::string::npos);
 }
 
+// Zeros end the handshake at once; a beginning of a handshake waits for its end in vain.
+BOOST_AUTO_TEST_CASE(zeros_are_hung_up_on) {
+  Loop loop;
+  Endpoint a(loop);
+  const auto stranger = connect(loop, a.transport->address());
+  stranger->send(base::Buffer(4096));
+  BOOST_TEST(run_until(loop, [&] { return stranger->ended(); }));
+  BOOST_TEST(a.ups.empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_silent_stranger_is_cut_after_the_handshake_timeout) {
   Loop loop;
   Endpoint a(loop, plain());
-  Rogue rogue(loop, a.transport->address());
-  BOOST_REQUIRE(run_until(loop, [&] { return rogue.stream->writable() > 0; }));
-  rogue.stream->send(base::Buffer(1, std::byte{'S'}));
-  BOOST_TEST(run_until(loop, [&] { return rogue.stream->failure() != UcxStream::Failure::none; }));
+  const auto stranger = connect(loop, a.transport->address());
+  stranger->send(base::Buffer(1, std::byte{'S'}));
+  BOOST_TEST(run_until(loop, [&] { return stranger->ended(); }));
   BOOST_TEST(a.ups.empty());
   BOOST_TEST(a.downs.empty());
 }
@@ -162,14 +147,66 @@ BOOST_AUTO_TEST_CASE(a_silent_stranger_is_cut_after_the_handshake_timeout) {
 BOOST_AUTO_TEST_CASE(another_version_is_told_ours_and_cut) {
   Loop loop;
   Endpoint a(loop, plain());
-  Rogue rogue(loop, a.transport->address());
-  rogue.stream->send(preface_of(kPlainVersion + 1));
-  BOOST_REQUIRE(run_until(loop, [&] { return rogue.stream->readable(); }));
-  const base::Buffer answer = rogue.stream->take();
+  const auto stranger = connect(loop, a.transport->address());
+  stranger->send(preface_of(kPlainVersion + 1));
+  base::Buffer answer;
+  BOOST_TEST(run_until(loop, [&] {
+    const base::Buffer more = stranger->take();
+    answer.insert(answer.end(), more.begin(), more.end());
+    return stranger->ended();
+  }));
   const auto session = make_plain_session(Role::dialer, base::PeerId{});
   BOOST_TEST(session->receive(answer).has_value());
+  BOOST_TEST(session->established());
+  BOOST_TEST(a.ups.empty());
+}
+
+/// A listener that speaks the plain session and then says what the test wants said.
+struct FalseGrant {
+  const char* name;
+  wire::FrameType type;
+  std::size_t size;
+};
+
+BOOST_AUTO_TEST_CASE(a_grant_that_makes_no_sense_fails_the_dial) {
+  const std::array grants{
+      FalseGrant{"too short", wire::FrameType::wire_up, 3},
+      FalseGrant{"another frame", wire::FrameType::delta, 10},
+      FalseGrant{"without end", wire::FrameType::wire_up, 100'000},
+  };
+  for (const FalseGrant& grant : grants) {
+    BOOST_TEST_CONTEXT(grant.name) {
+      Loop loop;
+      sockaddr_in any{};
+      uv_ip4_addr("127.0.0.1", 0, &any);
+      const auto listener = TcpListener::create(loop, any).value();
+      Endpoint a(loop, plain());
+      static_cast<void>(a.transport->dial(listener->address()));
+      std::vector<std::unique_ptr<TcpStream>> came;
+      BOOST_REQUIRE(run_until(loop, [&] {
+        if (came.empty()) came = listener->take();
+        return !came.empty();
+      }));
+      came[0]->send(preface_of(kPlainVersion));
+      came[0]->send(wire::make_frame(grant.type, {}, base::Buffer(grant.size)));
+      BOOST_REQUIRE(run_until(loop, [&] {
+        static_cast<void>(came[0]->take());
+        return !a.failed.empty();
+      }));
+      BOOST_TEST(!a.failed[0].second.empty());
+      BOOST_TEST(a.ups.empty());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_dialer_that_never_comes_by_ucx_is_cut_after_the_handshake_timeout) {
+  Loop loop;
+  Endpoint a(loop, plain());
+  const auto stranger = connect(loop, a.transport->address());
+  stranger->send(preface_of(kPlainVersion));
   BOOST_TEST(run_until(loop, [&] {
-    return rogue.stream->ended() || rogue.stream->failure() != UcxStream::Failure::none;
+    static_cast<void>(stranger->take());
+    return stranger->ended();
   }));
   BOOST_TEST(a.ups.empty());
 }
@@ -179,7 +216,6 @@ BOOST_AUTO_TEST_CASE(a_peer_that_sends_garbage_instead_of_frames_is_cut) {
   Loop loop;
   Endpoint a(loop, plain());
   Rogue rogue(loop, a.transport->address());
-  rogue.stream->send(preface_of(kPlainVersion));
   BOOST_REQUIRE(run_until(loop, [&] { return !a.ups.empty() && rogue.stream->writable() > 0; }));
   base::Rng rng(seed);
   base::Buffer noise(5000);

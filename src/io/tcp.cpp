@@ -1,0 +1,199 @@
+#include "io/tcp.hpp"
+
+#include <utility>
+
+#include "base/assert.hpp"
+#include "io/address.hpp"
+
+namespace starling::io {
+namespace {
+
+constexpr std::size_t kReadSize = 16UL * 1024;
+
+using Name = int (*)(const uv_tcp_t*, sockaddr*, int*);
+
+sockaddr_in name_of(const uv_tcp_t* handle, Name name) {
+  sockaddr_in address{};
+  int size = sizeof address;
+  // A connection that broke has no name any more: 0.0.0.0:0.
+  if (name(handle, reinterpret_cast<sockaddr*>(&address), &size) != 0) address = {};
+  return address;
+}
+
+}  // namespace
+
+/// libuv uses a handle's memory until its close callback, which may come after the owner is gone.
+struct TcpStream::Socket {
+  uv_tcp_t handle{};
+  uv_connect_t connect{};
+  uv_shutdown_t shutdown{};
+  bool connected = false;
+  bool reading = false;
+  bool ending = false;
+  bool ended = false;
+  std::string error;
+  base::Buffer inbox;
+  base::Buffer scratch;
+
+  struct Write {
+    uv_write_t request{};
+    base::Buffer bytes;
+  };
+
+  [[nodiscard]] uv_stream_t* stream() { return reinterpret_cast<uv_stream_t*>(&handle); }
+
+  static Socket& of(void* data) { return *static_cast<Socket*>(data); }
+
+  static Socket* make(uv_loop_t* loop) {
+    auto socket = std::make_unique<Socket>();
+    ASSERT(uv_tcp_init(loop, &socket->handle) == 0, "libuv refused to make a handle");
+    socket->handle.data = socket->connect.data = socket->shutdown.data = socket.get();
+    return socket.release();
+  }
+
+  void close() {
+    uv_close(reinterpret_cast<uv_handle_t*>(&handle),
+             [](uv_handle_t* closed) { delete &of(closed->data); });
+  }
+
+  void fail(int status) {
+    ended = true;
+    if (error.empty() && status != UV_EOF) error = uv_strerror(status);
+  }
+
+  void start() {
+    connected = true;
+    // Handshakes are short messages that are waited for.
+    uv_tcp_nodelay(&handle, 1);
+    read();
+  }
+
+  void read() {
+    if (reading || ended) return;
+    const auto on_alloc = [](uv_handle_t* stream, std::size_t, uv_buf_t* buffer) {
+      base::Buffer& into = of(stream->data).scratch;
+      into.resize(kReadSize);
+      *buffer = uv_buf_init(reinterpret_cast<char*>(into.data()), kReadSize);
+    };
+    const auto on_read = [](uv_stream_t* stream, ssize_t count, const uv_buf_t*) {
+      of(stream->data).received(count);
+    };
+    const int status = uv_read_start(stream(), on_alloc, on_read);
+    if (status != 0) return fail(status);
+    reading = true;
+  }
+
+  void received(ssize_t count) {
+    if (count < 0) {
+      fail(static_cast<int>(count));
+      uv_read_stop(stream());
+      return;
+    }
+    inbox.insert(inbox.end(), scratch.begin(), scratch.begin() + count);
+    if (inbox.size() + kReadSize <= kInboxMax) return;
+    uv_read_stop(stream());
+    reading = false;
+  }
+};
+
+base::Result<std::unique_ptr<TcpStream>> TcpStream::connect(Loop& loop, const sockaddr_in& to) {
+  std::unique_ptr<TcpStream> made(new TcpStream(Socket::make(loop.raw())));
+  Socket& socket = *made->socket_;
+  const auto on_connect = [](uv_connect_t* request, int status) {
+    Socket& connecting = Socket::of(request->data);
+    if (uv_is_closing(reinterpret_cast<uv_handle_t*>(&connecting.handle)) != 0) return;
+    if (status != 0) return connecting.fail(status);
+    connecting.start();
+  };
+  const int status = uv_tcp_connect(&socket.connect, &socket.handle,
+                                    reinterpret_cast<const sockaddr*>(&to), on_connect);
+  if (status == 0) return made;
+  return base::fail(base::ErrorCode::network, "{}", uv_strerror(status));
+}
+
+std::unique_ptr<TcpStream> TcpStream::accept(uv_stream_t* listening) {
+  std::unique_ptr<TcpStream> made(new TcpStream(Socket::make(listening->loop)));
+  if (uv_accept(listening, made->socket_->stream()) != 0) return nullptr;
+  made->socket_->start();
+  return made;
+}
+
+TcpStream::~TcpStream() { socket_->close(); }
+
+bool TcpStream::connected() const noexcept { return socket_->connected; }
+
+void TcpStream::send(base::Buffer bytes) {
+  ASSERT(socket_->connected && !socket_->ending);
+  if (bytes.empty() || !socket_->error.empty()) return;
+  auto write = std::make_unique<Socket::Write>();
+  write->bytes = std::move(bytes);
+  write->request.data = write.get();
+  uv_buf_t buffer = uv_buf_init(reinterpret_cast<char*>(write->bytes.data()),
+                                static_cast<unsigned>(write->bytes.size()));
+  const auto on_written = [](uv_write_t* request, int status) {
+    const std::unique_ptr<Socket::Write> done(static_cast<Socket::Write*>(request->data));
+    if (status != 0) Socket::of(request->handle->data).fail(status);
+  };
+  const int status = uv_write(&write->request, socket_->stream(), &buffer, 1, on_written);
+  if (status != 0) return socket_->fail(status);
+  static_cast<void>(write.release());  // the callback owns it
+}
+
+void TcpStream::end() {
+  if (!socket_->connected || std::exchange(socket_->ending, true)) return;
+  const int status = uv_shutdown(&socket_->shutdown, socket_->stream(), [](uv_shutdown_t*, int) {});
+  if (status != 0) socket_->fail(status);
+}
+
+base::Buffer TcpStream::take() {
+  base::Buffer taken = std::exchange(socket_->inbox, {});
+  if (socket_->connected) socket_->read();
+  return taken;
+}
+
+bool TcpStream::ended() const noexcept { return socket_->ended; }
+
+const std::string& TcpStream::error() const noexcept { return socket_->error; }
+
+sockaddr_in TcpStream::local_address() const {
+  return name_of(&socket_->handle, uv_tcp_getsockname);
+}
+
+sockaddr_in TcpStream::remote_address() const {
+  return name_of(&socket_->handle, uv_tcp_getpeername);
+}
+
+// --- listening ---
+
+TcpListener::TcpListener(Loop& loop)
+    : handle_([this] { on_connection(); },
+              [&](uv_tcp_t* handle) { return uv_tcp_init(loop.raw(), handle); }) {}
+
+base::Result<std::unique_ptr<TcpListener>> TcpListener::create(Loop& loop, const sockaddr_in& at) {
+  std::unique_ptr<TcpListener> made(new TcpListener(loop));
+  uv_tcp_t* handle = made->handle_.raw();
+  auto* stream = reinterpret_cast<uv_stream_t*>(handle);
+  int status = uv_tcp_bind(handle, reinterpret_cast<const sockaddr*>(&at), 0);
+  if (status == 0) {
+    // A connection that failed before it was accepted is nothing to act on: accept() sees none.
+    status = uv_listen(stream, static_cast<int>(kWaitingMax), [](uv_stream_t* listening, int) {
+      Handle<uv_tcp_t>::call(reinterpret_cast<uv_tcp_t*>(listening));
+    });
+  }
+  if (status != 0) {
+    const char* advice = status == UV_EADDRINUSE
+                             ? "another program has this port; choose another one, or port 0"
+                             : "is it an address of this machine?";
+    return base::fail(base::ErrorCode::network, "cannot listen on {}: {}; {}", to_string(at),
+                      uv_strerror(status), advice);
+  }
+  made->address_ = to_string(name_of(handle, uv_tcp_getsockname));
+  return made;
+}
+
+void TcpListener::on_connection() {
+  auto stream = TcpStream::accept(reinterpret_cast<uv_stream_t*>(handle_.raw()));
+  if (stream && waiting_.size() < kWaitingMax) waiting_.push_back(std::move(stream));
+}
+
+}  // namespace starling::io

@@ -1,0 +1,83 @@
+// Plain TCP sockets of the loop: the way to a peer until UCX takes over.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <netinet/in.h>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+#include "io/loop.hpp"
+
+namespace starling::io {
+
+/// One connection. Not thread-safe; nothing is reported by callback: the owner looks at it in its
+/// turn. Destroying it closes the socket at once; what was not sent is lost.
+class TcpStream {
+ public:
+  /// At most this much received data waits to be taken; TCP holds the other end back then.
+  static constexpr std::size_t kInboxMax = 64UL * 1024;
+
+  /// Starts to connect; whether somebody answers shows later.
+  [[nodiscard]] static base::Result<std::unique_ptr<TcpStream>> connect(Loop& loop,
+                                                                        const sockaddr_in& to);
+  /// Takes the next connection of a listening socket; nothing if it is gone already.
+  [[nodiscard]] static std::unique_ptr<TcpStream> accept(uv_stream_t* listening);
+  TcpStream(const TcpStream&) = delete;
+  TcpStream& operator=(const TcpStream&) = delete;
+  ~TcpStream();
+
+  [[nodiscard]] bool connected() const noexcept;
+  /// Queues bytes; needs connected(). The owner bounds how much it sends.
+  void send(base::Buffer bytes);
+  /// Tells the other end that nothing follows what was sent.
+  void end();
+  /// What has come in since the last call.
+  [[nodiscard]] base::Buffer take();
+  /// The other end sends nothing more, or the connection broke; take() may still have bytes.
+  [[nodiscard]] bool ended() const noexcept;
+  /// Why the connection broke; empty if it did not.
+  [[nodiscard]] const std::string& error() const noexcept;
+
+  /// This machine's and the other end's address; needs connected().
+  [[nodiscard]] sockaddr_in local_address() const;
+  [[nodiscard]] sockaddr_in remote_address() const;
+
+ private:
+  struct Socket;
+  explicit TcpStream(Socket* socket) noexcept : socket_(socket) {}
+
+  Socket* socket_;  ///< frees itself when libuv has let go of it
+};
+
+/// A listening socket; who connects is kept until the owner's turn.
+class TcpListener {
+ public:
+  /// At most this many wait to be taken; more are closed.
+  static constexpr std::size_t kWaitingMax = 64;
+
+  /// Error (network) names the address and says whether it is occupied.
+  [[nodiscard]] static base::Result<std::unique_ptr<TcpListener>> create(Loop& loop,
+                                                                         const sockaddr_in& at);
+  TcpListener(const TcpListener&) = delete;
+  TcpListener& operator=(const TcpListener&) = delete;
+
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  /// Those who connected since the last call.
+  [[nodiscard]] std::vector<std::unique_ptr<TcpStream>> take() {
+    return std::exchange(waiting_, {});
+  }
+
+ private:
+  explicit TcpListener(Loop& loop);
+  void on_connection();
+
+  Handle<uv_tcp_t> handle_;
+  std::string address_;
+  std::vector<std::unique_ptr<TcpStream>> waiting_;
+};
+
+}  // namespace starling::io
