@@ -71,13 +71,13 @@ class Laboratory:
     # What the verdicts are judged by.
     def running_since(self, number):
         peer = self.peers[number]
-        return peer.since if peer.state == "running" else None
+        return peer.since if peer.state == "running" and not peer.leaving else None
 
     def clear_since(self, a, b):
         return self.blocked_since.get((a, b), 0.0)
 
     def all_running(self):
-        return {peer.number for peer in self.peers if peer.state == "running"}
+        return {peer.number for peer in self.peers if self.running_since(peer.number) is not None}
 
     def now(self):
         return clock() - self.began
@@ -143,7 +143,8 @@ class Laboratory:
     def _reap(self):
         for peer in self.peers:
             if peer.reap():
-                self.verdicts.freeze()
+                if not peer.leaving:
+                    self.verdicts.freeze()
                 code = peer.process.returncode
                 self._note(f"{peer.name} ends" + (f" with exit code {code}" if code else ""), "end",
                            [peer.number])
@@ -189,7 +190,7 @@ class Laboratory:
                 peer.join = event["via"]
                 self._start(peer)
         elif kind == "restart":
-            if peer.state == "ended":
+            if peer.state == "ended" and not peer.leaving:
                 return  # its run is over
             self.verdicts.came_back(peer.number, now)
             peer.kill()
@@ -210,6 +211,7 @@ class Laboratory:
                 peer.since = now
         elif kind == "leave":
             peer.signal(signal.SIGINT)
+            peer.leaving = True
             self.verdicts.forget(peer.number)
         elif kind == "throttle":
             if begins:
@@ -231,16 +233,9 @@ class Laboratory:
 
     def _heard(self, peer, path, reply, now):
         if path == "/members":
-            view = {}
-            numbers = {p.name: p.number for p in self.peers}
-            for member in reply:
-                number = numbers.get(member.get("name"))
-                if number is not None:
-                    alive = member.get("self") or member.get("state") in ("alive", "suspect")
-                    view[number] = view.get(number, False) or bool(alive)
-            return self.verdicts.saw(peer.number, view, now)
+            return self.verdicts.saw(peer.number, self._view(reply), now)
         phase = reply.get("phase")
-        if phase in ENDING:
+        if phase in ENDING and not peer.leaving:
             self.verdicts.freeze()
         self._count_gap(peer, reply, phase, now)
         self.latest[peer.number] = reply
@@ -254,6 +249,18 @@ class Laboratory:
                          reply["accuracy"], reply["loss"], reply["drift"], reply["links"],
                          sent["total"]])
         self._count_links(now)
+
+    def _view(self, members):
+        """Whom a member table holds alive, dead or gone. A peer that lost its folder came back
+        with a new key: of several members with its name the liveliest counts."""
+        view = {}
+        numbers = {peer.name: peer.number for peer in self.peers}
+        for member in members:
+            number = numbers.get(member["name"])
+            state = "alive" if member["self"] or member["state"] == "suspect" else member["state"]
+            if number is not None and view.get(number) != "alive":
+                view[number] = state if state == "alive" else max(state, view.get(number, ""))
+        return view
 
     def _count_gap(self, peer, status, phase, now):
         when, steps = self.last_step.get(peer.number, (None, 0))

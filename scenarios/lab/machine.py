@@ -31,6 +31,12 @@ def started_at(pid):
     return text.rpartition(")")[2].split()[19]
 
 
+def die_with_parent():
+    """Lets this process get SIGTERM when the one that started it is gone."""
+    pr_set_pdeathsig = 1
+    _libc.prctl(pr_set_pdeathsig, signal.SIGTERM, 0, 0, 0)
+
+
 def cpu_seconds(pid):
     """Processor time that a process has used; None if there is none."""
     try:

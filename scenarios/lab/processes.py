@@ -31,6 +31,7 @@ class Peer:
         self.state = "absent"
         self.started = None
         self.since = 0.0
+        self.leaving = False
         self.join = []
         self.process = None
         self.throttle = None
@@ -54,7 +55,7 @@ class Peer:
         with open(log, "ab") as output, inside(self.namespace):
             self.process = subprocess.Popen(self.command(), stdout=output, stderr=output,
                                             stdin=subprocess.DEVNULL, start_new_session=True)
-        self.state, self.started = "running", now
+        self.state, self.started, self.leaving = "running", now, False
         self.lives += 1
 
     @property

@@ -15,12 +15,12 @@ class Verdicts:
     def __init__(self, truth, last_fault):
         """`last_fault`: when the last fault is over, seconds since the start."""
         self.truth, self.last_fault = truth, last_fault
-        self.views = {}  # observer: (when, {number: held alive})
+        self.views = {}  # observer: (when, {number: "alive", "dead" or "left"})
         self.pending = {}  # (victim, observer): when the victim died
         self.detections = []  # (seconds, victim, observer, whether it was noticed at all)
         self.false = {}  # (victim, which fault): (when, observer)
         self.changes = {}  # (observer, victim): times
-        self.log = []  # (when, observer, victim, alive)
+        self.log = []  # (when, observer, victim, state)
         self.fault = 0
         self.agreed_at = None
         self.first_agreed = None
@@ -39,7 +39,7 @@ class Verdicts:
         """A running peer was killed; `observers` hold it alive and are to notice."""
         for observer in observers:
             _, view = self.views.get(observer, (0, {}))
-            if view.get(victim) and self.truth.running_since(observer) is not None:
+            if view.get(victim) == "alive" and self.truth.running_since(observer) is not None:
                 self.pending[victim, observer] = now
 
     def forget(self, number):
@@ -56,15 +56,15 @@ class Verdicts:
                 self.detections.append((now - since, dead, observer, False))
 
     def saw(self, observer, view, now):
-        """A member table: {number: held alive}."""
+        """A member table: {number: "alive", "dead" or "left"}."""
         _, before = self.views.get(observer, (0, {}))
         self.views[observer] = (now, view)
-        for victim, alive in view.items():
-            if victim == observer or victim not in before or before[victim] == alive:
+        for victim, state in view.items():
+            if victim == observer or victim not in before or before[victim] == state:
                 continue
             self.changes.setdefault((observer, victim), []).append(now)
-            self.log.append((round(now, 2), observer, victim, alive))
-            if not alive:
+            self.log.append((round(now, 2), observer, victim, state))
+            if state == "dead":
                 self._held_dead(observer, victim, now)
         self._compare(now)
 
@@ -84,7 +84,7 @@ class Verdicts:
         running |= self.truth.all_running()
         for number in running:
             when, view = self.views.get(number, (-1, {}))
-            if when < self.last_fault or {n for n, a in view.items() if a} != running:
+            if when < self.last_fault or {n for n, s in view.items() if s == "alive"} != running:
                 self.agreed_at = None
                 return
         if self.agreed_at is None:

@@ -1,0 +1,248 @@
+#!/usr/bin/python3
+"""Scenarios with real peers in network namespaces, and the switch between them.
+
+Skipped, with the reason, where network namespaces are not permitted. The build folder stands in
+STARLING_BUILD (default: build). The last line is "N passed, N failed, N skipped".
+"""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("STARLING_BUILD", ROOT / "build"))
+sys.path.insert(0, str(ROOT / "scenarios"))
+sys.dont_write_bytecode = True
+from lab import machine  # noqa: E402
+from lab.network import Switch, address_of  # noqa: E402
+
+WHY_NOT = machine.missing()
+PORT = 9000
+
+
+def socket_in(namespace, number, kind):
+    with machine.inside(namespace):
+        made = socket.socket(socket.AF_INET, kind)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind((address_of(number), PORT))
+    made.settimeout(10)
+    return made
+
+
+@unittest.skipIf(WHY_NOT, WHY_NOT)
+class TheSwitch(unittest.TestCase):
+    """What it is asked for against what real sockets see, as ratios."""
+
+    def setUp(self):
+        self.borrowed = machine.Borrowed()
+        self.addCleanup(self.borrowed.give_back)
+        self.namespaces = self.borrowed.namespaces(2)
+        self.switch = Switch(BUILD / "scenarios/switch/starling-switch", self.namespaces, 1)
+        self.addCleanup(self.switch.close)
+
+    def pair(self, kind):
+        sockets = [socket_in(name, i, kind) for i, name in enumerate(self.namespaces)]
+        for made in sockets:
+            self.addCleanup(made.close)
+        return sockets
+
+    def median_round_trip(self):
+        here, there = self.pair(socket.SOCK_DGRAM)
+        times = []
+        for _ in range(15):
+            sent = time.monotonic()
+            here.sendto(b"ping", (address_of(1), PORT))
+            there.sendto(there.recv(100), (address_of(0), PORT))
+            here.recv(100)
+            times.append(time.monotonic() - sent)
+        return statistics.median(times)
+
+    def test_a_delay_each_way_makes_the_round_trip(self):
+        self.switch.ask({"set": {"delay_ms": 30}, "from": [0], "to": [1]})
+        self.switch.ask({"set": {"delay_ms": 50}, "from": [1], "to": [0]})
+        ratio = self.median_round_trip() / 0.08
+        self.assertGreater(ratio, 0.99)
+        self.assertLess(ratio, 1.25)
+
+    def test_loss_is_as_asked(self):
+        self.switch.ask({"set": {"loss": 0.2}, "from": [0], "to": [1]})
+        here, there = self.pair(socket.SOCK_DGRAM)
+        there.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        there.settimeout(0.5)
+        sent, received = 3000, 0
+        for i in range(sent):
+            here.sendto(b"x" * 100, (address_of(1), PORT))
+            if i % 20 == 19:
+                time.sleep(0.002)
+        try:
+            while there.recv(200):
+                received += 1
+        except socket.timeout:
+            pass
+        ratio = (1 - received / sent) / 0.2  # 0.82 to 1.18 is five standard deviations
+        self.assertGreater(ratio, 0.8)
+        self.assertLess(ratio, 1.2)
+        # Lost by the switch's own decision, and nowhere else.
+        counters = [c for c in self.switch.counters() if (c["from"], c["to"]) == (0, 1)][0]
+        self.assertAlmostEqual(counters["lost"], sent - received, delta=5)
+
+    def test_a_rate_is_what_a_stream_gets(self):
+        self.switch.ask({"set": {"rate_bps": 20e6, "delay_ms": 1}})
+        here, there = self.pair(socket.SOCK_STREAM)
+        there.listen(1)
+        size = 5_000_000
+
+        def send():
+            here.connect((address_of(1), PORT))
+            here.sendall(bytes(size))
+            here.shutdown(socket.SHUT_WR)
+        sender = threading.Thread(target=send)
+        sender.start()
+        connection, _ = there.accept()
+        self.addCleanup(connection.close)
+        began, received = time.monotonic(), 0
+        while part := connection.recv(1 << 16):
+            received += len(part)
+        taken = time.monotonic() - began
+        sender.join()
+        self.assertEqual(received, size)
+        ratio = size * 8 / taken / 20e6  # headers take 5%
+        self.assertGreater(ratio, 0.7)
+        self.assertLess(ratio, 1.0)
+
+    def test_a_cut_holds_one_way_and_ends(self):
+        self.switch.ask({"set": {"cut": True}, "from": [0], "to": [1]})
+        here, there = self.pair(socket.SOCK_DGRAM)
+        there.settimeout(0.3)
+        here.sendto(b"lost", (address_of(1), PORT))
+        with self.assertRaises(socket.timeout):
+            there.recv(100)
+        there.sendto(b"back", (address_of(0), PORT))
+        self.assertEqual(here.recv(100), b"back")
+        self.switch.ask({"set": {"cut": False}})
+        here.sendto(b"again", (address_of(1), PORT))
+        self.assertEqual(there.recv(100), b"again")
+
+    def test_an_idle_switch_uses_no_processor(self):
+        pid = self.switch.process.pid
+        before = machine.cpu_seconds(pid)
+        time.sleep(1.5)
+        self.assertLessEqual(machine.cpu_seconds(pid) - before, 0.02)
+
+
+def left_behind(mark):
+    """What of a run is still there: names of namespaces, mounts, cgroups, processes."""
+    found = [path.name for path in machine.NETNS.glob("starling-*") if path.name.startswith(mark)]
+    found += [line for line in open("/proc/mounts") if line.startswith(mark)]
+    place = machine.cgroup_folder()
+    found += [group.name for group in place[0].glob(f"{mark}*")] if place else []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if mark.encode() in words:
+            found.append(words.decode(errors="replace"))
+    return found
+
+
+@unittest.skipIf(WHY_NOT, WHY_NOT)
+class AScenario(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="starling-scenario-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def start(self, name):
+        self.out = self.folder / "verdict.json"
+        process = subprocess.Popen(
+            [ROOT / "scenarios/run", ROOT / "tests/integration" / name, "--build", BUILD, "--dir",
+             self.folder / "run", "--json", self.out],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.mark = f"starling-{process.pid}-{machine.started_at(process.pid)}"
+        return process
+
+    def test_with_a_kill_and_a_partition_passes_and_leaves_nothing(self):
+        process = self.start("scenario_short.toml")
+        _, said = process.communicate(timeout=200)
+        self.assertEqual(process.returncode, 0, said)
+        verdict = json.loads(self.out.read_text())
+        self.assertTrue(verdict["passed"])
+        self.assertEqual(len(verdict["expectations"]), 6)
+        self.assertEqual(left_behind(self.mark), [])
+        page = (self.folder / "run/report.html").read_text()
+        for text in ("kill", "partition", "peer-3", "accuracy", "drift", "links", "passed"):
+            self.assertIn(text, page)
+        self.assertNotIn("<script", page)
+
+    def test_that_expects_too_much_fails(self):
+        process = self.start("scenario_canary.toml")
+        _, said = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 1, said)
+        verdict = json.loads(self.out.read_text())
+        self.assertFalse(verdict["passed"])
+        self.assertEqual([e["name"] for e in verdict["expectations"] if not e["passed"]],
+                         ["step_gap_max_s"])
+        self.assertEqual(left_behind(self.mark), [])
+
+    def test_that_is_interrupted_leaves_nothing(self):
+        process = self.start("scenario_canary.toml")
+        self.wait_for_peers(process)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertEqual(left_behind(self.mark), [])
+
+    def test_that_was_killed_is_cleaned_up_by_the_next(self):
+        process = self.start("scenario_canary.toml")
+        self.wait_for_peers(process)
+        process.kill()
+        process.communicate(timeout=30)
+        killed = self.mark
+        # Its peers and its switch die with it; its namespaces cannot.
+        self.assertTrue(self.eventually(lambda: not any(" " in name or "\0" in name
+                                                        for name in left_behind(killed))))
+        self.assertNotEqual(left_behind(killed), [])
+        second = self.start("scenario_canary.toml")
+        self.wait_for_peers(second)
+        self.assertEqual(left_behind(killed), [])
+        second.send_signal(signal.SIGTERM)
+        second.communicate(timeout=30)
+        self.assertEqual(left_behind(self.mark), [])
+
+    def wait_for_peers(self, process):
+        self.assertTrue(self.eventually(lambda: (self.folder / "run/peer-1/peer.json").exists()
+                                        and process.poll() is None), "no peers come up")
+
+    @staticmethod
+    def eventually(condition, patience=60):
+        limit = time.monotonic() + patience
+        while time.monotonic() < limit:
+            if condition():
+                return True
+            time.sleep(0.05)
+        return False
+
+
+def main():
+    result = unittest.main(exit=False, verbosity=2).result
+    failed = len(result.failures) + len(result.errors)
+    skipped = len(result.skipped)
+    if WHY_NOT:
+        print(f"skipped: {WHY_NOT}")
+    print(f"{result.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 77 if skipped == result.testsRun else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

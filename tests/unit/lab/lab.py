@@ -1,0 +1,204 @@
+#!/usr/bin/python3
+"""What the scenarios' laboratory concludes from what it sees. The last line is
+"N passed, N failed"."""
+
+import array
+import json
+import pathlib
+import struct
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "scenarios"))
+sys.dont_write_bytecode = True
+from lab import expect, page  # noqa: E402
+from lab.network import Paths, switch_settings  # noqa: E402
+from lab.verdicts import Verdicts, percentile  # noqa: E402
+
+
+class Truth:
+    """What is true: since when peers run and paths are clear."""
+
+    def __init__(self, count):
+        self.running = {n: 0.0 for n in range(count)}
+        self.clear = {}
+
+    def running_since(self, number):
+        return self.running[number]
+
+    def clear_since(self, a, b):
+        return self.clear.get((a, b), 0.0)
+
+    def all_running(self):
+        return {n for n, since in self.running.items() if since is not None}
+
+
+def view(alive, dead=(), left=()):
+    return {**{n: "alive" for n in alive}, **{n: "dead" for n in dead}, **{n: "left" for n in left}}
+
+
+class VerdictsAreJudged(unittest.TestCase):
+    def setUp(self):
+        self.truth = Truth(3)
+        self.verdicts = Verdicts(self.truth, last_fault=50.0)
+        for n in range(3):
+            self.verdicts.saw(n, view([0, 1, 2]), 9.0)
+
+    def kill(self, number, now):
+        self.truth.running[number] = None
+        self.verdicts.forget(number)
+        self.verdicts.died(number, now, [n for n in range(3) if n != number])
+
+    def test_each_observer_of_a_death_is_a_detection(self):
+        self.kill(2, 10.0)
+        self.verdicts.saw(0, view([0, 1], dead=[2]), 13.0)
+        self.verdicts.saw(1, view([0, 1], dead=[2]), 14.5)
+        self.assertEqual([round(d[0], 3) for d in self.verdicts.detections], [3.0, 4.5])
+        self.assertEqual(self.verdicts.false, {})
+
+    def test_who_did_not_notice_counts_with_the_time_there_was(self):
+        self.kill(2, 10.0)
+        self.verdicts.saw(0, view([0, 1], dead=[2]), 13.0)
+        self.verdicts.came_back(2, 40.0)
+        self.assertEqual(self.verdicts.detections[-1], (30.0, 2, 1, False))
+
+    def test_holding_a_reachable_peer_dead_is_false_once_a_fault(self):
+        self.verdicts.saw(0, view([0, 2], dead=[1]), 20.0)
+        self.verdicts.saw(2, view([0, 2], dead=[1]), 21.0)
+        self.assertEqual(len(self.verdicts.false), 1)
+        self.verdicts.saw(0, view([0, 1, 2]), 22.0)
+        self.verdicts.fault_happened()
+        self.verdicts.saw(0, view([0, 2], dead=[1]), 30.0)
+        self.assertEqual(len(self.verdicts.false), 2)
+
+    def test_a_peer_behind_a_cut_is_rightly_held_dead(self):
+        self.truth.clear[1, 0] = None
+        self.verdicts.saw(0, view([0, 2], dead=[1]), 20.0)
+        self.truth.clear[1, 0] = 21.0
+        self.verdicts.saw(2, view([0, 2], dead=[1]), 30.0)  # no path of 2 was cut
+        self.assertEqual([victim for victim, _ in self.verdicts.false], [1])
+        self.verdicts.false.clear()
+        self.verdicts.saw(0, view([0, 1, 2]), 22.0)
+        self.verdicts.fault_happened()
+        self.verdicts.saw(0, view([0, 2], dead=[1]), 23.0)  # decided before the heal
+        self.assertEqual(self.verdicts.false, {})
+
+    def test_a_goodbye_is_no_death(self):
+        self.verdicts.saw(0, view([0, 1], left=[2]), 20.0)
+        self.assertEqual(self.verdicts.false, {})
+
+    def test_one_view_has_to_last(self):
+        for n in range(3):
+            self.verdicts.saw(n, view([0, 1, 2]), 51.0)
+        self.verdicts.saw(1, view([0, 1], dead=[2]), 52.0)
+        self.verdicts.saw(1, view([0, 1, 2]), 60.0)
+        self.verdicts.saw(0, view([0, 1, 2]), 64.0)
+        self.assertEqual(self.verdicts.one_view_after(), 10.0)
+
+    def test_one_view_is_of_those_that_run(self):
+        self.kill(2, 10.0)
+        for now in (51.0, 55.0):
+            self.verdicts.saw(0, view([0, 1], dead=[2]), now)
+            self.verdicts.saw(1, view([0, 1, 2]), now)
+        self.verdicts.finish(56.0)
+        self.assertIsNone(self.verdicts.one_view_after())
+
+    def test_changes_of_mind_are_counted_by_the_minute(self):
+        for i in range(4):
+            state = view([0, 1], dead=[2]) if i % 2 == 0 else view([0, 1, 2])
+            self.verdicts.saw(0, state, 10.0 + 25 * i)
+        self.assertEqual(self.verdicts.verdicts_per_minute(), 3)
+
+
+class PathsFollowTheTimeline(unittest.TestCase):
+    PLAN = {"peers": [{"region": "eu"}, {"region": "us"}, {"region": "eu"}],
+            "network": {"default": {"latency_ms": 1, "loss": 0.1},
+                        "pairs": [{"between": ["us", "eu"], "conditions": {"latency_ms": 40}}]}}
+
+    def test_regions_and_events_replace_what_they_name(self):
+        paths = Paths(self.PLAN)
+        paths.active = [{"kind": "degrade", "conditions": {"loss": 0.5},
+                         "paths": [{"from": [0], "to": [0, 1, 2]}]},
+                        {"kind": "partition", "paths": [{"from": [1], "to": [0]}]}]
+        resolved = paths.resolve()
+        self.assertEqual(resolved[0, 1], ({"latency_ms": 40, "loss": 0.5}, False))
+        self.assertEqual(resolved[1, 0], ({"latency_ms": 40, "loss": 0.1}, True))
+        self.assertEqual(resolved[2, 0], ({"latency_ms": 1, "loss": 0.1}, False))
+        paths.active.clear()
+        self.assertEqual(paths.resolve()[0, 2], ({"latency_ms": 1, "loss": 0.1}, False))
+
+    def test_the_switch_gets_the_standard_deviation_as_a_width(self):
+        settings = switch_settings({"jitter_ms": 2, "rate_mbit": 20}, True)
+        self.assertAlmostEqual(settings["jitter_ms"] ** 2 / 12, 4)
+        self.assertEqual(settings["rate_bps"], 20e6)
+        self.assertTrue(settings["cut"])
+
+
+class ExpectationsAreMeasured(unittest.TestCase):
+    def test_limits_are_at_least_or_at_most(self):
+        plan = {"expect": [{"name": "accuracy_min", "limit": 0.8},
+                           {"name": "step_gap_max_s", "limit": 2},
+                           {"name": "loss_max", "limit": 1}]}
+        results = expect.evaluate(plan, {"accuracy_min": 0.8, "step_gap_max_s": 2.1})
+        self.assertEqual([r["passed"] for r in results], [True, False, False])
+        self.assertIsNone(results[2]["value"])
+
+    def test_a_percentile_is_a_value_that_was_seen(self):
+        self.assertEqual(percentile([3, 1, 2, 4], 0.5), 2)
+        self.assertEqual(percentile(range(1, 101), 0.99), 99)
+        self.assertEqual(percentile([5], 0.99), 5)
+        self.assertIsNone(percentile([], 0.5))
+
+    def test_distance_is_the_farthest_replica_from_the_mean(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for i, values in enumerate(([3.0, 4.0], [3.0, 4.0], [6.0, 8.0])):
+                header = json.dumps({"w": {"dtype": "F32", "shape": [2],
+                                           "data_offsets": [0, 8]}}).encode()
+                path = pathlib.Path(folder) / str(i)
+                path.write_bytes(struct.pack("<Q", len(header)) + header
+                                 + array.array("f", values).tobytes())
+                paths.append(path)
+            self.assertAlmostEqual(expect.distance(paths), 0.5)
+            self.assertAlmostEqual(expect.distance(paths[:2]), 0.0)
+            self.assertIsNone(expect.distance(paths[:1]))
+
+    def test_drift_is_back_when_its_mean_is(self):
+        rows = [(t, 0.1) for t in range(10, 20)] + [(t, 0.5) for t in range(40, 60)]
+        rows += [(t, 0.1) for t in range(60, 80)]
+        back = expect.drift_back(rows, 20.0, 40.0)
+        self.assertGreaterEqual(back, 20.0)
+        self.assertLessEqual(back, 21.0)
+        self.assertIsNone(expect.drift_back(rows[:25], 20.0, 40.0))
+
+
+class TheReport(unittest.TestCase):
+    def test_is_one_page_that_names_what_is_in_it(self):
+        record = {"scenario": {"name": "a<b", "about": "x & y", "seed": 1}, "seconds": 10.0,
+                  "passed": False, "detections": [[3.0, 1, 0, True]],
+                  "peers": [{"number": 0, "name": "peer-0", "region": "eu", "summary": None,
+                             "rows": [[1.0, "training", 5, 50, None, None, 0.1, 2, 1000],
+                                      [1.5, "training", 9, 90, 0.5, 1.1, 0.2, 2, 2000]]}],
+                  "events": [{"at": 1.0, "until": 3.0, "kind": "partition", "text": "cut",
+                              "peers": [0]}],
+                  "expectations": [{"name": "accuracy_min", "passed": False, "value": None,
+                                    "limit": 0.8}]}
+        text = page.render(record)
+        for part in ("a&lt;b", "x &amp; y", "peer-0", "partition", "not measured", "<polyline",
+                     "median 3.00 s"):
+            self.assertIn(part, text)
+        for part in ("<script", "http://", "https://", "nan"):
+            self.assertNotIn(part, text)
+
+
+def main():
+    result = unittest.main(exit=False).result
+    failed = len(result.failures) + len(result.errors)
+    print(f"{result.testsRun - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
