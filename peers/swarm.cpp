@@ -1,6 +1,7 @@
 // starling swarm: N peers as processes of this machine, with one live table. It only starts and
 // watches them: they find each other and train as peers on N machines would.
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -14,7 +15,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,8 +29,6 @@
 #include "report/summary.hpp"
 #include "report/table.hpp"
 #include "swarm_distance.hpp"
-
-extern char** environ;
 
 namespace starling::peers {
 namespace {
@@ -78,24 +77,30 @@ base::Result<pid_t> start(const Child& child, const SwarmOptions& options, std::
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
 
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
   const std::string output = child.dir + "/output.txt";
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  // A group of its own: Ctrl-C reaches it once, from watch(), and not from the terminal as well.
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  pid_t pid = 0;
-  const int failed =
-      posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) {
-    return fail(ErrorCode::internal, "cannot start a peer: {}", std::strerror(failed));
+  const int input_file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int output_file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (input_file < 0 || output_file < 0) {
+    return fail(ErrorCode::internal, "{}: {}", output, std::strerror(errno));
   }
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    // Only calls that are safe between fork and exec.
+    dup2(input_file, STDIN_FILENO);
+    dup2(output_file, STDOUT_FILENO);
+    dup2(output_file, STDERR_FILENO);
+    // A group of its own: Ctrl-C reaches it once, from watch(), and not from the terminal as well.
+    setpgid(0, 0);
+    // A swarm that is killed leaves no peers behind.
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() == parent) execv("/proc/self/exe", argv.data());
+    _exit(1);
+  }
+  const int failed = errno;
+  close(input_file);
+  close(output_file);
+  if (pid < 0) return fail(ErrorCode::internal, "cannot start a peer: {}", std::strerror(failed));
   return pid;
 }
 

@@ -182,6 +182,7 @@ void Node::perform(peer::Finished& finished) {
 }
 
 void Node::take_outcomes() {
+  for (peer::Event& event : std::exchange(asked_, {})) feed(std::move(event));
   while (trainer_ && !end_) {
     auto outcome = trainer_->take();
     if (!outcome) return;
@@ -198,13 +199,15 @@ void Node::on_signal() {
 ControlReply Node::serve(const ControlRequest& request) {
   if (!core_ || end_) return {404, "{\"error\":\"the peer is starting or ending\"}\n"};
   if (!request.post) return options_.serve(request, *this);
+  // Answered first: leaving may close the control port.
   if (request.path == "/leave") {
-    feed(peer::Leave{});
+    asked_.push_back(peer::Leave{});
   } else if (request.path == "/checkpoint") {
-    feed(peer::Checkpoint{});
+    asked_.push_back(peer::Checkpoint{});
   } else {
     return {404, "{\"error\":\"no such path\"}\n"};
   }
+  wake_->wake();
   return {200, "{}\n"};
 }
 

@@ -106,7 +106,8 @@ class Node {
   std::unique_ptr<Control> control_;
   std::unique_ptr<peer::Core> core_;
   std::unique_ptr<TrainerThread> trainer_;
-  std::vector<Dial> dials_;  ///< outstanding
+  std::vector<Dial> dials_;         ///< outstanding
+  std::vector<peer::Event> asked_;  ///< over the control port, in this turn
   bool interrupted_ = false;
   std::optional<NodeEnd> end_;
 };

@@ -82,5 +82,13 @@ BOOST_FIXTURE_TEST_CASE(a_peer_that_is_told_to_leave_ends_and_the_other_goes_on,
   BOOST_TEST(asked.err.find("does not run any more") != std::string::npos, asked.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_peer_that_waits_for_others_can_be_told_to_leave) {
+  Swarm swarm{1, {"run.samples=1000000000", "swarm.wait_for=2"}};
+  BOOST_TEST_REQUIRE(!swarm[0].address().empty());
+  const Ended told = run(swarm.folder(), {"leave", "--peer", swarm[0].dir()});
+  BOOST_TEST(told.code.value_or(-1) == 0, told.err);
+  BOOST_TEST(swarm[0].process().wait().value_or(-1) == 0);
+}
+
 }  // namespace
 }  // namespace starling::integration

@@ -1,4 +1,6 @@
 // Swarms in which nothing goes wrong.
+#include <csignal>
+
 #include <boost/test/unit_test.hpp>
 
 #include "harness.hpp"
@@ -56,6 +58,18 @@ BOOST_AUTO_TEST_CASE(without_exchanges_no_delta_is_sent_and_replicas_differ) {
   BOOST_TEST(swarm.swarm.bytes_sent.keyframe == 0U);
   BOOST_TEST(swarm.swarm.bytes_sent.membership > 0U);
   BOOST_TEST(swarm.distance.value_or(0) > 0.01);
+}
+
+BOOST_AUTO_TEST_CASE(a_swarm_that_is_killed_leaves_no_peers_behind) {
+  const Folder folder;
+  const std::string dir = folder / "the-swarm";
+  Process swarm(
+      {"swarm", mlp_run_file(), "-n", "2", "--dir", dir, "--set", "run.samples=1000000000"},
+      folder / "swarm");
+  const auto asked = [&] { return run(folder, {"status", "--peer", dir + "/peer-2"}).code; };
+  BOOST_TEST_REQUIRE(eventually([&] { return asked() == 0; }), swarm.err());
+  swarm.signal(SIGKILL);
+  BOOST_TEST(eventually([&] { return asked() == 4; }));  // nobody answers
 }
 
 }  // namespace
