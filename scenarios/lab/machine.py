@@ -105,7 +105,7 @@ class inside:
 def _tmpfs_mounts():
     """(source, path) of tmpfs mounts that carry a mark."""
     found = []
-    for line in open("/proc/mounts"):
+    for line in pathlib.Path("/proc/mounts").read_text().splitlines():
         source, path, kind = line.split()[:3]
         if kind == "tmpfs" and MARK.match(source):
             found.append((source, path.encode().decode("unicode_escape")))

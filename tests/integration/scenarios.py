@@ -8,6 +8,7 @@ STARLING_BUILD (default: build). The last line is "N passed, N failed, N skipped
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import statistics
@@ -142,7 +143,8 @@ class TheSwitch(unittest.TestCase):
 def left_behind(mark):
     """What of a run is still there: names of namespaces, mounts, cgroups, processes."""
     found = [path.name for path in machine.NETNS.glob("starling-*") if path.name.startswith(mark)]
-    found += [line for line in open("/proc/mounts") if line.startswith(mark)]
+    mounts = pathlib.Path("/proc/mounts").read_text().splitlines()
+    found += [line for line in mounts if line.startswith(mark)]
     place = machine.cgroup_folder()
     found += [group.name for group in place[0].glob(f"{mark}*")] if place else []
     for process in pathlib.Path("/proc").glob("[0-9]*"):
@@ -213,6 +215,7 @@ class AScenario(unittest.TestCase):
         self.assertTrue(self.eventually(lambda: not any(" " in name or "\0" in name
                                                         for name in left_behind(killed))))
         self.assertNotEqual(left_behind(killed), [])
+        shutil.rmtree(self.folder / "run")
         second = self.start("scenario_canary.toml")
         self.wait_for_peers(second)
         self.assertEqual(left_behind(killed), [])
