@@ -20,3 +20,15 @@ def commit():
     done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"],
                           capture_output=True, text=True)
     return done.stdout.strip() or "unknown"
+
+
+def command(name, arguments):
+    """The command line that makes a result again: without where the program and the cache lie."""
+    words = []
+    skip = False
+    for word in arguments:
+        if skip or word in ("--program", "--cache"):
+            skip = not skip
+            continue
+        words.append(f"'{word}'" if " " in word else word)
+    return f"tools/bench/{name} " + " ".join(words)
