@@ -6,6 +6,7 @@ import math
 WIDTH, LEFT, RIGHT = 1000, 90, 20
 ROW, GAP = 18, 6
 CHART = 64
+SILENCE = 3.0  # seconds without an answer that break a line
 COLOURS = {"kill": "#c0392b", "restart": "#27ae60", "join": "#27ae60", "leave": "#7f8c8d",
            "stop": "#8e44ad", "partition": "#e67e22", "degrade": "#d4ac0d",
            "throttle": "#2980b9", "disk_full": "#795548", "end": "#34495e"}
@@ -93,13 +94,26 @@ def _line(rows, column, x, top, low, high):
         value = row[column]
         if value is None:
             continue
-        if last is not None and row[0] - last > 3:
+        if last is not None and row[0] - last > SILENCE:
             flush()
         last = row[0]
         y = top + (CHART - 10) * (1 - (value - low) / (high - low))
         points.append(f"{x(row[0]):.1f},{y:.1f}")
     flush()
     return parts
+
+
+def _phases(rows):
+    """(begin, end, phase) of each stretch in which a peer answered and said the same phase."""
+    stretches = []
+    for row in rows:
+        last = stretches[-1] if stretches else None
+        if last and row[0] - last[1] <= SILENCE:
+            last[1] = row[0]
+            if last[2] == row[1]:
+                continue
+        stretches.append([row[0], row[0], row[1]])
+    return stretches
 
 
 def chart(record, name, column, colour, x):
@@ -115,13 +129,10 @@ def chart(record, name, column, colour, x):
     parts = _axis(x, height)
     for index, peer in enumerate(record["peers"]):
         top = index * (CHART + GAP)
-        for i, row in enumerate(peer["rows"]):
-            following = peer["rows"][i + 1][0] if i + 1 < len(peer["rows"]) else row[0] + 0.5
-            if following - row[0] > 3:
-                continue
-            parts.append(f'<rect x="{x(row[0]):.1f}" y="{top}" '
-                         f'width="{max(0.1, x(following) - x(row[0])):.2f}" height="{CHART - 4}" '
-                         f'fill="{PHASES.get(row[1], "#fff")}"/>')
+        for begin, end, phase in _phases(peer["rows"]):
+            parts.append(f'<rect x="{x(begin):.1f}" y="{top}" '
+                         f'width="{max(0.5, x(end) - x(begin)):.1f}" height="{CHART - 4}" '
+                         f'fill="{PHASES.get(phase, "#fff")}"/>')
         parts.append(f'<text x="{LEFT - 8}" y="{top + 14}" text-anchor="end">'
                      f'{html.escape(peer["name"])}</text>'
                      f'<text x="{LEFT - 8}" y="{top + 30}" text-anchor="end" fill="#777">'
