@@ -46,10 +46,11 @@ struct CheckOptions {
 int run_check(const CheckOptions& options);
 
 struct SimOptions {
-  std::string scenario;
+  std::string scenario;               ///< a file, or "random": drawn from the seed
   std::optional<std::uint64_t> seed;  ///< in place of the scenario's
-  std::string seeds;                  ///< "A..B": random scenarios, or this one with each seed
+  std::string seeds;                  ///< "A..B": once with each seed
   std::string json;                   ///< file for the report; "-": stdout
+  std::string regressions;            ///< folder for failing scenarios, made smaller; empty: none
   bool plan = false;                  ///< print what would happen instead
   bool trace = false;
 };

@@ -72,10 +72,13 @@ void add_check(CLI::App& app, CheckOptions& options) {
 
 void add_sim(CLI::App& app, SimOptions& options) {
   auto* sim = app.add_subcommand("sim", "Run a scenario in the simulator");
-  sim->add_option("scenario", options.scenario, "Scenario (TOML)")->required();
+  sim->add_option("scenario", options.scenario, "Scenario (TOML), or 'random': drawn from the seed")
+      ->required();
   sim->add_option("--seed", options.seed, "Seed in place of the scenario's");
   sim->add_option("--seeds", options.seeds, "A..B: once with each of these seeds");
   sim->add_option("--json", options.json, "Write the report as JSON; -: to stdout");
+  sim->add_option("--regressions", options.regressions,
+                  "With --seeds: write failing scenarios, made smaller, to this folder");
   sim->add_flag("--plan", options.plan, "Print the resolved scenario as JSON and run nothing");
   sim->add_flag("--trace", options.trace, "Print every event");
 }

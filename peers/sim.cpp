@@ -1,28 +1,192 @@
 // starling sim: runs a scenario in the simulator.
+#include <charconv>
 #include <cstdio>
+#include <ctime>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
 
+#include <fmt/format.h>
+
+#include "base/file.hpp"
 #include "base/result.hpp"
 #include "commands.hpp"
 #include "sim/plan.hpp"
+#include "sim/random_scenario.hpp"
+#include "sim/run.hpp"
 #include "sim/scenario.hpp"
+#include "sim/shrink.hpp"
 
 namespace starling::peers {
 namespace {
+
+/// In place of a file: the scenario is drawn from the seed.
+constexpr const char* kRandom = "random";
+constexpr std::uint64_t kSeedsMax = 100'000'000;
+/// Of so many seeds one runs twice, and must do the same.
+constexpr std::uint64_t kTwiceEvery = 100;
 
 int complain(const base::Error& error) {
   std::fprintf(stderr, "starling sim: %s\n", error.text.c_str());
   return base::exit_code(error.code);
 }
 
+double core_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+/// Writes JSON where --json says.
+base::Status write_json(const std::string& where, const std::string& json) {
+  if (where == "-") {
+    std::puts(json.c_str());
+    return {};
+  }
+  const base::ByteView part = base::bytes_of(json.data(), json.size());
+  return base::replace_file(where, std::span(&part, 1), base::Durability::unsynced);
+}
+
+void print(const sim::Report& report) {
+  for (const sim::Outcome& outcome : report.expectations) {
+    const std::string value = outcome.value ? fmt::format("{:.6g}", *outcome.value) : "nothing";
+    std::fprintf(stderr, "%-28s %s: %s, limit %g\n", outcome.name.c_str(),
+                 outcome.passed ? "ok" : "FAILED", value.c_str(), outcome.limit);
+  }
+}
+
+void print_failure(const SimOptions& options, const sim::Report& report) {
+  if (!report.failure.empty()) {
+    std::fprintf(stderr, "broken at %.6f s: %s\n", report.failed_at, report.failure.c_str());
+  }
+  std::fprintf(stderr,
+               "seed %llu failed; again, with what happened: starling sim %s --seed %llu --trace\n",
+               static_cast<unsigned long long>(report.seed), options.scenario.c_str(),
+               static_cast<unsigned long long>(report.seed));
+}
+
+/// "A..B", both included.
+base::Result<std::pair<std::uint64_t, std::uint64_t>> parse_seeds(const std::string& text) {
+  const auto dots = text.find("..");
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto good = [](const char* from, const char* to, std::uint64_t& value) {
+    const auto [stop, error] = std::from_chars(from, to, value);
+    return from != to && error == std::errc{} && stop == to;
+  };
+  if (dots == std::string::npos || !good(begin, begin + dots, first) ||
+      !good(begin + dots + 2, end, last) || first > last || last - first >= kSeedsMax) {
+    return base::fail(base::ErrorCode::usage,
+                      "--seeds {}: must be A..B with A <= B, at most {} seeds", text, kSeedsMax);
+  }
+  return std::pair{first, last};
+}
+
+/// The scenario of the command line: a file, or one drawn from the seed.
+base::Result<sim::Plan> load(const SimOptions& options, std::optional<std::uint64_t> seed) {
+  if (options.scenario == kRandom) {
+    return sim::make_plan(sim::random_scenario(seed.value_or(1)));
+  }
+  auto scenario = sim::read_scenario(options.scenario);
+  if (!scenario) return base::fail(scenario.error());
+  return sim::make_plan(std::move(*scenario), seed);
+}
+
+/// Drops the faults that are not needed and writes what is left to a file.
+void write_regression(const sim::Plan& plan, const std::string& folder) {
+  const auto fails = [&](const sim::Scenario& scenario) {
+    const auto smaller = sim::make_plan(scenario, plan.seed);
+    if (!smaller) return false;
+    const auto report = sim::run(*smaller);
+    return report && !report->passed;
+  };
+  sim::Scenario scenario = sim::shrink(plan.scenario, fails);
+  scenario.seed = plan.seed;
+  const std::string text = sim::to_toml(scenario);
+  const std::string path = fmt::format("{}/{}-{}.toml", folder, scenario.name, plan.seed);
+  const base::ByteView part = base::bytes_of(text.data(), text.size());
+  const auto written = base::replace_file(path, std::span(&part, 1), base::Durability::unsynced);
+  std::fprintf(stderr, "%s\n",
+               written ? ("written: " + path).c_str() : written.error().text.c_str());
+}
+
+int run_seeds(const SimOptions& options) {
+  const auto seeds = parse_seeds(options.seeds);
+  if (!seeds) return complain(seeds.error());
+  std::uint64_t passed = 0;
+  std::uint64_t failed = 0;
+  std::optional<std::uint64_t> first;
+  double peer_seconds = 0;
+  const double before = core_seconds();
+  for (std::uint64_t seed = seeds->first; seed <= seeds->second; ++seed) {
+    const auto plan = load(options, seed);
+    if (!plan) return complain(plan.error());
+    auto report = sim::run(*plan);
+    if (!report) return complain(report.error());
+    peer_seconds += report->peer_seconds;
+    if (seed % kTwiceEvery == 0) {
+      const auto again = sim::run(*plan);
+      if (!again) return complain(again.error());
+      peer_seconds += again->peer_seconds;
+      if (again->trace_hash != report->trace_hash) {
+        report->passed = false;
+        report->failure = "two runs of the same seed were not the same";
+      }
+    }
+    ++(report->passed ? passed : failed);
+    if (report->passed) continue;
+    if (!first) first = seed;
+    print(*report);
+    print_failure(options, *report);
+    if (!options.regressions.empty()) write_regression(*plan, options.regressions);
+  }
+  const double speed = peer_seconds / (core_seconds() - before);
+  const std::string json = fmt::format(
+      R"({{"passed": {}, "failed": {}, "first_failing_seed": {}, "peer_seconds_per_core_second": {:.0f}}})",
+      passed, failed, first ? std::to_string(*first) : "null", speed);
+  if (options.json.empty()) {
+    std::puts(json.c_str());
+  } else if (const auto written = write_json(options.json, json); !written) {
+    return complain(written.error());
+  }
+  return failed == 0 ? 0 : 1;
+}
+
 }  // namespace
 
 int run_sim(const SimOptions& options) {
-  auto scenario = sim::read_scenario(options.scenario);
-  if (!scenario) return complain(scenario.error());
-  const auto plan = sim::make_plan(std::move(*scenario), options.seed);
+  if (!options.seeds.empty()) return run_seeds(options);
+  const auto plan = load(options, options.seed);
   if (!plan) return complain(plan.error());
-  std::puts(sim::to_json(*plan).c_str());
-  return 0;
+  if (options.plan) {
+    std::puts(sim::to_json(*plan).c_str());
+    return 0;
+  }
+  std::function<void(const std::string&)> trace;
+  if (options.trace) trace = [](const std::string& line) { std::puts(line.c_str()); };
+  const double before = core_seconds();
+  const auto report = sim::run(*plan, trace);
+  if (!report) return complain(report.error());
+  const double took = core_seconds() - before;
+  print(*report);
+  std::fprintf(stderr,
+               "%s: %.0f virtual seconds, %llu events, trace %016llx, %.2f s of a core, %.0f "
+               "peer-seconds a core-second\n",
+               report->passed ? "passed" : "FAILED", report->seconds,
+               static_cast<unsigned long long>(report->events),
+               static_cast<unsigned long long>(report->trace_hash), took,
+               report->peer_seconds / took);
+  if (!report->passed) print_failure(options, *report);
+  if (!options.json.empty()) {
+    if (const auto written = write_json(options.json, sim::to_json(*report)); !written) {
+      return complain(written.error());
+    }
+  }
+  return report->passed ? 0 : 1;
 }
 
 }  // namespace starling::peers

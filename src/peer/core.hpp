@@ -44,6 +44,9 @@ class Core {
 
   [[nodiscard]] Status status(base::Time now) const;
   [[nodiscard]] Phase phase() const noexcept { return phase_; }
+  /// The parts, to be looked at.
+  [[nodiscard]] const membership::Core& membership() const noexcept { return membership_; }
+  [[nodiscard]] const exchange::Core& exchange() const noexcept { return exchange_; }
 
  private:
   struct LinkInfo {

@@ -1,0 +1,331 @@
+#include "sim/checks.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "membership/limits.hpp"
+
+namespace starling::sim {
+namespace {
+
+/// A peer that a fault has concerned is not called healthy for so long after it, in seconds.
+constexpr double kConvalescence = 30;
+/// Events that may wait for a process that stands still, and frames for a cut.
+constexpr std::size_t kHeldMax = 1'000'000;
+
+bool lasts(Kind kind) {
+  return kind == Kind::stop || kind == Kind::partition || kind == Kind::degrade ||
+         kind == Kind::throttle || kind == Kind::skew || kind == Kind::twin;
+}
+
+bool counts_alive(const wire::MemberRecord& record) {
+  return membership::counts_as_alive(record.state);
+}
+
+}  // namespace
+
+Checks::Checks(World& world) : world_(world), own_(world.nodes().size()) {
+  views_.resize(own_.size());
+  for (const PlannedEvent& event : world.plan().events) {
+    const double end =
+        event.until.value_or(lasts(event.kind) ? world.plan().scenario.duration : event.at);
+    if (event.kind == Kind::join) {
+      last_start_ = std::max(last_start_, event.at);
+      continue;
+    }
+    if (event.kind == Kind::twin) has_twins_ = true;
+    if (event.kind == Kind::restart) last_start_ = std::max(last_start_, event.at);
+    if (first_fault_ < 0) first_fault_ = event.at;
+    last_fault_ = std::max(last_fault_, end);
+  }
+  last_fault_ = std::max(last_fault_, last_start_);
+  world.set_observer(this);
+}
+
+void Checks::fail(const std::string& text) {
+  if (!failure_.empty()) return;
+  failure_ = text;
+  failed_at_ = world_.seconds();
+  world_.trace("FAILED: " + text);
+  world_.stop();
+}
+
+std::uint32_t Checks::subject_of(const base::PeerId& id) {
+  const auto [at, is_new] =
+      by_prefix_.try_emplace(id.prefix(), static_cast<std::uint32_t>(subjects_.size()));
+  if (is_new) subjects_.emplace_back();
+  return at->second;
+}
+
+void Checks::started(Node& node) {
+  if (node.number >= own_.size()) own_.resize(node.number + 1);
+  if (node.number >= views_.size()) views_.resize(node.number + 1);
+  const std::uint32_t subject = subject_of(node.id);
+  own_[node.number] = subject;
+  views_[node.number] = {};
+  Subject& self = subjects_[subject];
+  if (node.number == node.peer) self.node = node.number;
+  self.running = true;
+  self.incarnation = std::max(self.incarnation, node.incarnation);
+  self.disturbed_until = std::max(self.disturbed_until, world_.seconds() + kConvalescence);
+}
+
+void Checks::ended(Node& node) {
+  Subject& self = subjects_[own_[node.number]];
+  if (node.number != node.peer) return;  // the twin
+  self.running = false;
+  self.died_at = world_.seconds();
+}
+
+void Checks::fault(const PlannedEvent& event, bool begins) {
+  if (!lasts(event.kind)) return;
+  for (const std::uint32_t number : event.peers) {
+    Subject& subject = subjects_[own_[number]];
+    subject.disturbances += begins ? 1 : 0;
+    if (!begins && subject.disturbances > 0) --subject.disturbances;
+    subject.disturbed_until = std::max(subject.disturbed_until, world_.seconds() + kConvalescence);
+    world_.nodes()[number]->last_step.reset();
+  }
+}
+
+bool Checks::disturbed(std::uint32_t subject) const {
+  return subjects_[subject].disturbances > 0 ||
+         subjects_[subject].disturbed_until > world_.seconds();
+}
+
+void Checks::note(const Node&, const peer::Note&) {}
+
+void Checks::sent(const Node& from, const Node&, const wire::Message& message) {
+  const auto check = [&](const wire::MemberRecord& record) {
+    const std::uint32_t index = subject_of(record.id);
+    Subject& subject = subjects_[index];
+    if (record.id == from.id)
+      subject.incarnation = std::max(subject.incarnation, record.incarnation);
+    if (record.incarnation > subject.incarnation) {
+      fail(fmt::format("peer-{} tells incarnation {} of peer-{}, which only told {}", from.peer,
+                       record.incarnation, subject.node, subject.incarnation));
+    }
+  };
+  if (const auto* gossip = std::get_if<wire::Gossip>(&message)) {
+    for (const wire::MemberRecord& record : gossip->members) check(record);
+  } else if (const auto* hello = std::get_if<wire::Hello>(&message)) {
+    check(hello->self);
+  }
+}
+
+void Checks::touched(Node& node) {
+  if (!world_.breach().empty()) fail(world_.breach());
+  if (!node.worker->breach().empty()) {
+    fail(fmt::format("peer-{} {}", node.peer, node.worker->breach()));
+  }
+  look_at_table(node);
+  check_links(node);
+  for (const base::PeerId& peer : node.worker->take_committed()) {
+    ++commits_;
+    if (node.worker->replica().size() <= kSmallReplica || commits_ % kLargeEvery == 0) {
+      check_mirrors(node, peer);
+    }
+  }
+}
+
+void Checks::look_at_table(Node& node) {
+  const membership::MemberTable& table = node.core->membership().table();
+  View& view = views_[node.number];
+  if (table.alive_version() == view.version && view.members == table.records().size()) return;
+  view.version = table.alive_version();
+  view.members = table.records().size();
+  if (view.members > membership::kMembersMax) {
+    fail(fmt::format("peer-{} has {} members in its table", node.peer, view.members));
+  }
+  for (const auto& [id, record] : table.records()) {
+    const std::uint32_t subject = subject_of(id);
+    if (subject >= view.alive.size()) view.alive.resize(subjects_.size());
+    const bool alive = counts_alive(record);
+    if (alive == view.alive[subject]) continue;
+    view.alive[subject] = alive;
+    verdict(node, subject, alive);
+  }
+}
+
+void Checks::verdict(Node& node, std::uint32_t index, bool alive) {
+  Subject& subject = subjects_[index];
+  const double now = world_.seconds();
+  if (world_.tracing()) {
+    world_.trace(fmt::format("peer-{}   holds peer-{} {}", node.number, subject.node,
+                             alive ? "alive" : "dead"));
+  }
+  auto& times = verdicts_[{node.number, index}];
+  std::erase_if(times, [&](double at) { return at < now - 60; });
+  times.push_back(now);
+  // The first is that it is there at all.
+  verdicts_most_ = std::max(verdicts_most_, std::uint64_t{times.size()} - 1);
+  if (alive) return;
+  if (!subject.running) {
+    if (subject.died_at >= 0 && !disturbed(own_[node.number])) {
+      detections_.push_back(now - subject.died_at);
+    }
+    return;
+  }
+  if (disturbed(index) || disturbed(own_[node.number])) return;
+  if (now - subject.false_death_at > kConvalescence) ++false_deaths_;
+  subject.false_death_at = now;
+}
+
+void Checks::check_links(Node& node) {
+  constexpr std::size_t kMax = membership::kLinksMax + membership::kDialsMax;
+  if (node.links.size() > 2 * kMax) {
+    fail(fmt::format("peer-{} has {} links", node.peer, node.links.size()));
+  }
+  if (node.held.size() > kHeldMax) {
+    fail(fmt::format("peer-{} has {} events waiting", node.peer, node.held.size()));
+  }
+}
+
+void Checks::check_mirrors(Node& node, const base::PeerId& peer) {
+  if (has_twins_) return;  // of two with one name nobody knows who holds the mirrors
+  const std::uint32_t index = subject_of(peer);
+  Node& other = *world_.nodes()[subjects_[index].node];
+  if (!world_.is_up(other) || other.id != peer) return;
+  const auto mine = node.worker->ledger().find(peer);
+  const auto theirs = other.worker->ledger().find(node.id);
+  if (mine == node.worker->ledger().end() || theirs == other.worker->ledger().end()) return;
+  const LinkLedger& a = mine->second;
+  const LinkLedger& b = theirs->second;
+  if (a.opening != b.opening || a.committed != b.committed) return;
+  const exchange::Replica& x = node.worker->replica();
+  const exchange::Replica& y = other.worker->replica();
+  if (!x.has(peer) || !y.has(node.id)) return;
+  using exchange::MirrorOf;
+  if (x.mirror_hash(peer, MirrorOf::mine) != y.mirror_hash(node.id, MirrorOf::theirs) ||
+      x.mirror_hash(peer, MirrorOf::theirs) != y.mirror_hash(node.id, MirrorOf::mine)) {
+    fail(fmt::format("the mirrors of peer-{} and peer-{} differ after exchange {}", node.peer,
+                     other.peer, a.committed.value));
+  }
+  if (!a.moved || !b.moved) return;
+  const double tolerance = static_cast<double>(x.size()) * 1e-6 * (1 + std::abs(*a.moved));
+  if (std::abs(*a.moved + *b.moved) > tolerance) {
+    fail(fmt::format("exchange {} of peer-{} and peer-{} is not in balance: {} and {}",
+                     a.committed.value, node.peer, other.peer, *a.moved, *b.moved));
+  }
+}
+
+void Checks::stepped(Node& node) {
+  const base::Time now = world_.now();
+  if (node.last_step && !disturbed(own_[node.number])) {
+    step_gap_ = std::max(step_gap_, base::seconds(now - *node.last_step));
+    stepped_ = true;
+  }
+  node.last_step = now;
+}
+
+bool Checks::one_view() const {
+  std::size_t running = 0;
+  for (const auto& node : world_.nodes()) {
+    running += world_.is_up(*node) && node->number == node->peer ? 1 : 0;
+  }
+  for (const auto& node : world_.nodes()) {
+    if (!world_.is_up(*node) || node->number != node->peer) continue;
+    const View& view = views_[node->number];
+    std::size_t held = 0;
+    for (std::size_t i = 0; i < view.alive.size(); ++i) {
+      if (!view.alive[i]) continue;
+      if (!subjects_[i].running) return false;
+      ++held;
+    }
+    if (held != running) return false;
+  }
+  return true;
+}
+
+bool Checks::views_full() const {
+  std::size_t running = 0;
+  for (const auto& node : world_.nodes()) running += world_.is_up(*node) ? 1 : 0;
+  const std::size_t wanted =
+      std::min<std::size_t>(world_.task().config.membership.degree, running - 1);
+  return std::ranges::all_of(world_.nodes(), [&](const auto& node) {
+    return !world_.is_up(*node) ||
+           node->core->membership().neighbours(world_.local(*node)).size() >= wanted;
+  });
+}
+
+bool Checks::connected() const {
+  std::map<base::PeerId, const Node*> running;
+  for (const auto& node : world_.nodes()) {
+    if (world_.is_up(*node)) running.emplace(node->id, node.get());
+  }
+  if (running.empty()) return true;
+  std::set<base::PeerId> seen{running.begin()->first};
+  std::vector<const Node*> open{running.begin()->second};
+  while (!open.empty()) {
+    const Node* const node = open.back();
+    open.pop_back();
+    for (const auto& neighbour : node->core->membership().neighbours(world_.local(*node))) {
+      const auto other = running.find(neighbour.peer);
+      if (other == running.end() || !seen.insert(neighbour.peer).second) continue;
+      open.push_back(other->second);
+    }
+  }
+  return seen.size() == running.size();
+}
+
+double Checks::mean_drift() const {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const auto& node : world_.nodes()) {
+    if (!world_.is_up(*node)) continue;
+    sum += node->core->exchange().drift();
+    ++count;
+  }
+  return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
+void Checks::second() {
+  const double now = world_.seconds();
+  const bool trains = world_.task().config.exchange.mode == exchange::Mode::tracked;
+  if (trains && (first_fault_ < 0 || now < first_fault_)) {
+    const double drift = mean_drift();
+    drift_before_ = drift_before_ == 0 ? drift : drift_before_ + 0.1 * (drift - drift_before_);
+  }
+  if (now >= last_fault_ && !one_view_at_ && one_view()) one_view_at_ = now;
+  if (now >= last_start_ && !views_full_at_ && views_full()) views_full_at_ = now;
+  if (trains && now >= last_fault_ && !drift_back_at_ && mean_drift() <= 1.1 * drift_before_) {
+    drift_back_at_ = now;
+  }
+  const bool ended =
+      std::ranges::all_of(world_.nodes(), [&](const auto& node) { return !world_.is_up(*node); });
+  if (ended && now > last_start_ && now > last_fault_) world_.stop();
+}
+
+void Checks::check_liveness() {
+  const double now = world_.seconds();
+  if (now - last_fault_ < kRecoverySeconds) return;
+  bool any = false;
+  for (const auto& node : world_.nodes()) any = any || world_.is_up(*node);
+  const bool ending = std::ranges::any_of(world_.nodes(), [](const auto& node) {
+    return node->state == NodeState::finished ||
+           (node->core && node->core->phase() != peer::Phase::training);
+  });
+  if (!any || ending) return;
+  const double past = now - last_fault_;
+  if (!one_view()) fail(fmt::format("{:.0f} s after the last fault tables differ", past));
+  if (!connected()) fail(fmt::format("{:.0f} s after the last fault the overlay is split", past));
+  for (const auto& node : world_.nodes()) {
+    if (!world_.is_up(*node)) continue;
+    const double still = node->last_step ? base::seconds(world_.now() - *node->last_step) : past;
+    const double allowed = 10 + 100 * world_.plan().scenario.sim.step_ms / 1000 / node->speed;
+    if (still > allowed) {
+      fail(fmt::format("peer-{} has made no step for {:.1f} s", node->peer, still));
+    }
+  }
+}
+
+void Checks::finish() {
+  if (!world_.breach().empty()) fail(world_.breach());
+  if (failure_.empty()) check_liveness();
+}
+
+}  // namespace starling::sim

@@ -1,0 +1,112 @@
+// What must hold in the simulated world at any time, and what is measured of it.
+//
+// After each event, of the peer that it touched: the exchange's rules and ledger, mirrors equal at
+// both ends for equal exchange numbers, bounds of tables and queues, incarnations raised by their
+// owner alone. Once a virtual second, of all: finite replicas, views, drift. At the end, where the
+// faults have been over for long enough: one connected overlay, one view, steps go on.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/world.hpp"
+
+namespace starling::sim {
+
+/// Faults over for so long, the swarm must be whole again.
+inline constexpr double kRecoverySeconds = 150;
+
+struct Outcome {
+  std::string name;
+  bool passed = false;
+  std::optional<double> value;  ///< nothing: nothing was measured
+  double limit = 0;
+};
+
+class Checks final : public Observer {
+ public:
+  /// `world` outlives this.
+  explicit Checks(World& world);
+
+  void touched(Node& node) override;
+  void note(const Node& node, const peer::Note& note) override;
+  void sent(const Node& from, const Node& to, const wire::Message& message) override;
+  void stepped(Node& node) override;
+  void fault(const PlannedEvent& event, bool begins) override;
+  void started(Node& node) override;
+  void ended(Node& node) override;
+  void second() override;
+
+  /// After the run.
+  void finish();
+  /// The first invariant that broke; empty: none.
+  [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
+  [[nodiscard]] double failed_at() const noexcept { return failed_at_; }
+  [[nodiscard]] std::vector<Outcome> outcomes(std::optional<double> undisturbed_loss) const;
+  /// Mean loss of the peers that run or have finished.
+  [[nodiscard]] std::optional<double> loss() const;
+
+ private:
+  /// One identity: a peer, or what it was before it lost its disk.
+  struct Subject {
+    std::uint32_t node = 0;
+    bool running = false;
+    std::uint64_t incarnation = 0;  ///< the highest that its owner told
+    double died_at = -1;
+    double disturbed_until = -1;
+    std::uint32_t disturbances = 0;
+    double false_death_at = -1e9;
+  };
+  /// Whom a node holds alive.
+  struct View {
+    std::uint64_t version = 0;
+    std::vector<bool> alive;  ///< by subject
+    std::size_t dead_but_held = 0;
+    std::size_t members = 0;
+  };
+
+  void fail(const std::string& text);
+  void look_at_table(Node& node);
+  void verdict(Node& node, std::uint32_t subject, bool alive);
+  void check_links(Node& node);
+  void check_mirrors(Node& node, const base::PeerId& peer);
+  [[nodiscard]] std::uint32_t subject_of(const base::PeerId& id);
+  [[nodiscard]] bool disturbed(std::uint32_t subject) const;
+  [[nodiscard]] bool one_view() const;
+  [[nodiscard]] bool views_full() const;
+  [[nodiscard]] bool connected() const;
+  [[nodiscard]] double mean_drift() const;
+  void check_liveness();
+  [[nodiscard]] std::optional<double> value_of(const std::string& name,
+                                               std::optional<double> undisturbed_loss) const;
+  [[nodiscard]] std::optional<double> quality(bool accuracy) const;
+  [[nodiscard]] std::optional<double> distance() const;
+  [[nodiscard]] std::optional<double> optimum_distance() const;
+  [[nodiscard]] std::vector<const Node*> trained() const;
+
+  World& world_;
+  std::string failure_;
+  double failed_at_ = 0;
+  std::vector<Subject> subjects_;
+  std::unordered_map<std::uint64_t, std::uint32_t> by_prefix_;
+  std::vector<View> views_;
+  std::vector<std::uint32_t> own_;  ///< subject of each node
+  bool has_twins_ = false;
+  double first_fault_ = -1, last_fault_ = 0, last_start_ = 0;  ///< seconds, of the plan
+
+  std::vector<double> detections_;
+  std::uint64_t false_deaths_ = 0;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<double>> verdicts_;
+  std::uint64_t verdicts_most_ = 0;
+  double step_gap_ = 0;
+  bool stepped_ = false;
+  std::optional<double> one_view_at_, views_full_at_, drift_back_at_;
+  double drift_before_ = 0;
+  std::uint64_t commits_ = 0;
+};
+
+}  // namespace starling::sim

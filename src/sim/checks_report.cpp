@@ -1,0 +1,152 @@
+// What was measured, against what was expected.
+#include <algorithm>
+#include <cmath>
+
+#include "sim/checks.hpp"
+
+namespace starling::sim {
+namespace {
+
+std::optional<double> percentile(std::vector<double> values, double p) {
+  if (values.empty()) return std::nullopt;
+  std::ranges::sort(values);
+  const auto at = static_cast<std::size_t>(p * static_cast<double>(values.size() - 1) + 0.5);
+  return values[at];
+}
+
+std::optional<double> since(const std::optional<double>& at, double begin) {
+  if (!at) return std::nullopt;
+  return std::max(0.0, *at - begin);
+}
+
+}  // namespace
+
+std::vector<const Node*> Checks::trained() const {
+  std::vector<const Node*> all;
+  for (const auto& node : world_.nodes()) {
+    if (node->worker && node->number == node->peer) all.push_back(node.get());
+  }
+  return all;
+}
+
+std::optional<double> Checks::quality(bool accuracy) const {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const Node* node : trained()) {
+    const auto& evaluated = node->worker->evaluated();
+    if (node->state != NodeState::finished || !evaluated) continue;
+    sum += accuracy ? evaluated->accuracy : evaluated->loss;
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return sum / static_cast<double>(count);
+}
+
+std::optional<double> Checks::loss() const {
+  if (const auto final = quality(false)) return final;
+  double sum = 0;
+  std::size_t count = 0;
+  for (const Node* node : trained()) {
+    sum += node->worker->loss();
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return sum / static_cast<double>(count);
+}
+
+std::optional<double> Checks::distance() const {
+  std::vector<std::vector<float>> all;
+  for (const Node* node : trained()) {
+    all.emplace_back(node->worker->replica().size());
+    node->worker->replica().read(all.back());
+  }
+  if (all.size() < 2) return std::nullopt;
+  std::vector<double> mean(all.front().size());
+  double norm = 0;
+  for (std::size_t e = 0; e < mean.size(); ++e) {
+    for (const auto& x : all) mean[e] += static_cast<double>(x[e]);
+    mean[e] /= static_cast<double>(all.size());
+    norm += mean[e] * mean[e];
+  }
+  double most = 0;
+  for (const auto& x : all) {
+    double off = 0;
+    for (std::size_t e = 0; e < mean.size(); ++e) {
+      off += (static_cast<double>(x[e]) - mean[e]) * (static_cast<double>(x[e]) - mean[e]);
+    }
+    most = std::max(most, off);
+  }
+  return std::sqrt(most / norm);
+}
+
+std::optional<double> Checks::optimum_distance() const {
+  const std::vector<float>& optimum = world_.task().optimum;
+  if (optimum.empty()) return std::nullopt;
+  std::optional<double> most;
+  for (const Node* node : trained()) {
+    std::vector<float> x(optimum.size());
+    node->worker->replica().read(x);
+    double off = 0;
+    double norm = 0;
+    for (std::size_t e = 0; e < x.size(); ++e) {
+      const double difference = static_cast<double>(x[e]) - static_cast<double>(optimum[e]);
+      off += difference * difference;
+      norm += static_cast<double>(optimum[e]) * static_cast<double>(optimum[e]);
+    }
+    most = std::max(most.value_or(0), std::sqrt(off / norm));
+  }
+  return most;
+}
+
+std::optional<double> Checks::value_of(const std::string& name,
+                                       std::optional<double> undisturbed_loss) const {
+  if (name == "accuracy_min") return quality(true);
+  if (name == "loss_max") return loss();
+  if (name == "distance_max") return distance();
+  if (name == "optimum_distance_max") return optimum_distance();
+  if (name == "finished_min") {
+    double count = 0;
+    for (const auto& node : world_.nodes()) {
+      const bool done = node->finished && node->finished->reason == peer::EndReason::done;
+      count += done ? 1 : 0;
+    }
+    return count;
+  }
+  if (name == "step_gap_max_s") return stepped_ ? std::optional(step_gap_) : std::nullopt;
+  if (name == "detection_p50_s") return percentile(detections_, 0.5);
+  if (name == "detection_p99_s") return percentile(detections_, 0.99);
+  if (name == "false_deaths_max") return static_cast<double>(false_deaths_);
+  if (name == "verdicts_per_minute_max") return static_cast<double>(verdicts_most_);
+  if (name == "one_view_within_s") return since(one_view_at_, last_fault_);
+  if (name == "views_full_within_s") return since(views_full_at_, last_start_);
+  if (name == "drift_back_within_s") return since(drift_back_at_, last_fault_);
+  if (name == "loss_ratio_max") {
+    const auto own = loss();
+    if (!own || !undisturbed_loss || *undisturbed_loss <= 0) return std::nullopt;
+    return *own / *undisturbed_loss;
+  }
+  double most = 0;
+  for (const auto& node : world_.nodes()) {
+    double up = node->up_seconds;
+    if (world_.is_up(*node)) up += base::seconds(world_.now() - node->started);
+    if (up > 10) most = std::max(most, static_cast<double>(node->membership_bytes) / up);
+  }
+  return most;
+}
+
+std::vector<Outcome> Checks::outcomes(std::optional<double> undisturbed_loss) const {
+  std::vector<Outcome> outcomes;
+  for (const Expectation& expectation : world_.plan().scenario.expect) {
+    const auto kind =
+        std::ranges::find(expectation_kinds(), expectation.name, &ExpectationKind::name);
+    Outcome outcome{.name = expectation.name,
+                    .value = value_of(expectation.name, undisturbed_loss),
+                    .limit = expectation.limit};
+    outcome.passed = outcome.value && (kind->at_least ? *outcome.value >= outcome.limit
+                                                      : *outcome.value <= outcome.limit);
+    outcomes.push_back(std::move(outcome));
+  }
+  return outcomes;
+}
+
+}  // namespace starling::sim

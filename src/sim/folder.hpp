@@ -1,0 +1,64 @@
+// A simulated peer's folder: the checkpoints in it, as bytes that can be damaged.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "base/result.hpp"
+#include "base/strong.hpp"
+
+namespace starling::sim {
+
+struct Checkpoint {
+  base::StepNumber step;
+  std::uint64_t samples = 0;
+  double progress = 0;
+  std::vector<float> parameters;
+  std::vector<float> state;  ///< of the learner
+  std::uint64_t hash = 0;    ///< of parameters and state, when it was written
+
+  [[nodiscard]] std::uint64_t hash_now() const {
+    return base::xxh3(std::as_bytes(std::span(parameters))) ^
+           base::xxh3(std::as_bytes(std::span(state)), step.value + 1);
+  }
+};
+
+/// The newest kKept checkpoints; a damaged one is passed over, as after a restart of a real peer.
+class Folder {
+ public:
+  static constexpr std::size_t kKept = 2;
+
+  base::Status write(Checkpoint checkpoint) {
+    if (full) return base::fail(base::ErrorCode::data, "no space left on the device");
+    checkpoint.hash = checkpoint.hash_now();
+    kept_.push_back(std::move(checkpoint));
+    if (kept_.size() > kKept) kept_.pop_front();
+    return {};
+  }
+  void tear() {
+    if (!kept_.empty()) kept_.back().parameters.resize(kept_.back().parameters.size() / 2);
+  }
+  void flip(std::uint64_t where) {
+    if (kept_.empty() || kept_.back().parameters.empty()) return;
+    auto& values = kept_.back().parameters;
+    values[where % values.size()] += 1.0F;
+  }
+  void lose() { kept_.clear(); }
+  [[nodiscard]] const Checkpoint* newest_whole() const {
+    for (auto at = kept_.rbegin(); at != kept_.rend(); ++at) {
+      if (at->hash == at->hash_now()) return &*at;
+    }
+    return nullptr;
+  }
+
+  bool full = false;
+
+ private:
+  std::deque<Checkpoint> kept_;
+};
+
+}  // namespace starling::sim

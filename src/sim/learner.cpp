@@ -1,0 +1,344 @@
+#include "sim/learner.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "base/rng.hpp"
+#include "compute/program.hpp"
+#include "data/dataset.hpp"
+#include "data/idx.hpp"
+#include "data/loader.hpp"
+#include "data/sample_order.hpp"
+#include "model/model.hpp"
+#include "train/optimizer.hpp"
+
+namespace starling::sim {
+namespace {
+
+using base::fail;
+
+/// Where no run file is given: runs until the scenario ends.
+constexpr const char* kRunText = R"([run]
+name = "simulated"
+samples = 1125899906842624
+[model]
+input = [16]
+layers = [{ type = "linear", out = 8 }, { type = "relu" }, { type = "linear", out = 4 }]
+[train]
+lr = 0.05
+batch = 16
+[exchange]
+density = 0.05
+settle_density = 0.5
+[report]
+every = 0
+[checkpoint]
+every = 10
+)";
+
+// --- a bowl ---
+
+/// f(x) = mean of h (x - c)^2 / 2 with noise on the gradient, so c is the lowest point for every
+/// peer and for all of them together.
+class Bowl final : public Task {
+ public:
+  Bowl(std::uint32_t elements, std::uint64_t seed) : curvature_(elements) {
+    base::Rng rng(seed);
+    for (std::uint32_t i = 0; i < elements; ++i) {
+      curvature_[i] = static_cast<float>(0.5 + rng.uniform());
+      optimum.push_back(static_cast<float>(2 * rng.uniform() - 1));
+      initial.push_back(static_cast<float>(2 * rng.uniform() - 1));
+    }
+  }
+  [[nodiscard]] std::unique_ptr<Learner> learner(const base::PeerId& id) override;
+
+ private:
+  friend class BowlLearner;
+  std::vector<float> curvature_;
+};
+
+class BowlLearner final : public Learner {
+ public:
+  BowlLearner(const Bowl& bowl, std::uint64_t seed) : bowl_(bowl), rng_(seed) {}
+
+  base::Result<StepResult> step(std::span<float> parameters, float lr) override {
+    const double loss = evaluate_all(parameters);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      parameters[i] -= lr * slope(parameters[i], i);
+    }
+    return StepResult{bowl_.config.train.batch, static_cast<float>(loss)};
+  }
+  base::Result<StepResult> gradient(std::span<const float> parameters,
+                                    std::span<float> out) override {
+    for (std::size_t i = 0; i < parameters.size(); ++i) out[i] = slope(parameters[i], i);
+    return StepResult{bowl_.config.train.batch, static_cast<float>(evaluate_all(parameters))};
+  }
+  void apply(std::span<float> parameters, std::span<const float> gradient, float lr) override {
+    for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= lr * gradient[i];
+  }
+  base::Result<Quality> evaluate(std::span<const float> parameters, std::uint32_t) override {
+    const double loss = evaluate_all(parameters);
+    return Quality{.samples = 1, .accuracy = 1 / (1 + loss), .loss = loss};
+  }
+  void set_shards(std::span<const std::uint32_t>) override {}
+  std::vector<float> state() override { return {}; }
+  void restore(std::span<const float>) override {}
+
+ private:
+  float slope(float x, std::size_t i) {
+    constexpr float kNoise = 0.2F;
+    const auto noise = static_cast<float>(rng_.uniform() - 0.5) * kNoise;
+    return bowl_.curvature_[i] * (x - bowl_.optimum[i]) + noise;
+  }
+  [[nodiscard]] double evaluate_all(std::span<const float> x) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double off = static_cast<double>(x[i]) - static_cast<double>(bowl_.optimum[i]);
+      sum += 0.5 * static_cast<double>(bowl_.curvature_[i]) * off * off;
+    }
+    return sum / static_cast<double>(x.size());
+  }
+
+  const Bowl& bowl_;
+  base::Rng rng_;
+};
+
+std::unique_ptr<Learner> Bowl::learner(const base::PeerId& id) {
+  return std::make_unique<BowlLearner>(*this, data::Loader::peer_seed(run_file.run.seed, id));
+}
+
+// --- nothing ---
+
+/// Steps that only count, so that progress is told among the peers.
+class IdleLearner final : public Learner {
+ public:
+  base::Result<StepResult> step(std::span<float>, float) override { return StepResult{1, 1.0F}; }
+  base::Result<StepResult> gradient(std::span<const float>, std::span<float>) override {
+    return StepResult{1, 1.0F};
+  }
+  void apply(std::span<float>, std::span<const float>, float) override {}
+  base::Result<Quality> evaluate(std::span<const float>, std::uint32_t) override {
+    return Quality{.samples = 1, .accuracy = 0, .loss = 1};
+  }
+  void set_shards(std::span<const std::uint32_t>) override {}
+  std::vector<float> state() override { return {}; }
+  void restore(std::span<const float>) override {}
+};
+
+class Idle final : public Task {
+ public:
+  Idle() { initial.assign(2, 0.5F); }
+  [[nodiscard]] std::unique_ptr<Learner> learner(const base::PeerId&) override {
+    return std::make_unique<IdleLearner>();
+  }
+};
+
+// --- a network ---
+
+/// A model on a data set. One compiled program serves all peers: it keeps no parameters.
+class Network final : public Task {
+ public:
+  Network(data::SampleSet train_set, data::SampleSet test_set, model::Model built)
+      : train(std::move(train_set)), test(std::move(test_set)), model(std::move(built)) {}
+  [[nodiscard]] std::unique_ptr<Learner> learner(const base::PeerId& id) override;
+
+  data::SampleSet train;
+  data::SampleSet test;
+  model::Model model;
+  std::unique_ptr<compute::Backend> backend;
+  std::unique_ptr<compute::Program> program;
+};
+
+class NetworkLearner final : public Learner {
+ public:
+  NetworkLearner(Network& network, std::uint64_t seed)
+      : network_(network),
+        order_(*network.shards, seed),
+        rule_(network.run_file.train, network.initial.size()),
+        gradient_(network.initial.size()),
+        indices_(network.run_file.train.batch),
+        samples_(indices_.size() * network.train.sample_values()),
+        labels_(indices_.size()) {}
+
+  base::Result<StepResult> step(std::span<float> parameters, float lr) override {
+    auto result = gradient(parameters, gradient_);
+    if (result) rule_.apply(parameters, gradient_, lr);
+    return result;
+  }
+  base::Result<StepResult> gradient(std::span<const float> parameters,
+                                    std::span<float> out) override {
+    order_.next(indices_);
+    network_.train.fill(indices_, samples_, labels_);
+    const auto loss = network_.program->forward_backward(parameters, {samples_, labels_}, out);
+    if (!loss) return fail(loss.error());
+    if (!std::isfinite(*loss)) return fail(base::ErrorCode::diverged, "the loss is not finite");
+    return StepResult{static_cast<std::uint32_t>(labels_.size()), *loss};
+  }
+  void apply(std::span<float> parameters, std::span<const float> gradient, float lr) override {
+    rule_.apply(parameters, gradient, lr);
+  }
+  base::Result<Quality> evaluate(std::span<const float> parameters,
+                                 std::uint32_t samples) override {
+    const std::uint32_t all = network_.test.size();
+    const std::uint32_t count = samples == 0 ? all : std::min(samples, all);
+    const auto batch = static_cast<std::uint32_t>(labels_.size());
+    Quality quality{.samples = count};
+    for (std::uint32_t done = 0; done < count; done += batch) {
+      const std::uint32_t size = std::min(batch, count - done);
+      const auto values = std::span(samples_).first(size * network_.test.sample_values());
+      const auto labels = std::span(labels_).first(size);
+      network_.test.fill_range(done, values, labels);
+      const auto piece = network_.program->evaluate(parameters, {values, labels});
+      if (!piece) return fail(piece.error());
+      quality.accuracy += static_cast<double>(piece->correct) / count;
+      quality.loss += piece->loss_sum / count;
+    }
+    return quality;
+  }
+  void set_shards(std::span<const std::uint32_t> owned) override { order_.set_shards(owned); }
+  std::vector<float> state() override {
+    std::vector<float> all;
+    for (const auto& slot : rule_.slots()) {
+      all.insert(all.end(), slot.values.begin(), slot.values.end());
+    }
+    return all;
+  }
+  void restore(std::span<const float> state) override {
+    for (const auto& slot : rule_.slots()) {
+      if (state.size() < slot.values.size()) return;
+      std::ranges::copy(state.first(slot.values.size()), slot.values.begin());
+      state = state.subspan(slot.values.size());
+    }
+  }
+
+ private:
+  Network& network_;
+  data::SampleOrder order_;
+  train::UpdateRule rule_;
+  std::vector<float> gradient_;
+  std::vector<std::uint32_t> indices_;
+  std::vector<float> samples_;
+  std::vector<std::uint8_t> labels_;
+};
+
+std::unique_ptr<Learner> Network::learner(const base::PeerId& id) {
+  return std::make_unique<NetworkLearner>(*this, data::Loader::peer_seed(run_file.run.seed, id));
+}
+
+/// Bytes of an IDX file: its magic, the sides, the values.
+base::Buffer idx_bytes(std::initializer_list<std::uint32_t> shape,
+                       const std::vector<std::uint8_t>& values) {
+  base::Buffer bytes{std::byte{0}, std::byte{0}, std::byte{8}, std::byte(shape.size())};
+  for (const std::uint32_t side : shape) {
+    for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(std::byte(side >> shift & 255));
+  }
+  for (const std::uint8_t value : values) bytes.push_back(std::byte{value});
+  return bytes;
+}
+
+/// Four kinds of 16 pixels: a bright quarter in noise.
+base::Result<data::SampleSet> make_quarters(std::uint32_t count, std::uint64_t seed) {
+  constexpr std::uint32_t kPixels = 16;
+  constexpr std::uint32_t kKinds = 4;
+  base::Rng rng(seed);
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::uint8_t> labels;
+  for (std::uint32_t n = 0; n < count; ++n) {
+    labels.push_back(static_cast<std::uint8_t>(rng.below(kKinds)));
+    for (std::uint32_t i = 0; i < kPixels; ++i) {
+      const bool bright = i / kKinds == labels.back();
+      pixels.push_back(static_cast<std::uint8_t>((bright ? 70 : 0) + rng.below(186)));
+    }
+  }
+  auto images = data::parse_idx(idx_bytes({count, kPixels}, pixels), 0, "pixels");
+  if (!images) return fail(images.error());
+  auto kinds = data::parse_idx(idx_bytes({count}, labels), 0, "labels");
+  if (!kinds) return fail(kinds.error());
+  return data::SampleSet::make(std::move(*images), std::move(*kinds), kKinds,
+                               {.mean = 0.4, .std = 0.3}, "quarters");
+}
+
+base::Result<std::unique_ptr<Network>> make_network(peer::RunFile& run_file, Problem problem) {
+  std::optional<data::Dataset> loaded;
+  std::uint32_t classes = 4;
+  if (problem == Problem::model) {
+    auto dataset = data::load(run_file.data);
+    if (!dataset) return fail(dataset.error());
+    classes = dataset->classes;
+    loaded = std::move(*dataset);
+    if (auto fits = peer::check_input(run_file, loaded->train); !fits) return fail(fits.error());
+  } else {
+    run_file.data.shards = std::min(run_file.data.shards, 64U);
+  }
+  auto train = loaded ? std::move(loaded->train) : make_quarters(2048, run_file.run.seed);
+  auto test = loaded ? std::move(loaded->test) : make_quarters(500, run_file.run.seed + 1);
+  if (!train) return fail(train.error());
+  if (!test) return fail(test.error());
+  auto built = model::build(run_file.model, classes);
+  if (!built) return fail(built.error());
+  auto task = std::make_unique<Network>(std::move(*train), std::move(*test), std::move(*built));
+  task->initial = task->model.initial_parameters(run_file.run.seed);
+  auto backend = compute::open_backend(run_file.train.device);
+  if (!backend) return fail(backend.error());
+  task->backend = std::move(*backend);
+  auto program = task->backend->compile(task->model.graph, run_file.train.batch, 1);
+  if (!program) return fail(program.error());
+  task->program = std::move(*program);
+  task->shards =
+      std::make_unique<data::Shards>(task->train.labels(), run_file.data, run_file.run.seed);
+  return task;
+}
+
+peer::Config core_config(const Task& task, std::uint64_t training_set) {
+  const peer::RunFile& run_file = task.run_file;
+  peer::Config config{.canonical = peer::canonical(run_file, {}),
+                      .parameters_hash = base::xxh3(std::as_bytes(std::span(task.initial))),
+                      .parameter_count = task.initial.size(),
+                      .target_samples = peer::target_samples(run_file, training_set),
+                      .exchange = run_file.exchange,
+                      .membership = run_file.swarm,
+                      .train = run_file.train,
+                      .peers = run_file.peers,
+                      .report_every = static_cast<std::uint64_t>(run_file.report.every *
+                                                                 static_cast<double>(training_set)),
+                      .report_samples = run_file.report.samples,
+                      .checkpoint_every = run_file.checkpoint.every};
+  config.run = peer::run_id(config.canonical);
+  if (run_file.run.target_accuracy > 0) config.target_accuracy = run_file.run.target_accuracy;
+  return config;
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Task>> make_task(const Scenario& scenario) {
+  auto run_file = scenario.run_file.empty()
+                      ? peer::parse_run_file(kRunText, "the simulator's run file", scenario.set)
+                      : peer::read_run_file(scenario.run_file, scenario.set);
+  if (!run_file) return fail(run_file.error());
+  std::unique_ptr<Task> task;
+  const Problem problem = scenario.sim.problem;
+  std::uint64_t training_set = std::uint64_t{1} << 20;
+  if (problem == Problem::none) {
+    run_file->exchange.mode = exchange::Mode::none;
+    task = std::make_unique<Idle>();
+  } else if (problem == Problem::quadratic) {
+    task = std::make_unique<Bowl>(scenario.sim.elements, run_file->run.seed);
+  } else {
+    auto network = make_network(*run_file, problem);
+    if (!network) return fail(network.error());
+    training_set = (*network)->train.size();
+    task = std::move(*network);
+  }
+  if (task->shards == nullptr) {
+    const std::vector<std::uint8_t> one(1);
+    task->shards = std::make_unique<data::Shards>(one, data::Config{.shards = 1}, 1);
+  }
+  task->run_file = std::move(*run_file);
+  task->config = core_config(*task, training_set);
+  return task;
+}
+
+}  // namespace starling::sim

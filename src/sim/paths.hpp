@@ -1,0 +1,62 @@
+// The network between the peers: which paths are cut or bad right now, and what one packet meets.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/rng.hpp"
+#include "base/time.hpp"
+#include "sim/plan.hpp"
+
+namespace starling::sim {
+
+/// The conditions of one path, all decided.
+struct PathState {
+  double latency_ms = 0.2;
+  double jitter_ms = 0;
+  double rate_mbit = 0;  ///< 0: not limited
+  double loss = 0;
+  double reorder = 0;
+  double corrupt = 0;
+  bool cut = false;
+};
+
+/// Faults are named by the number that add() gave.
+class PathTable {
+ public:
+  /// `plan` outlives this.
+  explicit PathTable(const Plan& plan);
+
+  [[nodiscard]] PathState state(std::uint32_t from, std::uint32_t to) const;
+  [[nodiscard]] bool cut(std::uint32_t from, std::uint32_t to) const;
+  /// A partition or a degradation begins; the event outlives this.
+  std::uint64_t add(const PlannedEvent& event);
+  void remove(std::uint64_t fault);
+  [[nodiscard]] bool calm() const noexcept { return faults_ == 0; }
+
+ private:
+  /// One fault as the packets of one sender meet it.
+  struct Fault {
+    std::uint64_t number = 0;
+    const std::vector<bool>* to = nullptr;
+    const PlannedEvent* event = nullptr;
+  };
+  struct Set {
+    std::uint64_t number = 0;
+    std::vector<bool> peers;
+  };
+
+  std::size_t peers_;
+  std::vector<std::uint32_t> region_;            ///< of each peer
+  std::vector<std::vector<PathState>> regions_;  ///< between two regions
+  std::vector<std::vector<Fault>> faults_of_;    ///< by sender, oldest first
+  std::list<Set> sets_;
+  std::uint64_t next_ = 1;
+  std::size_t faults_ = 0;
+};
+
+}  // namespace starling::sim

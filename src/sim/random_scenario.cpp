@@ -1,0 +1,116 @@
+#include "sim/random_scenario.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/rng.hpp"
+
+namespace starling::sim {
+namespace {
+
+constexpr double kFaultsFrom = 20;
+constexpr double kFaultsUntil = 80;
+/// The end of the faults, and what the checks of a swarm that has recovered ask for.
+constexpr double kDuration = 245;
+static_assert(kDuration > kFaultsUntil + 150 + 10);
+
+constexpr Kind kKinds[] = {Kind::kill,    Kind::stop,     Kind::restart,
+                           Kind::join,    Kind::leave,    Kind::partition,
+                           Kind::degrade, Kind::throttle, Kind::disk_full};
+
+double between(base::Rng& rng, double low, double high) {
+  return std::round((low + rng.uniform() * (high - low)) * 1000) / 1000;
+}
+
+Selector some(base::Rng& rng, std::uint32_t count) {
+  return {.kind = Selector::Kind::random,
+          .count = 1 + static_cast<std::uint32_t>(rng.below(std::max(1U, count / 3))),
+          .region = {},
+          .numbers = {}};
+}
+
+Conditions bad_conditions(base::Rng& rng) {
+  Conditions conditions;
+  if (rng.below(2) == 0) conditions.loss = between(rng, 0.01, 0.4);
+  if (rng.below(2) == 0) conditions.latency_ms = between(rng, 1, 400);
+  if (rng.below(3) == 0) conditions.jitter_ms = between(rng, 1, 200);
+  if (rng.below(3) == 0) conditions.rate_mbit = between(rng, 0.05, 10);
+  if (rng.below(4) == 0) conditions.corrupt = between(rng, 0.001, 0.05);
+  if (conditions.empty()) conditions.reorder = between(rng, 0.01, 0.3);
+  return conditions;
+}
+
+Entry random_entry(base::Rng& rng, Kind kind, std::uint32_t count) {
+  Entry entry{.kind = kind, .region = {}, .groups = {}, .between = {}, .conditions = {}};
+  entry.at = between(rng, kFaultsFrom, kFaultsUntil - 10);
+  const double left = kFaultsUntil - entry.at;
+  if (kind != Kind::join) entry.peers = some(rng, count);
+  if (kind != Kind::join && kind != Kind::restart) entry.duration = between(rng, 0.5, left);
+  switch (kind) {
+    case Kind::kill:
+      if (rng.below(4) == 0) entry.duration.reset();
+      break;
+    case Kind::join:
+      entry.count = 1 + static_cast<std::uint32_t>(rng.below(4));
+      break;
+    case Kind::partition: {
+      constexpr Shape kShapes[] = {Shape::halves, Shape::one,        Shape::minority, Shape::ring,
+                                   Shape::bridge, Shape::asymmetric, Shape::flip_flop};
+      entry.shape = kShapes[rng.below(std::size(kShapes))];
+      entry.period = between(rng, 0.5, 10);
+      const bool of_some = entry.shape == Shape::one || entry.shape == Shape::asymmetric ||
+                           entry.shape == Shape::flip_flop;
+      if (!of_some) entry.peers.reset();
+      break;
+    }
+    case Kind::degrade:
+      entry.conditions = bad_conditions(rng);
+      break;
+    case Kind::throttle:
+      entry.speed = between(rng, 0.05, 0.9);
+      break;
+    default:
+      break;
+  }
+  if (kind == Kind::kill || kind == Kind::restart) {
+    constexpr Disk kDisks[] = {Disk::kept, Disk::kept, Disk::lost, Disk::torn, Disk::flipped};
+    entry.disk = kDisks[rng.below(std::size(kDisks))];
+    if (kind == Kind::kill && !entry.duration) entry.disk = Disk::kept;
+  }
+  return entry;
+}
+
+}  // namespace
+
+Scenario random_scenario(std::uint64_t seed) {
+  base::Rng rng(seed);
+  Scenario scenario;
+  scenario.name = fmt::format("seed-{}", seed);
+  scenario.about = "drawn from a seed";
+  scenario.file = scenario.name;
+  scenario.seed = seed;
+  scenario.duration = kDuration;
+  scenario.count = 2 + static_cast<std::uint32_t>(rng.below(7));
+  if (rng.below(2) == 0) scenario.spacing = between(rng, 0, 1);
+  scenario.network.latency_ms = between(rng, 0.1, 60);
+  scenario.network.jitter_ms = between(rng, 0, 10);
+  constexpr Problem kProblems[] = {Problem::quadratic, Problem::quadratic, Problem::none,
+                                   Problem::small};
+  scenario.sim.problem = kProblems[rng.below(std::size(kProblems))];
+  scenario.sim.elements = 64;
+  scenario.sim.step_ms = scenario.sim.problem == Problem::none ? 1000 : between(rng, 100, 500);
+  std::vector<Kind> kinds;
+  for (const Kind kind : kKinds) {
+    if (rng.below(3) == 0) kinds.push_back(kind);
+  }
+  const std::uint64_t entries = kinds.empty() ? 0 : 1 + rng.below(6);
+  for (std::uint64_t i = 0; i < entries; ++i) {
+    scenario.timeline.push_back(random_entry(rng, kinds[rng.below(kinds.size())], scenario.count));
+    scenario.timeline.back().line = static_cast<int>(i) + 1;
+  }
+  return scenario;
+}
+
+}  // namespace starling::sim

@@ -1,0 +1,26 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/run.hpp"
+
+namespace starling::sim {
+
+std::string to_json(const Report& report) {
+  using Json = nlohmann::ordered_json;
+  Json json{{"passed", report.passed}, {"seed", report.seed}};
+  json["failure"] = report.failure.empty() ? Json(nullptr) : Json(report.failure);
+  json["expectations"] = Json::array();
+  for (const Outcome& outcome : report.expectations) {
+    json["expectations"].push_back({{"name", outcome.name},
+                                    {"passed", outcome.passed},
+                                    {"value", outcome.value ? Json(*outcome.value) : Json(nullptr)},
+                                    {"limit", outcome.limit}});
+  }
+  json["trace_hash"] = fmt::format("{:016x}", report.trace_hash);
+  json["events"] = report.events;
+  json["seconds"] = report.seconds;
+  json["peer_seconds"] = report.peer_seconds;
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace starling::sim

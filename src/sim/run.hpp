@@ -1,0 +1,35 @@
+// One run of a scenario in the simulator, from plan to report.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "sim/checks.hpp"
+#include "sim/plan.hpp"
+
+namespace starling::sim {
+
+struct Report {
+  bool passed = false;
+  std::string failure;  ///< the invariant that broke; empty: none
+  double failed_at = 0;
+  std::vector<Outcome> expectations;
+  std::uint64_t seed = 0;
+  std::uint64_t trace_hash = 0;
+  std::uint64_t events = 0;
+  double seconds = 0;       ///< virtual
+  double peer_seconds = 0;  ///< virtual, over all peers
+};
+
+/// Runs it. `trace` takes a line for every event; may be empty. Errors: the run file's, the data
+/// set's; what goes wrong in the simulated world is in the report.
+[[nodiscard]] base::Result<Report> run(const Plan& plan,
+                                       const std::function<void(const std::string&)>& trace = {});
+
+/// The report as JSON, as scenarios/README.md says.
+[[nodiscard]] std::string to_json(const Report& report);
+
+}  // namespace starling::sim

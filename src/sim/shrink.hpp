@@ -1,0 +1,14 @@
+// Makes a failing scenario smaller: faults that are not needed for a failure are dropped.
+#pragma once
+
+#include <functional>
+
+#include "sim/scenario.hpp"
+
+namespace starling::sim {
+
+/// Removes entries of the timeline, halves first and then one by one, as long as `fails` holds of
+/// what is left. `fails(scenario)` holds at the start.
+[[nodiscard]] Scenario shrink(Scenario scenario, const std::function<bool(const Scenario&)>& fails);
+
+}  // namespace starling::sim

@@ -1,0 +1,184 @@
+#include "sim/worker.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+
+namespace starling::sim {
+namespace {
+
+constexpr std::size_t kJobsMax = 1024;
+// Virtual time, beside that of a step.
+constexpr base::Duration kSaveTime = std::chrono::milliseconds(30);
+constexpr base::Duration kLeast = std::chrono::microseconds(20);
+
+}  // namespace
+
+Worker::Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Folder& folder,
+               base::StepNumber first_step, base::Duration step)
+    : learner_(std::move(learner)),
+      replica_(std::move(replica)),
+      folder_(folder),
+      step_(first_step),
+      step_time_(step) {
+  if (const Checkpoint* saved = folder_.newest_whole(); saved != nullptr) {
+    ASSERT(saved->step == first_step);
+    std::ranges::copy(saved->parameters, replica_.trained().begin());
+    learner_->restore(saved->state);
+  }
+}
+
+void Worker::submit(peer::Job job) {
+  ASSERT(jobs_.size() < kJobsMax);
+  if (const auto* shards = std::get_if<peer::ShardsJob>(&job)) {
+    learner_->set_shards(shards->owned);
+  } else if (auto* exchange = std::get_if<exchange::Job>(&job)) {
+    exchange_jobs_.push(std::move(*exchange));
+  } else {
+    jobs_.push_back(std::move(job));
+  }
+}
+
+std::optional<base::Duration> Worker::begin() {
+  ASSERT(!busy_);
+  std::vector<exchange::Job> due;
+  if (!exchange_jobs_.empty()) due = exchange_jobs_.take(step_, true);
+  base::Duration takes{};
+  if (!due.empty()) {
+    takes = run_exchange(std::move(due));
+  } else if (!jobs_.empty()) {
+    peer::Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    takes = run_job(std::move(job));
+  } else {
+    return std::nullopt;
+  }
+  busy_ = true;
+  return std::max(takes, kLeast);
+}
+
+std::vector<peer::Outcome> Worker::finish() {
+  ASSERT(busy_);
+  busy_ = false;
+  if (writing_) {
+    const base::StepNumber step = writing_->step;
+    outcomes_.emplace_back(peer::Saved{step, folder_.write(std::move(*writing_))});
+    writing_.reset();
+  }
+  return std::exchange(outcomes_, {});
+}
+
+double Worker::sum() {
+  scratch_.resize(replica_.size());
+  replica_.read(scratch_);
+  return std::accumulate(scratch_.begin(), scratch_.end(), 0.0);
+}
+
+void Worker::note_opening(const exchange::OpenJob& job) {
+  // Each end has the other's payloads under the other name, so the sum is the same at both.
+  const auto hash = [](const base::Buffer& payload) {
+    return payload.empty() ? 1 : base::xxh3(base::ByteView(payload));
+  };
+  ledger_[job.peer] = {.opening = hash(job.own) + hash(job.theirs), .committed = {}, .moved = {}};
+}
+
+void Worker::note_commits(const std::vector<exchange::Job>& due,
+                          const std::vector<exchange::Outcome>& outcomes,
+                          std::optional<double> moved) {
+  std::size_t commits = 0;
+  bool other = false;
+  for (const exchange::Job& job : due) {
+    commits += std::holds_alternative<exchange::CommitJob>(job) ? 1 : 0;
+    other = other || std::holds_alternative<exchange::OpenJob>(job);
+    if (const auto* open = std::get_if<exchange::OpenJob>(&job)) note_opening(*open);
+    if (std::holds_alternative<exchange::CloseJob>(job)) ledger_.erase(exchange::peer_of(job));
+  }
+  for (const exchange::Outcome& outcome : outcomes) {
+    const auto* done = std::get_if<exchange::Committed>(&outcome);
+    if (done == nullptr || done->result != exchange::CommitResult::applied) continue;
+    const auto at = ledger_.find(done->peer);
+    if (at == ledger_.end()) continue;
+    if (done->exchange != at->second.committed.next() && breach_.empty()) {
+      breach_ = fmt::format("committed exchange {} with {} after exchange {}", done->exchange.value,
+                            done->peer.brief(), at->second.committed.value);
+    }
+    at->second.committed = done->exchange;
+    at->second.moved.reset();
+    if (commits == 1 && !other) at->second.moved = moved;
+    committed_.push_back(done->peer);
+  }
+}
+
+base::Duration Worker::run_exchange(std::vector<exchange::Job> due) {
+  const bool look = replica_.size() <= kSmallReplica || ++batches_ % kLargeEvery == 0;
+  std::optional<double> moved;
+  if (look) moved = -sum();
+  std::vector<exchange::Outcome> outcomes = exchange::run_batch(due, replica_, step_);
+  if (look) *moved += sum();
+  if (look && !std::isfinite(*moved) && breach_.empty()) {
+    breach_ = "an exchange made the replica not finite";
+  }
+  note_commits(due, outcomes, moved);
+  for (exchange::Outcome& outcome : outcomes) outcomes_.emplace_back(std::move(outcome));
+  return step_time_ / 20;
+}
+
+base::Duration Worker::run_job(peer::Job job) {
+  const auto failed = [&](const base::Error& error) {
+    outcomes_.emplace_back(peer::Failed{error});
+  };
+  if (const auto* step = std::get_if<peer::StepJob>(&job)) {
+    const auto result = learner_->step(replica_.trained(), step->lr);
+    if (!result) {
+      failed(result.error());
+      return step_time_;
+    }
+    loss_ = static_cast<double>(result->loss);
+    outcomes_.emplace_back(peer::StepDone{++step_, result->samples, result->loss});
+  } else if (std::holds_alternative<peer::GradientJob>(job)) {
+    gradient_.resize(replica_.size());
+    const auto result = learner_->gradient(replica_.trained(), gradient_);
+    if (!result) {
+      failed(result.error());
+      return step_time_;
+    }
+    gradient_samples_ = result->samples;
+    gradient_loss_ = result->loss;
+    outcomes_.emplace_back(
+        peer::GradientReady{step_.next(), result->samples, result->loss, gradient_});
+  } else if (const auto* apply = std::get_if<peer::ApplyJob>(&job)) {
+    learner_->apply(replica_.trained(), apply->mean, apply->lr);
+    outcomes_.emplace_back(peer::StepDone{++step_, gradient_samples_, gradient_loss_});
+    return step_time_ / 20;
+  } else if (const auto* evaluate = std::get_if<peer::EvaluateJob>(&job)) {
+    scratch_.resize(replica_.size());
+    replica_.read(scratch_);
+    const auto quality = learner_->evaluate(scratch_, evaluate->samples);
+    if (!quality) {
+      failed(quality.error());
+      return step_time_;
+    }
+    evaluated_ = peer::Evaluated{.samples = quality->samples,
+                                 .whole = evaluate->samples == 0,
+                                 .accuracy = quality->accuracy,
+                                 .loss = quality->loss};
+    outcomes_.emplace_back(*evaluated_);
+  } else if (const auto* save = std::get_if<peer::SaveJob>(&job)) {
+    scratch_.resize(replica_.size());
+    replica_.read(scratch_);
+    writing_ = Checkpoint{.step = step_,
+                          .samples = save->samples,
+                          .progress = save->progress,
+                          .parameters = scratch_,
+                          .state = learner_->state()};
+    return kSaveTime;
+  }
+  return step_time_;
+}
+
+}  // namespace starling::sim

@@ -1,0 +1,94 @@
+// The trainer's side of a simulated peer: runs its jobs one after the other, exchange before
+// training, as peer::Worker does, and says how long each took. Beside that it keeps what the
+// checks need: which exchanges were committed, and what they did to the replica.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/time.hpp"
+#include "exchange/job_queue.hpp"
+#include "exchange/replica.hpp"
+#include "peer/jobs.hpp"
+#include "sim/folder.hpp"
+#include "sim/learner.hpp"
+
+namespace starling::sim {
+
+/// Larger replicas are looked at after one exchange of kLargeEvery.
+inline constexpr std::size_t kSmallReplica = 4096;
+inline constexpr std::uint64_t kLargeEvery = 16;
+
+/// A link's exchange as this end's replica has it.
+struct LinkLedger {
+  /// Names the opening: the same at both ends, another after each opening.
+  std::uint64_t opening = 0;
+  base::ExchangeNumber committed;
+  /// What the last commit added to the sum of this replica's elements; nothing where it was
+  /// applied together with others or not looked at.
+  std::optional<double> moved;
+};
+
+class Worker {
+ public:
+  /// `folder` outlives this. `step`: of virtual time, for a training step at full speed.
+  Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Folder& folder,
+         base::StepNumber first_step, base::Duration step);
+
+  void submit(peer::Job job);
+  [[nodiscard]] bool busy() const noexcept { return busy_; }
+  /// Begins what is due next; nothing where nothing is. finish() after the time it takes.
+  [[nodiscard]] std::optional<base::Duration> begin();
+  [[nodiscard]] std::vector<peer::Outcome> finish();
+
+  [[nodiscard]] const exchange::Replica& replica() const noexcept { return replica_; }
+  [[nodiscard]] const std::map<base::PeerId, LinkLedger>& ledger() const noexcept {
+    return ledger_;
+  }
+  /// The first breach of the exchange's rules; empty: none.
+  [[nodiscard]] const std::string& breach() const noexcept { return breach_; }
+  /// Links whose exchange was committed since the last call.
+  [[nodiscard]] std::vector<base::PeerId> take_committed() { return std::exchange(committed_, {}); }
+  /// Loss of the last step.
+  [[nodiscard]] double loss() const noexcept { return loss_; }
+  [[nodiscard]] const std::optional<peer::Evaluated>& evaluated() const noexcept {
+    return evaluated_;
+  }
+
+ private:
+  base::Duration run_exchange(std::vector<exchange::Job> due);
+  base::Duration run_job(peer::Job job);
+  void note_opening(const exchange::OpenJob& job);
+  void note_commits(const std::vector<exchange::Job>& due,
+                    const std::vector<exchange::Outcome>& outcomes, std::optional<double> moved);
+  [[nodiscard]] double sum();
+
+  std::unique_ptr<Learner> learner_;
+  exchange::Replica replica_;
+  Folder& folder_;
+  base::StepNumber step_;
+  base::Duration step_time_;
+  exchange::JobQueue exchange_jobs_;
+  std::deque<peer::Job> jobs_;
+  bool busy_ = false;
+  std::vector<peer::Outcome> outcomes_;  ///< of what is under way
+  std::optional<Checkpoint> writing_;
+  std::vector<float> scratch_;
+  std::vector<float> gradient_;
+  std::uint32_t gradient_samples_ = 0;
+  float gradient_loss_ = 0;
+  std::map<base::PeerId, LinkLedger> ledger_;
+  std::vector<base::PeerId> committed_;
+  std::uint64_t batches_ = 0;
+  double loss_ = 0;
+  std::optional<peer::Evaluated> evaluated_;
+  std::string breach_;
+};
+
+}  // namespace starling::sim

@@ -1,0 +1,258 @@
+// The simulated world: peers' unmodified cores, links between them, virtual time. One seed decides
+// everything; nothing here reads a clock, makes a thread or touches a file.
+//
+// A link is an ordered stream of frames, as TCP with TLS gives it: what the network does to
+// packets shows as delay. A packet that is lost, or sent into a cut, stalls its direction until a
+// retransmission gets through; their pauses double, as TCP's. Acknowledgements come back over the
+// other path: while that is cut, no more than a window is delivered. A flipped bit that the
+// transport's checksum misses reaches the reader of frames, which must refuse it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "base/rng.hpp"
+#include "base/time.hpp"
+#include "membership/simulated_signer.hpp"
+#include "peer/core.hpp"
+#include "sim/folder.hpp"
+#include "sim/learner.hpp"
+#include "sim/paths.hpp"
+#include "sim/plan.hpp"
+#include "sim/worker.hpp"
+
+namespace starling::sim {
+
+enum class NodeState : std::uint8_t { down, running, stopped, finished };
+
+/// One process. Its number is that of its peer in the plan; twins come after all peers.
+struct Node {
+  std::uint32_t number = 0;  ///< of the node
+  std::uint32_t peer = 0;    ///< in the plan
+  base::PeerId id;
+  std::uint64_t incarnation = 0;  ///< that it started with
+  std::string address;
+  NodeState state = NodeState::down;
+  std::uint32_t life = 0;  ///< rises with each start
+  std::unique_ptr<membership::SimulatedSigner> signer;
+  std::unique_ptr<peer::Core> core;
+  std::unique_ptr<Worker> worker;
+  Folder folder;
+  std::vector<std::uint32_t> via;
+  std::map<base::LinkId, std::uint32_t> links;  ///< to connections
+  std::uint32_t last_link = 0;
+  std::deque<peer::Event> held;       ///< arrived while it stood still
+  double speed = 1;                   ///< of the processor, throttling included
+  double rate = 1;                    ///< of the clock
+  base::Time rate_since{};            ///< world's time
+  base::Time rate_base{};             ///< its own time then
+  std::optional<base::Time> wake_at;  ///< world's time
+  bool working = false;
+  base::Time started{};                   ///< world's time
+  std::optional<base::Time> last_step{};  ///< undisturbed since
+  std::optional<peer::Finished> finished;
+  std::uint64_t membership_bytes = 0;
+  double up_seconds = 0;  ///< of former lives
+};
+
+/// Watches the world: checks and measurements.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  /// After every event of a node.
+  virtual void touched(Node& node) = 0;
+  virtual void note(const Node& node, const peer::Note& note) = 0;
+  virtual void sent(const Node& from, const Node& to, const wire::Message& message) = 0;
+  virtual void stepped(Node& node) = 0;
+  virtual void fault(const PlannedEvent& event, bool begins) = 0;
+  virtual void started(Node& node) = 0;
+  virtual void ended(Node& node) = 0;
+  virtual void second() = 0;
+};
+
+class World {
+ public:
+  /// `plan` and `task` outlive this. `trace`: takes a line for every event; may be empty.
+  World(const Plan& plan, Task& task, std::function<void(const std::string&)> trace);
+
+  void set_observer(Observer* observer) { observer_ = observer; }
+  /// Runs until the plan's end, until all peers have finished, or until stop().
+  void run();
+  void stop() { stopped_ = true; }
+
+  [[nodiscard]] base::Time now() const noexcept { return now_; }
+  [[nodiscard]] double seconds() const noexcept { return base::seconds(now_ - kStart); }
+  [[nodiscard]] std::vector<std::unique_ptr<Node>>& nodes() noexcept { return nodes_; }
+  [[nodiscard]] const PathTable& paths() const noexcept { return paths_; }
+  [[nodiscard]] const Plan& plan() const noexcept { return plan_; }
+  [[nodiscard]] Task& task() noexcept { return task_; }
+  [[nodiscard]] base::Time local(const Node& node) const;
+  /// XXH3 over every event that was delivered, in order.
+  [[nodiscard]] std::uint64_t trace_hash() const noexcept { return trace_hash_; }
+  [[nodiscard]] std::uint64_t events() const noexcept { return delivered_; }
+  [[nodiscard]] double peer_seconds() const;
+  [[nodiscard]] bool tracing() const noexcept { return static_cast<bool>(trace_); }
+  void trace(const std::string& text) const;
+  /// Timers that fired without time moving on, the most in a row.
+  [[nodiscard]] const std::string& breach() const noexcept { return breach_; }
+  [[nodiscard]] bool is_up(const Node& node) const noexcept {
+    return node.state == NodeState::running || node.state == NodeState::stopped;
+  }
+
+  static constexpr base::Time kStart{std::chrono::seconds(1000)};
+
+ private:
+  // What a link carries.
+  struct Up {
+    bool dialed = false;
+  };
+  struct Frame {
+    base::Buffer bytes;
+    wire::Message message;
+    bool damaged = false;
+  };
+  struct Gone {
+    bool reset = false;  ///< else closed on purpose
+  };
+  using Item = std::variant<Up, Frame, Gone>;
+  struct Flying {
+    base::Time at;
+    Item item;
+  };
+  struct Direction {
+    std::deque<Flying> flying;
+    std::deque<Item> pending;  ///< while stalled
+    base::Time last_arrival{};
+    base::Time free_at{};  ///< when the line has sent what was given to it
+    bool stalled = false;
+    std::uint32_t tries = 0;
+    std::size_t unacknowledged = 0;
+  };
+  struct End {
+    std::uint32_t node = 0;
+    std::uint32_t life = 0;
+    base::LinkId link;
+    bool open = false;  ///< the node has it
+  };
+  struct Connection {
+    std::uint32_t generation = 0;
+    End ends[2];              ///< 0 dialed
+    Direction directions[2];  ///< 0: of what end 0 sends
+    std::string address;      ///< that was dialed
+  };
+
+  // What happens at a time.
+  struct Wake {
+    std::uint32_t node, life;
+  };
+  struct Work {
+    std::uint32_t node, life;
+  };
+  struct Arrive {
+    std::uint32_t connection, generation;
+    int to;
+  };
+  struct Retry {
+    std::uint32_t connection, generation;
+    int from;
+  };
+  struct Dialed {
+    std::uint32_t node, life;
+    std::string address;
+    bool answered;
+  };
+  struct Closed {
+    std::uint32_t node, life;
+    base::LinkId link;
+    bool reset;
+  };
+  struct Plan_ {
+    std::size_t event;
+    bool begins;
+  };
+  struct Second {};
+  using Happening = std::variant<Wake, Work, Arrive, Retry, Dialed, Closed, Plan_, Second>;
+  struct Queued {
+    base::Time at;
+    std::uint64_t order;
+    std::uint32_t slot;
+    friend bool operator<(const Queued& a, const Queued& b) {
+      return a.at != b.at ? a.at > b.at : a.order > b.order;  // earliest on top
+    }
+  };
+
+  void at(base::Time time, Happening happening);
+  void after(base::Duration delay, Happening happening) { at(now_ + delay, std::move(happening)); }
+  void happen(Wake& wake);
+  void happen(Work& work);
+  void happen(Arrive& arrive);
+  void happen(Retry& retry);
+  void happen(Dialed& dialed);
+  void happen(Closed& closed);
+  void happen(Plan_& planned);
+  void happen(Second& second);
+
+  // Peers (world_nodes.cpp).
+  void begin(const PlannedEvent& event, std::size_t index);
+  void end(const PlannedEvent& event, std::size_t index);
+  void start(std::uint32_t number, bool twin = false);
+  void restart(Node& node, Disk disk);
+  void kill(Node& node);
+  void resume(Node& node);
+  void set_rate(Node& node, double rate);
+  void give(Node& node, peer::Event event);
+  void act(Node& node, peer::Outbox& out);
+  void begin_work(Node& node);
+  void schedule(Node& node);
+  [[nodiscard]] base::Time world_time(const Node& node, base::Time local) const;
+  [[nodiscard]] Node* find_address(const std::string& address);
+  void digest(const Node& node, std::uint32_t kind, std::uint64_t what);
+
+  // Links (world_links.cpp).
+  void dial(Node& node, const std::string& address);
+  void connect(Node& from, Node& to, const std::string& address);
+  void send(Node& node, base::LinkId link, const wire::Message& message);
+  void close(Node& node, base::LinkId link, bool reset);
+  void push(std::uint32_t connection, int from, Item item);
+  void fly(std::uint32_t connection, int from, Item item, base::Duration extra);
+  void stall(std::uint32_t connection, int from, Item item);
+  void drop(std::uint32_t connection, int side, bool reset, const std::string& text);
+  void release(std::uint32_t connection);
+  [[nodiscard]] static std::size_t size_of(const Item& item);
+
+  const Plan& plan_;
+  Task& task_;
+  std::function<void(const std::string&)> trace_;
+  Observer* observer_ = nullptr;
+  PathTable paths_;
+  base::Rng rng_;
+  base::Time now_ = kStart;
+  base::Time end_;
+  bool stopped_ = false;
+  std::uint64_t order_ = 0;
+  std::priority_queue<Queued> queue_;
+  std::vector<Happening> slots_;
+  std::vector<std::uint32_t> free_slots_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::unordered_map<std::string, std::uint32_t> addresses_;
+  std::vector<Connection> connections_;
+  std::vector<std::uint32_t> free_connections_;
+  std::map<std::size_t, std::uint64_t> path_faults_;         ///< planned event: fault
+  std::map<std::size_t, std::vector<std::uint32_t>> twins_;  ///< planned event: nodes
+  std::uint64_t trace_hash_ = 0;
+  std::uint64_t delivered_ = 0;
+  std::uint32_t wakes_in_place_ = 0;
+  base::Time last_wake_{};
+  std::string breach_;
+};
+
+}  // namespace starling::sim

@@ -1,0 +1,304 @@
+// Links: ordered streams over a network that loses, delays and cuts.
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "sim/world.hpp"
+
+namespace starling::sim {
+namespace {
+
+constexpr std::size_t kPacketBytes = 1400;
+constexpr std::size_t kOverheadBytes = 60;  ///< of TLS, TCP and IP, a frame
+constexpr std::size_t kWindowBytes = 64 * 1024;
+constexpr base::Duration kRetryMin = std::chrono::milliseconds(200);
+constexpr base::Duration kRetryMax = std::chrono::seconds(60);
+constexpr base::Duration kHandshakeTimeout = std::chrono::seconds(5);
+/// Of damaged packets, those that pass the transport's 16-bit checksum here: far more than on a
+/// real network, for the sake of the reader of frames.
+constexpr double kPassesChecksum = 0.01;
+
+base::Duration milliseconds(double ms) { return base::from_seconds(ms / 1000); }
+
+/// Sum of four uniform numbers, scaled to a standard deviation of one; never negative.
+double jitter(base::Rng& rng) {
+  double sum = -2;
+  for (int i = 0; i < 4; ++i) sum += rng.uniform();
+  return std::abs(sum) * 1.732;
+}
+
+double packets(std::size_t bytes) { return static_cast<double>(bytes / kPacketBytes + 1); }
+
+/// That at least one of the packets meets what meets each with probability p.
+double any_of(double p, std::size_t bytes) {
+  return p <= 0 ? 0 : 1 - std::pow(1 - p, packets(bytes));
+}
+
+}  // namespace
+
+std::size_t World::size_of(const Item& item) {
+  const auto* frame = std::get_if<Frame>(&item);
+  return kOverheadBytes + (frame == nullptr ? 0 : frame->bytes.size());
+}
+
+void World::dial(Node& node, const std::string& address) {
+  Node* const to = find_address(address);
+  const std::uint32_t there = to == nullptr ? node.peer : to->peer;
+  const PathState out = paths_.state(node.peer, there);
+  const PathState back = paths_.state(there, node.peer);
+  // TCP and TLS take two round trips, each packet resent as long as it is lost.
+  base::Duration takes = milliseconds(2 * (out.latency_ms + back.latency_ms) +
+                                      out.jitter_ms * jitter(rng_) + back.jitter_ms * jitter(rng_));
+  base::Duration pause = std::chrono::seconds(1);
+  for (int packet = 0; packet < 2; ++packet) {
+    const double lost = 1 - (1 - out.loss) * (1 - back.loss);
+    while (takes < kHandshakeTimeout && lost > 0 && rng_.uniform() < lost) {
+      takes += pause;
+      pause *= 2;
+    }
+  }
+  const bool reached = to != nullptr && !out.cut && !back.cut && to->state != NodeState::stopped &&
+                       takes < kHandshakeTimeout;
+  if (!reached) takes = kHandshakeTimeout;
+  if (to == &node) {
+    return after(takes, Dialed{node.number, node.life, address, true});
+  }
+  after(takes, Dialed{node.number, node.life, address, reached});
+}
+
+void World::connect(Node& from, Node& to, const std::string& address) {
+  if (&from == &to) return give(from, peer::DialFailed{address, "that is this peer", true});
+  std::uint32_t slot = 0;
+  if (free_connections_.empty()) {
+    slot = static_cast<std::uint32_t>(connections_.size());
+    connections_.emplace_back();
+  } else {
+    slot = free_connections_.back();
+    free_connections_.pop_back();
+  }
+  Connection& connection = connections_[slot];
+  const std::uint32_t generation = connection.generation + 1;
+  connection = {};
+  connection.generation = generation;
+  connection.address = address;
+  Node* const nodes[2] = {&from, &to};
+  for (int side = 0; side < 2; ++side) {
+    Node& node = *nodes[side];
+    const base::LinkId link{++node.last_link, 1};
+    node.links[link] = slot;
+    connection.ends[side] = {.node = node.number, .life = node.life, .link = link, .open = true};
+    Direction& to_it = connection.directions[1 - side];
+    to_it.last_arrival = now_;
+    to_it.flying.push_back({now_, Up{side == 0}});
+    at(now_, Arrive{slot, generation, side});
+  }
+}
+
+void World::send(Node& node, base::LinkId link, const wire::Message& message) {
+  const auto found = node.links.find(link);
+  if (found == node.links.end()) return;
+  const std::uint32_t slot = found->second;
+  const int from =
+      connections_[slot].ends[0].node == node.number && connections_[slot].ends[0].link == link ? 0
+                                                                                                : 1;
+  Node& other = *nodes_[connections_[slot].ends[1 - from].node];
+  Frame frame{.bytes = wire::encode(message), .message = message, .damaged = false};
+  if (wire::purpose_of(static_cast<std::uint16_t>(wire::type_of(message))) ==
+      wire::Purpose::membership) {
+    node.membership_bytes += frame.bytes.size();
+  }
+  if (observer_ != nullptr) observer_->sent(node, other, message);
+  push(slot, from, std::move(frame));
+}
+
+void World::push(std::uint32_t slot, int from, Item item) {
+  Connection& connection = connections_[slot];
+  Direction& direction = connection.directions[from];
+  if (direction.stalled) {
+    direction.pending.push_back(std::move(item));
+    return;
+  }
+  const std::uint32_t a = nodes_[connection.ends[from].node]->peer;
+  const std::uint32_t b = nodes_[connection.ends[1 - from].node]->peer;
+  const PathState path = paths_.state(a, b);
+  const std::size_t bytes = size_of(item);
+  if (path.cut || (path.loss > 0 && rng_.uniform() < any_of(path.loss, bytes))) {
+    return stall(slot, from, std::move(item));
+  }
+  if (!paths_.calm() && paths_.cut(b, a)) {
+    // What arrives is not acknowledged: the window fills.
+    direction.unacknowledged += bytes;
+    if (direction.unacknowledged > kWindowBytes) return stall(slot, from, std::move(item));
+  } else {
+    direction.unacknowledged = 0;
+  }
+  base::Duration extra{};
+  if (path.corrupt > 0 && rng_.uniform() < any_of(path.corrupt, bytes)) {
+    auto* frame = std::get_if<Frame>(&item);
+    if (frame == nullptr || rng_.uniform() >= kPassesChecksum) {
+      return stall(slot, from, std::move(item));
+    }
+    frame->damaged = true;
+    frame->bytes[rng_.below(frame->bytes.size())] ^= std::byte(1U << rng_.below(8));
+  }
+  if (path.reorder > 0 && rng_.uniform() < any_of(path.reorder, bytes)) {
+    extra += milliseconds(path.latency_ms / 2);
+  }
+  fly(slot, from, std::move(item), extra);
+}
+
+void World::fly(std::uint32_t slot, int from, Item item, base::Duration extra) {
+  Connection& connection = connections_[slot];
+  Direction& direction = connection.directions[from];
+  const std::uint32_t a = nodes_[connection.ends[from].node]->peer;
+  const std::uint32_t b = nodes_[connection.ends[1 - from].node]->peer;
+  const PathState path = paths_.state(a, b);
+  base::Time leaves = now_;
+  if (path.rate_mbit > 0) {
+    const double seconds = static_cast<double>(size_of(item)) * 8 / (path.rate_mbit * 1e6);
+    direction.free_at = std::max(direction.free_at, now_) + base::from_seconds(seconds);
+    leaves = direction.free_at;
+  }
+  base::Duration delay = milliseconds(path.latency_ms) + extra;
+  if (path.jitter_ms > 0) delay += milliseconds(path.jitter_ms * jitter(rng_));
+  direction.last_arrival = std::max(direction.last_arrival, leaves + delay);
+  direction.flying.push_back({direction.last_arrival, std::move(item)});
+  at(direction.last_arrival, Arrive{slot, connection.generation, 1 - from});
+}
+
+void World::stall(std::uint32_t slot, int from, Item item) {
+  Connection& connection = connections_[slot];
+  Direction& direction = connection.directions[from];
+  direction.stalled = true;
+  direction.tries = 0;
+  direction.pending.push_back(std::move(item));
+  after(kRetryMin, Retry{slot, connection.generation, from});
+}
+
+void World::happen(Retry& retry) {
+  Connection& connection = connections_[retry.connection];
+  if (connection.generation != retry.generation) return;
+  Direction& direction = connection.directions[retry.from];
+  if (direction.pending.empty()) return;  // a reset threw away what waited
+  const std::uint32_t a = nodes_[connection.ends[retry.from].node]->peer;
+  const std::uint32_t b = nodes_[connection.ends[1 - retry.from].node]->peer;
+  const PathState path = paths_.state(a, b);
+  if (path.cut || paths_.cut(b, a) || (path.loss > 0 && rng_.uniform() < path.loss)) {
+    const base::Duration pause = kRetryMin * (1 << std::min(direction.tries, 9U));
+    ++direction.tries;
+    return after(std::min(pause * 2, kRetryMax), retry);
+  }
+  direction.stalled = false;
+  direction.unacknowledged = 0;
+  std::deque<Item> pending = std::exchange(direction.pending, {});
+  // The lost packet is through; what waited behind it meets the network anew.
+  Item first = std::move(pending.front());
+  pending.pop_front();
+  fly(retry.connection, retry.from, std::move(first), {});
+  for (Item& item : pending) push(retry.connection, retry.from, std::move(item));
+}
+
+void World::happen(Arrive& arrive) {
+  Connection& connection = connections_[arrive.connection];
+  if (connection.generation != arrive.generation) return;
+  Direction& direction = connection.directions[1 - arrive.to];
+  ASSERT(!direction.flying.empty());
+  Item item = std::move(direction.flying.front().item);
+  direction.flying.pop_front();
+  const End end = connection.ends[arrive.to];
+  Node& node = *nodes_[end.node];
+  const bool there = end.open && node.life == end.life && is_up(node);
+  if (const auto* up = std::get_if<Up>(&item)) {
+    if (!there) return;
+    const Node& other = *nodes_[connection.ends[1 - arrive.to].node];
+    return give(node, peer::LinkUp{end.link, other.id, up->dialed,
+                                   up->dialed ? connection.address : "somewhere:1"});
+  }
+  if (const auto* gone = std::get_if<Gone>(&item)) {
+    return drop(arrive.connection, arrive.to, gone->reset, "by the other end");
+  }
+  auto& frame = std::get<Frame>(item);
+  if (!there) {
+    // A machine without the process answers with a reset.
+    if (connection.ends[1 - arrive.to].open && !direction.stalled) {
+      push(arrive.connection, arrive.to, Gone{true});
+    }
+    return;
+  }
+  // The same bytes come out as went in, unless something is broken: most are taken as they are.
+  if (frame.damaged || frame.bytes.back() == std::byte{}) {
+    wire::FrameReader reader(std::size_t{1} << 30);
+    base::ByteView stream(frame.bytes);
+    auto read = reader.read(stream);
+    if (!read || !*read) {
+      trace(fmt::format("peer-{} refuses a damaged frame", node.number));
+      drop(arrive.connection, 1 - arrive.to, true, "protocol");
+      return drop(arrive.connection, arrive.to, true, "damaged frame");
+    }
+    auto decoded = wire::decode(std::move(**read));
+    if (frame.damaged && breach_.empty()) {
+      breach_ = fmt::format("peer-{} took a damaged frame for a good one", node.number);
+      return stop();
+    }
+    if ((!decoded || !*decoded) && breach_.empty()) {
+      breach_ = fmt::format("peer-{} cannot read a frame that a peer sent", node.number);
+      return stop();
+    }
+    frame.message = std::move(**decoded);
+  }
+  give(node, peer::Received{end.link, std::move(frame.message)});
+}
+
+void World::close(Node& node, base::LinkId link, bool reset) {
+  const auto found = node.links.find(link);
+  if (found == node.links.end()) return;
+  const std::uint32_t slot = found->second;
+  node.links.erase(found);
+  Connection& connection = connections_[slot];
+  const int side =
+      connection.ends[0].node == node.number && connection.ends[0].link == link ? 0 : 1;
+  connection.ends[side].open = false;
+  if (is_up(node)) after({}, Closed{node.number, node.life, link, reset});
+  if (connection.ends[1 - side].open) {
+    if (reset) {
+      // What the dying process had not sent is lost, and its reset is not resent.
+      Direction& direction = connection.directions[side];
+      direction.pending.clear();
+      direction.stalled = false;
+      const std::uint32_t a = node.peer;
+      const std::uint32_t b = nodes_[connection.ends[1 - side].node]->peer;
+      if (!paths_.cut(a, b)) push(slot, side, Gone{true});
+    } else {
+      push(slot, side, Gone{false});
+    }
+  }
+  release(slot);
+}
+
+void World::drop(std::uint32_t slot, int side, bool reset, const std::string& text) {
+  Connection& connection = connections_[slot];
+  End& end = connection.ends[side];
+  if (!std::exchange(end.open, false)) return release(slot);
+  Node& node = *nodes_[end.node];
+  node.links.erase(end.link);
+  const End copy = end;
+  release(slot);
+  if (node.life != copy.life || !is_up(node)) return;
+  using Reason = membership::LossReason;
+  const auto reason = reset ? Reason::reset : Reason::closed;
+  give(node, peer::LinkDown{copy.link, reason, text});
+}
+
+void World::release(std::uint32_t slot) {
+  Connection& connection = connections_[slot];
+  if (connection.ends[0].open || connection.ends[1].open) return;
+  ++connection.generation;
+  for (Direction& direction : connection.directions) direction = {};
+  free_connections_.push_back(slot);
+}
+
+}  // namespace starling::sim

@@ -1,0 +1,324 @@
+// Processes: started, killed, stopped, and what their cores ask for.
+#include <algorithm>
+#include <array>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "sim/world.hpp"
+
+namespace starling::sim {
+namespace {
+
+/// Names of peer::Event's alternatives, for people.
+constexpr std::array kEventNames{"start",    "link up", "link down", "dial failed",
+                                 "receives", "outcome", "leave",     "checkpoint"};
+static_assert(kEventNames.size() == std::variant_size_v<peer::Event>);
+
+std::uint64_t link_number(base::LinkId link) {
+  return (std::uint64_t{link.slot} << 32) | link.generation;
+}
+
+/// What of an event goes into the trace's hash beside its kind.
+std::uint64_t digest_of(const peer::Event& event) {
+  if (const auto* up = std::get_if<peer::LinkUp>(&event)) {
+    return link_number(up->link) ^ up->peer.prefix();
+  }
+  if (const auto* down = std::get_if<peer::LinkDown>(&event)) return link_number(down->link);
+  if (const auto* outcome = std::get_if<peer::Outcome>(&event)) {
+    const auto* step = std::get_if<peer::StepDone>(outcome);
+    return step == nullptr ? outcome->index()
+                           : (step->step.value << 32) ^ std::bit_cast<std::uint32_t>(step->loss);
+  }
+  return 0;
+}
+
+std::string text_of(const peer::Event& event) {
+  const std::string name = kEventNames[event.index()];
+  if (const auto* up = std::get_if<peer::LinkUp>(&event)) {
+    return fmt::format("{} {} with {}{}", name, up->link.slot, up->peer.brief(),
+                       up->dialed ? ", dialed" : "");
+  }
+  if (const auto* down = std::get_if<peer::LinkDown>(&event)) {
+    return fmt::format("{} {}: {}", name, down->link.slot, down->text);
+  }
+  if (const auto* failed = std::get_if<peer::DialFailed>(&event)) {
+    return fmt::format("{} {}: {}", name, failed->address, failed->text);
+  }
+  if (const auto* received = std::get_if<peer::Received>(&event)) {
+    constexpr std::array kNames{"Hello",     "Refuse",   "Neighbour", "Gossip",
+                                "Heartbeat", "LinkOpen", "Keyframe",  "Delta",
+                                "Reduce",    "Bye",      "Reconcile", "?"};
+    const std::size_t index = std::min(received->message.index(), kNames.size() - 1);
+    return fmt::format("{} {} on link {}", name, kNames[index], received->link.slot);
+  }
+  if (const auto* outcome = std::get_if<peer::Outcome>(&event)) {
+    constexpr std::array kNames{"step done", "gradient", "evaluated",
+                                "saved",     "failed",   "exchange"};
+    return fmt::format("{}: {}", name, kNames[std::min(outcome->index(), kNames.size() - 1)]);
+  }
+  return name;
+}
+
+}  // namespace
+
+base::Time World::local(const Node& node) const {
+  const double passed = base::seconds(now_ - node.rate_since);
+  return node.rate_base +
+         (node.rate == 1 ? now_ - node.rate_since : base::from_seconds(passed * node.rate));
+}
+
+base::Time World::world_time(const Node& node, base::Time local_time) const {
+  const base::Duration ahead = local_time - local(node);
+  if (ahead <= base::Duration{}) return now_;
+  if (node.rate == 1) return now_ + ahead;
+  return now_ + base::from_seconds(base::seconds(ahead) / node.rate) + base::Duration(1);
+}
+
+void World::set_rate(Node& node, double rate) {
+  node.rate_base = local(node);
+  node.rate_since = now_;
+  node.rate = rate;
+  node.wake_at.reset();
+  if (is_up(node)) schedule(node);
+}
+
+void World::schedule(Node& node) {
+  if (node.state != NodeState::running) return;
+  const auto deadline = node.core->next_deadline();
+  if (!deadline) return;
+  const base::Time when = world_time(node, *deadline);
+  if (node.wake_at && *node.wake_at <= when) return;
+  node.wake_at = when;
+  at(when, Wake{node.number, node.life});
+}
+
+void World::begin(const PlannedEvent& event, std::size_t index) {
+  if (event.kind == Kind::partition || event.kind == Kind::degrade) {
+    path_faults_[index] = paths_.add(event);
+    return;
+  }
+  for (const std::uint32_t number : event.peers) {
+    Node& node = *nodes_[number];
+    switch (event.kind) {
+      case Kind::join:
+        node.via = event.via;
+        start(number);
+        break;
+      case Kind::restart:
+        if (is_up(node)) kill(node);
+        restart(node, event.disk);
+        break;
+      case Kind::kill:
+        if (is_up(node)) kill(node);
+        break;
+      case Kind::stop:
+        if (node.state == NodeState::running) {
+          node.state = NodeState::stopped;
+          node.last_step.reset();
+        }
+        break;
+      case Kind::leave:
+        if (is_up(node)) give(node, peer::Leave{});
+        break;
+      case Kind::throttle:
+        node.speed = plan_.peers[number].speed * event.speed;
+        node.last_step.reset();
+        break;
+      case Kind::disk_full:
+        node.folder.full = true;
+        break;
+      case Kind::skew:
+        set_rate(node, event.rate);
+        break;
+      case Kind::twin: {
+        auto twin = std::make_unique<Node>();
+        twin->number = static_cast<std::uint32_t>(nodes_.size());
+        twin->peer = number;
+        twin->id = node.id;
+        twin->via = {number};
+        twin->address = fmt::format("{}-twin-{}:1", plan_.peers[number].name, twin->number);
+        addresses_[twin->address] = twin->number;
+        twins_[index].push_back(twin->number);
+        nodes_.push_back(std::move(twin));
+        start(nodes_.back()->number, true);
+        break;
+      }
+      case Kind::partition:
+      case Kind::degrade:
+      case Kind::heal:
+        break;
+    }
+  }
+}
+
+void World::end(const PlannedEvent& event, std::size_t index) {
+  if (event.kind == Kind::partition || event.kind == Kind::degrade) {
+    paths_.remove(path_faults_.at(index));
+    path_faults_.erase(index);
+    return;
+  }
+  if (event.kind == Kind::twin) {
+    for (const std::uint32_t number : twins_[index]) {
+      if (is_up(*nodes_[number])) kill(*nodes_[number]);
+    }
+    return;
+  }
+  for (const std::uint32_t number : event.peers) {
+    Node& node = *nodes_[number];
+    if (event.kind == Kind::stop && node.state == NodeState::stopped) resume(node);
+    if (event.kind == Kind::throttle) {
+      node.speed = plan_.peers[number].speed;
+      node.last_step.reset();
+    }
+    if (event.kind == Kind::disk_full) node.folder.full = false;
+    if (event.kind == Kind::skew) set_rate(node, 1);
+  }
+}
+
+void World::start(std::uint32_t number, bool twin) {
+  Node& node = *nodes_[number];
+  if (is_up(node)) return;
+  ++node.life;
+  node.state = NodeState::running;
+  node.started = now_;
+  node.finished.reset();
+  node.held.clear();
+  node.links.clear();
+  node.wake_at.reset();
+  node.last_step.reset();
+  node.working = false;
+  // Monotonic clocks of machines have nothing in common.
+  node.rate_since = now_;
+  node.rate_base = base::Time(std::chrono::seconds(1 + rng_.below(1'000'000)));
+  // As the system's clock gives it, in seconds.
+  node.incarnation = static_cast<std::uint64_t>(base::seconds(now_.time_since_epoch()));
+  if (twin) ++node.incarnation;
+  peer::Config config = task_.config;
+  for (const std::uint32_t other : node.via) {
+    config.membership.join.push_back(nodes_[other]->address);
+  }
+  if (config.membership.wait_for == 0 && !node.via.empty()) config.membership.wait_for = 1;
+  peer::Resume resume;
+  if (const Checkpoint* saved = node.folder.newest_whole(); saved != nullptr) {
+    resume = {saved->step, saved->samples, saved->progress};
+  }
+  const double step_ms = plan_.scenario.sim.step_ms;
+  node.worker = std::make_unique<Worker>(
+      task_.learner(node.id),
+      exchange::Replica(task_.initial, static_cast<float>(task_.run_file.exchange.lambda)),
+      node.folder, resume.step, base::from_seconds(step_ms / 1000));
+  wire::MemberRecord self{.id = node.id,
+                          .name = plan_.peers[node.peer].name,
+                          .addresses = {node.address},
+                          .incarnation = node.incarnation};
+  node.signer = std::make_unique<membership::SimulatedSigner>(node.id);
+  node.core = std::make_unique<peer::Core>(std::move(config), std::move(self), *task_.shards,
+                                           resume, *node.signer, rng_.fork());
+  if (observer_ != nullptr) observer_->started(node);
+  give(node, peer::Start{});
+}
+
+void World::restart(Node& node, Disk disk) {
+  switch (disk) {
+    case Disk::kept:
+      break;
+    case Disk::lost:
+      node.folder.lose();
+      for (std::uint8_t& byte : node.id.bytes) byte = static_cast<std::uint8_t>(rng_.below(256));
+      break;
+    case Disk::torn:
+      node.folder.tear();
+      break;
+    case Disk::flipped:
+      node.folder.flip(rng_());
+      break;
+  }
+  start(node.number);
+}
+
+void World::kill(Node& node) {
+  if (observer_ != nullptr) observer_->ended(node);
+  node.up_seconds += base::seconds(now_ - node.started);
+  node.state = NodeState::down;
+  // Its machine resets the links.
+  const auto links = node.links;
+  for (const auto& [link, connection] : links) close(node, link, true);
+  node.links.clear();
+  node.held.clear();
+  node.core.reset();
+  node.worker.reset();
+}
+
+void World::resume(Node& node) {
+  node.state = NodeState::running;
+  const std::uint32_t life = node.life;
+  if (node.working) after(base::Duration(1), Work{node.number, node.life});
+  while (!node.held.empty() && node.life == life && node.state == NodeState::running) {
+    peer::Event event = std::move(node.held.front());
+    node.held.pop_front();
+    give(node, std::move(event));
+  }
+  if (node.state == NodeState::running && node.life == life) {
+    node.wake_at.reset();
+    schedule(node);
+  }
+}
+
+void World::give(Node& node, peer::Event event) {
+  if (node.state == NodeState::stopped) {
+    node.held.push_back(std::move(event));
+    return;
+  }
+  if (node.state != NodeState::running) return;
+  digest(node, static_cast<std::uint32_t>(event.index()) + 1, digest_of(event));
+  if (tracing()) trace(fmt::format("peer-{} {}", node.number, text_of(event)));
+  peer::Outbox out;
+  node.core->handle(std::move(event), local(node), out);
+  act(node, out);
+  if (node.state != NodeState::running) return;
+  if (observer_ != nullptr) observer_->touched(node);
+  schedule(node);
+}
+
+void World::act(Node& node, peer::Outbox& out) {
+  for (peer::Action& action : out) {
+    if (const auto* to = std::get_if<peer::Dial>(&action)) {
+      dial(node, to->address);
+    } else if (const auto* message = std::get_if<peer::Send>(&action)) {
+      send(node, message->link, message->message);
+    } else if (const auto* closed = std::get_if<peer::Close>(&action)) {
+      close(node, closed->link, false);
+    } else if (auto* run = std::get_if<peer::Run>(&action)) {
+      node.worker->submit(std::move(run->job));
+      if (!node.working) begin_work(node);
+    } else if (const auto* note = std::get_if<peer::Note>(&action)) {
+      if (tracing()) trace(fmt::format("peer-{}   \"{}\"", node.number, note->text));
+      if (observer_ != nullptr) observer_->note(node, *note);
+    } else if (auto* finished = std::get_if<peer::Finished>(&action)) {
+      if (observer_ != nullptr) observer_->ended(node);
+      node.finished = std::move(*finished);
+      node.up_seconds += base::seconds(now_ - node.started);
+      node.state = NodeState::finished;
+      const auto links = node.links;
+      for (const auto& [link, connection] : links) close(node, link, false);
+    }
+  }
+}
+
+void World::begin_work(Node& node) {
+  if (node.state != NodeState::running || node.working) return;
+  const auto takes = node.worker->begin();
+  if (!takes) return;
+  node.working = true;
+  after(base::from_seconds(base::seconds(*takes) / node.speed), Work{node.number, node.life});
+}
+
+Node* World::find_address(const std::string& address) {
+  const auto found = addresses_.find(address);
+  return found == addresses_.end() ? nullptr : nodes_[found->second].get();
+}
+
+}  // namespace starling::sim

@@ -1,0 +1,129 @@
+#include "sim/world.hpp"
+
+#include <string>
+
+#include <boost/test/unit_test.hpp>
+
+#include "sim/random_scenario.hpp"
+#include "sim/run.hpp"
+#include "sim/shrink.hpp"
+
+using namespace starling;
+using namespace starling::sim;
+
+namespace {
+
+Plan plan_of(const std::string& rest, std::uint64_t seed = 1) {
+  auto parsed = parse_scenario("[scenario]\nname = \"t\"\n" + rest, "t.toml");
+  BOOST_REQUIRE_MESSAGE(parsed, (parsed ? "" : parsed.error().text));
+  auto plan = make_plan(std::move(*parsed), seed);
+  BOOST_REQUIRE(plan);
+  return *plan;
+}
+
+Report run_it(const Plan& plan) {
+  const auto report = run(plan);
+  BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().text));
+  BOOST_TEST_INFO("seed " << plan.seed);
+  BOOST_TEST(report->failure == "");
+  return *report;
+}
+
+double value_of(const Report& report, const std::string& name) {
+  for (const sim::Outcome& outcome : report.expectations) {
+    if (outcome.name == name && outcome.value) return *outcome.value;
+  }
+  BOOST_FAIL(name + " was not measured");
+  return 0;
+}
+
+const std::string kBowl = "[sim]\nproblem = \"quadratic\"\nelements = 32\nstep_ms = 100\n";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(world)
+
+BOOST_AUTO_TEST_CASE(a_swarm_finds_the_lowest_point_and_agrees) {
+  const Report report =
+      run_it(plan_of("duration = 60\n[peers]\ncount = 6\n[expect]\noptimum_distance_max = 0.1\n"
+                     "distance_max = 0.1\nviews_full_within_s = 20\nfalse_deaths_max = 0\n" +
+                     kBowl));
+  for (const sim::Outcome& outcome : report.expectations) {
+    BOOST_TEST(outcome.passed, outcome.name << " is " << outcome.value.value_or(-1));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_same_seed_does_the_same_and_another_something_else) {
+  const std::string text =
+      "duration = 40\n[peers]\ncount = 5\n[network]\nloss = 0.05\njitter_ms = 5\n[[timeline]]\n"
+      "kind = \"kill\"\nat = 10\npeers = \"random 2\"\nfor = 8\n" +
+      kBowl;
+  const Report first = run_it(plan_of(text, 3));
+  BOOST_TEST(first.events > 1000U);
+  BOOST_TEST(run_it(plan_of(text, 3)).trace_hash == first.trace_hash);
+  BOOST_TEST(run_it(plan_of(text, 4)).trace_hash != first.trace_hash);
+}
+
+BOOST_AUTO_TEST_CASE(a_death_is_noticed_and_nobody_else_is_taken_for_dead) {
+  const Report report =
+      run_it(plan_of("duration = 120\n[peers]\ncount = 8\n[[timeline]]\nkind = \"kill\"\nat = 60\n"
+                     "peers = [0, 5]\n[expect]\ndetection_p99_s = 30\nfalse_deaths_max = 0\n"
+                     "one_view_within_s = 40\n[sim]\nproblem = \"none\"\nstep_ms = 1000\n"));
+  BOOST_TEST(value_of(report, "detection_p99_s") > 0.0);
+  BOOST_TEST(report.passed);
+}
+
+BOOST_AUTO_TEST_CASE(halves_train_on_and_merge_when_the_cut_heals) {
+  const Report report = run_it(
+      plan_of("duration = 260\n[peers]\ncount = 8\n[[timeline]]\nkind = \"partition\"\nat = 30\n"
+              "for = 60\n[expect]\none_view_within_s = 90\noptimum_distance_max = 0.1\n" +
+              kBowl));
+  for (const sim::Outcome& outcome : report.expectations) {
+    BOOST_TEST(outcome.passed, outcome.name << " is " << outcome.value.value_or(-1));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_restart_with_its_disk_goes_on_where_it_was) {
+  const Plan plan = plan_of(
+      "duration = 90\n[peers]\ncount = 4\n[[timeline]]\nkind = \"kill\"\nat = 50\npeers = [1]\n"
+      "for = 5\n[[timeline]]\nkind = \"kill\"\nat = 50\npeers = [2]\nfor = 5\ndisk = \"lost\"\n" +
+      kBowl);
+  const auto task = make_task(plan.scenario);
+  BOOST_REQUIRE(task);
+  World world(plan, **task, {});
+  world.run();
+  const auto samples = [&](std::size_t i) {
+    return world.nodes()[i]->core->status(world.local(*world.nodes()[i])).samples;
+  };
+  BOOST_TEST(samples(1) > samples(2) + 16 * 200);
+  BOOST_TEST(samples(0) > samples(1));
+}
+
+BOOST_AUTO_TEST_CASE(random_scenarios_pass_and_read_back) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      const Scenario scenario = random_scenario(seed);
+      const auto parsed = parse_scenario(to_toml(scenario), "t.toml");
+      BOOST_REQUIRE_MESSAGE(parsed, (parsed ? "" : parsed.error().text));
+      const auto plan = make_plan(scenario);
+      BOOST_REQUIRE(plan);
+      run_it(*plan);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(shrinking_keeps_what_is_needed_alone) {
+  const Plan plan = plan_of(
+      "duration = 90\n[peers]\ncount = 4\n"
+      "[[timeline]]\nkind = \"kill\"\nat = 1\npeers = [1]\n"
+      "[[timeline]]\nkind = \"stop\"\nat = 2\npeers = [2]\nfor = 1\n"
+      "[[timeline]]\nkind = \"kill\"\nat = 3\npeers = [3]\n"
+      "[[timeline]]\nkind = \"stop\"\nat = 4\npeers = [0]\nfor = 1\n");
+  const Scenario small = shrink(plan.scenario, [](const Scenario& scenario) {
+    return std::ranges::any_of(scenario.timeline, [](const Entry& e) { return e.at == 3; });
+  });
+  BOOST_REQUIRE(small.timeline.size() == 1U);
+  BOOST_TEST(small.timeline[0].at == 3.0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
