@@ -24,8 +24,8 @@ namespace {
 using base::ErrorCode;
 using base::fail;
 
-/// A delta for n elements in bytes, about: 1% over the entropy of its indices (what Rice coding
-/// needs), values, and a scale a block.
+/// A delta for n elements in bytes, about: 1% over the entropy of its indices (what their codes
+/// need), values, and a scale a block.
 std::uint64_t delta_bytes(const exchange::Config& config, std::size_t n) {
   const double p = config.density;
   const double count = std::max(1.0, std::round(p * static_cast<double>(n)));

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "base/assert.hpp"
+#include "delta/golomb.hpp"
 #include "delta/quantize.hpp"
-#include "delta/rice.hpp"
 
 namespace starling::delta {
 namespace {
@@ -34,7 +34,7 @@ base::Status check_sparse(const Shape& shape, std::size_t n, Elements& scratch) 
     return fail(ErrorCode::protocol, "delta: bits set behind the last value");
   }
   scratch.indices.resize(shape.count);
-  if (!rice_decode(shape.indices, shape.rice, n, scratch.indices)) {
+  if (!golomb_decode(shape.indices, shape.golomb, n, scratch.indices)) {
     return fail(ErrorCode::protocol, "delta: its indices are not {} rising numbers below {}",
                 shape.count, n);
   }
@@ -43,15 +43,15 @@ base::Status check_sparse(const Shape& shape, std::size_t n, Elements& scratch) 
 
 void write_sparse(const Elements& chosen, std::size_t n, const Options& options,
                   std::vector<float>& scales, base::Buffer& out) {
-  const std::uint32_t rice = rice_parameter(chosen.indices, n);
+  const std::uint32_t golomb = golomb_parameter(chosen.indices, n);
   write_header({.kind = Kind::sparse,
                 .bits = options.bits,
-                .rice = rice,
+                .golomb = golomb,
                 .block = options.block,
                 .n = static_cast<std::uint32_t>(n),
                 .count = static_cast<std::uint32_t>(chosen.size())},
                out);
-  rice_encode(chosen.indices, rice, out);
+  golomb_encode(chosen.indices, golomb, out);
   const std::size_t scales_at = out.size();
   scales.resize(blocks_of(chosen.size(), options.block));
   const std::size_t values_at = scales_at + scales.size() * sizeof(float);

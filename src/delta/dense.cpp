@@ -69,7 +69,7 @@ base::Status encode_dense(const Difference& difference, base::Buffer& out) {
   out.clear();
   write_header({.kind = Kind::dense,
                 .bits = 8,
-                .rice = 0,
+                .golomb = 0,
                 .block = kDenseBlock,
                 .n = static_cast<std::uint32_t>(n),
                 .count = static_cast<std::uint32_t>(n)},

@@ -27,8 +27,8 @@ T get(base::ByteView bytes, std::size_t at) {
   return value;
 }
 
-constexpr std::uint8_t kRiceBits = 5;
-constexpr std::uint8_t kRiceMask = (1 << kRiceBits) - 1;
+constexpr std::uint8_t kGolombBits = 6;
+constexpr std::uint8_t kGolombMask = (1 << kGolombBits) - 1;
 constexpr std::uint8_t kKindMask = 15;
 
 base::Status check_fields(const Shape& shape, std::size_t n) {
@@ -39,12 +39,12 @@ base::Status check_fields(const Shape& shape, std::size_t n) {
     return fail(ErrorCode::protocol, "delta: carries {} of {} elements", shape.count, shape.n);
   }
   const bool dense = shape.kind == Kind::dense;
-  const bool fits = dense ? shape.bits == 8 && shape.rice == 0 && shape.block == kDenseBlock &&
+  const bool fits = dense ? shape.bits == 8 && shape.golomb == 0 && shape.block == kDenseBlock &&
                                 shape.count == shape.n
-                          : shape.rice <= kRiceMax && shape.block >= 1;
+                          : is_golomb(shape.golomb) && shape.block >= 1;
   if (!fits || shape.bits < 2 || shape.bits > 8) {
-    return fail(ErrorCode::protocol, "delta: header of kind {} has bits {}, rice {}, block {}",
-                name_of(shape.kind), shape.bits, shape.rice, shape.block);
+    return fail(ErrorCode::protocol, "delta: header of kind {} has bits {}, golomb {}, block {}",
+                name_of(shape.kind), shape.bits, shape.golomb, shape.block);
   }
   return {};
 }
@@ -61,7 +61,7 @@ void write_header(const Shape& shape, base::Buffer& out) {
       static_cast<std::uint32_t>(std::countr_zero(static_cast<std::uint32_t>(shape.bits)));
   put(out, begin + kKindAt,
       static_cast<std::uint8_t>(kVersion << 4 | static_cast<std::uint8_t>(shape.kind)));
-  put(out, begin + kCodingAt, static_cast<std::uint8_t>(log2_bits << kRiceBits | shape.rice));
+  put(out, begin + kCodingAt, static_cast<std::uint8_t>(log2_bits << kGolombBits | shape.golomb));
   put(out, begin + kBlockAt, static_cast<std::uint16_t>(shape.block));
   put(out, begin + kElementsAt, shape.n);
   put(out, begin + kCountAt, shape.count);
@@ -82,8 +82,8 @@ base::Result<Shape> read_header(base::ByteView payload, std::size_t n) {
   }
   const auto coding = get<std::uint8_t>(payload, kCodingAt);
   Shape shape{.kind = kind,
-              .bits = 1 << (coding >> kRiceBits),
-              .rice = static_cast<std::uint32_t>(coding & kRiceMask),
+              .bits = 1 << (coding >> kGolombBits),
+              .golomb = static_cast<std::uint32_t>(coding & kGolombMask),
               .block = get<std::uint16_t>(payload, kBlockAt),
               .n = get<std::uint32_t>(payload, kElementsAt),
               .count = get<std::uint32_t>(payload, kCountAt)};

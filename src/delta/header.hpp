@@ -18,7 +18,7 @@ using Kind = wire::delta_format::Kind;
 struct Shape {
   Kind kind = Kind::sparse;
   int bits = 0;
-  std::uint32_t rice = 0;
+  std::uint32_t golomb = 0;  ///< the divisor's number
   std::uint32_t block = 0;
   std::uint32_t n = 0;      ///< elements of the replica
   std::uint32_t count = 0;  ///< elements carried

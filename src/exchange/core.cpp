@@ -13,7 +13,7 @@ using base::Time;
 
 // A dense delta has no indices, one byte an element and a scale for each block. A sparse one has,
 // for an element, a value of at most a byte, a scale of its own at worst, and an index that with
-// the largest Rice parameter takes 31 bits.
+// the largest divisor takes 31 bits.
 constexpr std::size_t kHeadBytesMax = 64;
 constexpr std::size_t kDeltaBytesPerElementMax = 9;
 

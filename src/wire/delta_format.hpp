@@ -4,7 +4,7 @@
 //
 //   offset size  field
 //   0      1     version << 4 | kind       version kVersion; kind: Kind
-//   1      1     log2(bits) << 5 | rice    bits a value (2, 4, 8); Rice parameter, 0..30 (dense: 0)
+//   1      1     log2(bits) << 6 | golomb  bits a value (2, 4, 8); divisor's number (dense: 0)
 //   2      2     block                     consecutive carried values that share a scale, >= 1
 //   4      4     n                         elements of the replica
 //   8      4     count                     elements carried (dense: n)
@@ -15,8 +15,10 @@
 // I has no field: it is what the other lengths leave of the payload.
 //
 // Indices are strictly rising. Each is coded as gap = index - previous - 1 (the first: the index
-// itself) by a Rice code: gap >> rice zero bits, a one bit, then the low `rice` bits of the gap.
-// Bits fill each byte from the lowest; those left over in the last byte are zero.
+// itself) by a Golomb code: gap / divisor zero bits, a one bit, then the remainder. The divisor is
+// 2^j (golomb = 2j) or 3 * 2^j (golomb = 2j + 3), 2^30 at most. In front of the remainder's low j
+// bits stands, with 3 * 2^j, remainder >> j: 0, 10 or 11. Bits fill each byte from the lowest;
+// those left over in the last byte are zero.
 //
 // A sparse value is a code of `bits` bits: the highest is the sign (1: negative), the others are
 // level - 1; the value is sign * level * scale with level 1 .. 2^(bits-1). There is no level zero:
@@ -41,13 +43,23 @@ inline constexpr std::size_t kBlockAt = 2;
 inline constexpr std::size_t kElementsAt = 4;
 inline constexpr std::size_t kCountAt = 8;
 
-inline constexpr std::uint32_t kRiceMax = 30;
+inline constexpr std::uint32_t kGolombMax = 60;
 inline constexpr std::uint32_t kBlockMax = 65535;
 inline constexpr std::uint32_t kElementsMax = 1U << 30;  ///< of a replica
 inline constexpr std::uint32_t kDenseBlock = 256;
 inline constexpr int kDenseLevelMax = 127;
 /// No value, and no element of a mirror, is ever larger: their sums and differences stay finite.
 inline constexpr float kMagnitudeMax = 1e30F;
+
+/// Whether `golomb` is a divisor's number: 1 is none.
+[[nodiscard]] constexpr bool is_golomb(std::uint32_t golomb) noexcept {
+  return golomb <= kGolombMax && golomb != 1;
+}
+
+/// The divisor of a number that is one.
+[[nodiscard]] constexpr std::uint32_t golomb_divisor(std::uint32_t golomb) noexcept {
+  return (2U + golomb % 2U) << (golomb / 2U) >> 1U;
+}
 
 /// Levels of a sparse value with `bits` bits: 1 .. level_max(bits).
 [[nodiscard]] constexpr int level_max(int bits) noexcept { return 1 << (bits - 1); }

@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(random_bytes_behind_a_good_header_are_refused_or_sound) {
     Buffer bytes;
     delta::write_header({.kind = rng.below(8) == 0 ? delta::Kind::dense : delta::Kind::sparse,
                          .bits = 2 << rng.below(3),
-                         .rice = static_cast<std::uint32_t>(rng.below(32)),
+                         .golomb = static_cast<std::uint32_t>(rng.below(64)),
                          .block = static_cast<std::uint32_t>(rng.below(100)),
                          .n = kN,
                          .count = static_cast<std::uint32_t>(rng.below(40))},
@@ -189,9 +189,9 @@ BOOST_AUTO_TEST_CASE(each_lie_in_the_header_is_named) {
   };
   BOOST_TEST(refused_with(0, 0x21, "version 2"));
   BOOST_TEST(refused_with(0, 0x13, "kind 3"));
-  BOOST_TEST(refused_with(1, 0 << 5 | 4, "bits 1"));
-  BOOST_TEST(refused_with(1, 4 << 5 | 4, "bits 16"));
-  BOOST_TEST(refused_with(1, 2 << 5 | 31, "rice 31"));
+  BOOST_TEST(refused_with(1, 0 << 6 | 4, "bits 1"));
+  BOOST_TEST(refused_with(1, 2 << 6 | 61, "golomb 61"));
+  BOOST_TEST(refused_with(1, 2 << 6 | 1, "golomb 1"));
   BOOST_TEST(refused_with(4, 0, "elements where the replica has 3000"));
   BOOST_TEST(refused_with(10, 1, "carries"));
 }
