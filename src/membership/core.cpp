@@ -90,6 +90,9 @@ void Core::expire(base::Time now, Outbox& out) {
     for (const auto& [id, link] : links_) ids.push_back(id);
     for (const base::LinkId id : ids) watch(id, now, out);
     end_suspicions(now, out);
+    for (const wire::MemberRecord& record : flaps_.take_due(now)) {
+      if (table_.apply(record)) changed(record, false, base::LinkId{}, now);
+    }
     for (const std::string& address : dialer_.overdue(now)) dial_failed(address, false, now, out);
   }
   finish(now, out);
@@ -143,6 +146,7 @@ void Core::finish(base::Time now, Outbox& out) {
     }
   }
   if (const auto ends = suspicions_.next_end()) consider(*ends);
+  if (const auto due = flaps_.next_due()) consider(*due);
   if (const auto seek_at = next_seek(now)) consider(*seek_at);
 }
 

@@ -23,6 +23,7 @@
 #include "membership/dialer.hpp"
 #include "membership/event.hpp"
 #include "membership/failure_detector.hpp"
+#include "membership/flaps.hpp"
 #include "membership/local_health.hpp"
 #include "membership/member_table.hpp"
 #include "membership/progress.hpp"
@@ -182,6 +183,7 @@ class Core {
   std::map<base::PeerId, base::LinkId> rumours_;
   std::vector<Rumour> claims_;  ///< likewise
   Suspicions suspicions_;
+  Flaps flaps_;
   LocalHealth health_;
   std::map<base::PeerId, wire::Loss> losses_;  ///< why members that are not alive are not
   std::map<base::PeerId, base::Time> banned_;  ///< until when

@@ -45,6 +45,9 @@ bool Core::admit(const MemberRecord& record, base::LinkId from, base::Time now, 
   // their shards twice within a round trip.
   const bool doubted = was_alive && believed.state == MemberState::dead;
   if (doubted) believed.state = MemberState::alive;
+  const bool returns =
+      known != nullptr && known->state == MemberState::dead && counts_as_alive(believed.state);
+  if (returns && flaps_.holds_back(believed, now)) return true;
   if (table_.apply(believed)) changed(believed, was_alive, from, now);
   const auto link = links_.find(from);
   if (doubted && link != links_.end()) {
@@ -136,6 +139,7 @@ void Core::end_suspicions(base::Time now, Outbox& out) {
     if (!table_.apply(record)) continue;
     // The others come to this by the same accusations, so it is no rumour.
     losses_[record.id] = verdict.reason;
+    flaps_.died(record.id, table_.alive_count(), now);
     lost_.erase(record.id);
     dialer_.postpone(record.id, kRevivalMin, now);
     notice(out, NoticeLevel::info,

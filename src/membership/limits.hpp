@@ -51,6 +51,12 @@ inline constexpr int kSuspicionBeatsMax = 5;
 inline constexpr int kSuspicionBeatsMin = 2;
 inline constexpr int kAccusersMax = 8;  ///< accusers of one member that are counted and passed on
 inline constexpr int kHealthMax = 8;    ///< worst score of the local health
+/// A member's second death within kFlapMemory makes its return wait this long, each further one
+/// twice as long.
+inline constexpr base::Duration kHoldMin = 60s;
+inline constexpr base::Duration kHoldMax = 600s;
+inline constexpr base::Duration kFlapMemory = 600s;
+inline constexpr base::Duration kCutMemory = 60s;  ///< so many deaths in this time are of a cut
 /// A timer this late means that this peer is overloaded; and this late, that it stood still: it
 /// then suspects nobody for it.
 inline constexpr base::Duration kLateMin = 250ms;

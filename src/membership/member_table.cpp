@@ -61,11 +61,13 @@ void MemberTable::set_suspect(const base::PeerId& id, bool suspect) {
 void MemberTable::count(const MemberRecord& record) {
   hash_ += fingerprint(record.id, version_of(record));
   if (record.state == MemberState::dead) dead_.insert(record.id);
+  if (counts_as_alive(record.state)) ++alive_;
 }
 
 void MemberTable::discount(const MemberRecord& record) {
   hash_ -= fingerprint(record.id, version_of(record));
   if (record.state == MemberState::dead) dead_.erase(record.id);
+  if (counts_as_alive(record.state)) --alive_;
 }
 
 bool MemberTable::make_room() {

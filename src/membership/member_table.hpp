@@ -37,6 +37,8 @@ class MemberTable {
   }
   /// Members that are dead: left ones are not among them.
   [[nodiscard]] const std::set<base::PeerId>& dead() const noexcept { return dead_; }
+  /// Members that count as alive, self included.
+  [[nodiscard]] std::size_t alive_count() const noexcept { return alive_; }
 
   /// Changes by one whenever the set of members that count as alive, or a weight of theirs, does.
   [[nodiscard]] std::uint64_t alive_version() const noexcept { return alive_version_; }
@@ -58,6 +60,7 @@ class MemberTable {
   base::PeerId self_id_;
   std::map<base::PeerId, wire::MemberRecord> records_;
   std::set<base::PeerId> dead_;
+  std::size_t alive_ = 0;
   std::uint64_t alive_version_ = 0;
   std::uint64_t hash_ = 0;
 };

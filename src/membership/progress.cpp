@@ -56,10 +56,7 @@ bool ProgressBook::set_own(wire::Progress own, bool trains, base::Time now) {
   trains_ = trains;
   entry.latest = own;
   entry.measured = now;
-  if (news) {
-    told_at_ = now;
-    pass_on(entry, true);
-  }
+  if (news) tell_own(true, now);
   return ended;
 }
 
@@ -100,6 +97,9 @@ void ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base
   const bool report = latest.report && (fresh || own_word || says_more(latest, entry.latest)) &&
                       !reports_the_same(latest, entry.latest);
   if (!fresh && !report && !says_more(latest, entry.latest)) {
+    if (latest.samples == entry.latest.samples && entry.sources.size() < kLinksMax) {
+      entry.sources.push_back(from);
+    }
     if (own_word) entry.latest.rate = std::min(latest.rate, static_cast<float>(kRateMax));
     return;
   }
@@ -112,9 +112,18 @@ void ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base
   }
   merged.rate = std::min(merged.rate, static_cast<float>(kRateMax));
   entry.latest = merged;
-  entry.source = from;
+  entry.sources = {from};
   entry.measured = now - std::chrono::milliseconds(latest.age_ms);
   pass_on(entry, fresh || latest.report);
+}
+
+// Fixed until the next time: if each neighbour were told the newest, all of those would go on.
+void ProgressBook::tell_own(bool report, base::Time now) {
+  Entry& entry = entries_.at(own_prefix_);
+  told_ = entry.latest;
+  told_measured_ = entry.measured;
+  told_at_ = now;
+  pass_on(entry, report);
 }
 
 void ProgressBook::pass_on(Entry& entry, bool report) {
@@ -136,10 +145,8 @@ void ProgressBook::measure(std::uint64_t samples, base::Time now) {
 
 std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t neighbour,
                                                                 base::Time now) {
-  const auto own = entries_.find(own_prefix_);
-  if (own != entries_.end() && trains_ && now - told_at_ >= progress_interval(alive_, heartbeat_)) {
-    told_at_ = now;
-    pass_on(own->second, ++told_ % kReportEvery == 0);
+  if (trains_ && now - told_at_ >= progress_interval(alive_, heartbeat_)) {
+    tell_own(++tells_ % kReportEvery == 0, now);
   }
   std::uint64_t& sent = sent_[neighbour];
   const std::uint64_t before = sent;
@@ -149,10 +156,15 @@ std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t ne
     const Entry& entry = entries_.at(at->second);
     sent = at->first;
     const bool own_entry = at->second == own_prefix_;
-    if (at->second == neighbour || (entry.source == neighbour && !own_entry)) continue;
-    wire::Progress told = entry.latest;
+    if (at->second == neighbour) continue;
+    if (!own_entry &&
+        std::find(entry.sources.begin(), entry.sources.end(), neighbour) != entry.sources.end()) {
+      continue;
+    }
+    wire::Progress told = own_entry ? told_ : entry.latest;
     told.report = entry.report_version > before;
-    const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(now - entry.measured);
+    const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
+        now - (own_entry ? told_measured_ : entry.measured));
     told.age_ms = static_cast<std::uint32_t>(std::clamp<std::int64_t>(age.count(), 0, 1 << 30));
     entries.push_back(told);
   }

@@ -66,13 +66,16 @@ class ProgressBook {
   struct Entry {
     wire::Progress latest;
     bool alive = true;
-    std::uint64_t source = 0;          ///< neighbour that told us
+    /// Neighbours that told us, or said the same since: they need not be told. At most
+    /// kLinksMax.
+    std::vector<std::uint64_t> sources;
     std::uint64_t version = 0;         ///< of this book, when it was last to be passed on
     std::uint64_t report_version = 0;  ///< and when its report was
     base::Time measured{};             ///< when its owner had that many samples
   };
 
   void update(const wire::Progress& latest, std::uint64_t from, base::Time now);
+  void tell_own(bool report, base::Time now);
   void pass_on(Entry& entry, bool report);
   void measure(std::uint64_t samples, base::Time now);
   [[nodiscard]] double rate_of(const Entry& entry, base::Time now) const;
@@ -90,8 +93,10 @@ class ProgressBook {
   double own_rate_ = 0;             ///< samples a second
   base::Time rate_since_{};         ///< start of the interval that is being measured
   std::uint64_t rate_samples_ = 0;  ///< then
-  base::Time told_at_{};
-  int told_ = 0;  ///< how often
+  wire::Progress told_;             ///< what the others are told
+  base::Time told_measured_{};      ///< when it was so
+  base::Time told_at_{};            ///< when it was decided to tell it
+  int tells_ = 0;
 };
 
 }  // namespace starling::membership

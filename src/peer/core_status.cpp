@@ -59,7 +59,8 @@ Status Core::status(base::Time now) const {
     status.links.push_back(std::move(link));
   }
   for (wire::MemberRecord& record : membership_.members()) {
-    MemberStatus member{.self = record.id == self_.id,
+    MemberStatus member{.lost = membership_.loss_of(record.id),
+                        .self = record.id == self_.id,
                         .neighbour = neighbours_.contains(record.id)};
     for (LinkStatus& link : status.links) {
       if (link.peer == record.id) link.name = record.name;

@@ -33,6 +33,7 @@ struct LinkStatus {
 struct MemberStatus {
   wire::MemberRecord record;
   wire::Progress progress;
+  wire::Loss lost = wire::Loss::none;  ///< why, where it is not alive and someone told
   bool self = false;
   bool neighbour = false;
 };

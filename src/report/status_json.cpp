@@ -61,6 +61,9 @@ std::string members_json(const peer::Status& status) {
     members.push_back({{"name", member.record.name},
                        {"id", member.record.id.hex()},
                        {"state", wire::to_string(member.record.state)},
+                       {"lost", member.lost == wire::Loss::none
+                                    ? Json(nullptr)
+                                    : Json(wire::to_string(member.lost))},
                        {"self", member.self},
                        {"neighbour", member.neighbour},
                        {"addresses", member.record.addresses},

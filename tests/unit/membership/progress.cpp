@@ -165,6 +165,22 @@ BOOST_AUTO_TEST_CASE(a_heartbeat_carries_what_changed_and_not_what_its_receiver_
   BOOST_TEST(told(8, kStart + 1s) == 3);
 }
 
+BOOST_AUTO_TEST_CASE(all_neighbours_are_told_the_same_count_though_their_beats_differ) {
+  ProgressBook book(1, 1s);
+  (void)book.set_own(entry(1, 10), true, kStart);
+  (void)book.set_own(entry(1, 11), true, kStart + 600ms);  // its rate is known now
+  (void)book.set_own(entry(1, 12), true, kStart + 700ms);
+  const auto first = book.entries_for_heartbeat(7, kStart + 1s);
+  (void)book.set_own(entry(1, 25), true, kStart + 1050ms);
+  const auto second = book.entries_for_heartbeat(8, kStart + 1100ms);
+  BOOST_REQUIRE(first.size() == 1);
+  BOOST_REQUIRE(second.size() == 1);
+  BOOST_TEST(first[0].samples == 11U);
+  BOOST_TEST(second[0].samples == 11U);
+  BOOST_TEST(first[0].age_ms == 400U);
+  BOOST_TEST(second[0].age_ms == 500U);
+}
+
 BOOST_AUTO_TEST_CASE(a_report_goes_along_when_it_changed) {
   ProgressBook book(1, 1s);
   Progress own = entry(1, 10);

@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "base/assert.hpp"
+#include "wire/progress.hpp"
 
 namespace starling::membership::testing {
 
@@ -18,6 +19,7 @@ std::size_t Swarm::add(std::vector<std::string> join, base::Duration after) {
   for (std::uint8_t& byte : node->id.bytes) byte = static_cast<std::uint8_t>(rng_.below(256));
   const std::size_t index = nodes_.size();
   indices_.emplace(node->id, index);
+  addresses_.emplace(address_of(index), index);
   nodes_.push_back(std::move(node));
   at(now_ + after, [this, index, join = std::move(join)] { start(index, join); });
   return index;
@@ -37,6 +39,8 @@ void Swarm::start(std::size_t index, std::vector<std::string> join) {
   Outbox out;
   node.core->expire(now_, out);
   act(index, out);
+  node.scheduled.reset();
+  schedule(index);
 }
 
 void Swarm::kill(std::size_t index, bool silent) {
@@ -70,6 +74,13 @@ void Swarm::resume(std::size_t index) {
   std::vector<Event> backlog;
   backlog.swap(node.backlog);
   for (const Event& event : backlog) deliver(index, event);
+  node.scheduled.reset();
+  if (const auto due = node.core->next_deadline(); due && *due <= now_) {
+    Outbox out;
+    node.core->expire(now_, out);
+    act(index, out);
+  }
+  schedule(index);
 }
 
 void Swarm::partition(const std::vector<int>& groups) {
@@ -117,36 +128,66 @@ base::Duration Swarm::delay() {
 
 void Swarm::run_for(base::Duration duration) {
   const base::Time end = now_ + duration;
-  for (;;) {
-    base::Time next = end;
-    if (!tasks_.empty()) next = std::min(next, tasks_.top().at);
-    for (const auto& node : nodes_) {
-      if (!node->core || node->paused) continue;
-      if (const auto due = node->core->next_deadline()) next = std::min(next, *due);
-    }
-    now_ = std::max(now_, next);
-    while (!tasks_.empty() && tasks_.top().at <= now_) {
-      const auto run = tasks_.top().run;
-      tasks_.pop();
-      run();
-    }
-    expire_due();
-    if (next >= end) return;
+  while (!tasks_.empty() && tasks_.top().at <= end) {
+    now_ = std::max(now_, tasks_.top().at);
+    const auto run = tasks_.top().run;
+    tasks_.pop();
+    run();
+  }
+  now_ = end;
+}
+
+// One task for the deadline that a core has now; a later call makes it void.
+void Swarm::schedule(std::size_t index) {
+  Node& node = *nodes_[index];
+  if (!node.core) return;
+  const auto due = node.core->next_deadline();
+  if (due == node.scheduled) return;
+  node.scheduled = due;
+  if (!due) return;
+  at(*due, [this, index, due, life = node.life] {
+    Node& late = *nodes_[index];
+    if (late.life != life || !late.core || late.paused || late.scheduled != due) return;
+    Outbox out;
+    late.core->expire(now_, out);
+    const auto again = late.core->next_deadline();
+    BOOST_REQUIRE_MESSAGE(!again || *again > now_, "a deadline that was handled is set again");
+    act(index, out);
+    schedule(index);
+  });
+}
+
+void Swarm::judge(std::size_t index) {
+  Node& node = *nodes_[index];
+  for (const auto& [id, record] : node.core->table().records()) {
+    const bool alive = counts_as_alive(record.state);
+    const auto [held, fresh] = node.held_alive.emplace(id, alive);
+    if (!fresh && held->second != alive) ++node.verdicts[id];
+    held->second = alive;
   }
 }
 
-void Swarm::expire_due() {
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    Node& node = *nodes_[i];
-    if (!node.core || node.paused) continue;
-    const auto due = node.core->next_deadline();
-    if (!due || *due > now_) continue;
-    Outbox out;
-    node.core->expire(now_, out);
-    const auto again = node.core->next_deadline();
-    BOOST_REQUIRE_MESSAGE(!again || *again > now_, "a deadline that was handled is set again");
-    act(i, out);
+std::size_t Swarm::verdicts(std::size_t about, std::size_t first) const {
+  std::size_t most = 0;
+  for (std::size_t i = first; i < size(); ++i) {
+    const auto found = nodes_[i]->verdicts.find(nodes_[about]->id);
+    if (found != nodes_[i]->verdicts.end()) most = std::max(most, found->second);
   }
+  return most;
+}
+
+void Swarm::heal() {
+  groups_.clear();
+  for (auto& node : nodes_) node->mute = false;
+}
+
+void Swarm::lossy(std::vector<std::size_t> peers, double chance, base::Duration timeout) {
+  loss_timeout_ = timeout;
+  for (const std::size_t peer : peers) nodes_[peer]->loss = chance;
+}
+
+void Swarm::mute(const std::vector<std::size_t>& peers) {
+  for (const std::size_t peer : peers) nodes_[peer]->mute = true;
 }
 
 bool Swarm::run_until(base::Duration limit, const std::function<bool()>& done) {
@@ -168,6 +209,7 @@ void Swarm::deliver(std::size_t index, const Event& event) {
   Outbox out;
   node.core->handle(event, now_, out);
   act(index, out);
+  schedule(index);
 }
 
 void Swarm::act(std::size_t index, Outbox& out) {
@@ -189,15 +231,16 @@ void Swarm::act(std::size_t index, Outbox& out) {
       BOOST_REQUIRE(node.neighbours.erase(down->link) == 1);
       node.relations.erase(index_of(down->peer));
       ++node.downs;
+    } else if (std::get_if<MembersChanged>(&action) != nullptr) {
+      judge(index);
     }
   }
 }
 
 void Swarm::dial(std::size_t index, const std::string& address) {
   std::optional<std::size_t> target;
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (address_of(i) == address) target = i;
-  }
+  const auto known = addresses_.find(address);
+  if (known != addresses_.end()) target = known->second;
   const std::uint64_t life = nodes_[index]->life;
   const auto fail_after = [&](base::Duration pause) {
     at(now_ + pause, [this, index, address, life] {
@@ -240,6 +283,7 @@ void Swarm::make_ready(std::size_t c, int side) {
   const Node& other = *nodes_[connections_[c].ends[1 - side].node];
   if (!end.open || !nodes_[end.node]->core || !other.core) return;
   end.ready = true;
+  ++nodes_[end.node]->readies;
   deliver(end.node, LinkReady{.link = end.id,
                               .other = other.core->self(),
                               .dialed = side == 0,
@@ -248,11 +292,16 @@ void Swarm::make_ready(std::size_t c, int side) {
 
 void Swarm::carry(std::size_t c, int from_side, std::function<void()> arrive) {
   End& to = connections_[c].ends[1 - from_side];
-  to.last_arrival = std::max(to.last_arrival, now_ + delay());
   const std::size_t from = connections_[c].ends[from_side].node;
+  base::Duration late{};
+  const double loss = std::max(nodes_[from]->loss, nodes_[to.node]->loss);
+  for (base::Duration pause = loss_timeout_; loss > 0 && rng_.uniform() < loss; pause *= 2) {
+    late += pause;
+  }
+  to.last_arrival = std::max(to.last_arrival, now_ + delay() + late);
   at(to.last_arrival, [this, c, from, side = 1 - from_side, arrive = std::move(arrive)] {
     const End& end = connections_[c].ends[side];
-    if (end.open && reachable(from, end.node)) arrive();
+    if (end.open && !nodes_[from]->mute && reachable(from, end.node)) arrive();
   });
 }
 
@@ -261,6 +310,13 @@ void Swarm::send(std::size_t index, base::LinkId link, const wire::Message& mess
   if (found == nodes_[index]->connections.end()) return;  // broken, and not yet told
   const std::size_t c = found->second;
   const int side = side_of(c, index, link);
+  if (options_.counts_bytes) {
+    Traffic& sent = nodes_[index]->sent;
+    const auto* beat = std::get_if<wire::Heartbeat>(&message);
+    const std::size_t progress = beat == nullptr ? 0 : wire::pack_progress(beat->progress).size();
+    sent.membership += wire::encode(message).size() - progress;
+    sent.progress += progress;
+  }
   carry(c, side, [this, c, side, message] {
     const End& end = connections_[c].ends[1 - side];
     deliver(end.node, Received{end.id, message});

@@ -23,10 +23,17 @@ namespace starling::membership::testing {
 /// Peer i listens on "peer-i:1"; the ids are random, so their order is unrelated.
 [[nodiscard]] std::string address_of(std::size_t index);
 
+/// Bytes that a peer sent as frames: what progress costs, and the rest of membership.
+struct Traffic {
+  std::uint64_t membership = 0;
+  std::uint64_t progress = 0;
+};
+
 struct SwarmOptions {
   std::uint32_t degree = 4;
   base::Duration delay_min = std::chrono::milliseconds(1);
   base::Duration delay_max = std::chrono::milliseconds(5);
+  bool counts_bytes = false;  ///< every message is encoded for it
 };
 
 class Swarm {
@@ -44,7 +51,7 @@ class Swarm {
   void resume(std::size_t index);
   /// Peers of different groups reach each other no more; nothing reports it.
   void partition(const std::vector<int>& groups);
-  void heal() { groups_.clear(); }
+  void heal();
   /// Breaks all links of the pair; both ends are told.
   void reset_links(std::size_t a, std::size_t b);
   /// Breaks all links of the pair; only `told` is told.
@@ -71,6 +78,17 @@ class Swarm {
   [[nodiscard]] std::size_t degree(std::size_t index) const;
   [[nodiscard]] std::size_t downs(std::size_t index) const { return nodes_[index]->downs; }
   [[nodiscard]] std::size_t dials(std::size_t index) const { return nodes_[index]->dials; }
+  /// Links that became ready at a peer, and the most it had at a time.
+  [[nodiscard]] std::size_t readies(std::size_t index) const { return nodes_[index]->readies; }
+  [[nodiscard]] const Traffic& sent(std::size_t index) const { return nodes_[index]->sent; }
+  /// How often a peer, of those from `first` on, changed between holding a peer for alive and not:
+  /// the most of any.
+  [[nodiscard]] std::size_t verdicts(std::size_t about, std::size_t first = 0) const;
+  /// All messages to or from these peers get lost with this chance. The transport hides it: they
+  /// come later, by a round of `timeout` for each loss.
+  void lossy(std::vector<std::size_t> peers, double chance, base::Duration timeout);
+  /// What these peers send arrives nowhere, until it is healed.
+  void mute(const std::vector<std::size_t>& peers);
 
   /// Every running peer has a relation with every other, known at both ends.
   [[nodiscard]] bool complete() const;
@@ -99,6 +117,7 @@ class Swarm {
     std::optional<SimulatedSigner> signer;
     std::optional<Core> core;
     std::uint64_t life = 0;
+    std::optional<base::Time> scheduled;  ///< the deadline that a task waits for
     bool paused = false;
     std::vector<Event> backlog;
     std::uint32_t next_link = 1;
@@ -107,6 +126,12 @@ class Swarm {
     std::map<base::LinkId, std::size_t> neighbours;
     std::size_t downs = 0;
     std::size_t dials = 0;
+    std::size_t readies = 0;
+    Traffic sent;
+    bool mute = false;
+    double loss = 0;
+    std::map<base::PeerId, bool> held_alive;  ///< by this peer, as last seen
+    std::map<base::PeerId, std::size_t> verdicts;
   };
   struct Task {
     base::Time at;
@@ -130,7 +155,8 @@ class Swarm {
   void send(std::size_t index, base::LinkId link, const wire::Message& message);
   void close(std::size_t index, base::LinkId link, wire::ByeReason reason);
   void lose(std::size_t connection, int side, LossReason reason);
-  void expire_due();
+  void schedule(std::size_t index);
+  void judge(std::size_t index);
   [[nodiscard]] bool reachable(std::size_t a, std::size_t b) const;
   [[nodiscard]] int side_of(std::size_t connection, std::size_t node, base::LinkId link) const;
   [[nodiscard]] std::size_t index_of(const base::PeerId& id) const;
@@ -140,6 +166,8 @@ class Swarm {
   base::Time now_{std::chrono::seconds(1)};
   std::uint64_t order_ = 0;
   std::priority_queue<Task> tasks_;
+  std::map<std::string, std::size_t> addresses_;
+  base::Duration loss_timeout_{};
   std::vector<std::unique_ptr<Node>> nodes_;
   std::map<base::PeerId, std::size_t> indices_;
   std::vector<Connection> connections_;

@@ -1,0 +1,215 @@
+// Larger swarms: joining at once, bytes when nothing happens, faults of several peers.
+#include <algorithm>
+
+#include <boost/test/unit_test.hpp>
+
+#include "membership/limits.hpp"
+#include "swarm.hpp"
+
+using namespace std::chrono_literals;
+using namespace starling;
+using membership::testing::address_of;
+using membership::testing::Swarm;
+using membership::testing::Traffic;
+using wire::MemberState;
+
+namespace {
+
+// All know peer 0 alone, and start within a second.
+void storm(Swarm& swarm, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const double at = static_cast<double>(i) / static_cast<double>(count);
+    swarm.add(i == 0 ? std::vector<std::string>{} : std::vector{address_of(0)},
+              base::from_seconds(at));
+  }
+}
+
+bool settled(Swarm& swarm, std::size_t count) {
+  return swarm.up(count - 1) && swarm.degrees_at_least(4) && swarm.connected() &&
+         swarm.tables_agree();
+}
+
+// Runs until all is settled, looked at each second.
+bool settles(Swarm& swarm, std::size_t count, double seconds) {
+  for (int i = 0; i < seconds && !settled(swarm, count); ++i) swarm.run_for(1s);
+  return settled(swarm, count);
+}
+
+// None of the peers from `first` on ever took another of them for dead.
+void require_no_false_death(Swarm& swarm, std::size_t first) {
+  for (std::size_t i = first; i < swarm.size(); ++i) {
+    BOOST_TEST(swarm.verdicts(i, first) == 0U, "peer " << i);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(scale)
+
+BOOST_AUTO_TEST_CASE(a_storm_of_joiners_finds_its_places_and_the_first_peer_is_not_overrun) {
+  constexpr std::size_t kCount = 128;
+  Swarm swarm(1, {.counts_bytes = true});
+  storm(swarm, kCount);
+  BOOST_TEST(settles(swarm, kCount, 41));
+  std::uint64_t sent = 0;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    BOOST_TEST(swarm.degree(i) <= 5U);
+    sent += swarm.sent(i).membership;
+  }
+  BOOST_TEST(swarm.sent(0).membership < 4 * sent / kCount);
+  BOOST_TEST(swarm.readies(0) < 2 * kCount);
+  swarm.kill(0);
+  BOOST_TEST(settles(swarm, kCount, 30));
+  require_no_false_death(swarm, 1);
+}
+
+BOOST_AUTO_TEST_CASE(
+    a_quiet_swarm_that_trains_costs_a_kilobyte_a_second_each_and_its_counters_are_fresh) {
+  constexpr std::size_t kCount = 128;
+  constexpr int kSeconds = 60;
+  Swarm swarm(2, {.counts_bytes = true});
+  storm(swarm, kCount);
+  BOOST_TEST(settles(swarm, kCount, 41));
+  std::vector<Traffic> before;
+  const auto train = [&](int seconds) {
+    for (int tick = 0; tick < 4 * seconds; ++tick) {
+      for (std::size_t i = 0; i < kCount; ++i) {
+        const auto* own = swarm.core(i).progress().find(swarm.id(i).prefix());
+        const std::uint64_t made = own == nullptr ? 0 : own->samples;
+        swarm.core(i).set_own_progress({.samples = made + 50}, true, swarm.now());
+      }
+      swarm.run_for(250ms);
+    }
+  };
+  train(20);
+  for (std::size_t i = 0; i < kCount; ++i) before.push_back(swarm.sent(i));
+  train(kSeconds);
+  std::uint64_t progress = 0;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const Traffic& sent = swarm.sent(i);
+    BOOST_TEST((sent.membership - before[i].membership) / kSeconds < 1000U);
+    progress += sent.progress - before[i].progress;
+  }
+  BOOST_TEST_MESSAGE("progress bytes a second and peer: " << progress / kSeconds / kCount);
+  BOOST_TEST(progress / kSeconds / kCount < 1000U);
+  const base::Duration stale = swarm.core(0).progress().horizon();
+  const std::uint64_t sum = 50 * 4 * (20 + kSeconds) * kCount;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const membership::ProgressBook& book = swarm.core(i).progress();
+    for (std::size_t j = 0; j < kCount; ++j) {
+      const auto age = book.age(swarm.id(j).prefix(), swarm.now());
+      BOOST_TEST((age && *age <= stale), "peer " << j << " at " << i);
+    }
+    const double total = static_cast<double>(book.total(swarm.now()));
+    BOOST_TEST(total == static_cast<double>(sum), boost::test_tools::tolerance(0.01));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(one_changed_record_of_a_thousand_costs_little) {
+  Swarm swarm(3, {.counts_bytes = true});
+  storm(swarm, 2);
+  swarm.run_for(3s);
+  base::Rng rng(4);
+  const auto stranger = [&] {
+    wire::MemberRecord record{.name = "s", .addresses = {"s:1"}, .incarnation = 1};
+    for (auto& byte : record.id.bytes) byte = static_cast<std::uint8_t>(rng.below(256));
+    record.state = MemberState::left;  // nobody dials it
+    membership::SimulatedSigner signer(record.id);
+    membership::sign(record, signer);
+    return record;
+  };
+  const auto same = [&] { return swarm.core(0).table().hash() == swarm.core(1).table().hash(); };
+  for (int i = 0; i < 1000; ++i) swarm.forge(0, 1, wire::Gossip{{stranger()}, {}});
+  BOOST_TEST(!same());
+  BOOST_TEST(swarm.run_until(30s, same));
+  BOOST_TEST(swarm.core(0).members().size() == 1002U);
+  swarm.run_for(10s);
+
+  const auto sent = [&] { return swarm.sent(0).membership + swarm.sent(1).membership; };
+  const std::uint64_t quiet = sent();
+  swarm.run_for(10s);
+  const std::uint64_t beats = sent() - quiet;
+  const std::uint64_t before = sent();
+  swarm.forge(0, 1, wire::Gossip{{stranger()}, {}});
+  BOOST_TEST(!same());
+  swarm.run_for(10s);
+  BOOST_TEST(same());
+  BOOST_TEST(sent() - before < beats + 2500);
+}
+
+BOOST_AUTO_TEST_CASE(crashes_are_found_everywhere_within_seconds_and_nobody_else_dies) {
+  constexpr std::size_t kCount = 64;
+  for (const bool silent : {false, true}) {
+    BOOST_TEST_CONTEXT("silent " << silent) {
+      Swarm swarm(5, {});
+      storm(swarm, kCount);
+      BOOST_TEST(settles(swarm, kCount, 41));
+      swarm.run_for(5s);
+      constexpr std::size_t kCrashed = 6;
+      for (std::size_t i = 0; i < kCrashed; ++i) swarm.kill(i, silent);
+      const auto found = [&] {
+        for (std::size_t i = kCrashed; i < kCount; ++i) {
+          for (std::size_t j = 0; j < kCrashed; ++j) {
+            if (swarm.state(j, i) != MemberState::dead) return false;
+          }
+        }
+        return true;
+      };
+      BOOST_TEST(swarm.run_until(silent ? 11s : 6s, found));
+      const wire::Loss reason = swarm.core(kCount - 1).loss_of(swarm.id(0));
+      BOOST_TEST((reason == wire::Loss::silent || reason == wire::Loss::reset ||
+                  reason == wire::Loss::refused));
+      BOOST_TEST(settles(swarm, kCount, 20));
+      require_no_false_death(swarm, kCrashed);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(stopped_processes_kill_no_healthy_one_and_return) {
+  constexpr std::size_t kCount = 32;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Swarm swarm(seed, {});
+      storm(swarm, kCount);
+      BOOST_TEST(settles(swarm, kCount, 41));
+      swarm.run_for(5s);
+      const std::size_t stopped = seed;
+      for (std::size_t i = 0; i < stopped; ++i) swarm.pause(i);
+      swarm.run_for(static_cast<int>(4 * seed) * 1s);
+      for (std::size_t i = 0; i < stopped; ++i) swarm.resume(i);
+      BOOST_TEST(settles(swarm, kCount, 10));
+      require_no_false_death(swarm, stopped);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_on_a_bad_line_does_not_come_and_go_and_others_stay) {
+  constexpr std::size_t kCount = 64;
+  Swarm swarm(6, {});
+  storm(swarm, kCount);
+  BOOST_TEST(settles(swarm, kCount, 41));
+  swarm.lossy({0}, 0.8, 200ms);
+  swarm.run_for(600s);
+  BOOST_TEST(swarm.verdicts(0) <= 10U);
+  require_no_false_death(swarm, 1);
+}
+
+BOOST_AUTO_TEST_CASE(peers_heard_by_nobody_every_other_20_s_are_out_and_others_stay) {
+  constexpr std::size_t kCount = 32;
+  Swarm swarm(7, {});
+  storm(swarm, kCount);
+  BOOST_TEST(settles(swarm, kCount, 41));
+  for (int turn = 0; turn < 15; ++turn) {
+    swarm.mute({0});
+    swarm.run_for(20s);
+    swarm.heal();
+    swarm.run_for(20s);
+  }
+  BOOST_TEST(swarm.verdicts(0) >= 1U);
+  BOOST_TEST(swarm.verdicts(0) <= 10U);
+  require_no_false_death(swarm, 1);
+  // Also what was held back is believed at last, on either side.
+  BOOST_TEST(settles(swarm, kCount, base::seconds(membership::kHoldMax) + 30));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
