@@ -145,9 +145,10 @@ int run_seeds(const SimOptions& options) {
     if (!options.regressions.empty()) write_regression(*plan, options.regressions);
   }
   const double speed = peer_seconds / (core_seconds() - before);
-  const std::string json = fmt::format(
-      R"({{"passed": {}, "failed": {}, "first_failing_seed": {}, "peer_seconds_per_core_second": {:.0f}}})",
-      passed, failed, first ? std::to_string(*first) : "null", speed);
+  const std::string json =
+      fmt::format(R"({{"passed": {}, "failed": {}, "first_failing_seed": {}, )"
+                  R"("peer_seconds_per_core_second": {:.0f}}})",
+                  passed, failed, first ? std::to_string(*first) : "null", speed);
   if (options.json.empty()) {
     std::puts(json.c_str());
   } else if (const auto written = write_json(options.json, json); !written) {

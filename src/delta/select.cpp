@@ -22,6 +22,7 @@ constexpr std::size_t kChunk = 2048;        // elements of the difference held a
 constexpr std::size_t kRun = 32;            // elements that are looked at together: a word of bits
 constexpr std::size_t kSample = 16384;      // elements that predict the threshold
 constexpr std::size_t kExactBelow = 32768;  // elements: below, all are candidates
+constexpr std::size_t kOrderBelow = 2048;   // candidates: below, no histogram is worth its room
 constexpr std::uint32_t kEstimateShift = 18;  // 32 steps an octave
 constexpr std::uint32_t kHalfBits = 16;       // of a key, for one histogram
 constexpr std::size_t kBins = std::size_t{1} << kHalfBits;
@@ -76,8 +77,9 @@ void for_each_chunk(const Difference& difference, Use&& use) {
   for (std::size_t begin = 0; begin < n; begin += kChunk) {
     const std::span<float> chunk(buffer.data(), std::min(kChunk, n - begin));
     difference.fill(begin, chunk);
-    // The last chunk ends with zeros, which are never chosen.
-    std::fill(chunk.data() + chunk.size(), buffer.data() + kChunk, 0.0F);
+    // The last run ends with zeros, which are never chosen.
+    const std::size_t padded = (chunk.size() + kRun - 1) / kRun * kRun;
+    std::fill(chunk.data() + chunk.size(), chunk.data() + padded, 0.0F);
     if (!use(begin, std::span<const float>(chunk))) return;
   }
 }
@@ -86,8 +88,9 @@ void for_each_chunk(const Difference& difference, Use&& use) {
 bool collect(const Difference& difference, std::uint32_t key_min, std::size_t room,
              Elements& found) {
   // Whether all fit is looked at after each chunk.
-  found.indices.resize(room + kChunk);
-  found.values.resize(room + kChunk);
+  const std::size_t chunk_size = std::min(kChunk, difference.size());
+  found.indices.resize(room + chunk_size);
+  found.values.resize(room + chunk_size);
   std::size_t count = 0;
   bool fits = true;
   for_each_chunk(difference, [&](std::size_t begin, std::span<const float> chunk) {
@@ -162,24 +165,30 @@ Cut exact_cut(const Difference& difference, std::size_t count,
   return {high.key << kHalfBits | low.key, low.equals};
 }
 
-// Exactly, among candidates that contain the answer: a histogram finds the upper half of the key,
-// and only the candidates that have it are ordered.
+// Exactly, among candidates that contain the answer: where they are many, a histogram finds the
+// upper half of the key, and only the candidates that have it are ordered.
 Cut cut_among(const Elements& found, std::size_t count, SelectScratch& scratch) {
-  std::vector<std::uint32_t>& histogram = scratch.histogram;
-  histogram.assign(kBins / 2, 0);
-  for (const float value : found.values) ++histogram[key_of(value) >> kHalfBits];
-  const Cut high = cut_of(histogram, count);
   std::vector<std::uint32_t>& keys = scratch.keys;
   keys.clear();
-  for (const float value : found.values) {
-    if (key_of(value) >> kHalfBits == high.key) keys.push_back(key_of(value));
+  std::size_t wanted = count;
+  if (found.size() < kOrderBelow) {
+    for (const float value : found.values) keys.push_back(key_of(value));
+  } else {
+    std::vector<std::uint32_t>& histogram = scratch.histogram;
+    histogram.assign(kBins / 2, 0);
+    for (const float value : found.values) ++histogram[key_of(value) >> kHalfBits];
+    const Cut high = cut_of(histogram, count);
+    for (const float value : found.values) {
+      if (key_of(value) >> kHalfBits == high.key) keys.push_back(key_of(value));
+    }
+    wanted = high.equals;
   }
-  const auto place = keys.begin() + static_cast<std::ptrdiff_t>(high.equals - 1);
+  const auto place = keys.begin() + static_cast<std::ptrdiff_t>(wanted - 1);
   std::nth_element(keys.begin(), place, keys.end(), std::greater<>());
   const std::uint32_t key = *place;
   const auto above = static_cast<std::size_t>(
       std::count_if(keys.begin(), place, [key](std::uint32_t other) { return other > key; }));
-  return {key, high.equals - above};
+  return {key, wanted - above};
 }
 
 // Keeps what is above the cut and the first `equals` of those on it.

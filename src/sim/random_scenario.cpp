@@ -49,6 +49,12 @@ Entry random_entry(base::Rng& rng, Kind kind, std::uint32_t count) {
   if (kind != Kind::join) entry.peers = some(rng, count);
   if (kind != Kind::join && kind != Kind::restart) entry.duration = between(rng, 0.5, left);
   switch (kind) {
+    case Kind::leave:
+      // Nobody looks for one that said goodbye; the first has no address to come back by.
+      entry.peers = {.kind = Selector::Kind::numbers,
+                     .region = {},
+                     .numbers = {1 + static_cast<std::uint32_t>(rng.below(count - 1))}};
+      break;
     case Kind::kill:
       if (rng.below(4) == 0) entry.duration.reset();
       break;
@@ -93,6 +99,8 @@ Scenario random_scenario(std::uint64_t seed) {
   scenario.seed = seed;
   scenario.duration = kDuration;
   scenario.count = 2 + static_cast<std::uint32_t>(rng.below(7));
+  // The first may be gone when others come.
+  scenario.via.kind = Selector::Kind::all;
   if (rng.below(2) == 0) scenario.spacing = between(rng, 0, 1);
   scenario.network.latency_ms = between(rng, 0.1, 60);
   scenario.network.jitter_ms = between(rng, 0, 10);
