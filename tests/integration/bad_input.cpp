@@ -66,7 +66,8 @@ class Socket {
 };
 
 /// `starling up` of one peer to its end.
-Ended up(const Folder& folder, const std::string& run_file, const Arguments& more) {
+Ended up(const testing::TemporaryFolder& folder, const std::string& run_file,
+         const Arguments& more) {
   Arguments arguments{"up", run_file, "--name", "peer", "--dir", folder / "peer"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return run(folder, arguments);
@@ -77,7 +78,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 BOOST_AUTO_TEST_CASE(a_misspelt_key_is_an_error_that_names_the_right_one) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   std::string text = text_of(mlp_run_file());
   const std::string key = "optimizer";
   BOOST_TEST_REQUIRE(has(text, key));
@@ -91,14 +92,14 @@ BOOST_AUTO_TEST_CASE(a_misspelt_key_is_an_error_that_names_the_right_one) {
 }
 
 BOOST_AUTO_TEST_CASE(a_run_file_that_is_not_there_is_an_error_that_names_it) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   const Ended ended = up(folder, folder / "nothing.toml", {});
   BOOST_TEST(ended.code.value_or(-1) == 3);
   BOOST_TEST(has(ended.err, "nothing.toml"), ended.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_data_set_is_an_error_that_says_how_to_get_it) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   const Ended ended = up(folder, mlp_run_file(), {"--set", "data.path=" + (folder / "nowhere")});
   BOOST_TEST(ended.code.value_or(-1) == 3);
   BOOST_TEST(has(ended.err, folder / "nowhere"), ended.err);
@@ -106,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_missing_data_set_is_an_error_that_says_how_to_get_it) {
 }
 
 BOOST_AUTO_TEST_CASE(a_truncated_data_file_is_an_error_that_names_it) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   const std::string images = "train-images-idx3-ubyte.gz";
   fs::create_directory(folder / "data");
   for (const fs::directory_entry& file : fs::directory_iterator(kFashionMnist)) {
@@ -121,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_truncated_data_file_is_an_error_that_names_it) {
 }
 
 BOOST_AUTO_TEST_CASE(an_occupied_port_is_an_error_that_names_it) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   Socket occupant;
   const std::string address = "127.0.0.1:" + std::to_string(occupant.bind_any());
   occupant.listen();
@@ -132,7 +133,7 @@ BOOST_AUTO_TEST_CASE(an_occupied_port_is_an_error_that_names_it) {
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_reaches_nobody_says_so_and_trains_alone) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   Socket silent;
   const std::string nobody = "127.0.0.1:" + std::to_string(silent.bind_any());
   const Ended ended = up(folder, mlp_run_file(),
@@ -178,7 +179,7 @@ BOOST_AUTO_TEST_CASE(random_bytes_at_its_ports_do_not_disturb_a_swarm) {
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_command_line_is_a_usage_error) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   const std::pair<Arguments, const char*> wrong[] = {
       {{"fly"}, "'fly' is not a command"},
       {{}, "subcommand"},

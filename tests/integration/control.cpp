@@ -11,7 +11,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json json_of(const Folder& folder, const std::string& command, const std::string& dir) {
+Json json_of(const testing::TemporaryFolder& folder, const std::string& command,
+             const std::string& dir) {
   const Ended asked = run(folder, {command, "--peer", dir, "--json"});
   BOOST_TEST_REQUIRE(asked.code.value_or(-1) == 0, asked.err);
   Json json = Json::parse(asked.out, nullptr, false);
@@ -33,7 +34,7 @@ struct Pair {
 };
 
 BOOST_FIXTURE_TEST_CASE(a_running_peer_answers_in_json_and_in_words, Pair) {
-  const Folder& folder = swarm.folder();
+  const testing::TemporaryFolder& folder = swarm.folder();
   const std::string dir = swarm[0].dir();
   const Json status = json_of(folder, "status", dir);
   BOOST_TEST(status.at("name") == "peer-1");

@@ -109,17 +109,6 @@ std::vector<std::uint64_t> checkpoints_of(const std::string& dir) {
   return steps;
 }
 
-Folder::Folder() {
-  std::string name = (fs::temp_directory_path() / "starling-XXXXXX").string();
-  BOOST_REQUIRE(::mkdtemp(name.data()) != nullptr);
-  path_ = name;
-}
-
-Folder::~Folder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
 // --- processes ---
 
 Process::Process(const Arguments& arguments, const std::string& output) : output_(output) {
@@ -160,7 +149,7 @@ std::optional<int> Process::wait(Duration patience) {
   return exit_code_;
 }
 
-Ended run(const Folder& folder, const Arguments& arguments, Duration patience) {
+Ended run(const testing::TemporaryFolder& folder, const Arguments& arguments, Duration patience) {
   Process process(arguments, folder / "command");
   const auto code = process.wait(patience);
   return {code, process.out(), process.err()};
@@ -168,7 +157,7 @@ Ended run(const Folder& folder, const Arguments& arguments, Duration patience) {
 
 // --- peers ---
 
-Peer::Peer(const Folder& folder, const std::string& name, const std::string& join,
+Peer::Peer(const testing::TemporaryFolder& folder, const std::string& name, const std::string& join,
            const Arguments& set, const std::string& listen)
     : name_(name),
       dir_(folder / name),

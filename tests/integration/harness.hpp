@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "report/summary.hpp"
+#include "temporary_folder.hpp"
 
 namespace starling::integration {
 
@@ -39,21 +40,6 @@ inline constexpr Duration kPoll = std::chrono::milliseconds(20);
 
 /// The step numbers of the checkpoints in a peer's folder, the oldest first.
 [[nodiscard]] std::vector<std::uint64_t> checkpoints_of(const std::string& dir);
-
-/// A new folder below the system's temporary one, removed at the end.
-class Folder {
- public:
-  Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder();
-
-  [[nodiscard]] const std::string& path() const noexcept { return path_; }
-  [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 /// `starling` with some arguments. Its output goes to files.
 class Process {
@@ -87,7 +73,7 @@ struct Ended {
 };
 
 /// Runs `starling` to its end.
-[[nodiscard]] Ended run(const Folder& folder, const Arguments& arguments,
+[[nodiscard]] Ended run(const testing::TemporaryFolder& folder, const Arguments& arguments,
                         Duration patience = kPatience);
 
 /// What a peer's control port says of it.
@@ -104,8 +90,8 @@ struct Status {
 class Peer {
  public:
   /// `join`: an address, or empty. `set`: keys of the run file.
-  Peer(const Folder& folder, const std::string& name, const std::string& join, const Arguments& set,
-       const std::string& listen = "127.0.0.1:0");
+  Peer(const testing::TemporaryFolder& folder, const std::string& name, const std::string& join,
+       const Arguments& set, const std::string& listen = "127.0.0.1:0");
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
   ~Peer();
@@ -150,7 +136,7 @@ class Swarm {
   /// Every peer waits for links to all others before its first step.
   Swarm(std::uint32_t peers, Arguments set);
 
-  [[nodiscard]] const Folder& folder() const noexcept { return folder_; }
+  [[nodiscard]] const testing::TemporaryFolder& folder() const noexcept { return folder_; }
   [[nodiscard]] Peer& operator[](std::size_t index) { return *peers_[index]; }
   [[nodiscard]] std::size_t size() const noexcept { return peers_.size(); }
   /// One more, or one that runs again in its old folder, which joins at `address`.
@@ -165,7 +151,7 @@ class Swarm {
   [[nodiscard]] double distance(std::initializer_list<std::size_t> but = {}) const;
 
  private:
-  Folder folder_;
+  testing::TemporaryFolder folder_;
   Arguments set_;
   std::vector<std::unique_ptr<Peer>> peers_;
 };

@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(an_interrupted_peer_saves_and_leaves_and_the_others_go_on) 
 }
 
 BOOST_AUTO_TEST_CASE(a_second_interrupt_stops_at_once) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   // Leaving waits for the steps under way; with this batch they take a good while.
   Peer peer(folder, "peer", "", {"run.samples=1000000000", "train.batch=16384"});
   BOOST_TEST_REQUIRE(eventually([&] {
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(a_second_interrupt_stops_at_once) {
 }
 
 BOOST_AUTO_TEST_CASE(an_interrupted_swarm_command_lets_all_its_peers_leave) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   const std::string dir = folder / "the-swarm";
   Process swarm({"swarm", mlp_run_file(), "-n", "2", "--dir", dir, "--json", "--set",
                  "run.samples=1000000000"},

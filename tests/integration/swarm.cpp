@@ -13,7 +13,7 @@ std::uint64_t sum_of(const report::BytesByPurpose& bytes) {
 }
 
 /// `starling swarm` to its end; its summary.
-report::SwarmSummary run_swarm(const Folder& folder, const Arguments& set) {
+report::SwarmSummary run_swarm(const testing::TemporaryFolder& folder, const Arguments& set) {
   Arguments arguments{"swarm", mlp_run_file(), "-n", "4", "--dir", folder / "the-swarm", "--json"};
   for (const std::string& assignment : set) {
     arguments.insert(arguments.end(), {"--set", assignment});
@@ -27,7 +27,7 @@ report::SwarmSummary run_swarm(const Folder& folder, const Arguments& set) {
 }
 
 BOOST_AUTO_TEST_CASE(four_peers_train_and_agree) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   const report::SwarmSummary swarm = run_swarm(folder, {"run.epochs=3"});
   for (const report::PeerSummary& peer : swarm.peers) {
     BOOST_TEST_CONTEXT(peer.name) {
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(four_peers_train_and_agree) {
 }
 
 BOOST_AUTO_TEST_CASE(without_exchanges_no_delta_is_sent_and_replicas_differ) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   const report::SwarmSummary swarm = run_swarm(folder, {"run.samples=60000", "exchange.mode=none"});
   BOOST_TEST(swarm.swarm.end == "done");
   BOOST_TEST(swarm.swarm.exchanges == 0U);
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(without_exchanges_no_delta_is_sent_and_replicas_differ) {
 }
 
 BOOST_AUTO_TEST_CASE(a_swarm_that_is_killed_leaves_no_peers_behind) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   const std::string dir = folder / "the-swarm";
   Process swarm(
       {"swarm", mlp_run_file(), "-n", "2", "--dir", dir, "--set", "run.samples=1000000000"},

@@ -1,76 +1,65 @@
 #include "base/file.hpp"
 
-#include <cstdlib>
 #include <filesystem>
 
 #include <boost/test/unit_test.hpp>
 
 #include "base/hash.hpp"
 #include "base/hasher.hpp"
+#include "temporary_folder.hpp"
 
 using namespace starling::base;
 
 namespace {
 
-struct Folder {
-  Folder() : path((std::filesystem::temp_directory_path() / "starling-XXXXXX").string()) {
-    BOOST_REQUIRE(::mkdtemp(path.data()) != nullptr);
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string path;
-};
-
 ByteView bytes(const std::string& text) { return bytes_of(text.data(), text.size()); }
 
-std::string text(ByteView content) {
+std::string as_text(ByteView content) {
   return {reinterpret_cast<const char*>(content.data()), content.size()};
 }
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(file, Folder)
+BOOST_FIXTURE_TEST_SUITE(file, starling::testing::TemporaryFolder)
 
 BOOST_AUTO_TEST_CASE(parts_are_written_in_order_and_read_back) {
   const std::string one = "one ";
   const std::string two = "two";
   const ByteView parts[] = {bytes(one), bytes(two)};
-  BOOST_REQUIRE(write_file_synced(path + "/a", parts).has_value());
-  BOOST_TEST(text(read_file(path + "/a", 7).value()) == "one two");
-  BOOST_TEST(text(MappedFile::open(path + "/a", 7).value().view()) == "one two");
+  BOOST_REQUIRE(write_file_synced(path() + "/a", parts).has_value());
+  BOOST_TEST(as_text(read_file(path() + "/a", 7).value()) == "one two");
+  BOOST_TEST(as_text(MappedFile::open(path() + "/a", 7).value().view()) == "one two");
 }
 
 BOOST_AUTO_TEST_CASE(replacing_leaves_one_file_with_the_new_content) {
   for (const std::string content : {"old", "new"}) {
     const ByteView parts[] = {bytes(content)};
-    BOOST_REQUIRE(replace_file(path + "/a", parts).has_value());
+    BOOST_REQUIRE(replace_file(path() + "/a", parts).has_value());
   }
-  BOOST_TEST(text(read_file(path + "/a", 100).value()) == "new");
-  BOOST_TEST(std::distance(std::filesystem::directory_iterator(path), {}) == 1);
+  BOOST_TEST(as_text(read_file(path() + "/a", 100).value()) == "new");
+  BOOST_TEST(std::distance(std::filesystem::directory_iterator(path()), {}) == 1);
 }
 
 BOOST_AUTO_TEST_CASE(file_over_the_limit_is_refused) {
   const std::string content = "12345678";
   const ByteView parts[] = {bytes(content)};
-  BOOST_REQUIRE(write_file_synced(path + "/a", parts).has_value());
-  BOOST_TEST(read_file(path + "/a", 7).error().text.find("8 bytes, at most 7") !=
+  BOOST_REQUIRE(write_file_synced(path() + "/a", parts).has_value());
+  BOOST_TEST(read_file(path() + "/a", 7).error().text.find("8 bytes, at most 7") !=
              std::string::npos);
-  BOOST_TEST(!MappedFile::open(path + "/a", 7).has_value());
+  BOOST_TEST(!MappedFile::open(path() + "/a", 7).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_regular_file_is_refused) {
-  BOOST_TEST(read_file(path, 100).error().text.find("not a regular file") != std::string::npos);
-  BOOST_TEST(read_file(path + "/none", 100).error().text.find("cannot be opened") !=
+  BOOST_TEST(read_file(path(), 100).error().text.find("not a regular file") != std::string::npos);
+  BOOST_TEST(read_file(path() + "/none", 100).error().text.find("cannot be opened") !=
              std::string::npos);
-  BOOST_TEST(!replace_file(path + "/none/a", {}).has_value());
-  BOOST_TEST(!sync_folder(path + "/none").has_value());
+  BOOST_TEST(!replace_file(path() + "/none/a", {}).has_value());
+  BOOST_TEST(!sync_folder(path() + "/none").has_value());
 }
 
 BOOST_AUTO_TEST_CASE(empty_file_gives_an_empty_view) {
-  BOOST_REQUIRE(write_file_synced(path + "/a", {}).has_value());
-  BOOST_TEST(MappedFile::open(path + "/a", 0).value().view().empty());
+  BOOST_REQUIRE(write_file_synced(path() + "/a", {}).has_value());
+  BOOST_TEST(MappedFile::open(path() + "/a", 0).value().view().empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

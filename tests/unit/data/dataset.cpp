@@ -1,6 +1,7 @@
 #include "data/dataset.hpp"
 
 #include "idx_bytes.hpp"
+#include "temporary_folder.hpp"
 
 using namespace starling::data;
 using namespace starling::data::testing;
@@ -41,7 +42,7 @@ struct Fixture {
     return dataset.error().text;
   }
 
-  TemporaryFolder folder;
+  starling::testing::TemporaryFolder folder;
   Config config;
 };
 

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "idx_bytes.hpp"
+#include "temporary_folder.hpp"
 
 using namespace starling::data;
 using namespace starling::data::testing;
@@ -27,7 +28,7 @@ struct Fixture {
     return idx.error().text;
   }
 
-  TemporaryFolder folder;
+  starling::testing::TemporaryFolder folder;
   std::vector<std::uint8_t> values;
   Buffer plain;
   Buffer packed;

@@ -1,8 +1,7 @@
-// IDX and gzip files made in memory, and a folder that goes away with the test.
+// IDX and gzip files made in memory.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -13,27 +12,6 @@
 #include "base/bytes.hpp"
 
 namespace starling::data::testing {
-
-/// A new folder below the system's temporary one, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "starling-XXXXXX").string();
-    BOOST_REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 inline base::Buffer idx_bytes(const std::vector<std::uint32_t>& shape,
                               const std::vector<std::uint8_t>& values) {

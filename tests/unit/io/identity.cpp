@@ -1,6 +1,5 @@
 #include "io/identity.hpp"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -9,32 +8,15 @@
 #include <openssl/err.h>
 #include <sys/stat.h>
 
+#include "temporary_folder.hpp"
+
 using namespace starling;
 using starling::io::Identity;
-
-namespace {
-
-/// A new folder that goes away with its content.
-class Folder {
- public:
-  Folder() : path_((std::filesystem::temp_directory_path() / "starling-io-XXXXXX").string()) {
-    BOOST_REQUIRE(::mkdtemp(path_.data()) != nullptr);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { std::filesystem::remove_all(path_); }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(identity)
 
 BOOST_AUTO_TEST_CASE(a_stored_identity_is_found_again) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   const auto first = Identity::load_or_create(folder.path());
   const auto second = Identity::load_or_create(folder.path());
   BOOST_REQUIRE((first && second));
@@ -43,7 +25,7 @@ BOOST_AUTO_TEST_CASE(a_stored_identity_is_found_again) {
 }
 
 BOOST_AUTO_TEST_CASE(only_the_owner_can_read_the_key_and_nothing_else_is_left) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   BOOST_REQUIRE(Identity::load_or_create(folder.path()));
   struct stat info {};
   BOOST_REQUIRE(::stat((folder.path() + "/key.pem").c_str(), &info) == 0);
@@ -56,7 +38,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_key_file_is_named_and_kept) {
   const std::string encrypted =
       "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIGbMFcG\n-----END ENCRYPTED PRIVATE KEY-----\n";
   for (const std::string& content : {std::string(), std::string("not a key"), encrypted}) {
-    const Folder folder;
+    const testing::TemporaryFolder folder;
     const std::string path = folder.path() + "/key.pem";
     std::ofstream(path) << content;
     const auto loaded = Identity::load_or_create(folder.path());

@@ -27,7 +27,7 @@ std::vector<nlohmann::json> lines_of(const std::string& text) {
 BOOST_AUTO_TEST_SUITE(event_log)
 
 BOOST_AUTO_TEST_CASE(an_event_is_one_json_object_with_time_level_name_and_fields) {
-  const TemporaryFolder folder;
+  const starling::testing::TemporaryFolder folder;
   auto opened = Log::open(folder.path() + "/new", kFileOnly);
   BOOST_REQUIRE(opened);
   opened->event(
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(an_event_is_one_json_object_with_time_level_name_and_fields
 }
 
 BOOST_AUTO_TEST_CASE(events_below_the_level_are_left_out) {
-  const TemporaryFolder folder;
+  const starling::testing::TemporaryFolder folder;
   auto opened = Log::open(folder.path(), {.file = Level::warning, .quiet = true});
   BOOST_REQUIRE(opened);
   opened->event(Level::info, "small");
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(events_below_the_level_are_left_out) {
 }
 
 BOOST_AUTO_TEST_CASE(a_restarted_peer_adds_to_its_log) {
-  const TemporaryFolder folder;
+  const starling::testing::TemporaryFolder folder;
   for (int i = 0; i < 2; ++i) Log::open(folder.path(), kFileOnly)->event(Level::info, "started");
   BOOST_TEST(lines_of(folder.text("log.jsonl")).size() == 2U);
 }
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(people_read_words_without_control_characters) {
 }
 
 BOOST_AUTO_TEST_CASE(the_log_rotates_and_its_files_are_bounded) {
-  const TemporaryFolder folder;
+  const starling::testing::TemporaryFolder folder;
   auto opened = Log::open(folder.path(), kFileOnly);
   BOOST_REQUIRE(opened);
   const std::string text(kLogTextBytesMax, 'x');
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(the_log_rotates_and_its_files_are_bounded) {
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_is_an_error_that_names_it) {
-  const TemporaryFolder folder;
+  const starling::testing::TemporaryFolder folder;
   folder.write("file", "");
   const auto opened = Log::open(folder.path() + "/file/log", kFileOnly);
   BOOST_REQUIRE(!opened);

@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(what_was_not_evaluated_is_empty) {
 }
 
 BOOST_AUTO_TEST_CASE(rows_are_in_the_file_as_soon_as_they_are_appended) {
-  const TemporaryFolder folder;
+  const starling::testing::TemporaryFolder folder;
   auto file = MetricsFile::open(folder.path() + "/new", Start::fresh);
   BOOST_REQUIRE(file);
   BOOST_TEST(folder.text("new/metrics.csv") == with_header(""));
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(rows_are_in_the_file_as_soon_as_they_are_appended) {
 }
 
 BOOST_AUTO_TEST_CASE(a_fresh_file_replaces_and_a_continued_one_adds) {
-  const TemporaryFolder folder;
+  const starling::testing::TemporaryFolder folder;
   for (const Start start : {Start::fresh, Start::fresh, Start::continued}) {
     BOOST_TEST(MetricsFile::open(folder.path(), start)->append(kRow).has_value());
   }
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_fresh_file_replaces_and_a_continued_one_adds) {
 }
 
 BOOST_AUTO_TEST_CASE(a_row_that_a_crash_cut_off_is_dropped) {
-  const TemporaryFolder folder;
+  const starling::testing::TemporaryFolder folder;
   const std::string line = std::string(kLine) + "\n";
   folder.write("metrics.csv", with_header(line + "2.500,25"));
   BOOST_TEST(MetricsFile::open(folder.path(), Start::continued)->append(kRow).has_value());
@@ -73,14 +73,14 @@ BOOST_AUTO_TEST_CASE(a_row_that_a_crash_cut_off_is_dropped) {
 }
 
 BOOST_AUTO_TEST_CASE(a_file_with_only_part_of_a_header_starts_anew) {
-  const TemporaryFolder folder;
+  const starling::testing::TemporaryFolder folder;
   folder.write("metrics.csv", "seconds,sam");
   BOOST_TEST(MetricsFile::open(folder.path(), Start::continued).has_value());
   BOOST_TEST(folder.text("metrics.csv") == with_header(""));
 }
 
 BOOST_AUTO_TEST_CASE(a_file_with_other_columns_is_refused_and_left_alone) {
-  const TemporaryFolder folder;
+  const starling::testing::TemporaryFolder folder;
   folder.write("metrics.csv", "a,b\n1,2\n");
   const auto file = MetricsFile::open(folder.path(), Start::continued);
   BOOST_REQUIRE(!file);
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_file_with_other_columns_is_refused_and_left_alone) {
 }
 
 BOOST_AUTO_TEST_CASE(a_long_run_thins_rows_but_keeps_every_evaluation) {
-  const TemporaryFolder folder;
+  const starling::testing::TemporaryFolder folder;
   auto file = MetricsFile::open(folder.path(), Start::fresh);
   BOOST_REQUIRE(file);
   MetricsRow plain;

@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_peer_summary_has_every_key_that_others_rely_on) {
 }
 
 BOOST_AUTO_TEST_CASE(summaries_read_back_equal) {
-  const TemporaryFolder folder;
+  const starling::testing::TemporaryFolder folder;
   const PeerSummary one = peer("one", 0.875);
   BOOST_TEST(write_summary(folder.path() + "/one", one).has_value());
   const auto read_one = read_peer_summary(folder.path() + "/one");
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(deep_nesting_and_long_arrays_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_file_is_an_error_that_names_it) {
-  const TemporaryFolder folder;
+  const starling::testing::TemporaryFolder folder;
   const auto read = read_peer_summary(folder.path());
   BOOST_REQUIRE(!read);
   BOOST_TEST(read.error().text.find(folder.path() + "/summary.json") == 0U);

@@ -9,6 +9,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "base/file.hpp"
+#include "temporary_folder.hpp"
 
 using namespace starling;
 using namespace starling::train;
@@ -17,16 +18,7 @@ namespace {
 
 /// A folder with checkpoints of a small model.
 struct Fixture {
-  Fixture() : values(6) {
-    std::string name = (std::filesystem::temp_directory_path() / "starling-XXXXXX").string();
-    BOOST_REQUIRE(::mkdtemp(name.data()) != nullptr);
-    root = name;
-    folder = root + "/checkpoints";
-  }
-  ~Fixture() {
-    std::error_code ignored;
-    std::filesystem::remove_all(root, ignored);
-  }
+  Fixture() : folder(root / "checkpoints"), values(6) {}
 
   void save(std::uint64_t step, const base::Hash128& of_run, std::uint32_t keep = 2) {
     std::iota(values.begin(), values.end(), static_cast<float>(step));
@@ -79,7 +71,7 @@ struct Fixture {
     }
   }
 
-  std::string root;
+  testing::TemporaryFolder root;
   std::string folder;
   std::vector<float> values;
   const base::Hash128 run = base::xxh3_128("run");
@@ -183,14 +175,14 @@ BOOST_AUTO_TEST_CASE(crash_while_writing_leaves_the_older_one) {
 }
 
 BOOST_AUTO_TEST_CASE(no_folder_holds_no_checkpoint) {
-  const auto loaded = load_latest_checkpoint(root + "/none", run);
+  const auto loaded = load_latest_checkpoint(root / "none", run);
   BOOST_TEST(!loaded.checkpoint.has_value());
   BOOST_TEST(loaded.notes.empty());
 }
 
 BOOST_AUTO_TEST_CASE(folder_that_cannot_be_made_is_an_error) {
-  write(root + "/file", {});
-  const auto saved = save_checkpoint(root + "/file/x", {.run = run}, {}, {}, 2);
+  write(root / "file", {});
+  const auto saved = save_checkpoint(root / "file/x", {.run = run}, {}, {}, 2);
   BOOST_REQUIRE(!saved.has_value());
   BOOST_TEST(saved.error().text.find("cannot be created") != std::string::npos);
 }

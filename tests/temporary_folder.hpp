@@ -1,4 +1,4 @@
-// Folders of tests.
+// A folder that goes away with the test.
 #pragma once
 
 #include <cstdlib>
@@ -9,7 +9,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-namespace starling::report {
+namespace starling::testing {
 
 /// A new folder below the system's temporary one, removed at the end.
 class TemporaryFolder {
@@ -27,17 +27,18 @@ class TemporaryFolder {
   }
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
   /// A file's whole text; empty if there is no such file.
   [[nodiscard]] std::string text(const std::string& name) const {
-    std::ifstream file(path_ + "/" + name, std::ios::binary);
+    std::ifstream file(*this / name, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
   void write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ + "/" + name, std::ios::binary) << text;
+    std::ofstream(*this / name, std::ios::binary) << text;
   }
 
  private:
   std::string path_;
 };
 
-}  // namespace starling::report
+}  // namespace starling::testing
