@@ -130,7 +130,7 @@ void Core::finish(base::Time now, Outbox& out) {
   if (known_counters_ != progress_.size()) {
     known_counters_ = progress_.size();
     for (const auto& [id, record] : table_.records()) {
-      progress_.set_alive(id.prefix(), counts_as_alive(record.state));
+      progress_.set_state(id.prefix(), record.state);
     }
   }
   deadline_ = std::nullopt;
@@ -249,6 +249,10 @@ void Core::on(const Heard& event, base::Time now, Outbox&) {
 void Core::on(const Leave&, base::Time now, Outbox& out) {
   if (left_) return;
   left_ = true;
+  progress_.end_own(now);
+  for (auto& [id, link] : links_) {
+    if (link.role == Role::neighbour) beat(id, link, now, out);  // the last counter
+  }
   wire::MemberRecord record = table_.self();
   ++record.incarnation;
   record.state = wire::MemberState::left;

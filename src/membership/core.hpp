@@ -136,6 +136,8 @@ class Core {
   void dial_failed(const std::string& address, bool own, base::Time now, Outbox& out);
   [[nodiscard]] std::optional<base::Time> next_seek(base::Time now) const;
   [[nodiscard]] bool is_wanted(const wire::MemberRecord& record, bool alive) const;
+  /// An alive member has the same addresses: the same machine with another key.
+  [[nodiscard]] bool is_succeeded(const wire::MemberRecord& record) const;
   void refer(base::LinkId id, const base::PeerId& to, Outbox& out);
   void dial_joins(base::Time now, Outbox& out);
   void ban(const base::PeerId& peer, base::Time now);

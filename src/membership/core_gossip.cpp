@@ -93,6 +93,7 @@ void Core::changed(const MemberRecord& record, bool was_alive, base::LinkId from
     health_.worse();  // it was alive all the time
   }
   suspicions_.drop(record.id);
+  progress_.set_state(record.id.prefix(), record.state);
   if (counts_as_alive(record.state)) {
     losses_.erase(record.id);
     if (!was_alive) dialer_.hurry(record.id, now);
@@ -125,6 +126,7 @@ void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::Loss reaso
                      from});
   if (record.state == MemberState::suspect) return;
   table_.set_suspect(record.id, true);
+  progress_.set_state(record.id.prefix(), MemberState::suspect);
   notice(out, NoticeLevel::info,
          fmt::format("{} ({}) is suspect: {}", record.name, record.id.brief(),
                      wire::to_string(reason)));

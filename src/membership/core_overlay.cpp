@@ -264,11 +264,23 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
                         [&](const auto* record) { return lost_.contains(record->id); });
   for (const wire::MemberRecord* record : due) {
     if (wanted == 0) return;
+    // Its links would be taken for new ones of who lives there now, and replace those.
+    if (!alive && is_succeeded(*record)) {
+      dialer_.postpone(record->id, kRevivalMax, now);
+      continue;
+    }
     if (const auto address = dialer_.dial(*record, now)) {
       out.emplace_back(std::in_place_type<Dial>, *address);
       --wanted;
     }
   }
+}
+
+bool Core::is_succeeded(const wire::MemberRecord& record) const {
+  const auto& records = table_.records();
+  return std::any_of(records.begin(), records.end(), [&](const auto& entry) {
+    return counts_as_alive(entry.second.state) && entry.second.addresses == record.addresses;
+  });
 }
 
 void Core::ban(const base::PeerId& peer, base::Time now) {

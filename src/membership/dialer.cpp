@@ -64,6 +64,10 @@ void Dialer::start(const std::string& address, std::optional<base::PeerId> targe
 }
 
 void Dialer::answered(const std::string& address, const base::PeerId& peer, base::Time now) {
+  const auto dial = dials_.find(address);
+  // Another one lives there now.
+  const bool stranger = dial != dials_.end() && dial->second.target && dial->second.target != peer;
+  if (stranger) back_off(paces_[*dial->second.target], true, now);
   dials_.erase(address);
   for (Join& join : join_) {
     if (join.address != address) continue;

@@ -87,6 +87,7 @@ inline constexpr double kProgressBytesPerSecond = 1000;
 inline constexpr double kProgressEntryBytes = 16;
 inline constexpr double kProgressCopies = 3;
 inline constexpr base::Duration kExtrapolateMin = 2s;  ///< of a counter, in small swarms
+inline constexpr base::Duration kStall = 2s;           ///< without a step: the others are told so
 inline constexpr int kReportEvery = 8;  ///< an own entry with the report, though only drift moved
 inline constexpr base::Duration kBeatPauseMin = 100ms;  ///< between beats that news hurries
 

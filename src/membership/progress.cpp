@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "membership/limits.hpp"
+#include "membership/record.hpp"
 
 namespace starling::membership {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 constexpr base::Duration kRateInterval = std::chrono::milliseconds(500);
 constexpr double kRateMemory = 0.5;  ///< weight of the old rate in the new one
 constexpr double kRateMax = 1e9;     ///< samples a second; more is not believed
+constexpr int kStallSteps = 4;       ///< a step that takes so many times as long as others stands
 
 bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
@@ -43,13 +45,18 @@ bool ProgressBook::set_own(wire::Progress own, bool trains, base::Time now) {
   Entry& entry = place->second;
   if (fresh) ++alive_;
   own.samples = std::max(own.samples, entry.latest.samples);
-  if (trains && !trains_) {
+  const bool stepped = own.samples > entry.latest.samples;
+  const bool begins = trains && !trains_;
+  if (stepped && !begins) step_ = std::max(now - stepped_at_, step_ - step_ / kStallSteps);
+  if (stepped || begins) stepped_at_ = now;
+  if (begins || (stalled_ && stepped)) {
     rate_since_ = now;
     rate_samples_ = own.samples;
+    stalled_ = false;
   }
   const double rate_before = own_rate_;
   measure(own.samples, now);
-  own.rate = trains ? static_cast<float>(own_rate_) : 0;
+  own.rate = trains && !stalled_ ? static_cast<float>(own_rate_) : 0;
   const bool ended = trains_ && !trains;
   const bool news = fresh || trains != trains_ || !reports_the_same(own, entry.latest) ||
                     (rate_before == 0 && own_rate_ > 0);
@@ -58,6 +65,22 @@ bool ProgressBook::set_own(wire::Progress own, bool trains, base::Time now) {
   entry.measured = now;
   if (news) tell_own(true, now);
   return ended;
+}
+
+void ProgressBook::end_own(base::Time now) {
+  const auto own = entries_.find(own_prefix_);
+  if (own != entries_.end() && trains_) (void)set_own(own->second.latest, false, now);
+}
+
+// It evaluates, saves, waits for its disk: the others would go on taking it further. When it goes
+// on, they hear of it with the next regular entry.
+void ProgressBook::note_stall(base::Time now) {
+  if (!trains_ || stalled_ || own_rate_ == 0) return;
+  if (now - stepped_at_ < std::max(kStall, kStallSteps * step_)) return;
+  stalled_ = true;
+  Entry& entry = entries_.at(own_prefix_);
+  entry.latest.rate = 0;
+  tell_own(false, now);
 }
 
 bool ProgressBook::merge(std::span<const wire::Progress> entries, std::uint64_t from,
@@ -145,6 +168,7 @@ void ProgressBook::measure(std::uint64_t samples, base::Time now) {
 
 std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t neighbour,
                                                                 base::Time now) {
+  note_stall(now);
   if (trains_ && now - told_at_ >= progress_interval(alive_, heartbeat_)) {
     tell_own(++tells_ % kReportEvery == 0, now);
   }
@@ -171,19 +195,24 @@ std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t ne
   return entries;
 }
 
-void ProgressBook::set_alive(std::uint64_t id_prefix, bool alive) {
+void ProgressBook::set_state(std::uint64_t id_prefix, wire::MemberState state) {
   const auto found = entries_.find(id_prefix);
-  if (found == entries_.end() || found->second.alive == alive) return;
-  found->second.alive = alive;
-  alive_ += alive ? 1 : -1;
+  if (found == entries_.end()) return;
+  Entry& entry = found->second;
+  entry.suspect = state == wire::MemberState::suspect;
+  const bool alive = counts_as_alive(state);
+  if (entry.alive != alive) alive_ += alive ? 1 : -1;
+  entry.alive = alive;
 }
 
 base::Duration ProgressBook::horizon() const {
-  return std::max(kExtrapolateMin, 2 * progress_interval(alive_, heartbeat_));
+  const double hops = std::log2(static_cast<double>(std::max<std::size_t>(alive_, 2)));
+  return std::max(kExtrapolateMin, progress_interval(alive_, heartbeat_) +
+                                       base::from_seconds(hops / 2 * base::seconds(heartbeat_)));
 }
 
 double ProgressBook::rate_of(const Entry& entry, base::Time now) const {
-  return entry.alive && now - entry.measured <= horizon() ? entry.latest.rate : 0;
+  return entry.alive && !entry.suspect && now - entry.measured <= horizon() ? entry.latest.rate : 0;
 }
 
 std::uint64_t ProgressBook::total(base::Time now) const {
@@ -192,7 +221,7 @@ std::uint64_t ProgressBook::total(base::Time now) const {
   double ahead = 0;
   for (const auto& [prefix, entry] : entries_) {
     total += entry.latest.samples;  // no overflow: kProgressMax * kCounterMax = 2^63
-    if (prefix == own_prefix_ || !entry.alive) continue;
+    if (prefix == own_prefix_ || !entry.alive || entry.suspect) continue;
     const base::Duration age = std::clamp(now - entry.measured, base::Duration{0}, most);
     ahead += entry.latest.rate * base::seconds(age);
   }

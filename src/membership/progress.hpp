@@ -44,17 +44,23 @@ class ProgressBook {
   /// The link is gone: the next one starts with everything.
   void forget(std::uint64_t neighbour) { sent_.erase(neighbour); }
 
-  /// Whether the peer counts as alive; only those are extrapolated, and only they count for how
-  /// often counters are told.
-  void set_alive(std::uint64_t id_prefix, bool alive);
+  /// This peer trains no longer, whatever it has not told yet.
+  void end_own(base::Time now);
+
+  /// What the member table says of the peer: only those that are alive and not suspect are taken
+  /// further, and only alive ones count for how often counters are told.
+  void set_state(std::uint64_t id_prefix, wire::MemberState state);
 
   /// An estimate of the samples of the swarm now: counters of alive peers that train are taken
   /// further at the rate they told, for at most horizon(). It may fall, when a peer turns out to
-  /// have slowed down.
+  /// have slowed down. A peer that stopped is taken further until that is heard: at once where it
+  /// ended or left, after kStall and a beat a hop where its trainer stands still, and until someone
+  /// suspects it where it died or stands still itself.
   [[nodiscard]] std::uint64_t total(base::Time now) const;
   /// Samples a second of the swarm: peers that are alive and heard of within horizon().
   [[nodiscard]] double rate(base::Time now) const;
-  /// How old a counter of a peer that trains can be, unless news of it was lost.
+  /// How old a counter of a peer that trains can be, unless news of it was lost: the interval in
+  /// which it is told, and half a beat a hop.
   [[nodiscard]] base::Duration horizon() const;
 
   [[nodiscard]] const wire::Progress* find(std::uint64_t id_prefix) const;
@@ -66,6 +72,7 @@ class ProgressBook {
   struct Entry {
     wire::Progress latest;
     bool alive = true;
+    bool suspect = false;
     /// Neighbours that told us, or said the same since: they need not be told. At most
     /// kLinksMax.
     std::vector<std::uint64_t> sources;
@@ -78,6 +85,7 @@ class ProgressBook {
   void tell_own(bool report, base::Time now);
   void pass_on(Entry& entry, bool report);
   void measure(std::uint64_t samples, base::Time now);
+  void note_stall(base::Time now);
   [[nodiscard]] double rate_of(const Entry& entry, base::Time now) const;
 
   std::uint64_t own_prefix_;
@@ -90,6 +98,9 @@ class ProgressBook {
 
   // The own entry.
   bool trains_ = false;
+  bool stalled_ = false;            ///< and says so, with a rate of 0
+  base::Time stepped_at_{};         ///< when it last rose
+  base::Duration step_{};           ///< the longest of late that it took to
   double own_rate_ = 0;             ///< samples a second
   base::Time rate_since_{};         ///< start of the interval that is being measured
   std::uint64_t rate_samples_ = 0;  ///< then

@@ -110,4 +110,17 @@ BOOST_AUTO_TEST_CASE(a_peer_is_not_its_own_neighbour) {
   BOOST_TEST(swarm.dials(0) == 1);
 }
 
+BOOST_AUTO_TEST_CASE(a_member_at_whose_address_another_answers_is_left_alone_for_a_while) {
+  Dialer dialer({}, base::Rng(1));
+  wire::MemberRecord old{.addresses = {"a:1"}};
+  old.id.bytes[0] = 1;
+  base::PeerId other;
+  other.bytes[0] = 2;
+  const base::Time now{1000s};
+  BOOST_REQUIRE(dialer.dial(old, now));
+  dialer.answered("a:1", other, now);
+  BOOST_TEST(!dialer.dial(old, now + 1s));
+  BOOST_TEST((dialer.due(old.id) >= now + kRevivalMin / 2));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -87,6 +87,50 @@ BOOST_AUTO_TEST_CASE(the_end_of_training_is_told_at_once_and_steps_are_not) {
   BOOST_TEST(!book.set_own(entry(1, 1000), false, kStart + 2s));
 }
 
+BOOST_AUTO_TEST_CASE(
+    a_trainer_that_stands_still_says_so_once_and_that_it_goes_on_with_its_next_entry) {
+  ProgressBook book(1, 1s);
+  std::uint64_t samples = 0;
+  base::Time now = kStart;
+  const auto steps = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      now += 100ms;
+      (void)book.set_own(entry(1, samples += 10), true, now);
+    }
+  };
+  steps(30);
+  BOOST_TEST(book.entries_for_heartbeat(7, now).at(0).rate > 0);
+  now += membership::kStall;
+  BOOST_TEST(book.entries_for_heartbeat(7, now).at(0).rate == 0);
+  BOOST_TEST(book.entries_for_heartbeat(7, now).empty());
+  steps(11);
+  const auto told = book.entries_for_heartbeat(7, now);
+  BOOST_REQUIRE(told.size() == 1);
+  BOOST_TEST(told[0].samples == samples);
+  BOOST_TEST(told[0].rate == 100, boost::test_tools::tolerance(0.01));
+}
+
+BOOST_AUTO_TEST_CASE(slow_steps_are_not_taken_for_a_stand) {
+  ProgressBook book(1, 1s);
+  for (int i = 0; i < 10; ++i) {
+    (void)book.set_own(entry(1, static_cast<std::uint64_t>(10 * i)), true, kStart + i * 5s);
+  }
+  for (int second = 0; second < 15; ++second) {
+    for (const auto& told : book.entries_for_heartbeat(7, kStart + 45s + second * 1s)) {
+      BOOST_TEST(told.rate > 0);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_suspect_is_not_taken_further_until_it_refutes) {
+  ProgressBook book(1, 1s);
+  merge(book, entry(2, 1000, 100), kStart);
+  book.set_state(2, wire::MemberState::suspect);
+  BOOST_TEST(book.total(kStart + 1s) == 1000);
+  book.set_state(2, wire::MemberState::alive);
+  BOOST_TEST(book.total(kStart + 1s) == 1100);
+}
+
 BOOST_AUTO_TEST_CASE(total_is_the_sum_at_the_end_whatever_was_extrapolated_before) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
@@ -125,7 +169,7 @@ BOOST_AUTO_TEST_CASE(age_on_the_way_counts) {
 BOOST_AUTO_TEST_CASE(a_dead_peer_counts_but_is_not_taken_further) {
   ProgressBook book(1, 1s);
   merge(book, entry(2, 1000, 100), kStart);
-  book.set_alive(2, false);
+  book.set_state(2, wire::MemberState::dead);
   BOOST_TEST(book.total(kStart + 2s) == 1000);
   BOOST_TEST(book.rate(kStart) == 0);
 }
