@@ -1,9 +1,15 @@
 // Who is linked with whom, over many seeds.
 #include <boost/test/unit_test.hpp>
 
+#include "membership/dialer.hpp"
+#include "membership/limits.hpp"
 #include "swarm.hpp"
 
 using namespace std::chrono_literals;
+namespace base = starling::base;
+namespace wire = starling::wire;
+using starling::membership::Dialer;
+using starling::membership::kRevivalMin;
 using starling::membership::testing::address_of;
 using starling::membership::testing::Swarm;
 using starling::membership::testing::SwarmOptions;
