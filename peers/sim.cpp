@@ -1,6 +1,8 @@
 // starling sim: runs a scenario in the simulator.
 #include <charconv>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <functional>
 #include <optional>
@@ -9,6 +11,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/file.hpp"
 #include "base/result.hpp"
@@ -27,6 +30,21 @@ constexpr const char* kRandom = "random";
 constexpr std::uint64_t kSeedsMax = 100'000'000;
 /// Of so many seeds one runs twice, and must do the same.
 constexpr std::uint64_t kTwiceEvery = 100;
+
+/// An assertion ends the process: what a signal handler can say then is prepared before each run.
+char last_words[512];
+
+void prepare_abort(const SimOptions& options, std::uint64_t seed) {
+  const auto end = fmt::format_to_n(last_words, sizeof last_words - 1,
+                                    "seed {0} broke an assertion; again, with what happened: "
+                                    "starling sim {1} --seed {0} --trace\n",
+                                    seed, options.scenario);
+  *end.out = '\0';
+  std::signal(SIGABRT, [](int) {
+    (void)!write(STDERR_FILENO, last_words, std::strlen(last_words));
+    std::signal(SIGABRT, SIG_DFL);
+  });
+}
 
 int complain(const base::Error& error) {
   std::fprintf(stderr, "starling sim: %s\n", error.text.c_str());
@@ -125,6 +143,7 @@ int run_seeds(const SimOptions& options) {
   for (std::uint64_t seed = seeds->first; seed <= seeds->second; ++seed) {
     const auto plan = load(options, seed);
     if (!plan) return complain(plan.error());
+    prepare_abort(options, plan->seed);
     auto report = sim::run(*plan);
     if (!report) return complain(report.error());
     peer_seconds += report->peer_seconds;
@@ -170,6 +189,7 @@ int run_sim(const SimOptions& options) {
   std::function<void(const std::string&)> trace;
   if (options.trace) trace = [](const std::string& line) { std::puts(line.c_str()); };
   const double before = core_seconds();
+  prepare_abort(options, plan->seed);
   const auto report = sim::run(*plan, trace);
   if (!report) return complain(report.error());
   const double took = core_seconds() - before;

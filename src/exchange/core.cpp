@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/simulated.hpp"
 
 namespace starling::exchange {
 namespace {
@@ -64,7 +65,7 @@ void Core::expire(Time now, Outbox& out) {
   for (auto at = links_.begin(); at != links_.end();) {
     const auto current = at++;
     const auto* broken = current->second.broken();
-    if (broken != nullptr && broken->until <= now) forget(current, out);
+    if (broken != nullptr && broken->until <= now && !BUG(grace_for_ever)) forget(current, out);
   }
   give_up_adopting(now, out);
   if (settle_until_ && *settle_until_ <= now && !settled_) {
@@ -124,7 +125,8 @@ void Core::on(const Progressed& event, Time, Outbox&) {
   progress_ = event.progress;
   // One that sees the start of the run from inside has its part in it; the known progress of one
   // that comes late jumps over this range.
-  if (progress_ > kFreshProgress && progress_ <= kRootedProgress && open_links() > 0) {
+  if ((progress_ > kFreshProgress && progress_ <= kRootedProgress && open_links() > 0) ||
+      RARE(never_adopts)) {
     rooted_ = true;
   }
 }
@@ -141,7 +143,7 @@ void Core::drop_session(const PeerId& peer, Link& link, Outbox& out) {
   const Session* session = link.session();
   const auto* opening = link.opening();
   const bool mirrors = session != nullptr || (opening != nullptr && opening->opening != 0);
-  if (mirrors) out.emplace_back(Run{CloseJob{peer}});
+  if (mirrors && !BUG(close_forgotten)) out.emplace_back(Run{CloseJob{peer}});
   if (session != nullptr && !session->kept.empty()) ++link.counters.lost_steps;
 }
 
@@ -162,7 +164,7 @@ void Core::break_link(Links::iterator at, Time now, Outbox& out) {
   Link& link = at->second;
   if (link.broken() != nullptr) return;
   Session* session = link.session();
-  if (session == nullptr) {
+  if (session == nullptr || RARE(no_grace)) {
     forget(at, out);
     return;
   }
@@ -184,7 +186,7 @@ void Core::bound_grace(Outbox& out) {
     ++count;
     if (oldest == links_.end() || broken->until < oldest->second.broken()->until) oldest = at;
   }
-  if (count > kGraceLinksMax) forget(oldest, out);
+  if (count > (RARE(grace_of_one) ? 1 : kGraceLinksMax)) forget(oldest, out);
 }
 
 std::vector<LinkStatus> Core::links() const {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/simulated.hpp"
 #include "exchange/core.hpp"
 
 namespace starling::exchange {
@@ -47,8 +48,9 @@ void Core::take(Links::iterator at, wire::Delta delta, Outbox& out) {
     return;
   }
   // The other end sends t+1 after it has committed t.
-  std::erase_if(session.kept,
-                [&](const wire::Delta& own) { return own.exchange < delta.exchange; });
+  std::erase_if(session.kept, [&](const wire::Delta& own) {
+    return own.exchange < delta.exchange && !BUG(kept_for_ever);
+  });
   session.early = std::move(delta);
   commit_when_ready(at->first, link, out);
   request_next(at->first, session, out);
@@ -56,7 +58,8 @@ void Core::take(Links::iterator at, wire::Delta delta, Outbox& out) {
 
 double Core::density() const {
   const Config& config = options_.config;
-  double density = config.density;
+  if (RARE(whole_density)) return 1.0;
+  double density = RARE(least_density) ? 0.0 : config.density;
   if (phase_ != Phase::training) {
     density = config.settle_density;
   } else if (progress_ < config.start_fraction) {
@@ -70,15 +73,17 @@ double Core::density() const {
 void Core::request_delta(const PeerId& peer, Session& session, ExchangeNumber t, Outbox& out) {
   const Config& config = options_.config;
   session.encoding = ++last_tag_;
-  out.emplace_back(Run{
-      EncodeJob{.peer = peer,
-                .tag = session.encoding,
-                .exchange = t,
-                .not_before = session.due,
-                .every = config.every,
-                .at_once = phase_ != Phase::training,
-                .with_hash = t.value % config.hash_every == 0,
-                .options = {.density = density(), .bits = config.bits, .block = config.block}}});
+  out.emplace_back(
+      Run{EncodeJob{.peer = peer,
+                    .tag = session.encoding,
+                    .exchange = t,
+                    .not_before = {session.due.value + (RARE(delta_late) ? 1 : 0)},
+                    .every = config.every,
+                    .at_once = phase_ != Phase::training || RARE(delta_at_once),
+                    .with_hash = t.value % config.hash_every == 0 || RARE(hash_with_delta),
+                    .options = {.density = density(),
+                                .bits = RARE(other_bits) ? 8 : config.bits,
+                                .block = RARE(other_block) ? 64U : config.block}}});
 }
 
 // Asks for the next own delta if none is under way. A peer that has settled only answers.
@@ -86,6 +91,7 @@ void Core::request_next(const PeerId& peer, Session& session, Outbox& out) {
   const ExchangeNumber t = session.expected();
   if (phase_ == Phase::done || session.encoding != 0 || session.own(t) != nullptr) return;
   if (settled_ && !(session.early && session.early->exchange == t)) return;
+  if (BUG(next_not_asked_for) && t.value > 3) return;
   request_delta(peer, session, t, out);
 }
 
@@ -96,6 +102,7 @@ void Core::on(Encoded& event, Time, Outbox& out) {
   Session& session = link.open()->session;
   if (session.encoding != event.tag) return;
   session.encoding = 0;
+  if (link.round < kRoundsMax / 4 && RARE(opened_again)) return new_round(event.peer, link, out);
   if (!event.status) {
     out.emplace_back(Failed{event.status.error()});
     return;
@@ -127,7 +134,8 @@ void Core::commit_when_ready(const PeerId& peer, Link& link, Outbox& out) {
   const wire::Delta* own = session.own(t);
   if (session.committing != 0 || own == nullptr || !session.early) return;
   ASSERT(session.early->exchange == t);
-  const auto degree = static_cast<float>(std::max(own->degree, session.early->degree));
+  const std::uint16_t other_degree = BUG(weight_of_own_degree) ? 1 : session.early->degree;
+  const auto degree = static_cast<float>(std::max(own->degree, other_degree));
   session.both_settling = own->settled && session.early->settled;
   session.committing = ++last_tag_;
   out.emplace_back(Run{CommitJob{.peer = peer,
@@ -192,7 +200,7 @@ void Core::settle_when_ready(Outbox& out) {
     const Link& link = entry.second;
     return link.broken() != nullptr || (link.open() != nullptr && link.open()->session.settled);
   });
-  if (!agreed) return;
+  if (!(agreed || BUG(settled_at_once)) || RARE(settle_slowly)) return;
   settled_ = true;
   out.emplace_back(Settled{});
 }

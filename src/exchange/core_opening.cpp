@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/simulated.hpp"
 #include "exchange/core.hpp"
 
 namespace starling::exchange {
@@ -36,7 +37,7 @@ void Core::speak(const PeerId& peer, Link& link, Outbox& out) {
                       .samples = samples_,
                       .progress = std::clamp(progress_, 0.0, 1.0),
                       .may_adopt = may_adopt()};
-  if (opening.before) {
+  if (opening.before && !RARE(session_forgotten)) {
     word.session = opening.before->id;
     word.committed = opening.before->committed;
   }
@@ -146,7 +147,7 @@ void Core::resume(Links::iterator at, Outbox& out) {
     return delta.exchange <= theirs && delta.exchange <= open.committed;
   });
   for (const wire::Delta& delta : open.kept) {
-    if (delta.exchange <= theirs) continue;
+    if ((delta.exchange <= theirs && !BUG(all_resent)) || BUG(nothing_resent)) continue;
     link.counters.bytes_sent += delta.payload.size();
     out.emplace_back(Send{peer, delta});
   }

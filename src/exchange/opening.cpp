@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/hash.hpp"
+#include "base/simulated.hpp"
 
 namespace starling::exchange {
 
@@ -15,7 +16,7 @@ Opening decide_opening(const wire::LinkOpen& mine, const wire::LinkOpen& theirs)
   }
   if (mine.progress <= kFreshProgress && theirs.progress <= kFreshProgress) return Opening::fresh;
   if (mine.may_adopt && theirs.may_adopt) return Opening::wait;
-  if (mine.may_adopt) return Opening::adopt;
+  if (mine.may_adopt) return BUG(merge_for_adopt) ? Opening::merge : Opening::adopt;
   if (theirs.may_adopt) return Opening::give;
   return Opening::merge;
 }

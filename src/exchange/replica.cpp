@@ -9,6 +9,7 @@
 
 #include "base/assert.hpp"
 #include "base/hash.hpp"
+#include "base/simulated.hpp"
 #include "exchange/config.hpp"
 #include "exchange/replica_kernels.hpp"
 
@@ -94,7 +95,7 @@ base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyf
     return status;
   }
   link.theirs = link.mine;
-  y_ = link.mine;
+  if (!BUG(adopted_not)) y_ = link.mine;
   std::ranges::fill(r_, 0.0F);
   add_link(peer, std::move(link));
   return {};
@@ -156,7 +157,7 @@ void Replica::suspend(const PeerId& peer) {
 void Replica::resume(const PeerId& peer) {
   Link& link = this->link(peer);
   ASSERT(!link.open);
-  link.open = true;
+  link.open = !BUG(suspended_for_ever);
   update(false);
 }
 
@@ -220,9 +221,12 @@ void Replica::update(bool committing) {
       Link& link = *at.link;
       if (link.staged) {
         at.own = apply_until(link.own, at.own, begin + n, link.mine);
-        at.their = apply_until(link.their, at.their, begin + n, link.theirs);
+        if (!BUG(mirror_of_theirs_forgotten)) {
+          at.their = apply_until(link.their, at.their, begin + n, link.theirs);
+        }
         kernels::average(x.data(), link.mine.data() + begin, link.theirs.data() + begin, sum.data(),
                          link.w, n);
+        if (BUG(step_not_applied)) kernels::add(&y_[begin], &r_[begin], x.data(), n);
       } else {
         kernels::accumulate(link.mine.data() + begin, sum.data(), n);
       }

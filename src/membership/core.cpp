@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "base/simulated.hpp"
 #include "membership/limits.hpp"
 
 namespace starling::membership {
@@ -180,7 +181,9 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
                   .dialed = event.dialed,
                   .address = event.address,
                   .ready = now,
-                  .role_ends = now + (event.dialed ? kContactLife : kContactLifeMax),
+                  .role_ends = now + (RARE(short_contact) ? kContactLife / 40
+                                      : event.dialed      ? kContactLife
+                                                          : kContactLifeMax),
                   .detector = FailureDetector(config_.heartbeat, now)};
   if (loses_to_other(event.link, link, now, out)) {
     out.emplace_back(std::in_place_type<Close>, event.link, wire::ByeReason::duplicate);
@@ -203,9 +206,9 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
   if (neighbour) end_neighbour(event.link, event.reason, now, out);
   links_.erase(event.link);
   if (event.reason == LossReason::banned) ban(peer, now);
-  if (neighbour && event.reason == LossReason::reset) {
+  if (neighbour && event.reason == LossReason::reset && !RARE(reset_unnoticed)) {
     lost_.insert(peer);
-    dialer_.hurry(peer, now);
+    if (!RARE(wait_before_redial)) dialer_.hurry(peer, now);
     // Both ends want it back: one of them waits a little, so that they do not meet half-way.
     if (table_.self().id > peer) dialer_.postpone(peer, 3 * kBackoffMin, now);
     accuse(peer, wire::Loss::reset, now, out);
@@ -256,7 +259,7 @@ void Core::on(const Leave&, base::Time now, Outbox& out) {
   wire::MemberRecord record = table_.self();
   ++record.incarnation;
   record.state = wire::MemberState::left;
-  sign(record, signer_);
+  if (!BUG(leave_unsigned)) sign(record, signer_);
   (void)table_.apply(record);
   rumours_.insert_or_assign(record.id, base::LinkId{});
   send_rumours(out);

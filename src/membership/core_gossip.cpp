@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "base/simulated.hpp"
 #include "membership/core.hpp"
 #include "membership/limits.hpp"
 
@@ -77,9 +78,9 @@ void Core::on_claim(const Claim& claim, base::LinkId from, base::Time now, Outbo
 
 // Only its owner raises an incarnation, so whatever else others hold of this peer is overruled.
 void Core::refute(std::uint64_t incarnation, const char* taken_for, Outbox& out) {
-  if (left_) return;
+  if (left_ || BUG(refute_never)) return;
   MemberRecord raised = table_.self();
-  raised.incarnation = std::min(incarnation + 1, kCounterMax - 1);
+  raised.incarnation = std::min(incarnation + (RARE(refute_twice) ? 2 : 1), kCounterMax - 1);
   sign(raised, signer_);
   if (!table_.apply(raised)) return;
   rumours_.insert_or_assign(raised.id, base::LinkId{});
@@ -133,11 +134,13 @@ void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::Loss reaso
 }
 
 void Core::end_suspicions(base::Time now, Outbox& out) {
+  if (BUG(suspicion_for_ever)) return;
   for (const Suspicions::Verdict& verdict : suspicions_.take_ended(now)) {
     const MemberRecord* known = table_.find(verdict.peer);
     if (known == nullptr || !counts_as_alive(known->state)) continue;
     MemberRecord record = *known;
     record.state = MemberState::dead;
+    if (BUG(refute_others)) ++record.incarnation;
     if (!table_.apply(record)) continue;
     // The others come to this by the same accusations, so it is no rumour.
     losses_[record.id] = verdict.reason;
@@ -190,7 +193,8 @@ void Core::on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time
   if (beat.table_hash == table_.hash()) {
     link.mismatches = 0;
     link.table_pause = base::Duration{0};
-  } else if (++link.mismatches >= kMismatchBeats && now >= link.table_after) {
+  } else if (++link.mismatches >= (RARE(reconcile_early) ? 1 : kMismatchBeats) &&
+             now >= link.table_after && !RARE(reconcile_late)) {
     link.mismatches = 0;
     // Tables at their bound may never agree: ever more rarely.
     link.table_pause = std::clamp(2 * link.table_pause, kTableEveryMin, kTableEveryMax);
@@ -201,6 +205,7 @@ void Core::on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time
 
 // News that cannot wait for the next beat.
 void Core::hurry_beats(base::Time now) {
+  if (RARE(no_hurry)) return;
   for (auto& [id, link] : links_) {
     if (link.role != Role::neighbour) continue;
     link.next_beat = std::min(link.next_beat, std::max(now, link.last_beat + kBeatPauseMin));
@@ -214,6 +219,9 @@ void Core::beat(base::LinkId id, Link& link, base::Time now, Outbox& out) {
   link.last_beat = now;
   link.next_beat =
       now + base::from_seconds(base::seconds(config_.heartbeat) * (0.9 + 0.2 * rng_.uniform()));
+  if (RARE(beat_late)) link.next_beat += config_.heartbeat;
+  if (RARE(beat_early)) link.next_beat = now + config_.heartbeat / 4;
+  if (RARE(health_worse)) health_.worse();
   wire::Heartbeat message{.sequence = link.beats,
                           .echo = link.beat_heard,
                           .echo_age_us = 0,
@@ -243,7 +251,12 @@ void Core::watch(base::LinkId id, base::Time now, Outbox& out) {
     close(id, wire::ByeReason::none, LossReason::closed, now, out);
     return;
   }
-  const base::Duration overload = (health_.factor() - 1) * config_.heartbeat;
+  if (RARE(neighbour_dropped)) {
+    return close(id, wire::ByeReason::none, LossReason::closed, now, out);
+  }
+  if (RARE(accuse_healthy)) accuse(link.peer, wire::Loss::silent, now, out);
+  const base::Duration overload =
+      (health_.factor() - 1 + (BUG(silence_unnoticed) ? 1'000'000 : 0)) * config_.heartbeat;
   const base::Time suspect_at = link.detector.deadline() + overload;
   if (now >= suspect_at + kSuspicionBeatsMax * patience()) {
     accuse(link.peer, wire::Loss::silent, now, out);

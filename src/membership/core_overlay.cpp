@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "base/simulated.hpp"
 #include "membership/core.hpp"
 #include "membership/limits.hpp"
 
@@ -28,7 +29,7 @@ bool Core::loses_to_other(base::LinkId id, const Link& link, base::Time now, Out
   for (const base::LinkId loser : losers) {
     close(loser, wire::ByeReason::duplicate, LossReason::duplicate, now, out);
   }
-  return false;
+  return BUG(both_ends_close) && !losers.empty();
 }
 
 void Core::on_neighbour(base::LinkId id, NeighbourKind kind, base::Time now, Outbox& out) {
@@ -75,7 +76,8 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
   const std::size_t neighbours = count(Role::neighbour);
   const bool full = neighbours >= config_.degree ||
                     neighbours + count(Role::requested) >= config_.degree + kDegreeSlack;
-  if (!moved && !urgent && full) {
+  const bool room = RARE(accept_without_room) || (!full && !RARE(reject_with_room));
+  if (!moved && !urgent && !room) {
     refer(id, peer, out);
     send(id, wire::Neighbour{NeighbourKind::reject}, out);
     return;
@@ -96,7 +98,7 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
                       std::any_of(records.begin(), records.end(), [&](const auto& entry) {
                         return is_wanted(entry.second, true) && dialer_.due(entry.first) <= now;
                       });
-  const bool tried = rejections_ >= kRejectionsBeforeUrgent || !others;
+  const bool tried = rejections_ >= kRejectionsBeforeUrgent || !others || RARE(urgent_at_once);
   // Each urgent request costs another peer a neighbour, so a peer that has some does so ever
   // more rarely: where degrees differ there may be no room for all.
   if (tried && missing() > 0 && (lonely || now >= urgent_after_)) {
@@ -115,7 +117,7 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
 void Core::request(base::LinkId id, bool urgent, base::Time now, Outbox& out) {
   Link& link = links_.at(id);
   link.role = Role::requested;
-  link.role_ends = now + kRequestTimeout;
+  link.role_ends = now + (RARE(short_request) ? kRequestTimeout / 50 : kRequestTimeout);
   send(id, wire::Neighbour{urgent ? NeighbourKind::urgent_request : NeighbourKind::request}, out);
 }
 
@@ -135,6 +137,7 @@ void Core::become_neighbour(base::LinkId id, base::Time now, Outbox& out) {
 // To a peer that finds no place here: some members that may have one. Joiners that all know the
 // same peer are spread over the swarm by this, and by the rumour of their own records.
 void Core::refer(base::LinkId id, const base::PeerId& to, Outbox& out) {
+  if (RARE(no_referral)) return;
   std::vector<const wire::MemberRecord*> members;
   for (const auto& [peer, record] : table_.records()) {
     if (counts_as_alive(record.state) && peer != to && peer != table_.self().id) {
@@ -171,13 +174,14 @@ void Core::close(base::LinkId id, wire::ByeReason bye, LossReason reason, base::
 // Above degree + slack the neighbour goes that has most links itself, so that it is the least
 // likely to need this one; one of them at random.
 void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
-  while (count(Role::neighbour) > config_.degree + kDegreeSlack) {
+  while (count(Role::neighbour) > config_.degree + kDegreeSlack && !BUG(surplus_kept)) {
     std::vector<base::LinkId> most;
     std::uint32_t most_links = 0;
     for (const auto& [id, link] : links_) {
       if (link.role != Role::neighbour || link.peer == keep) continue;
       const wire::Progress* progress = progress_.find(link.peer.prefix());
-      const std::uint32_t links = progress == nullptr ? 0 : progress->links;
+      const bool blind = progress == nullptr || RARE(surplus_at_random);
+      const std::uint32_t links = blind ? 0 : progress->links;
       if (links > most_links) most.clear();
       if (links >= most_links) most.push_back(id);
       most_links = std::max(most_links, links);
@@ -194,10 +198,11 @@ void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
 // or under way, and beside that, slowly and for ever, members that are dead and configured
 // addresses where nobody was found, so that a cut swarm grows together again.
 void Core::seek(base::Time now, Outbox& out) {
+  if (RARE(no_seek)) return;
   if (dialer_.join_due(count(Role::neighbour) == 0, now)) dial_joins(now, out);
   const std::size_t wanted = missing();
   if (wanted > dialer_.dialing()) seek_members(true, wanted - dialer_.dialing(), now, out);
-  if (!table_.dead().empty() && dialer_.dialing() < kDialsMax / 2) {
+  if (!table_.dead().empty() && dialer_.dialing() < kDialsMax / 2 && !BUG(dead_not_retried)) {
     seek_members(false, 1, now, out);
   }
   if (now >= probe_at_) probe(now, out);
@@ -235,7 +240,7 @@ void Core::probe(base::Time now, Outbox& out) {
   std::vector<const wire::MemberRecord*> stale;
   for (const auto& [id, record] : table_.records()) {
     const bool due = is_wanted(record, true) && dialer_.due(id) <= now;
-    if (due && lacks_evidence(id, now)) stale.push_back(&record);
+    if (due && (lacks_evidence(id, now) || RARE(probe_now))) stale.push_back(&record);
   }
   if (stale.empty()) return;
   if (const auto address = dialer_.dial(*stale[rng_.below(stale.size())], now)) {
@@ -260,12 +265,13 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
   }
   base::shuffle(due, rng_);
   // A neighbour that was lost is taken back within its grace: it costs no keyframe.
-  std::stable_partition(due.begin(), due.end(),
-                        [&](const auto* record) { return lost_.contains(record->id); });
+  std::stable_partition(due.begin(), due.end(), [&](const auto* record) {
+    return lost_.contains(record->id) && !RARE(no_lost_first);
+  });
   for (const wire::MemberRecord* record : due) {
     if (wanted == 0) return;
     // Its links would be taken for new ones of who lives there now, and replace those.
-    if (!alive && is_succeeded(*record)) {
+    if (!alive && is_succeeded(*record) && !BUG(stranger_dialed_again)) {
       dialer_.postpone(record->id, kRevivalMax, now);
       continue;
     }

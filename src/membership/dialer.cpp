@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/simulated.hpp"
 #include "membership/limits.hpp"
 
 namespace starling::membership {
@@ -23,7 +24,9 @@ bool Dialer::usable(const std::string& address) const {
 }
 
 std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, base::Time now) {
-  if (dials_.size() >= kDialsMax || is_dialing(member.id)) return std::nullopt;
+  if (dials_.size() >= kDialsMax || is_dialing(member.id) || RARE(dial_not_now)) {
+    return std::nullopt;
+  }
   std::vector<std::string> addresses = member.addresses;
   for (const Join& join : join_) {
     const bool known =
@@ -67,7 +70,7 @@ void Dialer::answered(const std::string& address, const base::PeerId& peer, base
   const auto dial = dials_.find(address);
   // Another one lives there now.
   const bool stranger = dial != dials_.end() && dial->second.target && dial->second.target != peer;
-  if (stranger) back_off(paces_[*dial->second.target], true, now);
+  if (stranger && !BUG(stranger_dialed_again)) back_off(paces_[*dial->second.target], true, now);
   dials_.erase(address);
   for (Join& join : join_) {
     if (join.address != address) continue;
@@ -93,8 +96,8 @@ bool Dialer::failed(const std::string& address, bool own, bool slow, base::Time 
 void Dialer::back_off(Pace& pace, bool slow, base::Time now) {
   const base::Duration least = slow ? kRevivalMin : kBackoffMin;
   const base::Duration most = slow ? kRevivalMax : kBackoffMax;
-  pace.backoff = std::clamp(2 * pace.backoff, least, most);
-  pace.not_before = now + jittered(pace.backoff);
+  pace.backoff = RARE(back_off_long) ? most : std::clamp(2 * pace.backoff, least, most);
+  pace.not_before = now + jittered(RARE(back_off_none) ? base::Duration{} : pace.backoff);
 }
 
 base::Duration Dialer::jittered(base::Duration pause) {

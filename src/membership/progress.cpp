@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/simulated.hpp"
 #include "membership/limits.hpp"
 #include "membership/record.hpp"
 
@@ -101,7 +102,7 @@ void ProgressBook::observe(std::uint64_t id_prefix, std::uint64_t samples, base:
   if (found == entries_.end() || id_prefix == own_prefix_ || samples >= kCounterMax) return;
   Entry& entry = found->second;
   if (samples <= entry.latest.samples) return;
-  entry.latest.samples = samples;
+  entry.latest.samples = samples + (BUG(samples_added) ? entry.latest.samples : 0);
   entry.measured = now;
 }
 
@@ -177,6 +178,7 @@ std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t ne
   std::vector<wire::Progress> entries;
   for (auto at = by_version_.upper_bound(sent); at != by_version_.end(); ++at) {
     if (entries.size() == wire::kProgressPerFrame) return entries;
+    if (!entries.empty() && RARE(few_progress_entries)) return entries;
     const Entry& entry = entries_.at(at->second);
     sent = at->first;
     const bool own_entry = at->second == own_prefix_;
@@ -186,7 +188,7 @@ std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t ne
       continue;
     }
     wire::Progress told = own_entry ? told_ : entry.latest;
-    told.report = entry.report_version > before;
+    told.report = entry.report_version > before || RARE(reports_told_again);
     const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
         now - (own_entry ? told_measured_ : entry.measured));
     told.age_ms = static_cast<std::uint32_t>(std::clamp<std::int64_t>(age.count(), 0, 1 << 30));

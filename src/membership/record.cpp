@@ -7,6 +7,7 @@
 
 #include "base/assert.hpp"
 #include "base/hash.hpp"
+#include "base/simulated.hpp"
 #include "membership/limits.hpp"
 
 namespace starling::membership {
@@ -88,7 +89,7 @@ std::vector<wire::Gossip> to_gossip(std::vector<MemberRecord> records) {
   for (MemberRecord& record : records) {
     const std::size_t size = size_of(record);
     if (messages.empty() || messages.back().members.size() >= wire::kMembersPerGossip ||
-        bytes + size > kGossipBytesMax) {
+        bytes + size > kGossipBytesMax || RARE(one_record_a_frame)) {
       messages.emplace_back();
       bytes = 0;
     }

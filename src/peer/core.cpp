@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/simulated.hpp"
 
 namespace starling::peer {
 
@@ -38,7 +39,7 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, R
                  .progress = resume.progress},
                 rng.fork()),
       step_(resume.step),
-      samples_(resume.samples) {}
+      samples_(BUG(samples_forgotten) ? 0 : resume.samples) {}
 
 void Core::handle(Event event, base::Time now, Outbox& out) {
   if (phase_ == Phase::done) return;
@@ -89,6 +90,10 @@ void Core::on(LinkDown& event, base::Time now, Outbox& out) {
 void Core::on(DialFailed& event, base::Time now, Outbox& out) {
   out.push_back(Note{Level::info, "dialing " + event.address + " failed: " + event.text});
   to_membership(membership::DialFailed{event.address, event.text, event.own}, now, out);
+}
+
+void Core::on(Found& event, base::Time now, Outbox& out) {
+  to_membership(membership::Found{event.peer, std::move(event.address)}, now, out);
 }
 
 void Core::on(Received& event, base::Time now, Outbox& out) {
@@ -160,6 +165,7 @@ void Core::on(Checkpoint&, base::Time, Outbox& out) {
 
 void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now,
                     Outbox& out) {
+  if (RARE(hello_ignored)) return out.push_back(Close{link});
   if (info.ready || hello.self.id != info.peer) {
     out.push_back(Note{Level::warning, "peer " + info.peer.brief() + " sent a wrong hello"});
     out.push_back(Close{link});
@@ -286,7 +292,7 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
         action);
   }
   if (phase_ == Phase::waiting) start_if_ready(now, out);
-  if (phase_ == Phase::training && steps_outstanding_ == 0) next_steps(now, out);
+  if (phase_ == Phase::training && steps_outstanding_ == 0 && !BUG(steps_end)) next_steps(now, out);
 }
 
 void Core::take_ring(std::vector<exchange::Ring::Action>& actions, base::Time now, Outbox& out) {
@@ -345,7 +351,8 @@ void Core::share_out(Outbox& out) {
     members.push_back({record.id, record.name, static_cast<double>(record.weight)});
   }
   std::vector<std::uint32_t> owned = data::owned_shards(shards_, members, self_.id);
-  if (owned == owned_) return;
+  if (owned == owned_ && !RARE(shards_told_again)) return;
+  if (BUG(shards_not_moved) && !owned_.empty()) return;
   owned_ = std::move(owned);
   out.push_back(Run{ShardsJob{owned_}});
 }

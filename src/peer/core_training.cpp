@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/simulated.hpp"
 #include "peer/core.hpp"
 #include "train/schedule.hpp"
 
@@ -97,7 +98,8 @@ void Core::next_steps(base::Time now, Outbox& out) {
       config_.target_accuracy && evaluated_ && evaluated_->accuracy >= *config_.target_accuracy;
   if (progress_ >= 1.0 || reached) return settle(now, out);
   learning_rate_ = train::learning_rate(config_.train, progress_);
-  const std::uint32_t ahead = ring_ ? 1 : kStepsAhead;
+  if (BUG(rate_of_zero)) learning_rate_ = 0;
+  const std::uint32_t ahead = ring_ || RARE(one_step_ahead) ? 1 : kStepsAhead;
   const auto last = [&] {
     return swarm_samples_ + std::uint64_t{steps_outstanding_} * config_.train.batch >=
            config_.target_samples;
@@ -139,7 +141,8 @@ void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
   samples_ += done.samples;
   const double loss = done.loss;
   train_loss_ = train_loss_ == 0 ? loss : train_loss_ + kLossSmoothing * (loss - train_loss_);
-  publish(now);
+  if (!RARE(progress_unpublished)) publish(now);
+  if (saves_outstanding_ == 0 && RARE(save_now)) save(out);
   update_progress(now);
   if (config_.exchange.mode == Mode::tracked) {
     to_exchange(exchange::Progressed{step_, samples_, progress_}, now, out);
@@ -187,7 +190,7 @@ void Core::on_evaluated(const Evaluated& evaluated, base::Time now, Outbox& out)
 }
 
 void Core::on_saved(const Saved& saved, base::Time now, Outbox& out) {
-  --saves_outstanding_;
+  if (saved.status || !BUG(save_once)) --saves_outstanding_;
   if (!saved.status) {
     out.push_back(
         Note{Level::warning, "the checkpoint was not written: " + saved.status.error().text});

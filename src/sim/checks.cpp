@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -30,6 +28,7 @@ bool counts_alive(const wire::MemberRecord& record) {
 
 Checks::Checks(World& world) : world_(world), own_(world.nodes().size()) {
   views_.resize(own_.size());
+  left_at_.assign(own_.size(), -1);
   for (const PlannedEvent& event : world.plan().events) {
     const double end =
         event.until.value_or(lasts(event.kind) ? world.plan().scenario.duration : event.at);
@@ -57,7 +56,7 @@ void Checks::fail(const std::string& text) {
 std::uint32_t Checks::subject_of(const base::PeerId& id) {
   const auto [at, is_new] =
       by_prefix_.try_emplace(id.prefix(), static_cast<std::uint32_t>(subjects_.size()));
-  if (is_new) subjects_.emplace_back();
+  if (is_new) subjects_.push_back({.prefix = id.prefix()});
   return at->second;
 }
 
@@ -76,12 +75,16 @@ void Checks::started(Node& node) {
 
 void Checks::ended(Node& node) {
   Subject& self = subjects_[own_[node.number]];
+  note_samples(node);
   if (node.number != node.peer) return;  // the twin
   self.running = false;
   self.died_at = world_.seconds();
 }
 
 void Checks::fault(const PlannedEvent& event, bool begins) {
+  if (event.kind == Kind::leave && begins) {
+    for (const std::uint32_t number : event.peers) left_at_[number] = world_.seconds();
+  }
   if (!lasts(event.kind)) return;
   for (const std::uint32_t number : event.peers) {
     Subject& subject = subjects_[own_[number]];
@@ -97,7 +100,17 @@ bool Checks::disturbed(std::uint32_t subject) const {
          subjects_[subject].disturbed_until > world_.seconds();
 }
 
-void Checks::note(const Node&, const peer::Note&) {}
+// Honest peers never find each other at fault; frames that were damaged do not get that far.
+void Checks::note(const Node& node, const peer::Note& note) {
+  constexpr std::string_view kFaults[] = {"broke the protocol", "did not sign",
+                                          "sent a wrong hello", "spoke before its hello",
+                                          "mirrors of the link"};
+  if (has_twins_) return;
+  for (const std::string_view fault : kFaults) {
+    if (note.text.find(fault) == std::string::npos) continue;
+    fail(fmt::format("peer-{} says: {}", node.peer, note.text));
+  }
+}
 
 void Checks::sent(const Node& from, const Node&, const wire::Message& message) {
   const auto check = [&](const wire::MemberRecord& record) {
@@ -220,112 +233,6 @@ void Checks::stepped(Node& node) {
     stepped_ = true;
   }
   node.last_step = now;
-}
-
-bool Checks::one_view() const {
-  std::size_t running = 0;
-  for (const auto& node : world_.nodes()) {
-    running += world_.is_up(*node) && node->number == node->peer ? 1 : 0;
-  }
-  for (const auto& node : world_.nodes()) {
-    if (!world_.is_up(*node) || node->number != node->peer) continue;
-    const View& view = views_[node->number];
-    std::size_t held = 0;
-    for (std::size_t i = 0; i < view.alive.size(); ++i) {
-      if (!view.alive[i]) continue;
-      if (!subjects_[i].running) return false;
-      ++held;
-    }
-    if (held != running) return false;
-  }
-  return true;
-}
-
-bool Checks::views_full() const {
-  std::size_t running = 0;
-  for (const auto& node : world_.nodes()) running += world_.is_up(*node) ? 1 : 0;
-  const std::size_t wanted =
-      std::min<std::size_t>(world_.task().config.membership.degree, running - 1);
-  return std::ranges::all_of(world_.nodes(), [&](const auto& node) {
-    return !world_.is_up(*node) ||
-           node->core->membership().neighbours(world_.local(*node)).size() >= wanted;
-  });
-}
-
-bool Checks::connected() const {
-  std::map<base::PeerId, const Node*> running;
-  for (const auto& node : world_.nodes()) {
-    if (world_.is_up(*node)) running.emplace(node->id, node.get());
-  }
-  if (running.empty()) return true;
-  std::set<base::PeerId> seen{running.begin()->first};
-  std::vector<const Node*> open{running.begin()->second};
-  while (!open.empty()) {
-    const Node* const node = open.back();
-    open.pop_back();
-    for (const auto& neighbour : node->core->membership().neighbours(world_.local(*node))) {
-      const auto other = running.find(neighbour.peer);
-      if (other == running.end() || !seen.insert(neighbour.peer).second) continue;
-      open.push_back(other->second);
-    }
-  }
-  return seen.size() == running.size();
-}
-
-double Checks::mean_drift() const {
-  double sum = 0;
-  std::size_t count = 0;
-  for (const auto& node : world_.nodes()) {
-    if (!world_.is_up(*node)) continue;
-    sum += node->core->exchange().drift();
-    ++count;
-  }
-  return count == 0 ? 0 : sum / static_cast<double>(count);
-}
-
-void Checks::second() {
-  const double now = world_.seconds();
-  const bool trains = world_.task().config.exchange.mode == exchange::Mode::tracked;
-  if (trains && (first_fault_ < 0 || now < first_fault_)) {
-    const double drift = mean_drift();
-    drift_before_ = drift_before_ == 0 ? drift : drift_before_ + 0.1 * (drift - drift_before_);
-  }
-  if (now >= last_fault_ && !one_view_at_ && one_view()) one_view_at_ = now;
-  if (now >= last_start_ && !views_full_at_ && views_full()) views_full_at_ = now;
-  if (trains && now >= last_fault_ && !drift_back_at_ && mean_drift() <= 1.1 * drift_before_) {
-    drift_back_at_ = now;
-  }
-  const bool ended =
-      std::ranges::all_of(world_.nodes(), [&](const auto& node) { return !world_.is_up(*node); });
-  if (ended && now > last_start_ && now > last_fault_) world_.stop();
-}
-
-void Checks::check_liveness() {
-  const double now = world_.seconds();
-  if (now - last_fault_ < kRecoverySeconds) return;
-  bool any = false;
-  for (const auto& node : world_.nodes()) any = any || world_.is_up(*node);
-  const bool ending = std::ranges::any_of(world_.nodes(), [](const auto& node) {
-    return node->state == NodeState::finished ||
-           (node->core && node->core->phase() != peer::Phase::training);
-  });
-  if (!any || ending) return;
-  const double past = now - last_fault_;
-  if (!one_view()) fail(fmt::format("{:.0f} s after the last fault tables differ", past));
-  if (!connected()) fail(fmt::format("{:.0f} s after the last fault the overlay is split", past));
-  for (const auto& node : world_.nodes()) {
-    if (!world_.is_up(*node)) continue;
-    const double still = node->last_step ? base::seconds(world_.now() - *node->last_step) : past;
-    const double allowed = 10 + 100 * world_.plan().scenario.sim.step_ms / 1000 / node->speed;
-    if (still > allowed) {
-      fail(fmt::format("peer-{} has made no step for {:.1f} s", node->peer, still));
-    }
-  }
-}
-
-void Checks::finish() {
-  if (!world_.breach().empty()) fail(world_.breach());
-  if (failure_.empty()) check_liveness();
 }
 
 }  // namespace starling::sim

@@ -56,6 +56,8 @@ class Checks final : public Observer {
     std::uint32_t node = 0;
     bool running = false;
     std::uint64_t incarnation = 0;  ///< the highest that its owner told
+    std::uint64_t prefix = 0;       ///< of its id
+    std::uint64_t samples = 0;      ///< the most that it counted itself
     double died_at = -1;
     double disturbed_until = -1;
     std::uint32_t disturbances = 0;
@@ -69,6 +71,13 @@ class Checks final : public Observer {
     std::size_t members = 0;
   };
 
+  /// A peer as it was when the window at the end of the run was opened.
+  struct Noted {
+    std::uint32_t life = 0;
+    std::uint64_t step = 0;
+    std::map<base::PeerId, LinkLedger> links;
+  };
+
   void fail(const std::string& text);
   void look_at_table(Node& node);
   void verdict(Node& node, std::uint32_t subject, bool alive);
@@ -80,6 +89,17 @@ class Checks final : public Observer {
   [[nodiscard]] bool views_full() const;
   [[nodiscard]] bool connected() const;
   [[nodiscard]] double mean_drift() const;
+  [[nodiscard]] std::size_t faulty_held() const;
+  void note_samples(const Node& node);
+  void check_counters(const Node& node);
+  void check_neighbours(const Node& node);
+  void measure();
+  void open_window();
+  void check_exchanges(const Node& node);
+  void check_node(const Node& node);
+  void check_shards();
+  void check_agreement();
+  void check_ended();
   void check_liveness();
   [[nodiscard]] std::optional<double> value_of(const std::string& name,
                                                std::optional<double> undisturbed_loss) const;
@@ -107,6 +127,10 @@ class Checks final : public Observer {
   std::optional<double> one_view_at_, views_full_at_, drift_back_at_;
   double drift_before_ = 0;
   std::uint64_t commits_ = 0;
+  std::vector<double> left_at_;  ///< of each peer: when it was asked to leave; below 0: never
+  std::vector<Noted> window_;
+  std::size_t looked_at_ = 0;
+  double first_done_ = -1;
 };
 
 }  // namespace starling::sim

@@ -34,7 +34,8 @@ std::optional<double> Checks::quality(bool accuracy) const {
   std::size_t count = 0;
   for (const Node* node : trained()) {
     const auto& evaluated = node->worker->evaluated();
-    if (node->state != NodeState::finished || !evaluated) continue;
+    // Who left has not seen the end.
+    if (!node->finished || node->finished->reason != peer::EndReason::done || !evaluated) continue;
     sum += accuracy ? evaluated->accuracy : evaluated->loss;
     ++count;
   }
@@ -98,6 +99,20 @@ std::optional<double> Checks::optimum_distance() const {
   return most;
 }
 
+std::size_t Checks::faulty_held() const {
+  std::size_t most = 0;
+  for (const auto& node : world_.nodes()) {
+    if (!world_.is_up(*node) || disturbed(own_[node->number])) continue;
+    const View& view = views_[node->number];
+    std::size_t held = 0;
+    for (std::uint32_t i = 0; i < view.alive.size(); ++i) {
+      held += view.alive[i] && (!subjects_[i].running || disturbed(i)) ? 1 : 0;
+    }
+    most = std::max(most, held);
+  }
+  return most;
+}
+
 std::optional<double> Checks::value_of(const std::string& name,
                                        std::optional<double> undisturbed_loss) const {
   if (name == "accuracy_min") return quality(true);
@@ -116,6 +131,7 @@ std::optional<double> Checks::value_of(const std::string& name,
   if (name == "detection_p50_s") return percentile(detections_, 0.5);
   if (name == "detection_p99_s") return percentile(detections_, 0.99);
   if (name == "false_deaths_max") return static_cast<double>(false_deaths_);
+  if (name == "faulty_held_max") return static_cast<double>(faulty_held());
   if (name == "verdicts_per_minute_max") return static_cast<double>(verdicts_most_);
   if (name == "one_view_within_s") return since(one_view_at_, last_fault_);
   if (name == "views_full_within_s") return since(views_full_at_, last_start_);

@@ -20,10 +20,10 @@ namespace {
 
 using base::fail;
 
-/// Where no run file is given: runs until the scenario ends.
+/// Where no run file is given.
 constexpr const char* kRunText = R"([run]
 name = "simulated"
-samples = 1125899906842624
+samples = 1
 [model]
 input = [16]
 layers = [{ type = "linear", out = 8 }, { type = "relu" }, { type = "linear", out = 4 }]
@@ -41,8 +41,8 @@ every = 10
 
 // --- a bowl ---
 
-/// f(x) = mean of h (x - c)^2 / 2 with noise on the gradient, so c is the lowest point for every
-/// peer and for all of them together.
+/// f(x) = mean of h (x - c)^2 / 2; the gradient has noise, and at each peer a slant of its own that
+/// many peers' average is free of: c is the lowest point for all together.
 class Bowl final : public Task {
  public:
   Bowl(std::uint32_t elements, std::uint64_t seed) : curvature_(elements) {
@@ -62,7 +62,11 @@ class Bowl final : public Task {
 
 class BowlLearner final : public Learner {
  public:
-  BowlLearner(const Bowl& bowl, std::uint64_t seed) : bowl_(bowl), rng_(seed) {}
+  BowlLearner(const Bowl& bowl, std::uint64_t seed) : bowl_(bowl), rng_(seed) {
+    for (std::size_t i = 0; i < bowl.optimum.size(); ++i) {
+      slant_.push_back(static_cast<float>(rng_.uniform() - 0.5) * kSlant);
+    }
+  }
 
   base::Result<StepResult> step(std::span<float> parameters, float lr) override {
     const double loss = evaluate_all(parameters);
@@ -91,7 +95,7 @@ class BowlLearner final : public Learner {
   float slope(float x, std::size_t i) {
     constexpr float kNoise = 0.2F;
     const auto noise = static_cast<float>(rng_.uniform() - 0.5) * kNoise;
-    return bowl_.curvature_[i] * (x - bowl_.optimum[i]) + noise;
+    return bowl_.curvature_[i] * (x - bowl_.optimum[i]) + slant_[i] + noise;
   }
   [[nodiscard]] double evaluate_all(std::span<const float> x) const {
     double sum = 0;
@@ -102,8 +106,12 @@ class BowlLearner final : public Learner {
     return sum / static_cast<double>(x.size());
   }
 
+  /// Each peer's bowl is a little aside of the others': alone it ends elsewhere.
+  static constexpr float kSlant = 0.2F;
+
   const Bowl& bowl_;
   base::Rng rng_;
+  std::vector<float> slant_;
 };
 
 std::unique_ptr<Learner> Bowl::learner(const base::PeerId& id) {
@@ -311,6 +319,17 @@ peer::Config core_config(const Task& task, std::uint64_t training_set) {
   return config;
 }
 
+/// Samples of a run that is half done when the scenario ends.
+std::uint64_t endless_samples(const Scenario& scenario, std::uint32_t batch) {
+  double peers = scenario.count;
+  for (const Entry& entry : scenario.timeline) {
+    if (entry.kind == Kind::join) peers += entry.count;
+  }
+  const double speed = *std::ranges::max_element(scenario.speeds);
+  const double steps = peers * speed * scenario.duration * 1000 / scenario.sim.step_ms;
+  return static_cast<std::uint64_t>(2 * steps * batch) + 1;
+}
+
 }  // namespace
 
 base::Result<std::unique_ptr<Task>> make_task(const Scenario& scenario) {
@@ -318,6 +337,9 @@ base::Result<std::unique_ptr<Task>> make_task(const Scenario& scenario) {
                       ? peer::parse_run_file(kRunText, "the simulator's run file", scenario.set)
                       : peer::read_run_file(scenario.run_file, scenario.set);
   if (!run_file) return fail(run_file.error());
+  if (scenario.run_file.empty() && run_file->run.samples == 1) {
+    run_file->run.samples = endless_samples(scenario, run_file->train.batch);
+  }
   std::unique_ptr<Task> task;
   const Problem problem = scenario.sim.problem;
   std::uint64_t training_set = std::uint64_t{1} << 20;

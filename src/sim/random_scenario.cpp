@@ -14,11 +14,12 @@ constexpr double kFaultsFrom = 20;
 constexpr double kFaultsUntil = 80;
 /// The end of the faults, and what the checks of a swarm that has recovered ask for.
 constexpr double kDuration = 245;
+constexpr double kBatch = 16;  ///< of the run file that the simulator brings
 static_assert(kDuration > kFaultsUntil + 150 + 10);
 
-constexpr Kind kKinds[] = {Kind::kill,    Kind::stop,     Kind::restart,
-                           Kind::join,    Kind::leave,    Kind::partition,
-                           Kind::degrade, Kind::throttle, Kind::disk_full};
+constexpr Kind kKinds[] = {Kind::kill,      Kind::stop,      Kind::restart, Kind::join,
+                           Kind::leave,     Kind::partition, Kind::degrade, Kind::throttle,
+                           Kind::disk_full, Kind::skew};
 
 double between(base::Rng& rng, double low, double high) {
   return std::round((low + rng.uniform() * (high - low)) * 1000) / 1000;
@@ -77,6 +78,9 @@ Entry random_entry(base::Rng& rng, Kind kind, std::uint32_t count) {
     case Kind::throttle:
       entry.speed = between(rng, 0.05, 0.9);
       break;
+    case Kind::skew:
+      entry.rate = between(rng, 0.5, 2);
+      break;
     default:
       break;
   }
@@ -109,6 +113,13 @@ Scenario random_scenario(std::uint64_t seed) {
   scenario.sim.problem = kProblems[rng.below(std::size(kProblems))];
   scenario.sim.elements = 64;
   scenario.sim.step_ms = scenario.sim.problem == Problem::none ? 1000 : between(rng, 100, 500);
+  scenario.sim.buggify = rng.below(2) == 0;
+  if (rng.below(6) == 0) {
+    // The run ends, some time after the faults.
+    const double steps = scenario.count * (kFaultsUntil + 60) * 1000 / scenario.sim.step_ms;
+    const double batch = scenario.sim.problem == Problem::none ? 1 : kBatch;
+    scenario.set = {fmt::format("run.samples={:.0f}", steps * batch)};
+  }
   std::vector<Kind> kinds;
   for (const Kind kind : kKinds) {
     if (rng.below(3) == 0) kinds.push_back(kind);

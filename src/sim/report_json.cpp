@@ -16,8 +16,15 @@ std::string to_json(const Report& report) {
                                     {"value", outcome.value ? Json(*outcome.value) : Json(nullptr)},
                                     {"limit", outcome.limit}});
   }
+  json["events"] = Json::array();
+  for (const PlannedEvent& event : report.happened) {
+    json["events"].push_back({{"at", event.at},
+                              {"until", event.until ? Json(*event.until) : Json(nullptr)},
+                              {"kind", to_string(event.kind)},
+                              {"peers", event.peers}});
+  }
   json["trace_hash"] = fmt::format("{:016x}", report.trace_hash);
-  json["events"] = report.events;
+  json["event_count"] = report.events;
   json["seconds"] = report.seconds;
   json["peer_seconds"] = report.peer_seconds;
   return json.dump(1, ' ', false, Json::error_handler_t::replace);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/simulated.hpp"
 #include "sim/world.hpp"
 
 namespace starling::sim {
@@ -17,6 +18,7 @@ base::Result<std::optional<double>> undisturbed_loss(const Plan& plan) {
   if (!calm) return base::fail(calm.error());
   const auto task = make_task(calm->scenario);
   if (!task) return base::fail(task.error());
+  base::simulated::begin(plan.seed, plan.scenario.sim.buggify);
   World world(*calm, **task, {});
   Checks checks(world);
   world.run();
@@ -35,6 +37,7 @@ base::Result<Report> run(const Plan& plan, const std::function<void(const std::s
   }
   const auto task = make_task(plan.scenario);
   if (!task) return base::fail(task.error());
+  base::simulated::begin(plan.seed, plan.scenario.sim.buggify);
   World world(plan, **task, trace);
   Checks checks(world);
   world.run();
@@ -47,6 +50,9 @@ base::Result<Report> run(const Plan& plan, const std::function<void(const std::s
                 .events = world.events(),
                 .seconds = world.seconds(),
                 .peer_seconds = world.peer_seconds()};
+  for (const PlannedEvent& event : plan.events) {
+    if (event.at <= report.seconds) report.happened.push_back(event);
+  }
   report.passed =
       report.failure.empty() &&
       std::ranges::all_of(report.expectations, [](const Outcome& o) { return o.passed; });

@@ -17,6 +17,7 @@ struct Report {
   std::string failure;  ///< the invariant that broke; empty: none
   double failed_at = 0;
   std::vector<Outcome> expectations;
+  std::vector<PlannedEvent> happened;  ///< of the plan, until the end
   std::uint64_t seed = 0;
   std::uint64_t trace_hash = 0;
   std::uint64_t events = 0;

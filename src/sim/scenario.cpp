@@ -118,6 +118,8 @@ const std::vector<ExpectationKind>& expectation_kinds() {
       {"detection_p99_s", false, 0, kSecondsMax, "the same, 99th percentile"},
       {"false_deaths_max", false, 0, kCountMax,
        "peers held dead that ran and could be reached, each once a fault"},
+      {"faulty_held_max", false, 0, kCountMax,
+       "sim: dead peers, and those in a fault, that a healthy one holds alive at the end"},
       {"verdicts_per_minute_max", false, 0, kCountMax,
        "most changes between alive and dead of one peer in one table within a minute"},
       {"one_view_within_s", false, 0, kSecondsMax,

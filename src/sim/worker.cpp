@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <type_traits>
 
 #include <fmt/format.h>
@@ -36,7 +37,8 @@ Worker::Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Fold
 void Worker::submit(peer::Job job) {
   ASSERT(jobs_.size() < kJobsMax);
   if (const auto* shards = std::get_if<peer::ShardsJob>(&job)) {
-    learner_->set_shards(shards->owned);
+    shards_ = shards->owned;
+    learner_->set_shards(shards_);
   } else if (auto* exchange = std::get_if<exchange::Job>(&job)) {
     exchange_jobs_.push(std::move(*exchange));
   } else {
@@ -80,11 +82,55 @@ double Worker::sum() {
 }
 
 void Worker::note_opening(const exchange::OpenJob& job) {
-  // Each end has the other's payloads under the other name, so the sum is the same at both.
-  const auto hash = [](const base::Buffer& payload) {
-    return payload.empty() ? 1 : base::xxh3(base::ByteView(payload));
-  };
-  ledger_[job.peer] = {.opening = hash(job.own) + hash(job.theirs), .committed = {}, .moved = {}};
+  auto& [link, times] = opens_on_[job.peer];
+  ++times;
+  ledger_[job.peer] = {.opening = base::xxh3(base::bytes_of(std::span(&link, 1)), times),
+                       .serial = ++openings_,
+                       .committed = {},
+                       .moved = {}};
+}
+
+// Who adopts has the other's replica, as the mirrors have it. Other links of the same batch may
+// have moved it since, so nothing is asked where there are any.
+void Worker::check_adoption(const exchange::OpenJob& job) {
+  if (job.kind != exchange::OpenKind::adopt || !replica_.has(job.peer)) return;
+  scratch_.resize(replica_.size());
+  replica_.read(scratch_);
+  const auto mirror = replica_.mirror(job.peer, exchange::MirrorOf::mine);
+  for (std::size_t i = 0; i < scratch_.size(); ++i) {
+    if (std::abs(scratch_[i] - mirror[i]) <= 1e-5F * (1 + std::abs(mirror[i]))) continue;
+    if (breach_.empty()) breach_ = "does not have the replica that it adopted";
+    return;
+  }
+}
+
+// What commits do to a replica follows from their mirrors. With D the difference of the mirrors
+// before the step d = w D, it is D (1 - 2 w) afterwards.
+void Worker::check_ledger(const std::vector<exchange::Job>& due,
+                          const std::vector<exchange::Outcome>& outcomes, double moved) {
+  double expected = 0;
+  double size = 0;
+  std::set<base::PeerId> peers;
+  for (const exchange::Job& job : due) {
+    if (std::holds_alternative<exchange::EncodeJob>(job)) continue;
+    const auto* commit = std::get_if<exchange::CommitJob>(&job);
+    if (commit == nullptr || commit->w >= 0.5F) return;
+    if (!peers.insert(commit->peer).second || !replica_.has(commit->peer)) return;
+    const auto mine = replica_.mirror(commit->peer, exchange::MirrorOf::mine);
+    const auto theirs = replica_.mirror(commit->peer, exchange::MirrorOf::theirs);
+    const auto w = static_cast<double>(commit->w);
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      const double apart = static_cast<double>(theirs[i]) - static_cast<double>(mine[i]);
+      expected += w / (1 - 2 * w) * apart;
+      size += std::abs(apart) + std::abs(static_cast<double>(mine[i]));
+    }
+  }
+  for (const exchange::Outcome& outcome : outcomes) {
+    const auto* done = std::get_if<exchange::Committed>(&outcome);
+    if (done != nullptr && done->result != exchange::CommitResult::applied) return;
+  }
+  if (std::abs(moved - expected) <= 1e-4 + 1e-5 * size || !breach_.empty()) return;
+  breach_ = fmt::format("moved by {} in a commit whose mirrors say {}", moved, expected);
 }
 
 void Worker::note_commits(const std::vector<exchange::Job>& due,
@@ -123,7 +169,11 @@ base::Duration Worker::run_exchange(std::vector<exchange::Job> due) {
   if (look && !std::isfinite(*moved) && breach_.empty()) {
     breach_ = "an exchange made the replica not finite";
   }
+  if (look) check_ledger(due, outcomes, *moved);
   note_commits(due, outcomes, moved);
+  if (due.size() == 1) {
+    if (const auto* open = std::get_if<exchange::OpenJob>(&due.front())) check_adoption(*open);
+  }
   for (exchange::Outcome& outcome : outcomes) outcomes_.emplace_back(std::move(outcome));
   return step_time_ / 20;
 }

@@ -29,6 +29,7 @@ inline constexpr std::uint64_t kLargeEvery = 16;
 struct LinkLedger {
   /// Names the opening: the same at both ends, another after each opening.
   std::uint64_t opening = 0;
+  std::uint64_t serial = 0;  ///< of the opening, at this end
   base::ExchangeNumber committed;
   /// What the last commit added to the sum of this replica's elements; nothing where it was
   /// applied together with others or not looked at.
@@ -42,6 +43,11 @@ class Worker {
          base::StepNumber first_step, base::Duration step);
 
   void submit(peer::Job job);
+  /// The link, the same number at both ends, on which the mirrors with `peer` are set next.
+  void opens_on(const base::PeerId& peer, std::uint64_t link) {
+    auto& on = opens_on_[peer];
+    if (on.first != link) on = {link, 0};
+  }
   [[nodiscard]] bool busy() const noexcept { return busy_; }
   /// Begins what is due next; nothing where nothing is. finish() after the time it takes.
   [[nodiscard]] std::optional<base::Duration> begin();
@@ -55,6 +61,9 @@ class Worker {
   [[nodiscard]] const std::string& breach() const noexcept { return breach_; }
   /// Links whose exchange was committed since the last call.
   [[nodiscard]] std::vector<base::PeerId> take_committed() { return std::exchange(committed_, {}); }
+  [[nodiscard]] base::StepNumber step() const noexcept { return step_; }
+  /// That this peer trains on, as it was told last.
+  [[nodiscard]] const std::vector<std::uint32_t>& shards() const noexcept { return shards_; }
   /// Loss of the last step.
   [[nodiscard]] double loss() const noexcept { return loss_; }
   [[nodiscard]] const std::optional<peer::Evaluated>& evaluated() const noexcept {
@@ -65,6 +74,9 @@ class Worker {
   base::Duration run_exchange(std::vector<exchange::Job> due);
   base::Duration run_job(peer::Job job);
   void note_opening(const exchange::OpenJob& job);
+  void check_ledger(const std::vector<exchange::Job>& due,
+                    const std::vector<exchange::Outcome>& outcomes, double moved);
+  void check_adoption(const exchange::OpenJob& job);
   void note_commits(const std::vector<exchange::Job>& due,
                     const std::vector<exchange::Outcome>& outcomes, std::optional<double> moved);
   [[nodiscard]] double sum();
@@ -86,9 +98,13 @@ class Worker {
   std::map<base::PeerId, LinkLedger> ledger_;
   std::vector<base::PeerId> committed_;
   std::uint64_t batches_ = 0;
+  std::uint64_t openings_ = 0;
+  /// Of each peer: the link, and how often mirrors were set on it.
+  std::map<base::PeerId, std::pair<std::uint64_t, std::uint64_t>> opens_on_;
   double loss_ = 0;
   std::optional<peer::Evaluated> evaluated_;
   std::string breach_;
+  std::vector<std::uint32_t> shards_;
 };
 
 }  // namespace starling::sim

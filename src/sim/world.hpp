@@ -61,7 +61,8 @@ struct Node {
   std::optional<base::Time> last_step{};  ///< undisturbed since
   std::optional<peer::Finished> finished;
   std::uint64_t membership_bytes = 0;
-  double up_seconds = 0;  ///< of former lives
+  std::uint64_t dials = 0;  ///< since it started
+  double up_seconds = 0;    ///< of former lives
 };
 
 /// Watches the world: checks and measurements.
@@ -211,6 +212,7 @@ class World {
   void set_rate(Node& node, double rate);
   void give(Node& node, peer::Event event);
   void act(Node& node, peer::Outbox& out);
+  void note_opening(Node& node, const peer::Job& job);
   void begin_work(Node& node);
   void schedule(Node& node);
   [[nodiscard]] base::Time world_time(const Node& node, base::Time local) const;

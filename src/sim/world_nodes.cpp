@@ -190,6 +190,7 @@ void World::start(std::uint32_t number, bool twin) {
   node.wake_at.reset();
   node.last_step.reset();
   node.working = false;
+  node.dials = 0;
   // Monotonic clocks of machines have nothing in common.
   node.rate_since = now_;
   node.rate_base = base::Time(std::chrono::seconds(1 + rng_.below(1'000'000)));
@@ -292,6 +293,7 @@ void World::act(Node& node, peer::Outbox& out) {
     } else if (const auto* closed = std::get_if<peer::Close>(&action)) {
       close(node, closed->link, false);
     } else if (auto* run = std::get_if<peer::Run>(&action)) {
+      note_opening(node, run->job);
       node.worker->submit(std::move(run->job));
       if (!node.working) begin_work(node);
     } else if (const auto* note = std::get_if<peer::Note>(&action)) {
@@ -305,6 +307,19 @@ void World::act(Node& node, peer::Outbox& out) {
       const auto links = node.links;
       for (const auto& [link, connection] : links) close(node, link, false);
     }
+  }
+}
+
+// Both ends know the link on which they set their mirrors by its connection.
+void World::note_opening(Node& node, const peer::Job& job) {
+  const auto* exchange = std::get_if<exchange::Job>(&job);
+  const auto* open = exchange == nullptr ? nullptr : std::get_if<exchange::OpenJob>(exchange);
+  if (open == nullptr) return;
+  for (const auto& neighbour : node.core->membership().neighbours(local(node))) {
+    const auto link = node.links.find(neighbour.link);
+    if (neighbour.peer != open->peer || link == node.links.end()) continue;
+    const std::uint64_t generation = connections_[link->second].generation;
+    node.worker->opens_on(open->peer, (std::uint64_t{link->second} << 32) | generation);
   }
 }
 

@@ -1,0 +1,77 @@
+// starling-sim: the simulator with its switches, for tests of the simulator and of the cores. It
+// takes the options of `starling sim`, and:
+//
+//     starling-sim bugs                  lists the bugs that can be planted
+//     starling-sim SCENARIO --bug NAME   plants one
+#include <charconv>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/simulated.hpp"
+#include "commands.hpp"
+
+namespace {
+
+using namespace starling;
+using base::simulated::kBugs;
+
+constexpr int kUsageExit = 2;
+
+int usage() {
+  std::fputs(
+      "usage: starling-sim SCENARIO|random|bugs [--seed N] [--seeds A..B] [--json FILE]\n"
+      "                    [--regressions FOLDER] [--plan] [--trace] [--bug NAME]\n",
+      stderr);
+  return kUsageExit;
+}
+
+bool plant(const std::string& name) {
+  for (const auto& bug : kBugs) {
+    if (bug.name != name) continue;
+    base::simulated::switches.bug = bug.bug;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  peers::SimOptions options;
+  std::string seed;
+  std::string bug;
+  const std::map<std::string_view, std::string*> values{{"--seed", &seed},
+                                                        {"--seeds", &options.seeds},
+                                                        {"--json", &options.json},
+                                                        {"--regressions", &options.regressions},
+                                                        {"--bug", &bug}};
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (const auto value = values.find(word); value != values.end()) {
+      if (++i == argc) return usage();
+      *value->second = argv[i];
+    } else if (word == "--plan") {
+      options.plan = true;
+    } else if (word == "--trace") {
+      options.trace = true;
+    } else if (word.starts_with("-") || !options.scenario.empty()) {
+      return usage();
+    } else {
+      options.scenario = word;
+    }
+  }
+  if (options.scenario == "bugs") {
+    for (const auto& known : kBugs) std::printf("%s\n", std::string(known.name).c_str());
+    return 0;
+  }
+  if (options.scenario.empty() || (!bug.empty() && !plant(bug))) return usage();
+  if (!seed.empty()) {
+    std::uint64_t number = 0;
+    const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), number);
+    if (error != std::errc{} || end != seed.data() + seed.size()) return usage();
+    options.seed = number;
+  }
+  return peers::run_sim(options);
+}

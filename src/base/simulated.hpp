@@ -1,0 +1,152 @@
+// What the simulator may do to the cores beside faults from outside: take branches that are rare,
+// and plant a bug that must be found. Only in programs built with -DSTARLING_SIMULATED
+// (starling-sim); in all others RARE() and BUG() are false before the compiler looks further.
+//
+//     if (RARE(no_referral)) return;     // allowed at any time, seldom taken
+//     if (BUG(refute_never)) return;     // wrong, and the simulator must notice
+#pragma once
+
+#ifdef STARLING_SIMULATED
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "base/rng.hpp"
+
+// clang-format off
+
+/// Bugs that can be planted: a name, and where it is.
+#define STARLING_BUGS(X)                                                                          \
+  X(commit_skipped, "exchange: a commit in eight is reported but not applied")                    \
+  X(mirror_of_theirs_forgotten, "exchange: the other end's delta does not reach its mirror")      \
+  X(weight_of_own_degree, "exchange: w from the own degree alone")                                \
+  X(step_not_applied, "exchange: a commit moves the mirrors, not the replica")                    \
+  X(nothing_resent, "exchange: after a resume nothing is sent again")                             \
+  X(all_resent, "exchange: after a resume what is committed is sent again")                       \
+  X(kept_for_ever, "exchange: deltas are kept that the other end has committed")                  \
+  X(merge_for_adopt, "exchange: who would adopt merges")                                         \
+  X(grace_for_ever, "exchange: broken links are never forgotten")                                 \
+  X(close_forgotten, "exchange: a forgotten link keeps its mirrors")                              \
+  X(adopted_not, "exchange: the keyframe of an adoption sets the mirrors alone")                  \
+  X(next_not_asked_for, "exchange: from exchange 4 on no delta is asked for")                     \
+  X(settled_at_once, "exchange: settling does not wait for the links")                            \
+  X(suspended_for_ever, "exchange: a resumed link does not count as open")                        \
+  X(refute_never, "membership: no verdict is refuted")                                            \
+  X(refute_others, "membership: a verdict raises the incarnation of another")                     \
+  X(reconcile_never, "membership: tables are not compared")                                       \
+  X(dead_not_retried, "membership: dead members are not dialed")                                  \
+  X(stranger_dialed_again, "membership: an address where another peer answers is dialed at once") \
+  X(suspicion_for_ever, "membership: a suspicion never ends")                                     \
+  X(silence_unnoticed, "membership: silence is no ground for suspicion")                          \
+  X(surplus_kept, "membership: neighbours are never too many")                                    \
+  X(leave_unsigned, "membership: who leaves does not sign that it did")                           \
+  X(both_ends_close, "membership: of two links none is kept")                                     \
+  X(samples_added, "membership: what a delta says of samples is added to what is known")          \
+  X(shards_not_moved, "peer: a death moves no shards")                                            \
+  X(samples_forgotten, "peer: a restart forgets the samples of its checkpoint")                   \
+  X(steps_end, "peer: after an adoption no step is asked for")                                    \
+  X(save_once, "peer: a failed save is waited for for ever")                                      \
+  X(rate_of_zero, "peer: steps are made with a learning rate of 0")                               \
+  X(checksum_unchecked, "wire: a frame's checksum is not looked at")                              \
+  X(samples_rounded, "wire: sample counters are told too high")
+
+/// Branches that are allowed at any time, and seldom taken.
+#define STARLING_RARE(X)                                                                          \
+  X(beat_late) X(beat_early) X(few_progress_entries) X(reports_told_again) X(no_seek)             \
+  X(dial_not_now) X(reject_with_room) X(accept_without_room) X(surplus_at_random)                 \
+  X(short_request) X(urgent_at_once) X(short_contact) X(reconcile_early) X(reconcile_late)        \
+  X(reconcile_by_entries) X(one_bucket_a_frame) X(one_record_a_frame) X(no_question)              \
+  X(few_records) X(no_referral) X(wait_before_redial) X(neighbour_dropped) X(accuse_healthy)      \
+  X(refute_twice) X(back_off_long) X(back_off_none) X(probe_now) X(no_hurry) X(health_worse)      \
+  X(reset_unnoticed) X(no_lost_first) X(hello_ignored) X(one_step_ahead) X(save_now)              \
+  X(shards_told_again) X(progress_unpublished) X(whole_density) X(least_density) X(other_bits)    \
+  X(other_block) X(hash_with_delta) X(delta_late) X(delta_at_once) X(no_grace)                    \
+  X(session_forgotten) X(opened_again) X(never_adopts) X(jobs_one_by_one) X(grace_of_one)         \
+  X(settle_slowly)
+
+// clang-format on
+
+namespace starling::base::simulated {
+
+enum class Bug : std::uint8_t {
+  none,
+#define STARLING_NAME(name, text) name,
+  STARLING_BUGS(STARLING_NAME)
+#undef STARLING_NAME
+};
+
+enum class Rare : std::uint8_t {
+#define STARLING_NAME(name) name,
+  STARLING_RARE(STARLING_NAME)
+#undef STARLING_NAME
+      count
+};
+
+struct BugName {
+  Bug bug;
+  std::string_view name;
+  std::string_view text;
+};
+inline constexpr BugName kBugs[] = {
+#define STARLING_NAME(name, text) {Bug::name, #name, text},
+    STARLING_BUGS(STARLING_NAME)
+#undef STARLING_NAME
+};
+inline constexpr std::size_t kRareCount = static_cast<std::size_t>(Rare::count);
+
+/// What is switched on. The simulator has one thread.
+struct Switches {
+  Bug bug = Bug::none;
+  std::uint64_t reached = 0;  ///< how often the bug's place was passed
+  Rng rng{0};
+  /// In 2^32: most places are never rare in one run, so that the others show what they do.
+  std::array<std::uint32_t, kRareCount> chance{};
+  std::array<std::uint64_t, kRareCount> taken{};
+};
+inline Switches switches;
+
+/// Before each run: which places are rare in it, and how rare. `rare` false: none.
+inline void begin(std::uint64_t seed, bool rare) {
+  constexpr std::uint32_t kChances[] = {1U << 22, 1U << 25, 1U << 28};  // 0.1%, 0.8%, 6%
+  switches.rng = Rng(seed);
+  switches.reached = 0;
+  for (std::uint32_t& chance : switches.chance) {
+    chance = rare && switches.rng.below(4) == 0 ? kChances[switches.rng.below(3)] : 0;
+  }
+}
+
+inline bool is_planted(Bug bug) noexcept {
+  if (switches.bug != bug) return false;
+  ++switches.reached;
+  return true;
+}
+
+inline bool is_rare(Rare place) noexcept {
+  const auto index = static_cast<std::size_t>(place);
+  if (switches.chance[index] == 0) return false;
+  if (switches.rng() >> 32 >= switches.chance[index]) return false;
+  ++switches.taken[index];
+  return true;
+}
+
+}  // namespace starling::base::simulated
+
+#define BUG(name) ::starling::base::simulated::is_planted(::starling::base::simulated::Bug::name)
+#define RARE(name) ::starling::base::simulated::is_rare(::starling::base::simulated::Rare::name)
+
+#else
+
+#include <cstdint>
+
+namespace starling::base::simulated {
+
+/// Nothing can be switched on in this program.
+inline void begin(std::uint64_t, bool) {}
+
+}  // namespace starling::base::simulated
+
+#define BUG(name) false
+#define RARE(name) false
+
+#endif

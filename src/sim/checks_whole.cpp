@@ -1,0 +1,268 @@
+// What is looked at once a virtual second, of all peers, and what must hold once all faults have
+// been over for long enough.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "membership/limits.hpp"
+#include "sim/checks.hpp"
+
+namespace starling::sim {
+namespace {
+
+/// Tables of so many peers are looked at in a second, each in turn.
+constexpr std::size_t kTablesEachSecond = 32;
+/// A counter is told before its owner publishes it; a step or a few of them.
+constexpr std::uint64_t kSamplesSlack = 256;
+/// Links that a peer may dial: at the start, and for each second it runs.
+constexpr double kDialsAtOnce = 200;
+constexpr double kDialsEachSecond = 2;
+/// Before the end, exchanges and steps are noted; by the end all must have gone on.
+constexpr double kWindowSeconds = 60;
+/// Of the replicas of a swarm that has recovered: relative to their mean, and to the optimum.
+constexpr double kDistanceMax = 0.2;
+/// And at the end of a run, if the faults were over for this long.
+constexpr double kEndDistanceMax = 0.05;
+constexpr double kCalmSeconds = 30;
+
+}  // namespace
+
+bool Checks::one_view() const {
+  std::size_t running = 0;
+  for (const auto& node : world_.nodes()) {
+    running += world_.is_up(*node) && node->number == node->peer ? 1 : 0;
+  }
+  for (const auto& node : world_.nodes()) {
+    if (!world_.is_up(*node) || node->number != node->peer) continue;
+    const View& view = views_[node->number];
+    std::size_t held = 0;
+    for (std::size_t i = 0; i < view.alive.size(); ++i) {
+      if (!view.alive[i]) continue;
+      if (!subjects_[i].running) return false;
+      ++held;
+    }
+    if (held != running) return false;
+  }
+  return true;
+}
+
+bool Checks::views_full() const {
+  std::size_t running = 0;
+  for (const auto& node : world_.nodes()) running += world_.is_up(*node) ? 1 : 0;
+  const std::size_t wanted =
+      std::min<std::size_t>(world_.task().config.membership.degree, running - 1);
+  return std::ranges::all_of(world_.nodes(), [&](const auto& node) {
+    return !world_.is_up(*node) ||
+           node->core->membership().neighbours(world_.local(*node)).size() >= wanted;
+  });
+}
+
+bool Checks::connected() const {
+  std::map<base::PeerId, const Node*> running;
+  for (const auto& node : world_.nodes()) {
+    if (world_.is_up(*node)) running.emplace(node->id, node.get());
+  }
+  if (running.empty()) return true;
+  std::set<base::PeerId> seen{running.begin()->first};
+  std::vector<const Node*> open{running.begin()->second};
+  while (!open.empty()) {
+    const Node* const node = open.back();
+    open.pop_back();
+    for (const auto& neighbour : node->core->membership().neighbours(world_.local(*node))) {
+      const auto other = running.find(neighbour.peer);
+      if (other == running.end() || !seen.insert(neighbour.peer).second) continue;
+      open.push_back(other->second);
+    }
+  }
+  return seen.size() == running.size();
+}
+
+double Checks::mean_drift() const {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const auto& node : world_.nodes()) {
+    if (!world_.is_up(*node)) continue;
+    sum += node->core->exchange().drift();
+    ++count;
+  }
+  return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
+// What a peer has trained, by its own word.
+void Checks::note_samples(const Node& node) {
+  if (!node.core) return;
+  const wire::Progress* own = node.core->membership().progress().find(node.id.prefix());
+  Subject& self = subjects_[own_[node.number]];
+  if (own != nullptr) self.samples = std::max(self.samples, own->samples);
+}
+
+void Checks::check_counters(const Node& node) {
+  if (has_twins_) return;  // two count under one name
+  const membership::ProgressBook& book = node.core->membership().progress();
+  for (const Subject& subject : subjects_) {
+    const wire::Progress* known = book.find(subject.prefix);
+    if (known == nullptr || known->samples <= subject.samples + kSamplesSlack) continue;
+    fail(fmt::format("peer-{} knows of {} samples of peer-{}, which has {}", node.peer,
+                     known->samples, subject.node, subject.samples));
+  }
+}
+
+void Checks::check_neighbours(const Node& node) {
+  const membership::Core& core = node.core->membership();
+  const std::size_t count = core.neighbours(world_.local(node)).size();
+  const std::size_t most = world_.task().config.membership.degree + membership::kDegreeSlack;
+  if (count > most) fail(fmt::format("peer-{} has {} neighbours", node.peer, count));
+  const double up = world_.seconds() - base::seconds(node.started - World::kStart);
+  if (static_cast<double>(node.dials) > kDialsAtOnce + kDialsEachSecond * up) {
+    fail(fmt::format("peer-{} has dialed {} times in {:.0f} s", node.peer, node.dials, up));
+  }
+}
+
+void Checks::measure() {
+  const double now = world_.seconds();
+  const bool trains = world_.task().config.exchange.mode == exchange::Mode::tracked;
+  if (trains && (first_fault_ < 0 || now < first_fault_)) {
+    const double drift = mean_drift();
+    drift_before_ = drift_before_ == 0 ? drift : drift_before_ + 0.1 * (drift - drift_before_);
+  }
+  if (now >= last_fault_ && !one_view_at_ && one_view()) one_view_at_ = now;
+  if (now >= last_start_ && !views_full_at_ && views_full()) views_full_at_ = now;
+  if (trains && now >= last_fault_ && !drift_back_at_ && mean_drift() <= 1.1 * drift_before_) {
+    drift_back_at_ = now;
+  }
+}
+
+void Checks::second() {
+  measure();
+  const auto& nodes = world_.nodes();
+  for (const auto& node : nodes) {
+    if (world_.is_up(*node)) note_samples(*node);
+  }
+  for (std::size_t i = 0; i < std::min(kTablesEachSecond, nodes.size()); ++i) {
+    const Node& node = *nodes[looked_at_++ % nodes.size()];
+    if (!world_.is_up(node)) continue;
+    check_counters(node);
+    check_neighbours(node);
+  }
+  const double now = world_.seconds();
+  const auto is_done = [](const auto& node) {
+    return node->finished && node->finished->reason == peer::EndReason::done;
+  };
+  if (first_done_ < 0 && std::ranges::any_of(nodes, is_done)) first_done_ = now;
+  if (window_.empty() && now >= world_.plan().scenario.duration - kWindowSeconds) open_window();
+  const bool ended =
+      std::ranges::all_of(nodes, [&](const auto& node) { return !world_.is_up(*node); });
+  if (ended && now > last_start_ && now > last_fault_) world_.stop();
+}
+
+void Checks::open_window() {
+  window_.resize(world_.nodes().size());
+  for (const auto& node : world_.nodes()) {
+    if (!world_.is_up(*node)) continue;
+    window_[node->number] = {
+        .life = node->life, .step = node->worker->step().value, .links = node->worker->ledger()};
+  }
+}
+
+// Two that were neighbours all the time, over the same mirrors, must have gone on exchanging.
+void Checks::check_exchanges(const Node& node) {
+  const Noted& then = window_[node.number];
+  if (then.life != node.life) return;
+  for (const auto& neighbour : node.core->membership().neighbours(world_.local(node))) {
+    const auto before = then.links.find(neighbour.peer);
+    const auto after = node.worker->ledger().find(neighbour.peer);
+    if (before == then.links.end() || after == node.worker->ledger().end()) continue;
+    if (before->second.serial != after->second.serial) continue;
+    if (before->second.committed < after->second.committed) continue;
+    fail(fmt::format("peer-{} and {} have made no exchange after {} for {} s", node.peer,
+                     neighbour.peer.brief(), after->second.committed.value, kWindowSeconds));
+  }
+}
+
+void Checks::check_node(const Node& node) {
+  const Scenario& scenario = world_.plan().scenario;
+  const double past = world_.seconds() - last_fault_;
+  const double step_seconds = scenario.sim.step_ms / 1000 / node.speed;
+  const double still = node.last_step ? base::seconds(world_.now() - *node.last_step) : past;
+  if (still > 10 + 100 * step_seconds) {
+    fail(fmt::format("peer-{} has made no step for {:.1f} s", node.peer, still));
+  }
+  const double left = left_at_[node.peer];
+  if (left >= 0 && base::seconds(node.started - World::kStart) <= left) {
+    fail(
+        fmt::format("peer-{} was asked to leave {:.0f} s ago", node.peer, world_.seconds() - left));
+  }
+  check_exchanges(node);
+  const double every = base::seconds(world_.task().config.checkpoint_every);
+  const Noted& then = window_[node.number];
+  if (every <= 0 || every > kWindowSeconds / 3 || then.life != node.life) return;
+  const Checkpoint* saved = node.folder.newest_whole();
+  if (saved == nullptr || saved->step.value < then.step) {
+    fail(fmt::format("peer-{} has saved nothing for {} s", node.peer, kWindowSeconds));
+  }
+}
+
+// Each shard has one owner.
+void Checks::check_shards() {
+  std::map<std::uint32_t, std::size_t> owners;
+  for (const auto& node : world_.nodes()) {
+    if (!world_.is_up(*node)) continue;
+    for (const std::uint32_t shard : node->worker->shards()) ++owners[shard];
+  }
+  const std::size_t shards = world_.task().shards->count();
+  if (owners.size() != shards)
+    fail(fmt::format("{} of {} shards are owned", owners.size(), shards));
+  for (const auto& [shard, count] : owners) {
+    if (count > 1) fail(fmt::format("shard {} has {} owners", shard, count));
+  }
+}
+
+void Checks::check_agreement() {
+  if (world_.task().config.exchange.mode != exchange::Mode::tracked) return;
+  const auto near = [&](const char* what, const std::optional<double>& value) {
+    if (value && *value > kDistanceMax) fail(fmt::format("replicas are {} from {}", *value, what));
+  };
+  near("their mean", distance());
+  near("the optimum", optimum_distance());
+}
+
+// A run that ended undisturbed leaves all with the same replica.
+void Checks::check_ended() {
+  if (world_.task().config.exchange.mode != exchange::Mode::tracked) return;
+  const auto apart = distance();
+  if (apart && *apart > kEndDistanceMax) {
+    fail(fmt::format("the run ended with replicas {} from their mean", *apart));
+  }
+}
+
+void Checks::check_liveness() {
+  if (world_.seconds() - last_fault_ < kRecoverySeconds) return;
+  if (first_done_ > last_fault_ + kCalmSeconds) check_ended();
+  bool any = false;
+  for (const auto& node : world_.nodes()) any = any || world_.is_up(*node);
+  const bool ending = std::ranges::any_of(world_.nodes(), [](const auto& node) {
+    return (node->finished && node->finished->reason != peer::EndReason::left) ||
+           (node->core && node->core->phase() != peer::Phase::training &&
+            node->core->phase() != peer::Phase::done);
+  });
+  if (!any || ending) return;
+  const double past = world_.seconds() - last_fault_;
+  if (!one_view()) fail(fmt::format("{:.0f} s after the last fault tables differ", past));
+  if (!connected()) fail(fmt::format("{:.0f} s after the last fault the overlay is split", past));
+  for (const auto& node : world_.nodes()) {
+    if (world_.is_up(*node)) check_node(*node);
+  }
+  check_shards();
+  if (world_.plan().scenario.sim.problem == Problem::quadratic) check_agreement();
+}
+
+void Checks::finish() {
+  if (!world_.breach().empty()) fail(world_.breach());
+  if (failure_.empty()) check_liveness();
+}
+
+}  // namespace starling::sim

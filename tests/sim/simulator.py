@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+"""Runs the simulator as a test: random seeds, regressions, the canary. Ends with "N passed, N
+failed": a seed, a scenario and the canary count as one each.
+
+    simulator.py PROGRAM REGRESSIONS [SEEDS]
+
+SEEDS: "A..B", shared out among the processors; without it 1..1000.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SLICE = 50  # seeds of one process: one that breaks an assertion takes its slice with it
+
+
+def slices(first, last):
+    return [(a, min(a + SLICE - 1, last)) for a in range(first, last + 1, SLICE)]
+
+
+def run_seeds(program, first, last):
+    """Runs the seeds in as many processes as there are processors; returns (passed, failed)."""
+    passed = failed = 0
+    waiting, running = slices(first, last), {}
+    while waiting or running:
+        while waiting and len(running) < (os.cpu_count() or 1):
+            a, b = waiting.pop(0)
+            out = tempfile.TemporaryFile("w+")
+            running[(a, b)] = (subprocess.Popen([program, "random", "--seeds", f"{a}..{b}"],
+                                                stdout=out), out)
+        key = next(iter(running))
+        process, out = running.pop(key)
+        process.wait()
+        out.seek(0)
+        try:
+            result = json.loads(out.read())
+        except json.JSONDecodeError:
+            result = {"passed": 0, "failed": key[1] - key[0] + 1}
+            print(f"seeds {key[0]}..{key[1]} ended with exit status {process.returncode}")
+        passed += result["passed"]
+        failed += result["failed"]
+    return passed, failed
+
+
+def run_scenario(program, path, *options):
+    result = subprocess.run([program, str(path), *options], capture_output=True, text=True)
+    return result.returncode == 0, result.stderr
+
+
+def main():
+    program, folder = sys.argv[1:3]
+    seeds = re.fullmatch(r"(\d+)\.\.(\d+)", sys.argv[3] if len(sys.argv) > 3 else "1..1000")
+    if not seeds:
+        sys.exit("simulator.py: seeds must be A..B")
+    passed, failed = run_seeds(program, int(seeds[1]), int(seeds[2]))
+    for path in sorted(Path(folder).glob("*.toml")):
+        good, said = run_scenario(program, path)
+        passed, failed = passed + good, failed + (not good)
+        if not good:
+            print(f"{path}\n{said}")
+    # A simulator that cannot fail shows nothing.
+    good, said = run_scenario(program, Path(__file__).with_name("canary.toml"),
+                              "--bug", "mirror_of_theirs_forgotten")
+    sound, why = run_scenario(program, Path(__file__).with_name("canary.toml"))
+    canary = not good and sound
+    passed, failed = passed + canary, failed + (not canary)
+    if not canary:
+        print(f"the canary must pass, and fail with its planted bug\n{said}{why}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
