@@ -136,27 +136,31 @@ void Worker::check_ledger(const std::vector<exchange::Job>& due,
 void Worker::note_commits(const std::vector<exchange::Job>& due,
                           const std::vector<exchange::Outcome>& outcomes,
                           std::optional<double> moved) {
-  std::size_t commits = 0;
-  bool other = false;
-  for (const exchange::Job& job : due) {
-    commits += std::holds_alternative<exchange::CommitJob>(job) ? 1 : 0;
-    other = other || std::holds_alternative<exchange::OpenJob>(job);
-    if (const auto* open = std::get_if<exchange::OpenJob>(&job)) note_opening(*open);
-    if (std::holds_alternative<exchange::CloseJob>(job)) ledger_.erase(exchange::peer_of(job));
-  }
+  std::set<exchange::JobTag> applied;
   for (const exchange::Outcome& outcome : outcomes) {
     const auto* done = std::get_if<exchange::Committed>(&outcome);
-    if (done == nullptr || done->result != exchange::CommitResult::applied) continue;
-    const auto at = ledger_.find(done->peer);
-    if (at == ledger_.end()) continue;
-    if (done->exchange != at->second.committed.next() && breach_.empty()) {
-      breach_ = fmt::format("committed exchange {} with {} after exchange {}", done->exchange.value,
-                            done->peer.brief(), at->second.committed.value);
+    if (done != nullptr && done->result == exchange::CommitResult::applied) {
+      applied.insert(done->tag);
     }
-    at->second.committed = done->exchange;
-    at->second.moved.reset();
-    if (commits == 1 && !other) at->second.moved = moved;
-    committed_.push_back(done->peer);
+  }
+  const bool other = std::ranges::any_of(
+      due, [](const auto& job) { return std::holds_alternative<exchange::OpenJob>(job); });
+  for (const exchange::Job& job : due) {
+    if (const auto* open = std::get_if<exchange::OpenJob>(&job)) note_opening(*open);
+    if (std::holds_alternative<exchange::CloseJob>(job)) ledger_.erase(exchange::peer_of(job));
+    const auto* commit = std::get_if<exchange::CommitJob>(&job);
+    if (commit == nullptr || !applied.contains(commit->tag)) continue;
+    const auto at = ledger_.find(commit->peer);
+    if (at == ledger_.end()) continue;
+    LinkLedger& link = at->second;
+    if (commit->exchange != link.committed.next() && breach_.empty()) {
+      breach_ = fmt::format("committed exchange {} with {} after exchange {}",
+                            commit->exchange.value, commit->peer.brief(), link.committed.value);
+    }
+    link.committed = commit->exchange;
+    link.moved.reset();
+    if (applied.size() == 1 && !other) link.moved = moved;
+    committed_.push_back(commit->peer);
   }
 }
 
