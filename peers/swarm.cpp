@@ -74,6 +74,7 @@ base::Result<pid_t> start(const Child& child, const SwarmOptions& options, std::
   for (const std::string& assignment : options.set) set(assignment);
   if (!join.empty()) arguments.insert(arguments.end(), {"--join", join});
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
 
