@@ -24,6 +24,7 @@
 #include "membership/event.hpp"
 #include "membership/failure_detector.hpp"
 #include "membership/flaps.hpp"
+#include "membership/limits.hpp"
 #include "membership/local_health.hpp"
 #include "membership/member_table.hpp"
 #include "membership/progress.hpp"
@@ -114,6 +115,7 @@ class Core {
   void on(const LinkReady& event, base::Time now, Outbox& out);
   void on(const LinkLost& event, base::Time now, Outbox& out);
   void on(const DialFailed& event, base::Time now, Outbox& out);
+  void on(const Found& event, base::Time now, Outbox& out);
   void on(const Received& event, base::Time now, Outbox& out);
   void on(const Heard& event, base::Time now, Outbox& out);
   void on(const Leave& event, base::Time now, Outbox& out);
@@ -121,6 +123,7 @@ class Core {
   static void notice(Outbox& out, NoticeLevel level, std::string text);
 
   // core_overlay.cpp: links and neighbours
+  [[nodiscard]] bool takes_stranger(base::Time now);
   [[nodiscard]] bool loses_to_other(base::LinkId id, const Link& link, base::Time now, Outbox& out);
   void on_neighbour(base::LinkId id, wire::NeighbourKind kind, base::Time now, Outbox& out);
   void on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out);
@@ -191,11 +194,13 @@ class Core {
   std::map<base::PeerId, base::Time> banned_;  ///< until when
   std::set<base::PeerId> lost_;   ///< neighbours lost without their doing, wanted back first
   std::uint32_t rejections_ = 0;  ///< in a row
-  base::Time probe_at_{};         ///< the epoch: not yet decided
+  double strangers_left_ = kStrangersPerSecond;  ///< that may join by this peer now
+  base::Time strangers_at_{};
+  base::Time probe_at_{};  ///< the epoch: not yet decided
   base::Time urgent_after_{};
   base::Duration urgent_pause_{0};
   std::uint64_t reported_version_ = 0;  ///< alive_version at the last MembersChanged
-  std::size_t known_counters_ = 0;      ///< entries of progress_ when alive flags were last set
+  std::size_t known_counters_ = 0;      ///< entries of progress_ when all states were last set
   std::optional<base::Time> deadline_;
   base::Time health_at_{};  ///< when the local health may next get better
   base::Time now_{};

@@ -142,6 +142,7 @@ void Core::end_suspicions(base::Time now, Outbox& out) {
     record.state = MemberState::dead;
     if (BUG(refute_others)) ++record.incarnation;
     if (!table_.apply(record)) continue;
+    progress_.set_state(record.id.prefix(), MemberState::dead);
     // The others come to this by the same accusations, so it is no rumour.
     losses_[record.id] = verdict.reason;
     flaps_.died(record.id, table_.alive_count(), now);

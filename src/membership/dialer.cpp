@@ -62,6 +62,12 @@ std::optional<std::string> Dialer::dial_join(bool lonely, const std::set<std::st
   return std::nullopt;
 }
 
+bool Dialer::dial_found(const std::string& address, base::Time now) {
+  if (dials_.size() >= kDialsMax || !usable(address)) return false;
+  start(address, std::nullopt, now);
+  return true;
+}
+
 void Dialer::start(const std::string& address, std::optional<base::PeerId> target, base::Time now) {
   dials_.insert_or_assign(address, Dialing{.target = target, .expires = now + kDialTimeout});
 }
@@ -75,8 +81,8 @@ void Dialer::answered(const std::string& address, const base::PeerId& peer, base
   for (Join& join : join_) {
     if (join.address != address) continue;
     join.found = peer;
-    // Due again at once only if the link is lost: until then the peer counts as linked.
-    join.pace = {.backoff = {}, .not_before = now + jittered(kBackoffMin), .attempts = 0};
+    // It names other members where it has no place. Once linked it is no longer due.
+    join.pace = {.backoff = {}, .not_before = now + jittered(kRejectedPause), .attempts = 0};
   }
   if (const auto pace = paces_.find(peer); pace != paces_.end()) pace->second.backoff = {};
 }

@@ -32,6 +32,9 @@ class Dialer {
   [[nodiscard]] std::optional<std::string> dial_join(bool lonely, const std::set<std::string>& skip,
                                                      base::Time now);
 
+  /// Starts a dial of an address that was heard of, once; false where that cannot be now.
+  [[nodiscard]] bool dial_found(const std::string& address, base::Time now);
+
   /// Outcomes of a dial. failed() returns whether it was under way. `slow`: nothing depends on
   /// it, the next attempt can wait for kRevivalMin and more.
   void answered(const std::string& address, const base::PeerId& peer, base::Time now);

@@ -50,6 +50,12 @@ struct DialFailed {
   bool own = false;  ///< this peer itself answered there
 };
 
+/// A peer may be at this address, and claims to be `peer`: heard on the local network, unproved.
+struct Found {
+  base::PeerId peer;
+  std::string address;
+};
+
 /// A Neighbour, Gossip, Heartbeat, Reconcile or Bye arrived; other messages count as Heard.
 struct Received {
   base::LinkId link;
@@ -64,7 +70,7 @@ struct Heard {
 /// Say goodbye: the own record becomes `left`, all links are closed, nothing more is done.
 struct Leave {};
 
-using Event = std::variant<LinkReady, LinkLost, DialFailed, Received, Heard, Leave>;
+using Event = std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Heard, Leave>;
 
 // --- actions ---
 

@@ -29,7 +29,8 @@ inline constexpr base::Duration kBackoffMax = 15s;
 inline constexpr base::Duration kRevivalMin = 5s;  ///< dead members and join addresses of no need
 inline constexpr base::Duration kRevivalMax = 60s;
 inline constexpr base::Duration kRejectedPause =
-    1s;                                             ///< before a peer that rejected is asked again
+    1s;                                   ///< before a peer that rejected is asked again
+inline constexpr double kFoundDials = 3;  ///< dials that a swarm makes when it hears a stranger
 inline constexpr base::Duration kDialTimeout = 5s;  ///< a dial without an outcome has failed
 
 // --- overlay ---
@@ -79,6 +80,8 @@ inline constexpr std::size_t kBucketRecords = 16;  ///< of a table that is compa
 inline constexpr std::size_t kRecordsAsked = kMembersMax;
 /// Members that a peer which takes no further neighbour names to a joiner.
 inline constexpr std::size_t kReferrals = 8;
+/// Joiners that one peer takes up, so many at once; further ones it only names other members to.
+inline constexpr double kStrangersPerSecond = 64;
 
 // --- progress ---
 /// What counters may cost a peer each way, and what an entry costs by the time all have it: its

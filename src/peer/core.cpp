@@ -92,6 +92,10 @@ void Core::on(DialFailed& event, base::Time now, Outbox& out) {
   to_membership(membership::DialFailed{event.address, event.text, event.own}, now, out);
 }
 
+void Core::on(Found& event, base::Time now, Outbox& out) {
+  to_membership(membership::Found{event.peer, std::move(event.address)}, now, out);
+}
+
 void Core::on(Received& event, base::Time now, Outbox& out) {
   const auto found = links_.find(event.link);
   if (found == links_.end()) return;

@@ -63,6 +63,7 @@ class Core {
   void on(LinkUp& event, base::Time now, Outbox& out);
   void on(LinkDown& event, base::Time now, Outbox& out);
   void on(DialFailed& event, base::Time now, Outbox& out);
+  void on(Found& event, base::Time now, Outbox& out);
   void on(Received& event, base::Time now, Outbox& out);
   void on(Outcome& event, base::Time now, Outbox& out);
   void on(Leave&, base::Time now, Outbox& out);

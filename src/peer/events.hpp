@@ -41,6 +41,12 @@ struct DialFailed {
   bool own = false;  ///< this peer itself answered there
 };
 
+/// Heard on the local network: a peer that claims to be this one may be there.
+struct Found {
+  base::PeerId peer;
+  std::string address;
+};
+
 struct Received {
   base::LinkId link;
   wire::Message message;
@@ -53,7 +59,7 @@ struct Leave {};
 struct Checkpoint {};
 
 using Event =
-    std::variant<Start, LinkUp, LinkDown, DialFailed, Received, Outcome, Leave, Checkpoint>;
+    std::variant<Start, LinkUp, LinkDown, DialFailed, Found, Received, Outcome, Leave, Checkpoint>;
 
 // --- actions ---
 

@@ -13,7 +13,7 @@ namespace starling::sim {
 namespace {
 
 /// Names of peer::Event's alternatives, for people.
-constexpr std::array kEventNames{"start",    "link up", "link down", "dial failed",
+constexpr std::array kEventNames{"start",    "link up", "link down", "dial failed", "found",
                                  "receives", "outcome", "leave",     "checkpoint"};
 static_assert(kEventNames.size() == std::variant_size_v<peer::Event>);
 

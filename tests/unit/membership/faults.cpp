@@ -138,6 +138,52 @@ BOOST_AUTO_TEST_CASE(two_halves_apart_for_60_s_become_one_swarm_again) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(halves_meet_after_10_minutes_though_the_only_configured_peer_is_dead) {
+  constexpr std::size_t kCount = 16;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Swarm swarm(seed, {});
+      swarm.add({});
+      for (std::size_t i = 1; i < kCount; ++i) swarm.add({address_of(0)});
+      swarm.run_for(10s);
+      BOOST_TEST(swarm.tables_agree());
+      std::vector<int> groups(kCount);
+      for (std::size_t i = 0; i < kCount; ++i) groups[i] = static_cast<int>(i % 2);
+      swarm.partition(groups);
+      swarm.kill(0);
+      swarm.run_for(540s);
+      std::vector<std::size_t> before;
+      for (std::size_t i = 0; i < kCount; ++i) before.push_back(swarm.dials(i));
+      swarm.run_for(60s);
+      // From both sides, and not more than every 20 s to each that is lost.
+      for (std::size_t i = 1; i < kCount; ++i) {
+        BOOST_TEST(swarm.dials(i) > before[i]);
+        BOOST_TEST(swarm.dials(i) - before[i] <= 3 * (kCount / 2 + 1));
+      }
+      swarm.heal();
+      BOOST_TEST(swarm.run_until(61s, [&] { return swarm.tables_agree(); }));
+      BOOST_TEST(swarm.run_until(30s, [&] {
+        return swarm.connected() && swarm.degrees_at_least(4) && swarm.symmetric();
+      }));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_cut_that_comes_and_goes_holds_nobody_back) {
+  constexpr std::size_t kCount = 16;
+  Swarm swarm(9, {});
+  make(swarm, kCount);
+  std::vector<int> groups(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) groups[i] = static_cast<int>(i % 2);
+  for (int turn = 0; turn < 5; ++turn) {
+    swarm.partition(groups);
+    swarm.run_for(20s);
+    BOOST_TEST(swarm.core(0).alive().size() < kCount);
+    swarm.heal();
+    BOOST_TEST(swarm.run_until(30s, [&] { return swarm.tables_agree(); }), "turn " << turn);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_leaving_peer_is_not_suspected_and_not_dialed_again) {
   Swarm swarm(5, {});
   make(swarm, 4);

@@ -129,4 +129,38 @@ BOOST_AUTO_TEST_CASE(a_member_at_whose_address_another_answers_is_left_alone_for
   BOOST_TEST((dialer.due(old.id) >= now + kRevivalMin / 2));
 }
 
+BOOST_AUTO_TEST_CASE(peers_that_hear_of_each_other_meet_without_an_address) {
+  Swarm swarm(1, {});
+  for (int i = 0; i < 3; ++i) swarm.add({});
+  swarm.run_for(1s);
+  BOOST_TEST(!swarm.connected());
+  swarm.inject(0, membership::Found{swarm.id(1), address_of(1)});
+  swarm.inject(2, membership::Found{swarm.id(1), address_of(1)});
+  BOOST_TEST(swarm.run_until(3s, [&] { return swarm.complete(); }));
+}
+
+BOOST_AUTO_TEST_CASE(of_a_crowd_that_hears_a_stranger_few_dial_it_and_two_swarms_become_one) {
+  constexpr std::size_t kCount = 48;
+  Swarm swarm(2, {});
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const std::size_t first = i < kCount / 2 ? 0 : kCount / 2;
+    swarm.add(i == first ? std::vector<std::string>{} : std::vector{address_of(first)});
+  }
+  swarm.run_for(10s);
+  BOOST_TEST(!swarm.connected());
+  const std::size_t stranger = kCount - 1;
+  std::size_t dials = 0;
+  for (int turn = 0; turn < 20 && !swarm.connected(); ++turn) {
+    for (std::size_t i = 0; i < kCount / 2; ++i) {
+      const std::size_t before = swarm.dials(i);
+      swarm.inject(i, membership::Found{swarm.id(stranger), address_of(stranger)});
+      dials += swarm.dials(i) - before;
+    }
+    BOOST_TEST(dials < 12U);
+    swarm.run_for(1s);
+  }
+  BOOST_TEST(dials >= 1U);
+  BOOST_TEST(swarm.run_until(20s, [&] { return swarm.connected() && swarm.tables_agree(); }));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,6 +1,7 @@
 #include "swarm.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include <boost/test/unit_test.hpp>
@@ -159,12 +160,12 @@ void Swarm::schedule(std::size_t index) {
 
 void Swarm::judge(std::size_t index) {
   Node& node = *nodes_[index];
-  for (const auto& [id, record] : node.core->table().records()) {
-    const bool alive = counts_as_alive(record.state);
-    const auto [held, fresh] = node.held_alive.emplace(id, alive);
-    if (!fresh && held->second != alive) ++node.verdicts[id];
-    held->second = alive;
-  }
+  const std::set<base::PeerId>& dead = node.core->table().dead();
+  std::vector<base::PeerId> changed;
+  std::set_symmetric_difference(dead.begin(), dead.end(), node.held_dead.begin(),
+                                node.held_dead.end(), std::back_inserter(changed));
+  for (const base::PeerId& id : changed) ++node.verdicts[id];
+  if (!changed.empty()) node.held_dead = dead;
 }
 
 std::size_t Swarm::verdicts(std::size_t about, std::size_t first) const {

@@ -81,7 +81,7 @@ class Swarm {
   /// Links that became ready at a peer, and the most it had at a time.
   [[nodiscard]] std::size_t readies(std::size_t index) const { return nodes_[index]->readies; }
   [[nodiscard]] const Traffic& sent(std::size_t index) const { return nodes_[index]->sent; }
-  /// How often a peer, of those from `first` on, changed between holding a peer for alive and not:
+  /// How often a peer, of those from `first` on, changed between holding a peer for dead and not:
   /// the most of any.
   [[nodiscard]] std::size_t verdicts(std::size_t about, std::size_t first = 0) const;
   /// All messages to or from these peers get lost with this chance. The transport hides it: they
@@ -130,7 +130,7 @@ class Swarm {
     Traffic sent;
     bool mute = false;
     double loss = 0;
-    std::map<base::PeerId, bool> held_alive;  ///< by this peer, as last seen
+    std::set<base::PeerId> held_dead;  ///< by this peer, as last seen
     std::map<base::PeerId, std::size_t> verdicts;
   };
   struct Task {
