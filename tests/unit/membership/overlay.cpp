@@ -9,6 +9,7 @@ using namespace std::chrono_literals;
 namespace base = starling::base;
 namespace wire = starling::wire;
 using starling::membership::Dialer;
+using starling::membership::Found;
 using starling::membership::kRevivalMin;
 using starling::membership::testing::address_of;
 using starling::membership::testing::Swarm;
@@ -134,8 +135,8 @@ BOOST_AUTO_TEST_CASE(peers_that_hear_of_each_other_meet_without_an_address) {
   for (int i = 0; i < 3; ++i) swarm.add({});
   swarm.run_for(1s);
   BOOST_TEST(!swarm.connected());
-  swarm.inject(0, membership::Found{swarm.id(1), address_of(1)});
-  swarm.inject(2, membership::Found{swarm.id(1), address_of(1)});
+  swarm.inject(0, Found{swarm.id(1), address_of(1)});
+  swarm.inject(2, Found{swarm.id(1), address_of(1)});
   BOOST_TEST(swarm.run_until(3s, [&] { return swarm.complete(); }));
 }
 
@@ -153,7 +154,7 @@ BOOST_AUTO_TEST_CASE(of_a_crowd_that_hears_a_stranger_few_dial_it_and_two_swarms
   for (int turn = 0; turn < 20 && !swarm.connected(); ++turn) {
     for (std::size_t i = 0; i < kCount / 2; ++i) {
       const std::size_t before = swarm.dials(i);
-      swarm.inject(i, membership::Found{swarm.id(stranger), address_of(stranger)});
+      swarm.inject(i, Found{swarm.id(stranger), address_of(stranger)});
       dials += swarm.dials(i) - before;
     }
     BOOST_TEST(dials < 12U);
