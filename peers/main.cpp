@@ -1,6 +1,7 @@
 // The command line of `starling`: the only file that includes CLI11, which costs seconds to
 // compile.
 #include <cstdio>
+#include <exception>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +13,7 @@ namespace {
 
 using namespace starling::peers;
 
+constexpr int kFailedExit = 1;
 constexpr int kUsageExit = 2;
 
 void add_set(CLI::App& command, std::vector<std::string>& set) {
@@ -26,6 +28,8 @@ void add_up(CLI::App& app, UpOptions& options) {
   up->add_option("run_file", options.run_file, "Run file (TOML)")->required();
   up->add_option("--join", options.join, "Address host:port of any peer of the swarm (repeatable)")
       ->allow_extra_args(false);
+  up->add_flag("--lan", options.lan,
+               "Find peers of this run on the local network, by UDP multicast and broadcast");
   up->add_option("--listen", options.listen, "Address to listen on; port 0: any free one")
       ->capture_default_str();
   up->add_option("--name", options.name, "Name of this peer (default: host name and process id)");
@@ -94,9 +98,7 @@ void add_bench(CLI::App& app, BenchOptions& options) {
       ->capture_default_str();
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app("Starling: peers that train one model together, with nobody in charge");
   app.set_version_flag("--version", std::string("starling ") + kVersion);
   app.require_subcommand(1);
@@ -132,4 +134,15 @@ int main(int argc, char** argv) {
   if (command == "bench") return bench.what == "codec" ? bench_codec(bench) : bench_compute(bench);
   query.what = command;
   return run_query(query);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {  // no memory, above all
+    std::fprintf(stderr, "starling: %s\n", error.what());
+    return kFailedExit;
+  }
 }

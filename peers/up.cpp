@@ -193,6 +193,7 @@ base::Status Run::open_node() {
             fmt::print(stderr, "starling up: the swarm at {} trains another run:\n{}",
                        refused.address, peer::diff(canonical, refused.canonical));
           }};
+  if (options.lan) made.lan = run_id;
   made.serve = [this](const io::ControlRequest& request, const io::Node& asked) {
     return serve(request, asked);
   };
@@ -295,7 +296,8 @@ peer::Config Run::core_config() const {
     config.step_interval = base::from_seconds(1 / run_file.limits.steps_per_second);
   }
   if (run_file.run.target_accuracy > 0) config.target_accuracy = run_file.run.target_accuracy;
-  if (config.membership.wait_for == 0 && !config.membership.join.empty()) {
+  const bool expects_others = options.lan || !config.membership.join.empty();
+  if (config.membership.wait_for == 0 && expects_others) {
     config.membership.wait_for = 1;
   }
   return config;

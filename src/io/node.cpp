@@ -8,12 +8,15 @@
 #include <unistd.h>
 
 #include "base/assert.hpp"
+#include "io/address.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::io {
 namespace {
 
 constexpr int kInterruptedExit = 130;
+/// Without a word of another peer on the local network: then it is said why.
+constexpr base::Duration kLanSilence = std::chrono::seconds(5);
 
 membership::LossReason reason_of(LinkEnd end) {
   switch (end) {
@@ -92,7 +95,24 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
     return base::fail(std::move(control.error()));
   }
   node->control_ = std::move(*control);
+  if (node->options_.lan) node->open_lan(identity.id());
   return node;
+}
+
+// A peer that cannot look for others can still be found, and joined by address: it says so.
+void Node::open_lan(const base::PeerId& own) {
+  const auto bound = parse_address(transport_->address());
+  ASSERT(bound.has_value(), "the transport says where it listens");
+  auto opened = Lan::create(loop_, {*options_.lan, own, bound->port}, kLanPort,
+                            [this](const base::PeerId& peer, const std::string& address) {
+                              feed(peer::Found{peer, address});
+                            });
+  if (!opened) return note(peer::Level::warning, opened.error().text);
+  lan_ = std::move(*opened);
+  lan_timer_ = std::make_unique<Timer>(loop_, [this] {
+    if (lan_ && !lan_->heard_any()) note(peer::Level::warning, lan_->diagnosis());
+  });
+  lan_timer_->start(kLanSilence);
 }
 
 NodeEnd Node::run(std::unique_ptr<peer::Core> core, TrainerThread::MakeWorker make) {
@@ -215,6 +235,8 @@ void Node::shut_down() {
   if (control_) control_->close();
   signals_.clear();
   timer_->stop();
+  lan_.reset();
+  lan_timer_.reset();
   transport_->shutdown([this] { loop_.stop(); });
 }
 

@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "io/control.hpp"
 #include "io/identity.hpp"
+#include "io/lan.hpp"
 #include "io/loop.hpp"
 #include "io/trainer_thread.hpp"
 #include "io/transport.hpp"
@@ -41,6 +42,8 @@ class Node {
   struct Options {
     TransportConfig transport;
     NodeObserver observer;
+    /// Look for peers of this run on the local network.
+    std::optional<wire::RunId> lan;
     /// Answers the control port's GETs from the status; POSTs to /leave and /checkpoint are the
     /// node's own.
     std::function<ControlReply(const ControlRequest&, const Node&)> serve;
@@ -78,6 +81,7 @@ class Node {
   /// The address that was dialed, if this end did.
   std::optional<std::string> take_dial(std::uint64_t token);
   void act(peer::Outbox& out);
+  void open_lan(const base::PeerId& own);
   void perform(peer::Dial& dial);
   void perform(peer::Send& send);
   void perform(peer::Accept& accept);
@@ -103,6 +107,8 @@ class Node {
   std::unique_ptr<Timer> timer_;
   std::vector<std::unique_ptr<Signal>> signals_;
   std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Lan> lan_;
+  std::unique_ptr<Timer> lan_timer_;  ///< until it is said that nobody was heard
   std::unique_ptr<Control> control_;
   std::unique_ptr<peer::Core> core_;
   std::unique_ptr<TrainerThread> trainer_;

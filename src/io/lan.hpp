@@ -1,0 +1,111 @@
+// Peers on the same network find each other without an address: announcements by UDP multicast and
+// broadcast on every interface. Nothing that is heard is trusted: it is an address to dial, and the
+// link's handshake decides who lives there.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <netinet/in.h>
+
+#include "base/bytes.hpp"
+#include "base/peer_id.hpp"
+#include "base/result.hpp"
+#include "base/rng.hpp"
+#include "base/time.hpp"
+#include "io/loop.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::io {
+
+/// What a peer announces. On the wire, little-endian: 8 bytes magic, 1 version, 16 run, 32 id,
+/// 2 port, 8 XXH3-64 of what comes before.
+struct Announcement {
+  wire::RunId run;
+  base::PeerId id;
+  std::uint16_t port = 0;  ///< that its links are made to, at the address it comes from
+};
+inline constexpr std::uint8_t kLanVersion = 1;
+inline constexpr std::size_t kAnnouncementSize = 8 + 1 + 16 + 32 + 2 + 8;
+[[nodiscard]] std::array<std::byte, kAnnouncementSize> pack(const Announcement& announcement);
+/// Nothing where it is of another size, version or magic, or its checksum does not fit.
+[[nodiscard]] std::optional<Announcement> unpack_announcement(base::ByteView bytes);
+
+inline constexpr std::uint16_t kLanPort = 18463;
+inline constexpr std::size_t kLanPeersMax = 1024;     ///< senders that are remembered
+inline constexpr std::size_t kLanRunsMax = 16;        ///< other runs
+inline constexpr std::size_t kLanInterfacesMax = 16;  ///< that are announced on
+inline constexpr int kLanHeardPerSecond = 200;        ///< datagrams; further ones are not looked at
+inline constexpr base::Duration kLanFast = std::chrono::seconds(1);   ///< between announcements,
+inline constexpr int kLanFastCount = 10;                              ///< so many at first,
+inline constexpr base::Duration kLanSlow = std::chrono::seconds(10);  ///< and later
+/// A sender is told to the owner once in this time.
+inline constexpr base::Duration kLanAgain = std::chrono::seconds(5);
+
+/// A part of a network: where to announce.
+struct LanInterface {
+  std::string name;
+  in_addr address{};
+  std::optional<in_addr> broadcast;
+  bool multicast = false;
+};
+/// Interfaces that are up and have an IPv4 address, loopback included, at most kLanInterfacesMax.
+[[nodiscard]] std::vector<LanInterface> lan_interfaces();
+
+/// On the loop's thread.
+class Lan {
+ public:
+  /// Who claims to be `peer`, of the same run, was heard; "ip:port" is where to dial it.
+  using Heard = std::function<void(const base::PeerId& peer, const std::string& address)>;
+
+  /// Listens on `port` and begins to announce `own`. Error (network): what is in the way.
+  [[nodiscard]] static base::Result<std::unique_ptr<Lan>> create(Loop& loop,
+                                                                 const Announcement& own,
+                                                                 std::uint16_t port, Heard heard);
+  ~Lan();
+  Lan(const Lan&) = delete;
+  Lan& operator=(const Lan&) = delete;
+
+  /// Whether a peer of the same run was heard.
+  [[nodiscard]] bool heard_any() const noexcept { return !peers_.empty(); }
+  /// Why nobody was, for people.
+  [[nodiscard]] std::string diagnosis() const;
+
+  /// A datagram as the socket gives it.
+  void receive(base::ByteView bytes, const sockaddr_in& from, base::Time now);
+
+ private:
+  Lan(Loop& loop, const Announcement& own, std::uint16_t port, Heard heard);
+  base::Status open();
+  void announce();
+  [[nodiscard]] int send_to(const in_addr& to);
+  [[nodiscard]] std::string where() const;
+
+  Announcement own_;
+  std::uint16_t port_;
+  Heard heard_;
+  base::Rng rng_;
+  struct Socket;
+  Socket* socket_ = nullptr;  ///< frees itself when libuv is done with it
+  std::unique_ptr<Timer> timer_;
+  int announced_ = 0;
+
+  /// When they were last told.
+  std::map<std::pair<base::PeerId, std::string>, base::Time> peers_;
+  std::set<std::string> other_runs_;  ///< "ip (run 0123abcd)"
+  std::uint64_t malformed_ = 0;       ///< datagrams that are no announcements
+  std::uint64_t own_heard_ = 0;       ///< own ones that came back
+  base::Time second_{};               ///< in which `in_second_` counts
+  int in_second_ = 0;
+  std::map<std::string, std::string> sent_;  ///< interface: nothing, or why not
+};
+
+}  // namespace starling::io
