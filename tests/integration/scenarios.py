@@ -237,6 +237,72 @@ class AScenario(unittest.TestCase):
         return False
 
 
+@unittest.skipIf(WHY_NOT, WHY_NOT)
+class WithoutAnAddress(unittest.TestCase):
+    """Peers in namespaces of their own, joined by the switch, that are told no address."""
+
+    def setUp(self):
+        self.borrowed = machine.Borrowed()
+        self.addCleanup(self.borrowed.give_back)
+        self.namespaces = self.borrowed.namespaces(3)
+        self.switch = Switch(BUILD / "scenarios/switch/starling-switch", self.namespaces, 1)
+        self.addCleanup(self.switch.close)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="starling-lan-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def start(self, number, *more):
+        with machine.inside(self.namespaces[number]):
+            process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", BUILD / "peers/starling", "up",
+                 ROOT / "scenarios/runs/fashion-mlp.toml", "--lan", "--name", f"peer-{number}",
+                 "--dir", self.folder / f"peer-{number}", "--set", "limits.steps_per_second=1",
+                 *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+
+    def neighbours(self, number):
+        """Names of the members that a peer has a link with."""
+        try:
+            peer = json.loads((self.folder / f"peer-{number}/peer.json").read_text())
+            with machine.inside(self.namespaces[number]):
+                host, port = peer["control"].split(":")
+                with socket.create_connection((host, int(port)), timeout=5) as asked:
+                    asked.sendall(b"GET /members HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                    reply = asked.makefile("rb").read()
+            members = json.loads(reply.split(b"\r\n\r\n", 1)[1])
+            return {m["name"] for m in members if m["neighbour"]}
+        except (OSError, ValueError, KeyError):
+            return set()
+
+    def log(self, number):
+        path = self.folder / f"peer-{number}/log.jsonl"
+        return path.read_text() if path.exists() else ""
+
+    def test_peers_of_a_run_find_each_other_and_one_of_another_run_hears_why_it_is_alone(self):
+        self.start(0)
+        self.start(1)
+        self.start(2, "--set", "run.seed=2")
+        limit = time.monotonic() + 90
+        while time.monotonic() < limit:
+            if self.neighbours(0) == {"peer-1"} and self.neighbours(1) == {"peer-0"} and (
+                    "of other runs" in self.log(2)):
+                return
+            time.sleep(0.2)
+        self.fail(f"links: {self.neighbours(0)}, {self.neighbours(1)}; "
+                  f"the third says: {self.log(2)[-600:]}")
+
+    def test_who_hears_nobody_says_where_it_looked(self):
+        self.start(0)
+        limit = time.monotonic() + 60
+        while time.monotonic() < limit:
+            if "nobody answers on" in self.log(0):
+                self.assertIn(f"eth0 ({address_of(0)})", self.log(0))
+                return
+            time.sleep(0.2)
+        self.fail(f"it says: {self.log(0)[-600:]}")
+
+
 def main():
     result = unittest.main(exit=False, verbosity=2).result
     failed = len(result.failures) + len(result.errors)
