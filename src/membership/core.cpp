@@ -125,7 +125,6 @@ void Core::finish(base::Time now, Outbox& out) {
   send_rumours(out);
   if (reported_version_ != table_.alive_version()) {
     reported_version_ = table_.alive_version();
-    known_counters_ = 0;
     out.emplace_back(std::in_place_type<MembersChanged>);
   }
   if (known_counters_ != progress_.size()) {
@@ -178,7 +177,9 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
     out.emplace_back(std::in_place_type<Close>, event.link, wire::ByeReason::misbehaved);
     return;
   }
-  if (left_ || links_.size() >= kLinksMax) {
+  // A crowd of joiners that all know this peer: those it has no time for start with others.
+  const bool turned_away = !event.dialed && known == nullptr && !takes_stranger(now);
+  if (left_ || turned_away || links_.size() >= kLinksMax) {
     if (!left_) refer(event.link, peer, out);
     out.emplace_back(std::in_place_type<Close>, event.link,
                      left_ ? wire::ByeReason::left : wire::ByeReason::none);
@@ -205,6 +206,15 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   }
 }
 
+bool Core::takes_stranger(base::Time now) {
+  const double earned = base::seconds(now - strangers_at_) * kStrangersPerSecond;
+  strangers_left_ = std::min(strangers_left_ + earned, kStrangersPerSecond);
+  strangers_at_ = now;
+  if (strangers_left_ < 1) return false;
+  strangers_left_ -= 1;
+  return true;
+}
+
 void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
   const auto found = links_.find(event.link);
   if (found == links_.end()) return;
@@ -227,6 +237,16 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
 void Core::on(const DialFailed& event, base::Time now, Outbox& out) {
   notice(out, NoticeLevel::debug, fmt::format("no peer at {}: {}", event.address, event.text));
   dial_failed(event.address, event.own, now, out);
+}
+
+// Of a crowd that hears a newcomer only some dial it; it is heard again. Two swarms on one network
+// become one in the same way.
+void Core::on(const Found& event, base::Time now, Outbox& out) {
+  const wire::MemberRecord* known = table_.find(event.peer);
+  if (left_ || (known != nullptr && counts_as_alive(known->state))) return;
+  if (rng_.uniform() * static_cast<double>(table_.alive_count()) >= kFoundDials) return;
+  if (!dialer_.dial_found(event.address, now)) return;
+  out.emplace_back(std::in_place_type<Dial>, event.address);
 }
 
 void Core::on(const Received& event, base::Time now, Outbox& out) {
