@@ -104,21 +104,22 @@ std::vector<std::uint32_t> shard_owners(const Shards& shards, std::span<const Me
   for (std::uint32_t m = 0; m < members.size(); ++m) {
     const Member& member = members[m];
     ASSERT(member.weight > 0.0);
-    std::array<double, 256> log_weight;
-    log_weight.fill(std::log(member.weight));
+    const double log_weight = std::log(member.weight);
+    std::array<double, 256> log_share;  // of each label that was drawn
     std::array<bool, 256> drawn{};
     for (std::uint32_t shard = 0; shard < shards.count(); ++shard) {
-      std::uint8_t label = 0;
+      double log_here = log_weight;
       if (shards.split() == Split::dirichlet) {
-        label = shards.label(shard);
+        const std::uint8_t label = shards.label(shard);
         if (!drawn[label]) {
           drawn[label] = true;
-          log_weight[label] += log_label_share(shards.seed(), label, member.name, shards.alpha());
+          log_share[label] = log_label_share(shards.seed(), label, member.name, shards.alpha());
         }
+        log_here += log_share[label];
       }
       // The largest -w / ln(u) is the smallest ln(-ln(u)) - ln(w).
       const double u = open_uniform(pair_hash(shards.seed(), shard, member.id));
-      const double cost = std::log(-std::log(u)) - log_weight[label];
+      const double cost = std::log(-std::log(u)) - log_here;
       if (cost < best[shard] || (cost == best[shard] && member.id < members[owners[shard]].id)) {
         best[shard] = cost;
         owners[shard] = m;

@@ -347,7 +347,8 @@ void Core::send_to(const base::PeerId& peer, wire::Message message, Outbox& out)
 
 void Core::share_out(Outbox& out) {
   std::vector<data::Member> members;
-  for (const wire::MemberRecord& record : membership_.alive()) {
+  for (const auto& [id, record] : membership_.table().records()) {
+    if (!membership::counts_as_alive(record.state)) continue;
     members.push_back({record.id, record.name, static_cast<double>(record.weight)});
   }
   std::vector<std::uint32_t> owned = data::owned_shards(shards_, members, self_.id);

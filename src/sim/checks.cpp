@@ -12,6 +12,9 @@ namespace {
 
 /// A peer that a fault has concerned is not called healthy for so long after it, in seconds.
 constexpr double kConvalescence = 30;
+/// Tables of more members are looked at this often, in seconds; smaller ones after each change.
+constexpr std::size_t kLargeTable = 64;
+constexpr double kLargeTablePause = 0.25;
 /// Events that may wait for a process that stands still, and frames for a cut.
 constexpr std::size_t kHeldMax = 1'000'000;
 
@@ -149,6 +152,10 @@ void Checks::look_at_table(Node& node) {
   const membership::MemberTable& table = node.core->membership().table();
   View& view = views_[node.number];
   if (table.alive_version() == view.version && view.members == table.records().size()) return;
+  // While a crowd joins, a large table changes with nearly every event.
+  const bool large = table.records().size() > kLargeTable;
+  if (large && world_.seconds() < view.looked_at + kLargeTablePause) return;
+  view.looked_at = world_.seconds();
   view.version = table.alive_version();
   view.members = table.records().size();
   if (view.members > membership::kMembersMax) {

@@ -67,8 +67,8 @@ class Checks final : public Observer {
   struct View {
     std::uint64_t version = 0;
     std::vector<bool> alive;  ///< by subject
-    std::size_t dead_but_held = 0;
     std::size_t members = 0;
+    double looked_at = -1;  ///< seconds
   };
 
   /// A peer as it was when the window at the end of the run was opened.

@@ -141,7 +141,9 @@ void Checks::second() {
   measure();
   const auto& nodes = world_.nodes();
   for (const auto& node : nodes) {
-    if (world_.is_up(*node)) note_samples(*node);
+    if (!world_.is_up(*node)) continue;
+    note_samples(*node);
+    look_at_table(*node);
   }
   for (std::size_t i = 0; i < std::min(kTablesEachSecond, nodes.size()); ++i) {
     const Node& node = *nodes[looked_at_++ % nodes.size()];
