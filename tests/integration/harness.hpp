@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "report/summary.hpp"
-#include "temporary_folder.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace starling::integration {
 

@@ -6,7 +6,7 @@
 
 #include "base/hash.hpp"
 #include "base/hasher.hpp"
-#include "temporary_folder.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace starling::base;
 

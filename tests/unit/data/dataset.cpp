@@ -1,7 +1,7 @@
 #include "data/dataset.hpp"
 
 #include "idx_bytes.hpp"
-#include "temporary_folder.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace starling::data;
 using namespace starling::data::testing;

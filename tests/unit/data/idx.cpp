@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "idx_bytes.hpp"
-#include "temporary_folder.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace starling::data;
 using namespace starling::data::testing;

@@ -8,7 +8,7 @@
 #include <openssl/err.h>
 #include <sys/stat.h>
 
-#include "temporary_folder.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace starling;
 using starling::io::Identity;

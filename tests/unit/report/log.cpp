@@ -7,7 +7,7 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
-#include "temporary_folder.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace starling::report;
 

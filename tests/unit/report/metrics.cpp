@@ -4,7 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "temporary_folder.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace starling::report;
 using Start = MetricsFile::Start;

@@ -9,7 +9,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "base/file.hpp"
-#include "temporary_folder.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace starling;
 using namespace starling::train;
