@@ -47,12 +47,14 @@ struct CheckOptions {
 int run_check(const CheckOptions& options);
 
 struct SimOptions {
-  std::string scenario;               ///< a file, or "random": drawn from the seed
-  std::optional<std::uint64_t> seed;  ///< in place of the scenario's
-  std::string seeds;                  ///< "A..B": once with each seed
-  std::string json;                   ///< file for the report; "-": stdout
-  std::string regressions;            ///< folder for failing scenarios, made smaller; empty: none
-  bool plan = false;                  ///< print what would happen instead
+  std::string scenario;                  ///< a file, or "random": drawn from the seed
+  std::optional<std::uint64_t> seed;     ///< in place of the scenario's
+  std::string seeds;                     ///< "A..B": once with each seed
+  std::string json;                      ///< file for the report; "-": stdout
+  std::string program = "starling sim";  ///< in commands that are printed
+  std::string more;                      ///< options that those have at their end
+  std::string regressions;  ///< folder for failing scenarios, made smaller; empty: none
+  bool plan = false;        ///< print what would happen instead
   bool trace = false;
 };
 int run_sim(const SimOptions& options);

@@ -37,8 +37,8 @@ char last_words[512];
 void prepare_abort(const SimOptions& options, std::uint64_t seed) {
   const auto end = fmt::format_to_n(last_words, sizeof last_words - 1,
                                     "seed {0} broke an assertion; again, with what happened: "
-                                    "starling sim {1} --seed {0} --trace\n",
-                                    seed, options.scenario);
+                                    "{1} {2} --seed {0} --trace{3}\n",
+                                    seed, options.program, options.scenario, options.more);
   *end.out = '\0';
   std::signal(SIGABRT, [](int) {
     (void)!write(STDERR_FILENO, last_words, std::strlen(last_words));
@@ -79,10 +79,11 @@ void print_failure(const SimOptions& options, const sim::Report& report) {
   if (!report.failure.empty()) {
     std::fprintf(stderr, "broken at %.6f s: %s\n", report.failed_at, report.failure.c_str());
   }
-  std::fprintf(stderr,
-               "seed %llu failed; again, with what happened: starling sim %s --seed %llu --trace\n",
-               static_cast<unsigned long long>(report.seed), options.scenario.c_str(),
-               static_cast<unsigned long long>(report.seed));
+  std::fputs(
+      fmt::format("seed {0} failed; again, with what happened: {1} {2} --seed {0} --trace{3}\n",
+                  report.seed, options.program, options.scenario, options.more)
+          .c_str(),
+      stderr);
 }
 
 /// "A..B", both included.

@@ -40,6 +40,7 @@ bool plant(const std::string& name) {
 
 int main(int argc, char** argv) {
   peers::SimOptions options;
+  options.program = "starling-sim";
   std::string seed;
   std::string bug;
   const std::map<std::string_view, std::string*> values{{"--seed", &seed},
@@ -67,6 +68,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (options.scenario.empty() || (!bug.empty() && !plant(bug))) return usage();
+  if (!bug.empty()) options.more = " --bug " + bug;
   if (!seed.empty()) {
     std::uint64_t number = 0;
     const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), number);

@@ -19,6 +19,11 @@ Scenario shrink(Scenario scenario, const std::function<bool(const Scenario&)>& f
       }
     }
   }
+  if (scenario.sim.buggify) {
+    Scenario plain = scenario;
+    plain.sim.buggify = false;
+    if (fails(plain)) scenario = std::move(plain);
+  }
   return scenario;
 }
 
