@@ -41,7 +41,6 @@
   X(silence_unnoticed, "membership: silence is no ground for suspicion")                          \
   X(surplus_kept, "membership: neighbours are never too many")                                    \
   X(leave_unsigned, "membership: who leaves does not sign that it did")                           \
-  X(both_ends_close, "membership: of two links none is kept")                                     \
   X(samples_added, "membership: what a delta says of samples is added to what is known")          \
   X(shards_not_moved, "peer: a death moves no shards")                                            \
   X(samples_forgotten, "peer: a restart forgets the samples of its checkpoint")                   \
