@@ -58,21 +58,21 @@ std::string status_json(const peer::Status& status, const StatusExtra& extra) {
 std::string members_json(const peer::Status& status) {
   Json members = Json::array();
   for (const peer::MemberStatus& member : status.members) {
-    members.push_back({{"name", member.record.name},
-                       {"id", member.record.id.hex()},
-                       {"state", wire::to_string(member.record.state)},
-                       {"lost", member.lost == wire::Loss::none
-                                    ? Json(nullptr)
-                                    : Json(wire::to_string(member.lost))},
-                       {"self", member.self},
-                       {"neighbour", member.neighbour},
-                       {"addresses", member.record.addresses},
-                       {"incarnation", member.record.incarnation},
-                       {"samples", member.progress.samples},
-                       {"accuracy", number_or_null(member.progress.accuracy)},
-                       {"loss", number_or_null(member.progress.loss)},
-                       {"drift", number_or_null(member.progress.drift)},
-                       {"links", member.progress.links}});
+    members.push_back(
+        {{"name", member.record.name},
+         {"id", member.record.id.hex()},
+         {"state", wire::to_string(member.record.state)},
+         {"lost",
+          member.lost == wire::Loss::none ? Json(nullptr) : Json(wire::to_string(member.lost))},
+         {"self", member.self},
+         {"neighbour", member.neighbour},
+         {"addresses", member.record.addresses},
+         {"incarnation", member.record.incarnation},
+         {"samples", member.progress.samples},
+         {"accuracy", number_or_null(member.progress.accuracy)},
+         {"loss", number_or_null(member.progress.loss)},
+         {"drift", number_or_null(member.progress.drift)},
+         {"links", member.progress.links}});
   }
   return dump(members);
 }

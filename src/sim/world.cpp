@@ -34,9 +34,9 @@ World::World(const Plan& plan, Task& task, std::function<void(const std::string&
     nodes_.push_back(std::move(node));
   }
   for (std::size_t i = 0; i < plan.events.size(); ++i) {
-    at(kStart + base::from_seconds(plan.events[i].at), Plan_{i, true});
+    at(kStart + base::from_seconds(plan.events[i].at), Planned{i, true});
     if (plan.events[i].until) {
-      at(kStart + base::from_seconds(*plan.events[i].until), Plan_{i, false});
+      at(kStart + base::from_seconds(*plan.events[i].until), Planned{i, false});
     }
   }
   after(std::chrono::seconds(1), Second{});
@@ -139,7 +139,7 @@ void World::happen(Closed& closed) {
   give(node, peer::LinkDown{closed.link, reason, closed.reset ? "reset" : "closed"});
 }
 
-void World::happen(Plan_& planned) {
+void World::happen(Planned& planned) {
   const PlannedEvent& event = plan_.events[planned.event];
   if (tracing()) {
     trace(fmt::format("---- {} {} (line {}), peers [{}]", to_string(event.kind),

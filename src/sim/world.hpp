@@ -176,12 +176,12 @@ class World {
     base::LinkId link;
     bool reset;
   };
-  struct Plan_ {
+  struct Planned {
     std::size_t event;
     bool begins;
   };
   struct Second {};
-  using Happening = std::variant<Wake, Work, Arrive, Retry, Dialed, Closed, Plan_, Second>;
+  using Happening = std::variant<Wake, Work, Arrive, Retry, Dialed, Closed, Planned, Second>;
   struct Queued {
     base::Time at;
     std::uint64_t order;
@@ -199,7 +199,7 @@ class World {
   void happen(Retry& retry);
   void happen(Dialed& dialed);
   void happen(Closed& closed);
-  void happen(Plan_& planned);
+  void happen(Planned& planned);
   void happen(Second& second);
 
   // Peers (world_nodes.cpp).
