@@ -127,8 +127,11 @@ void Core::finish(base::Time now, Outbox& out) {
     reported_version_ = table_.alive_version();
     out.emplace_back(std::in_place_type<MembersChanged>);
   }
-  for (const std::uint64_t prefix : progress_.take_new()) {
-    if (const auto* record = table_.find(prefix)) progress_.set_state(prefix, record->state);
+  if (known_counters_ != progress_.size()) {
+    known_counters_ = progress_.size();
+    for (const auto& [id, record] : table_.records()) {
+      progress_.set_state(id.prefix(), record.state);
+    }
   }
   deadline_ = std::nullopt;
   if (left_) return;
