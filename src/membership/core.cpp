@@ -127,11 +127,8 @@ void Core::finish(base::Time now, Outbox& out) {
     reported_version_ = table_.alive_version();
     out.emplace_back(std::in_place_type<MembersChanged>);
   }
-  if (known_counters_ != progress_.size()) {
-    known_counters_ = progress_.size();
-    for (const auto& [id, record] : table_.records()) {
-      progress_.set_state(id.prefix(), record.state);
-    }
+  for (const std::uint64_t prefix : progress_.take_new()) {
+    if (const auto* record = table_.find(prefix)) progress_.set_state(prefix, record->state);
   }
   deadline_ = std::nullopt;
   if (left_) return;
@@ -201,7 +198,10 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   if (!admit(event.other, event.link, now, out) || !event.dialed) return;
   // A dead member that answers is the way to the other half of a swarm that was cut, and one that
   // nobody here knew may be: that link is worth one neighbour more on either side.
-  if (missing() > 0 || !was_known_alive) {
+  // So may one that is held alive while its counter alone stands still: an overlay can fall in two
+  // parts in which nobody misses a neighbour.
+  const bool apart = progress_.rate(now) > 0 && lacks_evidence(peer, now);
+  if (missing() > 0 || !was_known_alive || apart) {
     request(event.link, !was_known_alive && count(Role::neighbour) > 0, now, out);
   }
 }

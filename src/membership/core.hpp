@@ -200,7 +200,6 @@ class Core {
   base::Time urgent_after_{};
   base::Duration urgent_pause_{0};
   std::uint64_t reported_version_ = 0;  ///< alive_version at the last MembersChanged
-  std::size_t known_counters_ = 0;      ///< entries of progress_ when all states were last set
   std::optional<base::Time> deadline_;
   base::Time health_at_{};  ///< when the local health may next get better
   base::Time now_{};

@@ -315,13 +315,12 @@ void Core::dial_failed(const std::string& address, bool own, base::Time now, Out
 std::optional<base::Time> Core::next_seek(base::Time now) const {
   std::optional<base::Time> next = dialer_.next_due(count(Role::neighbour) == 0, now);
   if (!next || probe_at_ < *next) next = probe_at_;
-  const auto consider = [&](const wire::MemberRecord& record, bool alive) {
-    const base::Time due = dialer_.due(record.id);
-    if (due > now && (!next || due < *next) && is_wanted(record, alive)) next = due;
-  };
-  for (const base::PeerId& id : table_.dead()) consider(*table_.find(id), false);
-  if (missing() > 0) {
-    for (const auto& [id, record] : table_.records()) consider(record, true);
+  const bool seeks = missing() > 0;
+  for (const auto& [id, due] : dialer_.waiting(now)) {
+    if (next && due >= *next) continue;
+    const wire::MemberRecord* record = table_.find(id);
+    if (record == nullptr) continue;
+    if (is_wanted(*record, false) || (seeks && is_wanted(*record, true))) next = due;
   }
   return next;
 }

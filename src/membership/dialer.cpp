@@ -46,7 +46,7 @@ std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, base::
 bool Dialer::join_due(bool lonely, base::Time now) const {
   return dials_.size() < kDialsMax &&
          std::any_of(join_.begin(), join_.end(), [&](const Join& join) {
-           return join.pace.not_before <= now && (!join.found || lonely);
+           return join.pace.not_before <= now && (!join.found || lonely) && usable(join.address);
          });
 }
 
@@ -55,7 +55,11 @@ std::optional<std::string> Dialer::dial_join(bool lonely, const std::set<std::st
   if (dials_.size() >= kDialsMax) return std::nullopt;
   for (Join& join : join_) {
     if (join.pace.not_before > now || (join.found && !lonely)) continue;
-    if (!usable(join.address) || skip.contains(join.address)) continue;
+    if (!usable(join.address)) continue;
+    if (skip.contains(join.address)) {
+      join.pace.not_before = now + jittered(kRevivalMin);
+      continue;
+    }
     start(join.address, join.found, now);
     return join.address;
   }
@@ -148,6 +152,14 @@ bool Dialer::is_dialing(const base::PeerId& peer) const {
 base::Time Dialer::due(const base::PeerId& peer) const {
   const auto pace = paces_.find(peer);
   return pace == paces_.end() ? base::Time{} : pace->second.not_before;
+}
+
+std::vector<std::pair<base::PeerId, base::Time>> Dialer::waiting(base::Time now) const {
+  std::vector<std::pair<base::PeerId, base::Time>> waiting;
+  for (const auto& [id, pace] : paces_) {
+    if (pace.not_before > now) waiting.emplace_back(id, pace.not_before);
+  }
+  return waiting;
 }
 
 std::optional<base::Time> Dialer::next_due(bool lonely, base::Time now) const {

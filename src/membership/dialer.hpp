@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/peer_id.hpp"
@@ -27,8 +28,9 @@ class Dialer {
 
   /// Whether dial_join() would find an address that is due.
   [[nodiscard]] bool join_due(bool lonely, base::Time now) const;
-  /// Starts a dial of a configured address that is due and that `skip` does not hold. An address
-  /// at which a peer was found is due only if `lonely`.
+  /// Starts a dial of a configured address that is due and that `skip` does not hold; of those in
+  /// `skip` it thinks again after kRevivalMin. An address at which a peer was found is due only if
+  /// `lonely`.
   [[nodiscard]] std::optional<std::string> dial_join(bool lonely, const std::set<std::string>& skip,
                                                      base::Time now);
 
@@ -55,6 +57,8 @@ class Dialer {
   [[nodiscard]] std::size_t dialing() const noexcept { return dials_.size(); }
   /// When the member is due; the epoch where it was never dialed.
   [[nodiscard]] base::Time due(const base::PeerId& peer) const;
+  /// Members that are due after `now`, and when.
+  [[nodiscard]] std::vector<std::pair<base::PeerId, base::Time>> waiting(base::Time now) const;
   /// The next time after `now` at which a configured address or an outcome is due.
   [[nodiscard]] std::optional<base::Time> next_due(bool lonely, base::Time now) const;
 

@@ -113,6 +113,7 @@ void ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base
   if (fresh) {
     if (entries_.size() >= kProgressMax) return;
     found = entries_.emplace(latest.id_prefix, Entry{}).first;
+    new_.push_back(latest.id_prefix);
     ++alive_;
   }
   Entry& entry = found->second;

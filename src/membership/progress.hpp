@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/time.hpp"
@@ -46,6 +47,9 @@ class ProgressBook {
 
   /// This peer trains no longer, whatever it has not told yet.
   void end_own(base::Time now);
+
+  /// Peers whose counters were first heard of since the last call: their state is to be set.
+  [[nodiscard]] std::vector<std::uint64_t> take_new() { return std::exchange(new_, {}); }
 
   /// What the member table says of the peer: only those that are alive and not suspect are taken
   /// further, and only alive ones count for how often counters are told.
@@ -94,6 +98,7 @@ class ProgressBook {
   std::map<std::uint64_t, Entry> entries_;
   std::map<std::uint64_t, std::uint64_t> by_version_;  ///< version of an entry: its prefix
   std::map<std::uint64_t, std::uint64_t> sent_;        ///< neighbour: version that it has
+  std::vector<std::uint64_t> new_;                     ///< prefixes of entries
   std::size_t alive_ = 0;                              ///< entries that are
 
   // The own entry.
