@@ -34,13 +34,13 @@ struct Timing {
   double median = 0.0;  // seconds
 };
 
-struct Figure {
+struct CodecFigure {
   std::string name;
   Timing timing;
   double bytes = 0.0;  // a run
 };
 
-double gigabytes_per_second(const Figure& figure) {
+double gigabytes_per_second(const CodecFigure& figure) {
   return figure.bytes / figure.timing.median * 1e-9;
 }
 
@@ -83,7 +83,7 @@ exchange::Replica trained_replica(std::size_t n) {
   return replica;
 }
 
-Figure bench_memcpy(std::size_t n, double seconds) {
+CodecFigure bench_memcpy(std::size_t n, double seconds) {
   const std::vector<float> from(n, 1.0F);
   std::vector<float> to(n);
   const Timing timing = measure(seconds, [&] {
@@ -93,7 +93,8 @@ Figure bench_memcpy(std::size_t n, double seconds) {
   return {"memcpy " + size_name(n), timing, 8.0 * static_cast<double>(n)};
 }
 
-Figure bench_encode(exchange::Replica& replica, const delta::Options& options, double seconds) {
+CodecFigure bench_encode(exchange::Replica& replica, const delta::Options& options,
+                         double seconds) {
   base::Buffer out;
   const Timing timing = measure(seconds, [&] {
     const auto stats = replica.encode(neighbour(0), options, out);
@@ -104,8 +105,8 @@ Figure bench_encode(exchange::Replica& replica, const delta::Options& options, d
 }
 
 // Checks and decodes both payloads of each link, then commits the links in one pass.
-Figure bench_commit(exchange::Replica& replica, const delta::Options& options, std::uint8_t links,
-                    double seconds) {
+CodecFigure bench_commit(exchange::Replica& replica, const delta::Options& options,
+                         std::uint8_t links, double seconds) {
   base::Buffer payload;
   const auto stats = replica.encode(neighbour(0), options, payload);
   ASSERT(stats.has_value());
@@ -123,7 +124,7 @@ Figure bench_commit(exchange::Replica& replica, const delta::Options& options, s
           (16.0 * (1.0 + links) + 4.0 * (kLinks - links)) * static_cast<double>(replica.size())};
 }
 
-void print(const Figure& figure, double reference, bool json) {
+void print(const CodecFigure& figure, double reference, bool json) {
   const double rate = gigabytes_per_second(figure);
   if (json) {
     const nlohmann::json line{{"name", figure.name},
@@ -149,7 +150,7 @@ int bench_codec(const BenchOptions& options) {
                "memcpy", "ratio");
   }
   for (const std::size_t n : kSizes) {
-    const Figure copy = bench_memcpy(n, options.seconds);
+    const CodecFigure copy = bench_memcpy(n, options.seconds);
     const double reference = gigabytes_per_second(copy);
     print(copy, reference, options.json);
     exchange::Replica replica = trained_replica(n);

@@ -69,14 +69,14 @@ double best_rate(double seconds, Work&& work) {
   return best;
 }
 
-struct Figure {
+struct ComputeFigure {
   std::string name;
   double value;
   const char* unit;
   double reference;  ///< in the same unit
 };
 
-void print(const Figure& figure, bool json) {
+void print(const ComputeFigure& figure, bool json) {
   const double ratio = figure.value / figure.reference;
   if (json) {
     fmt::print(

@@ -12,8 +12,8 @@ constexpr std::uint32_t kTrain = 30;
 constexpr std::uint32_t kTest = 20;
 
 /// A small "mnist" in a folder: 2x3 images, pixel = 10 * sample + place, label = sample mod 10.
-struct Fixture {
-  Fixture() {
+struct DatasetFolder {
+  DatasetFolder() {
     config.source = "mnist";
     config.path = folder.path();
     write_set("train", kTrain);
@@ -48,7 +48,7 @@ struct Fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(dataset, Fixture)
+BOOST_FIXTURE_TEST_SUITE(dataset, DatasetFolder)
 
 BOOST_AUTO_TEST_CASE(samples_come_normalised_with_their_labels) {
   const auto dataset = load(config);

@@ -11,8 +11,8 @@ using starling::base::Buffer;
 
 namespace {
 
-struct Fixture {
-  Fixture() : values(6000) {
+struct IdxFiles {
+  IdxFiles() : values(6000) {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint8_t>(i * i);
     plain = idx_bytes({60, 10, 10}, values);
     packed = gzip(plain);
@@ -40,7 +40,7 @@ bool equal(const Idx& idx, const std::vector<std::uint8_t>& values) {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(idx, Fixture)
+BOOST_FIXTURE_TEST_SUITE(idx, IdxFiles)
 
 BOOST_AUTO_TEST_CASE(plain_and_packed_files_read_the_same) {
   write(folder / "a", plain);

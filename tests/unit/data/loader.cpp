@@ -13,8 +13,8 @@ namespace {
 constexpr std::uint32_t kSamples = 100;
 
 /// 100 samples of one pixel; the pixel is the sample's index, the label its last digit.
-struct Fixture {
-  Fixture() {
+struct SmallSet {
+  SmallSet() {
     config.shards = 20;
     std::vector<std::uint8_t> pixels(kSamples);
     std::iota(pixels.begin(), pixels.end(), std::uint8_t{0});
@@ -48,7 +48,7 @@ struct Fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(sample_order, Fixture)
+BOOST_FIXTURE_TEST_SUITE(sample_order, SmallSet)
 
 BOOST_AUTO_TEST_CASE(each_own_sample_comes_once_an_epoch) {
   const std::vector<std::uint32_t> owned{1, 4, 9, 16};
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(peer_without_shards_takes_all_samples) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-BOOST_FIXTURE_TEST_SUITE(loader, Fixture)
+BOOST_FIXTURE_TEST_SUITE(loader, SmallSet)
 
 BOOST_AUTO_TEST_CASE(batches_hold_each_own_sample_once_an_epoch) {
   const std::vector<std::uint32_t> owned{0, 5, 6, 13, 19};

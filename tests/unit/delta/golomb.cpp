@@ -30,12 +30,12 @@ double entropy_bits(double p) { return -p * std::log2(p) - (1 - p) * std::log2(1
 
 // Bits of the codes of random indices over the entropy of their places.
 double ratio_to_bound(double density, Rng& rng) {
-  constexpr std::size_t kN = 2000000;
-  const auto indices = random_indices(kN, density, rng);
+  constexpr std::size_t kElements = 2000000;
+  const auto indices = random_indices(kElements, density, rng);
   Buffer bytes;
-  golomb_encode(indices, golomb_parameter(indices, kN), bytes);
-  const double p = static_cast<double>(indices.size()) / kN;
-  return static_cast<double>(bytes.size()) * 8.0 / (kN * entropy_bits(p));
+  golomb_encode(indices, golomb_parameter(indices, kElements), bytes);
+  const double p = static_cast<double>(indices.size()) / kElements;
+  return static_cast<double>(bytes.size()) * 8.0 / (kElements * entropy_bits(p));
 }
 
 }  // namespace
@@ -82,13 +82,13 @@ BOOST_AUTO_TEST_CASE(every_parameter_gives_the_indices_back) {
 
 BOOST_AUTO_TEST_CASE(crowded_indices_take_fewer_bits_than_random_ones) {
   Rng rng(23);
-  constexpr std::size_t kN = 1000000;
-  std::vector<std::uint32_t> crowded = random_indices(kN / 10, 0.1, rng);
-  std::vector<std::uint32_t> spread = random_indices(kN, 0.01, rng);
+  constexpr std::size_t kElements = 1000000;
+  std::vector<std::uint32_t> crowded = random_indices(kElements / 10, 0.1, rng);
+  std::vector<std::uint32_t> spread = random_indices(kElements, 0.01, rng);
   Buffer few;
-  golomb_encode(crowded, golomb_parameter(crowded, kN), few);
+  golomb_encode(crowded, golomb_parameter(crowded, kElements), few);
   Buffer more;
-  golomb_encode(spread, golomb_parameter(spread, kN), more);
+  golomb_encode(spread, golomb_parameter(spread, kElements), more);
   BOOST_TEST(static_cast<double>(few.size()) < 0.75 * static_cast<double>(more.size()));
 }
 

@@ -22,10 +22,6 @@ const base::PeerId kA = peer(1);
 const base::PeerId kB = peer(2);
 const base::PeerId kC = peer(3);
 
-bool same(std::span<const float> a, std::span<const float> b) {
-  return std::ranges::equal(base::bytes_of(a), base::bytes_of(b));
-}
-
 Buffer keyframe(const Replica& replica) {
   Buffer bytes;
   BOOST_REQUIRE(replica.encode_keyframe(bytes).has_value());

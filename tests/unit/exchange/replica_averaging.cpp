@@ -46,10 +46,6 @@ delta::Elements decoded(const Buffer& bytes, std::size_t n) {
   return elements;
 }
 
-bool same(std::span<const float> a, std::span<const float> b) {
-  return std::ranges::equal(base::bytes_of(a), base::bytes_of(b));
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(replica_averaging)

@@ -1,13 +1,16 @@
 // Replicas of one process, wired to each other without a network.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
 
+#include "base/bytes.hpp"
 #include "base/rng.hpp"
 #include "exchange/replica.hpp"
 
@@ -17,6 +20,11 @@ inline base::PeerId peer(std::uint8_t number) {
   base::PeerId id;
   id.bytes[0] = number;
   return id;
+}
+
+/// Bit for bit.
+inline bool same(std::span<const float> a, std::span<const float> b) {
+  return std::ranges::equal(base::bytes_of(a), base::bytes_of(b));
 }
 
 /// Sum of four uniforms: near enough to normal, and the same everywhere.

@@ -15,7 +15,7 @@ using wire::Loss;
 
 namespace {
 
-constexpr base::Time kStart{std::chrono::seconds(100)};
+constexpr base::Time kBegin{std::chrono::seconds(100)};
 const base::PeerId kPeer{{1}};
 
 }  // namespace
@@ -24,17 +24,17 @@ BOOST_AUTO_TEST_SUITE(suspicions)
 
 BOOST_AUTO_TEST_CASE(more_accusers_end_it_sooner_and_one_counts_once) {
   Suspicions suspicions;
-  BOOST_TEST(suspicions.accuse(kPeer, 1, Loss::silent, 64, 1s, kStart));
-  BOOST_TEST((suspicions.next_end() == kStart + membership::kSuspicionBeatsMax * 1s));
-  BOOST_TEST(!suspicions.accuse(kPeer, 1, Loss::reset, 64, 1s, kStart + 1s));
+  BOOST_TEST(suspicions.accuse(kPeer, 1, Loss::silent, 64, 1s, kBegin));
+  BOOST_TEST((suspicions.next_end() == kBegin + membership::kSuspicionBeatsMax * 1s));
+  BOOST_TEST(!suspicions.accuse(kPeer, 1, Loss::reset, 64, 1s, kBegin + 1s));
   base::Time last = *suspicions.next_end();
   for (std::uint64_t by = 2; by <= membership::kAccusersMax; ++by) {
-    BOOST_TEST(suspicions.accuse(kPeer, by, Loss::reset, 64, 1s, kStart));
+    BOOST_TEST(suspicions.accuse(kPeer, by, Loss::reset, 64, 1s, kBegin));
     BOOST_TEST((*suspicions.next_end() < last));
     last = *suspicions.next_end();
   }
-  BOOST_TEST((last == kStart + membership::kSuspicionBeatsMin * 1s));
-  BOOST_TEST(!suspicions.accuse(kPeer, 99, Loss::reset, 64, 1s, kStart));
+  BOOST_TEST((last == kBegin + membership::kSuspicionBeatsMin * 1s));
+  BOOST_TEST(!suspicions.accuse(kPeer, 99, Loss::reset, 64, 1s, kBegin));
   BOOST_TEST(suspicions.take_ended(last - 1ms).empty());
   const auto ended = suspicions.take_ended(last);
   BOOST_REQUIRE(ended.size() == 1);
@@ -44,10 +44,10 @@ BOOST_AUTO_TEST_CASE(more_accusers_end_it_sooner_and_one_counts_once) {
 
 BOOST_AUTO_TEST_CASE(when_all_link_partners_accuse_one_beat_is_left) {
   Suspicions suspicions;
-  (void)suspicions.accuse(kPeer, 1, Loss::none, 2, 1s, kStart);
-  (void)suspicions.accuse(kPeer, 2, Loss::refused, 2, 1s, kStart + 200ms);
-  BOOST_TEST((suspicions.next_end() == kStart + 1200ms));
-  BOOST_TEST((suspicions.take_ended(kStart + 2s).at(0).reason == Loss::refused));
+  (void)suspicions.accuse(kPeer, 1, Loss::none, 2, 1s, kBegin);
+  (void)suspicions.accuse(kPeer, 2, Loss::refused, 2, 1s, kBegin + 200ms);
+  BOOST_TEST((suspicions.next_end() == kBegin + 1200ms));
+  BOOST_TEST((suspicions.take_ended(kBegin + 2s).at(0).reason == Loss::refused));
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_in_bad_health_waits_longer) {
@@ -56,8 +56,8 @@ BOOST_AUTO_TEST_CASE(a_peer_in_bad_health_waits_longer) {
   for (int i = 0; i < 100; ++i) health.worse();
   BOOST_TEST(health.factor() == membership::kHealthMax + 1);
   Suspicions suspicions;
-  (void)suspicions.accuse(kPeer, 1, Loss::silent, 64, health.factor() * 1s, kStart);
-  BOOST_TEST((suspicions.next_end() == kStart + 9 * membership::kSuspicionBeatsMax * 1s));
+  (void)suspicions.accuse(kPeer, 1, Loss::silent, 64, health.factor() * 1s, kBegin);
+  BOOST_TEST((suspicions.next_end() == kBegin + 9 * membership::kSuspicionBeatsMax * 1s));
   for (int i = 0; i < 100; ++i) health.better();
   BOOST_TEST(health.factor() == 1);
 }
@@ -65,32 +65,32 @@ BOOST_AUTO_TEST_CASE(a_peer_in_bad_health_waits_longer) {
 BOOST_AUTO_TEST_CASE(the_first_return_is_believed_and_further_ones_ever_later) {
   Flaps flaps;
   wire::MemberRecord record{.id = kPeer, .incarnation = 2};
-  BOOST_TEST(!flaps.holds_back(record, kStart));
-  flaps.died(kPeer, 100, kStart);
-  BOOST_TEST(!flaps.holds_back(record, kStart + 1s));
-  flaps.died(kPeer, 100, kStart + 10s);
-  BOOST_TEST(flaps.holds_back(record, kStart + 11s));
+  BOOST_TEST(!flaps.holds_back(record, kBegin));
+  flaps.died(kPeer, 100, kBegin);
+  BOOST_TEST(!flaps.holds_back(record, kBegin + 1s));
+  flaps.died(kPeer, 100, kBegin + 10s);
+  BOOST_TEST(flaps.holds_back(record, kBegin + 11s));
   record.incarnation = 3;
-  BOOST_TEST(flaps.holds_back(record, kStart + 20s));
-  BOOST_TEST((flaps.next_due() == kStart + 10s + membership::kHoldMin));
-  BOOST_TEST(flaps.take_due(kStart + 60s).empty());
-  const auto due = flaps.take_due(kStart + 70s);
+  BOOST_TEST(flaps.holds_back(record, kBegin + 20s));
+  BOOST_TEST((flaps.next_due() == kBegin + 10s + membership::kHoldMin));
+  BOOST_TEST(flaps.take_due(kBegin + 60s).empty());
+  const auto due = flaps.take_due(kBegin + 70s);
   BOOST_REQUIRE(due.size() == 1);
   BOOST_TEST(due[0].incarnation == 3U);
   BOOST_TEST(!flaps.next_due().has_value());
-  flaps.died(kPeer, 100, kStart + 100s);
-  BOOST_TEST(flaps.holds_back(record, kStart + 219s));
-  BOOST_TEST(!flaps.holds_back(record, kStart + 220s));
+  flaps.died(kPeer, 100, kBegin + 100s);
+  BOOST_TEST(flaps.holds_back(record, kBegin + 219s));
+  BOOST_TEST(!flaps.holds_back(record, kBegin + 220s));
 }
 
 BOOST_AUTO_TEST_CASE(deaths_of_half_the_swarm_are_of_a_cut_and_hold_nobody_back) {
   Flaps flaps;
   const wire::MemberRecord flapping{.id = kPeer, .incarnation = 2};
-  flaps.died(kPeer, 7, kStart);
-  flaps.died(kPeer, 7, kStart + 100s);
-  BOOST_TEST(flaps.holds_back(flapping, kStart + 101s));
+  flaps.died(kPeer, 7, kBegin);
+  flaps.died(kPeer, 7, kBegin + 100s);
+  BOOST_TEST(flaps.holds_back(flapping, kBegin + 101s));
   for (int turn = 0; turn < 5; ++turn) {
-    const base::Time now = kStart + 110s + turn * 40s;
+    const base::Time now = kBegin + 110s + turn * 40s;
     for (std::uint8_t i = 1; i <= 4; ++i) flaps.died(base::PeerId{{i}}, 8U - i, now);
     for (std::uint8_t i = 1; i <= 4; ++i) {
       const wire::MemberRecord back{.id = base::PeerId{{i}}, .incarnation = 2};
@@ -98,8 +98,8 @@ BOOST_AUTO_TEST_CASE(deaths_of_half_the_swarm_are_of_a_cut_and_hold_nobody_back)
     }
     if (turn == 0) BOOST_TEST(flaps.take_due(now).size() == 1U);  // that was waiting
   }
-  flaps.died(kPeer, 7, kStart + 500s);
-  BOOST_TEST(flaps.holds_back(flapping, kStart + 501s));
+  flaps.died(kPeer, 7, kBegin + 500s);
+  BOOST_TEST(flaps.holds_back(flapping, kBegin + 501s));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

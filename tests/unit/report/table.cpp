@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(peers_that_just_fit_are_all_shown) {
 
 BOOST_AUTO_TEST_CASE(names_of_others_neither_break_the_table_nor_the_terminal) {
   SwarmSnapshot odd = two_peers();
-  odd.peers[0].name = std::string(300, 'x') + "\x1b[2J";
+  odd.peers[0].name = std::string(300, 'x').append("\x1b[2J");
   odd.peers[1].name = "a\nb\x1b";
   const auto lines = lines_of(table_text(odd, {}));
   BOOST_TEST(lines.size() == 5U);

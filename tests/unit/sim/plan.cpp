@@ -11,7 +11,7 @@ using namespace starling::sim;
 
 namespace {
 
-Plan plan_of(const std::string& timeline, int count = 8, std::uint64_t seed = 1) {
+Plan plan_with(const std::string& timeline, int count = 8, std::uint64_t seed = 1) {
   const std::string head = "[scenario]\nname = \"t\"\nduration = 300\n[peers]\ncount = ";
   auto parsed = parse_scenario(head + std::to_string(count) + "\n" + timeline, "t.toml");
   BOOST_REQUIRE(parsed);
@@ -39,7 +39,7 @@ bool passes(const PlannedEvent& cut, std::uint32_t from, std::uint32_t to) {
 BOOST_AUTO_TEST_SUITE(plan)
 
 BOOST_AUTO_TEST_CASE(all_start_and_join_by_the_first) {
-  const Plan plan = plan_of("");
+  const Plan plan = plan_with("");
   std::size_t started = 0;
   for (const PlannedEvent& event : plan.events) {
     BOOST_TEST((event.kind == Kind::join));
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(all_start_and_join_by_the_first) {
 }
 
 BOOST_AUTO_TEST_CASE(a_kill_for_some_time_brings_a_restart) {
-  const Plan plan = plan_of(
+  const Plan plan = plan_with(
       "[[timeline]]\nkind = \"kill\"\nevery = 60\npeers = \"random 2\"\nfor = 30\n"
       "disk = \"lost\"\n");
   const auto kills = of_kind(plan, Kind::kill);
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_kill_for_some_time_brings_a_restart) {
 }
 
 BOOST_AUTO_TEST_CASE(only_those_that_run_are_killed) {
-  const Plan plan = plan_of("[[timeline]]\nkind = \"kill\"\nevery = 10\npeers = \"random 3\"\n");
+  const Plan plan = plan_with("[[timeline]]\nkind = \"kill\"\nevery = 10\npeers = \"random 3\"\n");
   std::vector<std::uint32_t> dead;
   for (const PlannedEvent& event : of_kind(plan, Kind::kill)) {
     dead.insert(dead.end(), event.peers.begin(), event.peers.end());
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(only_those_that_run_are_killed) {
 
 BOOST_AUTO_TEST_CASE(a_rolling_restart_takes_each_in_turn) {
   const Plan plan =
-      plan_of("[[timeline]]\nkind = \"restart\"\nevery = 10\nuntil = 80\npeers = \"next\"\n");
+      plan_with("[[timeline]]\nkind = \"restart\"\nevery = 10\nuntil = 80\npeers = \"next\"\n");
   const auto restarts = of_kind(plan, Kind::restart);
   BOOST_REQUIRE(restarts.size() == 8U);
   BOOST_TEST(of_kind(plan, Kind::kill).size() == 8U);
@@ -90,7 +90,8 @@ BOOST_AUTO_TEST_CASE(a_rolling_restart_takes_each_in_turn) {
 BOOST_AUTO_TEST_CASE(halves_are_cut_both_ways) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
-      const Plan plan = plan_of("[[timeline]]\nkind = \"partition\"\nat = 5\nfor = 10\n", 9, seed);
+      const Plan plan =
+          plan_with("[[timeline]]\nkind = \"partition\"\nat = 5\nfor = 10\n", 9, seed);
       const auto cuts = of_kind(plan, Kind::partition);
       BOOST_REQUIRE(cuts.size() == 1U);
       BOOST_TEST(*cuts[0].until == 15.0);
@@ -108,7 +109,7 @@ BOOST_AUTO_TEST_CASE(halves_are_cut_both_ways) {
 
 BOOST_AUTO_TEST_CASE(in_a_ring_each_reaches_a_majority_but_not_all) {
   const Plan plan =
-      plan_of("[[timeline]]\nkind = \"partition\"\nshape = \"ring\"\nat = 5\nfor = 10\n", 16);
+      plan_with("[[timeline]]\nkind = \"partition\"\nshape = \"ring\"\nat = 5\nfor = 10\n", 16);
   const auto cuts = of_kind(plan, Kind::partition);
   for (std::uint32_t a = 0; a < 16; ++a) {
     int reached = 0;
@@ -120,7 +121,7 @@ BOOST_AUTO_TEST_CASE(in_a_ring_each_reaches_a_majority_but_not_all) {
 
 BOOST_AUTO_TEST_CASE(a_bridge_reaches_both_parts) {
   const Plan plan =
-      plan_of("[[timeline]]\nkind = \"partition\"\nshape = \"bridge\"\nat = 5\nfor = 10\n", 9);
+      plan_with("[[timeline]]\nkind = \"partition\"\nshape = \"bridge\"\nat = 5\nfor = 10\n", 9);
   const auto cuts = of_kind(plan, Kind::partition);
   int bridges = 0;
   for (std::uint32_t a = 0; a < 9; ++a) {
@@ -133,7 +134,7 @@ BOOST_AUTO_TEST_CASE(a_bridge_reaches_both_parts) {
 }
 
 BOOST_AUTO_TEST_CASE(a_flip_flop_turns_around) {
-  const Plan plan = plan_of(
+  const Plan plan = plan_with(
       "[[timeline]]\nkind = \"partition\"\nshape = \"flip_flop\"\npeers = [2]\nat = 10\n"
       "for = 6\nperiod = 2\n");
   const auto cuts = of_kind(plan, Kind::partition);
@@ -147,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_flip_flop_turns_around) {
 }
 
 BOOST_AUTO_TEST_CASE(heal_ends_what_has_no_end) {
-  const Plan plan = plan_of(
+  const Plan plan = plan_with(
       "[[timeline]]\nkind = \"partition\"\nat = 10\n[[timeline]]\nkind = \"heal\"\nat = 25\n");
   const auto cuts = of_kind(plan, Kind::partition);
   BOOST_REQUIRE(cuts.size() == 1U);
@@ -157,13 +158,13 @@ BOOST_AUTO_TEST_CASE(heal_ends_what_has_no_end) {
 
 BOOST_AUTO_TEST_CASE(the_seed_decides_whom_it_strikes) {
   const std::string timeline = "[[timeline]]\nkind = \"kill\"\nat = 9\npeers = \"random 10%\"\n";
-  BOOST_TEST(to_json(plan_of(timeline, 100, 1)) == to_json(plan_of(timeline, 100, 1)));
-  BOOST_TEST(to_json(plan_of(timeline, 100, 1)) != to_json(plan_of(timeline, 100, 2)));
-  BOOST_TEST(of_kind(plan_of(timeline, 100), Kind::kill)[0].peers.size() == 10U);
+  BOOST_TEST(to_json(plan_with(timeline, 100, 1)) == to_json(plan_with(timeline, 100, 1)));
+  BOOST_TEST(to_json(plan_with(timeline, 100, 1)) != to_json(plan_with(timeline, 100, 2)));
+  BOOST_TEST(of_kind(plan_with(timeline, 100), Kind::kill)[0].peers.size() == 10U);
 }
 
 BOOST_AUTO_TEST_CASE(joiners_get_the_next_numbers) {
-  const Plan plan = plan_of("[[timeline]]\nkind = \"join\"\nat = 9\ncount = 3\nspacing = 1\n");
+  const Plan plan = plan_with("[[timeline]]\nkind = \"join\"\nat = 9\ncount = 3\nspacing = 1\n");
   BOOST_TEST(plan.peers.size() == 11U);
   BOOST_TEST(plan.events.back().at == 11.0);
   BOOST_TEST(plan.events.back().peers == std::vector{10U});
@@ -181,7 +182,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_there_is_not_is_an_error) {
 }
 
 BOOST_AUTO_TEST_CASE(the_plan_is_json) {
-  const auto json = nlohmann::json::parse(to_json(plan_of(
+  const auto json = nlohmann::json::parse(to_json(plan_with(
       "[[timeline]]\nkind = \"partition\"\nat = 10\nfor = 5\n[expect]\naccuracy_min = 0.8\n")));
   BOOST_TEST(json.at("peers").size() == 8U);
   BOOST_TEST(json.at("timeline").back().at("paths").size() == 2U);
