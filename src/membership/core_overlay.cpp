@@ -316,8 +316,8 @@ std::optional<base::Time> Core::next_seek(base::Time now) const {
   std::optional<base::Time> next = dialer_.next_due(count(Role::neighbour) == 0, now);
   if (!next || probe_at_ < *next) next = probe_at_;
   const bool seeks = missing() > 0;
-  for (const auto& [id, due] : dialer_.waiting(now)) {
-    if (next && due >= *next) continue;
+  for (const auto& [due, id] : dialer_.waiting(now)) {
+    if (next && due >= *next) break;
     const wire::MemberRecord* record = table_.find(id);
     if (record == nullptr) continue;
     if (is_wanted(*record, false) || (seeks && is_wanted(*record, true))) next = due;

@@ -80,7 +80,7 @@ void Dialer::answered(const std::string& address, const base::PeerId& peer, base
   const auto dial = dials_.find(address);
   // Another one lives there now.
   const bool stranger = dial != dials_.end() && dial->second.target && dial->second.target != peer;
-  if (stranger && !BUG(stranger_dialed_again)) back_off(paces_[*dial->second.target], true, now);
+  if (stranger && !BUG(stranger_dialed_again)) back_off(*dial->second.target, true, now);
   dials_.erase(address);
   for (Join& join : join_) {
     if (join.address != address) continue;
@@ -95,19 +95,30 @@ bool Dialer::failed(const std::string& address, bool own, bool slow, base::Time 
   const auto dial = dials_.find(address);
   if (dial == dials_.end()) return false;
   if (own && own_.size() < kOwnAddressesMax) own_.insert(address);
-  if (dial->second.target) back_off(paces_[*dial->second.target], slow, now);
+  if (dial->second.target) back_off(*dial->second.target, slow, now);
   for (Join& join : join_) {
-    if (join.address == address) back_off(join.pace, slow, now);
+    if (join.address == address) join.pace.not_before = after_back_off(join.pace, slow, now);
   }
   dials_.erase(dial);
   return true;
 }
 
-void Dialer::back_off(Pace& pace, bool slow, base::Time now) {
+void Dialer::back_off(const base::PeerId& peer, bool slow, base::Time now) {
+  Pace& pace = paces_[peer];
+  set_due(peer, pace, after_back_off(pace, slow, now));
+}
+
+base::Time Dialer::after_back_off(Pace& pace, bool slow, base::Time now) {
   const base::Duration least = slow ? kRevivalMin : kBackoffMin;
   const base::Duration most = slow ? kRevivalMax : kBackoffMax;
   pace.backoff = RARE(back_off_long) ? most : std::clamp(2 * pace.backoff, least, most);
-  pace.not_before = now + jittered(RARE(back_off_none) ? base::Duration{} : pace.backoff);
+  return now + jittered(RARE(back_off_none) ? base::Duration{} : pace.backoff);
+}
+
+void Dialer::set_due(const base::PeerId& peer, Pace& pace, base::Time due) {
+  by_due_.erase({pace.not_before, peer});
+  by_due_.emplace(due, peer);
+  pace.not_before = due;
 }
 
 base::Duration Dialer::jittered(base::Duration pause) {
@@ -129,14 +140,14 @@ void Dialer::extend(base::Duration pause) {
 void Dialer::postpone(const base::PeerId& peer, base::Duration pause, base::Time now) {
   forget_idle(now);
   Pace& pace = paces_[peer];
-  pace.not_before = std::max(pace.not_before, now + jittered(pause));
+  set_due(peer, pace, std::max(pace.not_before, now + jittered(pause)));
 }
 
 void Dialer::hurry(const base::PeerId& peer, base::Time now) {
   const auto pace = paces_.find(peer);
   if (pace == paces_.end()) return;
   pace->second.backoff = {};
-  pace->second.not_before = now;
+  set_due(peer, pace->second, now);
 }
 
 std::optional<base::PeerId> Dialer::target(const std::string& address) const {
@@ -152,14 +163,6 @@ bool Dialer::is_dialing(const base::PeerId& peer) const {
 base::Time Dialer::due(const base::PeerId& peer) const {
   const auto pace = paces_.find(peer);
   return pace == paces_.end() ? base::Time{} : pace->second.not_before;
-}
-
-std::vector<std::pair<base::PeerId, base::Time>> Dialer::waiting(base::Time now) const {
-  std::vector<std::pair<base::PeerId, base::Time>> waiting;
-  for (const auto& [id, pace] : paces_) {
-    if (pace.not_before > now) waiting.emplace_back(id, pace.not_before);
-  }
-  return waiting;
 }
 
 std::optional<base::Time> Dialer::next_due(bool lonely, base::Time now) const {
@@ -178,8 +181,13 @@ std::optional<base::Time> Dialer::next_due(bool lonely, base::Time now) const {
 // hold, those that wait for nothing are dropped.
 void Dialer::forget_idle(base::Time now) {
   if (paces_.size() < kMembersMax) return;
-  std::erase_if(paces_, [&](const auto& entry) { return entry.second.not_before <= now; });
-  if (paces_.size() >= kMembersMax) paces_.erase(paces_.begin());
+  const auto forget = [&](const auto& entry) {
+    by_due_.erase({entry.second.not_before, entry.first});
+    return true;
+  };
+  std::erase_if(paces_,
+                [&](const auto& entry) { return entry.second.not_before <= now && forget(entry); });
+  if (paces_.size() >= kMembersMax && forget(*paces_.begin())) paces_.erase(paces_.begin());
 }
 
 }  // namespace starling::membership

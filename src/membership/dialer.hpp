@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <string>
 #include <utility>
@@ -57,8 +58,10 @@ class Dialer {
   [[nodiscard]] std::size_t dialing() const noexcept { return dials_.size(); }
   /// When the member is due; the epoch where it was never dialed.
   [[nodiscard]] base::Time due(const base::PeerId& peer) const;
-  /// Members that are due after `now`, and when.
-  [[nodiscard]] std::vector<std::pair<base::PeerId, base::Time>> waiting(base::Time now) const;
+  /// Members that are due after `now`, the earliest first.
+  [[nodiscard]] auto waiting(base::Time now) const {
+    return std::ranges::subrange(by_due_.upper_bound({now, kLast}), by_due_.end());
+  }
   /// The next time after `now` at which a configured address or an outcome is due.
   [[nodiscard]] std::optional<base::Time> next_due(bool lonely, base::Time now) const;
 
@@ -80,13 +83,22 @@ class Dialer {
 
   [[nodiscard]] bool usable(const std::string& address) const;
   void start(const std::string& address, std::optional<base::PeerId> target, base::Time now);
-  void back_off(Pace& pace, bool slow, base::Time now);
+  void back_off(const base::PeerId& peer, bool slow, base::Time now);
+  [[nodiscard]] base::Time after_back_off(Pace& pace, bool slow, base::Time now);
+  void set_due(const base::PeerId& peer, Pace& pace, base::Time due);
   [[nodiscard]] base::Duration jittered(base::Duration pause);
   void forget_idle(base::Time now);
+
+  static constexpr base::PeerId kLast = [] {
+    base::PeerId id;
+    id.bytes.fill(0xff);
+    return id;
+  }();
 
   base::Rng rng_;
   std::vector<Join> join_;
   std::map<base::PeerId, Pace> paces_;
+  std::set<std::pair<base::Time, base::PeerId>> by_due_;  ///< of paces_
   std::map<std::string, Dialing> dials_;
   std::set<std::string> own_;
 };

@@ -42,9 +42,8 @@ base::Duration progress_interval(std::size_t peers, base::Duration heartbeat) {
 
 bool ProgressBook::set_own(wire::Progress own, bool trains, base::Time now) {
   own.id_prefix = own_prefix_;
-  const auto [place, fresh] = entries_.try_emplace(own_prefix_);
-  Entry& entry = place->second;
-  if (fresh) ++alive_;
+  const bool fresh = entry_of(own_prefix_) == nullptr;
+  Entry& entry = fresh ? add(own_prefix_) : *entry_of(own_prefix_);
   own.samples = std::max(own.samples, entry.latest.samples);
   const bool stepped = own.samples > entry.latest.samples;
   const bool begins = trains && !trains_;
@@ -69,8 +68,8 @@ bool ProgressBook::set_own(wire::Progress own, bool trains, base::Time now) {
 }
 
 void ProgressBook::end_own(base::Time now) {
-  const auto own = entries_.find(own_prefix_);
-  if (own != entries_.end() && trains_) (void)set_own(own->second.latest, false, now);
+  const Entry* own = entry_of(own_prefix_);
+  if (own != nullptr && trains_) (void)set_own(wire::Progress(own->latest), false, now);
 }
 
 // It evaluates, saves, waits for its disk: the others would go on taking it further. When it goes
@@ -79,8 +78,7 @@ void ProgressBook::note_stall(base::Time now) {
   if (!trains_ || stalled_ || own_rate_ == 0) return;
   if (now - stepped_at_ < std::max(kStall, kStallSteps * step_)) return;
   stalled_ = true;
-  Entry& entry = entries_.at(own_prefix_);
-  entry.latest.rate = 0;
+  entry_of(own_prefix_)->latest.rate = 0;
   tell_own(false, now);
 }
 
@@ -98,25 +96,22 @@ bool ProgressBook::merge(std::span<const wire::Progress> entries, std::uint64_t 
 }
 
 void ProgressBook::observe(std::uint64_t id_prefix, std::uint64_t samples, base::Time now) {
-  const auto found = entries_.find(id_prefix);
-  if (found == entries_.end() || id_prefix == own_prefix_ || samples >= kCounterMax) return;
-  Entry& entry = found->second;
-  if (samples <= entry.latest.samples) return;
-  entry.latest.samples = samples + (BUG(samples_added) ? entry.latest.samples : 0);
-  entry.measured = now;
+  Entry* const entry = entry_of(id_prefix);
+  if (entry == nullptr || id_prefix == own_prefix_ || samples >= kCounterMax) return;
+  if (samples <= entry->latest.samples) return;
+  entry->latest.samples = samples + (BUG(samples_added) ? entry->latest.samples : 0);
+  entry->measured = now;
 }
 
 void ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base::Time now) {
   if (latest.id_prefix == own_prefix_ || latest.samples >= kCounterMax) return;
-  auto found = entries_.find(latest.id_prefix);
-  const bool fresh = found == entries_.end();
+  Entry* const known = entry_of(latest.id_prefix);
+  const bool fresh = known == nullptr;
   if (fresh) {
     if (entries_.size() >= kProgressMax) return;
-    found = entries_.emplace(latest.id_prefix, Entry{}).first;
     new_.push_back(latest.id_prefix);
-    ++alive_;
   }
-  Entry& entry = found->second;
+  Entry& entry = fresh ? add(latest.id_prefix) : *known;
   // Its owner's word is taken whole: on its link the newer comes later.
   const bool own_word = from == latest.id_prefix && latest.samples >= entry.latest.samples;
   const bool report = latest.report && (fresh || own_word || says_more(latest, entry.latest)) &&
@@ -137,14 +132,14 @@ void ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base
   }
   merged.rate = std::min(merged.rate, static_cast<float>(kRateMax));
   entry.latest = merged;
-  entry.sources = {from};
+  entry.sources.assign(1, from);
   entry.measured = now - std::chrono::milliseconds(latest.age_ms);
   pass_on(entry, fresh || latest.report);
 }
 
 // Fixed until the next time: if each neighbour were told the newest, all of those would go on.
 void ProgressBook::tell_own(bool report, base::Time now) {
-  Entry& entry = entries_.at(own_prefix_);
+  Entry& entry = *entry_of(own_prefix_);
   told_ = entry.latest;
   told_measured_ = entry.measured;
   told_at_ = now;
@@ -152,10 +147,43 @@ void ProgressBook::tell_own(bool report, base::Time now) {
 }
 
 void ProgressBook::pass_on(Entry& entry, bool report) {
-  by_version_.erase(entry.version);
+  const auto place = static_cast<Place>(&entry - entries_.data());
+  if (entry.version > 0) unlink(entry);
+  entry.older = newest_;
+  entry.newer = kNone;
+  if (newest_ != kNone) entries_[newest_].newer = place;
+  newest_ = place;
   entry.version = ++version_;
   if (report) entry.report_version = version_;
-  by_version_.emplace(version_, entry.latest.id_prefix);
+}
+
+void ProgressBook::unlink(const Entry& entry) {
+  if (entry.older != kNone) entries_[entry.older].newer = entry.newer;
+  if (entry.newer != kNone) {
+    entries_[entry.newer].older = entry.older;
+  } else {
+    newest_ = entry.older;
+  }
+}
+
+ProgressBook::Entry* ProgressBook::entry_of(std::uint64_t id_prefix) {
+  return const_cast<Entry*>(std::as_const(*this).entry_of(id_prefix));
+}
+
+const ProgressBook::Entry* ProgressBook::entry_of(std::uint64_t id_prefix) const {
+  const auto found =
+      std::ranges::lower_bound(places_, id_prefix, {}, &decltype(places_)::value_type::first);
+  return found == places_.end() || found->first != id_prefix ? nullptr : &entries_[found->second];
+}
+
+ProgressBook::Entry& ProgressBook::add(std::uint64_t id_prefix) {
+  const auto place =
+      std::ranges::lower_bound(places_, id_prefix, {}, &decltype(places_)::value_type::first);
+  places_.emplace(place, id_prefix, static_cast<Place>(entries_.size()));
+  ++alive_;
+  Entry& entry = entries_.emplace_back();
+  entry.latest.id_prefix = id_prefix;
+  return entry;
 }
 
 void ProgressBook::measure(std::uint64_t samples, base::Time now) {
@@ -177,13 +205,17 @@ std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t ne
   std::uint64_t& sent = sent_[neighbour];
   const std::uint64_t before = sent;
   std::vector<wire::Progress> entries;
-  for (auto at = by_version_.upper_bound(sent); at != by_version_.end(); ++at) {
+  Place first = kNone;
+  for (Place at = newest_; at != kNone && entries_[at].version > sent; at = entries_[at].older) {
+    first = at;
+  }
+  for (Place at = first; at != kNone; at = entries_[at].newer) {
     if (entries.size() == wire::kProgressPerFrame) return entries;
     if (!entries.empty() && RARE(few_progress_entries)) return entries;
-    const Entry& entry = entries_.at(at->second);
-    sent = at->first;
-    const bool own_entry = at->second == own_prefix_;
-    if (at->second == neighbour) continue;
+    const Entry& entry = entries_[at];
+    sent = entry.version;
+    const bool own_entry = entry.latest.id_prefix == own_prefix_;
+    if (entry.latest.id_prefix == neighbour) continue;
     if (!own_entry &&
         std::find(entry.sources.begin(), entry.sources.end(), neighbour) != entry.sources.end()) {
       continue;
@@ -199,13 +231,12 @@ std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t ne
 }
 
 void ProgressBook::set_state(std::uint64_t id_prefix, wire::MemberState state) {
-  const auto found = entries_.find(id_prefix);
-  if (found == entries_.end()) return;
-  Entry& entry = found->second;
-  entry.suspect = state == wire::MemberState::suspect;
+  Entry* const entry = entry_of(id_prefix);
+  if (entry == nullptr) return;
+  entry->suspect = state == wire::MemberState::suspect;
   const bool alive = counts_as_alive(state);
-  if (entry.alive != alive) alive_ += alive ? 1 : -1;
-  entry.alive = alive;
+  if (entry->alive != alive) alive_ += alive ? 1 : -1;
+  entry->alive = alive;
 }
 
 base::Duration ProgressBook::horizon() const {
@@ -214,17 +245,13 @@ base::Duration ProgressBook::horizon() const {
                                        base::from_seconds(hops / 2 * base::seconds(heartbeat_)));
 }
 
-double ProgressBook::rate_of(const Entry& entry, base::Time now) const {
-  return entry.alive && !entry.suspect && now - entry.measured <= horizon() ? entry.latest.rate : 0;
-}
-
 std::uint64_t ProgressBook::total(base::Time now) const {
   const base::Duration most = horizon();
   std::uint64_t total = 0;
   double ahead = 0;
-  for (const auto& [prefix, entry] : entries_) {
+  for (const Entry& entry : entries_) {
     total += entry.latest.samples;  // no overflow: kProgressMax * kCounterMax = 2^63
-    if (prefix == own_prefix_ || !entry.alive || entry.suspect) continue;
+    if (entry.latest.id_prefix == own_prefix_ || !entry.alive || entry.suspect) continue;
     const base::Duration age = std::clamp(now - entry.measured, base::Duration{0}, most);
     ahead += entry.latest.rate * base::seconds(age);
   }
@@ -232,20 +259,23 @@ std::uint64_t ProgressBook::total(base::Time now) const {
 }
 
 double ProgressBook::rate(base::Time now) const {
+  const base::Duration most = horizon();
   double rate = 0;
-  for (const auto& [prefix, entry] : entries_) rate += rate_of(entry, now);
+  for (const Entry& entry : entries_) {
+    if (entry.alive && !entry.suspect && now - entry.measured <= most) rate += entry.latest.rate;
+  }
   return rate;
 }
 
 const wire::Progress* ProgressBook::find(std::uint64_t id_prefix) const {
-  const auto found = entries_.find(id_prefix);
-  return found == entries_.end() ? nullptr : &found->second.latest;
+  const Entry* const entry = entry_of(id_prefix);
+  return entry == nullptr ? nullptr : &entry->latest;
 }
 
 std::optional<base::Duration> ProgressBook::age(std::uint64_t id_prefix, base::Time now) const {
-  const auto found = entries_.find(id_prefix);
-  if (found == entries_.end()) return std::nullopt;
-  return now - found->second.measured;
+  const Entry* const entry = entry_of(id_prefix);
+  if (entry == nullptr) return std::nullopt;
+  return now - entry->measured;
 }
 
 }  // namespace starling::membership
