@@ -17,6 +17,10 @@ from .watch import Watcher, clock
 LEAVE_PATIENCE = 20.0
 START_PATIENCE = 0.02
 ROWS_EVERY = 0.5
+# After the last start tables and links are filled for so long; what membership costs is measured
+# after it, over so long at least.
+JOIN_SECONDS = 30.0
+RATE_SECONDS = 10.0
 FAULTS = ("kill", "stop", "restart", "leave", "partition", "degrade", "throttle", "disk_full")
 SIMULATED_ONLY = ("twin", "skew")
 ENDING = ("settling", "finishing", "done")
@@ -56,7 +60,8 @@ class Laboratory:
         self.last_step = {}  # peer: (when, steps)
         self.gaps = {}  # peer: longest
         self.latest = {}  # peer: its latest status
-        self.membership_bytes = {}
+        self.quiet = {}  # peer: when its tables were filled, bytes that it had sent then
+        self.membership_bytes = {}  # peer: a second since then
         self.blocked_since = {}  # (a, b): clear since
         self.full_at = None
         faults = faults_of(plan)
@@ -230,6 +235,7 @@ class Laboratory:
         peer.start(self.now())
         peer.since = self.now()
         self.last_step.pop(peer.number, None)
+        self.quiet.pop(peer.number, None)
 
     def _heard(self, peer, path, reply, now):
         if path == "/members":
@@ -240,9 +246,11 @@ class Laboratory:
         self._count_gap(peer, reply, phase, now)
         self.latest[peer.number] = reply
         sent = reply["bytes_sent"]
-        lived = now - peer.since
-        if lived > 1:
-            self.membership_bytes[peer.number] = sent["membership"] / lived
+        if now >= max(self.last_start, peer.since) + JOIN_SECONDS:
+            since, before = self.quiet.setdefault(peer.number, (now, sent["membership"]))
+            if now >= since + RATE_SECONDS:
+                rate = (sent["membership"] - before) / (now - since)
+                self.membership_bytes[peer.number] = rate
         rows = self.rows.setdefault(peer.number, [])
         if not rows or now - rows[-1][0] >= ROWS_EVERY or rows[-1][1] != phase:
             rows.append([round(now, 2), phase, reply["steps"], reply["swarm_samples"],

@@ -20,6 +20,7 @@ class JobQueue {
   /// made for now, so nothing waits.
   [[nodiscard]] std::vector<Job> take(base::StepNumber step, bool stepping);
   [[nodiscard]] bool empty() const noexcept { return jobs_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return jobs_.size(); }
 
  private:
   std::vector<Job> jobs_;

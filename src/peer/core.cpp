@@ -48,7 +48,6 @@ void Core::handle(Event event, base::Time now, Outbox& out) {
 
 void Core::on(Start&, base::Time now, Outbox& out) {
   started_ = true;
-  share_out(out);
   wait_until_ = now + config_.membership.wait_timeout;
   if (config_.require_peers > base::Duration{}) alone_until_ = now + config_.require_peers;
   publish(now);
@@ -258,7 +257,7 @@ void Core::take_membership(membership::Outbox& actions, base::Time now, Outbox& 
           } else if constexpr (std::is_same_v<T, membership::NeighbourDown>) {
             neighbour_down(value.peer, value.reason, now, out);
           } else if constexpr (std::is_same_v<T, membership::MembersChanged>) {
-            share_out(out);
+            members_changed_ = true;
           } else if (value.level != membership::NoticeLevel::debug) {
             const bool warns = value.level == membership::NoticeLevel::warning;
             out.push_back(Note{warns ? Level::warning : Level::info, std::move(value.text)});
@@ -345,7 +344,9 @@ void Core::send_to(const base::PeerId& peer, wire::Message message, Outbox& out)
   if (found != neighbours_.end()) out.push_back(Send{found->second, std::move(message)});
 }
 
+// Before the next step, and not while a crowd joins: it looks at all members.
 void Core::share_out(Outbox& out) {
+  if (!std::exchange(members_changed_, false)) return;
   std::vector<data::Member> members;
   for (const auto& [id, record] : membership_.table().records()) {
     if (!membership::counts_as_alive(record.state)) continue;

@@ -118,6 +118,7 @@ class Core {
   std::map<base::LinkId, LinkInfo> links_;
   std::map<base::PeerId, base::LinkId> neighbours_;
   std::vector<std::uint32_t> owned_;
+  bool members_changed_ = true;  ///< since owned_ was decided
 
   Phase phase_ = Phase::waiting;
   bool started_ = false;

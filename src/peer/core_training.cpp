@@ -105,6 +105,7 @@ void Core::next_steps(base::Time now, Outbox& out) {
            config_.target_samples;
   };
   for (; steps_outstanding_ < ahead && !last() && may_step(now); ++steps_outstanding_) {
+    share_out(out);
     if (ring_) {
       out.push_back(Run{GradientJob{}});
     } else {

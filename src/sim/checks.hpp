@@ -91,10 +91,14 @@ class Checks final : public Observer {
   [[nodiscard]] double mean_drift() const;
   [[nodiscard]] std::size_t faulty_held() const;
   void note_samples(const Node& node);
+  void check_balance(const Node& node);
+  void check_queues(const Node& node);
   void check_counters(const Node& node);
   void check_neighbours(const Node& node);
   void measure();
   void open_window();
+  void begin_quiet();
+  [[nodiscard]] std::optional<double> membership_rate() const;
   void check_exchanges(const Node& node);
   void check_node(const Node& node);
   void check_shards();
@@ -129,8 +133,12 @@ class Checks final : public Observer {
   std::uint64_t commits_ = 0;
   std::vector<double> left_at_;  ///< of each peer: when it was asked to leave; below 0: never
   std::vector<Noted> window_;
+  double quiet_since_ = -1;  ///< all have joined
+  /// Then, by node: its life, and what it had sent for membership.
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> quiet_;
   std::size_t looked_at_ = 0;
   double first_done_ = -1;
+  double connected_at_ = -1;  ///< with rare branches: last, near the end of the run
 };
 
 }  // namespace starling::sim

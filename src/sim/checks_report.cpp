@@ -141,13 +141,7 @@ std::optional<double> Checks::value_of(const std::string& name,
     if (!own || !undisturbed_loss || *undisturbed_loss <= 0) return std::nullopt;
     return *own / *undisturbed_loss;
   }
-  double most = 0;
-  for (const auto& node : world_.nodes()) {
-    double up = node->up_seconds;
-    if (world_.is_up(*node)) up += base::seconds(world_.now() - node->started);
-    if (up > 10) most = std::max(most, static_cast<double>(node->membership_bytes) / up);
-  }
-  return most;
+  return membership_rate();
 }
 
 std::vector<Outcome> Checks::outcomes(std::optional<double> undisturbed_loss) const {

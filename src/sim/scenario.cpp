@@ -131,7 +131,7 @@ const std::vector<ExpectationKind>& expectation_kinds() {
       {"loss_ratio_max", false, 0, 1e6,
        "final loss over that of the same run undisturbed, at equal samples"},
       {"membership_bytes_per_s_max", false, 0, 1e12,
-       "most that a peer sent for membership a second, mean over the run"},
+       "most that a peer sent for membership a second, mean since 30 s after the last start"},
   };
   return kKinds;
 }

@@ -87,7 +87,9 @@ void Worker::note_opening(const exchange::OpenJob& job) {
   ledger_[job.peer] = {.opening = base::xxh3(base::bytes_of(std::span(&link, 1)), times),
                        .serial = ++openings_,
                        .committed = {},
-                       .moved = {}};
+                       .moved = {},
+                       .sum = 0,
+                       .sum_before = 0};
 }
 
 // Who adopts has the other's replica, as the mirrors have it. Other links of the same batch may
@@ -106,36 +108,40 @@ void Worker::check_adoption(const exchange::OpenJob& job) {
 
 // What commits do to a replica follows from their mirrors. With D the difference of the mirrors
 // before the step d = w D, it is D (1 - 2 w) afterwards.
-void Worker::check_ledger(const std::vector<exchange::Job>& due,
-                          const std::vector<exchange::Outcome>& outcomes, double moved) {
+Worker::Shares Worker::check_ledger(const std::vector<exchange::Job>& due,
+                                    const std::vector<exchange::Outcome>& outcomes, double moved) {
   double expected = 0;
   double size = 0;
-  std::set<base::PeerId> peers;
+  Shares shares;
   for (const exchange::Job& job : due) {
     if (std::holds_alternative<exchange::EncodeJob>(job)) continue;
     const auto* commit = std::get_if<exchange::CommitJob>(&job);
-    if (commit == nullptr || commit->w >= 0.5F) return;
-    if (!peers.insert(commit->peer).second || !replica_.has(commit->peer)) return;
+    if (commit == nullptr || commit->w >= 0.5F) return {};
+    const auto [share, first] = shares.try_emplace(commit->peer, 0);
+    if (!first || !replica_.has(commit->peer)) return {};
     const auto mine = replica_.mirror(commit->peer, exchange::MirrorOf::mine);
     const auto theirs = replica_.mirror(commit->peer, exchange::MirrorOf::theirs);
     const auto w = static_cast<double>(commit->w);
     for (std::size_t i = 0; i < mine.size(); ++i) {
       const double apart = static_cast<double>(theirs[i]) - static_cast<double>(mine[i]);
-      expected += w / (1 - 2 * w) * apart;
+      share->second += w / (1 - 2 * w) * apart;
       size += std::abs(apart) + std::abs(static_cast<double>(mine[i]));
     }
+    expected += share->second;
   }
   for (const exchange::Outcome& outcome : outcomes) {
     const auto* done = std::get_if<exchange::Committed>(&outcome);
-    if (done != nullptr && done->result != exchange::CommitResult::applied) return;
+    if (done != nullptr && done->result != exchange::CommitResult::applied) return {};
   }
-  if (std::abs(moved - expected) <= 1e-4 + 1e-5 * size || !breach_.empty()) return;
-  breach_ = fmt::format("moved by {} in a commit whose mirrors say {}", moved, expected);
+  if (std::abs(moved - expected) > 1e-4 + 1e-5 * size && breach_.empty()) {
+    breach_ = fmt::format("moved by {} in a commit whose mirrors say {}", moved, expected);
+  }
+  return shares;
 }
 
 void Worker::note_commits(const std::vector<exchange::Job>& due,
                           const std::vector<exchange::Outcome>& outcomes,
-                          std::optional<double> moved) {
+                          std::optional<double> moved, const Shares& shares) {
   std::set<exchange::JobTag> applied;
   for (const exchange::Outcome& outcome : outcomes) {
     const auto* done = std::get_if<exchange::Committed>(&outcome);
@@ -160,6 +166,13 @@ void Worker::note_commits(const std::vector<exchange::Job>& due,
     link.committed = commit->exchange;
     link.moved.reset();
     if (applied.size() == 1 && !other) link.moved = moved;
+    link.sum_before = link.sum;
+    const auto share = shares.find(commit->peer);
+    if (link.sum && share != shares.end()) {
+      *link.sum += share->second;
+    } else {
+      link.sum.reset();
+    }
     committed_.push_back(commit->peer);
   }
 }
@@ -173,8 +186,7 @@ base::Duration Worker::run_exchange(std::vector<exchange::Job> due) {
   if (look && !std::isfinite(*moved) && breach_.empty()) {
     breach_ = "an exchange made the replica not finite";
   }
-  if (look) check_ledger(due, outcomes, *moved);
-  note_commits(due, outcomes, moved);
+  note_commits(due, outcomes, moved, look ? check_ledger(due, outcomes, *moved) : Shares{});
   if (due.size() == 1) {
     if (const auto* open = std::get_if<exchange::OpenJob>(&due.front())) check_adoption(*open);
   }

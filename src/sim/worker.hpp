@@ -34,6 +34,10 @@ struct LinkLedger {
   /// What the last commit added to the sum of this replica's elements; nothing where it was
   /// applied together with others or not looked at.
   std::optional<double> moved;
+  /// By what all commits since the opening moved that sum, as their mirrors say, and all but the
+  /// last one; nothing once one of them was not looked at.
+  std::optional<double> sum = 0;
+  std::optional<double> sum_before = 0;
 };
 
 class Worker {
@@ -49,6 +53,10 @@ class Worker {
     if (on.first != link) on = {link, 0};
   }
   [[nodiscard]] bool busy() const noexcept { return busy_; }
+  /// Jobs that wait.
+  [[nodiscard]] std::size_t waiting() const noexcept {
+    return jobs_.size() + exchange_jobs_.size();
+  }
   /// Begins what is due next; nothing where nothing is. finish() after the time it takes.
   [[nodiscard]] std::optional<base::Duration> begin();
   [[nodiscard]] std::vector<peer::Outcome> finish();
@@ -74,11 +82,13 @@ class Worker {
   base::Duration run_exchange(std::vector<exchange::Job> due);
   base::Duration run_job(peer::Job job);
   void note_opening(const exchange::OpenJob& job);
-  void check_ledger(const std::vector<exchange::Job>& due,
-                    const std::vector<exchange::Outcome>& outcomes, double moved);
+  using Shares = std::map<base::PeerId, double>;  ///< of what a batch moved, by link
+  [[nodiscard]] Shares check_ledger(const std::vector<exchange::Job>& due,
+                                    const std::vector<exchange::Outcome>& outcomes, double moved);
   void check_adoption(const exchange::OpenJob& job);
   void note_commits(const std::vector<exchange::Job>& due,
-                    const std::vector<exchange::Outcome>& outcomes, std::optional<double> moved);
+                    const std::vector<exchange::Outcome>& outcomes, std::optional<double> moved,
+                    const Shares& shares);
   [[nodiscard]] double sum();
 
   std::unique_ptr<Learner> learner_;

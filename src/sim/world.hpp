@@ -101,6 +101,8 @@ class World {
   [[nodiscard]] std::uint64_t trace_hash() const noexcept { return trace_hash_; }
   [[nodiscard]] std::uint64_t events() const noexcept { return delivered_; }
   [[nodiscard]] double peer_seconds() const;
+  /// Frames that the network has not taken from the node.
+  [[nodiscard]] std::size_t unsent(const Node& node) const;
   [[nodiscard]] bool tracing() const noexcept { return static_cast<bool>(trace_); }
   void trace(const std::string& text) const;
   /// Timers that fired without time moving on, the most in a row.
@@ -230,6 +232,8 @@ class World {
   void drop(std::uint32_t connection, int side, bool reset, const std::string& text);
   void release(std::uint32_t connection);
   [[nodiscard]] static std::size_t size_of(const Item& item);
+  [[nodiscard]] static int side_of(const Connection& connection, const Node& node,
+                                   base::LinkId link);
 
   const Plan& plan_;
   Task& task_;

@@ -45,6 +45,10 @@ std::size_t World::size_of(const Item& item) {
   return kOverheadBytes + (frame == nullptr ? 0 : frame->bytes.size());
 }
 
+int World::side_of(const Connection& connection, const Node& node, base::LinkId link) {
+  return connection.ends[0].node == node.number && connection.ends[0].link == link ? 0 : 1;
+}
+
 void World::dial(Node& node, const std::string& address) {
   ++node.dials;
   Node* const to = find_address(address);
@@ -103,9 +107,7 @@ void World::send(Node& node, base::LinkId link, const wire::Message& message) {
   const auto found = node.links.find(link);
   if (found == node.links.end()) return;
   const std::uint32_t slot = found->second;
-  const int from =
-      connections_[slot].ends[0].node == node.number && connections_[slot].ends[0].link == link ? 0
-                                                                                                : 1;
+  const int from = side_of(connections_[slot], node, link);
   Node& other = *nodes_[connections_[slot].ends[1 - from].node];
   Frame frame{.bytes = wire::encode(message), .message = message, .damaged = false};
   if (wire::purpose_of(static_cast<std::uint16_t>(wire::type_of(message))) ==
@@ -254,14 +256,22 @@ void World::happen(Arrive& arrive) {
   give(node, peer::Received{end.link, std::move(frame.message)});
 }
 
+std::size_t World::unsent(const Node& node) const {
+  std::size_t count = 0;
+  for (const auto& [link, slot] : node.links) {
+    const Connection& connection = connections_[slot];
+    count += connection.directions[side_of(connection, node, link)].pending.size();
+  }
+  return count;
+}
+
 void World::close(Node& node, base::LinkId link, bool reset) {
   const auto found = node.links.find(link);
   if (found == node.links.end()) return;
   const std::uint32_t slot = found->second;
   node.links.erase(found);
   Connection& connection = connections_[slot];
-  const int side =
-      connection.ends[0].node == node.number && connection.ends[0].link == link ? 0 : 1;
+  const int side = side_of(connection, node, link);
   connection.ends[side].open = false;
   if (is_up(node)) after({}, Closed{node.number, node.life, link, reset});
   if (connection.ends[1 - side].open) {
