@@ -97,7 +97,9 @@ void Core::changed(const MemberRecord& record, bool was_alive, base::LinkId from
   progress_.set_state(record.id.prefix(), record.state);
   if (counts_as_alive(record.state)) {
     losses_.erase(record.id);
-    if (!was_alive) dialer_.hurry(record.id, now);
+    if (was_alive) return;
+    flaps_.returned(record, now);
+    dialer_.hurry(record.id, now);
     return;
   }
   if (record.state == MemberState::left) losses_[record.id] = wire::Loss::left;
@@ -118,7 +120,10 @@ void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::Loss reaso
   const std::size_t partners = progress == nullptr || progress->links == 0
                                    ? config_.degree
                                    : std::min(progress->links, config_.degree);
-  if (!suspicions_.accuse(record.id, by, reason, partners, patience(), now)) return;
+  if (!suspicions_.accuse(record.id, by, reason, partners, patience(), now,
+                          flaps_.rests_until(record.id))) {
+    return;
+  }
   claims_.push_back({Claim{.subject = record.id.prefix(),
                            .by = by,
                            .incarnation = record.incarnation,
@@ -145,7 +150,7 @@ void Core::end_suspicions(base::Time now, Outbox& out) {
     progress_.set_state(record.id.prefix(), MemberState::dead);
     // The others come to this by the same accusations, so it is no rumour.
     losses_[record.id] = verdict.reason;
-    flaps_.died(record.id, table_.alive_count(), now);
+    flaps_.died(record, table_.alive_count(), now);
     lost_.erase(record.id);
     dialer_.postpone(record.id, kRevivalMin, now);
     notice(out, NoticeLevel::info,

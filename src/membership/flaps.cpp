@@ -7,21 +7,29 @@
 namespace starling::membership {
 
 base::Time Flaps::Flap::ends() const {
-  if (cut || deaths < 2) return last_death;
+  const int free = large ? 0 : 1;  // deaths that hold nobody back
+  if (cut || deaths <= free) return last_death;
   base::Duration hold = kHoldMin;
-  for (int i = 2; i < deaths && hold < kHoldMax; ++i) hold *= 2;
+  for (int i = free + 1; i < deaths && hold < kHoldMax; ++i) hold *= 2;
   return last_death + std::min(hold, kHoldMax);
 }
 
-void Flaps::died(const base::PeerId& peer, std::size_t alive, base::Time now) {
+// A refutation raises the incarnation by little, a new process starts with the time of day.
+bool Flaps::Flap::same_life(const wire::MemberRecord& record) const {
+  return record.incarnation <= incarnation + kRefutationsMax;
+}
+
+void Flaps::died(const wire::MemberRecord& record, std::size_t alive, base::Time now) {
   std::erase_if(flaps_, [&](const auto& entry) {
     return !entry.second.waiting && now - entry.second.last_death > kFlapMemory;
   });
-  const auto found = flaps_.find(peer);
+  const auto found = flaps_.find(record.id);
   if (found == flaps_.end() && flaps_.size() >= kMembersMax) return;
-  Flap& flap = flaps_[peer];
+  Flap& flap = flaps_[record.id];
   if (!flap.cut) ++flap.deaths;
   flap.last_death = now;
+  flap.incarnation = record.incarnation;
+  flap.large = alive >= kLargeSwarm;
   flap.cut = false;
   const auto is_recent = [&](const auto& entry) {
     return now - entry.second.last_death <= kCutMemory;
@@ -37,9 +45,22 @@ bool Flaps::holds_back(const wire::MemberRecord& record, base::Time now) {
   const auto found = flaps_.find(record.id);
   if (found == flaps_.end()) return false;
   Flap& flap = found->second;
-  if (now >= flap.ends()) return false;
+  if (now >= flap.ends() || (flap.deaths < 2 && !flap.same_life(record))) return false;
   if (!flap.waiting || record.incarnation > flap.waiting->incarnation) flap.waiting = record;
   return true;
+}
+
+void Flaps::returned(const wire::MemberRecord& record, base::Time now) {
+  const auto found = flaps_.find(record.id);
+  if (found == flaps_.end()) return;
+  Flap& flap = found->second;
+  flap.waiting.reset();
+  if (flap.large && !flap.cut && flap.same_life(record)) flap.rests_until = now + kHoldMin;
+}
+
+base::Time Flaps::rests_until(const base::PeerId& peer) const {
+  const auto found = flaps_.find(peer);
+  return found == flaps_.end() ? base::Time{} : found->second.rests_until;
 }
 
 std::vector<wire::MemberRecord> Flaps::take_due(base::Time now) {

@@ -2,9 +2,14 @@
 // soon. The first return is believed at once, later ones only after a pause that doubles, so that
 // shards do not move with every turn. Where a large part dies at once the line between is cut, and
 // those that return are as good as before.
+//
+// In a swarm of kLargeSwarm and more, where a verdict costs many and one member is missed by few,
+// whoever refutes a death is held back the first time, too, and once it is back the next verdict
+// waits as long: at most one change a minute. A restarted process comes with a new life.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <vector>
@@ -17,11 +22,15 @@ namespace starling::membership {
 
 class Flaps {
  public:
-  /// This peer came to the verdict that it is dead; `alive` members, self included, are left. With
-  /// half as many deaths within kCutMemory none of those counts.
-  void died(const base::PeerId& peer, std::size_t alive, base::Time now);
+  /// This peer came to the verdict that the member of `record` is dead; `alive` members, self
+  /// included, are left. With half as many deaths within kCutMemory none of those counts.
+  void died(const wire::MemberRecord& record, std::size_t alive, base::Time now);
   /// Whether its return is not believed yet. The record is kept until it is.
   bool holds_back(const wire::MemberRecord& record, base::Time now);
+  /// Its return was believed.
+  void returned(const wire::MemberRecord& record, base::Time now);
+  /// No verdict on this member before.
+  [[nodiscard]] base::Time rests_until(const base::PeerId& peer) const;
   /// The newest records of those that are to be believed now.
   [[nodiscard]] std::vector<wire::MemberRecord> take_due(base::Time now);
   [[nodiscard]] std::optional<base::Time> next_due() const;
@@ -30,10 +39,14 @@ class Flaps {
   struct Flap {
     int deaths = 0;
     base::Time last_death{};
-    bool cut = false;  ///< the last death does not count
+    std::uint64_t incarnation = 0;  ///< that died last
+    base::Time rests_until{};
+    bool cut = false;    ///< the last death does not count
+    bool large = false;  ///< the swarm was, then
     std::optional<wire::MemberRecord> waiting;
 
     [[nodiscard]] base::Time ends() const;
+    [[nodiscard]] bool same_life(const wire::MemberRecord& record) const;
   };
 
   std::map<base::PeerId, Flap> flaps_;  ///< at most kMembersMax, for kFlapMemory

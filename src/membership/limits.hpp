@@ -57,7 +57,11 @@ inline constexpr int kHealthMax = 8;    ///< worst score of the local health
 inline constexpr base::Duration kHoldMin = 60s;
 inline constexpr base::Duration kHoldMax = 600s;
 inline constexpr base::Duration kFlapMemory = 600s;
-inline constexpr base::Duration kCutMemory = 60s;  ///< so many deaths in this time are of a cut
+/// In a swarm of so many the first return of a member waits kHoldMin, too, and the next verdict on
+/// it as long.
+inline constexpr std::size_t kLargeSwarm = 64;
+inline constexpr std::uint64_t kRefutationsMax = 30;  ///< of one life, in this memory
+inline constexpr base::Duration kCutMemory = 60s;    ///< so many deaths in this time are of a cut
 /// A timer this late means that this peer is overloaded; and this late, that it stood still: it
 /// then suspects nobody for it.
 inline constexpr base::Duration kLateMin = 250ms;

@@ -18,17 +18,24 @@ base::Duration lasts(std::size_t accusers, base::Duration beat) {
 }  // namespace
 
 bool Suspicions::accuse(const base::PeerId& peer, std::uint64_t by, wire::Loss reason,
-                        std::size_t partners, base::Duration beat, base::Time now) {
+                        std::size_t partners, base::Duration beat, base::Time now,
+                        base::Time not_before) {
   const auto [place, fresh] = open_.try_emplace(peer);
   Suspicion& suspicion = place->second;
-  if (fresh)
-    suspicion = {.since = now, .ends = base::Time::max(), .reason = reason, .accusers = {}};
+  if (fresh) {
+    suspicion = {.since = now,
+                 .not_before = not_before,
+                 .ends = base::Time::max(),
+                 .reason = reason,
+                 .accusers = {}};
+  }
   if (suspicion.reason == wire::Loss::none) suspicion.reason = reason;
   std::vector<std::uint64_t>& accusers = suspicion.accusers;
   if (accusers.size() >= kAccusersMax || accused_by(peer, by)) return false;
   accusers.push_back(by);
   suspicion.ends = std::min(suspicion.ends, suspicion.since + lasts(accusers.size(), beat));
   if (accusers.size() >= partners) suspicion.ends = std::min(suspicion.ends, now + beat);
+  suspicion.ends = std::max(suspicion.ends, suspicion.not_before);
   return true;
 }
 

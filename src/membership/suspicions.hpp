@@ -22,9 +22,10 @@ class Suspicions {
   };
 
   /// `by` accuses `peer`, which has `partners` links at most. `beat`: the unit of the timeouts,
-  /// longer where this peer trusts itself less. Whether this accuser is new.
+  /// longer where this peer trusts itself less. `not_before`: no verdict until then. Whether this
+  /// accuser is new.
   bool accuse(const base::PeerId& peer, std::uint64_t by, wire::Loss reason, std::size_t partners,
-              base::Duration beat, base::Time now);
+              base::Duration beat, base::Time now, base::Time not_before = {});
   /// It refuted, left or is dead.
   void drop(const base::PeerId& peer) { open_.erase(peer); }
   void clear() { open_.clear(); }
@@ -40,6 +41,7 @@ class Suspicions {
  private:
   struct Suspicion {
     base::Time since;
+    base::Time not_before;
     base::Time ends;
     wire::Loss reason = wire::Loss::none;
     std::vector<std::uint64_t> accusers;  ///< at most kAccusersMax

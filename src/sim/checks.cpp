@@ -15,6 +15,8 @@ constexpr double kConvalescence = 30;
 /// Tables of more members are looked at this often, in seconds; smaller ones after each change.
 constexpr std::size_t kLargeTable = 64;
 constexpr double kLargeTablePause = 0.25;
+/// A minute, less what a change may be seen late by.
+constexpr double kVerdictWindow = 59;
 /// Events that may wait for a process that stands still, and frames for a cut.
 constexpr std::size_t kHeldMax = 1'000'000;
 
@@ -69,6 +71,8 @@ void Checks::started(Node& node) {
   const std::uint32_t subject = subject_of(node.id);
   own_[node.number] = subject;
   views_[node.number] = {};
+  verdicts_.erase(verdicts_.lower_bound({node.number, 0}),
+                  verdicts_.lower_bound({node.number + 1, 0}));
   Subject& self = subjects_[subject];
   if (node.number == node.peer) self.node = node.number;
   self.running = true;
@@ -178,11 +182,14 @@ void Checks::verdict(Node& node, std::uint32_t index, bool alive) {
     world_.trace(fmt::format("peer-{}   holds peer-{} {}", node.number, subject.node,
                              alive ? "alive" : "dead"));
   }
-  auto& times = verdicts_[{node.number, index}];
-  std::erase_if(times, [&](double at) { return at < now - 60; });
-  times.push_back(now);
-  // The first is that it is there at all.
-  verdicts_most_ = std::max(verdicts_most_, std::uint64_t{times.size()} - 1);
+  const auto [changes, first] = verdicts_.try_emplace({node.number, index});
+  // That it is there at all is no change, and what a peer in a fault holds of others is right.
+  if ((!first || !alive) && !disturbed(own_[node.number])) {
+    std::vector<double>& times = changes->second;
+    std::erase_if(times, [&](double at) { return at <= now - kVerdictWindow; });
+    times.push_back(now);
+    verdicts_most_ = std::max(verdicts_most_, std::uint64_t{times.size()});
+  }
   if (alive) return;
   if (!subject.running) {
     if (subject.died_at >= 0 && !disturbed(own_[node.number])) {

@@ -17,9 +17,14 @@ def device():
 
 
 def commit():
-    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"],
-                          capture_output=True, text=True)
-    return done.stdout.strip() or "unknown"
+    """Of what is measured: results that are written meanwhile change nothing of it."""
+    def git(*words):
+        done = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True)
+        return done.stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".",
+                  ":!tools/bench/results")
+    return (git("describe", "--always") or "unknown") + ("-dirty" if changed else "")
 
 
 def command(name, arguments):
