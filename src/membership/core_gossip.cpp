@@ -74,6 +74,10 @@ void Core::on_claim(const Claim& claim, base::LinkId from, base::Time now, Outbo
     return refute(claim.incarnation, wire::to_string(claim.state), out);
   }
   accuse(*record, claim.by, claim.reason, from, now, out);
+  // Whoever trusts itself less need not wait for itself.
+  if (claim.state == MemberState::dead && suspicions_.convict(record->id, config_.heartbeat, now)) {
+    claims_.push_back({claim, from});
+  }
 }
 
 // Only its owner raises an incarnation, so whatever else others hold of this peer is overruled.
@@ -148,7 +152,12 @@ void Core::end_suspicions(base::Time now, Outbox& out) {
     if (BUG(refute_others)) ++record.incarnation;
     if (!table_.apply(record)) continue;
     progress_.set_state(record.id.prefix(), MemberState::dead);
-    // The others come to this by the same accusations, so it is no rumour.
+    claims_.push_back({Claim{.subject = record.id.prefix(),
+                             .by = table_.self().id.prefix(),
+                             .incarnation = record.incarnation,
+                             .state = MemberState::dead,
+                             .reason = verdict.reason},
+                       base::LinkId{}});
     losses_[record.id] = verdict.reason;
     flaps_.died(record, table_.alive_count(), now);
     lost_.erase(record.id);

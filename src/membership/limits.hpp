@@ -61,7 +61,7 @@ inline constexpr base::Duration kFlapMemory = 600s;
 /// it as long.
 inline constexpr std::size_t kLargeSwarm = 64;
 inline constexpr std::uint64_t kRefutationsMax = 30;  ///< of one life, in this memory
-inline constexpr base::Duration kCutMemory = 60s;    ///< so many deaths in this time are of a cut
+inline constexpr base::Duration kCutMemory = 60s;     ///< so many deaths in this time are of a cut
 /// A timer this late means that this peer is overloaded; and this late, that it stood still: it
 /// then suspects nobody for it.
 inline constexpr base::Duration kLateMin = 250ms;

@@ -39,6 +39,17 @@ bool Suspicions::accuse(const base::PeerId& peer, std::uint64_t by, wire::Loss r
   return true;
 }
 
+bool Suspicions::convict(const base::PeerId& peer, base::Duration beat, base::Time now) {
+  const auto found = open_.find(peer);
+  if (found == open_.end()) return false;
+  Suspicion& suspicion = found->second;
+  const base::Time ends =
+      std::max({now + beat, suspicion.since + lasts(kAccusersMax, beat), suspicion.not_before});
+  if (ends >= suspicion.ends) return false;
+  suspicion.ends = ends;
+  return true;
+}
+
 bool Suspicions::accused_by(const base::PeerId& peer, std::uint64_t by) const {
   const auto found = open_.find(peer);
   if (found == open_.end()) return false;

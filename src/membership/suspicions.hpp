@@ -26,6 +26,9 @@ class Suspicions {
   /// accuser is new.
   bool accuse(const base::PeerId& peer, std::uint64_t by, wire::Loss reason, std::size_t partners,
               base::Duration beat, base::Time now, base::Time not_before = {});
+  /// Another peer came to the verdict on it: what is left is a beat to refute, and no less than
+  /// with the most accusers. Whether that is sooner than it was.
+  bool convict(const base::PeerId& peer, base::Duration beat, base::Time now);
   /// It refuted, left or is dead.
   void drop(const base::PeerId& peer) { open_.erase(peer); }
   void clear() { open_.clear(); }

@@ -98,7 +98,8 @@ void Checks::fault(const PlannedEvent& event, bool begins) {
     subject.disturbances += begins ? 1 : 0;
     if (!begins && subject.disturbances > 0) --subject.disturbances;
     subject.disturbed_until = std::max(subject.disturbed_until, world_.seconds() + kConvalescence);
-    world_.nodes()[number]->last_step.reset();
+    const bool of_network = event.kind == Kind::partition || event.kind == Kind::degrade;
+    if (!of_network) world_.nodes()[number]->last_step.reset();
   }
 }
 
@@ -242,7 +243,10 @@ void Checks::check_mirrors(Node& node, const base::PeerId& peer) {
 
 void Checks::stepped(Node& node) {
   const base::Time now = world_.now();
-  if (node.last_step && !disturbed(own_[node.number])) {
+  // Whatever happens to its links, a peer goes on, unless it was held up itself or has just come.
+  const bool held_up = node.speed != world_.plan().peers[node.peer].speed || node.rate != 1 ||
+                       base::seconds(now - node.started) < kConvalescence;
+  if (node.last_step && !held_up) {
     step_gap_ = std::max(step_gap_, base::seconds(now - *node.last_step));
     stepped_ = true;
   }

@@ -62,6 +62,19 @@ BOOST_AUTO_TEST_CASE(a_peer_in_bad_health_waits_longer) {
   BOOST_TEST(health.factor() == 1);
 }
 
+BOOST_AUTO_TEST_CASE(the_verdict_of_another_leaves_a_beat_and_no_less_than_all_accusers_do) {
+  Suspicions suspicions;
+  BOOST_TEST(!suspicions.convict(kPeer, 1s, kBegin));
+  BOOST_TEST(suspicions.accuse(kPeer, 1, Loss::silent, 64, 4s, kBegin));
+  BOOST_TEST(suspicions.convict(kPeer, 1s, kBegin));
+  BOOST_TEST((suspicions.next_end() == kBegin + membership::kSuspicionBeatsMin * 1s));
+  BOOST_TEST(!suspicions.convict(kPeer, 1s, kBegin + 1s));
+  BOOST_TEST(suspicions.take_ended(kBegin + 2s).size() == 1U);
+  BOOST_TEST(suspicions.accuse(kPeer, 1, Loss::silent, 64, 4s, kBegin));
+  BOOST_TEST(suspicions.convict(kPeer, 1s, kBegin + 5s));
+  BOOST_TEST((suspicions.next_end() == kBegin + 6s));
+}
+
 BOOST_AUTO_TEST_CASE(the_first_return_is_believed_and_further_ones_ever_later) {
   Flaps flaps;
   wire::MemberRecord record{.id = kPeer, .incarnation = 2};
