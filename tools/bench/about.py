@@ -32,7 +32,7 @@ def command(name, arguments):
     words = []
     skip = False
     for word in arguments:
-        if skip or word in ("--program", "--cache"):
+        if skip or word in ("--program", "--cache", "--build"):
             skip = not skip
             continue
         words.append(f"'{word}'" if " " in word else word)
