@@ -290,6 +290,7 @@ class Planner {
     Numbers all(plan_.peers.size());
     std::iota(all.begin(), all.end(), 0U);
     if (entry.shape == Shape::flip_flop) return flip_flop(entry, at, all);
+    if (entry.shape == Shape::swizzle) return swizzle(entry, at, all);
     PlannedEvent& event = add(entry, at, {});
     using enum Shape;
     if (entry.shape == one) {
@@ -364,6 +365,18 @@ class Planner {
       } else {
         event.paths.push_back({others, peers});
       }
+    }
+  }
+
+  /// FoundationDB's swizzle-clogging: in the first third of the time one after the other is cut
+  /// off, in the last third they come back, in another order.
+  void swizzle(const Entry& entry, double at, const Numbers& all) {
+    const double end = std::min(at + *entry.duration, scenario_.duration);
+    const double third = (end - at) / 3;
+    for (const std::uint32_t peer : choose(*entry.peers, up_)) {
+      PlannedEvent& event = add(entry, at + rng_.uniform() * third, {peer});
+      event.until = end - rng_.uniform() * third;
+      cut_both(event, {peer}, without(all, {peer}));
     }
   }
 

@@ -63,12 +63,13 @@ Entry random_entry(base::Rng& rng, Kind kind, std::uint32_t count) {
       entry.count = 1 + static_cast<std::uint32_t>(rng.below(4));
       break;
     case Kind::partition: {
-      constexpr Shape kShapes[] = {Shape::halves, Shape::one,        Shape::minority, Shape::ring,
-                                   Shape::bridge, Shape::asymmetric, Shape::flip_flop};
+      constexpr Shape kShapes[] = {Shape::halves,    Shape::one,    Shape::minority,
+                                   Shape::ring,      Shape::bridge, Shape::asymmetric,
+                                   Shape::flip_flop, Shape::swizzle};
       entry.shape = kShapes[rng.below(std::size(kShapes))];
       entry.period = between(rng, 0.5, 10);
       const bool of_some = entry.shape == Shape::one || entry.shape == Shape::asymmetric ||
-                           entry.shape == Shape::flip_flop;
+                           entry.shape == Shape::flip_flop || entry.shape == Shape::swizzle;
       if (!of_some) entry.peers.reset();
       break;
     }

@@ -74,6 +74,7 @@ enum class Shape : std::uint8_t {
   bridge,      ///< two halves with one peer in common
   asymmetric,  ///< the selected peers' packets arrive nowhere; they still hear all
   flip_flop,   ///< the selected peers cut one way, then the other, and so on
+  swizzle,     ///< the selected peers, each alone, one after the other, and back in another order
   groups,      ///< as listed; who is in none is cut from nobody
 };
 

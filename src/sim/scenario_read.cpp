@@ -367,15 +367,15 @@ void check_entry(Fields& fields, const Entry& entry) {
   if (fields.has("until") && !fields.has("every")) {
     fields.reject("until", "goes with 'every'; how long it lasts is 'for'");
   }
-  const bool cut_of_some =
-      entry.kind == partition && (entry.shape == Shape::one || entry.shape == Shape::asymmetric ||
-                                  entry.shape == Shape::flip_flop);
+  const bool turns = entry.shape == Shape::flip_flop || entry.shape == Shape::swizzle;
+  const bool cut_of_some = entry.kind == partition &&
+                           (entry.shape == Shape::one || entry.shape == Shape::asymmetric || turns);
   const bool of_some = entry.kind == degrade ? !fields.has("between")
                                              : entry.kind != join && entry.kind != heal &&
                                                    (entry.kind != partition || cut_of_some);
   if (of_some) needs("peers");
   if (entry.kind == stop || entry.kind == twin) needs("for");
-  if (entry.kind == partition && entry.shape == Shape::flip_flop) needs("for");
+  if (entry.kind == partition && turns) needs("for");
   if (entry.kind == partition && entry.shape == Shape::groups) needs("groups");
   if (entry.kind == partition && entry.shape != Shape::groups && fields.has("groups")) {
     fields.reject("groups", "goes with shape = \"groups\"");

@@ -26,7 +26,7 @@ inline constexpr Words<Kind, 12> kKindWords{{
     {"twin", Kind::twin},
     {"skew", Kind::skew},
 }};
-inline constexpr Words<Shape, 8> kShapeWords{{
+inline constexpr Words<Shape, 9> kShapeWords{{
     {"halves", Shape::halves},
     {"one", Shape::one},
     {"minority", Shape::minority},
@@ -34,6 +34,7 @@ inline constexpr Words<Shape, 8> kShapeWords{{
     {"bridge", Shape::bridge},
     {"asymmetric", Shape::asymmetric},
     {"flip_flop", Shape::flip_flop},
+    {"swizzle", Shape::swizzle},
     {"groups", Shape::groups},
 }};
 inline constexpr Words<Disk, 4> kDiskWords{{

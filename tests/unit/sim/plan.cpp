@@ -147,6 +147,28 @@ BOOST_AUTO_TEST_CASE(a_flip_flop_turns_around) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_swizzle_cuts_one_after_the_other_and_ends_in_another_order) {
+  const Plan plan = plan_with(
+      "[[timeline]]\nkind = \"partition\"\nshape = \"swizzle\"\npeers = [0, 1, 2, 3, 4, 5]\n"
+      "at = 10\nfor = 30\n");
+  const auto cuts = of_kind(plan, Kind::partition);
+  BOOST_REQUIRE(cuts.size() == 6U);
+  std::vector<std::uint32_t> back(6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    BOOST_REQUIRE(cuts[i].peers.size() == 1U);
+    const std::uint32_t peer = cuts[i].peers[0];
+    back[i] = static_cast<std::uint32_t>(i);
+    BOOST_TEST((cuts[i].at >= 10 && cuts[i].at <= 20));
+    BOOST_TEST((*cuts[i].until >= 30 && *cuts[i].until <= 40));
+    BOOST_TEST((i == 0 || cuts[i - 1].at < cuts[i].at));
+    BOOST_TEST(!passes(cuts[i], peer, 7));
+    BOOST_TEST(!passes(cuts[i], 7, peer));
+    BOOST_TEST(passes(cuts[i], 6, 7));
+  }
+  std::ranges::sort(back, {}, [&](std::uint32_t i) { return *cuts[i].until; });
+  BOOST_TEST(!std::ranges::is_sorted(back));
+}
+
 BOOST_AUTO_TEST_CASE(heal_ends_what_has_no_end) {
   const Plan plan = plan_with(
       "[[timeline]]\nkind = \"partition\"\nat = 10\n[[timeline]]\nkind = \"heal\"\nat = 25\n");
