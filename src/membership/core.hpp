@@ -159,6 +159,9 @@ class Core {
   void accuse(const base::PeerId& peer, wire::Loss reason, base::Time now, Outbox& out);
   void accuse(const wire::MemberRecord& record, std::uint64_t by, wire::Loss reason,
               base::LinkId from, base::Time now, Outbox& out);
+  /// Claims it on all links but the one that it came from.
+  void tell(const wire::MemberRecord& record, std::uint64_t by, wire::MemberState state,
+            wire::Loss reason, base::LinkId from);
   void send_rumours(Outbox& out);
   void on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time now, Outbox& out);
   void beat(base::LinkId id, Link& link, base::Time now, Outbox& out);

@@ -128,18 +128,23 @@ void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::Loss reaso
                           flaps_.rests_until(record.id))) {
     return;
   }
-  claims_.push_back({Claim{.subject = record.id.prefix(),
-                           .by = by,
-                           .incarnation = record.incarnation,
-                           .state = MemberState::suspect,
-                           .reason = reason},
-                     from});
+  tell(record, by, MemberState::suspect, reason, from);
   if (record.state == MemberState::suspect) return;
   table_.set_suspect(record.id, true);
   progress_.set_state(record.id.prefix(), MemberState::suspect);
   notice(out, NoticeLevel::info,
          fmt::format("{} ({}) is suspect: {}", record.name, record.id.brief(),
                      wire::to_string(reason)));
+}
+
+void Core::tell(const MemberRecord& record, std::uint64_t by, MemberState state, wire::Loss reason,
+                base::LinkId from) {
+  claims_.push_back({Claim{.subject = record.id.prefix(),
+                           .by = by,
+                           .incarnation = record.incarnation,
+                           .state = state,
+                           .reason = reason},
+                     from});
 }
 
 void Core::end_suspicions(base::Time now, Outbox& out) {
@@ -152,12 +157,7 @@ void Core::end_suspicions(base::Time now, Outbox& out) {
     if (BUG(refute_others)) ++record.incarnation;
     if (!table_.apply(record)) continue;
     progress_.set_state(record.id.prefix(), MemberState::dead);
-    claims_.push_back({Claim{.subject = record.id.prefix(),
-                             .by = table_.self().id.prefix(),
-                             .incarnation = record.incarnation,
-                             .state = MemberState::dead,
-                             .reason = verdict.reason},
-                       base::LinkId{}});
+    tell(record, table_.self().id.prefix(), MemberState::dead, verdict.reason, base::LinkId{});
     losses_[record.id] = verdict.reason;
     flaps_.died(record, table_.alive_count(), now);
     lost_.erase(record.id);

@@ -42,8 +42,9 @@ base::Duration progress_interval(std::size_t peers, base::Duration heartbeat) {
 
 bool ProgressBook::set_own(wire::Progress own, bool trains, base::Time now) {
   own.id_prefix = own_prefix_;
-  const bool fresh = entry_of(own_prefix_) == nullptr;
-  Entry& entry = fresh ? add(own_prefix_) : *entry_of(own_prefix_);
+  Entry* const known = entry_of(own_prefix_);
+  const bool fresh = known == nullptr;
+  Entry& entry = fresh ? add(own_prefix_) : *known;
   own.samples = std::max(own.samples, entry.latest.samples);
   const bool stepped = own.samples > entry.latest.samples;
   const bool begins = trains && !trains_;

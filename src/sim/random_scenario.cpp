@@ -68,9 +68,7 @@ Entry random_entry(base::Rng& rng, Kind kind, std::uint32_t count) {
                                    Shape::flip_flop, Shape::swizzle};
       entry.shape = kShapes[rng.below(std::size(kShapes))];
       entry.period = between(rng, 0.5, 10);
-      const bool of_some = entry.shape == Shape::one || entry.shape == Shape::asymmetric ||
-                           entry.shape == Shape::flip_flop || entry.shape == Shape::swizzle;
-      if (!of_some) entry.peers.reset();
+      if (!cuts_selected(entry.shape)) entry.peers.reset();
       break;
     }
     case Kind::degrade:

@@ -78,6 +78,12 @@ enum class Shape : std::uint8_t {
   groups,      ///< as listed; who is in none is cut from nobody
 };
 
+/// Whether it cuts peers that an entry selects; the others concern all.
+[[nodiscard]] constexpr bool cuts_selected(Shape shape) noexcept {
+  return shape == Shape::one || shape == Shape::asymmetric || shape == Shape::flip_flop ||
+         shape == Shape::swizzle;
+}
+
 /// What a restarted peer finds of its folder.
 enum class Disk : std::uint8_t { kept, lost, torn, flipped };
 

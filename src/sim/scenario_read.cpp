@@ -368,8 +368,7 @@ void check_entry(Fields& fields, const Entry& entry) {
     fields.reject("until", "goes with 'every'; how long it lasts is 'for'");
   }
   const bool turns = entry.shape == Shape::flip_flop || entry.shape == Shape::swizzle;
-  const bool cut_of_some = entry.kind == partition &&
-                           (entry.shape == Shape::one || entry.shape == Shape::asymmetric || turns);
+  const bool cut_of_some = entry.kind == partition && cuts_selected(entry.shape);
   const bool of_some = entry.kind == degrade ? !fields.has("between")
                                              : entry.kind != join && entry.kind != heal &&
                                                    (entry.kind != partition || cut_of_some);
