@@ -36,9 +36,18 @@ struct Text {
   bool name;
 };
 
+/// true or false.
+struct Flag {};
+
 /// A list of strings, or of whole numbers from 1.
 struct List {
   std::size_t max;
+};
+
+/// A list of numbers.
+struct NumberList {
+  std::size_t max;
+  NumberRange each;
 };
 
 /// The model's layers.
@@ -62,9 +71,11 @@ inline constexpr Words<train::Optimizer, 2> kOptimizerWords{{
     {"sgd", train::Optimizer::sgd},
     {"adamw", train::Optimizer::adamw},
 }};
-inline constexpr Words<train::Schedule, 2> kScheduleWords{{
+inline constexpr Words<train::Schedule, 4> kScheduleWords{{
     {"constant", train::Schedule::constant},
     {"cosine", train::Schedule::cosine},
+    {"linear", train::Schedule::linear},
+    {"step", train::Schedule::step},
 }};
 inline constexpr Words<exchange::Mode, 3> kModeWords{{
     {"tracked", exchange::Mode::tracked},
@@ -117,6 +128,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("optimizer", f.train.optimizer, kOptimizerWords);
   visit("lr", f.train.lr, NumberRange{kTiny, 100});
   visit("momentum", f.train.momentum, NumberRange{0, 0.9999});
+  visit("nesterov", f.train.nesterov, Flag{});
   visit("beta1", f.train.beta1, NumberRange{0, 0.9999});
   visit("beta2", f.train.beta2, NumberRange{0, 0.999999});
   visit("epsilon", f.train.epsilon, NumberRange{kTiny, 1});
@@ -124,6 +136,9 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("batch", f.train.batch, IntegerRange{1, 65536});
   visit("schedule", f.train.schedule, kScheduleWords);
   visit("warmup", f.train.warmup, NumberRange{0, 1});
+  visit("final_lr", f.train.final_lr, NumberRange{0, 1});
+  visit("steps", f.train.steps, NumberList{train::kStepsMax, {0, 1}});
+  visit("step_factor", f.train.step_factor, NumberRange{0, 1});
   visit("device", f.train.device, Text{64, true});
   visit("threads", f.train.threads, IntegerRange{1, 1024});
   visit.section("exchange");

@@ -143,6 +143,12 @@ class Reader {
     field = value;
   }
 
+  void read(const std::string& key, const toml::node& node, bool& field, const Flag&) {
+    const auto value = node.value_exact<bool>();
+    if (!value) return reject(key, node, "is {}, must be true or false", type_name(node));
+    field = *value;
+  }
+
   void read(const std::string& key, const toml::node& node, base::Duration& field,
             const SecondsRange& range) {
     double value = 0;
@@ -217,6 +223,17 @@ class Reader {
       } else {
         read(key, (*list)[i], values[i], IntegerRange{1, kSideMax});
       }
+    }
+    if (!error) field = std::move(values);
+  }
+
+  void read(const std::string& key, const toml::node& node, std::vector<double>& field,
+            const NumberList& rule) {
+    const toml::array* const list = array(key, node, rule.max);
+    if (list == nullptr) return;
+    std::vector<double> values(list->size());
+    for (std::size_t i = 0; i < values.size() && !error; ++i) {
+      read(key, (*list)[i], values[i], rule.each);
     }
     if (!error) field = std::move(values);
   }
@@ -339,6 +356,23 @@ base::Status apply_override(Document& document, const std::string& text) {
   return {};
 }
 
+/// What is wrong with the steps of a learning rate, if anything.
+std::string wrong_steps(const train::Config& train) {
+  if (train.schedule != train::Schedule::step) {
+    return train.steps.empty() ? "" : "is only for train.schedule = \"step\"";
+  }
+  if (train.steps.empty()) {
+    return "is missing: say after which fractions of the run the learning rate goes down, like "
+           "[0.5, 0.75]";
+  }
+  double last = train.warmup;
+  for (const double step : train.steps) {
+    if (step <= last) return "must ascend, and begin after train.warmup";
+    last = step;
+  }
+  return "";
+}
+
 /// What no single key can tell.
 base::Status check_together(const Document& document, const RunFile& f) {
   const auto reject = [&](const char* section, const char* key, const std::string& text) {
@@ -360,6 +394,9 @@ base::Status check_together(const Document& document, const RunFile& f) {
   }
   if (f.model.layers.empty()) {
     return reject("model", "layers", "is missing or empty: the model needs a layer");
+  }
+  if (const std::string wrong = wrong_steps(f.train); !wrong.empty()) {
+    return reject("train", "steps", wrong);
   }
   if (f.exchange.bits != 2 && f.exchange.bits != 4 && f.exchange.bits != 8) {
     return reject("exchange", "bits", fmt::format("{} is not 2, 4 or 8", f.exchange.bits));
@@ -399,6 +436,9 @@ base::Result<RunFile> parse_run_file(std::string_view text, const std::string& n
   if (base::Status status = check_names(document); !status) return fail(status.error());
   RunFile run_file;
   Reader reader(document);
+  reader.section("train");
+  reader("optimizer", run_file.train.optimizer, kOptimizerWords);
+  run_file.train = train::defaults(run_file.train.optimizer);
   visit_keys(run_file, reader);
   if (reader.error) return fail(std::move(*reader.error));
   if (base::Status status = check_together(document, run_file); !status) {

@@ -46,6 +46,10 @@ class Writer {
   }
   /// The shortest text that reads back as the same number.
   static std::string value(double field, const NumberRange&) { return fmt::format("{}", field); }
+  static std::string value(bool field, const Flag&) { return fmt::format("{}", field); }
+  static std::string value(const std::vector<double>& field, const NumberList&) {
+    return fmt::format("[{}]", fmt::join(field, ", "));
+  }
   static std::string value(base::Duration field, const SecondsRange&) {
     return fmt::format("{}", base::seconds(field));
   }

@@ -1,29 +1,44 @@
 // What a run file says of training.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace starling::train {
 
 enum class Optimizer { sgd, adamw };
-enum class Schedule { constant, cosine };
+enum class Schedule { constant, cosine, linear, step };
+
+inline constexpr std::size_t kStepsMax = 64;  ///< of a step schedule
 
 struct Config {
   Optimizer optimizer = Optimizer::sgd;
-  double lr = 0.05;
+  double lr = 0.05;           ///< the highest of the schedule
   double momentum = 0.9;      ///< sgd
+  bool nesterov = false;      ///< sgd
   double beta1 = 0.9;         ///< adamw
   double beta2 = 0.999;       ///< adamw
   double epsilon = 1e-8;      ///< adamw
   double weight_decay = 0.0;  ///< sgd: added to the gradient; adamw: decoupled
   std::uint32_t batch = 64;   ///< samples a step of one peer
   Schedule schedule = Schedule::constant;
-  double warmup = 0.0;  ///< fraction of the run with a linearly rising learning rate
+  double warmup = 0.0;        ///< fraction of the run with a linearly rising learning rate
+  double final_lr = 0.0;      ///< cosine, linear: what the learning rate ends at, as part of lr
+  std::vector<double> steps;  ///< step: fractions of the run, ascending, each after the warm-up
+  double step_factor = 0.1;   ///< step: what the learning rate is multiplied by at each of them
   std::string device = "cpu";
   std::uint32_t threads = 1;  ///< compute threads of one peer
 
   friend bool operator==(const Config&, const Config&) = default;
 };
+
+/// What holds where a run file only names the optimizer.
+[[nodiscard]] inline Config defaults(Optimizer optimizer) {
+  Config config{.optimizer = optimizer};
+  if (optimizer == Optimizer::adamw) config.lr = 0.001;
+  return config;
+}
 
 }  // namespace starling::train

@@ -20,6 +20,16 @@ void sgd(std::size_t n, float* __restrict p, const float* __restrict g, float* _
   }
 }
 
+STARLING_CLONES
+void nesterov_sgd(std::size_t n, float* __restrict p, const float* __restrict g,
+                  float* __restrict v, float lr, float momentum, float decay) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float d = g[i] + decay * p[i];
+    v[i] = momentum * v[i] + d;
+    p[i] -= lr * (d + momentum * v[i]);
+  }
+}
+
 struct AdamFactors {
   float keep;  ///< 1 - lr * weight decay
   float beta1;
@@ -51,8 +61,9 @@ void UpdateRule::apply(std::span<float> parameters, std::span<const float> gradi
   ASSERT(parameters.size() == first_.size() && gradient.size() == first_.size());
   ++steps_;
   if (config_.optimizer == Optimizer::sgd) {
-    sgd(first_.size(), parameters.data(), gradient.data(), first_.data(), lr,
-        static_cast<float>(config_.momentum), static_cast<float>(config_.weight_decay));
+    const auto update = config_.nesterov ? nesterov_sgd : sgd;
+    update(first_.size(), parameters.data(), gradient.data(), first_.data(), lr,
+           static_cast<float>(config_.momentum), static_cast<float>(config_.weight_decay));
     return;
   }
   const auto t = static_cast<double>(steps_);

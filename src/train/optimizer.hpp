@@ -13,8 +13,9 @@ namespace starling::train {
 
 /// The update rule that a run file names, with its state. One thread at a time.
 ///
-/// sgd, as PyTorch's without dampening or Nesterov (Sutskever et al., ICML 2013):
-///     g += weight_decay * p;  v = momentum * v + g;  p -= lr * v
+/// sgd, as PyTorch's without dampening (Sutskever et al., ICML 2013):
+///     g += weight_decay * p;  v = momentum * v + g
+///     p -= lr * v, or with Nesterov's momentum p -= lr * (g + momentum * v)
 /// adamw (Loshchilov and Hutter, arXiv:1711.05101), at step t = 1, 2, ...:
 ///     p *= 1 - lr * weight_decay;  m = beta1 m + (1 - beta1) g;  s = beta2 s + (1 - beta2) g^2
 ///     p -= lr / (1 - beta1^t) * m / (sqrt(s / (1 - beta2^t)) + epsilon)

@@ -108,6 +108,39 @@ BOOST_AUTO_TEST_CASE(unknown_key_gets_line_and_suggestion) {
              std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_left_out_depends_on_the_optimizer) {
+  const auto lr = [](const std::string& train) {
+    const std::string text =
+        "[run]\nepochs = 1\n[model]\ninput = [4]\n"
+        "layers = [{ type = \"linear\", out = 2 }]\n[train]\n";
+    return parse({}, text + train).train.lr;
+  };
+  BOOST_TEST(lr("") == 0.05);
+  BOOST_TEST(lr("optimizer = \"adamw\"\n") == 0.001);
+  BOOST_TEST(lr("lr = 0.5\noptimizer = \"adamw\"\n") == 0.5);
+}
+
+BOOST_AUTO_TEST_CASE(steps_of_a_learning_rate_are_checked) {
+  const auto f = parse({"train.schedule=step", "train.steps=[0.5, 1]", "train.warmup=0.1"});
+  BOOST_TEST(f.train.steps == (std::vector<double>{0.5, 1}));
+  BOOST_TEST(error_of_override("train.schedule=step") ==
+             "run.toml: train.steps: is missing: say after which fractions of the run the "
+             "learning rate goes down, like [0.5, 0.75]");
+  BOOST_TEST(error_of_override("train.steps=[0.5]") ==
+             "--set train.steps=[0.5]: train.steps: is only for train.schedule = \"step\"");
+  BOOST_TEST(error_of_override("train.steps=0.5").find("is a number, must be an array") !=
+             std::string::npos);
+  BOOST_TEST(error_of_override("train.steps=[0.5, \"x\"]").find("is a string, must be a number") !=
+             std::string::npos);
+  for (const char* steps :
+       {"train.steps=[0.5, 0.5]", "train.steps=[0.75, 0.5]", "train.steps=[0.1, 0.5]"}) {
+    BOOST_TEST(error("", {"train.schedule=step", "train.warmup=0.1", steps})
+                   .find("must ascend, and begin after train.warmup") != std::string::npos);
+  }
+  BOOST_TEST(error("", {"train.schedule=step", "train.steps=[1.5]"}).find("out of range: 0 to 1") !=
+             std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(lan_discovery_is_refused_while_it_is_not_there) {
   BOOST_TEST(error("[swarm]\nlan = true\n").find("swarm.lan: unknown key") != std::string::npos);
 }
@@ -122,6 +155,8 @@ BOOST_AUTO_TEST_CASE(wrong_types_say_what_is_allowed) {
   BOOST_TEST(error_of_override("run.name=3").find("must be a string") != std::string::npos);
   BOOST_TEST(error_of_override("model.layers=3").find("must be an array") != std::string::npos);
   BOOST_TEST(error_of_override("exchange.grace=true").find("is a boolean") != std::string::npos);
+  BOOST_TEST(error_of_override("train.nesterov=1") ==
+             "--set train.nesterov=1: train.nesterov: is an integer, must be true or false");
   BOOST_TEST(error_of_override("swarm.join=[1]").find("must be a string") != std::string::npos);
   BOOST_TEST(parse_run_file("train = 3\n", "f").error().text ==
              "f:1: train: is an integer, must be a section: [train]");
@@ -254,7 +289,8 @@ BOOST_AUTO_TEST_CASE(resolved_run_file_reads_back_equal) {
       parse({"swarm.join=['a:1', 'q\"uo\\te:2']", "train.lr=0.012345678901234567",
              "exchange.mode=allreduce", "swarm.peers=3", "data.split=dirichlet", "data.alpha=0.3",
              "data.path='C:\\odd \"path\" é'", "exchange.grace=0.123456789", "security.mode=off",
-             "train.optimizer=adamw", "train.epsilon=1e-9", "run.seed=9223372036854775807"});
+             "train.optimizer=adamw", "train.epsilon=1e-9", "run.seed=9223372036854775807",
+             "train.nesterov=true", "train.schedule=step", "train.steps=[0.1, 0.7]"});
   const std::string text = to_toml(f);
   const auto again = parse_run_file(text, "resolved");
   BOOST_REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().text));

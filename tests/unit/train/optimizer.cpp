@@ -80,6 +80,44 @@ BOOST_AUTO_TEST_CASE(adamw_follows_a_double_precision_reference) {
   }
 }
 
+/// Made with PyTorch 2.15 in float64 (SGD and AdamW with the same arguments), from
+///     p = [(i - 2) / 4 for i in range(5)]
+///     and at step t = 1..6 the gradient [((7 * t + 3 * i) % 11 - 5) / 8 for i in range(5)]
+struct Recorded {
+  const char* name;
+  Config config;
+  std::vector<double> expected;
+};
+
+BOOST_AUTO_TEST_CASE(six_steps_end_where_pytorch_ends) {
+  const Recorded runs[] = {
+      {"SGD",
+       {.optimizer = Optimizer::sgd, .momentum = 0.75, .weight_decay = 0.25},
+       {-0.513466145, -0.358311858, 0.032691392, 0.336002009, 0.319281297}},
+      {"SGD, Nesterov",
+       {.optimizer = Optimizer::sgd, .momentum = 0.75, .nesterov = true, .weight_decay = 0.25},
+       {-0.523523677, -0.301541027, 0.034406891, 0.337410996, 0.258612396}},
+      {"AdamW",
+       {.optimizer = Optimizer::adamw, .beta1 = 0.75, .beta2 = 0.875, .weight_decay = 0.25},
+       {-0.690174012, -0.486527358, 0.089821601, 0.406555707, 0.347912956}}};
+  for (const Recorded& run : runs) {
+    UpdateRule rule(run.config, 5);
+    std::vector<float> parameters{-0.5F, -0.25F, 0.0F, 0.25F, 0.5F};
+    for (int t = 1; t <= 6; ++t) {
+      std::vector<float> gradient;
+      for (int i = 0; i < 5; ++i) {
+        gradient.push_back(static_cast<float>((7 * t + 3 * i) % 11 - 5) / 8);
+      }
+      rule.apply(parameters, gradient, 0.125F);
+    }
+    for (std::size_t i = 0; i < 5; ++i) {
+      BOOST_TEST_CONTEXT(run.name << ", parameter " << i) {
+        BOOST_TEST(std::abs(parameters[i] - run.expected[i]) < 1e-6);
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_rule_with_restored_state_goes_on_with_the_same_bits) {
   for (const Optimizer kind : {Optimizer::sgd, Optimizer::adamw}) {
     const Config config{.optimizer = kind, .weight_decay = 0.01};
