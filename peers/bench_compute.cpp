@@ -99,18 +99,19 @@ base::Status measure(const Subject& subject, double peak_gflops, const BenchOpti
   base::Rng rng(1);
   std::vector<float> parameters = model->initial_parameters(1);
   std::vector<float> samples(kBatch * compute::elements(model->graph.input));
-  std::vector<std::uint8_t> labels(kBatch);
+  std::vector<std::int32_t> labels(kBatch);
   for (float& value : samples) value = static_cast<float>(rng.uniform());
-  for (auto& label : labels) label = static_cast<std::uint8_t>(rng.below(kClasses));
-  const compute::Batch batch{samples, labels};
+  for (auto& label : labels) label = static_cast<std::int32_t>(rng.below(kClasses));
+  const compute::Batch batch{.samples = samples, .tokens = {}, .labels = labels, .targets = {}};
 
   base::Status status;
   const double steps = best_rate(options.seconds, [&] {
-    if (auto loss = trainer->step(parameters, batch, 1e-3F); !loss)
+    if (auto loss = trainer->step(parameters, {}, batch, 1e-3F, 0); !loss)
       status = base::fail(loss.error());
   });
   const double sweeps = best_rate(options.seconds, [&] {
-    if (auto sums = trainer->evaluate(parameters, batch); !sums) status = base::fail(sums.error());
+    if (auto sums = trainer->evaluate(parameters, {}, batch); !sums)
+      status = base::fail(sums.error());
   });
   if (!status) return status;
 

@@ -1,6 +1,7 @@
-// Softmax cross-entropy on the host: a few outputs a sample, not worth a device's attention.
+// Losses on the host, in plain rows.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -11,13 +12,24 @@ namespace starling::compute {
 /// Adds up loss and hits over labels.size() rows of `classes` outputs each. The sum runs in
 /// double precision, in order.
 [[nodiscard]] Evaluation softmax_cross_entropy(std::span<const float> outputs,
-                                               std::span<const std::uint8_t> labels,
-                                               std::uint32_t classes);
+                                               std::span<const std::int32_t> labels,
+                                               std::uint32_t classes, float label_smoothing = 0);
 
 /// The same, and writes the gradient of the mean loss with respect to the outputs. Rows of
 /// `gradient` beyond labels.size() (the rest of a short batch) become zero.
 [[nodiscard]] Evaluation softmax_cross_entropy(std::span<const float> outputs,
-                                               std::span<const std::uint8_t> labels,
-                                               std::uint32_t classes, std::span<float> gradient);
+                                               std::span<const std::int32_t> labels,
+                                               std::uint32_t classes, float label_smoothing,
+                                               std::span<float> gradient);
+
+/// Mean squared difference of `width` outputs a sample to their targets, summed over the samples;
+/// `correct` stays 0.
+[[nodiscard]] Evaluation mean_squared(std::span<const float> outputs,
+                                      std::span<const float> targets, std::size_t width);
+
+/// The same with the gradient of the mean over the samples; its rest becomes zero.
+[[nodiscard]] Evaluation mean_squared(std::span<const float> outputs,
+                                      std::span<const float> targets, std::size_t width,
+                                      std::span<float> gradient);
 
 }  // namespace starling::compute

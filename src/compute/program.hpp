@@ -13,31 +13,40 @@
 
 namespace starling::compute {
 
-/// Sums over the samples of a batch, so that batches of different sizes can be added up.
+/// Sums over the labels of a batch, so that batches of different sizes can be added up.
 struct Evaluation {
-  double loss_sum = 0;      ///< nats
-  std::size_t correct = 0;  ///< samples whose largest output is the label's (first of equals)
-  std::size_t count = 0;    ///< samples
+  double loss_sum = 0;      ///< nats, or mean squared differences
+  std::size_t correct = 0;  ///< labels that have the largest output (first of equals)
+  std::size_t count = 0;    ///< labels; of a mean_squared loss samples
 };
 
 /// A graph compiled for batches of up to a fixed number of samples. Keeps no parameters: they come
-/// with each call, `parameters` and `gradient` laid out as Graph::tensors says. Used on one thread
-/// at a time, the one that compiled it; a step allocates nothing. Equal inputs give equal bits on
-/// the same processor with the same number of threads.
+/// with each call, `parameters` and `gradient` laid out as Graph::tensors says, `buffers` as
+/// Graph::buffers does. Used on one thread at a time, the one that compiled it; a step allocates
+/// nothing. Equal inputs give equal bits on the same processor with the same number of threads.
+/// A batch has 1 to batch() samples.
 /// Errors (ErrorCode::device) are the device's, and leave the outputs undefined.
 class Program {
  public:
   virtual ~Program() = default;
 
-  /// Writes the gradient of the mean loss over the batch (1 to batch() samples) and returns that
-  /// loss in nats. Both may be not finite, where parameters or samples are too large.
+  /// Writes the gradient of the mean loss over the batch's labels and returns that loss, as in
+  /// training: updates the buffers, and drops what `seed` (a new one each step) says. Loss and
+  /// gradient may be not finite, where parameters or samples are too large.
   [[nodiscard]] virtual base::Result<float> forward_backward(std::span<const float> parameters,
-                                                             const Batch& batch,
+                                                             std::span<float> buffers,
+                                                             const Batch& batch, std::uint64_t seed,
                                                              std::span<float> gradient) = 0;
 
-  /// Loss and hits of 1 to batch() samples.
+  /// Loss and hits, as in evaluation.
   [[nodiscard]] virtual base::Result<Evaluation> evaluate(std::span<const float> parameters,
+                                                          std::span<const float> buffers,
                                                           const Batch& batch) = 0;
+
+  /// The outputs, as in evaluation: Graph::outputs() floats a sample, in the order of the last
+  /// op's shape, until the next call. Labels and targets of the batch are not looked at.
+  [[nodiscard]] virtual base::Result<std::span<const float>> outputs(
+      std::span<const float> parameters, std::span<const float> buffers, const Batch& batch) = 0;
 
   /// The number of samples it was compiled for.
   [[nodiscard]] virtual std::uint32_t batch() const noexcept = 0;

@@ -104,7 +104,7 @@ void SampleSet::fill_one(std::uint32_t index, float* out) const noexcept {
 }
 
 void SampleSet::fill(std::span<const std::uint32_t> indices, std::span<float> samples,
-                     std::span<std::uint8_t> labels) const {
+                     std::span<std::int32_t> labels) const {
   ASSERT(labels.size() == indices.size() && samples.size() == indices.size() * sample_values_);
   const auto all = this->labels();
   for (std::size_t i = 0; i < indices.size(); ++i) {
@@ -115,7 +115,7 @@ void SampleSet::fill(std::span<const std::uint32_t> indices, std::span<float> sa
 }
 
 void SampleSet::fill_range(std::uint32_t first, std::span<float> samples,
-                           std::span<std::uint8_t> labels) const {
+                           std::span<std::int32_t> labels) const {
   ASSERT(first <= size_ && labels.size() <= size_ - first);
   ASSERT(samples.size() == labels.size() * sample_values_);
   const auto all = this->labels().subspan(first);

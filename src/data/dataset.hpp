@@ -46,10 +46,10 @@ class SampleSet {
   /// Writes the normalised samples one after the other (sample_values() floats each) and their
   /// labels. `samples` and `labels` have room for exactly the indices given.
   void fill(std::span<const std::uint32_t> indices, std::span<float> samples,
-            std::span<std::uint8_t> labels) const;
+            std::span<std::int32_t> labels) const;
   /// The same for samples first, first + 1, ... as many as `labels` has room for.
   void fill_range(std::uint32_t first, std::span<float> samples,
-                  std::span<std::uint8_t> labels) const;
+                  std::span<std::int32_t> labels) const;
 
   /// XXH3-128 over the hashes of images and labels.
   [[nodiscard]] base::Hash128 hash() const;

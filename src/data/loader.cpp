@@ -9,14 +9,14 @@ namespace starling::data {
 
 Loader::Loader(const SampleSet& set, const Shards& shards, std::uint32_t batch, std::uint64_t seed,
                std::span<const std::uint32_t> owned)
-    : set_(set), order_(shards, seed), indices_(batch) {
+    : set_(set), order_(shards, seed), seeds_(seed), indices_(batch) {
   ASSERT(batch > 0);
   ASSERT(shards.all_samples().size() == set.size(), "these shards are of another set");
   order_.set_shards(owned);
   for (std::size_t i = 0; i < kPool; ++i) {
     const bool pushed =
         empty_.try_push(BatchBuffer{.samples = std::vector<float>(batch * set.sample_values()),
-                                    .labels = std::vector<std::uint8_t>(batch)});
+                                    .labels = std::vector<std::int32_t>(batch)});
     ASSERT(pushed);
   }
   thread_ = std::thread([this] { run(); });
@@ -64,6 +64,7 @@ void Loader::run() {
     if (owned) order_.set_shards(*owned);
     order_.next(indices_);
     set_.fill(indices_, batch->samples, batch->labels);
+    batch->seed = seeds_();
     batch->epoch = order_.epoch();
     if (!full_.push(std::move(*batch))) return;
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bounded_queue.hpp"
+#include "base/rng.hpp"
 #include "compute/batch.hpp"
 #include "data/dataset.hpp"
 #include "data/sample_order.hpp"
@@ -19,10 +20,13 @@ namespace starling::data {
 /// Storage of a batch that goes back and forth between loader and trainer.
 struct BatchBuffer {
   std::vector<float> samples;        ///< normalised, one sample after the other (NCHW)
-  std::vector<std::uint8_t> labels;  ///< as many as the batch has samples
+  std::vector<std::int32_t> labels;  ///< as many as the batch has samples
+  std::uint64_t seed = 0;            ///< of what is random in a step on it
   std::uint64_t epoch = 0;           ///< passes over the own samples that ended before its end
 
-  [[nodiscard]] compute::Batch view() const noexcept { return {samples, labels}; }
+  [[nodiscard]] compute::Batch view() const noexcept {
+    return {.samples = samples, .tokens = {}, .labels = labels, .targets = {}};
+  }
 };
 
 /// Prefetches batches of a peer's own samples. Its pool of kPool buffers is all it ever allocates.
@@ -60,6 +64,7 @@ class Loader {
 
   const SampleSet& set_;
   SampleOrder order_;                   ///< of the data thread
+  base::Rng seeds_;                     ///< of the data thread
   std::vector<std::uint32_t> indices_;  ///< of the data thread
   base::BoundedQueue<BatchBuffer> empty_{kPool};
   base::BoundedQueue<BatchBuffer> full_{kPool};

@@ -31,8 +31,10 @@ const char* name_of(LayerKind kind) noexcept {
 Status add(compute::GraphBuilder& builder, const LayerSpec& layer) {
   switch (layer.kind) {
     case LayerKind::conv2d:
-      return builder.conv2d(layer.out, layer.kernel, layer.stride == 0 ? 1 : layer.stride,
-                            layer.padding);
+      return builder.conv2d({.out_channels = layer.out,
+                             .kernel = layer.kernel,
+                             .stride = layer.stride == 0 ? 1 : layer.stride,
+                             .padding = layer.padding});
     case LayerKind::linear:
       return builder.linear(layer.out);
     case LayerKind::relu:
@@ -46,7 +48,9 @@ Status add(compute::GraphBuilder& builder, const LayerSpec& layer) {
 /// Whether the next op that is not a pool is a ReLU.
 bool feeds_relu(const compute::Graph& graph, std::size_t op) {
   for (std::size_t i = op + 1; i < graph.ops.size(); ++i) {
-    if (std::holds_alternative<compute::Relu>(graph.ops[i].kind)) return true;
+    if (const auto* activation = std::get_if<compute::Activation>(&graph.ops[i].kind)) {
+      return activation->kind == compute::ActivationKind::relu;
+    }
     if (!std::holds_alternative<compute::MaxPool2d>(graph.ops[i].kind)) return false;
   }
   return false;

@@ -70,7 +70,7 @@ bool Worker::run_exchange(std::vector<Outcome>& outcomes) {
 Outcome Worker::run_step(float lr) {
   auto batch = loader_.next();
   if (!batch) return Failed{{base::ErrorCode::internal, "the data thread has stopped"}};
-  const auto loss = trainer_.step(replica_.trained(), batch->view(), lr);
+  const auto loss = trainer_.step(replica_.trained(), {}, batch->view(), lr, batch->seed);
   const auto samples = static_cast<std::uint32_t>(batch->labels.size());
   loader_.recycle(std::move(*batch));
   if (!loss) return Failed{loss.error()};
@@ -81,7 +81,7 @@ Outcome Worker::run_step(float lr) {
 Outcome Worker::run_gradient() {
   auto batch = loader_.next();
   if (!batch) return Failed{{base::ErrorCode::internal, "the data thread has stopped"}};
-  const auto loss = trainer_.compute_gradient(replica_.trained(), batch->view());
+  const auto loss = trainer_.compute_gradient(replica_.trained(), {}, batch->view(), batch->seed);
   batch_samples_ = static_cast<std::uint32_t>(batch->labels.size());
   loader_.recycle(std::move(*batch));
   if (!loss) return Failed{loss.error()};
@@ -117,7 +117,8 @@ void Worker::run_evaluation(std::vector<Outcome>& outcomes) {
   samples_.resize(count * test_.sample_values());
   labels_.resize(count);
   test_.fill_range(evaluation_.done, samples_, labels_);
-  const auto piece = trainer_.evaluate(copy_, {samples_, labels_});
+  const auto piece = trainer_.evaluate(
+      copy_, {}, {.samples = samples_, .tokens = {}, .labels = labels_, .targets = {}});
   if (!piece) {
     outcomes.push_back(Failed{piece.error()});
   } else {

@@ -79,7 +79,7 @@ class Worker {
   bool evaluating_ = false;
   Evaluation evaluation_;
   std::vector<float> samples_;
-  std::vector<std::uint8_t> labels_;
+  std::vector<std::int32_t> labels_;
 };
 
 }  // namespace starling::peer

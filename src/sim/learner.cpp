@@ -180,7 +180,9 @@ class NetworkLearner final : public Learner {
                                     std::span<float> out) override {
     order_.next(indices_);
     network_.train.fill(indices_, samples_, labels_);
-    const auto loss = network_.program->forward_backward(parameters, {samples_, labels_}, out);
+    const auto loss = network_.program->forward_backward(
+        parameters, {}, {.samples = samples_, .tokens = {}, .labels = labels_, .targets = {}}, 0,
+        out);
     if (!loss) return fail(loss.error());
     if (!std::isfinite(*loss)) return fail(base::ErrorCode::diverged, "the loss is not finite");
     return StepResult{static_cast<std::uint32_t>(labels_.size()), *loss};
@@ -199,7 +201,8 @@ class NetworkLearner final : public Learner {
       const auto values = std::span(samples_).first(size * network_.test.sample_values());
       const auto labels = std::span(labels_).first(size);
       network_.test.fill_range(done, values, labels);
-      const auto piece = network_.program->evaluate(parameters, {values, labels});
+      const auto piece = network_.program->evaluate(
+          parameters, {}, {.samples = values, .tokens = {}, .labels = labels, .targets = {}});
       if (!piece) return fail(piece.error());
       quality.accuracy += static_cast<double>(piece->correct) / count;
       quality.loss += piece->loss_sum / count;
@@ -229,7 +232,7 @@ class NetworkLearner final : public Learner {
   std::vector<float> gradient_;
   std::vector<std::uint32_t> indices_;
   std::vector<float> samples_;
-  std::vector<std::uint8_t> labels_;
+  std::vector<std::int32_t> labels_;
 };
 
 std::unique_ptr<Learner> Network::learner(const base::PeerId& id) {

@@ -41,18 +41,21 @@ Trainer::Trainer(const compute::Graph& graph, const Config& config,
     : program_(std::move(program)),
       rule_(config, graph.parameter_count),
       gradient_(graph.parameter_count),
-      sample_elements_(compute::elements(graph.input)) {}
+      input_elements_(compute::elements(graph.input)),
+      labels_(graph.loss.kind == compute::LossKind::cross_entropy ? graph.positions : 0),
+      target_elements_(labels_ == 0 ? graph.outputs() : 0) {}
 
-Result<float> Trainer::step(std::span<float> parameters, const compute::Batch& batch, float lr) {
-  auto loss = compute_gradient(parameters, batch);
+Result<float> Trainer::step(std::span<float> parameters, std::span<float> buffers,
+                            const compute::Batch& batch, float lr, std::uint64_t seed) {
+  auto loss = compute_gradient(parameters, buffers, batch, seed);
   if (!loss) return loss;
   if (auto status = apply(parameters, lr); !status) return fail(status.error());
   return loss;
 }
 
-Result<float> Trainer::compute_gradient(std::span<const float> parameters,
-                                        const compute::Batch& batch) {
-  auto loss = program_->forward_backward(parameters, batch, gradient_);
+Result<float> Trainer::compute_gradient(std::span<const float> parameters, std::span<float> buffers,
+                                        const compute::Batch& batch, std::uint64_t seed) {
+  auto loss = program_->forward_backward(parameters, buffers, batch, seed, gradient_);
   if (loss && !std::isfinite(*loss)) {
     return fail(ErrorCode::diverged,
                 "the loss is {}: lower train.lr, or look for values in the "
@@ -70,14 +73,23 @@ Status Trainer::apply(std::span<float> parameters, float lr) {
   return {};
 }
 
-Result<Evaluation> Trainer::evaluate(std::span<const float> parameters, const compute::Batch& set) {
-  ASSERT(set.count() > 0 && set.samples.size() == set.count() * sample_elements_);
+Result<Evaluation> Trainer::evaluate(std::span<const float> parameters,
+                                     std::span<const float> buffers, const compute::Batch& set) {
+  const std::size_t inputs = set.samples.size() + set.tokens.size();
+  ASSERT(inputs > 0 && inputs % input_elements_ == 0);
+  const std::size_t all = inputs / input_elements_;
+  const auto part_of = [](auto values, std::size_t first, std::size_t count, std::size_t width) {
+    return values.empty() ? values : values.subspan(first * width, count * width);
+  };
   compute::Evaluation sum;
-  for (std::size_t first = 0; first < set.count(); first += program_->batch()) {
-    const std::size_t count = std::min<std::size_t>(program_->batch(), set.count() - first);
-    const auto part = program_->evaluate(
-        parameters, {set.samples.subspan(first * sample_elements_, count * sample_elements_),
-                     set.labels.subspan(first, count)});
+  for (std::size_t first = 0; first < all; first += program_->batch()) {
+    const std::size_t count = std::min<std::size_t>(program_->batch(), all - first);
+    const auto part =
+        program_->evaluate(parameters, buffers,
+                           {.samples = part_of(set.samples, first, count, input_elements_),
+                            .tokens = part_of(set.tokens, first, count, input_elements_),
+                            .labels = part_of(set.labels, first, count, labels_),
+                            .targets = part_of(set.targets, first, count, target_elements_)});
     if (!part) return fail(part.error());
     sum.loss_sum += part->loss_sum;
     sum.correct += part->correct;

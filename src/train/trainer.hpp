@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -17,7 +18,7 @@ namespace starling::train {
 /// Mean figures over a set of samples.
 struct Evaluation {
   double accuracy = 0;  ///< 0 to 1
-  double loss = 0;      ///< nats a sample; not finite where training has diverged
+  double loss = 0;      ///< nats a label; not finite where training has diverged
 };
 
 /// Computes steps over parameters that belong to the caller. All calls come from one thread, the
@@ -31,13 +32,16 @@ class Trainer {
                                                     const Config& config);
 
   /// One step: the mean gradient over the batch (1 to config.batch samples) at `parameters`,
-  /// applied to them. Returns the mean loss before the step, in nats.
-  [[nodiscard]] base::Result<float> step(std::span<float> parameters, const compute::Batch& batch,
-                                         float lr);
+  /// applied to them; moves the buffers. Returns the mean loss before the step, in nats. `seed`
+  /// decides what is dropped.
+  [[nodiscard]] base::Result<float> step(std::span<float> parameters, std::span<float> buffers,
+                                         const compute::Batch& batch, float lr, std::uint64_t seed);
 
   /// The first half of a step: computes the gradient, which gradient() shows, and the mean loss.
   [[nodiscard]] base::Result<float> compute_gradient(std::span<const float> parameters,
-                                                     const compute::Batch& batch);
+                                                     std::span<float> buffers,
+                                                     const compute::Batch& batch,
+                                                     std::uint64_t seed);
   /// The gradient of the last batch. Whoever averages gradients over peers does it in place.
   [[nodiscard]] std::span<float> gradient() noexcept { return gradient_; }
   /// The second half: applies gradient().
@@ -45,6 +49,7 @@ class Trainer {
 
   /// Accuracy and loss over any number of samples (at least one), in batches of config.batch.
   [[nodiscard]] base::Result<Evaluation> evaluate(std::span<const float> parameters,
+                                                  std::span<const float> buffers,
                                                   const compute::Batch& set);
 
   [[nodiscard]] UpdateRule& rule() noexcept { return rule_; }
@@ -58,7 +63,9 @@ class Trainer {
   std::unique_ptr<compute::Program> program_;
   UpdateRule rule_;
   std::vector<float> gradient_;
-  std::size_t sample_elements_;
+  std::size_t input_elements_;   ///< floats or tokens a sample
+  std::size_t labels_;           ///< a sample
+  std::size_t target_elements_;  ///< a sample
 };
 
 }  // namespace starling::train

@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 }
 
-Plan::Plan() : engine_(dnnl::engine::kind::cpu, 0) {}
+Plan::Plan() : engine_(dnnl::engine::kind::cpu, 0), step_(std::make_unique<Step>()) {}
 
 BufferId Plan::add_buffer(std::size_t bytes) {
   lifetimes_.push_back({bytes, kNever, 0});
@@ -44,6 +44,10 @@ bool Plan::allocate() {
 
 float* Plan::floats(BufferId buffer) noexcept {
   return reinterpret_cast<float*>(arena_.data() + arena_plan_.offsets[buffer]);
+}
+
+std::span<std::int32_t> Plan::tokens(BufferId buffer, std::size_t count) noexcept {
+  return {reinterpret_cast<std::int32_t*>(arena_.data() + arena_plan_.offsets[buffer]), count};
 }
 
 }  // namespace starling::compute::cpu

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -36,8 +37,15 @@ struct ArenaMemory {
   BufferId buffer = 0;
 };
 
+/// What own calls need of the step that runs.
+struct Step {
+  std::size_t count = 0;   ///< samples: what lies behind them in the batch is zero
+  std::uint64_t seed = 0;  ///< of dropout
+};
+
 /// A compiled network. `forward` turns the input buffer into the outputs; the program then writes
-/// the outputs' gradient and runs `backward`. Buffers are placed by add_buffer and touch; the
+/// the outputs' gradient and runs `backward`. `evaluation` is forward as it is outside of training;
+/// empty where that is no different. Buffers are placed by add_buffer and touch; the
 /// addresses are set by allocate.
 class Plan {
  public:
@@ -60,20 +68,30 @@ class Plan {
   [[nodiscard]] const ArenaPlan& arena_plan() const noexcept { return arena_plan_; }
   /// The floats of a buffer; after allocate.
   [[nodiscard]] float* floats(BufferId buffer) noexcept;
+  /// The first elements of a buffer as integers; after allocate.
+  [[nodiscard]] std::span<std::int32_t> tokens(BufferId buffer, std::size_t count) noexcept;
+
+  /// Set by the program before each run; the address stays.
+  [[nodiscard]] Step& step() noexcept { return *step_; }
 
   std::vector<Call> forward;
   std::vector<Call> backward;
+  std::vector<Call> evaluation;
   std::vector<UserMemory> parameters;
   std::vector<UserMemory> gradients;
-  BufferId input = 0;             ///< batch samples, plain
-  BufferId outputs = 0;           ///< batch x classes, plain
-  BufferId outputs_gradient = 0;  ///< batch x classes, plain
+  std::vector<UserMemory> buffers;
+  BufferId input = 0;             ///< batch samples or (as int32) tokens, plain
+  BufferId outputs = 0;           ///< of forward: batch x outputs, plain
+  BufferId evaluation_input = 0;  ///< the same of evaluation
+  BufferId evaluation_outputs = 0;
+  BufferId outputs_gradient = 0;  ///< batch x outputs, plain
 
  private:
   dnnl::engine engine_;
   std::vector<Lifetime> lifetimes_;
   std::vector<ArenaMemory> memories_;
   std::size_t now_ = 0;
+  std::unique_ptr<Step> step_;
   ArenaPlan arena_plan_;
   Arena arena_;
 };

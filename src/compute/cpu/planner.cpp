@@ -82,6 +82,8 @@ void Planner::forward() {
       value = forward_linear(i, value);
     } else if (std::holds_alternative<MaxPool2d>(op.kind)) {
       value = forward_max_pool2d(i, value);
+    } else if (!is_relu(i)) {
+      throw dnnl::error(dnnl_unimplemented, name_of(op));
     } else {
       const bool fused = i > 0 && (std::holds_alternative<Conv2d>(graph_.ops[i - 1].kind) ||
                                    std::holds_alternative<Linear>(graph_.ops[i - 1].kind));
@@ -91,6 +93,8 @@ void Planner::forward() {
   }
   value = convert(value, plain(graph_.ops.back().out));
   plan_.outputs = value.buffer;
+  plan_.evaluation_input = plan_.input;
+  plan_.evaluation_outputs = plan_.outputs;
   plan_.touch(value.buffer);
 }
 
@@ -361,7 +365,9 @@ Planner::Value Planner::user(std::vector<UserMemory>& memories, std::size_t tens
 }
 
 bool Planner::is_relu(std::size_t op) const {
-  return op < graph_.ops.size() && std::holds_alternative<Relu>(graph_.ops[op].kind);
+  if (op >= graph_.ops.size()) return false;
+  const auto* activation = std::get_if<Activation>(&graph_.ops[op].kind);
+  return activation != nullptr && activation->kind == ActivationKind::relu;
 }
 
 dnnl::primitive_attr Planner::attributes(bool with_relu) const {

@@ -29,21 +29,33 @@ void point_into(const std::vector<UserMemory>& memories, const float* flat) {
 
 CpuProgram::CpuProgram(const Graph& graph, std::uint32_t batch, std::uint32_t threads, Plan plan)
     : parameter_count_(graph.parameter_count),
-      sample_elements_(elements(graph.input)),
+      buffer_count_(graph.buffer_count),
+      takes_tokens_(graph.vocabulary > 0),
+      input_elements_(elements(graph.input)),
+      output_elements_(graph.outputs()),
+      loss_(graph.loss),
       classes_(graph.classes),
       batch_(batch),
       threads_(threads),
       plan_(std::move(plan)),
       stream_(plan_.engine()) {}
 
-Result<float> CpuProgram::forward_backward(std::span<const float> parameters, const Batch& batch,
-                                           std::span<float> gradient) {
+Result<float> CpuProgram::forward_backward(std::span<const float> parameters,
+                                           std::span<float> buffers, const Batch& batch,
+                                           std::uint64_t seed, std::span<float> gradient) {
   ASSERT(gradient.size() == parameter_count_);
-  if (auto status = forward(parameters, batch); !status) return fail(status.error());
-  const std::size_t outputs = std::size_t{batch_} * classes_;
+  plan_.step().seed = seed;
+  if (auto status = forward(parameters, buffers, batch, true); !status) {
+    return fail(status.error());
+  }
+  const std::size_t size = batch_ * output_elements_;
+  const std::span<const float> outputs{plan_.floats(plan_.outputs), size};
+  const std::span<float> outputs_gradient{plan_.floats(plan_.outputs_gradient), size};
   const Evaluation sums =
-      softmax_cross_entropy({plan_.floats(plan_.outputs), outputs}, batch.labels, classes_,
-                            {plan_.floats(plan_.outputs_gradient), outputs});
+      loss_.kind == LossKind::cross_entropy
+          ? softmax_cross_entropy(outputs, batch.labels, classes_, loss_.label_smoothing,
+                                  outputs_gradient)
+          : mean_squared(outputs, batch.targets, output_elements_, outputs_gradient);
   try {
     point_into(plan_.gradients, gradient.data());
   } catch (const dnnl::error& error) {
@@ -53,33 +65,54 @@ Result<float> CpuProgram::forward_backward(std::span<const float> parameters, co
   return static_cast<float>(sums.loss_sum / static_cast<double>(sums.count));
 }
 
-Result<Evaluation> CpuProgram::evaluate(std::span<const float> parameters, const Batch& batch) {
-  if (auto status = forward(parameters, batch); !status) return fail(status.error());
-  return softmax_cross_entropy({plan_.floats(plan_.outputs), std::size_t{batch_} * classes_},
-                               batch.labels, classes_);
+Result<Evaluation> CpuProgram::evaluate(std::span<const float> parameters,
+                                        std::span<const float> buffers, const Batch& batch) {
+  const auto outputs = this->outputs(parameters, buffers, batch);
+  if (!outputs) return fail(outputs.error());
+  return loss_.kind == LossKind::cross_entropy
+             ? softmax_cross_entropy(*outputs, batch.labels, classes_, loss_.label_smoothing)
+             : mean_squared(*outputs, batch.targets, output_elements_);
 }
 
-Status CpuProgram::forward(std::span<const float> parameters, const Batch& batch) {
-  ASSERT(parameters.size() == parameter_count_);
+Result<std::span<const float>> CpuProgram::outputs(std::span<const float> parameters,
+                                                   std::span<const float> buffers,
+                                                   const Batch& batch) {
+  if (auto status = forward(parameters, buffers, batch, false); !status) {
+    return fail(status.error());
+  }
+  return std::span<const float>{plan_.floats(plan_.evaluation_outputs),
+                                plan_.step().count * output_elements_};
+}
+
+Status CpuProgram::forward(std::span<const float> parameters, std::span<const float> buffers,
+                           const Batch& batch, bool training) {
+  ASSERT(parameters.size() == parameter_count_ && buffers.size() == buffer_count_);
   // Primitives must run with the number of threads that they were planned for.
   if (omp_get_max_threads() != static_cast<int>(threads_)) {
     omp_set_num_threads(static_cast<int>(threads_));
   }
   try {
     point_into(plan_.parameters, parameters.data());
+    point_into(plan_.buffers, buffers.data());
   } catch (const dnnl::error& error) {
     return fail(ErrorCode::device, "oneDNN: {}", error.what());
   }
-  load(batch);
-  return run(plan_.forward);
+  load(batch, training ? plan_.input : plan_.evaluation_input);
+  return run(training || plan_.evaluation.empty() ? plan_.forward : plan_.evaluation);
 }
 
-void CpuProgram::load(const Batch& batch) {
-  ASSERT(batch.count() > 0 && batch.count() <= batch_);
-  ASSERT(batch.samples.size() == batch.count() * sample_elements_);
-  const std::span<float> input{plan_.floats(plan_.input), batch_ * sample_elements_};
-  const auto rest = std::ranges::copy(batch.samples, input.begin()).out;
-  std::fill(rest, input.end(), 0.0F);
+void CpuProgram::load(const Batch& batch, BufferId input) {
+  const std::size_t given = takes_tokens_ ? batch.tokens.size() : batch.samples.size();
+  ASSERT(given > 0 && given % input_elements_ == 0 && given <= batch_ * input_elements_);
+  plan_.step().count = given / input_elements_;
+  const std::size_t room = batch_ * input_elements_;
+  if (takes_tokens_) {
+    const auto to = plan_.tokens(input, room);
+    std::ranges::fill(std::ranges::copy(batch.tokens, to.begin()).out, to.end(), 0);
+  } else {
+    const std::span<float> to{plan_.floats(input), room};
+    std::ranges::fill(std::ranges::copy(batch.samples, to.begin()).out, to.end(), 0.0F);
+  }
 }
 
 Status CpuProgram::run(const std::vector<Call>& calls) {

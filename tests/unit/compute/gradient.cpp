@@ -45,18 +45,18 @@ const std::vector<Case>& cases() {
        {3, 7, 5},
        5,
        [](GraphBuilder& b) {
-         need(b.conv2d(5, 3, 1, 0));
+         need(b.conv2d({.out_channels = 5, .kernel = 3}));
          need(b.relu());
-         need(b.conv2d(3, 2, 1, 0));
+         need(b.conv2d({.out_channels = 3, .kernel = 2}));
          need(b.linear(5));
        }},
       {"conv with padding",
        {1, 6, 5},
        3,
        [](GraphBuilder& b) {
-         need(b.conv2d(8, 3, 1, 1));
+         need(b.conv2d({.out_channels = 8, .kernel = 3, .padding = 1}));
          need(b.relu());
-         need(b.conv2d(9, 3, 1, 2));
+         need(b.conv2d({.out_channels = 9, .kernel = 3, .padding = 2}));
          need(b.relu());
          need(b.linear(3));
        }},
@@ -64,17 +64,20 @@ const std::vector<Case>& cases() {
        {2, 8, 9},
        3,
        [](GraphBuilder& b) {
-         need(b.conv2d(4, 3, 2, 1));
+         need(b.conv2d({.out_channels = 4, .kernel = 3, .stride = 2, .padding = 1}));
          need(b.relu());
-         need(b.conv2d(6, 2, 2, 0));
+         need(b.conv2d({.out_channels = 6, .kernel = 2, .stride = 2}));
          need(b.linear(3));
        }},
-      {"conv as the last layer", {2, 3, 3}, 4, [](GraphBuilder& b) { need(b.conv2d(4, 3, 1, 0)); }},
+      {"conv as the last layer",
+       {2, 3, 3},
+       4,
+       [](GraphBuilder& b) { need(b.conv2d({.out_channels = 4, .kernel = 3})); }},
       {"pool of relu of conv",
        {1, 8, 8},
        3,
        [](GraphBuilder& b) {
-         need(b.conv2d(5, 3, 1, 0));
+         need(b.conv2d({.out_channels = 5, .kernel = 3}));
          need(b.relu());
          need(b.max_pool2d(2, 2));
          need(b.linear(3));
@@ -83,7 +86,7 @@ const std::vector<Case>& cases() {
        {2, 7, 9},
        3,
        [](GraphBuilder& b) {
-         need(b.conv2d(8, 2, 1, 0));
+         need(b.conv2d({.out_channels = 8, .kernel = 2}));
          need(b.max_pool2d(3, 2));
          need(b.relu());
          need(b.linear(3));
@@ -92,11 +95,11 @@ const std::vector<Case>& cases() {
        {1, 7, 7},
        3,
        [](GraphBuilder& b) {
-         need(b.conv2d(6, 2, 1, 0));
+         need(b.conv2d({.out_channels = 6, .kernel = 2}));
          need(b.relu());
          need(b.max_pool2d(3, 1));
          need(b.relu());
-         need(b.conv2d(5, 2, 1, 0));
+         need(b.conv2d({.out_channels = 5, .kernel = 2}));
          need(b.linear(3));
        }},
       {"pool first, windows apart",
@@ -104,7 +107,7 @@ const std::vector<Case>& cases() {
        3,
        [](GraphBuilder& b) {
          need(b.max_pool2d(2, 3));
-         need(b.conv2d(4, 2, 1, 0));
+         need(b.conv2d({.out_channels = 4, .kernel = 2}));
          need(b.relu());
          need(b.linear(3));
        }},
@@ -112,10 +115,10 @@ const std::vector<Case>& cases() {
        {16, 5, 5},
        3,
        [](GraphBuilder& b) {
-         need(b.conv2d(16, 3, 1, 1));
+         need(b.conv2d({.out_channels = 16, .kernel = 3, .padding = 1}));
          need(b.relu());
          need(b.max_pool2d(2, 2));
-         need(b.conv2d(24, 2, 1, 0));
+         need(b.conv2d({.out_channels = 24, .kernel = 2}));
          need(b.relu());
          need(b.linear(3));
        }},
@@ -157,7 +160,7 @@ void check_gradient(const Case& item, std::uint32_t count, std::uint64_t seed) {
   const OwnedBatch batch(graph, count, rng);
   std::vector<float> gradient(graph.parameter_count, 99.0F);
   const float loss =
-      need(compile(graph, count)->forward_backward(parameters, batch.view(), gradient));
+      need(compile(graph, count)->forward_backward(parameters, {}, batch.view(), 0, gradient));
 
   Doubles exact(parameters.begin(), parameters.end());
   BOOST_TEST(std::abs(loss - mean_loss(graph, exact, batch.view())) < 2e-6 * (1 + loss));
@@ -202,12 +205,13 @@ BOOST_AUTO_TEST_CASE(of_a_short_batch_is_that_of_a_program_made_for_it) {
       std::vector<float> expected(graph.parameter_count);
       std::vector<float> gradient(graph.parameter_count);
       const float loss =
-          need(compile(graph, 3)->forward_backward(parameters, batch.view(0, 3), expected));
+          need(compile(graph, 3)->forward_backward(parameters, {}, batch.view(0, 3), 0, expected));
       const auto program = compile(graph, 5);
       // The full batch first: nothing of it may be left over.
-      BOOST_TEST(need(program->forward_backward(parameters, batch.view(), gradient)) != loss);
+      BOOST_TEST(need(program->forward_backward(parameters, {}, batch.view(), 0, gradient)) !=
+                 loss);
       const float short_loss =
-          need(program->forward_backward(parameters, batch.view(0, 3), gradient));
+          need(program->forward_backward(parameters, {}, batch.view(0, 3), 0, gradient));
       BOOST_TEST(std::abs(short_loss - loss) < 1e-6F * (1 + loss));
       for (std::size_t i = 0; i < gradient.size(); ++i) {
         BOOST_TEST(std::abs(gradient[i] - expected[i]) < 1e-5F);

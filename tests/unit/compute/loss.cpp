@@ -11,7 +11,7 @@ BOOST_AUTO_TEST_SUITE(loss)
 
 BOOST_AUTO_TEST_CASE(equal_outputs_lose_the_logarithm_of_the_number_of_classes) {
   const std::vector<float> outputs(8, 3.0F);
-  const std::vector<std::uint8_t> labels{1, 0};
+  const std::vector<std::int32_t> labels{1, 0};
   const Evaluation evaluation = softmax_cross_entropy(outputs, labels, 4);
   BOOST_TEST(std::abs(evaluation.loss_sum - 2 * std::log(4.0)) < 1e-6);
   BOOST_TEST(evaluation.correct == 1U);
@@ -19,25 +19,25 @@ BOOST_AUTO_TEST_CASE(equal_outputs_lose_the_logarithm_of_the_number_of_classes) 
 
 BOOST_AUTO_TEST_CASE(large_outputs_do_not_overflow) {
   const std::vector<float> outputs{1e30F, -1e30F, 500.0F, -500.0F};
-  const std::vector<std::uint8_t> labels{0, 0};
+  const std::vector<std::int32_t> labels{0, 0};
   std::vector<float> gradient(4, 7.0F);
-  const Evaluation evaluation = softmax_cross_entropy(outputs, labels, 2, gradient);
+  const Evaluation evaluation = softmax_cross_entropy(outputs, labels, 2, 0, gradient);
   BOOST_TEST(evaluation.loss_sum == 0.0);
   for (const float value : gradient) BOOST_TEST(value == 0.0F);
 }
 
 BOOST_AUTO_TEST_CASE(gradient_is_the_softmax_less_the_label_over_the_count) {
   const std::vector<float> outputs{0.0F, std::log(3.0F), 9.0F, 9.0F, 1.0F, 1.0F};
-  const std::vector<std::uint8_t> labels{0, 1};
+  const std::vector<std::int32_t> labels{0, 1};
   std::vector<float> gradient(6, 7.0F);
-  const Evaluation evaluation = softmax_cross_entropy(outputs, labels, 2, gradient);
+  const Evaluation evaluation = softmax_cross_entropy(outputs, labels, 2, 0, gradient);
   const std::vector<float> expected{-0.375F, 0.375F, 0.25F, -0.25F, 0.0F, 0.0F};
   for (std::size_t i = 0; i < 6; ++i) BOOST_TEST(std::abs(gradient[i] - expected[i]) < 1e-6F);
   BOOST_TEST(evaluation.count == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(an_output_that_is_not_finite_makes_the_loss_so) {
-  const std::vector<std::uint8_t> labels{0};
+  const std::vector<std::int32_t> labels{0};
   const float bad = std::nanf("");
   BOOST_TEST(!std::isfinite(softmax_cross_entropy(std::vector{1.0F, bad}, labels, 2).loss_sum));
   BOOST_TEST(!std::isfinite(softmax_cross_entropy(std::vector{bad, 1.0F}, labels, 2).loss_sum));

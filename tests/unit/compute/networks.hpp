@@ -23,18 +23,22 @@ inline std::vector<float> random_floats(std::size_t count, base::Rng& rng, float
 /// A batch that owns its samples.
 struct OwnedBatch {
   std::vector<float> samples;
-  std::vector<std::uint8_t> labels;
+  std::vector<std::int32_t> labels;
 
   OwnedBatch(const Graph& graph, std::size_t count, base::Rng& rng)
       : samples(random_floats(count * elements(graph.input), rng)), labels(count) {
-    for (auto& label : labels) label = static_cast<std::uint8_t>(rng.below(graph.classes));
+    for (auto& label : labels) label = static_cast<std::int32_t>(rng.below(graph.classes));
   }
 
-  [[nodiscard]] Batch view() const { return {samples, labels}; }
+  [[nodiscard]] Batch view() const {
+    return {.samples = samples, .tokens = {}, .labels = labels, .targets = {}};
+  }
   [[nodiscard]] Batch view(std::size_t first, std::size_t count) const {
     const std::size_t size = samples.size() / labels.size();
-    return {std::span(samples).subspan(first * size, count * size),
-            std::span(labels).subspan(first, count)};
+    return {.samples = std::span(samples).subspan(first * size, count * size),
+            .tokens = {},
+            .labels = std::span(labels).subspan(first, count),
+            .targets = {}};
   }
 };
 
@@ -57,9 +61,9 @@ inline std::unique_ptr<Program> compile(const Graph& graph, std::uint32_t batch,
 /// linear-10.
 inline Graph reference_cnn() {
   GraphBuilder builder = need(GraphBuilder::start({1, 28, 28}));
-  need(builder.conv2d(32, 3, 1, 0));
+  need(builder.conv2d({.out_channels = 32, .kernel = 3}));
   need(builder.relu());
-  need(builder.conv2d(64, 3, 1, 0));
+  need(builder.conv2d({.out_channels = 64, .kernel = 3}));
   need(builder.relu());
   need(builder.max_pool2d(2, 2));
   need(builder.linear(128));

@@ -30,8 +30,8 @@ BOOST_AUTO_TEST_CASE(evaluate_gives_the_loss_of_forward_backward) {
   const auto parameters = random_floats(graph.parameter_count, rng, 0.05F);
   const OwnedBatch batch(graph, 8, rng);
   std::vector<float> gradient(graph.parameter_count);
-  const float loss = need(program->forward_backward(parameters, batch.view(), gradient));
-  const Evaluation evaluation = need(program->evaluate(parameters, batch.view()));
+  const float loss = need(program->forward_backward(parameters, {}, batch.view(), 0, gradient));
+  const Evaluation evaluation = need(program->evaluate(parameters, {}, batch.view()));
   BOOST_TEST(static_cast<float>(evaluation.loss_sum / 8) == loss);
   BOOST_TEST(evaluation.count == 8U);
   BOOST_TEST(evaluation.correct <= 8U);
@@ -43,11 +43,11 @@ BOOST_AUTO_TEST_CASE(a_set_cut_into_batches_of_any_size_adds_up) {
   const auto program = compile(graph, 6);
   const auto parameters = random_floats(graph.parameter_count, rng, 0.05F);
   const OwnedBatch set(graph, 8, rng);
-  const Evaluation first = need(program->evaluate(parameters, set.view(0, 6)));
-  const Evaluation rest = need(program->evaluate(parameters, set.view(6, 2)));
+  const Evaluation first = need(program->evaluate(parameters, {}, set.view(0, 6)));
+  const Evaluation rest = need(program->evaluate(parameters, {}, set.view(6, 2)));
   Evaluation single;
   for (std::size_t i = 0; i < 8; ++i) {
-    const Evaluation one = need(program->evaluate(parameters, set.view(i, 1)));
+    const Evaluation one = need(program->evaluate(parameters, {}, set.view(i, 1)));
     single.loss_sum += one.loss_sum;
     single.correct += one.correct;
   }
@@ -64,8 +64,9 @@ BOOST_AUTO_TEST_CASE(correct_counts_the_samples_whose_label_has_the_largest_outp
   const auto program = compile(graph, 4);
   const std::vector<float> identity{1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0};
   const std::vector<float> samples{5, 1, 2, 0, 0, 7, 1, 2, 3, 4, 4, 0};
-  const std::vector<std::uint8_t> labels{0, 2, 1, 0};  // right, right, wrong, first of two equal
-  const Evaluation evaluation = need(program->evaluate(identity, {samples, labels}));
+  const std::vector<std::int32_t> labels{0, 2, 1, 0};  // right, right, wrong, first of two equal
+  const Evaluation evaluation = need(program->evaluate(
+      identity, {}, {.samples = samples, .tokens = {}, .labels = labels, .targets = {}}));
   BOOST_TEST(evaluation.correct == 3U);
 }
 
@@ -79,12 +80,12 @@ BOOST_AUTO_TEST_CASE(same_inputs_give_the_same_bits) {
   std::vector<float> again(graph.parameter_count);
   std::vector<float> ignored(graph.parameter_count);
   const auto program = compile(graph, 16);
-  const float loss = need(program->forward_backward(parameters, batch.view(), once));
-  BOOST_TEST(need(program->forward_backward(parameters, other.view(), ignored)) != loss);
-  BOOST_TEST(need(program->forward_backward(parameters, batch.view(), again)) == loss);
+  const float loss = need(program->forward_backward(parameters, {}, batch.view(), 0, once));
+  BOOST_TEST(need(program->forward_backward(parameters, {}, other.view(), 0, ignored)) != loss);
+  BOOST_TEST(need(program->forward_backward(parameters, {}, batch.view(), 0, again)) == loss);
   BOOST_TEST(same_bits(once, again));
   const auto second = compile(graph, 16);
-  BOOST_TEST(need(second->forward_backward(parameters, batch.view(), again)) == loss);
+  BOOST_TEST(need(second->forward_backward(parameters, {}, batch.view(), 0, again)) == loss);
   BOOST_TEST(same_bits(once, again));
   BOOST_TEST(!same_bits(once, ignored));
 }
@@ -99,8 +100,8 @@ BOOST_AUTO_TEST_CASE(two_threads_compute_what_one_does) {
   const auto first = compile(graph, 4, 1);
   const auto second = compile(graph, 4, 2);
   // In turn: each must run with its own number of threads.
-  const float loss = need(first->forward_backward(parameters, batch.view(), one));
-  const float same = need(second->forward_backward(parameters, batch.view(), two));
+  const float loss = need(first->forward_backward(parameters, {}, batch.view(), 0, one));
+  const float same = need(second->forward_backward(parameters, {}, batch.view(), 0, two));
   BOOST_TEST(std::abs(loss - same) < 1e-5F);
   float difference = 0;
   for (std::size_t i = 0; i < one.size(); ++i) {

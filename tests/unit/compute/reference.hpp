@@ -77,7 +77,7 @@ inline Doubles max_pool2d(const Op& op, const MaxPool2d& pool, const Doubles& x)
 
 /// Softmax cross-entropy of one sample, nats.
 inline double sample_loss(const Graph& graph, const Doubles& parameters, Doubles x,
-                          std::uint8_t label) {
+                          std::int32_t label) {
   for (const Op& op : graph.ops) {
     if (const auto* conv = std::get_if<Conv2d>(&op.kind)) {
       x = conv2d(graph, op, *conv, parameters, x);
@@ -91,18 +91,18 @@ inline double sample_loss(const Graph& graph, const Doubles& parameters, Doubles
   }
   double sum = 0;
   for (const double value : x) sum += std::exp(value);
-  return std::log(sum) - x[label];
+  return std::log(sum) - x[static_cast<std::size_t>(label)];
 }
 
 /// Mean loss of a batch.
 inline double mean_loss(const Graph& graph, const Doubles& parameters, const Batch& batch) {
   const std::size_t size = elements(graph.input);
   double sum = 0;
-  for (std::size_t i = 0; i < batch.count(); ++i) {
+  for (std::size_t i = 0; i < batch.labels.size(); ++i) {
     const auto sample = batch.samples.subspan(i * size, size);
     sum += sample_loss(graph, parameters, Doubles(sample.begin(), sample.end()), batch.labels[i]);
   }
-  return sum / static_cast<double>(batch.count());
+  return sum / static_cast<double>(batch.labels.size());
 }
 
 }  // namespace starling::compute::testing

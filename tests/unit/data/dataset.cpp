@@ -58,9 +58,9 @@ BOOST_AUTO_TEST_CASE(samples_come_normalised_with_their_labels) {
   BOOST_TEST(dataset->classes == 10U);
   BOOST_TEST(dataset->train.sample_shape() == (std::vector<std::uint32_t>{1, 2, 3}));
   std::vector<float> samples(12);
-  std::vector<std::uint8_t> labels(2);
+  std::vector<std::int32_t> labels(2);
   dataset->train.fill(std::vector<std::uint32_t>{17, 4}, samples, labels);
-  BOOST_TEST(labels == (std::vector<std::uint8_t>{7, 4}));
+  BOOST_TEST(labels == (std::vector<std::int32_t>{7, 4}));
   const auto normal = [](double pixel) {
     return static_cast<float>((pixel / 255.0 - 0.1307) / 0.3081);
   };
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(samples_come_normalised_with_their_labels) {
   std::vector<float> range(12);
   dataset->train.fill_range(17, range, labels);
   BOOST_TEST(range[0] == samples[0]);
-  BOOST_TEST(labels == (std::vector<std::uint8_t>{7, 8}));
+  BOOST_TEST(labels == (std::vector<std::int32_t>{7, 8}));
 }
 
 BOOST_AUTO_TEST_CASE(identity_follows_the_content) {

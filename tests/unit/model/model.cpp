@@ -67,8 +67,8 @@ BOOST_AUTO_TEST_CASE(errors_name_the_layer_its_kind_and_the_shapes) {
   spec.layers.back().out = 11;
   BOOST_TEST(contains(error_of(spec), "gives 11 outputs, but the data has 10 classes"));
   spec = cnn();
-  spec.input = {28, 28};
-  BOOST_TEST(contains(error_of(spec), "has 2 sides"));
+  spec.input = {1, 1, 28, 28};
+  BOOST_TEST(contains(error_of(spec), "has 4 sides"));
   BOOST_TEST(contains(error_of({{784}, {}}), "no layer that can be trained"));
 }
 

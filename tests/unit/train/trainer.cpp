@@ -31,11 +31,11 @@ Trainer make_trainer(const model::Model& model, const Config& config) {
 /// Images of 8x8 with a bright horizontal or vertical bar in noise: label 0 or 1.
 struct Bars {
   std::vector<float> samples;
-  std::vector<std::uint8_t> labels;
+  std::vector<std::int32_t> labels;
 
   Bars(std::size_t count, base::Rng& rng) {
     for (std::size_t n = 0; n < count; ++n) {
-      const auto label = static_cast<std::uint8_t>(rng.below(2));
+      const auto label = static_cast<std::int32_t>(rng.below(2));
       const std::size_t place = rng.below(8);
       for (std::size_t i = 0; i < 64; ++i) {
         const bool bright = (label == 0 ? i / 8 : i % 8) == place;
@@ -44,10 +44,12 @@ struct Bars {
       labels.push_back(label);
     }
   }
-  [[nodiscard]] compute::Batch view() const { return {samples, labels}; }
+  [[nodiscard]] compute::Batch view() const { return view(0, labels.size()); }
   [[nodiscard]] compute::Batch view(std::size_t first, std::size_t count) const {
-    return {std::span(samples).subspan(first * 64, count * 64),
-            std::span(labels).subspan(first, count)};
+    return {.samples = std::span(samples).subspan(first * 64, count * 64),
+            .tokens = {},
+            .labels = std::span(labels).subspan(first, count),
+            .targets = {}};
   }
 };
 
@@ -73,14 +75,14 @@ BOOST_AUTO_TEST_CASE(a_small_problem_is_learned_by_each_optimizer) {
     const model::Model model = bar_model();
     std::vector<float> parameters = model.initial_parameters(21);
     Trainer trainer = make_trainer(model, config);
-    const auto before = trainer.evaluate(parameters, test_set.view());
+    const auto before = trainer.evaluate(parameters, {}, test_set.view());
     BOOST_REQUIRE(before);
     for (std::size_t step = 0; step < 128; ++step) {
-      const auto loss = trainer.step(parameters, train_set.view(step % 32 * 16, 16),
-                                     static_cast<float>(config.lr));
+      const auto loss = trainer.step(parameters, {}, train_set.view(step % 32 * 16, 16),
+                                     static_cast<float>(config.lr), 0);
       BOOST_REQUIRE(loss);
     }
-    const auto after = trainer.evaluate(parameters, test_set.view());
+    const auto after = trainer.evaluate(parameters, {}, test_set.view());
     BOOST_REQUIRE(after);
     BOOST_TEST_CONTEXT("seed 21, optimizer " << static_cast<int>(config.optimizer)) {
       BOOST_TEST(before->accuracy < 0.75);
@@ -101,8 +103,8 @@ BOOST_AUTO_TEST_CASE(a_step_is_a_gradient_and_its_application) {
   Trainer first = make_trainer(model, config);
   Trainer second = make_trainer(model, config);
   for (int i = 0; i < 3; ++i) {
-    const auto loss = first.step(whole, set.view(), 0.1F);
-    const auto same = second.compute_gradient(halves, set.view());
+    const auto loss = first.step(whole, {}, set.view(), 0.1F, 0);
+    const auto same = second.compute_gradient(halves, {}, set.view(), 0);
     BOOST_REQUIRE(loss);
     BOOST_REQUIRE(same);
     BOOST_TEST(*loss == *same);
@@ -118,13 +120,13 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_reported_and_changes_nothing) {
   const model::Model model = bar_model();
   Trainer trainer = make_trainer(model, {.batch = 4});
   std::vector<float> parameters = model.initial_parameters(1);
-  BOOST_REQUIRE(trainer.step(parameters, set.view(), 0.1F));
+  BOOST_REQUIRE(trainer.step(parameters, {}, set.view(), 0.1F, 0));
   const std::vector<float> kept = parameters;
   const float momentum = trainer.rule().slots()[0].values[5];
 
   Bars bad = set;
   bad.samples[70] = std::numeric_limits<float>::infinity();
-  const auto loss = trainer.step(parameters, bad.view(), 0.1F);
+  const auto loss = trainer.step(parameters, {}, bad.view(), 0.1F, 0);
   BOOST_REQUIRE(!loss);
   BOOST_TEST((loss.error().code == base::ErrorCode::diverged));
 
