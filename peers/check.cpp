@@ -14,6 +14,7 @@
 #include "data/loader.hpp"
 #include "model/model.hpp"
 #include "peer/run_file.hpp"
+#include "problem.hpp"
 #include "report/format.hpp"
 #include "train/trainer.hpp"
 #include "wire/delta_format.hpp"
@@ -123,19 +124,14 @@ std::uint64_t machine_memory() {
 base::Status check(const CheckOptions& options) {
   const auto run_file = peer::read_run_file(options.run_file, options.set);
   if (!run_file) return fail(run_file.error());
-  const auto dataset = data::load(run_file->data);
-  if (!dataset) return fail(dataset.error());
-  if (auto fits = peer::check_input(*run_file, dataset->train); !fits) {
-    return fail(fits.error().in(options.run_file));
-  }
-  const auto model = model::build(run_file->model, dataset->classes);
-  if (!model) return fail(model.error().in(options.run_file));
-  const auto needs = needs_of(*run_file, *dataset, *model);
+  const auto problem = load_problem(*run_file, options.run_file, {});
+  if (!problem) return fail(problem.error());
+  const auto needs = needs_of(*run_file, problem->dataset, problem->model);
   if (!needs) return fail(needs.error());
   if (options.json) {
-    print_json(*run_file, *dataset, *model, *needs);
+    print_json(*run_file, problem->dataset, problem->model, *needs);
   } else {
-    print_text(*run_file, *dataset, *model, *needs);
+    print_text(*run_file, problem->dataset, problem->model, *needs);
   }
   const std::uint64_t memory = machine_memory();
   if (memory != 0 && needs->memory() > memory) {

@@ -46,6 +46,27 @@ struct CheckOptions {
 };
 int run_check(const CheckOptions& options);
 
+/// How the command line names trained weights.
+struct CheckpointOptions {
+  /// The folder of a checkpoint, the folder of a peer (its newest usable checkpoint), or a
+  /// safetensors file.
+  std::string path;
+  std::string run_file;          ///< in place of the run.toml beside it; a file needs it
+  std::vector<std::string> set;  ///< "section.key=value"
+};
+
+struct EvalOptions {
+  CheckpointOptions checkpoint;
+  bool json = false;
+};
+int run_eval(const EvalOptions& options);
+
+struct ExportOptions {
+  std::string checkpoint;  ///< CheckpointOptions::path, but no file
+  std::string out;
+};
+int run_export(const ExportOptions& options);
+
 struct SimOptions {
   std::string scenario;                  ///< a file, or "random": drawn from the seed
   std::optional<std::uint64_t> seed;     ///< in place of the scenario's

@@ -74,6 +74,26 @@ void add_check(CLI::App& app, CheckOptions& options) {
   add_set(*check, options.set);
 }
 
+void add_eval(CLI::App& app, EvalOptions& options) {
+  auto* eval = app.add_subcommand("eval", "Evaluate trained weights on the whole test set");
+  eval->add_option("checkpoint", options.checkpoint.path,
+                   "Folder of a checkpoint or of a peer (its newest one), or safetensors file")
+      ->required();
+  eval->add_option("--run", options.checkpoint.run_file,
+                   "Run file (default: the checkpoint's; a safetensors file needs it)");
+  eval->add_flag("--json", options.json, "Print JSON");
+  add_set(*eval, options.checkpoint.set);
+}
+
+void add_export(CLI::App& app, ExportOptions& options) {
+  auto* command = app.add_subcommand("export", "Write a checkpoint as a file that PyTorch loads");
+  command
+      ->add_option("checkpoint", options.checkpoint,
+                   "Folder of a checkpoint or of a peer (its newest one)")
+      ->required();
+  command->add_option("--out", options.out, "The safetensors file to write")->required();
+}
+
 void add_sim(CLI::App& app, SimOptions& options) {
   auto* sim = app.add_subcommand("sim", "Run a scenario in the simulator");
   sim->add_option("scenario", options.scenario, "Scenario (TOML), or 'random': drawn from the seed")
@@ -106,12 +126,16 @@ int run(int argc, char** argv) {
   SwarmOptions swarm;
   QueryOptions query;
   CheckOptions check;
+  EvalOptions eval;
+  ExportOptions exported;
   SimOptions sim;
   BenchOptions bench;
   add_up(app, up);
   add_swarm(app, swarm);
   add_queries(app, query);
   add_check(app, check);
+  add_eval(app, eval);
+  add_export(app, exported);
   add_sim(app, sim);
   add_bench(app, bench);
   // CLI11 would only say that a command is required.
@@ -130,6 +154,8 @@ int run(int argc, char** argv) {
   if (command == "up") return run_up(up);
   if (command == "swarm") return run_swarm(swarm);
   if (command == "check") return run_check(check);
+  if (command == "eval") return run_eval(eval);
+  if (command == "export") return run_export(exported);
   if (command == "sim") return run_sim(sim);
   if (command == "bench") return bench.what == "codec" ? bench_codec(bench) : bench_compute(bench);
   query.what = command;

@@ -16,19 +16,19 @@
 #include "base/hash.hpp"
 #include "commands.hpp"
 #include "control_client.hpp"
-#include "data/dataset.hpp"
 #include "data/loader.hpp"
 #include "io/interfaces.hpp"
 #include "io/node.hpp"
 #include "io/record_signer.hpp"
-#include "model/model.hpp"
 #include "peer/run_file.hpp"
+#include "problem.hpp"
 #include "report/format.hpp"
 #include "report/log.hpp"
 #include "report/metrics.hpp"
 #include "report/status_json.hpp"
 #include "report/summary.hpp"
 #include "train/checkpoint.hpp"
+#include "train/weights.hpp"
 
 namespace starling::peers {
 namespace {
@@ -67,6 +67,9 @@ double process_age() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
 }
 
+/// What the names of an optimizer's tensors have behind those of the model's.
+std::string suffix_of(const train::UpdateRule::Slot& slot) { return "." + std::string(slot.name); }
+
 report::BytesByPurpose by_purpose(const io::Bytes& bytes) {
   const auto of = [&](wire::Purpose purpose) { return bytes[static_cast<std::size_t>(purpose)]; };
   report::BytesByPurpose result{.delta = of(wire::Purpose::delta),
@@ -85,8 +88,7 @@ struct Run {
   std::string name{};
   std::string dir{};
   std::optional<io::Identity> identity{};
-  std::optional<data::Dataset> dataset{};
-  std::optional<model::Model> model{};
+  std::optional<Problem> problem{};
   std::vector<float> initial{};
   std::string canonical{};
   wire::RunId run_id{};
@@ -107,8 +109,6 @@ struct Run {
   io::TrainerThread::MakeWorker make_worker(data::Loader& loader);
   base::Status save(const peer::Snapshot& snapshot) const;
   base::Status restore(exchange::Replica& replica, train::UpdateRule& rule) const;
-  std::vector<train::TensorView> views(std::span<const float> values,
-                                       const std::string& suffix) const;
   void on_report(const peer::Status& status);
   report::StatusExtra extra(const peer::Status& status, const io::Node& node) const;
   io::ControlReply serve(const io::ControlRequest& request, const io::Node& node) const;
@@ -131,19 +131,14 @@ base::Status Run::prepare() {
     run_file.swarm.degree = std::max(1U, run_file.peers - 1);
   }
   if (auto opened = open_folder(); !opened) return opened;
-  auto loaded = data::load(run_file.data, fs::path(dir).parent_path() / ".cache");
+  auto loaded = load_problem(run_file, options.run_file, fs::path(dir).parent_path() / ".cache");
   if (!loaded) return fail(loaded.error());
-  dataset.emplace(std::move(*loaded));
-  const auto fits = peer::check_input(run_file, dataset->train);
-  if (!fits) return fail(fits.error().in(options.run_file));
-  auto built = model::build(run_file.model, dataset->classes);
-  if (!built) return fail(built.error().in(options.run_file));
-  model.emplace(std::move(*built));
-  initial = model->initial_parameters(run_file.run.seed);
+  problem.emplace(std::move(*loaded));
+  initial = problem->model.initial_parameters(run_file.run.seed);
   const std::uint64_t parameters = base::xxh3(std::as_bytes(std::span(initial)));
-  canonical = peer::canonical(run_file, {dataset->identity, parameters});
+  canonical = peer::canonical(run_file, {problem->dataset.identity, parameters});
   run_id = peer::run_id(canonical);
-  shards.emplace(dataset->train.labels(), run_file.data, run_file.run.seed);
+  shards.emplace(problem->dataset.train.labels(), run_file.data, run_file.run.seed);
   load_checkpoint();
   return open_node();
 }
@@ -206,21 +201,11 @@ base::Status Run::open_node() {
                                .pid = getpid()});
 }
 
-/// One view a tensor of the model into a vector laid out like the parameters.
-std::vector<train::TensorView> Run::views(std::span<const float> values,
-                                          const std::string& suffix) const {
-  std::vector<train::TensorView> made;
-  for (const compute::Tensor& tensor : model->graph.tensors) {
-    made.push_back(
-        {tensor.name + suffix, tensor.shape, values.subspan(tensor.offset, tensor.size)});
-  }
-  return made;
-}
-
 base::Status Run::save(const peer::Snapshot& snapshot) const {
+  const auto& tensors = problem->model.graph.tensors;
   std::vector<train::TensorView> state;
   for (const train::UpdateRule::Slot& slot : snapshot.rule->slots()) {
-    for (auto& view : views(slot.values, "." + std::string(slot.name))) {
+    for (auto& view : train::tensor_views(tensors, slot.values, suffix_of(slot))) {
       state.push_back(std::move(view));
     }
   }
@@ -230,7 +215,8 @@ base::Status Run::save(const peer::Snapshot& snapshot) const {
                                  .optimizer_steps = snapshot.rule->steps(),
                                  .samples = snapshot.samples,
                                  .progress = snapshot.progress},
-                                views(snapshot.parameters, ""), state, run_file.checkpoint.keep);
+                                train::tensor_views(tensors, snapshot.parameters), state,
+                                run_file.checkpoint.keep);
 }
 
 void Run::load_checkpoint() {
@@ -244,23 +230,20 @@ void Run::load_checkpoint() {
 
 /// Puts the checkpoint's tensors in place.
 base::Status Run::restore(exchange::Replica& replica, train::UpdateRule& rule) const {
-  for (const compute::Tensor& tensor : model->graph.tensors) {
-    const auto at = [&](std::span<float> all) { return all.subspan(tensor.offset, tensor.size); };
-    auto copied = checkpoint->model.copy(tensor.name, tensor.shape, at(replica.trained()));
-    for (const train::UpdateRule::Slot& slot : rule.slots()) {
-      if (!copied) break;
-      copied = checkpoint->optimizer.copy(tensor.name + "." + std::string(slot.name), tensor.shape,
-                                          at(slot.values));
-    }
-    if (!copied) return copied;
+  const auto& tensors = problem->model.graph.tensors;
+  auto read = train::read_tensors(checkpoint->model, tensors, replica.trained());
+  for (const train::UpdateRule::Slot& slot : rule.slots()) {
+    if (!read) break;
+    read = train::read_tensors(checkpoint->optimizer, tensors, slot.values, suffix_of(slot));
   }
+  if (!read) return read;
   rule.set_steps(checkpoint->state.optimizer_steps);
   return {};
 }
 
 io::TrainerThread::MakeWorker Run::make_worker(data::Loader& loader) {
   return [this, &loader]() -> base::Result<std::unique_ptr<peer::Worker>> {
-    auto trainer = train::Trainer::create(model->graph, run_file.train);
+    auto trainer = train::Trainer::create(problem->model.graph, run_file.train);
     if (!trainer) return fail(trainer.error());
     exchange::Replica replica(initial, static_cast<float>(run_file.exchange.lambda));
     base::StepNumber step;
@@ -271,13 +254,13 @@ io::TrainerThread::MakeWorker Run::make_worker(data::Loader& loader) {
       step = checkpoint->state.step;
     }
     return std::make_unique<peer::Worker>(
-        std::move(*trainer), std::move(replica), loader, dataset->test,
+        std::move(*trainer), std::move(replica), loader, problem->dataset.test,
         [this](const peer::Snapshot& snapshot) { return save(snapshot); }, step);
   };
 }
 
 peer::Config Run::core_config() const {
-  const std::uint64_t epoch = dataset->train.size();
+  const std::uint64_t epoch = problem->dataset.train.size();
   peer::Config config{.run = run_id,
                       .canonical = canonical,
                       .parameters_hash = base::xxh3(std::as_bytes(std::span(initial))),
@@ -441,7 +424,7 @@ base::Result<int> run(const UpOptions& options) {
   run.log->event(
       report::Level::info, "started",
       {{"name", std::string_view(run.name)}, {"address", std::string_view(run.node->address())}});
-  data::Loader loader(run.dataset->train, *run.shards, run.run_file.train.batch,
+  data::Loader loader(run.problem->dataset.train, *run.shards, run.run_file.train.batch,
                       data::Loader::peer_seed(run.run_file.run.seed, id), {});
   io::RecordSigner signer(*run.identity);
   peer::Resume resume;

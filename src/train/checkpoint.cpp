@@ -43,8 +43,7 @@ std::string state_hash(json state) {
 base::Result<std::string> write_tensors(const std::string& path,
                                         std::span<const TensorView> tensors) {
   const std::string header = safetensors_header(tensors);
-  std::vector<base::ByteView> parts{base::bytes_of(header.data(), header.size())};
-  for (const TensorView& tensor : tensors) parts.push_back(base::bytes_of(tensor.values));
+  const std::vector<base::ByteView> parts = safetensors_parts(header, tensors);
   if (base::Status status = base::write_file_synced(path, parts); !status) {
     return fail(status.error());
   }
@@ -83,17 +82,6 @@ struct StateFile {
   std::string optimizer_hash;
 };
 
-std::optional<base::Hash128> parse_hash(const std::string& text) {
-  base::Hash128 hash;
-  if (text.size() != 2 * hash.bytes.size()) return std::nullopt;
-  for (std::size_t i = 0; i < hash.bytes.size(); ++i) {
-    const char* const at = text.data() + 2 * i;
-    const auto [end, error] = std::from_chars(at, at + 2, hash.bytes[i], 16);
-    if (error != std::errc{} || end != at + 2) return std::nullopt;
-  }
-  return hash;
-}
-
 base::Result<StateFile> read_state(const std::string& folder) {
   const std::string path = folder + "/" + kStateFile;
   const auto bytes = base::read_file(path, kStateBytesMax);
@@ -108,7 +96,7 @@ base::Result<StateFile> read_state(const std::string& folder) {
     if (state.at("hash") != state_hash(state)) {
       return fail(ErrorCode::data, "{}: is damaged: its hash does not match", path);
     }
-    const auto run = parse_hash(state.at("run_id").get<std::string>());
+    const auto run = base::Hash128::parse(state.at("run_id").get<std::string>());
     if (!run) return fail(ErrorCode::data, "{}: has no run id", path);
     return StateFile{.state = {.run = *run,
                                .step = {state.at("step").get<std::uint64_t>()},
@@ -195,17 +183,21 @@ base::Status save_checkpoint(const std::string& folder, const CheckpointState& s
   return {};
 }
 
-base::Result<Checkpoint> read_checkpoint(const std::string& folder) {
+base::Result<Checkpoint> read_checkpoint(const std::string& folder, CheckpointParts parts) {
   auto state = read_state(folder);
   if (!state) return fail(state.error());
   auto model = read_tensors(folder + "/" + kModelFile, state->model_hash);
   if (!model) return fail(model.error());
+  if (parts == CheckpointParts::model) {
+    return Checkpoint{state->state, std::move(*model), {}, folder};
+  }
   auto optimizer = read_tensors(folder + "/" + kOptimizerFile, state->optimizer_hash);
   if (!optimizer) return fail(optimizer.error());
   return Checkpoint{state->state, std::move(*model), std::move(*optimizer), folder};
 }
 
-LoadedCheckpoint load_latest_checkpoint(const std::string& folder, const base::Hash128& run) {
+LoadedCheckpoint load_latest_checkpoint(const std::string& folder, const base::Hash128& run,
+                                        CheckpointParts parts) {
   LoadedCheckpoint loaded;
   for (const std::string& path : list(folder)) {
     const auto state = read_state(path);
@@ -214,7 +206,7 @@ LoadedCheckpoint load_latest_checkpoint(const std::string& folder, const base::H
                                          state->state.run.hex(), run.hex()));
       continue;
     }
-    auto checkpoint = read_checkpoint(path);
+    auto checkpoint = read_checkpoint(path, parts);
     if (checkpoint) {
       loaded.checkpoint = std::move(*checkpoint);
       return loaded;
@@ -222,6 +214,17 @@ LoadedCheckpoint load_latest_checkpoint(const std::string& folder, const base::H
     loaded.notes.push_back(fmt::format("passed over: {}", checkpoint.error().text));
   }
   return loaded;
+}
+
+std::vector<base::Hash128> checkpointed_runs(const std::string& folder) {
+  std::vector<base::Hash128> runs;
+  for (const std::string& path : list(folder)) {
+    if (const auto state = read_state(path)) runs.push_back(state->state.run);
+  }
+  std::ranges::sort(runs);
+  const auto repeated = std::ranges::unique(runs);
+  runs.erase(repeated.begin(), repeated.end());
+  return runs;
 }
 
 }  // namespace starling::train

@@ -28,8 +28,14 @@ struct CheckpointState {
 struct Checkpoint {
   CheckpointState state;
   TensorFile model;
-  TensorFile optimizer;
-  std::string folder;  ///< that it was read from
+  TensorFile optimizer;  ///< empty where only the model was read
+  std::string folder;    ///< that it was read from
+};
+
+/// How much of a checkpoint is read, and checked.
+enum class CheckpointParts {
+  all,    ///< to go on training
+  model,  ///< without the optimizer's tensors, which are up to twice the model's
 };
 
 /// Writes `folder`/step-N with model.safetensors, optimizer.safetensors and state.json. It is
@@ -50,9 +56,15 @@ struct LoadedCheckpoint {
 /// Reads the newest whole checkpoint of a run. Damaged ones and those of other runs are passed
 /// over, with a note each. A folder that does not exist holds none.
 [[nodiscard]] LoadedCheckpoint load_latest_checkpoint(const std::string& folder,
-                                                      const base::Hash128& run);
+                                                      const base::Hash128& run,
+                                                      CheckpointParts parts = CheckpointParts::all);
 
 /// Reads one checkpoint folder of whatever run. Errors: ErrorCode::data, naming the file.
-[[nodiscard]] base::Result<Checkpoint> read_checkpoint(const std::string& folder);
+[[nodiscard]] base::Result<Checkpoint> read_checkpoint(
+    const std::string& folder, CheckpointParts parts = CheckpointParts::all);
+
+/// The runs that the checkpoints of a folder belong to, in the order of their ids. Those that
+/// cannot be read are not counted.
+[[nodiscard]] std::vector<base::Hash128> checkpointed_runs(const std::string& folder);
 
 }  // namespace starling::train

@@ -1,6 +1,7 @@
 #include "train/safetensors.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <optional>
@@ -22,6 +23,21 @@ static_assert(std::endian::native == std::endian::little, "the format's values a
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr int kDepthMax = 3;  ///< header, tensor, shape
+
+struct TypeName {
+  TensorType type;
+  std::string_view word;
+  std::size_t bytes;  ///< an element
+};
+
+constexpr std::array kTypes{
+    TypeName{TensorType::f32, "F32", 4},
+    TypeName{TensorType::f16, "F16", 2},
+    TypeName{TensorType::bf16, "BF16", 2},
+    TypeName{TensorType::i64, "I64", 8},
+};
+
+const TypeName& name_of(TensorType type) { return kTypes[static_cast<std::size_t>(type)]; }
 
 /// Parses the header; refuses nesting deeper than the format's, and names that come twice.
 std::optional<json> parse_header(std::string_view text) {
@@ -53,9 +69,12 @@ std::optional<TensorEntry> parse_entry(const std::string& name, const json& valu
   const auto shape = value.find("shape");
   const auto offsets = value.find("data_offsets");
   if (dtype == value.end() || shape == value.end() || offsets == value.end()) return std::nullopt;
-  if (*dtype != "F32" || !shape->is_array() || shape->size() > kTensorRankMax) return std::nullopt;
+  const auto type =
+      std::ranges::find_if(kTypes, [&](const TypeName& known) { return *dtype == known.word; });
+  if (type == kTypes.end()) return std::nullopt;
+  if (!shape->is_array() || shape->size() > kTensorRankMax) return std::nullopt;
   if (!offsets->is_array() || offsets->size() != 2) return std::nullopt;
-  TensorEntry entry{.name = name, .shape = {}, .offset = 0, .size = 1};
+  TensorEntry entry{.name = name, .type = type->type, .shape = {}, .offset = 0, .size = 1};
   for (const json& side : *shape) {
     const auto length = natural(side);
     if (!length || *length > UINT32_MAX) return std::nullopt;
@@ -66,11 +85,39 @@ std::optional<TensorEntry> parse_entry(const std::string& name, const json& valu
   const auto begin = natural((*offsets)[0]);
   const auto end = natural((*offsets)[1]);
   if (!begin || !end || *begin > *end || *end > data_bytes) return std::nullopt;
-  if ((*end - *begin) / sizeof(float) != entry.size || (*end - *begin) % sizeof(float) != 0) {
+  if ((*end - *begin) / type->bytes != entry.size || (*end - *begin) % type->bytes != 0) {
     return std::nullopt;
   }
   entry.offset = *begin;
   return entry;
+}
+
+/// IEEE 754 binary16 to binary32, exactly.
+float widen_half(std::uint16_t half) noexcept {
+  const std::uint32_t sign = (half & 0x8000U) << 16;
+  const std::uint32_t exponent = (half >> 10) & 0x1fU;
+  const std::uint32_t fraction = half & 0x3ffU;
+  if (exponent == 0) {  // zero, or without a leading one
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  const std::uint32_t wide = exponent == 31 ? 255 : exponent + 112;
+  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
+}
+
+float widen_bfloat(std::uint16_t value) noexcept {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
+}
+
+/// Widens 16-bit elements that may lie at any address.
+template <class Widen>
+void widen(const std::byte* from, std::span<float> out, Widen one) {
+  for (float& value : out) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, from, sizeof bits);
+    value = one(bits);
+    from += sizeof bits;
+  }
 }
 
 }  // namespace
@@ -99,8 +146,9 @@ base::Result<std::vector<TensorEntry>> parse_safetensors(base::ByteView file,
     if (key == "__metadata__") continue;
     auto entry = parse_entry(key, value, file.size() - data_at);
     if (!entry) {
-      return fail(ErrorCode::data, "{}: tensor '{}' is not float32, or lies outside the file", name,
-                  key);
+      return fail(ErrorCode::data,
+                  "{}: tensor '{}' is not of type F32, F16, BF16 or I64, or lies outside the file",
+                  name, key);
     }
     entries.push_back(std::move(*entry));
   }
@@ -111,7 +159,7 @@ base::Result<std::vector<TensorEntry>> parse_safetensors(base::ByteView file,
       return fail(ErrorCode::data, "{}: tensor '{}' overlaps another or leaves a gap", name,
                   entry.name);
     }
-    position += entry.size * sizeof(float);
+    position += entry.size * name_of(entry.type).bytes;
     entry.offset += data_at;
   }
   if (position != file.size() - data_at) {
@@ -121,18 +169,24 @@ base::Result<std::vector<TensorEntry>> parse_safetensors(base::ByteView file,
   return entries;
 }
 
-std::string safetensors_header(std::span<const TensorView> tensors) {
+std::string safetensors_header(std::span<const TensorView> tensors,
+                               const TensorMetadata& metadata) {
   ASSERT(tensors.size() <= kTensorsMax);
   json header = json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
   std::size_t offset = 0;
   for (const TensorView& tensor : tensors) {
     std::size_t size = 1;
     for (const std::uint32_t side : tensor.shape) size *= side;
-    ASSERT(size == tensor.values.size() && tensor.shape.size() <= kTensorRankMax);
+    const TypeName& type =
+        name_of(std::holds_alternative<std::span<const float>>(tensor.values) ? TensorType::f32
+                                                                              : TensorType::i64);
+    const std::size_t end = offset + tensor.bytes().size();
+    ASSERT(end - offset == size * type.bytes && tensor.shape.size() <= kTensorRankMax);
     ASSERT(!header.contains(tensor.name) && tensor.name != "__metadata__");
-    const std::size_t end = offset + tensor.values.size_bytes();
-    header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", json::array({offset, end})}};
+    header[tensor.name] = {{"dtype", type.word},
+                           {"shape", tensor.shape},
+                           {"data_offsets", json::array({offset, end})}};
     offset = end;
   }
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -142,6 +196,13 @@ std::string safetensors_header(std::span<const TensorView> tensors) {
   std::string out(kLengthBytes, '\0');
   std::memcpy(out.data(), &length, kLengthBytes);
   return out + text;
+}
+
+std::vector<base::ByteView> safetensors_parts(const std::string& header,
+                                              std::span<const TensorView> tensors) {
+  std::vector<base::ByteView> parts{base::bytes_of(header.data(), header.size())};
+  for (const TensorView& tensor : tensors) parts.push_back(tensor.bytes());
+  return parts;
 }
 
 base::Result<TensorFile> TensorFile::parse(base::Buffer file, const std::string& name) {
@@ -165,8 +226,22 @@ base::Status TensorFile::copy(std::string_view tensor, std::span<const std::uint
                 tensor, fmt::join(entry->shape, ", "), fmt::join(shape, ", "));
   }
   ASSERT(out.size() == entry->size);
-  if (!out.empty()) std::memcpy(out.data(), file_.data() + entry->offset, out.size_bytes());
-  return {};
+  const std::byte* const from = file_.data() + entry->offset;
+  switch (entry->type) {
+    case TensorType::f32:
+      if (!out.empty()) std::memcpy(out.data(), from, out.size_bytes());
+      return {};
+    case TensorType::f16:
+      widen(from, out, widen_half);
+      return {};
+    case TensorType::bf16:
+      widen(from, out, widen_bfloat);
+      return {};
+    case TensorType::i64:
+      break;
+  }
+  return fail(ErrorCode::data, "{}: tensor '{}' is of type {}, the model needs floats", name_,
+              tensor, name_of(entry->type).word);
 }
 
 }  // namespace starling::train

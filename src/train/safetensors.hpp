@@ -1,5 +1,5 @@
 // safetensors files (github.com/huggingface/safetensors, "Format"): 8 bytes little-endian length
-// of a JSON header, the header, then the tensors' bytes without gaps. Float32 only.
+// of a JSON header, the header, then the tensors' bytes without gaps.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/bytes.hpp"
@@ -19,16 +20,27 @@ inline constexpr std::uint64_t kTensorHeaderBytesMax = std::uint64_t{4} << 20;
 inline constexpr std::size_t kTensorsMax = 1 << 14;
 inline constexpr std::size_t kTensorRankMax = 8;
 
+/// Values to write: float32, or counters.
+using TensorValues = std::variant<std::span<const float>, std::span<const std::int64_t>>;
+
 /// A named tensor to write; `values` has as many elements as the shape says, row-major.
 struct TensorView {
   std::string name;
   std::vector<std::uint32_t> shape;
-  std::span<const float> values;
+  TensorValues values;
+
+  [[nodiscard]] base::ByteView bytes() const noexcept {
+    return std::visit([](const auto span) { return base::bytes_of(span); }, values);
+  }
 };
+
+/// Types of elements that files may have.
+enum class TensorType : std::uint8_t { f32, f16, bf16, i64 };
 
 /// A named tensor of a file.
 struct TensorEntry {
   std::string name;
+  TensorType type = TensorType::f32;
   std::vector<std::uint32_t> shape;
   std::size_t offset = 0;  ///< first byte, from the start of the file
   std::size_t size = 0;    ///< elements
@@ -36,15 +48,23 @@ struct TensorEntry {
   friend bool operator==(const TensorEntry&, const TensorEntry&) = default;
 };
 
+/// Free text of a file's header ("__metadata__").
+using TensorMetadata = std::map<std::string, std::string>;
+
 /// The entries of a safetensors file, in order of their offsets. Every length and offset is
 /// checked: each tensor lies within the file, none overlaps, no byte is left over. `name` stands
 /// in messages (ErrorCode::data).
 [[nodiscard]] base::Result<std::vector<TensorEntry>> parse_safetensors(base::ByteView file,
                                                                        const std::string& name);
 
-/// The length and header for these tensors, whose values follow it; padded so that they begin at
-/// a multiple of 8. Names differ; at most kTensorsMax.
-[[nodiscard]] std::string safetensors_header(std::span<const TensorView> tensors);
+/// The length and header for these tensors, whose values follow it in the same order; padded so
+/// that they begin at a multiple of 8. Names differ; at most kTensorsMax.
+[[nodiscard]] std::string safetensors_header(std::span<const TensorView> tensors,
+                                             const TensorMetadata& metadata = {});
+
+/// All parts of a file, in order: that header and each tensor's values. Views of both.
+[[nodiscard]] std::vector<base::ByteView> safetensors_parts(const std::string& header,
+                                                            std::span<const TensorView> tensors);
 
 /// A file in memory and what is in it.
 class TensorFile {
@@ -52,9 +72,13 @@ class TensorFile {
   [[nodiscard]] static base::Result<TensorFile> parse(base::Buffer file, const std::string& name);
 
   [[nodiscard]] const std::vector<TensorEntry>& entries() const noexcept { return entries_; }
+  /// As given to parse: stands in messages.
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// All bytes of the file.
+  [[nodiscard]] base::ByteView bytes() const noexcept { return file_; }
 
-  /// Copies a tensor to `out`, which has room for exactly the shape. Errors (ErrorCode::data):
-  /// the file lacks it or has it in another shape.
+  /// Copies a tensor to `out`, which has room for exactly the shape; narrower floats are widened.
+  /// Errors (ErrorCode::data): the file lacks it, has it in another shape, or not as floats.
   [[nodiscard]] base::Status copy(std::string_view tensor, std::span<const std::uint32_t> shape,
                                   std::span<float> out) const;
 

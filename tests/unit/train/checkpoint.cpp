@@ -187,6 +187,32 @@ BOOST_AUTO_TEST_CASE(folder_that_cannot_be_made_is_an_error) {
   BOOST_TEST(saved.error().text.find("cannot be created") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(model_is_read_without_the_optimizer) {
+  save(1, run);
+  save(2, run);
+  flip(file(2, "optimizer.safetensors"), 90);
+  const auto whole = load_latest_checkpoint(folder, run);
+  BOOST_TEST(whole.checkpoint.value().state.step.value == 1U);
+  const auto model = load_latest_checkpoint(folder, run, CheckpointParts::model);
+  BOOST_TEST_REQUIRE(model.checkpoint.has_value());
+  BOOST_TEST(model.checkpoint->state.step.value == 2U);
+  BOOST_TEST(model.checkpoint->model.entries().size() == 2U);
+  BOOST_TEST(model.checkpoint->optimizer.entries().empty());
+}
+
+BOOST_AUTO_TEST_CASE(runs_with_checkpoints_are_told) {
+  BOOST_TEST(checkpointed_runs(folder).empty());
+  const auto other = base::xxh3_128("other");
+  save(1, run);
+  save(2, run);
+  save(3, other);
+  auto expected = std::vector{run, other};
+  std::ranges::sort(expected);
+  BOOST_TEST((checkpointed_runs(folder) == expected));
+  flip(file(3, "state.json"), 10);
+  BOOST_TEST((checkpointed_runs(folder) == std::vector{run}));
+}
+
 BOOST_AUTO_TEST_CASE(tensor_of_another_shape_is_not_copied) {
   save(1, run);
   const auto model = read_checkpoint(folder + "/step-1").value().model;
@@ -197,104 +223,6 @@ BOOST_AUTO_TEST_CASE(tensor_of_another_shape_is_not_copied) {
   BOOST_TEST(model.copy("wieght", std::vector<std::uint32_t>{2, 2}, out)
                  .error()
                  .text.find("has no tensor 'wieght'") != std::string::npos);
-}
-
-BOOST_AUTO_TEST_SUITE_END()
-
-BOOST_AUTO_TEST_SUITE(safetensors)
-
-namespace {
-
-base::Buffer file_of(const std::string& header, std::size_t data_bytes) {
-  base::Buffer bytes(8 + header.size() + data_bytes);
-  const std::uint64_t length = header.size();
-  std::memcpy(bytes.data(), &length, 8);
-  std::memcpy(bytes.data() + 8, header.data(), header.size());
-  return bytes;
-}
-
-bool accepted(const std::string& header, std::size_t data_bytes) {
-  return parse_safetensors(file_of(header, data_bytes), "test").has_value();
-}
-
-std::string tensor(const std::string& name, const std::string& shape, const std::string& offsets,
-                   const std::string& type = "F32") {
-  return "\"" + name + "\":{\"dtype\":\"" + type + "\",\"shape\":[" + shape +
-         "],\"data_offsets\":[" + offsets + "]}";
-}
-
-}  // namespace
-
-BOOST_AUTO_TEST_CASE(files_of_other_writers_are_read) {
-  const auto entries = parse_safetensors(
-      file_of("{\"__metadata__\":{\"format\":\"pt\"}," + tensor("b", "2", "24,32") + "," +
-                  tensor("a", "2,3", "0,24") + "," + tensor("none", "0,7", "24,24") + "}   ",
-              32),
-      "test");
-  BOOST_REQUIRE(entries.has_value());
-  BOOST_REQUIRE(entries->size() == 3U);
-  BOOST_TEST((*entries)[0].name == "a");
-  BOOST_TEST((*entries)[0].size == 6U);
-  BOOST_TEST((*entries)[1].name == "none");
-  BOOST_TEST((*entries)[2].name == "b");
-  BOOST_TEST((*entries)[2].offset - (*entries)[0].offset == 24U);
-  BOOST_TEST(accepted("{}", 0));
-  BOOST_TEST(accepted("{" + tensor("scalar", "", "0,4") + "}", 4));
-}
-
-BOOST_AUTO_TEST_CASE(values_begin_at_a_multiple_of_eight) {
-  const std::vector<float> values(3);
-  for (const std::string name : {"a", "ab", "abc", "abcdefgh", "\"quoted\"\n"}) {
-    const std::vector<TensorView> tensors{{name, {3}, values}};
-    const std::string header = safetensors_header(tensors);
-    BOOST_TEST(header.size() % 8 == 0U);
-    const auto entries = parse_safetensors(file_of(header.substr(8), 12), "test");
-    BOOST_REQUIRE(entries.has_value());
-    BOOST_TEST(entries->at(0).name == name);
-    BOOST_TEST(entries->at(0).offset == header.size());
-  }
-}
-
-BOOST_AUTO_TEST_CASE(malformed_files_are_refused) {
-  BOOST_TEST(accepted("{" + tensor("a", "2", "0,8") + "}", 8));
-  const std::vector<std::pair<std::string, std::size_t>> malformed{
-      {"", 0},
-      {"[]", 0},
-      {"{", 0},
-      {"{}", 1},                                                                   // left over
-      {"{" + tensor("a", "2", "0,8") + "}", 7},                                    // beyond the end
-      {"{" + tensor("a", "2", "0,8") + "}", 12},                                   // left over
-      {"{" + tensor("a", "3", "0,8") + "}", 8},                                    // size
-      {"{" + tensor("a", "2", "8,0") + "}", 8},                                    // backwards
-      {"{" + tensor("a", "2", "0,8") + "," + tensor("b", "2", "4,12") + "}", 12},  // overlap
-      {"{" + tensor("a", "2", "0,8") + "," + tensor("b", "1", "12,16") + "}", 16},  // gap
-      {"{" + tensor("a", "2", "0,8") + "," + tensor("b", "2", "0,8") + "}", 8},    // twice the same
-      {"{" + tensor("a", "2", "0,8") + "," + tensor("a", "1", "8,12") + "}", 12},  // name twice
-      {"{" + tensor("a", "4", "0,8", "F16") + "}", 8},                             // type
-      {"{" + tensor("a", "-2", "0,8") + "}", 8},                                   // negative
-      {"{" + tensor("a", "2.0", "0,8") + "}", 8},                                  // not an integer
-      {"{" + tensor("a", "4294967296,4294967296", "0,0") + "}", 0},                // overflow
-      {"{" + tensor("a", "2", "0,18446744073709551615") + "}", 8},  // offset overflow
-      {"{" + tensor("a", "1,1,1,1,1,1,1,1,2", "0,8") + "}", 8},     // rank
-      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8},             // key missing
-      {"{\"a\":[1,2,3]}", 8},
-      {"{\"a\":" + std::string(100000, '[') + std::string(100000, ']') + "}", 0},
-      {"{" + tensor("a", "2", "0,8") + "} x", 8},  // text after it
-  };
-  for (const auto& [header, bytes] : malformed) {
-    BOOST_TEST_CONTEXT(header.substr(0, 100) << " with " << bytes << " bytes") {
-      BOOST_TEST(!accepted(header, bytes));
-    }
-  }
-}
-
-BOOST_AUTO_TEST_CASE(announced_header_length_is_checked) {
-  base::Buffer bytes = file_of("{}", 0);
-  for (const std::uint64_t length : {std::uint64_t{3}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
-    std::memcpy(bytes.data(), &length, 8);
-    BOOST_TEST(!parse_safetensors(bytes, "test").has_value());
-  }
-  BOOST_TEST(!parse_safetensors(std::span(bytes).first(7), "test").has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

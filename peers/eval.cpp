@@ -1,0 +1,108 @@
+// starling eval: a trained model on the whole held-out set.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "compute/program.hpp"
+#include "open_checkpoint.hpp"
+#include "report/format.hpp"
+
+namespace starling::peers {
+namespace {
+
+using base::fail;
+using Json = nlohmann::ordered_json;
+
+base::Result<compute::Evaluation> evaluate(const OpenedModel& opened) {
+  const train::Config& config = opened.run_file.train;
+  auto backend = compute::open_backend(config.device);
+  if (!backend) return fail(backend.error());
+  auto program = (*backend)->compile(opened.problem.model.graph, config.batch, config.threads);
+  if (!program) return fail(program.error());
+  const data::SampleSet& test = opened.problem.dataset.test;
+  std::vector<float> samples;
+  std::vector<std::int32_t> labels;
+  compute::Evaluation sum;
+  for (std::uint32_t done = 0; done < test.size();) {
+    const std::uint32_t count = std::min(config.batch, test.size() - done);
+    samples.resize(count * test.sample_values());
+    labels.resize(count);
+    test.fill_range(done, samples, labels);
+    const auto part =
+        (*program)->evaluate(opened.weights.parameters, opened.weights.buffers,
+                             {.samples = samples, .tokens = {}, .labels = labels, .targets = {}});
+    if (!part) return fail(part.error());
+    sum.loss_sum += part->loss_sum;
+    sum.correct += part->correct;
+    sum.count += part->count;
+    done += count;
+  }
+  return sum;
+}
+
+void print_text(const OpenedModel& opened, const compute::Evaluation& sum) {
+  const auto line = [](const char* name, const std::string& value) {
+    fmt::print("{:<12} {}\n", name, value);
+  };
+  const auto count = static_cast<double>(sum.count);
+  line("weights", opened.found.path);
+  if (const auto& state = opened.found.state) {
+    line("run", fmt::format("{} ({})", opened.run_file.run.name, state->run.hex().substr(0, 8)));
+    line("trained", fmt::format("{} samples by this peer, {} of the swarm's run",
+                                report::format_count(state->samples),
+                                report::format_percent(state->progress, 1)));
+  }
+  line("test set",
+       fmt::format("{} samples of {}", report::format_count(opened.problem.dataset.test.size()),
+                   opened.run_file.data.source));
+  line("accuracy", report::format_percent(static_cast<double>(sum.correct) / count, 2));
+  line("loss", fmt::format("{:.4f} nats", sum.loss_sum / count));
+}
+
+void print_json(const OpenedModel& opened, const compute::Evaluation& sum) {
+  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
+  const auto count = static_cast<double>(sum.count);
+  const auto& state = opened.found.state;
+  const Json out{{"weights", opened.found.path},
+                 {"run", opened.run_file.run.name},
+                 {"run_id", state ? Json(state->run.hex()) : Json()},
+                 {"samples", state ? Json(state->samples) : Json()},
+                 {"progress", state ? Json(state->progress) : Json()},
+                 {"test_samples", opened.problem.dataset.test.size()},
+                 {"accuracy", number(static_cast<double>(sum.correct) / count)},
+                 {"loss", number(sum.loss_sum / count)}};
+  fmt::print("{}\n", out.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+base::Status eval(const EvalOptions& options) {
+  const auto opened = open_model(options.checkpoint);
+  if (!opened) return fail(opened.error());
+  for (const std::string& note : opened->found.notes) {
+    fmt::print(stderr, "starling eval: {}\n", note);
+  }
+  const auto sum = evaluate(*opened);
+  if (!sum) return fail(sum.error());
+  if (options.json) {
+    print_json(*opened, *sum);
+  } else {
+    print_text(*opened, *sum);
+  }
+  return {};
+}
+
+}  // namespace
+
+int run_eval(const EvalOptions& options) {
+  const auto evaluated = eval(options);
+  if (evaluated) return 0;
+  fmt::print(stderr, "starling eval: {}\n", evaluated.error().text);
+  return base::exit_code(evaluated.error().code);
+}
+
+}  // namespace starling::peers

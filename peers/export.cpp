@@ -1,0 +1,86 @@
+// starling export: a checkpoint as one safetensors file that PyTorch loads.
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "commands.hpp"
+#include "open_checkpoint.hpp"
+#include "report/format.hpp"
+
+namespace starling::peers {
+namespace {
+
+using base::ErrorCode;
+using base::fail;
+
+/// All tensors of a file as views of `values`, which they fill, and PyTorch's counters beside
+/// batch norms as views of `steps`.
+base::Result<std::vector<train::TensorView>> views_of(const train::TensorFile& file,
+                                                      std::vector<float>& values,
+                                                      const std::array<std::int64_t, 1>& steps) {
+  std::size_t count = 0;
+  for (const train::TensorEntry& entry : file.entries()) count += entry.size;
+  values.resize(count);
+  std::vector<train::TensorView> views;
+  std::size_t at = 0;
+  for (const train::TensorEntry& entry : file.entries()) {
+    const auto own = std::span(values).subspan(at, entry.size);
+    at += entry.size;
+    if (auto copied = file.copy(entry.name, entry.shape, own); !copied) {
+      return fail(copied.error());
+    }
+    views.push_back({entry.name, entry.shape, own});
+    std::string counter = train::batch_counter_name(entry.name);
+    if (!counter.empty()) views.push_back({std::move(counter), {}, std::span(steps)});
+  }
+  return views;
+}
+
+base::Status write(const std::string& path, const std::vector<train::TensorView>& tensors,
+                   const train::TensorMetadata& metadata) {
+  const std::string header = train::safetensors_header(tensors, metadata);
+  return base::replace_file(path, train::safetensors_parts(header, tensors));
+}
+
+base::Status export_weights(const ExportOptions& options) {
+  const auto found = find_weights({.path = options.checkpoint, .run_file = {}, .set = {}});
+  if (!found) return fail(found.error());
+  for (const std::string& note : found->notes) fmt::print(stderr, "starling export: {}\n", note);
+  if (!found->state) {
+    return fail(ErrorCode::usage, "{}: is a safetensors file already: name a checkpoint",
+                found->path);
+  }
+  const train::CheckpointState& state = *found->state;
+  std::vector<float> values;
+  const std::array steps{static_cast<std::int64_t>(state.step.value)};
+  const auto tensors = views_of(found->file, values, steps);
+  if (!tensors) return fail(tensors.error());
+  train::TensorMetadata metadata{{"format", "pt"},  // for the transformers library
+                                 {"run_id", state.run.hex()},
+                                 {"step", fmt::format("{}", state.step.value)},
+                                 {"samples", fmt::format("{}", state.samples)}};
+  if (!found->run_file.empty()) {
+    const auto run_file = peer::read_run_file(found->run_file);
+    if (!run_file) return fail(run_file.error());
+    metadata["run_name"] = run_file->run.name;
+  }
+  if (auto written = write(options.out, *tensors, metadata); !written) return written;
+  fmt::print("{}: {} tensors, {} values, of {}\n", options.out, tensors->size(),
+             report::format_count(values.size()), found->path);
+  return {};
+}
+
+}  // namespace
+
+int run_export(const ExportOptions& options) {
+  const auto exported = export_weights(options);
+  if (exported) return 0;
+  fmt::print(stderr, "starling export: {}\n", exported.error().text);
+  return base::exit_code(exported.error().code);
+}
+
+}  // namespace starling::peers

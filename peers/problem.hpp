@@ -1,0 +1,24 @@
+// What a run file trains, made ready: for all commands that need its data and its model.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+#include "data/dataset.hpp"
+#include "model/model.hpp"
+#include "peer/run_file.hpp"
+
+namespace starling::peers {
+
+struct Problem {
+  data::Dataset dataset;
+  model::Model model;  ///< takes the data set's samples
+};
+
+/// Reads the data set and builds the model. `place` (the run file's path) stands in messages;
+/// `cache_folder` is data::load's.
+[[nodiscard]] base::Result<Problem> load_problem(const peer::RunFile& run_file,
+                                                 const std::string& place,
+                                                 const std::string& cache_folder);
+
+}  // namespace starling::peers

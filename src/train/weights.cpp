@@ -1,0 +1,103 @@
+#include "train/weights.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace starling::train {
+namespace {
+
+using base::ErrorCode;
+using base::fail;
+
+constexpr std::string_view kRunningMean = ".running_mean";
+constexpr std::size_t kNamesMax = 8;  ///< in one message
+
+/// "'a', 'b' and 3 more"
+std::string listed(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min(names.size(), kNamesMax);
+  std::string text = fmt::format(
+      "'{}'", fmt::join(names.begin(), names.begin() + static_cast<long>(shown), "', '"));
+  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+/// The names of the file and of the graph must be the same, but for counters.
+base::Status check_names(const TensorFile& file, const compute::Graph& graph) {
+  std::set<std::string> left;
+  for (const TensorEntry& entry : file.entries()) left.insert(entry.name);
+  std::vector<std::string> missing;
+  for (const auto* tensors : {&graph.tensors, &graph.buffers}) {
+    for (const compute::Tensor& tensor : *tensors) {
+      if (left.erase(tensor.name) == 0) missing.push_back(tensor.name);
+      left.erase(batch_counter_name(tensor.name));
+    }
+  }
+  if (missing.empty() && left.empty()) return {};
+  const std::vector<std::string> extra(left.begin(), left.end());
+  std::string text;
+  if (!missing.empty()) text += fmt::format("lacks tensors of the model: {}", listed(missing));
+  if (!extra.empty()) {
+    text += fmt::format("{}has tensors that the model has not: {}", text.empty() ? "" : "; ",
+                        listed(extra));
+  }
+  return fail(ErrorCode::data, "{}: {}", file.name(), text);
+}
+
+base::Status check_finite(const TensorFile& file, std::span<const compute::Tensor> tensors,
+                          std::span<const float> values) {
+  for (const compute::Tensor& tensor : tensors) {
+    const auto own = values.subspan(tensor.offset, tensor.size);
+    if (!std::ranges::all_of(own, [](float value) { return std::isfinite(value); })) {
+      return fail(ErrorCode::data, "{}: tensor '{}' has a value that is not finite", file.name(),
+                  tensor.name);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<TensorView> tensor_views(std::span<const compute::Tensor> tensors,
+                                     std::span<const float> values, std::string_view suffix) {
+  std::vector<TensorView> made;
+  for (const compute::Tensor& tensor : tensors) {
+    made.push_back({tensor.name + std::string(suffix), tensor.shape,
+                    values.subspan(tensor.offset, tensor.size)});
+  }
+  return made;
+}
+
+base::Status read_tensors(const TensorFile& file, std::span<const compute::Tensor> tensors,
+                          std::span<float> values, std::string_view suffix) {
+  for (const compute::Tensor& tensor : tensors) {
+    const auto copied = file.copy(tensor.name + std::string(suffix), tensor.shape,
+                                  values.subspan(tensor.offset, tensor.size));
+    if (!copied) return copied;
+  }
+  return {};
+}
+
+base::Result<Weights> read_weights(const TensorFile& file, const compute::Graph& graph) {
+  if (auto checked = check_names(file, graph); !checked) return fail(checked.error());
+  Weights weights{std::vector<float>(graph.parameter_count),
+                  std::vector<float>(graph.buffer_count)};
+  const std::pair<std::span<const compute::Tensor>, std::span<float>> segments[] = {
+      {graph.tensors, weights.parameters}, {graph.buffers, weights.buffers}};
+  for (const auto& [tensors, values] : segments) {
+    if (auto copied = read_tensors(file, tensors, values); !copied) return fail(copied.error());
+    if (auto checked = check_finite(file, tensors, values); !checked) return fail(checked.error());
+  }
+  return weights;
+}
+
+std::string batch_counter_name(std::string_view tensor) {
+  if (!tensor.ends_with(kRunningMean)) return {};
+  tensor.remove_suffix(kRunningMean.size());
+  return std::string(tensor) + ".num_batches_tracked";
+}
+
+}  // namespace starling::train

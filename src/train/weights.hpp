@@ -1,0 +1,46 @@
+// A model's values as named tensors: from its vectors to files and back.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "compute/graph.hpp"
+#include "train/safetensors.hpp"
+
+namespace starling::train {
+
+/// All values of a model, laid out as its graph says.
+struct Weights {
+  std::vector<float> parameters;
+  std::vector<float> buffers;
+
+  friend bool operator==(const Weights&, const Weights&) = default;
+};
+
+/// One view a tensor into a vector laid out like them, named as they are with `suffix` appended.
+/// The views live as long as `values`.
+[[nodiscard]] std::vector<TensorView> tensor_views(std::span<const compute::Tensor> tensors,
+                                                   std::span<const float> values,
+                                                   std::string_view suffix = {});
+
+/// Copies these tensors, named with `suffix` appended, from a file to a vector laid out like them.
+/// Errors (ErrorCode::data) name the tensor; `values` may then be overwritten in part.
+[[nodiscard]] base::Status read_tensors(const TensorFile& file,
+                                        std::span<const compute::Tensor> tensors,
+                                        std::span<float> values, std::string_view suffix = {});
+
+/// All values of a graph from a file that holds its tensors and no others. PyTorch's counters
+/// beside the buffers of batch norms ("X.num_batches_tracked") are passed over.
+/// Errors (ErrorCode::data) name what is missing, what is too much, a tensor of another shape
+/// with both shapes, and one with a value that is not finite.
+[[nodiscard]] base::Result<Weights> read_weights(const TensorFile& file,
+                                                 const compute::Graph& graph);
+
+/// The name of the counter that PyTorch keeps beside "X.running_mean": "X.num_batches_tracked".
+/// Empty for any other name.
+[[nodiscard]] std::string batch_counter_name(std::string_view tensor);
+
+}  // namespace starling::train

@@ -1,0 +1,135 @@
+#include "train/weights.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <numeric>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace starling;
+using namespace starling::train;
+
+namespace {
+
+/// A graph's tensors alone: a linear layer and a batch norm.
+compute::Graph graph() {
+  compute::Graph made;
+  made.tensors = {
+      {.name = "fc.weight", .shape = {2, 3}, .offset = 0, .size = 6},
+      {.name = "fc.bias", .shape = {2}, .offset = 6, .size = 2},
+      {.name = "bn.weight", .shape = {2}, .offset = 8, .size = 2},
+  };
+  made.parameter_count = 10;
+  made.buffers = {
+      {.name = "bn.running_mean", .shape = {2}, .offset = 0, .size = 2},
+      {.name = "bn.running_var", .shape = {2}, .offset = 2, .size = 2},
+  };
+  made.buffer_count = 4;
+  return made;
+}
+
+Weights weights() {
+  Weights made{std::vector<float>(10), std::vector<float>(4)};
+  std::iota(made.parameters.begin(), made.parameters.end(), 1.0F);
+  std::iota(made.buffers.begin(), made.buffers.end(), 100.0F);
+  return made;
+}
+
+TensorFile file_of(const std::vector<TensorView>& tensors) {
+  const std::string header = safetensors_header(tensors);
+  base::Buffer bytes;
+  for (const base::ByteView part : safetensors_parts(header, tensors)) {
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  }
+  return TensorFile::parse(std::move(bytes), "test.safetensors").value();
+}
+
+std::vector<TensorView> all_views(const Weights& of) {
+  std::vector<TensorView> views = tensor_views(graph().tensors, of.parameters);
+  const std::vector<TensorView> buffers = tensor_views(graph().buffers, of.buffers);
+  views.insert(views.end(), buffers.begin(), buffers.end());
+  return views;
+}
+
+/// The message about a file with these tensors.
+std::string refusal(const std::vector<TensorView>& tensors) {
+  const auto read = read_weights(file_of(tensors), graph());
+  BOOST_TEST_REQUIRE(!read.has_value());
+  BOOST_TEST((read.error().code == base::ErrorCode::data));
+  return read.error().text;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(weights_of_files)
+
+BOOST_AUTO_TEST_CASE(weights_come_back_in_any_order_of_the_file) {
+  const Weights own = weights();
+  std::vector<TensorView> views = all_views(own);
+  BOOST_TEST((read_weights(file_of(views), graph()).value() == own));
+  std::ranges::reverse(views);
+  BOOST_TEST((read_weights(file_of(views), graph()).value() == own));
+}
+
+BOOST_AUTO_TEST_CASE(counters_of_batch_norms_are_passed_over) {
+  const Weights own = weights();
+  const std::vector<std::int64_t> count{7};
+  std::vector<TensorView> views = all_views(own);
+  views.push_back({"bn.num_batches_tracked", {}, count});
+  BOOST_TEST((read_weights(file_of(views), graph()).value() == own));
+  views.back().name = "fc.num_batches_tracked";
+  BOOST_TEST(refusal(views) ==
+             "test.safetensors: has tensors that the model has not: 'fc.num_batches_tracked'");
+}
+
+BOOST_AUTO_TEST_CASE(missing_and_extra_tensors_are_named) {
+  const Weights own = weights();
+  std::vector<TensorView> views = all_views(own);
+  views[1].name = "fc.bais";
+  views.pop_back();
+  BOOST_TEST(refusal(views) ==
+             "test.safetensors: lacks tensors of the model: 'fc.bias', 'bn.running_var'; has "
+             "tensors that the model has not: 'fc.bais'");
+}
+
+BOOST_AUTO_TEST_CASE(long_lists_of_tensors_are_cut) {
+  const Weights own = weights();
+  std::vector<TensorView> views = all_views(own);
+  for (int i = 0; i < 11; ++i) views.push_back({"x" + std::to_string(i), {0}, {}});
+  BOOST_TEST(refusal(views).ends_with("'x5', 'x6' and 3 more"), refusal(views));
+}
+
+BOOST_AUTO_TEST_CASE(another_shape_is_named_with_both) {
+  const Weights own = weights();
+  std::vector<TensorView> views = all_views(own);
+  views[0].shape = {3, 2};
+  BOOST_TEST(refusal(views) ==
+             "test.safetensors: tensor 'fc.weight' has shape [3, 2], the model needs [2, 3]");
+}
+
+BOOST_AUTO_TEST_CASE(a_value_that_is_not_finite_is_refused) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    Weights own = weights();
+    own.parameters[7] = bad;
+    BOOST_TEST(refusal(all_views(own)) ==
+               "test.safetensors: tensor 'fc.bias' has a value that is not finite");
+    own = weights();
+    own.buffers[3] = bad;
+    BOOST_TEST(refusal(all_views(own)) ==
+               "test.safetensors: tensor 'bn.running_var' has a value that is not finite");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tensors_with_a_suffix_are_read_where_they_belong) {
+  const Weights own = weights();
+  const TensorFile file = file_of(tensor_views(graph().tensors, own.parameters, ".momentum"));
+  std::vector<float> out(10);
+  BOOST_REQUIRE(read_tensors(file, graph().tensors, out, ".momentum"));
+  BOOST_TEST(out == own.parameters);
+  BOOST_TEST(
+      read_tensors(file, graph().tensors, out).error().text.find("has no tensor 'fc.weight'") !=
+      std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
