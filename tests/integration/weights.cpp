@@ -1,0 +1,135 @@
+// What is done with trained weights: eval and export.
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+
+#include "harness.hpp"
+
+namespace starling::integration {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// A peer that has trained for 100 steps, with checkpoints of its last two moments.
+struct Trained {
+  Trained() {
+    const Ended ended = run(folder, {"up", mlp_run_file(), "--name", "peer", "--dir", dir,
+                                     "--listen", "127.0.0.1:0", "--set", "run.samples=6400"});
+    BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
+    const auto steps = checkpoints_of(dir);
+    BOOST_TEST_REQUIRE(!steps.empty());
+    checkpoint = dir + "/checkpoints/step-" + std::to_string(steps.back());
+  }
+
+  [[nodiscard]] Json eval(const Arguments& arguments) const {
+    Arguments all{"eval", "--json"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Ended ended = run(folder, all);
+    BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
+    return Json::parse(ended.out);
+  }
+
+  /// A run file whose text has one part replaced.
+  [[nodiscard]] std::string changed_run_file(const std::string& part, const std::string& by) const {
+    std::string text = text_of(dir + "/run.toml");
+    BOOST_TEST_REQUIRE(has(text, part), text);
+    text.replace(text.find(part), part.size(), by);
+    const std::string path = folder / "changed.toml";
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  testing::TemporaryFolder folder;
+  std::string dir = folder / "runs/peer";
+  std::string checkpoint;
+};
+
+BOOST_FIXTURE_TEST_SUITE(weights, Trained)
+
+BOOST_AUTO_TEST_CASE(eval_finds_what_the_peer_reported_and_so_does_eval_of_the_export) {
+  const auto summary = report::read_peer_summary(dir);
+  BOOST_TEST_REQUIRE(summary.has_value());
+  const std::string file = folder / "mlp.safetensors";
+  const Ended exported = run(folder, {"export", dir, "--out", file});
+  BOOST_TEST_REQUIRE(exported.code.value_or(-1) == 0, exported.err);
+  BOOST_TEST(has(exported.out, file), exported.out);
+  const Arguments named[] = {{dir}, {checkpoint}, {file, "--run", dir + "/run.toml"}};
+  for (const Arguments& arguments : named) {
+    const Json figures = eval(arguments);
+    BOOST_TEST_CONTEXT(figures.dump(2)) {
+      BOOST_TEST(figures.at("test_samples") == 10'000U);
+      BOOST_TEST(figures.at("accuracy").get<double>() == summary->accuracy.value());
+      BOOST_TEST(figures.at("loss").get<double>() == summary->loss.value(),
+                 boost::test_tools::tolerance(1e-6));
+    }
+  }
+  BOOST_TEST(eval({dir}).at("run_id") == summary->run);
+  BOOST_TEST(eval({dir}).at("samples") == 6400U);
+}
+
+BOOST_AUTO_TEST_CASE(a_torn_checkpoint_is_refused_and_the_older_one_is_used) {
+  const std::string older = dir + "/checkpoints/step-1";
+  const std::string file = checkpoint + "/model.safetensors";
+  fs::copy(checkpoint, older);
+  fs::resize_file(file, fs::file_size(file) / 2);
+  for (const Arguments& command :
+       {Arguments{"eval", checkpoint}, {"export", checkpoint, "--out", folder / "out"}}) {
+    const Ended refused = run(folder, command);
+    BOOST_TEST(refused.code.value_or(-1) == 3);
+    BOOST_TEST(has(refused.err, file + ": is damaged"), refused.err);
+  }
+  BOOST_TEST(!fs::exists(folder / "out"));
+  const Ended used = run(folder, {"eval", dir});
+  BOOST_TEST(used.code.value_or(-1) == 0, used.err);
+  BOOST_TEST(has(used.out, older), used.out);
+  BOOST_TEST(has(used.err, file + ": is damaged"), used.err);
+  fs::remove_all(older);
+  const Ended none = run(folder, {"eval", dir});
+  BOOST_TEST(none.code.value_or(-1) == 3);
+  BOOST_TEST(has(none.err, "no usable checkpoint"), none.err);
+}
+
+BOOST_AUTO_TEST_CASE(weights_of_another_model_are_refused_with_the_tensor_and_both_shapes) {
+  const std::string other = changed_run_file("out = 256", "out = 128");
+  const Ended ended = run(folder, {"eval", dir, "--run", other});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  BOOST_TEST(has(ended.err, "'layers.0.weight' has shape [256, 784], the model needs [128, 784]"),
+             ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_a_usage_error_that_says_what_is_accepted) {
+  const Ended nothing = run(folder, {"eval", folder / "nothing"});
+  BOOST_TEST(nothing.code.value_or(-1) == 2);
+  BOOST_TEST(has(nothing.err, "is no checkpoint"), nothing.err);
+  const Ended no_run_file = run(folder, {"eval", checkpoint + "/model.safetensors"});
+  BOOST_TEST(no_run_file.code.value_or(-1) == 2);
+  BOOST_TEST(has(no_run_file.err, "--run"), no_run_file.err);
+  const Ended again = run(
+      folder, {"export", checkpoint + "/model.safetensors", "--out", folder / "out"});
+  BOOST_TEST(again.code.value_or(-1) == 2);
+  BOOST_TEST(has(again.err, "safetensors file already"), again.err);
+}
+
+BOOST_AUTO_TEST_CASE(checkpoints_of_two_runs_are_told_apart) {
+  const Ended ended = run(folder, {"up", mlp_run_file(), "--name", "peer", "--dir", dir,
+                                   "--listen", "127.0.0.1:0", "--set", "run.samples=640"});
+  BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
+  const Ended unclear = run(folder, {"eval", dir});
+  BOOST_TEST(unclear.code.value_or(-1) == 2);
+  BOOST_TEST(has(unclear.err, "checkpoints of 2 runs"), unclear.err);
+  BOOST_TEST(eval({dir + "/checkpoints/step-10"}).at("samples") == 640U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace starling::integration
