@@ -7,7 +7,6 @@
 #include <boost/test/unit_test.hpp>
 
 #include "networks.hpp"
-#include "reference.hpp"
 
 using namespace starling;
 using namespace starling::compute;

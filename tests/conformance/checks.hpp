@@ -1,0 +1,32 @@
+// What is asked of every backend, one function a claim; each compiles the case on the device.
+#pragma once
+
+#include <string>
+
+#include "cases.hpp"
+
+namespace starling::conformance {
+
+/// Loss, buffers and gradient of training are those of the plain network in double precision, the
+/// gradient by central differences.
+void matches_finite_differences(const std::string& device, const Case& item);
+
+/// Outputs and loss of evaluation, loss, gradient and buffers of training are PyTorch's.
+void matches_pytorch(const std::string& device, const Case& item);
+
+/// Fewer samples than compiled for give what a program compiled for that number gives.
+void short_batch_is_a_batch_of_its_own(const std::string& device, const Case& item);
+
+/// A program gives the same bits again, whatever it did between, and so does another program.
+void same_bits_twice(const std::string& device, const Case& item);
+
+/// Two threads compute what one does.
+void two_threads_agree(const std::string& device, const Case& item);
+
+/// The losses of a run are PyTorch's; twice the run is the same bits. For model_cases.
+void run_matches_pytorch(const std::string& device, const Case& item);
+
+/// The plain network agrees with PyTorch: shows whose fault it is when a backend does not.
+void reference_matches_pytorch(const Case& item);
+
+}  // namespace starling::conformance

@@ -1,0 +1,65 @@
+// What the checks share: running a program, and comparing what it gives.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compute/program.hpp"
+#include "reference.hpp"
+#include "samples.hpp"
+
+namespace starling::conformance {
+
+[[nodiscard]] std::unique_ptr<compute::Program> compile(const std::string& device,
+                                                        const compute::Graph& graph,
+                                                        std::uint32_t batch,
+                                                        std::uint32_t threads = 1);
+
+/// What a step of training leaves.
+struct Step {
+  float loss = 0;
+  std::vector<float> gradient;
+  std::vector<float> buffers;
+};
+
+[[nodiscard]] Step train(compute::Program& program, const State& state, const compute::Batch& batch,
+                         std::uint64_t seed);
+
+/// As in evaluation.
+[[nodiscard]] std::vector<float> outputs(compute::Program& program, const State& state,
+                                         const compute::Batch& batch);
+
+[[nodiscard]] compute::Evaluation evaluate(compute::Program& program, const State& state,
+                                           const compute::Batch& batch);
+/// Of each label.
+[[nodiscard]] double mean_loss(const compute::Evaluation& evaluation);
+
+[[nodiscard]] bool same_bits(std::span<const float> a, std::span<const float> b);
+[[nodiscard]] bool same_bits(const Step& a, const Step& b);
+
+[[nodiscard]] Doubles doubles(std::span<const float> values);
+/// The largest absolute value; 0 of none.
+[[nodiscard]] double largest(std::span<const double> values);
+
+// Tolerances are shares of the largest value of a tensor, since rounding errors grow with the terms
+// of the sum that they come from, not with its result. Float32 rounds to 6e-8: sums of some hundred
+// terms, and some layers of them in a row, stay below fifty times that.
+inline constexpr double kTolerance = 3e-6;
+/// The least scale of a tensor of a gradient, of the largest value of all its tensors: a bias
+/// before a batch norm, or of attention's keys, has a gradient of zero only since terms cancel.
+inline constexpr double kShareOfAll = 0.1;
+
+/// Each value is the expected one, up to `tolerance` of `scale`.
+void check_close(const Doubles& values, const Doubles& expected, double scale,
+                 const std::string& what, double tolerance = kTolerance);
+/// The same where the scale is the largest expected value.
+void check_close(std::span<const float> values, std::span<const float> expected,
+                 const std::string& what);
+void check_loss(double loss, double expected, const std::string& what);
+/// Loss, buffers and gradient, tensor by tensor.
+void check_step(const compute::Graph& graph, const Step& step, const Step& expected);
+
+}  // namespace starling::conformance

@@ -1,0 +1,83 @@
+// Lists every claim for every case and device. Where a device cannot be opened, its cases count as
+// skipped, and the reason is printed.
+#include <cstdio>
+#include <string>
+
+#include <boost/test/unit_test.hpp>
+
+#include "cases.hpp"
+#include "checks.hpp"
+#include "compute/program.hpp"
+
+namespace starling::conformance {
+namespace {
+
+namespace ut = boost::unit_test;
+
+using Check = void (*)(const std::string& device, const Case& item);
+
+Cases all_cases() {
+  Cases all;
+  for (const Cases& some : {image_cases(), loss_cases()}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+/// A suite of one test a case.
+ut::test_suite* suite_of(const std::string& claim, const Cases& cases, auto body,
+                         const std::string& missing = {}) {
+  ut::test_suite* suite = BOOST_TEST_SUITE(claim);
+  for (const Case& item : cases) {
+    ut::test_case* test = ut::make_test_case([=] { body(item); }, item.name, __FILE__, __LINE__);
+    if (!missing.empty()) {
+      test->add_precondition([missing](ut::test_unit_id) {
+        boost::test_tools::assertion_result result(false);
+        result.message() << missing;
+        return result;
+      });
+    }
+    suite->add(test);
+  }
+  return suite;
+}
+
+void add_device(const std::string& device) {
+  struct Claim {
+    const char* name;
+    Cases cases;
+    Check check;
+  };
+  const Cases all = all_cases();
+  const std::vector<Claim> claims{
+      {"matches_finite_differences", all, matches_finite_differences},
+      {"matches_pytorch", all, matches_pytorch},
+      {"short_batch_is_a_batch_of_its_own", all, short_batch_is_a_batch_of_its_own},
+      {"same_bits_twice", all, same_bits_twice},
+      {"two_threads_agree", all, two_threads_agree},
+  };
+  const auto backend = compute::open_backend(device);
+  const std::string missing = backend ? "" : backend.error().text;
+  if (!backend) std::printf("skipped: %s: %s\n", device.c_str(), missing.c_str());
+  ut::test_suite* suite = BOOST_TEST_SUITE(device);
+  for (const Claim& claim : claims) {
+    const auto body = [=](const Case& item) { claim.check(device, item); };
+    suite->add(suite_of(claim.name, claim.cases, body, missing));
+  }
+  ut::framework::master_test_suite().add(suite);
+}
+
+bool register_tests() {
+  ut::framework::master_test_suite().p_name.value = "conformance";
+  ut::framework::master_test_suite().add(
+      suite_of("reference_matches_pytorch", all_cases(), reference_matches_pytorch));
+  for (const char* device : {"cpu", "cuda:0"}) add_device(device);
+  return true;
+}
+
+}  // namespace
+}  // namespace starling::conformance
+
+int main(int count, char** words) {
+  return boost::unit_test::unit_test_main(starling::conformance::register_tests, count, words);
+}
