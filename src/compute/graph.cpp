@@ -493,9 +493,22 @@ void GraphBuilder::seek(ValueId value) {
   shape_ = value == kGraphInput ? graph_.input : graph_.ops[value].out;
 }
 
-Status GraphBuilder::check_trained() const {
-  if (!graph_.tensors.empty()) return {};
-  return fail(ErrorCode::run_file, "the model has no layer that can be trained");
+Status GraphBuilder::check_whole() const {
+  if (graph_.tensors.empty()) {
+    return fail(ErrorCode::run_file, "the model has no layer that can be trained");
+  }
+  std::vector<bool> used(graph_.ops.size());
+  used[value_] = true;
+  for (const Op& op : graph_.ops) {
+    for (const ValueId input : op.inputs) {
+      if (input != kGraphInput) used[input] = true;
+    }
+  }
+  const auto idle = std::ranges::find(used, false);
+  if (idle == used.end() && value_ + 1 == used.size()) return {};
+  const std::size_t op =
+      idle == used.end() ? value_ : static_cast<std::size_t>(idle - used.begin());
+  return fail(ErrorCode::run_file, "nothing takes what layer {} gives", graph_.ops[op].name);
 }
 
 Result<Graph> GraphBuilder::finish(std::uint32_t classes, float label_smoothing) && {
@@ -503,7 +516,7 @@ Result<Graph> GraphBuilder::finish(std::uint32_t classes, float label_smoothing)
     return fail(ErrorCode::run_file, "the data has {} classes; 2 to {} can be told apart", classes,
                 kMaxClasses);
   }
-  if (auto status = check_trained(); !status) return fail(status.error());
+  if (auto status = check_whole(); !status) return fail(status.error());
   const bool sequence = shape_.size() == 2;
   if ((sequence ? features(shape_) : elements(shape_)) != classes) {
     return fail(ErrorCode::run_file,
@@ -518,7 +531,7 @@ Result<Graph> GraphBuilder::finish(std::uint32_t classes, float label_smoothing)
 }
 
 Result<Graph> GraphBuilder::finish_mean_squared() && {
-  if (auto status = check_trained(); !status) return fail(status.error());
+  if (auto status = check_whole(); !status) return fail(status.error());
   graph_.loss = {LossKind::mean_squared, 0};
   return std::move(graph_);
 }

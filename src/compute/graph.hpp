@@ -305,7 +305,7 @@ class GraphBuilder {
   std::size_t add_tensor(const char* what, TensorKind kind, Shape shape, std::uint32_t fan_in,
                          float initial_std = 0);
   std::size_t add_buffer(const char* what, TensorKind kind, std::uint32_t size);
-  [[nodiscard]] base::Status check_trained() const;
+  [[nodiscard]] base::Status check_whole() const;
 
   Graph graph_;
   Shape shape_;

@@ -29,7 +29,7 @@ class CpuBackend final : public Backend {
     // oneDNN plans its primitives for the number of threads that is set when they are made.
     omp_set_num_threads(static_cast<int>(threads));
     try {
-      Plan plan = Planner(graph, batch).plan();
+      Plan plan = Planner(graph, batch, threads).plan();
       if (!plan.allocate()) {
         return fail(ErrorCode::device,
                     "{} MB of memory for the model's activations are not to be had: make "

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "compute/cpu/max_pool.hpp"
 #include "compute/cpu/plan.hpp"
 #include "compute/graph.hpp"
 
@@ -18,7 +18,7 @@ namespace starling::compute::cpu {
 /// Builds one Plan; throws dnnl::error where oneDNN lacks what is needed.
 class Planner {
  public:
-  Planner(const Graph& graph, std::uint32_t batch);
+  Planner(const Graph& graph, std::uint32_t batch, std::uint32_t threads);
 
   [[nodiscard]] Plan plan();
 
@@ -39,27 +39,73 @@ class Planner {
   struct Saved {
     Value source;
     Value result;
-    Value chosen;  ///< max_pool2d: which element of each window is the largest
+    Value extra;   ///< max_pool2d: which element of each window is the largest; norms, attention:
+                   ///< figures
     Value weight;  ///< conv2d: as forward used it
     dnnl::convolution_forward::primitive_desc convolution;
     dnnl::inner_product_forward::primitive_desc inner_product;
-    MaxPoolShape pool;
+    dnnl::pooling_forward::primitive_desc pooling;
+  };
+  /// The gradient of an op's result. A shared one may not be written to.
+  struct Gradient {
+    Value value;
+    bool shared = false;
   };
 
-  void forward();
-  Value forward_conv2d(std::size_t op, Value source);
-  Value forward_linear(std::size_t op, Value source);
-  Value forward_relu(const Value& source);
-  Value forward_max_pool2d(std::size_t op, Value source);
-
+  // The walk through the graph: planner.cpp.
+  void forward(bool training);
+  [[nodiscard]] Value forward_op(std::size_t op);
   void backward();
-  void backward_conv2d_weights(std::size_t op, const Value& gradient);
-  Value backward_conv2d_source(std::size_t op, const Value& gradient);
-  void backward_linear_weights(std::size_t op, const Value& gradient);
-  Value backward_linear_source(std::size_t op, const Value& gradient);
-  Value backward_relu(const Value& result, Value gradient);
-  Value backward_max_pool2d(std::size_t op, Value gradient);
+  void backward_op(std::size_t op, Gradient gradient);
+  /// Adds to what is known of the gradient of an op's input.
+  void give(std::size_t op, Gradient gradient, std::size_t input = 0);
+  [[nodiscard]] bool needs_gradient(ValueId value) const;
 
+  // Images: planner_images.cpp.
+  Value forward_of(std::size_t op, const Conv2d& conv, Value source);
+  Value forward_of(std::size_t op, const BatchNorm& norm, Value source);
+  Value forward_of(std::size_t op, const MaxPool2d& pool, Value source);
+  Value forward_of(std::size_t op, const AveragePool2d& pool, const Value& source);
+  Value forward_of(std::size_t op, const GlobalAveragePool& pool, const Value& source);
+  void backward_of(std::size_t op, const Conv2d& conv, Gradient gradient);
+  void backward_of(std::size_t op, const BatchNorm& norm, Gradient gradient);
+  void backward_of(std::size_t op, const MaxPool2d& pool, const Gradient& gradient);
+  void backward_of(std::size_t op, const AveragePool2d& pool, const Gradient& gradient);
+  void backward_of(std::size_t op, const GlobalAveragePool& pool, const Gradient& gradient);
+  Value pool_average(std::size_t op, const Value& source);
+  Value pool_average_backward(std::size_t op, const Value& gradient);
+
+  // Rows of features: planner_rows.cpp.
+  Value forward_of(std::size_t op, const Linear& linear, const Value& source);
+  Value forward_of(std::size_t op, const LayerNorm& norm, const Value& source);
+  Value forward_of(std::size_t op, const RmsNorm& norm, const Value& source);
+  Value forward_of(std::size_t op, const Embedding& embedding, const Value& source);
+  Value forward_of(std::size_t op, const Positions& positions, Value source);
+  Value forward_of(std::size_t op, const Attention& attention, Value source);
+  Value forward_of(std::size_t op, const SwiGlu& swiglu, Value source);
+  void backward_of(std::size_t op, const Linear& linear, const Gradient& gradient);
+  void backward_of(std::size_t op, const LayerNorm& norm, const Gradient& gradient);
+  void backward_of(std::size_t op, const RmsNorm& norm, const Gradient& gradient);
+  void backward_of(std::size_t op, const Embedding& embedding, const Gradient& gradient);
+  void backward_of(std::size_t op, const Positions& positions, Gradient gradient);
+  void backward_of(std::size_t op, const Attention& attention, const Gradient& gradient);
+  void backward_of(std::size_t op, const SwiGlu& swiglu, const Gradient& gradient);
+  Value forward_rows(std::size_t op, Value source, float epsilon, std::size_t weight,
+                     std::size_t bias, bool centred);
+  void backward_rows(std::size_t op, const Gradient& gradient, float epsilon, std::size_t weight,
+                     std::size_t bias, bool centred);
+
+  // Any shape: planner.cpp.
+  Value forward_of(std::size_t op, const Activation& activation, const Value& source);
+  Value forward_of(std::size_t op, const Dropout& dropout, Value source);
+  Value forward_of(std::size_t op, const Add& add, Value source);
+  Value forward_of(std::size_t op, const Flatten& flatten, const Value& source);
+  void backward_of(std::size_t op, const Activation& activation, Gradient gradient);
+  void backward_of(std::size_t op, const Dropout& dropout, const Gradient& gradient);
+  void backward_of(std::size_t op, const Add& add, const Gradient& gradient);
+  void backward_of(std::size_t op, const Flatten& flatten, const Gradient& gradient);
+
+  // Calls and values: planner_calls.cpp.
   /// Appends a call, with the shared scratchpad where its description asks for one.
   void call(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
             std::initializer_list<Argument> arguments);
@@ -68,22 +114,60 @@ class Planner {
   void reorder(const Value& from, const Value& to);
   /// The same content in another layout: itself where it already has it.
   Value convert(const Value& value, const dnnl::memory::desc& desc);
+  /// The gradient in another layout; a new one is not shared.
+  Gradient convert(const Gradient& gradient, const dnnl::memory::desc& desc);
   /// The same bytes seen with other sides; the layout is plain.
-  Value reshape(const Value& value, const Shape& shape);
+  Value reshape(const Value& value, const dnnl::memory::dims& sides);
   Value make(const dnnl::memory::desc& desc);
-  Value user(std::vector<UserMemory>& memories, std::size_t tensor, const dnnl::memory::desc& desc);
+  Value make_floats(std::size_t count);
+  /// Where to write a gradient of the same size: itself unless it is shared.
+  Value writable(const Gradient& gradient);
+  Value parameter(std::size_t tensor, const dnnl::memory::desc& desc);
+  Value parameter(std::size_t tensor);
+  Value parameter_gradient(std::size_t tensor, const dnnl::memory::desc& desc);
+  Value parameter_gradient(std::size_t tensor);
+  Value running(std::size_t buffer);
+  Value user(std::vector<UserMemory>& memories, const Tensor& place,
+             const dnnl::memory::desc& desc);
 
+  [[nodiscard]] const Op& op_at(std::size_t op) const { return graph_.ops[op]; }
   [[nodiscard]] bool is_relu(std::size_t op) const;
+  /// Whether the op also does the ReLU that is the only one to take its result.
+  [[nodiscard]] bool does_relu(std::size_t op) const;
+  /// Whether a max pool takes the ReLU's result alone, and undoes the ReLU on the way back.
+  [[nodiscard]] bool pool_undoes(std::size_t relu) const;
+  /// Whether only one op takes the value, and nothing needs it afterwards.
+  [[nodiscard]] bool may_overwrite(ValueId value) const;
   [[nodiscard]] dnnl::primitive_attr attributes(bool with_relu = false) const;
+  /// With the batch in front.
   [[nodiscard]] dnnl::memory::dims dims(const Shape& shape) const;
   [[nodiscard]] dnnl::memory::desc plain(const Shape& shape) const;
+  /// {rows, features} of a linear layer's input or result.
+  [[nodiscard]] dnnl::memory::dims rows(const Shape& shape) const;
 
   const Graph& graph_;
   const dnnl::memory::dim batch_;
+  const std::size_t threads_;
   Plan plan_;
+  bool training_ = false;               ///< which forward is written
   std::vector<Call>* calls_ = nullptr;  ///< the list that is being written
+  Value input_;
+  std::vector<Value> values_;  ///< results of the ops so far
   std::vector<Saved> saved_;
+  std::vector<std::size_t> uses_;                   ///< of each op's result
+  std::vector<bool> needs_gradient_;                ///< each op's result
+  std::vector<std::optional<Gradient>> gradients_;  ///< of each op's result, so far
+  std::vector<bool> written_;                       ///< tensors whose gradient is there
   BufferId scratchpad_ = 0;
 };
+
+/// Dense, in the order of the sides.
+[[nodiscard]] dnnl::memory::desc dense(const dnnl::memory::dims& sides);
+[[nodiscard]] dnnl::memory::desc dense(const dnnl::memory::dims& sides,
+                                       dnnl::memory::format_tag tag);
+[[nodiscard]] dnnl::memory::dims sides_of(const Shape& shape);
+[[nodiscard]] float* floats(const dnnl::memory& values);
+/// Floats that a layout takes, what it adds to fill up blocks included.
+[[nodiscard]] std::size_t floats_of(const dnnl::memory& values);
 
 }  // namespace starling::compute::cpu

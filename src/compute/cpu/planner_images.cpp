@@ -1,0 +1,325 @@
+#include <utility>
+
+#include "base/assert.hpp"
+#include "compute/cpu/batch_norm.hpp"
+#include "compute/cpu/max_pool.hpp"
+#include "compute/cpu/planner.hpp"
+
+namespace starling::compute::cpu {
+
+using dnnl::memory;
+
+namespace {
+
+using Tag = memory::format_tag;
+
+constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+constexpr auto kAverage = dnnl::algorithm::pooling_avg_exclude_padding;
+constexpr auto kTraining = dnnl::prop_kind::forward_training;
+
+/// A layout that oneDNN may choose.
+memory::desc any(const memory::dims& sides) { return dense(sides, Tag::any); }
+
+memory::dims both(std::uint32_t side) { return {side, side}; }
+
+/// A convolution's arguments as oneDNN takes them.
+struct ConvolutionSides {
+  memory::dims weight;  ///< OIHW, or GOIHW for several groups
+  memory::dims stride, dilation, padding;
+};
+
+ConvolutionSides convolution_sides(const Graph& graph, const Conv2d& conv) {
+  memory::dims weight = sides_of(graph.tensors[conv.weight].shape);
+  if (conv.groups > 1) {
+    weight.front() /= conv.groups;
+    weight.insert(weight.begin(), conv.groups);
+  }
+  return {std::move(weight), both(conv.stride), both(conv.dilation - 1), both(conv.padding)};
+}
+
+memory::desc bias_of(const Graph& graph, const Conv2d& conv) {
+  if (conv.bias == kNoTensor) return {};
+  return dense(sides_of(graph.tensors[conv.bias].shape));
+}
+
+/// A layout that our kernels take, with so many channels side by side.
+struct PlaneLayout {
+  Tag tag;
+  std::size_t block;
+};
+
+/// The layout of images if it is one of these, else the plain one, to be converted to.
+PlaneLayout plane_layout(const memory::desc& desc) {
+  for (const PlaneLayout layout : {PlaneLayout{Tag::aBcd8b, 8}, PlaneLayout{Tag::aBcd16b, 16}}) {
+    if (desc == dense(desc.dims(), layout.tag)) return layout;
+  }
+  return {Tag::abcd, 1};
+}
+
+MaxPoolShape max_pool_shape(const Op& op, const MaxPool2d& pool, const memory& source) {
+  const std::size_t block = plane_layout(source.get_desc()).block;
+  return {.planes = floats_of(source) / op.in[1] / op.in[2] / block,
+          .block = block,
+          .height = op.in[1],
+          .width = op.in[2],
+          .out_height = op.out[1],
+          .out_width = op.out[2],
+          .kernel = pool.kernel,
+          .stride = pool.stride,
+          .padding = pool.padding};
+}
+
+/// Windows of an average pool as oneDNN takes them.
+struct AverageSides {
+  memory::dims kernel, stride;
+  memory::dims far;  ///< padding at the far sides: less than zero where windows leave a rest
+  Shape out;
+};
+
+AverageSides average_sides(const Op& op) {
+  const memory::dim height = op.in[1];
+  const memory::dim width = op.in[2];
+  const auto* const pool = std::get_if<AveragePool2d>(&op.kind);
+  if (pool == nullptr) return {{height, width}, both(1), {0, 0}, {op.in[0], 1, 1}};
+  const auto far = [pool](memory::dim side, memory::dim places) {
+    return (places - 1) * pool->stride + pool->kernel - side;
+  };
+  return {both(pool->kernel),
+          both(pool->stride),
+          {far(height, op.out[1]), far(width, op.out[2])},
+          op.out};
+}
+
+std::int32_t* integers(const memory& values) {
+  return static_cast<std::int32_t*>(values.get_data_handle());
+}
+
+BatchNormShape batch_norm_shape(const Op& op, const BatchNorm& norm, bool relu,
+                                const memory& source) {
+  const memory::desc desc = source.get_desc();
+  const bool image = op.in.size() == 3;
+  const std::size_t block = image ? plane_layout(desc).block : op.in[0];
+  const std::size_t points = image ? std::size_t{op.in[1]} * op.in[2] : 1;
+  const auto samples = static_cast<std::size_t>(desc.dims().front());
+  return {.samples = samples,
+          .planes = floats_of(source) / samples / points / block,
+          .points = points,
+          .block = block,
+          .channels = op.in[0],
+          .epsilon = norm.epsilon,
+          .momentum = norm.momentum,
+          .relu = relu};
+}
+
+}  // namespace
+
+Planner::Value Planner::forward_of(std::size_t op, const Conv2d& conv, Value source) {
+  const auto [weight, stride, dilation, padding] = convolution_sides(graph_, conv);
+  const dnnl::convolution_forward::primitive_desc desc(
+      {kTraining, kDirect, any(dims(op_at(op).in)), any(weight), bias_of(graph_, conv),
+       any(dims(op_at(op).out)), stride, dilation, padding, padding},
+      attributes(does_relu(op)), plan_.engine());
+  Saved& saved = saved_[op];
+  saved.convolution = desc;
+  saved.source = convert(source, desc.src_desc());
+  saved.weight = convert(parameter(conv.weight, dense(weight)), desc.weights_desc());
+  const Value result = make(desc.dst_desc());
+  if (conv.bias == kNoTensor) {
+    call(dnnl::convolution_forward(desc), desc.scratchpad_desc(),
+         {{DNNL_ARG_SRC, saved.source}, {DNNL_ARG_WEIGHTS, saved.weight}, {DNNL_ARG_DST, result}});
+  } else {
+    call(dnnl::convolution_forward(desc), desc.scratchpad_desc(),
+         {{DNNL_ARG_SRC, saved.source},
+          {DNNL_ARG_WEIGHTS, saved.weight},
+          {DNNL_ARG_BIAS, parameter(conv.bias)},
+          {DNNL_ARG_DST, result}});
+  }
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const Conv2d& conv, Gradient gradient) {
+  const auto [weight, stride, dilation, padding] = convolution_sides(graph_, conv);
+  const Saved& saved = saved_[op];
+  {
+    const dnnl::convolution_backward_weights::primitive_desc desc(
+        {kDirect, any(dims(op_at(op).in)), any(weight), bias_of(graph_, conv),
+         any(dims(op_at(op).out)), stride, dilation, padding, padding},
+        attributes(), plan_.engine(), saved.convolution);
+    const Value target = parameter_gradient(conv.weight, dense(weight));
+    const bool direct = desc.diff_weights_desc() == target.memory.get_desc();
+    const Value blocked = direct ? target : make(desc.diff_weights_desc());
+    const Value source = convert(saved.source, desc.src_desc());
+    gradient = convert(gradient, desc.diff_dst_desc());
+    if (conv.bias == kNoTensor) {
+      call(dnnl::convolution_backward_weights(desc), desc.scratchpad_desc(),
+           {{DNNL_ARG_SRC, source},
+            {DNNL_ARG_DIFF_DST, gradient.value},
+            {DNNL_ARG_DIFF_WEIGHTS, blocked}});
+    } else {
+      call(dnnl::convolution_backward_weights(desc), desc.scratchpad_desc(),
+           {{DNNL_ARG_SRC, source},
+            {DNNL_ARG_DIFF_DST, gradient.value},
+            {DNNL_ARG_DIFF_WEIGHTS, blocked},
+            {DNNL_ARG_DIFF_BIAS, parameter_gradient(conv.bias)}});
+    }
+    if (!direct) reorder(blocked, target);
+  }
+  if (!needs_gradient(op_at(op).inputs.front())) return;
+  const dnnl::convolution_backward_data::primitive_desc desc(
+      {kDirect, any(dims(op_at(op).in)), any(weight), any(dims(op_at(op).out)), stride, dilation,
+       padding, padding},
+      attributes(), plan_.engine(), saved.convolution);
+  const Value converted = convert(gradient.value, desc.diff_dst_desc());
+  const Value weights = desc.weights_desc() == saved.weight.memory.get_desc()
+                            ? saved.weight
+                            : convert(parameter(conv.weight, dense(weight)), desc.weights_desc());
+  const Value result = make(desc.diff_src_desc());
+  call(dnnl::convolution_backward_data(desc), desc.scratchpad_desc(),
+       {{DNNL_ARG_DIFF_DST, converted}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, result}});
+  give(op, {result});
+}
+
+Planner::Value Planner::forward_of(std::size_t op, const BatchNorm& norm, Value source) {
+  const bool image = op_at(op).in.size() == 3;
+  source =
+      convert(source, image ? dense(dims(op_at(op).in), plane_layout(source.memory.get_desc()).tag)
+                            : plain(op_at(op).in));
+  const BatchNormShape shape = batch_norm_shape(op_at(op), norm, does_relu(op), source.memory);
+  const Value weight = parameter(norm.weight);
+  const Value bias = parameter(norm.bias);
+  const Value mean = running(norm.mean);
+  const Value variance = running(norm.variance);
+  if (!training_) {
+    const Value result =
+        may_overwrite(op_at(op).inputs.front()) ? source : make(source.memory.get_desc());
+    call(
+        [shape, from = source.memory, weight = weight.memory, bias = bias.memory,
+         mean = mean.memory, variance = variance.memory, to = result.memory] {
+          batch_norm_evaluate(shape, floats(from), {floats(weight), floats(bias)}, floats(mean),
+                              floats(variance), floats(to));
+        },
+        {source, result});
+    return result;
+  }
+  Saved& saved = saved_[op];
+  saved.source = source;
+  saved.extra = make_floats(2 * shape.channels);
+  const Value result = make(source.memory.get_desc());
+  call(
+      [shape, step = &plan_.step(), from = source.memory, weight = weight.memory,
+       bias = bias.memory, mean = mean.memory, variance = variance.memory, to = result.memory,
+       figures = saved.extra.memory] {
+        batch_norm_train(shape, step->count, floats(from), {floats(weight), floats(bias)},
+                         floats(mean), floats(variance), floats(to), floats(figures));
+      },
+      {source, result, saved.extra});
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const BatchNorm& norm, Gradient gradient) {
+  const Saved& saved = saved_[op];
+  gradient = convert(gradient, saved.source.memory.get_desc());
+  const Value result = writable(gradient);
+  call(
+      [shape = batch_norm_shape(op_at(op), norm, does_relu(op), saved.source.memory),
+       step = &plan_.step(), from = saved.source.memory, made = saved.result.memory,
+       weight = parameter(norm.weight).memory, figures = saved.extra.memory,
+       above = gradient.value.memory, to = result.memory,
+       dweight = parameter_gradient(norm.weight).memory,
+       dbias = parameter_gradient(norm.bias).memory] {
+        batch_norm_backward(shape, step->count, floats(from), floats(made), floats(weight),
+                            floats(figures), floats(above), floats(to), floats(dweight),
+                            floats(dbias));
+      },
+      {saved.source, saved.result, saved.extra, gradient.value, result});
+  give(op, {result});
+}
+
+Planner::Value Planner::forward_of(std::size_t op, const MaxPool2d& pool, Value source) {
+  const PlaneLayout layout = plane_layout(source.memory.get_desc());
+  source = convert(source, dense(dims(op_at(op).in), layout.tag));
+  Saved& saved = saved_[op];
+  saved.source = source;
+  const Value result = make(dense(dims(op_at(op).out), layout.tag));
+  saved.extra = make({dims(op_at(op).out), memory::data_type::s32, layout.tag});
+  const ValueId input = op_at(op).inputs.front();
+  const bool after_relu = input != kGraphInput && pool_undoes(input);
+  call(
+      [shape = max_pool_shape(op_at(op), pool, source.memory), after_relu, from = source.memory,
+       to = result.memory, chosen = saved.extra.memory] {
+        max_pool_forward(shape, after_relu, floats(from), floats(to), integers(chosen));
+      },
+      {source, result, saved.extra});
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const MaxPool2d& pool, const Gradient& gradient) {
+  const Saved& saved = saved_[op];
+  const Value above = convert(gradient.value, saved.result.memory.get_desc());
+  const Value result = make(saved.source.memory.get_desc());
+  call(
+      [shape = max_pool_shape(op_at(op), pool, saved.source.memory), from = above.memory,
+       to = result.memory, chosen = saved.extra.memory] {
+        max_pool_backward(shape, floats(from), integers(chosen), floats(to));
+      },
+      {above, result, saved.extra});
+  give(op, {result});
+}
+
+Planner::Value Planner::forward_of(std::size_t op, const AveragePool2d&, const Value& source) {
+  return pool_average(op, source);
+}
+
+Planner::Value Planner::forward_of(std::size_t op, const GlobalAveragePool&, const Value& source) {
+  const Shape& in = op_at(op).in;
+  const Value result = pool_average(op, source);
+  return reshape(convert(result, plain({in[0], 1, 1})), dims(op_at(op).out));
+}
+
+void Planner::backward_of(std::size_t op, const AveragePool2d&, const Gradient& gradient) {
+  give(op, {pool_average_backward(op, gradient.value)});
+}
+
+void Planner::backward_of(std::size_t op, const GlobalAveragePool&, const Gradient& gradient) {
+  const Value flat = convert(gradient.value, plain(op_at(op).out));
+  give(op, {pool_average_backward(op, reshape(flat, dims({op_at(op).in[0], 1, 1})))});
+}
+
+Planner::Value Planner::pool_average(std::size_t op, const Value& source) {
+  const AverageSides sides = average_sides(op_at(op));
+  Saved& saved = saved_[op];
+  saved.source = source;
+  saved.pooling = dnnl::pooling_forward::primitive_desc({kTraining,
+                                                         kAverage,
+                                                         source.memory.get_desc(),
+                                                         any(dims(sides.out)),
+                                                         sides.stride,
+                                                         sides.kernel,
+                                                         {0, 0},
+                                                         sides.far},
+                                                        attributes(), plan_.engine());
+  const Value result = make(saved.pooling.dst_desc());
+  call(dnnl::pooling_forward(saved.pooling), saved.pooling.scratchpad_desc(),
+       {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, result}});
+  return result;
+}
+
+Planner::Value Planner::pool_average_backward(std::size_t op, const Value& gradient) {
+  const AverageSides sides = average_sides(op_at(op));
+  const Saved& saved = saved_[op];
+  const Value above = convert(gradient, saved.pooling.dst_desc());
+  const Value result = make(saved.source.memory.get_desc());
+  const dnnl::pooling_backward::primitive_desc desc({kAverage,
+                                                     result.memory.get_desc(),
+                                                     saved.pooling.dst_desc(),
+                                                     sides.stride,
+                                                     sides.kernel,
+                                                     {0, 0},
+                                                     sides.far},
+                                                    attributes(), plan_.engine(), saved.pooling);
+  call(dnnl::pooling_backward(desc), desc.scratchpad_desc(),
+       {{DNNL_ARG_DIFF_DST, above}, {DNNL_ARG_DIFF_SRC, result}});
+  return result;
+}
+
+}  // namespace starling::compute::cpu
