@@ -30,6 +30,7 @@
   X(close_forgotten, "exchange: a forgotten link keeps its mirrors")                              \
   X(adopted_not, "exchange: the keyframe of an adoption sets the mirrors alone")                  \
   X(next_not_asked_for, "exchange: from exchange 4 on no delta is asked for")                     \
+  X(left_links_kept, "exchange: the link with a peer that left stays")                            \
   X(settled_at_once, "exchange: settling does not wait for the links")                            \
   X(suspended_for_ever, "exchange: a resumed link does not count as open")                        \
   X(refute_never, "membership: no verdict is refuted")                                            \
@@ -41,6 +42,11 @@
   X(silence_unnoticed, "membership: silence is no ground for suspicion")                          \
   X(surplus_kept, "membership: neighbours are never too many")                                    \
   X(leave_unsigned, "membership: who leaves does not sign that it did")                           \
+  X(losses_kept, "membership: why a member was lost is kept when it is back")                     \
+  X(claims_kept, "membership: a claim is told again with each event")                             \
+  X(told_kept, "membership: what a neighbour was told is kept when its link is gone")             \
+  X(counters_anew, "membership: each news of a counter is one counter more")                      \
+  X(back_off_unbounded, "membership: nothing bounds the pause between dials")                     \
   X(samples_added, "membership: what a delta says of samples is added to what is known")          \
   X(shards_not_moved, "peer: a death moves no shards")                                            \
   X(samples_forgotten, "peer: a restart forgets the samples of its checkpoint")                   \

@@ -30,7 +30,7 @@ struct Config {
   friend bool operator==(const Config&, const Config&) = default;
 };
 
-inline constexpr std::uint32_t kLinksMax = 64;      ///< of one peer: bounds w and memory
-inline constexpr std::uint32_t kGraceLinksMax = 8;  ///< broken links that keep their mirrors
+inline constexpr std::size_t kLinksMax = 64;      ///< of one peer: bounds w and memory
+inline constexpr std::size_t kGraceLinksMax = 8;  ///< broken links that keep their mirrors
 
 }  // namespace starling::exchange

@@ -103,7 +103,7 @@ void Core::on(const NeighbourDown& event, Time now, Outbox& out) {
   const auto at = links_.find(event.peer);
   if (at == links_.end()) return;
   if (event.for_good) {
-    forget(at, out);
+    if (!BUG(left_links_kept)) forget(at, out);
   } else {
     break_link(at, now, out);
   }
@@ -226,6 +226,34 @@ LinkCounters Core::totals() const {
 std::size_t Core::open_links() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(links_, [](const auto& e) { return e.second.open() != nullptr; }));
+}
+
+void Core::add_bounds(std::size_t neighbours, base::Bounds& out) const {
+  std::size_t broken = 0;
+  std::size_t kept = 0;
+  std::uint32_t rounds = 0;
+  for (const auto& [peer, link] : links_) {
+    if (link.broken() != nullptr) ++broken;
+    if (const Session* session = link.session()) kept = std::max(kept, session->kept.size());
+    rounds = std::max(rounds, link.round);
+  }
+  out.add("links that exchange", links_.size() - broken, std::min(neighbours, kLinksMax));
+  out.add("links in grace", broken, kGraceLinksMax);
+  out.add("deltas that a link keeps", kept, kKeptMax);
+  out.add("openings of a link", rounds, kRoundsMax);
+}
+
+void Core::add_timers(Time now, base::Bounds& out) const {
+  for (const auto& [peer, link] : links_) {
+    if (const auto* broken = link.broken()) {
+      out.add_timer("the end of grace", broken->until, now, options_.config.grace);
+    }
+    const auto* opening = link.opening();
+    if (opening == nullptr || opening->decision != Opening::wait) continue;
+    out.add_timer("a better replica to adopt", opening->wait_until, now, kAdoptPatience);
+  }
+  if (!settle_until_) return;
+  out.add_timer("the end of settling", *settle_until_, now, options_.config.settle_timeout);
 }
 
 bool Core::adopting() const {

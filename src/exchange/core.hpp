@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/bound.hpp"
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
 #include "base/rng.hpp"
@@ -134,6 +135,10 @@ class Core {
   [[nodiscard]] bool adopting() const;
   /// This peer would take over a neighbour's replica rather than mix its own in.
   [[nodiscard]] bool may_adopt() const;
+  /// What can grow, of a peer with so many neighbours, and what waits: nothing is above its limit
+  /// between two calls.
+  void add_bounds(std::size_t neighbours, base::Bounds& out) const;
+  void add_timers(base::Time now, base::Bounds& out) const;
 
  private:
   using Links = std::map<base::PeerId, Link>;

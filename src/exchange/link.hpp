@@ -106,6 +106,7 @@ struct Link {
     auto& before = std::get<OpeningState>(state).before;
     return before ? &*before : nullptr;
   }
+  [[nodiscard]] const Session* session() const { return const_cast<Link*>(this)->session(); }
   [[nodiscard]] OpenState* open() { return std::get_if<OpenState>(&state); }
   [[nodiscard]] const OpenState* open() const { return std::get_if<OpenState>(&state); }
   [[nodiscard]] OpeningState* opening() { return std::get_if<OpeningState>(&state); }

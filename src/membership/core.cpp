@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -103,12 +104,17 @@ void Core::expire(base::Time now, Outbox& out) {
 // meanwhile still unread: that it heard nothing is no sign of anything.
 void Core::begin(base::Time now, Outbox& out) {
   ASSERT(now >= now_, "time never decreases");
-  now_ = now;
-  if (!deadline_ || now - *deadline_ < kLateMin) return;
-  health_.worse();
+  const base::Time before = std::exchange(now_, now);
+  if (!deadline_) return;
+  // Once, however many events have waited meanwhile: they come before the timers.
+  const base::Duration late = now - std::max(*deadline_, late_until_);
+  if (late < kLateMin) return;
+  late_until_ = now;
+  const auto beats = std::min<std::int64_t>(late / config_.heartbeat, kHealthMax);
+  for (std::int64_t i = 0; i <= beats; ++i) health_.worse();
   health_at_ = now + config_.heartbeat;
-  if (now - *deadline_ < kPauseMin) return;
-  const base::Duration pause = now - *deadline_;
+  const base::Duration pause = now - std::max(*deadline_, before);
+  if (pause < kPauseMin) return;
   for (auto& [id, link] : links_) {
     link.detector.restart(now);
     link.role_ends += pause;
@@ -123,6 +129,7 @@ void Core::begin(base::Time now, Outbox& out) {
 void Core::finish(base::Time now, Outbox& out) {
   if (!left_) seek(now, out);
   send_rumours(out);
+  forget_gone();
   if (reported_version_ != table_.alive_version()) {
     reported_version_ = table_.alive_version();
     out.emplace_back(std::in_place_type<MembersChanged>);

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bound.hpp"
 #include "base/rng.hpp"
 #include "base/time.hpp"
 #include "membership/config.hpp"
@@ -70,6 +71,11 @@ class Core {
   [[nodiscard]] const MemberTable& table() const noexcept { return table_; }
   /// Why a member that is not alive was lost; none where nobody told.
   [[nodiscard]] wire::Loss loss_of(const base::PeerId& peer) const;
+
+  /// What can grow, and what waits: nothing is above its limit between two calls. Cheap, and a
+  /// look at all that waits.
+  void add_bounds(base::Bounds& out) const;
+  void add_timers(base::Time now, base::Bounds& out) const;
 
  private:
   static constexpr std::size_t kBeatsKept = 16;
@@ -180,6 +186,9 @@ class Core {
   void send_records(base::LinkId id, std::vector<const wire::MemberRecord*> records, base::Time now,
                     Outbox& out);
 
+  // core_bounds.cpp
+  void forget_gone();
+
   Config config_;
   base::Rng rng_;
   Signer& signer_;
@@ -206,6 +215,7 @@ class Core {
   std::optional<base::Time> deadline_;
   base::Time health_at_{};  ///< when the local health may next get better
   base::Time now_{};
+  base::Time late_until_{};  ///< up to here it is known that timers are late
   bool left_ = false;
 };
 

@@ -100,7 +100,7 @@ void Core::changed(const MemberRecord& record, bool was_alive, base::LinkId from
   suspicions_.drop(record.id);
   progress_.set_state(record.id.prefix(), record.state);
   if (counts_as_alive(record.state)) {
-    losses_.erase(record.id);
+    if (!BUG(losses_kept)) losses_.erase(record.id);
     if (was_alive) return;
     flaps_.returned(record, now);
     dialer_.hurry(record.id, now);
@@ -188,7 +188,7 @@ void Core::send_rumours(Outbox& out) {
     for (wire::Gossip& gossip : messages) send(id, std::move(gossip), out);
   }
   rumours_.clear();
-  claims_.clear();
+  if (!BUG(claims_kept)) claims_.clear();
 }
 
 void Core::on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time now, Outbox& out) {

@@ -158,7 +158,7 @@ void Core::end_neighbour(base::LinkId id, LossReason reason, base::Time now, Out
   ASSERT(link.role == Role::neighbour);
   link.role = Role::contact;
   link.role_ends = now + kContactLife;
-  progress_.forget(link.peer.prefix());
+  if (!BUG(told_kept)) progress_.forget(link.peer.prefix());
   out.emplace_back(std::in_place_type<NeighbourDown>, link.peer, id, reason);
   notice(out, NoticeLevel::info,
          fmt::format("link to {} ended: {}", link.peer.brief(), to_string(reason)));

@@ -104,6 +104,7 @@ bool Dialer::failed(const std::string& address, bool own, bool slow, base::Time 
 }
 
 void Dialer::back_off(const base::PeerId& peer, bool slow, base::Time now) {
+  forget_idle(now);
   Pace& pace = paces_[peer];
   set_due(peer, pace, after_back_off(pace, slow, now));
 }
@@ -112,6 +113,7 @@ base::Time Dialer::after_back_off(Pace& pace, bool slow, base::Time now) {
   const base::Duration least = slow ? kRevivalMin : kBackoffMin;
   const base::Duration most = slow ? kRevivalMax : kBackoffMax;
   pace.backoff = RARE(back_off_long) ? most : std::clamp(2 * pace.backoff, least, most);
+  if (BUG(back_off_unbounded)) pace.backoff = 16 * most;
   return now + jittered(RARE(back_off_none) ? base::Duration{} : pace.backoff);
 }
 
@@ -175,6 +177,26 @@ std::optional<base::Time> Dialer::next_due(bool lonely, base::Time now) const {
     if (join.pace.not_before > now && (!join.found || lonely)) consider(join.pace.not_before);
   }
   return next;
+}
+
+void Dialer::add_bounds(base::Bounds& out) const {
+  out.add("dials under way", dials_.size(), kDialsMax);
+  out.add("members to be dialed", paces_.size(), kMembersMax);
+  out.add("times of dials", by_due_.size(), paces_.size());
+  out.add("configured addresses", join_.size(), kJoinMax);
+  out.add("own addresses", own_.size(), kOwnAddressesMax);
+}
+
+void Dialer::add_timers(base::Time now, base::Bounds& out) const {
+  for (const auto& [address, dial] : dials_) {
+    out.add_timer("the end of a dial", dial.expires, now, kDialTimeout);
+  }
+  for (const Join& join : join_) {
+    out.add_timer("the dial of a configured address", join.pace.not_before, now, kRevivalMax);
+  }
+  if (!by_due_.empty()) {
+    out.add_timer("the dial of a member", by_due_.rbegin()->first, now, kRevivalMax);
+  }
 }
 
 // The table of paces follows the members that are dialed; with as many as the member table may

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bound.hpp"
 #include "base/peer_id.hpp"
 #include "base/rng.hpp"
 #include "base/time.hpp"
@@ -64,6 +65,9 @@ class Dialer {
   }
   /// The next time after `now` at which a configured address or an outcome is due.
   [[nodiscard]] std::optional<base::Time> next_due(bool lonely, base::Time now) const;
+
+  void add_bounds(base::Bounds& out) const;
+  void add_timers(base::Time now, base::Bounds& out) const;
 
  private:
   struct Pace {

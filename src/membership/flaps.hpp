@@ -34,6 +34,7 @@ class Flaps {
   /// The newest records of those that are to be believed now.
   [[nodiscard]] std::vector<wire::MemberRecord> take_due(base::Time now);
   [[nodiscard]] std::optional<base::Time> next_due() const;
+  [[nodiscard]] std::size_t size() const noexcept { return flaps_.size(); }
 
  private:
   struct Flap {

@@ -44,6 +44,7 @@ inline constexpr base::Duration kContactLifeMax = 10s;  ///< and acceptor
 inline constexpr base::Duration kSimultaneous = kDialTimeout + 1s;
 
 // --- failure detection ---
+inline constexpr int kBeatsApartMax = 3;   ///< heartbeats between two beats, at most
 inline constexpr int kSilentBeatsMin = 3;  ///< heartbeats missed before a neighbour is suspect
 inline constexpr base::Duration kSilenceMax = 15s;
 /// Heartbeats from suspect to dead: with one accuser, and with kAccusersMax; all of a member's

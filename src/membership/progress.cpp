@@ -112,7 +112,7 @@ void ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base
     if (entries_.size() >= kProgressMax) return;
     new_.push_back(latest.id_prefix);
   }
-  Entry& entry = fresh ? add(latest.id_prefix) : *known;
+  Entry& entry = fresh || BUG(counters_anew) ? add(latest.id_prefix) : *known;
   // Its owner's word is taken whole: on its link the newer comes later.
   const bool own_word = from == latest.id_prefix && latest.samples >= entry.latest.samples;
   const bool report = latest.report && (fresh || own_word || says_more(latest, entry.latest)) &&
@@ -271,6 +271,13 @@ double ProgressBook::rate(base::Time now) const {
 const wire::Progress* ProgressBook::find(std::uint64_t id_prefix) const {
   const Entry* const entry = entry_of(id_prefix);
   return entry == nullptr ? nullptr : &entry->latest;
+}
+
+void ProgressBook::add_bounds(std::size_t neighbours, base::Bounds& out) const {
+  out.add("progress counters", entries_.size(), kProgressMax);
+  out.add("places of progress counters", places_.size(), entries_.size());
+  out.add("neighbours told of progress", sent_.size(), neighbours);
+  out.add("new progress counters", new_.size(), 0);
 }
 
 std::optional<base::Duration> ProgressBook::age(std::uint64_t id_prefix, base::Time now) const {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bound.hpp"
 #include "base/time.hpp"
 #include "wire/messages.hpp"
 
@@ -71,6 +72,8 @@ class ProgressBook {
   /// How long ago its counter or report was as it is; nothing for an unknown peer.
   [[nodiscard]] std::optional<base::Duration> age(std::uint64_t id_prefix, base::Time now) const;
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+  /// Of a peer with so many neighbours.
+  void add_bounds(std::size_t neighbours, base::Bounds& out) const;
 
  private:
   using Place = std::uint32_t;  ///< in entries_

@@ -85,4 +85,12 @@ std::optional<base::Time> Suspicions::next_end() const {
   return next;
 }
 
+std::optional<base::Time> Suspicions::last_end() const {
+  std::optional<base::Time> last;
+  for (const auto& [peer, suspicion] : open_) {
+    if (!last || suspicion.ends > *last) last = suspicion.ends;
+  }
+  return last;
+}
+
 }  // namespace starling::membership

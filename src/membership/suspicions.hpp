@@ -3,6 +3,7 @@
 // Currey, DSN 2018, section IV.B). When all of them do, it is left only the time to refute.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -40,6 +41,8 @@ class Suspicions {
   /// Those that ended, in order of id; they are dropped.
   [[nodiscard]] std::vector<Verdict> take_ended(base::Time now);
   [[nodiscard]] std::optional<base::Time> next_end() const;
+  [[nodiscard]] std::optional<base::Time> last_end() const;
+  [[nodiscard]] std::size_t size() const noexcept { return open_.size(); }
 
  private:
   struct Suspicion {

@@ -65,6 +65,13 @@ void Core::on(LinkUp& event, base::Time now, Outbox& out) {
     }
     return;
   }
+  if (links_.size() >= kLinksMax) {
+    out.push_back(Close{event.link});
+    if (event.dialed) {
+      to_membership(membership::DialFailed{event.address, "too many links", false}, now, out);
+    }
+    return;
+  }
   links_[event.link] = {.peer = event.peer,
                         .dialed = event.dialed,
                         .address = std::move(event.address),

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bound.hpp"
 #include "base/rng.hpp"
 #include "data/sharding.hpp"
 #include "exchange/core.hpp"
@@ -22,6 +23,14 @@ namespace starling::peer {
 
 /// How long a new link may be silent before its Hello.
 inline constexpr base::Duration kHelloTimeout = std::chrono::seconds(5);
+/// Links, those without a Hello and those on their way out included; further ones are closed.
+inline constexpr std::size_t kLinksMax = 256;
+/// Steps handed to the trainer ahead of time, so that it never waits for the event loop.
+inline constexpr std::uint32_t kStepsAhead = 2;
+/// Checkpoints asked for: by time or by a person, at the end, and when leaving.
+inline constexpr std::uint32_t kSavesMax = 3;
+/// And evaluations: one on the way, one at the end.
+inline constexpr std::size_t kTrainingJobsMax = kStepsAhead + kSavesMax + 2;
 
 /// What a peer starts from: nothing, or its own checkpoint.
 struct Resume {
@@ -47,6 +56,10 @@ class Core {
   /// The parts, to be looked at.
   [[nodiscard]] const membership::Core& membership() const noexcept { return membership_; }
   [[nodiscard]] const exchange::Core& exchange() const noexcept { return exchange_; }
+  /// What can grow, and what waits, in this core and its parts: nothing is above its limit between
+  /// two calls. Cheap, and a look at all that waits.
+  void add_bounds(base::Bounds& out) const;
+  void add_timers(base::Time now, base::Bounds& out) const;
 
  private:
   struct LinkInfo {

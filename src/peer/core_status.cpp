@@ -1,4 +1,5 @@
 // A peer's core as it describes itself.
+#include "membership/limits.hpp"
 #include "peer/core.hpp"
 
 namespace starling::peer {
@@ -72,6 +73,36 @@ Status Core::status(base::Time now) const {
     status.members.push_back(std::move(member));
   }
   return status;
+}
+
+void Core::add_bounds(base::Bounds& out) const {
+  std::size_t early = 0;
+  for (const auto& [from, message] : early_) early += message.payload.size();
+  out.add("links", links_.size(), kLinksMax);
+  out.add("neighbours that exchange", neighbours_.size(), membership::kLinksMax);
+  out.add("bytes of early gradients", early, 4 * config_.parameter_count);
+  out.add("shards", owned_.size(), shards_.count());
+  out.add("steps asked for", steps_outstanding_, kStepsAhead);
+  out.add("checkpoints asked for", saves_outstanding_, kSavesMax);
+  membership_.add_bounds(out);
+  exchange_.add_bounds(neighbours_.size(), out);
+}
+
+void Core::add_timers(base::Time now, base::Bounds& out) const {
+  for (const auto& [link, info] : links_) {
+    if (info.ready) continue;
+    out.add_timer("the wait for a hello", info.hello_until, now, kHelloTimeout);
+  }
+  const auto add = [&](std::string_view what, const std::optional<base::Time>& at,
+                       base::Duration limit) {
+    if (at) out.add_timer(what, *at, now, limit);
+  };
+  add("the wait for links", wait_until_, config_.membership.wait_timeout);
+  add("the wait for peers", alone_until_, config_.require_peers);
+  add("the next checkpoint", checkpoint_at_, config_.checkpoint_every);
+  add("the next step", step_at_, config_.step_interval);
+  membership_.add_timers(now, out);
+  exchange_.add_timers(now, out);
 }
 
 }  // namespace starling::peer

@@ -11,8 +11,6 @@
 namespace starling::peer {
 namespace {
 
-/// Steps handed to the trainer ahead of time, so that it never waits for the event loop.
-constexpr std::uint32_t kStepsAhead = 2;
 /// The neighbours of a ring must have been the same for this long before its first message.
 constexpr base::Duration kRingQuiet = std::chrono::milliseconds(500);
 /// Weight of the newest batch in the smoothed training loss.

@@ -17,7 +17,7 @@ constexpr std::size_t kLargeTable = 64;
 constexpr double kLargeTablePause = 0.25;
 /// A minute, less what a change may be seen late by.
 constexpr double kVerdictWindow = 59;
-/// Events that may wait for a process that stands still, and frames for a cut.
+/// Events that may wait for a process that stands still.
 constexpr std::size_t kHeldMax = 1'000'000;
 
 bool lasts(Kind kind) {
@@ -144,7 +144,7 @@ void Checks::touched(Node& node) {
     fail(fmt::format("peer-{} {}", node.peer, node.worker->breach()));
   }
   look_at_table(node);
-  check_links(node);
+  check_bounds(node);
   for (const base::PeerId& peer : node.worker->take_committed()) {
     ++commits_;
     if (node.worker->replica().size() <= kSmallReplica || commits_ % kLargeEvery == 0) {
@@ -163,9 +163,6 @@ void Checks::look_at_table(Node& node) {
   view.looked_at = world_.seconds();
   view.version = table.alive_version();
   view.members = table.records().size();
-  if (view.members > membership::kMembersMax) {
-    fail(fmt::format("peer-{} has {} members in its table", node.peer, view.members));
-  }
   for (const auto& [id, record] : table.records()) {
     const std::uint32_t subject = subject_of(id);
     if (subject >= view.alive.size()) view.alive.resize(subjects_.size());
@@ -203,14 +200,28 @@ void Checks::verdict(Node& node, std::uint32_t index, bool alive) {
   subject.false_death_at = now;
 }
 
-void Checks::check_links(Node& node) {
-  constexpr std::size_t kMax = membership::kLinksMax + membership::kDialsMax;
-  if (node.links.size() > 2 * kMax) {
-    fail(fmt::format("peer-{} has {} links", node.peer, node.links.size()));
-  }
-  if (node.held.size() > kHeldMax) {
-    fail(fmt::format("peer-{} has {} events waiting", node.peer, node.held.size()));
-  }
+// What can grow is at its limit at most.
+void Checks::check_bounds(const Node& node) {
+  base::Bounds bounds;
+  node.core->add_bounds(bounds);
+  node.worker->add_bounds(bounds);
+  bounds.add("connections", node.links.size(), peer::kLinksMax);
+  bounds.add("events of a process that stands still", node.held.size(), kHeldMax);
+  require(node, bounds);
+}
+
+// And nothing waits for longer than it may.
+void Checks::check_timers(const Node& node) {
+  base::Bounds bounds;
+  node.core->add_timers(world_.local(node), bounds);
+  require(node, bounds);
+}
+
+void Checks::require(const Node& node, const base::Bounds& bounds) {
+  const auto& broken = bounds.broken();
+  if (!broken) return;
+  fail(fmt::format("of peer-{}, {}: {}, at most {}", node.peer, broken->what, broken->size,
+                   broken->limit));
 }
 
 void Checks::check_mirrors(Node& node, const base::PeerId& peer) {

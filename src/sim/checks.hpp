@@ -2,8 +2,9 @@
 //
 // After each event, of the peer that it touched: the exchange's rules and ledger, mirrors equal at
 // both ends for equal exchange numbers, bounds of tables and queues, incarnations raised by their
-// owner alone. Once a virtual second, of all: finite replicas, views, drift. At the end, where the
-// faults have been over for long enough: one connected overlay, one view, steps go on.
+// owner alone. Once a virtual second, of all: finite replicas, views, drift; of some: timers. At
+// the end, where the faults have been over for long enough: one connected overlay, one view, steps
+// go on.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +82,9 @@ class Checks final : public Observer {
   void fail(const std::string& text);
   void look_at_table(Node& node);
   void verdict(Node& node, std::uint32_t subject, bool alive);
-  void check_links(Node& node);
+  void check_bounds(const Node& node);
+  void check_timers(const Node& node);
+  void require(const Node& node, const base::Bounds& bounds);
   void check_mirrors(Node& node, const base::PeerId& peer);
   [[nodiscard]] std::uint32_t subject_of(const base::PeerId& id);
   [[nodiscard]] bool disturbed(std::uint32_t subject) const;
@@ -94,7 +97,7 @@ class Checks final : public Observer {
   void check_balance(const Node& node);
   void check_queues(const Node& node);
   void check_counters(const Node& node);
-  void check_neighbours(const Node& node);
+  void check_dials(const Node& node);
   void measure();
   void open_window();
   void begin_quiet();

@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "peer/core.hpp"
 
 namespace starling::sim {
 namespace {
 
-constexpr std::size_t kJobsMax = 1024;
 // Virtual time, beside that of a step.
 constexpr base::Duration kSaveTime = std::chrono::milliseconds(30);
 constexpr base::Duration kLeast = std::chrono::microseconds(20);
@@ -35,7 +35,6 @@ Worker::Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Fold
 }
 
 void Worker::submit(peer::Job job) {
-  ASSERT(jobs_.size() < kJobsMax);
   if (const auto* shards = std::get_if<peer::ShardsJob>(&job)) {
     shards_ = shards->owned;
     learner_->set_shards(shards_);
@@ -44,6 +43,12 @@ void Worker::submit(peer::Job job) {
   } else {
     jobs_.push_back(std::move(job));
   }
+}
+
+void Worker::add_bounds(base::Bounds& out) const {
+  out.add("jobs of training", jobs_.size(), peer::kTrainingJobsMax);
+  out.add("jobs of the exchange", exchange_jobs_.size(), exchange::kJobsMax);
+  out.add("links in the ledger", ledger_.size(), exchange::kLinksMax + exchange::kGraceLinksMax);
 }
 
 std::optional<base::Duration> Worker::begin() {

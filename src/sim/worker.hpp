@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bound.hpp"
 #include "base/time.hpp"
 #include "exchange/job_queue.hpp"
 #include "exchange/replica.hpp"
@@ -57,6 +58,7 @@ class Worker {
   [[nodiscard]] std::size_t waiting() const noexcept {
     return jobs_.size() + exchange_jobs_.size();
   }
+  void add_bounds(base::Bounds& out) const;
   /// Begins what is due next; nothing where nothing is. finish() after the time it takes.
   [[nodiscard]] std::optional<base::Duration> begin();
   [[nodiscard]] std::vector<peer::Outcome> finish();

@@ -28,6 +28,13 @@ void make(Swarm& swarm, std::size_t count) {
   swarm.run_for(3s);
 }
 
+void require_bounds(Swarm& swarm, std::size_t peer) {
+  base::Bounds bounds;
+  swarm.core(peer).add_bounds(bounds);
+  swarm.core(peer).add_timers(swarm.now(), bounds);
+  BOOST_TEST((bounds.broken() ? bounds.broken()->what : "") == "");
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(faults)
@@ -287,6 +294,54 @@ BOOST_AUTO_TEST_CASE(a_flood_of_members_fills_the_table_to_its_bound_and_no_furt
   BOOST_TEST(swarm.relations(0).contains(1));
   swarm.run_for(1s);
   BOOST_TEST(swarm.dials(0) < 50);
+}
+
+BOOST_AUTO_TEST_CASE(of_members_that_a_full_table_let_go_nothing_is_kept) {
+  Swarm swarm(2, {});
+  make(swarm, 2);
+  base::Rng rng(4);
+  for (std::size_t gone = 0; gone < 2 * membership::kMembersMax;) {
+    wire::Gossip gossip;
+    for (std::size_t i = 0; i < wire::kMembersPerGossip; ++i, ++gone) {
+      wire::MemberRecord record{.name = "x", .addresses = {"nowhere:1"}, .incarnation = 1};
+      record.state = MemberState::left;
+      for (auto& byte : record.id.bytes) byte = static_cast<std::uint8_t>(rng.below(256));
+      membership::SimulatedSigner signer(record.id);
+      membership::sign(record, signer);
+      gossip.members.push_back(record);
+    }
+    swarm.forge(1, 0, gossip);
+    require_bounds(swarm, 0);
+  }
+  BOOST_TEST(swarm.core(0).members().size() == membership::kMembersMax);
+}
+
+BOOST_AUTO_TEST_CASE(a_pause_puts_timers_off_once_however_much_has_waited_meanwhile) {
+  Swarm swarm(6, {});
+  make(swarm, 8);
+  swarm.kill(2, true);
+  BOOST_REQUIRE(swarm.run_until(20s, [&] { return swarm.state(2, 1) == MemberState::suspect; }));
+  swarm.pause(1);
+  swarm.run_for(20s);
+  swarm.resume(1);
+  require_bounds(swarm, 1);
+  BOOST_TEST(swarm.run_until(60s, [&] { return swarm.state(2, 1) == MemberState::dead; }));
+}
+
+BOOST_AUTO_TEST_CASE(nothing_grows_or_waits_beyond_its_limit_while_peers_come_and_go) {
+  Swarm swarm(5, {});
+  make(swarm, 12);
+  for (std::size_t round = 0; round < 20; ++round) {
+    const std::size_t victim = 1 + round % 5;
+    swarm.kill(victim, round % 2 == 0);
+    for (int tick = 0; tick < 60; ++tick) {
+      if (tick == 30) swarm.restart(victim, {address_of(0)});
+      swarm.run_for(100ms);
+      for (std::size_t i = 0; i < swarm.size(); ++i) {
+        if (swarm.up(i)) require_bounds(swarm, i);
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

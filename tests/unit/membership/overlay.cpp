@@ -10,6 +10,8 @@ namespace base = starling::base;
 namespace wire = starling::wire;
 using starling::membership::Dialer;
 using starling::membership::Found;
+using starling::membership::kDialsMax;
+using starling::membership::kMembersMax;
 using starling::membership::kRevivalMin;
 using starling::membership::testing::address_of;
 using starling::membership::testing::Swarm;
@@ -128,6 +130,28 @@ BOOST_AUTO_TEST_CASE(a_member_at_whose_address_another_answers_is_left_alone_for
   dialer.answered("a:1", other, now);
   BOOST_TEST(!dialer.dial(old, now + 1s));
   BOOST_TEST((dialer.due(old.id) >= now + kRevivalMin / 2));
+}
+
+BOOST_AUTO_TEST_CASE(dials_under_way_do_not_push_the_table_of_pauses_over_its_limit) {
+  Dialer dialer({}, base::Rng(1));
+  const base::Time now{1000s};
+  const auto member = [](std::size_t number) {
+    wire::MemberRecord record{.addresses = {std::to_string(number) + ":1"}};
+    record.id.bytes[0] = static_cast<std::uint8_t>(number);
+    record.id.bytes[1] = static_cast<std::uint8_t>(number >> 8);
+    return record;
+  };
+  for (std::size_t i = 0; i < kDialsMax; ++i) BOOST_REQUIRE(dialer.dial(member(i), now));
+  for (std::size_t i = kDialsMax; i < kDialsMax + kMembersMax; ++i) {
+    dialer.postpone(member(i).id, 10s, now);
+  }
+  for (std::size_t i = 0; i < kDialsMax; ++i) {
+    BOOST_TEST(dialer.failed(member(i).addresses[0], false, true, now));
+  }
+  base::Bounds bounds;
+  dialer.add_bounds(bounds);
+  dialer.add_timers(now, bounds);
+  BOOST_TEST((bounds.broken() ? bounds.broken()->what : "") == "");
 }
 
 BOOST_AUTO_TEST_CASE(peers_that_hear_of_each_other_meet_without_an_address) {

@@ -259,6 +259,21 @@ BOOST_AUTO_TEST_CASE(who_speaks_before_its_hello_is_cut_off) {
   BOOST_TEST(world.status(0).members.size() == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(links_beyond_the_limit_are_closed) {
+  World world(14);
+  world.add(config_for(world.problem, Mode::tracked));
+  for (std::size_t i = 0; i < kLinksMax + 20; ++i) {
+    base::PeerId id;
+    id.bytes.fill(7);
+    id.bytes[0] = static_cast<std::uint8_t>(i);
+    (void)world.connect_stranger(0, id);
+  }
+  BOOST_TEST(world.peer(0).closed.size() == 20U);
+  base::Bounds bounds;
+  world.peer(0).core->add_bounds(bounds);
+  BOOST_TEST((bounds.broken() ? bounds.broken()->what : "") == "");
+}
+
 BOOST_AUTO_TEST_CASE(a_hello_in_the_name_of_another_peer_is_cut_off) {
   World world(12);
   const Config config = config_for(world.problem, Mode::tracked);

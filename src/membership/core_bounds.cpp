@@ -1,0 +1,74 @@
+// Core: what it keeps, beside the limit of each, and what it forgets to stay below.
+#include <algorithm>
+
+#include "membership/core.hpp"
+#include "membership/limits.hpp"
+
+namespace starling::membership {
+namespace {
+
+// Until a verdict: with one accuser and the worst health, or as long as a member rests.
+base::Duration suspicion_max(base::Duration heartbeat) {
+  return std::max<base::Duration>(kHoldMin, kSuspicionBeatsMax * (kHealthMax + 1) * heartbeat);
+}
+
+}  // namespace
+
+// A full table lets members go that are not alive, and of those nothing else is kept either.
+void Core::forget_gone() {
+  const std::size_t alive = table_.alive_count();
+  if (lost_.size() > alive) {
+    std::erase_if(lost_, [&](const base::PeerId& peer) {
+      const wire::MemberRecord* record = table_.find(peer);
+      return record == nullptr || !counts_as_alive(record->state);
+    });
+  }
+  if (losses_.size() > table_.records().size() - alive) {
+    std::erase_if(losses_, [&](const auto& entry) { return table_.find(entry.first) == nullptr; });
+  }
+}
+
+void Core::add_bounds(base::Bounds& out) const {
+  const std::size_t members = table_.records().size();
+  const std::size_t alive = table_.alive_count();
+  const std::size_t neighbours = count(Role::neighbour);
+  out.add("members", members, kMembersMax);
+  out.add("members held dead", table_.dead().size(), members - alive);
+  out.add("members under suspicion", suspicions_.size(), alive);
+  out.add("members that died of late", flaps_.size(), kMembersMax);
+  out.add("reasons of losses", losses_.size(), members - alive);
+  out.add("neighbours wanted back", lost_.size(), alive);
+  out.add("banned peers", banned_.size(), kMembersMax);
+  out.add("ready links", links_.size(), kLinksMax);
+  out.add("neighbours", neighbours, config_.degree + kDegreeSlack);
+  // They are told before an event's handling ends.
+  out.add("rumours of records", rumours_.size(), 0);
+  out.add("rumours of claims", claims_.size(), 0);
+  progress_.add_bounds(neighbours, out);
+  dialer_.add_bounds(out);
+}
+
+void Core::add_timers(base::Time now, base::Bounds& out) const {
+  const auto add = [&](std::string_view what, base::Time at, base::Duration limit) {
+    out.add_timer(what, at, now, limit);
+  };
+  add("the probe", probe_at_, 3 * kProbeEvery / 2);
+  if (deadline_) add("the next deadline", *deadline_, 3 * kProbeEvery / 2);
+  add("the next urgent request", urgent_after_, kRevivalMax);
+  for (const auto& [id, link] : links_) {
+    if (link.role == Role::neighbour) {
+      add("a heartbeat", link.next_beat, kBeatsApartMax * config_.heartbeat);
+    } else {
+      add("the end of a link's role", link.role_ends, kContactLifeMax);
+    }
+    add("the next comparison of tables", link.table_after, kTableEveryMax);
+  }
+  for (const auto& [peer, until] : banned_) add("the end of a ban", until, kBanTime);
+  if (const auto end = suspicions_.last_end()) {
+    add("the end of a suspicion", *end, suspicion_max(config_.heartbeat));
+  }
+  if (const auto due = flaps_.next_due()) add("a return", *due, kHoldMax);
+  dialer_.add_timers(now, out);
+}
+
+}  // namespace starling::membership
