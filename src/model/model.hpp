@@ -1,4 +1,4 @@
-// A run file's layers made into a graph, and the parameters that every peer starts from.
+// A run file's layers made into a graph, and what every peer starts from.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "compute/graph.hpp"
+#include "model/ends.hpp"
 #include "model/spec.hpp"
 
 namespace starling::model {
@@ -19,20 +20,39 @@ struct Model {
   /// Number of elements of the flat parameter vector.
   [[nodiscard]] std::size_t parameter_count() const noexcept { return graph.parameter_count; }
 
-  /// The parameters before the first step, the same bits on every machine: base::Rng(seed) gives
-  /// one number a parameter, in order, of which 24 bits become an odd multiple of 2^-24 between
-  /// -1 and 1 (exact in float32); one division, one square root and one product, each correctly
-  /// rounded by IEEE 754, follow. Weights that feed a ReLU (pools in between do not matter) are
-  /// uniform within sqrt(6 / fan_in) (He et al., arXiv:1502.01852), others within sqrt(1 / fan_in)
-  /// as are all biases (PyTorch's default).
+  /// The parameters before the first step, the same bits on every machine. Scales are one, shifts
+  /// zero. For each element of other tensors, in their order, base::Rng(seed) gives one number, of
+  /// which 24 bits become an odd multiple of 2^-24 between -1 and 1 (exact in float32), times a
+  /// bound:
+  /// - sqrt(3) initial_std where the tensor asks for that standard deviation. The bias of such a
+  ///   layer is zero and draws nothing.
+  /// - sqrt(6 / fan_in) for weights that feed a ReLU (He et al., arXiv:1502.01852), with pools,
+  ///   batch norms, dropouts, sums and flattening in between or not;
+  /// - sqrt(1 / fan_in) for others, and for all biases (PyTorch's default).
+  /// The bound takes one division, one square root and a product at most, each correctly rounded
+  /// by IEEE 754.
   [[nodiscard]] std::vector<float> initial_parameters(std::uint64_t seed) const;
 
-  /// A table for people: number, kind, output shape and parameters of each layer, then the total.
+  /// The buffers before the first step: means zero, variances one.
+  [[nodiscard]] std::vector<float> initial_buffers() const;
+
+  /// A table for people: number, name, kind, output shape and parameters of each op, then the
+  /// total.
   [[nodiscard]] std::string table() const;
 };
 
-/// Checks the layers' shapes and that the last gives one output a class. Errors
-/// (ErrorCode::run_file) name the layer's number in the run file, from 1, and its kind.
+/// Parameters that an op has of its own: a tied layer has none.
+[[nodiscard]] std::size_t parameters_of(const compute::Graph& graph,
+                                        const compute::Op& op) noexcept;
+
+/// Makes the layers, or those of the preset, into a graph for data with these ends: checks that
+/// the shapes fit, that names of tensors differ, and that the last layer gives what the loss asks
+/// for. Errors (ErrorCode::run_file) name the layer: its place in the run file, from 0, its name
+/// and kind ("layers[3] 'layer2.0.conv1' (conv2d)"; the place of a preset's layer is that in its
+/// list).
+[[nodiscard]] base::Result<Model> build(const Spec& spec, const Ends& ends);
+
+/// The same for numbers in the shape of spec.input.
 [[nodiscard]] base::Result<Model> build(const Spec& spec, std::uint32_t classes);
 
 }  // namespace starling::model

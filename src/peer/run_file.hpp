@@ -19,7 +19,6 @@
 namespace starling::peer {
 
 inline constexpr std::uint64_t kRunFileBytesMax = 1 << 20;
-inline constexpr std::size_t kLayersMax = 1024;
 inline constexpr std::size_t kJoinMax = 64;
 /// Of the algorithm: peers whose mirrors would come out differently must not meet.
 inline constexpr std::uint32_t kExchangeVersion = 1;

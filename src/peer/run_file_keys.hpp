@@ -50,18 +50,34 @@ struct NumberList {
   NumberRange each;
 };
 
-/// The model's layers.
+/// Part of a tensor's name: words of letters, digits, '_' and '-' with dots between them, or empty.
+struct TensorName {};
+
+/// A list of layers.
 struct Layers {};
+
+/// Lists of layers by name.
+struct Blocks {};
+
+/// A key that is there only with some values of others: with `what`.
+template <class Rule>
+struct Only {
+  bool applies;
+  std::string_view what;
+  Rule rule;
+};
 
 /// One of several words.
 template <class Enum, std::size_t N>
 using Words = std::array<std::pair<std::string_view, Enum>, N>;
 
-inline constexpr Words<model::LayerKind, 4> kLayerWords{{
-    {"conv2d", model::LayerKind::conv2d},
-    {"linear", model::LayerKind::linear},
-    {"relu", model::LayerKind::relu},
-    {"max_pool2d", model::LayerKind::max_pool2d},
+inline constexpr Words<model::GptStyle, 2> kGptStyleWords{{
+    {"gpt2", model::GptStyle::gpt2},
+    {"llama", model::GptStyle::llama},
+}};
+inline constexpr Words<compute::LossKind, 2> kLossWords{{
+    {"cross_entropy", compute::LossKind::cross_entropy},
+    {"mean_squared", compute::LossKind::mean_squared},
 }};
 inline constexpr Words<data::Split, 2> kSplitWords{{
     {"iid", data::Split::iid},
@@ -95,12 +111,72 @@ template <class Enum, std::size_t N>
   return "?";
 }
 
-/// The keys of a layer beside "type" that a kind takes.
-[[nodiscard]] constexpr bool layer_takes(model::LayerKind kind, std::string_view key) noexcept {
+/// Whether a kind of layer has a key.
+enum class Presence { none, optional, required };
+
+/// Calls visit(key, field, presence, rule) for all keys that layers have beside "type", in the
+/// order they are written. `Layer` is LayerSpec or const LayerSpec.
+template <class Layer, class Visitor>
+void visit_layer_keys(Layer& l, Visitor&& visit) {
   using enum model::LayerKind;
-  if (key == "out") return kind == conv2d || kind == linear;
-  if (key == "kernel" || key == "stride") return kind == conv2d || kind == max_pool2d;
-  return key == "padding" && kind == conv2d;
+  using enum Presence;
+  const auto one_of = [&](auto... kinds) { return ((l.kind == kinds) || ...); };
+  const auto must = [&](auto... kinds) { return one_of(kinds...) ? required : none; };
+  const auto may = [&](auto... kinds) { return one_of(kinds...) ? optional : none; };
+  constexpr IntegerRange kSide{1, compute::kMaxSide};
+  constexpr IntegerRange kSideOrZero{0, compute::kMaxSide};
+  visit("block", l.block, must(block), Text{model::kNameMax, true});
+  visit("repeat", l.repeat, may(block), IntegerRange{1, compute::kMaxOps});
+  visit("name", l.name, optional, TensorName{});
+  visit("out", l.out, must(conv2d, linear, embedding), kSide);
+  visit("kernel", l.kernel, must(conv2d, max_pool2d, avg_pool2d), kSide);
+  visit("stride", l.stride, may(conv2d, max_pool2d, avg_pool2d), kSideOrZero);
+  visit("padding", l.padding, may(conv2d, max_pool2d), kSideOrZero);
+  visit("dilation", l.dilation, may(conv2d), kSide);
+  visit("groups", l.groups, may(conv2d), kSide);
+  visit("heads", l.heads, must(attention), kSide);
+  visit("kv_heads", l.kv_heads, may(attention), kSideOrZero);
+  visit("rotary", l.rotary, may(attention), NumberRange{0, 1e9});
+  visit("rate", l.rate, must(dropout), NumberRange{0, 0.999});
+  visit("bias", l.bias, may(conv2d, linear, layer_norm), Flag{});
+  visit("epsilon", l.epsilon, may(batch_norm, layer_norm, rms_norm), NumberRange{1e-12, 1});
+  visit("momentum", l.momentum, may(batch_norm), NumberRange{0, 1});
+  visit("initial_std", l.initial_std, may(conv2d, linear, embedding, positions),
+        NumberRange{0, 100});
+  visit("layers", l.layers, must(residual), Layers{});
+  visit("shortcut", l.shortcut, may(residual), Layers{});
+}
+
+/// The keys of [model], as visit_keys.
+template <class Spec, class Visitor>
+void visit_model_keys(Spec& m, Visitor&& visit) {
+  constexpr IntegerRange kSideOrZero{0, 1 << 16};
+  constexpr IntegerRange kSide{1, 1 << 16};
+  visit.section("model");
+  visit("preset", m.preset, model::kPresetWords);  // says which of the others there are
+  const bool layered = m.preset == model::Preset::none;
+  const bool mlp = m.preset == model::Preset::mlp;
+  const bool gpt = m.preset == model::Preset::gpt;
+  const auto of_gpt = [&](auto rule) { return Only<decltype(rule)>{gpt, "preset gpt", rule}; };
+  visit("input", m.input, Only<List>{!gpt, "any model but gpt, which has 'context'", List{3}});
+  visit("widths", m.sizes.widths, Only<List>{mlp, "preset mlp", List{64}});
+  visit("width", m.sizes.width,
+        Only<IntegerRange>{!layered && !mlp, "presets other than mlp", kSideOrZero});
+  visit("style", m.sizes.style, of_gpt(kGptStyleWords));
+  visit("depth", m.sizes.depth, of_gpt(IntegerRange{1, 256}));
+  visit("heads", m.sizes.heads, of_gpt(kSide));
+  visit("kv_heads", m.sizes.kv_heads, of_gpt(kSideOrZero));
+  visit("mlp_width", m.sizes.mlp_width, of_gpt(kSideOrZero));
+  visit("context", m.sizes.context, of_gpt(kSide));
+  visit("vocabulary", m.sizes.vocabulary, of_gpt(IntegerRange{0, compute::kMaxClasses}));
+  visit("dropout", m.sizes.dropout, of_gpt(NumberRange{0, 0.999}));
+  visit("tied", m.sizes.tied, of_gpt(Flag{}));
+  visit("loss", m.loss, kLossWords);
+  visit("label_smoothing", m.label_smoothing,
+        Only<NumberRange>{m.loss == compute::LossKind::cross_entropy, "loss cross_entropy",
+                          NumberRange{0, 0.999}});
+  visit("layers", m.layers, Only<Layers>{layered, "a model without preset", {}});
+  visit("blocks", m.blocks, Only<Blocks>{layered, "a model without preset", {}});
 }
 
 /// Calls visit.section(name) and visit(key, field, rule) for all keys in the order they are
@@ -115,9 +191,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("epochs", f.run.epochs, NumberRange{0, 1e6});
   visit("samples", f.run.samples, IntegerRange{0, kInt});
   visit("target_accuracy", f.run.target_accuracy, NumberRange{0, 1});
-  visit.section("model");
-  visit("input", f.model.input, List{3});
-  visit("layers", f.model.layers, Layers{});
+  visit_model_keys(f.model, visit);
   visit.section("data");
   visit("source", f.data.source, Text{64, true});
   visit("path", f.data.path, Text{4096, false});

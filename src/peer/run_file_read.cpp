@@ -31,6 +31,13 @@ std::string suggestion(std::string_view wrong, const Names& names) {
   return base::suggestion(wrong, views);
 }
 
+bool in_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-';
+}
+
+bool is_word(std::string_view text) { return !text.empty() && std::ranges::all_of(text, in_word); }
+
 /// The names of all sections and their keys.
 class Names {
  public:
@@ -52,10 +59,11 @@ struct Document {
   std::string name;
   std::map<std::string, std::string> overridden;  ///< "section.key" to the override's text
 
-  /// "run.toml:12: train.lr", or "--set train.lr=x: train.lr". After the key's name and a comma
-  /// may stand what part of its value is meant.
+  /// "run.toml:12: train.lr", or "--set train.lr=x: train.lr". After the key's name may stand
+  /// which part of its value is meant: "model.layers[2].out".
   [[nodiscard]] std::string place(const std::string& key, const toml::node* node) const {
-    if (const auto at = overridden.find(key.substr(0, key.find(','))); at != overridden.end()) {
+    const std::string whole = key.substr(0, key.find_first_of(".[", key.find('.') + 1));
+    if (const auto at = overridden.find(whole); at != overridden.end()) {
       return fmt::format("--set {}: {}", at->second, key);
     }
     if (node == nullptr || node->source().begin.line == 0) {
@@ -163,10 +171,7 @@ class Reader {
       return reject(key, node, "has {} characters, at most {} are allowed", value->size(),
                     rule.max);
     }
-    const auto in_name = [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-             c == '.' || c == '_' || c == '-';
-    };
+    const auto in_name = [](char c) { return c == '.' || in_word(c); };
     if (rule.name &&
         (value->empty() || value->front() == '.' || !std::ranges::all_of(*value, in_name))) {
       return reject(key, node,
@@ -238,53 +243,106 @@ class Reader {
     if (!error) field = std::move(values);
   }
 
+  void read(const std::string& key, const toml::node& node, std::optional<std::string>& field,
+            const TensorName&) {
+    std::string name;
+    read(key, node, name, Text{model::kNameMax, false});
+    if (error) return;
+    bool well_formed = true;
+    for (std::string_view rest = name; !name.empty() && well_formed;) {
+      const auto dot = rest.find('.');
+      well_formed = is_word(rest.substr(0, dot));
+      if (dot == std::string_view::npos) break;
+      rest.remove_prefix(dot + 1);
+    }
+    if (!well_formed) {
+      return reject(key, node,
+                    "'{}' must consist of letters, digits, '_' and '-', with single dots between "
+                    "them",
+                    name);
+    }
+    field = name;
+  }
+
   void read(const std::string& key, const toml::node& node, std::vector<model::LayerSpec>& field,
             const Layers&) {
-    const toml::array* const list = array(key, node, kLayersMax);
+    const toml::array* const list = array(key, node, model::kListMax);
     if (list == nullptr) return;
+    if (++depth_ > model::kDepthMax) {
+      return reject(key, node, "stands within more than {} other lists", model::kDepthMax);
+    }
     std::vector<model::LayerSpec> layers(list->size());
     for (std::size_t i = 0; i < layers.size() && !error; ++i) {
-      read_layer(fmt::format("{}, layer {}", key, i + 1), (*list)[i], layers[i]);
+      read_layer(fmt::format("{}[{}]", key, i), (*list)[i], layers[i]);
     }
+    --depth_;
     if (!error) field = std::move(layers);
+  }
+
+  void read(const std::string& key, const toml::node& node, decltype(model::Spec::blocks)& field,
+            const Blocks&) {
+    const toml::table* const table = node.as_table();
+    if (table == nullptr) {
+      return reject(key, node, "is {}, must be a table of lists of layers", type_name(node));
+    }
+    if (table->size() > model::kBlocksMax) {
+      return reject(key, node, "has {} blocks, at most {} are allowed", table->size(),
+                    model::kBlocksMax);
+    }
+    for (const auto& [name, layers] : *table) {
+      const std::string full = fmt::format("{}.{}", key, name.str());
+      if (!is_word(name.str()) || name.str().size() > model::kNameMax) {
+        return reject(full, layers,
+                      "a block's name must consist of 1 to {} letters, digits, '_' and '-'",
+                      model::kNameMax);
+      }
+      read(full, layers, field[std::string(name.str())], Layers{});
+    }
   }
 
   void read_layer(const std::string& key, const toml::node& node, model::LayerSpec& layer) {
     const toml::table* const table = node.as_table();
     const toml::node* const type = table == nullptr ? nullptr : table->get("type");
-    if (type == nullptr) {
-      return reject(key, node, "must be a table like {{ type = \"linear\", out = 10 }}");
+    if (type != nullptr) {
+      read(key + ".type", *type, layer.kind, model::kLayerWords);
+    } else if (table != nullptr && table->contains("block")) {
+      layer.kind = model::LayerKind::block;
+    } else {
+      reject(key, node,
+             "must be a table like {{ type = \"linear\", out = 10 }}, or {{ block = \"name\" }}");
     }
-    read(key + ", type", *type, layer.kind, kLayerWords);
     if (error) return;
     std::vector<std::string> known{"type"};
-    for (const char* name : {"out", "kernel", "stride", "padding"}) {
-      if (layer_takes(layer.kind, name)) known.emplace_back(name);
-    }
+    visit_layer_keys(layer, [&](const char* name, const auto&, Presence presence, const auto&) {
+      if (presence != Presence::none) known.emplace_back(name);
+    });
     for (const auto& [name, value] : *table) {
       if (std::ranges::find(known, name.str()) == known.end()) {
-        return reject(fmt::format("{}, {}", key, name.str()), value, "{} has no such key{}",
-                      word_of(layer.kind, kLayerWords), suggestion(name.str(), known));
+        return reject(fmt::format("{}.{}", key, name.str()), value, "{} has no such key{}",
+                      model::name_of(layer.kind), suggestion(name.str(), known));
       }
     }
-    read_size(key, *table, "out", 1, layer.out, layer_takes(layer.kind, "out"));
-    read_size(key, *table, "kernel", 1, layer.kernel, layer_takes(layer.kind, "kernel"));
-    read_size(key, *table, "stride", 0, layer.stride, false);
-    read_size(key, *table, "padding", 0, layer.padding, false);
+    visit_layer_keys(layer,
+                     [&](const char* name, auto& field, Presence presence, const auto& rule) {
+                       if (presence == Presence::none || error) return;
+                       const toml::node* const value = table->get(name);
+                       if (value != nullptr) {
+                         read(fmt::format("{}.{}", key, name), *value, field, rule);
+                       } else if (presence == Presence::required) {
+                         reject(key, *table, "'{}' is missing", name);
+                       }
+                     });
   }
 
-  void read_size(const std::string& key, const toml::table& table, const char* name,
-                 std::uint64_t min, std::uint32_t& field, bool required) {
-    const toml::node* const node = table.get(name);
-    if (node != nullptr) {
-      if (!error) read(fmt::format("{}, {}", key, name), *node, field, IntegerRange{min, kSideMax});
-    } else if (required) {
-      reject(key, table, "'{}' is missing", name);
-    }
+  template <class Field, class Rule>
+  void read(const std::string& key, const toml::node& node, Field& field, const Only<Rule>& only) {
+    if (!only.applies) return reject(key, node, "is only for {}", only.what);
+    read(key, node, field, only.rule);
   }
 
   const Document& document_;
   std::string section_;
+  std::size_t depth_ = 0;  ///< lists of layers within each other
 };
 
 base::Status check_names(const Document& document) {
@@ -351,6 +409,10 @@ base::Status apply_override(Document& document, const std::string& text) {
   const std::string full = fmt::format("{}.{}", section, key);
   if (full == "run.epochs") table->erase("samples");
   if (full == "run.samples") table->erase("epochs");
+  if (full == "model.preset") {
+    table->erase("layers");
+    table->erase("blocks");
+  }
   table->insert_or_assign(key, std::move(*parsed.get("value")));
   document.overridden[full] = text;
   return {};
@@ -388,12 +450,9 @@ base::Status check_together(const Document& document, const RunFile& f) {
   if (f.run.epochs != 0 && f.run.samples != 0) {
     return reject("run", "samples", "is given beside run.epochs: keep one of them");
   }
-  if (f.model.input.empty() || f.model.input.size() == 2) {
-    return reject("model", "input",
-                  "must be the shape of a sample: [features] or [channels, height, width]");
-  }
-  if (f.model.layers.empty()) {
-    return reject("model", "layers", "is missing or empty: the model needs a layer");
+  if (f.model.preset == model::Preset::none && f.model.layers.empty()) {
+    return reject("model", "layers",
+                  "is missing or empty: the model needs layers, or a preset in their place");
   }
   if (const std::string wrong = wrong_steps(f.train); !wrong.empty()) {
     return reject("train", "steps", wrong);

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "model/presets.hpp"
 #include "peer/run_file.hpp"
 #include "peer/run_file_keys.hpp"
 
@@ -27,6 +29,91 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
+// --- a value as TOML ---
+
+template <class Number>
+std::string value(Number field, const IntegerRange&) {
+  return fmt::format("{}", field);
+}
+/// The shortest text that reads back as the same number.
+std::string value(double field, const NumberRange&) { return fmt::format("{}", field); }
+std::string value(bool field, const Flag&) { return fmt::format("{}", field); }
+std::string value(const std::vector<double>& field, const NumberList&) {
+  return fmt::format("[{}]", fmt::join(field, ", "));
+}
+std::string value(base::Duration field, const SecondsRange&) {
+  return fmt::format("{}", base::seconds(field));
+}
+std::string value(const std::string& field, const Text&) { return quoted(field); }
+template <class Enum, std::size_t N>
+std::string value(Enum field, const Words<Enum, N>& words) {
+  return quoted(word_of(field, words));
+}
+std::string value(const std::vector<std::string>& field, const List&) {
+  std::vector<std::string> texts;
+  for (const std::string& text : field) texts.push_back(quoted(text));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+std::string value(const std::vector<std::uint32_t>& field, const List&) {
+  return fmt::format("[{}]", fmt::join(field, ", "));
+}
+std::string value(const std::optional<std::string>& field, const TensorName&) {
+  return field ? quoted(*field) : "";
+}
+std::string value(const std::vector<model::LayerSpec>& field, const Layers&);
+
+struct KeyText {
+  std::string key;
+  std::string text;
+  Presence presence;
+};
+
+/// The keys of a layer beside its type, as TOML.
+std::vector<KeyText> all_keys_of(const model::LayerSpec& layer) {
+  std::vector<KeyText> keys;
+  visit_layer_keys(layer,
+                   [&](const char* key, const auto& field, Presence presence, const auto& rule) {
+                     if (presence != Presence::none)
+                       keys.push_back({key, value(field, rule), presence});
+                   });
+  return keys;
+}
+
+/// Those that must be given or do not have their defaults.
+std::vector<KeyText> keys_of(const model::LayerSpec& layer) {
+  const std::vector<KeyText> all = all_keys_of(layer);
+  const std::vector<KeyText> defaults = all_keys_of({.kind = layer.kind});
+  std::vector<KeyText> keys;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].presence == Presence::required || all[i].text != defaults[i].text) {
+      keys.push_back(all[i]);
+    }
+  }
+  return keys;
+}
+
+std::string indented(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out += "  ";
+  }
+  return out;
+}
+
+std::string value(const std::vector<model::LayerSpec>& field, const Layers&) {
+  std::string text = "[";
+  for (const model::LayerSpec& layer : field) {
+    std::vector<std::string> keys;
+    if (layer.kind != model::LayerKind::block) {
+      keys.push_back("type = " + quoted(model::name_of(layer.kind)));
+    }
+    for (const KeyText& key : keys_of(layer)) keys.push_back(key.key + " = " + indented(key.text));
+    text += fmt::format("\n  {{ {} }},", fmt::join(keys, ", "));
+  }
+  return text + "\n]";
+}
+
 /// Writes every key as TOML.
 class Writer {
  public:
@@ -36,65 +123,69 @@ class Writer {
   void operator()(const char* key, const Field& field, const Rule& rule) {
     out += fmt::format("{} = {}\n", key, value(field, rule));
   }
+  template <class Field, class Rule>
+  void operator()(const char* key, const Field& field, const Only<Rule>& only) {
+    if (only.applies) (*this)(key, field, only.rule);
+  }
+  void operator()(const char* key, const decltype(model::Spec::blocks)& field, const Blocks&) {
+    for (const auto& [name, layers] : field) {
+      out += fmt::format("{}.{} = {}\n", key, name, value(layers, Layers{}));
+    }
+  }
 
   std::string out;
-
- private:
-  template <class Number>
-  static std::string value(Number field, const IntegerRange&) {
-    return fmt::format("{}", field);
-  }
-  /// The shortest text that reads back as the same number.
-  static std::string value(double field, const NumberRange&) { return fmt::format("{}", field); }
-  static std::string value(bool field, const Flag&) { return fmt::format("{}", field); }
-  static std::string value(const std::vector<double>& field, const NumberList&) {
-    return fmt::format("[{}]", fmt::join(field, ", "));
-  }
-  static std::string value(base::Duration field, const SecondsRange&) {
-    return fmt::format("{}", base::seconds(field));
-  }
-  static std::string value(const std::string& field, const Text&) { return quoted(field); }
-  template <class Enum, std::size_t N>
-  static std::string value(Enum field, const Words<Enum, N>& words) {
-    return quoted(word_of(field, words));
-  }
-  static std::string value(const std::vector<std::string>& field, const List&) {
-    std::vector<std::string> texts;
-    for (const std::string& text : field) texts.push_back(quoted(text));
-    return fmt::format("[{}]", fmt::join(texts, ", "));
-  }
-  static std::string value(const std::vector<std::uint32_t>& field, const List&) {
-    return fmt::format("[{}]", fmt::join(field, ", "));
-  }
-  static std::string value(const std::vector<model::LayerSpec>& field, const Layers&) {
-    std::string text = "[\n";
-    for (const model::LayerSpec& layer : field) {
-      text += fmt::format("  {{ type = {}", quoted(word_of(layer.kind, kLayerWords)));
-      const std::pair<const char*, std::uint32_t> sizes[] = {{"out", layer.out},
-                                                             {"kernel", layer.kernel},
-                                                             {"stride", layer.stride},
-                                                             {"padding", layer.padding}};
-      for (const auto& [name, size] : sizes) {
-        if (layer_takes(layer.kind, name)) text += fmt::format(", {} = {}", name, size);
-      }
-      text += " },\n";
-    }
-    return text + "]";
-  }
 };
 
-std::string canonical_layer(const model::LayerSpec& layer) {
-  std::string text(word_of(layer.kind, kLayerWords));
-  // Defaults are written out, so that leaving a key away and giving its default is the same run.
-  const std::uint32_t stride = layer.stride != 0                            ? layer.stride
-                               : layer.kind == model::LayerKind::max_pool2d ? layer.kernel
-                                                                            : 1;
-  if (layer_takes(layer.kind, "out")) text += fmt::format(" out={}", layer.out);
-  if (layer_takes(layer.kind, "kernel")) text += fmt::format(" kernel={}", layer.kernel);
-  if (layer_takes(layer.kind, "stride")) text += fmt::format(" stride={}", stride);
-  if (layer_takes(layer.kind, "padding")) text += fmt::format(" padding={}", layer.padding);
-  return text;
+// --- the canonical form ---
+
+/// Without what makes no difference: names, and defaults that are written out.
+model::LayerSpec normalised(model::LayerSpec layer) {
+  layer.name.reset();
+  const std::uint32_t stride = layer.kind == model::LayerKind::conv2d ? 1 : layer.kernel;
+  if (layer.stride == stride) layer.stride = 0;
+  if (layer.kv_heads == layer.heads) layer.kv_heads = 0;
+  return layer;
 }
+
+/// Collects the lines of a model.
+class ModelLines {
+ public:
+  explicit ModelLines(std::map<std::string, std::string>& lines) : lines_(lines) {}
+
+  void section(const char*) {}
+  template <class Field, class Rule>
+  void operator()(const char* key, const Field& field, const Rule& rule) {
+    add(fmt::format("model.{}", key), field, rule);
+  }
+
+ private:
+  template <class Field, class Rule>
+  void add(const std::string& key, const Field& field, const Rule& rule) {
+    lines_[key] = value(field, rule);
+  }
+  template <class Field, class Rule>
+  void add(const std::string& key, const Field& field, const Only<Rule>& only) {
+    if (only.applies) add(key, field, only.rule);
+  }
+  void add(const std::string& key, const std::vector<model::LayerSpec>& field, const Layers&) {
+    for (std::size_t i = 0; i < field.size(); ++i) {
+      const std::string place = fmt::format("{}[{:04}]", key, i);
+      model::LayerSpec layer = normalised(field[i]);
+      add(place + ".layers", layer.layers, Layers{});
+      add(place + ".shortcut", layer.shortcut, Layers{});
+      layer.layers.clear();  // they have lines of their own
+      layer.shortcut.clear();
+      std::string text(model::name_of(layer.kind));
+      for (const KeyText& k : keys_of(layer)) text += fmt::format(" {}={}", k.key, k.text);
+      lines_[place] = text;
+    }
+  }
+  void add(const std::string& key, const decltype(model::Spec::blocks)& field, const Blocks&) {
+    for (const auto& [name, layers] : field) add(fmt::format("{}.{}", key, name), layers, Layers{});
+  }
+
+  std::map<std::string, std::string>& lines_;
+};
 
 /// The lines of a canonical form by key. What is not "key = value" goes by its whole text.
 std::map<std::string, std::string> lines_of(std::string_view canonical) {
@@ -139,7 +230,7 @@ std::uint64_t target_samples(const RunFile& run_file, std::uint64_t training_set
 
 base::Status check_input(const RunFile& run_file, const data::SampleSet& set) {
   const auto& input = run_file.model.input;
-  if (input == set.sample_shape()) return {};
+  if (input.empty() || input == set.sample_shape()) return {};
   if (input.size() == 1 && input[0] == set.sample_values()) return {};
   return base::fail(
       base::ErrorCode::run_file, "model.input is [{}], but samples of {} have the shape [{}]",
@@ -156,10 +247,9 @@ std::string canonical(const RunFile& f, const Identity& identity) {
   if (f.data.split == data::Split::dirichlet) lines["data.alpha"] = fmt::format("{}", f.data.alpha);
   lines["exchange.mode"] = word_of(f.exchange.mode, kModeWords);
   lines["exchange.version"] = fmt::format("{}", kExchangeVersion);
-  lines["model.input"] = fmt::format("{}", fmt::join(f.model.input, "x"));
-  for (std::size_t i = 0; i < f.model.layers.size(); ++i) {
-    lines[fmt::format("model.layer.{:04}", i)] = canonical_layer(f.model.layers[i]);
-  }
+  model::Spec spec = f.model;
+  spec.sizes = model::resolved(spec.preset, spec.sizes);
+  visit_model_keys(std::as_const(spec), ModelLines(lines));
   lines["model.parameters"] = fmt::format("{:016x}", identity.parameters);
   if (f.run.samples != 0) lines["run.samples"] = fmt::format("{}", f.run.samples);
   if (f.run.samples == 0) lines["run.epochs"] = fmt::format("{}", f.run.epochs);

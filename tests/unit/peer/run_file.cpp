@@ -31,6 +31,29 @@ lr = 0.1
 schedule = "cosine"
 )";
 
+/// Layers within layers.
+const std::string kNested = R"([run]
+epochs = 1
+[model]
+layers = [
+  { type = "conv2d", out = 4, kernel = 3, padding = 1, dilation = 1, groups = 1 },
+  { type = "residual", name = "sum", layers = [
+    { type = "conv2d", name = "conv.one", out = 4, kernel = 3, padding = 1, bias = false },
+    { type = "batch_norm", momentum = 0.2 },
+  ], shortcut = [{ type = "conv2d", name = "", out = 4, kernel = 1 }] },
+  { block = "wide", repeat = 3 },
+  { type = "linear", out = 10 },
+]
+blocks.wide = [
+  { type = "gelu" },
+  { type = "dropout", rate = 0.5 },
+]
+label_smoothing = 0.1
+)";
+
+/// Without a model.
+const std::string kBare = "[run]\nepochs = 1\n";
+
 RunFile parse(const std::vector<std::string>& overrides = {}, const std::string& text = kRunFile) {
   const auto run_file = parse_run_file(text, "run.toml", overrides);
   BOOST_REQUIRE_MESSAGE(run_file.has_value(), (run_file ? "" : run_file.error().text));
@@ -195,13 +218,12 @@ BOOST_AUTO_TEST_CASE(layers_are_checked_key_by_key) {
   };
   BOOST_TEST(
       layers("{ type = \"conv2d\", out = 3, kernal = 3 }")
-          .find(
-              ": model.layers, layer 2, kernal: conv2d has no such key; did you mean 'kernel'?") !=
+          .find(": model.layers[1].kernal: conv2d has no such key; did you mean 'kernel'?") !=
       std::string::npos);
   BOOST_TEST(layers("7").find("--set model.layers=[") == 0U);
   BOOST_TEST(layers("{ type = \"relu\", out = 3 }").find("relu has no such key") !=
              std::string::npos);
-  BOOST_TEST(layers("{ type = \"linear\" }").find("model.layers, layer 2: 'out' is missing") !=
+  BOOST_TEST(layers("{ type = \"linear\" }").find("model.layers[1]: 'out' is missing") !=
              std::string::npos);
   BOOST_TEST(layers("{ type = \"max_pool2d\" }").find("'kernel' is missing") != std::string::npos);
   BOOST_TEST(layers("{ type = \"conv2\", out = 1 }").find("did you mean 'conv2d'?") !=
@@ -220,7 +242,77 @@ BOOST_AUTO_TEST_CASE(error_in_a_layer_names_its_line) {
   const auto run_file = parse_run_file(text, "run.toml");
   BOOST_REQUIRE(!run_file.has_value());
   BOOST_TEST(run_file.error().text ==
-             "run.toml:11: model.layers, layer 3, kernel: 0 is out of range: 1 to 16777216");
+             "run.toml:11: model.layers[2].kernel: 0 is out of range: 1 to 16777216");
+}
+
+BOOST_AUTO_TEST_CASE(layers_stand_within_layers_and_blocks) {
+  const RunFile f = parse({}, kNested);
+  BOOST_REQUIRE(f.model.layers.size() == 4U);
+  const model::LayerSpec& sum = f.model.layers[1];
+  BOOST_TEST((sum.kind == model::LayerKind::residual));
+  BOOST_REQUIRE(sum.layers.size() == 2U);
+  BOOST_TEST(sum.layers[0].name.value() == "conv.one");
+  BOOST_TEST(!sum.layers[0].bias);
+  BOOST_TEST(!sum.layers[1].name.has_value());
+  BOOST_TEST(sum.shortcut.size() == 1U);
+  BOOST_TEST(sum.shortcut[0].name.value() == "");
+  BOOST_TEST((f.model.layers[2].kind == model::LayerKind::block));
+  BOOST_TEST(f.model.layers[2].repeat == 3U);
+  BOOST_REQUIRE(f.model.blocks.contains("wide"));
+  BOOST_TEST(f.model.blocks.at("wide").size() == 2U);
+  BOOST_TEST(f.model.label_smoothing == 0.1);
+}
+
+BOOST_AUTO_TEST_CASE(errors_deep_in_layers_name_the_path) {
+  const auto with = [](const std::string& from, const std::string& to) {
+    std::string text = kNested;
+    text.replace(text.find(from), from.size(), to);
+    const auto run_file = parse_run_file(text, "f");
+    BOOST_REQUIRE(!run_file.has_value());
+    return run_file.error().text;
+  };
+  BOOST_TEST(with("bias = false", "bias = 0") ==
+             "f:7: model.layers[1].layers[0].bias: is an integer, must be true or false");
+  BOOST_TEST(with("out = 4, kernel = 1", "out = 4, kernels = 1") ==
+             "f:9: model.layers[1].shortcut[0].kernels: conv2d has no such key; did you mean "
+             "'kernel'?");
+  BOOST_TEST(with("rate = 0.5", "rat = 0.5") ==
+             "f:15: model.blocks.wide[1].rat: dropout has no such key; did you mean 'rate'?");
+  BOOST_TEST(with("repeat = 3", "repeat = 4097").find("4097 is out of range: 1 to 4096") !=
+             std::string::npos);
+  BOOST_TEST(with("wide = ", "\"wi de\" = ").find("a block's name must consist of") !=
+             std::string::npos);
+  for (const char* name : {"\".conv\"", "\"conv.\"", "\"a..b\"", "\"a b\"", "\"é\""}) {
+    BOOST_TEST_CONTEXT(name) {
+      BOOST_TEST(with("\"conv.one\"", name).find("with single dots between them") !=
+                 std::string::npos);
+    }
+  }
+  BOOST_TEST(with("\"conv.one\"", '"' + std::string(65, 'x') + '"').find("at most 64") !=
+             std::string::npos);
+  std::string deep = "{ type = \"relu\" }";
+  for (std::size_t i = 0; i < model::kDepthMax; ++i) {
+    deep = "{ type = \"residual\", layers = [" + deep + "] }";
+  }
+  BOOST_TEST(error_of_override("model.layers=[" + deep + "]").find("more than 16 other lists") !=
+             std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(preset_stands_in_place_of_layers) {
+  const RunFile f = parse({"model.preset=resnet20", "model.width=8"});
+  BOOST_TEST((f.model.preset == model::Preset::resnet20));
+  BOOST_TEST(f.model.sizes.width == 8U);
+  BOOST_TEST(f.model.layers.empty());
+  BOOST_TEST(error_of_override("model.preset=resnet19").find("did you mean 'resnet1") !=
+             std::string::npos);
+  BOOST_TEST(error_of_override("model.depth=3") ==
+             "--set model.depth=3: model.depth: is only for preset gpt");
+  BOOST_TEST(error("[swarm]\n", {"model.preset=mlp", "model.width=3"})
+                 .find("is only for presets other than mlp") != std::string::npos);
+  BOOST_TEST(error("", {"model.preset=mlp", "model.layers=[]"})
+                 .find("is only for a model without preset") != std::string::npos);
+  BOOST_TEST(error("", {"model.loss=mean_squared", "model.label_smoothing=0.1"})
+                 .find("is only for loss cross_entropy") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_together_is_refused) {
@@ -231,8 +323,6 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_together_is_refused) {
   BOOST_TEST(error_of_override("exchange.bits=5").find("5 is not 2, 4 or 8") != std::string::npos);
   BOOST_TEST(error("", {"exchange.start_fraction=0.6", "exchange.finish_fraction=0.6"})
                  .find("more than the whole run") != std::string::npos);
-  BOOST_TEST(error_of_override("model.input=[28, 28]").find("[features] or [channels") !=
-             std::string::npos);
   BOOST_TEST(error_of_override("model.layers=[]").find("missing or empty") != std::string::npos);
   std::string both = kRunFile;
   both.insert(both.find("epochs"), "samples = 3\n");
@@ -299,6 +389,39 @@ BOOST_AUTO_TEST_CASE(resolved_run_file_reads_back_equal) {
   BOOST_TEST((parse({}, to_toml(parse())) == parse()));
 }
 
+BOOST_AUTO_TEST_CASE(resolved_models_read_back_equal) {
+  const auto reads_back = [](const RunFile& f) {
+    const RunFile again = parse({}, to_toml(f));
+    BOOST_TEST((again == f));
+    BOOST_TEST(to_toml(again) == to_toml(f));
+  };
+  const RunFile nested = parse({}, kNested);
+  reads_back(nested);
+  BOOST_TEST(!nested.model.blocks.empty());
+  for (const char* preset : {"mlp", "cnn", "resnet20", "resnet18", "resnet50", "gpt"}) {
+    BOOST_TEST_CONTEXT(preset) {
+      reads_back(parse({std::string("model.preset=") + preset}, kBare));
+    }
+  }
+  reads_back(parse({"model.preset=mlp", "model.widths=[]", "model.loss=mean_squared"}, kBare));
+  reads_back(parse({"model.preset=gpt", "model.style=llama", "model.depth=3", "model.width=12",
+                    "model.heads=6", "model.kv_heads=2", "model.mlp_width=9", "model.context=7",
+                    "model.vocabulary=300", "model.dropout=0.1", "model.tied=false"},
+                   kBare));
+  reads_back(parse(
+      {"model.layers=[{ type = 'conv2d', out = 1, kernel = 2, stride = 3, padding = 4, dilation = "
+       "5,"
+       " groups = 6, bias = false, initial_std = 0.3 }, { type = 'linear', out = 2, bias = false },"
+       "{ type = 'batch_norm', epsilon = 0.1, momentum = 0 }, { type = 'layer_norm', bias = false,"
+       "epsilon = 1e-6 }, { type = 'rms_norm', epsilon = 1e-7 }, { type = 'embedding', out = 3 },"
+       "{ type = 'positions', initial_std = 0.01 }, { type = 'attention', heads = 4, kv_heads = 2,"
+       "rotary = 10000 }, { type = 'gelu' }, { type = 'gelu_tanh' }, { type = 'silu' },"
+       "{ type = 'swiglu' }, { type = 'dropout', rate = 0 }, { type = 'max_pool2d', kernel = 3,"
+       "stride = 2, padding = 1 }, { type = 'avg_pool2d', kernel = 2 }, { type = 'flatten' },"
+       "{ type = 'global_avg_pool' }, { type = 'tied_linear' }]"},
+      kBare));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(canonical_form)
@@ -316,7 +439,8 @@ BOOST_AUTO_TEST_CASE(what_may_differ_between_peers_is_not_in_it) {
   for (const char* override :
        {"train.optimizer=adamw", "run.seed=8", "run.epochs=3", "run.samples=100", "data.shards=5",
         "data.split=dirichlet", "data.source=mnist", "exchange.mode=none", "model.input=[3, 2, 2]",
-        "model.layers=[{ type = \"linear\", out = 10 }]"}) {
+        "model.layers=[{ type = \"linear\", out = 10 }]", "model.loss=mean_squared",
+        "model.label_smoothing=0.1", "model.preset=mlp"}) {
     BOOST_TEST_CONTEXT(override) {
       const std::string other = canonical(parse({override}), identity);
       BOOST_TEST(other != text);
@@ -327,10 +451,40 @@ BOOST_AUTO_TEST_CASE(what_may_differ_between_peers_is_not_in_it) {
   BOOST_TEST(canonical(parse(), {.dataset = identity.dataset, .parameters = 6}) != text);
 }
 
+BOOST_AUTO_TEST_CASE(every_part_of_a_model_is_in_it) {
+  const std::string text = canonical(parse({}, kNested), {});
+  const std::pair<const char*, const char*> changes[] = {{"padding = 1, bias", "padding = 2, bias"},
+                                                         {"kernel = 1", "kernel = 2"},
+                                                         {"bias = false", "bias = true"},
+                                                         {"momentum = 0.2", "momentum = 0.3"},
+                                                         {"repeat = 3", "repeat = 2"},
+                                                         {"rate = 0.5", "rate = 0.4"},
+                                                         {"\"gelu\"", "\"silu\""}};
+  for (const auto& [from, to] : changes) {
+    std::string changed = kNested;
+    changed.replace(changed.find(from), std::string(from).size(), to);
+    BOOST_TEST_CONTEXT(to) { BOOST_TEST(canonical(parse({}, changed), {}) != text); }
+  }
+  const std::string gpt = canonical(parse({"model.preset=gpt"}, kBare), {});
+  for (const char* override :
+       {"model.style=llama", "model.depth=5", "model.width=128", "model.heads=8",
+        "model.kv_heads=2", "model.mlp_width=100", "model.context=64", "model.vocabulary=300",
+        "model.dropout=0.1", "model.tied=false"}) {
+    BOOST_TEST_CONTEXT(override) {
+      BOOST_TEST(canonical(parse({"model.preset=gpt", override}, kBare), {}) != gpt);
+    }
+  }
+  // What a preset fills in, written out.
+  BOOST_TEST(canonical(parse({"model.preset=gpt", "model.width=256", "model.kv_heads=4",
+                              "model.mlp_width=1024"},
+                             kBare),
+                       {}) == gpt);
+}
+
 BOOST_AUTO_TEST_CASE(written_out_defaults_are_the_same_run) {
   std::string text = kRunFile;
   text.replace(text.find("kernel = 2"), 10, "kernel = 2, stride = 2");
-  text.replace(text.find("padding = 1"), 11, "padding = 1, stride = 1");
+  text.replace(text.find("padding = 1"), 11, "padding = 1, stride = 1, name = \"first\"");
   BOOST_TEST(canonical(parse({}, text), {}) == canonical(parse(), {}));
 }
 
