@@ -1,5 +1,5 @@
 // The networks that every backend is held to: each op, shape and option, branches, losses, and
-// whole small models. Each has a twin in PyTorch in tools/make-conformance.
+// whole small models. Most have a twin in twins.py, in PyTorch.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,20 @@
 
 namespace starling::conformance {
 
+// Tolerances are shares of the largest value of a tensor, since rounding errors grow with the terms
+// of the sum that they come from, not with its result. Float32 rounds to 6e-8: sums of some hundred
+// terms, and a few layers of them in a row, stay below a hundred times that.
+inline constexpr double kTolerance = 5e-6;
+/// Batch norm of features has as many values as samples; where they lie close together, it divides
+/// by what is left of their differences.
+inline constexpr double kToleranceOfFewValues = 2e-5;
+
 struct Case {
   std::string name;  ///< also of its file in stored/
   std::function<compute::Graph()> graph;
-  /// A step of training needs so many samples: the variance of one alone is not defined.
+  double tolerance = kTolerance;
+  /// A step of training needs so many samples: of one alone the variance is not defined, of two
+  /// batch norm makes plus and minus one, whatever they are.
   std::uint32_t samples_min = 1;
 };
 
@@ -24,8 +34,10 @@ using Cases = std::vector<Case>;
 [[nodiscard]] Cases norm_cases();        ///< batch, layer and RMS norm
 [[nodiscard]] Cases sequence_cases();    ///< embedding, positions, attention
 [[nodiscard]] Cases activation_cases();  ///< GELU, SiLU, SwiGLU, dropout
-[[nodiscard]] Cases branch_cases();      ///< results with several users, or none
+[[nodiscard]] Cases branch_cases();      ///< results that several ops use
 [[nodiscard]] Cases loss_cases();
 [[nodiscard]] Cases model_cases();  ///< their files have a run of training, too
+/// Large enough to be shared among threads and cut into blocks; without a file.
+[[nodiscard]] Cases wide_cases();
 
 }  // namespace starling::conformance

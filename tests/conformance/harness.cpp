@@ -73,19 +73,19 @@ void check_close(const Doubles& values, const Doubles& expected, double scale,
 }
 
 void check_close(std::span<const float> values, std::span<const float> expected,
-                 const std::string& what) {
+                 const std::string& what, double tolerance) {
   const Doubles target = doubles(expected);
-  check_close(doubles(values), target, std::max(largest(target), 1e-3), what);
+  check_close(doubles(values), target, std::max(largest(target), 1e-3), what, tolerance);
 }
 
-void check_loss(double loss, double expected, const std::string& what) {
-  check_close({loss}, {expected}, 1 + expected, what);
+void check_loss(double loss, double expected, const std::string& what, double tolerance) {
+  check_close({loss}, {expected}, 1 + expected, what, tolerance);
 }
 
-void check_step(const Graph& graph, const Step& step, const Step& expected) {
-  check_loss(static_cast<double>(step.loss), static_cast<double>(expected.loss),
-             "loss of training");
-  check_close(step.buffers, expected.buffers, "buffers");
+void check_step(const Graph& graph, const Step& step, const Step& expected, double tolerance) {
+  check_loss(static_cast<double>(step.loss), static_cast<double>(expected.loss), "loss of training",
+             tolerance);
+  check_close(step.buffers, expected.buffers, "buffers", tolerance);
   const double all = largest(doubles(expected.gradient));
   for (const Tensor& tensor : graph.tensors) {
     const auto part = [&](const std::vector<float>& flat) {
@@ -93,7 +93,7 @@ void check_step(const Graph& graph, const Step& step, const Step& expected) {
     };
     const Doubles target = part(expected.gradient);
     const double scale = std::max({largest(target), kShareOfAll * all, 1e-6});
-    check_close(part(step.gradient), target, scale, "gradient of " + tensor.name);
+    check_close(part(step.gradient), target, scale, "gradient of " + tensor.name, tolerance);
   }
 }
 

@@ -44,22 +44,19 @@ struct Step {
 /// The largest absolute value; 0 of none.
 [[nodiscard]] double largest(std::span<const double> values);
 
-// Tolerances are shares of the largest value of a tensor, since rounding errors grow with the terms
-// of the sum that they come from, not with its result. Float32 rounds to 6e-8: sums of some hundred
-// terms, and some layers of them in a row, stay below fifty times that.
-inline constexpr double kTolerance = 3e-6;
 /// The least scale of a tensor of a gradient, of the largest value of all its tensors: a bias
 /// before a batch norm, or of attention's keys, has a gradient of zero only since terms cancel.
 inline constexpr double kShareOfAll = 0.1;
 
 /// Each value is the expected one, up to `tolerance` of `scale`.
 void check_close(const Doubles& values, const Doubles& expected, double scale,
-                 const std::string& what, double tolerance = kTolerance);
+                 const std::string& what, double tolerance);
 /// The same where the scale is the largest expected value.
 void check_close(std::span<const float> values, std::span<const float> expected,
-                 const std::string& what);
-void check_loss(double loss, double expected, const std::string& what);
+                 const std::string& what, double tolerance);
+void check_loss(double loss, double expected, const std::string& what, double tolerance);
 /// Loss, buffers and gradient, tensor by tensor.
-void check_step(const compute::Graph& graph, const Step& step, const Step& expected);
+void check_step(const compute::Graph& graph, const Step& step, const Step& expected,
+                double tolerance);
 
 }  // namespace starling::conformance

@@ -1,7 +1,9 @@
 // Lists every claim for every case and device. Where a device cannot be opened, its cases count as
 // skipped, and the reason is printed.
 #include <cstdio>
+#include <initializer_list>
 #include <string>
+#include <vector>
 
 #include <boost/test/unit_test.hpp>
 
@@ -16,12 +18,16 @@ namespace ut = boost::unit_test;
 
 using Check = void (*)(const std::string& device, const Case& item);
 
-Cases all_cases() {
+Cases join(std::initializer_list<Cases> lists) {
   Cases all;
-  for (const Cases& some : {image_cases(), loss_cases()}) {
-    all.insert(all.end(), some.begin(), some.end());
-  }
+  for (const Cases& list : lists) all.insert(all.end(), list.begin(), list.end());
   return all;
+}
+
+/// Those with PyTorch's results.
+Cases stored_cases() {
+  return join({image_cases(), norm_cases(), sequence_cases(), activation_cases(), branch_cases(),
+               loss_cases(), model_cases()});
 }
 
 /// A suite of one test a case.
@@ -48,13 +54,14 @@ void add_device(const std::string& device) {
     Cases cases;
     Check check;
   };
-  const Cases all = all_cases();
+  const Cases all = join({stored_cases(), wide_cases()});
   const std::vector<Claim> claims{
       {"matches_finite_differences", all, matches_finite_differences},
-      {"matches_pytorch", all, matches_pytorch},
+      {"matches_pytorch", stored_cases(), matches_pytorch},
       {"short_batch_is_a_batch_of_its_own", all, short_batch_is_a_batch_of_its_own},
       {"same_bits_twice", all, same_bits_twice},
       {"two_threads_agree", all, two_threads_agree},
+      {"run_matches_pytorch", model_cases(), run_matches_pytorch},
   };
   const auto backend = compute::open_backend(device);
   const std::string missing = backend ? "" : backend.error().text;
@@ -70,7 +77,7 @@ void add_device(const std::string& device) {
 bool register_tests() {
   ut::framework::master_test_suite().p_name.value = "conformance";
   ut::framework::master_test_suite().add(
-      suite_of("reference_matches_pytorch", all_cases(), reference_matches_pytorch));
+      suite_of("reference_matches_pytorch", stored_cases(), reference_matches_pytorch));
   for (const char* device : {"cpu", "cuda:0"}) add_device(device);
   return true;
 }

@@ -259,6 +259,11 @@ def norm_cases():
                GlobalAveragePool(), Linear(16, 3)), classify(3))
     yield ("batch_norm_of_features", Floats(6),
            Net(Linear(6, 7), nn.BatchNorm1d(7, 1e-3, 0.3), ReLU(), Linear(7, 3)), classify(3))
+    yield ("batch_norm_of_20_features", Floats(5),
+           Net(Linear(5, 20), nn.BatchNorm1d(20), Linear(20, 3)), classify(3))
+    yield ("batch_norm_relu_max_pool2d", Floats(2, 7, 8),
+           Net(conv(2, 12, 3, 1, 1), norm(12), ReLU(), nn.MaxPool2d(3, 2, 1),
+               Linear(12 * 4 * 4, 3)), classify(3))
     yield ("batch_norm_first", Floats(2, 4, 5),
            Net(norm(2), conv(2, 4, 3), Linear(4 * 2 * 3, 3)), classify(3))
     yield ("batch_norm_last", Floats(5), Net(Linear(5, 4), nn.BatchNorm1d(4)), classify(4))
@@ -301,8 +306,8 @@ def sequence_cases():
            Net(Linear(5, 12), Attention(1, 1), Linear(4, 3)), classify(3))
     yield ("attention_first_and_last", Floats(6, 24),
            Net(Attention(2, 1, 100.0), Linear(12, 18), Attention(2, 2)), classify(6))
-    yield ("attention_33_positions", Floats(33, 3),
-           Net(Linear(3, 24), Attention(1, 1, 10000.0), Linear(8, 3)), classify(3))
+    yield ("attention_70_positions", Floats(70, 3),
+           Net(Linear(3, 16), Attention(2, 1, 10000.0), Linear(8, 3)), classify(3))
 
 
 def activation_cases():
@@ -368,8 +373,6 @@ def branch_cases():
     yield ("activations_of_shared_positions", Floats(3, 5),
            Net(Linear(5, 8), nn.GELU(), Add(0), nn.SiLU(), Add(2), nn.GELU("tanh"), Add(4),
                Linear(8, 3)), classify(3))
-    yield ("branch_that_nothing_uses", Floats(5),
-           Net(Linear(5, 6), ReLU(), Linear(6, 4), At(1, Linear(6, 3))), classify(3))
 
 
 def loss_cases():
