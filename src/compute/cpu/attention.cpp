@@ -22,7 +22,7 @@ void softmax_rows(std::size_t rows, std::size_t columns, std::size_t seen, float
     const std::size_t width = seen + r;
     float largest = scores[0];
 #pragma omp simd reduction(max : largest)
-    for (std::size_t i = 0; i < width; ++i) largest = std::max(largest, scores[i]);
+    for (std::size_t i = 0; i < width; ++i) largest = scores[i] > largest ? scores[i] : largest;
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (std::size_t i = 0; i < width; ++i) {
@@ -184,11 +184,21 @@ void AttentionKernel::forward(const float* x, float* y, float* figures, float* s
         for (std::size_t row = 0; row < positions_; row += kRows) {
           const std::size_t rows = std::min(kRows, positions_ - row);
           const std::size_t keys = row + rows;
-          gemm(Turn::no, Turn::yes, rows, keys, size_, 1.0F, own.query + row * size_, size_,
-               own.key, size_, 0.0F, own.scores, keys);
+          gemm({.rows = rows,
+                .columns = keys,
+                .depth = size_,
+                .left = {own.query + row * size_, size_},
+                .right = {own.key, size_, true},
+                .result = own.scores,
+                .result_stride = keys});
           softmax_rows(rows, keys, row + 1, own.scores, row_figures + row);
-          gemm(Turn::no, Turn::no, rows, size_, keys, 1.0F, own.scores, keys, value, in, 0.0F,
-               result + row * out, out);
+          gemm({.rows = rows,
+                .columns = size_,
+                .depth = keys,
+                .left = {own.scores, keys},
+                .right = {value, in},
+                .result = result + row * out,
+                .result_stride = out});
         }
       }
     }
@@ -224,19 +234,46 @@ void AttentionKernel::backward(const float* x, const float* y, const float* figu
           const std::size_t rows = std::min(kRows, positions_ - row);
           const std::size_t keys = row + rows;
           const float* const query = own.query + row * size_;
-          gemm(Turn::no, Turn::yes, rows, keys, size_, 1.0F, query, size_, own.key, size_, 0.0F,
-               own.scores, keys);
+          gemm({.rows = rows,
+                .columns = keys,
+                .depth = size_,
+                .left = {query, size_},
+                .right = {own.key, size_, true},
+                .result = own.scores,
+                .result_stride = keys});
           softmax_again(rows, keys, row + 1, own.scores, row_figures + row);
-          gemm(Turn::yes, Turn::no, keys, size_, rows, 1.0F, own.scores, keys, above + row * out,
-               out, 1.0F, own.dvalue, size_);
-          gemm(Turn::no, Turn::yes, rows, keys, size_, 1.0F, above + row * out, out, value, in,
-               0.0F, own.dscores, keys);
+          gemm({.rows = keys,
+                .columns = size_,
+                .depth = rows,
+                .left = {own.scores, keys, true},
+                .right = {above + row * out, out},
+                .result = own.dvalue,
+                .result_stride = size_,
+                .add = true});
+          gemm({.rows = rows,
+                .columns = keys,
+                .depth = size_,
+                .left = {above + row * out, out},
+                .right = {value, in, true},
+                .result = own.dscores,
+                .result_stride = keys});
           softmax_gradient(rows, keys, size_, own.scores, result + row * out, above + row * out,
                            out, own.dscores);
-          gemm(Turn::no, Turn::no, rows, size_, keys, 1.0F, own.dscores, keys, own.key, size_, 0.0F,
-               own.dquery + row * size_, size_);
-          gemm(Turn::yes, Turn::no, keys, size_, rows, 1.0F, own.dscores, keys, query, size_, 1.0F,
-               own.dkey, size_);
+          gemm({.rows = rows,
+                .columns = size_,
+                .depth = keys,
+                .left = {own.dscores, keys},
+                .right = {own.key, size_},
+                .result = own.dquery + row * size_,
+                .result_stride = size_});
+          gemm({.rows = keys,
+                .columns = size_,
+                .depth = rows,
+                .left = {own.dscores, keys, true},
+                .right = {query, size_},
+                .result = own.dkey,
+                .result_stride = size_,
+                .add = true});
         }
         store(own.dquery, true, scale, gradient + head * size_, in);
       }

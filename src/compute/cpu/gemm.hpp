@@ -1,16 +1,32 @@
-// Products of float32 matrices, row by row.
+// Products of dense matrices.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace starling::compute::cpu {
 
-enum class Turn : bool { no, yes };  ///< whether a matrix is taken transposed
+/// A matrix of floats that lies somewhere else. A transposed one is read so without being copied:
+/// element (i, j) is data[i * stride + j], or data[j * stride + i] if `transposed`.
+struct MatrixView {
+  const float* data;
+  std::size_t stride;
+  bool transposed = false;
+};
 
-/// c = alpha a b + beta c, where a (after its turn) is m x k and b k x n; the strides are those of
-/// the stored rows. Uses the threads of the calling thread; inside a parallel region one.
-void gemm(Turn turn_a, Turn turn_b, std::size_t m, std::size_t n, std::size_t k, float alpha,
-          const float* a, std::size_t stride_a, const float* b, std::size_t stride_b, float beta,
-          float* c, std::size_t stride_c);
+/// result (rows x columns, its rows `result_stride` apart) = left (rows x depth) * right (depth x
+/// columns), plus what was there before if `add`, else plus `bias` (of `columns` values, or null)
+/// in each row. The result must not overlap the others. Uses `threads` threads of OpenMP; each
+/// keeps up to 2 MiB for packed parts between calls. The result does not depend on the number of
+/// threads, but on the processor's vector registers (sums are rounded after each 256 of depth).
+struct Gemm {
+  std::size_t rows, columns, depth;
+  MatrixView left, right;
+  float* result;
+  std::size_t result_stride;
+  bool add = false;
+  const float* bias = nullptr;
+};
+void gemm(const Gemm& product, std::uint32_t threads = 1);
 
 }  // namespace starling::compute::cpu

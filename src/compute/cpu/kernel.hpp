@@ -46,21 +46,23 @@ void in_parallel(std::size_t count, std::size_t grain, const Work& work) {
 
 /// exp(x) within 2 units in the last place for x from -87 to 88; beyond, the value there.
 STARLING_INLINE float exp_of(float x) noexcept {
-  x = x < -87.0F ? -87.0F : x;
-  x = x > 88.0F ? 88.0F : x;
-  // x = n ln 2 + r with |r| <= ln(2) / 2; adding 1.5 * 2^23 rounds to a whole number.
+  // x = n ln 2 + r with |r| <= ln(2) / 2; adding 1.5 * 2^23 rounds to a whole number, which then
+  // lies in the low bits (a conversion to integers would keep the loop from becoming vector code).
   constexpr float kRound = 12582912.0F;
-  const float n = (x * 1.44269504F + kRound) - kRound;
-  const float r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
-  // Taylor's series, the last coefficients adjusted to the interval (Cephes, expf).
+  const float bounded = std::min(std::max(x, -87.0F), 88.0F);
+  const float shifted = bounded * 1.44269504F + kRound;
+  const float n = shifted - kRound;
+  const float r = (bounded - n * 0.693359375F) + n * 2.12194440e-4F;
+  // Taylor's series, the coefficients adjusted to the interval (Cephes, expf).
   float p = 1.9875691500e-4F;
   p = p * r + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
   p = p * r + 4.1665795894e-2F;
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
-  p = p * r * r + r + 1.0F;
-  return p * std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
+  p = p * (r * r) + r + 1.0F;
+  const std::uint32_t power = std::bit_cast<std::uint32_t>(shifted) << 23U;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) + power);
 }
 
 }  // namespace starling::compute::cpu

@@ -8,8 +8,6 @@ namespace starling::compute::cpu {
 
 namespace {
 
-// The loops below are written once for any block; a constant block makes them vector code.
-
 /// The part of a window along one side that lies on the source.
 struct Reach {
   std::size_t first;  ///< of the window's elements
@@ -21,9 +19,31 @@ STARLING_INLINE Reach reach(const MaxPoolShape& s, std::size_t place, std::size_
   return {begin < s.padding ? s.padding - begin : 0, std::min(s.kernel, side + s.padding - begin)};
 }
 
+// A point's channels, some at a time. Vectors by hand: of loops over the channels of a block the
+// compiler makes scalar code.
+struct One {
+  static constexpr std::size_t kLanes = 1;
+  using Values = float;
+  using Places = std::int32_t;
+};
+struct Four {
+  static constexpr std::size_t kLanes = 4;
+  using Values __attribute__((vector_size(16), aligned(4), may_alias)) = float;
+  using Places __attribute__((vector_size(16), aligned(4), may_alias)) = std::int32_t;
+};
+
+template <class To, class From>
+STARLING_INLINE To& as(From* at) {
+  return *reinterpret_cast<To*>(at);
+}
+
+template <class Lanes>
 STARLING_INLINE void forward_with(const MaxPoolShape& s, std::size_t first, std::size_t last,
-                                  std::size_t block, bool after_relu, const float* source,
-                                  float* result, std::int32_t* chosen) {
+                                  bool after_relu, const float* source, float* result,
+                                  std::int32_t* chosen) {
+  using Values = typename Lanes::Values;
+  using Places = typename Lanes::Places;
+  const std::size_t block = s.block;
   const std::size_t places = s.out_height * s.out_width * block;
   result += first * places;
   chosen += first * places;
@@ -33,36 +53,40 @@ STARLING_INLINE void forward_with(const MaxPoolShape& s, std::size_t first, std:
       const Reach rows = reach(s, i, s.height);
       for (std::size_t j = 0; j < s.out_width; ++j, result += block, chosen += block) {
         const Reach columns = reach(s, j, s.width);
-        bool begun = false;
-        for (std::size_t u = rows.first; u < rows.end; ++u) {
-          for (std::size_t v = columns.first; v < columns.end; ++v) {
-            const float* const point =
+        for (std::size_t b = 0; b < block; b += Lanes::kLanes) {
+          const auto at = [&](std::size_t u, std::size_t v) -> const Values& {
+            return as<const Values>(
                 image +
-                ((i * s.stride + u - s.padding) * s.width + j * s.stride + v - s.padding) * block;
-            const auto k = static_cast<std::int32_t>(u * s.kernel + v);
-            if (!begun) {
-              for (std::size_t b = 0; b < block; ++b) result[b] = point[b];
-              for (std::size_t b = 0; b < block; ++b) chosen[b] = k;
-              begun = true;
-              continue;
-            }
-            for (std::size_t b = 0; b < block; ++b) {
-              const bool larger = point[b] > result[b];
-              chosen[b] = larger ? k : chosen[b];
-              result[b] = larger ? point[b] : result[b];
+                ((i * s.stride + u - s.padding) * s.width + j * s.stride + v - s.padding) * block +
+                b);
+          };
+          Values most = at(rows.first, columns.first);
+          Places which =
+              Places{} + static_cast<std::int32_t>(rows.first * s.kernel + columns.first);
+          for (std::size_t u = rows.first; u < rows.end; ++u) {
+            for (std::size_t v = columns.first; v < columns.end; ++v) {
+              const Values point = at(u, v);
+              const Places here = Places{} + static_cast<std::int32_t>(u * s.kernel + v);
+              const auto larger = point > most;
+              which = larger ? here : which;
+              most = larger ? point : most;
             }
           }
+          as<Values>(result + b) = most;
+          as<Places>(chosen + b) = !after_relu ? which : most > Values{} ? which : Places{} - 1;
         }
-        if (!after_relu) continue;
-        for (std::size_t b = 0; b < block; ++b) chosen[b] = result[b] > 0.0F ? chosen[b] : -1;
       }
     }
   }
 }
 
+template <class Lanes>
 STARLING_INLINE void backward_with(const MaxPoolShape& s, std::size_t first, std::size_t last,
-                                   std::size_t block, const float* gradient,
-                                   const std::int32_t* chosen, float* source_gradient) {
+                                   const float* gradient, const std::int32_t* chosen,
+                                   float* source_gradient) {
+  using Values = typename Lanes::Values;
+  using Places = typename Lanes::Places;
+  const std::size_t block = s.block;
   const std::size_t places = s.out_height * s.out_width * block;
   gradient += first * places;
   chosen += first * places;
@@ -73,14 +97,16 @@ STARLING_INLINE void backward_with(const MaxPoolShape& s, std::size_t first, std
       const Reach rows = reach(s, i, s.height);
       for (std::size_t j = 0; j < s.out_width; ++j, gradient += block, chosen += block) {
         const Reach columns = reach(s, j, s.width);
-        for (std::size_t u = rows.first; u < rows.end; ++u) {
-          for (std::size_t v = columns.first; v < columns.end; ++v) {
-            float* const point =
-                image +
-                ((i * s.stride + u - s.padding) * s.width + j * s.stride + v - s.padding) * block;
-            const auto k = static_cast<std::int32_t>(u * s.kernel + v);
-            for (std::size_t b = 0; b < block; ++b) {
-              point[b] += chosen[b] == k ? gradient[b] : 0.0F;
+        for (std::size_t b = 0; b < block; b += Lanes::kLanes) {
+          const Values from = as<const Values>(gradient + b);
+          const Places which = as<const Places>(chosen + b);
+          for (std::size_t u = rows.first; u < rows.end; ++u) {
+            for (std::size_t v = columns.first; v < columns.end; ++v) {
+              const Places here = Places{} + static_cast<std::int32_t>(u * s.kernel + v);
+              as<Values>(image +
+                         ((i * s.stride + u - s.padding) * s.width + j * s.stride + v - s.padding) *
+                             block +
+                         b) += which == here ? from : Values{};
             }
           }
         }
@@ -92,17 +118,21 @@ STARLING_INLINE void backward_with(const MaxPoolShape& s, std::size_t first, std
 STARLING_KERNEL
 void forward_part(const MaxPoolShape& s, std::size_t first, std::size_t last, bool after_relu,
                   const float* source, float* result, std::int32_t* chosen) {
-  if (s.block == 8) return forward_with(s, first, last, 8, after_relu, source, result, chosen);
-  if (s.block == 16) return forward_with(s, first, last, 16, after_relu, source, result, chosen);
-  forward_with(s, first, last, s.block, after_relu, source, result, chosen);
+  if (s.block % Four::kLanes == 0) {
+    forward_with<Four>(s, first, last, after_relu, source, result, chosen);
+  } else {
+    forward_with<One>(s, first, last, after_relu, source, result, chosen);
+  }
 }
 
 STARLING_KERNEL
 void backward_part(const MaxPoolShape& s, std::size_t first, std::size_t last,
                    const float* gradient, const std::int32_t* chosen, float* source_gradient) {
-  if (s.block == 8) return backward_with(s, first, last, 8, gradient, chosen, source_gradient);
-  if (s.block == 16) return backward_with(s, first, last, 16, gradient, chosen, source_gradient);
-  backward_with(s, first, last, s.block, gradient, chosen, source_gradient);
+  if (s.block % Four::kLanes == 0) {
+    backward_with<Four>(s, first, last, gradient, chosen, source_gradient);
+  } else {
+    backward_with<One>(s, first, last, gradient, chosen, source_gradient);
+  }
 }
 
 }  // namespace

@@ -43,7 +43,6 @@ class Planner {
                    ///< figures
     Value weight;  ///< conv2d: as forward used it
     dnnl::convolution_forward::primitive_desc convolution;
-    dnnl::inner_product_forward::primitive_desc inner_product;
     dnnl::pooling_forward::primitive_desc pooling;
   };
   /// The gradient of an op's result. A shared one may not be written to.
@@ -147,7 +146,7 @@ class Planner {
 
   const Graph& graph_;
   const dnnl::memory::dim batch_;
-  const std::size_t threads_;
+  const std::uint32_t threads_;
   Plan plan_;
   bool training_ = false;               ///< which forward is written
   std::vector<Call>* calls_ = nullptr;  ///< the list that is being written

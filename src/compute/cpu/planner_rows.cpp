@@ -3,6 +3,7 @@
 #include "base/assert.hpp"
 #include "compute/cpu/attention.hpp"
 #include "compute/cpu/elementwise.hpp"
+#include "compute/cpu/gemm.hpp"
 #include "compute/cpu/norm.hpp"
 #include "compute/cpu/planner.hpp"
 
@@ -32,7 +33,6 @@ Planner::Value Planner::forward_of(std::size_t op, const Linear& linear, const V
   const dnnl::inner_product_forward::primitive_desc desc(
       {kTraining, saved.source.memory.get_desc(), weight, bias, dense(rows(op_at(op).out))},
       attributes(does_relu(op)), plan_.engine());
-  saved.inner_product = desc;
   const Value result = make(desc.dst_desc());
   if (has_bias) {
     call(dnnl::inner_product_forward(desc), desc.scratchpad_desc(),
@@ -50,40 +50,49 @@ Planner::Value Planner::forward_of(std::size_t op, const Linear& linear, const V
 }
 
 void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& gradient) {
-  const Saved& saved = saved_[op];
-  const bool has_bias = linear.bias != kNoTensor;
-  const memory::desc weight = dense(sides_of(graph_.tensors[linear.weight].shape));
-  const memory::desc bias =
-      has_bias ? dense(sides_of(graph_.tensors[linear.bias].shape)) : memory::desc{};
-  const memory::desc out = dense(rows(op_at(op).out));
-  const Value above = reshape(convert(gradient.value, plain(op_at(op).out)), rows(op_at(op).out));
-  {
-    const dnnl::inner_product_backward_weights::primitive_desc desc(
-        {saved.source.memory.get_desc(), weight, bias, out}, attributes(), plan_.engine(),
-        saved.inner_product);
-    ASSERT(!written_[linear.weight], "an embedding's comes last");
-    if (has_bias) {
-      call(dnnl::inner_product_backward_weights(desc), desc.scratchpad_desc(),
-           {{DNNL_ARG_SRC, saved.source},
-            {DNNL_ARG_DIFF_DST, above},
-            {DNNL_ARG_DIFF_WEIGHTS, parameter_gradient(linear.weight)},
-            {DNNL_ARG_DIFF_BIAS, parameter_gradient(linear.bias)}});
-    } else {
-      call(dnnl::inner_product_backward_weights(desc), desc.scratchpad_desc(),
-           {{DNNL_ARG_SRC, saved.source},
-            {DNNL_ARG_DIFF_DST, above},
-            {DNNL_ARG_DIFF_WEIGHTS, parameter_gradient(linear.weight)}});
-    }
+  const Value source = saved_[op].source;
+  const Value above = convert(gradient.value, plain(op_at(op).out));
+  const auto sides = rows(op_at(op).out);
+  const auto count = static_cast<std::size_t>(sides[0]);
+  const auto out = static_cast<std::size_t>(sides[1]);
+  const auto in = static_cast<std::size_t>(rows(op_at(op).in)[1]);
+  ASSERT(!written_[linear.weight], "an embedding's comes last");
+  call(
+      [count, out, in, threads = threads_, above = above.memory, source = source.memory,
+       dweight = parameter_gradient(linear.weight).memory] {
+        gemm({.rows = out,
+              .columns = in,
+              .depth = count,
+              .left = {floats(above), out, true},
+              .right = {floats(source), in},
+              .result = floats(dweight),
+              .result_stride = in},
+             threads);
+      },
+      {above, source});
+  if (linear.bias != kNoTensor) {
+    call(
+        [count, out, above = above.memory, dbias = parameter_gradient(linear.bias).memory] {
+          sum_rows(count, out, floats(above), floats(dbias));
+        },
+        {above});
   }
   if (!needs_gradient(op_at(op).inputs.front())) return;
-  const Value result = make(saved.source.memory.get_desc());
-  const dnnl::inner_product_backward_data::primitive_desc desc(
-      {result.memory.get_desc(), weight, out}, attributes(), plan_.engine(), saved.inner_product);
-  call(dnnl::inner_product_backward_data(desc), desc.scratchpad_desc(),
-       {{DNNL_ARG_DIFF_DST, above},
-        {DNNL_ARG_WEIGHTS, parameter(linear.weight)},
-        {DNNL_ARG_DIFF_SRC, result}});
-  give(op, {reshape(result, dims(op_at(op).in))});
+  const Value result = make(plain(op_at(op).in));
+  call(
+      [count, out, in, threads = threads_, above = above.memory,
+       weight = parameter(linear.weight).memory, result = result.memory] {
+        gemm({.rows = count,
+              .columns = in,
+              .depth = out,
+              .left = {floats(above), out},
+              .right = {floats(weight), in},
+              .result = floats(result),
+              .result_stride = in},
+             threads);
+      },
+      {above, result});
+  give(op, {result});
 }
 
 Planner::Value Planner::forward_of(std::size_t op, const LayerNorm& norm, const Value& source) {
