@@ -335,6 +335,12 @@ Status GraphBuilder::tied_linear() {
                 "number of features",
                 to_string(shape_), to_string(shape));
   }
+  for (const Op& op : graph_.ops) {
+    const auto* linear = std::get_if<Linear>(&op.kind);
+    if (linear != nullptr && linear->weight == weight) {
+      return fail(ErrorCode::run_file, "layer {} shares the embedding's weight already", op.name);
+    }
+  }
   return append({Linear{weight, kNoTensor}, {}, shape_, {shape_[0], shape[0]}, {}});
 }
 

@@ -260,7 +260,7 @@ class GraphBuilder {
   [[nodiscard]] base::Status conv2d(const Conv2dOptions& options);
   /// Of {positions, features} at each position; anything else is flattened.
   [[nodiscard]] base::Status linear(std::uint32_t out_features, const WeightOptions& options = {});
-  /// A linear layer without bias that shares the weight of the embedding.
+  /// A linear layer without bias that shares the weight of the embedding; one at most.
   [[nodiscard]] base::Status tied_linear();
   [[nodiscard]] base::Status batch_norm(float epsilon = 1e-5F, float momentum = 0.1F);
   [[nodiscard]] base::Status layer_norm(float epsilon = 1e-5F, bool bias = true);

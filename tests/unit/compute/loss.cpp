@@ -45,4 +45,30 @@ BOOST_AUTO_TEST_CASE(an_output_that_is_not_finite_makes_the_loss_so) {
       !std::isfinite(softmax_cross_entropy(std::vector{1.0F, INFINITY}, labels, 2).loss_sum));
 }
 
+BOOST_AUTO_TEST_CASE(smoothing_shares_a_part_of_the_label_among_all_classes) {
+  // Probabilities 1/4 and 3/4; with smoothing 0.2 the target is 0.9 and 0.1.
+  const std::vector<float> outputs{0.0F, std::log(3.0F)};
+  const std::vector<std::int32_t> labels{0};
+  const double expected = -(0.9 * std::log(0.25) + 0.1 * std::log(0.75));
+  std::vector<float> gradient(2);
+  const Evaluation evaluation = softmax_cross_entropy(outputs, labels, 2, 0.2F, gradient);
+  BOOST_TEST(std::abs(evaluation.loss_sum - expected) < 1e-6);
+  BOOST_TEST(std::abs(gradient[0] - (0.25F - 0.9F)) < 1e-6F);
+  BOOST_TEST(std::abs(gradient[1] - (0.75F - 0.1F)) < 1e-6F);
+  BOOST_TEST(softmax_cross_entropy(outputs, labels, 2, 0.2F).loss_sum == evaluation.loss_sum);
+}
+
+BOOST_AUTO_TEST_CASE(mean_squares_are_of_a_samples_outputs) {
+  const std::vector<float> outputs{1, 2, 3, 4, 9, 9};
+  const std::vector<float> targets{1, 0, 0, 4};
+  std::vector<float> gradient(6, 7.0F);
+  const Evaluation evaluation = mean_squared(outputs, targets, 2, gradient);
+  BOOST_TEST(evaluation.count == 2U);
+  BOOST_TEST(evaluation.correct == 0U);
+  BOOST_TEST(evaluation.loss_sum == (4.0 + 9.0) / 2);
+  const std::vector<float> expected{0, 1, 1.5F, 0, 0, 0};
+  BOOST_TEST(gradient == expected, boost::test_tools::per_element());
+  BOOST_TEST(mean_squared(outputs, targets, 2).loss_sum == evaluation.loss_sum);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
