@@ -4,7 +4,6 @@
 
 #include <map>
 #include <optional>
-#include <ranges>
 #include <set>
 #include <string>
 #include <utility>
@@ -61,7 +60,13 @@ class Dialer {
   [[nodiscard]] base::Time due(const base::PeerId& peer) const;
   /// Members that are due after `now`, the earliest first.
   [[nodiscard]] auto waiting(base::Time now) const {
-    return std::ranges::subrange(by_due_.upper_bound({now, kLast}), by_due_.end());
+    using Iterator = decltype(by_due_)::const_iterator;
+    struct Range {  // clang 14 cannot read std::ranges::subrange
+      Iterator first, last;
+      [[nodiscard]] Iterator begin() const { return first; }
+      [[nodiscard]] Iterator end() const { return last; }
+    };
+    return Range{by_due_.upper_bound({now, kLast}), by_due_.end()};
   }
   /// The next time after `now` at which a configured address or an outcome is due.
   [[nodiscard]] std::optional<base::Time> next_due(bool lonely, base::Time now) const;
