@@ -36,20 +36,22 @@ std::uint64_t checksum(const std::byte* header, base::ByteView body) noexcept {
 
 }  // namespace
 
-base::Buffer make_frame(FrameType type, base::ByteView metadata, base::ByteView payload) {
+base::Buffer make_frame(FrameType type, base::ByteView metadata, base::ByteView payload,
+                        base::ByteView more) {
   ASSERT(metadata.size() <= kMetadataMax);
   const std::size_t padded =
       (metadata.size() + kMetadataAlignment - 1) / kMetadataAlignment * kMetadataAlignment;
-  base::Buffer frame(kFrameHeaderSize + padded + payload.size());
+  base::Buffer frame(kFrameHeaderSize + padded + payload.size() + more.size());
   std::byte* header = frame.data();
   header[0] = std::byte{kMajorVersion};
   header[1] = std::byte{kMinorVersion};
   store(header + 2, static_cast<std::uint16_t>(type));
   store(header + 4, static_cast<std::uint32_t>(padded));
-  store(header + 8, static_cast<std::uint32_t>(payload.size()));
+  store(header + 8, static_cast<std::uint32_t>(payload.size() + more.size()));
   std::ranges::copy(metadata, frame.begin() + kFrameHeaderSize);
-  std::ranges::copy(payload,
-                    frame.begin() + static_cast<std::ptrdiff_t>(kFrameHeaderSize + padded));
+  const auto end = std::ranges::copy(
+      payload, frame.begin() + static_cast<std::ptrdiff_t>(kFrameHeaderSize + padded));
+  std::ranges::copy(more, end.out);
   store(header + kChecksumOffset,
         checksum(header, base::ByteView(frame).subspan(kFrameHeaderSize)));
   return frame;

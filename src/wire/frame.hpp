@@ -57,9 +57,9 @@ struct Frame {
   }
 };
 
-/// Lays out one frame. `metadata` at most kMetadataMax.
+/// Lays out one frame. `metadata` at most kMetadataMax; the payload is `payload`, then `more`.
 [[nodiscard]] base::Buffer make_frame(FrameType type, base::ByteView metadata,
-                                      base::ByteView payload);
+                                      base::ByteView payload, base::ByteView more = {});
 
 /// Cuts a byte stream into frames. Holds at most one unfinished frame, and no more memory than
 /// the bytes that have arrived for it (to the next doubling).

@@ -78,14 +78,19 @@ base::Result<MemberRecord> unpack(const fb::Member& from) {
 
 // --- encoding: each overload builds the metadata and returns the frame's payload ---
 
-base::ByteView build(FlatBufferBuilder& builder, const Hello& hello) {
+struct Payload {
+  base::ByteView bytes{};
+  base::ByteView buffers{};
+};
+
+Payload build(FlatBufferBuilder& builder, const Hello& hello) {
   const auto self = pack(builder, hello.self);
   const fb::Run run = to_fb(hello.run);
   builder.Finish(fb::CreateHello(builder, &run, hello.parameters_hash, self));
   return {};
 }
 
-base::ByteView build(FlatBufferBuilder& builder, const Refuse& refuse) {
+Payload build(FlatBufferBuilder& builder, const Refuse& refuse) {
   const auto text = builder.CreateString(refuse.text.substr(0, kTextMax));
   const auto canonical = builder.CreateString(refuse.canonical.substr(0, kCanonicalMax));
   builder.Finish(
@@ -93,12 +98,12 @@ base::ByteView build(FlatBufferBuilder& builder, const Refuse& refuse) {
   return {};
 }
 
-base::ByteView build(FlatBufferBuilder& builder, const Neighbour& neighbour) {
+Payload build(FlatBufferBuilder& builder, const Neighbour& neighbour) {
   builder.Finish(fb::CreateNeighbour(builder, static_cast<fb::NeighbourKind>(neighbour.kind)));
   return {};
 }
 
-base::ByteView build(FlatBufferBuilder& builder, const Gossip& gossip) {
+Payload build(FlatBufferBuilder& builder, const Gossip& gossip) {
   ASSERT(gossip.members.size() <= kMembersPerGossip && gossip.claims.size() <= kClaimsPerGossip);
   std::vector<Offset<fb::Member>> members;
   for (const MemberRecord& member : gossip.members) members.push_back(pack(builder, member));
@@ -114,7 +119,7 @@ base::ByteView build(FlatBufferBuilder& builder, const Gossip& gossip) {
   return {};
 }
 
-base::ByteView build(FlatBufferBuilder& builder, const Heartbeat& heartbeat) {
+Payload build(FlatBufferBuilder& builder, const Heartbeat& heartbeat) {
   const std::vector<std::uint8_t> packed = pack_progress(heartbeat.progress);
   const auto progress = packed.empty() ? 0 : builder.CreateVector(packed);
   const fb::Beat beat(heartbeat.table_hash, heartbeat.sequence, heartbeat.echo,
@@ -123,7 +128,7 @@ base::ByteView build(FlatBufferBuilder& builder, const Heartbeat& heartbeat) {
   return {};
 }
 
-base::ByteView build(FlatBufferBuilder& builder, const Reconcile& reconcile) {
+Payload build(FlatBufferBuilder& builder, const Reconcile& reconcile) {
   ASSERT(reconcile.bits <= kBucketBitsMax && reconcile.entries.size() <= kEntriesPerFrame &&
          reconcile.wanted.size() <= kEntriesPerFrame);
   std::vector<fb::TableEntry> entries;
@@ -138,33 +143,35 @@ base::ByteView build(FlatBufferBuilder& builder, const Reconcile& reconcile) {
   return {};
 }
 
-base::ByteView build(FlatBufferBuilder& builder, const LinkOpen& open) {
+Payload build(FlatBufferBuilder& builder, const LinkOpen& open) {
   builder.Finish(fb::CreateLinkOpen(builder, open.nonce, open.samples, open.progress,
                                     open.may_adopt, open.session, open.committed.value));
   return {};
 }
 
-base::ByteView build(FlatBufferBuilder& builder, const Keyframe& keyframe) {
-  builder.Finish(fb::CreateKeyframe(builder, keyframe.samples));
-  return keyframe.payload;
+Payload build(FlatBufferBuilder& builder, const Keyframe& keyframe) {
+  const auto buffers = static_cast<std::uint32_t>(keyframe.buffers.size());
+  builder.Finish(fb::CreateKeyframe(builder, keyframe.samples, buffers));
+  return {keyframe.payload, keyframe.buffers};
 }
 
-base::ByteView build(FlatBufferBuilder& builder, const Delta& delta) {
+Payload build(FlatBufferBuilder& builder, const Delta& delta) {
   const fb::DeltaHead head(delta.exchange.value, delta.samples, delta.mirror_hash.value_or(0),
                            delta.drift, delta.degree, delta.mirror_hash.has_value(), delta.settled);
-  builder.Finish(fb::CreateDelta(builder, &head));
-  return delta.payload;
+  const auto buffers = static_cast<std::uint32_t>(delta.buffers.size());
+  builder.Finish(fb::CreateDelta(builder, &head, buffers));
+  return {delta.payload, delta.buffers};
 }
 
-base::ByteView build(FlatBufferBuilder& builder, const Reduce& reduce) {
+Payload build(FlatBufferBuilder& builder, const Reduce& reduce) {
   const fb::ReduceHead head(reduce.step.value, reduce.samples,
                             static_cast<fb::ReducePhase>(reduce.phase), reduce.hop, reduce.chunk,
                             reduce.bucket);
   builder.Finish(fb::CreateReduce(builder, &head));
-  return reduce.payload;
+  return {reduce.payload};
 }
 
-base::ByteView build(FlatBufferBuilder& builder, const Bye& bye) {
+Payload build(FlatBufferBuilder& builder, const Bye& bye) {
   const auto text = builder.CreateString(bye.text.substr(0, kTextMax));
   builder.Finish(fb::CreateBye(builder, static_cast<fb::ByeReason>(bye.reason), text));
   return {};
@@ -289,14 +296,30 @@ base::Buffer take_payload(Frame& frame) {
   return std::move(frame.bytes);
 }
 
+/// Cuts the buffers off the end of a payload.
+base::Result<base::Buffer> take_buffers(std::uint32_t bytes, base::Buffer& payload) {
+  if (bytes > payload.size() || bytes % sizeof(float) != 0) {
+    return bad("a payload of {} bytes cannot end with {} bytes of buffers", payload.size(), bytes);
+  }
+  const auto at = payload.end() - static_cast<std::ptrdiff_t>(bytes);
+  base::Buffer buffers(at, payload.end());
+  payload.erase(at, payload.end());
+  return buffers;
+}
+
 base::Result<Message> read(const fb::Keyframe& from, Frame& frame) {
+  const std::uint32_t buffer_bytes = from.buffers();  // lies in the frame
   Keyframe keyframe{.samples = from.samples(), .payload = {}};
   keyframe.payload = take_payload(frame);
+  auto buffers = take_buffers(buffer_bytes, keyframe.payload);
+  if (!buffers) return base::fail(std::move(buffers.error()));
+  keyframe.buffers = std::move(*buffers);
   return keyframe;
 }
 
 base::Result<Message> read(const fb::Delta& from, Frame& frame) {
   const fb::DeltaHead head = *from.head();
+  const std::uint32_t buffer_bytes = from.buffers();  // lies in the frame
   if (head.degree() < 1 || head.degree() > 64) return bad("a delta's degree is not in 1 to 64");
   if (!std::isfinite(head.drift())) return bad("a delta's drift is not a number");
   Delta delta{.exchange = {head.exchange()},
@@ -307,6 +330,9 @@ base::Result<Message> read(const fb::Delta& from, Frame& frame) {
               .settled = head.settled(),
               .payload = take_payload(frame)};
   if (head.has_hash()) delta.mirror_hash = head.mirror_hash();
+  auto buffers = take_buffers(buffer_bytes, delta.payload);
+  if (!buffers) return base::fail(std::move(buffers.error()));
+  delta.buffers = std::move(*buffers);
   return delta;
 }
 
@@ -361,10 +387,10 @@ FrameType type_of(const Message& message) noexcept {
 
 base::Buffer encode(const Message& message) {
   FlatBufferBuilder builder(256);
-  const base::ByteView payload =
+  const Payload payload =
       std::visit([&](const auto& value) { return build(builder, value); }, message);
   const auto metadata = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
-  return make_frame(type_of(message), metadata, payload);
+  return make_frame(type_of(message), metadata, payload.bytes, payload.buffers);
 }
 
 base::Result<std::optional<Message>> decode(Frame&& frame) {

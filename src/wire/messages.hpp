@@ -160,11 +160,13 @@ struct Delta {
   std::uint16_t degree = 1;
   bool settled = false;
   base::Buffer payload;
+  base::Buffer buffers{};  ///< float32 values, all of the sender's buffers; empty: not told
 };
 
 struct Keyframe {
   std::uint64_t samples = 0;
   base::Buffer payload;
+  base::Buffer buffers{};  ///< as a delta's
 };
 
 enum class ReducePhase : std::uint8_t { none, scatter, gather };

@@ -73,6 +73,52 @@ BOOST_AUTO_TEST_CASE(delta_keeps_head_and_payload) {
   BOOST_TEST(!round_trip(delta).mirror_hash.has_value());
 }
 
+BOOST_AUTO_TEST_CASE(buffers_travel_behind_the_payload) {
+  const base::Buffer payload(1001, std::byte{5});
+  const base::Buffer buffers(1376 * 4, std::byte{6});
+  const auto delta =
+      round_trip(wire::Delta{.exchange = {12}, .payload = payload, .buffers = buffers});
+  BOOST_TEST((delta.payload == payload));
+  BOOST_TEST((delta.buffers == buffers));
+  const auto keyframe = round_trip(wire::Keyframe{5, payload, buffers});
+  BOOST_TEST((keyframe.payload == payload));
+  BOOST_TEST((keyframe.buffers == buffers));
+  const auto alone = round_trip(wire::Keyframe{5, {}, buffers});
+  BOOST_TEST(alone.payload.empty());
+  BOOST_TEST((alone.buffers == buffers));
+}
+
+BOOST_AUTO_TEST_CASE(buffers_that_the_payload_does_not_hold_are_refused) {
+  const auto cut = [](wire::Message message, std::size_t payload) {
+    wire::Frame frame = frame_of(wire::encode(message));
+    frame.bytes.resize(frame.metadata_size + payload);
+    return wire::decode(std::move(frame)).has_value();
+  };
+  const wire::Delta delta{.exchange = {1}, .buffers = base::Buffer(8)};
+  const wire::Keyframe keyframe{1, {}, base::Buffer(8)};
+  BOOST_TEST(cut(delta, 8));
+  BOOST_TEST(!cut(delta, 7));
+  BOOST_TEST(!cut(delta, 0));
+  BOOST_TEST(cut(keyframe, 8));
+  BOOST_TEST(!cut(keyframe, 4));
+  const wire::Delta odd{.exchange = {1}, .buffers = base::Buffer(7)};
+  BOOST_TEST(!wire::decode(frame_of(wire::encode(odd))).has_value());
+}
+
+// Peers of the version before buffers write and read the same bytes.
+BOOST_AUTO_TEST_CASE(frames_without_buffers_are_as_they_always_were) {
+  const wire::Delta delta{.exchange = {12},
+                          .samples = 640,
+                          .mirror_hash = 99,
+                          .drift = 0.25F,
+                          .degree = 3,
+                          .settled = true,
+                          .payload = base::Buffer(100, std::byte{5})};
+  BOOST_TEST(base::xxh3(base::ByteView(wire::encode(delta))) == 0x60f32d99852de9e2U);
+  const wire::Keyframe keyframe{77, base::Buffer(100, std::byte{5})};
+  BOOST_TEST(base::xxh3(base::ByteView(wire::encode(keyframe))) == 0x9178d161ab5f2d94U);
+}
+
 BOOST_AUTO_TEST_CASE(overhead_of_a_delta_frame_is_small) {
   const wire::Delta delta{.exchange = {1}, .payload = base::Buffer(64)};
   BOOST_TEST(wire::encode(delta).size() - 64 <= 96U);
