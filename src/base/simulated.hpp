@@ -29,6 +29,8 @@
   X(grace_for_ever, "exchange: broken links are never forgotten")                                 \
   X(close_forgotten, "exchange: a forgotten link keeps its mirrors")                              \
   X(adopted_not, "exchange: the keyframe of an adoption sets the mirrors alone")                  \
+  X(buffers_not_adopted, "exchange: an adoption keeps the own buffers")                           \
+  X(buffers_not_averaged, "exchange: the other end's buffers do not reach the own ones")          \
   X(next_not_asked_for, "exchange: from exchange 4 on no delta is asked for")                     \
   X(left_links_kept, "exchange: the link with a peer that left stays")                            \
   X(settled_at_once, "exchange: settling does not wait for the links")                            \

@@ -24,8 +24,9 @@ struct Config {
   double settle_drift = 0.01;     ///< settled when the drift on every link is below
   base::Duration settle_timeout = std::chrono::seconds(30);
   base::Duration grace = std::chrono::seconds(30);  ///< how long a broken link keeps its mirrors
-  double stale = 0.25;            ///< of the run's samples: a peer that is further behind adopts
-  std::uint32_t hash_every = 64;  ///< every so many exchanges a frame carries its mirror's hash
+  double stale = 0.25;               ///< of the run's samples: a peer that is further behind adopts
+  std::uint32_t hash_every = 64;     ///< every so many exchanges a frame carries its mirror's hash
+  std::uint32_t buffers_every = 20;  ///< every so many exchanges a frame carries the buffers
 
   friend bool operator==(const Config&, const Config&) = default;
 };

@@ -42,6 +42,7 @@ Core::Core(const Options& options, base::Rng rng)
       progress_(options.progress) {
   ASSERT(options.elements > 0 && options.samples_target > 0);
   ASSERT(options.config.every > 0 && options.config.hash_every > 0);
+  ASSERT(options.config.buffers_every > 0);
 }
 
 void Core::handle(Event event, Time now, Outbox& out) {

@@ -93,6 +93,7 @@ using Outbox = std::vector<Action>;
 struct Options {
   Config config;
   std::size_t elements = 0;          ///< of the replica
+  std::size_t buffers = 0;           ///< of the replica: how many numbers
   std::uint64_t samples_target = 1;  ///< of the whole run
   // What the peer starts from.
   bool has_state = false;  ///< a checkpoint; else the initial parameters
@@ -170,6 +171,7 @@ class Core {
 
   // Exchanges (core_exchange.cpp).
   void receive(Links::iterator at, wire::Delta& delta, base::Time now, Outbox& out);
+  [[nodiscard]] bool with_buffers(base::ExchangeNumber t) const;
   void take(Links::iterator at, wire::Delta delta, Outbox& out);
   void request_delta(const base::PeerId& peer, Session& session, base::ExchangeNumber t,
                      Outbox& out);

@@ -24,7 +24,14 @@ void Core::receive(Links::iterator at, wire::Delta& delta, Time, Outbox& out) {
     misbehaved(at, "sent a delta with an impossible degree", out);
     return;
   }
-  link.counters.bytes_received += delta.payload.size();
+  if (!delta.buffers.empty() && delta.buffers.size() != options_.buffers * sizeof(float)) {
+    misbehaved(at,
+               fmt::format("sent {} bytes of buffers where {} were due", delta.buffers.size(),
+                           options_.buffers * sizeof(float)),
+               out);
+    return;
+  }
+  link.counters.bytes_received += delta.payload.size() + delta.buffers.size();
   if (link.open() != nullptr) {
     take(at, std::move(delta), out);
     return;
@@ -70,6 +77,12 @@ double Core::density() const {
   return std::clamp(density, 1.0 / static_cast<double>(options_.elements), 1.0);
 }
 
+// In the end each exchange carries them, so that they agree when the replicas do.
+bool Core::with_buffers(ExchangeNumber t) const {
+  if (options_.buffers == 0) return false;
+  return phase_ != Phase::training || t.value % options_.config.buffers_every == 0;
+}
+
 void Core::request_delta(const PeerId& peer, Session& session, ExchangeNumber t, Outbox& out) {
   const Config& config = options_.config;
   session.encoding = ++last_tag_;
@@ -81,6 +94,7 @@ void Core::request_delta(const PeerId& peer, Session& session, ExchangeNumber t,
                     .every = config.every,
                     .at_once = phase_ != Phase::training || RARE(delta_at_once),
                     .with_hash = t.value % config.hash_every == 0 || RARE(hash_with_delta),
+                    .with_buffers = with_buffers(t),
                     .options = {.density = density(),
                                 .bits = RARE(other_bits) ? 8 : config.bits,
                                 .block = RARE(other_block) ? 64U : config.block}}});
@@ -111,15 +125,17 @@ void Core::on(Encoded& event, Time, Outbox& out) {
   link.drift = event.drift;
   link.density = event.density;
   link.lag = event.lag;
+  const bool agrees = std::max(event.drift, event.buffer_drift) < options_.config.settle_drift;
   wire::Delta delta{
       .exchange = event.exchange,
       .samples = samples_,
       .mirror_hash = event.mirror_hash,
       .drift = static_cast<float>(std::min(event.drift, 1e30)),
       .degree = static_cast<std::uint16_t>(std::clamp<std::size_t>(open_links(), 1, kLinksMax)),
-      .settled = phase_ == Phase::settling && event.drift < options_.config.settle_drift,
-      .payload = std::move(event.payload)};
-  link.counters.bytes_sent += delta.payload.size();
+      .settled = phase_ == Phase::settling && agrees,
+      .payload = std::move(event.payload),
+      .buffers = std::move(event.buffers)};
+  link.counters.bytes_sent += delta.payload.size() + delta.buffers.size();
   session.kept.push_back(delta);
   ASSERT(session.kept.size() <= kKeptMax);
   out.emplace_back(Send{event.peer, std::move(delta)});
@@ -144,7 +160,9 @@ void Core::commit_when_ready(const PeerId& peer, Link& link, Outbox& out) {
                                  .own = own->payload,
                                  .theirs = std::move(session.early->payload),
                                  .w = 1.0F / (1.0F + degree),
-                                 .expected_hash = session.early->mirror_hash}});
+                                 .expected_hash = session.early->mirror_hash,
+                                 .own_buffers = own->buffers,
+                                 .their_buffers = std::move(session.early->buffers)}});
   session.early.reset();
   request_next(peer, session, out);
 }

@@ -101,7 +101,10 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
     case Opening::merge:
       rooted_ = true;
       opening->keyframing = ++last_tag_;
-      out.emplace_back(Run{KeyframeJob{.peer = peer, .tag = opening->keyframing}});
+      out.emplace_back(
+          Run{KeyframeJob{.peer = peer,
+                          .tag = opening->keyframing,
+                          .with_buffers = decision == Opening::give && options_.buffers > 0}});
       break;
     case Opening::wait:
       opening->wait_until = now + kAdoptPatience;
@@ -114,6 +117,7 @@ void Core::set_mirrors(const PeerId& peer, OpeningState& opening, OpenKind kind,
   OpenJob job{.peer = peer, .tag = opening.opening, .kind = kind};
   if (opening.own_keyframe) job.own = std::move(*opening.own_keyframe);
   if (opening.their_keyframe) job.theirs = std::move(*opening.their_keyframe);
+  job.their_buffers = std::move(opening.their_buffers);
   opening.own_keyframe.reset();
   opening.their_keyframe.reset();
   out.emplace_back(Run{std::move(job)});
@@ -148,7 +152,7 @@ void Core::resume(Links::iterator at, Outbox& out) {
   });
   for (const wire::Delta& delta : open.kept) {
     if ((delta.exchange <= theirs && !BUG(all_resent)) || BUG(nothing_resent)) continue;
-    link.counters.bytes_sent += delta.payload.size();
+    link.counters.bytes_sent += delta.payload.size() + delta.buffers.size();
     out.emplace_back(Send{peer, delta});
   }
   request_next(peer, open, out);
@@ -168,8 +172,18 @@ void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& o
     misbehaved(at, "sent a keyframe that is too long", out);
     return;
   }
-  link.counters.bytes_received += keyframe.payload.size();
+  const std::size_t due =
+      opening->decision == Opening::adopt ? options_.buffers * sizeof(float) : 0;
+  if (keyframe.buffers.size() != due) {
+    misbehaved(at,
+               fmt::format("sent {} bytes of buffers with a keyframe where {} were due",
+                           keyframe.buffers.size(), due),
+               out);
+    return;
+  }
+  link.counters.bytes_received += keyframe.payload.size() + keyframe.buffers.size();
   opening->their_keyframe = std::move(keyframe.payload);
+  opening->their_buffers = std::move(keyframe.buffers);
   if (opening->decision == Opening::adopt) {
     set_mirrors(at->first, *opening, OpenKind::adopt, out);
   } else {
@@ -187,8 +201,10 @@ void Core::on(KeyframeMade& event, Time, Outbox& out) {
     out.emplace_back(Failed{event.status.error()});
     return;
   }
-  at->second.counters.bytes_sent += event.payload.size();
-  out.emplace_back(Send{event.peer, wire::Keyframe{.samples = samples_, .payload = event.payload}});
+  at->second.counters.bytes_sent += event.payload.size() + event.buffers.size();
+  out.emplace_back(Send{event.peer, wire::Keyframe{.samples = samples_,
+                                                   .payload = event.payload,
+                                                   .buffers = std::move(event.buffers)}});
   opening->own_keyframe = std::move(event.payload);
   if (opening->decision == Opening::give) {
     set_mirrors(event.peer, *opening, OpenKind::give, out);

@@ -35,7 +35,8 @@ struct EncodeJob {
   base::StepNumber not_before;
   std::uint32_t every = 1;
   bool at_once = false;
-  bool with_hash = false;  ///< of the mirror that the delta builds on
+  bool with_hash = false;     ///< of the mirror that the delta builds on
+  bool with_buffers = false;  ///< beside the delta
   delta::Options options;
 };
 
@@ -48,23 +49,28 @@ struct CommitJob {
   base::Buffer theirs;
   float w = 0.0F;
   std::optional<std::uint64_t> expected_hash;
+  base::Buffer own_buffers{};    ///< empty: the exchange carries none
+  base::Buffer their_buffers{};  ///< empty: the exchange carries none
 };
 
 /// Write the keyframe of the replica as it is.
 struct KeyframeJob {
   base::PeerId peer;
   JobTag tag = 0;
+  bool with_buffers = false;  ///< for who takes the replica over
 };
 
 enum class OpenKind : std::uint8_t { fresh, merge, adopt, give };
 
-/// Set a link's mirrors. Payloads: fresh none; merge both; adopt `theirs`; give `own`.
+/// Set a link's mirrors. Payloads: fresh none; merge both; adopt `theirs` and their buffers; give
+/// `own`.
 struct OpenJob {
   base::PeerId peer;
   JobTag tag = 0;
   OpenKind kind = OpenKind::fresh;
   base::Buffer own{};
   base::Buffer theirs{};
+  base::Buffer their_buffers{};
 };
 
 // Without an outcome. Each does nothing to a link whose opening has failed.
@@ -94,6 +100,8 @@ struct Encoded {
   double lag = 1.0;       ///< steps since the last encode in units of `every`, at least 1
   base::StepNumber step;  ///< of the replica's owner, when the job ran
   std::optional<std::uint64_t> mirror_hash{};
+  base::Buffer buffers{};     ///< where asked for
+  double buffer_drift = 0.0;  ///< distance of the buffers from the other end's, where asked for
 };
 
 enum class CommitResult : std::uint8_t {
@@ -115,6 +123,7 @@ struct KeyframeMade {
   JobTag tag = 0;
   base::Status status;  ///< diverged: the replica is not finite
   base::Buffer payload{};
+  base::Buffer buffers{};  ///< where asked for
 };
 
 struct Opened {

@@ -54,6 +54,7 @@ struct OpeningState {
   JobTag opening = 0;  ///< the job that sets the mirrors
   std::optional<base::Buffer> own_keyframe{};
   std::optional<base::Buffer> their_keyframe{};
+  base::Buffer their_buffers{};        ///< beside it
   std::optional<wire::Delta> early{};  ///< the other end was faster
 };
 
@@ -72,7 +73,7 @@ struct LinkCounters {
   std::uint64_t reopenings = 0;  ///< openings after the first that did not resume
   std::uint64_t mismatches = 0;  ///< mirrors that differed
   std::uint64_t lost_steps = 0;  ///< steps that one end alone may have applied
-  std::uint64_t bytes_sent = 0;  ///< payload bytes of deltas and keyframes
+  std::uint64_t bytes_sent = 0;  ///< payload bytes of deltas and keyframes, buffers included
   std::uint64_t bytes_received = 0;
 
   LinkCounters& operator+=(const LinkCounters& other) {

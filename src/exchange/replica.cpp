@@ -54,8 +54,11 @@ auto find(Links& links, const PeerId& peer) {
 
 }  // namespace
 
-Replica::Replica(std::span<const float> initial, float lambda)
-    : initial_(initial.begin(), initial.end()), r_(initial.size(), 0.0F), lambda_(lambda) {
+Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffers)
+    : initial_(initial.begin(), initial.end()),
+      r_(initial.size(), 0.0F),
+      lambda_(lambda),
+      buffers_(std::move(buffers)) {
   ASSERT(!initial.empty() && initial.size() <= wire::delta_format::kElementsMax);
   ASSERT(lambda >= 0.0F && lambda <= 1.0F);
   for (float& value : initial_) {
@@ -89,11 +92,16 @@ base::Status Replica::open_merge(const PeerId& peer, base::ByteView own_keyframe
   return {};
 }
 
-base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyframe) {
+base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyframe,
+                                   base::ByteView their_buffers) {
   Link link{.mine = std::vector<float>(size())};
   if (auto status = delta::decode_dense(their_keyframe, initial_, link.mine); !status) {
     return status;
   }
+  auto buffers = buffers_.read(their_buffers);
+  if (!buffers) return fail(std::move(buffers.error()));
+  if (!BUG(buffers_not_adopted)) std::ranges::copy(*buffers, buffers_.values().begin());
+  link.known_buffers = std::move(*buffers);
   link.theirs = link.mine;
   if (!BUG(adopted_not)) y_ = link.mine;
   std::ranges::fill(r_, 0.0F);
@@ -119,6 +127,12 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
   return EncodeStats{.count = *count, .drift = drift_of(link)};
 }
 
+double Replica::buffer_drift(const PeerId& peer) const {
+  if (buffers_.size() == 0) return 0.0;
+  const Link& link = this->link(peer);
+  return link.known_buffers.empty() ? 1.0 : buffers_.distance(link.known_buffers);
+}
+
 base::Status Replica::stage(const CommitInput& input) {
   ASSERT(input.w > 0.0F && input.w <= 0.5F);
   Link& link = this->link(input.peer);
@@ -129,6 +143,16 @@ base::Status Replica::stage(const CommitInput& input) {
   if (!stays_bounded(link.mine, link.own) || !stays_bounded(link.theirs, link.their)) {
     return fail(ErrorCode::protocol, "delta: moves a mirror beyond {}", kMagnitudeMax);
   }
+  std::vector<float> buffers[2];
+  const base::ByteView bytes[2] = {input.own_buffers, input.their_buffers};
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (bytes[i].empty()) continue;
+    auto values = buffers_.read(bytes[i]);
+    if (!values) return fail(std::move(values.error()));
+    buffers[i] = std::move(*values);
+  }
+  link.own_buffers = std::move(buffers[0]);
+  link.their_buffers = std::move(buffers[1]);
   link.w = input.w;
   link.staged = true;
   return {};
@@ -137,7 +161,23 @@ base::Status Replica::stage(const CommitInput& input) {
 void Replica::apply_staged() {
   if (!staging()) return;
   update(true);
-  for (auto& [peer, link] : links_) link.staged = false;
+  for (auto& [peer, link] : links_) {
+    if (link.staged) average_buffers(link);
+    link.staged = false;
+  }
+}
+
+// The other end does the same with what it got, so what it has afterwards is known here, but for
+// what it trained and exchanged with others meanwhile.
+void Replica::average_buffers(Link& link) {
+  if (link.their_buffers.empty()) return;
+  if (!BUG(buffers_not_averaged)) buffers_.average(link.their_buffers, link.w);
+  for (std::size_t i = 0; i < link.own_buffers.size(); ++i) {
+    link.their_buffers[i] = averaged(link.their_buffers[i], link.own_buffers[i], link.w);
+  }
+  link.known_buffers = std::move(link.their_buffers);
+  link.their_buffers.clear();
+  link.own_buffers.clear();
 }
 
 base::Status Replica::commit(const CommitInput& input) {

@@ -17,6 +17,9 @@
 //
 // After each commit, opening and closing: r = lambda * (x - mean of `mine` over the open links, in
 // order of peer id), y = x - r. Without an open link r = 0 and y = x.
+//
+// Buffers lie beside all that: a commit whose exchange carries the other end's moves the own ones
+// by w of the way to those.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +32,7 @@
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
 #include "delta/codec.hpp"
+#include "exchange/buffers.hpp"
 
 namespace starling::exchange {
 
@@ -41,22 +45,25 @@ struct EncodeStats {
 /// One exchange of one link, ready to be applied: both ends' payloads, each with the number t.
 struct CommitInput {
   base::PeerId peer;
-  base::ByteView own;    ///< what encode() of this link wrote for this exchange
-  base::ByteView their;  ///< what came; not trusted
-  float w = 0.0F;        ///< step, the same at both ends; 0 < w <= 0.5
+  base::ByteView own;              ///< what encode() of this link wrote for this exchange
+  base::ByteView their;            ///< what came; not trusted
+  float w = 0.0F;                  ///< step, the same at both ends; 0 < w <= 0.5
+  base::ByteView own_buffers{};    ///< that went out with it; empty: none did
+  base::ByteView their_buffers{};  ///< that came with it; not trusted; empty: none did
 };
 
 enum class MirrorOf { mine, theirs };
 
 /// One thread (the trainer's). Memory: size() * 4 bytes * (3 + 2 for each link, suspended ones
-/// included), and the elements of the deltas in hand. At most kLinksMax open links and
+/// included), the elements of the deltas in hand, and for each link the buffers. At most kLinksMax
+/// open links and
 /// kGraceLinksMax suspended ones. Naming a link that is not there is a bug (ASSERT), as is opening
 /// one that is, and everything but stage() and apply_staged() while commits are staged.
 class Replica {
  public:
   /// y = `initial`, which is kept: keyframes are differences to it. 0 <= lambda <= 1. The
   /// parameters are finite and bounded by kMagnitudeMax (ASSERT): the program made them.
-  Replica(std::span<const float> initial, float lambda);
+  Replica(std::span<const float> initial, float lambda, BufferSpec buffers = {});
 
   // What the trainer uses.
   [[nodiscard]] std::span<float> trained() noexcept { return y_; }
@@ -64,6 +71,9 @@ class Replica {
   [[nodiscard]] std::size_t size() const noexcept { return y_.size(); }
   /// Writes x, what is evaluated, saved and exported; `x` has size() elements.
   void read(std::span<float> x) const;
+  /// The buffers, for x as for y.
+  [[nodiscard]] Buffers& buffers() noexcept { return buffers_; }
+  [[nodiscard]] const Buffers& buffers() const noexcept { return buffers_; }
 
   // Opening. On failure (protocol: a payload; diverged: x) nothing has changed.
   /// Both ends stand at the initial parameters.
@@ -73,8 +83,10 @@ class Replica {
   /// Both have a history: each mirror becomes what its keyframe says.
   [[nodiscard]] base::Status open_merge(const base::PeerId& peer, base::ByteView own_keyframe,
                                         base::ByteView their_keyframe);
-  /// This end takes the other's replica: x and both mirrors become what the keyframe says.
-  [[nodiscard]] base::Status open_adopted(const base::PeerId& peer, base::ByteView their_keyframe);
+  /// This end takes the other's replica: x and both mirrors become what the keyframe says, the
+  /// buffers what came beside it.
+  [[nodiscard]] base::Status open_adopted(const base::PeerId& peer, base::ByteView their_keyframe,
+                                          base::ByteView their_buffers = {});
   /// The other end took this replica as the keyframe says it: both mirrors become that.
   [[nodiscard]] base::Status open_gave(const base::PeerId& peer, base::ByteView own_keyframe);
 
@@ -82,8 +94,12 @@ class Replica {
   /// Writes q = C(x - mine) to `out` (replaced). diverged: x is not finite.
   [[nodiscard]] base::Result<EncodeStats> encode(const base::PeerId& peer,
                                                  const delta::Options& options, base::Buffer& out);
+  /// |buffers - what is known of the other end's| / |buffers|; 0 without buffers, and 1 where
+  /// nothing is known yet.
+  [[nodiscard]] double buffer_drift(const base::PeerId& peer) const;
   /// Checks an exchange completely and keeps it for apply_staged(); one a link. On failure
-  /// (protocol: a payload is malformed, or moves a mirror beyond kMagnitudeMax) nothing is kept.
+  /// (protocol: a payload or buffers are malformed, or a mirror would go beyond kMagnitudeMax)
+  /// nothing is kept.
   [[nodiscard]] base::Status stage(const CommitInput& input);
   /// Commits all that is staged, in order of peer id, in one pass over the memory.
   void apply_staged();
@@ -112,8 +128,11 @@ class Replica {
     bool open = true;
     bool staged = false;
     float w = 0.0F;
-    delta::Elements own{};      // of the staged exchange
-    delta::Elements their{};    // of the staged exchange
+    delta::Elements own{};               // of the staged exchange
+    delta::Elements their{};             // of the staged exchange
+    std::vector<float> own_buffers{};    // of the staged exchange; empty: it carries none
+    std::vector<float> their_buffers{};  // of the staged exchange; empty: it carries none
+    std::vector<float> known_buffers{};  // of the other end, as far as known; empty: nothing is
     std::uint64_t encoded = 0;  // encodes so far: moves the places that drift is sampled at
   };
 
@@ -122,12 +141,14 @@ class Replica {
   void add_link(const base::PeerId& peer, Link link);
   void update(bool committing);
   double drift_of(Link& link) const;
+  void average_buffers(Link& link);
   bool staging() const noexcept;
 
   std::vector<float> initial_;
   std::vector<float> y_;
   std::vector<float> r_;
   float lambda_;
+  Buffers buffers_;
   std::map<base::PeerId, Link> links_;
   delta::Scratch scratch_;
 };

@@ -29,10 +29,14 @@ std::optional<Outcome> run_one(const EncodeJob& job, Replica& replica, StepNumbe
   outcome.density = options.density;
   if (job.with_hash) outcome.mirror_hash = replica.mirror_hash(job.peer, MirrorOf::mine);
   const auto stats = replica.encode(job.peer, options, outcome.payload);
-  if (stats) {
-    outcome.drift = stats->drift;
-  } else {
+  if (!stats) {
     outcome.status = base::fail(stats.error());
+    return outcome;
+  }
+  outcome.drift = stats->drift;
+  if (job.with_buffers) {
+    outcome.buffer_drift = replica.buffer_drift(job.peer);
+    outcome.status = replica.buffers().write(outcome.buffers);
   }
   return outcome;
 }
@@ -45,8 +49,12 @@ Committed stage(const CommitJob& job, Replica& replica) {
     outcome.result = CommitResult::mismatch;
     return outcome;
   }
-  const auto status =
-      replica.stage({.peer = job.peer, .own = job.own, .their = job.theirs, .w = job.w});
+  const auto status = replica.stage({.peer = job.peer,
+                                     .own = job.own,
+                                     .their = job.theirs,
+                                     .w = job.w,
+                                     .own_buffers = job.own_buffers,
+                                     .their_buffers = job.their_buffers});
   if (!status) {
     outcome.result = CommitResult::invalid;
     outcome.text = status.error().text;
@@ -63,6 +71,7 @@ std::optional<Outcome> run_one(const CommitJob& job, Replica& replica, StepNumbe
 std::optional<Outcome> run_one(const KeyframeJob& job, Replica& replica, StepNumber) {
   KeyframeMade outcome{.peer = job.peer, .tag = job.tag, .status = {}};
   outcome.status = replica.encode_keyframe(outcome.payload);
+  if (outcome.status && job.with_buffers) outcome.status = replica.buffers().write(outcome.buffers);
   return outcome;
 }
 
@@ -76,7 +85,7 @@ std::optional<Outcome> run_one(const OpenJob& job, Replica& replica, StepNumber)
       outcome.status = replica.open_merge(job.peer, job.own, job.theirs);
       break;
     case OpenKind::adopt:
-      outcome.status = replica.open_adopted(job.peer, job.theirs);
+      outcome.status = replica.open_adopted(job.peer, job.theirs, job.their_buffers);
       break;
     case OpenKind::give:
       outcome.status = replica.open_gave(job.peer, job.own);

@@ -20,6 +20,7 @@ struct Config {
   std::string canonical;  ///< what `run` is the hash of; sent to a peer of another run
   std::uint64_t parameters_hash = 0;
   std::size_t parameter_count = 0;
+  std::size_t buffer_count = 0;
   std::uint64_t target_samples = 0;  ///< of the whole swarm
   std::optional<double> target_accuracy;
   exchange::Config exchange;

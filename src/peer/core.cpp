@@ -32,6 +32,7 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, R
       membership_(config_.membership, self_, signer, rng.fork()),
       exchange_({.config = config_.exchange,
                  .elements = config_.parameter_count,
+                 .buffers = config_.buffer_count,
                  .samples_target = config_.target_samples,
                  .has_state = resume.step.value > 0,
                  .step = resume.step,

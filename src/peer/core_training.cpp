@@ -45,7 +45,8 @@ void Core::make_ring(base::Time now, Outbox& out) {
   std::vector<base::PeerId> peers{self_.id};
   for (const auto& [peer, link] : neighbours_) peers.push_back(peer);
   std::ranges::sort(peers);
-  ring_.emplace(std::move(peers), self_.id, config_.parameter_count, step_.next());
+  ring_.emplace(std::move(peers), self_.id, config_.parameter_count + config_.buffer_count,
+                step_.next());
   for (auto& [peer, message] : std::exchange(early_, {})) on_reduce(peer, message, now, out);
 }
 
@@ -61,7 +62,7 @@ void Core::on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time
   std::size_t bytes = message.payload.size();
   for (const auto& [from, waiting] : early_) bytes += waiting.payload.size();
   if (config_.exchange.mode != Mode::allreduce || message.payload.empty() ||
-      bytes > 4 * config_.parameter_count) {
+      bytes > sizeof(float) * (config_.parameter_count + config_.buffer_count)) {
     return misbehaved(peer, "gradients that were not asked for", out);
   }
   early_.emplace_back(peer, std::move(message));

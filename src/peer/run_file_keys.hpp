@@ -232,6 +232,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("grace", f.exchange.grace, SecondsRange{0, 3600});
   visit("stale", f.exchange.stale, NumberRange{0, 1});
   visit("hash_every", f.exchange.hash_every, IntegerRange{1, 1'000'000});
+  visit("buffers_every", f.exchange.buffers_every, IntegerRange{1, 1'000'000});
   visit.section("swarm");
   visit("degree", f.swarm.degree, IntegerRange{1, exchange::kLinksMax});
   visit("join", f.swarm.join, List{kJoinMax});

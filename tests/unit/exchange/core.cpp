@@ -143,6 +143,79 @@ BOOST_AUTO_TEST_CASE(every_so_many_deltas_carry_the_hash_of_their_mirror_which_t
   BOOST_TEST(peer.commit->expected_hash.value() == 77U);
 }
 
+BOOST_AUTO_TEST_CASE(every_so_many_deltas_carry_the_buffers_and_in_settling_all) {
+  Options options = plain_options();
+  options.buffers = 2;
+  options.config.buffers_every = 2;
+  Transcript peer(options);
+  peer.open_fresh('a');
+  BOOST_TEST(!peer.encode->with_buffers);
+  peer.encoded();
+  BOOST_TEST(peer.sent->buffers.empty());
+  peer.delta('a', 1);
+  BOOST_TEST(peer.encode->with_buffers);
+  peer.committed();
+  const starling::base::Buffer own(8, std::byte{1});
+  const starling::base::Buffer theirs(8, std::byte{2});
+  peer.on(Encoded{.peer = peer.encode->peer,
+                  .tag = peer.encode->tag,
+                  .exchange = {2},
+                  .status = {},
+                  .buffers = own});
+  BOOST_TEST((peer.sent->buffers == own));
+  peer.on(Received{peer_named('a'), starling::wire::Delta{.exchange = {2}, .buffers = theirs}});
+  BOOST_TEST((peer.commit->own_buffers == own));
+  BOOST_TEST((peer.commit->their_buffers == theirs));
+  BOOST_TEST(peer.core.links()[0].counters.bytes_sent == 4U + 8U);
+  BOOST_TEST(peer.core.links()[0].counters.bytes_received == 4U + 8U);
+  peer.committed();
+  BOOST_TEST(!peer.encode->with_buffers);
+  peer.on(Phase::settling);
+  BOOST_TEST(peer.encode->with_buffers);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_without_buffers_never_asks_for_them) {
+  Options options = plain_options();
+  options.config.buffers_every = 1;
+  Transcript peer(options);
+  peer.open_fresh('a');
+  BOOST_TEST(!peer.encode->with_buffers);
+  peer.on(Phase::settling);
+  BOOST_TEST(!peer.encode->with_buffers);
+}
+
+BOOST_AUTO_TEST_CASE(buffers_of_another_size_are_reported) {
+  for (const std::size_t bytes : {4U, 7U, 12U}) {
+    Options options = plain_options();
+    options.buffers = 2;
+    Transcript peer(options);
+    peer.open_fresh('a');
+    const starling::wire::Delta delta{.exchange = {1}, .buffers = starling::base::Buffer(bytes)};
+    TEST_LINES(peer.on(Received{peer_named('a'), delta}), "a: run close", "a: misbehaved");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_does_not_settle_before_its_buffers_agree) {
+  Options options = plain_options();
+  options.buffers = 1;
+  Transcript peer(options);
+  peer.open_fresh('a');
+  peer.on(Phase::settling);
+  const auto encoded = [&](double buffer_drift) {
+    return peer.on(Encoded{.peer = peer.encode->peer,
+                           .tag = peer.encode->tag,
+                           .exchange = peer.encode->exchange,
+                           .status = {},
+                           .drift = 0.001,
+                           .buffers = starling::base::Buffer(4),
+                           .buffer_drift = buffer_drift});
+  };
+  TEST_LINES(encoded(0.02), "a: delta 1 of 1");
+  peer.delta('a', 1, 1, true);
+  peer.committed();
+  TEST_LINES(encoded(0.001), "a: delta 2 of 1 settled");
+}
+
 BOOST_AUTO_TEST_CASE(density_is_higher_at_the_start_and_the_finish_and_in_settling) {
   Options options = plain_options();
   options.config.density = 0.01;

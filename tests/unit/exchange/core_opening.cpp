@@ -93,6 +93,59 @@ BOOST_AUTO_TEST_CASE(a_latecomer_is_given_a_replica) {
   TEST_LINES(peer.opened(), "a: run encode 1 at 0");
 }
 
+BOOST_AUTO_TEST_CASE(who_adopts_is_given_the_buffers_and_who_merges_keeps_its_own) {
+  Options options = member_options();
+  options.buffers = 2;
+  const starling::base::Buffer buffers(8, std::byte{3});
+  const auto keyframe = [&](const starling::base::Buffer& carried) {
+    return Received{peer_named('a'),
+                    starling::wire::Keyframe{.samples = 0, .payload = {}, .buffers = carried}};
+  };
+  Transcript giver(options);
+  giver.up('a');
+  giver.word('a', kLatecomer);
+  BOOST_TEST(giver.make_keyframe->with_buffers);
+  giver.on(KeyframeMade{giver.make_keyframe->peer, giver.make_keyframe->tag, {}, {}, buffers});
+  const auto& sent = std::get<starling::wire::Keyframe>(std::get<Send>(giver.last[0]).message);
+  BOOST_TEST((sent.buffers == buffers));
+
+  Transcript merger(options);
+  merger.up('a');
+  merger.word('a', kMember);
+  BOOST_TEST(!merger.make_keyframe->with_buffers);
+  merger.keyframe_made();
+  TEST_LINES(merger.on(keyframe({})), "a: run open merge");
+
+  Options late = plain_options();
+  late.buffers = 2;
+  Transcript taker(late);
+  taker.up('a');
+  taker.word('a', kMember);
+  TEST_LINES(taker.on(keyframe(buffers)), "a: run open adopt");
+  BOOST_TEST((taker.open->their_buffers == buffers));
+}
+
+BOOST_AUTO_TEST_CASE(a_keyframe_with_buffers_that_are_not_due_is_reported) {
+  Options options = plain_options();
+  options.buffers = 2;
+  for (const std::size_t bytes : {0U, 4U, 12U}) {
+    Transcript taker(options);
+    taker.up('a');
+    taker.word('a', kMember);
+    const starling::wire::Keyframe bad{
+        .samples = 0, .payload = {}, .buffers = starling::base::Buffer(bytes)};
+    TEST_LINES(taker.on(Received{peer_named('a'), bad}), "a: misbehaved");
+  }
+  Options merging = member_options();
+  merging.buffers = 2;
+  Transcript merger(merging);
+  merger.up('a');
+  merger.word('a', kMember);
+  const starling::wire::Keyframe bad{
+      .samples = 0, .payload = {}, .buffers = starling::base::Buffer(8)};
+  TEST_LINES(merger.on(Received{peer_named('a'), bad}), "a: misbehaved");
+}
+
 BOOST_AUTO_TEST_CASE(a_latecomer_adopts_from_its_first_link_and_merges_with_the_others) {
   Transcript peer(plain_options());
   TEST_LINES(peer.up('a'), "a: word, may adopt");

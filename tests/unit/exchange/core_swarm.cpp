@@ -167,6 +167,45 @@ BOOST_AUTO_TEST_CASE(swarms_settle_and_agree_when_the_steps_end) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(buffers_that_each_peer_draws_its_own_way_agree_when_the_steps_end) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Rng rng(seed);
+      SwarmOptions options = options_of(seed);
+      options.buffers = 3;
+      options.config.buffers_every = 4;
+      Swarm swarm(options);
+      for (std::size_t i = 0; i < 5; ++i) swarm.add(2ms);
+      auto update = noise(seed, 0.02);
+      swarm.at_step([&](std::size_t peer, std::span<float> y) {
+        update(peer, y);
+        for (float& value : swarm.peer(peer).buffers()) {
+          value += 0.1F * (static_cast<float>(peer + 1) - value);
+        }
+      });
+      for (std::size_t i = 0; i < 5; ++i) swarm.connect(i, (i + 1) % 5, 1ms);  // a ring
+      swarm.run_for(1s);
+      const auto range = [&] {
+        float least = swarm.peer(0).buffers()[0];
+        float most = least;
+        for (std::size_t i = 0; i < 5; ++i) {
+          least = std::min(least, swarm.peer(i).buffers()[0]);
+          most = std::max(most, swarm.peer(i).buffers()[0]);
+        }
+        return std::pair(least, most);
+      };
+      BOOST_TEST(range().second - range().first > 1.0F);
+      swarm.set_phase(Phase::settling);
+      swarm.run_for(10s);
+      for (std::size_t i = 0; i < 5; ++i) BOOST_TEST(!swarm.peer(i).settle_timed_out);
+      BOOST_TEST(range().second - range().first < 0.05F * range().first);
+      BOOST_TEST(range().first > 1.5F);
+      BOOST_TEST(range().second < 4.5F);
+      check_rules(swarm);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(peers_do_not_wait_for_a_partner_that_trains_on_beyond_the_timeout) {
   SwarmOptions options = options_of(1);
   options.config.settle_timeout = 3s;

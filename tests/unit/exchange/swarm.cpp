@@ -31,7 +31,8 @@ Swarm::Peer::Peer(std::size_t at, const Options& options, std::span<const float>
     : number(at),
       id(id_of(at)),
       core(options, rng),
-      replica(initial, static_cast<float>(options.config.lambda)),
+      replica(initial, static_cast<float>(options.config.lambda),
+              {std::vector<float>(options.buffers, 1.0F), std::vector<float>(options.buffers)}),
       moved(initial.size(), 0.0) {}
 
 Swarm::Swarm(const SwarmOptions& options) : options_(options), rng_(options.seed) {
@@ -44,6 +45,7 @@ std::size_t Swarm::add(Duration step_time, bool has_state) {
   const std::size_t i = peers_.size();
   const Options options{.config = options_.config,
                         .elements = options_.elements,
+                        .buffers = options_.buffers,
                         .samples_target = options_.samples_target,
                         .has_state = has_state};
   peers_.push_back(std::make_unique<Peer>(i, options, initial_, rng_.fork()));

@@ -20,6 +20,7 @@ namespace starling::exchange::test {
 struct SwarmOptions {
   std::uint64_t seed = 1;
   std::size_t elements = 600;
+  std::size_t buffers = 0;
   std::uint64_t samples_target = 1'000'000'000;  ///< so large: the run stays at its start
   Config config{};
 };
@@ -44,6 +45,7 @@ class Swarm {
 
   struct Peer {
     Peer(std::size_t at, const Options& options, std::span<const float> initial, base::Rng rng);
+    [[nodiscard]] std::span<float> buffers() { return replica.buffers().values(); }
     std::size_t number;
     base::PeerId id;
     Core core;

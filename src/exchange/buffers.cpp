@@ -1,0 +1,80 @@
+#include "exchange/buffers.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "wire/delta_format.hpp"
+
+namespace starling::exchange {
+
+using base::ErrorCode;
+using base::fail;
+using wire::delta_format::kMagnitudeMax;
+
+Buffers::Buffers(BufferSpec spec)
+    : values_(std::move(spec.initial)), least_(std::move(spec.least)) {
+  ASSERT(values_.size() == least_.size());
+  ASSERT(check(values_, ErrorCode::internal).has_value(), "buffers start within their bounds");
+}
+
+base::Status Buffers::set(std::span<const float> values, ErrorCode code) {
+  if (auto status = check(values, code); !status) return status;
+  values_.assign(values.begin(), values.end());
+  return {};
+}
+
+base::Status Buffers::write(base::Buffer& out) const {
+  if (auto status = check(values_, ErrorCode::diverged); !status) {
+    return fail(status.error().in("training has diverged, lower train.lr"));
+  }
+  const base::ByteView bytes = base::bytes_of(values());
+  out.assign(bytes.begin(), bytes.end());
+  return {};
+}
+
+base::Result<std::vector<float>> Buffers::read(base::ByteView bytes) const {
+  if (bytes.size() != size() * sizeof(float)) {
+    return fail(ErrorCode::protocol, "{} bytes of buffers where {} were due", bytes.size(),
+                size() * sizeof(float));
+  }
+  std::vector<float> values(size());
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (auto status = check(values, ErrorCode::protocol); !status) return fail(status.error());
+  return values;
+}
+
+void Buffers::average(std::span<const float> other, float w) {
+  ASSERT(other.size() == size() && w >= 0.0F && w <= 0.5F);
+  for (std::size_t i = 0; i < size(); ++i) values_[i] = averaged(values_[i], other[i], w);
+}
+
+double Buffers::distance(std::span<const float> other) const {
+  ASSERT(other.size() == size());
+  double away = 0.0;
+  double norm = 0.0;
+  for (std::size_t i = 0; i < size(); ++i) {
+    const double value = static_cast<double>(values_[i]);
+    const double apart = value - static_cast<double>(other[i]);
+    away += apart * apart;
+    norm += value * value;
+  }
+  if (norm > 0.0) return std::sqrt(away / norm);
+  return away > 0.0 ? 1.0 : 0.0;
+}
+
+base::Status Buffers::check(std::span<const float> values, ErrorCode code) const {
+  if (values.size() != size()) {
+    return fail(code, "{} buffers where {} were due", values.size(), size());
+  }
+  for (std::size_t i = 0; i < size(); ++i) {
+    // A comparison with what is not a number is false.
+    if (values[i] >= least_[i] && values[i] <= kMagnitudeMax) continue;
+    return fail(code, "buffer {} is {}: it must be a number from {} to {}", i, values[i], least_[i],
+                kMagnitudeMax);
+  }
+  return {};
+}
+
+}  // namespace starling::exchange
