@@ -95,6 +95,7 @@ class Checks final : public Observer {
   [[nodiscard]] std::size_t faulty_held() const;
   void note_samples(const Node& node);
   void check_balance(const Node& node);
+  void check_buffers(const Node& node);
   void check_queues(const Node& node);
   void check_counters(const Node& node);
   void check_dials(const Node& node);
@@ -112,6 +113,7 @@ class Checks final : public Observer {
                                                std::optional<double> undisturbed_loss) const;
   [[nodiscard]] std::optional<double> quality(bool accuracy) const;
   [[nodiscard]] std::optional<double> distance() const;
+  [[nodiscard]] std::optional<double> buffer_distance() const;
   [[nodiscard]] std::optional<double> optimum_distance() const;
   [[nodiscard]] std::vector<const Node*> trained() const;
 

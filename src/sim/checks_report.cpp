@@ -14,6 +14,27 @@ std::optional<double> percentile(std::vector<double> values, double p) {
   return values[at];
 }
 
+/// max |v_i - mean| / |mean|
+std::optional<double> spread(const std::vector<std::vector<float>>& all) {
+  if (all.size() < 2) return std::nullopt;
+  std::vector<double> mean(all.front().size());
+  double norm = 0;
+  for (std::size_t e = 0; e < mean.size(); ++e) {
+    for (const auto& x : all) mean[e] += static_cast<double>(x[e]);
+    mean[e] /= static_cast<double>(all.size());
+    norm += mean[e] * mean[e];
+  }
+  double most = 0;
+  for (const auto& x : all) {
+    double off = 0;
+    for (std::size_t e = 0; e < mean.size(); ++e) {
+      off += (static_cast<double>(x[e]) - mean[e]) * (static_cast<double>(x[e]) - mean[e]);
+    }
+    most = std::max(most, off);
+  }
+  return std::sqrt(most / norm);
+}
+
 std::optional<double> since(const std::optional<double>& at, double begin) {
   if (!at) return std::nullopt;
   return std::max(0.0, *at - begin);
@@ -61,23 +82,17 @@ std::optional<double> Checks::distance() const {
     all.emplace_back(node->worker->replica().size());
     node->worker->replica().read(all.back());
   }
-  if (all.size() < 2) return std::nullopt;
-  std::vector<double> mean(all.front().size());
-  double norm = 0;
-  for (std::size_t e = 0; e < mean.size(); ++e) {
-    for (const auto& x : all) mean[e] += static_cast<double>(x[e]);
-    mean[e] /= static_cast<double>(all.size());
-    norm += mean[e] * mean[e];
+  return spread(all);
+}
+
+std::optional<double> Checks::buffer_distance() const {
+  if (world_.task().buffers.initial.empty()) return std::nullopt;
+  std::vector<std::vector<float>> all;
+  for (const Node* node : trained()) {
+    const auto values = node->worker->replica().buffers().values();
+    all.emplace_back(values.begin(), values.end());
   }
-  double most = 0;
-  for (const auto& x : all) {
-    double off = 0;
-    for (std::size_t e = 0; e < mean.size(); ++e) {
-      off += (static_cast<double>(x[e]) - mean[e]) * (static_cast<double>(x[e]) - mean[e]);
-    }
-    most = std::max(most, off);
-  }
-  return std::sqrt(most / norm);
+  return spread(all);
 }
 
 std::optional<double> Checks::optimum_distance() const {

@@ -25,6 +25,8 @@ constexpr double kDialsEachSecond = 2;
 constexpr double kWindowSeconds = 60;
 /// Of the replicas of a swarm that has recovered: relative to their mean, and to the optimum.
 constexpr double kDistanceMax = 0.2;
+/// Of their buffers, which each peer draws its own way at every step.
+constexpr double kBufferDistanceMax = 0.25;
 /// And at the end of a run, if the faults were over for this long.
 constexpr double kEndDistanceMax = 0.05;
 constexpr double kCalmSeconds = 30;
@@ -148,6 +150,19 @@ void Checks::check_balance(const Node& node) {
   }
 }
 
+// Beside the parameters, and not in the ledger: averages need not add up.
+void Checks::check_buffers(const Node& node) {
+  const exchange::BufferSpec& spec = world_.task().buffers;
+  const auto values = node.worker->replica().buffers().values();
+  if (values.size() != spec.initial.size()) {
+    return fail(fmt::format("peer-{} has {} buffers", node.peer, values.size()));
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i]) && values[i] >= spec.least[i]) continue;
+    return fail(fmt::format("buffer {} of peer-{} is {}", i, node.peer, values[i]));
+  }
+}
+
 // Once nothing disturbs any more, nothing waits for long.
 void Checks::check_queues(const Node& node) {
   if (node.held.size() > 0 && node.state == NodeState::running) {
@@ -189,6 +204,7 @@ void Checks::second() {
     if (!world_.is_up(*node)) continue;
     note_samples(*node);
     check_balance(*node);
+    check_buffers(*node);
     look_at_table(*node);
   }
   for (std::size_t i = 0; i < std::min(kTablesEachSecond, nodes.size()); ++i) {
@@ -302,6 +318,10 @@ void Checks::check_agreement() {
   };
   near("their mean", distance());
   near("the optimum", optimum_distance());
+  const auto buffers = buffer_distance();
+  if (buffers && *buffers > kBufferDistanceMax) {
+    fail(fmt::format("buffers are {} from their mean", *buffers));
+  }
 }
 
 // A run that ended undisturbed leaves all with the same replica.
@@ -310,6 +330,10 @@ void Checks::check_ended() {
   const auto apart = distance();
   if (apart && *apart > kEndDistanceMax) {
     fail(fmt::format("the run ended with replicas {} from their mean", *apart));
+  }
+  const auto buffers = buffer_distance();
+  if (buffers && *buffers > kEndDistanceMax) {
+    fail(fmt::format("the run ended with buffers {} from their mean", *buffers));
   }
 }
 

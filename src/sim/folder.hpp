@@ -18,12 +18,14 @@ struct Checkpoint {
   std::uint64_t samples = 0;
   double progress = 0;
   std::vector<float> parameters;
+  std::vector<float> buffers;
   std::vector<float> state;  ///< of the learner
-  std::uint64_t hash = 0;    ///< of parameters and state, when it was written
+  std::uint64_t hash = 0;    ///< of all of them, when it was written
 
   [[nodiscard]] std::uint64_t hash_now() const {
     return base::xxh3(std::as_bytes(std::span(parameters))) ^
-           base::xxh3(std::as_bytes(std::span(state)), step.value + 1);
+           base::xxh3(std::as_bytes(std::span(buffers)), 1) ^
+           base::xxh3(std::as_bytes(std::span(state)), step.value + 2);
   }
 };
 

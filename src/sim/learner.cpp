@@ -14,6 +14,7 @@
 #include "data/sample_order.hpp"
 #include "model/model.hpp"
 #include "train/optimizer.hpp"
+#include "wire/delta_format.hpp"
 
 namespace starling::sim {
 namespace {
@@ -42,17 +43,24 @@ every = 10
 // --- a bowl ---
 
 /// f(x) = mean of h (x - c)^2 / 2; the gradient has noise, and at each peer a slant of its own that
-/// many peers' average is free of: c is the lowest point for all together.
+/// many peers' average is free of: c is the lowest point for all together. Buffers, if wanted, are
+/// means and variances in turn, which each peer sees a little different for good.
 class Bowl final : public Task {
  public:
-  Bowl(std::uint32_t elements, std::uint64_t seed) : curvature_(elements) {
+  Bowl(std::uint32_t elements, std::uint32_t buffer_count, std::uint64_t seed)
+      : curvature_(elements) {
     base::Rng rng(seed);
     for (std::uint32_t i = 0; i < elements; ++i) {
       curvature_[i] = static_cast<float>(0.5 + rng.uniform());
       optimum.push_back(static_cast<float>(2 * rng.uniform() - 1));
       initial.push_back(static_cast<float>(2 * rng.uniform() - 1));
     }
+    for (std::uint32_t i = 0; i < buffer_count; ++i) {
+      buffers.initial.push_back(is_variance(i) ? 1.0F : 0.0F);
+      buffers.least.push_back(is_variance(i) ? 0.0F : -wire::delta_format::kMagnitudeMax);
+    }
   }
+  static constexpr bool is_variance(std::size_t buffer) { return buffer % 2 == 1; }
   [[nodiscard]] std::unique_ptr<Learner> learner(const base::PeerId& id) override;
 
  private:
@@ -66,24 +74,31 @@ class BowlLearner final : public Learner {
     for (std::size_t i = 0; i < bowl.optimum.size(); ++i) {
       slant_.push_back(static_cast<float>(rng_.uniform() - 0.5) * kSlant);
     }
+    for (std::size_t i = 0; i < bowl.buffers.initial.size(); ++i) {
+      seen_.push_back(static_cast<float>(rng_.uniform()));
+    }
   }
 
-  base::Result<StepResult> step(std::span<float> parameters, float lr) override {
+  base::Result<StepResult> step(std::span<float> parameters, std::span<float> buffers,
+                                float lr) override {
     const double loss = evaluate_all(parameters);
+    see(parameters, buffers);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       parameters[i] -= lr * slope(parameters[i], i);
     }
     return StepResult{bowl_.config.train.batch, static_cast<float>(loss)};
   }
-  base::Result<StepResult> gradient(std::span<const float> parameters,
+  base::Result<StepResult> gradient(std::span<const float> parameters, std::span<float> buffers,
                                     std::span<float> out) override {
+    see(parameters, buffers);
     for (std::size_t i = 0; i < parameters.size(); ++i) out[i] = slope(parameters[i], i);
     return StepResult{bowl_.config.train.batch, static_cast<float>(evaluate_all(parameters))};
   }
   void apply(std::span<float> parameters, std::span<const float> gradient, float lr) override {
     for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= lr * gradient[i];
   }
-  base::Result<Quality> evaluate(std::span<const float> parameters, std::uint32_t) override {
+  base::Result<Quality> evaluate(std::span<const float> parameters, std::span<const float>,
+                                 std::uint32_t) override {
     const double loss = evaluate_all(parameters);
     return Quality{.samples = 1, .accuracy = 1 / (1 + loss), .loss = loss};
   }
@@ -92,6 +107,12 @@ class BowlLearner final : public Learner {
   void restore(std::span<const float>) override {}
 
  private:
+  void see(std::span<const float> x, std::span<float> buffers) const {
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      const float seen = Bowl::is_variance(i) ? seen_[i] : x[i % x.size()] + seen_[i] - 0.5F;
+      buffers[i] += kMomentum * (seen - buffers[i]);
+    }
+  }
   float slope(float x, std::size_t i) {
     constexpr float kNoise = 0.2F;
     const auto noise = static_cast<float>(rng_.uniform() - 0.5) * kNoise;
@@ -108,10 +129,12 @@ class BowlLearner final : public Learner {
 
   /// Each peer's bowl is a little aside of the others': alone it ends elsewhere.
   static constexpr float kSlant = 0.2F;
+  static constexpr float kMomentum = 0.02F;  ///< of the buffers
 
   const Bowl& bowl_;
   base::Rng rng_;
   std::vector<float> slant_;
+  std::vector<float> seen_;  ///< 0 to 1: of the buffers
 };
 
 std::unique_ptr<Learner> Bowl::learner(const base::PeerId& id) {
@@ -123,12 +146,16 @@ std::unique_ptr<Learner> Bowl::learner(const base::PeerId& id) {
 /// Steps that only count, so that progress is told among the peers.
 class IdleLearner final : public Learner {
  public:
-  base::Result<StepResult> step(std::span<float>, float) override { return StepResult{1, 1.0F}; }
-  base::Result<StepResult> gradient(std::span<const float>, std::span<float>) override {
+  base::Result<StepResult> step(std::span<float>, std::span<float>, float) override {
+    return StepResult{1, 1.0F};
+  }
+  base::Result<StepResult> gradient(std::span<const float>, std::span<float>,
+                                    std::span<float>) override {
     return StepResult{1, 1.0F};
   }
   void apply(std::span<float>, std::span<const float>, float) override {}
-  base::Result<Quality> evaluate(std::span<const float>, std::uint32_t) override {
+  base::Result<Quality> evaluate(std::span<const float>, std::span<const float>,
+                                 std::uint32_t) override {
     return Quality{.samples = 1, .accuracy = 0, .loss = 1};
   }
   void set_shards(std::span<const std::uint32_t>) override {}
@@ -171,12 +198,13 @@ class NetworkLearner final : public Learner {
         samples_(indices_.size() * network.train.sample_values()),
         labels_(indices_.size()) {}
 
-  base::Result<StepResult> step(std::span<float> parameters, float lr) override {
-    auto result = gradient(parameters, gradient_);
+  base::Result<StepResult> step(std::span<float> parameters, std::span<float> buffers,
+                                float lr) override {
+    auto result = gradient(parameters, buffers, gradient_);
     if (result) rule_.apply(parameters, gradient_, lr);
     return result;
   }
-  base::Result<StepResult> gradient(std::span<const float> parameters,
+  base::Result<StepResult> gradient(std::span<const float> parameters, std::span<float>,
                                     std::span<float> out) override {
     order_.next(indices_);
     network_.train.fill(indices_, samples_, labels_);
@@ -190,7 +218,7 @@ class NetworkLearner final : public Learner {
   void apply(std::span<float> parameters, std::span<const float> gradient, float lr) override {
     rule_.apply(parameters, gradient, lr);
   }
-  base::Result<Quality> evaluate(std::span<const float> parameters,
+  base::Result<Quality> evaluate(std::span<const float> parameters, std::span<const float>,
                                  std::uint32_t samples) override {
     const std::uint32_t all = network_.test.size();
     const std::uint32_t count = samples == 0 ? all : std::min(samples, all);
@@ -308,6 +336,7 @@ peer::Config core_config(const Task& task, std::uint64_t training_set) {
   peer::Config config{.canonical = peer::canonical(run_file, {}),
                       .parameters_hash = base::xxh3(std::as_bytes(std::span(task.initial))),
                       .parameter_count = task.initial.size(),
+                      .buffer_count = task.buffers.initial.size(),
                       .target_samples = peer::target_samples(run_file, training_set),
                       .exchange = run_file.exchange,
                       .membership = run_file.swarm,
@@ -350,7 +379,7 @@ base::Result<std::unique_ptr<Task>> make_task(const Scenario& scenario) {
     run_file->exchange.mode = exchange::Mode::none;
     task = std::make_unique<Idle>();
   } else if (problem == Problem::quadratic) {
-    task = std::make_unique<Bowl>(scenario.sim.elements, run_file->run.seed);
+    task = std::make_unique<Bowl>(scenario.sim.elements, scenario.sim.buffers, run_file->run.seed);
   } else {
     auto network = make_network(*run_file, problem);
     if (!network) return fail(network.error());

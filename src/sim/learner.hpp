@@ -9,6 +9,7 @@
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
 #include "data/sharding.hpp"
+#include "exchange/buffers.hpp"
 #include "peer/config.hpp"
 #include "peer/run_file.hpp"
 #include "sim/scenario.hpp"
@@ -26,19 +27,22 @@ struct Quality {
   double loss = 0;
 };
 
-/// One peer's training. One thread; the same calls give the same bits.
+/// One peer's training, which moves the buffers. One thread; the same calls give the same bits.
 class Learner {
  public:
   virtual ~Learner() = default;
-  [[nodiscard]] virtual base::Result<StepResult> step(std::span<float> parameters, float lr) = 0;
+  [[nodiscard]] virtual base::Result<StepResult> step(std::span<float> parameters,
+                                                      std::span<float> buffers, float lr) = 0;
   [[nodiscard]] virtual base::Result<StepResult> gradient(std::span<const float> parameters,
+                                                          std::span<float> buffers,
                                                           std::span<float> out) = 0;
   virtual void apply(std::span<float> parameters, std::span<const float> gradient, float lr) = 0;
   /// Of the replica on the first `samples` of the test set; 0: all.
   [[nodiscard]] virtual base::Result<Quality> evaluate(std::span<const float> parameters,
+                                                       std::span<const float> buffers,
                                                        std::uint32_t samples) = 0;
   virtual void set_shards(std::span<const std::uint32_t> owned) = 0;
-  /// What a checkpoint keeps beside the parameters.
+  /// What a checkpoint keeps beside parameters and buffers.
   [[nodiscard]] virtual std::vector<float> state() = 0;
   virtual void restore(std::span<const float> state) = 0;
 };
@@ -50,6 +54,7 @@ class Task {
   [[nodiscard]] virtual std::unique_ptr<Learner> learner(const base::PeerId& id) = 0;
 
   std::vector<float> initial;
+  exchange::BufferSpec buffers;
   std::unique_ptr<data::Shards> shards;
   peer::RunFile run_file;
   peer::Config config;         ///< of every peer's core

@@ -52,6 +52,7 @@ std::string to_json(const Plan& plan) {
   json["sim"] = {{"problem", to_string(scenario.sim.problem)},
                  {"step_ms", scenario.sim.step_ms},
                  {"elements", scenario.sim.elements},
+                 {"buffers", scenario.sim.buffers},
                  {"buggify", scenario.sim.buggify}};
   json["peers"] = Json::array();
   for (const PlannedPeer& peer : plan.peers) {

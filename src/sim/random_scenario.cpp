@@ -119,6 +119,12 @@ Scenario random_scenario(std::uint64_t seed) {
     const double batch = scenario.sim.problem == Problem::none ? 1 : kBatch;
     scenario.set = {fmt::format("run.samples={:.0f}", steps * batch)};
   }
+  // Of its own, so that other choices do not depend on it.
+  base::Rng buffers(~seed);
+  if (scenario.sim.problem == Problem::quadratic && buffers.below(2) == 0) {
+    scenario.sim.buffers = 8;
+    scenario.set.push_back(fmt::format("exchange.buffers_every={}", 1 + buffers.below(4)));
+  }
   std::vector<Kind> kinds;
   for (const Kind kind : kKinds) {
     if (rng.below(3) == 0) kinds.push_back(kind);

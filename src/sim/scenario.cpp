@@ -151,9 +151,10 @@ std::string to_toml(const Scenario& scenario) {
   out += "\n[run]\n";
   if (!scenario.run_file.empty()) out += fmt::format("file = {}\n", quoted(scenario.run_file));
   if (!scenario.set.empty()) out += fmt::format("set = {}\n", list_of(scenario.set));
-  out += fmt::format("\n[sim]\nproblem = \"{}\"\nstep_ms = {}\nelements = {}\nbuggify = {}\n",
-                     to_string(scenario.sim.problem), scenario.sim.step_ms, scenario.sim.elements,
-                     scenario.sim.buggify);
+  out += fmt::format(
+      "\n[sim]\nproblem = \"{}\"\nstep_ms = {}\nelements = {}\nbuffers = {}\nbuggify = {}\n",
+      to_string(scenario.sim.problem), scenario.sim.step_ms, scenario.sim.elements,
+      scenario.sim.buffers, scenario.sim.buggify);
   out += "\n[network]\n" + conditions_text(scenario.network);
   for (const RegionPair& pair : scenario.pairs) {
     out += fmt::format("\n[[network.pair]]\nbetween = {}\n{}", list_of({pair.a, pair.b}),

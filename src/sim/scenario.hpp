@@ -140,6 +140,7 @@ struct SimSettings {
   Problem problem = Problem::model;
   double step_ms = 20;           ///< of a peer of speed 1
   std::uint32_t elements = 256;  ///< quadratic: of the replica
+  std::uint32_t buffers = 0;     ///< quadratic: beside the replica
   bool buggify = false;          ///< rare branches are taken
 };
 

@@ -488,6 +488,7 @@ void read_run(const toml::table& top, Scenario& scenario, Errors& errors) {
   sim.word("problem", scenario.sim.problem, kProblemWords);
   sim.number("step_ms", scenario.sim.step_ms, 0.01, 60'000);
   sim.integer("elements", scenario.sim.elements, 2, 1 << 20);
+  sim.integer("buffers", scenario.sim.buffers, 0, 1 << 20);
   sim.boolean("buggify", scenario.sim.buggify);
   sim.end();
   if (scenario.sim.problem == Problem::model && scenario.run_file.empty()) {

@@ -17,6 +17,7 @@ namespace {
 // Virtual time, beside that of a step.
 constexpr base::Duration kSaveTime = std::chrono::milliseconds(30);
 constexpr base::Duration kLeast = std::chrono::microseconds(20);
+constexpr auto kProtocol = base::ErrorCode::protocol;
 
 }  // namespace
 
@@ -30,6 +31,8 @@ Worker::Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Fold
   if (const Checkpoint* saved = folder_.newest_whole(); saved != nullptr) {
     ASSERT(saved->step == first_step);
     std::ranges::copy(saved->parameters, replica_.trained().begin());
+    const auto taken = replica_.buffers().set(saved->buffers, base::ErrorCode::data);
+    ASSERT(taken.has_value(), "whole checkpoints hold what was saved");
     learner_->restore(saved->state);
   }
 }
@@ -97,10 +100,14 @@ void Worker::note_opening(const exchange::OpenJob& job) {
                        .sum_before = 0};
 }
 
-// Who adopts has the other's replica, as the mirrors have it. Other links of the same batch may
-// have moved it since, so nothing is asked where there are any.
+// Who adopts has the other's replica, as the mirrors have it, and buffers. Other links of the same
+// batch may have moved it since, so nothing is asked where there are any.
 void Worker::check_adoption(const exchange::OpenJob& job) {
   if (job.kind != exchange::OpenKind::adopt || !replica_.has(job.peer)) return;
+  const auto buffers = base::bytes_of(std::as_const(replica_).buffers().values());
+  if (!std::ranges::equal(buffers, job.their_buffers) && breach_.empty()) {
+    breach_ = "does not have the buffers that it adopted";
+  }
   scratch_.resize(replica_.size());
   replica_.read(scratch_);
   const auto mirror = replica_.mirror(job.peer, exchange::MirrorOf::mine);
@@ -204,7 +211,7 @@ base::Duration Worker::run_job(peer::Job job) {
     outcomes_.emplace_back(peer::Failed{error});
   };
   if (const auto* step = std::get_if<peer::StepJob>(&job)) {
-    const auto result = learner_->step(replica_.trained(), step->lr);
+    const auto result = learner_->step(replica_.trained(), replica_.buffers().values(), step->lr);
     if (!result) {
       failed(result.error());
       return step_time_;
@@ -213,23 +220,32 @@ base::Duration Worker::run_job(peer::Job job) {
     outcomes_.emplace_back(peer::StepDone{++step_, result->samples, result->loss});
   } else if (std::holds_alternative<peer::GradientJob>(job)) {
     gradient_.resize(replica_.size());
-    const auto result = learner_->gradient(replica_.trained(), gradient_);
+    const auto result =
+        learner_->gradient(replica_.trained(), replica_.buffers().values(), gradient_);
     if (!result) {
       failed(result.error());
       return step_time_;
     }
     gradient_samples_ = result->samples;
     gradient_loss_ = result->loss;
+    const auto buffers = std::as_const(replica_).buffers().values();
+    gradient_.insert(gradient_.end(), buffers.begin(), buffers.end());
     outcomes_.emplace_back(
         peer::GradientReady{step_.next(), result->samples, result->loss, gradient_});
   } else if (const auto* apply = std::get_if<peer::ApplyJob>(&job)) {
-    learner_->apply(replica_.trained(), apply->mean, apply->lr);
+    const std::span<const float> mean = apply->mean;
+    if (auto taken = replica_.buffers().set(mean.subspan(replica_.size()), kProtocol); !taken) {
+      failed(taken.error());
+      return step_time_;
+    }
+    learner_->apply(replica_.trained(), mean.first(replica_.size()), apply->lr);
     outcomes_.emplace_back(peer::StepDone{++step_, gradient_samples_, gradient_loss_});
     return step_time_ / 20;
   } else if (const auto* evaluate = std::get_if<peer::EvaluateJob>(&job)) {
     scratch_.resize(replica_.size());
     replica_.read(scratch_);
-    const auto quality = learner_->evaluate(scratch_, evaluate->samples);
+    const auto quality =
+        learner_->evaluate(scratch_, replica_.buffers().values(), evaluate->samples);
     if (!quality) {
       failed(quality.error());
       return step_time_;
@@ -242,10 +258,12 @@ base::Duration Worker::run_job(peer::Job job) {
   } else if (const auto* save = std::get_if<peer::SaveJob>(&job)) {
     scratch_.resize(replica_.size());
     replica_.read(scratch_);
+    const auto buffers = std::as_const(replica_).buffers().values();
     writing_ = Checkpoint{.step = step_,
                           .samples = save->samples,
                           .progress = save->progress,
                           .parameters = scratch_,
+                          .buffers = {buffers.begin(), buffers.end()},
                           .state = learner_->state()};
     return kSaveTime;
   }
