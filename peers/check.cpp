@@ -55,12 +55,11 @@ base::Result<Needs> needs_of(const peer::RunFile& run_file, const data::Dataset&
   auto trainer = train::Trainer::create(model.graph, run_file.train);
   if (!trainer) return fail(trainer.error());
   const std::uint64_t n = model.parameter_count();
-  const std::uint64_t sample = dataset.train.sample_values();
   const bool allreduce = run_file.exchange.mode == exchange::Mode::allreduce;
   Needs needs{.parameters = n, .compute = trainer->memory_bytes(), .allreduce = allreduce};
   needs.replica = 3 * n * sizeof(float);
-  needs.data = (dataset.train.size() + dataset.test.size()) * (sample + 1) +
-               data::Loader::kPool * run_file.train.batch * sample * sizeof(float);
+  needs.data = dataset.memory_bytes() +
+               data::Loader::kPool * run_file.train.batch * dataset.format().batch_bytes();
   if (run_file.exchange.mode == exchange::Mode::tracked) {
     needs.mirrors = std::uint64_t{2} * run_file.swarm.degree * n * sizeof(float);
     needs.exchange = delta_bytes(run_file.exchange, n);
@@ -75,7 +74,7 @@ void print_text(const peer::RunFile& run_file, const data::Dataset& dataset,
                 const model::Model& model, const Needs& needs) {
   using report::format_bytes;
   fmt::print("run {}: {} samples of {} over the swarm\n\n{}\n", run_file.run.name,
-             peer::target_samples(run_file, dataset.train.size()), run_file.data.source,
+             peer::target_samples(run_file, dataset.train->size()), run_file.data.source,
              model.table());
   fmt::print("parameters  {} ({})\n", report::format_count(needs.parameters),
              format_bytes(needs.parameters * sizeof(float)));
@@ -98,17 +97,18 @@ void print_json(const peer::RunFile& run_file, const data::Dataset& dataset,
   for (const compute::Op& op : model.graph.ops) {
     layers.push_back({{"type", compute::name_of(op)}, {"in", op.in}, {"out", op.out}});
   }
-  const nlohmann::json out{{"run", run_file.run.name},
-                           {"target_samples", peer::target_samples(run_file, dataset.train.size())},
-                           {"layers", layers},
-                           {"parameters", needs.parameters},
-                           {"exchange_bytes", needs.exchange},
-                           {"memory_bytes",
-                            {{"total", needs.memory()},
-                             {"compute", needs.compute},
-                             {"replica", needs.replica},
-                             {"mirrors", needs.mirrors},
-                             {"data", needs.data}}}};
+  const nlohmann::json out{
+      {"run", run_file.run.name},
+      {"target_samples", peer::target_samples(run_file, dataset.train->size())},
+      {"layers", layers},
+      {"parameters", needs.parameters},
+      {"exchange_bytes", needs.exchange},
+      {"memory_bytes",
+       {{"total", needs.memory()},
+        {"compute", needs.compute},
+        {"replica", needs.replica},
+        {"mirrors", needs.mirrors},
+        {"data", needs.data}}}};
   fmt::print("{}\n", out.dump(2));
 }
 

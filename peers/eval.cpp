@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -25,18 +24,14 @@ base::Result<compute::Evaluation> evaluate(const OpenedModel& opened) {
   if (!backend) return fail(backend.error());
   auto program = (*backend)->compile(opened.problem.model.graph, config.batch, config.threads);
   if (!program) return fail(program.error());
-  const data::SampleSet& test = opened.problem.dataset.test;
-  std::vector<float> samples;
-  std::vector<std::int32_t> labels;
+  const data::SampleSet& test = *opened.problem.dataset.test;
+  data::BatchBuffer batch;
   compute::Evaluation sum;
   for (std::uint32_t done = 0; done < test.size();) {
     const std::uint32_t count = std::min(config.batch, test.size() - done);
-    samples.resize(count * test.sample_values());
-    labels.resize(count);
-    test.fill_range(done, samples, labels);
+    test.fill_range(done, count, batch);
     const auto part =
-        (*program)->evaluate(opened.weights.parameters, opened.weights.buffers,
-                             {.samples = samples, .tokens = {}, .labels = labels, .targets = {}});
+        (*program)->evaluate(opened.weights.parameters, opened.weights.buffers, batch.view());
     if (!part) return fail(part.error());
     sum.loss_sum += part->loss_sum;
     sum.correct += part->correct;
@@ -59,7 +54,7 @@ void print_text(const OpenedModel& opened, const compute::Evaluation& sum) {
                                 report::format_percent(state->progress, 1)));
   }
   line("test set",
-       fmt::format("{} samples of {}", report::format_count(opened.problem.dataset.test.size()),
+       fmt::format("{} samples of {}", report::format_count(opened.problem.dataset.test->size()),
                    opened.run_file.data.source));
   line("accuracy", report::format_percent(static_cast<double>(sum.correct) / count, 2));
   line("loss", fmt::format("{:.4f} nats", sum.loss_sum / count));
@@ -74,7 +69,7 @@ void print_json(const OpenedModel& opened, const compute::Evaluation& sum) {
                  {"run_id", state ? Json(state->run.hex()) : Json()},
                  {"samples", state ? Json(state->samples) : Json()},
                  {"progress", state ? Json(state->progress) : Json()},
-                 {"test_samples", opened.problem.dataset.test.size()},
+                 {"test_samples", opened.problem.dataset.test->size()},
                  {"accuracy", number(static_cast<double>(sum.correct) / count)},
                  {"loss", number(sum.loss_sum / count)}};
   fmt::print("{}\n", out.dump(2, ' ', false, Json::error_handler_t::replace));

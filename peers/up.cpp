@@ -138,7 +138,8 @@ base::Status Run::prepare() {
   const std::uint64_t parameters = base::xxh3(std::as_bytes(std::span(initial)));
   canonical = peer::canonical(run_file, {problem->dataset.identity, parameters});
   run_id = peer::run_id(canonical);
-  shards.emplace(problem->dataset.train.labels(), run_file.data, run_file.run.seed);
+  const data::SampleSet& train = *problem->dataset.train;
+  shards.emplace(train.size(), train.labels(), run_file.data, run_file.run.seed);
   load_checkpoint();
   return open_node();
 }
@@ -254,13 +255,13 @@ io::TrainerThread::MakeWorker Run::make_worker(data::Loader& loader) {
       step = checkpoint->state.step;
     }
     return std::make_unique<peer::Worker>(
-        std::move(*trainer), std::move(replica), loader, problem->dataset.test,
+        std::move(*trainer), std::move(replica), loader, *problem->dataset.test,
         [this](const peer::Snapshot& snapshot) { return save(snapshot); }, step);
   };
 }
 
 peer::Config Run::core_config() const {
-  const std::uint64_t epoch = problem->dataset.train.size();
+  const std::uint64_t epoch = problem->dataset.train->size();
   peer::Config config{.run = run_id,
                       .canonical = canonical,
                       .parameters_hash = base::xxh3(std::as_bytes(std::span(initial))),
@@ -424,8 +425,9 @@ base::Result<int> run(const UpOptions& options) {
   run.log->event(
       report::Level::info, "started",
       {{"name", std::string_view(run.name)}, {"address", std::string_view(run.node->address())}});
-  data::Loader loader(run.problem->dataset.train, *run.shards, run.run_file.train.batch,
-                      data::Loader::peer_seed(run.run_file.run.seed, id), {});
+  data::Loader loader(*run.problem->dataset.train, *run.shards, run.run_file.train.batch,
+                      data::Loader::peer_seed(run.run_file.run.seed, id), {},
+                      run.run_file.data.augmentation);
   io::RecordSigner signer(*run.identity);
   peer::Resume resume;
   if (run.checkpoint) {

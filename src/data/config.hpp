@@ -3,25 +3,46 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace starling::data {
 
 enum class Split { iid, dirichlet };
 
+/// How training images are changed each time they are shown; images in evaluations never are.
+struct Augmentation {
+  /// Pixels by which an image may move up, down, left and right; what comes in is 0, the mean.
+  std::uint32_t crop = 0;
+  bool flip = false;  ///< left and right change places half of the time
+
+  [[nodiscard]] bool any() const noexcept { return crop != 0 || flip; }
+  friend bool operator==(const Augmentation&, const Augmentation&) = default;
+};
+
 struct Config {
-  /// Name of a data set ("fashion-mnist", "mnist": IDX files in `path`).
+  /// A name that known_sources() has.
   std::string source = "fashion-mnist";
-  /// Folder of its files; empty: where Debian's package puts them.
-  std::string path;
+  /// Its files, or a folder of them; empty: where Debian's package puts them.
+  std::vector<std::string> path;
+  /// Files of their own to evaluate on; empty: the source's, or else the end of `path`.
+  std::vector<std::string> test_path;
+  /// Share of the samples or of the text, its end, that is kept for evaluations where the source
+  /// has no files for that.
+  double test_fraction = 0.1;
+  /// Text: the file of its vocabulary; empty: every byte is a token.
+  std::string vocabulary;
   Split split = Split::iid;
   double alpha = 1.0;  ///< dirichlet: concentration; smaller is more skewed
   /// Parts that move between peers as a whole. With S shards over P peers of equal weight a
   /// peer's share has a relative deviation of about sqrt((P - 1) / S): 5% for 4 peers.
   std::uint32_t shards = 1024;
+  Augmentation augmentation;
 
   friend bool operator==(const Config&, const Config&) = default;
 };
 
 inline constexpr std::uint32_t kShardsMax = 1 << 16;
+inline constexpr std::size_t kPathsMax = 4096;  ///< files of a data set
+inline constexpr std::uint32_t kCropMax = 256;
 
 }  // namespace starling::data

@@ -30,11 +30,6 @@ struct CacheHeader {
 };
 static_assert(sizeof(CacheHeader) == 32 && std::is_trivially_copyable_v<CacheHeader>);
 
-base::ByteView view_of(const std::variant<base::Buffer, base::MappedFile>& storage) noexcept {
-  if (const auto* buffer = std::get_if<base::Buffer>(&storage)) return *buffer;
-  return std::get<base::MappedFile>(storage).view();
-}
-
 std::uint32_t big_endian(base::ByteView bytes) noexcept {
   std::uint32_t value = 0;
   for (const std::byte byte : bytes.first(4)) {
@@ -61,7 +56,7 @@ std::optional<Idx> read_cache(const std::string& path, const std::string& name) 
   if (header.magic != CacheHeader{}.magic || header.size != mapped->view().size() - sizeof header) {
     return std::nullopt;
   }
-  auto idx = parse_idx(std::move(*mapped), sizeof header, name);
+  auto idx = parse_idx(Storage(std::move(*mapped)), sizeof header, name);
   if (!idx || idx->hash() != header.hash) return std::nullopt;
   return std::move(*idx);
 }
@@ -90,7 +85,7 @@ base::Result<Idx> read_gzip(const std::string& path, const std::string& cache_fo
   auto unpacked = unpack_idx(packed->view(), path);
   if (!unpacked) return fail(unpacked.error());
   if (!cached.empty()) write_cache(cache_folder, cached, *unpacked);
-  return parse_idx(std::move(*unpacked), 0, path);
+  return parse_idx(Storage(std::move(*unpacked)), 0, path);
 }
 
 }  // namespace
@@ -131,14 +126,13 @@ base::Result<IdxHeader> idx_header(base::ByteView bytes, const std::string& path
 }
 
 std::span<const std::uint8_t> Idx::values() const noexcept {
-  const base::ByteView bytes = view_of(storage_).subspan(values_at_);
+  const base::ByteView bytes = storage_.view().subspan(values_at_);
   return {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()};
 }
 
-base::Result<Idx> parse_idx(std::variant<base::Buffer, base::MappedFile> storage, std::size_t skip,
-                            const std::string& name) {
-  ASSERT(skip <= view_of(storage).size());
-  const base::ByteView content = view_of(storage).subspan(skip);
+base::Result<Idx> parse_idx(Storage storage, std::size_t skip, const std::string& name) {
+  ASSERT(skip <= storage.view().size());
+  const base::ByteView content = storage.view().subspan(skip);
   auto header = idx_header(content, name);
   if (!header) return fail(header.error());
   const std::size_t header_size =
@@ -149,11 +143,10 @@ base::Result<Idx> parse_idx(std::variant<base::Buffer, base::MappedFile> storage
                 name, fmt::join(header->shape, ", "), header->values, there,
                 there < header->values ? "it is truncated" : "it has trailing bytes");
   }
-  Idx idx;
+  Idx idx(std::move(storage));
   idx.hash_ = base::xxh3_128(content);
   idx.values_at_ = skip + header_size;
   idx.shape_ = std::move(header->shape);
-  idx.storage_ = std::move(storage);
   return idx;
 }
 
@@ -166,7 +159,7 @@ base::Result<Idx> read_idx(const std::string& path, const std::string& cache_fol
   }
   auto mapped = base::MappedFile::open(path, kIdxBytesMax + kIdxHeaderBytesMax);
   if (!mapped) return fail(mapped.error());
-  return parse_idx(std::move(*mapped), 0, path);
+  return parse_idx(Storage(std::move(*mapped)), 0, path);
 }
 
 }  // namespace starling::data

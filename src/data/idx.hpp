@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.hpp"
-#include "base/file.hpp"
 #include "base/hash.hpp"
 #include "base/result.hpp"
+#include "data/storage.hpp"
 
 namespace starling::data {
 
@@ -21,16 +21,19 @@ inline constexpr std::uint64_t kIdxBytesMax = std::uint64_t{4} << 30;  ///< unpa
 /// An array of bytes with a shape, in memory or mapped from a file. Immutable: any thread reads.
 class Idx {
  public:
-  [[nodiscard]] std::span<const std::uint32_t> shape() const noexcept { return shape_; }
+  [[nodiscard]] const std::vector<std::uint32_t>& shape() const noexcept { return shape_; }
   /// Row-major, product of the shape many.
   [[nodiscard]] std::span<const std::uint8_t> values() const noexcept;
   /// XXH3-128 of the unpacked file, header included.
   [[nodiscard]] const base::Hash128& hash() const noexcept { return hash_; }
+  /// Hands over what values() looks at.
+  [[nodiscard]] Storage release() && { return std::move(storage_); }
 
  private:
-  friend base::Result<Idx> parse_idx(std::variant<base::Buffer, base::MappedFile> storage,
-                                     std::size_t skip, const std::string& name);
-  std::variant<base::Buffer, base::MappedFile> storage_;
+  friend base::Result<Idx> parse_idx(Storage storage, std::size_t skip, const std::string& name);
+  explicit Idx(Storage storage) : storage_(std::move(storage)) {}
+
+  Storage storage_;
   std::size_t values_at_ = 0;
   std::vector<std::uint32_t> shape_;
   base::Hash128 hash_;
@@ -38,8 +41,8 @@ class Idx {
 
 /// Checks an unpacked IDX file that starts `skip` bytes into `storage` and takes it over; `name`
 /// stands in messages.
-[[nodiscard]] base::Result<Idx> parse_idx(std::variant<base::Buffer, base::MappedFile> storage,
-                                          std::size_t skip, const std::string& name);
+[[nodiscard]] base::Result<Idx> parse_idx(Storage storage, std::size_t skip,
+                                          const std::string& name);
 
 /// Reads `path` + ".gz" or `path`, whichever is there. A gzip file is unpacked as a stream, never
 /// further than its IDX header announces. With a `cache_folder` (created if need be) the unpacked

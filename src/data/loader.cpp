@@ -8,15 +8,13 @@
 namespace starling::data {
 
 Loader::Loader(const SampleSet& set, const Shards& shards, std::uint32_t batch, std::uint64_t seed,
-               std::span<const std::uint32_t> owned)
-    : set_(set), order_(shards, seed), seeds_(seed), indices_(batch) {
-  ASSERT(batch > 0);
-  ASSERT(shards.all_samples().size() == set.size(), "these shards are of another set");
-  order_.set_shards(owned);
+               std::span<const std::uint32_t> owned, const Augmentation& augmentation)
+    : stream_(set, shards, augmentation, batch, seed) {
+  stream_.set_shards(owned);
   for (std::size_t i = 0; i < kPool; ++i) {
-    const bool pushed =
-        empty_.try_push(BatchBuffer{.samples = std::vector<float>(batch * set.sample_values()),
-                                    .labels = std::vector<std::int32_t>(batch)});
+    BatchBuffer buffer;
+    buffer.resize(set.format(), batch);
+    const bool pushed = empty_.try_push(std::move(buffer));
     ASSERT(pushed);
   }
   thread_ = std::thread([this] { run(); });
@@ -30,9 +28,7 @@ Loader::~Loader() {
 std::optional<BatchBuffer> Loader::next() { return full_.pop(); }
 
 void Loader::recycle(BatchBuffer&& batch) {
-  ASSERT(batch.labels.size() == indices_.size() &&
-             batch.samples.size() == indices_.size() * set_.sample_values(),
-         "only batches of this loader come back");
+  ASSERT(batch.count == stream_.batch(), "only batches of this loader come back");
   // Refused only after stop(), when the memory is not needed any more.
   const bool kept = empty_.try_push(std::move(batch));
   ASSERT(kept || empty_.size() < kPool, "more batches come back than went out");
@@ -61,11 +57,8 @@ void Loader::run() {
       const std::lock_guard lock(mutex_);
       owned = std::exchange(pending_, std::nullopt);
     }
-    if (owned) order_.set_shards(*owned);
-    order_.next(indices_);
-    set_.fill(indices_, batch->samples, batch->labels);
-    batch->seed = seeds_();
-    batch->epoch = order_.epoch();
+    if (owned) stream_.set_shards(*owned);
+    stream_.next(*batch);
     if (!full_.push(std::move(*batch))) return;
   }
 }

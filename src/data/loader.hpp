@@ -9,25 +9,10 @@
 #include <vector>
 
 #include "base/bounded_queue.hpp"
-#include "base/rng.hpp"
-#include "compute/batch.hpp"
-#include "data/dataset.hpp"
-#include "data/sample_order.hpp"
-#include "data/sharding.hpp"
+#include "base/peer_id.hpp"
+#include "data/batch_stream.hpp"
 
 namespace starling::data {
-
-/// Storage of a batch that goes back and forth between loader and trainer.
-struct BatchBuffer {
-  std::vector<float> samples;        ///< normalised, one sample after the other (NCHW)
-  std::vector<std::int32_t> labels;  ///< as many as the batch has samples
-  std::uint64_t seed = 0;            ///< of what is random in a step on it
-  std::uint64_t epoch = 0;           ///< passes over the own samples that ended before its end
-
-  [[nodiscard]] compute::Batch view() const noexcept {
-    return {.samples = samples, .tokens = {}, .labels = labels, .targets = {}};
-  }
-};
 
 /// Prefetches batches of a peer's own samples. Its pool of kPool buffers is all it ever allocates.
 class Loader {
@@ -38,7 +23,7 @@ class Loader {
   /// rather than let the peer idle. `set` and `shards` must outlive this. `batch`: samples in each
   /// batch, at least 1. `seed`: derive it with peer_seed, so that peers differ.
   Loader(const SampleSet& set, const Shards& shards, std::uint32_t batch, std::uint64_t seed,
-         std::span<const std::uint32_t> owned);
+         std::span<const std::uint32_t> owned, const Augmentation& augmentation = {});
   /// Stops and waits for the data thread.
   ~Loader();
   Loader(const Loader&) = delete;
@@ -55,6 +40,8 @@ class Loader {
   /// Ends the data thread; next() returns nothing from now on. Any thread, any number of times.
   void stop();
 
+  /// Samples of a batch.
+  [[nodiscard]] std::uint32_t batch() const noexcept { return stream_.batch(); }
   /// The seed of a peer's order of samples.
   [[nodiscard]] static std::uint64_t peer_seed(std::uint64_t run_seed,
                                                const base::PeerId& id) noexcept;
@@ -62,10 +49,7 @@ class Loader {
  private:
   void run();
 
-  const SampleSet& set_;
-  SampleOrder order_;                   ///< of the data thread
-  base::Rng seeds_;                     ///< of the data thread
-  std::vector<std::uint32_t> indices_;  ///< of the data thread
+  BatchStream stream_;  ///< of the data thread
   base::BoundedQueue<BatchBuffer> empty_{kPool};
   base::BoundedQueue<BatchBuffer> full_{kPool};
   std::mutex mutex_;

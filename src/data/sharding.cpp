@@ -53,18 +53,20 @@ std::uint64_t pair_hash(std::uint64_t seed, std::uint32_t shard, const base::Pee
 
 }  // namespace
 
-Shards::Shards(std::span<const std::uint8_t> labels, const Config& config, std::uint64_t seed)
-    : split_(config.split), alpha_(config.alpha), seed_(seed), samples_(labels.size()) {
-  ASSERT(!labels.empty() && config.shards > 0);
+Shards::Shards(std::uint32_t samples, std::span<const std::int32_t> labels, const Config& config,
+               std::uint64_t seed)
+    : split_(config.split), alpha_(config.alpha), seed_(seed), samples_(samples) {
+  ASSERT(samples > 0 && config.shards > 0);
   base::Rng rng(seed);
   std::iota(samples_.begin(), samples_.end(), 0U);
   base::shuffle(samples_, rng);
   if (split_ == Split::iid) {
     cut(0, samples_.size(), config.shards);
   } else {
+    ASSERT(labels.size() == samples);
     std::ranges::stable_sort(samples_, {}, [&](std::uint32_t sample) { return labels[sample]; });
     for (std::size_t first = 0; first < samples_.size();) {
-      const std::uint8_t label = labels[samples_[first]];
+      const std::int32_t label = labels[samples_[first]];
       std::size_t end = first;
       while (end < samples_.size() && labels[samples_[end]] == label) ++end;
       cut(first, end - first, config.shards * (end - first) / samples_.size());
@@ -86,14 +88,15 @@ std::span<const std::uint32_t> Shards::samples(std::uint32_t shard) const noexce
   return std::span(samples_).subspan(begins_[shard], begins_[shard + 1] - begins_[shard]);
 }
 
-std::uint8_t Shards::label(std::uint32_t shard) const noexcept {
+std::int32_t Shards::label(std::uint32_t shard) const noexcept {
   ASSERT(shard < labels_.size(), "only a dirichlet shard has one label");
   return labels_[shard];
 }
 
-double log_label_share(std::uint64_t seed, std::uint8_t label, const std::string& peer_name,
+double log_label_share(std::uint64_t seed, std::int32_t label, const std::string& peer_name,
                        double alpha) {
-  base::Rng rng(base::xxh3(peer_name, seed ^ (0x6c6162656cULL << 8 | label)));
+  const std::uint64_t salt = (0x6c6162656cULL << 8) + static_cast<std::uint32_t>(label);
+  base::Rng rng(base::xxh3(peer_name, seed ^ salt));
   return log_gamma_draw(alpha, rng);
 }
 
@@ -105,17 +108,17 @@ std::vector<std::uint32_t> shard_owners(const Shards& shards, std::span<const Me
     const Member& member = members[m];
     ASSERT(member.weight > 0.0);
     const double log_weight = std::log(member.weight);
-    std::array<double, 256> log_share;  // of each label that was drawn
-    std::array<bool, 256> drawn{};
+    std::int32_t drawn = -1;  // shards of one label follow each other
+    double log_share = 0;
     for (std::uint32_t shard = 0; shard < shards.count(); ++shard) {
       double log_here = log_weight;
       if (shards.split() == Split::dirichlet) {
-        const std::uint8_t label = shards.label(shard);
-        if (!drawn[label]) {
-          drawn[label] = true;
-          log_share[label] = log_label_share(shards.seed(), label, member.name, shards.alpha());
+        const std::int32_t label = shards.label(shard);
+        if (label != drawn) {
+          drawn = label;
+          log_share = log_label_share(shards.seed(), label, member.name, shards.alpha());
         }
-        log_here += log_share[label];
+        log_here += log_share;
       }
       // The largest -w / ln(u) is the smallest ln(-ln(u)) - ln(w).
       const double u = open_uniform(pair_hash(shards.seed(), shard, member.id));

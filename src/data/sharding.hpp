@@ -23,12 +23,14 @@ struct Member {
   double weight = 1.0;  ///< > 0; a member of weight 2 owns twice as much
 };
 
-/// The samples of a training set in shards: a partition that depends on labels, split, number of
-/// shards and seed alone. iid: shuffled samples, sizes equal to one; dirichlet: samples of one
-/// label each. There are never more shards than samples. Immutable.
+/// The samples of a training set in shards: a partition that depends on their number, split, number
+/// of shards, seed and (dirichlet) labels alone. iid: shuffled samples, sizes equal to one;
+/// dirichlet: samples of one label each. There are never more shards than samples. Immutable.
 class Shards {
  public:
-  Shards(std::span<const std::uint8_t> labels, const Config& config, std::uint64_t seed);
+  /// `labels`: of each of the `samples` (at least one); only dirichlet looks at them.
+  Shards(std::uint32_t samples, std::span<const std::int32_t> labels, const Config& config,
+         std::uint64_t seed);
 
   [[nodiscard]] std::uint32_t count() const noexcept {
     return static_cast<std::uint32_t>(begins_.size() - 1);
@@ -38,7 +40,7 @@ class Shards {
   /// All samples of the set, shard after shard.
   [[nodiscard]] std::span<const std::uint32_t> all_samples() const noexcept { return samples_; }
   /// dirichlet: the label of a shard's samples.
-  [[nodiscard]] std::uint8_t label(std::uint32_t shard) const noexcept;
+  [[nodiscard]] std::int32_t label(std::uint32_t shard) const noexcept;
 
   [[nodiscard]] Split split() const noexcept { return split_; }
   [[nodiscard]] double alpha() const noexcept { return alpha_; }
@@ -52,7 +54,7 @@ class Shards {
   std::uint64_t seed_;
   std::vector<std::uint32_t> samples_;
   std::vector<std::size_t> begins_;   ///< of each shard in samples_, and the end
-  std::vector<std::uint8_t> labels_;  ///< of each shard; iid: empty
+  std::vector<std::int32_t> labels_;  ///< of each shard; iid: empty
 };
 
 /// The owner of every shard, as an index into `members` (not empty). The order of the members
@@ -69,7 +71,7 @@ class Shards {
 /// dirichlet: the natural logarithm of a peer's share of a label before normalisation, a
 /// Gamma(alpha) draw; the shares of many peers normalised are Dirichlet(alpha) distributed.
 /// As a logarithm because a small alpha gives draws below the smallest double.
-[[nodiscard]] double log_label_share(std::uint64_t seed, std::uint8_t label,
+[[nodiscard]] double log_label_share(std::uint64_t seed, std::int32_t label,
                                      const std::string& peer_name, double alpha);
 
 }  // namespace starling::data

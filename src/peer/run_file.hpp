@@ -9,8 +9,8 @@
 #include "base/hash.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "data/batch_buffer.hpp"
 #include "data/config.hpp"
-#include "data/dataset.hpp"
 #include "exchange/config.hpp"
 #include "membership/config.hpp"
 #include "model/spec.hpp"
@@ -98,7 +98,7 @@ struct RunFile {
 
 /// Whether samples of a data set are what the model takes: its input is their shape, or one
 /// number, their values. Error: ErrorCode::run_file.
-[[nodiscard]] base::Status check_input(const RunFile& run_file, const data::SampleSet& set);
+[[nodiscard]] base::Status check_input(const RunFile& run_file, const data::SampleFormat& format);
 
 /// What must agree across the swarm besides the run file.
 struct Identity {

@@ -50,6 +50,11 @@ struct NumberList {
   NumberRange each;
 };
 
+/// A path, or a list of several.
+struct Paths {
+  std::size_t max;
+};
+
 /// Part of a tensor's name: words of letters, digits, '_' and '-' with dots between them, or empty.
 struct TensorName {};
 
@@ -194,10 +199,14 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit_model_keys(f.model, visit);
   visit.section("data");
   visit("source", f.data.source, Text{64, true});
-  visit("path", f.data.path, Text{4096, false});
+  visit("path", f.data.path, Paths{data::kPathsMax});
+  visit("test_path", f.data.test_path, Paths{data::kPathsMax});
+  visit("test_fraction", f.data.test_fraction, NumberRange{0.0001, 0.9});
   visit("split", f.data.split, kSplitWords);
   visit("alpha", f.data.alpha, NumberRange{1e-3, 1e6});
   visit("shards", f.data.shards, IntegerRange{1, data::kShardsMax});
+  visit("crop", f.data.augmentation.crop, IntegerRange{0, data::kCropMax});
+  visit("flip", f.data.augmentation.flip, Flag{});
   visit.section("train");
   visit("optimizer", f.train.optimizer, kOptimizerWords);
   visit("lr", f.train.lr, NumberRange{kTiny, 100});

@@ -243,6 +243,26 @@ class Reader {
     if (!error) field = std::move(values);
   }
 
+  void read(const std::string& key, const toml::node& node, std::vector<std::string>& field,
+            const Paths& rule) {
+    constexpr Text kPath{4096, false};
+    if (node.is_array()) {
+      const toml::array* const list = array(key, node, rule.max);
+      if (list == nullptr) return;
+      std::vector<std::string> paths(list->size());
+      for (std::size_t i = 0; i < paths.size() && !error; ++i) {
+        read(key, (*list)[i], paths[i], kPath);
+      }
+      if (!error) field = std::move(paths);
+    } else if (node.is_string()) {
+      std::string path;
+      read(key, node, path, kPath);
+      if (!error) field = path.empty() ? std::vector<std::string>{} : std::vector{path};
+    } else {
+      reject(key, node, "is {}, must be a string or an array of them", type_name(node));
+    }
+  }
+
   void read(const std::string& key, const toml::node& node, std::optional<std::string>& field,
             const TensorName&) {
     std::string name;

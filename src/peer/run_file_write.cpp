@@ -54,6 +54,9 @@ std::string value(const std::vector<std::string>& field, const List&) {
   for (const std::string& text : field) texts.push_back(quoted(text));
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
+std::string value(const std::vector<std::string>& field, const Paths& rule) {
+  return field.size() == 1 ? quoted(field.front()) : value(field, List{rule.max});
+}
 std::string value(const std::vector<std::uint32_t>& field, const List&) {
   return fmt::format("[{}]", fmt::join(field, ", "));
 }
@@ -228,13 +231,13 @@ std::uint64_t target_samples(const RunFile& run_file, std::uint64_t training_set
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(samples)));
 }
 
-base::Status check_input(const RunFile& run_file, const data::SampleSet& set) {
+base::Status check_input(const RunFile& run_file, const data::SampleFormat& format) {
   const auto& input = run_file.model.input;
-  if (input.empty() || input == set.sample_shape()) return {};
-  if (input.size() == 1 && input[0] == set.sample_values()) return {};
-  return base::fail(
-      base::ErrorCode::run_file, "model.input is [{}], but samples of {} have the shape [{}]",
-      fmt::join(input, ", "), run_file.data.source, fmt::join(set.sample_shape(), ", "));
+  if (input.empty() || input == format.shape) return {};
+  if (input.size() == 1 && input[0] == format.values()) return {};
+  return base::fail(base::ErrorCode::run_file,
+                    "model.input is [{}], but samples of {} have the shape [{}]",
+                    fmt::join(input, ", "), run_file.data.source, fmt::join(format.shape, ", "));
 }
 
 std::string canonical(const RunFile& f, const Identity& identity) {

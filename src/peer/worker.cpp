@@ -8,13 +8,6 @@
 #include "base/assert.hpp"
 
 namespace starling::peer {
-namespace {
-
-/// Samples evaluated between two chances for the exchange.
-constexpr std::uint32_t kEvaluationPiece = 500;
-
-}  // namespace
-
 Worker::Worker(train::Trainer trainer, exchange::Replica replica, data::Loader& loader,
                const data::SampleSet& test, Saver saver, base::StepNumber first_step)
     : trainer_(std::move(trainer)),
@@ -71,7 +64,7 @@ Outcome Worker::run_step(float lr) {
   auto batch = loader_.next();
   if (!batch) return Failed{{base::ErrorCode::internal, "the data thread has stopped"}};
   const auto loss = trainer_.step(replica_.trained(), {}, batch->view(), lr, batch->seed);
-  const auto samples = static_cast<std::uint32_t>(batch->labels.size());
+  const std::uint32_t samples = batch->count;
   loader_.recycle(std::move(*batch));
   if (!loss) return Failed{loss.error()};
   ++step_;
@@ -82,7 +75,7 @@ Outcome Worker::run_gradient() {
   auto batch = loader_.next();
   if (!batch) return Failed{{base::ErrorCode::internal, "the data thread has stopped"}};
   const auto loss = trainer_.compute_gradient(replica_.trained(), {}, batch->view(), batch->seed);
-  batch_samples_ = static_cast<std::uint32_t>(batch->labels.size());
+  batch_samples_ = batch->count;
   loader_.recycle(std::move(*batch));
   if (!loss) return Failed{loss.error()};
   batch_loss_ = *loss;
@@ -113,12 +106,9 @@ void Worker::run_evaluation(std::vector<Outcome>& outcomes) {
     replica_.read(copy_);
     evaluating_ = true;
   }
-  const std::uint32_t count = std::min(kEvaluationPiece, evaluation_.samples - evaluation_.done);
-  samples_.resize(count * test_.sample_values());
-  labels_.resize(count);
-  test_.fill_range(evaluation_.done, samples_, labels_);
-  const auto piece = trainer_.evaluate(
-      copy_, {}, {.samples = samples_, .tokens = {}, .labels = labels_, .targets = {}});
+  const std::uint32_t count = std::min(loader_.batch(), evaluation_.samples - evaluation_.done);
+  test_.fill_range(evaluation_.done, count, tested_);
+  const auto piece = trainer_.evaluate(copy_, {}, tested_.view());
   if (!piece) {
     outcomes.push_back(Failed{piece.error()});
   } else {

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "data/dataset.hpp"
 #include "data/loader.hpp"
+#include "data/sample_set.hpp"
 #include "exchange/job_queue.hpp"
 #include "exchange/replica.hpp"
 #include "peer/jobs.hpp"
@@ -43,7 +43,7 @@ class Worker {
   void submit(Job job);
 
   /// Does what is due next: all exchange jobs that are due, or else a piece of the oldest other
-  /// job (a step, a thousand samples of an evaluation). Appends what came of it. False: nothing
+  /// job (a step, a batch of an evaluation). Appends what came of it. False: nothing
   /// was due.
   bool work(std::vector<Outcome>& outcomes);
 
@@ -78,8 +78,7 @@ class Worker {
   std::vector<float> copy_;  ///< x, for evaluations and checkpoints
   bool evaluating_ = false;
   Evaluation evaluation_;
-  std::vector<float> samples_;
-  std::vector<std::int32_t> labels_;
+  data::BatchBuffer tested_;
 };
 
 }  // namespace starling::peer

@@ -8,10 +8,10 @@
 #include "base/hash.hpp"
 #include "base/rng.hpp"
 #include "compute/program.hpp"
+#include "data/array_set.hpp"
+#include "data/batch_stream.hpp"
 #include "data/dataset.hpp"
-#include "data/idx.hpp"
 #include "data/loader.hpp"
-#include "data/sample_order.hpp"
 #include "model/model.hpp"
 #include "train/optimizer.hpp"
 #include "wire/delta_format.hpp"
@@ -176,12 +176,11 @@ class Idle final : public Task {
 /// A model on a data set. One compiled program serves all peers: it keeps no parameters.
 class Network final : public Task {
  public:
-  Network(data::SampleSet train_set, data::SampleSet test_set, model::Model built)
-      : train(std::move(train_set)), test(std::move(test_set)), model(std::move(built)) {}
+  Network(data::Dataset loaded, model::Model built)
+      : data(std::move(loaded)), model(std::move(built)) {}
   [[nodiscard]] std::unique_ptr<Learner> learner(const base::PeerId& id) override;
 
-  data::SampleSet train;
-  data::SampleSet test;
+  data::Dataset data;
   model::Model model;
   std::unique_ptr<compute::Backend> backend;
   std::unique_ptr<compute::Program> program;
@@ -191,12 +190,10 @@ class NetworkLearner final : public Learner {
  public:
   NetworkLearner(Network& network, std::uint64_t seed)
       : network_(network),
-        order_(*network.shards, seed),
+        stream_(*network.data.train, *network.shards, network.run_file.data.augmentation,
+                network.run_file.train.batch, seed),
         rule_(network.run_file.train, network.initial.size()),
-        gradient_(network.initial.size()),
-        indices_(network.run_file.train.batch),
-        samples_(indices_.size() * network.train.sample_values()),
-        labels_(indices_.size()) {}
+        gradient_(network.initial.size()) {}
 
   base::Result<StepResult> step(std::span<float> parameters, std::span<float> buffers,
                                 float lr) override {
@@ -206,38 +203,34 @@ class NetworkLearner final : public Learner {
   }
   base::Result<StepResult> gradient(std::span<const float> parameters, std::span<float>,
                                     std::span<float> out) override {
-    order_.next(indices_);
-    network_.train.fill(indices_, samples_, labels_);
-    const auto loss = network_.program->forward_backward(
-        parameters, {}, {.samples = samples_, .tokens = {}, .labels = labels_, .targets = {}}, 0,
-        out);
+    stream_.next(batch_);
+    const auto loss =
+        network_.program->forward_backward(parameters, {}, batch_.view(), batch_.seed, out);
     if (!loss) return fail(loss.error());
     if (!std::isfinite(*loss)) return fail(base::ErrorCode::diverged, "the loss is not finite");
-    return StepResult{static_cast<std::uint32_t>(labels_.size()), *loss};
+    return StepResult{batch_.count, *loss};
   }
   void apply(std::span<float> parameters, std::span<const float> gradient, float lr) override {
     rule_.apply(parameters, gradient, lr);
   }
   base::Result<Quality> evaluate(std::span<const float> parameters, std::span<const float>,
                                  std::uint32_t samples) override {
-    const std::uint32_t all = network_.test.size();
-    const std::uint32_t count = samples == 0 ? all : std::min(samples, all);
-    const auto batch = static_cast<std::uint32_t>(labels_.size());
-    Quality quality{.samples = count};
-    for (std::uint32_t done = 0; done < count; done += batch) {
-      const std::uint32_t size = std::min(batch, count - done);
-      const auto values = std::span(samples_).first(size * network_.test.sample_values());
-      const auto labels = std::span(labels_).first(size);
-      network_.test.fill_range(done, values, labels);
-      const auto piece = network_.program->evaluate(
-          parameters, {}, {.samples = values, .tokens = {}, .labels = labels, .targets = {}});
+    const data::SampleSet& test = *network_.data.test;
+    const std::uint32_t count = samples == 0 ? test.size() : std::min(samples, test.size());
+    compute::Evaluation sum;
+    for (std::uint32_t done = 0; done < count; done += stream_.batch()) {
+      test.fill_range(done, std::min(stream_.batch(), count - done), batch_);
+      const auto piece = network_.program->evaluate(parameters, {}, batch_.view());
       if (!piece) return fail(piece.error());
-      quality.accuracy += static_cast<double>(piece->correct) / count;
-      quality.loss += piece->loss_sum / count;
+      sum.correct += piece->correct;
+      sum.loss_sum += piece->loss_sum;
+      sum.count += piece->count;
     }
-    return quality;
+    return Quality{.samples = count,
+                   .accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.count),
+                   .loss = sum.loss_sum / static_cast<double>(sum.count)};
   }
-  void set_shards(std::span<const std::uint32_t> owned) override { order_.set_shards(owned); }
+  void set_shards(std::span<const std::uint32_t> owned) override { stream_.set_shards(owned); }
   std::vector<float> state() override {
     std::vector<float> all;
     for (const auto& slot : rule_.slots()) {
@@ -255,70 +248,60 @@ class NetworkLearner final : public Learner {
 
  private:
   Network& network_;
-  data::SampleOrder order_;
+  data::BatchStream stream_;
   train::UpdateRule rule_;
   std::vector<float> gradient_;
-  std::vector<std::uint32_t> indices_;
-  std::vector<float> samples_;
-  std::vector<std::int32_t> labels_;
+  data::BatchBuffer batch_;
 };
 
 std::unique_ptr<Learner> Network::learner(const base::PeerId& id) {
   return std::make_unique<NetworkLearner>(*this, data::Loader::peer_seed(run_file.run.seed, id));
 }
 
-/// Bytes of an IDX file: its magic, the sides, the values.
-base::Buffer idx_bytes(std::initializer_list<std::uint32_t> shape,
-                       const std::vector<std::uint8_t>& values) {
-  base::Buffer bytes{std::byte{0}, std::byte{0}, std::byte{8}, std::byte(shape.size())};
-  for (const std::uint32_t side : shape) {
-    for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(std::byte(side >> shift & 255));
-  }
-  for (const std::uint8_t value : values) bytes.push_back(std::byte{value});
-  return bytes;
-}
-
 /// Four kinds of 16 pixels: a bright quarter in noise.
-base::Result<data::SampleSet> make_quarters(std::uint32_t count, std::uint64_t seed) {
+base::Result<std::unique_ptr<const data::SampleSet>> make_quarters(
+    std::uint32_t count, std::uint64_t seed, std::vector<data::Storage>& storage) {
   constexpr std::uint32_t kPixels = 16;
   constexpr std::uint32_t kKinds = 4;
   base::Rng rng(seed);
-  std::vector<std::uint8_t> pixels;
-  std::vector<std::uint8_t> labels;
+  base::Buffer pixels;
+  data::Answers answers{.classes = kKinds};
   for (std::uint32_t n = 0; n < count; ++n) {
-    labels.push_back(static_cast<std::uint8_t>(rng.below(kKinds)));
+    answers.labels.push_back(static_cast<std::int32_t>(rng.below(kKinds)));
     for (std::uint32_t i = 0; i < kPixels; ++i) {
-      const bool bright = i / kKinds == labels.back();
-      pixels.push_back(static_cast<std::uint8_t>((bright ? 70 : 0) + rng.below(186)));
+      const bool bright = static_cast<std::int32_t>(i / kKinds) == answers.labels.back();
+      pixels.push_back(static_cast<std::byte>((bright ? 70 : 0) + rng.below(186)));
     }
   }
-  auto images = data::parse_idx(idx_bytes({count, kPixels}, pixels), 0, "pixels");
-  if (!images) return fail(images.error());
-  auto kinds = data::parse_idx(idx_bytes({count}, labels), 0, "labels");
-  if (!kinds) return fail(kinds.error());
-  return data::SampleSet::make(std::move(*images), std::move(*kinds), kKinds,
-                               {.mean = 0.4, .std = 0.3}, "quarters");
+  auto made = data::ArraySet::make({.blocks = {{pixels.data(), kPixels, count}},
+                                    .shape = {kPixels},
+                                    .normalisation = {{.mean = 0.4, .std = 0.3}}},
+                                   std::move(answers), "quarters");
+  if (!made) return fail(made.error());
+  storage.emplace_back(std::move(pixels));
+  return std::move(*made);
+}
+
+base::Result<data::Dataset> make_all_quarters(std::uint64_t seed) {
+  data::Dataset dataset;
+  auto train = make_quarters(2048, seed, dataset.storage);
+  if (!train) return fail(train.error());
+  auto test = make_quarters(500, seed + 1, dataset.storage);
+  if (!test) return fail(test.error());
+  dataset.train = std::move(*train);
+  dataset.test = std::move(*test);
+  return dataset;
 }
 
 base::Result<std::unique_ptr<Network>> make_network(peer::RunFile& run_file, Problem problem) {
-  std::optional<data::Dataset> loaded;
-  std::uint32_t classes = 4;
-  if (problem == Problem::model) {
-    auto dataset = data::load(run_file.data);
-    if (!dataset) return fail(dataset.error());
-    classes = dataset->classes;
-    loaded = std::move(*dataset);
-    if (auto fits = peer::check_input(run_file, loaded->train); !fits) return fail(fits.error());
-  } else {
-    run_file.data.shards = std::min(run_file.data.shards, 64U);
-  }
-  auto train = loaded ? std::move(loaded->train) : make_quarters(2048, run_file.run.seed);
-  auto test = loaded ? std::move(loaded->test) : make_quarters(500, run_file.run.seed + 1);
-  if (!train) return fail(train.error());
-  if (!test) return fail(test.error());
-  auto built = model::build(run_file.model, classes);
+  if (problem != Problem::model) run_file.data.shards = std::min(run_file.data.shards, 64U);
+  auto dataset =
+      problem == Problem::model ? data::load(run_file.data) : make_all_quarters(run_file.run.seed);
+  if (!dataset) return fail(dataset.error());
+  if (auto fits = peer::check_input(run_file, dataset->format()); !fits) return fail(fits.error());
+  auto built = model::build(run_file.model, dataset->format().classes);
   if (!built) return fail(built.error());
-  auto task = std::make_unique<Network>(std::move(*train), std::move(*test), std::move(*built));
+  auto task = std::make_unique<Network>(std::move(*dataset), std::move(*built));
   task->initial = task->model.initial_parameters(run_file.run.seed);
   auto backend = compute::open_backend(run_file.train.device);
   if (!backend) return fail(backend.error());
@@ -326,8 +309,9 @@ base::Result<std::unique_ptr<Network>> make_network(peer::RunFile& run_file, Pro
   auto program = task->backend->compile(task->model.graph, run_file.train.batch, 1);
   if (!program) return fail(program.error());
   task->program = std::move(*program);
-  task->shards =
-      std::make_unique<data::Shards>(task->train.labels(), run_file.data, run_file.run.seed);
+  const data::SampleSet& train = *task->data.train;
+  task->shards = std::make_unique<data::Shards>(train.size(), train.labels(), run_file.data,
+                                                run_file.run.seed);
   return task;
 }
 
@@ -383,12 +367,12 @@ base::Result<std::unique_ptr<Task>> make_task(const Scenario& scenario) {
   } else {
     auto network = make_network(*run_file, problem);
     if (!network) return fail(network.error());
-    training_set = (*network)->train.size();
+    training_set = (*network)->data.train->size();
     task = std::move(*network);
   }
   if (task->shards == nullptr) {
-    const std::vector<std::uint8_t> one(1);
-    task->shards = std::make_unique<data::Shards>(one, data::Config{.shards = 1}, 1);
+    task->shards = std::make_unique<data::Shards>(1, std::span<const std::int32_t>{},
+                                                  data::Config{.shards = 1}, 1);
   }
   task->run_file = std::move(*run_file);
   task->config = core_config(*task, training_set);

@@ -1,5 +1,9 @@
 #include "data/dataset.hpp"
 
+#include <cmath>
+
+#include <fmt/format.h>
+
 #include "idx_bytes.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -15,7 +19,7 @@ constexpr std::uint32_t kTest = 20;
 struct DatasetFolder {
   DatasetFolder() {
     config.source = "mnist";
-    config.path = folder.path();
+    config.path = {folder.path()};
     write_set("train", kTrain);
     write_set("t10k", kTest);
   }
@@ -53,52 +57,51 @@ BOOST_FIXTURE_TEST_SUITE(dataset, DatasetFolder)
 BOOST_AUTO_TEST_CASE(samples_come_normalised_with_their_labels) {
   const auto dataset = load(config);
   BOOST_REQUIRE(dataset.has_value());
-  BOOST_TEST(dataset->train.size() == kTrain);
-  BOOST_TEST(dataset->test.size() == kTest);
-  BOOST_TEST(dataset->classes == 10U);
-  BOOST_TEST(dataset->train.sample_shape() == (std::vector<std::uint32_t>{1, 2, 3}));
-  std::vector<float> samples(12);
-  std::vector<std::int32_t> labels(2);
-  dataset->train.fill(std::vector<std::uint32_t>{17, 4}, samples, labels);
-  BOOST_TEST(labels == (std::vector<std::int32_t>{7, 4}));
+  BOOST_TEST(dataset->train->size() == kTrain);
+  BOOST_TEST(dataset->test->size() == kTest);
+  BOOST_TEST(dataset->format().classes == 10U);
+  BOOST_TEST(dataset->format().shape == (std::vector<std::uint32_t>{1, 2, 3}));
+  BatchBuffer batch;
+  dataset->train->fill(std::vector<std::uint32_t>{17, 4}, 0, batch);
+  BOOST_TEST(batch.count == 2U);
+  BOOST_TEST(batch.labels == (std::vector<std::int32_t>{7, 4}));
   const auto normal = [](double pixel) {
     return static_cast<float>((pixel / 255.0 - 0.1307) / 0.3081);
   };
-  BOOST_TEST(samples[0] == normal(8 * 17));
-  BOOST_TEST(samples[11] == normal(8 * 4 + 5));
-  std::vector<float> range(12);
-  dataset->train.fill_range(17, range, labels);
-  BOOST_TEST(range[0] == samples[0]);
-  BOOST_TEST(labels == (std::vector<std::int32_t>{7, 8}));
+  BOOST_TEST(batch.samples[0] == normal(8 * 17));
+  BOOST_TEST(batch.samples[11] == normal(8 * 4 + 5));
+  dataset->train->fill_range(17, 2, batch);
+  BOOST_TEST(batch.samples[0] == normal(8 * 17));
+  BOOST_TEST(batch.labels == (std::vector<std::int32_t>{7, 8}));
 }
 
 BOOST_AUTO_TEST_CASE(identity_follows_the_content) {
   const auto before = load(config).value().identity;
   BOOST_TEST((load(config).value().identity == before));
-  BOOST_TEST((load(config, folder / "cache").value().identity == before));
-  BOOST_TEST((load(config, folder / "cache").value().identity == before));
+  BOOST_TEST((load(config, 0, folder / "cache").value().identity == before));
+  BOOST_TEST((load(config, 0, folder / "cache").value().identity == before));
   write_labels("t10k", std::vector<std::uint8_t>(kTest, 1));
   BOOST_TEST((load(config).value().identity != before));
 }
 
 BOOST_AUTO_TEST_CASE(missing_data_set_says_how_to_get_it) {
   config = Config{};
-  config.path = folder / "nowhere";
+  config.path = {folder / "nowhere"};
   BOOST_TEST(contains(error(), folder / "nowhere/train-images-idx3-ubyte"));
   BOOST_TEST(contains(error(), "apt-get install dataset-fashion-mnist"));
   config.source = "mnist";
-  config.path = "";
+  config.path.clear();
   BOOST_TEST(contains(error(), "set data.path"));
 }
 
 BOOST_AUTO_TEST_CASE(unknown_source_lists_the_known_ones) {
-  config.source = "cifar";
-  BOOST_TEST(contains(error(), "fashion-mnist, mnist"));
+  config.source = "fashion";
+  BOOST_TEST(contains(error(), "did you mean 'fashion-mnist'?"));
 }
 
 BOOST_AUTO_TEST_CASE(files_that_do_not_belong_together_are_refused) {
   write_labels("train", std::vector<std::uint8_t>(kTrain - 1, 1));
-  BOOST_TEST(contains(error(), "30 images but 29 labels"));
+  BOOST_TEST(contains(error(), "30 samples but 29 labels"));
 }
 
 BOOST_AUTO_TEST_CASE(label_out_of_range_is_refused) {
@@ -117,6 +120,52 @@ BOOST_AUTO_TEST_CASE(sets_of_different_shape_are_refused) {
   write(folder / "t10k-images-idx3-ubyte.gz",
         gzip(idx_bytes({kTest, 1, 1}, std::vector<std::uint8_t>(kTest))));
   BOOST_TEST(contains(error(), "differ in shape"));
+}
+
+BOOST_AUTO_TEST_CASE(classes_and_normalisation_of_any_idx_files_come_from_the_samples) {
+  config.source = "idx";
+  std::vector<std::uint8_t> labels(kTest, 3);
+  labels[7] = 12;
+  write_labels("t10k", labels);
+  const auto dataset = load(config).value();
+  BOOST_TEST(dataset.format().classes == 13U);
+  BatchBuffer batch;
+  dataset.train->fill_range(0, kTrain, batch);
+  double sum = 0;
+  double squares = 0;
+  for (const float value : batch.samples) {
+    sum += static_cast<double>(value);
+    squares += static_cast<double>(value) * static_cast<double>(value);
+  }
+  const auto count = static_cast<double>(batch.samples.size());
+  BOOST_TEST(std::abs(sum / count) < 1e-5);
+  BOOST_TEST(std::abs(squares / count - 1) < 1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(images_with_channels_have_a_normalisation_each) {
+  config.source = "idx";
+  std::vector<std::uint8_t> pixels;
+  for (std::uint8_t i = 0; i < 60; ++i) pixels.push_back(i % 6 < 3 ? i : 200);
+  for (const auto& [prefix, count] : {std::pair{"train", 10U}, {"t10k", 10U}}) {
+    write(folder / fmt::format("{}-images-idx4-ubyte", prefix),
+          idx_bytes({count, 2, 1, 3}, pixels));
+    write_labels(prefix, std::vector<std::uint8_t>(count, 1));
+  }
+  const auto dataset = load(config).value();
+  BOOST_TEST(dataset.format().shape == (std::vector<std::uint32_t>{2, 1, 3}));
+  BatchBuffer batch;
+  dataset.train->fill_range(0, 10, batch);
+  BOOST_TEST(std::abs(batch.samples[0]) > 1.0F);
+  BOOST_TEST(batch.samples[3] == 0.0F);
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_do_not_fit_the_samples_are_refused) {
+  config.augmentation.crop = 2;
+  BOOST_TEST(contains(error(), "data.crop = 2 moves images of mnist out of sight: at most 1"));
+  config.augmentation.crop = 1;
+  BOOST_TEST(load(config).has_value());
+  config.path.push_back("another");
+  BOOST_TEST(contains(error(), "takes one folder, not 2"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,12 +1,16 @@
 #include "data/loader.hpp"
 
-#include <numeric>
+#include <cmath>
+#include <memory>
+#include <optional>
 #include <set>
 
-#include "idx_bytes.hpp"
+#include <boost/test/unit_test.hpp>
+
+#include "base/bytes.hpp"
+#include "data/array_set.hpp"
 
 using namespace starling::data;
-using namespace starling::data::testing;
 
 namespace {
 
@@ -16,14 +20,17 @@ constexpr std::uint32_t kSamples = 100;
 struct SmallSet {
   SmallSet() {
     config.shards = 20;
-    std::vector<std::uint8_t> pixels(kSamples);
-    std::iota(pixels.begin(), pixels.end(), std::uint8_t{0});
-    for (const std::uint8_t pixel : pixels) labels.push_back(pixel % 10);
-    set.emplace(SampleSet::make(parse_idx(idx_bytes({kSamples, 1}, pixels), 0, "pixels").value(),
-                                parse_idx(idx_bytes({kSamples}, labels), 0, "labels").value(), 10,
-                                {.mean = 0.0, .std = 1.0 / 255.0}, "test")
-                    .value());
-    shards.emplace(labels, config, 5);
+    Answers answers{.classes = 10};
+    for (std::uint32_t i = 0; i < kSamples; ++i) {
+      pixels.push_back(static_cast<std::byte>(i));
+      answers.labels.push_back(static_cast<std::int32_t>(i % 10));
+    }
+    set = ArraySet::make({.blocks = {{pixels.data(), 1, kSamples}},
+                          .shape = {1},
+                          .normalisation = {{.mean = 0.0, .std = 1.0 / 255.0}}},
+                         std::move(answers), "test")
+              .value();
+    shards.emplace(kSamples, set->labels(), config, 5);
   }
 
   std::set<std::uint32_t> samples_of(std::span<const std::uint32_t> owned) const {
@@ -41,8 +48,8 @@ struct SmallSet {
   }
 
   Config config;
-  std::vector<std::uint8_t> labels;
-  std::optional<SampleSet> set;
+  starling::base::Buffer pixels;
+  std::unique_ptr<const ArraySet> set;
   std::optional<Shards> shards;
 };
 
@@ -113,7 +120,7 @@ BOOST_AUTO_TEST_CASE(batches_hold_each_own_sample_once_an_epoch) {
       BOOST_TEST(batch->view().labels.size() == 5U);
       for (std::size_t s = 0; s < 5; ++s) {
         const auto sample = static_cast<std::uint32_t>(std::lround(batch->samples[s]));
-        BOOST_TEST(batch->labels[s] == sample % 10);
+        BOOST_TEST(batch->labels[s] == static_cast<int>(sample % 10));
         seen.insert(sample);
       }
       loader.recycle(std::move(*batch));

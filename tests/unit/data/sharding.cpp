@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::uint64_t kSeed = 11;
 
-std::vector<std::uint8_t> labels_of(std::size_t count) {
-  std::vector<std::uint8_t> labels(count);
-  for (std::size_t i = 0; i < count; ++i) labels[i] = static_cast<std::uint8_t>(i * 7 % 10);
+std::vector<std::int32_t> labels_of(std::size_t count) {
+  std::vector<std::int32_t> labels(count);
+  for (std::size_t i = 0; i < count; ++i) labels[i] = static_cast<std::int32_t>(i * 7 % 10);
   return labels;
 }
 
@@ -35,6 +35,10 @@ std::vector<double> shares(const Shards& shards, const std::vector<Member>& memb
   return share;
 }
 
+Shards shards_of(std::size_t count, const Config& config, std::uint64_t seed = kSeed) {
+  return {static_cast<std::uint32_t>(count), labels_of(count), config, seed};
+}
+
 Config dirichlet(double alpha) {
   Config config;
   config.split = Split::dirichlet;
@@ -49,7 +53,7 @@ BOOST_AUTO_TEST_SUITE(sharding)
 BOOST_AUTO_TEST_CASE(shards_partition_the_samples) {
   for (const Config& config : {Config{}, dirichlet(0.3)}) {
     for (const std::size_t count : {1U, 9U, 1000U, 60000U}) {
-      const Shards shards(labels_of(count), config, kSeed);
+      const Shards shards = shards_of(count, config);
       std::vector<std::uint32_t> all;
       for (std::uint32_t shard = 0; shard < shards.count(); ++shard) {
         const auto samples = shards.samples(shard);
@@ -64,20 +68,20 @@ BOOST_AUTO_TEST_CASE(shards_partition_the_samples) {
 }
 
 BOOST_AUTO_TEST_CASE(iid_shards_are_even_and_follow_the_seed) {
-  const Shards shards(labels_of(60000), Config{}, kSeed);
+  const Shards shards = shards_of(60000, Config{});
   BOOST_TEST(shards.count() == 1024U);
   for (std::uint32_t shard = 0; shard < shards.count(); ++shard) {
     BOOST_TEST(std::abs(static_cast<int>(shards.samples(shard).size()) - 58) <= 1);
   }
-  const Shards again(labels_of(60000), Config{}, kSeed);
+  const Shards again = shards_of(60000, Config{});
   BOOST_TEST(std::ranges::equal(shards.all_samples(), again.all_samples()));
-  const Shards other(labels_of(60000), Config{}, kSeed + 1);
+  const Shards other = shards_of(60000, Config{}, kSeed + 1);
   BOOST_TEST(!std::ranges::equal(shards.all_samples(), other.all_samples()));
 }
 
 BOOST_AUTO_TEST_CASE(dirichlet_shard_holds_one_label) {
   const auto labels = labels_of(60000);
-  const Shards shards(labels, dirichlet(1.0), kSeed);
+  const Shards shards = shards_of(60000, dirichlet(1.0));
   BOOST_TEST(shards.count() >= 1000U);
   for (std::uint32_t shard = 0; shard < shards.count(); ++shard) {
     for (const std::uint32_t sample : shards.samples(shard)) {
@@ -87,7 +91,7 @@ BOOST_AUTO_TEST_CASE(dirichlet_shard_holds_one_label) {
 }
 
 BOOST_AUTO_TEST_CASE(shares_follow_the_weights) {
-  const Shards shards(labels_of(60000), Config{}, kSeed);
+  const Shards shards = shards_of(60000, Config{});
   auto members = members_of(4);
   for (const double share : shares(shards, members)) BOOST_TEST(std::abs(share - 0.25) < 0.05);
   members[0].weight = 3.0;
@@ -98,7 +102,7 @@ BOOST_AUTO_TEST_CASE(shares_follow_the_weights) {
 
 BOOST_AUTO_TEST_CASE(death_moves_only_the_dead_members_shards) {
   for (const Config& config : {Config{}, dirichlet(0.5)}) {
-    const Shards shards(labels_of(60000), config, kSeed);
+    const Shards shards = shards_of(60000, config);
     const auto members = members_of(8);
     const auto before = shard_owners(shards, members);
     for (std::uint32_t dead = 0; dead < members.size(); ++dead) {
@@ -114,7 +118,7 @@ BOOST_AUTO_TEST_CASE(death_moves_only_the_dead_members_shards) {
 }
 
 BOOST_AUTO_TEST_CASE(order_of_members_does_not_matter) {
-  const Shards shards(labels_of(5000), dirichlet(0.5), kSeed);
+  const Shards shards = shards_of(5000, dirichlet(0.5));
   auto members = members_of(6);
   const auto self = members[2].id;
   const auto owned = owned_shards(shards, members, self);
@@ -124,7 +128,7 @@ BOOST_AUTO_TEST_CASE(order_of_members_does_not_matter) {
 }
 
 BOOST_AUTO_TEST_CASE(every_shard_has_one_owner) {
-  const Shards shards(labels_of(5000), Config{}, kSeed);
+  const Shards shards = shards_of(5000, Config{});
   const auto members = members_of(5);
   std::vector<int> owners(shards.count());
   for (const Member& member : members) {
@@ -155,11 +159,10 @@ BOOST_AUTO_TEST_CASE(gamma_draws_have_the_moments_of_their_distribution) {
 BOOST_AUTO_TEST_CASE(smaller_alpha_is_more_skewed) {
   // A peer's largest label has, on average over peers, a share of its samples that grows from
   // about 0.1 (ten even labels) towards 1 as alpha falls.
-  const auto labels = labels_of(60000);
   const auto members = members_of(16);
   std::vector<double> largest;
   for (const double alpha : {100.0, 1.0, 0.1}) {
-    const Shards shards(labels, dirichlet(alpha), kSeed);
+    const Shards shards = shards_of(60000, dirichlet(alpha));
     double sum = 0;
     for (const Member& member : members) {
       std::map<int, double> count;
@@ -181,7 +184,7 @@ BOOST_AUTO_TEST_CASE(smaller_alpha_is_more_skewed) {
 
 BOOST_AUTO_TEST_CASE(tiny_alpha_still_gives_every_shard_an_owner) {
   const auto members = members_of(4);
-  const Shards shards(labels_of(5000), dirichlet(0.001), kSeed);
+  const Shards shards = shards_of(5000, dirichlet(0.001));
   double total = 0;
   for (const double share : shares(shards, members)) total += share;
   BOOST_TEST(std::abs(total - 1.0) < 1e-9);

@@ -32,7 +32,7 @@ struct Fixture {
   }
 
   peer::testing::Problem problem{41};
-  data::Loader loader{problem.train, problem.shards, problem.training.batch, 41, {}};
+  data::Loader loader{*problem.data.train, problem.shards, problem.training.batch, 41, {}};
   Loop loop;
   WakeUp wake{loop, [] {}};
   std::optional<TrainerThread> thread;

@@ -101,9 +101,20 @@ BOOST_AUTO_TEST_CASE(overrides_replace_values_and_bare_words_are_strings) {
   BOOST_TEST((f.train.optimizer == train::Optimizer::adamw));
   BOOST_TEST(f.exchange.every == 5U);
   BOOST_TEST(f.swarm.join == (std::vector<std::string>{"a:1", "b:2"}));
-  BOOST_TEST(f.data.path == "/data/my set");
+  BOOST_TEST(f.data.path == std::vector<std::string>{"/data/my set"});
   BOOST_TEST((f.security == Security::off));
   BOOST_TEST((f.exchange.grace == std::chrono::milliseconds(1500)));
+}
+
+BOOST_AUTO_TEST_CASE(paths_are_one_string_or_a_list) {
+  const RunFile f = parse({"data.path=[\"a\", \"b c\"]", "data.test_path=one", "data.flip=true"});
+  BOOST_TEST(f.data.path == (std::vector<std::string>{"a", "b c"}));
+  BOOST_TEST(f.data.test_path == std::vector<std::string>{"one"});
+  BOOST_TEST(f.data.augmentation.flip);
+  BOOST_TEST(parse({"data.path=\"\""}).data.path.empty());
+  BOOST_TEST(error("[data]\npath = 3\n").find("must be a string or an array of them") !=
+             std::string::npos);
+  BOOST_TEST(error("[data]\nflip = 1\n").find("must be true or false") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(run_length_given_by_an_override_replaces_the_other_unit) {
@@ -356,18 +367,11 @@ BOOST_AUTO_TEST_CASE(enormous_file_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(model_input_must_fit_the_samples) {
-  const auto idx = [](std::vector<std::uint8_t> header, std::size_t values) {
-    base::Buffer bytes(header.size() + values);
-    std::ranges::transform(header, bytes.begin(), [](std::uint8_t b) { return std::byte{b}; });
-    return data::parse_idx(std::move(bytes), 0, "idx").value();
-  };
-  const auto set = data::SampleSet::make(idx({0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 5}, 40),
-                                         idx({0, 0, 8, 1, 0, 0, 0, 2}, 2), 10, {}, "set")
-                       .value();
-  BOOST_TEST(check_input(parse({"model.input=[1, 4, 5]"}), set).has_value());
-  BOOST_TEST(check_input(parse({"model.input=[20]"}), set).has_value());
+  const data::SampleFormat format{.shape = {1, 4, 5}, .classes = 10};
+  BOOST_TEST(check_input(parse({"model.input=[1, 4, 5]"}), format).has_value());
+  BOOST_TEST(check_input(parse({"model.input=[20]"}), format).has_value());
   for (const char* override : {"model.input=[1, 5, 4]", "model.input=[21]"}) {
-    const auto status = check_input(parse({override}), set);
+    const auto status = check_input(parse({override}), format);
     BOOST_REQUIRE(!status.has_value());
     BOOST_TEST(status.error().text.find("samples of fashion-mnist have the shape [1, 4, 5]") !=
                std::string::npos);

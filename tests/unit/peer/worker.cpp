@@ -42,7 +42,7 @@ struct Fixture {
   }
 
   Problem problem{31};
-  data::Loader loader{problem.train, problem.shards, problem.training.batch, 31, {}};
+  data::Loader loader{*problem.data.train, problem.shards, problem.training.batch, 31, {}};
   std::unique_ptr<Worker> worker;
   base::PeerId other;
   std::vector<float> saved;
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_is_of_the_replica_at_its_start_and_lets_the_e
   BOOST_TEST(std::holds_alternative<exchange::Outcome>(outcomes[0]));
   const auto& evaluated = std::get<Evaluated>(outcomes[1]);
   BOOST_TEST(evaluated.whole);
-  BOOST_TEST(evaluated.samples == problem.test.size());
+  BOOST_TEST(evaluated.samples == problem.data.test->size());
   BOOST_TEST(evaluated.loss == std::get<Evaluated>(alone[0]).loss);
   BOOST_TEST(evaluated.accuracy <= 1.0);
   BOOST_TEST(std::holds_alternative<Saved>(outcomes[2]));

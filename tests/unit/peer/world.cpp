@@ -6,8 +6,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "../data/idx_bytes.hpp"
 #include "base/hash.hpp"
+#include "data/array_set.hpp"
 
 namespace starling::peer::testing {
 namespace {
@@ -17,23 +17,31 @@ constexpr std::uint32_t kClasses = 4;
 constexpr std::uint32_t kTrainingSamples = 512;
 constexpr base::Duration kJobTime = std::chrono::milliseconds(1);
 
-data::SampleSet make_set(std::uint32_t count, std::uint64_t seed) {
+std::unique_ptr<const data::SampleSet> make_set(std::uint32_t count, std::uint64_t seed,
+                                                std::vector<data::Storage>& storage) {
   base::Rng rng(seed);
-  std::vector<std::uint8_t> pixels;
-  std::vector<std::uint8_t> labels;
+  base::Buffer pixels;
+  data::Answers answers{.classes = kClasses};
   for (std::uint32_t n = 0; n < count; ++n) {
-    labels.push_back(static_cast<std::uint8_t>(rng.below(kClasses)));
+    answers.labels.push_back(static_cast<std::int32_t>(rng.below(kClasses)));
     for (std::uint32_t i = 0; i < kPixels; ++i) {
-      const bool bright = i / kClasses == labels.back();
-      pixels.push_back(static_cast<std::uint8_t>((bright ? 128 : 0) + rng.below(128)));
+      const bool bright = static_cast<std::int32_t>(i / kClasses) == answers.labels.back();
+      pixels.push_back(static_cast<std::byte>((bright ? 128 : 0) + rng.below(128)));
     }
   }
-  using data::testing::idx_bytes;
-  return data::SampleSet::make(
-             data::parse_idx(idx_bytes({count, kPixels}, pixels), 0, "pixels").value(),
-             data::parse_idx(idx_bytes({count}, labels), 0, "labels").value(), kClasses,
-             {.mean = 0.4, .std = 0.3}, "problem")
+  storage.emplace_back(std::move(pixels));
+  return data::ArraySet::make({.blocks = {{storage.back().view().data(), kPixels, count}},
+                               .shape = {kPixels},
+                               .normalisation = {{.mean = 0.4, .std = 0.3}}},
+                              std::move(answers), "problem")
       .value();
+}
+
+data::Dataset make_data(std::uint64_t seed) {
+  data::Dataset made;
+  made.train = make_set(kTrainingSamples, seed, made.storage);
+  made.test = make_set(200, seed + 1, made.storage);
+  return made;
 }
 
 model::Model make_model() {
@@ -56,9 +64,8 @@ wire::Message through_the_wire(const wire::Message& message) {
 }  // namespace
 
 Problem::Problem(std::uint64_t seed)
-    : train(make_set(kTrainingSamples, seed)),
-      test(make_set(200, seed + 1)),
-      shards(train.labels(), {.shards = 64}, seed),
+    : data(make_data(seed)),
+      shards(kTrainingSamples, data.train->labels(), {.shards = 64}, seed),
       model(make_model()),
       initial(model.initial_parameters(seed)) {}
 
@@ -66,7 +73,7 @@ std::unique_ptr<Worker> Problem::worker(data::Loader& loader, Saver saver) const
   auto trainer = train::Trainer::create(model.graph, training);
   BOOST_REQUIRE(trainer);
   return std::make_unique<Worker>(std::move(*trainer), exchange::Replica(initial, 0.5F), loader,
-                                  test, std::move(saver), base::StepNumber{});
+                                  *data.test, std::move(saver), base::StepNumber{});
 }
 
 Config config_for(const Problem& problem, exchange::Mode mode) {
@@ -93,7 +100,7 @@ std::size_t World::add(Config config, std::vector<std::string> join) {
   Peer& peer = *added;
   for (std::uint8_t& byte : peer.id.bytes) byte = static_cast<std::uint8_t>(rng_.below(256));
   peer.loader = std::make_unique<data::Loader>(
-      problem.train, problem.shards, problem.training.batch,
+      *problem.data.train, problem.shards, problem.training.batch,
       data::Loader::peer_seed(seed_, peer.id), std::span<const std::uint32_t>{});
   peer.worker = problem.worker(*peer.loader, [&peer](const Snapshot& snapshot) -> base::Status {
     if (peer.disk_full) return base::fail(base::ErrorCode::data, "no space left");

@@ -15,6 +15,7 @@
 
 #include "base/rng.hpp"
 #include "base/time.hpp"
+#include "data/dataset.hpp"
 #include "data/loader.hpp"
 #include "data/sharding.hpp"
 #include "membership/simulated_signer.hpp"
@@ -28,8 +29,7 @@ namespace starling::peer::testing {
 struct Problem {
   explicit Problem(std::uint64_t seed);
 
-  data::SampleSet train;
-  data::SampleSet test;
+  data::Dataset data;
   data::Shards shards;
   model::Model model;
   std::vector<float> initial;

@@ -1,0 +1,83 @@
+// Samples that are rows of bytes or floats, with a label or targets each: images above all.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "data/sample_set.hpp"
+
+namespace starling::data {
+
+/// Byte p (0 to 255) becomes (p / 255 - mean) / std.
+struct Normalisation {
+  double mean = 0.0;
+  double std = 1.0;
+};
+
+/// Rows of equal length, somewhere in memory that outlives this.
+struct Rows {
+  const std::byte* first = nullptr;
+  std::size_t stride = 0;  ///< bytes from one row to the next
+  std::uint32_t count = 0;
+
+  [[nodiscard]] const std::byte* row(std::uint32_t index) const noexcept {
+    return first + index * stride;
+  }
+  /// `count` rows from the row `from` on.
+  [[nodiscard]] Rows part(std::uint32_t from, std::uint32_t rows) const noexcept {
+    return {row(from), stride, rows};
+  }
+};
+
+/// Values of samples: bytes that are normalised, or floats (of any alignment) as they are.
+struct Inputs {
+  std::vector<Rows> blocks;  ///< one after the other; each row one sample
+  /// {features}, {height, width} or {channels, height, width}.
+  std::vector<std::uint32_t> shape;
+  bool floats = false;
+  /// Of bytes: one for each channel, or one for all.
+  std::vector<Normalisation> normalisation{{}};
+
+  /// Rows of all blocks.
+  [[nodiscard]] std::uint64_t count() const noexcept;
+};
+
+/// What a model should say to the samples: a label each, or targets.
+struct Answers {
+  std::vector<std::int32_t> labels;
+  std::uint32_t classes = 0;
+  Rows targets;  ///< floats, where there are no labels
+  std::vector<std::uint32_t> target_shape;
+};
+
+class ArraySet final : public SampleSet {
+ public:
+  /// Errors (ErrorCode::data): no samples, or more than kSamplesMax, or larger ones than
+  /// kSampleValuesMax; counts that differ; a label outside 0 to classes - 1. `name` stands in
+  /// messages.
+  [[nodiscard]] static base::Result<std::unique_ptr<const ArraySet>> make(Inputs inputs,
+                                                                          Answers answers,
+                                                                          const std::string& name);
+
+ private:
+  ArraySet(SampleFormat format, std::uint32_t size, Inputs inputs, Answers answers);
+  void read(std::uint32_t index, std::uint32_t shift, const Slot& out) const noexcept override;
+
+  std::vector<Rows> blocks_;
+  bool floats_;
+  Rows targets_;
+  std::size_t channel_values_;                      ///< bytes that one table normalises
+  std::vector<std::array<float, 256>> normalised_;  ///< by channel and byte
+};
+
+/// Mean and deviation of each channel (one for {features}) over at most 4,096 samples of bytes
+/// spread evenly. Sums of integers: the same on every machine. A deviation of 0 becomes 1.
+[[nodiscard]] std::vector<Normalisation> measure(const Inputs& inputs);
+
+}  // namespace starling::data

@@ -1,0 +1,48 @@
+// The batches of one peer, one after the other. No threads in here: the loader's core.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/rng.hpp"
+#include "data/batch_buffer.hpp"
+#include "data/config.hpp"
+#include "data/sample_order.hpp"
+#include "data/sample_set.hpp"
+#include "data/sharding.hpp"
+
+namespace starling::data {
+
+/// Fills batches with a peer's own samples in the order of SampleOrder; changes images as the run
+/// file says, and moves the windows of a text in every epoch. All of it follows from the seed and
+/// the shards alone.
+class BatchStream {
+ public:
+  /// `set` and `shards` outlive this. `batch`: samples of a batch, at least 1. `seed`: one for
+  /// each peer. Augmentation is for images alone (SampleFormat::shape of three sides).
+  BatchStream(const SampleSet& set, const Shards& shards, const Augmentation& augmentation,
+              std::uint32_t batch, std::uint64_t seed);
+
+  /// As SampleOrder::set_shards.
+  void set_shards(std::span<const std::uint32_t> owned) { order_.set_shards(owned); }
+  /// Allocates nothing once `out` has room.
+  void next(BatchBuffer& out);
+
+  [[nodiscard]] std::uint32_t batch() const noexcept {
+    return static_cast<std::uint32_t>(indices_.size());
+  }
+  [[nodiscard]] const SampleFormat& format() const noexcept { return set_.format(); }
+
+ private:
+  const SampleSet& set_;
+  SampleOrder order_;
+  Augmentation augmentation_;
+  std::uint64_t seed_;
+  std::uint64_t samples_ = 0;  ///< so far
+  base::Rng step_seeds_;
+  std::vector<std::uint32_t> indices_;
+  std::vector<float> scratch_;  ///< room for one image
+};
+
+}  // namespace starling::data

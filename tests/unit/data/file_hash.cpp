@@ -1,0 +1,95 @@
+#include "data/file_hash.hpp"
+
+#include <filesystem>
+
+#include "base/file.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace starling;
+using namespace starling::data;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Files {
+  Files() { write(std::string(kRememberedBytes, 'a')); }
+
+  void write(const std::string& text) { folder.write("file", text); }
+
+  base::Result<base::Hash128> hash() {
+    const auto file = base::MappedFile::open(folder / "file", 1 << 30);
+    BOOST_REQUIRE(file.has_value());
+    return file_hash(folder / "file", file->view(), cache, [this]() -> base::Status {
+      ++checks;
+      if (sound) return {};
+      return base::fail(base::ErrorCode::data, "unsound");
+    });
+  }
+
+  starling::testing::TemporaryFolder folder;
+  std::string cache = folder / "deep/cache";
+  int checks = 0;
+  bool sound = true;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(file_hashes, Files)
+
+BOOST_AUTO_TEST_CASE(large_file_is_read_once) {
+  const auto expected = base::xxh3_128(std::string(kRememberedBytes, 'a'));
+  BOOST_TEST((hash().value() == expected));
+  BOOST_TEST((hash().value() == expected));
+  BOOST_TEST(checks == 1);
+  // Who finds the entry believes it.
+  const auto entry = fs::directory_iterator(cache)->path();
+  std::string text = folder.text("deep/cache/" + entry.filename().string());
+  text.back() = text.back() == '0' ? '1' : '0';
+  folder.write("deep/cache/" + entry.filename().string(), text);
+  BOOST_TEST((hash().value() != expected));
+  BOOST_TEST(checks == 1);
+}
+
+BOOST_AUTO_TEST_CASE(changed_file_is_read_again) {
+  const auto before = hash().value();
+  const auto time = fs::last_write_time(folder / "file");
+  write(std::string(kRememberedBytes, 'b'));
+  fs::last_write_time(folder / "file", time + std::chrono::nanoseconds(1));
+  BOOST_TEST((hash().value() != before));
+  write(std::string(kRememberedBytes + 1, 'b'));
+  fs::last_write_time(folder / "file", time);
+  hash().value();
+  BOOST_TEST(checks == 3);
+}
+
+BOOST_AUTO_TEST_CASE(damaged_entry_is_not_believed) {
+  const auto before = hash().value();
+  const auto entry = fs::directory_iterator(cache)->path().filename().string();
+  for (const std::string& damaged :
+       {std::string(), folder.text("deep/cache/" + entry) + "0", std::string(200, 'x')}) {
+    folder.write("deep/cache/" + entry, damaged);
+    BOOST_TEST((hash().value() == before));
+  }
+  BOOST_TEST(checks == 4);
+}
+
+BOOST_AUTO_TEST_CASE(unsound_file_is_never_remembered) {
+  sound = false;
+  BOOST_TEST(hash().error().text == "unsound");
+  BOOST_TEST(hash().error().text == "unsound");
+  sound = true;
+  BOOST_TEST(hash().has_value());
+  BOOST_TEST(checks == 3);
+}
+
+BOOST_AUTO_TEST_CASE(small_files_and_no_cache_leave_nothing_behind) {
+  write("small");
+  BOOST_TEST(hash().has_value());
+  write(std::string(kRememberedBytes, 'a'));
+  cache = "";
+  BOOST_TEST(hash().has_value());
+  BOOST_TEST(!fs::exists(folder / "deep"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
