@@ -149,7 +149,8 @@ class RmsNorm(nn.Module):
 def rotated(x, base=10000.0):
     """Rotary positions: the halves of the features of each head are turned against each other."""
     positions, size = x.shape[-2:]
-    inverse = base ** (-torch.arange(0, size, 2, dtype=torch.float32, device=x.device) / size)
+    exact = torch.promote_types(x.dtype, torch.float32)
+    inverse = base ** (-torch.arange(0, size, 2, dtype=exact, device=x.device) / size)
     angles = torch.outer(torch.arange(positions, device=x.device), inverse).repeat(1, 2)
     first, second = x.chunk(2, -1)
     return x * angles.cos() + torch.cat((-second, first), -1) * angles.sin()

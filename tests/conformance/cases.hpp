@@ -1,5 +1,5 @@
 // The networks that every backend is held to: each op, shape and option, branches, losses, and
-// whole small models. Most have a twin in twins.py, in PyTorch.
+// whole small models. Most have a twin in torch_cases.py.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,11 @@ using Cases = std::vector<Case>;
 [[nodiscard]] Cases activation_cases();  ///< GELU, SiLU, SwiGLU, dropout
 [[nodiscard]] Cases branch_cases();      ///< results that several ops use
 [[nodiscard]] Cases loss_cases();
-[[nodiscard]] Cases model_cases();  ///< their files have a run of training, too
+/// Small models: a ResNet, and the presets of a GPT-2 and a Llama. Their files have a run of
+/// training, too.
+[[nodiscard]] Cases run_cases();
+/// Presets of residual networks, with few channels.
+[[nodiscard]] Cases deep_cases();
 /// Large enough to be shared among threads and cut into blocks; without a file.
 [[nodiscard]] Cases wide_cases();
 

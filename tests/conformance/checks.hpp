@@ -23,7 +23,7 @@ void same_bits_twice(const std::string& device, const Case& item);
 /// Two threads compute what one does.
 void two_threads_agree(const std::string& device, const Case& item);
 
-/// The losses of a run are PyTorch's; twice the run is the same bits. For model_cases.
+/// The losses of a run are PyTorch's; twice the run is the same bits. For run_cases.
 void run_matches_pytorch(const std::string& device, const Case& item);
 
 /// The plain network agrees with PyTorch: shows whose fault it is when a backend does not.

@@ -1,13 +1,15 @@
 """The cases of this suite as PyTorch networks; tools/make-conformance stores what they give.
 
 A function here stands for the one of the same name in cases_*.cpp and gives (name, input, network,
-loss), the models also the rate of a run.
+loss), where there is a run also its rate.
 """
 import struct
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+import twins  # tools/twins.py
 
 INPUT = -1  # the graph's input, as an op's number
 
@@ -80,18 +82,22 @@ def dropout_bits(seed, op, element):
 
 
 class Dropout(nn.Module):
+    """Stands for one op, or for several in turn; `numbers` are theirs, Net sets them."""
+
     seed = 0  # of the step, for all of them
 
-    def __init__(self, rate, number=None):
+    def __init__(self, rate, numbers=None):
         super().__init__()
         self.rate = struct.unpack("f", struct.pack("f", rate))[0]
-        self.number = number  # of the op; Net sets it
+        self.numbers = numbers
 
     def forward(self, x):
         if not self.training:
             return x
         threshold = int(self.rate * 2 ** 32)
-        kept = [dropout_bits(Dropout.seed, self.number, i) >= threshold for i in range(x.numel())]
+        op = self.numbers[0]
+        self.numbers = self.numbers[1:] + [op]
+        kept = [dropout_bits(Dropout.seed, op, i) >= threshold for i in range(x.numel())]
         return x * torch.tensor(kept, dtype=x.dtype).view(x.shape) / (1 - self.rate)
 
 
@@ -124,7 +130,8 @@ class Net(nn.Module):
         self.sources = [op.value if isinstance(op, At) else i - 1 for i, op in enumerate(ops)]
         ops = [op.op if isinstance(op, At) else op for op in ops]
         for i, op in enumerate(ops):
-            op.number = i
+            if isinstance(op, Dropout):
+                op.numbers = [i]
         self.layers = nn.ModuleList(ops)
 
     def forward(self, x):
@@ -386,116 +393,33 @@ def loss_cases():
     yield "classes_beyond_a_byte", Floats(3), Net(Linear(3, 300)), classify(300)
 
 
-# ---- Whole small models, as one writes them in PyTorch ------------------------------------------
+# ---- Whole small models ------------------------------------------------------------------------
 
-class Residual(nn.Module):
-    """He et al., arXiv:1512.03385: two convolutions beside a shortcut."""
-
-    def __init__(self, channels_in, channels, stride=1):
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(channels)
-        self.conv2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(channels)
-        self.shortcut = nn.Sequential()
-        if stride != 1 or channels_in != channels:
-            self.shortcut = nn.Sequential(nn.Conv2d(channels_in, channels, 1, stride, bias=False),
-                                          nn.BatchNorm2d(channels))
-
-    def forward(self, x):
-        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
-        return F.relu(y + self.shortcut(x))
+def with_dropout(gpt):
+    """The same drops as in the preset's graph: op 2, and two in each block of 12 ops."""
+    gpt.dropout = Dropout(gpt.dropout.p, [2])
+    for i, block in enumerate(gpt.transformer.h):
+        block.dropout = Dropout(block.dropout.p, [7 + 12 * i, 13 + 12 * i])
+    return gpt
 
 
-class ResNet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv2d(3, 8, 3, 1, 1, bias=False)
-        self.bn = nn.BatchNorm2d(8)
-        self.blocks = nn.Sequential(Residual(8, 8), Residual(8, 12, 2))
-        self.fc = nn.Linear(12, 5)
-
-    def forward(self, x):
-        return self.fc(self.blocks(F.relu(self.bn(self.conv(x)))).mean((2, 3)))
+def run_cases():
+    resnet = twins.ResNet((3, 8, 8), 5, 8, (1, 1), False, False)
+    yield "resnet", Floats(3, 8, 8), resnet, classify(5), 0.0625
+    gpt2 = twins.make("gpt", outputs=20, depth=2, width=16, heads=4, context=8, dropout=0.1)
+    yield "gpt2", Tokens(8, 20), with_dropout(gpt2), classify(20), 0.0625
+    llama = twins.make("gpt", outputs=20, style="llama", depth=2, width=16, heads=4, kv_heads=2,
+                       mlp_width=20, context=8, tied=False)
+    yield "llama", Tokens(8, 20), llama, classify(20), 0.0625
 
 
-class GptBlock(nn.Module):
-    OPS = 12
-
-    def __init__(self, width, heads, rate, first):
-        super().__init__()
-        self.ln_1 = nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width)
-        self.attention = Attention(heads, heads)
-        self.out = nn.Linear(width, width)
-        self.drop_1 = Dropout(rate, first + 4)
-        self.ln_2 = nn.LayerNorm(width)
-        self.up = nn.Linear(width, 4 * width)
-        self.down = nn.Linear(4 * width, width)
-        self.drop_2 = Dropout(rate, first + 10)
-
-    def forward(self, x):
-        x = x + self.drop_1(self.out(self.attention(self.qkv(self.ln_1(x)))))
-        return x + self.drop_2(self.down(F.gelu(self.up(self.ln_2(x)), approximate="tanh")))
-
-
-class Gpt2(nn.Module):
-    """Radford et al., 2019: learned positions, pre-norm, tied output."""
-
-    def __init__(self, positions, vocabulary, width, heads, depth, rate):
-        super().__init__()
-        self.wte = nn.Embedding(vocabulary, width)
-        self.wpe = Positions(positions, width)
-        self.drop = Dropout(rate, 2)
-        self.blocks = nn.Sequential(*(GptBlock(width, heads, rate, 3 + i * GptBlock.OPS)
-                                      for i in range(depth)))
-        self.ln_f = nn.LayerNorm(width)
-
-    def forward(self, tokens):
-        x = self.ln_f(self.blocks(self.drop(self.wpe(self.wte(tokens)))))
-        return F.linear(x, self.wte.weight)
-
-
-class LlamaBlock(nn.Module):
-    def __init__(self, width, heads, kv_heads, hidden):
-        super().__init__()
-        size = width // heads
-        self.norm_1 = nn.RMSNorm(width, 1e-5)
-        self.qkv = nn.Linear(width, (heads + 2 * kv_heads) * size, bias=False)
-        self.attention = Attention(heads, kv_heads, 10000.0)
-        self.out = nn.Linear(width, width, bias=False)
-        self.norm_2 = nn.RMSNorm(width, 1e-5)
-        self.gate_up = nn.Linear(width, 2 * hidden, bias=False)
-        self.swiglu = SwiGlu()
-        self.down = nn.Linear(hidden, width, bias=False)
-
-    def forward(self, x):
-        x = x + self.out(self.attention(self.qkv(self.norm_1(x))))
-        return x + self.down(self.swiglu(self.gate_up(self.norm_2(x))))
-
-
-class Llama(nn.Module):
-    """Touvron et al., arXiv:2302.13971: RMS norm, rotary positions, SwiGLU, grouped queries."""
-
-    def __init__(self, vocabulary, width, heads, kv_heads, hidden, depth):
-        super().__init__()
-        self.embedding = nn.Embedding(vocabulary, width)
-        self.blocks = nn.Sequential(*(LlamaBlock(width, heads, kv_heads, hidden)
-                                      for _ in range(depth)))
-        self.norm = nn.RMSNorm(width, 1e-5)
-        self.head = nn.Linear(width, vocabulary, bias=False)
-
-    def forward(self, tokens):
-        return self.head(self.norm(self.blocks(self.embedding(tokens))))
-
-
-def model_cases():
-    yield "resnet", Floats(3, 8, 8), ResNet(), classify(5), 0.0625
-    yield "gpt2", Tokens(8, 20), Gpt2(8, 20, 16, 4, 2, 0.1), classify(20), 0.0625
-    yield "llama", Tokens(8, 20), Llama(20, 16, 4, 2, 20, 2), classify(20), 0.0625
+def deep_cases():
+    for name, shape, width in (("resnet20", (3, 8, 8), 2), ("resnet50", (3, 65, 5), 1)):
+        net = twins.make(name, input=shape, outputs=5, width=width)
+        yield name, Floats(*shape), net, classify(5)
 
 
 def all_cases():
     for cases in (image_cases, norm_cases, sequence_cases, activation_cases, branch_cases,
-                  loss_cases, model_cases):
+                  loss_cases, run_cases, deep_cases):
         yield from cases()
