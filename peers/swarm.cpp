@@ -120,6 +120,7 @@ void reap(Child& child) {
     if (summary) {
       if (summary->end == "done") child.row.progress = 1;
       child.row.accuracy = summary->accuracy;
+      child.row.language = summary->language;
       child.row.drift = summary->drift;
       child.row.steps = summary->steps;
       child.row.bytes_sent = summary->bytes_sent.total;
@@ -152,6 +153,9 @@ void refresh(Child& child) {
   row.samples_per_second = status.value("samples_per_second", 0.0);
   row.loss = optional_number(status.value("train_loss", Json()));
   row.accuracy = optional_number(status.value("accuracy", Json()));
+  const auto perplexity = optional_number(status.value("perplexity", Json()));
+  const auto bits_per_byte = optional_number(status.value("bits_per_byte", Json()));
+  if (perplexity && bits_per_byte) row.language = {*perplexity, *bits_per_byte};
   row.drift = optional_number(status.value("drift", Json()));
   row.links = status.value("links", 0U);
   row.bytes_sent = status.value("bytes_sent", Json::object()).value("total", std::uint64_t{0});

@@ -31,6 +31,7 @@ std::string dump(const Json& json) {
 }  // namespace
 
 std::string status_json(const peer::Status& status, const StatusExtra& extra) {
+  const auto language = language_quality(status.loss, extra.bytes_per_label);
   return dump(Json{{"name", status.name},
                    {"id", status.id.hex()},
                    {"address", extra.address},
@@ -46,6 +47,8 @@ std::string status_json(const peer::Status& status, const StatusExtra& extra) {
                    {"train_loss", number_or_null(status.train_loss)},
                    {"accuracy", or_null(status.accuracy)},
                    {"loss", or_null(status.loss)},
+                   {"perplexity", language ? number_or_null(language->perplexity) : Json()},
+                   {"bits_per_byte", language ? number_or_null(language->bits_per_byte) : Json()},
                    {"whole_test_set", status.whole_test_set},
                    {"drift", status.drift},
                    {"exchanges", status.exchanges},

@@ -14,6 +14,7 @@ struct StatusExtra {
   std::string address;  ///< "ip:port" for links
   double seconds = 0;   ///< since training started
   double samples_per_second = 0;
+  double bytes_per_label = 0;  ///< of the test set, if it is text; otherwise 0
   BytesByPurpose bytes_sent;
   BytesByPurpose bytes_received;
   /// By link, in the order of Status::links.

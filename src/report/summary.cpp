@@ -87,10 +87,14 @@ SwarmSummary summarize(std::string name, std::vector<PeerSummary> peers) {
   SwarmSummary result;
   PeerSummary& swarm = result.swarm;
   swarm.name = std::move(name);
-  Mean accuracy, loss, seconds, drift, memory, first_step;
+  Mean accuracy, loss, perplexity, bits_per_byte, seconds, drift, memory, first_step;
   for (const PeerSummary& peer : peers) {
     accuracy.add(peer.accuracy);
     loss.add(peer.loss);
+    if (peer.language) {
+      perplexity.add(peer.language->perplexity);
+      bits_per_byte.add(peer.language->bits_per_byte);
+    }
     seconds.add(peer.seconds);
     drift.add(peer.drift);
     memory.add(static_cast<double>(peer.rss_max_bytes));
@@ -106,6 +110,7 @@ SwarmSummary summarize(std::string name, std::vector<PeerSummary> peers) {
   }
   swarm.accuracy = accuracy.value();
   swarm.loss = loss.value();
+  if (perplexity.value()) swarm.language = {*perplexity.value(), *bits_per_byte.value()};
   swarm.seconds = seconds.value().value_or(0);
   swarm.drift = drift.value();
   swarm.rss_max_bytes = static_cast<std::uint64_t>(memory.value().value_or(0));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "report/language.hpp"
 
 namespace starling::report {
 
@@ -46,7 +47,9 @@ struct PeerSummary {
   std::string end;                 ///< why it ended: "done", "left", "diverged", ...
   std::optional<double> accuracy;  ///< 0 to 1, final, on the whole test set
   std::optional<double> loss;      ///< nats
-  std::uint64_t samples = 0;       ///< trained by this peer
+  /// Of a language model; "perplexity" and "bits_per_byte" in the file.
+  std::optional<LanguageQuality> language;
+  std::uint64_t samples = 0;  ///< trained by this peer
   std::uint64_t steps = 0;
   double seconds = 0;  ///< wall time of training
   BytesByPurpose bytes_sent;

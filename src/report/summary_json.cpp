@@ -31,6 +31,8 @@ Json peer_json(const PeerSummary& summary) {
             {"end", summary.end},
             {"accuracy", number(summary.accuracy)},
             {"loss", number(summary.loss)},
+            {"perplexity", Json()},
+            {"bits_per_byte", Json()},
             {"samples", summary.samples},
             {"steps", summary.steps},
             {"seconds", summary.seconds},
@@ -41,6 +43,10 @@ Json peer_json(const PeerSummary& summary) {
             {"rss_max_bytes", summary.rss_max_bytes},
             {"seconds_to_first_step", number(summary.seconds_to_first_step)},
             {"history", Json::array()}};
+  if (summary.language) {
+    json["perplexity"] = number(summary.language->perplexity);
+    json["bits_per_byte"] = number(summary.language->bits_per_byte);
+  }
   for (const HistoryPoint& point : summary.history) {
     json["history"].push_back({{"seconds", point.seconds},
                                {"samples", point.samples},
@@ -133,6 +139,14 @@ class Reader {
   std::optional<std::string> problem_;
 };
 
+void read_language(Reader& reader, std::optional<LanguageQuality>& language) {
+  std::optional<double> perplexity;
+  std::optional<double> bits_per_byte;
+  reader.read("perplexity", perplexity);
+  reader.read("bits_per_byte", bits_per_byte);
+  if (perplexity && bits_per_byte) language = {*perplexity, *bits_per_byte};
+}
+
 void read_peer(Reader& reader, PeerSummary& summary) {
   reader.read("name", summary.name);
   reader.read("id", summary.id);
@@ -140,6 +154,7 @@ void read_peer(Reader& reader, PeerSummary& summary) {
   reader.read("end", summary.end);
   reader.read("accuracy", summary.accuracy);
   reader.read("loss", summary.loss);
+  read_language(reader, summary.language);
   reader.read("samples", summary.samples);
   reader.read("steps", summary.steps);
   reader.read("seconds", summary.seconds);

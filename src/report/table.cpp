@@ -1,6 +1,7 @@
 #include "report/table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
@@ -19,21 +20,59 @@ constexpr std::size_t kStateMax = 11;
 /// Lines of a table besides the rows of peers: the run, the header, the swarm.
 constexpr std::size_t kFrameLines = 3;
 
-constexpr const char* kRowFormat =
-    "{:<{}} {:<11} {:>8} {:>8} {:>9} {:>7} {:>8} {:>7} {:>5} {:>9} {:>12}";
+/// A column beside the name and the state.
+struct Column {
+  const char* title;
+  std::size_t width;
+  bool language;  ///< only for language models
+};
+
+constexpr std::array kColumns{
+    Column{"progress", 8, false}, Column{"steps", 8, false},    Column{"samples/s", 9, false},
+    Column{"loss", 7, false},     Column{"accuracy", 8, false}, Column{"perplexity", 10, true},
+    Column{"bits/byte", 9, true}, Column{"drift", 7, false},    Column{"links", 5, false},
+    Column{"sent", 9, false},     Column{"ETA", 12, false},
+};
+using Cells = std::array<std::string, kColumns.size()>;
 
 std::string optional_percent(const std::optional<double>& value, int decimals) {
   return value ? format_percent(*value, decimals) : "-";
 }
 
-std::string row_text(const PeerRow& row, std::size_t name_width) {
-  return fmt::format(fmt::runtime(kRowFormat), format_safe(row.name, name_width), name_width,
-                     format_safe(row.state, kStateMax), format_percent(row.progress),
-                     format_count(row.steps), fmt::format("{:.0f}", row.samples_per_second),
-                     row.loss ? fmt::format("{:.3f}", *row.loss) : "-",
-                     optional_percent(row.accuracy, 2), optional_percent(row.drift, 2), row.links,
-                     format_bytes(row.bytes_sent),
-                     row.eta_seconds ? format_duration(*row.eta_seconds) : "-");
+/// How a table is laid out.
+struct Layout {
+  std::size_t name_width = 0;
+  bool language = false;
+};
+
+std::string line_text(std::string_view name, std::string_view state, const Cells& cells,
+                      const Layout& layout) {
+  std::string text = fmt::format("{:<{}} {:<{}}", name, layout.name_width, state, kStateMax);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (kColumns[i].language && !layout.language) continue;
+    text += fmt::format(" {:>{}}", cells[i], kColumns[i].width);
+  }
+  return text;
+}
+
+std::string header_text(const Layout& layout) {
+  Cells titles;
+  std::ranges::transform(kColumns, titles.begin(), &Column::title);
+  return line_text("peer", "state", titles, layout);
+}
+
+std::string row_text(const PeerRow& row, const Layout& layout) {
+  const auto& language = row.language;
+  return line_text(
+      format_safe(row.name, layout.name_width), format_safe(row.state, kStateMax),
+      {format_percent(row.progress), format_count(row.steps),
+       fmt::format("{:.0f}", row.samples_per_second),
+       row.loss ? fmt::format("{:.3f}", *row.loss) : "-", optional_percent(row.accuracy, 2),
+       language ? fmt::format("{:.2f}", language->perplexity) : "-",
+       language ? fmt::format("{:.3f}", language->bits_per_byte) : "-",
+       optional_percent(row.drift, 2), fmt::format("{}", row.links), format_bytes(row.bytes_sent),
+       row.eta_seconds ? format_duration(*row.eta_seconds) : "-"},
+      layout);
 }
 
 /// Mean of a value over the peers that have it.
@@ -48,6 +87,19 @@ std::optional<double> mean(const std::vector<PeerRow>& peers,
   }
   if (count == 0) return std::nullopt;
   return sum / count;
+}
+
+std::optional<LanguageQuality> mean_language(const std::vector<PeerRow>& peers) {
+  LanguageQuality sum;
+  double count = 0;
+  for (const PeerRow& peer : peers) {
+    if (!peer.language) continue;
+    sum.perplexity += peer.language->perplexity;
+    sum.bits_per_byte += peer.language->bits_per_byte;
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return LanguageQuality{sum.perplexity / count, sum.bits_per_byte / count};
 }
 
 PeerRow swarm_row(const SwarmSnapshot& snapshot) {
@@ -65,6 +117,7 @@ PeerRow swarm_row(const SwarmSnapshot& snapshot) {
   swarm.links /= 2;  // both ends counted theirs
   swarm.loss = mean(snapshot.peers, &PeerRow::loss);
   swarm.accuracy = mean(snapshot.peers, &PeerRow::accuracy);
+  swarm.language = mean_language(snapshot.peers);
   swarm.drift = mean(snapshot.peers, &PeerRow::drift);
   return swarm;
 }
@@ -79,29 +132,27 @@ void add_line(std::string& text, std::string_view line, std::size_t columns) {
 }  // namespace
 
 std::string table_text(const SwarmSnapshot& snapshot, TableSize size) {
-  std::size_t name_width = 5;  // "swarm"
+  Layout layout{.name_width = 5};  // "swarm"
   for (const PeerRow& peer : snapshot.peers) {
-    name_width = std::clamp(peer.name.size(), name_width, kNameMax);
+    layout.name_width = std::clamp(peer.name.size(), layout.name_width, kNameMax);
+    layout.language = layout.language || peer.language;
   }
   std::string text;
   add_line(text,
            fmt::format("{}: {} peers, {}", format_safe(snapshot.run, 40), snapshot.peers.size(),
                        format_duration(snapshot.seconds)),
            size.columns);
-  add_line(text,
-           fmt::format(fmt::runtime(kRowFormat), "peer", name_width, "state", "progress", "steps",
-                       "samples/s", "loss", "accuracy", "drift", "links", "sent", "ETA"),
-           size.columns);
+  add_line(text, header_text(layout), size.columns);
   std::size_t shown = snapshot.peers.size();
   const std::size_t room = size.lines > kFrameLines ? size.lines - kFrameLines : 1;
   if (shown > room) shown = room - 1;  // one line says how many are left out
   for (std::size_t i = 0; i < shown; ++i) {
-    add_line(text, row_text(snapshot.peers[i], name_width), size.columns);
+    add_line(text, row_text(snapshot.peers[i], layout), size.columns);
   }
   if (shown < snapshot.peers.size()) {
     add_line(text, fmt::format("... and {} more", snapshot.peers.size() - shown), size.columns);
   }
-  add_line(text, row_text(swarm_row(snapshot), name_width), size.columns);
+  add_line(text, row_text(swarm_row(snapshot), layout), size.columns);
   return text;
 }
 
@@ -113,6 +164,10 @@ std::string plain_line(const SwarmSnapshot& snapshot) {
                   swarm.samples_per_second);
   if (swarm.loss) text += fmt::format("  loss {:.3f}", *swarm.loss);
   if (swarm.accuracy) text += "  accuracy " + format_percent(*swarm.accuracy, 2);
+  if (swarm.language) {
+    text += fmt::format("  perplexity {:.2f}  {:.3f} bits/byte", swarm.language->perplexity,
+                        swarm.language->bits_per_byte);
+  }
   if (swarm.drift) text += "  drift " + format_percent(*swarm.drift, 2);
   text += fmt::format("  {} links  {} sent", swarm.links, format_bytes(swarm.bytes_sent));
   if (swarm.eta_seconds) text += "  ETA " + format_duration(*swarm.eta_seconds);

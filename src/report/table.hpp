@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/time.hpp"
+#include "report/language.hpp"
 
 namespace starling::report {
 
@@ -18,8 +19,9 @@ struct PeerRow {
   double progress = 0;  ///< of the run, as this peer sees it, 0 to 1
   std::uint64_t steps = 0;
   double samples_per_second = 0;
-  std::optional<double> loss;      ///< nats, training
-  std::optional<double> accuracy;  ///< 0 to 1, test set
+  std::optional<double> loss;               ///< nats, training
+  std::optional<double> accuracy;           ///< 0 to 1, test set
+  std::optional<LanguageQuality> language;  ///< test set
   std::optional<double> drift;
   std::uint32_t links = 0;
   std::uint64_t bytes_sent = 0;
@@ -39,7 +41,8 @@ struct TableSize {
 };
 
 /// The table: a line on the run, a header, a row a peer and a row for the swarm (sums and means;
-/// progress and ETA of the peer that is furthest). Each line ends with '\n'; plain ASCII.
+/// progress and ETA of the peer that is furthest). It has columns for the quality of a language
+/// model if a peer has one. Each line ends with '\n'; plain ASCII.
 [[nodiscard]] std::string table_text(const SwarmSnapshot& snapshot, TableSize size);
 
 /// The swarm's row as one line of text, for a log or a pipe; ends with '\n'.

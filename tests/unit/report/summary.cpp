@@ -39,9 +39,10 @@ BOOST_AUTO_TEST_SUITE(summary)
 
 BOOST_AUTO_TEST_CASE(a_peer_summary_has_every_key_that_others_rely_on) {
   const auto json = nlohmann::json::parse(to_json(peer("one", 0.875)));
-  for (const char* key : {"name", "id", "run", "end", "accuracy", "loss", "samples", "steps",
-                          "seconds", "bytes_sent", "bytes_received", "exchanges", "drift",
-                          "rss_max_bytes", "seconds_to_first_step", "history"}) {
+  for (const char* key :
+       {"name", "id", "run", "end", "accuracy", "loss", "perplexity", "bits_per_byte", "samples",
+        "steps", "seconds", "bytes_sent", "bytes_received", "exchanges", "drift", "rss_max_bytes",
+        "seconds_to_first_step", "history"}) {
     BOOST_TEST(json.contains(key), key << " is missing");
   }
   for (const char* purpose : {"total", "delta", "keyframe", "membership", "reduce", "other"}) {
@@ -65,6 +66,17 @@ BOOST_AUTO_TEST_CASE(summaries_read_back_equal) {
   const auto read_swarm = read_swarm_summary(folder.path());
   BOOST_REQUIRE(read_swarm);
   BOOST_TEST((*read_swarm == swarm));
+}
+
+BOOST_AUTO_TEST_CASE(the_quality_of_a_language_model_reads_back_and_has_a_mean) {
+  PeerSummary one = peer("one", 0.5);
+  PeerSummary two = peer("two", 0.5);
+  BOOST_TEST(nlohmann::json::parse(to_json(one)).at("perplexity").is_null());
+  one.language = {.perplexity = 4, .bits_per_byte = 2};
+  two.language = {.perplexity = 8, .bits_per_byte = 3};
+  BOOST_TEST((peer_summary_from_json(to_json(one)).value() == one));
+  const SwarmSummary all = summarize("run", {one, two, peer("killed", 0)});
+  BOOST_TEST((all.swarm.language == LanguageQuality{.perplexity = 6, .bits_per_byte = 2.5}));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_unknown_or_not_finite_is_null_and_reads_back_as_nothing) {

@@ -87,6 +87,22 @@ BOOST_AUTO_TEST_CASE(a_table_has_a_row_a_peer_and_one_for_the_swarm) {
       "       58.2 s");
 }
 
+BOOST_AUTO_TEST_CASE(a_table_of_language_models_has_columns_for_their_quality) {
+  SwarmSnapshot snapshot = two_peers();
+  snapshot.peers[0].language = {.perplexity = 12.345, .bits_per_byte = 1.9876};
+  const auto lines = lines_of(table_text(snapshot, {.columns = 200, .lines = 24}));
+  BOOST_REQUIRE(lines.size() == 5U);
+  BOOST_TEST(lines[1] ==
+             "peer  state       progress    steps samples/s    loss accuracy perplexity bits/byte"
+             "   drift links      sent          ETA");
+  BOOST_TEST(lines[2] ==
+             "p0    training       50.0%    1,234       900   0.500   87.50%      12.35     1.988"
+             "   1.00%     1   1.00 MB   1 min 01 s");
+  BOOST_TEST(lines[3].substr(61, 25) == "-          -         -   ");
+  BOOST_TEST(lines[4].find("12.35     1.988") != std::string::npos);
+  BOOST_TEST(plain_line(snapshot).find("  perplexity 12.35  1.988 bits/byte") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(no_line_is_wider_and_no_table_higher_than_the_terminal) {
   SwarmSnapshot many = two_peers();
   while (many.peers.size() < 50) many.peers.push_back(many.peers.front());
