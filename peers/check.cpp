@@ -17,6 +17,7 @@
 #include "problem.hpp"
 #include "report/format.hpp"
 #include "train/trainer.hpp"
+#include "train/weights.hpp"
 #include "wire/delta_format.hpp"
 
 namespace starling::peers {
@@ -76,8 +77,9 @@ void print_text(const peer::RunFile& run_file, const data::Dataset& dataset,
   fmt::print("run {}: {} samples of {} over the swarm\n\n{}\n", run_file.run.name,
              peer::target_samples(run_file, dataset.train->size()), run_file.data.source,
              model.table());
-  fmt::print("parameters  {} ({})\n", report::format_count(needs.parameters),
-             format_bytes(needs.parameters * sizeof(float)));
+  fmt::print("parameters  {} ({}){}\n", report::format_count(needs.parameters),
+             format_bytes(needs.parameters * sizeof(float)),
+             run_file.init.empty() ? "" : ", which start as in " + run_file.init);
   fmt::print("memory      {} a peer: compute {}, replica {}, mirrors {}, data {}\n",
              format_bytes(needs.memory()), format_bytes(needs.compute), format_bytes(needs.replica),
              format_bytes(needs.mirrors), format_bytes(needs.data));
@@ -126,6 +128,10 @@ base::Status check(const CheckOptions& options) {
   if (!run_file) return fail(run_file.error());
   const auto problem = load_problem(*run_file, options.run_file, {});
   if (!problem) return fail(problem.error());
+  if (!run_file->init.empty()) {
+    const auto start = train::initial_weights(problem->model, run_file->run.seed, run_file->init);
+    if (!start) return fail(start.error());
+  }
   const auto needs = needs_of(*run_file, problem->dataset, problem->model);
   if (!needs) return fail(needs.error());
   if (options.json) {

@@ -89,7 +89,7 @@ struct Run {
   std::string dir{};
   std::optional<io::Identity> identity{};
   std::optional<Problem> problem{};
-  std::vector<float> initial{};
+  train::Weights initial{};
   std::string canonical{};
   wire::RunId run_id{};
   std::optional<data::Shards> shards{};
@@ -134,9 +134,11 @@ base::Status Run::prepare() {
   auto loaded = load_problem(run_file, options.run_file, fs::path(dir).parent_path() / ".cache");
   if (!loaded) return fail(loaded.error());
   problem.emplace(std::move(*loaded));
-  initial = problem->model.initial_parameters(run_file.run.seed);
-  const std::uint64_t parameters = base::xxh3(std::as_bytes(std::span(initial)));
-  canonical = peer::canonical(run_file, {problem->dataset.identity, parameters});
+  auto start = train::initial_weights(problem->model, run_file.run.seed, run_file.init);
+  if (!start) return fail(start.error());
+  initial = std::move(start->weights);
+  const std::uint64_t parameters = base::xxh3(std::as_bytes(std::span(initial.parameters)));
+  canonical = peer::canonical(run_file, {problem->dataset.identity, parameters, start->file});
   run_id = peer::run_id(canonical);
   const data::SampleSet& train = *problem->dataset.train;
   shards.emplace(train.size(), train.labels(), run_file.data, run_file.run.seed);
@@ -174,9 +176,9 @@ base::Status Run::open_node() {
   made.transport = {
       .listen = options.listen,
       .tls = run_file.security == peer::Security::tls,
-      .link_memory = std::max<std::size_t>(run_file.limits.link_memory,
-                                           per_parameter * initial.size() + kPayloadSlack),
-      .payload_max = 2 * initial.size() + kPayloadSlack};
+      .link_memory = std::max<std::size_t>(
+          run_file.limits.link_memory, per_parameter * initial.parameters.size() + kPayloadSlack),
+      .payload_max = 2 * initial.parameters.size() + kPayloadSlack};
   made.observer = {
       .note =
           [this](peer::Level level, const std::string& text) {
@@ -246,7 +248,7 @@ io::TrainerThread::MakeWorker Run::make_worker(data::Loader& loader) {
   return [this, &loader]() -> base::Result<std::unique_ptr<peer::Worker>> {
     auto trainer = train::Trainer::create(problem->model.graph, run_file.train);
     if (!trainer) return fail(trainer.error());
-    exchange::Replica replica(initial, static_cast<float>(run_file.exchange.lambda));
+    exchange::Replica replica(initial.parameters, static_cast<float>(run_file.exchange.lambda));
     base::StepNumber step;
     if (checkpoint) {
       if (auto restored = restore(replica, trainer->rule()); !restored) {
@@ -264,8 +266,8 @@ peer::Config Run::core_config() const {
   const std::uint64_t epoch = problem->dataset.train->size();
   peer::Config config{.run = run_id,
                       .canonical = canonical,
-                      .parameters_hash = base::xxh3(std::as_bytes(std::span(initial))),
-                      .parameter_count = initial.size(),
+                      .parameters_hash = base::xxh3(std::as_bytes(std::span(initial.parameters))),
+                      .parameter_count = initial.parameters.size(),
                       .target_samples = peer::target_samples(run_file, epoch),
                       .exchange = run_file.exchange,
                       .membership = run_file.swarm,

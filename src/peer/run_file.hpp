@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,6 +66,7 @@ struct LimitsConfig {
 struct RunFile {
   RunConfig run;
   model::Spec model;
+  std::string init;  ///< model.init: safetensors file to start from; empty: drawn from run.seed
   data::Config data;
   train::Config train;
   exchange::Config exchange;
@@ -102,8 +104,9 @@ struct RunFile {
 
 /// What must agree across the swarm besides the run file.
 struct Identity {
-  base::Hash128 dataset;         ///< data::Dataset::identity
-  std::uint64_t parameters = 0;  ///< XXH3 of the initial parameters' float32 bytes
+  base::Hash128 dataset;                ///< data::Dataset::identity
+  std::uint64_t parameters = 0;         ///< XXH3 of the initial parameters' float32 bytes
+  std::optional<base::Hash128> init{};  ///< of the file that they come from, if they do
 };
 
 /// Lines "section.key = value", sorted, of what must agree across the swarm. Not in it: device,

@@ -197,6 +197,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("samples", f.run.samples, IntegerRange{0, kInt});
   visit("target_accuracy", f.run.target_accuracy, NumberRange{0, 1});
   visit_model_keys(f.model, visit);
+  visit("init", f.init, Text{4096, false});
   visit.section("data");
   visit("source", f.data.source, Text{64, true});
   visit("path", f.data.path, Paths{data::kPathsMax});

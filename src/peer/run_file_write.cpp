@@ -254,6 +254,7 @@ std::string canonical(const RunFile& f, const Identity& identity) {
   spec.sizes = model::resolved(spec.preset, spec.sizes);
   visit_model_keys(std::as_const(spec), ModelLines(lines));
   lines["model.parameters"] = fmt::format("{:016x}", identity.parameters);
+  if (identity.init) lines["model.init"] = identity.init->hex();
   if (f.run.samples != 0) lines["run.samples"] = fmt::format("{}", f.run.samples);
   if (f.run.samples == 0) lines["run.epochs"] = fmt::format("{}", f.run.epochs);
   if (f.exchange.mode == exchange::Mode::allreduce) {

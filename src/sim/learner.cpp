@@ -14,6 +14,7 @@
 #include "data/loader.hpp"
 #include "model/model.hpp"
 #include "train/optimizer.hpp"
+#include "train/weights.hpp"
 #include "wire/delta_format.hpp"
 
 namespace starling::sim {
@@ -302,7 +303,9 @@ base::Result<std::unique_ptr<Network>> make_network(peer::RunFile& run_file, Pro
   auto built = model::build(run_file.model, dataset->format().classes);
   if (!built) return fail(built.error());
   auto task = std::make_unique<Network>(std::move(*dataset), std::move(*built));
-  task->initial = task->model.initial_parameters(run_file.run.seed);
+  auto start = train::initial_weights(task->model, run_file.run.seed, run_file.init);
+  if (!start) return fail(start.error());
+  task->initial = std::move(start->weights.parameters);
   auto backend = compute::open_backend(run_file.train.device);
   if (!backend) return fail(backend.error());
   task->backend = std::move(*backend);

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "base/assert.hpp"
+#include "base/file.hpp"
 
 namespace starling::train {
 namespace {
@@ -92,6 +92,26 @@ base::Result<Weights> read_weights(const TensorFile& file, const compute::Graph&
     if (auto checked = check_finite(file, tensors, values); !checked) return fail(checked.error());
   }
   return weights;
+}
+
+base::Result<InitialWeights> initial_weights(const model::Model& model, std::uint64_t seed,
+                                             const std::string& init) {
+  if (init.empty()) {
+    return InitialWeights{{model.initial_parameters(seed), model.initial_buffers()}, {}};
+  }
+  auto bytes = base::read_file(init, kTensorFileBytesMax);
+  if (!bytes) {
+    return fail(ErrorCode::data,
+                "model.init: {}; every peer of the run needs this file: what peers send are "
+                "differences to its weights",
+                bytes.error().text);
+  }
+  const base::Hash128 hash = base::xxh3_128(base::ByteView(*bytes));
+  auto file = TensorFile::parse(std::move(*bytes), init);
+  if (!file) return fail(file.error().in("model.init"));
+  auto weights = read_weights(*file, model.graph);
+  if (!weights) return fail(weights.error().in("model.init"));
+  return InitialWeights{std::move(*weights), hash};
 }
 
 std::string batch_counter_name(std::string_view tensor) {

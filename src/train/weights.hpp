@@ -1,13 +1,17 @@
 // A model's values as named tensors: from its vectors to files and back.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "base/result.hpp"
 #include "compute/graph.hpp"
+#include "model/model.hpp"
 #include "train/safetensors.hpp"
 
 namespace starling::train {
@@ -38,6 +42,18 @@ struct Weights {
 /// with both shapes, and one with a value that is not finite.
 [[nodiscard]] base::Result<Weights> read_weights(const TensorFile& file,
                                                  const compute::Graph& graph);
+
+/// What a run starts from.
+struct InitialWeights {
+  Weights weights;
+  std::optional<base::Hash128> file;  ///< XXH3-128 of the file that they come from, if they do
+};
+
+/// What the model draws from `seed`, or what the safetensors file at the path `init` holds, if
+/// that is not empty. Errors (ErrorCode::data): the file cannot be read; those of read_weights.
+[[nodiscard]] base::Result<InitialWeights> initial_weights(const model::Model& model,
+                                                           std::uint64_t seed,
+                                                           const std::string& init);
 
 /// The name of the counter that PyTorch keeps beside "X.running_mean": "X.num_batches_tracked".
 /// Empty for any other name.

@@ -113,20 +113,48 @@ BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_a_usage_error_that_says_what_is_ac
   const Ended no_run_file = run(folder, {"eval", checkpoint + "/model.safetensors"});
   BOOST_TEST(no_run_file.code.value_or(-1) == 2);
   BOOST_TEST(has(no_run_file.err, "--run"), no_run_file.err);
-  const Ended again = run(
-      folder, {"export", checkpoint + "/model.safetensors", "--out", folder / "out"});
+  const Ended again =
+      run(folder, {"export", checkpoint + "/model.safetensors", "--out", folder / "out"});
   BOOST_TEST(again.code.value_or(-1) == 2);
   BOOST_TEST(has(again.err, "safetensors file already"), again.err);
 }
 
 BOOST_AUTO_TEST_CASE(checkpoints_of_two_runs_are_told_apart) {
-  const Ended ended = run(folder, {"up", mlp_run_file(), "--name", "peer", "--dir", dir,
-                                   "--listen", "127.0.0.1:0", "--set", "run.samples=640"});
+  const Ended ended = run(folder, {"up", mlp_run_file(), "--name", "peer", "--dir", dir, "--listen",
+                                   "127.0.0.1:0", "--set", "run.samples=640"});
   BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
   const Ended unclear = run(folder, {"eval", dir});
   BOOST_TEST(unclear.code.value_or(-1) == 2);
   BOOST_TEST(has(unclear.err, "checkpoints of 2 runs"), unclear.err);
   BOOST_TEST(eval({dir + "/checkpoints/step-10"}).at("samples") == 640U);
+}
+
+/// A run that starts from a file ends where it started if it learns nothing.
+BOOST_AUTO_TEST_CASE(a_run_starts_from_exported_weights) {
+  const std::string file = folder / "mlp.safetensors";
+  BOOST_TEST_REQUIRE(run(folder, {"export", dir, "--out", file}).code.value_or(-1) == 0);
+  const Arguments idle{"run.samples=64", "train.lr=1e-12", "model.init=" + file};
+  Peer tuned(folder, "tuned", "", idle);
+  BOOST_TEST(tuned.process().wait().value_or(-1) == 0);
+  const report::PeerSummary summary = tuned.summary();
+  const auto before = report::read_peer_summary(dir);
+  BOOST_TEST(summary.accuracy.value() == before->accuracy.value());
+  BOOST_TEST(summary.run != before->run);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_starts_from_elsewhere_is_refused_and_told_why) {
+  const std::string file = folder / "mlp.safetensors";
+  BOOST_TEST_REQUIRE(run(folder, {"export", dir, "--out", file}).code.value_or(-1) == 0);
+  Peer first(folder, "first", "", {"run.samples=1000000000", "model.init=" + file});
+  BOOST_TEST_REQUIRE(!first.address().empty(), first.process().err());
+  Peer other(folder, "other", first.address(), {"run.samples=1000000000"});
+  BOOST_TEST(eventually([&] { return has(other.process().err(), "model.init: nothing here"); }),
+             other.process().err());
+  const Ended missing =
+      run(folder, {"up", mlp_run_file(), "--dir", folder / "missing", "--join", first.address(),
+                   "--set", "model.init=" + (folder / "nothing.safetensors")});
+  BOOST_TEST(missing.code.value_or(-1) == 3);
+  BOOST_TEST(has(missing.err, "every peer of the run needs this file"), missing.err);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

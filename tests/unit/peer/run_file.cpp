@@ -453,6 +453,11 @@ BOOST_AUTO_TEST_CASE(what_may_differ_between_peers_is_not_in_it) {
   }
   BOOST_TEST(canonical(parse(), {.dataset = base::xxh3_128("other"), .parameters = 5}) != text);
   BOOST_TEST(canonical(parse(), {.dataset = identity.dataset, .parameters = 6}) != text);
+  // The file that a run starts from, not where it lies.
+  const Identity started{identity.dataset, identity.parameters, base::xxh3_128("file")};
+  BOOST_TEST(canonical(parse(), started) != text);
+  BOOST_TEST(canonical(parse({"model.init=a.safetensors"}), started) ==
+             canonical(parse({"model.init=b.safetensors"}), started));
 }
 
 BOOST_AUTO_TEST_CASE(every_part_of_a_model_is_in_it) {

@@ -6,6 +6,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "base/file.hpp"
+#include "tests/temporary_folder.hpp"
+
 using namespace starling;
 using namespace starling::train;
 
@@ -119,6 +122,37 @@ BOOST_AUTO_TEST_CASE(a_value_that_is_not_finite_is_refused) {
     BOOST_TEST(refusal(all_views(own)) ==
                "test.safetensors: tensor 'bn.running_var' has a value that is not finite");
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_starts_from_its_seed_or_from_a_file) {
+  const model::Model model{graph()};
+  const InitialWeights drawn = initial_weights(model, 7, "").value();
+  BOOST_TEST((drawn.weights.parameters == model.initial_parameters(7)));
+  BOOST_TEST((drawn.weights.buffers == model.initial_buffers()));
+  BOOST_TEST(!drawn.file.has_value());
+
+  const testing::TemporaryFolder folder;
+  const std::string path = folder / "init.safetensors";
+  const Weights own = weights();
+  const std::vector<TensorView> views = all_views(own);
+  const std::string header = safetensors_header(views);
+  BOOST_REQUIRE(base::replace_file(path, safetensors_parts(header, views)));
+  const InitialWeights read = initial_weights(model, 7, path).value();
+  BOOST_TEST((read.weights == own));
+  const base::Buffer bytes = base::read_file(path, 1 << 20).value();
+  BOOST_TEST((read.file == base::xxh3_128(base::ByteView(bytes))));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_to_start_from_that_cannot_be_used_is_named) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder / "init.safetensors";
+  const model::Model model{graph()};
+  const std::string missing = initial_weights(model, 7, path).error().text;
+  BOOST_TEST(missing.starts_with("model.init: " + path), missing);
+  BOOST_TEST(missing.find("every peer of the run needs this file") != std::string::npos, missing);
+  BOOST_REQUIRE(base::replace_file(path, {}));
+  const std::string empty = initial_weights(model, 7, path).error().text;
+  BOOST_TEST(empty == "model.init: " + path + ": is truncated: 0 bytes");
 }
 
 BOOST_AUTO_TEST_CASE(tensors_with_a_suffix_are_read_where_they_belong) {
