@@ -67,6 +67,16 @@ struct ExportOptions {
 };
 int run_export(const ExportOptions& options);
 
+struct SampleOptions {
+  CheckpointOptions checkpoint;
+  std::string prompt;  ///< what the text begins with; empty: at the beginning of a line
+  std::uint32_t tokens = 512;
+  double temperature = 0.8;
+  std::uint32_t top_k = 0;  ///< 0: all
+  std::uint64_t seed = 1;
+};
+int run_sample(const SampleOptions& options);
+
 struct SimOptions {
   std::string scenario;                  ///< a file, or "random": drawn from the seed
   std::optional<std::uint64_t> seed;     ///< in place of the scenario's

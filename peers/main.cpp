@@ -74,15 +74,37 @@ void add_check(CLI::App& app, CheckOptions& options) {
   add_set(*check, options.set);
 }
 
+void add_checkpoint(CLI::App& command, CheckpointOptions& options) {
+  command
+      .add_option("checkpoint", options.path,
+                  "Folder of a checkpoint or of a peer (its newest one), or safetensors file")
+      ->required();
+  command.add_option("--run", options.run_file,
+                     "Run file (default: the checkpoint's; a safetensors file needs it)");
+  add_set(command, options.set);
+}
+
 void add_eval(CLI::App& app, EvalOptions& options) {
   auto* eval = app.add_subcommand("eval", "Evaluate trained weights on the whole test set");
-  eval->add_option("checkpoint", options.checkpoint.path,
-                   "Folder of a checkpoint or of a peer (its newest one), or safetensors file")
-      ->required();
-  eval->add_option("--run", options.checkpoint.run_file,
-                   "Run file (default: the checkpoint's; a safetensors file needs it)");
+  add_checkpoint(*eval, options.checkpoint);
   eval->add_flag("--json", options.json, "Print JSON");
-  add_set(*eval, options.checkpoint.set);
+}
+
+void add_sample(CLI::App& app, SampleOptions& options) {
+  auto* sample = app.add_subcommand("sample", "Write text from a language model");
+  add_checkpoint(*sample, options.checkpoint);
+  sample->add_option("--prompt", options.prompt, "What the text begins with");
+  sample->add_option("--tokens", options.tokens, "How many tokens are added")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  sample
+      ->add_option("--temperature", options.temperature,
+                   "Below 1: likely tokens come more often; 0: always the likeliest")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  sample->add_option("--top-k", options.top_k, "Only so many of the likeliest tokens; 0: all")
+      ->capture_default_str();
+  sample->add_option("--seed", options.seed, "Another seed, another text")->capture_default_str();
 }
 
 void add_export(CLI::App& app, ExportOptions& options) {
@@ -128,6 +150,7 @@ int run(int argc, char** argv) {
   CheckOptions check;
   EvalOptions eval;
   ExportOptions exported;
+  SampleOptions sample;
   SimOptions sim;
   BenchOptions bench;
   add_up(app, up);
@@ -136,6 +159,7 @@ int run(int argc, char** argv) {
   add_check(app, check);
   add_eval(app, eval);
   add_export(app, exported);
+  add_sample(app, sample);
   add_sim(app, sim);
   add_bench(app, bench);
   // CLI11 would only say that a command is required.
@@ -156,6 +180,7 @@ int run(int argc, char** argv) {
   if (command == "check") return run_check(check);
   if (command == "eval") return run_eval(eval);
   if (command == "export") return run_export(exported);
+  if (command == "sample") return run_sample(sample);
   if (command == "sim") return run_sim(sim);
   if (command == "bench") return bench.what == "codec" ? bench_codec(bench) : bench_compute(bench);
   query.what = command;

@@ -75,11 +75,10 @@ base::Result<FoundWeights> read_newest(const fs::path& peer) {
   return found;
 }
 
-}  // namespace
-
-base::Result<FoundWeights> find_weights(const CheckpointOptions& options) {
-  if (is_file(options.path)) return read_weights_file(options.path);
-  const fs::path folder = options.path;
+/// Without what the command line says of the run file.
+base::Result<FoundWeights> find(const std::string& path) {
+  if (is_file(path)) return read_weights_file(path);
+  const fs::path folder = path;
   if (is_folder(folder / kCheckpoints)) return read_newest(folder);
   if (is_file(folder / "state.json")) {
     auto checkpoint = train::read_checkpoint(folder, train::CheckpointParts::model);
@@ -89,18 +88,30 @@ base::Result<FoundWeights> find_weights(const CheckpointOptions& options) {
   return fail(ErrorCode::usage,
               "{}: is no checkpoint (a folder with state.json), no peer's folder (with "
               "{}/) and no safetensors file",
-              options.path, kCheckpoints);
+              path, kCheckpoints);
+}
+
+}  // namespace
+
+base::Result<FoundWeights> find_weights(const CheckpointOptions& options) {
+  auto found = find(options.path);
+  if (found && !options.run_file.empty()) found->run_file = options.run_file;
+  return found;
+}
+
+base::Result<peer::RunFile> read_run_file_of(const FoundWeights& found,
+                                             const CheckpointOptions& options) {
+  if (found.run_file.empty()) {
+    return fail(ErrorCode::usage, "{}: no {} belongs to it: say with --run which run file does",
+                found.path, kRunFile);
+  }
+  return peer::read_run_file(found.run_file, options.set);
 }
 
 base::Result<OpenedModel> open_model(const CheckpointOptions& options) {
   auto found = find_weights(options);
   if (!found) return fail(found.error());
-  if (!options.run_file.empty()) found->run_file = options.run_file;
-  if (found->run_file.empty()) {
-    return fail(ErrorCode::usage, "{}: no {} belongs to it: say with --run which run file does",
-                found->path, kRunFile);
-  }
-  auto run_file = peer::read_run_file(found->run_file, options.set);
+  auto run_file = read_run_file_of(*found, options);
   if (!run_file) return fail(run_file.error());
   auto problem = load_problem(*run_file, found->run_file, found->cache);
   if (!problem) return fail(problem.error());

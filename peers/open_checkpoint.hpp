@@ -16,9 +16,9 @@ namespace starling::peers {
 
 /// The tensors, found and read. Hashes of a checkpoint's files have been compared.
 struct FoundWeights {
-  std::string path;                             ///< of the checkpoint's folder, or of the file
-  std::string run_file;                         ///< path; empty: there is none
-  std::string cache;                            ///< for data::load; empty: none
+  std::string path;      ///< of the checkpoint's folder, or of the file
+  std::string run_file;  ///< path: the given one, or that beside it; empty: none
+  std::string cache;     ///< for data::load; empty: none
   std::optional<train::CheckpointState> state;  ///< nothing: a file of weights alone
   train::TensorFile file;
   std::vector<std::string> notes;  ///< on newer checkpoints that were passed over
@@ -27,6 +27,10 @@ struct FoundWeights {
 /// Errors: ErrorCode::usage where the path is none of the three, or several runs have checkpoints
 /// there; ErrorCode::data where files are damaged.
 [[nodiscard]] base::Result<FoundWeights> find_weights(const CheckpointOptions& options);
+
+/// The run file of found weights. Errors: ErrorCode::usage where there is none; the run file's.
+[[nodiscard]] base::Result<peer::RunFile> read_run_file_of(const FoundWeights& found,
+                                                           const CheckpointOptions& options);
 
 /// A trained model with all that it takes to compute with it.
 struct OpenedModel {

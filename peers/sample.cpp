@@ -1,0 +1,137 @@
+// starling sample: text from a language model, a token at a time.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "commands.hpp"
+#include "compute/program.hpp"
+#include "model/model.hpp"
+#include "model/sampling.hpp"
+#include "open_checkpoint.hpp"
+#include "report/utf8.hpp"
+#include "train/weights.hpp"
+
+namespace starling::peers {
+namespace {
+
+using base::ErrorCode;
+using base::fail;
+
+constexpr std::uint32_t kByteVocabulary = 256;
+/// What stands before a text without prompt.
+constexpr std::string_view kBeginning = "\n";
+
+/// A language model that goes on with what was said.
+class Speaker {
+ public:
+  [[nodiscard]] static base::Result<Speaker> open(const CheckpointOptions& options);
+
+  /// What follows the text so far; it is part of the text from then on.
+  [[nodiscard]] base::Result<std::int32_t> next(model::TokenSampler& sampler);
+  void hear(std::string_view text);
+
+ private:
+  Speaker(const model::Model& model, train::Weights weights,
+          std::unique_ptr<compute::Program> program)
+      : weights_(std::move(weights)),
+        program_(std::move(program)),
+        context_(model.graph.positions),
+        classes_(model.graph.classes) {}
+
+  void append(std::int32_t token);
+
+  train::Weights weights_;
+  std::unique_ptr<compute::Program> program_;
+  std::size_t context_;  ///< tokens that it sees at once
+  std::size_t classes_;
+  std::vector<std::int32_t> text_;  ///< its end, at most `context_` tokens
+};
+
+base::Result<Speaker> Speaker::open(const CheckpointOptions& options) {
+  const auto found = find_weights(options);
+  if (!found) return fail(found.error());
+  for (const std::string& note : found->notes) fmt::print(stderr, "starling sample: {}\n", note);
+  const auto run_file = read_run_file_of(*found, options);
+  if (!run_file) return fail(run_file.error());
+  const std::uint32_t context = model::context_of(run_file->model);
+  if (context == 0) {
+    return fail(ErrorCode::usage, "{}: its model takes no tokens: only language models write text",
+                found->run_file);
+  }
+  // The text that it was trained on is not needed.
+  const model::Ends ends{
+      .input = {context}, .vocabulary = kByteVocabulary, .outputs = kByteVocabulary};
+  const auto model = model::build(run_file->model, ends);
+  if (!model) return fail(model.error().in(found->run_file));
+  auto weights = train::read_weights(found->file, model->graph);
+  if (!weights) return fail(weights.error());
+  auto backend = compute::open_backend(run_file->train.device);
+  if (!backend) return fail(backend.error());
+  auto program = (*backend)->compile(model->graph, 1, run_file->train.threads);
+  if (!program) return fail(program.error());
+  return Speaker(*model, std::move(*weights), std::move(*program));
+}
+
+void Speaker::append(std::int32_t token) {
+  if (text_.size() == context_) text_.erase(text_.begin());
+  text_.push_back(token);
+}
+
+void Speaker::hear(std::string_view text) {
+  for (const char c : text) append(static_cast<unsigned char>(c));
+}
+
+base::Result<std::int32_t> Speaker::next(model::TokenSampler& sampler) {
+  std::vector<std::int32_t> tokens = text_;
+  tokens.resize(context_);  // what comes later has no influence on what came before
+  const auto outputs =
+      program_->outputs(weights_.parameters, weights_.buffers,
+                        {.samples = {}, .tokens = tokens, .labels = {}, .targets = {}});
+  if (!outputs) return fail(outputs.error());
+  // A model may have room for more tokens than there are.
+  const auto logits = outputs->subspan((text_.size() - 1) * classes_, kByteVocabulary);
+  const std::int32_t token = sampler.next(logits);
+  append(token);
+  return token;
+}
+
+void put(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+base::Status sample(const SampleOptions& options) {
+  auto speaker = Speaker::open(options.checkpoint);
+  if (!speaker) return fail(speaker.error());
+  model::TokenSampler sampler({.temperature = options.temperature, .top_k = options.top_k},
+                              options.seed);
+  report::Utf8Stream stream;
+  speaker->hear(options.prompt.empty() ? kBeginning : options.prompt);
+  put(stream.push(options.prompt));
+  for (std::uint32_t i = 0; i < options.tokens; ++i) {
+    const auto token = speaker->next(sampler);
+    if (!token) return fail(token.error());
+    const char byte = static_cast<char>(*token);
+    put(stream.push({&byte, 1}));
+  }
+  put(stream.finish() + "\n");
+  return {};
+}
+
+}  // namespace
+
+int run_sample(const SampleOptions& options) {
+  const auto sampled = sample(options);
+  if (sampled) return 0;
+  fmt::print(stderr, "starling sample: {}\n", sampled.error().text);
+  return base::exit_code(sampled.error().code);
+}
+
+}  // namespace starling::peers
