@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "compute/program.hpp"
 #include "open_checkpoint.hpp"
 #include "report/format.hpp"
+#include "report/language.hpp"
 
 namespace starling::peers {
 namespace {
@@ -18,7 +20,14 @@ namespace {
 using base::fail;
 using Json = nlohmann::ordered_json;
 
-base::Result<compute::Evaluation> evaluate(const OpenedModel& opened) {
+/// Figures over the whole test set.
+struct Figures {
+  double accuracy = 0;
+  double loss = 0;
+  std::optional<report::LanguageQuality> language;
+};
+
+base::Result<Figures> evaluate(const OpenedModel& opened) {
   const train::Config& config = opened.run_file.train;
   auto backend = compute::open_backend(config.device);
   if (!backend) return fail(backend.error());
@@ -38,14 +47,18 @@ base::Result<compute::Evaluation> evaluate(const OpenedModel& opened) {
     sum.count += part->count;
     done += count;
   }
-  return sum;
+  const auto count = static_cast<double>(sum.count);
+  const double loss = sum.loss_sum / count;
+  return Figures{
+      .accuracy = static_cast<double>(sum.correct) / count,
+      .loss = loss,
+      .language = report::language_quality(loss, opened.problem.dataset.bytes_per_label)};
 }
 
-void print_text(const OpenedModel& opened, const compute::Evaluation& sum) {
+void print_text(const OpenedModel& opened, const Figures& figures) {
   const auto line = [](const char* name, const std::string& value) {
     fmt::print("{:<12} {}\n", name, value);
   };
-  const auto count = static_cast<double>(sum.count);
   line("weights", opened.found.path);
   if (const auto& state = opened.found.state) {
     line("run", fmt::format("{} ({})", opened.run_file.run.name, state->run.hex().substr(0, 8)));
@@ -56,13 +69,17 @@ void print_text(const OpenedModel& opened, const compute::Evaluation& sum) {
   line("test set",
        fmt::format("{} samples of {}", report::format_count(opened.problem.dataset.test->size()),
                    opened.run_file.data.source));
-  line("accuracy", report::format_percent(static_cast<double>(sum.correct) / count, 2));
-  line("loss", fmt::format("{:.4f} nats", sum.loss_sum / count));
+  line("accuracy", report::format_percent(figures.accuracy, 2));
+  line("loss", fmt::format("{:.4f} nats", figures.loss));
+  if (figures.language) {
+    line("perplexity", fmt::format("{:.2f}", figures.language->perplexity));
+    line("bits a byte", fmt::format("{:.4f}", figures.language->bits_per_byte));
+  }
 }
 
-void print_json(const OpenedModel& opened, const compute::Evaluation& sum) {
+void print_json(const OpenedModel& opened, const Figures& figures) {
   const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
-  const auto count = static_cast<double>(sum.count);
+  const auto& language = figures.language;
   const auto& state = opened.found.state;
   const Json out{{"weights", opened.found.path},
                  {"run", opened.run_file.run.name},
@@ -70,8 +87,10 @@ void print_json(const OpenedModel& opened, const compute::Evaluation& sum) {
                  {"samples", state ? Json(state->samples) : Json()},
                  {"progress", state ? Json(state->progress) : Json()},
                  {"test_samples", opened.problem.dataset.test->size()},
-                 {"accuracy", number(static_cast<double>(sum.correct) / count)},
-                 {"loss", number(sum.loss_sum / count)}};
+                 {"accuracy", number(figures.accuracy)},
+                 {"loss", number(figures.loss)},
+                 {"perplexity", language ? number(language->perplexity) : Json()},
+                 {"bits_per_byte", language ? number(language->bits_per_byte) : Json()}};
   fmt::print("{}\n", out.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -81,12 +100,12 @@ base::Status eval(const EvalOptions& options) {
   for (const std::string& note : opened->found.notes) {
     fmt::print(stderr, "starling eval: {}\n", note);
   }
-  const auto sum = evaluate(*opened);
-  if (!sum) return fail(sum.error());
+  const auto figures = evaluate(*opened);
+  if (!figures) return fail(figures.error());
   if (options.json) {
-    print_json(*opened, *sum);
+    print_json(*opened, *figures);
   } else {
-    print_text(*opened, *sum);
+    print_text(*opened, *figures);
   }
   return {};
 }

@@ -42,6 +42,11 @@ void print_status(const Json& status) {
   line("accuracy", percent(status.at("accuracy")));
   line("loss", fmt::format("{} (training {})", number(status.at("loss"), 4),
                            number(status.at("train_loss"), 4)));
+  if (status.at("bits_per_byte").is_number()) {
+    line("language",
+         fmt::format("perplexity {}, {} bits a byte", number(status.at("perplexity"), 2),
+                     number(status.at("bits_per_byte"), 4)));
+  }
   line("drift", percent(status.at("drift")));
   line("exchanges", fmt::format("{} over {} links", status.at("exchanges").get<std::uint64_t>(),
                                 status.at("links").get<std::uint64_t>()));

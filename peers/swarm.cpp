@@ -248,6 +248,10 @@ void print_summary(const report::SwarmSummary& summary, const std::string& dir) 
   const report::PeerSummary& swarm = summary.swarm;
   fmt::print("\n{}: accuracy {} (mean of the replicas' own), loss {:.4f}\n", swarm.name,
              report::format_percent(swarm.accuracy.value_or(NAN), 2), swarm.loss.value_or(NAN));
+  if (swarm.language) {
+    fmt::print("perplexity {:.2f}, {:.4f} bits a byte\n", swarm.language->perplexity,
+               swarm.language->bits_per_byte);
+  }
   if (summary.distance) {
     fmt::print("replicas agree to {} of their norm\n",
                report::format_percent(*summary.distance, 3));

@@ -81,6 +81,17 @@ report::BytesByPurpose by_purpose(const io::Bytes& bytes) {
   return result;
 }
 
+/// "accuracy 88.46%", for text also in its units.
+std::string quality_text(const report::PeerSummary& summary) {
+  if (!summary.accuracy) return "not evaluated";
+  std::string text = "accuracy " + report::format_percent(*summary.accuracy, 2);
+  if (summary.language) {
+    text += fmt::format(", perplexity {:.2f}, {:.4f} bits a byte", summary.language->perplexity,
+                        summary.language->bits_per_byte);
+  }
+  return text;
+}
+
 /// Everything that a peer's run needs, in the order in which it is made.
 struct Run {
   const UpOptions& options;
@@ -319,7 +330,8 @@ void Run::on_report(const peer::Status& status) {
 }
 
 report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked) const {
-  report::StatusExtra made{.address = asked.address()};
+  report::StatusExtra made{.address = asked.address(),
+                           .bytes_per_label = problem->dataset.bytes_per_label};
   if (status.training_since) {
     made.seconds = base::seconds(io::Loop::now() - *status.training_since);
     const double trained =
@@ -369,6 +381,7 @@ report::PeerSummary Run::summary(const io::NodeEnd& end) const {
                            .exchanges = status.exchanges,
                            .rss_max_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024,
                            .history = history};
+  made.language = report::language_quality(made.loss, problem->dataset.bytes_per_label);
   made.drift = status.drift;
   if (status.training_since && status.last_step) {
     made.seconds = base::seconds(*status.last_step - *status.training_since);
@@ -392,10 +405,7 @@ int Run::finish(const io::NodeEnd& end) {
     fmt::print("{}", report::to_json(made));
   } else {
     fmt::print("{}: {} after {} steps, {} samples, {}; sent {}\n", name, made.end, made.steps,
-               made.samples,
-               made.accuracy ? "accuracy " + report::format_percent(*made.accuracy, 2)
-                             : std::string("not evaluated"),
-               report::format_bytes(made.bytes_sent.total));
+               made.samples, quality_text(made), report::format_bytes(made.bytes_sent.total));
     fmt::print("results are in {}\n", dir);
   }
   return 0;
