@@ -90,6 +90,15 @@ struct SimOptions {
 };
 int run_sim(const SimOptions& options);
 
+struct DataOptions {
+  std::string what;                ///< "train-vocabulary" or "encode"
+  std::vector<std::string> texts;  ///< files, folders, or the name of a source of text
+  std::uint32_t size = 0;          ///< train-vocabulary: tokens
+  std::string vocabulary;          ///< encode: file
+  std::string out;                 ///< file of the vocabulary, folder for the tokens
+};
+int run_data(const DataOptions& options);
+
 struct BenchOptions {
   std::string what;  ///< "compute" or "codec"
   bool json = false;

@@ -129,6 +129,26 @@ void add_sim(CLI::App& app, SimOptions& options) {
   sim->add_flag("--trace", options.trace, "Print every event");
 }
 
+void add_data(CLI::App& app, DataOptions& options) {
+  auto* data = app.add_subcommand("data", "Prepare text for training");
+  data->require_subcommand(1);
+  const char* const texts = "Text files, folders of them, or bible-kjv: Debian's King James text";
+  auto* train = data->add_subcommand("train-vocabulary",
+                                     "Learn a vocabulary by byte-level byte-pair encoding");
+  train->add_option("texts", options.texts, texts)->required();
+  train->add_option("--size", options.size, "Tokens, the 256 bytes included")
+      ->required()
+      ->check(CLI::Range(257, 1 << 20));
+  train->add_option("--out", options.out, "The vocabulary's file (JSON)")->required();
+  auto* encode =
+      data->add_subcommand("encode", "Write text as files of tokens, for data.source = \"tokens\"");
+  encode->add_option("texts", options.texts, texts)->required();
+  encode->add_option("--vocabulary", options.vocabulary, "A vocabulary's file")->required();
+  encode->add_option("--out", options.out, "A folder without such files")->required();
+  train->callback([&options] { options.what = "train-vocabulary"; });
+  encode->callback([&options] { options.what = "encode"; });
+}
+
 void add_bench(CLI::App& app, BenchOptions& options) {
   auto* bench = app.add_subcommand("bench", "Measure a part on this machine");
   bench->add_option("what", options.what, "compute or codec")
@@ -152,6 +172,7 @@ int run(int argc, char** argv) {
   ExportOptions exported;
   SampleOptions sample;
   SimOptions sim;
+  DataOptions data;
   BenchOptions bench;
   add_up(app, up);
   add_swarm(app, swarm);
@@ -161,6 +182,7 @@ int run(int argc, char** argv) {
   add_export(app, exported);
   add_sample(app, sample);
   add_sim(app, sim);
+  add_data(app, data);
   add_bench(app, bench);
   // CLI11 would only say that a command is required.
   const auto is_asked_for = [&](CLI::App* command) { return command->get_name() == argv[1]; };
@@ -182,6 +204,7 @@ int run(int argc, char** argv) {
   if (command == "export") return run_export(exported);
   if (command == "sample") return run_sample(sample);
   if (command == "sim") return run_sim(sim);
+  if (command == "data") return run_data(data);
   if (command == "bench") return bench.what == "codec" ? bench_codec(bench) : bench_compute(bench);
   query.what = command;
   return run_query(query);

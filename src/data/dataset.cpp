@@ -19,8 +19,11 @@ struct Source {
 };
 
 constexpr std::array kSources{
-    Source{"bible-kjv", load_text}, Source{"fashion-mnist", load_idx}, Source{"idx", load_idx},
-    Source{"mnist", load_idx},      Source{"text", load_text},
+    Source{"bible-kjv", load_text}, Source{"cifar10", load_cifar},
+    Source{"cifar100", load_cifar}, Source{"fashion-mnist", load_idx},
+    Source{"idx", load_idx},        Source{"mnist", load_idx},
+    Source{"npy", load_npy},        Source{"text", load_text},
+    Source{"tokens", load_text},
 };
 
 constexpr auto kSourceNames = [] {

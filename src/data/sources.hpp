@@ -20,7 +20,11 @@ struct LoadOptions {
 
 /// fashion-mnist, mnist, idx: a folder of four IDX files.
 [[nodiscard]] base::Result<Dataset> load_idx(const LoadOptions& options);
-/// text, bible-kjv.
+/// cifar10, cifar100: a folder of their binary files.
+[[nodiscard]] base::Result<Dataset> load_cifar(const LoadOptions& options);
+/// npy: a folder of pairs of NumPy files.
+[[nodiscard]] base::Result<Dataset> load_npy(const LoadOptions& options);
+/// text, bible-kjv; tokens.
 [[nodiscard]] base::Result<Dataset> load_text(const LoadOptions& options);
 
 /// The only path of data.path, without a slash at its end, or else `fallback`. Error: there is

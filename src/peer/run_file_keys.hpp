@@ -203,6 +203,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("path", f.data.path, Paths{data::kPathsMax});
   visit("test_path", f.data.test_path, Paths{data::kPathsMax});
   visit("test_fraction", f.data.test_fraction, NumberRange{0.0001, 0.9});
+  visit("vocabulary", f.data.vocabulary, Text{4096, false});
   visit("split", f.data.split, kSplitWords);
   visit("alpha", f.data.alpha, NumberRange{1e-3, 1e6});
   visit("shards", f.data.shards, IntegerRange{1, data::kShardsMax});

