@@ -12,6 +12,7 @@
 
 #include "commands.hpp"
 #include "compute/program.hpp"
+#include "data/vocabulary.hpp"
 #include "model/model.hpp"
 #include "model/sampling.hpp"
 #include "open_checkpoint.hpp"
@@ -24,7 +25,6 @@ namespace {
 using base::ErrorCode;
 using base::fail;
 
-constexpr std::uint32_t kByteVocabulary = 256;
 /// What stands before a text without prompt.
 constexpr std::string_view kBeginning = "\n";
 
@@ -34,19 +34,21 @@ class Speaker {
   [[nodiscard]] static base::Result<Speaker> open(const CheckpointOptions& options);
 
   /// What follows the text so far; it is part of the text from then on.
-  [[nodiscard]] base::Result<std::int32_t> next(model::TokenSampler& sampler);
+  [[nodiscard]] base::Result<std::string_view> next(model::TokenSampler& sampler);
   void hear(std::string_view text);
 
  private:
-  Speaker(const model::Model& model, train::Weights weights,
+  Speaker(data::Vocabulary vocabulary, const model::Model& model, train::Weights weights,
           std::unique_ptr<compute::Program> program)
-      : weights_(std::move(weights)),
+      : vocabulary_(std::move(vocabulary)),
+        weights_(std::move(weights)),
         program_(std::move(program)),
         context_(model.graph.positions),
         classes_(model.graph.classes) {}
 
   void append(std::int32_t token);
 
+  data::Vocabulary vocabulary_;
   train::Weights weights_;
   std::unique_ptr<compute::Program> program_;
   std::size_t context_;  ///< tokens that it sees at once
@@ -61,13 +63,16 @@ base::Result<Speaker> Speaker::open(const CheckpointOptions& options) {
   const auto run_file = read_run_file_of(*found, options);
   if (!run_file) return fail(run_file.error());
   const std::uint32_t context = model::context_of(run_file->model);
-  if (context == 0) {
-    return fail(ErrorCode::usage, "{}: its model takes no tokens: only language models write text",
+  if (context == 0 || run_file->model.loss != compute::LossKind::cross_entropy) {
+    return fail(ErrorCode::usage,
+                "{}: its model does not tell tokens from tokens: only language models write text",
                 found->run_file);
   }
-  // The text that it was trained on is not needed.
+  auto vocabulary = data::load_vocabulary(run_file->data);
+  if (!vocabulary) return fail(vocabulary.error());
+  // Of the data only the vocabulary: the text that it was trained on may be elsewhere.
   const model::Ends ends{
-      .input = {context}, .vocabulary = kByteVocabulary, .outputs = kByteVocabulary};
+      .input = {context}, .vocabulary = vocabulary->size(), .outputs = vocabulary->size()};
   const auto model = model::build(run_file->model, ends);
   if (!model) return fail(model.error().in(found->run_file));
   auto weights = train::read_weights(found->file, model->graph);
@@ -76,7 +81,7 @@ base::Result<Speaker> Speaker::open(const CheckpointOptions& options) {
   if (!backend) return fail(backend.error());
   auto program = (*backend)->compile(model->graph, 1, run_file->train.threads);
   if (!program) return fail(program.error());
-  return Speaker(*model, std::move(*weights), std::move(*program));
+  return Speaker(std::move(*vocabulary), *model, std::move(*weights), std::move(*program));
 }
 
 void Speaker::append(std::int32_t token) {
@@ -85,10 +90,10 @@ void Speaker::append(std::int32_t token) {
 }
 
 void Speaker::hear(std::string_view text) {
-  for (const char c : text) append(static_cast<unsigned char>(c));
+  for (const std::int32_t token : vocabulary_.encode(text)) append(token);
 }
 
-base::Result<std::int32_t> Speaker::next(model::TokenSampler& sampler) {
+base::Result<std::string_view> Speaker::next(model::TokenSampler& sampler) {
   std::vector<std::int32_t> tokens = text_;
   tokens.resize(context_);  // what comes later has no influence on what came before
   const auto outputs =
@@ -96,10 +101,10 @@ base::Result<std::int32_t> Speaker::next(model::TokenSampler& sampler) {
                         {.samples = {}, .tokens = tokens, .labels = {}, .targets = {}});
   if (!outputs) return fail(outputs.error());
   // A model may have room for more tokens than there are.
-  const auto logits = outputs->subspan((text_.size() - 1) * classes_, kByteVocabulary);
+  const auto logits = outputs->subspan((text_.size() - 1) * classes_, vocabulary_.size());
   const std::int32_t token = sampler.next(logits);
   append(token);
-  return token;
+  return vocabulary_.text(token);
 }
 
 void put(std::string_view text) {
@@ -118,8 +123,7 @@ base::Status sample(const SampleOptions& options) {
   for (std::uint32_t i = 0; i < options.tokens; ++i) {
     const auto token = speaker->next(sampler);
     if (!token) return fail(token.error());
-    const char byte = static_cast<char>(*token);
-    put(stream.push({&byte, 1}));
+    put(stream.push(*token));
   }
   put(stream.finish() + "\n");
   return {};
