@@ -67,9 +67,6 @@ double process_age() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
 }
 
-/// What the names of an optimizer's tensors have behind those of the model's.
-std::string suffix_of(const train::UpdateRule::Slot& slot) { return "." + std::string(slot.name); }
-
 report::BytesByPurpose by_purpose(const io::Bytes& bytes) {
   const auto of = [&](wire::Purpose purpose) { return bytes[static_cast<std::size_t>(purpose)]; };
   report::BytesByPurpose result{.delta = of(wire::Purpose::delta),
@@ -218,10 +215,8 @@ base::Status Run::open_node() {
 base::Status Run::save(const peer::Snapshot& snapshot) const {
   const auto& tensors = problem->model.graph.tensors;
   std::vector<train::TensorView> state;
-  for (const train::UpdateRule::Slot& slot : snapshot.rule->slots()) {
-    for (auto& view : train::tensor_views(tensors, slot.values, suffix_of(slot))) {
-      state.push_back(std::move(view));
-    }
+  for (const train::UpdateRule::State& piece : snapshot.rule->state()) {
+    state.push_back({piece.name, piece.shape, std::span<const float>(piece.values)});
   }
   return train::save_checkpoint(dir + "/checkpoints",
                                 {.run = run_id,
@@ -246,13 +241,8 @@ void Run::load_checkpoint() {
 base::Status Run::restore(exchange::Replica& replica, train::UpdateRule& rule) const {
   const auto& tensors = problem->model.graph.tensors;
   auto read = train::read_tensors(checkpoint->model, tensors, replica.trained());
-  for (const train::UpdateRule::Slot& slot : rule.slots()) {
-    if (!read) break;
-    read = train::read_tensors(checkpoint->optimizer, tensors, slot.values, suffix_of(slot));
-  }
   if (!read) return read;
-  rule.set_steps(checkpoint->state.optimizer_steps);
-  return {};
+  return rule.restore(checkpoint->optimizer, checkpoint->state.optimizer_steps);
 }
 
 io::TrainerThread::MakeWorker Run::make_worker(data::Loader& loader) {

@@ -88,9 +88,10 @@ inline constexpr Words<data::Split, 2> kSplitWords{{
     {"iid", data::Split::iid},
     {"dirichlet", data::Split::dirichlet},
 }};
-inline constexpr Words<train::Optimizer, 2> kOptimizerWords{{
+inline constexpr Words<train::Optimizer, 3> kOptimizerWords{{
     {"sgd", train::Optimizer::sgd},
     {"adamw", train::Optimizer::adamw},
+    {"muon", train::Optimizer::muon},
 }};
 inline constexpr Words<train::Schedule, 4> kScheduleWords{{
     {"constant", train::Schedule::constant},
@@ -212,13 +213,17 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit.section("train");
   visit("optimizer", f.train.optimizer, kOptimizerWords);
   visit("lr", f.train.lr, NumberRange{kTiny, 100});
+  visit("adam_lr", f.train.adam_lr, NumberRange{kTiny, 100});
   visit("momentum", f.train.momentum, NumberRange{0, 0.9999});
   visit("nesterov", f.train.nesterov, Flag{});
   visit("beta1", f.train.beta1, NumberRange{0, 0.9999});
   visit("beta2", f.train.beta2, NumberRange{0, 0.999999});
   visit("epsilon", f.train.epsilon, NumberRange{kTiny, 1});
   visit("weight_decay", f.train.weight_decay, NumberRange{0, 1});
+  visit("decay_all", f.train.decay_all, Flag{});
+  visit("clip", f.train.clip, NumberRange{0, 1e6});
   visit("batch", f.train.batch, IntegerRange{1, 65536});
+  visit("accumulate", f.train.accumulate, IntegerRange{1, 65536});
   visit("schedule", f.train.schedule, kScheduleWords);
   visit("warmup", f.train.warmup, NumberRange{0, 1});
   visit("final_lr", f.train.final_lr, NumberRange{0, 1});

@@ -474,6 +474,10 @@ base::Status check_together(const Document& document, const RunFile& f) {
     return reject("model", "layers",
                   "is missing or empty: the model needs layers, or a preset in their place");
   }
+  if (f.train.batch % f.train.accumulate != 0) {
+    return reject("train", "accumulate",
+                  fmt::format("must divide train.batch, which is {}", f.train.batch));
+  }
   if (const std::string wrong = wrong_steps(f.train); !wrong.empty()) {
     return reject("train", "steps", wrong);
   }

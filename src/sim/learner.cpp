@@ -193,7 +193,7 @@ class NetworkLearner final : public Learner {
       : network_(network),
         stream_(*network.data.train, *network.shards, network.run_file.data.augmentation,
                 network.run_file.train.batch, seed),
-        rule_(network.run_file.train, network.initial.size()),
+        rule_(network.run_file.train, network.model.graph),
         gradient_(network.initial.size()) {}
 
   base::Result<StepResult> step(std::span<float> parameters, std::span<float> buffers,
@@ -234,16 +234,16 @@ class NetworkLearner final : public Learner {
   void set_shards(std::span<const std::uint32_t> owned) override { stream_.set_shards(owned); }
   std::vector<float> state() override {
     std::vector<float> all;
-    for (const auto& slot : rule_.slots()) {
-      all.insert(all.end(), slot.values.begin(), slot.values.end());
+    for (const auto& piece : rule_.state()) {
+      all.insert(all.end(), piece.values.begin(), piece.values.end());
     }
     return all;
   }
   void restore(std::span<const float> state) override {
-    for (const auto& slot : rule_.slots()) {
-      if (state.size() < slot.values.size()) return;
-      std::ranges::copy(state.first(slot.values.size()), slot.values.begin());
-      state = state.subspan(slot.values.size());
+    for (const auto& piece : rule_.state()) {
+      if (state.size() < piece.values.size()) return;
+      std::ranges::copy(state.first(piece.values.size()), piece.values.begin());
+      state = state.subspan(piece.values.size());
     }
   }
 

@@ -8,21 +8,25 @@
 
 namespace starling::train {
 
-enum class Optimizer { sgd, adamw };
+enum class Optimizer { sgd, adamw, muon };
 enum class Schedule { constant, cosine, linear, step };
 
 inline constexpr std::size_t kStepsMax = 64;  ///< of a step schedule
 
 struct Config {
   Optimizer optimizer = Optimizer::sgd;
-  double lr = 0.05;           ///< the highest of the schedule
-  double momentum = 0.9;      ///< sgd
-  bool nesterov = false;      ///< sgd
-  double beta1 = 0.9;         ///< adamw
-  double beta2 = 0.999;       ///< adamw
-  double epsilon = 1e-8;      ///< adamw
-  double weight_decay = 0.0;  ///< sgd: added to the gradient; adamw: decoupled
-  std::uint32_t batch = 64;   ///< samples a step of one peer
+  double lr = 0.05;              ///< the highest of the schedule
+  double adam_lr = 0.0003;       ///< muon: of what it leaves to adamw, at the same time
+  double momentum = 0.9;         ///< sgd, muon
+  bool nesterov = false;         ///< sgd, muon
+  double beta1 = 0.9;            ///< adamw
+  double beta2 = 0.999;          ///< adamw
+  double epsilon = 1e-8;         ///< adamw
+  double weight_decay = 0.0;     ///< sgd: added to the gradient; adamw, muon: decoupled
+  bool decay_all = false;        ///< weight decay for biases and norms too
+  double clip = 0.0;             ///< largest norm of a gradient; 0: any
+  std::uint32_t batch = 64;      ///< samples a step of one peer
+  std::uint32_t accumulate = 1;  ///< pieces that a batch is computed in, one after the other
   Schedule schedule = Schedule::constant;
   double warmup = 0.0;        ///< fraction of the run with a linearly rising learning rate
   double final_lr = 0.0;      ///< cosine, linear: what the learning rate ends at, as part of lr
@@ -38,6 +42,11 @@ struct Config {
 [[nodiscard]] inline Config defaults(Optimizer optimizer) {
   Config config{.optimizer = optimizer};
   if (optimizer == Optimizer::adamw) config.lr = 0.001;
+  if (optimizer == Optimizer::muon) {
+    config.lr = 0.02;
+    config.momentum = 0.95;
+    config.nesterov = true;
+  }
   return config;
 }
 

@@ -1,85 +1,145 @@
 #include "train/optimizer.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/assert.hpp"
-#include "base/clones.hpp"
+#include "train/update_kernels.hpp"
 
 namespace starling::train {
-
 namespace {
 
-// Plain loops over pointers that do not overlap: the compiler vectorises them.
-
-STARLING_CLONES
-void sgd(std::size_t n, float* __restrict p, const float* __restrict g, float* __restrict v,
-         float lr, float momentum, float decay) {
-  for (std::size_t i = 0; i < n; ++i) {
-    v[i] = momentum * v[i] + (g[i] + decay * p[i]);
-    p[i] -= lr * v[i];
-  }
-}
-
-STARLING_CLONES
-void nesterov_sgd(std::size_t n, float* __restrict p, const float* __restrict g,
-                  float* __restrict v, float lr, float momentum, float decay) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const float d = g[i] + decay * p[i];
-    v[i] = momentum * v[i] + d;
-    p[i] -= lr * (d + momentum * v[i]);
-  }
-}
-
-struct AdamFactors {
-  float keep;  ///< 1 - lr * weight decay
-  float beta1;
-  float beta2;
-  float step;        ///< lr / (1 - beta1^t)
-  float root_scale;  ///< 1 / sqrt(1 - beta2^t)
-  float epsilon;
-};
-
-STARLING_CLONES
-void adamw(std::size_t n, float* __restrict p, const float* __restrict g, float* __restrict m,
-           float* __restrict s, const AdamFactors& factors) {
-  const AdamFactors f = factors;
-  for (std::size_t i = 0; i < n; ++i) {
-    m[i] = f.beta1 * m[i] + (1.0F - f.beta1) * g[i];
-    s[i] = f.beta2 * s[i] + (1.0F - f.beta2) * (g[i] * g[i]);
-    p[i] = p[i] * f.keep - f.step * m[i] / (std::sqrt(s[i]) * f.root_scale + f.epsilon);
-  }
+/// What brings the gradient down to the norm that is allowed.
+float clip_factor(std::span<const float> gradient, double clip) {
+  if (clip == 0) return 1.0F;
+  const double norm = std::sqrt(kernels::sum_of_squares(gradient.data(), gradient.size()));
+  return norm > clip ? static_cast<float>(clip / norm) : 1.0F;
 }
 
 }  // namespace
 
-UpdateRule::UpdateRule(const Config& config, std::size_t parameters)
+UpdateRule::UpdateRule(const Config& config, const compute::Graph& graph)
     : config_(config),
-      first_(parameters),
-      second_(config.optimizer == Optimizer::adamw ? parameters : 0) {}
+      tensors_(graph.tensors),
+      groups_(make_groups(graph, config)),
+      first_(graph.parameter_count) {
+  std::size_t squares = 0;
+  for (const Group& group : groups_) squares += group.rule == Optimizer::adamw ? group.size : 0;
+  second_.resize(squares);
+  if (config.optimizer != Optimizer::muon) return;
+  matrices_ = hidden_matrices(graph);
+  std::size_t elements = 0;
+  std::size_t side = 0;
+  for (const Matrix& matrix : matrices_) {
+    elements = std::max(elements, matrix.rows * matrix.cols);
+    side = std::max(side, std::min(matrix.rows, matrix.cols));
+  }
+  update_.resize(elements);
+  newton_schulz_.emplace(elements, side, config.threads);
+}
 
 void UpdateRule::apply(std::span<float> parameters, std::span<const float> gradient, float lr) {
   ASSERT(parameters.size() == first_.size() && gradient.size() == first_.size());
   ++steps_;
-  if (config_.optimizer == Optimizer::sgd) {
-    const auto update = config_.nesterov ? nesterov_sgd : sgd;
-    update(first_.size(), parameters.data(), gradient.data(), first_.data(), lr,
-           static_cast<float>(config_.momentum), static_cast<float>(config_.weight_decay));
-    return;
+  const float scale = clip_factor(gradient, config_.clip);
+  float* const p = parameters.data();
+  const float* const g = gradient.data();
+  for (const Group& group : groups_) {
+    if (group.rule == Optimizer::sgd) {
+      const kernels::SgdFactors factors{
+          .scale = scale,
+          .lr = lr,
+          .momentum = static_cast<float>(config_.momentum),
+          .decay = group.decays ? static_cast<float>(config_.weight_decay) : 0.0F};
+      const auto update = config_.nesterov ? kernels::nesterov_sgd : kernels::sgd;
+      update(group.size, p + group.offset, g + group.offset, &first_[group.offset], factors);
+    } else if (group.rule == Optimizer::adamw) {
+      const double part = config_.optimizer == Optimizer::muon ? config_.adam_lr / config_.lr : 1.0;
+      apply_adamw(group, p, g, scale, part * static_cast<double>(lr));
+    }
   }
-  const auto t = static_cast<double>(steps_);
-  const AdamFactors factors{
-      .keep = static_cast<float>(1.0 - static_cast<double>(lr) * config_.weight_decay),
-      .beta1 = static_cast<float>(config_.beta1),
-      .beta2 = static_cast<float>(config_.beta2),
-      .step = static_cast<float>(static_cast<double>(lr) / (1.0 - std::pow(config_.beta1, t))),
-      .root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(config_.beta2, t))),
-      .epsilon = static_cast<float>(config_.epsilon)};
-  adamw(first_.size(), parameters.data(), gradient.data(), first_.data(), second_.data(), factors);
+  for (const Matrix& matrix : matrices_) {
+    apply_muon(matrix, p, g, scale, static_cast<double>(lr));
+  }
 }
 
-std::vector<UpdateRule::Slot> UpdateRule::slots() {
-  if (config_.optimizer == Optimizer::sgd) return {{"momentum", first_}};
-  return {{"mean", first_}, {"square", second_}};
+void UpdateRule::apply_adamw(const Group& group, float* parameters, const float* gradient,
+                             float scale, double lr) {
+  const auto t = static_cast<double>(steps_);
+  const kernels::AdamFactors factors{
+      .scale = scale,
+      .keep = static_cast<float>(1.0 - lr * (group.decays ? config_.weight_decay : 0.0)),
+      .beta1 = static_cast<float>(config_.beta1),
+      .beta2 = static_cast<float>(config_.beta2),
+      .step = static_cast<float>(lr / (1.0 - std::pow(config_.beta1, t))),
+      .root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(config_.beta2, t))),
+      .epsilon = static_cast<float>(config_.epsilon)};
+  kernels::adamw(group.size, parameters + group.offset, gradient + group.offset,
+                 &first_[group.offset], &second_[square_at(group.offset)], factors);
+}
+
+void UpdateRule::apply_muon(const Matrix& matrix, float* parameters, const float* gradient,
+                            float scale, double lr) {
+  const std::size_t size = matrix.rows * matrix.cols;
+  const std::span<float> update = std::span(update_).first(size);
+  kernels::moving_mean(size, gradient + matrix.offset, &first_[matrix.offset], update.data(), scale,
+                       static_cast<float>(config_.momentum), config_.nesterov);
+  newton_schulz_->orthogonalise(update, matrix.rows, matrix.cols);
+  const double shape = static_cast<double>(matrix.rows) / static_cast<double>(matrix.cols);
+  kernels::combine(size, parameters + matrix.offset,
+                   static_cast<float>(1.0 - lr * config_.weight_decay), update.data(),
+                   static_cast<float>(-lr * std::sqrt(std::max(1.0, shape))));
+}
+
+/// Where in second_ the squares of the parameter at `offset` lie.
+std::size_t UpdateRule::square_at(std::size_t offset) const {
+  std::size_t at = 0;
+  for (const Group& group : groups_) {
+    if (offset < group.offset + group.size) return at + (offset - group.offset);
+    at += group.rule == Optimizer::adamw ? group.size : 0;
+  }
+  return at;
+}
+
+std::vector<UpdateRule::State> UpdateRule::state() {
+  std::vector<State> state;
+  for (const compute::Tensor& tensor : tensors_) {
+    const auto first = std::span(first_).subspan(tensor.offset, tensor.size);
+    const auto group = std::ranges::upper_bound(groups_, tensor.offset, {}, &Group::offset) - 1;
+    if (group->rule == Optimizer::adamw) {
+      const auto second = std::span(second_).subspan(square_at(tensor.offset), tensor.size);
+      state.push_back({tensor.name + ".mean", tensor.shape, first});
+      state.push_back({tensor.name + ".square", tensor.shape, second});
+    } else {
+      state.push_back({tensor.name + ".momentum", tensor.shape, first});
+    }
+  }
+  return state;
+}
+
+base::Status UpdateRule::restore(const TensorFile& file, std::uint64_t steps) {
+  const std::vector<State> wanted = state();
+  for (const State& piece : wanted) {
+    const auto entry = std::ranges::find(file.entries(), piece.name, &TensorEntry::name);
+    if (entry == file.entries().end() || entry->shape != piece.shape ||
+        entry->type != TensorType::f32) {
+      return base::fail(
+          base::ErrorCode::data,
+          "{}: is the state of another optimizer or model: it has no '{}' of shape {}", file.name(),
+          piece.name, compute::to_string(piece.shape));
+    }
+  }
+  for (const State& piece : wanted) {
+    if (auto copied = file.copy(piece.name, piece.shape, piece.values); !copied) return copied;
+  }
+  steps_ = steps;
+  return {};
+}
+
+std::size_t UpdateRule::memory_bytes() const noexcept {
+  return (first_.size() + second_.size() + update_.size()) * sizeof(float) +
+         (newton_schulz_ ? newton_schulz_->memory_bytes() : 0);
 }
 
 }  // namespace starling::train

@@ -1,47 +1,81 @@
-// From gradients to parameters: momentum SGD and AdamW over the flat vector.
+// From gradients to parameters: momentum SGD, AdamW and Muon over the flat vector.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
+#include "base/result.hpp"
+#include "compute/graph.hpp"
 #include "train/config.hpp"
+#include "train/groups.hpp"
+#include "train/newton_schulz.hpp"
+#include "train/safetensors.hpp"
 
 namespace starling::train {
 
 /// The update rule that a run file names, with its state. One thread at a time.
 ///
+/// Before anything else the gradient is clipped: if its norm over all parameters is above
+/// config.clip, it is made that long. `decay` is config.weight_decay where it applies (see
+/// make_groups), otherwise 0.
+///
 /// sgd, as PyTorch's without dampening (Sutskever et al., ICML 2013):
-///     g += weight_decay * p;  v = momentum * v + g
+///     g += decay * p;  v = momentum * v + g
 ///     p -= lr * v, or with Nesterov's momentum p -= lr * (g + momentum * v)
 /// adamw (Loshchilov and Hutter, arXiv:1711.05101), at step t = 1, 2, ...:
-///     p *= 1 - lr * weight_decay;  m = beta1 m + (1 - beta1) g;  s = beta2 s + (1 - beta2) g^2
+///     p *= 1 - lr * decay;  m = beta1 m + (1 - beta1) g;  s = beta2 s + (1 - beta2) g^2
 ///     p -= lr / (1 - beta1^t) * m / (sqrt(s / (1 - beta2^t)) + epsilon)
+/// muon (Jordan et al., kellerjordan.github.io/posts/muon), for each of hidden_matrices():
+///     m = momentum * m + (1 - momentum) g;  u = m, or with Nesterov's momentum
+///     u = momentum * m + (1 - momentum) g
+///     p *= 1 - lr * decay;  p -= lr * sqrt(max(1, rows / cols)) * NewtonSchulz(u)
+///   and adamw for all other parameters, with config.adam_lr / config.lr of the learning rate.
 class UpdateRule {
  public:
-  /// A vector of state, one element a parameter, under the name that checkpoints give it.
-  struct Slot {
-    std::string_view name;  ///< "momentum"; "mean" and "square"
-    std::span<float> values;
+  /// A piece of the state: it belongs to a tensor of the model and has its shape.
+  struct State {
+    std::string
+        name;  ///< "layers.0.weight.momentum" of sgd and muon, ".mean" and ".square" of adamw
+    compute::Shape shape;
+    std::span<float> values;  ///< lives as long as the rule
   };
 
-  UpdateRule(const Config& config, std::size_t parameters);
+  UpdateRule(const Config& config, const compute::Graph& graph);
 
-  /// One step in place. Both spans have as many elements as the rule was made for.
+  /// One step in place; allocates nothing. Both spans have the graph's parameter_count elements.
   void apply(std::span<float> parameters, std::span<const float> gradient, float lr);
 
-  /// The state, to be saved or overwritten; the spans live as long as this object.
-  [[nodiscard]] std::vector<Slot> slots();
+  /// The state, tensor by tensor, to be saved or overwritten.
+  [[nodiscard]] std::vector<State> state();
   /// Steps so far: AdamW's t. Belongs to the state.
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
   void set_steps(std::uint64_t steps) noexcept { steps_ = steps; }
+  /// Takes the state from a checkpoint's optimizer file. Error (ErrorCode::data): it holds that of
+  /// another optimizer or model; then nothing has changed.
+  [[nodiscard]] base::Status restore(const TensorFile& file, std::uint64_t steps);
+
+  /// Of state and work space.
+  [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
  private:
+  void apply_adamw(const Group& group, float* parameters, const float* gradient, float scale,
+                   double lr);
+  void apply_muon(const Matrix& matrix, float* parameters, const float* gradient, float scale,
+                  double lr);
+  std::size_t square_at(std::size_t offset) const;
+
   const Config config_;
-  std::vector<float> first_;   ///< sgd: momentum; adamw: mean of the gradients
-  std::vector<float> second_;  ///< adamw: mean of their squares
+  std::vector<compute::Tensor> tensors_;
+  std::vector<Group> groups_;
+  std::vector<Matrix> matrices_;  ///< of muon
+  std::vector<float> first_;      ///< sgd, muon: momentum; adamw: mean of the gradients
+  std::vector<float> second_;     ///< adamw: mean of their squares, of its groups alone
+  std::vector<float> update_;     ///< muon: of one matrix
+  std::optional<NewtonSchulz> newton_schulz_;
   std::uint64_t steps_ = 0;
 };
 

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/rng.hpp"
+#include "train/update_kernels.hpp"
 
 namespace starling::train {
 
@@ -31,7 +33,9 @@ bool all_finite(std::span<const float> values) noexcept {
 Result<Trainer> Trainer::create(const compute::Graph& graph, const Config& config) {
   auto backend = compute::open_backend(config.device);
   if (!backend) return fail(backend.error());
-  auto program = (*backend)->compile(graph, config.batch, config.threads);
+  ASSERT(config.accumulate > 0);
+  const std::uint32_t piece = (config.batch + config.accumulate - 1) / config.accumulate;
+  auto program = (*backend)->compile(graph, piece, config.threads);
   if (!program) return fail(program.error());
   return Trainer(graph, config, std::move(*program));
 }
@@ -39,8 +43,9 @@ Result<Trainer> Trainer::create(const compute::Graph& graph, const Config& confi
 Trainer::Trainer(const compute::Graph& graph, const Config& config,
                  std::unique_ptr<compute::Program> program)
     : program_(std::move(program)),
-      rule_(config, graph.parameter_count),
+      rule_(config, graph),
       gradient_(graph.parameter_count),
+      piece_gradient_(program_->batch() < config.batch ? graph.parameter_count : 0),
       input_elements_(compute::elements(graph.input)),
       labels_(graph.loss.kind == compute::LossKind::cross_entropy ? graph.positions : 0),
       target_elements_(labels_ == 0 ? graph.outputs() : 0) {}
@@ -55,7 +60,9 @@ Result<float> Trainer::step(std::span<float> parameters, std::span<float> buffer
 
 Result<float> Trainer::compute_gradient(std::span<const float> parameters, std::span<float> buffers,
                                         const compute::Batch& batch, std::uint64_t seed) {
-  auto loss = program_->forward_backward(parameters, buffers, batch, seed, gradient_);
+  auto loss = samples_of(batch) <= program_->batch()
+                  ? program_->forward_backward(parameters, buffers, batch, seed, gradient_)
+                  : accumulate(parameters, buffers, batch, seed);
   if (loss && !std::isfinite(*loss)) {
     return fail(ErrorCode::diverged,
                 "the loss is {}: lower train.lr, or look for values in the "
@@ -63,6 +70,45 @@ Result<float> Trainer::compute_gradient(std::span<const float> parameters, std::
                 *loss);
   }
   return loss;
+}
+
+/// The mean gradient and loss of a batch that is larger than the program takes.
+Result<float> Trainer::accumulate(std::span<const float> parameters, std::span<float> buffers,
+                                  const compute::Batch& batch, std::uint64_t seed) {
+  ASSERT(piece_gradient_.size() == gradient_.size(), "the batch is larger than train.batch");
+  const std::size_t all = samples_of(batch);
+  base::Rng seeds(seed);
+  float mean_loss = 0;
+  for (std::size_t first = 0; first < all; first += program_->batch()) {
+    const compute::Batch part = piece(batch, first);
+    const std::span<float> gradient = first == 0 ? gradient_ : piece_gradient_;
+    const auto loss = program_->forward_backward(parameters, buffers, part, seeds(), gradient);
+    if (!loss) return loss;
+    const float share = static_cast<float>(samples_of(part)) / static_cast<float>(all);
+    mean_loss += share * *loss;
+    if (first == 0) {
+      kernels::scale(gradient_.size(), gradient_.data(), share);
+    } else {
+      kernels::combine(gradient_.size(), gradient_.data(), 1.0F, piece_gradient_.data(), share);
+    }
+  }
+  return mean_loss;
+}
+
+std::size_t Trainer::samples_of(const compute::Batch& batch) const noexcept {
+  return (batch.samples.size() + batch.tokens.size()) / input_elements_;
+}
+
+/// The samples from `first` on, as many as the program takes.
+compute::Batch Trainer::piece(const compute::Batch& batch, std::size_t first) const noexcept {
+  const std::size_t count = std::min<std::size_t>(program_->batch(), samples_of(batch) - first);
+  const auto part = [&](auto values, std::size_t width) {
+    return values.empty() ? values : values.subspan(first * width, count * width);
+  };
+  return {.samples = part(batch.samples, input_elements_),
+          .tokens = part(batch.tokens, input_elements_),
+          .labels = part(batch.labels, labels_),
+          .targets = part(batch.targets, target_elements_)};
 }
 
 Status Trainer::apply(std::span<float> parameters, float lr) {
@@ -75,21 +121,11 @@ Status Trainer::apply(std::span<float> parameters, float lr) {
 
 Result<Evaluation> Trainer::evaluate(std::span<const float> parameters,
                                      std::span<const float> buffers, const compute::Batch& set) {
-  const std::size_t inputs = set.samples.size() + set.tokens.size();
-  ASSERT(inputs > 0 && inputs % input_elements_ == 0);
-  const std::size_t all = inputs / input_elements_;
-  const auto part_of = [](auto values, std::size_t first, std::size_t count, std::size_t width) {
-    return values.empty() ? values : values.subspan(first * width, count * width);
-  };
+  const std::size_t all = samples_of(set);
+  ASSERT(all > 0 && set.samples.size() + set.tokens.size() == all * input_elements_);
   compute::Evaluation sum;
   for (std::size_t first = 0; first < all; first += program_->batch()) {
-    const std::size_t count = std::min<std::size_t>(program_->batch(), all - first);
-    const auto part =
-        program_->evaluate(parameters, buffers,
-                           {.samples = part_of(set.samples, first, count, input_elements_),
-                            .tokens = part_of(set.tokens, first, count, input_elements_),
-                            .labels = part_of(set.labels, first, count, labels_),
-                            .targets = part_of(set.targets, first, count, target_elements_)});
+    const auto part = program_->evaluate(parameters, buffers, piece(set, first));
     if (!part) return fail(part.error());
     sum.loss_sum += part->loss_sum;
     sum.correct += part->correct;
@@ -99,10 +135,9 @@ Result<Evaluation> Trainer::evaluate(std::span<const float> parameters,
   return Evaluation{static_cast<double>(sum.correct) / count, sum.loss_sum / count};
 }
 
-std::size_t Trainer::memory_bytes() {
-  std::size_t bytes = program_->memory_bytes() + gradient_.size() * sizeof(float);
-  for (const UpdateRule::Slot& slot : rule_.slots()) bytes += slot.values.size_bytes();
-  return bytes;
+std::size_t Trainer::memory_bytes() const noexcept {
+  return program_->memory_bytes() + rule_.memory_bytes() +
+         (gradient_.size() + piece_gradient_.size()) * sizeof(float);
 }
 
 }  // namespace starling::train

@@ -27,13 +27,15 @@ struct Evaluation {
 /// gradient is not finite, in which case parameters and update rule are as they were.
 class Trainer {
  public:
-  /// Compiles `graph` for config.device, config.batch and config.threads.
+  /// Compiles `graph` for config.device, config.threads and pieces of config.batch samples, as
+  /// many as config.accumulate says.
   [[nodiscard]] static base::Result<Trainer> create(const compute::Graph& graph,
                                                     const Config& config);
 
   /// One step: the mean gradient over the batch (1 to config.batch samples) at `parameters`,
   /// applied to them; moves the buffers. Returns the mean loss before the step, in nats. `seed`
-  /// decides what is dropped.
+  /// decides what is dropped. A batch that is computed in pieces has the mean of their gradients,
+  /// each counted by its samples; batch norms see, and move their buffers by, a piece at a time.
   [[nodiscard]] base::Result<float> step(std::span<float> parameters, std::span<float> buffers,
                                          const compute::Batch& batch, float lr, std::uint64_t seed);
 
@@ -54,18 +56,24 @@ class Trainer {
 
   [[nodiscard]] UpdateRule& rule() noexcept { return rule_; }
   /// Bytes held by the program, the gradient and the update rule.
-  [[nodiscard]] std::size_t memory_bytes();
+  [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
  private:
   Trainer(const compute::Graph& graph, const Config& config,
           std::unique_ptr<compute::Program> program);
 
+  base::Result<float> accumulate(std::span<const float> parameters, std::span<float> buffers,
+                                 const compute::Batch& batch, std::uint64_t seed);
+  [[nodiscard]] std::size_t samples_of(const compute::Batch& batch) const noexcept;
+  [[nodiscard]] compute::Batch piece(const compute::Batch& batch, std::size_t first) const noexcept;
+
   std::unique_ptr<compute::Program> program_;
   UpdateRule rule_;
   std::vector<float> gradient_;
-  std::size_t input_elements_;   ///< floats or tokens a sample
-  std::size_t labels_;           ///< a sample
-  std::size_t target_elements_;  ///< a sample
+  std::vector<float> piece_gradient_;  ///< where batches are computed in pieces
+  std::size_t input_elements_;         ///< floats or tokens a sample
+  std::size_t labels_;                 ///< a sample
+  std::size_t target_elements_;        ///< a sample
 };
 
 }  // namespace starling::train

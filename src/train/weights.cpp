@@ -62,20 +62,19 @@ base::Status check_finite(const TensorFile& file, std::span<const compute::Tenso
 }  // namespace
 
 std::vector<TensorView> tensor_views(std::span<const compute::Tensor> tensors,
-                                     std::span<const float> values, std::string_view suffix) {
+                                     std::span<const float> values) {
   std::vector<TensorView> made;
   for (const compute::Tensor& tensor : tensors) {
-    made.push_back({tensor.name + std::string(suffix), tensor.shape,
-                    values.subspan(tensor.offset, tensor.size)});
+    made.push_back({tensor.name, tensor.shape, values.subspan(tensor.offset, tensor.size)});
   }
   return made;
 }
 
 base::Status read_tensors(const TensorFile& file, std::span<const compute::Tensor> tensors,
-                          std::span<float> values, std::string_view suffix) {
+                          std::span<float> values) {
   for (const compute::Tensor& tensor : tensors) {
-    const auto copied = file.copy(tensor.name + std::string(suffix), tensor.shape,
-                                  values.subspan(tensor.offset, tensor.size));
+    const auto copied =
+        file.copy(tensor.name, tensor.shape, values.subspan(tensor.offset, tensor.size));
     if (!copied) return copied;
   }
   return {};

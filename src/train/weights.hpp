@@ -24,17 +24,16 @@ struct Weights {
   friend bool operator==(const Weights&, const Weights&) = default;
 };
 
-/// One view a tensor into a vector laid out like them, named as they are with `suffix` appended.
-/// The views live as long as `values`.
+/// One view a tensor into a vector laid out like them, named as they are. The views live
+/// as long as `values`.
 [[nodiscard]] std::vector<TensorView> tensor_views(std::span<const compute::Tensor> tensors,
-                                                   std::span<const float> values,
-                                                   std::string_view suffix = {});
+                                                   std::span<const float> values);
 
-/// Copies these tensors, named with `suffix` appended, from a file to a vector laid out like them.
+/// Copies these tensors from a file to a vector laid out like them.
 /// Errors (ErrorCode::data) name the tensor; `values` may then be overwritten in part.
 [[nodiscard]] base::Status read_tensors(const TensorFile& file,
                                         std::span<const compute::Tensor> tensors,
-                                        std::span<float> values, std::string_view suffix = {});
+                                        std::span<float> values);
 
 /// All values of a graph from a file that holds its tensors and no others. PyTorch's counters
 /// beside the buffers of batch norms ("X.num_batches_tracked") are passed over.

@@ -67,8 +67,10 @@ model::Model bar_model() {
 BOOST_AUTO_TEST_SUITE(trainer)
 
 BOOST_AUTO_TEST_CASE(a_small_problem_is_learned_by_each_optimizer) {
-  for (const Config& config : {Config{.optimizer = Optimizer::sgd, .lr = 0.05, .batch = 16},
-                               Config{.optimizer = Optimizer::adamw, .lr = 0.01, .batch = 16}}) {
+  for (const Config& config :
+       {Config{.optimizer = Optimizer::sgd, .lr = 0.05, .batch = 16},
+        Config{.optimizer = Optimizer::adamw, .lr = 0.01, .batch = 16},
+        Config{.optimizer = Optimizer::muon, .lr = 0.02, .adam_lr = 0.01, .batch = 16}}) {
     base::Rng rng(21);
     const Bars train_set(512, rng);
     const Bars test_set(203, rng);  // not a multiple of the batch
@@ -114,6 +116,32 @@ BOOST_AUTO_TEST_CASE(a_step_is_a_gradient_and_its_application) {
   BOOST_TEST((whole != model.initial_parameters(1)));
 }
 
+BOOST_AUTO_TEST_CASE(a_batch_in_pieces_has_the_gradient_of_the_whole) {
+  base::Rng rng(24);
+  const Bars set(16, rng);
+  const model::Model model = bar_model();
+  const std::vector<float> parameters = model.initial_parameters(24);
+  Trainer whole = make_trainer(model, {.batch = 16});
+  for (const std::uint32_t accumulate : {2U, 3U, 16U}) {
+    Trainer pieces = make_trainer(model, {.batch = 16, .accumulate = accumulate});
+    for (const std::size_t count : {16U, 9U, 1U}) {
+      const auto expected = whole.compute_gradient(parameters, {}, set.view(0, count), 1);
+      const auto loss = pieces.compute_gradient(parameters, {}, set.view(0, count), 1);
+      BOOST_REQUIRE(expected);
+      BOOST_REQUIRE(loss);
+      BOOST_TEST_CONTEXT(count << " samples in " << accumulate << " pieces, seed 24") {
+        BOOST_TEST(std::abs(*loss - *expected) < 1e-6F);
+        float worst = 0;
+        for (std::size_t i = 0; i < parameters.size(); ++i) {
+          worst = std::max(worst, std::abs(pieces.gradient()[i] - whole.gradient()[i]));
+        }
+        BOOST_TEST(worst < 1e-6F);
+      }
+    }
+    BOOST_TEST(pieces.memory_bytes() != whole.memory_bytes());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_is_not_finite_is_reported_and_changes_nothing) {
   base::Rng rng(23);
   const Bars set(4, rng);
@@ -122,7 +150,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_reported_and_changes_nothing) {
   std::vector<float> parameters = model.initial_parameters(1);
   BOOST_REQUIRE(trainer.step(parameters, {}, set.view(), 0.1F, 0));
   const std::vector<float> kept = parameters;
-  const float momentum = trainer.rule().slots()[0].values[5];
+  const float momentum = trainer.rule().state()[0].values[5];
 
   Bars bad = set;
   bad.samples[70] = std::numeric_limits<float>::infinity();
@@ -135,7 +163,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_reported_and_changes_nothing) {
   BOOST_REQUIRE(!status);
   BOOST_TEST((status.error().code == base::ErrorCode::diverged));
   BOOST_TEST((parameters == kept));
-  BOOST_TEST(trainer.rule().slots()[0].values[5] == momentum);
+  BOOST_TEST(trainer.rule().state()[0].values[5] == momentum);
   BOOST_TEST(trainer.rule().steps() == 1U);
 }
 

@@ -155,15 +155,4 @@ BOOST_AUTO_TEST_CASE(a_file_to_start_from_that_cannot_be_used_is_named) {
   BOOST_TEST(empty == "model.init: " + path + ": is truncated: 0 bytes");
 }
 
-BOOST_AUTO_TEST_CASE(tensors_with_a_suffix_are_read_where_they_belong) {
-  const Weights own = weights();
-  const TensorFile file = file_of(tensor_views(graph().tensors, own.parameters, ".momentum"));
-  std::vector<float> out(10);
-  BOOST_REQUIRE(read_tensors(file, graph().tensors, out, ".momentum"));
-  BOOST_TEST(out == own.parameters);
-  BOOST_TEST(
-      read_tensors(file, graph().tensors, out).error().text.find("has no tensor 'fc.weight'") !=
-      std::string::npos);
-}
-
 BOOST_AUTO_TEST_SUITE_END()

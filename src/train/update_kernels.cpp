@@ -1,0 +1,86 @@
+#include "train/update_kernels.hpp"
+
+#include <cmath>
+
+#include "base/clones.hpp"
+
+namespace starling::train::kernels {
+
+STARLING_CLONES
+void sgd(std::size_t n, float* __restrict p, const float* __restrict g, float* __restrict v,
+         const SgdFactors& factors) {
+  const SgdFactors f = factors;
+  for (std::size_t i = 0; i < n; ++i) {
+    v[i] = f.momentum * v[i] + (f.scale * g[i] + f.decay * p[i]);
+    p[i] -= f.lr * v[i];
+  }
+}
+
+STARLING_CLONES
+void nesterov_sgd(std::size_t n, float* __restrict p, const float* __restrict g,
+                  float* __restrict v, const SgdFactors& factors) {
+  const SgdFactors f = factors;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float d = f.scale * g[i] + f.decay * p[i];
+    v[i] = f.momentum * v[i] + d;
+    p[i] -= f.lr * (d + f.momentum * v[i]);
+  }
+}
+
+STARLING_CLONES
+void adamw(std::size_t n, float* __restrict p, const float* __restrict g, float* __restrict m,
+           float* __restrict s, const AdamFactors& factors) {
+  const AdamFactors f = factors;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float d = f.scale * g[i];
+    m[i] = f.beta1 * m[i] + (1.0F - f.beta1) * d;
+    s[i] = f.beta2 * s[i] + (1.0F - f.beta2) * (d * d);
+    p[i] = p[i] * f.keep - f.step * m[i] / (std::sqrt(s[i]) * f.root_scale + f.epsilon);
+  }
+}
+
+STARLING_CLONES
+void moving_mean(std::size_t n, const float* __restrict g, float* __restrict m, float* __restrict u,
+                 float scale, float momentum, bool nesterov) {
+  const float share = (1.0F - momentum) * scale;
+  const float ahead = nesterov ? momentum : 1.0F;
+  const float direct = nesterov ? share : 0.0F;
+  for (std::size_t i = 0; i < n; ++i) {
+    m[i] = momentum * m[i] + share * g[i];
+    u[i] = ahead * m[i] + direct * g[i];
+  }
+}
+
+STARLING_CLONES
+void scale(std::size_t n, float* v, float factor) {
+  for (std::size_t i = 0; i < n; ++i) v[i] *= factor;
+}
+
+STARLING_CLONES
+void combine(std::size_t n, float* __restrict v, float keep, const float* __restrict w,
+             float factor) {
+  for (std::size_t i = 0; i < n; ++i) v[i] = keep * v[i] + factor * w[i];
+}
+
+STARLING_CLONES
+double sum_of_squares(const float* v, std::size_t n) noexcept {
+  // Sums side by side that the compiler keeps in vectors; each adds every kLanes-th element.
+  constexpr std::size_t kLanes = 16;
+  double sums[kLanes] = {};
+  const std::size_t whole = n / kLanes * kLanes;
+  for (std::size_t i = 0; i < whole; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const auto value = static_cast<double>(v[i + lane]);
+      sums[lane] += value * value;
+    }
+  }
+  for (std::size_t i = whole; i < n; ++i) {
+    const auto value = static_cast<double>(v[i]);
+    sums[i - whole] += value * value;
+  }
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace starling::train::kernels
