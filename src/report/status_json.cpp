@@ -5,16 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/assert.hpp"
+#include "report/bytes_json.hpp"
 
 namespace starling::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json bytes_json(const BytesByPurpose& bytes) {
-  return {{"total", bytes.total},           {"delta", bytes.delta},   {"keyframe", bytes.keyframe},
-          {"membership", bytes.membership}, {"reduce", bytes.reduce}, {"other", bytes.other}};
-}
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 

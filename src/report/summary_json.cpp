@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/bytes_json.hpp"
 #include "report/summary.hpp"
 
 namespace starling::report {
@@ -15,13 +16,8 @@ using base::fail;
 using base::Result;
 using Json = nlohmann::ordered_json;  // keys stay in the order in which people want to read them
 
-Json number(const std::optional<double>& value) {
+Json number_json(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Json(*value) : Json();
-}
-
-Json bytes_json(const BytesByPurpose& bytes) {
-  return {{"total", bytes.total},           {"delta", bytes.delta},   {"keyframe", bytes.keyframe},
-          {"membership", bytes.membership}, {"reduce", bytes.reduce}, {"other", bytes.other}};
 }
 
 Json peer_json(const PeerSummary& summary) {
@@ -29,8 +25,8 @@ Json peer_json(const PeerSummary& summary) {
             {"id", summary.id},
             {"run", summary.run},
             {"end", summary.end},
-            {"accuracy", number(summary.accuracy)},
-            {"loss", number(summary.loss)},
+            {"accuracy", number_json(summary.accuracy)},
+            {"loss", number_json(summary.loss)},
             {"perplexity", Json()},
             {"bits_per_byte", Json()},
             {"samples", summary.samples},
@@ -39,19 +35,19 @@ Json peer_json(const PeerSummary& summary) {
             {"bytes_sent", bytes_json(summary.bytes_sent)},
             {"bytes_received", bytes_json(summary.bytes_received)},
             {"exchanges", summary.exchanges},
-            {"drift", number(summary.drift)},
+            {"drift", number_json(summary.drift)},
             {"rss_max_bytes", summary.rss_max_bytes},
-            {"seconds_to_first_step", number(summary.seconds_to_first_step)},
+            {"seconds_to_first_step", number_json(summary.seconds_to_first_step)},
             {"history", Json::array()}};
   if (summary.language) {
-    json["perplexity"] = number(summary.language->perplexity);
-    json["bits_per_byte"] = number(summary.language->bits_per_byte);
+    json["perplexity"] = number_json(summary.language->perplexity);
+    json["bits_per_byte"] = number_json(summary.language->bits_per_byte);
   }
   for (const HistoryPoint& point : summary.history) {
     json["history"].push_back({{"seconds", point.seconds},
                                {"samples", point.samples},
-                               {"accuracy", number(point.accuracy)},
-                               {"loss", number(point.loss)},
+                               {"accuracy", number_json(point.accuracy)},
+                               {"loss", number_json(point.loss)},
                                {"bytes_sent", point.bytes_sent}});
   }
   return json;
@@ -187,7 +183,7 @@ std::string to_json(const PeerSummary& summary) { return text_of(peer_json(summa
 
 std::string to_json(const SwarmSummary& summary) {
   Json json = peer_json(summary.swarm);
-  json["distance"] = number(summary.distance);
+  json["distance"] = number_json(summary.distance);
   json["peers"] = Json::array();
   for (const PeerSummary& peer : summary.peers) json["peers"].push_back(peer_json(peer));
   return text_of(json);
