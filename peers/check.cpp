@@ -1,152 +1,180 @@
 // starling check: what a run file asks for, before anything is started.
-#include <algorithm>
-#include <cmath>
+#include <array>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
+#include <string>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "base/result.hpp"
 #include "commands.hpp"
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
 #include "model/model.hpp"
+#include "needs.hpp"
+#include "peer/build_model.hpp"
 #include "peer/run_file.hpp"
-#include "problem.hpp"
 #include "report/format.hpp"
-#include "train/trainer.hpp"
 #include "train/weights.hpp"
-#include "wire/delta_format.hpp"
 
 namespace starling::peers {
 namespace {
 
 using base::ErrorCode;
 using base::fail;
+using report::format_bytes;
+using report::format_count;
 
-/// A delta for n elements in bytes, about: 1% over the entropy of its indices (what their codes
-/// need), values, and a scale a block.
-std::uint64_t delta_bytes(const exchange::Config& config, std::size_t n) {
-  const double p = config.density;
-  const double count = std::max(1.0, std::round(p * static_cast<double>(n)));
-  const double rest = p < 1 ? (1 - p) * std::log2(1 - p) : 0;
-  const double index_bits = -1.01 * (p * std::log2(p) + rest) / p;
-  const double values = count * (index_bits + config.bits) / 8;
-  const double scales = 4 * std::ceil(count / config.block);
-  return wire::delta_format::kHeaderBytes + static_cast<std::uint64_t>(values + scales);
-}
-
-/// What a peer of the run needs, in bytes.
-struct Needs {
-  std::uint64_t parameters = 0;
-  std::uint64_t compute = 0;   ///< activations, gradient, optimizer
-  std::uint64_t replica = 0;   ///< y, r and the initial parameters
-  std::uint64_t mirrors = 0;   ///< two a link
-  std::uint64_t data = 0;      ///< samples, and batches filled ahead
-  std::uint64_t exchange = 0;  ///< sent by one end in one exchange
-  bool allreduce = false;      ///< exchange is what a peer sends a step
-
-  [[nodiscard]] std::uint64_t memory() const { return compute + replica + mirrors + data; }
+/// What is known of the data: all of it, or where its files are missing what its source says.
+struct Data {
+  std::optional<base::Error> missing;
+  data::SampleFormat format;
+  std::uint64_t training_set = 0;  ///< samples; 0: not known
+  std::uint64_t memory = 0;        ///< bytes, without batches
 };
 
-base::Result<Needs> needs_of(const peer::RunFile& run_file, const data::Dataset& dataset,
-                             const model::Model& model) {
-  auto trainer = train::Trainer::create(model.graph, run_file.train);
-  if (!trainer) return fail(trainer.error());
-  const std::uint64_t n = model.parameter_count();
-  const bool allreduce = run_file.exchange.mode == exchange::Mode::allreduce;
-  Needs needs{.parameters = n, .compute = trainer->memory_bytes(), .allreduce = allreduce};
-  needs.replica = 3 * n * sizeof(float);
-  needs.data = dataset.memory_bytes() +
-               data::Loader::kPool * run_file.train.batch * dataset.format().batch_bytes();
-  if (run_file.exchange.mode == exchange::Mode::tracked) {
-    needs.mirrors = std::uint64_t{2} * run_file.swarm.degree * n * sizeof(float);
-    needs.exchange = delta_bytes(run_file.exchange, n);
-  } else if (allreduce) {
-    // A ring sends each part of the gradient 2 (P - 1) times in P parts.
-    needs.exchange = 2 * (run_file.peers - 1) * (n * sizeof(float)) / run_file.peers;
+base::Result<Data> look_at_data(const peer::RunFile& run_file) {
+  const std::uint32_t context = model::context_of(run_file.model);
+  const auto dataset = data::load(run_file.data, context);
+  if (dataset) {
+    return Data{.missing = {},
+                .format = dataset->format(),
+                .training_set = dataset->train->size(),
+                .memory = dataset->memory_bytes()};
   }
-  return needs;
+  if (dataset.error().code != ErrorCode::data) return fail(dataset.error());
+  const auto format = data::known_format(run_file.data, context);
+  if (!format) return fail(dataset.error());
+  return Data{.missing = dataset.error(), .format = *format};
 }
 
-void print_text(const peer::RunFile& run_file, const data::Dataset& dataset,
-                const model::Model& model, const Needs& needs) {
-  using report::format_bytes;
-  fmt::print("run {}: {} samples of {} over the swarm\n\n{}\n", run_file.run.name,
-             peer::target_samples(run_file, dataset.train->size()), run_file.data.source,
-             model.table());
-  fmt::print("parameters  {} ({}){}\n", report::format_count(needs.parameters),
+/// "4.41 MFLOP".
+std::string format_flops(double flops) {
+  static constexpr std::array kUnits{"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
+  std::size_t unit = 0;
+  while (flops >= 999.5 && unit + 1 < kUnits.size()) {
+    flops /= 1000;
+    ++unit;
+  }
+  return fmt::format("{:.3g} {}", flops, kUnits[unit]);
+}
+
+void print_text(const peer::RunFile& run_file, const Data& data, const model::Model& model,
+                const Needs& needs) {
+  const std::string samples =
+      run_file.run.samples == 0 && data.training_set == 0
+          ? fmt::format("{} epochs", run_file.run.epochs)
+          : format_count(peer::target_samples(run_file, data.training_set)) + " samples";
+  fmt::print("run {}: {} of {} over the swarm\n\n{}\n", run_file.run.name, samples,
+             run_file.data.source, model.table());
+  fmt::print("parameters   {} ({}){}\n", format_count(needs.parameters),
              format_bytes(needs.parameters * sizeof(float)),
              run_file.init.empty() ? "" : ", which start as in " + run_file.init);
-  fmt::print("memory      {} a peer: compute {}, replica {}, mirrors {}, data {}\n",
-             format_bytes(needs.memory()), format_bytes(needs.compute), format_bytes(needs.replica),
-             format_bytes(needs.mirrors), format_bytes(needs.data));
-  if (needs.allreduce) {
-    fmt::print("all-reduce  about {} sent by a peer in every step\n", format_bytes(needs.exchange));
+  if (needs.buffers != 0) {
+    const std::string sent =
+        run_file.exchange.mode == exchange::Mode::tracked
+            ? fmt::format(", sent every {} exchanges", run_file.exchange.buffers_every)
+            : "";
+    fmt::print("buffers      {} ({}){}\n", format_count(needs.buffers),
+               format_bytes(needs.buffers * sizeof(float)), sent);
+  }
+  fmt::print("operations   {} a sample of an evaluation, {} of a training step\n",
+             format_flops(needs.forward_flops), format_flops(needs.training_flops));
+  fmt::print("memory       {}{} a peer\n", needs.compiled ? "" : "at least ",
+             format_bytes(needs.memory()));
+  const auto part = [](const char* name, std::uint64_t bytes, const std::string& what) {
+    fmt::print("  {:<11}{:>8}  {}\n", name, format_bytes(bytes), what);
+  };
+  part("replica", needs.replica, "as trained, what is held back, and the initial one");
+  part(
+      "mirrors", needs.mirrors,
+      fmt::format("two for each of {} neighbours", needs.mirrors == 0 ? 0 : run_file.swarm.degree));
+  part("training", needs.training, "gradient and the optimizer's state");
+  part("activations", needs.activations,
+       fmt::format("of a batch of {}, with work space", run_file.train.batch));
+  part("data", needs.data, "samples in memory, and batches filled ahead");
+  if (run_file.exchange.mode == exchange::Mode::allreduce) {
+    fmt::print("all-reduce   about {} sent by a peer in every step\n",
+               format_bytes(needs.exchange));
   } else if (needs.exchange != 0) {
-    fmt::print("exchange    about {} each way, every {} steps on each link\n",
-               format_bytes(needs.exchange), run_file.exchange.every);
+    fmt::print("exchange     about {} each way, every {} steps on each link, at a density of {}\n",
+               format_bytes(needs.exchange), run_file.exchange.every, run_file.exchange.density);
+    fmt::print("keyframe     {} once, where a link opens between different replicas\n",
+               format_bytes(needs.keyframe));
   } else {
-    fmt::print("exchange    none\n");
+    fmt::print("exchange     none\n");
   }
 }
 
-void print_json(const peer::RunFile& run_file, const data::Dataset& dataset,
-                const model::Model& model, const Needs& needs) {
+nlohmann::json tensors_json(const std::vector<compute::Tensor>& tensors) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const compute::Tensor& tensor : tensors) {
+    out.push_back({{"name", tensor.name}, {"shape", tensor.shape}});
+  }
+  return out;
+}
+
+void print_json(const peer::RunFile& run_file, const Data& data, const model::Model& model,
+                const Needs& needs) {
   nlohmann::json layers = nlohmann::json::array();
   for (const compute::Op& op : model.graph.ops) {
-    layers.push_back({{"type", compute::name_of(op)}, {"in", op.in}, {"out", op.out}});
+    layers.push_back({{"name", op.name},
+                      {"type", compute::name_of(op)},
+                      {"in", op.in},
+                      {"out", op.out},
+                      {"parameters", model::parameters_of(model.graph, op)}});
   }
-  const nlohmann::json out{
-      {"run", run_file.run.name},
-      {"target_samples", peer::target_samples(run_file, dataset.train->size())},
-      {"layers", layers},
-      {"parameters", needs.parameters},
-      {"exchange_bytes", needs.exchange},
-      {"memory_bytes",
-       {{"total", needs.memory()},
-        {"compute", needs.compute},
-        {"replica", needs.replica},
-        {"mirrors", needs.mirrors},
-        {"data", needs.data}}}};
+  nlohmann::json target;  // null where it depends on a data set that is not there
+  if (run_file.run.samples != 0 || data.training_set != 0) {
+    target = peer::target_samples(run_file, data.training_set);
+  }
+  const nlohmann::json out{{"run", run_file.run.name},
+                           {"target_samples", target},
+                           {"layers", layers},
+                           {"tensors", tensors_json(model.graph.tensors)},
+                           {"buffer_tensors", tensors_json(model.graph.buffers)},
+                           {"parameters", needs.parameters},
+                           {"buffers", needs.buffers},
+                           {"forward_flops", needs.forward_flops},
+                           {"training_flops", needs.training_flops},
+                           {"exchange_bytes", needs.exchange},
+                           {"keyframe_bytes", needs.keyframe},
+                           {"memory_bytes",
+                            {{"total", needs.memory()},
+                             {"replica", needs.replica},
+                             {"mirrors", needs.mirrors},
+                             {"training", needs.training},
+                             {"activations", needs.activations},
+                             {"data", needs.data}}}};
   fmt::print("{}\n", out.dump(2));
-}
-
-/// Memory of this machine in bytes; 0 where it cannot be told.
-std::uint64_t machine_memory() {
-  const long pages = sysconf(_SC_PHYS_PAGES);
-  const long page = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0
-             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
-             : 0;
 }
 
 base::Status check(const CheckOptions& options) {
   const auto run_file = peer::read_run_file(options.run_file, options.set);
   if (!run_file) return fail(run_file.error());
-  const auto problem = load_problem(*run_file, options.run_file, {});
-  if (!problem) return fail(problem.error());
+  const auto data = look_at_data(*run_file);
+  if (!data) return fail(data.error());
+  const auto model = peer::build_model(*run_file, data->format);
+  if (!model) return fail(model.error().in(options.run_file));
   if (!run_file->init.empty()) {
-    const auto start = train::initial_weights(problem->model, run_file->run.seed, run_file->init);
+    const auto start = train::initial_weights(*model, run_file->run.seed, run_file->init);
     if (!start) return fail(start.error());
   }
-  const auto needs = needs_of(*run_file, problem->dataset, problem->model);
-  if (!needs) return fail(needs.error());
-  if (options.json) {
-    print_json(*run_file, problem->dataset, problem->model, *needs);
-  } else {
-    print_text(*run_file, problem->dataset, problem->model, *needs);
+  const std::uint64_t batches =
+      data::Loader::kPool * run_file->train.batch * std::uint64_t{data->format.batch_bytes()};
+  const Needs least = estimate(*run_file, model->graph, data->memory + batches);
+  const std::uint64_t available = available_memory().value_or(~std::uint64_t{0});
+  base::Result<Needs> needs = least;
+  // What cannot fit is not tried.
+  if (check_memory(least, available)) needs = measure(*run_file, model->graph, least);
+  (options.json ? print_json : print_text)(*run_file, *data, *model, needs.value_or(least));
+  if (!needs) return fail(needs.error().in(options.run_file));
+  if (auto fits = check_memory(*needs, available); !fits) {
+    return fail(fits.error().in(options.run_file));
   }
-  const std::uint64_t memory = machine_memory();
-  if (memory != 0 && needs->memory() > memory) {
-    return fail(ErrorCode::run_file,
-                "{}: a peer needs {}, this machine has {}: make the model, train.batch or "
-                "swarm.degree smaller",
-                options.run_file, report::format_bytes(needs->memory()),
-                report::format_bytes(memory));
-  }
+  if (data->missing) return fail(*data->missing);
   return {};
 }
 
@@ -155,6 +183,7 @@ base::Status check(const CheckOptions& options) {
 int run_check(const CheckOptions& options) {
   const auto checked = check(options);
   if (checked) return 0;
+  std::fflush(stdout);
   fmt::print(stderr, "starling check: {}\n", checked.error().text);
   return base::exit_code(checked.error().code);
 }

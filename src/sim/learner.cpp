@@ -13,6 +13,7 @@
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
 #include "model/model.hpp"
+#include "peer/build_model.hpp"
 #include "train/optimizer.hpp"
 #include "train/weights.hpp"
 #include "wire/delta_format.hpp"
@@ -296,11 +297,11 @@ base::Result<data::Dataset> make_all_quarters(std::uint64_t seed) {
 
 base::Result<std::unique_ptr<Network>> make_network(peer::RunFile& run_file, Problem problem) {
   if (problem != Problem::model) run_file.data.shards = std::min(run_file.data.shards, 64U);
-  auto dataset =
-      problem == Problem::model ? data::load(run_file.data) : make_all_quarters(run_file.run.seed);
+  auto dataset = problem == Problem::model
+                     ? data::load(run_file.data, model::context_of(run_file.model))
+                     : make_all_quarters(run_file.run.seed);
   if (!dataset) return fail(dataset.error());
-  if (auto fits = peer::check_input(run_file, dataset->format()); !fits) return fail(fits.error());
-  auto built = model::build(run_file.model, dataset->format().classes);
+  auto built = peer::build_model(run_file, dataset->format());
   if (!built) return fail(built.error());
   auto task = std::make_unique<Network>(std::move(*dataset), std::move(*built));
   auto start = train::initial_weights(task->model, run_file.run.seed, run_file.init);

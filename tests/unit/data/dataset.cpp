@@ -168,4 +168,17 @@ BOOST_AUTO_TEST_CASE(keys_that_do_not_fit_the_samples_are_refused) {
   BOOST_TEST(contains(error(), "takes one folder, not 2"));
 }
 
+BOOST_AUTO_TEST_CASE(formats_that_no_file_decides_are_known_without_files) {
+  const auto images = known_format({.source = "fashion-mnist"}, 0);
+  BOOST_REQUIRE(images.has_value());
+  BOOST_TEST((images->shape == std::vector<std::uint32_t>{1, 28, 28}));
+  BOOST_TEST(images->classes == 10U);
+  const auto bytes = known_format({.source = "text"}, 64);
+  BOOST_REQUIRE(bytes.has_value());
+  BOOST_TEST((bytes->shape == std::vector<std::uint32_t>{64}));
+  BOOST_TEST(bytes->vocabulary == 256U);
+  BOOST_TEST(!known_format({.source = "text", .vocabulary = "words.json"}, 64).has_value());
+  BOOST_TEST(!known_format({.source = "idx"}, 0).has_value());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

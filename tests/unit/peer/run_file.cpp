@@ -6,6 +6,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "peer/build_model.hpp"
+
 using namespace starling;
 using namespace starling::peer;
 using base::ErrorCode;
@@ -369,16 +371,38 @@ BOOST_AUTO_TEST_CASE(enormous_file_is_refused) {
   BOOST_TEST(error(std::string(kRunFileBytesMax, '\n')).find("are accepted") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(model_input_must_fit_the_samples) {
+BOOST_AUTO_TEST_CASE(model_must_fit_the_samples) {
   const data::SampleFormat format{.shape = {1, 4, 5}, .classes = 10};
-  BOOST_TEST(check_input(parse({"model.input=[1, 4, 5]"}), format).has_value());
-  BOOST_TEST(check_input(parse({"model.input=[20]"}), format).has_value());
+  const char* kLinear = "model.layers=[{ type = 'linear', out = 10 }]";
+  const auto input_of = [&](const char* input) {
+    const auto model = build_model(parse({input, kLinear}), format);
+    BOOST_REQUIRE_MESSAGE(model.has_value(), (model ? "" : model.error().text));
+    return compute::to_string(model->graph.input);
+  };
+  BOOST_TEST(input_of("model.input=[1, 4, 5]") == "1x4x5");
+  BOOST_TEST(input_of("model.input=[20]") == "20");
+  BOOST_TEST(input_of("model.input=[]") == "1x4x5");
+  const auto error_of_model = [&](const std::vector<std::string>& set,
+                                  const data::SampleFormat& samples) {
+    const auto model = build_model(parse(set), samples);
+    BOOST_REQUIRE(!model.has_value());
+    return model.error().text;
+  };
   for (const char* override : {"model.input=[1, 5, 4]", "model.input=[21]"}) {
-    const auto status = check_input(parse({override}), format);
-    BOOST_REQUIRE(!status.has_value());
-    BOOST_TEST(status.error().text.find("samples of fashion-mnist have the shape [1, 4, 5]") !=
-               std::string::npos);
+    BOOST_TEST(error_of_model({override, kLinear}, format)
+                   .find("samples of fashion-mnist have the shape [1, 4, 5]") != std::string::npos);
   }
+  BOOST_TEST(error_of_model({kLinear, "model.loss=mean_squared", "model.input=[]"}, format)
+                 .find("have labels: use model.loss = \"cross_entropy\"") != std::string::npos);
+  const data::SampleFormat regression{.shape = {3}, .target_shape = {2}};
+  BOOST_TEST(error_of_model({kLinear, "model.input=[]"}, regression)
+                 .find("have targets: use model.loss = \"mean_squared\"") != std::string::npos);
+  BOOST_TEST(error_of_model({kLinear, "model.input=[]", "model.loss=mean_squared"}, regression)
+                 .find("gives 10 outputs, but a target has 2 values") != std::string::npos);
+  const data::SampleFormat text{.shape = {16}, .vocabulary = 256, .classes = 256};
+  const auto gpt = build_model(parse({"model.preset=gpt", "model.context=16"}, kBare), text);
+  BOOST_REQUIRE_MESSAGE(gpt.has_value(), (gpt ? "" : gpt.error().text));
+  BOOST_TEST(gpt->graph.positions == 16U);
 }
 
 BOOST_AUTO_TEST_CASE(resolved_run_file_reads_back_equal) {

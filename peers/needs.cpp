@@ -1,0 +1,145 @@
+#include "needs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "report/format.hpp"
+#include "train/trainer.hpp"
+#include "wire/delta_format.hpp"
+
+namespace starling::peers {
+
+using base::ErrorCode;
+using base::fail;
+
+namespace {
+
+constexpr std::uint64_t kFloat = sizeof(float);
+
+/// A delta for n elements, about: 1% over the entropy of its indices (what their codes need),
+/// values, and a scale a block.
+std::uint64_t delta_bytes(const exchange::Config& config, std::uint64_t n) {
+  const double p = config.density;
+  const double count = std::max(1.0, std::round(p * static_cast<double>(n)));
+  const double rest = p < 1 ? (1 - p) * std::log2(1 - p) : 0;
+  const double index_bits = -1.01 * (p * std::log2(p) + rest) / p;
+  const double values = count * (index_bits + config.bits) / 8;
+  const double scales = 4 * std::ceil(count / config.block);
+  return wire::delta_format::kHeaderBytes + static_cast<std::uint64_t>(values + scales);
+}
+
+std::uint64_t keyframe_bytes(std::uint64_t n) {
+  namespace format = wire::delta_format;
+  return format::kHeaderBytes + n + kFloat * ((n + format::kDenseBlock - 1) / format::kDenseBlock);
+}
+
+/// What every backend must keep of a sample from the forward pass to the backward pass: the inputs
+/// of ops with weights, each once, and a gradient as large as the largest result.
+std::uint64_t least_activations(const compute::Graph& graph) {
+  std::set<compute::ValueId> kept;
+  std::uint64_t values = 0;
+  std::uint64_t largest = 0;
+  for (const compute::Op& op : graph.ops) {
+    largest = std::max<std::uint64_t>(largest, compute::elements(op.out));
+    if (compute::has_parameters(op) && kept.insert(op.inputs[0]).second) {
+      values += compute::elements(op.in);
+    }
+  }
+  return (values + largest) * kFloat;
+}
+
+std::uint64_t copies_of_optimizer(const train::Config& config) {
+  if (config.optimizer == train::Optimizer::adamw) return 2;
+  return config.optimizer == train::Optimizer::sgd && config.momentum == 0 ? 0 : 1;
+}
+
+/// The number after `key` in a text of lines "key number".
+std::optional<std::uint64_t> number_after(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  std::string word;
+  std::uint64_t number = 0;
+  while (file >> word) {
+    if (word == key && file >> number) return number;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> number_in(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t number = 0;
+  return file >> number ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
+Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::uint64_t data) {
+  const std::uint64_t n = graph.parameter_count;
+  Needs needs{.parameters = n, .buffers = graph.buffer_count, .data = data};
+  needs.replica = 3 * n * kFloat;
+  needs.training = (1 + copies_of_optimizer(run_file.train)) * n * kFloat;
+  needs.activations = run_file.train.batch * least_activations(graph);
+  needs.forward_flops = compute::forward_flops(graph);
+  needs.training_flops = compute::training_flops(graph);
+  if (run_file.exchange.mode == exchange::Mode::tracked) {
+    needs.mirrors = std::uint64_t{2} * run_file.swarm.degree * n * kFloat;
+    needs.exchange = delta_bytes(run_file.exchange, n);
+    needs.keyframe = keyframe_bytes(n) + graph.buffer_count * kFloat;
+  } else if (run_file.exchange.mode == exchange::Mode::allreduce) {
+    // A ring sends each part of the gradient 2 (P - 1) times in P parts.
+    needs.exchange = 2 * (run_file.peers - 1) * (n * kFloat) / run_file.peers;
+  }
+  return needs;
+}
+
+base::Result<Needs> measure(const peer::RunFile& run_file, const compute::Graph& graph,
+                            Needs needs) {
+  auto trainer = train::Trainer::create(graph, run_file.train);
+  if (!trainer) return fail(trainer.error());
+  needs.activations = trainer->memory_bytes() - std::min(trainer->memory_bytes(), needs.training);
+  needs.compiled = true;
+  return needs;
+}
+
+std::optional<std::uint64_t> available_memory() {
+  std::optional<std::uint64_t> available = number_after("/proc/meminfo", "MemAvailable:");
+  if (available) *available *= 1024;
+  // Where a container has a limit of its own, it sees the root of its control groups here.
+  const auto limit = number_in("/sys/fs/cgroup/memory.max");
+  const auto used = number_in("/sys/fs/cgroup/memory.current");
+  if (limit && used) {
+    // Pages of files that nobody maps are given back before the limit is felt.
+    const auto cache = number_after("/sys/fs/cgroup/memory.stat", "inactive_file");
+    const std::uint64_t held = *used - std::min(*used, cache.value_or(0));
+    const std::uint64_t free = *limit - std::min(*limit, held);
+    available = std::min(available.value_or(free), free);
+  }
+  return available;
+}
+
+base::Status check_memory(const Needs& needs, std::uint64_t available) {
+  if (needs.memory() <= available) return {};
+  const auto size = [](std::uint64_t bytes) { return report::format_bytes(bytes); };
+  std::array<std::pair<std::uint64_t, std::string>, 4> parts{{
+      {needs.activations,
+       fmt::format("train.batch or the model (activations take {})", size(needs.activations))},
+      {needs.mirrors, fmt::format("swarm.degree (mirrors take {})", size(needs.mirrors))},
+      {needs.replica + needs.training,
+       fmt::format("the model's parameters (they, their gradient and the optimizer take {})",
+                   size(needs.replica + needs.training))},
+      {needs.data, fmt::format("the data held in memory ({})", size(needs.data))},
+  }};
+  std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
+  const bool two = parts[1].first > needs.memory() / 4;
+  return fail(ErrorCode::run_file,
+              "a peer needs {}{} of memory, but {} are to be had on this machine: lower {}{}",
+              needs.compiled ? "" : "at least ", size(needs.memory()), size(available),
+              parts[0].second, two ? ", or " + parts[1].second : "");
+}
+
+}  // namespace starling::peers

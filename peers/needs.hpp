@@ -1,0 +1,51 @@
+// What a peer of a run takes: memory, operations and bytes. For `starling check`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "compute/graph.hpp"
+#include "peer/run_file.hpp"
+
+namespace starling::peers {
+
+/// Bytes, where nothing else is said.
+struct Needs {
+  std::uint64_t parameters = 0;  ///< their number
+  std::uint64_t buffers = 0;     ///< their number
+  std::uint64_t replica = 0;     ///< parameters as trained, what is held back, and the initial ones
+  std::uint64_t mirrors = 0;     ///< two a link
+  std::uint64_t training = 0;    ///< gradient and the optimizer's state
+  std::uint64_t activations = 0;  ///< what a batch goes through, and work space: the arena
+  std::uint64_t data = 0;         ///< samples in memory, and batches filled ahead
+  /// Sent by one end in one exchange without buffers; all-reduce: by a peer in a step.
+  std::uint64_t exchange = 0;
+  std::uint64_t keyframe = 0;  ///< sent once a link that opens, with the buffers
+  double forward_flops = 0;    ///< a sample
+  double training_flops = 0;   ///< a sample
+  bool compiled = false;       ///< otherwise activations are the least there can be
+
+  [[nodiscard]] std::uint64_t memory() const noexcept {
+    return replica + mirrors + training + activations + data;
+  }
+};
+
+/// All that follows from run file and graph alone. `data`: bytes in memory, samples and batches.
+[[nodiscard]] Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph,
+                             std::uint64_t data);
+
+/// The same with activations and the optimizer's state as the device has them: compiles the graph,
+/// which takes that memory for a moment. Errors: the device's.
+[[nodiscard]] base::Result<Needs> measure(const peer::RunFile& run_file,
+                                          const compute::Graph& graph, Needs needs);
+
+/// Bytes of memory that this machine has to spare, within the limits of its control group; nothing
+/// where that cannot be told.
+[[nodiscard]] std::optional<std::uint64_t> available_memory();
+
+/// Error (ErrorCode::run_file): the needs are more than `available`, with what to lower.
+[[nodiscard]] base::Status check_memory(const Needs& needs, std::uint64_t available);
+
+}  // namespace starling::peers

@@ -1,0 +1,75 @@
+// `starling check`: what a run file asks for, before anything is started.
+#include <filesystem>
+#include <string>
+
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+
+#include "harness.hpp"
+
+namespace starling::integration {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Ended check(const std::string& run_file, const Arguments& more) {
+  const testing::TemporaryFolder folder;
+  const std::string folder_of_runs = std::filesystem::path(mlp_run_file()).parent_path();
+  Arguments arguments{"check", folder_of_runs + "/" + run_file};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run(folder, arguments);
+}
+
+BOOST_AUTO_TEST_CASE(layers_memory_and_bytes_are_told_without_the_data) {
+  const Ended ended = check("resnet20.toml", {"--set", "data.path=/no/such/folder"});
+  BOOST_TEST_CONTEXT(ended.out << ended.err) {
+    BOOST_TEST(ended.code.value_or(-1) == 3);
+    BOOST_TEST(has(ended.out, "layer3.0.downsample.0  conv2d"));
+    BOOST_TEST(has(ended.out, "parameters   272,186 (1.09 MB)"));
+    BOOST_TEST(has(ended.out, "buffers      1,568 (6.27 kB), sent every 20 exchanges"));
+    BOOST_TEST(has(ended.out, "MFLOP a sample of an evaluation"));
+    BOOST_TEST(has(ended.out, "a peer\n"));
+    BOOST_TEST(has(ended.out, "at a density of 0.005"));
+    BOOST_TEST(has(ended.out, "keyframe     283 kB"));
+    BOOST_TEST(has(ended.err, "/no/such/folder"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(text_needs_no_files_either) {
+  const Ended ended = check("gpt.toml", {"--json", "--set", "data.path=/no/such/file"});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  const auto json = nlohmann::json::parse(ended.out, nullptr, false);
+  BOOST_REQUIRE_MESSAGE(!json.is_discarded(), ended.out + ended.err);
+  BOOST_TEST(json["parameters"] == 232'832);
+  BOOST_TEST(json["tensors"][0]["name"] == "transformer.wte.weight");
+  BOOST_TEST((json["tensors"][0]["shape"] == nlohmann::json{256, 64}));
+  BOOST_TEST(json["target_samples"].is_null());
+  BOOST_TEST(json["memory_bytes"]["total"] > json["memory_bytes"]["mirrors"]);
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_shape_names_the_layer_and_both_shapes) {
+  const Ended ended =
+      check("resnet20.toml",
+            {"--set", "data.path=/no/such/folder", "--set", "model.preset=none", "--set",
+             "model.layers=[{ type = 'residual', name = 'one', layers = [{ type = 'conv2d', "
+             "out = 4, kernel = 3 }] }, { type = 'linear', out = 10 }]"});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  BOOST_TEST(has(ended.err,
+                 "layers[0] 'one' (residual): the two branches give 4x26x26 and "
+                 "1x28x28"));
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_fit_is_refused_before_it_is_tried) {
+  const Ended ended = check("resnet20.toml", {"--set", "data.path=/no/such/folder", "--set",
+                                              "train.batch=65536", "--set", "model.width=512"});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  BOOST_TEST_CONTEXT(ended.err) {
+    BOOST_TEST(has(ended.err, "resnet20.toml: a peer needs at least "));
+    BOOST_TEST(has(ended.err, "are to be had on this machine: lower train.batch or the model"));
+  }
+}
+
+}  // namespace
+}  // namespace starling::integration
