@@ -4,14 +4,17 @@
 #include <cmath>
 
 #include "train/checkpoint.hpp"
+#include "train/weights.hpp"
 
 namespace starling::peers {
 namespace {
 
-/// The parameters of a checkpoint, tensor after tensor.
+/// The parameters of a checkpoint, tensor after tensor, without buffers: those are statistics of
+/// other sizes, and the last batches' besides.
 base::Result<std::vector<float>> parameters_of(const train::Checkpoint& checkpoint) {
   std::vector<float> parameters;
   for (const train::TensorEntry& entry : checkpoint.model.entries()) {
+    if (train::is_buffer_name(entry.name)) continue;
     const std::size_t at = parameters.size();
     parameters.resize(at + entry.size);
     const auto copied =

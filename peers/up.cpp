@@ -20,6 +20,7 @@
 #include "io/interfaces.hpp"
 #include "io/node.hpp"
 #include "io/record_signer.hpp"
+#include "peer/buffers.hpp"
 #include "peer/run_file.hpp"
 #include "problem.hpp"
 #include "report/format.hpp"
@@ -44,6 +45,8 @@ constexpr std::size_t kPayloadSlack = 64 * 1024;
 /// of two peers.
 constexpr std::size_t kQueuedPerParameter = 3;
 constexpr std::size_t kQueuedPerParameterAllReduce = 8;
+/// Times that the buffers may wait on a link: with deltas and a keyframe, or parts of a ring.
+constexpr std::size_t kQueuedBuffers = 3;
 
 std::string default_name() {
   std::array<char, 256> host{};
@@ -98,6 +101,7 @@ struct Run {
   std::optional<io::Identity> identity{};
   std::optional<Problem> problem{};
   train::Weights initial{};
+  exchange::BufferSpec buffers{};
   std::string canonical{};
   wire::RunId run_id{};
   std::optional<data::Shards> shards{};
@@ -145,6 +149,9 @@ base::Status Run::prepare() {
   auto start = train::initial_weights(problem->model, run_file.run.seed, run_file.init);
   if (!start) return fail(start.error());
   initial = std::move(start->weights);
+  auto spec = peer::buffer_spec(problem->model.graph, initial.buffers);
+  if (!spec) return fail(spec.error().in("model.init"));
+  buffers = std::move(*spec);
   const std::uint64_t parameters = base::xxh3(std::as_bytes(std::span(initial.parameters)));
   canonical = peer::canonical(run_file, {problem->dataset.identity, parameters, start->file});
   run_id = peer::run_id(canonical);
@@ -180,13 +187,15 @@ base::Status Run::open_node() {
   const std::size_t per_parameter = run_file.exchange.mode == exchange::Mode::allreduce
                                         ? kQueuedPerParameterAllReduce
                                         : kQueuedPerParameter;
+  const std::size_t buffer_bytes = initial.buffers.size() * sizeof(float);
   io::Node::Options made;
   made.transport = {
       .listen = options.listen,
       .tls = run_file.security == peer::Security::tls,
-      .link_memory = std::max<std::size_t>(
-          run_file.limits.link_memory, per_parameter * initial.parameters.size() + kPayloadSlack),
-      .payload_max = 2 * initial.parameters.size() + kPayloadSlack};
+      .link_memory = std::max<std::size_t>(run_file.limits.link_memory,
+                                           per_parameter * initial.parameters.size() +
+                                               kQueuedBuffers * buffer_bytes + kPayloadSlack),
+      .payload_max = 2 * initial.parameters.size() + buffer_bytes + kPayloadSlack};
   made.observer = {
       .note =
           [this](peer::Level level, const std::string& text) {
@@ -213,7 +222,12 @@ base::Status Run::open_node() {
 }
 
 base::Status Run::save(const peer::Snapshot& snapshot) const {
-  const auto& tensors = problem->model.graph.tensors;
+  const compute::Graph& graph = problem->model.graph;
+  const auto& tensors = graph.tensors;
+  std::vector<train::TensorView> model = train::tensor_views(tensors, snapshot.parameters);
+  for (auto& view : train::tensor_views(graph.buffers, snapshot.buffers)) {
+    model.push_back(std::move(view));
+  }
   std::vector<train::TensorView> state;
   for (const train::UpdateRule::State& piece : snapshot.rule->state()) {
     state.push_back({piece.name, piece.shape, std::span<const float>(piece.values)});
@@ -224,8 +238,7 @@ base::Status Run::save(const peer::Snapshot& snapshot) const {
                                  .optimizer_steps = snapshot.rule->steps(),
                                  .samples = snapshot.samples,
                                  .progress = snapshot.progress},
-                                train::tensor_views(tensors, snapshot.parameters), state,
-                                run_file.checkpoint.keep);
+                                model, state, run_file.checkpoint.keep);
 }
 
 void Run::load_checkpoint() {
@@ -239,8 +252,12 @@ void Run::load_checkpoint() {
 
 /// Puts the checkpoint's tensors in place.
 base::Status Run::restore(exchange::Replica& replica, train::UpdateRule& rule) const {
-  const auto& tensors = problem->model.graph.tensors;
+  const compute::Graph& graph = problem->model.graph;
+  const auto& tensors = graph.tensors;
   auto read = train::read_tensors(checkpoint->model, tensors, replica.trained());
+  std::vector<float> statistics(graph.buffer_count);
+  if (read) read = train::read_tensors(checkpoint->model, graph.buffers, statistics);
+  if (read) read = replica.buffers().set(statistics, ErrorCode::data);
   if (!read) return read;
   return rule.restore(checkpoint->optimizer, checkpoint->state.optimizer_steps);
 }
@@ -249,7 +266,8 @@ io::TrainerThread::MakeWorker Run::make_worker(data::Loader& loader) {
   return [this, &loader]() -> base::Result<std::unique_ptr<peer::Worker>> {
     auto trainer = train::Trainer::create(problem->model.graph, run_file.train);
     if (!trainer) return fail(trainer.error());
-    exchange::Replica replica(initial.parameters, static_cast<float>(run_file.exchange.lambda));
+    exchange::Replica replica(initial.parameters, static_cast<float>(run_file.exchange.lambda),
+                              buffers);
     base::StepNumber step;
     if (checkpoint) {
       if (auto restored = restore(replica, trainer->rule()); !restored) {
@@ -269,6 +287,7 @@ peer::Config Run::core_config() const {
                       .canonical = canonical,
                       .parameters_hash = base::xxh3(std::as_bytes(std::span(initial.parameters))),
                       .parameter_count = initial.parameters.size(),
+                      .buffer_count = initial.buffers.size(),
                       .target_samples = peer::target_samples(run_file, epoch),
                       .exchange = run_file.exchange,
                       .membership = run_file.swarm,

@@ -18,12 +18,13 @@ struct StepJob {
   float lr = 0;
 };
 
-/// The first half of a step: the gradient of the next batch, for the all-reduce.
+/// The first half of a step: the gradient of the next batch, for the all-reduce. Vectors of the
+/// all-reduce are gradients with the buffers after the step behind them.
 struct GradientJob {};
 
-/// The second half: applies the swarm's mean gradient.
+/// The second half: applies the swarm's mean gradient and takes its mean buffers.
 struct ApplyJob {
-  std::vector<float> mean;
+  std::vector<float> mean;  ///< of gradients and buffers
   float lr = 0;
 };
 
@@ -57,7 +58,7 @@ struct GradientReady {
   base::StepNumber step;  ///< the step that this gradient is for
   std::uint32_t samples = 0;
   float loss = 0;
-  std::vector<float> gradient;
+  std::vector<float> gradient;  ///< and buffers
 };
 
 struct Evaluated {

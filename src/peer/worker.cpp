@@ -63,7 +63,8 @@ bool Worker::run_exchange(std::vector<Outcome>& outcomes) {
 Outcome Worker::run_step(float lr) {
   auto batch = loader_.next();
   if (!batch) return Failed{{base::ErrorCode::internal, "the data thread has stopped"}};
-  const auto loss = trainer_.step(replica_.trained(), {}, batch->view(), lr, batch->seed);
+  const auto loss = trainer_.step(replica_.trained(), replica_.buffers().values(), batch->view(),
+                                  lr, batch->seed);
   const std::uint32_t samples = batch->count;
   loader_.recycle(std::move(*batch));
   if (!loss) return Failed{loss.error()};
@@ -74,19 +75,28 @@ Outcome Worker::run_step(float lr) {
 Outcome Worker::run_gradient() {
   auto batch = loader_.next();
   if (!batch) return Failed{{base::ErrorCode::internal, "the data thread has stopped"}};
-  const auto loss = trainer_.compute_gradient(replica_.trained(), {}, batch->view(), batch->seed);
+  const auto loss = trainer_.compute_gradient(replica_.trained(), replica_.buffers().values(),
+                                              batch->view(), batch->seed);
   batch_samples_ = batch->count;
   loader_.recycle(std::move(*batch));
   if (!loss) return Failed{loss.error()};
   batch_loss_ = *loss;
-  const auto gradient = trainer_.gradient();
-  return GradientReady{
-      step_.next(), batch_samples_, batch_loss_, {gradient.begin(), gradient.end()}};
+  const std::span<const float> gradient = trainer_.gradient();
+  const std::span<const float> buffers = replica_.buffers().values();
+  GradientReady ready{step_.next(), batch_samples_, batch_loss_, {}};
+  ready.gradient.reserve(gradient.size() + buffers.size());
+  ready.gradient.assign(gradient.begin(), gradient.end());
+  ready.gradient.insert(ready.gradient.end(), buffers.begin(), buffers.end());
+  return ready;
 }
 
 Outcome Worker::run_apply(const ApplyJob& job) {
-  ASSERT(job.mean.size() == replica_.size());
-  std::ranges::copy(job.mean, trainer_.gradient().begin());
+  ASSERT(job.mean.size() == replica_.size() + replica_.buffers().size());
+  const std::span<const float> mean = job.mean;
+  std::ranges::copy(mean.first(replica_.size()), trainer_.gradient().begin());
+  const auto taken =
+      replica_.buffers().set(mean.subspan(replica_.size()), base::ErrorCode::diverged);
+  if (!taken) return Failed{taken.error()};
   if (const auto applied = trainer_.apply(replica_.trained(), job.lr); !applied) {
     return Failed{applied.error()};
   }
@@ -96,7 +106,12 @@ Outcome Worker::run_apply(const ApplyJob& job) {
 
 Outcome Worker::run_save(const SaveJob& job) {
   replica_.read(copy_);
-  return Saved{step_, saver_({copy_, &trainer_.rule(), step_, job.samples, job.progress})};
+  return Saved{step_, saver_({.parameters = copy_,
+                              .buffers = replica_.buffers().values(),
+                              .rule = &trainer_.rule(),
+                              .step = step_,
+                              .samples = job.samples,
+                              .progress = job.progress})};
 }
 
 void Worker::run_evaluation(std::vector<Outcome>& outcomes) {
@@ -104,11 +119,13 @@ void Worker::run_evaluation(std::vector<Outcome>& outcomes) {
     const std::uint32_t wanted = std::get<EvaluateJob>(jobs_.front()).samples;
     evaluation_ = {.samples = wanted == 0 ? test_.size() : std::min(wanted, test_.size())};
     replica_.read(copy_);
+    const std::span<const float> buffers = replica_.buffers().values();
+    buffers_copy_.assign(buffers.begin(), buffers.end());
     evaluating_ = true;
   }
   const std::uint32_t count = std::min(loader_.batch(), evaluation_.samples - evaluation_.done);
   test_.fill_range(evaluation_.done, count, tested_);
-  const auto piece = trainer_.evaluate(copy_, {}, tested_.view());
+  const auto piece = trainer_.evaluate(copy_, buffers_copy_, tested_.view());
   if (!piece) {
     outcomes.push_back(Failed{piece.error()});
   } else {

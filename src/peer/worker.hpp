@@ -21,6 +21,7 @@ namespace starling::peer {
 /// What a checkpoint holds; views live for the call alone.
 struct Snapshot {
   std::span<const float> parameters;  ///< x, not y
+  std::span<const float> buffers;
   train::UpdateRule* rule = nullptr;
   base::StepNumber step;
   std::uint64_t samples = 0;  ///< trained by this peer
@@ -57,7 +58,7 @@ class Worker {
   Outcome run_save(const SaveJob& job);
   void run_evaluation(std::vector<Outcome>& outcomes);
 
-  /// An evaluation under way: its parameters are a copy, so exchanges go on meanwhile.
+  /// An evaluation under way: parameters and buffers are a copy, so exchanges go on meanwhile.
   struct Evaluation {
     std::uint32_t samples = 0;
     std::uint32_t done = 0;
@@ -75,7 +76,8 @@ class Worker {
   float batch_loss_ = 0;
   exchange::JobQueue exchange_jobs_;
   std::deque<Job> jobs_;
-  std::vector<float> copy_;  ///< x, for evaluations and checkpoints
+  std::vector<float> copy_;          ///< x, for evaluations and checkpoints
+  std::vector<float> buffers_copy_;  ///< for an evaluation
   bool evaluating_ = false;
   Evaluation evaluation_;
   data::BatchBuffer tested_;

@@ -14,6 +14,7 @@
 #include "data/loader.hpp"
 #include "model/model.hpp"
 #include "peer/build_model.hpp"
+#include "peer/buffers.hpp"
 #include "train/optimizer.hpp"
 #include "train/weights.hpp"
 #include "wire/delta_format.hpp"
@@ -203,11 +204,11 @@ class NetworkLearner final : public Learner {
     if (result) rule_.apply(parameters, gradient_, lr);
     return result;
   }
-  base::Result<StepResult> gradient(std::span<const float> parameters, std::span<float>,
+  base::Result<StepResult> gradient(std::span<const float> parameters, std::span<float> buffers,
                                     std::span<float> out) override {
     stream_.next(batch_);
     const auto loss =
-        network_.program->forward_backward(parameters, {}, batch_.view(), batch_.seed, out);
+        network_.program->forward_backward(parameters, buffers, batch_.view(), batch_.seed, out);
     if (!loss) return fail(loss.error());
     if (!std::isfinite(*loss)) return fail(base::ErrorCode::diverged, "the loss is not finite");
     return StepResult{batch_.count, *loss};
@@ -215,14 +216,14 @@ class NetworkLearner final : public Learner {
   void apply(std::span<float> parameters, std::span<const float> gradient, float lr) override {
     rule_.apply(parameters, gradient, lr);
   }
-  base::Result<Quality> evaluate(std::span<const float> parameters, std::span<const float>,
+  base::Result<Quality> evaluate(std::span<const float> parameters, std::span<const float> buffers,
                                  std::uint32_t samples) override {
     const data::SampleSet& test = *network_.data.test;
     const std::uint32_t count = samples == 0 ? test.size() : std::min(samples, test.size());
     compute::Evaluation sum;
     for (std::uint32_t done = 0; done < count; done += stream_.batch()) {
       test.fill_range(done, std::min(stream_.batch(), count - done), batch_);
-      const auto piece = network_.program->evaluate(parameters, {}, batch_.view());
+      const auto piece = network_.program->evaluate(parameters, buffers, batch_.view());
       if (!piece) return fail(piece.error());
       sum.correct += piece->correct;
       sum.loss_sum += piece->loss_sum;
@@ -306,7 +307,10 @@ base::Result<std::unique_ptr<Network>> make_network(peer::RunFile& run_file, Pro
   auto task = std::make_unique<Network>(std::move(*dataset), std::move(*built));
   auto start = train::initial_weights(task->model, run_file.run.seed, run_file.init);
   if (!start) return fail(start.error());
+  auto buffers = peer::buffer_spec(task->model.graph, std::move(start->weights.buffers));
+  if (!buffers) return fail(buffers.error());
   task->initial = std::move(start->weights.parameters);
+  task->buffers = std::move(*buffers);
   auto backend = compute::open_backend(run_file.train.device);
   if (!backend) return fail(backend.error());
   task->backend = std::move(*backend);

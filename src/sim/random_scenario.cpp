@@ -15,6 +15,9 @@ constexpr double kFaultsUntil = 80;
 /// The end of the faults, and what the checks of a swarm that has recovered ask for.
 constexpr double kDuration = 245;
 constexpr double kBatch = 16;  ///< of the run file that the simulator brings
+/// Its model with a batch norm.
+constexpr const char* kNormedLayers =
+    R"(model.layers=[{type="linear",out=8},{type="batch_norm"},{type="relu"},{type="linear",out=4}])";
 static_assert(kDuration > kFaultsUntil + 150 + 10);
 
 constexpr Kind kKinds[] = {Kind::kill,      Kind::stop,      Kind::restart, Kind::join,
@@ -121,9 +124,10 @@ Scenario random_scenario(std::uint64_t seed) {
   }
   // Of its own, so that other choices do not depend on it.
   base::Rng buffers(~seed);
-  if (scenario.sim.problem == Problem::quadratic && buffers.below(2) == 0) {
-    scenario.sim.buffers = 8;
+  if (scenario.sim.problem != Problem::none && buffers.below(2) == 0) {
     scenario.set.push_back(fmt::format("exchange.buffers_every={}", 1 + buffers.below(4)));
+    if (scenario.sim.problem == Problem::small) scenario.set.emplace_back(kNormedLayers);
+    if (scenario.sim.problem == Problem::quadratic) scenario.sim.buffers = 8;
   }
   std::vector<Kind> kinds;
   for (const Kind kind : kKinds) {

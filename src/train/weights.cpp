@@ -14,6 +14,7 @@ using base::ErrorCode;
 using base::fail;
 
 constexpr std::string_view kRunningMean = ".running_mean";
+constexpr std::string_view kRunningVariance = ".running_var";
 constexpr std::size_t kNamesMax = 8;  ///< in one message
 
 /// "'a', 'b' and 3 more"
@@ -111,6 +112,10 @@ base::Result<InitialWeights> initial_weights(const model::Model& model, std::uin
   auto weights = read_weights(*file, model.graph);
   if (!weights) return fail(weights.error().in("model.init"));
   return InitialWeights{std::move(*weights), hash};
+}
+
+bool is_buffer_name(std::string_view tensor) noexcept {
+  return tensor.ends_with(kRunningMean) || tensor.ends_with(kRunningVariance);
 }
 
 std::string batch_counter_name(std::string_view tensor) {

@@ -54,6 +54,9 @@ struct InitialWeights {
                                                            std::uint64_t seed,
                                                            const std::string& init);
 
+/// Whether a tensor of a file of weights is a buffer, by its name.
+[[nodiscard]] bool is_buffer_name(std::string_view tensor) noexcept;
+
 /// The name of the counter that PyTorch keeps beside "X.running_mean": "X.num_batches_tracked".
 /// Empty for any other name.
 [[nodiscard]] std::string batch_counter_name(std::string_view tensor);

@@ -87,6 +87,25 @@ BOOST_AUTO_TEST_CASE(a_swarm_of_four_trains_agrees_and_ends) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(statistics_of_batch_norms_agree_when_the_run_ends) {
+  for (const Mode mode : {Mode::tracked, Mode::allreduce}) {
+    BOOST_TEST_CONTEXT((mode == Mode::tracked ? "tracked" : "all-reduce")) {
+      World world(9, true);
+      Config config = config_for(world.problem, mode);
+      config.peers = 3;
+      add_swarm(world, 3, config);
+      BOOST_REQUIRE(world.run_to_the_end(kPatience));
+      for (std::size_t i = 0; i < world.size(); ++i) {
+        BOOST_TEST(ended(world, i, EndReason::done));
+        BOOST_TEST(world.peer(i).evaluated->accuracy > 0.95);
+        const double apart = world.buffers(i).distance(world.buffers(0).values());
+        BOOST_TEST(apart <= (mode == Mode::tracked ? 0.02 : 0.0));
+        BOOST_TEST(world.buffers(i).distance(world.problem.buffers.initial) > 0.1);
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_alone_trains_and_ends) {
   World world(3);
   Config config = config_for(world.problem, Mode::tracked);

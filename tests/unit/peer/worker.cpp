@@ -15,9 +15,10 @@ namespace {
 
 /// A worker on the problem, and what it handed to its saver.
 struct Fixture {
-  Fixture() {
+  explicit Fixture(bool batch_norm = false) : problem(31, batch_norm) {
     worker = problem.worker(loader, [this](const Snapshot& snapshot) -> base::Status {
       saved.assign(snapshot.parameters.begin(), snapshot.parameters.end());
+      saved_buffers.assign(snapshot.buffers.begin(), snapshot.buffers.end());
       saved_step = snapshot.step;
       if (disk_full) return base::fail(base::ErrorCode::data, "no space left");
       return {};
@@ -41,13 +42,24 @@ struct Fixture {
     return x;
   }
 
-  Problem problem{31};
+  std::vector<float> buffers() const {
+    const auto values = worker->replica().buffers().values();
+    return {values.begin(), values.end()};
+  }
+
+  Problem problem;
   data::Loader loader{*problem.data.train, problem.shards, problem.training.batch, 31, {}};
   std::unique_ptr<Worker> worker;
   base::PeerId other;
   std::vector<float> saved;
+  std::vector<float> saved_buffers;
   base::StepNumber saved_step;
   bool disk_full = false;
+};
+
+/// The same with a batch norm.
+struct Normed : Fixture {
+  Normed() : Fixture(true) {}
 };
 
 }  // namespace
@@ -140,6 +152,66 @@ BOOST_AUTO_TEST_CASE(what_is_saved_is_the_replica_and_a_failure_is_an_outcome) {
   outcomes = work_all();
   BOOST_REQUIRE(outcomes.size() == 1U);
   BOOST_TEST(std::get<Saved>(outcomes[0]).status.error().text == "no space left");
+}
+
+BOOST_FIXTURE_TEST_CASE(steps_move_the_buffers_and_checkpoints_hold_them, Normed) {
+  BOOST_TEST((buffers() == problem.buffers.initial));
+  worker->submit(StepJob{0.1F});
+  worker->submit(SaveJob{});
+  BOOST_REQUIRE(work_all().size() == 2U);
+  BOOST_TEST(buffers().size() == 16U);
+  BOOST_TEST((buffers() != problem.buffers.initial));
+  BOOST_TEST((saved_buffers == buffers()));
+}
+
+BOOST_FIXTURE_TEST_CASE(an_evaluation_takes_the_buffers_as_they_were_at_its_start, Normed) {
+  for (int i = 0; i < 50; ++i) worker->submit(StepJob{0.1F});
+  work_all();
+  worker->submit(EvaluateJob{});
+  const auto evaluated = std::get<Evaluated>(work_all().at(0));
+  BOOST_TEST(evaluated.accuracy > 0.8);
+  // Those of another peer change what evaluation says, and nothing else did.
+  exchange::Replica away(problem.initial, 0.5F, problem.buffers);
+  away.open_fresh(other);
+  base::Buffer keyframe, statistics;
+  BOOST_REQUIRE(away.encode_keyframe(keyframe).has_value());
+  for (float& value : away.buffers().values()) value += 3.0F;
+  BOOST_REQUIRE(away.buffers().write(statistics).has_value());
+  worker->submit(exchange::OpenJob{.peer = other,
+                                   .tag = 1,
+                                   .kind = exchange::OpenKind::adopt,
+                                   .theirs = keyframe,
+                                   .their_buffers = statistics});
+  worker->submit(EvaluateJob{});
+  const auto outcomes = work_all();
+  BOOST_REQUIRE(outcomes.size() == 2U);
+  BOOST_TEST((buffers() ==
+              std::vector<float>(away.buffers().values().begin(), away.buffers().values().end())));
+  BOOST_TEST(std::get<Evaluated>(outcomes[1]).loss != evaluated.loss);
+}
+
+BOOST_FIXTURE_TEST_CASE(an_all_reduce_carries_the_buffers_behind_the_gradient, Normed) {
+  Normed whole;
+  whole.worker->submit(StepJob{0.1F});
+  BOOST_REQUIRE(whole.work_all().size() == 1U);
+  worker->submit(GradientJob{});
+  auto outcomes = work_all();
+  auto& ready = std::get<GradientReady>(outcomes.at(0));
+  BOOST_REQUIRE(ready.gradient.size() == problem.initial.size() + 16U);
+  std::vector<float> mean = ready.gradient;
+  worker->submit(ApplyJob{mean, 0.1F});
+  BOOST_TEST(std::holds_alternative<StepDone>(work_all().at(0)));
+  BOOST_TEST((replica() == whole.replica()));
+  BOOST_TEST((buffers() == whole.buffers()));
+  worker->submit(GradientJob{});
+  work_all();
+  for (std::size_t i = problem.initial.size(); i < mean.size(); ++i) mean[i] = 5.0F;
+  worker->submit(ApplyJob{mean, 0.1F});
+  BOOST_TEST(std::holds_alternative<StepDone>(work_all().at(0)));
+  BOOST_TEST((buffers() == std::vector<float>(16, 5.0F)));
+  mean.back() = -1.0F;  // of a variance
+  worker->submit(ApplyJob{mean, 0.1F});
+  BOOST_TEST(std::holds_alternative<Failed>(work_all().at(0)));
 }
 
 BOOST_AUTO_TEST_CASE(training_that_diverges_is_a_failure) {

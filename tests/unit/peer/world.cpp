@@ -44,13 +44,14 @@ data::Dataset make_data(std::uint64_t seed) {
   return made;
 }
 
-model::Model make_model() {
-  using enum model::LayerKind;
-  return model::build(
-             {{kPixels},
-              {{.kind = linear, .out = 8}, {.kind = relu}, {.kind = linear, .out = kClasses}}},
-             kClasses)
-      .value();
+model::Model make_model(bool batch_norm) {
+  using Kind = model::LayerKind;
+  model::Spec spec{.input = {kPixels}};
+  spec.layers.push_back({.kind = Kind::linear, .out = 8});
+  if (batch_norm) spec.layers.push_back({.kind = Kind::batch_norm});
+  spec.layers.push_back({.kind = Kind::relu});
+  spec.layers.push_back({.kind = Kind::linear, .out = kClasses});
+  return model::build(spec, kClasses).value();
 }
 
 /// As a link carries it.
@@ -63,23 +64,25 @@ wire::Message through_the_wire(const wire::Message& message) {
 
 }  // namespace
 
-Problem::Problem(std::uint64_t seed)
+Problem::Problem(std::uint64_t seed, bool batch_norm)
     : data(make_data(seed)),
       shards(kTrainingSamples, data.train->labels(), {.shards = 64}, seed),
-      model(make_model()),
-      initial(model.initial_parameters(seed)) {}
+      model(make_model(batch_norm)),
+      initial(model.initial_parameters(seed)),
+      buffers(buffer_spec(model.graph, model.initial_buffers()).value()) {}
 
 std::unique_ptr<Worker> Problem::worker(data::Loader& loader, Saver saver) const {
   auto trainer = train::Trainer::create(model.graph, training);
   BOOST_REQUIRE(trainer);
-  return std::make_unique<Worker>(std::move(*trainer), exchange::Replica(initial, 0.5F), loader,
-                                  *data.test, std::move(saver), base::StepNumber{});
+  return std::make_unique<Worker>(std::move(*trainer), exchange::Replica(initial, 0.5F, buffers),
+                                  loader, *data.test, std::move(saver), base::StepNumber{});
 }
 
 Config config_for(const Problem& problem, exchange::Mode mode) {
   Config config{.canonical = "run.name = \"problem\"\n",
                 .parameters_hash = base::xxh3(std::as_bytes(std::span(problem.initial))),
                 .parameter_count = problem.initial.size(),
+                .buffer_count = problem.buffers.initial.size(),
                 .target_samples = 8192,
                 .train = problem.training,
                 .report_every = 4096,
@@ -306,6 +309,10 @@ std::vector<float> World::replica(std::size_t index) const {
   std::vector<float> x(problem.initial.size());
   peers_[index]->worker->replica().read(x);
   return x;
+}
+
+const exchange::Buffers& World::buffers(std::size_t index) const {
+  return peers_[index]->worker->replica().buffers();
 }
 
 double World::spread() const {

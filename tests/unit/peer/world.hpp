@@ -20,19 +20,22 @@
 #include "data/sharding.hpp"
 #include "membership/simulated_signer.hpp"
 #include "model/model.hpp"
+#include "peer/buffers.hpp"
 #include "peer/core.hpp"
 #include "peer/worker.hpp"
 
 namespace starling::peer::testing {
 
-/// Four kinds of 16 pixels: a bright quarter in noise. An MLP 16-8-4 learns it in 100 steps.
+/// Four kinds of 16 pixels: a bright quarter in noise. An MLP 16-8-4 learns it in 100 steps, with
+/// a batch norm behind its first layer or without.
 struct Problem {
-  explicit Problem(std::uint64_t seed);
+  explicit Problem(std::uint64_t seed, bool batch_norm = false);
 
   data::Dataset data;
   data::Shards shards;
   model::Model model;
   std::vector<float> initial;
+  exchange::BufferSpec buffers;
   train::Config training{.lr = 0.1, .batch = 16};
 
   /// A worker that starts at the initial parameters. `loader` outlives it.
@@ -44,7 +47,8 @@ struct Problem {
 
 class World {
  public:
-  explicit World(std::uint64_t seed) : problem(seed), seed_(seed), rng_(seed) {}
+  explicit World(std::uint64_t seed, bool batch_norm = false)
+      : problem(seed, batch_norm), seed_(seed), rng_(seed) {}
 
   /// A new peer that starts now and listens on address_of(its index).
   std::size_t add(Config config, std::vector<std::string> join = {});
@@ -84,6 +88,7 @@ class World {
   [[nodiscard]] std::size_t size() const { return peers_.size(); }
   [[nodiscard]] Status status(std::size_t index) const { return peers_[index]->core->status(now_); }
   [[nodiscard]] std::vector<float> replica(std::size_t index) const;
+  [[nodiscard]] const exchange::Buffers& buffers(std::size_t index) const;
   /// max |x_i - mean| / |mean| over the peers that finished.
   [[nodiscard]] double spread() const;
   [[nodiscard]] base::Time now() const { return now_; }

@@ -155,4 +155,9 @@ BOOST_AUTO_TEST_CASE(a_file_to_start_from_that_cannot_be_used_is_named) {
   BOOST_TEST(empty == "model.init: " + path + ": is truncated: 0 bytes");
 }
 
+BOOST_AUTO_TEST_CASE(buffers_are_known_by_their_names) {
+  for (const compute::Tensor& tensor : graph().buffers) BOOST_TEST(is_buffer_name(tensor.name));
+  for (const compute::Tensor& tensor : graph().tensors) BOOST_TEST(!is_buffer_name(tensor.name));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
