@@ -1,4 +1,4 @@
-// `starling bench compute`: how fast one thread trains, against how fast it multiplies matrices.
+// `starling bench compute`: how fast presets train, against how fast matrices are multiplied.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -18,35 +18,40 @@ namespace starling::peers {
 
 namespace {
 
-using model::LayerKind;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint32_t kBatch = 64;
-constexpr std::uint32_t kClasses = 10;
 /// A figure is the best of this many stretches: what else runs on the machine only slows it.
 constexpr int kStretches = 5;
 
+/// A preset with what it is measured on.
 struct Subject {
   const char* name;
   model::Spec spec;
+  model::Ends ends;
+  std::uint32_t batch;
+  train::Optimizer optimizer;
 };
 
 std::vector<Subject> subjects() {
-  return {{"cnn",
-           {{1, 28, 28},
-            {{.kind = LayerKind::conv2d, .out = 32, .kernel = 3},
-             {.kind = LayerKind::relu},
-             {.kind = LayerKind::conv2d, .out = 64, .kernel = 3},
-             {.kind = LayerKind::relu},
-             {.kind = LayerKind::max_pool2d, .kernel = 2},
-             {.kind = LayerKind::linear, .out = 128},
-             {.kind = LayerKind::relu},
-             {.kind = LayerKind::linear, .out = kClasses}}}},
-          {"mlp",
-           {{784},
-            {{.kind = LayerKind::linear, .out = 256},
-             {.kind = LayerKind::relu},
-             {.kind = LayerKind::linear, .out = kClasses}}}}};
+  using model::Preset;
+  using train::Optimizer;
+  const auto preset = [](Preset chosen) {
+    model::Spec spec;
+    spec.preset = chosen;
+    return spec;
+  };
+  return {{"cnn", preset(Preset::cnn), {.input = {1, 28, 28}, .outputs = 10}, 64, Optimizer::sgd},
+          {"mlp", preset(Preset::mlp), {.input = {784}, .outputs = 10}, 64, Optimizer::sgd},
+          {"resnet18",
+           preset(Preset::resnet18),
+           {.input = {3, 32, 32}, .outputs = 10},
+           32,
+           Optimizer::sgd},
+          {"gpt",
+           preset(Preset::gpt),
+           {.input = {}, .vocabulary = 256, .outputs = 256},
+           8,
+           Optimizer::adamw}};
 }
 
 double since(Clock::time_point start) {
@@ -90,38 +95,66 @@ void print(const ComputeFigure& figure, bool json) {
   std::fflush(stdout);
 }
 
+/// A batch of random samples, tokens and labels.
+struct RandomBatch {
+  std::vector<float> samples;
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> labels;
+
+  RandomBatch(const compute::Graph& graph, std::uint32_t count) {
+    base::Rng rng(1);
+    const std::size_t inputs = count * compute::elements(graph.input);
+    if (graph.vocabulary > 0) {
+      tokens.resize(inputs);
+      for (auto& token : tokens) token = static_cast<std::int32_t>(rng.below(graph.vocabulary));
+    } else {
+      samples.resize(inputs);
+      for (float& value : samples) value = static_cast<float>(rng.uniform());
+    }
+    labels.resize(std::size_t{count} * graph.positions);
+    for (auto& label : labels) label = static_cast<std::int32_t>(rng.below(graph.classes));
+  }
+
+  [[nodiscard]] compute::Batch view() const {
+    return {.samples = samples, .tokens = tokens, .labels = labels, .targets = {}};
+  }
+};
+
 base::Status measure(const Subject& subject, double peak_gflops, const BenchOptions& options) {
-  auto model = model::build(subject.spec, kClasses);
+  auto model = model::build(subject.spec, subject.ends);
   if (!model) return base::fail(model.error());
-  auto trainer = train::Trainer::create(model->graph, {.batch = kBatch, .threads = 1});
+  const compute::Graph& graph = model->graph;
+  auto trainer = train::Trainer::create(
+      graph, {.optimizer = subject.optimizer, .batch = subject.batch, .threads = options.threads});
   if (!trainer) return base::fail(trainer.error());
 
-  base::Rng rng(1);
   std::vector<float> parameters = model->initial_parameters(1);
-  std::vector<float> samples(kBatch * compute::elements(model->graph.input));
-  std::vector<std::int32_t> labels(kBatch);
-  for (float& value : samples) value = static_cast<float>(rng.uniform());
-  for (auto& label : labels) label = static_cast<std::int32_t>(rng.below(kClasses));
-  const compute::Batch batch{.samples = samples, .tokens = {}, .labels = labels, .targets = {}};
+  std::vector<float> buffers = model->initial_buffers();
+  const RandomBatch random(graph, subject.batch);
+  const compute::Batch batch = random.view();
 
   base::Status status;
+  std::uint64_t seed = 0;
   const double steps = best_rate(options.seconds, [&] {
-    if (auto loss = trainer->step(parameters, {}, batch, 1e-3F, 0); !loss)
+    if (auto loss = trainer->step(parameters, buffers, batch, 1e-4F, ++seed); !loss)
       status = base::fail(loss.error());
   });
   const double sweeps = best_rate(options.seconds, [&] {
-    if (auto sums = trainer->evaluate(parameters, {}, batch); !sums)
+    if (auto sums = trainer->evaluate(parameters, buffers, batch); !sums)
       status = base::fail(sums.error());
   });
   if (!status) return status;
 
-  const double flops = compute::training_flops(model->graph);
+  const double flops = compute::training_flops(graph);
   const std::string name = subject.name;
-  print({name + "_train", steps * kBatch, "samples/s", peak_gflops * 1e9 / flops}, options.json);
-  print({name + "_train_flops", steps * kBatch * flops * 1e-9, "GFLOP/s", peak_gflops},
+  const double labels = graph.positions;
+  const char* const unit = graph.vocabulary > 0 ? "tokens/s" : "samples/s";
+  print({name + "_train", steps * subject.batch * labels, unit, peak_gflops * 1e9 / flops * labels},
         options.json);
-  print({name + "_evaluate", sweeps * kBatch, "samples/s",
-         peak_gflops * 1e9 / compute::forward_flops(model->graph)},
+  print({name + "_train_flops", steps * subject.batch * flops * 1e-9, "GFLOP/s", peak_gflops},
+        options.json);
+  print({name + "_evaluate", sweeps * subject.batch * labels, unit,
+         peak_gflops * 1e9 / compute::forward_flops(graph) * labels},
         options.json);
   return {};
 }
@@ -129,20 +162,28 @@ base::Status measure(const Subject& subject, double peak_gflops, const BenchOpti
 }  // namespace
 
 int bench_compute(const BenchOptions& options) {
-  const double peak = compute::cpu::peak_gflops(options.seconds, 1);
+  const double peak = compute::cpu::peak_gflops(options.seconds, options.threads);
   if (!options.json) {
     fmt::print(
-        "one thread, batch {}; reference: the rate at which oneDNN multiplies two matrices "
+        "{} thread{}; reference: the rate at which oneDNN multiplies two matrices "
         "of 1024 x 1024, {:.1f} GFLOP/s\n\n{:<22} {:>12} {:<10} {:>12} {:>7}\n",
-        kBatch, peak, "figure", "value", "unit", "reference", "ratio");
+        options.threads, options.threads == 1 ? "" : "s", peak, "figure", "value", "unit",
+        "reference", "ratio");
   }
+  bool known = options.only.empty();
   for (const Subject& subject : subjects()) {
+    if (!options.only.empty() && options.only != subject.name) continue;
+    known = true;
     if (auto status = measure(subject, peak, options); !status) {
       fmt::print(stderr, "starling: bench compute: {}\n", status.error().text);
       return base::exit_code(status.error().code);
     }
   }
-  return 0;
+  if (known) return 0;
+  fmt::print(stderr, "starling: bench compute: there is no model '{}'; there are:", options.only);
+  for (const Subject& subject : subjects()) fmt::print(stderr, " {}", subject.name);
+  fmt::print(stderr, "\n");
+  return base::exit_code(base::ErrorCode::usage);
 }
 
 }  // namespace starling::peers

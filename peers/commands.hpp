@@ -102,12 +102,14 @@ int run_data(const DataOptions& options);
 struct BenchOptions {
   std::string what;  ///< "compute" or "codec"
   bool json = false;
-  double seconds = 3.0;  ///< of measuring, each figure
+  double seconds = 3.0;       ///< of measuring, each figure
+  std::string only;           ///< compute: this model alone
+  std::uint32_t threads = 1;  ///< compute
 };
 /// `bench codec`: encode and commit against memcpy; a figure a line.
 int bench_codec(const BenchOptions& options);
 
-/// `bench compute`: training throughput of the reference CNN and MLP on one thread.
+/// `bench compute`: training throughput of presets on the processor.
 int bench_compute(const BenchOptions& options);
 
 }  // namespace starling::peers

@@ -17,7 +17,8 @@ constexpr double kDuration = 245;
 constexpr double kBatch = 16;  ///< of the run file that the simulator brings
 /// Its model with a batch norm.
 constexpr const char* kNormedLayers =
-    R"(model.layers=[{type="linear",out=8},{type="batch_norm"},{type="relu"},{type="linear",out=4}])";
+    R"(model.layers=[{type="linear",out=8},{type="batch_norm"},{type="relu"},)"
+    R"({type="linear",out=4}])";
 static_assert(kDuration > kFaultsUntil + 150 + 10);
 
 constexpr Kind kKinds[] = {Kind::kill,      Kind::stop,      Kind::restart, Kind::join,

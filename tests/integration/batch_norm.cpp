@@ -17,7 +17,8 @@ namespace {
 using Json = nlohmann::json;
 
 const std::string kLayers =
-    R"(model.layers=[{type="linear",out=64},{type="batch_norm"},{type="relu"},{type="linear",out=10}])";
+    R"(model.layers=[{type="linear",out=64},{type="batch_norm"},{type="relu"},)"
+    R"({type="linear",out=10}])";
 
 /// The buffers of a peer's newest checkpoint.
 std::vector<double> statistics_of(const std::string& dir) {
