@@ -6,6 +6,7 @@
 
 #include "base/suggest.hpp"
 #include "data/sources.hpp"
+#include "data/vocabulary.hpp"
 
 namespace starling::data {
 namespace {
@@ -58,14 +59,16 @@ base::Status check_keys(const Config& config, const SampleSet& train) {
 }  // namespace
 
 std::optional<SampleFormat> known_format(const Config& config, std::uint32_t context) {
-  if (config.source == "fashion-mnist" || config.source == "mnist") {
+  const std::string& source = config.source;
+  if (source == "fashion-mnist" || source == "mnist") {
     return SampleFormat{.shape = {1, 28, 28}, .classes = 10};
   }
-  const bool bytes =
-      (config.source == "bible-kjv" || config.source == "text") && config.vocabulary.empty();
-  if (bytes && context > 0) {
-    return SampleFormat{
-        .shape = {context}, .vocabulary = kByteVocabulary, .classes = kByteVocabulary};
+  if (source == "cifar10" || source == "cifar100") {
+    return SampleFormat{.shape = {3, 32, 32}, .classes = source == "cifar10" ? 10U : 100U};
+  }
+  const bool text = source == "bible-kjv" || source == "text" || source == "tokens";
+  if (text && context > 0 && config.vocabulary.empty()) {
+    return SampleFormat{.shape = {context}, .vocabulary = kBytes, .classes = kBytes};
   }
   return std::nullopt;
 }

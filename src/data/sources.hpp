@@ -11,8 +11,6 @@
 
 namespace starling::data {
 
-inline constexpr std::uint32_t kByteVocabulary = 256;  ///< tokens of a text without a vocabulary
-
 /// What every source is given; see load().
 struct LoadOptions {
   const Config& config;

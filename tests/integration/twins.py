@@ -19,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("STARLING_BUILD", ROOT / "build"))
 sys.path.insert(0, str(ROOT / "tools"))
 sys.dont_write_bytecode = True
+import safetensors_file  # noqa: E402
 try:
     import torch
     import torch.nn.functional as F
@@ -54,18 +55,6 @@ def write_text(folder, context):
     return text[:-1].view(-1, context), text[1:].view(-1, context)
 
 
-def write_weights(path, state):
-    header, at = {}, 0
-    for name, tensor in state.items():
-        size = 4 * tensor.numel()
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [at, at + size]}
-        at += size
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    values = b"".join(struct.pack(f"<{t.numel()}f", *t.flatten().tolist()) for t in state.values())
-    path.write_bytes(struct.pack("<Q", len(text)) + text + values)
-
-
 def shaken(model):
     """Nothing as it starts: zeros and ones hide mistakes."""
     with torch.no_grad():
@@ -81,10 +70,11 @@ def shaken(model):
 class Twins(unittest.TestCase):
     def compare(self, model, samples, labels, data, preset, **sizes):
         model = shaken(model)
-        state = {name: tensor for name, tensor in model.state_dict().items()
+        state = {name: (list(tensor.shape), tensor.flatten().tolist())
+                 for name, tensor in model.state_dict().items()
                  if not name.endswith("num_batches_tracked")}
         weights, run = self.folder / "weights.safetensors", self.folder / "run.toml"
-        write_weights(weights, state)
+        safetensors_file.write(weights, state)
         keys = "".join(f"{key} = {json.dumps(value)}\n" for key, value in sizes.items())
         run.write_text(f'[run]\nepochs = 1\n[model]\npreset = "{preset}"\n{keys}\n'
                        f'[data]\n{data}\n[train]\nbatch = 16\n')

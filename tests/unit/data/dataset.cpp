@@ -178,6 +178,7 @@ BOOST_AUTO_TEST_CASE(formats_that_no_file_decides_are_known_without_files) {
   BOOST_TEST((bytes->shape == std::vector<std::uint32_t>{64}));
   BOOST_TEST(bytes->vocabulary == 256U);
   BOOST_TEST(!known_format({.source = "text", .vocabulary = "words.json"}, 64).has_value());
+  BOOST_TEST(known_format({.source = "cifar100"}, 0)->classes == 100U);
   BOOST_TEST(!known_format({.source = "idx"}, 0).has_value());
 }
 
