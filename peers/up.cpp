@@ -446,15 +446,15 @@ base::Result<int> run(const UpOptions& options) {
   run.log->event(
       report::Level::info, "started",
       {{"name", std::string_view(run.name)}, {"address", std::string_view(run.node->address())}});
-  data::Loader loader(*run.problem->dataset.train, *run.shards, run.run_file.train.batch,
-                      data::Loader::peer_seed(run.run_file.run.seed, id), {},
-                      run.run_file.data.augmentation);
   io::RecordSigner signer(*run.identity);
   peer::Resume resume;
   if (run.checkpoint) {
     const train::CheckpointState& state = run.checkpoint->state;
     resume = {state.step, state.samples, state.progress};
   }
+  data::Loader loader(*run.problem->dataset.train, *run.shards, run.run_file.train.batch,
+                      data::Loader::peer_seed(run.run_file.run.seed, id, resume.samples), {},
+                      run.run_file.data.augmentation);
   auto core = std::make_unique<peer::Core>(run.core_config(), std::move(self), *run.shards, resume,
                                            signer, base::Rng(id.prefix() ^ run.run_file.run.seed));
   const io::NodeEnd end = run.node->run(std::move(core), run.make_worker(loader));

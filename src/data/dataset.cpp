@@ -66,11 +66,13 @@ std::optional<SampleFormat> known_format(const Config& config, std::uint32_t con
   if (source == "cifar10" || source == "cifar100") {
     return SampleFormat{.shape = {3, 32, 32}, .classes = source == "cifar10" ? 10U : 100U};
   }
-  const bool text = source == "bible-kjv" || source == "text" || source == "tokens";
-  if (text && context > 0 && config.vocabulary.empty()) {
-    return SampleFormat{.shape = {context}, .vocabulary = kBytes, .classes = kBytes};
+  if (context == 0 || (source != "bible-kjv" && source != "text" && source != "tokens")) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  const auto vocabulary = load_vocabulary(config);
+  if (!vocabulary) return std::nullopt;
+  return SampleFormat{
+      .shape = {context}, .vocabulary = vocabulary->size(), .classes = vocabulary->size()};
 }
 
 std::uint64_t Dataset::memory_bytes() const noexcept {

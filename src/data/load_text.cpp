@@ -19,7 +19,6 @@ namespace {
 using base::ErrorCode;
 using base::fail;
 
-constexpr std::uint64_t kTextBytesMax = std::uint64_t{1} << 42;
 /// Text that is encoded when it is loaded: it takes memory.
 constexpr std::uint64_t kEncodedBytesMax = std::uint64_t{1} << 30;
 

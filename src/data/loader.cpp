@@ -46,8 +46,9 @@ void Loader::stop() {
   }
 }
 
-std::uint64_t Loader::peer_seed(std::uint64_t run_seed, const base::PeerId& id) noexcept {
-  return base::xxh3(std::as_bytes(std::span(id.bytes)), run_seed);
+std::uint64_t Loader::peer_seed(std::uint64_t run_seed, const base::PeerId& id,
+                                std::uint64_t samples) noexcept {
+  return base::xxh3(std::as_bytes(std::span(id.bytes)), run_seed) + samples;
 }
 
 void Loader::run() {

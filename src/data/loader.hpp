@@ -42,9 +42,10 @@ class Loader {
 
   /// Samples of a batch.
   [[nodiscard]] std::uint32_t batch() const noexcept { return stream_.batch(); }
-  /// The seed of a peer's order of samples.
-  [[nodiscard]] static std::uint64_t peer_seed(std::uint64_t run_seed,
-                                               const base::PeerId& id) noexcept;
+  /// The seed of a peer's order of samples. `samples`: how many it has trained on before, so that
+  /// one that comes back does not go through them in the same order again.
+  [[nodiscard]] static std::uint64_t peer_seed(std::uint64_t run_seed, const base::PeerId& id,
+                                               std::uint64_t samples = 0) noexcept;
 
  private:
   void run();

@@ -1,13 +1,17 @@
 // The files that a list of paths means.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
 
 namespace starling::data {
+
+inline constexpr std::uint64_t kTextBytesMax = std::uint64_t{1} << 42;  ///< of one file
 
 /// Each path in order; for a folder all files in it and below, in order of their paths, but none
 /// whose name, or folder's name, begins with a dot. `suffix`: only names that end so. At least one

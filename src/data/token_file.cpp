@@ -174,14 +174,12 @@ base::Status TokenWriter::open_next() {
 /// Completes the header and gives the file its name.
 base::Status TokenWriter::close() {
   header_.hash = hasher_.digest();
-  if (std::fseek(file_.get(), 0, SEEK_SET) == 0) {
-    if (auto status = write(base::bytes_of(std::span(&header_, 1))); !status) return status;
-  }
   const std::string& path = paths_.back();
-  if (std::fclose(file_.release()) != 0 || std::rename(partial(path).c_str(), path.c_str()) != 0) {
-    return fail(ErrorCode::data, "{}: cannot be written: {}", path, std::strerror(errno));
-  }
-  return {};
+  const bool back = std::fseek(file_.get(), 0, SEEK_SET) == 0;
+  const bool complete = back && write(base::bytes_of(std::span(&header_, 1))).has_value();
+  const bool closed = std::fclose(file_.release()) == 0;
+  if (complete && closed && std::rename(partial(path).c_str(), path.c_str()) == 0) return {};
+  return fail(ErrorCode::data, "{}: cannot be written: {}", path, std::strerror(errno));
 }
 
 base::Status TokenWriter::add(std::span<const std::int32_t> tokens) {
@@ -211,7 +209,6 @@ base::Status TokenWriter::add(std::span<const std::int32_t> tokens) {
 base::Result<std::vector<std::string>> TokenWriter::finish() {
   if (file_ == nullptr) return fail(ErrorCode::data, "{}: the text is empty", folder_);
   if (auto status = close(); !status) return fail(status.error());
-  if (auto synced = base::sync_folder(folder_); !synced) return fail(synced.error());
   finished_ = true;
   return paths_;
 }

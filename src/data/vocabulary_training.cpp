@@ -82,8 +82,7 @@ class Corpus {
     }
     pairs_.erase(pair);
     std::ranges::sort(fresh_);
-    const auto repeated = std::ranges::unique(fresh_);
-    fresh_.erase(repeated.begin(), repeated.end());
+    fresh_.erase(std::unique(fresh_.begin(), fresh_.end()), fresh_.end());
     for (const Pair& made : fresh_) {
       if (const auto found = pairs_.find(made); found != pairs_.end()) {
         line_.push({found->second.count, made});

@@ -57,6 +57,7 @@ BOOST_AUTO_TEST_CASE(records_of_all_files_are_samples) {
   BOOST_TEST(dataset.test->size() == 7U);
   BOOST_TEST(dataset.format().shape == (std::vector<std::uint32_t>{3, 32, 32}));
   BOOST_TEST(dataset.format().classes == 10U);
+  BOOST_TEST((known_format(config, 0) == dataset.format()));
   BatchBuffer batch;
   // The second file begins with sample 10, the third with sample 21.
   dataset.train->fill(std::vector<std::uint32_t>{9, 10, 21}, 0, batch);
@@ -74,6 +75,7 @@ BOOST_AUTO_TEST_CASE(cifar100_has_fine_labels) {
   const auto dataset = load(config).value();
   BOOST_TEST(dataset.train->size() == 30U);
   BOOST_TEST(dataset.format().classes == 100U);
+  BOOST_TEST((known_format(config, 0) == dataset.format()));
   BatchBuffer batch;
   dataset.test->fill_range(3, 1, batch);
   BOOST_TEST(batch.labels == std::vector<std::int32_t>{3});

@@ -175,6 +175,7 @@ BOOST_AUTO_TEST_CASE(peers_have_different_orders) {
   b.bytes[31] = 1;
   BOOST_TEST(Loader::peer_seed(1, a) != Loader::peer_seed(1, b));
   BOOST_TEST(Loader::peer_seed(1, a) != Loader::peer_seed(2, a));
+  BOOST_TEST(Loader::peer_seed(1, a) != Loader::peer_seed(1, a, 64));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -48,6 +48,8 @@ BOOST_AUTO_TEST_CASE(bytes_are_tokens_and_files_follow_each_other) {
   BOOST_TEST(dataset.format().vocabulary == 256U);
   BOOST_TEST(dataset.format().classes == 256U);
   BOOST_TEST(dataset.bytes_per_label == 1.0);
+  BOOST_TEST((known_format(config, 5) == dataset.format()));
+  BOOST_TEST(!known_format(config, 0).has_value());
   BOOST_TEST(text_of(*dataset.train, 0) == "abcde");
   BOOST_TEST(text_of(*dataset.train, 1) == "fghij");
   BOOST_TEST(text_of(*dataset.train, 2) == "xxxxx");

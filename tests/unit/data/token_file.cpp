@@ -150,6 +150,7 @@ BOOST_AUTO_TEST_CASE(encoded_files_are_a_source) {
   write_all(64);
   const Dataset dataset = load(config, 8).value();
   BOOST_TEST(dataset.format().vocabulary == 280U);
+  BOOST_TEST((known_format(config, 8) == dataset.format()));
   BatchBuffer batch;
   dataset.train->fill_range(0, 1, batch);
   BOOST_TEST(vocabulary.decode(batch.tokens) == vocabulary.decode(std::span(tokens).first(8)));

@@ -1,0 +1,78 @@
+// libFuzzer: any bytes as a file of samples or of text. What is not refused must be sound.
+// The first byte chooses the reader.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "data/gzip.hpp"
+#include "data/idx.hpp"
+#include "data/lzw.hpp"
+#include "data/npy.hpp"
+#include "data/vocabulary.hpp"
+#include "data/words.hpp"
+
+using namespace starling;
+
+namespace {
+
+constexpr std::size_t kUnpackedMax = 1 << 16;
+
+void fuzz_idx(base::ByteView bytes) {
+  const auto idx = data::parse_idx(data::Storage(base::Buffer(bytes.begin(), bytes.end())), 0, "");
+  if (!idx) return;
+  std::size_t values = 1;
+  for (const std::uint32_t side : idx->shape()) values *= side;
+  ASSERT(idx->values().size() == values);
+}
+
+void fuzz_npy(base::ByteView bytes) {
+  const auto header = data::npy_header(bytes, "");
+  if (header) ASSERT(header->values_at <= bytes.size());
+}
+
+void fuzz_lzw(base::ByteView bytes) {
+  const auto text = data::unpack_lzw(bytes, kUnpackedMax, "");
+  if (text) ASSERT(text->size() <= kUnpackedMax);
+}
+
+/// Pairs of bytes as merges, then a text to encode and decode.
+void fuzz_vocabulary(base::ByteView bytes) {
+  std::vector<data::Merge> merges;
+  const std::size_t count = bytes.size() / 8;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto token = [&](std::size_t at) {
+      return std::to_integer<std::int32_t>(bytes[at]) + (at % 4 == 0 ? 0 : 256);
+    };
+    merges.push_back({token(2 * i), token(2 * i + 1)});
+  }
+  const auto vocabulary = data::Vocabulary::make(std::move(merges), "");
+  if (!vocabulary) return;
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  ASSERT(vocabulary->decode(vocabulary->encode(text)) == text);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  if (size == 0) return 0;
+  const base::ByteView file(reinterpret_cast<const std::byte*>(bytes) + 1, size - 1);
+  switch (bytes[0] % 5) {
+    case 0:
+      fuzz_idx(file);
+      break;
+    case 1:
+      fuzz_npy(file);
+      break;
+    case 2:
+      fuzz_lzw(file);
+      break;
+    case 3:
+      (void)data::unpack_idx(file, "");
+      break;
+    default:
+      fuzz_vocabulary(file);
+  }
+  return 0;
+}

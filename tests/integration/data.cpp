@@ -1,0 +1,122 @@
+// Data of other kinds than the usual images, from files to a trained peer.
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "harness.hpp"
+
+namespace starling::integration {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// A text that is easy to guess: a pangram with numbers in between.
+std::string some_text() {
+  std::string text;
+  for (int i = 0; i < 600; ++i) {
+    text += "the quick brown fox jumps over the lazy dog " + std::to_string(i % 7) + "\n";
+  }
+  return text;
+}
+
+void write_floats(const std::string& path, std::string shape, const std::vector<float>& values) {
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + ", }";
+  while ((10 + header.size() + 1) % 64 != 0) header += ' ';
+  header += '\n';
+  std::ofstream file(path, std::ios::binary);
+  file.write("\x93NUMPY\x01\x00", 8);
+  const auto size = static_cast<std::uint16_t>(header.size());
+  file.write(reinterpret_cast<const char*>(&size), sizeof size);
+  file << header;
+  const auto bytes = std::as_bytes(std::span(values));
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+struct Data {
+  void ran(const Arguments& arguments) {
+    const Ended ended = run(folder, arguments);
+    BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
+  }
+  /// The loss of a peer that trains what the file says.
+  double trained(const std::string& run_file) {
+    ran({"up", run_file, "--name", "peer", "--dir", folder / "peer", "--listen", "127.0.0.1:0"});
+    return report::read_peer_summary(folder / "peer").value().loss.value();
+  }
+
+  testing::TemporaryFolder folder;
+};
+
+BOOST_FIXTURE_TEST_SUITE(data, Data)
+
+BOOST_AUTO_TEST_CASE(a_language_model_learns_a_text_that_was_encoded_before) {
+  folder.write("text.txt", some_text());
+  ran({"data", "train-vocabulary", folder / "text.txt", "--size", "300", "--out",
+       folder / "v.json"});
+  ran({"data", "encode", folder / "text.txt", "--vocabulary", folder / "v.json", "--out",
+       folder / "tokens"});
+  folder.write("run.toml", R"([run]
+name = "text"
+epochs = 10
+[model]
+preset = "gpt"
+depth = 1
+width = 32
+heads = 2
+context = 16
+[data]
+source = "tokens"
+path = ")" + folder / "tokens" +
+                               R"("
+vocabulary = ")" + folder / "v.json" +
+                               R"("
+[train]
+optimizer = "adamw"
+lr = 0.01
+batch = 8
+)");
+  const double loss = trained(folder / "run.toml");
+  BOOST_TEST(loss < 1.0);  // 5.7 nats at first
+  const Ended other = run(folder, {"check", folder / "run.toml", "--set", "data.vocabulary="});
+  BOOST_TEST(other.code.value_or(-1) == 3);
+  BOOST_TEST(has(other.err, "was encoded with another vocabulary"), other.err);
+}
+
+BOOST_AUTO_TEST_CASE(an_mlp_learns_a_function_from_numpy_arrays) {
+  std::vector<float> x;
+  std::vector<float> y;
+  for (int i = 0; i < 4000; ++i) {
+    const float a = static_cast<float>(i * 37 % 101) / 50 - 1;
+    const float b = static_cast<float>(i * 53 % 97) / 48 - 1;
+    x.insert(x.end(), {a, b});
+    y.push_back(a * b);
+  }
+  write_floats(folder / "x_train.npy", "(4000, 2)", x);
+  write_floats(folder / "y_train.npy", "(4000,)", y);
+  folder.write("run.toml", R"([run]
+name = "npy"
+epochs = 20
+[model]
+preset = "mlp"
+widths = [32]
+loss = "mean_squared"
+[data]
+source = "npy"
+path = ")" + folder.path() + R"("
+[train]
+lr = 0.05
+)");
+  BOOST_TEST(trained(folder / "run.toml") < 0.01);  // the mean of y squared is 0.11
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace starling::integration
