@@ -26,7 +26,7 @@ try:
     import twins
     WHY_NOT = ""
 except ImportError:
-    WHY_NOT = "the presets' twins need PyTorch (python3 -m pip install torch)"
+    WHY_NOT = "the presets' twins need PyTorch, which tools/torch installs"
 
 SAMPLES = 40
 MEAN, STD = 0.1307, 0.3081  # what Starling takes for pixels of "mnist"
@@ -137,6 +137,9 @@ class Twins(unittest.TestCase):
 
 
 def main():
+    python = ROOT / ".cache/torch/bin/python"
+    if WHY_NOT and python.exists() and pathlib.Path(sys.executable) != python:
+        os.execv(python, [python, *sys.argv])
     result = unittest.main(exit=False, verbosity=2).result
     failed = len(result.failures) + len(result.errors)
     skipped = len(result.skipped)
