@@ -139,6 +139,7 @@ std::vector<std::string> list(const std::string& folder) {
   }
   std::ranges::sort(found, std::greater{});
   std::vector<std::string> paths;
+  paths.reserve(found.size());
   for (auto& [step, path] : found) paths.push_back(std::move(path));
   return paths;
 }
@@ -222,8 +223,7 @@ std::vector<base::Hash128> checkpointed_runs(const std::string& folder) {
     if (const auto state = read_state(path)) runs.push_back(state->state.run);
   }
   std::ranges::sort(runs);
-  const auto repeated = std::ranges::unique(runs);
-  runs.erase(repeated.begin(), repeated.end());
+  runs.erase(std::unique(runs.begin(), runs.end()), runs.end());
   return runs;
 }
 

@@ -29,7 +29,7 @@ struct TensorView {
   std::vector<std::uint32_t> shape;
   TensorValues values;
 
-  [[nodiscard]] base::ByteView bytes() const noexcept {
+  [[nodiscard]] base::ByteView bytes() const {
     return std::visit([](const auto span) { return base::bytes_of(span); }, values);
   }
 };

@@ -74,8 +74,7 @@ std::vector<TensorView> tensor_views(std::span<const compute::Tensor> tensors,
 base::Status read_tensors(const TensorFile& file, std::span<const compute::Tensor> tensors,
                           std::span<float> values) {
   for (const compute::Tensor& tensor : tensors) {
-    const auto copied =
-        file.copy(tensor.name, tensor.shape, values.subspan(tensor.offset, tensor.size));
+    auto copied = file.copy(tensor.name, tensor.shape, values.subspan(tensor.offset, tensor.size));
     if (!copied) return copied;
   }
   return {};
