@@ -32,12 +32,6 @@ std::string to_string(const Shape& shape) {
 
 namespace {
 
-/// Calls the one of several functions that takes the argument.
-template <class... Functions>
-struct Overloaded : Functions... {
-  using Functions::operator()...;
-};
-
 const char* name_of(ActivationKind kind) noexcept {
   switch (kind) {
     case ActivationKind::relu:
@@ -65,10 +59,11 @@ const char* name_of(const Op& op) noexcept {
 }
 
 bool has_parameters(const Op& op) noexcept {
-  return std::visit(Overloaded{[](const auto& kind) {
-                      return requires { kind.weight; };
-                    }},
-                    op.kind);
+  return std::visit(
+      [](const auto& kind) {
+        return requires { kind.weight; };
+      },
+      op.kind);
 }
 
 double forward_flops(const Graph& graph, const Op& op) noexcept {

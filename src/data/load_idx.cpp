@@ -63,7 +63,7 @@ base::Result<Idx> read_file(const Known& known, const std::string& path, const s
 /// The images of a part: "idx3" for grey ones, or else "idx4" for those with channels.
 std::string images_path(const std::string& folder, std::string_view part) {
   std::error_code ignored;
-  const std::string with_channels = fmt::format("{}/{}-images-idx4-ubyte", folder, part);
+  std::string with_channels = fmt::format("{}/{}-images-idx4-ubyte", folder, part);
   if (std::filesystem::exists(with_channels, ignored) ||
       std::filesystem::exists(with_channels + ".gz", ignored)) {
     return with_channels;

@@ -133,7 +133,7 @@ base::Result<std::string_view> header_text(base::ByteView bytes, const std::stri
   if (!file.starts_with(kNpyMagic) || file.size() < kNpyMagic.size() + 4) {
     return fail(ErrorCode::data, "{}: is not a NumPy array file (.npy)", path);
   }
-  const int version = file[kNpyMagic.size()];
+  const int version = static_cast<unsigned char>(file[kNpyMagic.size()]);
   if (version < 1 || version > 3) {
     return fail(ErrorCode::data, "{}: has version {} of NumPy's format, 1 to 3 are known", path,
                 version);

@@ -19,7 +19,10 @@ void SampleSet::fill_slot(std::uint32_t index, std::uint32_t shift, std::size_t 
                   .tokens = place(out.tokens, at, format_.values()),
                   .labels = place(out.labels, at, format_.labels()),
                   .targets = place(out.targets, at, format_.targets())};
-  if (!labels_.empty()) *slot.labels = labels_[index];
+  if (!labels_.empty()) {
+    ASSERT(slot.labels != nullptr);
+    *slot.labels = labels_[index];
+  }
   read(index, shift, slot);
 }
 

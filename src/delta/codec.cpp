@@ -16,7 +16,6 @@ using base::ErrorCode;
 using base::fail;
 using wire::delta_format::kBlockMax;
 using wire::delta_format::kElementsMax;
-using wire::delta_format::kHeaderBytes;
 using wire::delta_format::kMagnitudeMax;
 using wire::delta_format::level_max;
 

@@ -120,7 +120,7 @@ base::Status decode_dense(base::ByteView payload, std::span<const float> origin,
   if (shape->kind != Kind::dense) {
     return fail(ErrorCode::protocol, "keyframe: not a dense delta");
   }
-  if (const auto status = check_dense(*shape); !status) return status;
+  if (auto status = check_dense(*shape); !status) return status;
   std::array<std::int8_t, kDenseBlock> levels;
   for (std::size_t begin = 0; begin < out.size(); begin += kDenseBlock) {
     const std::size_t size = std::min<std::size_t>(kDenseBlock, out.size() - begin);

@@ -87,7 +87,7 @@ struct CloseJob {
 using Job =
     std::variant<EncodeJob, CommitJob, KeyframeJob, OpenJob, SuspendJob, ResumeJob, CloseJob>;
 
-[[nodiscard]] const base::PeerId& peer_of(const Job& job) noexcept;
+[[nodiscard]] const base::PeerId& peer_of(const Job& job);
 
 struct Encoded {
   base::PeerId peer;

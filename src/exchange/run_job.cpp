@@ -111,7 +111,7 @@ std::optional<Outcome> run_one(const CloseJob& job, Replica& replica, StepNumber
 
 }  // namespace
 
-const base::PeerId& peer_of(const Job& job) noexcept {
+const base::PeerId& peer_of(const Job& job) {
   return std::visit([](const auto& one) -> const base::PeerId& { return one.peer; }, job);
 }
 

@@ -185,7 +185,7 @@ void UcxStream::post(base::Buffer data, bool last) {
     done->stream->sent(status);
   };
   param.user_data = message.get();
-  const ucs_status_ptr_t request =
+  auto* const request =
       ucp_am_send_nbx(endpoint_, kActiveMessage, &message->header, sizeof message->header,
                       message->data.data(), message->data.size(), &param);
   if (UCS_PTR_IS_PTR(request)) {

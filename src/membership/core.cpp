@@ -132,7 +132,7 @@ void Core::finish(base::Time now, Outbox& out) {
   forget_gone();
   if (reported_version_ != table_.alive_version()) {
     reported_version_ = table_.alive_version();
-    out.emplace_back(std::in_place_type<MembersChanged>);
+    out.push_back(MembersChanged{});
   }
   for (const std::uint64_t prefix : progress_.take_new()) {
     if (const auto* record = table_.find(prefix)) progress_.set_state(prefix, record->state);
@@ -166,7 +166,7 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   const bool was_known_alive = known != nullptr && counts_as_alive(known->state);
   if (peer == table_.self().id) {
     if (event.dialed) (void)dialer_.failed(event.address, true, false, now);
-    out.emplace_back(std::in_place_type<Close>, event.link, wire::ByeReason::duplicate);
+    out.push_back(Close{event.link, wire::ByeReason::duplicate});
     return;
   }
   if (event.dialed) {
@@ -178,15 +178,14 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
     }
   }
   if (const auto until = banned_.find(peer); until != banned_.end() && now < until->second) {
-    out.emplace_back(std::in_place_type<Close>, event.link, wire::ByeReason::misbehaved);
+    out.push_back(Close{event.link, wire::ByeReason::misbehaved});
     return;
   }
   // A crowd of joiners that all know this peer: those it has no time for start with others.
   const bool turned_away = !event.dialed && known == nullptr && !takes_stranger(now);
   if (left_ || turned_away || links_.size() >= kLinksMax) {
     if (!left_) refer(event.link, peer, out);
-    out.emplace_back(std::in_place_type<Close>, event.link,
-                     left_ ? wire::ByeReason::left : wire::ByeReason::none);
+    out.push_back(Close{event.link, left_ ? wire::ByeReason::left : wire::ByeReason::none});
     return;
   }
   const Link link{.peer = peer,
@@ -198,7 +197,7 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
                                                           : kContactLifeMax),
                   .detector = FailureDetector(config_.heartbeat, now)};
   if (loses_to_other(event.link, link, now, out)) {
-    out.emplace_back(std::in_place_type<Close>, event.link, wire::ByeReason::duplicate);
+    out.push_back(Close{event.link, wire::ByeReason::duplicate});
     return;
   }
   links_.emplace(event.link, link);
@@ -253,7 +252,7 @@ void Core::on(const Found& event, base::Time now, Outbox& out) {
   if (left_ || (known != nullptr && counts_as_alive(known->state))) return;
   if (rng_.uniform() * static_cast<double>(table_.alive_count()) >= kFoundDials) return;
   if (!dialer_.dial_found(event.address, now)) return;
-  out.emplace_back(std::in_place_type<Dial>, event.address);
+  out.push_back(Dial{event.address});
 }
 
 void Core::on(const Received& event, base::Time now, Outbox& out) {
@@ -304,11 +303,11 @@ void Core::on(const Leave&, base::Time now, Outbox& out) {
 }
 
 void Core::send(base::LinkId id, wire::Message message, Outbox& out) {
-  out.emplace_back(std::in_place_type<Send>, id, std::move(message));
+  out.push_back(Send{id, std::move(message)});
 }
 
 void Core::notice(Outbox& out, NoticeLevel level, std::string text) {
-  out.emplace_back(std::in_place_type<Notice>, level, std::move(text));
+  out.push_back(Notice{level, std::move(text)});
 }
 
 void Core::set_own_progress(const wire::Progress& own, bool trains, base::Time now) {

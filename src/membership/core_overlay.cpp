@@ -128,7 +128,7 @@ void Core::become_neighbour(base::LinkId id, base::Time now, Outbox& out) {
   link.detector.restart(now);
   rejections_ = 0;
   lost_.erase(link.peer);
-  out.emplace_back(std::in_place_type<NeighbourUp>, link.peer, id);
+  out.push_back(NeighbourUp{link.peer, id});
   beat(id, link, now, out);
   if (link.dialed) reconcile(id, out);  // one end is enough
   drop_surplus(link.peer, now, out);
@@ -159,7 +159,7 @@ void Core::end_neighbour(base::LinkId id, LossReason reason, base::Time now, Out
   link.role = Role::contact;
   link.role_ends = now + kContactLife;
   if (!BUG(told_kept)) progress_.forget(link.peer.prefix());
-  out.emplace_back(std::in_place_type<NeighbourDown>, link.peer, id, reason);
+  out.push_back(NeighbourDown{link.peer, id, reason});
   notice(out, NoticeLevel::info,
          fmt::format("link to {} ended: {}", link.peer.brief(), to_string(reason)));
 }
@@ -168,7 +168,7 @@ void Core::close(base::LinkId id, wire::ByeReason bye, LossReason reason, base::
                  Outbox& out) {
   if (links_.at(id).role == Role::neighbour) end_neighbour(id, reason, now, out);
   links_.erase(id);
-  out.emplace_back(std::in_place_type<Close>, id, bye);
+  out.push_back(Close{id, bye});
 }
 
 // Above degree + slack the neighbour goes that has most links itself, so that it is the least
@@ -227,7 +227,7 @@ void Core::dial_joins(base::Time now, Outbox& out) {
   while (dialer_.dialing() < std::max<std::size_t>(missing(), 1)) {
     const auto address = dialer_.dial_join(lonely, known, now);
     if (!address) break;
-    out.emplace_back(std::in_place_type<Dial>, *address);
+    out.push_back(Dial{*address});
   }
 }
 
@@ -244,7 +244,7 @@ void Core::probe(base::Time now, Outbox& out) {
   }
   if (stale.empty()) return;
   if (const auto address = dialer_.dial(*stale[rng_.below(stale.size())], now)) {
-    out.emplace_back(std::in_place_type<Dial>, *address);
+    out.push_back(Dial{*address});
   }
 }
 
@@ -276,7 +276,7 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
       continue;
     }
     if (const auto address = dialer_.dial(*record, now)) {
-      out.emplace_back(std::in_place_type<Dial>, *address);
+      out.push_back(Dial{*address});
       --wanted;
     }
   }

@@ -8,7 +8,7 @@
 
 namespace starling::model {
 
-std::size_t parameters_of(const compute::Graph& graph, const compute::Op& op) noexcept {
+std::size_t parameters_of(const compute::Graph& graph, const compute::Op& op) {
   return std::visit(
       [&](const auto& kind) -> std::size_t {
         std::size_t count = 0;

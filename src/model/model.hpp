@@ -42,8 +42,7 @@ struct Model {
 };
 
 /// Parameters that an op has of its own: a tied layer has none.
-[[nodiscard]] std::size_t parameters_of(const compute::Graph& graph,
-                                        const compute::Op& op) noexcept;
+[[nodiscard]] std::size_t parameters_of(const compute::Graph& graph, const compute::Op& op);
 
 /// Makes the layers, or those of the preset, into a graph for data with these ends: checks that
 /// the shapes fit, that names of tensors differ, and that the last layer gives what the loss asks

@@ -205,6 +205,56 @@ void AttentionKernel::forward(const float* x, float* y, float* figures, float* s
   });
 }
 
+/// The part of up to kRows queries from `row` on, with these rows of a head's y and dy.
+void AttentionKernel::backward_rows(std::size_t row, const Scratch& own, const float* value,
+                                    const float* result, const float* figures,
+                                    const float* above) const {
+  const std::size_t in = (heads_ + 2 * kv_heads_) * size_;
+  const std::size_t out = heads_ * size_;
+  const std::size_t rows = std::min(kRows, positions_ - row);
+  const std::size_t keys = row + rows;
+  const float* const query = own.query + row * size_;
+  gemm({.rows = rows,
+        .columns = keys,
+        .depth = size_,
+        .left = {query, size_},
+        .right = {own.key, size_, true},
+        .result = own.scores,
+        .result_stride = keys});
+  softmax_again(rows, keys, row + 1, own.scores, figures);
+  gemm({.rows = keys,
+        .columns = size_,
+        .depth = rows,
+        .left = {own.scores, keys, true},
+        .right = {above, out},
+        .result = own.dvalue,
+        .result_stride = size_,
+        .add = true});
+  gemm({.rows = rows,
+        .columns = keys,
+        .depth = size_,
+        .left = {above, out},
+        .right = {value, in, true},
+        .result = own.dscores,
+        .result_stride = keys});
+  softmax_gradient(rows, keys, size_, own.scores, result, above, out, own.dscores);
+  gemm({.rows = rows,
+        .columns = size_,
+        .depth = keys,
+        .left = {own.dscores, keys},
+        .right = {own.key, size_},
+        .result = own.dquery + row * size_,
+        .result_stride = size_});
+  gemm({.rows = keys,
+        .columns = size_,
+        .depth = rows,
+        .left = {own.dscores, keys, true},
+        .right = {query, size_},
+        .result = own.dkey,
+        .result_stride = size_,
+        .add = true});
+}
+
 void AttentionKernel::backward(const float* x, const float* y, const float* figures,
                                const float* dy, float* dx, float* scratch) const {
   const std::size_t in = (heads_ + 2 * kv_heads_) * size_;
@@ -231,49 +281,7 @@ void AttentionKernel::backward(const float* x, const float* y, const float* figu
         const float* const above = dy + sample * positions_ * out + head * size_;
         const float* const row_figures = figures + (sample * heads_ + head) * positions_;
         for (std::size_t row = 0; row < positions_; row += kRows) {
-          const std::size_t rows = std::min(kRows, positions_ - row);
-          const std::size_t keys = row + rows;
-          const float* const query = own.query + row * size_;
-          gemm({.rows = rows,
-                .columns = keys,
-                .depth = size_,
-                .left = {query, size_},
-                .right = {own.key, size_, true},
-                .result = own.scores,
-                .result_stride = keys});
-          softmax_again(rows, keys, row + 1, own.scores, row_figures + row);
-          gemm({.rows = keys,
-                .columns = size_,
-                .depth = rows,
-                .left = {own.scores, keys, true},
-                .right = {above + row * out, out},
-                .result = own.dvalue,
-                .result_stride = size_,
-                .add = true});
-          gemm({.rows = rows,
-                .columns = keys,
-                .depth = size_,
-                .left = {above + row * out, out},
-                .right = {value, in, true},
-                .result = own.dscores,
-                .result_stride = keys});
-          softmax_gradient(rows, keys, size_, own.scores, result + row * out, above + row * out,
-                           out, own.dscores);
-          gemm({.rows = rows,
-                .columns = size_,
-                .depth = keys,
-                .left = {own.dscores, keys},
-                .right = {own.key, size_},
-                .result = own.dquery + row * size_,
-                .result_stride = size_});
-          gemm({.rows = keys,
-                .columns = size_,
-                .depth = rows,
-                .left = {own.dscores, keys, true},
-                .right = {query, size_},
-                .result = own.dkey,
-                .result_stride = size_,
-                .add = true});
+          backward_rows(row, own, value, result + row * out, row_figures + row, above + row * out);
         }
         store(own.dquery, true, scale, gradient + head * size_, in);
       }

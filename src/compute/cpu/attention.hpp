@@ -33,6 +33,8 @@ class AttentionKernel {
   [[nodiscard]] std::size_t scratch_floats() const noexcept;
   [[nodiscard]] Scratch scratch_at(float* memory) const noexcept;
   void load(const float* from, std::size_t stride, bool turned, float scale, float* to) const;
+  void backward_rows(std::size_t row, const Scratch& own, const float* value, const float* result,
+                     const float* figures, const float* above) const;
   void store(const float* from, bool turned, float scale, float* to, std::size_t stride) const;
 
   std::size_t samples_;

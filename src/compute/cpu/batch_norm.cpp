@@ -65,7 +65,7 @@ STARLING_INLINE void sums_of(const BatchNormShape& s, const Group& g, std::size_
       float sum = 0;
       const float centre = mean[0];
       const float* const from = x + begin;
-      if (squares) {
+      if (squares) {  // NOLINT(bugprone-branch-clone): it does not look into the pragmas
 #pragma omp simd reduction(+ : sum)
         for (std::size_t p = 0; p < s.points; ++p) sum += (from[p] - centre) * (from[p] - centre);
       } else {
@@ -150,6 +150,40 @@ STARLING_INLINE void evaluate_group(const BatchNormShape& s, const Group& g, con
   apply<kWidth>(s, g, x, scale, shift, y);
 }
 
+/// What makes dx of the channels of a group: a dy + b (x - mean) + c.
+struct GradientLines {
+  Lanes mean{};
+  Lanes a{};
+  Lanes b{};
+  Lanes c{};
+};
+
+template <std::size_t kWidth>
+STARLING_INLINE void apply_lines(const BatchNormShape& s, const Group& g, std::size_t count,
+                                 const GradientLines& lines, const float* x, const float* y,
+                                 const float* dy, float* dx) {
+  const bool relu = s.relu;
+  for (std::size_t n = 0; n < count; ++n) {
+    const std::size_t begin = offset_of(s, g, n);
+    if (kWidth == 1) {
+#pragma omp simd
+      for (std::size_t i = begin; i < begin + s.points; ++i) {
+        const float gradient = relu && !(y[i] > 0) ? 0.0F : dy[i];
+        dx[i] = lines.a[0] * gradient + lines.b[0] * (x[i] - lines.mean[0]) + lines.c[0];
+      }
+    } else {
+      each_point<kWidth>(s, begin, g.lanes, [&](std::size_t l, std::size_t i) {
+        const float gradient = relu && !(y[i] > 0) ? 0.0F : dy[i];
+        dx[i] = lines.a[l] * gradient + lines.b[l] * (x[i] - lines.mean[l]) + lines.c[l];
+      });
+    }
+  }
+  for (std::size_t n = count; n < s.samples; ++n) {
+    each_point<kWidth>(s, offset_of(s, g, n), g.lanes,
+                       [&](std::size_t, std::size_t i) { dx[i] = 0.0F; });
+  }
+}
+
 // With h = (x - mean) / deviation and the sums over all elements of the channel:
 // dweight = sum(dy h), dbias = sum(dy), dx = weight / deviation (dy - dbias / N - h dweight / N).
 template <std::size_t kWidth>
@@ -157,10 +191,11 @@ STARLING_INLINE void backward_group(const BatchNormShape& s, const Group& g, std
                                     const float* x, const float* y, const float* weight,
                                     const float* figures, const float* dy, float* dx,
                                     float* dweight, float* dbias) {
-  Lanes mean{};
+  GradientLines lines;
+  const Lanes& mean = lines.mean;
   Lanes inverse{};
   for (std::size_t l = 0; l < g.lanes; ++l) {
-    mean[l] = figures[2 * (g.channel + l)];
+    lines.mean[l] = figures[2 * (g.channel + l)];
     inverse[l] = figures[2 * (g.channel + l) + 1];
   }
   const bool relu = s.relu;
@@ -194,11 +229,7 @@ STARLING_INLINE void backward_group(const BatchNormShape& s, const Group& g, std
       products[l] += static_cast<double>(product[l]);
     }
   }
-  // dx = a dy + b x + c, with the means in b and c.
   const double elements = static_cast<double>(count * s.points);
-  Lanes a{};
-  Lanes b{};
-  Lanes c{};
   for (std::size_t l = 0; l < g.lanes; ++l) {
     const std::size_t channel = g.channel + l;
     const double deviation = static_cast<double>(inverse[l]);
@@ -206,29 +237,11 @@ STARLING_INLINE void backward_group(const BatchNormShape& s, const Group& g, std
     const double slope = -scale * deviation * deviation * products[l] / elements;
     dweight[channel] = static_cast<float>(products[l] * deviation);
     dbias[channel] = static_cast<float>(sums[l]);
-    a[l] = static_cast<float>(scale);
-    b[l] = static_cast<float>(slope);
-    c[l] = static_cast<float>(-scale * sums[l] / elements);
+    lines.a[l] = static_cast<float>(scale);
+    lines.b[l] = static_cast<float>(slope);
+    lines.c[l] = static_cast<float>(-scale * sums[l] / elements);
   }
-  for (std::size_t n = 0; n < count; ++n) {
-    const std::size_t begin = offset_of(s, g, n);
-    if (kWidth == 1) {
-#pragma omp simd
-      for (std::size_t i = begin; i < begin + s.points; ++i) {
-        const float gradient = relu && !(y[i] > 0) ? 0.0F : dy[i];
-        dx[i] = a[0] * gradient + b[0] * (x[i] - mean[0]) + c[0];
-      }
-    } else {
-      each_point<kWidth>(s, begin, g.lanes, [&](std::size_t l, std::size_t i) {
-        const float gradient = relu && !(y[i] > 0) ? 0.0F : dy[i];
-        dx[i] = a[l] * gradient + b[l] * (x[i] - mean[l]) + c[l];
-      });
-    }
-  }
-  for (std::size_t n = count; n < s.samples; ++n) {
-    each_point<kWidth>(s, offset_of(s, g, n), g.lanes,
-                       [&](std::size_t, std::size_t i) { dx[i] = 0.0F; });
-  }
+  apply_lines<kWidth>(s, g, count, lines, x, y, dy, dx);
 }
 
 /// Lanes beyond the channels of a padded block: what oneDNN expects there are zeros.

@@ -147,7 +147,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Activation& activation,
   saved_[op].source = source;
   // A ReLU's backward looks at its result.
   const bool in_place = may_overwrite(input) && (relu || !training_);
-  const Value result = in_place ? source : make(source.memory.get_desc());
+  Value result = in_place ? source : make(source.memory.get_desc());
   call([kind = activation.kind, count = floats_of(source.memory), from = source.memory,
         to = result.memory] { activate(kind, count, floats(from), floats(to)); },
        {source, result});
@@ -177,7 +177,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Dropout& dropout, Value
   if (!training_ || dropout.rate == 0) return source;
   const bool in_place = may_overwrite(op_at(op).inputs.front());
   const Value from = convert(source, plain(op_at(op).in));
-  const Value to = in_place ? from : make(from.memory.get_desc());
+  Value to = in_place ? from : make(from.memory.get_desc());
   call(
       [rate = dropout.rate, op, sample = elements(op_at(op).in), step = &plan_.step(),
        from = from.memory, to = to.memory] {
@@ -202,12 +202,12 @@ void Planner::backward_of(std::size_t op, const Dropout& dropout, const Gradient
   give(op, {to});
 }
 
-Planner::Value Planner::forward_of(std::size_t op, const Add&, Value source) {
+Planner::Value Planner::forward_of(std::size_t op, const Add&, const Value& source) {
   const auto& inputs = op_at(op).inputs;
   const Value other =
       convert(inputs[1] == kGraphInput ? input_ : values_[inputs[1]], source.memory.get_desc());
   const bool same = inputs[0] == inputs[1];
-  const Value to = may_overwrite(inputs[0]) && !same ? source : make(source.memory.get_desc());
+  Value to = may_overwrite(inputs[0]) && !same ? source : make(source.memory.get_desc());
   call([count = floats_of(to.memory), a = source.memory, b = other.memory, to = to.memory,
         relu = does_relu(op)] { add(count, floats(a), floats(b), floats(to), relu); },
        {source, other, to});

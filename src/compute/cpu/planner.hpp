@@ -61,7 +61,7 @@ class Planner {
   [[nodiscard]] bool needs_gradient(ValueId value) const;
 
   // Images: planner_images.cpp.
-  Value forward_of(std::size_t op, const Conv2d& conv, Value source);
+  Value forward_of(std::size_t op, const Conv2d& conv, const Value& source);
   Value forward_of(std::size_t op, const BatchNorm& norm, Value source);
   Value forward_of(std::size_t op, const MaxPool2d& pool, Value source);
   Value forward_of(std::size_t op, const AveragePool2d& pool, const Value& source);
@@ -97,7 +97,7 @@ class Planner {
   // Any shape: planner.cpp.
   Value forward_of(std::size_t op, const Activation& activation, const Value& source);
   Value forward_of(std::size_t op, const Dropout& dropout, Value source);
-  Value forward_of(std::size_t op, const Add& add, Value source);
+  Value forward_of(std::size_t op, const Add& add, const Value& source);
   Value forward_of(std::size_t op, const Flatten& flatten, const Value& source);
   void backward_of(std::size_t op, const Activation& activation, Gradient gradient);
   void backward_of(std::size_t op, const Dropout& dropout, const Gradient& gradient);

@@ -54,7 +54,7 @@ void Planner::reorder(const Value& from, const Value& to) {
 
 Planner::Value Planner::convert(const Value& value, const memory::desc& desc) {
   if (value.memory.get_desc() == desc) return value;
-  const Value result = make(desc);
+  Value result = make(desc);
   reorder(value, result);
   return result;
 }

@@ -113,7 +113,7 @@ BatchNormShape batch_norm_shape(const Op& op, const BatchNorm& norm, bool relu,
 
 }  // namespace
 
-Planner::Value Planner::forward_of(std::size_t op, const Conv2d& conv, Value source) {
+Planner::Value Planner::forward_of(std::size_t op, const Conv2d& conv, const Value& source) {
   const auto [weight, stride, dilation, padding] = convolution_sides(graph_, conv);
   const dnnl::convolution_forward::primitive_desc desc(
       {kTraining, kDirect, any(dims(op_at(op).in)), any(weight), bias_of(graph_, conv),
@@ -123,7 +123,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Conv2d& conv, Value sou
   saved.convolution = desc;
   saved.source = convert(source, desc.src_desc());
   saved.weight = convert(parameter(conv.weight, dense(weight)), desc.weights_desc());
-  const Value result = make(desc.dst_desc());
+  Value result = make(desc.dst_desc());
   if (conv.bias == kNoTensor) {
     call(dnnl::convolution_forward(desc), desc.scratchpad_desc(),
          {{DNNL_ARG_SRC, saved.source}, {DNNL_ARG_WEIGHTS, saved.weight}, {DNNL_ARG_DST, result}});
@@ -190,7 +190,7 @@ Planner::Value Planner::forward_of(std::size_t op, const BatchNorm& norm, Value 
   const Value mean = running(norm.mean);
   const Value variance = running(norm.variance);
   if (!training_) {
-    const Value result =
+    Value result =
         may_overwrite(op_at(op).inputs.front()) ? source : make(source.memory.get_desc());
     call(
         [shape, from = source.memory, weight = weight.memory, bias = bias.memory,
@@ -204,7 +204,7 @@ Planner::Value Planner::forward_of(std::size_t op, const BatchNorm& norm, Value 
   Saved& saved = saved_[op];
   saved.source = source;
   saved.extra = make_floats(2 * shape.channels);
-  const Value result = make(source.memory.get_desc());
+  Value result = make(source.memory.get_desc());
   call(
       [shape, step = &plan_.step(), from = source.memory, weight = weight.memory,
        bias = bias.memory, mean = mean.memory, variance = variance.memory, to = result.memory,
@@ -240,7 +240,7 @@ Planner::Value Planner::forward_of(std::size_t op, const MaxPool2d& pool, Value 
   source = convert(source, dense(dims(op_at(op).in), layout.tag));
   Saved& saved = saved_[op];
   saved.source = source;
-  const Value result = make(dense(dims(op_at(op).out), layout.tag));
+  Value result = make(dense(dims(op_at(op).out), layout.tag));
   saved.extra = make({dims(op_at(op).out), memory::data_type::s32, layout.tag});
   const ValueId input = op_at(op).inputs.front();
   const bool after_relu = input != kGraphInput && pool_undoes(input);
@@ -298,7 +298,7 @@ Planner::Value Planner::pool_average(std::size_t op, const Value& source) {
                                                          {0, 0},
                                                          sides.far},
                                                         attributes(), plan_.engine());
-  const Value result = make(saved.pooling.dst_desc());
+  Value result = make(saved.pooling.dst_desc());
   call(dnnl::pooling_forward(saved.pooling), saved.pooling.scratchpad_desc(),
        {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, result}});
   return result;
@@ -308,7 +308,7 @@ Planner::Value Planner::pool_average_backward(std::size_t op, const Value& gradi
   const AverageSides sides = average_sides(op_at(op));
   const Saved& saved = saved_[op];
   const Value above = convert(gradient, saved.pooling.dst_desc());
-  const Value result = make(saved.source.memory.get_desc());
+  Value result = make(saved.source.memory.get_desc());
   const dnnl::pooling_backward::primitive_desc desc({kAverage,
                                                      result.memory.get_desc(),
                                                      saved.pooling.dst_desc(),

@@ -121,7 +121,7 @@ Planner::Value Planner::forward_rows(std::size_t op, Value source, float epsilon
   Saved& saved = saved_[op];
   saved.source = source;
   saved.extra = make_floats(2 * norm.rows);
-  const Value result = make(source.memory.get_desc());
+  Value result = make(source.memory.get_desc());
   const bool has_bias = bias != kNoTensor;
   call(
       [norm, from = source.memory, weight = parameter(weight).memory,
@@ -160,7 +160,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Embedding& embedding,
                                    const Value& source) {
   const Shape& out = op_at(op).out;
   saved_[op].source = source;
-  const Value result = make(plain(out));
+  Value result = make(plain(out));
   call([count = static_cast<std::size_t>(batch_) * out[0], width = std::size_t{out[1]},
         from = source.memory, weight = parameter(embedding.weight).memory,
         to = result.memory] { embed(count, width, tokens(from), floats(weight), floats(to)); },
@@ -185,8 +185,7 @@ void Planner::backward_of(std::size_t op, const Embedding& embedding, const Grad
 
 Planner::Value Planner::forward_of(std::size_t op, const Positions& positions, Value source) {
   source = convert(source, plain(op_at(op).in));
-  const Value result =
-      may_overwrite(op_at(op).inputs.front()) ? source : make(source.memory.get_desc());
+  Value result = may_overwrite(op_at(op).inputs.front()) ? source : make(source.memory.get_desc());
   call([count = static_cast<std::size_t>(batch_), row = elements(op_at(op).in),
         from = source.memory, weight = parameter(positions.weight).memory,
         to = result.memory] { add_row(count, row, floats(from), floats(weight), floats(to)); },
@@ -211,7 +210,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Attention& attention, V
   Saved& saved = saved_[op];
   saved.source = source;
   saved.extra = make_floats(kernel.figure_floats());
-  const Value result = make(plain(op_at(op).out));
+  Value result = make(plain(op_at(op).out));
   const Value scratch = make_floats(kernel.scratch_floats(threads_));
   call(
       [kernel, from = source.memory, to = result.memory, figures = saved.extra.memory,
@@ -242,7 +241,7 @@ void Planner::backward_of(std::size_t op, const Attention& attention, const Grad
 Planner::Value Planner::forward_of(std::size_t op, const SwiGlu&, Value source) {
   source = convert(source, plain(op_at(op).in));
   saved_[op].source = source;
-  const Value result = make(plain(op_at(op).out));
+  Value result = make(plain(op_at(op).out));
   call([count = floats_of(result.memory) / op_at(op).out.back(),
         width = std::size_t{op_at(op).out.back()}, from = source.memory,
         to = result.memory] { swiglu(count, width, floats(from), floats(to)); },
