@@ -143,6 +143,11 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
+void MappedFile::expect_random_reads() noexcept {
+  // Advice: where it is not taken, reading is slower and nothing else.
+  if (data_ != nullptr) (void)::madvise(data_, size_, MADV_RANDOM);
+}
+
 Result<MappedFile> MappedFile::open(const std::string& path, std::uint64_t bytes_max) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) {

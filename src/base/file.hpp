@@ -53,6 +53,9 @@ class MappedFile {
     return {static_cast<const std::byte*>(data_), size_};
   }
 
+  /// Asks the system to read from now on only what is looked at, and nothing ahead of it.
+  void expect_random_reads() noexcept;
+
  private:
   void* data_ = nullptr;
   std::size_t size_ = 0;

@@ -93,6 +93,9 @@ base::Result<Dataset> load(const Config& config, std::uint32_t context,
   auto loaded = source->load({config, context, cache_folder});
   if (!loaded) return loaded;
   if (auto fits = check_keys(config, *loaded->train); !fits) return fail(fits.error());
+  // Files have been read through by now, from begin to end. Samples are taken in any order: what
+  // is read around them would only push others out of memory.
+  for (Storage& part : loaded->storage) part.expect_random_reads();
   return loaded;
 }
 

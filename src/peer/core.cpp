@@ -230,9 +230,9 @@ void Core::misbehaved(const base::PeerId& peer, const std::string& text, Outbox&
   out.push_back(Close{found->second});
 }
 
-void Core::to_membership(membership::Event event, base::Time now, Outbox& out) {
+void Core::to_membership(const membership::Event& event, base::Time now, Outbox& out) {
   membership::Outbox actions;
-  membership_.handle(std::move(event), now, actions);
+  membership_.handle(event, now, actions);
   take_membership(actions, now, out);
 }
 

@@ -89,7 +89,7 @@ class Core {
   void misbehaved(const base::PeerId& peer, const std::string& text, Outbox& out);
 
   // Carrying events to the parts and their actions on (core.cpp).
-  void to_membership(membership::Event event, base::Time now, Outbox& out);
+  void to_membership(const membership::Event& event, base::Time now, Outbox& out);
   void to_exchange(exchange::Event event, base::Time now, Outbox& out);
   void to_ring(exchange::Ring::Event event, base::Time now, Outbox& out);
   void take_membership(membership::Outbox& actions, base::Time now, Outbox& out);
