@@ -222,6 +222,8 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("weight_decay", f.train.weight_decay, NumberRange{0, 1});
   visit("decay_all", f.train.decay_all, Flag{});
   visit("clip", f.train.clip, NumberRange{0, 1e6});
+  visit("slow_every", f.train.slow_every, IntegerRange{0, 1'000'000});
+  visit("slow_momentum", f.train.slow_momentum, NumberRange{0, 0.9999});
   visit("batch", f.train.batch, IntegerRange{1, 65536});
   visit("accumulate", f.train.accumulate, IntegerRange{1, 65536});
   visit("schedule", f.train.schedule, kScheduleWords);

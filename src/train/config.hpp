@@ -25,6 +25,8 @@ struct Config {
   double weight_decay = 0.0;     ///< sgd: added to the gradient; adamw, muon: decoupled
   bool decay_all = false;        ///< weight decay for biases and norms too
   double clip = 0.0;             ///< largest norm of a gradient; 0: any
+  std::uint32_t slow_every = 0;  ///< steps between two of the slow momentum; 0: it is off
+  double slow_momentum = 0.5;
   std::uint32_t batch = 64;      ///< samples a step of one peer
   std::uint32_t accumulate = 1;  ///< pieces that a batch is computed in, one after the other
   Schedule schedule = Schedule::constant;

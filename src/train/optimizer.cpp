@@ -27,6 +27,10 @@ UpdateRule::UpdateRule(const Config& config, const compute::Graph& graph)
   std::size_t squares = 0;
   for (const Group& group : groups_) squares += group.rule == Optimizer::adamw ? group.size : 0;
   second_.resize(squares);
+  if (config.slow_every > 0) {
+    moved_.resize(first_.size());
+    slow_.resize(first_.size());
+  }
   if (config.optimizer != Optimizer::muon) return;
   matrices_ = hidden_matrices(graph);
   std::size_t elements = 0;
@@ -41,6 +45,19 @@ UpdateRule::UpdateRule(const Config& config, const compute::Graph& graph)
 
 void UpdateRule::apply(std::span<float> parameters, std::span<const float> gradient, float lr) {
   ASSERT(parameters.size() == first_.size() && gradient.size() == first_.size());
+  if (config_.slow_every == 0) return apply_rule(parameters, gradient, lr);
+  // moved_ gathers what this rule does to the parameters. What exchanges do to them in between
+  // stays out of it, or the slow momentum would repeat the averaging, too.
+  kernels::combine(moved_.size(), moved_.data(), 1.0F, parameters.data(), -1.0F);
+  apply_rule(parameters, gradient, lr);
+  kernels::combine(moved_.size(), moved_.data(), 1.0F, parameters.data(), 1.0F);
+  if (steps_ % config_.slow_every != 0 || lr == 0) return;
+  kernels::slow_momentum(moved_.size(), parameters.data(), moved_.data(), slow_.data(),
+                         static_cast<float>(config_.slow_momentum), lr);
+}
+
+void UpdateRule::apply_rule(std::span<float> parameters, std::span<const float> gradient,
+                            float lr) {
   ++steps_;
   const float scale = clip_factor(gradient, config_.clip);
   float* const p = parameters.data();
@@ -114,6 +131,12 @@ std::vector<UpdateRule::State> UpdateRule::state() {
     } else {
       state.push_back({tensor.name + ".momentum", tensor.shape, first});
     }
+    if (config_.slow_every > 0) {
+      state.push_back({tensor.name + ".moved", tensor.shape,
+                       std::span(moved_).subspan(tensor.offset, tensor.size)});
+      state.push_back({tensor.name + ".slow", tensor.shape,
+                       std::span(slow_).subspan(tensor.offset, tensor.size)});
+    }
   }
   return state;
 }
@@ -138,7 +161,8 @@ base::Status UpdateRule::restore(const TensorFile& file, std::uint64_t steps) {
 }
 
 std::size_t UpdateRule::memory_bytes() const noexcept {
-  return (first_.size() + second_.size() + update_.size()) * sizeof(float) +
+  return (first_.size() + second_.size() + update_.size() + moved_.size() + slow_.size()) *
+             sizeof(float) +
          (newton_schulz_ ? newton_schulz_->memory_bytes() : 0);
 }
 

@@ -34,12 +34,18 @@ namespace starling::train {
 ///     u = momentum * m + (1 - momentum) g
 ///     p *= 1 - lr * decay;  p -= lr * sqrt(max(1, rows / cols)) * NewtonSchulz(u)
 ///   and adamw for all other parameters, with config.adam_lr / config.lr of the learning rate.
+///
+/// With config.slow_every > 0, after every so many steps, in which this rule has moved the
+/// parameters by `moved` (SlowMo, Wang et al., arXiv:1910.00643, with alpha = 1; there it also
+/// counts what averaging did):
+///     p -= lr * slow_momentum * u;  u = slow_momentum * u - moved / lr
 class UpdateRule {
  public:
   /// A piece of the state: it belongs to a tensor of the model and has its shape.
   struct State {
     std::string
-        name;  ///< "layers.0.weight.momentum" of sgd and muon, ".mean" and ".square" of adamw
+        name;  ///< "layers.0.weight.momentum" of sgd and muon, ".mean" and ".square" of adamw,
+               ///< ".moved" and ".slow" where there is a slow momentum
     compute::Shape shape;
     std::span<float> values;  ///< lives as long as the rule
   };
@@ -62,6 +68,7 @@ class UpdateRule {
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
  private:
+  void apply_rule(std::span<float> parameters, std::span<const float> gradient, float lr);
   void apply_adamw(const Group& group, float* parameters, const float* gradient, float scale,
                    double lr);
   void apply_muon(const Matrix& matrix, float* parameters, const float* gradient, float scale,
@@ -74,6 +81,8 @@ class UpdateRule {
   std::vector<Matrix> matrices_;  ///< of muon
   std::vector<float> first_;      ///< sgd, muon: momentum; adamw: mean of the gradients
   std::vector<float> second_;     ///< adamw: mean of their squares, of its groups alone
+  std::vector<float> moved_;      ///< by this rule, since the last step of the slow momentum
+  std::vector<float> slow_;       ///< the slow momentum
   std::vector<float> update_;     ///< muon: of one matrix
   std::optional<NewtonSchulz> newton_schulz_;
   std::uint64_t steps_ = 0;

@@ -112,6 +112,37 @@ BOOST_AUTO_TEST_CASE(weight_decay_of_sgd_is_added_to_the_gradient) {
   BOOST_TEST(parameters[0] == 1.25F);
 }
 
+BOOST_AUTO_TEST_CASE(slow_momentum_repeats_what_the_rule_did_and_not_what_others_did) {
+  const Config config{
+      .optimizer = Optimizer::sgd, .momentum = 0, .slow_every = 2, .slow_momentum = 0.5};
+  UpdateRule rule(config, flat(1));
+  std::vector<float> p{8.0F};
+  rule.apply(p, std::vector{4.0F}, 0.5F);  // moved = -2
+  BOOST_TEST(p[0] == 6.0F);
+  p[0] += 16;                              // an exchange
+  rule.apply(p, std::vector{2.0F}, 0.5F);  // moved = -3: u = 6
+  BOOST_TEST(p[0] == 21.0F);
+  rule.apply(p, std::vector{2.0F}, 0.5F);  // moved = -1
+  BOOST_TEST(p[0] == 20.0F);
+
+  UpdateRule restored(config, flat(1));
+  BOOST_REQUIRE(restored.restore(saved(rule), rule.steps()));
+  for (UpdateRule* each : {&rule, &restored}) {
+    std::vector<float> q = p;
+    each->apply(q, std::vector{2.0F}, 0.25F);  // 19.5; moved = -1.5; s = 3, u = 9; 19.5 - 0.75
+    BOOST_TEST(q[0] == 18.75F);
+    each->apply(q, std::vector{0.0F}, 0.25F);
+    each->apply(q, std::vector{0.0F}, 0.25F);  // s = 4.5
+    BOOST_TEST(q[0] == 17.625F);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(state_without_slow_momentum_is_refused_where_it_is_on) {
+  UpdateRule plain({.optimizer = Optimizer::sgd}, flat(1));
+  UpdateRule slow({.optimizer = Optimizer::sgd, .slow_every = 2}, flat(1));
+  BOOST_TEST(!slow.restore(saved(plain), 1));
+}
+
 BOOST_AUTO_TEST_CASE(sgd_follows_a_double_precision_reference) {
   for (const bool nesterov : {false, true}) {
     const Config config{.momentum = 0.8, .nesterov = nesterov, .weight_decay = 0.1};
