@@ -185,12 +185,40 @@ void visit_model_keys(Spec& m, Visitor&& visit) {
   visit("blocks", m.blocks, Only<Blocks>{layered, "a model without preset", {}});
 }
 
+/// The keys of [train], as visit_keys.
+template <class Train, class Visitor>
+void visit_train_keys(Train& t, Visitor&& visit) {
+  constexpr double kTiny = 1e-12;
+  visit.section("train");
+  visit("optimizer", t.optimizer, kOptimizerWords);
+  visit("lr", t.lr, NumberRange{kTiny, 100});
+  visit("adam_lr", t.adam_lr, NumberRange{kTiny, 100});
+  visit("momentum", t.momentum, NumberRange{0, 0.9999});
+  visit("nesterov", t.nesterov, Flag{});
+  visit("beta1", t.beta1, NumberRange{0, 0.9999});
+  visit("beta2", t.beta2, NumberRange{0, 0.999999});
+  visit("epsilon", t.epsilon, NumberRange{kTiny, 1});
+  visit("weight_decay", t.weight_decay, NumberRange{0, 1});
+  visit("decay_all", t.decay_all, Flag{});
+  visit("clip", t.clip, NumberRange{0, 1e6});
+  visit("slow_every", t.slow_every, IntegerRange{0, 1'000'000});
+  visit("slow_momentum", t.slow_momentum, NumberRange{0, 0.9999});
+  visit("batch", t.batch, IntegerRange{1, 65536});
+  visit("accumulate", t.accumulate, IntegerRange{1, 65536});
+  visit("schedule", t.schedule, kScheduleWords);
+  visit("warmup", t.warmup, NumberRange{0, 1});
+  visit("final_lr", t.final_lr, NumberRange{0, 1});
+  visit("steps", t.steps, NumberList{train::kStepsMax, {0, 1}});
+  visit("step_factor", t.step_factor, NumberRange{0, 1});
+  visit("device", t.device, Text{64, true});
+  visit("threads", t.threads, IntegerRange{1, 1024});
+}
+
 /// Calls visit.section(name) and visit(key, field, rule) for all keys in the order they are
 /// written. `Run` is RunFile or const RunFile.
 template <class Run, class Visitor>
 void visit_keys(Run& f, Visitor&& visit) {
   constexpr std::uint64_t kInt = std::numeric_limits<std::int64_t>::max();  // TOML's integers
-  constexpr double kTiny = 1e-12;
   visit.section("run");
   visit("name", f.run.name, Text{64, true});
   visit("seed", f.run.seed, IntegerRange{0, kInt});
@@ -210,29 +238,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("shards", f.data.shards, IntegerRange{1, data::kShardsMax});
   visit("crop", f.data.augmentation.crop, IntegerRange{0, data::kCropMax});
   visit("flip", f.data.augmentation.flip, Flag{});
-  visit.section("train");
-  visit("optimizer", f.train.optimizer, kOptimizerWords);
-  visit("lr", f.train.lr, NumberRange{kTiny, 100});
-  visit("adam_lr", f.train.adam_lr, NumberRange{kTiny, 100});
-  visit("momentum", f.train.momentum, NumberRange{0, 0.9999});
-  visit("nesterov", f.train.nesterov, Flag{});
-  visit("beta1", f.train.beta1, NumberRange{0, 0.9999});
-  visit("beta2", f.train.beta2, NumberRange{0, 0.999999});
-  visit("epsilon", f.train.epsilon, NumberRange{kTiny, 1});
-  visit("weight_decay", f.train.weight_decay, NumberRange{0, 1});
-  visit("decay_all", f.train.decay_all, Flag{});
-  visit("clip", f.train.clip, NumberRange{0, 1e6});
-  visit("slow_every", f.train.slow_every, IntegerRange{0, 1'000'000});
-  visit("slow_momentum", f.train.slow_momentum, NumberRange{0, 0.9999});
-  visit("batch", f.train.batch, IntegerRange{1, 65536});
-  visit("accumulate", f.train.accumulate, IntegerRange{1, 65536});
-  visit("schedule", f.train.schedule, kScheduleWords);
-  visit("warmup", f.train.warmup, NumberRange{0, 1});
-  visit("final_lr", f.train.final_lr, NumberRange{0, 1});
-  visit("steps", f.train.steps, NumberList{train::kStepsMax, {0, 1}});
-  visit("step_factor", f.train.step_factor, NumberRange{0, 1});
-  visit("device", f.train.device, Text{64, true});
-  visit("threads", f.train.threads, IntegerRange{1, 1024});
+  visit_train_keys(f.train, visit);
   visit.section("exchange");
   visit("mode", f.exchange.mode, kModeWords);
   visit("every", f.exchange.every, IntegerRange{1, 1'000'000});

@@ -51,6 +51,7 @@ std::string value(Enum field, const Words<Enum, N>& words) {
 }
 std::string value(const std::vector<std::string>& field, const List&) {
   std::vector<std::string> texts;
+  texts.reserve(field.size());
   for (const std::string& text : field) texts.push_back(quoted(text));
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
