@@ -10,7 +10,7 @@ namespace {
 std::optional<double> percentile(std::vector<double> values, double p) {
   if (values.empty()) return std::nullopt;
   std::ranges::sort(values);
-  const auto at = static_cast<std::size_t>(p * static_cast<double>(values.size() - 1) + 0.5);
+  const auto at = static_cast<std::size_t>(std::lround(p * static_cast<double>(values.size() - 1)));
   return values[at];
 }
 

@@ -165,7 +165,7 @@ void Checks::check_buffers(const Node& node) {
 
 // Once nothing disturbs any more, nothing waits for long.
 void Checks::check_queues(const Node& node) {
-  if (node.held.size() > 0 && node.state == NodeState::running) {
+  if (!node.held.empty() && node.state == NodeState::running) {
     fail(fmt::format("peer-{} has not taken {} events", node.peer, node.held.size()));
   }
   if (node.worker->waiting() > kJobsWaitingMax) {

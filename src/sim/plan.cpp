@@ -39,7 +39,7 @@ Numbers without(const Numbers& all, const Numbers& some) {
 
 class Planner {
  public:
-  Planner(Plan& plan) : plan_(plan), scenario_(plan.scenario), rng_(plan.seed) {}
+  explicit Planner(Plan& plan) : plan_(plan), scenario_(plan.scenario), rng_(plan.seed) {}
 
   base::Status run() {
     start_peers();

@@ -25,6 +25,7 @@ std::string quoted(const std::string& text) {
 
 std::string list_of(const std::vector<std::string>& texts) {
   std::vector<std::string> all;
+  all.reserve(texts.size());
   for (const std::string& text : texts) all.push_back(quoted(text));
   return fmt::format("[{}]", fmt::join(all, ", "));
 }

@@ -277,8 +277,7 @@ bool read_selector(Fields& fields, std::string_view key, Selector& out) {
                                                                                {"random", random},
                                                                                {"next", next},
                                                                                {"region", region}}};
-  const auto found =
-      std::ranges::find_if(kWords, [&](const auto& entry) { return entry.first == word; });
+  const auto found = std::ranges::find(kWords, word, [](const auto& entry) { return entry.first; });
   bool good = found != kWords.end();
   if (good) {
     selector.kind = found->second;
