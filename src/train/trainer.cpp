@@ -82,7 +82,7 @@ Result<float> Trainer::accumulate(std::span<const float> parameters, std::span<f
   for (std::size_t first = 0; first < all; first += program_->batch()) {
     const compute::Batch part = piece(batch, first);
     const std::span<float> gradient = first == 0 ? gradient_ : piece_gradient_;
-    const auto loss = program_->forward_backward(parameters, buffers, part, seeds(), gradient);
+    auto loss = program_->forward_backward(parameters, buffers, part, seeds(), gradient);
     if (!loss) return loss;
     const float share = static_cast<float>(samples_of(part)) / static_cast<float>(all);
     mean_loss += share * *loss;
