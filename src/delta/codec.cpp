@@ -40,8 +40,9 @@ base::Status check_sparse(const Shape& shape, std::size_t n, Elements& scratch) 
   return {};
 }
 
-void write_sparse(const Elements& chosen, std::size_t n, const Options& options,
-                  std::vector<float>& scales, base::Buffer& out) {
+void write_sparse(std::size_t n, const Options& options, Scratch& scratch, base::Buffer& out) {
+  const Elements& chosen = scratch.chosen;
+  std::vector<float>& scales = scratch.scales;
   const std::uint32_t golomb = golomb_parameter(chosen.indices, n);
   write_header({.kind = Kind::sparse,
                 .bits = options.bits,
@@ -55,7 +56,7 @@ void write_sparse(const Elements& chosen, std::size_t n, const Options& options,
   scales.resize(blocks_of(chosen.size(), options.block));
   const std::size_t values_at = scales_at + scales.size() * sizeof(float);
   out.resize(values_at + codes_bytes(chosen.size(), options.bits));
-  pack_values(chosen.values, options.bits, options.block, scales,
+  pack_values(chosen.values, options.bits, options.block, scratch.codes, scales,
               std::span(out).subspan(values_at));
   if (!scales.empty()) {
     std::memcpy(out.data() + scales_at, scales.data(), scales.size() * sizeof(float));
@@ -73,7 +74,7 @@ base::Result<std::size_t> encode(const Difference& difference, const Options& op
                                  Scratch& scratch, base::Buffer& out) {
   const std::size_t n = difference.size();
   ASSERT(n >= 1 && n <= kElementsMax);
-  ASSERT(options.bits == 2 || options.bits == 4 || options.bits == 8);
+  ASSERT(wire::delta_format::is_bits(options.bits));
   ASSERT(options.block >= 1 && options.block <= kBlockMax);
   ASSERT(options.density > 0.0 && options.density <= 1.0);
   out.clear();
@@ -88,7 +89,7 @@ base::Result<std::size_t> encode(const Difference& difference, const Options& op
                   chosen.indices[j]);
     }
   }
-  write_sparse(chosen, n, options, scratch.scales, out);
+  write_sparse(n, options, scratch, out);
   return chosen.size();
 }
 

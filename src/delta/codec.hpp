@@ -20,7 +20,7 @@ namespace starling::delta {
 /// How much of a difference a delta carries, and how finely.
 struct Options {
   double density = 0.003;     ///< fraction of the elements, > 0, <= 1
-  int bits = 4;               ///< a value: 2, 4 or 8
+  int bits = 4;               ///< a value: 1, 2, 3, 4 or 8
   std::uint32_t block = 128;  ///< values that share a scale, 1 .. kBlockMax
 };
 
@@ -29,6 +29,7 @@ struct Scratch {
   SelectScratch select;
   Elements chosen;
   std::vector<float> scales;
+  std::vector<std::uint8_t> codes;
 };
 
 /// What a receiver takes.

@@ -16,81 +16,127 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 using wire::delta_format::golomb_divisor;
-using wire::delta_format::is_golomb;
+using wire::delta_format::golomb_odd;
+using wire::delta_format::golomb_shift;
 using wire::delta_format::kGolombMax;
 
-// How a divisor of 1 or 3 times a power of two splits a gap: into a quotient, a third (0 with a
-// power of two, else 0 to 2), and low bits.
-struct Split {
-  explicit Split(std::uint32_t parameter)
-      : thirds(parameter % 2 == 1), shift(parameter / 2 - (thirds ? 1 : 0)) {}
+constexpr std::uint32_t kPrefixMax = 3;  // bits of a prefix
+constexpr std::uint32_t kPrefixMask = (1U << kPrefixMax) - 1;
 
-  bool thirds;
-  std::uint32_t shift;
+// A prefix as it lies in the stream, its first bit lowest.
+struct Prefix {
+  std::uint8_t code = 0;
+  std::uint8_t size = 0;
 };
 
-// The best divisor for geometric gaps is about ln 2 / density; the parameter next to it.
-std::uint32_t parameter_of_density(double density) {
-  const double gap = std::log(2.0) / std::max(density, 1e-12);
-  const double parameter = std::floor(2.0 * std::log2(std::max(gap, 1.0)) + 0.5);
-  return static_cast<std::uint32_t>(std::clamp(parameter, 0.0, static_cast<double>(kGolombMax)));
+// Prefixes of one odd factor: by what they stand for, and what stands for each three bits read.
+struct Prefixes {
+  std::array<Prefix, 8> of{};
+  std::array<std::uint8_t, 8> part{};
+  std::array<std::uint8_t, 8> size{};
+};
+
+// Truncated binary: the first 2^b - odd parts have b - 1 bits, the others b, where 2^b >= odd.
+constexpr Prefixes prefixes_of(std::uint32_t odd) {
+  Prefixes prefixes;
+  const auto longest = static_cast<std::uint32_t>(std::bit_width(odd - 1));
+  const std::uint32_t shorter = (1U << longest) - odd;
+  for (std::uint32_t part = 0; part < odd; ++part) {
+    const std::uint32_t size = part < shorter ? longest - 1 : longest;
+    const std::uint32_t word = part < shorter ? part : part + shorter;
+    std::uint32_t code = 0;
+    for (std::uint32_t i = 0; i < size; ++i) code |= (word >> (size - 1 - i) & 1) << i;
+    prefixes.of[part] = {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(size)};
+    for (std::uint32_t rest = 0; rest < 1U << (kPrefixMax - size); ++rest) {
+      prefixes.part[code | rest << size] = static_cast<std::uint8_t>(part);
+      prefixes.size[code | rest << size] = static_cast<std::uint8_t>(size);
+    }
+  }
+  return prefixes;
 }
 
-std::uint64_t bits_with(std::span<const std::uint32_t> indices, std::uint32_t parameter) {
-  const Split split(parameter);
-  std::uint64_t bits = indices.size() * (std::uint64_t{1} + split.shift);
-  std::uint32_t next = 0;
-  if (split.thirds) {
-    for (const std::uint32_t index : indices) {
-      const std::uint32_t gap = (index - next) >> split.shift;
-      bits += gap / 3 + (gap % 3 == 0 ? 1 : 2);
-      next = index + 1;
-    }
-  } else {
-    for (const std::uint32_t index : indices) {
-      bits += (index - next) >> split.shift;
-      next = index + 1;
-    }
+constexpr std::array<Prefixes, 4> kPrefixes = {prefixes_of(1), prefixes_of(3), prefixes_of(5),
+                                               prefixes_of(7)};
+
+// Bits of a code from its one bit on, at most.
+constexpr std::uint32_t kTailMax = 1 + kPrefixMax + kGolombMax / 4;
+
+// Gaps that decide on the divisor: of more, evenly spread ones.
+constexpr std::size_t kGapsLooked = 2048;
+
+std::uint32_t gap_at(std::span<const std::uint32_t> indices, std::size_t j) {
+  return j == 0 ? indices[0] : indices[j] - indices[j - 1] - 1;
+}
+
+// Bits that the gaps looked at take.
+std::uint64_t bits_with(std::span<const std::uint32_t> gaps, std::uint32_t parameter) {
+  const std::uint32_t odd = golomb_odd(parameter);
+  const std::uint32_t shift = golomb_shift(parameter);
+  const auto& prefixes = kPrefixes[odd / 2].of;
+  std::uint64_t bits = gaps.size() * (std::uint64_t{1} + shift);
+  for (const std::uint32_t gap : gaps) {
+    const std::uint32_t high = gap >> shift;
+    bits += high / odd + prefixes[high % odd].size;
   }
   return bits;
 }
 
-// Bits into memory that is large enough, lowest first.
+// Bits into memory that has 8 bytes more than they need, lowest first.
 class BitWriter {
  public:
   explicit BitWriter(std::byte* to) : to_(to) {}
 
-  // The low `count` bits of `value`, whose others are zero; count <= 32.
+  // The low `count` bits of `value`, whose others are zero; count <= 56.
   void put(std::uint64_t value, std::uint32_t count) {
     pending_ |= value << used_;
     used_ += count;
-    if (used_ >= 32) {
-      const auto word = static_cast<std::uint32_t>(pending_);
-      std::memcpy(to_, &word, sizeof word);
-      to_ += sizeof word;
-      pending_ >>= 32;
-      used_ -= 32;
-    }
+    std::memcpy(to_, &pending_, sizeof pending_);
+    to_ += used_ / 8;
+    pending_ >>= used_ / 8 * 8;
+    used_ %= 8;
   }
 
   void put_zeros(std::uint32_t count) {
-    for (; count > 32; count -= 32) put(0, 32);
+    for (; count > kAtOnce; count -= kAtOnce) put(0, kAtOnce);
     put(0, count);
   }
 
-  // Writes what is pending and returns the end.
-  std::byte* finish() {
-    for (std::uint32_t done = 0; done < used_; done += 8) {
-      *to_++ = static_cast<std::byte>(pending_ >> done);
-    }
-    return to_;
-  }
+  // The end of what was written.
+  [[nodiscard]] std::byte* end() const { return to_ + (used_ > 0 ? 1 : 0); }
+
+  static constexpr std::uint32_t kAtOnce = 56;
 
  private:
   std::byte* to_;
   std::uint64_t pending_ = 0;
-  std::uint32_t used_ = 0;  // below 32 between calls
+  std::uint32_t used_ = 0;  // below 8 between calls
 };
+
+// One copy for each odd factor: divisions by constants are multiplications.
+template <std::uint32_t odd>
+std::byte* write_codes(std::span<const std::uint32_t> indices, std::uint32_t shift, std::byte* to) {
+  BitWriter writer(to);
+  const std::uint32_t mask = (1U << shift) - 1;
+  std::uint32_t next = 0;
+  for (const std::uint32_t index : indices) {
+    const std::uint32_t gap = index - next;
+    const std::uint32_t high = gap >> shift;
+    const std::uint32_t zeros = high / odd;
+    const Prefix prefix = kPrefixes[odd / 2].of[high % odd];
+    const std::uint32_t low_at = 1U + prefix.size;
+    const std::uint64_t tail =
+        1U | std::uint64_t{prefix.code} << 1 | std::uint64_t{gap & mask} << low_at;
+    const std::uint32_t size = low_at + shift;
+    if (zeros + size <= BitWriter::kAtOnce) {
+      writer.put(tail << zeros, zeros + size);
+    } else {
+      writer.put_zeros(zeros);
+      writer.put(tail, size);
+    }
+    next = index + 1;
+  }
+  return writer.end();
+}
 
 // At least 57 bits from bit `position`; zeros stand beyond the end.
 std::uint64_t peek(base::ByteView bytes, std::size_t position) noexcept {
@@ -105,26 +151,26 @@ std::uint64_t peek(base::ByteView bytes, std::size_t position) noexcept {
 }
 
 constexpr std::uint32_t kPeekBits = 57;
-
-// Thirds 0, 1 and 2, the first bit lowest.
-constexpr std::array<std::uint64_t, 3> kThirdCode = {0b0, 0b01, 0b11};
-constexpr std::array<std::uint32_t, 3> kThirdSize = {1, 2, 2};
-/// Bits of a code from its first one on, at most: the one, a third, the low bits.
-constexpr std::uint32_t kTailMax = 1 + kGolombMax / 2 + 1;
+static_assert(kTailMax <= BitWriter::kAtOnce && kTailMax <= kPeekBits);
 
 }  // namespace
 
 std::uint32_t golomb_parameter(std::span<const std::uint32_t> indices, std::size_t n) {
   if (indices.empty()) return 0;
-  const std::uint32_t guess =
-      parameter_of_density(static_cast<double>(indices.size()) / static_cast<double>(n));
-  // Crowded indices (one layer moves, others rest) want a smaller divisor than random ones.
-  const std::uint32_t low = guess > 4 ? guess - 4 : 0;
+  std::array<std::uint32_t, kGapsLooked> room;
+  const std::size_t looked = std::min(kGapsLooked, indices.size());
+  for (std::size_t i = 0; i < looked; ++i) room[i] = gap_at(indices, i * indices.size() / looked);
+  const std::span<const std::uint32_t> gaps(room.data(), looked);
+  // The best divisor for geometric gaps is about ln 2 / density. Crowded indices (one layer moves,
+  // others rest) want a smaller one.
+  const double density = static_cast<double>(indices.size()) / static_cast<double>(n);
+  const double largest = std::max(1.5 * std::log(2.0) / density, 1.0);
   std::uint32_t best = 0;
   std::uint64_t best_bits = std::numeric_limits<std::uint64_t>::max();
-  for (std::uint32_t parameter = low; parameter <= std::min(guess + 1, kGolombMax); ++parameter) {
-    if (!is_golomb(parameter)) continue;
-    const std::uint64_t bits = bits_with(indices, parameter);
+  for (std::uint32_t parameter = 0; parameter <= kGolombMax; ++parameter) {
+    const double divisor = golomb_divisor(parameter);
+    if (divisor > largest || divisor * 8 < largest) continue;
+    const std::uint64_t bits = bits_with(gaps, parameter);
     if (bits < best_bits) {
       best = parameter;
       best_bits = bits;
@@ -136,45 +182,27 @@ std::uint32_t golomb_parameter(std::span<const std::uint32_t> indices, std::size
 void golomb_encode(std::span<const std::uint32_t> indices, std::uint32_t parameter,
                    base::Buffer& out) {
   if (indices.empty()) return;
-  ASSERT(is_golomb(parameter));
-  const Split split(parameter);
+  ASSERT(parameter <= kGolombMax);
+  const std::uint32_t shift = golomb_shift(parameter);
+  // Quotients add up to no more than that of the last index; put() writes eight bytes at a time.
+  const std::size_t bits = indices.size() * std::size_t{1 + kPrefixMax + shift} +
+                           indices.back() / golomb_divisor(parameter);
   const std::size_t begin = out.size();
-  // finish() ends within the last byte, put() writes four bytes at a time.
-  out.resize(begin + static_cast<std::size_t>(bits_with(indices, parameter) / 8) + 8);
-  BitWriter writer(out.data() + begin);
-  const std::uint64_t mask = (std::uint64_t{1} << split.shift) - 1;
-  std::uint32_t next = 0;
-  for (const std::uint32_t index : indices) {
-    const std::uint32_t gap = index - next;
-    const std::uint32_t high = gap >> split.shift;
-    const std::uint32_t zeros = split.thirds ? high / 3 : high;
-    std::uint64_t tail = 1;
-    std::uint32_t size = 1;
-    if (split.thirds) {
-      const std::uint32_t third = high - 3 * zeros;
-      tail |= kThirdCode[third] << 1;
-      size += kThirdSize[third];
-    }
-    tail |= (gap & mask) << size;
-    size += split.shift;
-    if (zeros + size <= 32) {
-      writer.put(tail << zeros, zeros + size);
-    } else {
-      writer.put_zeros(zeros);
-      writer.put(tail, size);
-    }
-    next = index + 1;
-  }
-  out.resize(static_cast<std::size_t>(writer.finish() - out.data()));
+  out.resize(begin + bits / 8 + 1 + sizeof(std::uint64_t));
+  std::byte* const to = out.data() + begin;
+  constexpr std::array kWrite = {write_codes<1>, write_codes<3>, write_codes<5>, write_codes<7>};
+  std::byte* const end = kWrite[golomb_odd(parameter) / 2](indices, shift, to);
+  out.resize(static_cast<std::size_t>(end - out.data()));
 }
 
 bool golomb_decode(base::ByteView bytes, std::uint32_t parameter, std::size_t n,
                    std::span<std::uint32_t> out) {
-  if (!is_golomb(parameter)) return false;
-  const Split split(parameter);
+  if (parameter > kGolombMax) return false;
+  const std::uint32_t shift = golomb_shift(parameter);
+  const Prefixes& prefixes = kPrefixes[golomb_odd(parameter) / 2];
   const std::uint64_t divisor = golomb_divisor(parameter);
   const std::size_t end = bytes.size() * 8;
-  const std::uint64_t mask = (std::uint64_t{1} << split.shift) - 1;
+  const std::uint64_t mask = (std::uint64_t{1} << shift) - 1;
   std::size_t position = 0;
   std::uint64_t next = 0;
   for (std::uint32_t& index : out) {
@@ -183,23 +211,18 @@ bool golomb_decode(base::ByteView bytes, std::uint32_t parameter, std::size_t n,
     while (word == 0) {  // rare: a gap of more than 56 divisors
       quotient += kPeekBits - 1;
       position += kPeekBits - 1;
-      if (position >= end) return false;
+      if (position >= end || quotient >= n) return false;
       word = peek(bytes, position);
     }
     const auto run = static_cast<std::uint32_t>(std::countr_zero(word));
     quotient += run;
     position += run + 1;
     std::uint64_t rest = run + kTailMax <= kPeekBits ? word >> run >> 1 : peek(bytes, position);
-    std::uint64_t remainder = 0;
-    if (split.thirds) {
-      const std::uint64_t third = (rest & 1) + (rest & rest >> 1 & 1);
-      const std::uint32_t size = third == 0 ? 1 : 2;
-      remainder = third << split.shift;
-      rest >>= size;
-      position += size;
-    }
-    position += split.shift;
-    const std::uint64_t place = next + quotient * divisor + remainder + (rest & mask);
+    const std::uint64_t prefix = rest & kPrefixMask;
+    const std::uint32_t size = prefixes.size[prefix];
+    const std::uint64_t high = std::uint64_t{prefixes.part[prefix]} << shift;
+    position += size + shift;
+    const std::uint64_t place = next + quotient * divisor + high + (rest >> size & mask);
     if (place >= n) return false;
     index = static_cast<std::uint32_t>(place);
     next = place + 1;

@@ -10,11 +10,11 @@
 
 namespace starling::delta {
 
-/// The divisor's number that codes `indices` (strictly rising, below `n`) in the fewest bits, of
-/// those near the best one for randomly placed indices of this density.
+/// The divisor's number that codes `indices` (strictly rising, below `n`) in the fewest bits, as
+/// far as a sample of their gaps tells, of those near the best one for randomly placed indices.
 [[nodiscard]] std::uint32_t golomb_parameter(std::span<const std::uint32_t> indices, std::size_t n);
 
-/// Appends the codes to `out`: for randomly placed indices within 1.5% of their entropy at
+/// Appends the codes to `out`: for randomly placed indices within 1% of their entropy at
 /// densities of 0.1% to 10%.
 void golomb_encode(std::span<const std::uint32_t> indices, std::uint32_t parameter,
                    base::Buffer& out);

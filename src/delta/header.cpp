@@ -27,9 +27,10 @@ T get(base::ByteView bytes, std::size_t at) {
   return value;
 }
 
-constexpr std::uint8_t kGolombBits = 6;
-constexpr std::uint8_t kGolombMask = (1 << kGolombBits) - 1;
-constexpr std::uint8_t kKindMask = 15;
+constexpr std::uint8_t kVersionShift = 4;
+constexpr std::uint8_t kKindShift = 3;
+constexpr std::uint8_t kKindMask = 1;
+constexpr std::uint8_t kBitsMask = 7;
 
 base::Status check_fields(const Shape& shape, std::size_t n) {
   if (shape.n != n) {
@@ -41,8 +42,8 @@ base::Status check_fields(const Shape& shape, std::size_t n) {
   const bool dense = shape.kind == Kind::dense;
   const bool fits = dense ? shape.bits == 8 && shape.golomb == 0 && shape.block == kDenseBlock &&
                                 shape.count == shape.n
-                          : is_golomb(shape.golomb) && shape.block >= 1;
-  if (!fits || shape.bits < 2 || shape.bits > 8) {
+                          : shape.golomb <= kGolombMax && shape.block >= 1;
+  if (!fits || !is_bits(shape.bits)) {
     return fail(ErrorCode::protocol, "delta: header of kind {} has bits {}, golomb {}, block {}",
                 name_of(shape.kind), shape.bits, shape.golomb, shape.block);
   }
@@ -55,13 +56,13 @@ std::string_view name_of(Kind kind) noexcept { return kind == Kind::dense ? "den
 
 void write_header(const Shape& shape, base::Buffer& out) {
   ASSERT(shape.n <= kElementsMax && shape.count <= shape.n && shape.block <= kBlockMax);
+  ASSERT(is_bits(shape.bits) && shape.golomb <= kGolombMax);
   const std::size_t begin = out.size();
   out.resize(begin + kHeaderBytes);
-  const auto log2_bits =
-      static_cast<std::uint32_t>(std::countr_zero(static_cast<std::uint32_t>(shape.bits)));
   put(out, begin + kKindAt,
-      static_cast<std::uint8_t>(kVersion << 4 | static_cast<std::uint8_t>(shape.kind)));
-  put(out, begin + kCodingAt, static_cast<std::uint8_t>(log2_bits << kGolombBits | shape.golomb));
+      static_cast<std::uint8_t>(kVersion << kVersionShift |
+                                static_cast<int>(shape.kind) << kKindShift | (shape.bits - 1)));
+  put(out, begin + kGolombAt, static_cast<std::uint8_t>(shape.golomb));
   put(out, begin + kBlockAt, static_cast<std::uint16_t>(shape.block));
   put(out, begin + kElementsAt, shape.n);
   put(out, begin + kCountAt, shape.count);
@@ -72,18 +73,13 @@ base::Result<Shape> read_header(base::ByteView payload, std::size_t n) {
     return fail(ErrorCode::protocol, "delta: {} bytes are less than a header", payload.size());
   }
   const auto first = get<std::uint8_t>(payload, kKindAt);
-  if (first >> 4 != kVersion) {
+  if (first >> kVersionShift != kVersion) {
     return fail(ErrorCode::protocol, "delta: format version {} where this program knows {}",
-                first >> 4, kVersion);
+                first >> kVersionShift, kVersion);
   }
-  const auto kind = static_cast<Kind>(first & kKindMask);
-  if (kind != Kind::sparse && kind != Kind::dense) {
-    return fail(ErrorCode::protocol, "delta: unknown kind {}", first & kKindMask);
-  }
-  const auto coding = get<std::uint8_t>(payload, kCodingAt);
-  Shape shape{.kind = kind,
-              .bits = 1 << (coding >> kGolombBits),
-              .golomb = static_cast<std::uint32_t>(coding & kGolombMask),
+  Shape shape{.kind = static_cast<Kind>(first >> kKindShift & kKindMask),
+              .bits = (first & kBitsMask) + 1,
+              .golomb = get<std::uint8_t>(payload, kGolombAt),
               .block = get<std::uint16_t>(payload, kBlockAt),
               .n = get<std::uint32_t>(payload, kElementsAt),
               .count = get<std::uint32_t>(payload, kCountAt)};

@@ -1,9 +1,14 @@
+// The scale of a block. For given levels l of the magnitudes v, the scale of least squares is
+// sum(v l) / sum(l l), and leaves an error of sum(v v) - sum(v l)^2 / sum(l l). For a given scale
+// the nearest levels are the best. So: try some scales, take the levels that leave the least, and
+// go back and forth between the two from there (S. P. Lloyd, IEEE Transactions on Information
+// Theory 28, 1982).
 #include "delta/quantize.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/assert.hpp"
@@ -14,130 +19,167 @@
 namespace starling::delta {
 namespace {
 
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+using wire::delta_format::kMagnitudeMax;
 using wire::delta_format::level_max;
 
-constexpr std::size_t kLane = 512;  // values worked on at a time (L1)
+constexpr std::uint32_t kMagnitudeMask = 0x7fffffffU;
+constexpr std::size_t kGroup = 8;  // codes that fill whole bytes, whatever their bits
+constexpr int kRounds = 2;         // back and forth between scale and levels
 
-float magnitude(float value) noexcept {
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & 0x7fffffffU);
-}
+// Values side by side: what the compiler makes of them adds and divides each by itself, so the bits
+// are the same with registers of any width.
+constexpr std::size_t kLanes = 8;
+constexpr std::size_t kHalf = kLanes / 2;
+using Floats __attribute__((vector_size(kLanes * sizeof(float)))) = float;
+using Integers __attribute__((vector_size(kLanes * sizeof(float)))) = std::int32_t;
+using Doubles __attribute__((vector_size(kHalf * sizeof(double)))) = double;
 
-// Level of each magnitude: the nearest of 1 .. top. Divides rather than multiplies by 1 / scale,
-// which is infinite for the smallest scales.
-STARLING_CLONES void to_levels(const float* values, std::size_t n, float scale, float top,
-                               std::int32_t* levels) {
+// The nearest of the levels 1 .. top for each magnitude. Divides rather than multiplies by 1 /
+// scale, which is infinite for the smallest scales.
+STARLING_CLONES void to_codes(const float* values, std::size_t n, float scale, int bits,
+                              std::uint8_t* codes) {
+  const auto top = static_cast<float>(level_max(bits));
   for (std::size_t i = 0; i < n; ++i) {
-    float level = magnitude(values[i]) / scale + 0.5F;
+    const auto word = std::bit_cast<std::uint32_t>(values[i]);
+    float level = std::bit_cast<float>(word & kMagnitudeMask) / scale + 0.5F;
     level = level < 1.0F ? 1.0F : level;
     level = level > top ? top : level;
-    levels[i] = static_cast<std::int32_t>(level);
+    const auto below = static_cast<std::uint32_t>(static_cast<std::int32_t>(level) - 1);
+    codes[i] = static_cast<std::uint8_t>(word >> 31 << (bits - 1) | below);
   }
 }
 
-// The sums that give the best scale for fixed levels. Doubles, four at a time by hand, since the
-// compiler may not reorder float sums.
+STARLING_CLONES std::uint32_t largest_magnitude(const float* values, std::size_t n) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto key =
+        static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(values[i]) & kMagnitudeMask);
+    largest = largest > key ? largest : key;
+  }
+  return static_cast<std::uint32_t>(largest);
+}
+
+// The sums that give the best scale for the levels that are nearest at `scale`.
 struct Moments {
   double value_level = 0;
   double level_level = 0;
+
+  /// What these levels take from the squared error.
+  [[nodiscard]] double gain() const { return value_level * (value_level / level_level); }
+  [[nodiscard]] double scale() const { return value_level / level_level; }
 };
 
-Moments moments_of(const float* values, const std::int32_t* levels, std::size_t n) {
-  std::array<double, 4> vl{};
-  std::array<double, 4> ll{};
+STARLING_CLONES Moments moments_at(const float* values, std::size_t n, float scale, float top) {
+  std::array<Doubles, 2> value_level{};
+  std::array<Doubles, 2> level_level{};
+  const Floats highest = Floats{} + top;
+  const Floats lowest = Floats{} + 1.0F;
+  const auto add = [&](const float* at) __attribute__((always_inline)) {
+    Integers words;
+    std::memcpy(&words, at, sizeof words);
+    words &= static_cast<std::int32_t>(kMagnitudeMask);
+    Floats magnitudes;
+    std::memcpy(&magnitudes, &words, sizeof words);
+    Floats level = magnitudes / scale + 0.5F;
+    level = level < lowest ? lowest : level;
+    level = level > highest ? highest : level;
+    level = __builtin_convertvector(__builtin_convertvector(level, Integers), Floats);
+    const auto add_half = [&](auto half, auto half_level, std::size_t h) {
+      const Doubles wide = __builtin_convertvector(half, Doubles);
+      const Doubles wide_level = __builtin_convertvector(half_level, Doubles);
+      value_level[h] += wide_level * wide;
+      level_level[h] += wide_level * wide_level;
+    };
+    add_half(__builtin_shufflevector(magnitudes, magnitudes, 0, 1, 2, 3),
+             __builtin_shufflevector(level, level, 0, 1, 2, 3), 0);
+    add_half(__builtin_shufflevector(magnitudes, magnitudes, 4, 5, 6, 7),
+             __builtin_shufflevector(level, level, 4, 5, 6, 7), 1);
+  };
   std::size_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    for (std::size_t j = 0; j < 4; ++j) {
-      const double level = levels[i + j];
-      vl[j] += level * static_cast<double>(magnitude(values[i + j]));
-      ll[j] += level * level;
-    }
+  for (; i + kLanes <= n; i += kLanes) add(values + i);
+  if (i < n) {
+    std::array<float, kLanes> rest{};
+    std::memcpy(rest.data(), values + i, (n - i) * sizeof(float));
+    add(rest.data());
   }
-  for (; i < n; ++i) {
-    const double level = levels[i];
-    vl[0] += level * static_cast<double>(magnitude(values[i]));
-    ll[0] += level * level;
-  }
-  return {(vl[0] + vl[1]) + (vl[2] + vl[3]), (ll[0] + ll[1]) + (ll[2] + ll[3])};
-}
-
-Moments moments_at(std::span<const float> values, float scale, float top) {
-  std::array<std::int32_t, kLane> levels;
   Moments sum;
-  for (std::size_t i = 0; i < values.size(); i += kLane) {
-    const std::size_t n = std::min(kLane, values.size() - i);
-    to_levels(values.data() + i, n, scale, top, levels.data());
-    const Moments part = moments_of(values.data() + i, levels.data(), n);
-    sum.value_level += part.value_level;
-    sum.level_level += part.level_level;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    sum.value_level += value_level[lane / kHalf][lane % kHalf];
+    sum.level_level += level_level[lane / kHalf][lane % kHalf];
   }
+  // The lanes behind the last value have a magnitude of 0, which goes to level 1.
+  sum.level_level -= static_cast<double>((kLanes - n % kLanes) % kLanes);
   return sum;
 }
 
 // Scales to try, as parts of the one that just reaches the largest value. Heavy tails want the
 // top clipped (what is cut off stays in the difference and goes with a later delta).
 std::span<const float> tries_of(int bits) {
-  static constexpr std::array<float, 5> kFew{1.0F, 0.8F, 0.62F, 0.45F, 0.3F};
-  return bits == 8 ? std::span(kFew).first(1) : std::span(kFew);
+  static constexpr std::array<float, 5> kTries{1.0F, 0.8F, 0.62F, 0.45F, 0.3F};
+  // One level: its scale is the mean. 128 levels: the largest one hardly matters.
+  return bits == 1 || bits == 8 ? std::span(kTries).first(1) : std::span(kTries);
 }
 
-STARLING_CLONES void signed_codes(const float* values, const std::int32_t* levels, std::size_t n,
-                                  int bits, std::uint8_t* codes) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t sign = std::bit_cast<std::uint32_t>(values[i]) >> 31;
-    codes[i] =
-        static_cast<std::uint8_t>(sign << (bits - 1) | static_cast<std::uint32_t>(levels[i] - 1));
+// Eight codes as `bits` bytes.
+std::uint64_t join(const std::uint8_t* codes, int bits) {
+  std::uint64_t word = 0;
+  for (std::size_t j = 0; j < kGroup; ++j) {
+    word |= std::uint64_t{codes[j]} << (j * static_cast<std::size_t>(bits));
   }
+  return word;
+}
+
+STARLING_CLONES void multiply(float* values, std::size_t n, float scale) {
+  for (std::size_t i = 0; i < n; ++i) values[i] *= scale;
 }
 
 }  // namespace
 
 float sparse_scale(std::span<const float> values, int bits) {
-  std::uint32_t largest = 0;
-  for (const float value : values) {
-    const std::uint32_t key = std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
-    largest = largest > key ? largest : key;
-  }
-  const float top = static_cast<float>(level_max(bits));
-  constexpr float kLeast = std::numeric_limits<float>::denorm_min();
-  const float full = std::bit_cast<float>(largest) / top;
-  // For given levels the best scale is vl / ll, and then the squared error is vv - vl^2 / ll:
-  // the try with the largest vl^2 / ll wins.
+  const auto top = static_cast<float>(level_max(bits));
+  const float most = kMagnitudeMax / top;
+  const auto bounded = [most](double scale) {
+    return std::clamp(static_cast<float>(scale), std::numeric_limits<float>::denorm_min(), most);
+  };
+  const auto at = [&](float scale) { return moments_at(values.data(), values.size(), scale, top); };
+  const float full = std::bit_cast<float>(largest_magnitude(values.data(), values.size())) / top;
+  Moments best;
   double best_gain = -1.0;
-  double best_scale = full;
   for (const float part : tries_of(bits)) {
-    const Moments sums = moments_at(values, std::max(full * part, kLeast), top);
-    const double gain = sums.value_level * (sums.value_level / sums.level_level);
-    if (gain > best_gain) {
+    const Moments sums = at(bounded(static_cast<double>(full * part)));
+    if (const double gain = sums.gain(); gain > best_gain) {
       best_gain = gain;
-      best_scale = sums.value_level / sums.level_level;
+      best = sums;
     }
   }
-  const float most = wire::delta_format::kMagnitudeMax / top;
-  return std::clamp(static_cast<float>(best_scale), kLeast, most);
+  for (int round = 0; bits > 1 && bits < 8 && round < kRounds; ++round) {
+    const Moments sums = at(bounded(best.scale()));
+    if (!(sums.gain() > best.gain())) break;
+    best = sums;
+  }
+  return bounded(best.scale());
 }
 
 void pack_values(std::span<const float> values, int bits, std::size_t block,
-                 std::span<float> scales, std::span<std::byte> out) {
+                 std::vector<std::uint8_t>& codes, std::span<float> scales,
+                 std::span<std::byte> out) {
   ASSERT(scales.size() == blocks_of(values.size(), block));
   ASSERT(out.size() == codes_bytes(values.size(), bits));
-  const float top = static_cast<float>(level_max(bits));
-  const auto per_byte = static_cast<std::size_t>(8 / bits);
-  std::array<std::int32_t, kLane> levels;
-  std::array<std::uint8_t, kLane> codes;
+  codes.resize((values.size() + kGroup - 1) / kGroup * kGroup);
   for (std::size_t b = 0; b < scales.size(); ++b) {
     const std::size_t begin = b * block;
-    const std::size_t end = std::min(begin + block, values.size());
-    scales[b] = sparse_scale(values.subspan(begin, end - begin), bits);
-    for (std::size_t i = begin; i < end; i += kLane) {
-      const std::size_t n = std::min(kLane, end - i);
-      to_levels(values.data() + i, n, scales[b], top, levels.data());
-      signed_codes(values.data() + i, levels.data(), n, bits, codes.data());
-      for (std::size_t j = 0; j < n; ++j) {
-        const std::size_t place = i + j;
-        out[place / per_byte] |=
-            static_cast<std::byte>(codes[j] << (place % per_byte * static_cast<std::size_t>(bits)));
-      }
-    }
+    const std::size_t size = std::min(block, values.size() - begin);
+    scales[b] = sparse_scale(values.subspan(begin, size), bits);
+    to_codes(values.data() + begin, size, scales[b], bits, codes.data() + begin);
+  }
+  std::fill(codes.begin() + static_cast<std::ptrdiff_t>(values.size()), codes.end(),
+            std::uint8_t{0});
+  const auto step = static_cast<std::size_t>(bits);
+  for (std::size_t at = 0, i = 0; at < out.size(); at += step, i += kGroup) {
+    const std::uint64_t word = join(codes.data() + i, bits);
+    std::memcpy(out.data() + at, &word, std::min(step, out.size() - at));
   }
 }
 
@@ -145,22 +187,22 @@ void unpack_values(base::ByteView codes, int bits, std::size_t block, base::Byte
                    std::span<float> out) {
   ASSERT(scales.size() == blocks_of(out.size(), block) * sizeof(float));
   ASSERT(codes.size() == codes_bytes(out.size(), bits));
-  const auto per_byte = static_cast<std::size_t>(8 / bits);
   const std::uint32_t mask = (1U << bits) - 1;
   std::array<float, 256> level_of;
   for (std::uint32_t code = 0; code <= mask; ++code) {
     const auto level = static_cast<float>((code & (mask >> 1)) + 1);
     level_of[code] = code >> (bits - 1) != 0 ? -level : level;
   }
+  const auto step = static_cast<std::size_t>(bits);
+  for (std::size_t at = 0, i = 0; at < codes.size(); at += step, i += kGroup) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, codes.data() + at, std::min(step, codes.size() - at));
+    const std::size_t size = std::min(kGroup, out.size() - i);
+    for (std::size_t j = 0; j < size; ++j, word >>= bits) out[i + j] = level_of[word & mask];
+  }
   for (std::size_t b = 0; b * block < out.size(); ++b) {
-    const float scale = scale_at(scales, b);
-    const std::size_t end = std::min((b + 1) * block, out.size());
-    for (std::size_t i = b * block; i < end; ++i) {
-      const auto byte = std::to_integer<std::uint32_t>(codes[i / per_byte]);
-      const auto shift =
-          static_cast<std::uint32_t>(i % per_byte) * static_cast<std::uint32_t>(bits);
-      out[i] = level_of[byte >> shift & mask] * scale;
-    }
+    const std::size_t size = std::min(block, out.size() - b * block);
+    multiply(out.data() + b * block, size, scale_at(scales, b));
   }
 }
 

@@ -4,19 +4,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/bytes.hpp"
 
 namespace starling::delta {
 
-/// The scale with a small squared error for values of which none is zero or beyond
-/// kMagnitudeMax: always such that the block shrinks when what is coded is taken from it.
+/// The scale with a small squared error for values of which none is zero or beyond kMagnitudeMax:
+/// never a larger one (but for float rounding) than that of the scale that just reaches the largest
+/// value, and always such that the block shrinks when what is coded is taken from it. The same on
+/// all machines.
 [[nodiscard]] float sparse_scale(std::span<const float> values, int bits);
 
-/// Packs the values' codes into `out` (codes_bytes(values.size(), bits) bytes, zero at first),
-/// `scales` has one place for each block and is filled.
+/// Packs the values' codes into `out` (codes_bytes(values.size(), bits) bytes); `scales` has one
+/// place for each block and is filled, `codes` is scratch.
 void pack_values(std::span<const float> values, int bits, std::size_t block,
-                 std::span<float> scales, std::span<std::byte> out);
+                 std::vector<std::uint8_t>& codes, std::span<float> scales,
+                 std::span<std::byte> out);
 
 /// The values of checked codes, in single float32 operations: float(level) * scale.
 void unpack_values(base::ByteView codes, int bits, std::size_t block, base::ByteView scales,

@@ -14,15 +14,18 @@
 #include "base/assert.hpp"
 #include "base/clones.hpp"
 #include "base/rng.hpp"
+#include "delta/scan.hpp"
 
 namespace starling::delta {
 namespace {
 
 constexpr std::size_t kChunk = 2048;        // elements of the difference held at a time (L1)
-constexpr std::size_t kRun = 32;            // elements that are looked at together: a word of bits
+constexpr std::size_t kScan = 8192;         // elements after which candidates are counted
 constexpr std::size_t kSample = 16384;      // elements that predict the threshold
-constexpr std::size_t kExactBelow = 32768;  // elements: below, all are candidates
-constexpr std::size_t kOrderBelow = 2048;   // candidates: below, no histogram is worth its room
+constexpr std::size_t kSampleMore = 65536;  // the same, of more than kMany
+constexpr std::size_t kMany = std::size_t{1} << 24;
+constexpr std::size_t kExactBelow = 32768;    // elements: below, all are candidates
+constexpr std::size_t kOrderBelow = 2048;     // candidates: below, no histogram is worth its room
 constexpr std::uint32_t kEstimateShift = 18;  // 32 steps an octave
 constexpr std::uint32_t kHalfBits = 16;       // of a key, for one histogram
 constexpr std::size_t kBins = std::size_t{1} << kHalfBits;
@@ -41,67 +44,28 @@ STARLING_CLONES void add_subtract(const float* base, const float* offset, const 
   for (std::size_t i = 0; i < n; ++i) out[i] = (base[i] + offset[i]) - mirror[i];
 }
 
-// Bit i: key i of the run is at least `limit`. Keys compare as signed integers, which every vector
-// unit can; with its fixed length the loop becomes a handful of vector instructions.
-inline std::uint32_t hits_of(const float* run, std::int32_t limit) {
-  std::uint32_t hits = 0;
-  for (std::uint32_t i = 0; i < kRun; ++i) {
-    hits |= static_cast<std::int32_t>(key_of(run[i])) >= limit ? 1U << i : 0U;
-  }
-  return hits;
-}
-
-// Appends the elements of `values` (indices from `first`) whose key is at least `key_min` > 0; the
-// arrays have room for all of them. Returns the new count. `values` is padded with zeros to a whole
-// number of runs.
-STARLING_CLONES std::size_t append_from(const float* values, std::size_t n, std::uint32_t first,
-                                        std::uint32_t key_min, std::uint32_t* indices, float* kept,
-                                        std::size_t count) {
-  const auto limit = static_cast<std::int32_t>(key_min);
-  for (std::size_t run = 0; run < n; run += kRun) {
-    for (std::uint32_t hits = hits_of(values + run, limit); hits != 0; hits &= hits - 1) {
-      const std::size_t i = run + static_cast<std::size_t>(std::countr_zero(hits));
-      indices[count] = first + static_cast<std::uint32_t>(i);
-      kept[count] = values[i];
-      ++count;
-    }
-  }
-  return count;
-}
-
 template <class Use>
 void for_each_chunk(const Difference& difference, Use&& use) {
-  static_assert(kChunk % kRun == 0, "chunks are whole runs");
   std::array<float, kChunk> buffer;
   const std::size_t n = difference.size();
   for (std::size_t begin = 0; begin < n; begin += kChunk) {
     const std::span<float> chunk(buffer.data(), std::min(kChunk, n - begin));
     difference.fill(begin, chunk);
-    // The last run ends with zeros, which are never chosen.
-    const std::size_t padded = (chunk.size() + kRun - 1) / kRun * kRun;
-    std::fill(chunk.data() + chunk.size(), chunk.data() + padded, 0.0F);
-    if (!use(begin, std::span<const float>(chunk))) return;
+    use(begin, std::span<const float>(chunk));
   }
 }
 
-// All elements with a key of at least `key_min`, or false when they are more than `room`.
+// Finds all elements with a key of at least `key_min`; false when they are more than `room`.
 bool collect(const Difference& difference, std::uint32_t key_min, std::size_t room,
-             Elements& found) {
-  // Whether all fit is looked at after each chunk.
-  const std::size_t chunk_size = std::min(kChunk, difference.size());
-  found.indices.resize(room + chunk_size);
-  found.values.resize(room + chunk_size);
-  std::size_t count = 0;
-  bool fits = true;
-  for_each_chunk(difference, [&](std::size_t begin, std::span<const float> chunk) {
-    count = append_from(chunk.data(), chunk.size(), static_cast<std::uint32_t>(begin), key_min,
-                        found.indices.data(), found.values.data(), count);
-    fits = count <= room;
-    return fits;
-  });
-  found.indices.resize(fits ? count : 0);
-  found.values.resize(fits ? count : 0);
-  return fits;
+             Candidates& found) {
+  // Whether all fit is looked at after each part.
+  const std::size_t n = difference.size();
+  found.reserve(room + std::min(kScan, n) + 1);
+  for (std::size_t begin = 0; begin < n && found.count <= room; begin += kScan) {
+    found.count = scan(difference, begin, std::min(begin + kScan, n), key_min, found.indices.data(),
+                       found.values.data(), found.count);
+  }
+  return found.count <= room;
 }
 
 // The threshold that leaves exactly `count` elements, and how many of those equal to it are in.
@@ -125,15 +89,16 @@ Cut cut_of(std::span<const std::uint32_t> histogram, std::size_t count) {
 std::uint32_t estimate_key(const Difference& difference, std::size_t count,
                            std::vector<std::uint32_t>& histogram) {
   const std::size_t n = difference.size();
-  const std::size_t stride = n / kSample;
+  const std::size_t sample = n > kMany ? kSampleMore : kSample;
+  const std::size_t stride = n / sample;
   histogram.assign(std::size_t{1} << (31 - kEstimateShift), 0);
   std::uint64_t state = n;
-  for (std::size_t i = 0; i < kSample; ++i) {
+  for (std::size_t i = 0; i < sample; ++i) {
     const std::uint64_t jitter = ((base::splitmix64(state) >> 32) * stride) >> 32;
     ++histogram[key_of(difference.at(i * stride + jitter)) >> kEstimateShift];
   }
   const double expected =
-      static_cast<double>(count) * static_cast<double>(kSample) / static_cast<double>(n);
+      static_cast<double>(count) * static_cast<double>(sample) / static_cast<double>(n);
   // Four standard deviations of the sampling, and what few samples need on top.
   const double rank = expected * 1.05 + 4.0 * std::sqrt(expected) + 8.0;
   const Cut cut = cut_of(histogram, static_cast<std::size_t>(rank));
@@ -149,7 +114,6 @@ Cut exact_cut(const Difference& difference, std::size_t count,
       const std::uint32_t key = key_of(value);
       histogram[key >> kHalfBits] += key != 0 ? 1 : 0;
     }
-    return true;
   });
   const Cut high = cut_of(histogram, count);
   if (high.equals == 0) return {};
@@ -159,7 +123,6 @@ Cut exact_cut(const Difference& difference, std::size_t count,
       const std::uint32_t key = key_of(value);
       histogram[key & kLowMask] += key != 0 && key >> kHalfBits == high.key ? 1 : 0;
     }
-    return true;
   });
   const Cut low = cut_of(histogram, high.equals);
   return {high.key << kHalfBits | low.key, low.equals};
@@ -167,18 +130,18 @@ Cut exact_cut(const Difference& difference, std::size_t count,
 
 // Exactly, among candidates that contain the answer: where they are many, a histogram finds the
 // upper half of the key, and only the candidates that have it are ordered.
-Cut cut_among(const Elements& found, std::size_t count, SelectScratch& scratch) {
+Cut cut_among(std::span<const float> found, std::size_t count, SelectScratch& scratch) {
   std::vector<std::uint32_t>& keys = scratch.keys;
   keys.clear();
   std::size_t wanted = count;
   if (found.size() < kOrderBelow) {
-    for (const float value : found.values) keys.push_back(key_of(value));
+    for (const float value : found) keys.push_back(key_of(value));
   } else {
     std::vector<std::uint32_t>& histogram = scratch.histogram;
     histogram.assign(kBins / 2, 0);
-    for (const float value : found.values) ++histogram[key_of(value) >> kHalfBits];
+    for (const float value : found) ++histogram[key_of(value) >> kHalfBits];
     const Cut high = cut_of(histogram, count);
-    for (const float value : found.values) {
+    for (const float value : found) {
       if (key_of(value) >> kHalfBits == high.key) keys.push_back(key_of(value));
     }
     wanted = high.equals;
@@ -191,20 +154,19 @@ Cut cut_among(const Elements& found, std::size_t count, SelectScratch& scratch) 
   return {key, wanted - above};
 }
 
-// Keeps what is above the cut and the first `equals` of those on it.
-void trim(Elements& found, const Cut& cut) {
-  std::size_t kept = 0;
-  std::size_t equals = cut.equals;
-  for (std::size_t j = 0; j < found.size(); ++j) {
+// What is above the cut and the first `equals` of those on it, `count` in all.
+void take(const Candidates& found, Cut cut, std::size_t count, Elements& chosen) {
+  chosen.indices.resize(count);
+  chosen.values.resize(count);
+  std::size_t taken = 0;
+  for (std::size_t j = 0; taken < count; ++j) {
     const std::uint32_t key = key_of(found.values[j]);
-    const bool tied = key == cut.key && equals > 0;
-    equals -= tied ? 1 : 0;
-    found.indices[kept] = found.indices[j];
-    found.values[kept] = found.values[j];
-    kept += key > cut.key || tied ? 1 : 0;
+    const bool tied = key == cut.key && cut.equals > 0;
+    cut.equals -= tied ? 1 : 0;
+    chosen.indices[taken] = found.indices[j];
+    chosen.values[taken] = found.values[j];
+    taken += key > cut.key || tied ? 1 : 0;
   }
-  found.indices.resize(kept);
-  found.values.resize(kept);
 }
 
 // The slow way in: collects exactly what is chosen, so that ties need no room.
@@ -222,7 +184,6 @@ void collect_exactly(const Difference& difference, Cut cut, std::size_t count, E
       chosen.indices.push_back(static_cast<std::uint32_t>(begin + i));
       chosen.values.push_back(chunk[i]);
     }
-    return true;
   });
 }
 
@@ -246,10 +207,17 @@ void select_largest(const Difference& difference, std::size_t count, SelectScrat
   const bool sampled = n >= kExactBelow && count < n;
   const std::uint32_t key_min = sampled ? estimate_key(difference, count, scratch.histogram) : 1;
   const std::size_t room = sampled ? std::min(n, 3 * count + kSample) : n;
-  if (collect(difference, key_min, room, chosen)) {
-    if (chosen.size() == count || (chosen.size() < count && key_min == 1)) return;
-    if (chosen.size() > count) {
-      trim(chosen, cut_among(chosen, count, scratch));
+  Candidates& found = scratch.found;
+  found.count = 0;
+  if (collect(difference, key_min, room, found)) {
+    if (found.count <= count && (found.count == count || key_min == 1)) {
+      chosen.indices.assign(found.indices.begin(), found.indices.begin() + found.count);
+      chosen.values.assign(found.values.begin(), found.values.begin() + found.count);
+      return;
+    }
+    if (found.count > count) {
+      const std::span<const float> values(found.values.data(), found.count);
+      take(found, cut_among(values, count, scratch), count, chosen);
       return;
     }
   }

@@ -17,8 +17,23 @@ struct Elements {
   [[nodiscard]] std::size_t size() const noexcept { return indices.size(); }
 };
 
+/// Room that keeps its size, so that it is filled with zeros only when it grows; `count` places of
+/// both are used.
+struct Candidates {
+  std::vector<std::uint32_t> indices;
+  std::vector<float> values;
+  std::size_t count = 0;
+
+  void reserve(std::size_t room) {
+    if (indices.size() >= room) return;
+    indices.resize(room);
+    values.resize(room);
+  }
+};
+
 /// Memory that select() uses again and again; grows to a few times the count.
 struct SelectScratch {
+  Candidates found;
   std::vector<std::uint32_t> keys;
   std::vector<std::uint32_t> histogram;
 };

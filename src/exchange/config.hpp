@@ -13,7 +13,7 @@ struct Config {
   Mode mode = Mode::tracked;
   std::uint32_t every = 2;      ///< own steps between two exchanges of a link
   double density = 0.003;       ///< fraction of the elements that a delta carries
-  int bits = 4;                 ///< a value: 2, 4 or 8
+  int bits = 4;                 ///< a value: 1, 2, 3, 4 or 8
   std::uint32_t block = 128;    ///< values that share a scale
   double lambda = 0.5;          ///< part of what was not sent yet that training leaves out, 0 to 1
   double start_fraction = 0.1;  ///< of the run's samples, with start_factor

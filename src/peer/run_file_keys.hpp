@@ -243,7 +243,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("mode", f.exchange.mode, kModeWords);
   visit("every", f.exchange.every, IntegerRange{1, 1'000'000});
   visit("density", f.exchange.density, NumberRange{1e-6, 1});
-  visit("bits", f.exchange.bits, IntegerRange{2, 8});
+  visit("bits", f.exchange.bits, IntegerRange{1, 8});
   visit("block", f.exchange.block, IntegerRange{16, 4096});
   visit("lambda", f.exchange.lambda, NumberRange{0, 1});
   visit("start_fraction", f.exchange.start_fraction, NumberRange{0, 1});

@@ -14,6 +14,7 @@
 #include "base/suggest.hpp"
 #include "peer/run_file.hpp"
 #include "peer/run_file_keys.hpp"
+#include "wire/delta_format.hpp"
 
 namespace starling::peer {
 namespace {
@@ -481,8 +482,8 @@ base::Status check_together(const Document& document, const RunFile& f) {
   if (const std::string wrong = wrong_steps(f.train); !wrong.empty()) {
     return reject("train", "steps", wrong);
   }
-  if (f.exchange.bits != 2 && f.exchange.bits != 4 && f.exchange.bits != 8) {
-    return reject("exchange", "bits", fmt::format("{} is not 2, 4 or 8", f.exchange.bits));
+  if (!wire::delta_format::is_bits(f.exchange.bits)) {
+    return reject("exchange", "bits", fmt::format("{} is not 1, 2, 3, 4 or 8", f.exchange.bits));
   }
   if (f.exchange.start_fraction + f.exchange.finish_fraction > 1) {
     return reject("exchange", "finish_fraction",

@@ -3,8 +3,9 @@
 // All numbers little-endian, floats as IEEE 754 binary32. A payload is
 //
 //   offset size  field
-//   0      1     version << 4 | kind       version kVersion; kind: Kind
-//   1      1     log2(bits) << 6 | golomb  bits a value (2, 4, 8); divisor's number (dense: 0)
+//   0      1     version << 4              version kVersion
+//                | kind << 3 | bits - 1    kind: Kind; bits a value: 1, 2, 3, 4 or 8 (dense: 8)
+//   1      1     golomb                    the divisor's number (dense: 0)
 //   2      2     block                     consecutive carried values that share a scale, >= 1
 //   4      4     n                         elements of the replica
 //   8      4     count                     elements carried (dense: n)
@@ -16,9 +17,10 @@
 //
 // Indices are strictly rising. Each is coded as gap = index - previous - 1 (the first: the index
 // itself) by a Golomb code: gap / divisor zero bits, a one bit, then the remainder. The divisor is
-// 2^j (golomb = 2j) or 3 * 2^j (golomb = 2j + 3), 2^30 at most. In front of the remainder's low j
-// bits stands, with 3 * 2^j, remainder >> j: 0, 10 or 11. Bits fill each byte from the lowest;
-// those left over in the last byte are zero.
+// odd * 2^j with odd = 1, 3, 5 or 7 (golomb = 4j + odd / 2), j <= 28. The remainder is a prefix for
+// remainder >> j, which is below odd, then its low j bits. Prefixes, their first bit first:
+//   1: none   3: 0 10 11   5: 00 01 10 110 111   7: 00 010 011 100 101 110 111
+// Bits fill each byte from the lowest; those left over in the last byte are zero.
 //
 // A sparse value is a code of `bits` bits: the highest is the sign (1: negative), the others are
 // level - 1; the value is sign * level * scale with level 1 .. 2^(bits-1). There is no level zero:
@@ -33,17 +35,17 @@
 
 namespace starling::wire::delta_format {
 
-enum class Kind : std::uint8_t { sparse = 1, dense = 2 };
+enum class Kind : std::uint8_t { sparse = 0, dense = 1 };
 
-inline constexpr std::uint8_t kVersion = 1;
+inline constexpr std::uint8_t kVersion = 2;
 inline constexpr std::size_t kHeaderBytes = 12;
 inline constexpr std::size_t kKindAt = 0;
-inline constexpr std::size_t kCodingAt = 1;
+inline constexpr std::size_t kGolombAt = 1;
 inline constexpr std::size_t kBlockAt = 2;
 inline constexpr std::size_t kElementsAt = 4;
 inline constexpr std::size_t kCountAt = 8;
 
-inline constexpr std::uint32_t kGolombMax = 60;
+inline constexpr std::uint32_t kGolombMax = 4 * 28 + 3;
 inline constexpr std::uint32_t kBlockMax = 65535;
 inline constexpr std::uint32_t kElementsMax = 1U << 30;  ///< of a replica
 inline constexpr std::uint32_t kDenseBlock = 256;
@@ -51,14 +53,20 @@ inline constexpr int kDenseLevelMax = 127;
 /// No value, and no element of a mirror, is ever larger: their sums and differences stay finite.
 inline constexpr float kMagnitudeMax = 1e30F;
 
-/// Whether `golomb` is a divisor's number: 1 is none.
-[[nodiscard]] constexpr bool is_golomb(std::uint32_t golomb) noexcept {
-  return golomb <= kGolombMax && golomb != 1;
+/// Whether values may have so many bits.
+[[nodiscard]] constexpr bool is_bits(int bits) noexcept {
+  return (bits >= 1 && bits <= 4) || bits == 8;
 }
 
-/// The divisor of a number that is one.
+/// The odd factor and the power of two of the divisor `golomb` <= kGolombMax.
+[[nodiscard]] constexpr std::uint32_t golomb_odd(std::uint32_t golomb) noexcept {
+  return golomb % 4 * 2 + 1;
+}
+[[nodiscard]] constexpr std::uint32_t golomb_shift(std::uint32_t golomb) noexcept {
+  return golomb / 4;
+}
 [[nodiscard]] constexpr std::uint32_t golomb_divisor(std::uint32_t golomb) noexcept {
-  return (2U + golomb % 2U) << (golomb / 2U) >> 1U;
+  return golomb_odd(golomb) << golomb_shift(golomb);
 }
 
 /// Levels of a sparse value with `bits` bits: 1 .. level_max(bits).

@@ -1,9 +1,11 @@
 // libFuzzer: any bytes as a delta or a keyframe of a peer. What is not refused must be sound.
-// The first byte chooses the size of the replica, the rest is the payload.
+// The first byte chooses the size of the replica, the rest is the payload; and it is a difference,
+// four bytes a value, which the other end must get as it was sent.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "base/assert.hpp"
@@ -36,6 +38,29 @@ void fuzz_dense(base::ByteView payload, std::size_t n) {
       out, [](float value) { return std::fabs(value) <= wire::delta_format::kMagnitudeMax; }));
 }
 
+void fuzz_encode(base::ByteView bytes, std::uint8_t choice) {
+  constexpr int kBits[] = {1, 2, 3, 4, 8};
+  const std::size_t n = bytes.size() / sizeof(float);
+  if (n == 0) return;
+  std::vector<float> x(n);
+  std::memcpy(x.data(), bytes.data(), n * sizeof(float));
+  const std::vector<float> zero(n, 0.0F);
+  const delta::Options options{.density = choice % 2 == 0 ? 1.0 : 0.3,
+                               .bits = kBits[choice % std::size(kBits)],
+                               .block = 1U + choice % 32U};
+  delta::Scratch scratch;
+  base::Buffer payload;
+  const auto count =
+      delta::encode({.base = x, .offset = {}, .mirror = zero}, options, scratch, payload);
+  if (!count) return;
+  delta::Elements elements;
+  ASSERT(delta::decode(payload, n, {}, elements).has_value());
+  ASSERT(elements.indices == scratch.chosen.indices && elements.size() == *count);
+  for (std::size_t j = 0; j < elements.size(); ++j) {
+    ASSERT(std::signbit(elements.values[j]) == std::signbit(x[elements.indices[j]]));
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -44,5 +69,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const base::ByteView payload(reinterpret_cast<const std::byte*>(data) + 1, size - 1);
   fuzz_sparse(payload, n);
   fuzz_dense(payload, n);
+  fuzz_encode(payload, data[0]);
   return 0;
 }

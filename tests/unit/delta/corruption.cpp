@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_SUITE(corruption)
 
 BOOST_AUTO_TEST_CASE(truncations_are_refused_or_sound_and_a_trailing_byte_is_refused) {
   Rng rng(51);
-  for (const int bits : {2, 4, 8}) {
+  for (const int bits : {1, 2, 3, 4, 8}) {
     const Buffer whole = sparse_payload(rng, bits);
     Elements out;
     for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(flipped_bits_are_refused_or_decode_to_something_sound) {
   constexpr std::uint64_t kSeed = 53;
   Rng rng(kSeed);
   for (int round = 0; round < 2000; ++round) {
-    const Buffer bytes = sparse_payload(rng, std::array{2, 4, 8}[rng.below(3)]);
+    const Buffer bytes = sparse_payload(rng, std::array{1, 2, 3, 4, 8}[rng.below(5)]);
     for (int variant = 0; variant < 20; ++variant) {
       Buffer bad = bytes;
       const std::uint64_t flips = 1 + rng.below(4);
@@ -136,8 +136,8 @@ BOOST_AUTO_TEST_CASE(random_bytes_behind_a_good_header_are_refused_or_sound) {
   for (int round = 0; round < 20000; ++round) {
     Buffer bytes;
     delta::write_header({.kind = rng.below(8) == 0 ? delta::Kind::dense : delta::Kind::sparse,
-                         .bits = 2 << rng.below(3),
-                         .golomb = static_cast<std::uint32_t>(rng.below(64)),
+                         .bits = std::array{1, 2, 3, 4, 8}[rng.below(5)],
+                         .golomb = static_cast<std::uint32_t>(rng.below(116)),
                          .block = static_cast<std::uint32_t>(rng.below(100)),
                          .n = kN,
                          .count = static_cast<std::uint32_t>(rng.below(40))},
@@ -187,11 +187,12 @@ BOOST_AUTO_TEST_CASE(each_lie_in_the_header_is_named) {
     return !status.has_value() && status.error().code == base::ErrorCode::protocol &&
            status.error().text.find(word) != std::string::npos;
   };
-  BOOST_TEST(refused_with(0, 0x21, "version 2"));
-  BOOST_TEST(refused_with(0, 0x13, "kind 3"));
-  BOOST_TEST(refused_with(1, 0 << 6 | 4, "bits 1"));
-  BOOST_TEST(refused_with(1, 2 << 6 | 61, "golomb 61"));
-  BOOST_TEST(refused_with(1, 2 << 6 | 1, "golomb 1"));
+  BOOST_TEST(refused_with(0, 0x13, "version 1"));
+  BOOST_TEST(refused_with(0, 0x2b, "kind dense has bits 4"));
+  BOOST_TEST(refused_with(0, 0x2f, "kind dense has bits 8"));  // golomb is not 0
+  BOOST_TEST(refused_with(0, 0x24, "bits 5"));
+  BOOST_TEST(refused_with(0, 0x26, "bits 7"));
+  BOOST_TEST(refused_with(1, 116, "golomb 116"));
   BOOST_TEST(refused_with(4, 0, "elements where the replica has 3000"));
   BOOST_TEST(refused_with(10, 1, "carries"));
 }

@@ -1,0 +1,95 @@
+#include "delta/scan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "base/clones.hpp"
+#include "base/prefetch.hpp"
+
+namespace starling::delta {
+namespace {
+
+constexpr std::size_t kRun = 32;      // elements that are looked at together: a word of bits
+constexpr std::size_t kAhead = 4096;  // bytes: the hardware stops at the end of a page
+constexpr std::uint32_t kTop = 1U << 31;
+
+using Run = std::array<float, kRun>;
+
+// Bit i: the magnitude of element i has bits of at least `limit`. Keys compare as signed integers,
+// which every vector unit can; with its fixed length the loop becomes a few vector instructions.
+inline std::uint32_t hits_of(const Run& run, std::int32_t limit) {
+  std::uint32_t hits = 0;
+  for (std::uint32_t i = 0; i < kRun; ++i) {
+    const auto key = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(run[i]) & ~kTop);
+    hits |= key >= limit ? 1U << i : 0U;
+  }
+  return hits;
+}
+
+struct Found {
+  std::uint32_t* indices;
+  float* values;
+  std::size_t count;
+};
+
+// One hit is written in any case, since a guess whether there is one would often be wrong.
+inline void append(const Run& run, std::uint32_t first, std::uint32_t hits, Found& found) {
+  do {
+    const auto i = static_cast<std::uint32_t>(std::countr_zero(hits | kTop));
+    found.indices[found.count] = first + i;
+    found.values[found.count] = run[i];
+    found.count += hits != 0 ? 1 : 0;
+    hits &= hits - 1;
+  } while (hits != 0);
+}
+
+STARLING_CLONES std::size_t scan_plain(const float* base, const float* mirror, std::size_t begin,
+                                       std::size_t end, std::int32_t limit, Found found) {
+  Run run;
+  for (; begin < end; begin += kRun) {
+    base::prefetch(base + begin, kAhead, kRun * sizeof(float));
+    base::prefetch(mirror + begin, kAhead, kRun * sizeof(float));
+    for (std::size_t i = 0; i < kRun; ++i) run[i] = base[begin + i] - mirror[begin + i];
+    append(run, static_cast<std::uint32_t>(begin), hits_of(run, limit), found);
+  }
+  return found.count;
+}
+
+STARLING_CLONES std::size_t scan_offset(const float* base, const float* offset, const float* mirror,
+                                        std::size_t begin, std::size_t end, std::int32_t limit,
+                                        Found found) {
+  Run run;
+  for (; begin < end; begin += kRun) {
+    base::prefetch(base + begin, kAhead, kRun * sizeof(float));
+    base::prefetch(offset + begin, kAhead, kRun * sizeof(float));
+    base::prefetch(mirror + begin, kAhead, kRun * sizeof(float));
+    for (std::size_t i = 0; i < kRun; ++i) {
+      run[i] = (base[begin + i] + offset[begin + i]) - mirror[begin + i];
+    }
+    append(run, static_cast<std::uint32_t>(begin), hits_of(run, limit), found);
+  }
+  return found.count;
+}
+
+}  // namespace
+
+std::size_t scan(const Difference& difference, std::size_t begin, std::size_t end,
+                 std::uint32_t key_min, std::uint32_t* indices, float* values, std::size_t count) {
+  const auto limit = static_cast<std::int32_t>(key_min);
+  const std::size_t whole = begin + (end - begin) / kRun * kRun;
+  Found found{indices, values, count};
+  found.count =
+      difference.offset.empty()
+          ? scan_plain(difference.base.data(), difference.mirror.data(), begin, whole, limit, found)
+          : scan_offset(difference.base.data(), difference.offset.data(), difference.mirror.data(),
+                        begin, whole, limit, found);
+  if (whole < end) {
+    Run run{};  // zeros are never chosen
+    difference.fill(whole, std::span(run).first(end - whole));
+    append(run, static_cast<std::uint32_t>(whole), hits_of(run, limit), found);
+  }
+  return found.count;
+}
+
+}  // namespace starling::delta

@@ -1,0 +1,18 @@
+// The pass over memory of an encode: finds the elements of a difference that may be sent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "delta/difference.hpp"
+
+namespace starling::delta {
+
+/// Appends the elements begin .. end - 1 of the difference whose magnitude has bits of at least
+/// `key_min` (> 0) to both arrays, from place `count` on; the arrays have room for all of them and
+/// one more. Returns the new count. `end` - `begin` may be anything.
+[[nodiscard]] std::size_t scan(const Difference& difference, std::size_t begin, std::size_t end,
+                               std::uint32_t key_min, std::uint32_t* indices, float* values,
+                               std::size_t count);
+
+}  // namespace starling::delta
