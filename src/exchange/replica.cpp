@@ -9,6 +9,7 @@
 
 #include "base/assert.hpp"
 #include "base/hash.hpp"
+#include "base/prefetch.hpp"
 #include "base/simulated.hpp"
 #include "exchange/config.hpp"
 #include "exchange/replica_kernels.hpp"
@@ -25,6 +26,7 @@ using wire::delta_format::kMagnitudeMax;
 // Drift is estimated from runs of kDriftRun elements, one in every kDriftEvery runs.
 constexpr std::size_t kDriftRun = 64;
 constexpr std::size_t kDriftEvery = 32;
+constexpr std::size_t kDriftAhead = 8;      // runs that are on their way from memory
 constexpr std::size_t kDriftWhole = 32768;  // elements: smaller replicas are read whole
 
 // Whether the delta leaves all elements of the mirror that it touches finite and bounded. The step
@@ -36,9 +38,19 @@ bool stays_bounded(std::span<const float> mirror, const delta::Elements& delta) 
   return true;
 }
 
+// An upper bound of the magnitudes after a commit, from that before: the deltas add to it, and the
+// step, which moves two mirrors towards each other, but for its three roundings (2^-24 each) does
+// not.
+float bound_after(float bound, const delta::Elements& own, const delta::Elements& their) {
+  constexpr float kRounding = 1.0F + 0x1p-20F;
+  const float most = std::max(kernels::largest(own.values.data(), own.size()),
+                              kernels::largest(their.values.data(), their.size()));
+  return (bound + most) * kRounding;
+}
+
 // Adds the part of a delta that lies below `end`, from place `at`; returns the place after it.
 std::size_t apply_until(const delta::Elements& delta, std::size_t at, std::size_t end,
-                        std::vector<float>& mirror) {
+                        base::LargeFloats& mirror) {
   for (; at < delta.size() && delta.indices[at] < end; ++at) {
     mirror[delta.indices[at]] += delta.values[at];
   }
@@ -83,7 +95,7 @@ base::Status Replica::encode_keyframe(base::Buffer& out) const {
 
 base::Status Replica::open_merge(const PeerId& peer, base::ByteView own_keyframe,
                                  base::ByteView their_keyframe) {
-  Link link{.mine = std::vector<float>(size()), .theirs = std::vector<float>(size())};
+  Link link{.mine = base::LargeFloats(size()), .theirs = base::LargeFloats(size())};
   if (auto status = delta::decode_dense(own_keyframe, initial_, link.mine); !status) return status;
   if (auto status = delta::decode_dense(their_keyframe, initial_, link.theirs); !status) {
     return status;
@@ -94,7 +106,7 @@ base::Status Replica::open_merge(const PeerId& peer, base::ByteView own_keyframe
 
 base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyframe,
                                    base::ByteView their_buffers) {
-  Link link{.mine = std::vector<float>(size())};
+  Link link{.mine = base::LargeFloats(size())};
   if (auto status = delta::decode_dense(their_keyframe, initial_, link.mine); !status) {
     return status;
   }
@@ -110,7 +122,7 @@ base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyf
 }
 
 base::Status Replica::open_gave(const PeerId& peer, base::ByteView own_keyframe) {
-  Link link{.mine = std::vector<float>(size())};
+  Link link{.mine = base::LargeFloats(size())};
   if (auto status = delta::decode_dense(own_keyframe, initial_, link.mine); !status) return status;
   link.theirs = link.mine;
   add_link(peer, std::move(link));
@@ -140,7 +152,10 @@ base::Status Replica::stage(const CommitInput& input) {
   const delta::Limits limits{.kind = delta::Kind::sparse};
   if (auto status = delta::decode(input.own, size(), limits, link.own); !status) return status;
   if (auto status = delta::decode(input.their, size(), limits, link.their); !status) return status;
-  if (!stays_bounded(link.mine, link.own) || !stays_bounded(link.theirs, link.their)) {
+  // Only where the mirrors come near the bound is each element looked at.
+  link.staged_bound = bound_after(link.bound, link.own, link.their);
+  if (link.staged_bound > kMagnitudeMax &&
+      (!stays_bounded(link.mine, link.own) || !stays_bounded(link.theirs, link.their))) {
     return fail(ErrorCode::protocol, "delta: moves a mirror beyond {}", kMagnitudeMax);
   }
   std::vector<float> buffers[2];
@@ -162,7 +177,9 @@ void Replica::apply_staged() {
   if (!staging()) return;
   update(true);
   for (auto& [peer, link] : links_) {
-    if (link.staged) average_buffers(link);
+    if (!link.staged) continue;
+    average_buffers(link);
+    link.bound = std::min(link.staged_bound, 2.0F * kMagnitudeMax);
     link.staged = false;
   }
 }
@@ -228,6 +245,8 @@ const Replica::Link& Replica::link(const PeerId& peer) const { return find(links
 
 void Replica::add_link(const PeerId& peer, Link link) {
   ASSERT(links_.size() < kLinksMax + kGraceLinksMax);
+  link.bound = std::max(kernels::largest(link.mine.data(), size()),
+                        kernels::largest(link.theirs.data(), size()));
   const bool is_new = links_.emplace(peer, std::move(link)).second;
   ASSERT(is_new, "the link is not open yet");
   update(false);
@@ -281,8 +300,13 @@ double Replica::drift_of(Link& link) const {
   // Every call reads other runs.
   const std::size_t every = n < kDriftWhole ? 1 : kDriftEvery;
   const std::size_t first = link.encoded++ % every;
+  const std::size_t step = every * kDriftRun;
+  const std::array<const float*, 3> read{y_.data(), r_.data(), link.theirs.data()};
   kernels::Squares sums;
-  for (std::size_t begin = first * kDriftRun; begin < n; begin += every * kDriftRun) {
+  for (std::size_t begin = first * kDriftRun; begin < n; begin += step) {
+    for (const float* at : read) {
+      base::prefetch(at + begin, kDriftAhead * step * sizeof(float), kDriftRun * sizeof(float));
+    }
     kernels::add_squares(y_.data() + begin, r_.data() + begin, link.theirs.data() + begin,
                          std::min(kDriftRun, n - begin), sums);
   }

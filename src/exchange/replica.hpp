@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/large_vector.hpp"
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
 #include "delta/codec.hpp"
@@ -123,11 +124,13 @@ class Replica {
 
  private:
   struct Link {
-    std::vector<float> mine{};
-    std::vector<float> theirs{};
+    base::LargeFloats mine{};
+    base::LargeFloats theirs{};
     bool open = true;
     bool staged = false;
     float w = 0.0F;
+    float bound = 0.0F;                  // no element of the two mirrors is larger
+    float staged_bound = 0.0F;           // the same, after the staged exchange
     delta::Elements own{};               // of the staged exchange
     delta::Elements their{};             // of the staged exchange
     std::vector<float> own_buffers{};    // of the staged exchange; empty: it carries none
@@ -144,9 +147,9 @@ class Replica {
   void average_buffers(Link& link);
   bool staging() const noexcept;
 
-  std::vector<float> initial_;
-  std::vector<float> y_;
-  std::vector<float> r_;
+  base::LargeFloats initial_;
+  base::LargeFloats y_;
+  base::LargeFloats r_;
   float lambda_;
   Buffers buffers_;
   std::map<base::PeerId, Link> links_;

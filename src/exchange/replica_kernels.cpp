@@ -1,28 +1,57 @@
 #include "exchange/replica_kernels.hpp"
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
 #include "base/clones.hpp"
+#include "base/prefetch.hpp"
 
 namespace starling::exchange::kernels {
+namespace {
+
+constexpr std::size_t kStrip = 64;  // elements between two requests for memory
+constexpr std::size_t kStripBytes = kStrip * sizeof(float);
+
+/// Asks for the same strip of the next block of vectors that lie in memory.
+template <class... Vectors>
+inline void ask(std::size_t at, const Vectors*... vectors) {
+  (base::prefetch(vectors + at, kBlock * sizeof(float), kStripBytes), ...);
+}
+
+}  // namespace
 
 STARLING_CLONES void add(const float* __restrict y, const float* __restrict r, float* __restrict x,
                          std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) x[i] = y[i] + r[i];
+  for (std::size_t strip = 0; strip < n; strip += kStrip) {
+    ask(strip, y, r);
+    const std::size_t end = std::min(strip + kStrip, n);
+    for (std::size_t i = strip; i < end; ++i) x[i] = y[i] + r[i];
+  }
 }
 
 STARLING_CLONES void average(float* __restrict x, float* __restrict mine, float* __restrict theirs,
                              float* __restrict sum, float w, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const float d = w * (theirs[i] - mine[i]);
-    x[i] += d;
-    mine[i] += d;
-    theirs[i] -= d;
-    sum[i] += mine[i];
+  for (std::size_t strip = 0; strip < n; strip += kStrip) {
+    ask(strip, mine, theirs);
+    const std::size_t end = std::min(strip + kStrip, n);
+    for (std::size_t i = strip; i < end; ++i) {
+      const float d = w * (theirs[i] - mine[i]);
+      x[i] += d;
+      mine[i] += d;
+      theirs[i] -= d;
+      sum[i] += mine[i];
+    }
   }
 }
 
 STARLING_CLONES void accumulate(const float* __restrict mine, float* __restrict sum,
                                 std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) sum[i] += mine[i];
+  for (std::size_t strip = 0; strip < n; strip += kStrip) {
+    ask(strip, mine);
+    const std::size_t end = std::min(strip + kStrip, n);
+    for (std::size_t i = strip; i < end; ++i) sum[i] += mine[i];
+  }
 }
 
 STARLING_CLONES void hold_back(const float* __restrict x, const float* __restrict sum, float links,
@@ -32,6 +61,16 @@ STARLING_CLONES void hold_back(const float* __restrict x, const float* __restric
     r[i] = lambda * (x[i] - sum[i] / links);
     y[i] = x[i] - r[i];
   }
+}
+
+STARLING_CLONES float largest(const float* values, std::size_t n) {
+  std::int32_t most = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto key =
+        static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffffU);
+    most = most > key ? most : key;
+  }
+  return std::bit_cast<float>(most);
 }
 
 STARLING_CLONES void add_squares(const float* y, const float* r, const float* theirs, std::size_t n,

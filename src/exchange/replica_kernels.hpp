@@ -8,6 +8,9 @@ namespace starling::exchange::kernels {
 
 inline constexpr std::size_t kBlock = 1024;  ///< elements: x, sum and four streams fit in 32 KiB
 
+// What passes over memory, block by block, asks for the next block of what it reads: update() goes
+// from vector to vector, which the processor's own guesses do not follow.
+
 /// x = y + r
 void add(const float* y, const float* r, float* x, std::size_t n);
 
@@ -20,6 +23,9 @@ void accumulate(const float* mine, float* sum, std::size_t n);
 /// r = lambda (x - sum / links); y = x - r
 void hold_back(const float* x, const float* sum, float links, float lambda, float* y, float* r,
                std::size_t n);
+
+/// The largest magnitude, 0 of none. Values that are not finite count as the largest.
+[[nodiscard]] float largest(const float* values, std::size_t n);
 
 /// Sums of squares in fixed lanes: the compiler may not reorder float sums by itself.
 struct Squares {
