@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "commands.hpp"
+#include "compute/program.hpp"
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
 #include "model/model.hpp"
@@ -61,8 +62,8 @@ std::string format_flops(double flops) {
   return fmt::format("{:.3g} {}", flops, kUnits[unit]);
 }
 
-void print_text(const peer::RunFile& run_file, const Data& data, const model::Model& model,
-                const Needs& needs) {
+void print_text(const peer::RunFile& run_file, const std::string& device, const Data& data,
+                const model::Model& model, const Needs& needs) {
   const std::string samples =
       run_file.run.samples == 0 && data.training_set == 0
           ? fmt::format("{} epochs", run_file.run.epochs)
@@ -82,6 +83,8 @@ void print_text(const peer::RunFile& run_file, const Data& data, const model::Mo
   }
   fmt::print("operations   {} a sample of an evaluation, {} of a training step\n",
              format_flops(needs.forward_flops), format_flops(needs.training_flops));
+  fmt::print("device       {}{}\n", run_file.train.device,
+             device.empty() ? "" : " (" + device + ")");
   fmt::print("memory       {}{} a peer\n", needs.compiled ? "" : "at least ",
              format_bytes(needs.memory()));
   const auto part = [](const char* name, std::uint64_t bytes, const std::string& what) {
@@ -93,7 +96,8 @@ void print_text(const peer::RunFile& run_file, const Data& data, const model::Mo
       fmt::format("two for each of {} neighbours", needs.mirrors == 0 ? 0 : run_file.swarm.degree));
   part("training", needs.training, "gradient and the optimizer's state");
   part("activations", needs.activations,
-       fmt::format("of a batch of {}, with work space", run_file.train.batch));
+       fmt::format("of a batch of {}, with work space{}", run_file.train.batch,
+                   needs.on_gpu ? ": in the GPU's memory, not counted above" : ""));
   part("data", needs.data, "samples in memory, and batches filled ahead");
   if (run_file.exchange.mode == exchange::Mode::allreduce) {
     fmt::print("all-reduce   about {} sent by a peer in every step\n",
@@ -116,8 +120,8 @@ nlohmann::json tensors_json(const std::vector<compute::Tensor>& tensors) {
   return out;
 }
 
-void print_json(const peer::RunFile& run_file, const Data& data, const model::Model& model,
-                const Needs& needs) {
+void print_json(const peer::RunFile& run_file, const std::string& device, const Data& data,
+                const model::Model& model, const Needs& needs) {
   nlohmann::json layers = nlohmann::json::array();
   for (const compute::Op& op : model.graph.ops) {
     layers.push_back({{"name", op.name},
@@ -139,6 +143,7 @@ void print_json(const peer::RunFile& run_file, const Data& data, const model::Mo
                            {"buffers", needs.buffers},
                            {"forward_flops", needs.forward_flops},
                            {"training_flops", needs.training_flops},
+                           {"device", {{"name", run_file.train.device}, {"about", device}}},
                            {"exchange_bytes", needs.exchange},
                            {"keyframe_bytes", needs.keyframe},
                            {"memory_bytes",
@@ -151,9 +156,18 @@ void print_json(const peer::RunFile& run_file, const Data& data, const model::Mo
   fmt::print("{}\n", out.dump(2));
 }
 
+/// Names the device that "auto" comes to. One that is not to be had stays; compiling says why.
+std::string choose_device(peer::RunFile& run_file) {
+  const auto device = compute::open_device(run_file.train.device);
+  if (!device) return "not to be had";
+  run_file.train.device = device->name;
+  return device->about;
+}
+
 base::Status check(const CheckOptions& options) {
-  const auto run_file = peer::read_run_file(options.run_file, options.set);
+  auto run_file = peer::read_run_file(options.run_file, options.set);
   if (!run_file) return fail(run_file.error());
+  const std::string device = choose_device(*run_file);
   const auto data = look_at_data(*run_file);
   if (!data) return fail(data.error());
   const auto model = peer::build_model(*run_file, data->format);
@@ -169,7 +183,7 @@ base::Status check(const CheckOptions& options) {
   base::Result<Needs> needs = least;
   // What cannot fit is not tried.
   if (check_memory(least, available)) needs = measure(*run_file, model->graph, least);
-  (options.json ? print_json : print_text)(*run_file, *data, *model, needs.value_or(least));
+  (options.json ? print_json : print_text)(*run_file, device, *data, *model, needs.value_or(least));
   if (!needs) return fail(needs.error().in(options.run_file));
   if (auto fits = check_memory(*needs, available); !fits) {
     return fail(fits.error().in(options.run_file));

@@ -84,6 +84,7 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
   needs.replica = 3 * n * kFloat;
   needs.training = (1 + copies_of_optimizer(run_file.train)) * n * kFloat;
   needs.activations = run_file.train.batch * least_activations(graph);
+  needs.on_gpu = run_file.train.device != "cpu";
   needs.forward_flops = compute::forward_flops(graph);
   needs.training_flops = compute::training_flops(graph);
   if (run_file.exchange.mode == exchange::Mode::tracked) {

@@ -26,13 +26,15 @@ struct Needs {
   double forward_flops = 0;    ///< a sample
   double training_flops = 0;   ///< a sample
   bool compiled = false;       ///< otherwise activations are the least there can be
+  bool on_gpu = false;         ///< activations lie in the GPU's memory, not in the machine's
 
   [[nodiscard]] std::uint64_t memory() const noexcept {
-    return replica + mirrors + training + activations + data;
+    return replica + mirrors + training + (on_gpu ? 0 : activations) + data;
   }
 };
 
-/// All that follows from run file and graph alone. `data`: bytes in memory, samples and batches.
+/// All that follows from run file and graph alone, where train.device is no longer "auto". `data`:
+/// bytes in memory, samples and batches.
 [[nodiscard]] Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph,
                              std::uint64_t data);
 

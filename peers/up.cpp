@@ -15,6 +15,7 @@
 #include "base/file.hpp"
 #include "base/hash.hpp"
 #include "commands.hpp"
+#include "compute/program.hpp"
 #include "control_client.hpp"
 #include "data/loader.hpp"
 #include "io/interfaces.hpp"
@@ -115,6 +116,7 @@ struct Run {
 
   base::Status prepare();
   base::Status open_folder();
+  base::Status choose_device();
   void load_checkpoint();
   base::Status open_node();
   peer::Config core_config() const;
@@ -143,6 +145,7 @@ base::Status Run::prepare() {
     run_file.swarm.degree = std::max(1U, run_file.peers - 1);
   }
   if (auto opened = open_folder(); !opened) return opened;
+  if (auto chosen = choose_device(); !chosen) return chosen;
   auto loaded = load_problem(run_file, options.run_file, fs::path(dir).parent_path() / ".cache");
   if (!loaded) return fail(loaded.error());
   problem.emplace(std::move(*loaded));
@@ -180,6 +183,17 @@ base::Status Run::open_folder() {
   auto opened = report::Log::open(dir);
   if (!opened) return fail(opened.error());
   log.emplace(std::move(*opened));
+  return {};
+}
+
+/// What "auto" comes to is decided once, before anything takes long.
+base::Status Run::choose_device() {
+  const auto device = compute::open_device(run_file.train.device);
+  if (!device) return fail(device.error());
+  run_file.train.device = device->name;
+  log->event(
+      report::Level::info, "device",
+      {{"name", std::string_view(device->name)}, {"about", std::string_view(device->about)}});
   return {};
 }
 

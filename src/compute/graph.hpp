@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "compute/activation.hpp"
 
 namespace starling::compute {
 
@@ -122,13 +123,6 @@ struct Attention {
   /// the second half of a query or key are turned by position * base^(-2 i / head_size), as in
   /// Llama; 0: none.
   float rotary_base = 0;
-};
-
-enum class ActivationKind : std::uint8_t {
-  relu,
-  gelu,       ///< x Phi(x), by the error function
-  gelu_tanh,  ///< GPT-2's approximation of it
-  silu,       ///< x / (1 + exp(-x))
 };
 
 struct Activation {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/result.hpp"
@@ -67,7 +68,19 @@ class Backend {
                                                                        std::uint32_t threads) = 0;
 };
 
-/// The backend of a device named in a run file ("cpu"). Error: ErrorCode::device for any other.
+/// A device that was opened.
+struct Device {
+  std::string name;   ///< "cpu", "cuda:0"
+  std::string about;  ///< of a GPU what it is; of the processor in place of a GPU, why
+  std::unique_ptr<Backend> backend;
+};
+
+/// The device named in a run file: "cpu", "cuda:N" (GPU number N, from 0), or "auto": "cuda:0"
+/// where that can be opened, else "cpu". Error (ErrorCode::device): any other name, or what is
+/// missing for the GPU.
+[[nodiscard]] base::Result<Device> open_device(std::string_view device);
+
+/// The backend of open_device alone.
 [[nodiscard]] base::Result<std::unique_ptr<Backend>> open_backend(std::string_view device);
 
 }  // namespace starling::compute

@@ -1,0 +1,16 @@
+// Functions of one element that a network may apply. A header of its own: compilers of devices
+// read it.
+#pragma once
+
+#include <cstdint>
+
+namespace starling::compute {
+
+enum class ActivationKind : std::uint8_t {
+  relu,
+  gelu,       ///< x Phi(x), by the error function
+  gelu_tanh,  ///< GPT-2's approximation of it
+  silu,       ///< x / (1 + exp(-x))
+};
+
+}  // namespace starling::compute
