@@ -6,6 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "host_backend.hpp"
 #include "tests/unit/compute/networks.hpp"
 
 namespace starling::conformance {
@@ -13,9 +14,14 @@ namespace starling::conformance {
 using namespace compute;
 using compute::testing::need;
 
+base::Result<std::unique_ptr<Backend>> open(const std::string& device) {
+  if (device == kHostDevice) return make_host_backend();
+  return open_backend(device);
+}
+
 std::unique_ptr<Program> compile(const std::string& device, const Graph& graph, std::uint32_t batch,
                                  std::uint32_t threads) {
-  return need(need(open_backend(device))->compile(graph, batch, threads));
+  return need(need(open(device))->compile(graph, batch, threads));
 }
 
 Step train(Program& program, const State& state, const Batch& batch, std::uint64_t seed) {

@@ -13,6 +13,9 @@
 
 namespace starling::conformance {
 
+/// compute::open_backend, and the one of host_backend.hpp.
+[[nodiscard]] base::Result<std::unique_ptr<compute::Backend>> open(const std::string& device);
+
 [[nodiscard]] std::unique_ptr<compute::Program> compile(const std::string& device,
                                                         const compute::Graph& graph,
                                                         std::uint32_t batch,

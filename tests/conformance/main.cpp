@@ -10,6 +10,8 @@
 #include "cases.hpp"
 #include "checks.hpp"
 #include "compute/program.hpp"
+#include "harness.hpp"
+#include "host_backend.hpp"
 
 namespace starling::conformance {
 namespace {
@@ -67,7 +69,7 @@ void add_device(const std::string& device) {
       {"two_threads_agree", all, two_threads_agree},
       {"run_matches_pytorch", run_cases(), run_matches_pytorch},
   };
-  const auto backend = compute::open_backend(device);
+  const auto backend = open(device);
   const std::string missing = backend ? "" : backend.error().text;
   if (!backend) std::printf("skipped: %s: %s\n", device.c_str(), missing.c_str());
   ut::test_suite* suite = BOOST_TEST_SUITE(device);
@@ -82,7 +84,7 @@ bool register_tests() {
   ut::framework::master_test_suite().p_name.value = "conformance";
   ut::framework::master_test_suite().add(
       suite_of("reference_matches_pytorch", stored_cases(), reference_matches_pytorch));
-  for (const char* device : {"cpu", "cuda:0"}) add_device(device);
+  for (const char* device : {"cpu", kHostDevice, "cuda:0"}) add_device(device);
   return true;
 }
 

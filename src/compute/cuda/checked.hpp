@@ -1,0 +1,29 @@
+// What CUDA's libraries answer, as errors of ours.
+#pragma once
+
+#include <string_view>
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include "base/result.hpp"
+
+namespace starling::compute::cuda {
+
+/// `what` says what was tried: "copying to the GPU".
+[[nodiscard]] base::Status checked(cudaError_t answer, std::string_view what);
+[[nodiscard]] base::Status checked(cublasStatus_t answer, std::string_view what);
+/// With cuDNN's own last words.
+[[nodiscard]] base::Status checked(cudnnStatus_t answer, std::string_view what);
+
+/// Calls `free` on what it owns.
+template <auto kFree>
+struct Freed {
+  template <class T>
+  void operator()(T* owned) const noexcept {
+    static_cast<void>(kFree(owned));
+  }
+};
+
+}  // namespace starling::compute::cuda

@@ -1,0 +1,257 @@
+#include "compute/cuda/dnn.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace starling::compute::cuda {
+
+using base::ErrorCode;
+using base::fail;
+using base::Result;
+using base::Status;
+
+namespace {
+
+/// Work space beyond this is not worth what it saves.
+constexpr std::int64_t kDnnWorkspaceMax = std::int64_t{256} << 20;
+constexpr std::int64_t kByteAlignment = 16;  ///< less than what plans give; what engines ask for
+constexpr std::size_t kEnginesMax = 64;
+
+/// Numbers of the three tensors in cuDNN's graphs.
+constexpr std::int64_t kX = 1;
+constexpr std::int64_t kW = 2;
+constexpr std::int64_t kY = 3;
+
+using Sides = std::array<std::int64_t, 4>;
+
+Sides sides(std::size_t a, std::size_t b, std::size_t c, std::size_t d) {
+  return {static_cast<std::int64_t>(a), static_cast<std::int64_t>(b), static_cast<std::int64_t>(c),
+          static_cast<std::int64_t>(d)};
+}
+
+DnnDescriptor tensor(std::int64_t number, const Sides& shape) {
+  const Sides strides{shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
+  DnnDescriptor made(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT)
+      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, shape.data(), 4)
+      .set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides.data(), 4)
+      .set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, number)
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, kByteAlignment);
+  return made;
+}
+
+DnnDescriptor windows_of(const Convolution& c) {
+  const auto both = [](std::size_t side) {
+    return std::array<std::int64_t, 2>{static_cast<std::int64_t>(side),
+                                       static_cast<std::int64_t>(side)};
+  };
+  const auto dilation = both(c.dilation);
+  const auto stride = both(c.stride);
+  const auto padding = both(c.padding);
+  DnnDescriptor made(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  made.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT)
+      .set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION)
+      .set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, std::int64_t{2})
+      .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, dilation.data(), 2)
+      .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, stride.data(), 2)
+      .set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, padding.data(), 2)
+      .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, padding.data(), 2);
+  return made;
+}
+
+/// The names of an operation's attributes.
+struct OperationNames {
+  cudnnBackendDescriptorType_t type;
+  cudnnBackendAttributeName_t windows, x, w, y, alpha, beta;
+};
+
+OperationNames names_of(Convolution::Kind kind) {
+  switch (kind) {
+    case Convolution::Kind::source_gradient:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+    case Convolution::Kind::weight_gradient:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+    case Convolution::Kind::forward:
+      break;
+  }
+  return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+}
+
+/// A graph of the one operation. Groups follow from the sides.
+Result<DnnDescriptor> graph_of(const Convolution& c, cudnnHandle_t handle) {
+  DnnDescriptor x = tensor(kX, sides(c.samples, c.in_channels, c.height, c.width));
+  DnnDescriptor w = tensor(kW, sides(c.out_channels, c.group_in(), c.kernel, c.kernel));
+  DnnDescriptor y = tensor(kY, sides(c.samples, c.out_channels, c.out_height, c.out_width));
+  DnnDescriptor windows = windows_of(c);
+  for (DnnDescriptor* part : {&x, &w, &y, &windows}) {
+    if (auto done = checked(part->finish(), "describing a convolution"); !done) {
+      return fail(done.error());
+    }
+  }
+  const OperationNames names = names_of(c.kind);
+  DnnDescriptor operation(names.type);
+  operation.set(names.windows, windows)
+      .set(names.x, x)
+      .set(names.w, w)
+      .set(names.y, y)
+      .set(names.alpha, CUDNN_TYPE_FLOAT, 1.0F)
+      .set(names.beta, CUDNN_TYPE_FLOAT, 0.0F);
+  if (auto done = checked(operation.finish(), "a convolution"); !done) return fail(done.error());
+  DnnDescriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
+  if (handle != nullptr) graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle);
+  if (auto done = checked(graph.finish(), "the graph of a convolution"); !done) {
+    return fail(done.error());
+  }
+  return graph;
+}
+
+/// Whether an engine rounds no more than single precision does, and always the same.
+bool is_exact(const DnnDescriptor& choice) {
+  DnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  std::int64_t count = 0;
+  cudnnBackendDescriptor_t raw = engine.raw();
+  if (cudnnBackendGetAttribute(choice.raw(), CUDNN_ATTR_ENGINECFG_ENGINE,
+                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
+                               &raw) != CUDNN_STATUS_SUCCESS) {
+    return false;
+  }
+  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
+  if (cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                               CUDNN_TYPE_NUMERICAL_NOTE, notes.size(), &count,
+                               notes.data()) != CUDNN_STATUS_SUCCESS) {
+    return false;
+  }
+  const auto known = notes.begin() + std::min<std::int64_t>(count, notes.size());
+  return std::all_of(notes.begin(), known, [](cudnnBackendNumericalNote_t note) {
+    return note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
+  });
+}
+
+}  // namespace
+
+DnnDescriptor::DnnDescriptor(cudnnBackendDescriptorType_t type) {
+  cudnnBackendDescriptor_t made = nullptr;
+  status_ = cudnnBackendCreateDescriptor(type, &made);
+  owned_.reset(made);
+}
+
+cudnnStatus_t DnnDescriptor::finish() {
+  if (status_ == CUDNN_STATUS_SUCCESS) status_ = cudnnBackendFinalize(raw());
+  return status_;
+}
+
+Result<Dnn> Dnn::create(cudaStream_t stream) {
+  cudnnHandle_t raw = nullptr;
+  if (auto made = checked(cudnnCreate(&raw), "its start"); !made) return fail(made.error());
+  Handle handle(raw);
+  if (auto set = checked(cudnnSetStream(raw, stream), "taking a stream"); !set) {
+    return fail(set.error());
+  }
+  return Dnn(std::move(handle), std::nullopt);
+}
+
+Result<Dnn> Dnn::create_for(const std::string& device_json) {
+  DnnDescriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, device_json.data(),
+             static_cast<std::int64_t>(device_json.size()));
+  if (auto made = checked(device.finish(), "describing a device"); !made) {
+    return fail(made.error());
+  }
+  return Dnn(nullptr, std::move(device));
+}
+
+Result<std::optional<DnnConvolution>> Dnn::prepare(const Convolution& convolution) const {
+  const auto graph = graph_of(convolution, handle_.get());
+  if (!graph) return fail(graph.error());
+  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (auto found = first_plan(convolution, *graph, mode)) return found;
+  }
+  return std::optional<DnnConvolution>{};
+}
+
+/// The first of the engines that cuDNN proposes, best first, that will do.
+std::optional<DnnConvolution> Dnn::first_plan(const Convolution& convolution,
+                                              const DnnDescriptor& graph,
+                                              cudnnBackendHeurMode_t mode) const {
+  DnnDescriptor adviser(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  adviser.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
+      .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+  if (device_) adviser.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *device_);
+  if (adviser.finish() != CUDNN_STATUS_SUCCESS) return {};
+  std::vector<DnnDescriptor> choices;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (std::size_t i = 0; i < kEnginesMax; ++i) {
+    choices.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    raw.push_back(choices.back().raw());
+  }
+  std::int64_t count = 0;
+  if (cudnnBackendGetAttribute(adviser.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                               CUDNN_TYPE_BACKEND_DESCRIPTOR, kEnginesMax, &count,
+                               raw.data()) != CUDNN_STATUS_SUCCESS) {
+    return {};
+  }
+  for (std::size_t i = 0; i < std::min<std::size_t>(kEnginesMax, count); ++i) {
+    if (!is_exact(choices[i])) continue;
+    if (auto plan = plan_of(convolution, choices[i])) return plan;
+  }
+  return {};
+}
+
+std::optional<DnnConvolution> Dnn::plan_of(const Convolution& convolution,
+                                           DnnDescriptor& choice) const {
+  DnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, choice);
+  if (device_) {
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *device_);
+  } else {
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle_.get());
+  }
+  // An engine may turn out not to take these sides: then the next one is asked.
+  if (plan.finish() != CUDNN_STATUS_SUCCESS) return {};
+  std::int64_t bytes = 0;
+  std::int64_t count = 0;
+  if (cudnnBackendGetAttribute(plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                               CUDNN_TYPE_INT64, 1, &count, &bytes) != CUDNN_STATUS_SUCCESS ||
+      bytes > kDnnWorkspaceMax) {
+    return {};
+  }
+  return DnnConvolution{convolution, std::move(plan), static_cast<std::size_t>(bytes)};
+}
+
+Status Dnn::run(const DnnConvolution& convolution, void* workspace) const {
+  const Convolution& c = convolution.convolution;
+  const std::array<std::int64_t, 3> numbers{kX, kW, kY};
+  const std::array<const void*, 3> addresses{c.x, c.w, c.y};
+  DnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, numbers.data(), 3)
+      .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, addresses.data(), 3)
+      .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
+  if (auto packed = checked(pack.finish(), "a convolution's addresses"); !packed) return packed;
+  return checked(cudnnBackendExecute(handle_.get(), convolution.plan.raw(), pack.raw()),
+                 "a convolution");
+}
+
+}  // namespace starling::compute::cuda

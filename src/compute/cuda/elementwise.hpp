@@ -1,0 +1,233 @@
+// Kernels that make each element by itself.
+#pragma once
+
+#include <cmath>
+
+#include "compute/activation.hpp"
+#include "compute/cuda/shared.hpp"
+#include "compute/dropout.hpp"
+
+namespace starling::compute::cuda {
+
+STARLING_BOTH inline float logistic(float x) { return 1.0F / (1.0F + ::expf(-x)); }
+
+/// gelu_tanh: 0.5 (1 + tanh(u / 2)) = logistic(u), with u = 2 sqrt(2 / pi) (x + 0.044715 x^3).
+inline constexpr float kTanhScale = 1.59576912F;
+inline constexpr float kTanhCube = 0.044715F;
+
+STARLING_BOTH inline float activated(ActivationKind kind, float x) {
+  switch (kind) {
+    case ActivationKind::relu:
+      return x < 0 ? 0.0F : x;
+    case ActivationKind::gelu:
+      return 0.5F * x * ::erfcf(-0.70710678F * x);
+    case ActivationKind::gelu_tanh:
+      return x * logistic(kTanhScale * (x + kTanhCube * x * x * x));
+    case ActivationKind::silu:
+      return x * logistic(x);
+  }
+  return x;
+}
+
+/// The derivative; a ReLU's may be taken of the result as well.
+STARLING_BOTH inline float slope(ActivationKind kind, float x) {
+  switch (kind) {
+    case ActivationKind::relu:
+      return x > 0 ? 1.0F : 0.0F;
+    case ActivationKind::gelu:
+      return 0.5F * ::erfcf(-0.70710678F * x) + x * 0.39894228F * ::expf(-0.5F * x * x);
+    case ActivationKind::gelu_tanh: {
+      const float s = logistic(kTanhScale * (x + kTanhCube * x * x * x));
+      return s + x * s * (1.0F - s) * kTanhScale * (1.0F + 3.0F * kTanhCube * x * x);
+    }
+    case ActivationKind::silu: {
+      const float s = logistic(x);
+      return s + x * s * (1.0F - s);
+    }
+  }
+  return 0;
+}
+
+struct Activate {
+  ActivationKind kind;
+  const float* x;
+  float* y;
+
+  STARLING_BOTH void operator()(std::size_t i) const { y[i] = activated(kind, x[i]); }
+};
+
+/// dx may be dy.
+struct ActivateBackward {
+  ActivationKind kind;
+  const float* seen;  ///< the source; of a ReLU the result
+  const float* dy;
+  float* dx;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const float factor = slope(kind, seen[i]);
+    dx[i] = factor == 0 ? 0.0F : factor * dy[i];
+  }
+};
+
+/// One call an element of y.
+struct SwiGluForward {
+  std::size_t width;  ///< of a row of y; x has twice that
+  const float* x;
+  float* y;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Divided at = divide(i, width);
+    const float* const row = x + at.quotient * 2 * width + at.rest;
+    y[i] = row[0] * logistic(row[0]) * row[width];
+  }
+};
+
+/// One call an element of dy.
+struct SwiGluBackward {
+  std::size_t width;
+  const float* x;
+  const float* dy;
+  float* dx;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Divided at = divide(i, width);
+    const std::size_t first = at.quotient * 2 * width + at.rest;
+    const float a = x[first];
+    const float b = x[first + width];
+    const float gradient = dy[i];
+    dx[first] = slope(ActivationKind::silu, a) * b * gradient;
+    dx[first + width] = a * logistic(a) * gradient;
+  }
+};
+
+/// Forward, and backward with dy for x. y may be x.
+struct Drop {
+  std::uint64_t op;
+  std::uint32_t threshold;
+  float keep;  ///< 1 / (1 - rate)
+  const StepState* step;
+  const float* x;
+  float* y;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    y[i] = dropout_bits(step->seed, op, i) < threshold ? 0.0F : x[i] * keep;
+  }
+};
+
+/// to = a + b, then a ReLU where there is one; may be in place.
+struct Sum {
+  const float* a;
+  const float* b;
+  bool relu;
+  float* to;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const float sum = a[i] + b[i];
+    to[i] = relu && sum < 0 ? 0.0F : sum;
+  }
+};
+
+/// y = x + a row that repeats.
+struct AddRow {
+  std::size_t row;
+  const float* x;
+  const float* weight;
+  float* y;
+
+  STARLING_BOTH void operator()(std::size_t i) const { y[i] = x[i] + weight[divide(i, row).rest]; }
+};
+
+/// What follows a convolution, in place: a bias a channel, then a ReLU.
+struct FinishImage {
+  std::size_t points;  ///< of a channel
+  std::size_t channels;
+  const float* bias;  ///< null: none
+  bool relu;
+  float* y;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    float value = y[i];
+    if (bias != nullptr) value += bias[divide(divide(i, points).quotient, channels).rest];
+    y[i] = relu && value < 0 ? 0.0F : value;
+  }
+};
+
+/// One call an element of y.
+struct Embed {
+  std::size_t width;
+  const std::int32_t* tokens;
+  const float* weight;
+  float* y;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Divided at = divide(i, width);
+    y[i] = weight[static_cast<std::size_t>(tokens[at.quotient]) * width + at.rest];
+  }
+};
+
+/// The sums of the gradients of equal tokens. The host has sorted the tokens; where one begins,
+/// its first element's call adds up the whole of it. One call an element of dy.
+struct EmbedBackward {
+  std::size_t width;
+  std::size_t positions;  ///< tokens a sample
+  const StepState* step;
+  const std::int32_t* tokens;  ///< ascending
+  const std::int32_t* places;  ///< where each lies in the batch, ascending among equal tokens
+  bool add;                    ///< to what dweight has; otherwise it is zero
+  const float* dy;
+  float* dweight;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Divided at = divide(i, width);
+    const std::size_t count = step->count * positions;
+    const std::size_t first = at.quotient;
+    if (first >= count) return;
+    const std::int32_t token = tokens[first];
+    if (first > 0 && tokens[first - 1] == token) return;
+    float sum = 0;
+    for (std::size_t k = first; k < count && tokens[k] == token; ++k) {
+      sum += dy[static_cast<std::size_t>(places[k]) * width + at.rest];
+    }
+    float& to = dweight[static_cast<std::size_t>(token) * width + at.rest];
+    to = add ? to + sum : sum;
+  }
+};
+
+/// Sums over the rows of a matrix, a slice of them at a time: one call a column of each slice.
+/// With norm figures, each element is multiplied by its normalised source.
+struct ColumnSums {
+  std::size_t rows;
+  std::size_t columns;
+  std::size_t slices;
+  const float* dy;
+  const float* x;        ///< null: plain sums
+  const float* figures;  ///< mean and 1 / deviation of each row of x
+  float* parts;          ///< slices x columns
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Divided at = divide(i, columns);
+    const std::size_t end = rows * (at.quotient + 1) / slices;
+    float sum = 0;
+    for (std::size_t r = rows * at.quotient / slices; r < end; ++r) {
+      const std::size_t k = r * columns + at.rest;
+      sum += x == nullptr ? dy[k] : dy[k] * ((x[k] - figures[2 * r]) * figures[2 * r + 1]);
+    }
+    parts[i] = sum;
+  }
+};
+
+/// Adds up the slices: one call a column.
+struct SliceSums {
+  std::size_t columns;
+  std::size_t slices;
+  const float* parts;
+  float* to;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    float sum = 0;
+    for (std::size_t s = 0; s < slices; ++s) sum += parts[s * columns + i];
+    to[i] = sum;
+  }
+};
+
+}  // namespace starling::compute::cuda

@@ -1,0 +1,249 @@
+#include "compute/cuda/gpu_queue.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "compute/cuda/launch.hpp"
+
+namespace starling::compute::cuda {
+
+using base::ErrorCode;
+using base::fail;
+using base::Result;
+using base::Status;
+
+namespace {
+
+/// Of each of the two pieces of pinned memory: while one is copied, the other is filled.
+constexpr std::size_t kStageBytes = std::size_t{4} << 20;
+
+bool asked_to_check() {
+  const char* const value = std::getenv("STARLING_CUDA_CHECK");
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Queue>> GpuQueue::create(int device) {
+  std::unique_ptr<GpuQueue> queue(new GpuQueue(device));
+  if (auto opened = queue->open(); !opened) {
+    return fail(opened.error().in(fmt::format("cuda:{}", device)));
+  }
+  return queue;
+}
+
+GpuQueue::~GpuQueue() {
+  // Nothing may be freed under work that still runs; an error here has been told before.
+  if (take_device() && stream_) static_cast<void>(cudaStreamSynchronize(stream_.get()));
+}
+
+Status GpuQueue::open() {
+  checking_ = asked_to_check();
+  if (auto taken = take_device(); !taken) return taken;
+  cudaStream_t stream = nullptr;
+  auto done = checked(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  if (!done) return done;
+  stream_.reset(stream);
+  for (Stage& stage : stages_) {
+    void* memory = nullptr;
+    done = checked(cudaMallocHost(&memory, kStageBytes), "pinning memory for copies");
+    if (!done) return done;
+    stage.memory.reset(memory);
+    cudaEvent_t event = nullptr;
+    done = checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+    if (!done) return done;
+    stage.passed.reset(event);
+  }
+  auto blas = Blas::create();
+  if (!blas) return fail(blas.error());
+  blas_ = std::make_unique<Blas>(std::move(*blas));
+  auto dnn = Dnn::create(stream);
+  if (!dnn) return fail(dnn.error());
+  dnn_ = std::make_unique<Dnn>(std::move(*dnn));
+  return {};
+}
+
+/// A thread has one current device; another program may have changed it.
+Status GpuQueue::take_device() const { return checked(cudaSetDevice(device_), "choosing the GPU"); }
+
+Result<GpuQueue::DeviceMemory> GpuQueue::allocate(std::size_t bytes, const char* what) const {
+  void* memory = nullptr;
+  const cudaError_t answer = cudaMalloc(&memory, bytes);
+  if (answer == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());  // it is told here, not at the next call
+    std::size_t free = 0;
+    std::size_t total = 0;
+    static_cast<void>(cudaMemGetInfo(&free, &total));
+    return fail(ErrorCode::device, "{} need {} MB of cuda:{}, which has {} of {} MB free", what,
+                bytes / 1'000'000, device_, free / 1'000'000, total / 1'000'000);
+  }
+  if (auto done = checked(answer, "reserving memory"); !done) return fail(done.error());
+  return DeviceMemory(memory);
+}
+
+Result<std::byte*> GpuQueue::reserve(std::size_t bytes) {
+  if (auto taken = take_device(); !taken) return fail(taken.error());
+  auto memory = allocate(bytes, "parameters and activations");
+  if (!memory) return fail(memory.error());
+  auto* const arena = static_cast<std::byte*>(memory->get());
+  if (auto cleared = clear(arena, bytes); !cleared) return fail(cleared.error());
+  arena_ = std::move(*memory);
+  arena_bytes_ = bytes;
+  return arena;
+}
+
+Result<std::size_t> GpuQueue::add(std::vector<Work> list, std::vector<std::string> names) {
+  if (auto taken = take_device(); !taken) return fail(taken.error());
+  List made{.names = std::move(names)};
+  for (const Work& work : list) {
+    auto prepared = prepare(work);
+    if (!prepared) return fail(prepared.error().in(made.names[work.op]));
+    made.work.push_back(std::move(*prepared));
+  }
+  lists_.push_back(std::move(made));
+  return lists_.size() - 1;
+}
+
+Result<GpuQueue::Prepared> GpuQueue::prepare(const Work& work) {
+  if (const auto* kernel = std::get_if<KernelWork>(&work.what)) return Prepared{*kernel, work.op};
+  if (const auto* clear = std::get_if<Clear>(&work.what)) return Prepared{*clear, work.op};
+  if (const auto* gemm = std::get_if<Gemm>(&work.what)) {
+    auto prepared = blas_->prepare(*gemm);
+    if (!prepared) return fail(prepared.error());
+    workspace_bytes_ = std::max(workspace_bytes_, prepared->workspace);
+    return Prepared{std::move(*prepared), work.op};
+  }
+  const Convolution& convolution = std::get<Convolution>(work.what);
+  auto prepared = dnn_->prepare(convolution);
+  if (!prepared) return fail(prepared.error());
+  if (!*prepared) {
+    const PlainConvolution plain{convolution};
+    return Prepared{KernelWork{plain, plain.count()}, work.op};
+  }
+  workspace_bytes_ = std::max(workspace_bytes_, (*prepared)->workspace);
+  return Prepared{std::move(**prepared), work.op};
+}
+
+Status GpuQueue::finish() {
+  if (workspace_bytes_ == 0) return {};
+  if (auto taken = take_device(); !taken) return taken;
+  auto memory = allocate(workspace_bytes_, "work space of products and convolutions");
+  if (!memory) return fail(memory.error());
+  workspace_ = std::move(*memory);
+  return {};
+}
+
+Status GpuQueue::run(std::size_t number) {
+  if (auto taken = take_device(); !taken) return taken;
+  List& list = lists_[number];
+  if (checking_) return run_calls(list);
+  if (!list.warm) {
+    list.warm = true;
+    return run_calls(list);
+  }
+  if (!list.recording) {
+    if (auto recorded = record(list); !recorded) return recorded;
+  }
+  return checked(cudaGraphLaunch(list.recording.get(), stream_.get()), "running a recorded step");
+}
+
+Status GpuQueue::run_calls(const List& list) {
+  for (const Prepared& item : list.work) {
+    auto done = std::visit([this](const auto& what) { return perform(what); }, item.what);
+    if (done && checking_) done = checked(cudaStreamSynchronize(stream_.get()), "waiting for it");
+    if (!done) return fail(done.error().in(list.names[item.op]));
+  }
+  return {};
+}
+
+Status GpuQueue::record(List& list) {
+  auto done = checked(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
+                      "recording a step");
+  if (!done) return done;
+  done = run_calls(list);
+  cudaGraph_t raw = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(stream_.get(), &raw);
+  const std::unique_ptr<CUgraph_st, Freed<cudaGraphDestroy>> graph(raw);
+  if (!done) return done;
+  done = checked(ended, "the end of recording a step");
+  if (!done) return done;
+  cudaGraphExec_t recording = nullptr;
+  done = checked(cudaGraphInstantiate(&recording, graph.get(), 0), "preparing a recorded step");
+  if (done) list.recording.reset(recording);
+  return done;
+}
+
+Status GpuQueue::perform(const KernelWork& work) {
+  return checked(launch(work, stream_.get()), "starting a kernel");
+}
+
+Status GpuQueue::perform(const BlasGemm& gemm) {
+  return blas_->run(gemm, workspace_.get(), stream_.get());
+}
+
+Status GpuQueue::perform(const DnnConvolution& convolution) {
+  return dnn_->run(convolution, workspace_.get());
+}
+
+Status GpuQueue::perform(const Clear& clear) {
+  return checked(cudaMemsetAsync(clear.to, 0, clear.count * sizeof(float), stream_.get()),
+                 "clearing memory");
+}
+
+std::byte* GpuQueue::stage(std::size_t part) const {
+  return static_cast<std::byte*>(stages_[part % stages_.size()].memory.get());
+}
+
+Status GpuQueue::copy_in(std::byte* to, std::size_t bytes, const Fill& fill) {
+  if (auto taken = take_device(); !taken) return taken;
+  for (std::size_t offset = 0, part = 0; offset < bytes; offset += kStageBytes, ++part) {
+    const std::size_t size = std::min(kStageBytes, bytes - offset);
+    const cudaEvent_t passed = stages_[part % stages_.size()].passed.get();
+    // What was copied from here before, by this call or another, has arrived.
+    auto done = checked(cudaEventSynchronize(passed), "copying to the GPU");
+    if (!done) return done;
+    fill(offset, {stage(part), size});
+    done = checked(
+        cudaMemcpyAsync(to + offset, stage(part), size, cudaMemcpyHostToDevice, stream_.get()),
+        "copying to the GPU");
+    if (done) done = checked(cudaEventRecord(passed, stream_.get()), "copying to the GPU");
+    if (!done) return done;
+  }
+  return {};
+}
+
+Status GpuQueue::clear(std::byte* to, std::size_t bytes) {
+  if (auto taken = take_device(); !taken) return taken;
+  return checked(cudaMemsetAsync(to, 0, bytes, stream_.get()), "clearing memory");
+}
+
+Status GpuQueue::copy_out(const std::byte* from, std::size_t bytes, const Take& take) {
+  if (auto taken = take_device(); !taken) return taken;
+  const auto start = [&](std::size_t part) -> Status {
+    const std::size_t offset = part * kStageBytes;
+    if (offset >= bytes) return {};
+    const std::size_t size = std::min(kStageBytes, bytes - offset);
+    auto done = checked(
+        cudaMemcpyAsync(stage(part), from + offset, size, cudaMemcpyDeviceToHost, stream_.get()),
+        "copying from the GPU");
+    if (!done) return done;
+    return checked(cudaEventRecord(stages_[part % stages_.size()].passed.get(), stream_.get()),
+                   "copying from the GPU");
+  };
+  if (auto started = start(0); !started) return started;
+  for (std::size_t part = 0; part * kStageBytes < bytes; ++part) {
+    if (auto started = start(part + 1); !started) return started;
+    auto done = checked(cudaEventSynchronize(stages_[part % stages_.size()].passed.get()),
+                        "waiting for the GPU");
+    if (!done) return done;
+    const std::size_t offset = part * kStageBytes;
+    take(offset, {stage(part), std::min(kStageBytes, bytes - offset)});
+  }
+  return {};
+}
+
+}  // namespace starling::compute::cuda

@@ -1,0 +1,88 @@
+// One GPU's queue: its memory, one stream, and what it takes to run a plan's work on them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "compute/cuda/blas.hpp"
+#include "compute/cuda/dnn.hpp"
+#include "compute/cuda/queue.hpp"
+
+namespace starling::compute::cuda {
+
+/// A list of work runs call by call the first time, so that libraries load what they need; the
+/// second time it is recorded, and from then on the recording (a CUDA graph) is run. With the
+/// environment variable STARLING_CUDA_CHECK=1 nothing is recorded, and each call is waited for, so
+/// that an error names its layer.
+class GpuQueue final : public Queue {
+ public:
+  /// Of GPU number `device`.
+  [[nodiscard]] static base::Result<std::unique_ptr<Queue>> create(int device);
+  ~GpuQueue() override;
+  GpuQueue(const GpuQueue&) = delete;
+  GpuQueue& operator=(const GpuQueue&) = delete;
+
+  base::Result<std::byte*> reserve(std::size_t bytes) override;
+  base::Result<std::size_t> add(std::vector<Work> list, std::vector<std::string> names) override;
+  base::Status finish() override;
+  base::Status run(std::size_t list) override;
+  base::Status copy_in(std::byte* to, std::size_t bytes, const Fill& fill) override;
+  base::Status clear(std::byte* to, std::size_t bytes) override;
+  base::Status copy_out(const std::byte* from, std::size_t bytes, const Take& take) override;
+  std::size_t memory_bytes() const noexcept override { return arena_bytes_ + workspace_bytes_; }
+
+ private:
+  using DeviceMemory = std::unique_ptr<void, Freed<cudaFree>>;
+  using PinnedMemory = std::unique_ptr<void, Freed<cudaFreeHost>>;
+  using Stream = std::unique_ptr<CUstream_st, Freed<cudaStreamDestroy>>;
+  using Event = std::unique_ptr<CUevent_st, Freed<cudaEventDestroy>>;
+  using Recording = std::unique_ptr<CUgraphExec_st, Freed<cudaGraphExecDestroy>>;
+
+  struct Prepared {
+    std::variant<KernelWork, BlasGemm, DnnConvolution, Clear> what;
+    std::size_t op = 0;
+  };
+  struct List {
+    std::vector<Prepared> work;
+    std::vector<std::string> names;
+    bool warm = false;
+    Recording recording;
+  };
+  /// Pinned memory that copies go through; free again once its event has passed.
+  struct Stage {
+    PinnedMemory memory;
+    Event passed;
+  };
+
+  explicit GpuQueue(int device) : device_(device) {}
+
+  [[nodiscard]] base::Status open();
+  [[nodiscard]] base::Status take_device() const;
+  [[nodiscard]] base::Result<DeviceMemory> allocate(std::size_t bytes, const char* what) const;
+  [[nodiscard]] base::Result<Prepared> prepare(const Work& work);
+  [[nodiscard]] base::Status run_calls(const List& list);
+  [[nodiscard]] base::Status record(List& list);
+  [[nodiscard]] base::Status perform(const KernelWork& work);
+  [[nodiscard]] base::Status perform(const BlasGemm& gemm);
+  [[nodiscard]] base::Status perform(const DnnConvolution& convolution);
+  [[nodiscard]] base::Status perform(const Clear& clear);
+  [[nodiscard]] std::byte* stage(std::size_t part) const;
+
+  const int device_;
+  bool checking_ = false;
+  Stream stream_;
+  std::array<Stage, 2> stages_;
+  std::unique_ptr<Blas> blas_;
+  std::unique_ptr<Dnn> dnn_;
+  DeviceMemory arena_;
+  DeviceMemory workspace_;
+  std::size_t arena_bytes_ = 0;
+  std::size_t workspace_bytes_ = 0;
+  std::vector<List> lists_;
+};
+
+}  // namespace starling::compute::cuda

@@ -1,0 +1,352 @@
+// Kernels of images, NCHW: pools, batch norm's elements, and plain convolutions for what cuDNN has
+// no exact and repeatable engine for.
+#pragma once
+
+#include "compute/cuda/shared.hpp"
+
+namespace starling::compute::cuda {
+
+/// Sides of a window that moves over images.
+struct Window {
+  std::size_t height = 0, width = 0;          ///< of the source
+  std::size_t out_height = 0, out_width = 0;  ///< of the result
+  std::size_t kernel = 0, stride = 1, padding = 0;
+};
+
+/// A place in a stack of planes.
+struct Place {
+  std::size_t plane, row, column;
+};
+
+STARLING_BOTH inline Place place_of(std::size_t i, std::size_t height, std::size_t width) {
+  const Divided line = divide(i, width);
+  const Divided plane = divide(line.quotient, height);
+  return {plane.quotient, plane.rest, line.rest};
+}
+
+/// Windows, first to last, that see a row (or column) of the source.
+struct Seen {
+  std::size_t first, end;
+};
+
+STARLING_BOTH inline Seen seen_by(std::size_t at, const Window& w, std::size_t places) {
+  const std::size_t padded = at + w.padding;
+  const std::size_t first =
+      padded < w.kernel ? 0 : divide(padded - w.kernel, w.stride).quotient + 1;
+  const std::size_t end = divide(padded, w.stride).quotient + 1;
+  return {first, end < places ? end : places};
+}
+
+/// One call an element of y. `chosen` gets which of the window's elements is the largest, counted
+/// row by row: the first of equals. Padding never wins.
+struct MaxPoolForward {
+  Window w;
+  const float* x;
+  float* y;
+  std::int32_t* chosen;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Place at = place_of(i, w.out_height, w.out_width);
+    const float* const image = x + at.plane * w.height * w.width;
+    float most = 0;
+    std::int32_t which = -1;
+    for (std::size_t u = 0; u < w.kernel; ++u) {
+      const std::size_t row = at.row * w.stride + u;
+      if (row < w.padding || row >= w.height + w.padding) continue;
+      for (std::size_t v = 0; v < w.kernel; ++v) {
+        const std::size_t column = at.column * w.stride + v;
+        if (column < w.padding || column >= w.width + w.padding) continue;
+        const float value = image[(row - w.padding) * w.width + column - w.padding];
+        if (which >= 0 && !(value > most)) continue;
+        most = value;
+        which = static_cast<std::int32_t>(u * w.kernel + v);
+      }
+    }
+    y[i] = most;
+    chosen[i] = which;
+  }
+};
+
+/// One call an element of dx: it asks the windows that see it.
+struct MaxPoolBackward {
+  Window w;
+  const float* dy;
+  const std::int32_t* chosen;
+  float* dx;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Place at = place_of(i, w.height, w.width);
+    const Seen rows = seen_by(at.row, w, w.out_height);
+    const Seen columns = seen_by(at.column, w, w.out_width);
+    float sum = 0;
+    for (std::size_t r = rows.first; r < rows.end; ++r) {
+      for (std::size_t c = columns.first; c < columns.end; ++c) {
+        const std::size_t window = (at.plane * w.out_height + r) * w.out_width + c;
+        const std::size_t u = at.row + w.padding - r * w.stride;
+        const std::size_t v = at.column + w.padding - c * w.stride;
+        if (chosen[window] == static_cast<std::int32_t>(u * w.kernel + v)) sum += dy[window];
+      }
+    }
+    dx[i] = sum;
+  }
+};
+
+/// One call an element of y; no padding.
+struct AveragePoolForward {
+  Window w;
+  const float* x;
+  float* y;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Place at = place_of(i, w.out_height, w.out_width);
+    const float* const image = x + at.plane * w.height * w.width;
+    float sum = 0;
+    for (std::size_t u = 0; u < w.kernel; ++u) {
+      for (std::size_t v = 0; v < w.kernel; ++v) {
+        sum += image[(at.row * w.stride + u) * w.width + at.column * w.stride + v];
+      }
+    }
+    y[i] = sum / static_cast<float>(w.kernel * w.kernel);
+  }
+};
+
+/// One call an element of dx.
+struct AveragePoolBackward {
+  Window w;
+  const float* dy;
+  float* dx;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Place at = place_of(i, w.height, w.width);
+    const Seen rows = seen_by(at.row, w, w.out_height);
+    const Seen columns = seen_by(at.column, w, w.out_width);
+    float sum = 0;
+    for (std::size_t r = rows.first; r < rows.end; ++r) {
+      for (std::size_t c = columns.first; c < columns.end; ++c) {
+        sum += dy[(at.plane * w.out_height + r) * w.out_width + c];
+      }
+    }
+    dx[i] = sum / static_cast<float>(w.kernel * w.kernel);
+  }
+};
+
+/// Spreads the gradient of a plane's mean: one call an element of dx.
+struct SpreadMean {
+  std::size_t points;
+  const float* dy;
+  float* dx;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    dx[i] = dy[divide(i, points).quotient] / static_cast<float>(points);
+  }
+};
+
+/// Batch norm's figures of a channel, as its kernels leave them for one another.
+struct ChannelFigures {
+  float mean;
+  float inverse;  ///< 1 / deviation
+  float scale;    ///< y = x scale + shift
+  float shift;
+  float dy_factor;  ///< dx = dy_factor dy + x_factor (x - mean) + rest
+  float x_factor;
+  float rest;
+};
+
+/// Where an element of images belongs.
+struct Channels {
+  std::size_t points;  ///< of a channel in a sample
+  std::size_t channels;
+
+  [[nodiscard]] STARLING_BOTH std::size_t of(std::size_t i) const {
+    return divide(divide(i, points).quotient, channels).rest;
+  }
+};
+
+struct BatchNormApply {
+  Channels channels;
+  const ChannelFigures* figures;
+  bool relu;
+  const float* x;
+  float* y;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const ChannelFigures& figure = figures[channels.of(i)];
+    const float value = x[i] * figure.scale + figure.shift;
+    y[i] = relu && value < 0 ? 0.0F : value;
+  }
+};
+
+/// Scale and shift of evaluation: one call a channel.
+struct BatchNormEvaluate {
+  float epsilon;
+  const float* weight;
+  const float* bias;
+  const float* running_mean;
+  const float* running_variance;
+  ChannelFigures* figures;
+
+  STARLING_BOTH void operator()(std::size_t c) const {
+    const float scale = weight[c] / ::sqrtf(running_variance[c] + epsilon);
+    figures[c].scale = scale;
+    figures[c].shift = bias[c] - running_mean[c] * scale;
+  }
+};
+
+/// dx may be dy; it is zero behind the step's samples.
+struct BatchNormBackward {
+  Channels channels;
+  const StepState* step;
+  const ChannelFigures* figures;
+  const float* x;
+  const float* dy;
+  float* dx;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    if (i >= step->count * channels.channels * channels.points) {
+      dx[i] = 0;
+      return;
+    }
+    const ChannelFigures& figure = figures[channels.of(i)];
+    dx[i] = figure.dy_factor * dy[i] + figure.x_factor * (x[i] - figure.mean) + figure.rest;
+  }
+};
+
+/// Sides and addresses of a convolution: y = x * w, and its gradients. Weights are OIHW, where I
+/// counts one group's inputs.
+struct Convolution {
+  enum class Kind : std::uint8_t { forward, source_gradient, weight_gradient };
+
+  Kind kind = Kind::forward;
+  std::size_t samples = 0;
+  std::size_t in_channels = 0, height = 0, width = 0;
+  std::size_t out_channels = 0, out_height = 0, out_width = 0;
+  std::size_t kernel = 0, stride = 1, padding = 0, dilation = 1, groups = 1;
+  float* x = nullptr;  ///< the one of the three that `kind` says is written, the others are read
+  float* w = nullptr;
+  float* y = nullptr;
+
+  [[nodiscard]] STARLING_BOTH std::size_t group_in() const { return in_channels / groups; }
+  [[nodiscard]] STARLING_BOTH std::size_t group_out() const { return out_channels / groups; }
+  [[nodiscard]] STARLING_BOTH std::size_t x_size() const {
+    return samples * in_channels * height * width;
+  }
+  [[nodiscard]] STARLING_BOTH std::size_t w_size() const {
+    return out_channels * group_in() * kernel * kernel;
+  }
+  [[nodiscard]] STARLING_BOTH std::size_t y_size() const {
+    return samples * out_channels * out_height * out_width;
+  }
+};
+
+/// One call an element of what is written. Each sums up a few hundred products by itself: right,
+/// not fast.
+struct PlainConvolution {
+  Convolution c;
+
+  [[nodiscard]] std::size_t count() const {
+    switch (c.kind) {
+      case Convolution::Kind::forward:
+        return c.y_size();
+      case Convolution::Kind::source_gradient:
+        return c.x_size();
+      case Convolution::Kind::weight_gradient:
+        return c.w_size();
+    }
+    return 0;
+  }
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    switch (c.kind) {
+      case Convolution::Kind::forward:
+        return forward(i);
+      case Convolution::Kind::source_gradient:
+        return source_gradient(i);
+      case Convolution::Kind::weight_gradient:
+        return weight_gradient(i);
+    }
+  }
+
+ private:
+  STARLING_BOTH void forward(std::size_t i) const {
+    const Place at = place_of(i, c.out_height, c.out_width);
+    const Divided plane = divide(at.plane, c.out_channels);  // sample, output channel
+    const std::size_t first = plane.rest / c.group_out() * c.group_in();
+    float sum = 0;
+    for (std::size_t k = 0; k < c.group_in(); ++k) {
+      const float* const image =
+          c.x + (plane.quotient * c.in_channels + first + k) * c.height * c.width;
+      const float* const window = c.w + (plane.rest * c.group_in() + k) * c.kernel * c.kernel;
+      for (std::size_t u = 0; u < c.kernel; ++u) {
+        const std::size_t row = at.row * c.stride + u * c.dilation;
+        if (row < c.padding || row >= c.height + c.padding) continue;
+        for (std::size_t v = 0; v < c.kernel; ++v) {
+          const std::size_t column = at.column * c.stride + v * c.dilation;
+          if (column < c.padding || column >= c.width + c.padding) continue;
+          sum += image[(row - c.padding) * c.width + column - c.padding] * window[u * c.kernel + v];
+        }
+      }
+    }
+    c.y[i] = sum;
+  }
+
+  STARLING_BOTH void source_gradient(std::size_t i) const {
+    const Place at = place_of(i, c.height, c.width);
+    const Divided plane = divide(at.plane, c.in_channels);  // sample, input channel
+    const std::size_t group = plane.rest / c.group_in();
+    const std::size_t k = plane.rest - group * c.group_in();
+    float sum = 0;
+    for (std::size_t o = group * c.group_out(); o < (group + 1) * c.group_out(); ++o) {
+      const float* const image =
+          c.y + (plane.quotient * c.out_channels + o) * c.out_height * c.out_width;
+      const float* const window = c.w + (o * c.group_in() + k) * c.kernel * c.kernel;
+      for (std::size_t u = 0; u < c.kernel; ++u) {
+        const Seat row = seat_of(at.row, u, c.out_height);
+        if (!row.taken) continue;
+        for (std::size_t v = 0; v < c.kernel; ++v) {
+          const Seat column = seat_of(at.column, v, c.out_width);
+          if (column.taken)
+            sum += image[row.at * c.out_width + column.at] * window[u * c.kernel + v];
+        }
+      }
+    }
+    c.x[i] = sum;
+  }
+
+  STARLING_BOTH void weight_gradient(std::size_t i) const {
+    const Place at = place_of(i, c.kernel, c.kernel);
+    const Divided plane = divide(at.plane, c.group_in());  // output channel, input of the group
+    const std::size_t o = plane.quotient;
+    const std::size_t k = o / c.group_out() * c.group_in() + plane.rest;
+    float sum = 0;
+    for (std::size_t n = 0; n < c.samples; ++n) {
+      const float* const image = c.x + (n * c.in_channels + k) * c.height * c.width;
+      const float* const above = c.y + (n * c.out_channels + o) * c.out_height * c.out_width;
+      for (std::size_t r = 0; r < c.out_height; ++r) {
+        const std::size_t row = r * c.stride + at.row * c.dilation;
+        if (row < c.padding || row >= c.height + c.padding) continue;
+        for (std::size_t s = 0; s < c.out_width; ++s) {
+          const std::size_t column = s * c.stride + at.column * c.dilation;
+          if (column < c.padding || column >= c.width + c.padding) continue;
+          sum +=
+              image[(row - c.padding) * c.width + column - c.padding] * above[r * c.out_width + s];
+        }
+      }
+    }
+    c.w[i] = sum;
+  }
+
+  /// The result whose window has element `u` at `at`.
+  struct Seat {
+    std::size_t at;
+    bool taken;
+  };
+
+  [[nodiscard]] STARLING_BOTH Seat seat_of(std::size_t at, std::size_t u,
+                                           std::size_t places) const {
+    if (at + c.padding < u * c.dilation) return {0, false};
+    const Divided place = divide(at + c.padding - u * c.dilation, c.stride);
+    return {place.quotient, place.rest == 0 && place.quotient < places};
+  }
+};
+
+}  // namespace starling::compute::cuda

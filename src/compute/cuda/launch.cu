@@ -1,0 +1,127 @@
+#include <algorithm>
+
+#include "compute/cuda/launch.hpp"
+
+namespace starling::compute::cuda {
+
+namespace {
+
+constexpr unsigned kWarp = 32;
+constexpr unsigned kElementThreads = 256;
+constexpr std::size_t kBlocksMax = 65535;  ///< more work than that is done in rounds
+
+/// All threads of a block, which are whole warps, on one row together. Sums have a fixed order:
+/// each thread's elements, a butterfly over each warp (the same bits in all of its lanes), then
+/// the warps in turn.
+struct BlockTeam {
+  template <class F>
+  __device__ auto sum(std::size_t count, const F& f) const {
+    using Value = decltype(f(std::size_t{}));
+    __shared__ Value parts[kWarp];
+    Value own{};
+    for (std::size_t i = threadIdx.x; i < count; i += blockDim.x) own += f(i);
+    for (unsigned lane = kWarp / 2; lane > 0; lane /= 2) {
+      own += __shfl_xor_sync(0xffffffffU, own, lane);
+    }
+    if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = own;
+    __syncthreads();
+    Value all{};
+    for (unsigned warp = 0; warp < blockDim.x / kWarp; ++warp) all += parts[warp];
+    __syncthreads();  // before the next row writes to the parts
+    return all;
+  }
+
+  template <class F>
+  __device__ Largest largest(std::size_t count, const F& f) const {
+    __shared__ float values[kWarp];
+    __shared__ unsigned long long places[kWarp];
+    // A thread without an element holds the first one, which changes nothing.
+    float value = f(0);
+    unsigned long long place = 0;
+    for (std::size_t i = threadIdx.x; i < count; i += blockDim.x) {
+      const float other = f(i);
+      if (other > value) {
+        value = other;
+        place = i;
+      }
+    }
+    for (unsigned lane = kWarp / 2; lane > 0; lane /= 2) {
+      take(value, place, __shfl_xor_sync(0xffffffffU, value, lane),
+           __shfl_xor_sync(0xffffffffU, place, lane));
+    }
+    if (threadIdx.x % kWarp == 0) {
+      values[threadIdx.x / kWarp] = value;
+      places[threadIdx.x / kWarp] = place;
+    }
+    __syncthreads();
+    value = values[0];
+    place = places[0];
+    for (unsigned warp = 1; warp < blockDim.x / kWarp; ++warp) {
+      take(value, place, values[warp], places[warp]);
+    }
+    __syncthreads();
+    return {value, static_cast<std::size_t>(place)};
+  }
+
+  template <class F>
+  __device__ void each(std::size_t count, const F& f) const {
+    for (std::size_t i = threadIdx.x; i < count; i += blockDim.x) f(i);
+  }
+
+  __device__ bool leads() const { return threadIdx.x == 0; }
+
+ private:
+  /// The larger one; of equals the first.
+  __device__ static void take(float& value, unsigned long long& place, float other,
+                              unsigned long long other_place) {
+    if (other > value || (other == value && other_place < place)) {
+      value = other;
+      place = other_place;
+    }
+  }
+};
+
+template <class K>
+__global__ void __launch_bounds__(kElementThreads) each_element(const K kernel, std::size_t count) {
+  const std::size_t threads = std::size_t{gridDim.x} * blockDim.x;
+  for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
+       i += threads) {
+    kernel(i);
+  }
+}
+
+constexpr unsigned kRowThreadsMax = 512;
+
+template <class K>
+__global__ void __launch_bounds__(kRowThreadsMax) each_row(const K kernel, std::size_t count) {
+  for (std::size_t row = blockIdx.x; row < count; row += gridDim.x) kernel(BlockTeam{}, row);
+}
+
+/// Threads that a row of so many elements is worth: a few elements each, whole warps.
+unsigned row_threads(std::size_t width) {
+  unsigned threads = kWarp;
+  while (threads < kRowThreadsMax && threads * std::size_t{4} < width) threads *= 2;
+  return threads;
+}
+
+}  // namespace
+
+cudaError_t launch(const KernelWork& work, cudaStream_t stream) {
+  if (work.count == 0) return cudaSuccess;
+  std::visit(
+      [&](const auto& kernel) {
+        using K = std::remove_cv_t<std::remove_reference_t<decltype(kernel)>>;
+        if constexpr (RowKernel<K>) {
+          const auto blocks = static_cast<unsigned>(std::min(work.count, kBlocksMax));
+          each_row<<<blocks, row_threads(work.width), 0, stream>>>(kernel, work.count);
+        } else {
+          const std::size_t wanted = (work.count + kElementThreads - 1) / kElementThreads;
+          const auto blocks = static_cast<unsigned>(std::min(wanted, kBlocksMax));
+          each_element<<<blocks, kElementThreads, 0, stream>>>(kernel, work.count);
+        }
+      },
+      work.kernel);
+  return cudaGetLastError();
+}
+
+}  // namespace starling::compute::cuda

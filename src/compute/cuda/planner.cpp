@@ -1,0 +1,300 @@
+#include "compute/cuda/planner.hpp"
+
+#include <utility>
+
+#include "base/assert.hpp"
+#include "compute/dropout.hpp"
+
+namespace starling::compute::cuda {
+
+namespace {
+
+/// Floats that a structure takes.
+template <class T>
+constexpr std::size_t kFloatsOf = (sizeof(T) + sizeof(float) - 1) / sizeof(float);
+
+}  // namespace
+
+Planner::Planner(const Graph& graph, std::uint32_t batch, std::size_t score_bytes)
+    : graph_(graph),
+      batch_(batch),
+      score_bytes_(score_bytes),
+      values_(graph.ops.size()),
+      saved_(graph.ops.size()),
+      uses_(graph.ops.size()),
+      needs_gradient_(graph.ops.size()),
+      gradients_(graph.ops.size()),
+      written_(graph.tensors.size()),
+      turns_(graph.ops.size()) {
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    needs_gradient_[i] = has_parameters(graph.ops[i]);
+    for (const ValueId input : graph.ops[i].inputs) {
+      if (input == kGraphInput) continue;
+      ++uses_[input];
+      if (needs_gradient_[input]) needs_gradient_[i] = true;
+    }
+  }
+  ++uses_.back();
+}
+
+Plan Planner::plan() {
+  plan_.parameter_layout = aligned_layout(graph_.tensors);
+  plan_.buffer_layout = aligned_layout(graph_.buffers);
+  plan_.parameters = plan_.add_lasting(plan_.parameter_layout.count);
+  plan_.gradient = plan_.add_lasting(plan_.parameter_layout.count);
+  plan_.buffers = plan_.add_lasting(plan_.buffer_layout.count);
+  plan_.step = plan_.add_lasting(kFloatsOf<StepState>);
+  plan_.totals = plan_.add_lasting(kFloatsOf<Totals>);
+  plan_.input = plan_.add_lasting(all(graph_.input));
+  if (graph_.vocabulary > 0) {
+    plan_.sorted_tokens = plan_.add_lasting(all(graph_.input));
+    plan_.token_places = plan_.add_lasting(all(graph_.input));
+  }
+  if (graph_.loss.kind == LossKind::cross_entropy) {
+    plan_.labels = plan_.add_lasting(batch_ * graph_.positions);
+  } else {
+    plan_.targets = plan_.add_lasting(batch_ * graph_.outputs());
+  }
+
+  calls_ = &plan_.evaluation;
+  forward(false);
+  loss(nullptr);
+  calls_ = &plan_.training;
+  forward(true);
+  const Value outputs_gradient = make(batch_ * graph_.outputs());
+  loss(&outputs_gradient);
+  backward(outputs_gradient);
+  return std::move(plan_);
+}
+
+void Planner::forward(bool training) {
+  training_ = training;
+  for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+    const ValueId input = op_at(i).inputs.front();
+    const Value source = input == kGraphInput ? plan_.input : values_[input];
+    values_[i] =
+        std::visit([&](const auto& kind) { return forward_of(i, kind, source); }, op_at(i).kind);
+    saved_[i].result = values_[i];
+  }
+}
+
+/// Losses and totals; in training the outputs' gradient. Evaluation's outputs stay to its end.
+void Planner::loss(const Value* gradient) {
+  const std::size_t op = graph_.ops.size();
+  const Value outputs = values_.back();
+  const bool by_label = graph_.loss.kind == LossKind::cross_entropy;
+  const std::size_t rows = by_label ? batch_ * graph_.positions : batch_;
+  const std::size_t width = batch_ * graph_.outputs() / rows;
+  const Value losses = make(rows * kFloatsOf<double>);
+  const Value right = make(rows);
+  const Value to = gradient == nullptr ? outputs : *gradient;  // touched, no more, in evaluation
+  const bool wanted = gradient != nullptr;
+  if (by_label) {
+    kernel(
+        op, {outputs, losses, right, to}, rows,
+        [=, step = plan_.step, labels = plan_.labels, positions = std::size_t{graph_.positions},
+         smoothing = graph_.loss.label_smoothing](const Addresses& at) -> Kernel {
+          return CrossEntropy{width,
+                              positions,
+                              smoothing,
+                              at.at<StepState>(step),
+                              at.at(outputs),
+                              at.at<std::int32_t>(labels),
+                              at.at<double>(losses),
+                              at.at<std::uint32_t>(right),
+                              wanted ? at.at(to) : nullptr};
+        },
+        width);
+  } else {
+    kernel(
+        op, {outputs, losses, right, to}, rows,
+        [=, step = plan_.step, targets = plan_.targets](const Addresses& at) -> Kernel {
+          return MeanSquared{width,
+                             at.at<StepState>(step),
+                             at.at(outputs),
+                             at.at(targets),
+                             at.at<double>(losses),
+                             at.at<std::uint32_t>(right),
+                             wanted ? at.at(to) : nullptr};
+        },
+        width);
+  }
+  kernel(
+      op, {losses, right, outputs}, 1,
+      [=, totals = plan_.totals](const Addresses& at) -> Kernel {
+        return AddUp{rows, at.at<double>(losses), at.at<std::uint32_t>(right),
+                     at.at<Totals>(totals)};
+      },
+      rows);
+  if (!wanted) plan_.outputs = outputs;
+}
+
+void Planner::backward(const Value& outputs_gradient) {
+  gradients_.back() = Gradient{outputs_gradient};
+  for (std::size_t i = graph_.ops.size(); i-- > 0;) {
+    if (!needs_gradient_[i]) continue;
+    ASSERT(gradients_[i], "every result is used");
+    const Gradient gradient = *std::exchange(gradients_[i], std::nullopt);
+    std::visit([&](const auto& kind) { backward_of(i, kind, gradient); }, op_at(i).kind);
+  }
+  for (std::size_t i = 0; i < written_.size(); ++i) ASSERT(written_[i], "all tensors are used");
+}
+
+bool Planner::needs_gradient(ValueId value) const {
+  return value != kGraphInput && needs_gradient_[value];
+}
+
+/// Adds to what is known of the gradient of an op's input.
+void Planner::give(std::size_t op, Gradient gradient, std::size_t input) {
+  const ValueId value = op_at(op).inputs[input];
+  if (!needs_gradient(value)) return;
+  std::optional<Gradient>& known = gradients_[value];
+  if (!known) {
+    known = gradient;
+    return;
+  }
+  const Value a = known->value;
+  const Value b = gradient.value;
+  const Value to = !known->shared ? a : writable(gradient);
+  kernel(op, {a, b, to}, to.count, [=](const Addresses& at) -> Kernel {
+    return Sum{at.at(a), at.at(b), false, at.at(to)};
+  });
+  known = Gradient{to};
+}
+
+bool Planner::is_relu(std::size_t op) const {
+  if (op >= graph_.ops.size()) return false;
+  const auto* activation = std::get_if<Activation>(&op_at(op).kind);
+  return activation != nullptr && activation->kind == ActivationKind::relu;
+}
+
+bool Planner::does_relu(std::size_t op) const {
+  const auto& kind = op_at(op).kind;
+  const bool can = std::holds_alternative<Conv2d>(kind) || std::holds_alternative<Linear>(kind) ||
+                   std::holds_alternative<BatchNorm>(kind) || std::holds_alternative<Add>(kind);
+  return can && uses_[op] == 1 && is_relu(op + 1) && op_at(op + 1).inputs.front() == op;
+}
+
+Value Planner::forward_of(std::size_t op, const Activation& activation, const Value& source) {
+  const ValueId input = op_at(op).inputs.front();
+  if (activation.kind == ActivationKind::relu && input != kGraphInput && does_relu(input)) {
+    return source;
+  }
+  saved_[op].source = source;
+  const Value result = make(source.count);
+  kernel(op, {source, result}, source.count,
+         [=, kind = activation.kind](const Addresses& at) -> Kernel {
+           return Activate{kind, at.at(source), at.at(result)};
+         });
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const Activation& activation, const Gradient& gradient) {
+  if (!needs_gradient(op_at(op).inputs.front())) return;
+  const bool relu = activation.kind == ActivationKind::relu;
+  const Value seen = relu ? saved_[op].result : saved_[op].source;
+  const Value above = gradient.value;
+  const Value result = writable(gradient);
+  kernel(op, {seen, above, result}, seen.count,
+         [=, kind = activation.kind](const Addresses& at) -> Kernel {
+           return ActivateBackward{kind, at.at(seen), at.at(above), at.at(result)};
+         });
+  give(op, {result});
+}
+
+Value Planner::forward_of(std::size_t op, const Dropout& dropout, const Value& source) {
+  if (!training_ || dropout.rate == 0) return source;
+  const Value result = make(source.count);
+  kernel(op, {source, result}, source.count,
+         [=, step = plan_.step, rate = dropout.rate](const Addresses& at) -> Kernel {
+           return Drop{op,
+                       dropout_threshold(rate),
+                       1.0F / (1.0F - rate),
+                       at.at<StepState>(step),
+                       at.at(source),
+                       at.at(result)};
+         });
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const Dropout& dropout, const Gradient& gradient) {
+  if (!needs_gradient(op_at(op).inputs.front())) return;
+  if (dropout.rate == 0) return give(op, gradient);
+  const Value above = gradient.value;
+  const Value result = writable(gradient);
+  kernel(op, {above, result}, above.count,
+         [=, step = plan_.step, rate = dropout.rate](const Addresses& at) -> Kernel {
+           return Drop{op,
+                       dropout_threshold(rate),
+                       1.0F / (1.0F - rate),
+                       at.at<StepState>(step),
+                       at.at(above),
+                       at.at(result)};
+         });
+  give(op, {result});
+}
+
+Value Planner::forward_of(std::size_t op, const Add&, const Value& source) {
+  const ValueId second = op_at(op).inputs[1];
+  const Value other = second == kGraphInput ? plan_.input : values_[second];
+  const Value result = make(source.count);
+  kernel(op, {source, other, result}, source.count,
+         [=, relu = does_relu(op)](const Addresses& at) -> Kernel {
+           return Sum{at.at(source), at.at(other), relu, at.at(result)};
+         });
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const Add&, const Gradient& gradient) {
+  const auto& inputs = op_at(op).inputs;
+  const bool both = needs_gradient(inputs[0]) && needs_gradient(inputs[1]);
+  give(op, {gradient.value, gradient.shared || both}, 0);
+  give(op, {gradient.value, gradient.shared || both}, 1);
+}
+
+Value Planner::forward_of(std::size_t, const Flatten&, const Value& source) { return source; }
+
+void Planner::backward_of(std::size_t op, const Flatten&, const Gradient& gradient) {
+  give(op, gradient);
+}
+
+void Planner::call(std::size_t op, std::initializer_list<Value> touched, MakeWork make) {
+  plan_.call(*calls_, op, touched, std::move(make));
+}
+
+void Planner::kernel(std::size_t op, std::initializer_list<Value> touched, std::size_t count,
+                     std::function<Kernel(const Addresses&)> make, std::size_t width) {
+  call(op, touched, [=, make = std::move(make)](const Addresses& at) {
+    return KernelWork{make(at), count, width};
+  });
+}
+
+Value Planner::writable(const Gradient& gradient) {
+  return gradient.shared ? make(gradient.value.count) : gradient.value;
+}
+
+Value Planner::parameter(std::size_t tensor) const {
+  const Segment& place = plan_.parameter_layout.segments[tensor];
+  return {plan_.parameters.buffer, place.device, place.count};
+}
+
+Value Planner::running(std::size_t buffer) const {
+  const Segment& place = plan_.buffer_layout.segments[buffer];
+  return {plan_.buffers.buffer, place.device, place.count};
+}
+
+Value Planner::parameter_gradient(std::size_t tensor) {
+  written_[tensor] = true;
+  const Segment& place = plan_.parameter_layout.segments[tensor];
+  return {plan_.gradient.buffer, place.device, place.count};
+}
+
+std::size_t Planner::rows_of(const Shape& shape) const {
+  return shape.size() == 2 ? batch_ * shape[0] : batch_;
+}
+
+std::size_t Planner::columns_of(const Shape& shape) const {
+  return shape.size() == 2 ? shape[1] : elements(shape);
+}
+
+}  // namespace starling::compute::cuda

@@ -1,0 +1,153 @@
+// From a graph to a plan: which work, in which order, on which buffers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <vector>
+
+#include "compute/cuda/plan.hpp"
+#include "compute/graph.hpp"
+
+namespace starling::compute::cuda {
+
+/// How much attention may use for the scores of the samples that it treats together.
+inline constexpr std::size_t kScoreBytes = std::size_t{512} << 20;
+
+/// Builds one Plan. Images are NCHW, everything else is plain, too.
+class Planner {
+ public:
+  Planner(const Graph& graph, std::uint32_t batch, std::size_t score_bytes = kScoreBytes);
+
+  [[nodiscard]] Plan plan();
+
+ private:
+  /// What forward leaves for backward, one per op.
+  struct Saved {
+    Value source;
+    Value result;
+    Value extra;  ///< max_pool2d: which element of each window is the largest; norms: figures
+  };
+  /// The gradient of an op's result. A shared one may not be written to.
+  struct Gradient {
+    Value value;
+    bool shared = false;
+  };
+  /// Rotary positions of an attention op; counts of 0 without.
+  struct Turns {
+    Value cosines;
+    Value sines;
+  };
+  /// What attention's products work on: a matrix a head.
+  struct Heads {
+    Value query;
+    Value key;
+    Value value;
+    Value scores;
+  };
+  /// Some samples of an attention op's batch.
+  struct Part {
+    std::size_t first;
+    std::size_t count;
+  };
+
+  // The walk through the graph, and ops of any shape: planner.cpp.
+  void forward(bool training);
+  void loss(const Value* gradient);
+  void backward(const Value& outputs_gradient);
+  void give(std::size_t op, Gradient gradient, std::size_t input = 0);
+  [[nodiscard]] bool needs_gradient(ValueId value) const;
+  [[nodiscard]] bool is_relu(std::size_t op) const;
+  /// Whether the ReLU after the op is done by the op itself.
+  [[nodiscard]] bool does_relu(std::size_t op) const;
+  Value forward_of(std::size_t op, const Activation& activation, const Value& source);
+  Value forward_of(std::size_t op, const Dropout& dropout, const Value& source);
+  Value forward_of(std::size_t op, const Add& add, const Value& source);
+  Value forward_of(std::size_t op, const Flatten& flatten, const Value& source);
+  void backward_of(std::size_t op, const Activation& activation, const Gradient& gradient);
+  void backward_of(std::size_t op, const Dropout& dropout, const Gradient& gradient);
+  void backward_of(std::size_t op, const Add& add, const Gradient& gradient);
+  void backward_of(std::size_t op, const Flatten& flatten, const Gradient& gradient);
+
+  // Images: planner_images.cpp.
+  Value forward_of(std::size_t op, const Conv2d& conv, const Value& source);
+  Value forward_of(std::size_t op, const BatchNorm& norm, const Value& source);
+  Value forward_of(std::size_t op, const MaxPool2d& pool, const Value& source);
+  Value forward_of(std::size_t op, const AveragePool2d& pool, const Value& source);
+  Value forward_of(std::size_t op, const GlobalAveragePool& pool, const Value& source);
+  void backward_of(std::size_t op, const Conv2d& conv, const Gradient& gradient);
+  void backward_of(std::size_t op, const BatchNorm& norm, const Gradient& gradient);
+  void backward_of(std::size_t op, const MaxPool2d& pool, const Gradient& gradient);
+  void backward_of(std::size_t op, const AveragePool2d& pool, const Gradient& gradient);
+  void backward_of(std::size_t op, const GlobalAveragePool& pool, const Gradient& gradient);
+  [[nodiscard]] Convolution convolution_of(std::size_t op, const Conv2d& conv) const;
+
+  // Rows of features: planner_rows.cpp.
+  Value forward_of(std::size_t op, const Linear& linear, const Value& source);
+  Value forward_of(std::size_t op, const LayerNorm& norm, const Value& source);
+  Value forward_of(std::size_t op, const RmsNorm& norm, const Value& source);
+  Value forward_of(std::size_t op, const Embedding& embedding, const Value& source);
+  Value forward_of(std::size_t op, const Positions& positions, const Value& source);
+  Value forward_of(std::size_t op, const SwiGlu& swiglu, const Value& source);
+  void backward_of(std::size_t op, const Linear& linear, const Gradient& gradient);
+  void backward_of(std::size_t op, const LayerNorm& norm, const Gradient& gradient);
+  void backward_of(std::size_t op, const RmsNorm& norm, const Gradient& gradient);
+  void backward_of(std::size_t op, const Embedding& embedding, const Gradient& gradient);
+  void backward_of(std::size_t op, const Positions& positions, const Gradient& gradient);
+  void backward_of(std::size_t op, const SwiGlu& swiglu, const Gradient& gradient);
+  Value forward_rows(std::size_t op, const Value& source, float epsilon, std::size_t weight,
+                     std::size_t bias, bool centred);
+  void backward_rows(std::size_t op, const Gradient& gradient, std::size_t weight, std::size_t bias,
+                     bool centred);
+  /// Sums over the rows of a matrix; with `source` and its figures as ColumnSums says.
+  void sum_columns(std::size_t op, std::size_t rows, std::size_t columns, const Value& dy,
+                   const Value* source, const Value* figures, const Value& to);
+
+  // planner_attention.cpp.
+  Value forward_of(std::size_t op, const Attention& attention, const Value& source);
+  void backward_of(std::size_t op, const Attention& attention, const Gradient& gradient);
+  void forward_part(std::size_t op, const Attention& attention, const Value& source,
+                    const Value& result, Part part);
+  void backward_part(std::size_t op, const Attention& attention, const Value& above,
+                     const Value& result, Part part);
+  Heads split(std::size_t op, const Attention& attention, const Value& source, Part part);
+  Turns turns_of(std::size_t op, const Attention& attention);
+  [[nodiscard]] std::vector<Part> parts_of(std::size_t op, const Attention& attention) const;
+
+  // Calls and values.
+  void call(std::size_t op, std::initializer_list<Value> touched, MakeWork make);
+  /// A kernel over `count` elements or rows.
+  void kernel(std::size_t op, std::initializer_list<Value> touched, std::size_t count,
+              std::function<Kernel(const Addresses&)> make, std::size_t width = 0);
+  Value make(std::size_t count) { return plan_.add(count); }
+  /// Where to write a gradient of the same size: itself unless it is shared.
+  Value writable(const Gradient& gradient);
+  [[nodiscard]] Value parameter(std::size_t tensor) const;
+  [[nodiscard]] Value running(std::size_t buffer) const;
+  /// Where a tensor's gradient goes; from then on it counts as written.
+  [[nodiscard]] Value parameter_gradient(std::size_t tensor);
+
+  [[nodiscard]] const Op& op_at(std::size_t op) const { return graph_.ops[op]; }
+  /// Elements of the whole batch.
+  [[nodiscard]] std::size_t all(const Shape& shape) const { return batch_ * elements(shape); }
+  /// Of a matrix with a row a position, or a sample.
+  [[nodiscard]] std::size_t rows_of(const Shape& shape) const;
+  [[nodiscard]] std::size_t columns_of(const Shape& shape) const;
+
+  const Graph& graph_;
+  const std::size_t batch_;
+  const std::size_t score_bytes_;
+  Plan plan_;
+  std::vector<Call>* calls_ = nullptr;
+  bool training_ = false;
+  std::vector<Value> values_;
+  std::vector<Saved> saved_;
+  std::vector<std::size_t> uses_;
+  std::vector<bool> needs_gradient_;
+  std::vector<std::optional<Gradient>> gradients_;
+  std::vector<bool> written_;                ///< gradients of tensors
+  std::vector<std::optional<Turns>> turns_;  ///< of attention ops
+};
+
+}  // namespace starling::compute::cuda

@@ -1,0 +1,236 @@
+// Attention as products of matrices: scores = query key^T, their softmax, result = scores value.
+// The scores of all samples at once could be larger than everything else, so a few samples are
+// treated at a time; backward makes scores again, so that no call keeps any.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "compute/cuda/planner.hpp"
+
+namespace starling::compute::cuda {
+
+namespace {
+
+/// Sizes of some samples' heads, and the three kinds of products, batched over the key heads.
+struct Products {
+  std::size_t samples;
+  std::size_t positions;
+  std::size_t heads;
+  std::size_t kv_heads;
+  std::size_t size;
+
+  [[nodiscard]] std::size_t batch() const { return samples * kv_heads; }
+  /// Rows of the queries that share a key head.
+  [[nodiscard]] std::size_t rows() const { return heads / kv_heads * positions; }
+  [[nodiscard]] std::size_t query_count() const { return batch() * rows() * size; }
+  [[nodiscard]] std::size_t key_count() const { return batch() * positions * size; }
+  [[nodiscard]] std::size_t score_count() const { return batch() * rows() * positions; }
+
+  /// {rows, positions} = {rows, size} {positions, size}^T
+  [[nodiscard]] Gemm scores(const float* query, const float* key, float* to) const {
+    return {.rows = rows(),
+            .columns = positions,
+            .depth = size,
+            .left = {query, size, false, rows() * size},
+            .right = {key, size, true, positions * size},
+            .result = to,
+            .result_stride = positions,
+            .batch = batch(),
+            .result_step = rows() * positions};
+  }
+  /// {rows, size} = {rows, positions} {positions, size}
+  [[nodiscard]] Gemm weighted(const float* scores, const float* value, float* to) const {
+    return {.rows = rows(),
+            .columns = size,
+            .depth = positions,
+            .left = {scores, positions, false, rows() * positions},
+            .right = {value, size, false, positions * size},
+            .result = to,
+            .result_stride = size,
+            .batch = batch(),
+            .result_step = rows() * size};
+  }
+  /// {positions, size} = {rows, positions}^T {rows, size}
+  [[nodiscard]] Gemm gathered(const float* scores, const float* query, float* to) const {
+    return {.rows = positions,
+            .columns = size,
+            .depth = rows(),
+            .left = {scores, positions, true, rows() * positions},
+            .right = {query, size, false, rows() * size},
+            .result = to,
+            .result_stride = size,
+            .batch = batch(),
+            .result_step = positions * size};
+  }
+};
+
+Products products_of(const Op& op, const Attention& attention, std::size_t samples) {
+  return {.samples = samples,
+          .positions = op.in[0],
+          .heads = attention.heads,
+          .kv_heads = attention.kv_heads,
+          .size = attention.head_size};
+}
+
+/// Some samples of a value.
+Value part_of(const Value& value, std::size_t first, std::size_t count, std::size_t sample) {
+  return {value.buffer, value.offset + first * sample, count * sample};
+}
+
+HeadSides sides_of(const Products& products, const Value& cosines, const Value& sines,
+                   const Addresses& at) {
+  const bool turned = cosines.count > 0;
+  return {.positions = products.positions,
+          .heads = products.heads,
+          .kv_heads = products.kv_heads,
+          .size = products.size,
+          .cosines = turned ? at.at(cosines) : nullptr,
+          .sines = turned ? at.at(sines) : nullptr};
+}
+
+float scale_of(const Attention& attention) {
+  return 1.0F / std::sqrt(static_cast<float>(attention.head_size));
+}
+
+}  // namespace
+
+std::vector<Planner::Part> Planner::parts_of(std::size_t op, const Attention& attention) const {
+  const std::size_t sample = products_of(op_at(op), attention, 1).score_count() * sizeof(float);
+  const std::size_t most = std::clamp<std::size_t>(score_bytes_ / sample, 1, batch_);
+  std::vector<Part> parts;
+  for (std::size_t first = 0; first < batch_; first += most) {
+    parts.push_back({first, std::min(most, batch_ - first)});
+  }
+  return parts;
+}
+
+Planner::Turns Planner::turns_of(std::size_t op, const Attention& attention) {
+  if (turns_[op]) return *turns_[op];
+  Turns turns;
+  if (attention.rotary_base > 0) {
+    const std::size_t half = attention.head_size / 2;
+    std::vector<float> cosines;
+    std::vector<float> sines;
+    for (std::size_t t = 0; t < op_at(op).in[0]; ++t) {
+      for (std::size_t i = 0; i < half; ++i) {
+        const double power = -2.0 * static_cast<double>(i) / attention.head_size;
+        const double angle =
+            static_cast<double>(t) * std::pow(static_cast<double>(attention.rotary_base), power);
+        cosines.push_back(static_cast<float>(std::cos(angle)));
+        sines.push_back(static_cast<float>(std::sin(angle)));
+      }
+    }
+    turns = {plan_.add_constant(std::move(cosines)), plan_.add_constant(std::move(sines))};
+  }
+  turns_[op] = turns;
+  return turns;
+}
+
+Value Planner::forward_of(std::size_t op, const Attention& attention, const Value& source) {
+  saved_[op].source = source;
+  const Value result = make(all(op_at(op).out));
+  for (const Part part : parts_of(op, attention)) {
+    forward_part(op, attention, source, result, part);
+  }
+  return result;
+}
+
+void Planner::forward_part(std::size_t op, const Attention& attention, const Value& source,
+                           const Value& result, Part part) {
+  const Heads heads = split(op, attention, source, part);
+  const Products products = products_of(op_at(op), attention, part.count);
+  const Value made = make(products.query_count());
+  call(op, {heads.scores, heads.value, made}, [=](const Addresses& at) {
+    return products.weighted(at.at(heads.scores), at.at(heads.value), at.at(made));
+  });
+  const Value to = part_of(result, part.first, part.count, elements(op_at(op).out));
+  kernel(op, {made, to}, to.count, [=](const Addresses& at) -> Kernel {
+    return MergeHeads{products.positions, products.heads, products.size, at.at(made), at.at(to)};
+  });
+}
+
+/// Queries, keys, values and the softmax of the scores of some samples.
+Planner::Heads Planner::split(std::size_t op, const Attention& attention, const Value& source,
+                              Part part) {
+  const Products products = products_of(op_at(op), attention, part.count);
+  const Turns turns = turns_of(op, attention);
+  const Heads heads{.query = make(products.query_count()),
+                    .key = make(products.key_count()),
+                    .value = make(products.key_count()),
+                    .scores = make(products.score_count())};
+  const Value from = part_of(source, part.first, part.count, elements(op_at(op).in));
+  kernel(op, {from, heads.query, heads.key, heads.value}, from.count,
+         [=, scale = scale_of(attention)](const Addresses& at) -> Kernel {
+           return SplitHeads{sides_of(products, turns.cosines, turns.sines, at),
+                             scale,
+                             at.at(from),
+                             at.at(heads.query),
+                             at.at(heads.key),
+                             at.at(heads.value)};
+         });
+  call(op, {heads.query, heads.key, heads.scores}, [=](const Addresses& at) {
+    return products.scores(at.at(heads.query), at.at(heads.key), at.at(heads.scores));
+  });
+  kernel(
+      op, {heads.scores}, products.score_count() / products.positions,
+      [=](const Addresses& at) -> Kernel {
+        return CausalSoftmax{products.positions, at.at(heads.scores)};
+      },
+      products.positions);
+  return heads;
+}
+
+void Planner::backward_of(std::size_t op, const Attention& attention, const Gradient& gradient) {
+  if (!needs_gradient(op_at(op).inputs.front())) return;
+  const Value result = make(saved_[op].source.count);
+  for (const Part part : parts_of(op, attention)) {
+    backward_part(op, attention, gradient.value, result, part);
+  }
+  give(op, {result});
+}
+
+void Planner::backward_part(std::size_t op, const Attention& attention, const Value& above,
+                            const Value& result, Part part) {
+  const Heads heads = split(op, attention, saved_[op].source, part);
+  const Products products = products_of(op_at(op), attention, part.count);
+  const Value from = part_of(above, part.first, part.count, elements(op_at(op).out));
+  const Value dmade = make(products.query_count());
+  kernel(op, {from, dmade}, from.count, [=](const Addresses& at) -> Kernel {
+    return SplitRows{products.positions, products.heads, products.size, at.at(from), at.at(dmade)};
+  });
+  const Value dvalue = make(products.key_count());
+  call(op, {heads.scores, dmade, dvalue}, [=](const Addresses& at) {
+    return products.gathered(at.at(heads.scores), at.at(dmade), at.at(dvalue));
+  });
+  const Value dscores = make(products.score_count());
+  call(op, {dmade, heads.value, dscores}, [=](const Addresses& at) {
+    return products.scores(at.at(dmade), at.at(heads.value), at.at(dscores));
+  });
+  kernel(
+      op, {heads.scores, dscores}, products.score_count() / products.positions,
+      [=](const Addresses& at) -> Kernel {
+        return CausalSoftmaxBackward{products.positions, at.at(heads.scores), at.at(dscores)};
+      },
+      products.positions);
+  const Value dquery = make(products.query_count());
+  call(op, {dscores, heads.key, dquery}, [=](const Addresses& at) {
+    return products.weighted(at.at(dscores), at.at(heads.key), at.at(dquery));
+  });
+  const Value dkey = make(products.key_count());
+  call(op, {dscores, heads.query, dkey}, [=](const Addresses& at) {
+    return products.gathered(at.at(dscores), at.at(heads.query), at.at(dkey));
+  });
+  const Value to = part_of(result, part.first, part.count, elements(op_at(op).in));
+  kernel(op, {dquery, dkey, dvalue, to}, to.count,
+         [=, turns = turns_of(op, attention),
+          scale = scale_of(attention)](const Addresses& at) -> Kernel {
+           return MergeGradients{sides_of(products, turns.cosines, turns.sines, at),
+                                 scale,
+                                 at.at(dquery),
+                                 at.at(dkey),
+                                 at.at(dvalue),
+                                 at.at(to)};
+         });
+}
+
+}  // namespace starling::compute::cuda

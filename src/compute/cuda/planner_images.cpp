@@ -1,0 +1,246 @@
+#include <utility>
+
+#include "compute/cuda/planner.hpp"
+
+namespace starling::compute::cuda {
+
+namespace {
+
+Channels channels_of(const Op& op) {
+  return {.points = op.in.size() == 3 ? std::size_t{op.in[1]} * op.in[2] : 1, .channels = op.in[0]};
+}
+
+Window window_of(const Op& op, std::size_t kernel, std::size_t stride, std::size_t padding) {
+  return {.height = op.in[1],
+          .width = op.in[2],
+          .out_height = op.out[1],
+          .out_width = op.out[2],
+          .kernel = kernel,
+          .stride = stride,
+          .padding = padding};
+}
+
+Window window_of(const Op& op, const MaxPool2d& pool) {
+  return window_of(op, pool.kernel, pool.stride, pool.padding);
+}
+
+Window window_of(const Op& op, const AveragePool2d& pool) {
+  return window_of(op, pool.kernel, pool.stride, 0);
+}
+
+/// Floats of the figures of so many channels.
+std::size_t floats_of_figures(std::size_t channels) {
+  return channels * sizeof(ChannelFigures) / sizeof(float);
+}
+
+}  // namespace
+
+Convolution Planner::convolution_of(std::size_t op, const Conv2d& conv) const {
+  const Shape& in = op_at(op).in;
+  const Shape& out = op_at(op).out;
+  Convolution result;
+  result.samples = batch_;
+  result.in_channels = in[0];
+  result.height = in[1];
+  result.width = in[2];
+  result.out_channels = out[0];
+  result.out_height = out[1];
+  result.out_width = out[2];
+  result.kernel = conv.kernel;
+  result.stride = conv.stride;
+  result.padding = conv.padding;
+  result.dilation = conv.dilation;
+  result.groups = conv.groups;
+  return result;
+}
+
+Value Planner::forward_of(std::size_t op, const Conv2d& conv, const Value& source) {
+  saved_[op].source = source;
+  const Value result = make(all(op_at(op).out));
+  const Value weight = parameter(conv.weight);
+  call(op, {source, weight, result},
+       [=, what = convolution_of(op, conv)](const Addresses& at) mutable {
+         what.x = at.at(source);
+         what.w = at.at(weight);
+         what.y = at.at(result);
+         return what;
+       });
+  const bool has_bias = conv.bias != kNoTensor;
+  const bool relu = does_relu(op);
+  if (!has_bias && !relu) return result;
+  const Value bias = has_bias ? parameter(conv.bias) : weight;
+  const Shape& out = op_at(op).out;
+  kernel(
+      op, {result, bias}, result.count,
+      [=, points = std::size_t{out[1]} * out[2],
+       channels = std::size_t{out[0]}](const Addresses& at) -> Kernel {
+        return FinishImage{points, channels, has_bias ? at.at(bias) : nullptr, relu, at.at(result)};
+      });
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gradient) {
+  const Value source = saved_[op].source;
+  const Value above = gradient.value;
+  const Value dweight = parameter_gradient(conv.weight);
+  Convolution what = convolution_of(op, conv);
+  what.kind = Convolution::Kind::weight_gradient;
+  call(op, {source, above, dweight}, [=](const Addresses& at) mutable {
+    what.x = at.at(source);
+    what.w = at.at(dweight);
+    what.y = at.at(above);
+    return what;
+  });
+  if (conv.bias != kNoTensor) {
+    const Shape& out = op_at(op).out;
+    const Channels channels{.points = std::size_t{out[1]} * out[2], .channels = out[0]};
+    const Value dbias = parameter_gradient(conv.bias);
+    kernel(
+        op, {above, dbias}, channels.channels,
+        [=, samples = batch_](const Addresses& at) -> Kernel {
+          return ChannelSums{channels, samples, at.at(above), at.at(dbias)};
+        },
+        batch_* channels.points);
+  }
+  if (!needs_gradient(op_at(op).inputs.front())) return;
+  const Value weight = parameter(conv.weight);
+  const Value result = make(source.count);
+  what.kind = Convolution::Kind::source_gradient;
+  call(op, {above, weight, result}, [=](const Addresses& at) mutable {
+    what.x = at.at(result);
+    what.w = at.at(weight);
+    what.y = at.at(above);
+    return what;
+  });
+  give(op, {result});
+}
+
+Value Planner::forward_of(std::size_t op, const BatchNorm& norm, const Value& source) {
+  const Channels channels = channels_of(op_at(op));
+  const Value weight = parameter(norm.weight);
+  const Value bias = parameter(norm.bias);
+  const Value mean = running(norm.mean);
+  const Value variance = running(norm.variance);
+  const Value figures = make(floats_of_figures(channels.channels));
+  const Value result = make(source.count);
+  saved_[op].source = source;
+  saved_[op].extra = figures;
+  if (training_) {
+    kernel(
+        op, {source, weight, bias, mean, variance, figures}, channels.channels,
+        [=, step = plan_.step, epsilon = norm.epsilon,
+         momentum = norm.momentum](const Addresses& at) -> Kernel {
+          return BatchNormStatistics{channels,        at.at<StepState>(step),
+                                     epsilon,         momentum,
+                                     at.at(source),   at.at(weight),
+                                     at.at(bias),     at.at(mean),
+                                     at.at(variance), at.at<ChannelFigures>(figures)};
+        },
+        batch_* channels.points);
+  } else {
+    kernel(op, {weight, bias, mean, variance, figures}, channels.channels,
+           [=, epsilon = norm.epsilon](const Addresses& at) -> Kernel {
+             return BatchNormEvaluate{epsilon,     at.at(weight),   at.at(bias),
+                                      at.at(mean), at.at(variance), at.at<ChannelFigures>(figures)};
+           });
+  }
+  kernel(op, {source, figures, result}, source.count,
+         [=, relu = does_relu(op)](const Addresses& at) -> Kernel {
+           return BatchNormApply{channels, at.at<ChannelFigures>(figures), relu, at.at(source),
+                                 at.at(result)};
+         });
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const BatchNorm& norm, const Gradient& gradient) {
+  const Channels channels = channels_of(op_at(op));
+  const Value source = saved_[op].source;
+  const Value figures = saved_[op].extra;
+  const Value above = gradient.value;
+  const Value weight = parameter(norm.weight);
+  const Value dweight = parameter_gradient(norm.weight);
+  const Value dbias = parameter_gradient(norm.bias);
+  kernel(
+      op, {source, figures, above, weight, dweight, dbias}, channels.channels,
+      [=, step = plan_.step](const Addresses& at) -> Kernel {
+        return BatchNormGradients{
+            channels,     at.at<StepState>(step),         at.at(source),  at.at(weight),
+            at.at(above), at.at<ChannelFigures>(figures), at.at(dweight), at.at(dbias)};
+      },
+      batch_* channels.points);
+  if (!needs_gradient(op_at(op).inputs.front())) return;
+  const Value result = writable(gradient);
+  kernel(op, {source, figures, above, result}, source.count,
+         [=, step = plan_.step](const Addresses& at) -> Kernel {
+           return BatchNormBackward{
+               channels,      at.at<StepState>(step), at.at<ChannelFigures>(figures),
+               at.at(source), at.at(above),           at.at(result)};
+         });
+  give(op, {result});
+}
+
+Value Planner::forward_of(std::size_t op, const MaxPool2d& pool, const Value& source) {
+  const Value result = make(all(op_at(op).out));
+  const Value chosen = make(result.count);
+  saved_[op].source = source;
+  saved_[op].extra = chosen;
+  kernel(op, {source, result, chosen}, result.count,
+         [=, window = window_of(op_at(op), pool)](const Addresses& at) -> Kernel {
+           return MaxPoolForward{window, at.at(source), at.at(result), at.at<std::int32_t>(chosen)};
+         });
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const MaxPool2d& pool, const Gradient& gradient) {
+  const Value chosen = saved_[op].extra;
+  const Value above = gradient.value;
+  const Value result = make(saved_[op].source.count);
+  kernel(op, {above, chosen, result}, result.count,
+         [=, window = window_of(op_at(op), pool)](const Addresses& at) -> Kernel {
+           return MaxPoolBackward{window, at.at(above), at.at<std::int32_t>(chosen), at.at(result)};
+         });
+  give(op, {result});
+}
+
+Value Planner::forward_of(std::size_t op, const AveragePool2d& pool, const Value& source) {
+  const Value result = make(all(op_at(op).out));
+  kernel(op, {source, result}, result.count,
+         [=, window = window_of(op_at(op), pool)](const Addresses& at) -> Kernel {
+           return AveragePoolForward{window, at.at(source), at.at(result)};
+         });
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const AveragePool2d& pool, const Gradient& gradient) {
+  const Value above = gradient.value;
+  const Value result = make(all(op_at(op).in));
+  kernel(op, {above, result}, result.count,
+         [=, window = window_of(op_at(op), pool)](const Addresses& at) -> Kernel {
+           return AveragePoolBackward{window, at.at(above), at.at(result)};
+         });
+  give(op, {result});
+}
+
+Value Planner::forward_of(std::size_t op, const GlobalAveragePool&, const Value& source) {
+  const Value result = make(all(op_at(op).out));
+  const std::size_t points = channels_of(op_at(op)).points;
+  kernel(
+      op, {source, result}, result.count,
+      [=](const Addresses& at) -> Kernel {
+        return PlaneMeans{points, at.at(source), at.at(result)};
+      },
+      points);
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const GlobalAveragePool&, const Gradient& gradient) {
+  const Value above = gradient.value;
+  const Value result = make(all(op_at(op).in));
+  const std::size_t points = channels_of(op_at(op)).points;
+  kernel(op, {above, result}, result.count, [=](const Addresses& at) -> Kernel {
+    return SpreadMean{points, at.at(above), at.at(result)};
+  });
+  give(op, {result});
+}
+
+}  // namespace starling::compute::cuda

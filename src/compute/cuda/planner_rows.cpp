@@ -1,0 +1,229 @@
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "compute/cuda/planner.hpp"
+
+namespace starling::compute::cuda {
+
+namespace {
+
+/// Rows of a matrix that one call of a sum treats, and how many calls a column is worth.
+constexpr std::size_t kRowsOfSlice = 32;
+constexpr std::size_t kSlicesMax = 64;
+
+}  // namespace
+
+Value Planner::forward_of(std::size_t op, const Linear& linear, const Value& source) {
+  saved_[op].source = source;
+  const std::size_t rows = rows_of(op_at(op).in);
+  const std::size_t in = columns_of(op_at(op).in);
+  const std::size_t out = columns_of(op_at(op).out);
+  const Value weight = parameter(linear.weight);
+  const bool has_bias = linear.bias != kNoTensor;
+  const Value bias = has_bias ? parameter(linear.bias) : weight;
+  const Value result = make(rows * out);
+  call(op, {source, weight, result}, [=, relu = does_relu(op)](const Addresses& at) {
+    return Gemm{.rows = rows,
+                .columns = out,
+                .depth = in,
+                .left = {.data = at.at(source), .stride = in},
+                .right = {.data = at.at(weight), .stride = in, .turned = true},
+                .result = at.at(result),
+                .result_stride = out,
+                .bias = has_bias ? at.at(bias) : nullptr,
+                .relu = relu};
+  });
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& gradient) {
+  const Value source = saved_[op].source;
+  const Value above = gradient.value;
+  const std::size_t rows = rows_of(op_at(op).in);
+  const std::size_t in = columns_of(op_at(op).in);
+  const std::size_t out = columns_of(op_at(op).out);
+  ASSERT(!written_[linear.weight], "an embedding's comes last");
+  const Value dweight = parameter_gradient(linear.weight);
+  call(op, {above, source, dweight}, [=](const Addresses& at) {
+    return Gemm{.rows = out,
+                .columns = in,
+                .depth = rows,
+                .left = {.data = at.at(above), .stride = out, .turned = true},
+                .right = {.data = at.at(source), .stride = in},
+                .result = at.at(dweight),
+                .result_stride = in};
+  });
+  if (linear.bias != kNoTensor) {
+    sum_columns(op, rows, out, above, nullptr, nullptr, parameter_gradient(linear.bias));
+  }
+  if (!needs_gradient(op_at(op).inputs.front())) return;
+  const Value weight = parameter(linear.weight);
+  const Value result = make(rows * in);
+  call(op, {above, weight, result}, [=](const Addresses& at) {
+    return Gemm{.rows = rows,
+                .columns = in,
+                .depth = out,
+                .left = {.data = at.at(above), .stride = out},
+                .right = {.data = at.at(weight), .stride = in},
+                .result = at.at(result),
+                .result_stride = in};
+  });
+  give(op, {result});
+}
+
+Value Planner::forward_of(std::size_t op, const LayerNorm& norm, const Value& source) {
+  return forward_rows(op, source, norm.epsilon, norm.weight, norm.bias, true);
+}
+
+Value Planner::forward_of(std::size_t op, const RmsNorm& norm, const Value& source) {
+  return forward_rows(op, source, norm.epsilon, norm.weight, kNoTensor, false);
+}
+
+void Planner::backward_of(std::size_t op, const LayerNorm& norm, const Gradient& gradient) {
+  backward_rows(op, gradient, norm.weight, norm.bias, true);
+}
+
+void Planner::backward_of(std::size_t op, const RmsNorm& norm, const Gradient& gradient) {
+  backward_rows(op, gradient, norm.weight, kNoTensor, false);
+}
+
+Value Planner::forward_rows(std::size_t op, const Value& source, float epsilon, std::size_t weight,
+                            std::size_t bias, bool centred) {
+  const std::size_t width = op_at(op).in.back();
+  const std::size_t rows = source.count / width;
+  const Value result = make(source.count);
+  const Value figures = make(2 * rows);
+  saved_[op].source = source;
+  saved_[op].extra = figures;
+  const Value factors = parameter(weight);
+  const bool has_bias = bias != kNoTensor;
+  const Value shifts = has_bias ? parameter(bias) : factors;
+  kernel(
+      op, {source, factors, shifts, result, figures}, rows,
+      [=](const Addresses& at) -> Kernel {
+        return RowNormForward{centred,       width,          epsilon,
+                              at.at(source), at.at(factors), has_bias ? at.at(shifts) : nullptr,
+                              at.at(result), at.at(figures)};
+      },
+      width);
+  return result;
+}
+
+void Planner::backward_rows(std::size_t op, const Gradient& gradient, std::size_t weight,
+                            std::size_t bias, bool centred) {
+  const Value source = saved_[op].source;
+  const Value figures = saved_[op].extra;
+  const Value above = gradient.value;
+  const std::size_t width = op_at(op).in.back();
+  const std::size_t rows = source.count / width;
+  // The weights' first: dx may overwrite dy.
+  sum_columns(op, rows, width, above, &source, &figures, parameter_gradient(weight));
+  if (bias != kNoTensor) {
+    sum_columns(op, rows, width, above, nullptr, nullptr, parameter_gradient(bias));
+  }
+  if (!needs_gradient(op_at(op).inputs.front())) return;
+  const Value factors = parameter(weight);
+  const Value result = writable(gradient);
+  kernel(
+      op, {source, factors, figures, above, result}, rows,
+      [=](const Addresses& at) -> Kernel {
+        return RowNormBackward{centred,        width,        at.at(source), at.at(factors),
+                               at.at(figures), at.at(above), at.at(result)};
+      },
+      width);
+  give(op, {result});
+}
+
+void Planner::sum_columns(std::size_t op, std::size_t rows, std::size_t columns, const Value& dy,
+                          const Value* source, const Value* figures, const Value& to) {
+  const std::size_t slices =
+      std::clamp<std::size_t>((rows + kRowsOfSlice - 1) / kRowsOfSlice, 1, kSlicesMax);
+  const Value parts = make(slices * columns);
+  const bool normed = source != nullptr;
+  kernel(op, {dy, normed ? *source : dy, normed ? *figures : dy, parts}, parts.count,
+         [=, x = normed ? *source : dy,
+          figures = normed ? *figures : dy](const Addresses& at) -> Kernel {
+           return ColumnSums{rows,
+                             columns,
+                             slices,
+                             at.at(dy),
+                             normed ? at.at(x) : nullptr,
+                             normed ? at.at(figures) : nullptr,
+                             at.at(parts)};
+         });
+  kernel(op, {parts, to}, columns, [=](const Addresses& at) -> Kernel {
+    return SliceSums{columns, slices, at.at(parts), at.at(to)};
+  });
+}
+
+Value Planner::forward_of(std::size_t op, const Embedding& embedding, const Value& source) {
+  const Value weight = parameter(embedding.weight);
+  const Value result = make(all(op_at(op).out));
+  kernel(op, {source, weight, result}, result.count,
+         [=, width = std::size_t{op_at(op).out[1]}](const Addresses& at) -> Kernel {
+           return Embed{width, at.at<std::int32_t>(source), at.at(weight), at.at(result)};
+         });
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const Embedding& embedding, const Gradient& gradient) {
+  const bool add = written_[embedding.weight];
+  const Value above = gradient.value;
+  const Value dweight = parameter_gradient(embedding.weight);
+  if (!add) {
+    call(op, {dweight}, [=](const Addresses& at) { return Clear{at.at(dweight), dweight.count}; });
+  }
+  kernel(op, {above, dweight}, above.count,
+         [=, width = std::size_t{op_at(op).out[1]}, positions = std::size_t{op_at(op).out[0]},
+          step = plan_.step, tokens = plan_.sorted_tokens,
+          places = plan_.token_places](const Addresses& at) -> Kernel {
+           return EmbedBackward{width,
+                                positions,
+                                at.at<StepState>(step),
+                                at.at<std::int32_t>(tokens),
+                                at.at<std::int32_t>(places),
+                                add,
+                                at.at(above),
+                                at.at(dweight)};
+         });
+}
+
+Value Planner::forward_of(std::size_t op, const Positions& positions, const Value& source) {
+  const Value weight = parameter(positions.weight);
+  const Value result = make(source.count);
+  kernel(op, {source, weight, result}, source.count, [=](const Addresses& at) -> Kernel {
+    return AddRow{weight.count, at.at(source), at.at(weight), at.at(result)};
+  });
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const Positions& positions, const Gradient& gradient) {
+  const Value dweight = parameter_gradient(positions.weight);
+  sum_columns(op, batch_, dweight.count, gradient.value, nullptr, nullptr, dweight);
+  give(op, gradient);
+}
+
+Value Planner::forward_of(std::size_t op, const SwiGlu&, const Value& source) {
+  saved_[op].source = source;
+  const Value result = make(all(op_at(op).out));
+  kernel(op, {source, result}, result.count,
+         [=, width = std::size_t{op_at(op).out.back()}](const Addresses& at) -> Kernel {
+           return SwiGluForward{width, at.at(source), at.at(result)};
+         });
+  return result;
+}
+
+void Planner::backward_of(std::size_t op, const SwiGlu&, const Gradient& gradient) {
+  if (!needs_gradient(op_at(op).inputs.front())) return;
+  const Value source = saved_[op].source;
+  const Value above = gradient.value;
+  const Value result = make(source.count);
+  kernel(op, {source, above, result}, above.count,
+         [=, width = std::size_t{op_at(op).out.back()}](const Addresses& at) -> Kernel {
+           return SwiGluBackward{width, at.at(source), at.at(above), at.at(result)};
+         });
+  give(op, {result});
+}
+
+}  // namespace starling::compute::cuda

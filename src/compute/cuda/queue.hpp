@@ -1,0 +1,48 @@
+// Where a plan runs: a GPU's queue, or in tests the processor.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "compute/cuda/work.hpp"
+
+namespace starling::compute::cuda {
+
+/// Calls and copies run in the order in which they are given. Used on one thread. Errors
+/// (ErrorCode::device) are the device's; after one, nothing is known of the memory.
+class Queue {
+ public:
+  /// Writes, or reads, the bytes from `offset` on of what is copied.
+  using Fill = std::function<void(std::size_t offset, std::span<std::byte> bytes)>;
+  using Take = std::function<void(std::size_t offset, std::span<const std::byte> bytes)>;
+
+  virtual ~Queue() = default;
+
+  /// Reserves the arena, all zeros, aligned to kAlignment; once. Error: as much is not to be had.
+  [[nodiscard]] virtual base::Result<std::byte*> reserve(std::size_t bytes) = 0;
+  /// Takes a list of work with addresses in the arena and chooses how it is done; returns its
+  /// number. `names` says for errors what each op is.
+  [[nodiscard]] virtual base::Result<std::size_t> add(std::vector<Work> list,
+                                                      std::vector<std::string> names) = 0;
+  /// After the last list: reserves what its work needs beside the arena.
+  [[nodiscard]] virtual base::Status finish() = 0;
+
+  [[nodiscard]] virtual base::Status run(std::size_t list) = 0;
+  /// Copies to the device what `fill` writes, part after part. Returns once fill is done.
+  [[nodiscard]] virtual base::Status copy_in(std::byte* to, std::size_t bytes,
+                                             const Fill& fill) = 0;
+  /// Fills with zeros.
+  [[nodiscard]] virtual base::Status clear(std::byte* to, std::size_t bytes) = 0;
+  /// Waits for all before it and hands the bytes to `take`, part after part.
+  [[nodiscard]] virtual base::Status copy_out(const std::byte* from, std::size_t bytes,
+                                              const Take& take) = 0;
+
+  /// Of the device's memory that it holds.
+  [[nodiscard]] virtual std::size_t memory_bytes() const noexcept = 0;
+};
+
+}  // namespace starling::compute::cuda

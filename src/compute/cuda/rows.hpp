@@ -1,0 +1,350 @@
+// Kernels that work on a row together: norms, sums of channels, softmax, losses.
+#pragma once
+
+#include <cmath>
+
+#include "compute/cuda/images.hpp"
+#include "compute/cuda/shared.hpp"
+
+namespace starling::compute::cuda {
+
+/// Mean of each plane of an image.
+struct PlaneMeans {
+  static constexpr bool kByRows = true;
+  std::size_t points;
+  const float* x;
+  float* y;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const float* const plane = x + row * points;
+    const float sum = team.sum(points, [=](std::size_t i) { return plane[i]; });
+    if (team.leads()) y[row] = sum / static_cast<float>(points);
+  }
+};
+
+/// Layer norm and RMS norm; leaves mean and 1 / deviation of each row.
+struct RowNormForward {
+  static constexpr bool kByRows = true;
+  bool centred;  ///< layer norm: the mean is taken off
+  std::size_t width;
+  float epsilon;
+  const float* x;
+  const float* weight;
+  const float* bias;  ///< null: none
+  float* y;
+  float* figures;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const float* const from = x + row * width;
+    const float share = 1.0F / static_cast<float>(width);
+    const float mean =
+        centred ? share * team.sum(width, [=](std::size_t i) { return from[i]; }) : 0.0F;
+    const float squares =
+        team.sum(width, [=](std::size_t i) { return (from[i] - mean) * (from[i] - mean); });
+    const float inverse = 1.0F / ::sqrtf(squares * share + epsilon);
+    const float* const factors = weight;
+    const float* const shifts = bias;
+    float* const to = y + row * width;
+    team.each(width, [=](std::size_t i) {
+      const float value = (from[i] - mean) * inverse * factors[i];
+      to[i] = shifts == nullptr ? value : value + shifts[i];
+    });
+    if (!team.leads()) return;
+    figures[2 * row] = mean;
+    figures[2 * row + 1] = inverse;
+  }
+};
+
+/// With h = (x - mean) / deviation and g = dy * weight: dx = (g - mean(g) - h mean(g h)) /
+/// deviation, where the mean of g falls away without centring. dx may be dy.
+struct RowNormBackward {
+  static constexpr bool kByRows = true;
+  bool centred;
+  std::size_t width;
+  const float* x;
+  const float* weight;
+  const float* figures;
+  const float* dy;
+  float* dx;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const float* const from = x + row * width;
+    const float* const above = dy + row * width;
+    const float* const factors = weight;
+    const float mean = figures[2 * row];
+    const float inverse = figures[2 * row + 1];
+    const float share = 1.0F / static_cast<float>(width);
+    const float sum =
+        centred ? share * team.sum(width, [=](std::size_t i) { return above[i] * factors[i]; })
+                : 0.0F;
+    const float product = share * team.sum(width, [=](std::size_t i) {
+      return above[i] * factors[i] * ((from[i] - mean) * inverse);
+    });
+    float* const to = dx + row * width;
+    team.each(width, [=](std::size_t i) {
+      const float h = (from[i] - mean) * inverse;
+      to[i] = inverse * (above[i] * factors[i] - sum - h * product);
+    });
+  }
+};
+
+/// A channel's elements in the first samples of a batch of images.
+struct ChannelElements {
+  std::size_t first;  ///< of the channel in sample 0
+  std::size_t points;
+  std::size_t sample;  ///< elements of a sample
+
+  [[nodiscard]] STARLING_BOTH std::size_t at(std::size_t i) const {
+    const Divided place = divide(i, points);
+    return place.quotient * sample + first + place.rest;
+  }
+};
+
+STARLING_BOTH inline ChannelElements elements_of(const Channels& channels, std::size_t channel) {
+  return {channel * channels.points, channels.points, channels.channels * channels.points};
+}
+
+/// Sums of each channel: gradients of biases of convolutions. All samples: those behind the step's
+/// have gradients of zero.
+struct ChannelSums {
+  static constexpr bool kByRows = true;
+  Channels channels;
+  std::size_t samples;
+  const float* dy;
+  float* to;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t channel) const {
+    const ChannelElements elements = elements_of(channels, channel);
+    const float* const above = dy;
+    const double sum = team.sum(samples * channels.points, [=](std::size_t i) {
+      return static_cast<double>(above[elements.at(i)]);
+    });
+    if (team.leads()) to[channel] = static_cast<float>(sum);
+  }
+};
+
+/// Mean and variance of each channel over the step's samples; moves the running ones.
+struct BatchNormStatistics {
+  static constexpr bool kByRows = true;
+  Channels channels;
+  const StepState* step;
+  float epsilon;
+  float momentum;
+  const float* x;
+  const float* weight;
+  const float* bias;
+  float* running_mean;
+  float* running_variance;
+  ChannelFigures* figures;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t channel) const {
+    const ChannelElements elements = elements_of(channels, channel);
+    const std::size_t count = step->count * channels.points;
+    const auto number = static_cast<double>(count);
+    const float* const from = x;
+    const double sum =
+        team.sum(count, [=](std::size_t i) { return static_cast<double>(from[elements.at(i)]); });
+    const auto mean = static_cast<float>(sum / number);
+    const double squares = team.sum(count, [=](std::size_t i) {
+      const float difference = from[elements.at(i)] - mean;
+      return static_cast<double>(difference * difference);
+    });
+    if (!team.leads()) return;
+    const auto variance = static_cast<float>(squares / number);
+    const auto unbiased = static_cast<float>(squares / (number > 1 ? number - 1 : 1.0));
+    running_mean[channel] += momentum * (mean - running_mean[channel]);
+    running_variance[channel] += momentum * (unbiased - running_variance[channel]);
+    const float inverse = 1.0F / ::sqrtf(variance + epsilon);
+    ChannelFigures& figure = figures[channel];
+    figure.mean = mean;
+    figure.inverse = inverse;
+    figure.scale = inverse * weight[channel];
+    figure.shift = bias[channel] - mean * figure.scale;
+  }
+};
+
+/// With h = (x - mean) / deviation: dweight = sum(dy h), dbias = sum(dy), and for the elements
+/// dx = weight / deviation (dy - dbias / N - h dweight / N).
+struct BatchNormGradients {
+  static constexpr bool kByRows = true;
+  Channels channels;
+  const StepState* step;
+  const float* x;
+  const float* weight;
+  const float* dy;
+  ChannelFigures* figures;
+  float* dweight;
+  float* dbias;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t channel) const {
+    const ChannelElements elements = elements_of(channels, channel);
+    const std::size_t count = step->count * channels.points;
+    const auto number = static_cast<double>(count);
+    const float* const from = x;
+    const float* const above = dy;
+    const float mean = figures[channel].mean;
+    const double sum =
+        team.sum(count, [=](std::size_t i) { return static_cast<double>(above[elements.at(i)]); });
+    const double product = team.sum(count, [=](std::size_t i) {
+      const std::size_t k = elements.at(i);
+      return static_cast<double>(above[k] * (from[k] - mean));
+    });
+    if (!team.leads()) return;
+    ChannelFigures& figure = figures[channel];
+    const auto inverse = static_cast<double>(figure.inverse);
+    const double scale = static_cast<double>(weight[channel]) * inverse;
+    dweight[channel] = static_cast<float>(product * inverse);
+    dbias[channel] = static_cast<float>(sum);
+    figure.dy_factor = static_cast<float>(scale);
+    figure.x_factor = static_cast<float>(-scale * inverse * inverse * product / number);
+    figure.rest = static_cast<float>(-scale * sum / number);
+  }
+};
+
+/// Softmax of each query's scores up to its own position, in place; beyond, zeros.
+struct CausalSoftmax {
+  static constexpr bool kByRows = true;
+  std::size_t positions;
+  float* scores;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const std::size_t visible = divide(row, positions).rest + 1;
+    float* const own = scores + row * positions;
+    const float most = team.largest(visible, [=](std::size_t i) { return own[i]; }).value;
+    const float sum = team.sum(visible, [=](std::size_t i) { return ::expf(own[i] - most); });
+    team.each(positions,
+              [=](std::size_t i) { own[i] = i < visible ? ::expf(own[i] - most) / sum : 0.0F; });
+  }
+};
+
+/// Gradient of the scores from that of the probabilities, in its place: p (dp - sum(p dp)).
+struct CausalSoftmaxBackward {
+  static constexpr bool kByRows = true;
+  std::size_t positions;
+  const float* probabilities;
+  float* gradient;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const std::size_t visible = divide(row, positions).rest + 1;
+    const float* const p = probabilities + row * positions;
+    float* const own = gradient + row * positions;
+    const float sum = team.sum(visible, [=](std::size_t i) { return p[i] * own[i]; });
+    team.each(positions,
+              [=](std::size_t i) { own[i] = i < visible ? p[i] * (own[i] - sum) : 0.0F; });
+  }
+};
+
+/// Softmax cross-entropy of each label's row (as softmax_cross_entropy of loss.hpp): its loss,
+/// whether it is right, and in training the gradient of the mean. Rows behind the step's are zero.
+struct CrossEntropy {
+  static constexpr bool kByRows = true;
+  std::size_t classes;
+  std::size_t positions;  ///< labels a sample
+  float smoothing;
+  const StepState* step;
+  const float* outputs;
+  const std::int32_t* labels;
+  double* losses;
+  std::uint32_t* right;
+  float* gradient;  ///< null: none
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const std::size_t count = step->count * positions;
+    float* const to = gradient == nullptr ? nullptr : gradient + row * classes;
+    if (row >= count) {
+      if (to != nullptr) team.each(classes, [=](std::size_t i) { to[i] = 0; });
+      if (!team.leads()) return;
+      losses[row] = 0;
+      right[row] = 0;
+      return;
+    }
+    const float* const own = outputs + row * classes;
+    const auto label = static_cast<std::size_t>(labels[row]);
+    const Largest most = team.largest(classes, [=](std::size_t i) { return own[i]; });
+    const float sum = team.sum(classes, [=](std::size_t i) { return ::expf(own[i] - most.value); });
+    const float log_sum = ::logf(sum) + most.value;
+    auto loss = static_cast<double>(log_sum - own[label]);
+    if (smoothing > 0) {
+      const double all =
+          team.sum(classes, [=](std::size_t i) { return static_cast<double>(log_sum - own[i]); });
+      loss += static_cast<double>(smoothing) * (all / static_cast<double>(classes) - loss);
+    }
+    if (to != nullptr) {
+      const auto labels_in_all = static_cast<float>(count);
+      const float everywhere = smoothing / static_cast<float>(classes);
+      const float at_label = 1.0F - smoothing;
+      team.each(classes, [=](std::size_t i) {
+        const float target = everywhere + (i == label ? at_label : 0.0F);
+        to[i] = (::expf(own[i] - most.value) / sum - target) / labels_in_all;
+      });
+    }
+    if (!team.leads()) return;
+    losses[row] = loss;
+    right[row] = most.index == label ? 1 : 0;
+  }
+};
+
+/// Mean squared difference of each sample's outputs to its targets, and in training the gradient
+/// of the mean over the samples.
+struct MeanSquared {
+  static constexpr bool kByRows = true;
+  std::size_t width;
+  const StepState* step;
+  const float* outputs;
+  const float* targets;
+  double* losses;
+  std::uint32_t* right;
+  float* gradient;  ///< null: none
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const std::size_t count = step->count;
+    const float* const own = outputs + row * width;
+    const float* const wanted = targets + row * width;
+    const bool given = row < count;
+    if (gradient != nullptr) {
+      float* const to = gradient + row * width;
+      const float scale = 2.0F / static_cast<float>(count * width);
+      team.each(width, [=](std::size_t i) { to[i] = given ? scale * (own[i] - wanted[i]) : 0.0F; });
+    }
+    const double sum = team.sum(given ? width : 0, [=](std::size_t i) {
+      const double difference = static_cast<double>(own[i]) - static_cast<double>(wanted[i]);
+      return difference * difference;
+    });
+    if (!team.leads()) return;
+    losses[row] = sum / static_cast<double>(width);
+    right[row] = 0;
+  }
+};
+
+/// Adds up the rows' losses; one row.
+struct AddUp {
+  static constexpr bool kByRows = true;
+  std::size_t rows;
+  const double* losses;
+  const std::uint32_t* right;
+  Totals* totals;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t) const {
+    const double* const from = losses;
+    const std::uint32_t* const hits = right;
+    const double sum = team.sum(rows, [=](std::size_t i) { return from[i]; });
+    const auto correct =
+        team.sum(rows, [=](std::size_t i) { return static_cast<unsigned long long>(hits[i]); });
+    if (!team.leads()) return;
+    totals->loss_sum = sum;
+    totals->correct = correct;
+  }
+};
+
+}  // namespace starling::compute::cuda

@@ -1,0 +1,63 @@
+// What kernels need to be compiled for the GPU and for the processor alike. The processor's copy is
+// what tests run where there is no GPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define STARLING_BOTH __host__ __device__
+#else
+#define STARLING_BOTH
+#endif
+
+namespace starling::compute::cuda {
+
+/// What kernels read of the step that runs, in the GPU's memory: it changes while the list of
+/// calls (and their addresses) stays.
+struct StepState {
+  std::uint64_t seed = 0;   ///< of dropout
+  std::uint64_t count = 0;  ///< samples; what lies behind them in the batch is zero
+};
+
+/// What kernels leave of a batch's loss.
+struct Totals {
+  double loss_sum = 0;
+  std::uint64_t correct = 0;
+};
+
+struct Divided {
+  std::size_t quotient;
+  std::size_t rest;
+};
+
+/// A GPU divides 32 bits several times faster than 64.
+STARLING_BOTH inline Divided divide(std::size_t value, std::size_t by) {
+  if (((value | by) >> 32) == 0) {
+    const auto small = static_cast<std::uint32_t>(value);
+    const auto divisor = static_cast<std::uint32_t>(by);
+    const std::uint32_t quotient = small / divisor;
+    return {quotient, small - quotient * divisor};
+  }
+  return {value / by, value % by};
+}
+
+// Two shapes of kernels, each a structure of addresses and sizes:
+//
+// - one element a call: `void operator()(std::size_t i) const`, for i below a count, in any order
+//   and at the same time;
+// - one row a call: `void operator()(const Team& team, std::size_t row) const`, marked by kByRows.
+//   A team works on a row together: all of a block's threads on the GPU, one on the processor.
+//   `team.sum(n, f)` and `team.largest(n, f)` give every member the same result over f(0) ..
+//   f(n - 1); `team.each(n, f)` shares out calls; `team.leads()` holds for one member. Nothing
+//   that one member writes may be read by another, other than by a later kernel.
+//
+// Every sum has a fixed order, so that equal inputs give equal bits.
+
+/// A row's largest element, the first of equals.
+struct Largest {
+  float value;
+  std::size_t index;
+};
+
+}  // namespace starling::compute::cuda

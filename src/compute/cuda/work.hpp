@@ -1,0 +1,47 @@
+// What a compiled network consists of, with addresses: one piece of work after the other.
+#pragma once
+
+#include <cstddef>
+#include <variant>
+
+#include "compute/cuda/elementwise.hpp"
+#include "compute/cuda/gemm.hpp"
+#include "compute/cuda/heads.hpp"
+#include "compute/cuda/images.hpp"
+#include "compute/cuda/rows.hpp"
+
+namespace starling::compute::cuda {
+
+/// A kernel of our own and what it runs over.
+using Kernel =
+    std::variant<Activate, ActivateBackward, SwiGluForward, SwiGluBackward, Drop, Sum, AddRow,
+                 FinishImage, Embed, EmbedBackward, ColumnSums, SliceSums, MaxPoolForward,
+                 MaxPoolBackward, AveragePoolForward, AveragePoolBackward, SpreadMean,
+                 BatchNormApply, BatchNormEvaluate, BatchNormBackward, PlainConvolution, SplitHeads,
+                 MergeGradients, MergeHeads, SplitRows, PlaneMeans, RowNormForward, RowNormBackward,
+                 ChannelSums, BatchNormStatistics, BatchNormGradients, CausalSoftmax,
+                 CausalSoftmaxBackward, CrossEntropy, MeanSquared, AddUp>;
+
+template <class K>
+concept RowKernel = requires {
+  requires K::kByRows;
+};
+
+struct KernelWork {
+  Kernel kernel;
+  std::size_t count = 0;  ///< elements, or rows
+  std::size_t width = 0;  ///< of a row, about: how many threads it is worth
+};
+
+/// Fills with zeros.
+struct Clear {
+  float* to = nullptr;
+  std::size_t count = 0;
+};
+
+struct Work {
+  std::variant<KernelWork, Gemm, Convolution, Clear> what;
+  std::size_t op = 0;  ///< of the graph, for errors; one past the last: the loss
+};
+
+}  // namespace starling::compute::cuda

@@ -1,0 +1,163 @@
+#include "host_backend.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "compute/arena.hpp"
+#include "compute/cuda/program.hpp"
+#include "compute/cuda/queue.hpp"
+
+namespace starling::conformance {
+
+using namespace compute;
+using namespace compute::cuda;
+
+namespace {
+
+/// A team of one.
+struct HostTeam {
+  template <class F>
+  auto sum(std::size_t count, const F& f) const {
+    decltype(f(std::size_t{})) sum{};
+    for (std::size_t i = 0; i < count; ++i) sum += f(i);
+    return sum;
+  }
+  template <class F>
+  Largest largest(std::size_t count, const F& f) const {
+    Largest most{f(0), 0};
+    for (std::size_t i = 1; i < count; ++i) {
+      if (f(i) > most.value) most = {f(i), i};
+    }
+    return most;
+  }
+  template <class F>
+  void each(std::size_t count, const F& f) const {
+    for (std::size_t i = 0; i < count; ++i) f(i);
+  }
+  [[nodiscard]] bool leads() const { return true; }
+};
+
+void perform(const KernelWork& work) {
+  std::visit(
+      [&](const auto& kernel) {
+        for (std::size_t i = 0; i < work.count; ++i) {
+          if constexpr (RowKernel<std::remove_cvref_t<decltype(kernel)>>) {
+            kernel(HostTeam{}, i);
+          } else {
+            kernel(i);
+          }
+        }
+      },
+      work.kernel);
+}
+
+/// How far apart an operand's neighbours along rows and columns lie.
+struct Steps {
+  std::size_t row;
+  std::size_t column;
+};
+
+Steps steps_of(const ColumnMatrix& m, bool transposed, std::size_t rows, std::size_t columns) {
+  BOOST_REQUIRE_EQUAL(m.rows, transposed ? columns : rows);
+  BOOST_REQUIRE_EQUAL(m.columns, transposed ? rows : columns);
+  const auto stride = static_cast<std::size_t>(m.stride);
+  BOOST_REQUIRE_GE(stride, m.rows);
+  return transposed ? Steps{stride, 1} : Steps{1, stride};
+}
+
+/// By cuBLAS's description of it, so that this is tested, too.
+void perform(const Gemm& gemm) {
+  const ColumnGemm g = by_columns(gemm);
+  const Steps a = steps_of(g.a, g.transpose_a, gemm.columns, gemm.depth);
+  const Steps b = steps_of(g.b, g.transpose_b, gemm.depth, gemm.rows);
+  const Steps d = steps_of(g.d, false, gemm.columns, gemm.rows);
+  for (std::size_t n = 0; n < gemm.batch; ++n) {
+    const float* const left = gemm.right.data + n * static_cast<std::size_t>(g.a.step);
+    const float* const right = gemm.left.data + n * static_cast<std::size_t>(g.b.step);
+    float* const result = gemm.result + n * static_cast<std::size_t>(g.d.step);
+    for (std::size_t c = 0; c < g.d.columns; ++c) {
+      for (std::size_t r = 0; r < g.d.rows; ++r) {
+        float sum = 0;
+        for (std::size_t k = 0; k < gemm.depth; ++k) {
+          sum += left[r * a.row + k * a.column] * right[k * b.row + c * b.column];
+        }
+        if (gemm.bias != nullptr) sum += gemm.bias[r];
+        result[r * d.row + c * d.column] = gemm.relu && sum < 0 ? 0.0F : sum;
+      }
+    }
+  }
+}
+
+void perform(const Convolution& convolution) {
+  const PlainConvolution plain{convolution};
+  perform(KernelWork{plain, plain.count()});
+}
+
+void perform(const Clear& clear) { std::fill_n(clear.to, clear.count, 0.0F); }
+
+/// Copies a few floats at a time, so that the parts of a copy are tested.
+class HostQueue final : public Queue {
+ public:
+  base::Result<std::byte*> reserve(std::size_t bytes) override {
+    arena_ = Arena(bytes + kAlignment);
+    const auto address = reinterpret_cast<std::uintptr_t>(arena_.data());
+    return arena_.data() + (kAlignment - address % kAlignment) % kAlignment;
+  }
+  base::Result<std::size_t> add(std::vector<Work> list, std::vector<std::string>) override {
+    lists_.push_back(std::move(list));
+    return lists_.size() - 1;
+  }
+  base::Status finish() override { return {}; }
+  base::Status run(std::size_t list) override {
+    for (const Work& work : lists_[list]) {
+      std::visit([](const auto& what) { perform(what); }, work.what);
+    }
+    return {};
+  }
+  base::Status copy_in(std::byte* to, std::size_t bytes, const Fill& fill) override {
+    for (std::size_t offset = 0; offset < bytes; offset += kPart) {
+      fill(offset, {to + offset, std::min(kPart, bytes - offset)});
+    }
+    return {};
+  }
+  base::Status clear(std::byte* to, std::size_t bytes) override {
+    std::memset(to, 0, bytes);
+    return {};
+  }
+  base::Status copy_out(const std::byte* from, std::size_t bytes, const Take& take) override {
+    for (std::size_t offset = 0; offset < bytes; offset += kPart) {
+      take(offset, {from + offset, std::min(kPart, bytes - offset)});
+    }
+    return {};
+  }
+  std::size_t memory_bytes() const noexcept override { return arena_.size(); }
+
+ private:
+  static constexpr std::size_t kPart = 37 * sizeof(float);
+
+  Arena arena_;
+  std::vector<std::vector<Work>> lists_;
+};
+
+class HostBackend final : public Backend {
+ public:
+  base::Result<std::unique_ptr<Program>> compile(const Graph& graph, std::uint32_t batch,
+                                                 std::uint32_t) override {
+    return cuda::compile(graph, batch, std::make_unique<HostQueue>(), kFewScores);
+  }
+
+ private:
+  /// So that the wide cases' attention takes several parts.
+  static constexpr std::size_t kFewScores = std::size_t{128} << 10;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_host_backend() { return std::make_unique<HostBackend>(); }
+
+}  // namespace starling::conformance
