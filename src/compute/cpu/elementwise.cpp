@@ -10,8 +10,6 @@ namespace starling::compute::cpu {
 
 namespace {
 
-constexpr std::size_t kGrain = 16384;  ///< elements that are worth waking a thread for
-
 /// Phi(x), the normal distribution: the error function by Abramowitz and Stegun's 7.1.26, which
 /// is within 1.5e-7. `density` becomes exp(-x^2 / 2).
 STARLING_INLINE float normal(float x, float& density) noexcept {

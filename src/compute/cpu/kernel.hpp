@@ -25,6 +25,8 @@
 
 namespace starling::compute::cpu {
 
+inline constexpr std::size_t kGrain = 16384;  ///< elements that are worth waking a thread for
+
 /// Calls work(first, last) for parts of 0 .. count on the threads that the program set, none with
 /// fewer than `grain` elements unless there is only one. Which part goes to which thread follows
 /// from the numbers alone.

@@ -9,8 +9,6 @@ namespace starling::compute::cpu {
 
 namespace {
 
-constexpr std::size_t kGrain = 16384;  ///< elements that are worth waking a thread for
-
 STARLING_KERNEL
 void forward_part(const RowNorm& norm, std::size_t first, std::size_t last, const float* x,
                   const float* weight, const float* bias, float* y, float* figures) {

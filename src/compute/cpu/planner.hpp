@@ -15,6 +15,8 @@
 
 namespace starling::compute::cpu {
 
+inline constexpr auto kTraining = dnnl::prop_kind::forward_training;
+
 /// Builds one Plan; throws dnnl::error where oneDNN lacks what is needed.
 class Planner {
  public:

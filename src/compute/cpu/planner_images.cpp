@@ -15,7 +15,6 @@ using Tag = memory::format_tag;
 
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 constexpr auto kAverage = dnnl::algorithm::pooling_avg_exclude_padding;
-constexpr auto kTraining = dnnl::prop_kind::forward_training;
 
 /// A layout that oneDNN may choose.
 memory::desc any(const memory::dims& sides) { return dense(sides, Tag::any); }

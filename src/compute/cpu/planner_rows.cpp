@@ -13,8 +13,6 @@ using dnnl::memory;
 
 namespace {
 
-constexpr auto kTraining = dnnl::prop_kind::forward_training;
-
 const std::int32_t* tokens(const memory& values) {
   return static_cast<const std::int32_t*>(values.get_data_handle());
 }
