@@ -15,6 +15,7 @@
 
 namespace starling::compute::cpu {
 
+/// Forward primitives are made for training, evaluation's too: backward wants them so.
 inline constexpr auto kTraining = dnnl::prop_kind::forward_training;
 
 /// Builds one Plan; throws dnnl::error where oneDNN lacks what is needed.

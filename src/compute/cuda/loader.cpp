@@ -57,9 +57,9 @@ Result<fs::path> find_module() {
 std::vector<fs::path> module_places(const fs::path& folder) {
   std::vector<fs::path> places{folder / kModuleFile,
                                folder.parent_path() / "lib" / "starling" / kModuleFile};
-  // A build folder has programs one, two or three folders deep.
+  // A build folder has programs one to four folders deep.
   fs::path above = folder;
-  for (int depth = 0; depth < 3; ++depth) {
+  for (int depth = 0; depth < 4; ++depth) {
     above = above.parent_path();
     places.push_back(above / "src" / "compute" / "cuda" / kModuleFile);
   }

@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(the_module_is_looked_for_beside_the_program_installed_and_i
   BOOST_REQUIRE(places.size() >= 2U);
   BOOST_TEST(places[0] == "/opt/starling/bin/starling_cuda.so");
   BOOST_TEST(places[1] == "/opt/starling/lib/starling/starling_cuda.so");
-  for (const char* folder : {"/b/peers", "/b/tests/conformance", "/b/tests/unit/compute"}) {
+  for (const char* folder : {"/b/peers", "/b/tests/conformance", "/b/tests/unit/compute/cuda"}) {
     const auto all = cuda::module_places(folder);
     BOOST_TEST((std::ranges::count(all, "/b/src/compute/cuda/starling_cuda.so") == 1));
   }
