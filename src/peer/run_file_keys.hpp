@@ -210,7 +210,7 @@ void visit_train_keys(Train& t, Visitor&& visit) {
   visit("final_lr", t.final_lr, NumberRange{0, 1});
   visit("steps", t.steps, NumberList{train::kStepsMax, {0, 1}});
   visit("step_factor", t.step_factor, NumberRange{0, 1});
-  visit("device", t.device, Text{64, true});
+  visit("device", t.device, Text{64, false});
   visit("threads", t.threads, IntegerRange{1, 1024});
 }
 
