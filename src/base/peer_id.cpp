@@ -3,15 +3,10 @@
 #include "base/hash.hpp"
 
 namespace starling::base {
+
 std::string PeerId::hex() const { return to_hex(bytes); }
 
 std::string PeerId::brief() const { return hex().substr(0, 8); }
-
-std::uint64_t PeerId::prefix() const noexcept {
-  std::uint64_t value = 0;
-  for (int i = 0; i < 8; ++i) value = value << 8 | bytes[static_cast<std::size_t>(i)];
-  return value;
-}
 
 Result<PeerId> PeerId::parse(std::string_view hex) {
   PeerId id;

@@ -67,7 +67,7 @@ Core::Core(Config config, wire::MemberRecord self, Signer& signer, base::Rng rng
       signer_(signer),
       table_(signed_by(signer, std::move(self))),
       dialer_(config_.join, rng_.fork()),
-      progress_(table_.self().id.prefix(), config_.heartbeat) {
+      progress_(table_.self_id().prefix(), config_.heartbeat) {
   ASSERT(table_.self().state == wire::MemberState::alive, "a peer starts alive");
   ASSERT(config_.heartbeat > base::Duration{0});
   config_.degree = std::clamp<std::uint32_t>(config_.degree, 1, kDegreeMax);
@@ -164,7 +164,7 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   const base::PeerId peer = event.other.id;
   const wire::MemberRecord* known = table_.find(peer);
   const bool was_known_alive = known != nullptr && counts_as_alive(known->state);
-  if (peer == table_.self().id) {
+  if (peer == table_.self_id()) {
     if (event.dialed) (void)dialer_.failed(event.address, true, false, now);
     out.push_back(Close{event.link, wire::ByeReason::duplicate});
     return;
@@ -233,7 +233,7 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
     lost_.insert(peer);
     if (!RARE(wait_before_redial)) dialer_.hurry(peer, now);
     // Both ends want it back: one of them waits a little, so that they do not meet half-way.
-    if (table_.self().id > peer) dialer_.postpone(peer, 3 * kBackoffMin, now);
+    if (table_.self_id() > peer) dialer_.postpone(peer, 3 * kBackoffMin, now);
     accuse(peer, wire::Loss::reset, now, out);
   } else {
     dialer_.postpone(peer, kRejectedPause, now);

@@ -35,7 +35,7 @@ bool Core::admit(const MemberRecord& record, base::LinkId from, base::Time now, 
     close(from, wire::ByeReason::misbehaved, LossReason::banned, now, out);
     return false;
   }
-  if (record.id == table_.self().id) {
+  if (record.id == table_.self_id()) {
     // A former life of this peer, or what others concluded of it.
     refute(record.incarnation, wire::to_string(record.state), out);
     return true;
@@ -69,7 +69,7 @@ void Core::on_claim(const Claim& claim, base::LinkId from, base::Time now, Outbo
   // Of another incarnation than the one known here: it is refuted already, or comes too early.
   if (record == nullptr || record->incarnation != claim.incarnation) return;
   if (!counts_as_alive(record->state)) return;
-  if (record->id == table_.self().id) {
+  if (record->id == table_.self_id()) {
     health_.worse();
     return refute(claim.incarnation, wire::to_string(claim.state), out);
   }
@@ -93,7 +93,7 @@ void Core::refute(std::uint64_t incarnation, const char* taken_for, Outbox& out)
 
 void Core::changed(const MemberRecord& record, bool was_alive, base::LinkId from, base::Time now) {
   rumours_.insert_or_assign(record.id, from);
-  if (suspicions_.accused_by(record.id, table_.self().id.prefix()) &&
+  if (suspicions_.accused_by(record.id, table_.self_id().prefix()) &&
       record.state == MemberState::alive) {
     health_.worse();  // it was alive all the time
   }
@@ -114,7 +114,7 @@ void Core::changed(const MemberRecord& record, bool was_alive, base::LinkId from
 void Core::accuse(const base::PeerId& peer, wire::Loss reason, base::Time now, Outbox& out) {
   const MemberRecord* known = table_.find(peer);
   if (known == nullptr || !counts_as_alive(known->state)) return;
-  accuse(*known, table_.self().id.prefix(), reason, base::LinkId{}, now, out);
+  accuse(*known, table_.self_id().prefix(), reason, base::LinkId{}, now, out);
 }
 
 void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::Loss reason,
@@ -157,7 +157,7 @@ void Core::end_suspicions(base::Time now, Outbox& out) {
     if (BUG(refute_others)) ++record.incarnation;
     if (!table_.apply(record)) continue;
     progress_.set_state(record.id.prefix(), MemberState::dead);
-    tell(record, table_.self().id.prefix(), MemberState::dead, verdict.reason, base::LinkId{});
+    tell(record, table_.self_id().prefix(), MemberState::dead, verdict.reason, base::LinkId{});
     losses_[record.id] = verdict.reason;
     flaps_.died(record, table_.alive_count(), now);
     lost_.erase(record.id);

@@ -17,7 +17,7 @@ using wire::NeighbourKind;
 // keeps the new one, whatever this end still believes of the old, and asks for it (on_request).
 // Two simultaneous dials: the smaller id's link stays, and both ends find so.
 bool Core::loses_to_other(base::LinkId id, const Link& link, base::Time now, Outbox& out) {
-  const bool smaller = table_.self().id < link.peer;
+  const bool smaller = table_.self_id() < link.peer;
   std::vector<base::LinkId> losers;
   for (const auto& [other_id, other] : links_) {
     if (other.peer != link.peer || other_id == id) continue;
@@ -66,7 +66,7 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
     const auto [other_id, relation] = *other++;
     if (other_id == id || relation.peer != peer) continue;
     const bool ours_wins =
-        relation.dialed && table_.self().id < peer && now - relation.ready < kSimultaneous;
+        relation.dialed && table_.self_id() < peer && now - relation.ready < kSimultaneous;
     if (ours_wins) return;  // simultaneous dials: the other end is about to close this link
     moved = moved || relation.role == Role::neighbour;
     close(other_id, wire::ByeReason::duplicate, LossReason::duplicate, now, out);
@@ -140,7 +140,7 @@ void Core::refer(base::LinkId id, const base::PeerId& to, Outbox& out) {
   if (RARE(no_referral)) return;
   std::vector<const wire::MemberRecord*> members;
   for (const auto& [peer, record] : table_.records()) {
-    if (counts_as_alive(record.state) && peer != to && peer != table_.self().id) {
+    if (counts_as_alive(record.state) && peer != to && peer != table_.self_id()) {
       members.push_back(&record);
     }
   }
@@ -261,7 +261,9 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
   if (alive) {
     for (const auto& [id, record] : table_.records()) consider(record);
   } else {
-    for (const base::PeerId& id : table_.dead()) consider(*table_.find(id));
+    for (const base::PeerId& id : table_.dead()) {
+      if (dialer_.due(id) <= now) consider(*table_.find(id));
+    }
   }
   base::shuffle(due, rng_);
   // A neighbour that was lost is taken back within its grace: it costs no keyframe.
@@ -295,7 +297,7 @@ void Core::ban(const base::PeerId& peer, base::Time now) {
 
 bool Core::is_wanted(const wire::MemberRecord& record, bool alive) const {
   const bool fits = alive ? counts_as_alive(record.state) : record.state == wire::MemberState::dead;
-  return fits && record.id != table_.self().id && !banned_.contains(record.id) &&
+  return fits && record.id != table_.self_id() && !banned_.contains(record.id) &&
          !is_linked(record.id) && !dialer_.is_dialing(record.id);
 }
 

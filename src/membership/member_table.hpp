@@ -32,6 +32,7 @@ class MemberTable {
   /// The first record of the prefix, as PeerId::prefix() gives it.
   [[nodiscard]] const wire::MemberRecord* find(std::uint64_t prefix) const;
   [[nodiscard]] const wire::MemberRecord& self() const;
+  [[nodiscard]] const base::PeerId& self_id() const noexcept { return self_id_; }
   [[nodiscard]] const std::map<base::PeerId, wire::MemberRecord>& records() const noexcept {
     return records_;
   }

@@ -15,6 +15,7 @@ constexpr base::Duration kRateInterval = std::chrono::milliseconds(500);
 constexpr double kRateMemory = 0.5;  ///< weight of the old rate in the new one
 constexpr double kRateMax = 1e9;     ///< samples a second; more is not believed
 constexpr int kStallSteps = 4;       ///< a step that takes so many times as long as others stands
+constexpr std::size_t kChangesSlack = 2;
 
 bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
@@ -86,13 +87,7 @@ void ProgressBook::note_stall(base::Time now) {
 bool ProgressBook::merge(std::span<const wire::Progress> entries, std::uint64_t from,
                          base::Time now) {
   bool ended = false;
-  for (const wire::Progress& entry : entries) {
-    const wire::Progress* known = find(entry.id_prefix);
-    const bool trained = known != nullptr && known->rate > 0;
-    update(entry, from, now);
-    known = find(entry.id_prefix);
-    ended = ended || (trained && known->rate == 0);
-  }
+  for (const wire::Progress& entry : entries) ended = update(entry, from, now) || ended;
   return ended;
 }
 
@@ -104,15 +99,16 @@ void ProgressBook::observe(std::uint64_t id_prefix, std::uint64_t samples, base:
   entry->measured = now;
 }
 
-void ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base::Time now) {
-  if (latest.id_prefix == own_prefix_ || latest.samples >= kCounterMax) return;
+bool ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base::Time now) {
+  if (latest.id_prefix == own_prefix_ || latest.samples >= kCounterMax) return false;
   Entry* const known = entry_of(latest.id_prefix);
   const bool fresh = known == nullptr;
   if (fresh) {
-    if (entries_.size() >= kProgressMax) return;
+    if (entries_.size() >= kProgressMax) return false;
     new_.push_back(latest.id_prefix);
   }
   Entry& entry = fresh || BUG(counters_anew) ? add(latest.id_prefix) : *known;
+  const bool trained = entry.latest.rate > 0;
   // Its owner's word is taken whole: on its link the newer comes later.
   const bool own_word = from == latest.id_prefix && latest.samples >= entry.latest.samples;
   const bool report = latest.report && (fresh || own_word || says_more(latest, entry.latest)) &&
@@ -122,7 +118,7 @@ void ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base
       entry.sources.push_back(from);
     }
     if (own_word) entry.latest.rate = std::min(latest.rate, static_cast<float>(kRateMax));
-    return;
+    return trained && entry.latest.rate == 0;
   }
   wire::Progress merged = latest;
   if (!latest.report) {
@@ -136,6 +132,7 @@ void ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base
   entry.sources.assign(1, from);
   entry.measured = now - std::chrono::milliseconds(latest.age_ms);
   pass_on(entry, fresh || latest.report);
+  return trained && entry.latest.rate == 0;
 }
 
 // Fixed until the next time: if each neighbour were told the newest, all of those would go on.
@@ -148,23 +145,14 @@ void ProgressBook::tell_own(bool report, base::Time now) {
 }
 
 void ProgressBook::pass_on(Entry& entry, bool report) {
-  const auto place = static_cast<Place>(&entry - entries_.data());
-  if (entry.version > 0) unlink(entry);
-  entry.older = newest_;
-  entry.newer = kNone;
-  if (newest_ != kNone) entries_[newest_].newer = place;
-  newest_ = place;
   entry.version = ++version_;
   if (report) entry.report_version = version_;
-}
-
-void ProgressBook::unlink(const Entry& entry) {
-  if (entry.older != kNone) entries_[entry.older].newer = entry.newer;
-  if (entry.newer != kNone) {
-    entries_[entry.newer].older = entry.older;
-  } else {
-    newest_ = entry.older;
+  if (changes_.size() >= kChangesSlack * entries_.size()) {
+    std::erase_if(changes_, [&](const auto& change) {
+      return entries_[change.second].version != change.first;
+    });
   }
+  changes_.emplace_back(version_, static_cast<Place>(&entry - entries_.data()));
 }
 
 ProgressBook::Entry* ProgressBook::entry_of(std::uint64_t id_prefix) {
@@ -206,14 +194,13 @@ std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t ne
   std::uint64_t& sent = sent_[neighbour];
   const std::uint64_t before = sent;
   std::vector<wire::Progress> entries;
-  Place first = kNone;
-  for (Place at = newest_; at != kNone && entries_[at].version > sent; at = entries_[at].older) {
-    first = at;
-  }
-  for (Place at = first; at != kNone; at = entries_[at].newer) {
+  auto change =
+      std::ranges::upper_bound(changes_, before, {}, &decltype(changes_)::value_type::first);
+  for (; change != changes_.end(); ++change) {
+    const Entry& entry = entries_[change->second];
+    if (entry.version != change->first) continue;
     if (entries.size() == wire::kProgressPerFrame) return entries;
     if (!entries.empty() && RARE(few_progress_entries)) return entries;
-    const Entry& entry = entries_[at];
     sent = entry.version;
     const bool own_entry = entry.latest.id_prefix == own_prefix_;
     if (entry.latest.id_prefix == neighbour) continue;
@@ -276,6 +263,7 @@ const wire::Progress* ProgressBook::find(std::uint64_t id_prefix) const {
 void ProgressBook::add_bounds(std::size_t neighbours, base::Bounds& out) const {
   out.add("progress counters", entries_.size(), kProgressMax);
   out.add("places of progress counters", places_.size(), entries_.size());
+  out.add("changes of progress counters", changes_.size(), kChangesSlack * entries_.size());
   out.add("neighbours told of progress", sent_.size(), neighbours);
   out.add("new progress counters", new_.size(), 0);
 }

@@ -77,7 +77,6 @@ class ProgressBook {
 
  private:
   using Place = std::uint32_t;  ///< in entries_
-  static constexpr Place kNone = ~Place{0};
 
   struct Entry {
     wire::Progress latest;
@@ -89,14 +88,12 @@ class ProgressBook {
     std::uint64_t version = 0;         ///< of this book, when it was last to be passed on
     std::uint64_t report_version = 0;  ///< and when its report was
     base::Time measured{};             ///< when its owner had that many samples
-    Place older = kNone;               ///< the entry with the next lower version
-    Place newer = kNone;
   };
 
-  void update(const wire::Progress& latest, std::uint64_t from, base::Time now);
+  /// Whether its owner has just ended.
+  bool update(const wire::Progress& latest, std::uint64_t from, base::Time now);
   void tell_own(bool report, base::Time now);
   void pass_on(Entry& entry, bool report);
-  void unlink(const Entry& entry);
   [[nodiscard]] Entry* entry_of(std::uint64_t id_prefix);
   [[nodiscard]] const Entry* entry_of(std::uint64_t id_prefix) const;
   Entry& add(std::uint64_t id_prefix);
@@ -108,10 +105,12 @@ class ProgressBook {
   std::uint64_t version_ = 0;
   std::vector<Entry> entries_;  ///< in the order in which they were heard of; none is removed
   std::vector<std::pair<std::uint64_t, Place>> places_;  ///< of prefixes, in their order
-  Place newest_ = kNone;                                 ///< by version
-  std::map<std::uint64_t, std::uint64_t> sent_;          ///< neighbour: version that it has
-  std::vector<std::uint64_t> new_;                       ///< prefixes of entries
-  std::size_t alive_ = 0;                                ///< entries that are
+  /// What was to be passed on, by version; void where the entry has a later one. At most
+  /// kChangesSlack times the entries.
+  std::vector<std::pair<std::uint64_t, Place>> changes_;
+  std::map<std::uint64_t, std::uint64_t> sent_;  ///< neighbour: version that it has
+  std::vector<std::uint64_t> new_;               ///< prefixes of entries
+  std::size_t alive_ = 0;                        ///< entries that are
 
   // The own entry.
   bool trains_ = false;
