@@ -7,7 +7,6 @@ skipped".
 """
 import functools
 import json
-import os
 import pathlib
 import random
 import struct
@@ -16,10 +15,10 @@ import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("STARLING_BUILD", ROOT / "build"))
 sys.dont_write_bytecode = True
+import runner  # noqa: E402
 import safetensors_file  # noqa: E402
+from runner import BUILD  # noqa: E402
 
 PATIENCE = 300  # seconds; only a test that fails waits as long
 
@@ -45,7 +44,7 @@ class Folder(unittest.TestCase):
 @functools.cache
 def torch_python():
     """A Python that has PyTorch and safetensors; None where there is none."""
-    for python in (pathlib.Path(sys.executable), ROOT / ".cache/torch/bin/python"):
+    for python in (pathlib.Path(sys.executable), runner.TORCH_PYTHON):
         test = [python, "-c", "import safetensors, torch"]
         if python.exists() and subprocess.run(test, capture_output=True).returncode == 0:
             return python
@@ -336,15 +335,6 @@ class Sample(Folder):
         self.assertIn(b"only language models write text", ended.stderr)
 
 
-def main():
-    result = unittest.main(exit=False, verbosity=2).result
-    failed = len(result.failures) + len(result.errors)
-    if not_compared:
-        print(f"skipped: {len(not_compared)} comparisons with PyTorch: no Python at hand has torch "
-              "and safetensors; tools/torch installs them")
-    print(f"{result.testsRun - failed} passed, {failed} failed, {len(not_compared)} skipped")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runner.run("comparisons with PyTorch: no Python at hand has torch and safetensors; "
+                        "tools/torch installs them", not_compared))

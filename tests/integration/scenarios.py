@@ -6,7 +6,6 @@ STARLING_BUILD (default: build). The last line is "N passed, N failed, N skipped
 """
 
 import json
-import os
 import pathlib
 import shutil
 import signal
@@ -19,10 +18,10 @@ import threading
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("STARLING_BUILD", ROOT / "build"))
-sys.path.insert(0, str(ROOT / "scenarios"))
 sys.dont_write_bytecode = True
+import runner  # noqa: E402
+from runner import BUILD, ROOT  # noqa: E402
+sys.path.insert(0, str(ROOT / "scenarios"))
 from lab import machine  # noqa: E402
 from lab.network import Switch, address_of  # noqa: E402
 
@@ -303,15 +302,5 @@ class WithoutAnAddress(unittest.TestCase):
         self.fail(f"it says: {self.log(0)[-600:]}")
 
 
-def main():
-    result = unittest.main(exit=False, verbosity=2).result
-    failed = len(result.failures) + len(result.errors)
-    skipped = len(result.skipped)
-    if WHY_NOT:
-        print(f"skipped: {WHY_NOT}")
-    print(f"{result.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 77 if skipped == result.testsRun else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runner.run(WHY_NOT))

@@ -15,11 +15,11 @@ import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("STARLING_BUILD", ROOT / "build"))
-sys.path.insert(0, str(ROOT / "tools"))
 sys.dont_write_bytecode = True
+import runner  # noqa: E402
 import safetensors_file  # noqa: E402
+from runner import BUILD  # noqa: E402
+sys.path.insert(0, str(runner.ROOT / "tools"))
 try:
     import torch
     import torch.nn.functional as F
@@ -136,18 +136,7 @@ class Twins(unittest.TestCase):
         self.gpt(style="llama", tied=False, kv_heads=2, mlp_width=24)
 
 
-def main():
-    python = ROOT / ".cache/torch/bin/python"
-    if WHY_NOT and python.exists() and pathlib.Path(sys.executable) != python:
-        os.execv(python, [python, *sys.argv])
-    result = unittest.main(exit=False, verbosity=2).result
-    failed = len(result.failures) + len(result.errors)
-    skipped = len(result.skipped)
-    if WHY_NOT:
-        print(f"skipped: {WHY_NOT}")
-    print(f"{result.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 77 if skipped == result.testsRun else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    if WHY_NOT and runner.TORCH_PYTHON.exists() and sys.executable != str(runner.TORCH_PYTHON):
+        os.execv(runner.TORCH_PYTHON, [runner.TORCH_PYTHON, *sys.argv])
+    sys.exit(runner.run(WHY_NOT))

@@ -15,20 +15,9 @@ Planner::Planner(const Graph& graph, std::uint32_t batch, std::uint32_t threads)
       threads_(threads),
       values_(graph.ops.size()),
       saved_(graph.ops.size()),
-      uses_(graph.ops.size()),
-      needs_gradient_(graph.ops.size()),
+      flow_(graph),
       gradients_(graph.ops.size()),
-      written_(graph.tensors.size()) {
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    needs_gradient_[i] = has_parameters(graph.ops[i]);
-    for (const ValueId input : graph.ops[i].inputs) {
-      if (input == kGraphInput) continue;
-      ++uses_[input];
-      if (needs_gradient_[input]) needs_gradient_[i] = true;
-    }
-  }
-  ++uses_.back();
-}
+      written_(graph.tensors.size()) {}
 
 Plan Planner::plan() {
   scratchpad_ = plan_.add_buffer(0);
@@ -80,7 +69,7 @@ void Planner::backward() {
   plan_.advance();
   gradients_.back() = Gradient{gradient};
   for (std::size_t i = graph_.ops.size(); i-- > 0;) {
-    if (!needs_gradient_[i]) continue;
+    if (!flow_.needs_gradient(i)) continue;
     ASSERT(gradients_[i], "every result is used");
     backward_op(i, *std::exchange(gradients_[i], std::nullopt));
   }
@@ -90,13 +79,9 @@ void Planner::backward_op(std::size_t op, Gradient gradient) {
   std::visit([&](const auto& kind) { backward_of(op, kind, gradient); }, op_at(op).kind);
 }
 
-bool Planner::needs_gradient(ValueId value) const {
-  return value != kGraphInput && needs_gradient_[value];
-}
-
 void Planner::give(std::size_t op, Gradient gradient, std::size_t input) {
   const ValueId value = op_at(op).inputs[input];
-  if (!needs_gradient(value)) return;
+  if (!flow_.needs_gradient(value)) return;
   std::optional<Gradient>& known = gradients_[value];
   if (!known) {
     known = std::move(gradient);
@@ -110,40 +95,27 @@ void Planner::give(std::size_t op, Gradient gradient, std::size_t input) {
   known = Gradient{to};
 }
 
-bool Planner::is_relu(std::size_t op) const {
-  if (op >= graph_.ops.size()) return false;
-  const auto* activation = std::get_if<Activation>(&op_at(op).kind);
-  return activation != nullptr && activation->kind == ActivationKind::relu;
-}
-
-bool Planner::does_relu(std::size_t op) const {
-  const auto& kind = op_at(op).kind;
-  const bool can = std::holds_alternative<Conv2d>(kind) || std::holds_alternative<Linear>(kind) ||
-                   std::holds_alternative<BatchNorm>(kind) || std::holds_alternative<Add>(kind);
-  return can && uses_[op] == 1 && is_relu(op + 1) && op_at(op + 1).inputs.front() == op;
-}
-
 bool Planner::pool_undoes(std::size_t relu) const {
-  return is_relu(relu) && uses_[relu] == 1 && relu + 1 < graph_.ops.size() &&
+  return flow_.is_relu(relu) && flow_.uses(relu) == 1 && relu + 1 < graph_.ops.size() &&
          op_at(relu + 1).inputs.front() == relu &&
          std::holds_alternative<MaxPool2d>(op_at(relu + 1).kind);
 }
 
 bool Planner::may_overwrite(ValueId value) const {
-  if (value == kGraphInput || uses_[value] != 1) return false;
+  if (value == kGraphInput || flow_.uses(value) != 1) return false;
   const auto& kind = op_at(value).kind;
   if (std::holds_alternative<Flatten>(kind) || std::holds_alternative<Dropout>(kind)) {
     return may_overwrite(op_at(value).inputs.front());  // may be the same buffer
   }
   // Their backward looks at the result.
-  return !is_relu(value) && !std::holds_alternative<Attention>(kind);
+  return !flow_.is_relu(value) && !std::holds_alternative<Attention>(kind);
 }
 
 Planner::Value Planner::forward_of(std::size_t op, const Activation& activation,
                                    const Value& source) {
   const ValueId input = op_at(op).inputs.front();
   const bool relu = activation.kind == ActivationKind::relu;
-  if (relu && input != kGraphInput && does_relu(input)) return source;
+  if (relu && input != kGraphInput && flow_.does_relu(input)) return source;
   saved_[op].source = source;
   // A ReLU's backward looks at its result.
   const bool in_place = may_overwrite(input) && (relu || !training_);
@@ -157,9 +129,9 @@ Planner::Value Planner::forward_of(std::size_t op, const Activation& activation,
 void Planner::backward_of(std::size_t op, const Activation& activation, Gradient gradient) {
   const ValueId input = op_at(op).inputs.front();
   const bool relu = activation.kind == ActivationKind::relu;
-  const bool normed = relu && input != kGraphInput && does_relu(input) &&
+  const bool normed = relu && input != kGraphInput && flow_.does_relu(input) &&
                       std::holds_alternative<BatchNorm>(op_at(input).kind);
-  if (!needs_gradient(input)) return;
+  if (!flow_.needs_gradient(input)) return;
   if (normed || pool_undoes(op)) return give(op, gradient);
   const Value& seen = relu ? saved_[op].result : saved_[op].source;
   gradient = convert(gradient, seen.memory.get_desc());
@@ -188,7 +160,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Dropout& dropout, Value
 }
 
 void Planner::backward_of(std::size_t op, const Dropout& dropout, const Gradient& gradient) {
-  if (!needs_gradient(op_at(op).inputs.front())) return;
+  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   if (dropout.rate == 0) return give(op, gradient);
   const Gradient from = convert(gradient, plain(op_at(op).in));
   const Value to = writable(from);
@@ -209,14 +181,14 @@ Planner::Value Planner::forward_of(std::size_t op, const Add&, const Value& sour
   const bool same = inputs[0] == inputs[1];
   Value to = may_overwrite(inputs[0]) && !same ? source : make(source.memory.get_desc());
   call([count = floats_of(to.memory), a = source.memory, b = other.memory, to = to.memory,
-        relu = does_relu(op)] { add(count, floats(a), floats(b), floats(to), relu); },
+        relu = flow_.does_relu(op)] { add(count, floats(a), floats(b), floats(to), relu); },
        {source, other, to});
   return to;
 }
 
 void Planner::backward_of(std::size_t op, const Add&, const Gradient& gradient) {
   const auto& inputs = op_at(op).inputs;
-  const bool both = needs_gradient(inputs[0]) && needs_gradient(inputs[1]);
+  const bool both = flow_.needs_gradient(inputs[0]) && flow_.needs_gradient(inputs[1]);
   give(op, {gradient.value, gradient.shared || both}, 0);
   give(op, {gradient.value, gradient.shared || both}, 1);
 }

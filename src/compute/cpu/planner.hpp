@@ -12,6 +12,7 @@
 
 #include "compute/cpu/plan.hpp"
 #include "compute/graph.hpp"
+#include "compute/graph_flow.hpp"
 
 namespace starling::compute::cpu {
 
@@ -61,7 +62,6 @@ class Planner {
   void backward_op(std::size_t op, Gradient gradient);
   /// Adds to what is known of the gradient of an op's input.
   void give(std::size_t op, Gradient gradient, std::size_t input = 0);
-  [[nodiscard]] bool needs_gradient(ValueId value) const;
 
   // Images: planner_images.cpp.
   Value forward_of(std::size_t op, const Conv2d& conv, const Value& source);
@@ -133,9 +133,6 @@ class Planner {
              const dnnl::memory::desc& desc);
 
   [[nodiscard]] const Op& op_at(std::size_t op) const { return graph_.ops[op]; }
-  [[nodiscard]] bool is_relu(std::size_t op) const;
-  /// Whether the op also does the ReLU that is the only one to take its result.
-  [[nodiscard]] bool does_relu(std::size_t op) const;
   /// Whether a max pool takes the ReLU's result alone, and undoes the ReLU on the way back.
   [[nodiscard]] bool pool_undoes(std::size_t relu) const;
   /// Whether only one op takes the value, and nothing needs it afterwards.
@@ -156,8 +153,7 @@ class Planner {
   Value input_;
   std::vector<Value> values_;  ///< results of the ops so far
   std::vector<Saved> saved_;
-  std::vector<std::size_t> uses_;                   ///< of each op's result
-  std::vector<bool> needs_gradient_;                ///< each op's result
+  const GraphFlow flow_;
   std::vector<std::optional<Gradient>> gradients_;  ///< of each op's result, so far
   std::vector<bool> written_;                       ///< tensors whose gradient is there
   BufferId scratchpad_ = 0;

@@ -117,7 +117,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Conv2d& conv, const Val
   const dnnl::convolution_forward::primitive_desc desc(
       {kTraining, kDirect, any(dims(op_at(op).in)), any(weight), bias_of(graph_, conv),
        any(dims(op_at(op).out)), stride, dilation, padding, padding},
-      attributes(does_relu(op)), plan_.engine());
+      attributes(flow_.does_relu(op)), plan_.engine());
   Saved& saved = saved_[op];
   saved.convolution = desc;
   saved.source = convert(source, desc.src_desc());
@@ -163,7 +163,7 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, Gradient gradient)
     }
     if (!direct) reorder(blocked, target);
   }
-  if (!needs_gradient(op_at(op).inputs.front())) return;
+  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const dnnl::convolution_backward_data::primitive_desc desc(
       {kDirect, any(dims(op_at(op).in)), any(weight), any(dims(op_at(op).out)), stride, dilation,
        padding, padding},
@@ -183,7 +183,8 @@ Planner::Value Planner::forward_of(std::size_t op, const BatchNorm& norm, Value 
   source =
       convert(source, image ? dense(dims(op_at(op).in), plane_layout(source.memory.get_desc()).tag)
                             : plain(op_at(op).in));
-  const BatchNormShape shape = batch_norm_shape(op_at(op), norm, does_relu(op), source.memory);
+  const BatchNormShape shape =
+      batch_norm_shape(op_at(op), norm, flow_.does_relu(op), source.memory);
   const Value weight = parameter(norm.weight);
   const Value bias = parameter(norm.bias);
   const Value mean = running(norm.mean);
@@ -220,7 +221,7 @@ void Planner::backward_of(std::size_t op, const BatchNorm& norm, Gradient gradie
   gradient = convert(gradient, saved.source.memory.get_desc());
   const Value result = writable(gradient);
   call(
-      [shape = batch_norm_shape(op_at(op), norm, does_relu(op), saved.source.memory),
+      [shape = batch_norm_shape(op_at(op), norm, flow_.does_relu(op), saved.source.memory),
        step = &plan_.step(), from = saved.source.memory, made = saved.result.memory,
        weight = parameter(norm.weight).memory, figures = saved.extra.memory,
        above = gradient.value.memory, to = result.memory,

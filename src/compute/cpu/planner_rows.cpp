@@ -30,7 +30,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Linear& linear, const V
   saved.source = reshape(convert(source, plain(in)), rows(in));
   const dnnl::inner_product_forward::primitive_desc desc(
       {kTraining, saved.source.memory.get_desc(), weight, bias, dense(rows(op_at(op).out))},
-      attributes(does_relu(op)), plan_.engine());
+      attributes(flow_.does_relu(op)), plan_.engine());
   const Value result = make(desc.dst_desc());
   if (has_bias) {
     call(dnnl::inner_product_forward(desc), desc.scratchpad_desc(),
@@ -75,7 +75,7 @@ void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& 
         },
         {above});
   }
-  if (!needs_gradient(op_at(op).inputs.front())) return;
+  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value result = make(plain(op_at(op).in));
   call(
       [count, out, in, threads = threads_, above = above.memory,
@@ -220,7 +220,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Attention& attention, V
 }
 
 void Planner::backward_of(std::size_t op, const Attention& attention, const Gradient& gradient) {
-  if (!needs_gradient(op_at(op).inputs.front())) return;
+  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const AttentionKernel kernel(attention, static_cast<std::size_t>(batch_), op_at(op).in[0]);
   const Saved& saved = saved_[op];
   const Value above = convert(gradient.value, plain(op_at(op).out));
@@ -248,7 +248,7 @@ Planner::Value Planner::forward_of(std::size_t op, const SwiGlu&, Value source) 
 }
 
 void Planner::backward_of(std::size_t op, const SwiGlu&, const Gradient& gradient) {
-  if (!needs_gradient(op_at(op).inputs.front())) return;
+  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Saved& saved = saved_[op];
   const Value above = convert(gradient.value, plain(op_at(op).out));
   const Value result = make(saved.source.memory.get_desc());

@@ -37,6 +37,24 @@ STARLING_BOTH inline Seen seen_by(std::size_t at, const Window& w, std::size_t p
   return {first, end < places ? end : places};
 }
 
+/// The sum over the windows that see element `i` of the source of what `visit` gives for a window
+/// and the element's place in it, both counted row by row.
+template <class Visit>
+STARLING_BOTH float sum_of_windows(const Window& w, std::size_t i, const Visit& visit) {
+  const Place at = place_of(i, w.height, w.width);
+  const Seen rows = seen_by(at.row, w, w.out_height);
+  const Seen columns = seen_by(at.column, w, w.out_width);
+  float sum = 0;
+  for (std::size_t r = rows.first; r < rows.end; ++r) {
+    for (std::size_t c = columns.first; c < columns.end; ++c) {
+      const std::size_t u = at.row + w.padding - r * w.stride;
+      const std::size_t v = at.column + w.padding - c * w.stride;
+      sum += visit((at.plane * w.out_height + r) * w.out_width + c, u * w.kernel + v);
+    }
+  }
+  return sum;
+}
+
 /// One call an element of y. `chosen` gets which of the window's elements is the largest, counted
 /// row by row: the first of equals. Padding never wins.
 struct MaxPoolForward {
@@ -75,19 +93,9 @@ struct MaxPoolBackward {
   float* dx;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const Place at = place_of(i, w.height, w.width);
-    const Seen rows = seen_by(at.row, w, w.out_height);
-    const Seen columns = seen_by(at.column, w, w.out_width);
-    float sum = 0;
-    for (std::size_t r = rows.first; r < rows.end; ++r) {
-      for (std::size_t c = columns.first; c < columns.end; ++c) {
-        const std::size_t window = (at.plane * w.out_height + r) * w.out_width + c;
-        const std::size_t u = at.row + w.padding - r * w.stride;
-        const std::size_t v = at.column + w.padding - c * w.stride;
-        if (chosen[window] == static_cast<std::int32_t>(u * w.kernel + v)) sum += dy[window];
-      }
-    }
-    dx[i] = sum;
+    dx[i] = sum_of_windows(w, i, [&](std::size_t window, std::size_t place) {
+      return chosen[window] == static_cast<std::int32_t>(place) ? dy[window] : 0.0F;
+    });
   }
 };
 
@@ -117,15 +125,8 @@ struct AveragePoolBackward {
   float* dx;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const Place at = place_of(i, w.height, w.width);
-    const Seen rows = seen_by(at.row, w, w.out_height);
-    const Seen columns = seen_by(at.column, w, w.out_width);
-    float sum = 0;
-    for (std::size_t r = rows.first; r < rows.end; ++r) {
-      for (std::size_t c = columns.first; c < columns.end; ++c) {
-        sum += dy[(at.plane * w.out_height + r) * w.out_width + c];
-      }
-    }
+    const float sum =
+        sum_of_windows(w, i, [&](std::size_t window, std::size_t) { return dy[window]; });
     dx[i] = sum / static_cast<float>(w.kernel * w.kernel);
   }
 };

@@ -21,21 +21,10 @@ Planner::Planner(const Graph& graph, std::uint32_t batch, std::size_t score_byte
       score_bytes_(score_bytes),
       values_(graph.ops.size()),
       saved_(graph.ops.size()),
-      uses_(graph.ops.size()),
-      needs_gradient_(graph.ops.size()),
+      flow_(graph),
       gradients_(graph.ops.size()),
       written_(graph.tensors.size()),
-      turns_(graph.ops.size()) {
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    needs_gradient_[i] = has_parameters(graph.ops[i]);
-    for (const ValueId input : graph.ops[i].inputs) {
-      if (input == kGraphInput) continue;
-      ++uses_[input];
-      if (needs_gradient_[input]) needs_gradient_[i] = true;
-    }
-  }
-  ++uses_.back();
-}
+      turns_(graph.ops.size()) {}
 
 Plan Planner::plan() {
   plan_.parameter_layout = aligned_layout(graph_.tensors);
@@ -132,7 +121,7 @@ void Planner::loss(const Value* gradient) {
 void Planner::backward(const Value& outputs_gradient) {
   gradients_.back() = Gradient{outputs_gradient};
   for (std::size_t i = graph_.ops.size(); i-- > 0;) {
-    if (!needs_gradient_[i]) continue;
+    if (!flow_.needs_gradient(i)) continue;
     ASSERT(gradients_[i], "every result is used");
     const Gradient gradient = *std::exchange(gradients_[i], std::nullopt);
     std::visit([&](const auto& kind) { backward_of(i, kind, gradient); }, op_at(i).kind);
@@ -140,14 +129,10 @@ void Planner::backward(const Value& outputs_gradient) {
   for (std::size_t i = 0; i < written_.size(); ++i) ASSERT(written_[i], "all tensors are used");
 }
 
-bool Planner::needs_gradient(ValueId value) const {
-  return value != kGraphInput && needs_gradient_[value];
-}
-
 /// Adds to what is known of the gradient of an op's input.
 void Planner::give(std::size_t op, Gradient gradient, std::size_t input) {
   const ValueId value = op_at(op).inputs[input];
-  if (!needs_gradient(value)) return;
+  if (!flow_.needs_gradient(value)) return;
   std::optional<Gradient>& known = gradients_[value];
   if (!known) {
     known = gradient;
@@ -162,22 +147,9 @@ void Planner::give(std::size_t op, Gradient gradient, std::size_t input) {
   known = Gradient{to};
 }
 
-bool Planner::is_relu(std::size_t op) const {
-  if (op >= graph_.ops.size()) return false;
-  const auto* activation = std::get_if<Activation>(&op_at(op).kind);
-  return activation != nullptr && activation->kind == ActivationKind::relu;
-}
-
-bool Planner::does_relu(std::size_t op) const {
-  const auto& kind = op_at(op).kind;
-  const bool can = std::holds_alternative<Conv2d>(kind) || std::holds_alternative<Linear>(kind) ||
-                   std::holds_alternative<BatchNorm>(kind) || std::holds_alternative<Add>(kind);
-  return can && uses_[op] == 1 && is_relu(op + 1) && op_at(op + 1).inputs.front() == op;
-}
-
 Value Planner::forward_of(std::size_t op, const Activation& activation, const Value& source) {
   const ValueId input = op_at(op).inputs.front();
-  if (activation.kind == ActivationKind::relu && input != kGraphInput && does_relu(input)) {
+  if (activation.kind == ActivationKind::relu && input != kGraphInput && flow_.does_relu(input)) {
     return source;
   }
   saved_[op].source = source;
@@ -190,7 +162,7 @@ Value Planner::forward_of(std::size_t op, const Activation& activation, const Va
 }
 
 void Planner::backward_of(std::size_t op, const Activation& activation, const Gradient& gradient) {
-  if (!needs_gradient(op_at(op).inputs.front())) return;
+  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const bool relu = activation.kind == ActivationKind::relu;
   const Value seen = relu ? saved_[op].result : saved_[op].source;
   const Value above = gradient.value;
@@ -205,33 +177,29 @@ void Planner::backward_of(std::size_t op, const Activation& activation, const Gr
 Value Planner::forward_of(std::size_t op, const Dropout& dropout, const Value& source) {
   if (!training_ || dropout.rate == 0) return source;
   const Value result = make(source.count);
-  kernel(op, {source, result}, source.count,
-         [=, step = plan_.step, rate = dropout.rate](const Addresses& at) -> Kernel {
-           return Drop{op,
-                       dropout_threshold(rate),
-                       1.0F / (1.0F - rate),
-                       at.at<StepState>(step),
-                       at.at(source),
-                       at.at(result)};
-         });
+  drop(op, dropout, source, result);
   return result;
 }
 
 void Planner::backward_of(std::size_t op, const Dropout& dropout, const Gradient& gradient) {
-  if (!needs_gradient(op_at(op).inputs.front())) return;
+  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   if (dropout.rate == 0) return give(op, gradient);
-  const Value above = gradient.value;
   const Value result = writable(gradient);
-  kernel(op, {above, result}, above.count,
+  drop(op, dropout, gradient.value, result);
+  give(op, {result});
+}
+
+/// The same elements on the way there and back: op and step decide them.
+void Planner::drop(std::size_t op, const Dropout& dropout, const Value& from, const Value& to) {
+  kernel(op, {from, to}, from.count,
          [=, step = plan_.step, rate = dropout.rate](const Addresses& at) -> Kernel {
            return Drop{op,
                        dropout_threshold(rate),
                        1.0F / (1.0F - rate),
                        at.at<StepState>(step),
-                       at.at(above),
-                       at.at(result)};
+                       at.at(from),
+                       at.at(to)};
          });
-  give(op, {result});
 }
 
 Value Planner::forward_of(std::size_t op, const Add&, const Value& source) {
@@ -239,7 +207,7 @@ Value Planner::forward_of(std::size_t op, const Add&, const Value& source) {
   const Value other = second == kGraphInput ? plan_.input : values_[second];
   const Value result = make(source.count);
   kernel(op, {source, other, result}, source.count,
-         [=, relu = does_relu(op)](const Addresses& at) -> Kernel {
+         [=, relu = flow_.does_relu(op)](const Addresses& at) -> Kernel {
            return Sum{at.at(source), at.at(other), relu, at.at(result)};
          });
   return result;
@@ -247,7 +215,7 @@ Value Planner::forward_of(std::size_t op, const Add&, const Value& source) {
 
 void Planner::backward_of(std::size_t op, const Add&, const Gradient& gradient) {
   const auto& inputs = op_at(op).inputs;
-  const bool both = needs_gradient(inputs[0]) && needs_gradient(inputs[1]);
+  const bool both = flow_.needs_gradient(inputs[0]) && flow_.needs_gradient(inputs[1]);
   give(op, {gradient.value, gradient.shared || both}, 0);
   give(op, {gradient.value, gradient.shared || both}, 1);
 }

@@ -9,6 +9,7 @@
 
 #include "compute/cuda/plan.hpp"
 #include "compute/graph.hpp"
+#include "compute/graph_flow.hpp"
 
 namespace starling::compute::cuda {
 
@@ -57,16 +58,13 @@ class Planner {
   void loss(const Value* gradient);
   void backward(const Value& outputs_gradient);
   void give(std::size_t op, Gradient gradient, std::size_t input = 0);
-  [[nodiscard]] bool needs_gradient(ValueId value) const;
-  [[nodiscard]] bool is_relu(std::size_t op) const;
-  /// Whether the ReLU after the op is done by the op itself.
-  [[nodiscard]] bool does_relu(std::size_t op) const;
   Value forward_of(std::size_t op, const Activation& activation, const Value& source);
   Value forward_of(std::size_t op, const Dropout& dropout, const Value& source);
   Value forward_of(std::size_t op, const Add& add, const Value& source);
   Value forward_of(std::size_t op, const Flatten& flatten, const Value& source);
   void backward_of(std::size_t op, const Activation& activation, const Gradient& gradient);
   void backward_of(std::size_t op, const Dropout& dropout, const Gradient& gradient);
+  void drop(std::size_t op, const Dropout& dropout, const Value& from, const Value& to);
   void backward_of(std::size_t op, const Add& add, const Gradient& gradient);
   void backward_of(std::size_t op, const Flatten& flatten, const Gradient& gradient);
 
@@ -143,8 +141,7 @@ class Planner {
   bool training_ = false;
   std::vector<Value> values_;
   std::vector<Saved> saved_;
-  std::vector<std::size_t> uses_;
-  std::vector<bool> needs_gradient_;
+  const GraphFlow flow_;
   std::vector<std::optional<Gradient>> gradients_;
   std::vector<bool> written_;                ///< gradients of tensors
   std::vector<std::optional<Turns>> turns_;  ///< of attention ops

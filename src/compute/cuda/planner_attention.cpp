@@ -181,7 +181,7 @@ Planner::Heads Planner::split(std::size_t op, const Attention& attention, const 
 }
 
 void Planner::backward_of(std::size_t op, const Attention& attention, const Gradient& gradient) {
-  if (!needs_gradient(op_at(op).inputs.front())) return;
+  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value result = make(saved_[op].source.count);
   for (const Part part : parts_of(op, attention)) {
     backward_part(op, attention, gradient.value, result, part);

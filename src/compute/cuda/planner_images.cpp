@@ -66,7 +66,7 @@ Value Planner::forward_of(std::size_t op, const Conv2d& conv, const Value& sourc
          return what;
        });
   const bool has_bias = conv.bias != kNoTensor;
-  const bool relu = does_relu(op);
+  const bool relu = flow_.does_relu(op);
   if (!has_bias && !relu) return result;
   const Value bias = has_bias ? parameter(conv.bias) : weight;
   const Shape& out = op_at(op).out;
@@ -102,7 +102,7 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gr
         },
         batch_* channels.points);
   }
-  if (!needs_gradient(op_at(op).inputs.front())) return;
+  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value weight = parameter(conv.weight);
   const Value result = make(source.count);
   what.kind = Convolution::Kind::source_gradient;
@@ -145,7 +145,7 @@ Value Planner::forward_of(std::size_t op, const BatchNorm& norm, const Value& so
            });
   }
   kernel(op, {source, figures, result}, source.count,
-         [=, relu = does_relu(op)](const Addresses& at) -> Kernel {
+         [=, relu = flow_.does_relu(op)](const Addresses& at) -> Kernel {
            return BatchNormApply{channels, at.at<ChannelFigures>(figures), relu, at.at(source),
                                  at.at(result)};
          });
@@ -168,7 +168,7 @@ void Planner::backward_of(std::size_t op, const BatchNorm& norm, const Gradient&
             at.at(above), at.at<ChannelFigures>(figures), at.at(dweight), at.at(dbias)};
       },
       batch_* channels.points);
-  if (!needs_gradient(op_at(op).inputs.front())) return;
+  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value result = writable(gradient);
   kernel(op, {source, figures, above, result}, source.count,
          [=, step = plan_.step](const Addresses& at) -> Kernel {

@@ -23,7 +23,7 @@ Value Planner::forward_of(std::size_t op, const Linear& linear, const Value& sou
   const bool has_bias = linear.bias != kNoTensor;
   const Value bias = has_bias ? parameter(linear.bias) : weight;
   const Value result = make(rows * out);
-  call(op, {source, weight, result}, [=, relu = does_relu(op)](const Addresses& at) {
+  call(op, {source, weight, result}, [=, relu = flow_.does_relu(op)](const Addresses& at) {
     return Gemm{.rows = rows,
                 .columns = out,
                 .depth = in,
@@ -57,7 +57,7 @@ void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& 
   if (linear.bias != kNoTensor) {
     sum_columns(op, rows, out, above, nullptr, nullptr, parameter_gradient(linear.bias));
   }
-  if (!needs_gradient(op_at(op).inputs.front())) return;
+  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value weight = parameter(linear.weight);
   const Value result = make(rows * in);
   call(op, {above, weight, result}, [=](const Addresses& at) {
@@ -122,7 +122,7 @@ void Planner::backward_rows(std::size_t op, const Gradient& gradient, std::size_
   if (bias != kNoTensor) {
     sum_columns(op, rows, width, above, nullptr, nullptr, parameter_gradient(bias));
   }
-  if (!needs_gradient(op_at(op).inputs.front())) return;
+  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value factors = parameter(weight);
   const Value result = writable(gradient);
   kernel(
@@ -215,7 +215,7 @@ Value Planner::forward_of(std::size_t op, const SwiGlu&, const Value& source) {
 }
 
 void Planner::backward_of(std::size_t op, const SwiGlu&, const Gradient& gradient) {
-  if (!needs_gradient(op_at(op).inputs.front())) return;
+  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value source = saved_[op].source;
   const Value above = gradient.value;
   const Value result = make(source.count);
