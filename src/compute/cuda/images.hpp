@@ -2,6 +2,8 @@
 // no exact and repeatable engine for.
 #pragma once
 
+#include <cmath>
+
 #include "compute/cuda/shared.hpp"
 
 namespace starling::compute::cuda {
