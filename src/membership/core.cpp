@@ -151,7 +151,7 @@ void Core::finish(base::Time now, Outbox& out) {
   }
   if (const auto ends = suspicions_.next_end()) consider(*ends);
   if (const auto due = flaps_.next_due()) consider(*due);
-  if (const auto seek_at = next_seek(now)) consider(*seek_at);
+  deadline_ = next_seek(now, deadline_.value_or(base::Time::max()));
 }
 
 std::optional<base::Time> Core::next_deadline() const {

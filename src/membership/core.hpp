@@ -143,7 +143,8 @@ class Core {
   void seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& out);
   void probe(base::Time now, Outbox& out);
   void dial_failed(const std::string& address, bool own, base::Time now, Outbox& out);
-  [[nodiscard]] std::optional<base::Time> next_seek(base::Time now) const;
+  /// When to look for links again: `latest`, or earlier.
+  [[nodiscard]] base::Time next_seek(base::Time now, base::Time latest) const;
   [[nodiscard]] bool is_wanted(const wire::MemberRecord& record, bool alive) const;
   /// An alive member has the same addresses: the same machine with another key.
   [[nodiscard]] bool is_succeeded(const wire::MemberRecord& record) const;

@@ -314,12 +314,14 @@ void Core::dial_failed(const std::string& address, bool own, base::Time now, Out
   }
 }
 
-std::optional<base::Time> Core::next_seek(base::Time now) const {
-  std::optional<base::Time> next = dialer_.next_due(count(Role::neighbour) == 0, now);
-  if (!next || probe_at_ < *next) next = probe_at_;
+base::Time Core::next_seek(base::Time now, base::Time latest) const {
+  base::Time next = std::min(latest, probe_at_);
+  if (const auto due = dialer_.next_due(count(Role::neighbour) == 0, now)) {
+    next = std::min(next, *due);
+  }
   const bool seeks = missing() > 0;
   for (const auto& [due, id] : dialer_.waiting(now)) {
-    if (next && due >= *next) break;
+    if (due >= next) break;
     const wire::MemberRecord* record = table_.find(id);
     if (record == nullptr) continue;
     if (is_wanted(*record, false) || (seeks && is_wanted(*record, true))) next = due;

@@ -28,14 +28,9 @@ MemberTable::MemberTable(MemberRecord self) : self_id_(self.id) {
   records_.emplace(self.id, std::move(self));
 }
 
-bool MemberTable::is_newer(const MemberRecord& record) const {
-  const MemberRecord* known = find(record.id);
-  return known == nullptr || version_of(record) > version_of(*known);
-}
-
 bool MemberTable::apply(const MemberRecord& record) {
-  if (!is_newer(record)) return false;
   auto found = records_.find(record.id);
+  if (found != records_.end() && version_of(record) <= version_of(found->second)) return false;
   if (found == records_.end()) {
     if (records_.size() >= kMembersMax && !make_room()) return false;
     found = records_.emplace(record.id, record).first;

@@ -19,11 +19,9 @@ class MemberTable {
  public:
   explicit MemberTable(wire::MemberRecord self);
 
-  /// Whether `record` wins over the one that is held (version_of), or none is held.
-  [[nodiscard]] bool is_newer(const wire::MemberRecord& record) const;
-
-  /// Stores the record if it is newer; false if it is not, or if the table is full of members that
-  /// are alive. In a full table a dead or left one goes first, the lowest id of them.
+  /// Stores the record if it is newer than the one that is held (version_of); false if it is not,
+  /// or if the table is full of members that are alive. In a full table a dead or left one goes
+  /// first, the lowest id of them.
   bool apply(const wire::MemberRecord& record);
   /// An alive member becomes suspect or a suspect one alive, at the same version.
   void set_suspect(const base::PeerId& id, bool suspect);
