@@ -207,10 +207,12 @@ class Core {
   std::map<base::PeerId, base::Time> banned_;  ///< until when
   std::set<base::PeerId> lost_;   ///< neighbours lost without their doing, wanted back first
   std::uint32_t rejections_ = 0;  ///< in a row
+  base::Time seek_after_{};       ///< members for more neighbours
+  base::Duration seek_pause_{0};
   double strangers_left_ = kStrangersPerSecond;  ///< that may join by this peer now
   base::Time strangers_at_{};
   base::Time probe_at_{};  ///< the epoch: not yet decided
-  base::Time urgent_after_{};
+  base::Time urgent_at_{};  ///< the last urgent request
   base::Duration urgent_pause_{0};
   std::uint64_t reported_version_ = 0;  ///< alive_version at the last MembersChanged
   std::optional<base::Time> deadline_;

@@ -54,7 +54,8 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
   };
   add("the probe", probe_at_, 3 * kProbeEvery / 2);
   if (deadline_) add("the next deadline", *deadline_, 3 * kProbeEvery / 2);
-  add("the next urgent request", urgent_after_, kRevivalMax);
+  add("the next search for neighbours", seek_after_, kSeekPauseMax);
+  add("the next urgent request", urgent_at_ + urgent_pause_, kRevivalMax);
   for (const auto& [id, link] : links_) {
     if (link.role == Role::neighbour) {
       add("a heartbeat", link.next_beat, kBeatsApartMax * config_.heartbeat);

@@ -92,21 +92,25 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
   link.role = Role::contact;  // it no longer counts as on its way
   link.role_ends = now + kContactLife;
   dialer_.postpone(link.peer, kRejectedPause, now);
-  const bool lonely = count(Role::neighbour) == 0;
+  // In a swarm that is full all members would be asked in turn, as fast as they answer.
+  if (now >= seek_after_) {
+    seek_pause_ = std::clamp(2 * seek_pause_, kBackoffMin, kSeekPauseMax);
+    seek_after_ =
+        now + base::from_seconds(base::seconds(seek_pause_) * (0.5 + 0.5 * rng_.uniform()));
+  }
   const auto& records = table_.records();
   const bool others = dialer_.dialing() > 0 || count(Role::requested) > 0 ||
                       std::any_of(records.begin(), records.end(), [&](const auto& entry) {
                         return is_wanted(entry.second, true) && dialer_.due(entry.first) <= now;
                       });
   const bool tried = rejections_ >= kRejectionsBeforeUrgent || !others || RARE(urgent_at_once);
-  // Each urgent request costs another peer a neighbour, so a peer that has some does so ever
-  // more rarely: where degrees differ there may be no room for all.
-  if (tried && missing() > 0 && (lonely || now >= urgent_after_)) {
-    if (!lonely) {
-      const bool rested = now - urgent_after_ >= kRevivalMax;
-      urgent_pause_ = rested ? kBackoffMin : std::min(2 * urgent_pause_, kRevivalMax);
-      urgent_after_ = now + urgent_pause_;
-    }
+  // Each urgent request costs another peer a neighbour, so it is sent ever more rarely: where
+  // degrees differ there may be no room for all. A peer that has none waits least.
+  const base::Duration most = count(Role::neighbour) == 0 ? kSeekPauseMax : kRevivalMax;
+  if (tried && missing() > 0 && now - urgent_at_ >= std::min(urgent_pause_, most)) {
+    const bool rested = now - urgent_at_ >= urgent_pause_ + kRevivalMax;
+    urgent_pause_ = rested ? kBackoffMin : std::clamp(2 * urgent_pause_, kBackoffMin, most);
+    urgent_at_ = now;
     rejections_ = 0;
     request(id, true, now, out);
     return;
@@ -127,6 +131,7 @@ void Core::become_neighbour(base::LinkId id, base::Time now, Outbox& out) {
   link.role = Role::neighbour;
   link.detector.restart(now);
   rejections_ = 0;
+  seek_pause_ /= 2;  // there is room again, it seems
   lost_.erase(link.peer);
   out.push_back(NeighbourUp{link.peer, id});
   beat(id, link, now, out);
@@ -200,7 +205,7 @@ void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
 void Core::seek(base::Time now, Outbox& out) {
   if (RARE(no_seek)) return;
   if (dialer_.join_due(count(Role::neighbour) == 0, now)) dial_joins(now, out);
-  const std::size_t wanted = missing();
+  const std::size_t wanted = now < seek_after_ ? 0 : missing();
   if (wanted > dialer_.dialing()) seek_members(true, wanted - dialer_.dialing(), now, out);
   if (!table_.dead().empty() && dialer_.dialing() < kDialsMax / 2 && !BUG(dead_not_retried)) {
     seek_members(false, 1, now, out);
@@ -320,6 +325,7 @@ base::Time Core::next_seek(base::Time now, base::Time latest) const {
     next = std::min(next, *due);
   }
   const bool seeks = missing() > 0;
+  if (seeks && seek_after_ > now) next = std::min(next, seek_after_);
   for (const auto& [due, id] : dialer_.waiting(now)) {
     if (due >= next) break;
     const wire::MemberRecord* record = table_.find(id);

@@ -111,6 +111,26 @@ BOOST_AUTO_TEST_CASE(a_peer_whose_configured_address_answers_late_keeps_dialing)
   BOOST_TEST(swarm.dials(0) < 40);
 }
 
+BOOST_AUTO_TEST_CASE(peers_that_find_no_room_do_not_dial_all_members_over_and_over) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Swarm swarm(seed, {.delay_min = 100us, .delay_max = 300us});
+      add_peers(swarm, 32, 5ms);
+      swarm.run_for(30s);
+      // Those that stood still are held dead for a while: all look for room with the others.
+      for (std::size_t round = 0; round < 6; ++round) {
+        for (std::size_t i = 0; i < 8; ++i) swarm.pause((8 * round + i) % 32);
+        swarm.run_for(32s);
+        for (std::size_t i = 0; i < 8; ++i) swarm.resume((8 * round + i) % 32);
+        swarm.run_for(28s);
+      }
+      std::size_t most = 0;
+      for (std::size_t i = 0; i < 32; ++i) most = std::max(most, swarm.dials(i));
+      BOOST_TEST(most <= 1000U);  // in 390 s; most of them of members held dead
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_is_not_its_own_neighbour) {
   Swarm swarm(1, {});
   swarm.add({address_of(0)});
