@@ -163,7 +163,8 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   ASSERT(event.link.valid() && !links_.contains(event.link), "a link becomes ready once");
   const base::PeerId peer = event.other.id;
   const wire::MemberRecord* known = table_.find(peer);
-  const bool was_known_alive = known != nullptr && counts_as_alive(known->state);
+  const bool was_known_alive =
+      known != nullptr && (counts_as_alive(known->state) || flaps_.waits(peer));
   if (peer == table_.self_id()) {
     if (event.dialed) (void)dialer_.failed(event.address, true, false, now);
     out.push_back(Close{event.link, wire::ByeReason::duplicate});

@@ -211,7 +211,7 @@ class Core {
   base::Duration seek_pause_{0};
   double strangers_left_ = kStrangersPerSecond;  ///< that may join by this peer now
   base::Time strangers_at_{};
-  base::Time probe_at_{};  ///< the epoch: not yet decided
+  base::Time probe_at_{};   ///< the epoch: not yet decided
   base::Time urgent_at_{};  ///< the last urgent request
   base::Duration urgent_pause_{0};
   std::uint64_t reported_version_ = 0;  ///< alive_version at the last MembersChanged

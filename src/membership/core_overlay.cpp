@@ -301,7 +301,9 @@ void Core::ban(const base::PeerId& peer, base::Time now) {
 }
 
 bool Core::is_wanted(const wire::MemberRecord& record, bool alive) const {
-  const bool fits = alive ? counts_as_alive(record.state) : record.state == wire::MemberState::dead;
+  // Whose return is known, if not believed yet, is a neighbour as good as others.
+  const bool there = counts_as_alive(record.state) || flaps_.waits(record.id);
+  const bool fits = alive ? there : record.state == wire::MemberState::dead && !there;
   return fits && record.id != table_.self_id() && !banned_.contains(record.id) &&
          !is_linked(record.id) && !dialer_.is_dialing(record.id);
 }
@@ -313,7 +315,8 @@ void Core::dial_failed(const std::string& address, bool own, base::Time now, Out
     const wire::MemberRecord* record = table_.find(*target);
     slow = record != nullptr && record->state == wire::MemberState::dead;
   }
-  if (!dialer_.failed(address, own, slow, now) || !target || own) return;
+  const bool stood_still = dialer_.stood_still(address);
+  if (!dialer_.failed(address, own, slow, now) || !target || own || stood_still) return;
   if (!is_linked(*target) && lacks_evidence(*target, now)) {
     accuse(*target, wire::Loss::refused, now, out);
   }

@@ -73,7 +73,8 @@ bool Dialer::dial_found(const std::string& address, base::Time now) {
 }
 
 void Dialer::start(const std::string& address, std::optional<base::PeerId> target, base::Time now) {
-  dials_.insert_or_assign(address, Dialing{.target = target, .expires = now + kDialTimeout});
+  dials_.insert_or_assign(
+      address, Dialing{.target = target, .expires = now + kDialTimeout, .stood_still = false});
 }
 
 void Dialer::answered(const std::string& address, const base::PeerId& peer, base::Time now) {
@@ -136,7 +137,15 @@ std::vector<std::string> Dialer::overdue(base::Time now) const {
 }
 
 void Dialer::extend(base::Duration pause) {
-  for (auto& [address, dial] : dials_) dial.expires += pause;
+  for (auto& [address, dial] : dials_) {
+    dial.expires += pause;
+    dial.stood_still = true;
+  }
+}
+
+bool Dialer::stood_still(const std::string& address) const {
+  const auto dial = dials_.find(address);
+  return dial != dials_.end() && dial->second.stood_still;
 }
 
 void Dialer::postpone(const base::PeerId& peer, base::Duration pause, base::Time now) {

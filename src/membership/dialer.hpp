@@ -44,8 +44,10 @@ class Dialer {
   bool failed(const std::string& address, bool own, bool slow, base::Time now);
   /// Dials without an outcome for kDialTimeout.
   [[nodiscard]] std::vector<std::string> overdue(base::Time now) const;
-  /// All dials under way get this much more time.
+  /// This peer stood still for so long: all dials under way get as much more time, and that they
+  /// fail says nothing.
   void extend(base::Duration pause);
+  [[nodiscard]] bool stood_still(const std::string& address) const;
 
   /// Dial this member no earlier than after about this pause.
   void postpone(const base::PeerId& peer, base::Duration pause, base::Time now);
@@ -88,6 +90,7 @@ class Dialer {
   struct Dialing {
     std::optional<base::PeerId> target;
     base::Time expires;
+    bool stood_still = false;
   };
 
   [[nodiscard]] bool usable(const std::string& address) const;

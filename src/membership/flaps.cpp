@@ -50,6 +50,11 @@ bool Flaps::holds_back(const wire::MemberRecord& record, base::Time now) {
   return true;
 }
 
+bool Flaps::waits(const base::PeerId& peer) const {
+  const auto found = flaps_.find(peer);
+  return found != flaps_.end() && found->second.waiting;
+}
+
 void Flaps::returned(const wire::MemberRecord& record, base::Time now) {
   const auto found = flaps_.find(record.id);
   if (found == flaps_.end()) return;

@@ -27,6 +27,8 @@ class Flaps {
   void died(const wire::MemberRecord& record, std::size_t alive, base::Time now);
   /// Whether its return is not believed yet. The record is kept until it is.
   bool holds_back(const wire::MemberRecord& record, base::Time now);
+  /// Whether its return is known here, and not believed yet.
+  [[nodiscard]] bool waits(const base::PeerId& peer) const;
   /// Its return was believed.
   void returned(const wire::MemberRecord& record, base::Time now);
   /// No verdict on this member before.
