@@ -152,6 +152,23 @@ BOOST_AUTO_TEST_CASE(a_member_at_whose_address_another_answers_is_left_alone_for
   BOOST_TEST((dialer.due(old.id) >= now + kRevivalMin / 2));
 }
 
+BOOST_AUTO_TEST_CASE(a_dial_over_which_this_peer_stood_still_is_known) {
+  Dialer dialer({}, base::Rng(1));
+  wire::MemberRecord before{.addresses = {"a:1"}};
+  before.id.bytes[0] = 1;
+  wire::MemberRecord after{.addresses = {"b:1"}};
+  after.id.bytes[0] = 2;
+  const base::Time now{1000s};
+  BOOST_REQUIRE(dialer.dial(before, now));
+  dialer.extend(30s);
+  BOOST_TEST(dialer.overdue(now + 30s).empty());
+  BOOST_REQUIRE(dialer.dial(after, now + 30s));
+  BOOST_TEST(dialer.stood_still("a:1"));
+  BOOST_TEST(!dialer.stood_still("b:1"));
+  BOOST_REQUIRE(dialer.failed("a:1", false, false, now + 31s));
+  BOOST_TEST(!dialer.stood_still("a:1"));
+}
+
 BOOST_AUTO_TEST_CASE(dials_under_way_do_not_push_the_table_of_pauses_over_its_limit) {
   Dialer dialer({}, base::Rng(1));
   const base::Time now{1000s};
