@@ -163,8 +163,7 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   ASSERT(event.link.valid() && !links_.contains(event.link), "a link becomes ready once");
   const base::PeerId peer = event.other.id;
   const wire::MemberRecord* known = table_.find(peer);
-  const bool was_known_alive =
-      known != nullptr && (counts_as_alive(known->state) || flaps_.waits(peer));
+  const bool was_there = known != nullptr && is_there(*known);
   if (peer == table_.self_id()) {
     if (event.dialed) (void)dialer_.failed(event.address, true, false, now);
     out.push_back(Close{event.link, wire::ByeReason::duplicate});
@@ -208,8 +207,8 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   // So may one that is held alive while its counter alone stands still: an overlay can fall in two
   // parts in which nobody misses a neighbour.
   const bool apart = progress_.rate(now) > 0 && lacks_evidence(peer, now);
-  if (missing() > 0 || !was_known_alive || apart) {
-    request(event.link, !was_known_alive && count(Role::neighbour) > 0, now, out);
+  if (missing() > 0 || !was_there || apart) {
+    request(event.link, !was_there && count(Role::neighbour) > 0, now, out);
   }
 }
 

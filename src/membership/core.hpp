@@ -145,6 +145,8 @@ class Core {
   void dial_failed(const std::string& address, bool own, base::Time now, Outbox& out);
   /// When to look for links again: `latest`, or earlier.
   [[nodiscard]] base::Time next_seek(base::Time now, base::Time latest) const;
+  /// Held alive, or its return is known and not believed yet: a neighbour as good as others.
+  [[nodiscard]] bool is_there(const wire::MemberRecord& record) const;
   [[nodiscard]] bool is_wanted(const wire::MemberRecord& record, bool alive) const;
   /// An alive member has the same addresses: the same machine with another key.
   [[nodiscard]] bool is_succeeded(const wire::MemberRecord& record) const;

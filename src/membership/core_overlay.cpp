@@ -95,8 +95,7 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
   // In a swarm that is full all members would be asked in turn, as fast as they answer.
   if (now >= seek_after_) {
     seek_pause_ = std::clamp(2 * seek_pause_, kBackoffMin, kSeekPauseMax);
-    seek_after_ =
-        now + base::from_seconds(base::seconds(seek_pause_) * (0.5 + 0.5 * rng_.uniform()));
+    seek_after_ = now + jittered(seek_pause_, rng_);
   }
   const auto& records = table_.records();
   const bool others = dialer_.dialing() > 0 || count(Role::requested) > 0 ||
@@ -261,10 +260,12 @@ bool Core::lacks_evidence(const base::PeerId& peer, base::Time now) const {
 void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& out) {
   std::vector<const wire::MemberRecord*> due;
   const auto consider = [&](const wire::MemberRecord& record) {
-    if (dialer_.due(record.id) <= now && is_wanted(record, alive)) due.push_back(&record);
+    if (is_wanted(record, alive)) due.push_back(&record);
   };
   if (alive) {
-    for (const auto& [id, record] : table_.records()) consider(record);
+    for (const auto& [id, record] : table_.records()) {
+      if (dialer_.due(id) <= now) consider(record);
+    }
   } else {
     for (const base::PeerId& id : table_.dead()) {
       if (dialer_.due(id) <= now) consider(*table_.find(id));
@@ -300,9 +301,12 @@ void Core::ban(const base::PeerId& peer, base::Time now) {
   if (banned_.size() < kMembersMax) banned_[peer] = now + kBanTime;
 }
 
+bool Core::is_there(const wire::MemberRecord& record) const {
+  return counts_as_alive(record.state) || flaps_.waits(record.id);
+}
+
 bool Core::is_wanted(const wire::MemberRecord& record, bool alive) const {
-  // Whose return is known, if not believed yet, is a neighbour as good as others.
-  const bool there = counts_as_alive(record.state) || flaps_.waits(record.id);
+  const bool there = is_there(record);
   const bool fits = alive ? there : record.state == wire::MemberState::dead && !there;
   return fits && record.id != table_.self_id() && !banned_.contains(record.id) &&
          !is_linked(record.id) && !dialer_.is_dialing(record.id);

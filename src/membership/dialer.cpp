@@ -9,6 +9,10 @@
 
 namespace starling::membership {
 
+base::Duration jittered(base::Duration pause, base::Rng& rng) {
+  return base::from_seconds(base::seconds(pause) * (0.5 + 0.5 * rng.uniform()));
+}
+
 Dialer::Dialer(std::vector<std::string> join, base::Rng rng) : rng_(rng) {
   base::shuffle(join, rng_);
   if (join.size() > kJoinMax) join.resize(kJoinMax);
@@ -57,7 +61,7 @@ std::optional<std::string> Dialer::dial_join(bool lonely, const std::set<std::st
     if (join.pace.not_before > now || (join.found && !lonely)) continue;
     if (!usable(join.address)) continue;
     if (skip.contains(join.address)) {
-      join.pace.not_before = now + jittered(kRevivalMin);
+      join.pace.not_before = now + jittered(kRevivalMin, rng_);
       continue;
     }
     start(join.address, join.found, now);
@@ -73,8 +77,7 @@ bool Dialer::dial_found(const std::string& address, base::Time now) {
 }
 
 void Dialer::start(const std::string& address, std::optional<base::PeerId> target, base::Time now) {
-  dials_.insert_or_assign(
-      address, Dialing{.target = target, .expires = now + kDialTimeout, .stood_still = false});
+  dials_.insert_or_assign(address, Dialing{.target = target, .expires = now + kDialTimeout});
 }
 
 void Dialer::answered(const std::string& address, const base::PeerId& peer, base::Time now) {
@@ -87,7 +90,7 @@ void Dialer::answered(const std::string& address, const base::PeerId& peer, base
     if (join.address != address) continue;
     join.found = peer;
     // It names other members where it has no place. Once linked it is no longer due.
-    join.pace = {.backoff = {}, .not_before = now + jittered(kRejectedPause), .attempts = 0};
+    join.pace = {.backoff = {}, .not_before = now + jittered(kRejectedPause, rng_), .attempts = 0};
   }
   if (const auto pace = paces_.find(peer); pace != paces_.end()) pace->second.backoff = {};
 }
@@ -115,17 +118,13 @@ base::Time Dialer::after_back_off(Pace& pace, bool slow, base::Time now) {
   const base::Duration most = slow ? kRevivalMax : kBackoffMax;
   pace.backoff = RARE(back_off_long) ? most : std::clamp(2 * pace.backoff, least, most);
   if (BUG(back_off_unbounded)) pace.backoff = 16 * most;
-  return now + jittered(RARE(back_off_none) ? base::Duration{} : pace.backoff);
+  return now + jittered(RARE(back_off_none) ? base::Duration{} : pace.backoff, rng_);
 }
 
 void Dialer::set_due(const base::PeerId& peer, Pace& pace, base::Time due) {
   by_due_.erase({pace.not_before, peer});
   by_due_.emplace(due, peer);
   pace.not_before = due;
-}
-
-base::Duration Dialer::jittered(base::Duration pause) {
-  return base::from_seconds(base::seconds(pause) * (0.5 + 0.5 * rng_.uniform()));
 }
 
 std::vector<std::string> Dialer::overdue(base::Time now) const {
@@ -151,7 +150,7 @@ bool Dialer::stood_still(const std::string& address) const {
 void Dialer::postpone(const base::PeerId& peer, base::Duration pause, base::Time now) {
   forget_idle(now);
   Pace& pace = paces_[peer];
-  set_due(peer, pace, std::max(pace.not_before, now + jittered(pause)));
+  set_due(peer, pace, std::max(pace.not_before, now + jittered(pause, rng_)));
 }
 
 void Dialer::hurry(const base::PeerId& peer, base::Time now) {

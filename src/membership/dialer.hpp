@@ -17,6 +17,9 @@
 
 namespace starling::membership {
 
+/// Half of the pause to all of it.
+[[nodiscard]] base::Duration jittered(base::Duration pause, base::Rng& rng);
+
 class Dialer {
  public:
   /// At most kJoinMax of `join` are used, in random order.
@@ -98,7 +101,6 @@ class Dialer {
   void back_off(const base::PeerId& peer, bool slow, base::Time now);
   [[nodiscard]] base::Time after_back_off(Pace& pace, bool slow, base::Time now);
   void set_due(const base::PeerId& peer, Pace& pace, base::Time due);
-  [[nodiscard]] base::Duration jittered(base::Duration pause);
   void forget_idle(base::Time now);
 
   static constexpr base::PeerId kLast = [] {
