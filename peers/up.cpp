@@ -246,13 +246,15 @@ base::Status Run::save(const peer::Snapshot& snapshot) const {
   for (const train::UpdateRule::State& piece : snapshot.rule->state()) {
     state.push_back({piece.name, piece.shape, std::span<const float>(piece.values)});
   }
-  return train::save_checkpoint(dir + "/checkpoints",
-                                {.run = run_id,
-                                 .step = snapshot.step,
-                                 .optimizer_steps = snapshot.rule->steps(),
-                                 .samples = snapshot.samples,
-                                 .progress = snapshot.progress},
-                                model, state, run_file.checkpoint.keep);
+  return train::save_checkpoint(
+      dir + "/checkpoints",
+      {.run = run_id,
+       .step = snapshot.step,
+       .optimizer_steps = snapshot.rule->steps(),
+       .samples = snapshot.samples,
+       .progress = snapshot.progress,
+       .addresses = {snapshot.addresses.begin(), snapshot.addresses.end()}},
+      model, state, run_file.checkpoint.keep);
 }
 
 void Run::load_checkpoint() {
@@ -316,7 +318,8 @@ peer::Config Run::core_config() const {
     config.step_interval = base::from_seconds(1 / run_file.limits.steps_per_second);
   }
   if (run_file.run.target_accuracy > 0) config.target_accuracy = run_file.run.target_accuracy;
-  const bool expects_others = options.lan || !config.membership.join.empty();
+  const bool expects_others = options.lan || !config.membership.join.empty() ||
+                              (checkpoint && !checkpoint->state.addresses.empty());
   if (config.membership.wait_for == 0 && expects_others) {
     config.membership.wait_for = 1;
   }
@@ -464,7 +467,7 @@ base::Result<int> run(const UpOptions& options) {
   peer::Resume resume;
   if (run.checkpoint) {
     const train::CheckpointState& state = run.checkpoint->state;
-    resume = {state.step, state.samples, state.progress};
+    resume = {state.step, state.samples, state.progress, state.addresses};
   }
   data::Loader loader(*run.problem->dataset.train, *run.shards, run.run_file.train.batch,
                       data::Loader::peer_seed(run.run_file.run.seed, id, resume.samples), {},

@@ -316,6 +316,25 @@ void Core::set_own_progress(const wire::Progress& own, bool trains, base::Time n
   if (progress_.set_own(entry, trains, now)) hurry_beats(now);
 }
 
+std::vector<std::string> Core::addresses_of_others() const {
+  std::vector<std::string> addresses;
+  const auto& records = table_.records();
+  for (const bool alive : {true, false}) {
+    // In the order of ids from the own one on, as on a ring.
+    auto at = records.upper_bound(self().id);
+    for (std::size_t i = 0; i < records.size(); ++i, ++at) {
+      if (at == records.end()) at = records.begin();
+      const wire::MemberRecord& record = at->second;
+      if (record.id == self().id || counts_as_alive(record.state) != alive) continue;
+      for (const std::string& address : record.addresses) {
+        if (addresses.size() == kRememberedMax) return addresses;
+        addresses.push_back(address);
+      }
+    }
+  }
+  return addresses;
+}
+
 wire::Loss Core::loss_of(const base::PeerId& peer) const {
   const auto found = losses_.find(peer);
   return found == losses_.end() ? wire::Loss::none : found->second;

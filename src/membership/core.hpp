@@ -67,6 +67,9 @@ class Core {
   [[nodiscard]] std::vector<wire::MemberRecord> alive() const;
   /// In order of peer id.
   [[nodiscard]] std::vector<NeighbourInfo> neighbours(base::Time now) const;
+  /// Where to look for the swarm after a restart: at most kRememberedMax addresses of members, of
+  /// those that are alive first. Each peer names others, so that few can be gone for all.
+  [[nodiscard]] std::vector<std::string> addresses_of_others() const;
   [[nodiscard]] const wire::MemberRecord& self() const { return table_.self(); }
   [[nodiscard]] const MemberTable& table() const noexcept { return table_; }
   /// Why a member that is not alive was lost; none where nobody told.

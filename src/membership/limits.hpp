@@ -17,6 +17,7 @@ inline constexpr std::size_t kLinksMax = 64;       ///< ready links, whatever th
 inline constexpr std::size_t kDialsMax = 8;        ///< dials under way
 inline constexpr std::size_t kJoinMax = 64;        ///< configured addresses that are used
 inline constexpr std::size_t kOwnAddressesMax = 64;
+inline constexpr std::size_t kRememberedMax = 32;  ///< addresses of others that a peer saves
 inline constexpr std::uint32_t kDegreeMax = 32;
 /// An incarnation or sample counter from here on is a lie: nobody counts that far.
 inline constexpr std::uint64_t kCounterMax = std::uint64_t{1} << 51;

@@ -185,6 +185,11 @@ void ProgressBook::measure(std::uint64_t samples, base::Time now) {
   rate_samples_ = samples;
 }
 
+void ProgressBook::forget(std::uint64_t neighbour) {
+  sent_.erase(neighbour);
+  for (Entry& entry : entries_) std::erase(entry.sources, neighbour);
+}
+
 std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t neighbour,
                                                                 base::Time now) {
   note_stall(now);

@@ -43,8 +43,9 @@ class ProgressBook {
   /// kProgressPerFrame; what it told us itself is left out, and the own entry while it is not due.
   [[nodiscard]] std::vector<wire::Progress> entries_for_heartbeat(std::uint64_t neighbour,
                                                                   base::Time now);
-  /// The link is gone: the next one starts with everything.
-  void forget(std::uint64_t neighbour) { sent_.erase(neighbour); }
+  /// The link is gone: the next one starts with everything, also with what this neighbour once
+  /// told: it may have forgotten it in a restart.
+  void forget(std::uint64_t neighbour);
 
   /// This peer trains no longer, whatever it has not told yet.
   void end_own(base::Time now);

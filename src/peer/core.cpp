@@ -1,10 +1,12 @@
 #include "peer/core.hpp"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "base/simulated.hpp"
+#include "membership/limits.hpp"
 
 namespace starling::peer {
 
@@ -24,9 +26,27 @@ const char* to_string(Phase phase) noexcept {
   return "unknown";
 }
 
+namespace {
+
+/// Adds those that are new, as far as there is room; returns them.
+std::vector<std::string> add_addresses(std::vector<std::string>& join,
+                                       const std::vector<std::string>& addresses) {
+  std::vector<std::string> added;
+  for (const std::string& address : addresses) {
+    if (join.size() >= membership::kJoinMax) break;
+    if (std::ranges::count(join, address) > 0) continue;
+    join.push_back(address);
+    added.push_back(address);
+  }
+  return added;
+}
+
+}  // namespace
+
 Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, Resume resume,
            membership::Signer& signer, base::Rng rng)
     : config_(std::move(config)),
+      remembered_(add_addresses(config_.membership.join, resume.addresses)),
       self_(std::move(self)),
       shards_(shards),
       membership_(config_.membership, self_, signer, rng.fork()),
@@ -208,8 +228,9 @@ void Core::refuse(base::LinkId link, wire::Refuse refusal, Outbox& out) {
 
 void Core::on_refuse(const LinkInfo& info, const wire::Refuse& refusal, Outbox& out) {
   out.push_back(Note{Level::warning, "peer " + info.address + " refused: " + refusal.text});
-  // Whoever already has neighbours is in the right swarm and was merely dialed by a stranger.
-  if (!info.dialed || had_neighbour_) return;
+  // Whoever already has neighbours is in the right swarm and was merely dialed by a stranger; and
+  // at an address of a former life another swarm may have moved in.
+  if (!info.dialed || had_neighbour_ || std::ranges::count(remembered_, info.address) > 0) return;
   if (refusal.reason == wire::RefuseReason::other_run) {
     out.push_back(Refused{refusal.canonical, info.address});
   }

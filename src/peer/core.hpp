@@ -37,6 +37,9 @@ struct Resume {
   base::StepNumber step;
   std::uint64_t samples = 0;  ///< of this peer
   double progress = 0;        ///< of the swarm, as the checkpoint knows it
+  /// Of others when it was saved: dialed like configured ones, but whoever answers there now may
+  /// be of another run.
+  std::vector<std::string> addresses;
 };
 
 class Core {
@@ -121,6 +124,7 @@ class Core {
   void publish(base::Time now);
 
   Config config_;
+  std::vector<std::string> remembered_;  ///< addresses that were added to the configured ones
   wire::MemberRecord self_;
   const data::Shards& shards_;
   membership::Core membership_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -36,8 +37,9 @@ struct EvaluateJob {
 /// Writes a checkpoint of the replica as it is when the job starts.
 struct SaveJob {
   // For the checkpoint's state.
-  std::uint64_t samples = 0;  ///< trained by this peer
-  double progress = 0;        ///< of the swarm, 0 to 1
+  std::uint64_t samples = 0;           ///< trained by this peer
+  double progress = 0;                 ///< of the swarm, 0 to 1
+  std::vector<std::string> addresses;  ///< of others
 };
 
 /// Trains on these shards from now on.

@@ -111,7 +111,8 @@ Outcome Worker::run_save(const SaveJob& job) {
                               .rule = &trainer_.rule(),
                               .step = step_,
                               .samples = job.samples,
-                              .progress = job.progress})};
+                              .progress = job.progress,
+                              .addresses = job.addresses})};
 }
 
 void Worker::run_evaluation(std::vector<Outcome>& outcomes) {

@@ -24,8 +24,9 @@ struct Snapshot {
   std::span<const float> buffers;
   train::UpdateRule* rule = nullptr;
   base::StepNumber step;
-  std::uint64_t samples = 0;  ///< trained by this peer
-  double progress = 0;        ///< of the swarm, 0 to 1
+  std::uint64_t samples = 0;               ///< trained by this peer
+  double progress = 0;                     ///< of the swarm, 0 to 1
+  std::span<const std::string> addresses;  ///< of others
 };
 
 using Saver = std::function<base::Status(const Snapshot&)>;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/hash.hpp"
@@ -19,8 +20,9 @@ struct Checkpoint {
   double progress = 0;
   std::vector<float> parameters;
   std::vector<float> buffers;
-  std::vector<float> state;  ///< of the learner
-  std::uint64_t hash = 0;    ///< of all of them, when it was written
+  std::vector<float> state;            ///< of the learner
+  std::vector<std::string> addresses;  ///< of others
+  std::uint64_t hash = 0;              ///< of all of them, when it was written
 
   [[nodiscard]] std::uint64_t hash_now() const {
     return base::xxh3(std::as_bytes(std::span(parameters))) ^

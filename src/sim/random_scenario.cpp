@@ -55,7 +55,8 @@ Entry random_entry(base::Rng& rng, Kind kind, std::uint32_t count) {
   if (kind != Kind::join && kind != Kind::restart) entry.duration = between(rng, 0.5, left);
   switch (kind) {
     case Kind::leave:
-      // Nobody looks for one that said goodbye; the first has no address to come back by.
+      // Nobody looks for one that said goodbye; the first has only addresses that it saved, if its
+      // disk was not full.
       entry.peers = {.kind = Selector::Kind::numbers,
                      .region = {},
                      .numbers = {1 + static_cast<std::uint32_t>(rng.below(count - 1))}};

@@ -264,7 +264,8 @@ base::Duration Worker::run_job(peer::Job job) {
                           .progress = save->progress,
                           .parameters = scratch_,
                           .buffers = {buffers.begin(), buffers.end()},
-                          .state = learner_->state()};
+                          .state = learner_->state(),
+                          .addresses = save->addresses};
     return kSaveTime;
   }
   return step_time_;

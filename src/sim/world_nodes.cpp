@@ -201,11 +201,12 @@ void World::start(std::uint32_t number, bool twin) {
   for (const std::uint32_t other : node.via) {
     config.membership.join.push_back(nodes_[other]->address);
   }
-  if (config.membership.wait_for == 0 && !node.via.empty()) config.membership.wait_for = 1;
   peer::Resume resume;
   if (const Checkpoint* saved = node.folder.newest_whole(); saved != nullptr) {
-    resume = {saved->step, saved->samples, saved->progress};
+    resume = {saved->step, saved->samples, saved->progress, saved->addresses};
   }
+  const bool expects_others = !node.via.empty() || !resume.addresses.empty();
+  if (config.membership.wait_for == 0 && expects_others) config.membership.wait_for = 1;
   const double step_ms = plan_.scenario.sim.step_ms;
   node.worker = std::make_unique<Worker>(
       task_.learner(node.id),

@@ -1,5 +1,6 @@
 #include "wire/messages.hpp"
 
+#include <algorithm>
 #include <iterator>
 
 #include <flatbuffers/flatbuffers.h>
@@ -51,6 +52,8 @@ tl::unexpected<base::Error> bad(fmt::format_string<Args...> format, Args&&... ar
   return base::fail(base::ErrorCode::protocol, format, std::forward<Args>(args)...);
 }
 
+bool is_visible(char character) { return character > ' ' && character <= '~'; }
+
 base::Result<MemberRecord> unpack(const fb::Member& from) {
   if (from.name()->size() > kNameMax) return bad("a member's name has over {} bytes", kNameMax);
   if (from.addresses()->size() > kAddressesMax) {
@@ -71,6 +74,9 @@ base::Result<MemberRecord> unpack(const fb::Member& from) {
                       .signature = array_of<64>(*from.signature())};
   for (const auto* address : *from.addresses()) {
     if (address->size() > kAddressMax) return bad("an address has over {} bytes", kAddressMax);
+    if (!std::all_of(address->begin(), address->end(), is_visible)) {
+      return bad("an address has bytes that are no visible ASCII");
+    }
     member.addresses.push_back(address->str());
   }
   return member;

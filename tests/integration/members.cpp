@@ -58,6 +58,27 @@ BOOST_AUTO_TEST_CASE(a_killed_peer_resumes_from_its_checkpoint_and_is_taken_back
   BOOST_TEST(swarm.distance({kVictim}) < 0.01);
 }
 
+BOOST_AUTO_TEST_CASE(who_left_comes_back_though_the_peer_it_had_joined_by_is_gone) {
+  Swarm swarm(3, {"run.samples=1000000000"});
+  constexpr std::size_t kFirst = 0;
+  constexpr std::size_t kAway = 1;
+  const std::string first = swarm[kFirst].address();
+  const std::string name = swarm[kAway].name();
+  BOOST_TEST_REQUIRE(eventually([&] {
+    const auto status = swarm[kAway].status();
+    return status && status->steps > 0 && status->links == 2;
+  }));
+  swarm[kAway].process().signal(SIGINT);
+  BOOST_TEST_REQUIRE(swarm[kAway].process().wait().value_or(-1) == 0);
+  swarm.kill(kFirst);
+
+  Peer& again = swarm.add(name, first);
+  BOOST_TEST(eventually([&] {
+    const auto status = again.status();
+    return status && status->links > 0 && swarm[2].state_of(name) == "alive";
+  }));
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_with_another_run_file_is_refused_and_told_the_difference) {
   Swarm swarm(2, {"run.samples=1000000000"});
   BOOST_TEST_REQUIRE(eventually([&] {

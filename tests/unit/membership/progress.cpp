@@ -207,6 +207,9 @@ BOOST_AUTO_TEST_CASE(a_heartbeat_carries_what_changed_and_not_what_its_receiver_
   BOOST_TEST(told(7, kStart + 1s) == 1);
   book.forget(8);
   BOOST_TEST(told(8, kStart + 1s) == 3);
+  // It may have forgotten in a restart what it told; its own counter it has.
+  book.forget(7);
+  BOOST_TEST(told(7, kStart + 1s) == 2);
 }
 
 BOOST_AUTO_TEST_CASE(all_neighbours_are_told_the_same_count_though_their_beats_differ) {

@@ -210,6 +210,44 @@ BOOST_AUTO_TEST_CASE(leaving_saves_and_says_goodbye) {
   BOOST_TEST(ended(world, 2, EndReason::done));
 }
 
+BOOST_AUTO_TEST_CASE(a_checkpoint_says_where_the_others_are) {
+  World world(12);
+  const Config config = config_for(world.problem, Mode::tracked);
+  add_swarm(world, 3, config);
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(1).progress > 0.1; }));
+  world.give(1, Leave{});
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.peer(1).finished.has_value(); }));
+  std::vector<std::string> addresses = world.peer(1).saved.at(0).addresses;
+  std::ranges::sort(addresses);
+  BOOST_TEST(addresses == (std::vector{World::address_of(0), World::address_of(2)}));
+  // One that knows nothing else finds the swarm by it, and keeps what it did not meet.
+  addresses[0] = "nobody:1";
+  const std::size_t back = world.add(config, {}, {.addresses = addresses});
+  BOOST_REQUIRE(world.run_until(kPatience, [&] {
+    return world.status(back).links.size() == 2 && world.status(back).phase == Phase::training;
+  }));
+  world.give(back, Leave{});
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.peer(back).finished.has_value(); }));
+  const std::vector<std::string>& saved = world.peer(back).saved.at(0).addresses;
+  BOOST_TEST(std::ranges::count(saved, World::address_of(0)) == 1);
+  BOOST_TEST(std::ranges::count(saved, World::address_of(2)) == 1);
+  BOOST_TEST(std::ranges::count(saved, "nobody:1") == 1);
+}
+
+BOOST_AUTO_TEST_CASE(another_swarm_at_an_address_of_a_former_life_ends_nothing) {
+  World world(13);
+  const Config config = config_for(world.problem, Mode::tracked);
+  add_swarm(world, 2, config);
+  Config other = config;
+  other.run.bytes[0] ^= 1U;
+  const std::size_t alone = world.add(other, {}, {.addresses = {World::address_of(0)}});
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST(ended(world, alone, EndReason::done));
+  BOOST_TEST(std::ranges::count_if(world.peer(alone).warnings, [](const std::string& text) {
+               return text.find("refused") != std::string::npos;
+             }) > 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_that_still_waits_for_others_can_leave) {
   World world(8);
   world.add(config_for(world.problem, Mode::tracked), {"nobody:1"});

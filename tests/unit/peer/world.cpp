@@ -97,7 +97,7 @@ Config config_for(const Problem& problem, exchange::Mode mode) {
 
 std::string World::address_of(std::size_t index) { return "peer-" + std::to_string(index) + ":1"; }
 
-std::size_t World::add(Config config, std::vector<std::string> join) {
+std::size_t World::add(Config config, std::vector<std::string> join, Resume resume) {
   const std::size_t index = peers_.size();
   auto added = std::make_unique<Peer>();
   Peer& peer = *added;
@@ -107,7 +107,9 @@ std::size_t World::add(Config config, std::vector<std::string> join) {
       data::Loader::peer_seed(seed_, peer.id), std::span<const std::uint32_t>{});
   peer.worker = problem.worker(*peer.loader, [&peer](const Snapshot& snapshot) -> base::Status {
     if (peer.disk_full) return base::fail(base::ErrorCode::data, "no space left");
-    peer.saved.push_back({snapshot.samples, snapshot.progress});
+    peer.saved.push_back({snapshot.samples,
+                          snapshot.progress,
+                          {snapshot.addresses.begin(), snapshot.addresses.end()}});
     return {};
   });
   config.membership.join = std::move(join);
@@ -116,7 +118,7 @@ std::size_t World::add(Config config, std::vector<std::string> join) {
                                 .addresses = {address_of(index)},
                                 .incarnation = 1};
   peer.signer = std::make_unique<membership::SimulatedSigner>(peer.id);
-  peer.core = std::make_unique<Core>(std::move(config), self, problem.shards, Resume{},
+  peer.core = std::make_unique<Core>(std::move(config), self, problem.shards, std::move(resume),
                                      *peer.signer, rng_.fork());
   peers_.push_back(std::move(added));
   give(index, Start{});

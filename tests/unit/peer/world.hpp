@@ -51,7 +51,7 @@ class World {
       : problem(seed, batch_norm), seed_(seed), rng_(seed) {}
 
   /// A new peer that starts now and listens on address_of(its index).
-  std::size_t add(Config config, std::vector<std::string> join = {});
+  std::size_t add(Config config, std::vector<std::string> join = {}, Resume resume = {});
   [[nodiscard]] static std::string address_of(std::size_t index);
   void give(std::size_t index, Event event);
   /// The process ends without a word; its machine resets the links.

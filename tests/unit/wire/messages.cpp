@@ -54,6 +54,17 @@ BOOST_AUTO_TEST_CASE(hello_and_gossip_keep_their_records) {
   BOOST_TEST((round_trip(gossip).members == gossip.members));
 }
 
+BOOST_AUTO_TEST_CASE(addresses_are_visible_ascii) {
+  for (const std::string address : {"10.0.0.1:1\n", "a b:1", "\xff\xfe:1", "\x7f:1"}) {
+    wire::Gossip gossip{.members = {some_member()}};
+    BOOST_TEST(wire::decode(frame_of(wire::encode(gossip))).has_value());
+    gossip.members[0].addresses[1] = address;
+    const auto decoded = wire::decode(frame_of(wire::encode(gossip)));
+    BOOST_REQUIRE(!decoded.has_value());
+    BOOST_TEST(decoded.error().text.find("no visible ASCII") != std::string::npos);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(delta_keeps_head_and_payload) {
   wire::Delta delta{.exchange = {12},
                     .samples = 640,
