@@ -151,8 +151,6 @@ class Core {
   /// Held alive, or its return is known and not believed yet: a neighbour as good as others.
   [[nodiscard]] bool is_there(const wire::MemberRecord& record) const;
   [[nodiscard]] bool is_wanted(const wire::MemberRecord& record, bool alive) const;
-  /// An alive member has the same addresses: the same machine with another key.
-  [[nodiscard]] bool is_succeeded(const wire::MemberRecord& record) const;
   void refer(base::LinkId id, const base::PeerId& to, Outbox& out);
   void dial_joins(base::Time now, Outbox& out);
   void ban(const base::PeerId& peer, base::Time now);

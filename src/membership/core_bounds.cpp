@@ -34,6 +34,7 @@ void Core::add_bounds(base::Bounds& out) const {
   const std::size_t neighbours = count(Role::neighbour);
   out.add("members", members, kMembersMax);
   out.add("members held dead", table_.dead().size(), members - alive);
+  out.add("addresses of living members", table_.places(), alive);
   out.add("members under suspicion", suspicions_.size(), alive);
   out.add("members that died of late", flaps_.size(), kMembersMax);
   out.add("reasons of losses", losses_.size(), members - alive);

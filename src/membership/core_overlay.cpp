@@ -214,22 +214,26 @@ void Core::seek(base::Time now, Outbox& out) {
 
 void Core::dial_joins(base::Time now, Outbox& out) {
   const bool lonely = count(Role::neighbour) == 0;
-  std::set<std::string> known;  // of those nothing can be learnt
-  for (const auto& [id, link] : links_) {
-    known.insert(link.address);
-    const auto* record = table_.find(link.peer);
-    if (lonely && record != nullptr)
-      known.insert(record->addresses.begin(), record->addresses.end());
-  }
-  if (!lonely) {
-    for (const auto& [id, record] : table_.records()) {
-      if (counts_as_alive(record.state)) {
-        known.insert(record.addresses.begin(), record.addresses.end());
-      }
+  const auto is_known = [&](const std::string& address, std::optional<base::PeerId>& holder) {
+    const auto has = [&](const wire::MemberRecord* record) {
+      return record != nullptr && std::ranges::count(record->addresses, address) > 0;
+    };
+    for (const auto& [id, link] : links_) {
+      if (link.address == address || (lonely && has(table_.find(link.peer)))) return true;
     }
-  }
+    if (lonely) return false;
+    const auto holds = [&](const wire::MemberRecord* record) {
+      return has(record) && counts_as_alive(record->state);
+    };
+    if (holder && holds(table_.find(*holder))) return true;
+    holder.reset();
+    for (const auto& [id, record] : table_.records()) {
+      if (holds(&record)) holder = id;
+    }
+    return holder.has_value();
+  };
   while (dialer_.dialing() < std::max<std::size_t>(missing(), 1)) {
-    const auto address = dialer_.dial_join(lonely, known, now);
+    const auto address = dialer_.dial_join(lonely, is_known, now);
     if (!address) break;
     out.push_back(Dial{*address});
   }
@@ -278,8 +282,9 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
   });
   for (const wire::MemberRecord* record : due) {
     if (wanted == 0) return;
-    // Its links would be taken for new ones of who lives there now, and replace those.
-    if (!alive && is_succeeded(*record) && !BUG(stranger_dialed_again)) {
+    // The same machine with another key: its links would be taken for new ones of who lives there
+    // now, and replace those.
+    if (!alive && table_.anyone_alive_at(record->addresses) && !BUG(stranger_dialed_again)) {
       dialer_.postpone(record->id, kRevivalMax, now);
       continue;
     }
@@ -288,13 +293,6 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
       --wanted;
     }
   }
-}
-
-bool Core::is_succeeded(const wire::MemberRecord& record) const {
-  const auto& records = table_.records();
-  return std::any_of(records.begin(), records.end(), [&](const auto& entry) {
-    return counts_as_alive(entry.second.state) && entry.second.addresses == record.addresses;
-  });
 }
 
 void Core::ban(const base::PeerId& peer, base::Time now) {

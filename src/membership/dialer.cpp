@@ -19,7 +19,8 @@ Dialer::Dialer(std::vector<std::string> join, base::Rng rng) : rng_(rng) {
   for (std::string& address : join) {
     const bool again = std::any_of(join_.begin(), join_.end(),
                                    [&](const Join& known) { return known.address == address; });
-    if (!again) join_.push_back({.address = std::move(address), .pace = {}, .found = {}});
+    if (!again)
+      join_.push_back({.address = std::move(address), .pace = {}, .found = {}, .holder = {}});
   }
 }
 
@@ -54,13 +55,12 @@ bool Dialer::join_due(bool lonely, base::Time now) const {
          });
 }
 
-std::optional<std::string> Dialer::dial_join(bool lonely, const std::set<std::string>& skip,
-                                             base::Time now) {
+std::optional<std::string> Dialer::dial_join(bool lonely, const IsKnown& is_known, base::Time now) {
   if (dials_.size() >= kDialsMax) return std::nullopt;
   for (Join& join : join_) {
     if (join.pace.not_before > now || (join.found && !lonely)) continue;
     if (!usable(join.address)) continue;
-    if (skip.contains(join.address)) {
+    if (is_known(join.address, join.holder)) {
       join.pace.not_before = now + jittered(kRevivalMin, rng_);
       continue;
     }

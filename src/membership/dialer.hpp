@@ -2,6 +2,7 @@
 // oneself. It decides nothing about who is wanted; that is the core's.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -32,10 +33,13 @@ class Dialer {
 
   /// Whether dial_join() would find an address that is due.
   [[nodiscard]] bool join_due(bool lonely, base::Time now) const;
-  /// Starts a dial of a configured address that is due and that `skip` does not hold; of those in
-  /// `skip` it thinks again after kRevivalMin. An address at which a peer was found is due only if
-  /// `lonely`.
-  [[nodiscard]] std::optional<std::string> dial_join(bool lonely, const std::set<std::string>& skip,
+  /// Whether nothing can be learnt at an address, since a member has it. `holder` is kept for the
+  /// next time that it is asked: who had it.
+  using IsKnown =
+      std::function<bool(const std::string& address, std::optional<base::PeerId>& holder)>;
+  /// Starts a dial of a configured address that is due and not known; of a known one it thinks
+  /// again after kRevivalMin. An address at which a peer was found is due only if `lonely`.
+  [[nodiscard]] std::optional<std::string> dial_join(bool lonely, const IsKnown& is_known,
                                                      base::Time now);
 
   /// Starts a dial of an address that was heard of, once; false where that cannot be now.
@@ -89,6 +93,7 @@ class Dialer {
     std::string address;
     Pace pace;
     std::optional<base::PeerId> found;
+    std::optional<base::PeerId> holder;  ///< the member that has it, as far as was asked
   };
   struct Dialing {
     std::optional<base::PeerId> target;

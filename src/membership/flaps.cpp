@@ -21,7 +21,7 @@ bool Flaps::Flap::same_life(const wire::MemberRecord& record) const {
 
 void Flaps::died(const wire::MemberRecord& record, std::size_t alive, base::Time now) {
   std::erase_if(flaps_, [&](const auto& entry) {
-    return !entry.second.waiting && now - entry.second.last_death > kFlapMemory;
+    return !waiting_.contains(entry.first) && now - entry.second.last_death > kFlapMemory;
   });
   const auto found = flaps_.find(record.id);
   if (found == flaps_.end() && flaps_.size() >= kMembersMax) return;
@@ -46,20 +46,16 @@ bool Flaps::holds_back(const wire::MemberRecord& record, base::Time now) {
   if (found == flaps_.end()) return false;
   Flap& flap = found->second;
   if (now >= flap.ends() || (flap.deaths < 2 && !flap.same_life(record))) return false;
-  if (!flap.waiting || record.incarnation > flap.waiting->incarnation) flap.waiting = record;
+  const auto [waiting, fresh] = waiting_.try_emplace(record.id, record);
+  if (!fresh && record.incarnation > waiting->second.incarnation) waiting->second = record;
   return true;
-}
-
-bool Flaps::waits(const base::PeerId& peer) const {
-  const auto found = flaps_.find(peer);
-  return found != flaps_.end() && found->second.waiting;
 }
 
 void Flaps::returned(const wire::MemberRecord& record, base::Time now) {
   const auto found = flaps_.find(record.id);
   if (found == flaps_.end()) return;
   Flap& flap = found->second;
-  flap.waiting.reset();
+  waiting_.erase(record.id);
   if (flap.large && !flap.cut && flap.same_life(record)) flap.rests_until = now + kHoldMin;
 }
 
@@ -70,19 +66,19 @@ base::Time Flaps::rests_until(const base::PeerId& peer) const {
 
 std::vector<wire::MemberRecord> Flaps::take_due(base::Time now) {
   std::vector<wire::MemberRecord> due;
-  for (auto& [peer, flap] : flaps_) {
-    if (!flap.waiting || now < flap.ends()) continue;
-    due.push_back(std::move(*flap.waiting));
-    flap.waiting.reset();
-  }
+  std::erase_if(waiting_, [&](auto& entry) {
+    if (now < flaps_.at(entry.first).ends()) return false;
+    due.push_back(std::move(entry.second));
+    return true;
+  });
   return due;
 }
 
 std::optional<base::Time> Flaps::next_due() const {
   std::optional<base::Time> next;
-  for (const auto& [peer, flap] : flaps_) {
-    const base::Time due = flap.ends();
-    if (flap.waiting && (!next || due < *next)) next = due;
+  for (const auto& [peer, record] : waiting_) {
+    const base::Time due = flaps_.at(peer).ends();
+    if (!next || due < *next) next = due;
   }
   return next;
 }

@@ -28,7 +28,7 @@ class Flaps {
   /// Whether its return is not believed yet. The record is kept until it is.
   bool holds_back(const wire::MemberRecord& record, base::Time now);
   /// Whether its return is known here, and not believed yet.
-  [[nodiscard]] bool waits(const base::PeerId& peer) const;
+  [[nodiscard]] bool waits(const base::PeerId& peer) const { return waiting_.contains(peer); }
   /// Its return was believed.
   void returned(const wire::MemberRecord& record, base::Time now);
   /// No verdict on this member before.
@@ -46,13 +46,13 @@ class Flaps {
     base::Time rests_until{};
     bool cut = false;    ///< the last death does not count
     bool large = false;  ///< the swarm was, then
-    std::optional<wire::MemberRecord> waiting;
 
     [[nodiscard]] base::Time ends() const;
     [[nodiscard]] bool same_life(const wire::MemberRecord& record) const;
   };
 
-  std::map<base::PeerId, Flap> flaps_;  ///< at most kMembersMax, for kFlapMemory
+  std::map<base::PeerId, Flap> flaps_;                  ///< at most kMembersMax, for kFlapMemory
+  std::map<base::PeerId, wire::MemberRecord> waiting_;  ///< whose return is; all are in flaps_
 };
 
 }  // namespace starling::membership

@@ -1,9 +1,11 @@
 #include "membership/member_table.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/hash.hpp"
 #include "membership/limits.hpp"
 
 namespace starling::membership {
@@ -19,6 +21,14 @@ base::PeerId lowest(std::uint64_t prefix) {
     id.bytes[i] = static_cast<std::uint8_t>(prefix >> (56 - 8 * i));
   }
   return id;
+}
+
+std::uint64_t hash_of(const std::vector<std::string>& addresses) {
+  std::uint64_t hash = addresses.size();
+  for (const std::string& address : addresses) {
+    hash = base::xxh3(std::string_view(address), hash);
+  }
+  return hash;
 }
 
 }  // namespace
@@ -56,13 +66,18 @@ void MemberTable::set_suspect(const base::PeerId& id, bool suspect) {
 void MemberTable::count(const MemberRecord& record) {
   hash_ += fingerprint(record.id, version_of(record));
   if (record.state == MemberState::dead) dead_.insert(record.id);
-  if (counts_as_alive(record.state)) ++alive_;
+  if (!counts_as_alive(record.state)) return;
+  ++alive_;
+  ++alive_at_[hash_of(record.addresses)];
 }
 
 void MemberTable::discount(const MemberRecord& record) {
   hash_ -= fingerprint(record.id, version_of(record));
   if (record.state == MemberState::dead) dead_.erase(record.id);
-  if (counts_as_alive(record.state)) --alive_;
+  if (!counts_as_alive(record.state)) return;
+  --alive_;
+  const auto at = alive_at_.find(hash_of(record.addresses));
+  if (--at->second == 0) alive_at_.erase(at);
 }
 
 bool MemberTable::make_room() {
@@ -73,6 +88,10 @@ bool MemberTable::make_room() {
   discount(gone->second);
   records_.erase(gone);
   return true;
+}
+
+bool MemberTable::anyone_alive_at(const std::vector<std::string>& addresses) const {
+  return alive_at_.contains(hash_of(addresses));
 }
 
 const MemberRecord* MemberTable::find(const base::PeerId& id) const {

@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 #include <span>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/peer_id.hpp"
@@ -36,6 +38,10 @@ class MemberTable {
   }
   /// Members that are dead: left ones are not among them.
   [[nodiscard]] const std::set<base::PeerId>& dead() const noexcept { return dead_; }
+  /// Whether a member that counts as alive has just these addresses.
+  [[nodiscard]] bool anyone_alive_at(const std::vector<std::string>& addresses) const;
+  /// Different addresses of those that are.
+  [[nodiscard]] std::size_t places() const noexcept { return alive_at_.size(); }
   /// Members that count as alive, self included.
   [[nodiscard]] std::size_t alive_count() const noexcept { return alive_; }
 
@@ -59,6 +65,7 @@ class MemberTable {
   base::PeerId self_id_;
   std::map<base::PeerId, wire::MemberRecord> records_;
   std::set<base::PeerId> dead_;
+  std::unordered_map<std::uint64_t, std::uint32_t> alive_at_;  ///< members, by hash of addresses
   std::size_t alive_ = 0;
   std::uint64_t alive_version_ = 0;
   std::uint64_t hash_ = 0;

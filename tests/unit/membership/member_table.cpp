@@ -68,6 +68,27 @@ BOOST_AUTO_TEST_CASE(alive_version_moves_with_the_alive_members_alone) {
   BOOST_TEST(!moved());
 }
 
+BOOST_AUTO_TEST_CASE(who_is_alive_is_found_by_all_its_addresses) {
+  using enum MemberState;
+  MemberTable table(record(0, 1, alive));
+  const auto at = [&](std::uint32_t number, std::uint64_t incarnation, MemberState state,
+                      std::vector<std::string> addresses) {
+    MemberRecord made = record(number, incarnation, state);
+    made.addresses = std::move(addresses);
+    BOOST_TEST(table.apply(made));
+  };
+  at(1, 1, alive, {"a:1", "b:1"});
+  at(2, 1, alive, {"a:1", "b:1"});
+  BOOST_TEST(table.anyone_alive_at({"a:1", "b:1"}));
+  BOOST_TEST(!table.anyone_alive_at({"a:1"}));
+  BOOST_TEST(!table.anyone_alive_at({"b:1", "a:1"}));
+  at(1, 2, dead, {"a:1", "b:1"});
+  BOOST_TEST(table.anyone_alive_at({"a:1", "b:1"}));
+  at(2, 2, alive, {"c:1"});
+  BOOST_TEST(!table.anyone_alive_at({"a:1", "b:1"}));
+  BOOST_TEST(table.anyone_alive_at({"c:1"}));
+}
+
 BOOST_AUTO_TEST_CASE(buckets_hold_each_record_once_and_their_hashes_make_the_tables_hash) {
   MemberTable table(record(0, 1, MemberState::alive));
   base::Rng rng(5);
