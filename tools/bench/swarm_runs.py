@@ -1,0 +1,35 @@
+"""Runs of `starling swarm`, and the figures of one that tables and plots are made of."""
+
+import math
+import statistics
+import subprocess
+import sys
+
+
+def run(program, run_file, peers, settings, seed, folder):
+    """What `starling swarm --json` prints, as text; ends the program where the run fails."""
+    words = [program, "swarm", run_file, "-n", peers, "--json", "--dir", folder,
+             "--set", f"run.seed={seed}"]
+    for setting in settings:
+        words += ["--set", setting]
+    words = [str(word) for word in words]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{sys.argv[0]}: `{' '.join(words)}` ended with {done.returncode}")
+    return done.stdout
+
+
+def figures(summary):
+    """Lists hold a value a peer; `bits` is the loss in bits a label."""
+    sent = [peer["bytes_sent"]["total"] for peer in summary["peers"]]
+    return {
+        "accuracy": [peer["accuracy"] for peer in summary["peers"]],
+        "bits": [peer["loss"] / math.log(2) for peer in summary["peers"]],
+        "sent": sent,
+        "sent_mean": statistics.mean(sent),
+        "distance": summary["distance"],
+        "samples": summary["samples"],
+        "seconds": summary["seconds"],
+        "rss_max": max(peer["rss_max_bytes"] for peer in summary["peers"]),
+        "seconds_to_first_step": [peer["seconds_to_first_step"] for peer in summary["peers"]],
+    }
