@@ -21,6 +21,7 @@
 #include "io/interfaces.hpp"
 #include "io/node.hpp"
 #include "io/record_signer.hpp"
+#include "membership/limits.hpp"
 #include "peer/buffers.hpp"
 #include "peer/run_file.hpp"
 #include "problem.hpp"
@@ -31,6 +32,7 @@
 #include "report/summary.hpp"
 #include "train/checkpoint.hpp"
 #include "train/weights.hpp"
+#include "wire/messages.hpp"
 
 namespace starling::peers {
 namespace {
@@ -246,6 +248,8 @@ base::Status Run::save(const peer::Snapshot& snapshot) const {
   for (const train::UpdateRule::State& piece : snapshot.rule->state()) {
     state.push_back({piece.name, piece.shape, std::span<const float>(piece.values)});
   }
+  static_assert(membership::kRememberedMax <= train::kCheckpointAddressesMax);
+  static_assert(wire::kAddressMax <= train::kCheckpointAddressBytesMax);
   return train::save_checkpoint(
       dir + "/checkpoints",
       {.run = run_id,
@@ -318,11 +322,8 @@ peer::Config Run::core_config() const {
     config.step_interval = base::from_seconds(1 / run_file.limits.steps_per_second);
   }
   if (run_file.run.target_accuracy > 0) config.target_accuracy = run_file.run.target_accuracy;
-  const bool expects_others = options.lan || !config.membership.join.empty() ||
-                              (checkpoint && !checkpoint->state.addresses.empty());
-  if (config.membership.wait_for == 0 && expects_others) {
-    config.membership.wait_for = 1;
-  }
+  const bool expects_others = options.lan || !config.membership.join.empty();
+  if (config.membership.wait_for == 0 && expects_others) config.membership.wait_for = 1;
   return config;
 }
 

@@ -28,17 +28,24 @@ const char* to_string(Phase phase) noexcept {
 
 namespace {
 
-/// Adds those that are new, as far as there is room; returns them.
-std::vector<std::string> add_addresses(std::vector<std::string>& join,
-                                       const std::vector<std::string>& addresses) {
+/// Adds those that are new while `list` has fewer than `most`; returns them.
+std::vector<std::string> add_new(std::vector<std::string>& list,
+                                 const std::vector<std::string>& addresses, std::size_t most) {
   std::vector<std::string> added;
   for (const std::string& address : addresses) {
-    if (join.size() >= membership::kJoinMax) break;
-    if (std::ranges::count(join, address) > 0) continue;
-    join.push_back(address);
+    if (list.size() >= most) break;
+    if (std::ranges::count(list, address) > 0) continue;
+    list.push_back(address);
     added.push_back(address);
   }
   return added;
+}
+
+/// Dials where others were in a former life, and waits for one of them, as if a person had said so.
+std::vector<std::string> remember(membership::Config& config,
+                                  const std::vector<std::string>& addresses) {
+  if (config.wait_for == 0 && !addresses.empty()) config.wait_for = 1;
+  return add_new(config.join, addresses, membership::kJoinMax);
 }
 
 }  // namespace
@@ -46,7 +53,7 @@ std::vector<std::string> add_addresses(std::vector<std::string>& join,
 Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, Resume resume,
            membership::Signer& signer, base::Rng rng)
     : config_(std::move(config)),
-      remembered_(add_addresses(config_.membership.join, resume.addresses)),
+      remembered_(remember(config_.membership, resume.addresses)),
       self_(std::move(self)),
       shards_(shards),
       membership_(config_.membership, self_, signer, rng.fork()),
@@ -61,6 +68,14 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, R
                 rng.fork()),
       step_(resume.step),
       samples_(BUG(samples_forgotten) ? 0 : resume.samples) {}
+
+void Core::save(Outbox& out) {
+  ++saves_outstanding_;
+  // Who was not met again in this life may be in the next.
+  std::vector<std::string> addresses = membership_.addresses_of_others();
+  add_new(addresses, remembered_, membership::kRememberedMax);
+  out.push_back(Run{SaveJob{samples_, progress_, std::move(addresses)}});
+}
 
 void Core::handle(Event event, base::Time now, Outbox& out) {
   if (phase_ == Phase::done) return;

@@ -37,8 +37,8 @@ struct Resume {
   base::StepNumber step;
   std::uint64_t samples = 0;  ///< of this peer
   double progress = 0;        ///< of the swarm, as the checkpoint knows it
-  /// Of others when it was saved: dialed like configured ones, but whoever answers there now may
-  /// be of another run.
+  /// Of others when it was saved: dialed and waited for like configured ones, but whoever answers
+  /// there now may be of another run.
   std::vector<std::string> addresses;
 };
 

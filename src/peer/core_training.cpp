@@ -5,7 +5,6 @@
 
 #include "base/assert.hpp"
 #include "base/simulated.hpp"
-#include "membership/limits.hpp"
 #include "peer/core.hpp"
 #include "train/schedule.hpp"
 
@@ -170,17 +169,6 @@ void Core::finish_up(Outbox& out) {
   phase_ = Phase::finishing;
   out.push_back(Run{EvaluateJob{}});
   save(out);
-}
-
-void Core::save(Outbox& out) {
-  ++saves_outstanding_;
-  std::vector<std::string> addresses = membership_.addresses_of_others();
-  // Who was not met again in this life may be in the next.
-  for (const std::string& address : remembered_) {
-    if (addresses.size() >= membership::kRememberedMax) break;
-    if (std::ranges::count(addresses, address) == 0) addresses.push_back(address);
-  }
-  out.push_back(Run{SaveJob{samples_, progress_, std::move(addresses)}});
 }
 
 void Core::on(Leave&, base::Time now, Outbox& out) {

@@ -205,8 +205,7 @@ void World::start(std::uint32_t number, bool twin) {
   if (const Checkpoint* saved = node.folder.newest_whole(); saved != nullptr) {
     resume = {saved->step, saved->samples, saved->progress, saved->addresses};
   }
-  const bool expects_others = !node.via.empty() || !resume.addresses.empty();
-  if (config.membership.wait_for == 0 && expects_others) config.membership.wait_for = 1;
+  if (config.membership.wait_for == 0 && !node.via.empty()) config.membership.wait_for = 1;
   const double step_ms = plan_.scenario.sim.step_ms;
   node.worker = std::make_unique<Worker>(
       task_.learner(node.id),
