@@ -41,6 +41,18 @@ def mean(values):
     return sum(values) / len(values) if values else None
 
 
+def throughput(rows, allowed):
+    """Steps of all peers from the first row of training to the last one, as part of what is
+    allowed. `rows`: (when, phase, steps, ...) of each peer; `allowed`: its steps a second."""
+    made = possible = 0
+    for number, all_rows in rows.items():
+        training = [row for row in all_rows if row[1] == "training" and row[2] > 0]
+        if len(training) > 1:
+            made += training[-1][2] - training[0][2]
+            possible += (training[-1][0] - training[0][0]) * allowed[number]
+    return made / possible if possible > 0 else None
+
+
 def drift_back(rows, first_fault, last_fault):
     """Seconds from the last fault until the mean drift over a few seconds is at most 1.1 times
     what it was before the first; None: never. `rows`: (when, drift) of all peers."""

@@ -333,6 +333,10 @@ class Laboratory:
             "distance_max": expect.distance(replicas) if "distance_max" in wanted else None,
             "finished_min": len(finished),
             "step_gap_max_s": max(gaps, default=None),
+            "throughput_min": expect.throughput(
+                {n: rows for n, rows in self.rows.items() if n not in self.disturbed},
+                [peer["speed"] * 1000 / self.plan["sim"]["step_ms"]
+                 for peer in self.plan["peers"]]),
             "detection_p50_s": expect.detection(self.verdicts, 0.5),
             "detection_p99_s": expect.detection(self.verdicts, 0.99),
             "false_deaths_max": len(self.verdicts.false),

@@ -258,8 +258,10 @@ void Checks::stepped(Node& node) {
   const bool held_up = node.speed != world_.plan().peers[node.peer].speed || node.rate != 1 ||
                        base::seconds(now - node.started) < kConvalescence;
   if (node.last_step && !held_up) {
-    step_gap_ = std::max(step_gap_, base::seconds(now - *node.last_step));
-    stepped_ = true;
+    const double gap = base::seconds(now - *node.last_step);
+    step_gap_ = std::max(step_gap_, gap);
+    steps_possible_ += gap * node.speed * 1000 / world_.plan().scenario.sim.step_ms;
+    ++steps_made_;
   }
   node.last_step = now;
 }

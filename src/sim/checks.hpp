@@ -132,7 +132,9 @@ class Checks final : public Observer {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<double>> verdicts_;
   std::uint64_t verdicts_most_ = 0;
   double step_gap_ = 0;
-  bool stepped_ = false;
+  /// Of peers while no fault disturbs them: steps, and those that their speeds allow meanwhile.
+  std::uint64_t steps_made_ = 0;
+  double steps_possible_ = 0;
   std::optional<double> one_view_at_, views_full_at_, drift_back_at_;
   double drift_before_ = 0;
   std::uint64_t commits_ = 0;

@@ -142,7 +142,11 @@ std::optional<double> Checks::value_of(const std::string& name,
     }
     return count;
   }
-  if (name == "step_gap_max_s") return stepped_ ? std::optional(step_gap_) : std::nullopt;
+  if (name == "step_gap_max_s") return steps_made_ > 0 ? std::optional(step_gap_) : std::nullopt;
+  if (name == "throughput_min") {
+    if (steps_made_ == 0) return std::nullopt;
+    return static_cast<double>(steps_made_) / steps_possible_;
+  }
   if (name == "detection_p50_s") return percentile(detections_, 0.5);
   if (name == "detection_p99_s") return percentile(detections_, 0.99);
   if (name == "false_deaths_max") return static_cast<double>(false_deaths_);

@@ -114,6 +114,8 @@ const std::vector<ExpectationKind>& expectation_kinds() {
       {"finished_min", true, 0, kCountMax, "peers that ended their run"},
       {"step_gap_max_s", false, 0, kSecondsMax,
        "longest time between two steps of a peer that no fault stopped, slowed down or restarted"},
+      {"throughput_min", true, 0, 1,
+       "steps of such peers, together, as part of what their speeds allow"},
       {"detection_p50_s", false, 0, kSecondsMax,
        "median time from a death until a running peer holds it dead"},
       {"detection_p99_s", false, 0, kSecondsMax, "the same, 99th percentile"},

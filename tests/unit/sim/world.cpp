@@ -53,6 +53,20 @@ BOOST_AUTO_TEST_CASE(a_swarm_finds_the_lowest_point_and_agrees) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_slow_peer_holds_nobody_up) {
+  const auto report = [](const std::string& speeds) {
+    return run_it(plan_of("duration = 60\n[peers]\ncount = 4\nspeeds = [" + speeds +
+                          "]\n[expect]\nthroughput_min = 0.9\nstep_gap_max_s = 60\n" + kBowl));
+  };
+  const Report alike = report("1");
+  const Report mixed = report("1, 1, 1, 0.25");
+  // The rest of the time goes to exchanges.
+  BOOST_TEST(value_of(alike, "throughput_min") > 0.9);
+  BOOST_TEST(value_of(mixed, "throughput_min") > value_of(alike, "throughput_min") - 0.01);
+  // The slow one's steps are counted, too.
+  BOOST_TEST(value_of(mixed, "step_gap_max_s") > 0.39);
+}
+
 BOOST_AUTO_TEST_CASE(the_same_seed_does_the_same_and_another_something_else) {
   const std::string text =
       "duration = 40\n[peers]\ncount = 5\n[network]\nloss = 0.05\njitter_ms = 5\n[[timeline]]\n"
