@@ -36,4 +36,4 @@ def command(name, arguments):
             skip = not skip
             continue
         words.append(f"'{word}'" if " " in word else word)
-    return f"tools/bench/{name} " + " ".join(words)
+    return " ".join([f"tools/bench/{name}", *words])
