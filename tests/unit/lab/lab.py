@@ -165,6 +165,14 @@ class ExpectationsAreMeasured(unittest.TestCase):
             self.assertAlmostEqual(expect.distance(paths[:2]), 0.0)
             self.assertIsNone(expect.distance(paths[:1]))
 
+    def test_throughput_weighs_each_peer_by_its_speed(self):
+        rows = {0: [(0.0, "waiting", 0), (1.0, "training", 2), (3.0, "training", 20),
+                    (11.0, "training", 102), (12.0, "settling", 102)],
+                1: [(1.0, "training", 1), (11.0, "training", 16)]}
+        # 100 of 100 steps, and 15 of 25.
+        self.assertAlmostEqual(expect.throughput(rows, [10, 2.5]), 115 / 125)
+        self.assertIsNone(expect.throughput({0: rows[0][:2]}, [10]))
+
     def test_drift_is_back_when_its_mean_is(self):
         rows = [(t, 0.1) for t in range(10, 20)] + [(t, 0.5) for t in range(40, 60)]
         rows += [(t, 0.1) for t in range(60, 80)]
