@@ -87,11 +87,14 @@ class Laboratory:
     def now(self):
         return clock() - self.began
 
+    def pace(self, speed):
+        """Steps a second that a peer of this speed makes at most."""
+        return speed * 1000 / self.plan["sim"]["step_ms"]
+
     def settings(self, speed):
         """Keys of the run file that a peer gets beside those of the scenario."""
-        sim = self.plan["sim"]
-        paced = [f"limits.steps_per_second={speed * 1000 / sim['step_ms']:g}", "train.threads=1"]
-        if self.plan["run"]["file"] is None and sim["problem"] == "none":
+        paced = [f"limits.steps_per_second={self.pace(speed):g}", "train.threads=1"]
+        if self.plan["run"]["file"] is None and self.plan["sim"]["problem"] == "none":
             paced += NO_TRAINING
         return paced + self.plan["run"]["set"]
 
@@ -335,8 +338,7 @@ class Laboratory:
             "step_gap_max_s": max(gaps, default=None),
             "throughput_min": expect.throughput(
                 {n: rows for n, rows in self.rows.items() if n not in self.disturbed},
-                [peer["speed"] * 1000 / self.plan["sim"]["step_ms"]
-                 for peer in self.plan["peers"]]),
+                [self.pace(peer["speed"]) for peer in self.plan["peers"]]),
             "detection_p50_s": expect.detection(self.verdicts, 0.5),
             "detection_p99_s": expect.detection(self.verdicts, 0.99),
             "false_deaths_max": len(self.verdicts.false),
