@@ -13,6 +13,20 @@ constexpr std::size_t kEthernetHeader = 14;
 /// Bytes at bits a second.
 base::Duration time_for(double bytes, double rate) { return base::from_seconds(bytes * 8 / rate); }
 
+/// When so many bytes have passed a rate; nothing when they would wait longer than `queue`.
+/// `free_at` is when all that was let in before has passed, and is moved on.
+std::optional<base::Time> pass_rate(double rate, base::Duration queue, std::size_t bytes,
+                                    base::Time now, base::Time& free_at) {
+  if (rate <= 0) return now;
+  // A token bucket by times: it holds kBurstBytes when all that was let in has long passed.
+  const base::Time begin = std::max(now, free_at);
+  const base::Time end = begin + time_for(static_cast<double>(bytes), rate);
+  const base::Time passed = std::max(now, end - time_for(kBurstBytes, rate));
+  if (passed - now > queue) return std::nullopt;
+  free_at = end;
+  return passed;
+}
+
 }  // namespace
 
 std::array<std::uint8_t, 6> mac_of(std::size_t port) {
@@ -20,7 +34,7 @@ std::array<std::uint8_t, 6> mac_of(std::size_t port) {
   return {0x02, 0, 0, 0, static_cast<std::uint8_t>(port >> 8), static_cast<std::uint8_t>(port)};
 }
 
-Fabric::Fabric(std::size_t ports, std::uint64_t seed) : ports_(ports) {
+Fabric::Fabric(std::size_t ports, std::uint64_t seed) : ports_(ports), lines_(ports) {
   ASSERT(ports > 0 && ports <= kPortsMax);
   base::Rng rng(seed);
   pairs_.reserve(ports * ports);
@@ -49,6 +63,18 @@ const Counters& Fabric::counters(std::size_t from, std::size_t to) const {
   return pairs_[index(from, to)].counters;
 }
 
+void Fabric::set_line(std::size_t port, const Line& line) {
+  ASSERT(port < ports_);
+  Port& changed = lines_[port];
+  if (line.rate != changed.line.rate) changed.up_free_at = changed.down_free_at = {};
+  changed.line = line;
+}
+
+const Line& Fabric::line(std::size_t port) const {
+  ASSERT(port < ports_);
+  return lines_[port].line;
+}
+
 void Fabric::submit(std::size_t from, std::span<const std::uint8_t> frame, base::Time now) {
   if (frame.size() < kEthernetHeader || frame.size() > kFrameMax) {
     ++unroutable_;
@@ -68,18 +94,6 @@ void Fabric::submit(std::size_t from, std::span<const std::uint8_t> frame, base:
   offer(from, to, frame, now);
 }
 
-std::optional<base::Time> Fabric::pass_rate(Pair& pair, std::size_t bytes, base::Time now) {
-  const double rate = pair.conditions.rate;
-  if (rate <= 0) return now;
-  // A token bucket by times: it holds kBurstBytes when all that was let in has long passed.
-  const base::Time begin = std::max(now, pair.free_at);
-  const base::Time end = begin + time_for(static_cast<double>(bytes), rate);
-  const base::Time passed = std::max(now, end - time_for(kBurstBytes, rate));
-  if (passed - now > pair.conditions.queue) return std::nullopt;
-  pair.free_at = end;
-  return passed;
-}
-
 void Fabric::offer(std::size_t from, std::size_t to, std::span<const std::uint8_t> frame,
                    base::Time now) {
   Pair& way = pairs_[index(from, to)];
@@ -97,7 +111,13 @@ void Fabric::offer(std::size_t from, std::size_t to, std::span<const std::uint8_
     return;
   }
   const bool fits = held_bytes_ + 2 * frame.size() <= kHeldBytesMax;
-  const auto passed = fits ? pass_rate(way, frame.size(), now) : std::nullopt;
+  Port& port = lines_[from];
+  auto passed = fits
+                    ? pass_rate(port.line.rate, port.line.queue, frame.size(), now, port.up_free_at)
+                    : std::nullopt;
+  if (passed) {
+    passed = pass_rate(conditions.rate, conditions.queue, frame.size(), *passed, way.free_at);
+  }
   if (!passed) {
     ++counters.overflowed;
     return;
@@ -128,18 +148,21 @@ void Fabric::offer(std::size_t from, std::size_t to, std::span<const std::uint8_
   }
   if (luck.duplicate < conditions.duplicate) {
     ++counters.duplicated;
-    send_off(due, from, to, sent);
+    send_off({.due = due,
+              .from = static_cast<std::uint32_t>(from),
+              .to = static_cast<std::uint32_t>(to),
+              .frame = sent});
   }
-  send_off(due, from, to, std::move(sent));
+  send_off({.due = due,
+            .from = static_cast<std::uint32_t>(from),
+            .to = static_cast<std::uint32_t>(to),
+            .frame = std::move(sent)});
 }
 
-void Fabric::send_off(base::Time due, std::size_t from, std::size_t to, Frame frame) {
-  held_bytes_ += frame.size();
-  travelling_.push({.due = due,
-                    .number = submitted_++,
-                    .from = static_cast<std::uint32_t>(from),
-                    .to = static_cast<std::uint32_t>(to),
-                    .frame = std::move(frame)});
+void Fabric::send_off(Travelling frame) {
+  held_bytes_ += frame.frame.size();
+  frame.number = submitted_++;
+  travelling_.push(std::move(frame));
 }
 
 std::optional<base::Time> Fabric::next_due() const {
@@ -150,18 +173,34 @@ std::optional<base::Time> Fabric::next_due() const {
 std::optional<Fabric::Delivery> Fabric::take(base::Time now) {
   while (!travelling_.empty() && travelling_.top().due <= now) {
     // The top is const only to protect the order, which a frame's bytes do not touch.
-    auto& top = const_cast<Travelling&>(travelling_.top());
-    Pair& way = pairs_[index(top.from, top.to)];
-    Delivery delivery{.to = top.to, .frame = std::move(top.frame)};
+    Travelling top = std::move(const_cast<Travelling&>(travelling_.top()));
     travelling_.pop();
-    held_bytes_ -= delivery.frame.size();
-    if (way.conditions.cut) {
-      ++way.counters.cut;
+    Counters& counters = pairs_[index(top.from, top.to)].counters;
+    const std::size_t bytes = top.frame.size();
+    held_bytes_ -= bytes;
+    if (conditions(top.from, top.to).cut) {
+      ++counters.cut;
       continue;
     }
-    ++way.counters.delivered;
-    way.counters.delivered_bytes += delivery.frame.size();
-    return delivery;
+    // Only now is it known in which order frames of several senders come to the receiver's line.
+    Port& port = lines_[top.to];
+    if (port.line.rate > 0 && !top.came_down) {
+      const auto passed =
+          pass_rate(port.line.rate, port.line.queue, bytes, top.due, port.down_free_at);
+      if (!passed) {
+        ++counters.overflowed;
+        continue;
+      }
+      top.came_down = true;
+      if (*passed > now) {
+        top.due = *passed;
+        send_off(std::move(top));
+        continue;
+      }
+    }
+    ++counters.delivered;
+    counters.delivered_bytes += bytes;
+    return Delivery{.to = top.to, .frame = std::move(top.frame)};
   }
   return std::nullopt;
 }

@@ -22,7 +22,8 @@ inline constexpr std::size_t kPortsMax = 256;
 inline constexpr std::size_t kFrameMax = 16 * 1024;
 /// Bytes of frames under way between all ports together; what comes beyond is dropped.
 inline constexpr std::size_t kHeldBytesMax = std::size_t{256} << 20;
-/// A pair that was idle may send so many bytes at once before its rate holds it: two full frames.
+/// A pair or line that was idle passes so many bytes at once before its rate holds it: two full
+/// frames.
 inline constexpr double kBurstBytes = 3072;
 /// A frame chosen to be overtaken is held back by this or by the jitter, whichever is longer.
 inline constexpr base::Duration kReorderMin = std::chrono::milliseconds(2);
@@ -42,6 +43,14 @@ struct Conditions {
   friend bool operator==(const Conditions&, const Conditions&) = default;
 };
 
+/// What joins a port to the network, in either direction: all its pairs share it.
+struct Line {
+  double rate = 0;                                        ///< bits a second each way; 0: no limit
+  base::Duration queue = std::chrono::milliseconds(100);  ///< longest wait for the rate
+
+  friend bool operator==(const Line&, const Line&) = default;
+};
+
 /// Of one ordered pair, in frames where nothing else is said.
 struct Counters {
   std::uint64_t offered = 0;
@@ -50,7 +59,7 @@ struct Counters {
   std::uint64_t delivered_bytes = 0;
   std::uint64_t lost = 0;
   std::uint64_t cut = 0;
-  std::uint64_t overflowed = 0;  ///< the queue for the rate, or kHeldBytesMax
+  std::uint64_t overflowed = 0;  ///< the queue for a rate, or kHeldBytesMax
   std::uint64_t duplicated = 0;
   std::uint64_t reordered = 0;
   std::uint64_t corrupted = 0;
@@ -72,6 +81,9 @@ class Fabric {
   void set(std::size_t from, std::size_t to, const Conditions& conditions);
   [[nodiscard]] const Conditions& conditions(std::size_t from, std::size_t to) const;
   [[nodiscard]] const Counters& counters(std::size_t from, std::size_t to) const;
+  /// Frames that wait for the line keep their times.
+  void set_line(std::size_t port, const Line& line);
+  [[nodiscard]] const Line& line(std::size_t port) const;
   /// Frames to an address that no port has, or too short or long for one.
   [[nodiscard]] std::uint64_t unroutable() const noexcept { return unroutable_; }
   [[nodiscard]] std::size_t held_bytes() const noexcept { return held_bytes_; }
@@ -98,11 +110,17 @@ class Fabric {
     base::Time free_at{};   ///< when all that was let in has passed the rate
     base::Time in_order{};  ///< no frame that keeps its place arrives before
   };
+  struct Port {
+    Line line;
+    base::Time up_free_at{};    ///< when all that was let in has passed the way out
+    base::Time down_free_at{};  ///< and the way in
+  };
   struct Travelling {
     base::Time due;
     std::uint64_t number = 0;  ///< of two frames due at once the earlier submitted goes first
     std::uint32_t from = 0;
     std::uint32_t to = 0;
+    bool came_down = false;  ///< has passed the receiver's line, too
     Frame frame;
   };
   struct Later {
@@ -117,12 +135,10 @@ class Fabric {
 
   [[nodiscard]] std::size_t index(std::size_t from, std::size_t to) const;
   void offer(std::size_t from, std::size_t to, std::span<const std::uint8_t> frame, base::Time now);
-  /// When the frame has passed the rate; nothing when the queue is full.
-  [[nodiscard]] static std::optional<base::Time> pass_rate(Pair& pair, std::size_t bytes,
-                                                           base::Time now);
-  void send_off(base::Time due, std::size_t from, std::size_t to, Frame frame);
+  void send_off(Travelling frame);
 
   std::size_t ports_;
+  std::vector<Port> lines_;
   std::vector<Pair> pairs_;
   std::priority_queue<Travelling, std::vector<Travelling>, Later> travelling_;
   std::uint64_t submitted_ = 0;

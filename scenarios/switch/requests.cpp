@@ -71,6 +71,27 @@ base::Status apply(const std::string& key, const Json& value, Conditions& into) 
   return {};
 }
 
+base::Status change_lines(Fabric& fabric, const Json& request) {
+  const auto which = ports(request, "ports", fabric.ports());
+  if (!which) return fail(which.error());
+  const Json& line = request["line"];
+  if (!line.is_object()) return fail(ErrorCode::usage, "\"line\" is no object");
+  std::vector<Line> changed;
+  for (const std::size_t port : *which) {
+    Line& into = changed.emplace_back(fabric.line(port));
+    for (const auto& [key, value] : line.items()) {
+      if (key != "rate_bps" && key != "queue_ms") {
+        return fail(ErrorCode::usage, "a line has no \"{}\"", key);
+      }
+      auto read = key == "rate_bps" ? read_number(value, key, kRateMax, into.rate)
+                                    : read_duration(value, key, into.queue);
+      if (!read) return read;
+    }
+  }
+  for (std::size_t i = 0; i < changed.size(); ++i) fabric.set_line((*which)[i], changed[i]);
+  return {};
+}
+
 base::Status change(Fabric& fabric, const Json& request) {
   const auto from = ports(request, "from", fabric.ports());
   if (!from) return fail(from.error());
@@ -135,10 +156,12 @@ std::string answer(Fabric& fabric, std::string_view request) {
                 {"held_bytes", fabric.held_bytes()}}
         .dump();
   }
-  if (!parsed.contains("set") && !parsed.contains("reset")) {
-    return refusal("a request has \"set\", \"reset\" or \"counters\"");
+  const bool lines = parsed.contains("line");
+  if (!lines && !parsed.contains("set") && !parsed.contains("reset")) {
+    return refusal("a request has \"set\", \"line\", \"reset\" or \"counters\"");
   }
-  if (auto changed = change(fabric, parsed); !changed) return refusal(changed.error().text);
+  auto changed = lines ? change_lines(fabric, parsed) : change(fabric, parsed);
+  if (!changed) return refusal(changed.error().text);
   return R"({"ok":true})";
 }
 

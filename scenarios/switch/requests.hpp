@@ -15,7 +15,8 @@ inline constexpr std::size_t kRequestMax = 64 * 1024;
 ///     {"set": {"rate_bps", "queue_ms", "delay_ms", "jitter_ms", "loss", "duplicate", "reorder",
 ///              "corrupt", "cut"}, "from": [ports], "to": [ports]}
 ///         each is optional: conditions that are not named stay, ports that are not named are all
-///     {"reset": true, "from": [ports], "to": [ports]}    back to a perfect network
+///     {"line": {"rate_bps", "queue_ms"}, "ports": [ports]}    what all pairs of a port share
+///     {"reset": true, "from": [ports], "to": [ports]}    back to perfect pairs
 ///     {"counters": true}
 ///
 /// The reply has "ok"; where that is false "error" says why, and nothing was changed. Counters are

@@ -254,4 +254,42 @@ BOOST_AUTO_TEST_CASE(what_is_under_way_is_bounded) {
   BOOST_TEST(fabric.counters(0, 1).overflowed > 0U);
 }
 
+// A second of frames at 12 Mbit/s: a frame of 1,500 bytes takes 1 ms.
+constexpr double kLineRate = 12e6;
+constexpr std::uint32_t kLineFrames = 1000;
+
+BOOST_AUTO_TEST_CASE(pairs_of_a_port_share_its_way_out) {
+  Fabric fabric(3, 1);
+  fabric.set_line(0, {.rate = kLineRate, .queue = 10s});
+  for (std::uint32_t i = 0; i < kLineFrames; ++i) fabric.submit(0, frame_to(1 + i % 2, i), {});
+  const auto arrivals = drain(fabric);
+  BOOST_TEST_REQUIRE(arrivals.size() == kLineFrames);
+  BOOST_TEST(std::abs(starling::base::seconds(arrivals.back().at.time_since_epoch()) - 1) < 0.01);
+}
+
+BOOST_AUTO_TEST_CASE(and_its_way_in_whatever_the_delays_of_those_who_send) {
+  Fabric fabric(3, 1);
+  fabric.set_line(2, {.rate = kLineRate, .queue = 10s});
+  fabric.set(0, 2, {.delay = 500ms});
+  for (std::uint32_t i = 0; i < kLineFrames / 2; ++i) fabric.submit(0, frame_to(2, i), {});
+  for (std::uint32_t i = 0; i < kLineFrames / 2; ++i) fabric.submit(1, frame_to(2, i), {});
+  const auto arrivals = drain(fabric);
+  BOOST_TEST_REQUIRE(arrivals.size() == kLineFrames);
+  // Those of port 1 come first though they were sent later, and leave the line free for the others.
+  const auto middle = arrivals[kLineFrames / 2 - 1];
+  BOOST_TEST(std::abs(starling::base::seconds(middle.at.time_since_epoch()) - 0.5) < 0.01);
+  BOOST_TEST(std::abs(starling::base::seconds(arrivals.back().at.time_since_epoch()) - 1) < 0.01);
+  BOOST_TEST(fabric.counters(1, 2).delivered == kLineFrames / 2);
+  BOOST_TEST(fabric.held_bytes() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(what_would_wait_too_long_for_a_line_is_dropped) {
+  for (const std::size_t limited : {std::size_t{0}, std::size_t{1}}) {
+    Fabric fabric(2, 1);
+    fabric.set_line(limited, {.rate = kLineRate, .queue = 50ms});
+    BOOST_TEST(std::abs(static_cast<int>(send(fabric, kLineFrames, 0s).size()) - 52) <= 1);
+    BOOST_TEST(fabric.counters(0, 1).overflowed > 900U);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,7 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 using starling::net_switch::Conditions;
 using starling::net_switch::Fabric;
+using starling::net_switch::Line;
 
 namespace {
 
@@ -42,6 +43,16 @@ BOOST_AUTO_TEST_CASE(a_reset_makes_the_network_perfect_again) {
   BOOST_TEST(fabric.conditions(0, 1).corrupt == 1.0);
 }
 
+BOOST_AUTO_TEST_CASE(a_line_is_of_the_ports_that_are_named) {
+  Fabric fabric(3, 1);
+  const char* const set = R"({"line": {"rate_bps": 1e7, "queue_ms": 20}, "ports": [0, 2]})";
+  BOOST_TEST(ask(fabric, set)["ok"] == true);
+  BOOST_TEST((fabric.line(2) == Line{.rate = 1e7, .queue = std::chrono::milliseconds(20)}));
+  BOOST_TEST((fabric.line(1) == Line{}));
+  BOOST_TEST(ask(fabric, R"({"line": {"rate_bps": 0}})")["ok"] == true);
+  BOOST_TEST((fabric.line(2) == Line{.rate = 0, .queue = std::chrono::milliseconds(20)}));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_and_changes_nothing) {
   Fabric fabric(2, 1);
   for (const char* wrong :
@@ -50,12 +61,14 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_and_changes_nothing) {
         R"({"set": {"rate_bps": "fast"}})", R"({"set": {"cut": 1}})",
         R"({"set": {"loss": 0.5}, "to": [2]})", R"({"set": {"loss": 0.5}, "from": 1})",
         R"({"set": {"loss": 0.5}, "from": [-1]})", R"({"set": {"loss": 0.5, "jitter_ms": null}})",
-        "\xff\xfe"}) {
+        R"({"line": 3})", R"({"line": {"loss": 1}})", R"({"line": {"rate_bps": -1}})",
+        R"({"line": {"rate_bps": 1}, "ports": [2]})", "\xff\xfe"}) {
     BOOST_TEST_CONTEXT(wrong) {
       const json reply = ask(fabric, wrong);
       BOOST_TEST(reply["ok"] == false);
       BOOST_TEST(!reply["error"].get<std::string>().empty());
       BOOST_TEST((fabric.conditions(0, 1) == Conditions{}));
+      BOOST_TEST((fabric.line(0) == Line{}));
     }
   }
 }
