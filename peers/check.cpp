@@ -75,7 +75,7 @@ void print_text(const peer::RunFile& run_file, const std::string& device, const 
              run_file.init.empty() ? "" : ", which start as in " + run_file.init);
   if (needs.buffers != 0) {
     const std::string sent =
-        run_file.exchange.mode == exchange::Mode::tracked
+        exchange::uses_links(run_file.exchange.mode)
             ? fmt::format(", sent every {} exchanges", run_file.exchange.buffers_every)
             : "";
     fmt::print("buffers      {} ({}){}\n", format_count(needs.buffers),

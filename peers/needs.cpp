@@ -87,7 +87,7 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
   needs.on_gpu = run_file.train.device != "cpu";
   needs.forward_flops = compute::forward_flops(graph);
   needs.training_flops = compute::training_flops(graph);
-  if (run_file.exchange.mode == exchange::Mode::tracked) {
+  if (exchange::uses_links(run_file.exchange.mode)) {
     needs.mirrors = std::uint64_t{2} * run_file.swarm.degree * n * kFloat;
     needs.exchange = delta_bytes(run_file.exchange, n);
     needs.keyframe = keyframe_bytes(n) + graph.buffer_count * kFloat;

@@ -286,8 +286,8 @@ io::TrainerThread::MakeWorker Run::make_worker(data::Loader& loader) {
   return [this, &loader]() -> base::Result<std::unique_ptr<peer::Worker>> {
     auto trainer = train::Trainer::create(problem->model.graph, run_file.train);
     if (!trainer) return fail(trainer.error());
-    exchange::Replica replica(initial.parameters, static_cast<float>(run_file.exchange.lambda),
-                              buffers);
+    exchange::Replica replica =
+        exchange::make_replica(initial.parameters, run_file.exchange, buffers);
     base::StepNumber step;
     if (checkpoint) {
       if (auto restored = restore(replica, trainer->rule()); !restored) {

@@ -7,17 +7,28 @@
 
 namespace starling::exchange {
 
-enum class Mode { tracked, allreduce, none };
+enum class Mode {
+  tracked,    ///< tracked link averaging, src/exchange/README.md
+  choco,      ///< CHOCO-SGD (Koloskova, Stich, Jaggi, arXiv:1902.00340) on the same links
+  allreduce,  ///< a ring all-reduce of gradients at every step
+  none,       ///< each peer for itself
+};
+
+/// Whether links exchange deltas, each on its own.
+[[nodiscard]] constexpr bool uses_links(Mode mode) noexcept {
+  return mode == Mode::tracked || mode == Mode::choco;
+}
 
 struct Config {
   Mode mode = Mode::tracked;
-  std::uint32_t every = 2;      ///< own steps between two exchanges of a link
-  double density = 0.003;       ///< fraction of the elements that a delta carries
-  int bits = 4;                 ///< a value: 1, 2, 3, 4 or 8
-  std::uint32_t block = 128;    ///< values that share a scale
-  double lambda = 0.5;          ///< part of what was not sent yet that training leaves out, 0 to 1
-  double start_fraction = 0.1;  ///< of the run's samples, with start_factor
-  double start_factor = 1.0;    ///< density multiplier at the start
+  std::uint32_t every = 2;    ///< own steps between two exchanges of a link
+  double density = 0.003;     ///< fraction of the elements that a delta carries
+  int bits = 4;               ///< a value: 1, 2, 3, 4 or 8
+  std::uint32_t block = 128;  ///< values that share a scale
+  double lambda = 0.5;  ///< tracked: part of what was not sent yet that training leaves out, 0 to 1
+  double gamma = 0.2;   ///< choco: consensus step size, 0 to 1
+  double start_fraction = 0.1;    ///< of the run's samples, with start_factor
+  double start_factor = 1.0;      ///< density multiplier at the start
   double finish_fraction = 0.05;  ///< of the run's samples, with finish_factor
   double finish_factor = 1.0;     ///< density multiplier at the end
   double settle_density = 0.05;   ///< density after the last local step
@@ -27,6 +38,8 @@ struct Config {
   double stale = 0.25;               ///< of the run's samples: a peer that is further behind adopts
   std::uint32_t hash_every = 64;     ///< every so many exchanges a frame carries its mirror's hash
   std::uint32_t buffers_every = 20;  ///< every so many exchanges a frame carries the buffers
+  double upload_limit = 0;  ///< Mbit/s of deltas, over all links; 0: none. Changes densities, too
+  double cpu_share = 0;     ///< of a step's computing time that exchanges may take; 0: any
 
   friend bool operator==(const Config&, const Config&) = default;
 };

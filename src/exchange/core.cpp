@@ -36,6 +36,7 @@ Event event_of(Outcome outcome) {
 
 Core::Core(const Options& options, base::Rng rng)
     : options_(options),
+      pace_(options.config),
       rng_(rng),
       step_(options.step),
       samples_(options.samples),
@@ -58,6 +59,8 @@ std::optional<Time> Core::next_deadline() const {
     if (const auto* broken = link.broken()) consider(broken->until);
     const auto* opening = link.opening();
     if (opening != nullptr && opening->decision == Opening::wait) consider(opening->wait_until);
+    const auto* open = link.open();
+    if (open != nullptr && wants_delta(open->session)) consider(link.free_at);
   }
   return next;
 }
@@ -67,6 +70,9 @@ void Core::expire(Time now, Outbox& out) {
     const auto current = at++;
     const auto* broken = current->second.broken();
     if (broken != nullptr && broken->until <= now && !BUG(grace_for_ever)) forget(current, out);
+  }
+  for (auto& [peer, link] : links_) {
+    if (link.open() != nullptr) request_next(peer, link, now, out);
   }
   give_up_adopting(now, out);
   if (settle_until_ && *settle_until_ <= now && !settled_) {
@@ -119,8 +125,10 @@ void Core::on(Received& event, Time now, Outbox& out) {
   std::visit([&](auto& message) { receive(at, message, now, out); }, event.message);
 }
 
-void Core::on(const Progressed& event, Time, Outbox&) {
+void Core::on(const Progressed& event, Time now, Outbox&) {
   ASSERT(event.step >= step_ && event.samples >= samples_);
+  pace_.stepped(event.step, now);
+  if (event.took > base::Duration{}) pace_.computed(event.took);
   step_ = event.step;
   samples_ = event.samples;
   progress_ = event.progress;
@@ -248,6 +256,10 @@ void Core::add_timers(Time now, base::Bounds& out) const {
   for (const auto& [peer, link] : links_) {
     if (const auto* broken = link.broken()) {
       out.add_timer("the end of grace", broken->until, now, options_.config.grace);
+    }
+    const auto* open = link.open();
+    if (open != nullptr && wants_delta(open->session)) {
+      out.add_timer("the upload limit of a link", link.free_at, now, kHoldMax);
     }
     const auto* opening = link.opening();
     if (opening == nullptr || opening->decision != Opening::wait) continue;

@@ -22,6 +22,7 @@
 #include "exchange/config.hpp"
 #include "exchange/jobs.hpp"
 #include "exchange/link.hpp"
+#include "exchange/pace.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::exchange {
@@ -50,6 +51,7 @@ struct Progressed {
   base::StepNumber step;      ///< own
   std::uint64_t samples = 0;  ///< own
   double progress = 0.0;      ///< of the swarm, 0 to 1
+  base::Duration took{};      ///< to compute the step; 0: none was made
 };
 enum class Phase : std::uint8_t { training, settling, done };
 
@@ -162,7 +164,7 @@ class Core {
   void speak(const base::PeerId& peer, Link& link, Outbox& out);
   void speak_all(base::Time now, Outbox& out);
   void decide(Links::iterator at, base::Time now, Outbox& out);
-  void resume(Links::iterator at, Outbox& out);
+  void resume(Links::iterator at, base::Time now, Outbox& out);
   void set_mirrors(const base::PeerId& peer, OpeningState& opening, OpenKind kind, Outbox& out);
   void merge_when_ready(const base::PeerId& peer, OpeningState& opening, Outbox& out);
   void new_round(const base::PeerId& peer, Link& link, Outbox& out);
@@ -172,11 +174,12 @@ class Core {
   // Exchanges (core_exchange.cpp).
   void receive(Links::iterator at, wire::Delta& delta, base::Time now, Outbox& out);
   [[nodiscard]] bool with_buffers(base::ExchangeNumber t) const;
-  void take(Links::iterator at, wire::Delta delta, Outbox& out);
+  void take(Links::iterator at, wire::Delta delta, base::Time now, Outbox& out);
+  [[nodiscard]] bool wants_delta(const Session& session) const;
   void request_delta(const base::PeerId& peer, Session& session, base::ExchangeNumber t,
                      Outbox& out);
-  void request_next(const base::PeerId& peer, Session& session, Outbox& out);
-  void commit_when_ready(const base::PeerId& peer, Link& link, Outbox& out);
+  void request_next(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
+  void commit_when_ready(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   [[nodiscard]] double density() const;
   void start_settling(base::Time now, Outbox& out);
   void settle_when_ready(Outbox& out);
@@ -188,6 +191,7 @@ class Core {
   void bound_grace(Outbox& out);
 
   const Options options_;
+  Pace pace_;
   base::Rng rng_;
   Links links_;
   LinkCounters gone_{};  // of links that are forgotten

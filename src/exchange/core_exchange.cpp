@@ -13,7 +13,7 @@ using base::ExchangeNumber;
 using base::PeerId;
 using base::Time;
 
-void Core::receive(Links::iterator at, wire::Delta& delta, Time, Outbox& out) {
+void Core::receive(Links::iterator at, wire::Delta& delta, Time now, Outbox& out) {
   Link& link = at->second;
   if (of_older_round(link)) return;
   if (delta.payload.size() > delta_bytes_max(options_.elements)) {
@@ -33,7 +33,7 @@ void Core::receive(Links::iterator at, wire::Delta& delta, Time, Outbox& out) {
   }
   link.counters.bytes_received += delta.payload.size() + delta.buffers.size();
   if (link.open() != nullptr) {
-    take(at, std::move(delta), out);
+    take(at, std::move(delta), now, out);
     return;
   }
   OpeningState& opening = *link.opening();
@@ -44,7 +44,7 @@ void Core::receive(Links::iterator at, wire::Delta& delta, Time, Outbox& out) {
   opening.early = std::move(delta);
 }
 
-void Core::take(Links::iterator at, wire::Delta delta, Outbox& out) {
+void Core::take(Links::iterator at, wire::Delta delta, Time now, Outbox& out) {
   Link& link = at->second;
   Session& session = link.open()->session;
   if (delta.exchange != session.expected() || session.early) {
@@ -59,8 +59,8 @@ void Core::take(Links::iterator at, wire::Delta delta, Outbox& out) {
     return own.exchange < delta.exchange && !BUG(kept_for_ever);
   });
   session.early = std::move(delta);
-  commit_when_ready(at->first, link, out);
-  request_next(at->first, session, out);
+  commit_when_ready(at->first, link, now, out);
+  request_next(at->first, link, now, out);
 }
 
 double Core::density() const {
@@ -74,6 +74,7 @@ double Core::density() const {
   } else if (progress_ > 1.0 - config.finish_fraction) {
     density *= config.finish_factor;
   }
+  if (phase_ == Phase::training) density = pace_.density(density, open_links());
   return std::clamp(density, 1.0 / static_cast<double>(options_.elements), 1.0);
 }
 
@@ -91,7 +92,8 @@ void Core::request_delta(const PeerId& peer, Session& session, ExchangeNumber t,
                     .tag = session.encoding,
                     .exchange = t,
                     .not_before = {session.due.value + (RARE(delta_late) ? 1 : 0)},
-                    .every = config.every,
+                    .every = pace_.every(open_links()),
+                    .lag_factor_max = pace_.lag_factor_max(),
                     .at_once = phase_ != Phase::training || RARE(delta_at_once),
                     .with_hash = t.value % config.hash_every == 0 || RARE(hash_with_delta),
                     .with_buffers = with_buffers(t),
@@ -100,16 +102,22 @@ void Core::request_delta(const PeerId& peer, Session& session, ExchangeNumber t,
                                 .block = RARE(other_block) ? 64U : config.block}}});
 }
 
-// Asks for the next own delta if none is under way. A peer that has settled only answers.
-void Core::request_next(const PeerId& peer, Session& session, Outbox& out) {
+// Whether the next own delta is to be asked for: none is under way. A peer that has settled only
+// answers.
+bool Core::wants_delta(const Session& session) const {
   const ExchangeNumber t = session.expected();
-  if (phase_ == Phase::done || session.encoding != 0 || session.own(t) != nullptr) return;
-  if (settled_ && !(session.early && session.early->exchange == t)) return;
-  if (BUG(next_not_asked_for) && t.value > 3) return;
-  request_delta(peer, session, t, out);
+  if (phase_ == Phase::done || session.encoding != 0 || session.own(t) != nullptr) return false;
+  if (settled_ && !(session.early && session.early->exchange == t)) return false;
+  return !(BUG(next_not_asked_for) && t.value > 3);
 }
 
-void Core::on(Encoded& event, Time, Outbox& out) {
+void Core::request_next(const PeerId& peer, Link& link, Time now, Outbox& out) {
+  Session& session = link.open()->session;
+  if (link.free_at > now || !wants_delta(session)) return;
+  request_delta(peer, session, session.expected(), out);
+}
+
+void Core::on(Encoded& event, Time now, Outbox& out) {
   const auto at = links_.find(event.peer);
   if (at == links_.end() || at->second.open() == nullptr) return;
   Link& link = at->second;
@@ -121,7 +129,10 @@ void Core::on(Encoded& event, Time, Outbox& out) {
     out.emplace_back(Failed{event.status.error()});
     return;
   }
-  session.due = {event.step.value + options_.config.every};
+  const std::size_t bytes = event.payload.size() + event.buffers.size();
+  pace_.wrote(bytes, event.density, event.took);
+  link.free_at = std::max(link.free_at, now) + pace_.hold(bytes, open_links());
+  session.due = {event.step.value + pace_.every(open_links())};
   link.drift = event.drift;
   link.density = event.density;
   link.lag = event.lag;
@@ -135,16 +146,16 @@ void Core::on(Encoded& event, Time, Outbox& out) {
       .settled = phase_ == Phase::settling && agrees,
       .payload = std::move(event.payload),
       .buffers = std::move(event.buffers)};
-  link.counters.bytes_sent += delta.payload.size() + delta.buffers.size();
+  link.counters.bytes_sent += bytes;
   session.kept.push_back(delta);
   ASSERT(session.kept.size() <= kKeptMax);
   out.emplace_back(Send{event.peer, std::move(delta)});
-  commit_when_ready(event.peer, link, out);
+  commit_when_ready(event.peer, link, now, out);
 }
 
 // Commits t with both deltas of it, and asks for the next own delta behind the commit, so that the
 // trainer can do both at one step boundary.
-void Core::commit_when_ready(const PeerId& peer, Link& link, Outbox& out) {
+void Core::commit_when_ready(const PeerId& peer, Link& link, Time now, Outbox& out) {
   Session& session = link.open()->session;
   const ExchangeNumber t = session.committed.next();
   const wire::Delta* own = session.own(t);
@@ -164,16 +175,17 @@ void Core::commit_when_ready(const PeerId& peer, Link& link, Outbox& out) {
                                  .own_buffers = own->buffers,
                                  .their_buffers = std::move(session.early->buffers)}});
   session.early.reset();
-  request_next(peer, session, out);
+  request_next(peer, link, now, out);
 }
 
-void Core::on(const Committed& event, Time, Outbox& out) {
+void Core::on(const Committed& event, Time now, Outbox& out) {
   const auto at = links_.find(event.peer);
   if (at == links_.end()) return;
   Link& link = at->second;
   Session* session = link.session();
   if (session == nullptr || session->committing != event.tag) return;
   session->committing = 0;
+  pace_.committed(event.took);
   if (event.result == CommitResult::invalid) {
     misbehaved(at, event.text, out);
     return;
@@ -198,8 +210,8 @@ void Core::on(const Committed& event, Time, Outbox& out) {
   session->settled = session->both_settling;
   ++link.counters.exchanges;
   if (link.open() == nullptr) return;
-  commit_when_ready(event.peer, link, out);
-  request_next(event.peer, *session, out);
+  commit_when_ready(event.peer, link, now, out);
+  request_next(event.peer, link, now, out);
 }
 
 void Core::start_settling(Time now, Outbox& out) {

@@ -90,7 +90,7 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
   switch (decision) {
     case Opening::resume:
       rooted_ = true;
-      resume(at, out);
+      resume(at, now, out);
       break;
     case Opening::fresh:
       set_mirrors(peer, *opening, OpenKind::fresh, out);
@@ -130,7 +130,7 @@ void Core::merge_when_ready(const PeerId& peer, OpeningState& opening, Outbox& o
 }
 
 // Goes on where both ends stand: each sends again what the other has not committed.
-void Core::resume(Links::iterator at, Outbox& out) {
+void Core::resume(Links::iterator at, Time now, Outbox& out) {
   const PeerId& peer = at->first;
   Link& link = at->second;
   OpeningState& opening = *link.opening();
@@ -155,7 +155,7 @@ void Core::resume(Links::iterator at, Outbox& out) {
     link.counters.bytes_sent += delta.payload.size() + delta.buffers.size();
     out.emplace_back(Send{peer, delta});
   }
-  request_next(peer, open, out);
+  request_next(peer, link, now, out);
 }
 
 void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& out) {
@@ -213,7 +213,7 @@ void Core::on(KeyframeMade& event, Time, Outbox& out) {
   }
 }
 
-void Core::on(const Opened& event, Time, Outbox& out) {
+void Core::on(const Opened& event, Time now, Outbox& out) {
   const auto at = links_.find(event.peer);
   if (at == links_.end()) return;
   Link& link = at->second;
@@ -233,8 +233,8 @@ void Core::on(const Opened& event, Time, Outbox& out) {
     rooted_ = true;
     reopen_others(event.peer, out);
   }
-  request_next(event.peer, link.open()->session, out);
-  if (early) take(at, std::move(*early), out);
+  request_next(event.peer, link, now, out);
+  if (early) take(at, std::move(*early), now, out);
 }
 
 // Starts the opening of a link again; this end's word follows as soon as it may speak.

@@ -13,6 +13,7 @@
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
 #include "base/strong.hpp"
+#include "base/time.hpp"
 #include "delta/codec.hpp"
 
 namespace starling::exchange {
@@ -23,17 +24,18 @@ class Replica;
 /// 0: no job.
 using JobTag = std::uint64_t;
 
-inline constexpr double kLagFactorMax = 8.0;  ///< most that a late exchange raises its density
+inline constexpr double kLagFactorMax = 8.0;  ///< a late exchange raises its density by it at most
 
 /// Write the delta of exchange t. It waits until the replica's owner has made `not_before` steps,
 /// unless `at_once` (no steps are made any more). Density grows with the delay: an exchange that
-/// comes after `lag` times `every` steps carries lag times as much, at most kLagFactorMax.
+/// comes after `lag` times `every` steps carries lag times as much, at most lag_factor_max.
 struct EncodeJob {
   base::PeerId peer;
   JobTag tag = 0;
   base::ExchangeNumber exchange;
   base::StepNumber not_before;
   std::uint32_t every = 1;
+  double lag_factor_max = kLagFactorMax;
   bool at_once = false;
   bool with_hash = false;     ///< of the mirror that the delta builds on
   bool with_buffers = false;  ///< beside the delta
@@ -102,6 +104,7 @@ struct Encoded {
   std::optional<std::uint64_t> mirror_hash{};
   base::Buffer buffers{};     ///< where asked for
   double buffer_drift = 0.0;  ///< distance of the buffers from the other end's, where asked for
+  base::Duration took{};      ///< on the thread that owns the replica
 };
 
 enum class CommitResult : std::uint8_t {
@@ -115,7 +118,8 @@ struct Committed {
   JobTag tag = 0;
   base::ExchangeNumber exchange;
   CommitResult result = CommitResult::applied;
-  std::string text{};  ///< what is wrong, where invalid
+  std::string text{};     ///< what is wrong, where invalid
+  base::Duration took{};  ///< on the thread that owns the replica
 };
 
 struct KeyframeMade {

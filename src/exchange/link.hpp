@@ -99,6 +99,7 @@ struct Link {
   double drift = 0.0;
   double density = 0.0;
   double lag = 1.0;
+  base::Time free_at{};  ///< its share of the upload limit is used up until then
   LinkCounters counters{};
 
   [[nodiscard]] Session* session() {

@@ -11,7 +11,6 @@
 #include "base/hash.hpp"
 #include "base/prefetch.hpp"
 #include "base/simulated.hpp"
-#include "exchange/config.hpp"
 #include "exchange/replica_kernels.hpp"
 
 namespace starling::exchange {
@@ -66,13 +65,17 @@ auto find(Links& links, const PeerId& peer) {
 
 }  // namespace
 
-Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffers)
+Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffers,
+                 Averaging averaging)
     : initial_(initial.begin(), initial.end()),
       r_(initial.size(), 0.0F),
       lambda_(lambda),
+      averaging_(averaging),
       buffers_(std::move(buffers)) {
   ASSERT(!initial.empty() && initial.size() <= wire::delta_format::kElementsMax);
   ASSERT(lambda >= 0.0F && lambda <= 1.0F);
+  ASSERT(averaging.gamma > 0.0F && averaging.gamma <= 1.0F);
+  ASSERT(averaging.moves_mirrors ? averaging.gamma == 1.0F : lambda == 0.0F);
   for (float& value : initial_) {
     ASSERT(std::fabs(value) <= kMagnitudeMax, "initial parameters must be finite and bounded");
     value += 0.0F;  // -0 becomes +0: see the head of replica.hpp
@@ -283,8 +286,9 @@ void Replica::update(bool committing) {
         if (!BUG(mirror_of_theirs_forgotten)) {
           at.their = apply_until(link.their, at.their, begin + n, link.theirs);
         }
-        kernels::average(x.data(), link.mine.data() + begin, link.theirs.data() + begin, sum.data(),
-                         link.w, n);
+        const auto average = averaging_.moves_mirrors ? kernels::average : kernels::approach;
+        average(x.data(), link.mine.data() + begin, link.theirs.data() + begin, sum.data(),
+                averaging_.gamma * link.w, n);
         if (BUG(step_not_applied)) kernels::add(&y_[begin], &r_[begin], x.data(), n);
       } else {
         kernels::accumulate(link.mine.data() + begin, sum.data(), n);
@@ -318,6 +322,13 @@ double Replica::drift_of(Link& link) const {
 
 bool Replica::staging() const noexcept {
   return std::ranges::any_of(links_, [](const auto& entry) { return entry.second.staged; });
+}
+
+Replica make_replica(std::span<const float> initial, const Config& config, BufferSpec buffers) {
+  if (config.mode != Mode::choco) {
+    return {initial, static_cast<float>(config.lambda), std::move(buffers)};
+  }
+  return {initial, 0.0F, std::move(buffers), {false, static_cast<float>(config.gamma)}};
 }
 
 }  // namespace starling::exchange

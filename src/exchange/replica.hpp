@@ -18,6 +18,9 @@
 // After each commit, opening and closing: r = lambda * (x - mean of `mine` over the open links, in
 // order of peer id), y = x - r. Without an open link r = 0 and y = x.
 //
+// Under CHOCO-SGD (arXiv:1902.00340, algorithm 2) a commit leaves the mirrors as the deltas have
+// made them: x += gamma * d alone; and nothing is held back.
+//
 // Buffers lie beside all that: a commit whose exchange carries the other end's moves the own ones
 // by w of the way to those.
 #pragma once
@@ -34,6 +37,7 @@
 #include "base/result.hpp"
 #include "delta/codec.hpp"
 #include "exchange/buffers.hpp"
+#include "exchange/config.hpp"
 
 namespace starling::exchange {
 
@@ -55,21 +59,30 @@ struct CommitInput {
 
 enum class MirrorOf { mine, theirs };
 
+/// What a commit does beside taking in the deltas: see the head of this file.
+struct Averaging {
+  bool moves_mirrors = true;  ///< false: CHOCO-SGD
+  float gamma = 1.0F;         ///< CHOCO-SGD's consensus step size, above 0 and at most 1
+};
+
 /// One thread (the trainer's). Memory: size() * 4 bytes * (3 + 2 for each link, suspended ones
 /// included), the elements of the deltas in hand, and for each link the buffers. At most kLinksMax
-/// open links and
-/// kGraceLinksMax suspended ones. Naming a link that is not there is a bug (ASSERT), as is opening
-/// one that is, and everything but stage() and apply_staged() while commits are staged.
+/// open links and kGraceLinksMax suspended ones. Naming a link that is not there is a bug (ASSERT),
+/// as is opening one that is, and everything but stage() and apply_staged() while commits are
+/// staged.
 class Replica {
  public:
-  /// y = `initial`, which is kept: keyframes are differences to it. 0 <= lambda <= 1. The
-  /// parameters are finite and bounded by kMagnitudeMax (ASSERT): the program made them.
-  Replica(std::span<const float> initial, float lambda, BufferSpec buffers = {});
+  /// y = `initial`, which is kept: keyframes are differences to it. 0 <= lambda <= 1, 0 where
+  /// mirrors are not moved. The parameters are finite and bounded by kMagnitudeMax (ASSERT): the
+  /// program made them.
+  Replica(std::span<const float> initial, float lambda, BufferSpec buffers = {},
+          Averaging averaging = {});
 
   // What the trainer uses.
   [[nodiscard]] std::span<float> trained() noexcept { return y_; }
   [[nodiscard]] std::span<const float> trained() const noexcept { return y_; }
   [[nodiscard]] std::size_t size() const noexcept { return y_.size(); }
+  [[nodiscard]] const Averaging& averaging() const noexcept { return averaging_; }
   /// Writes x, what is evaluated, saved and exported; `x` has size() elements.
   void read(std::span<float> x) const;
   /// The buffers, for x as for y.
@@ -151,9 +164,14 @@ class Replica {
   base::LargeFloats y_;
   base::LargeFloats r_;
   float lambda_;
+  Averaging averaging_;
   Buffers buffers_;
   std::map<base::PeerId, Link> links_;
   delta::Scratch scratch_;
 };
+
+/// The replica of a run that exchanges as `config` says.
+[[nodiscard]] Replica make_replica(std::span<const float> initial, const Config& config,
+                                   BufferSpec buffers);
 
 }  // namespace starling::exchange

@@ -45,6 +45,18 @@ STARLING_CLONES void average(float* __restrict x, float* __restrict mine, float*
   }
 }
 
+STARLING_CLONES void approach(float* __restrict x, float* __restrict mine, float* __restrict theirs,
+                              float* __restrict sum, float w, std::size_t n) {
+  for (std::size_t strip = 0; strip < n; strip += kStrip) {
+    ask(strip, mine, theirs);
+    const std::size_t end = std::min(strip + kStrip, n);
+    for (std::size_t i = strip; i < end; ++i) {
+      x[i] += w * (theirs[i] - mine[i]);
+      sum[i] += mine[i];
+    }
+  }
+}
+
 STARLING_CLONES void accumulate(const float* __restrict mine, float* __restrict sum,
                                 std::size_t n) {
   for (std::size_t strip = 0; strip < n; strip += kStrip) {

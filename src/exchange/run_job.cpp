@@ -25,7 +25,8 @@ std::optional<Outcome> run_one(const EncodeJob& job, Replica& replica, StepNumbe
                   .step = step};
   delta::Options options = job.options;
   const double least = 1.0 / static_cast<double>(replica.size());
-  options.density = std::clamp(options.density * std::min(outcome.lag, kLagFactorMax), least, 1.0);
+  options.density =
+      std::clamp(options.density * std::min(outcome.lag, job.lag_factor_max), least, 1.0);
   outcome.density = options.density;
   if (job.with_hash) outcome.mirror_hash = replica.mirror_hash(job.peer, MirrorOf::mine);
   const auto stats = replica.encode(job.peer, options, outcome.payload);

@@ -1,5 +1,6 @@
 #include "io/trainer_thread.hpp"
 
+#include <chrono>
 #include <utility>
 
 #include <pthread.h>
@@ -57,7 +58,9 @@ void TrainerThread::run() {
   }
   while (!stopping_) {
     while (auto job = jobs_.try_pop()) (*worker)->submit(std::move(*job));
+    const auto begin = std::chrono::steady_clock::now();
     if ((*worker)->work(outcomes)) {
+      peer::note_time(outcomes, std::chrono::steady_clock::now() - begin);
       if (!outcomes.empty()) hand_back(outcomes);
       continue;
     }

@@ -359,7 +359,7 @@ void Core::neighbour_up(const base::PeerId& peer, base::LinkId link, base::Time 
   had_neighbour_ = true;
   ring_at_.reset();
   neighbours_[peer] = link;
-  if (config_.exchange.mode == exchange::Mode::tracked) {
+  if (exchange::uses_links(config_.exchange.mode)) {
     to_exchange(exchange::NeighbourUp{peer}, now, out);
   }
   if (phase_ == Phase::waiting) start_if_ready(now, out);
@@ -370,7 +370,7 @@ void Core::neighbour_down(const base::PeerId& peer, membership::LossReason reaso
   neighbours_.erase(peer);
   ring_at_.reset();
   using enum membership::LossReason;
-  if (config_.exchange.mode == exchange::Mode::tracked) {
+  if (exchange::uses_links(config_.exchange.mode)) {
     const bool for_good = reason == left || reason == banned;
     to_exchange(exchange::NeighbourDown{peer, for_good}, now, out);
   }

@@ -144,8 +144,8 @@ void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
   if (!RARE(progress_unpublished)) publish(now);
   if (saves_outstanding_ == 0 && RARE(save_now)) save(out);
   update_progress(now);
-  if (config_.exchange.mode == Mode::tracked) {
-    to_exchange(exchange::Progressed{step_, samples_, progress_}, now, out);
+  if (exchange::uses_links(config_.exchange.mode)) {
+    to_exchange(exchange::Progressed{step_, samples_, progress_, done.took}, now, out);
   }
   if (phase_ == Phase::settling && steps_outstanding_ == 0) {
     to_exchange(exchange::Phase::settling, now, out);
@@ -157,7 +157,7 @@ void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
 void Core::settle(base::Time now, Outbox& out) {
   phase_ = Phase::settling;
   publish(now);  // the others count no longer on steps of this peer
-  if (config_.exchange.mode != Mode::tracked) return finish_up(out);
+  if (!exchange::uses_links(config_.exchange.mode)) return finish_up(out);
   // The steps that are handed out already come first.
   if (steps_outstanding_ == 0) {
     to_exchange(exchange::Phase::settling, now, out);

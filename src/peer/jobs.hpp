@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/result.hpp"
 #include "base/strong.hpp"
+#include "base/time.hpp"
 #include "exchange/jobs.hpp"
 
 namespace starling::peer {
@@ -54,6 +56,7 @@ struct StepDone {
   base::StepNumber step;      ///< steps done, this one included
   std::uint32_t samples = 0;  ///< in its batch
   float loss = 0;             ///< mean training loss of the batch, nats
+  base::Duration took{};      ///< to compute
 };
 
 struct GradientReady {
@@ -81,5 +84,8 @@ struct Failed {
 };
 
 using Outcome = std::variant<StepDone, GradientReady, Evaluated, Saved, Failed, exchange::Outcome>;
+
+/// Notes that these, in equal parts, took the owner of the replica so long.
+void note_time(std::span<Outcome> outcomes, base::Duration took);
 
 }  // namespace starling::peer

@@ -99,8 +99,9 @@ inline constexpr Words<train::Schedule, 4> kScheduleWords{{
     {"linear", train::Schedule::linear},
     {"step", train::Schedule::step},
 }};
-inline constexpr Words<exchange::Mode, 3> kModeWords{{
+inline constexpr Words<exchange::Mode, 4> kModeWords{{
     {"tracked", exchange::Mode::tracked},
+    {"choco", exchange::Mode::choco},
     {"allreduce", exchange::Mode::allreduce},
     {"none", exchange::Mode::none},
 }};
@@ -246,6 +247,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("bits", f.exchange.bits, IntegerRange{1, 8});
   visit("block", f.exchange.block, IntegerRange{16, 4096});
   visit("lambda", f.exchange.lambda, NumberRange{0, 1});
+  visit("gamma", f.exchange.gamma, NumberRange{1e-6, 1});
   visit("start_fraction", f.exchange.start_fraction, NumberRange{0, 1});
   visit("start_factor", f.exchange.start_factor, NumberRange{1e-3, 1e3});
   visit("finish_fraction", f.exchange.finish_fraction, NumberRange{0, 1});
@@ -257,6 +259,8 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("stale", f.exchange.stale, NumberRange{0, 1});
   visit("hash_every", f.exchange.hash_every, IntegerRange{1, 1'000'000});
   visit("buffers_every", f.exchange.buffers_every, IntegerRange{1, 1'000'000});
+  visit("upload_limit", f.exchange.upload_limit, NumberRange{0, 1e6});
+  visit("cpu_share", f.exchange.cpu_share, NumberRange{0, 1});
   visit.section("swarm");
   visit("degree", f.swarm.degree, IntegerRange{1, exchange::kLinksMax});
   visit("join", f.swarm.join, List{kJoinMax});

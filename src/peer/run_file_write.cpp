@@ -241,6 +241,9 @@ std::string canonical(const RunFile& f, const Identity& identity) {
   lines["data.split"] = word_of(f.data.split, kSplitWords);
   if (f.data.split == data::Split::dirichlet) lines["data.alpha"] = fmt::format("{}", f.data.alpha);
   lines["exchange.mode"] = word_of(f.exchange.mode, kModeWords);
+  if (f.exchange.mode == exchange::Mode::choco) {
+    lines["exchange.gamma"] = fmt::format("{}", f.exchange.gamma);
+  }
   lines["exchange.version"] = fmt::format("{}", kExchangeVersion);
   model::Spec spec = f.model;
   spec.sizes = model::resolved(spec.preset, spec.sizes);

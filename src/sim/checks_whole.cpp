@@ -185,7 +185,7 @@ void Checks::check_dials(const Node& node) {
 
 void Checks::measure() {
   const double now = world_.seconds();
-  const bool trains = world_.task().config.exchange.mode == exchange::Mode::tracked;
+  const bool trains = exchange::uses_links(world_.task().config.exchange.mode);
   if (trains && (first_fault_ < 0 || now < first_fault_)) {
     const double drift = mean_drift();
     drift_before_ = drift_before_ == 0 ? drift : drift_before_ + 0.1 * (drift - drift_before_);
@@ -312,7 +312,7 @@ void Checks::check_shards() {
 }
 
 void Checks::check_agreement() {
-  if (world_.task().config.exchange.mode != exchange::Mode::tracked) return;
+  if (!exchange::uses_links(world_.task().config.exchange.mode)) return;
   const auto near = [&](const char* what, const std::optional<double>& value) {
     if (value && *value > kDistanceMax) fail(fmt::format("replicas are {} from {}", *value, what));
   };
@@ -326,7 +326,7 @@ void Checks::check_agreement() {
 
 // A run that ended undisturbed leaves all with the same replica.
 void Checks::check_ended() {
-  if (world_.task().config.exchange.mode != exchange::Mode::tracked) return;
+  if (!exchange::uses_links(world_.task().config.exchange.mode)) return;
   const auto apart = distance();
   if (apart && *apart > kEndDistanceMax) {
     fail(fmt::format("the run ended with replicas {} from their mean", *apart));

@@ -125,11 +125,22 @@ Scenario random_scenario(std::uint64_t seed) {
     scenario.set = {fmt::format("run.samples={:.0f}", steps * batch)};
   }
   // Of its own, so that other choices do not depend on it.
-  base::Rng buffers(~seed);
-  if (scenario.sim.problem != Problem::none && buffers.below(2) == 0) {
-    scenario.set.push_back(fmt::format("exchange.buffers_every={}", 1 + buffers.below(4)));
+  base::Rng exchange(~seed);
+  if (scenario.sim.problem != Problem::none && exchange.below(2) == 0) {
+    scenario.set.push_back(fmt::format("exchange.buffers_every={}", 1 + exchange.below(4)));
     if (scenario.sim.problem == Problem::small) scenario.set.emplace_back(kNormedLayers);
     if (scenario.sim.problem == Problem::quadratic) scenario.sim.buffers = 8;
+  }
+  if (scenario.sim.problem != Problem::none) {
+    if (exchange.below(8) == 0) scenario.set.emplace_back("exchange.mode='choco'");
+    // Rarer exchanges leave the quadratic's buffers, which are drawn anew at each step, far apart.
+    const bool drawn = scenario.sim.buffers != 0;
+    if (!drawn && exchange.below(8) == 0) {
+      // A delta of the quadratic has some 30 bytes.
+      const double limit = between(exchange, 0.001, 0.004);
+      scenario.set.push_back(fmt::format("exchange.upload_limit={}", limit));
+    }
+    if (!drawn && exchange.below(8) == 0) scenario.set.emplace_back("exchange.cpu_share=0.1");
   }
   std::vector<Kind> kinds;
   for (const Kind kind : kKinds) {

@@ -69,6 +69,7 @@ std::optional<base::Duration> Worker::begin() {
     return std::nullopt;
   }
   busy_ = true;
+  peer::note_time(outcomes_, takes);
   return std::max(takes, kLeast);
 }
 
@@ -119,9 +120,11 @@ void Worker::check_adoption(const exchange::OpenJob& job) {
 }
 
 // What commits do to a replica follows from their mirrors. With D the difference of the mirrors
-// before the step d = w D, it is D (1 - 2 w) afterwards.
+// before the step d = w D, it is D (1 - 2 w) afterwards; under CHOCO-SGD d = gamma w D, and D
+// stays.
 Worker::Shares Worker::check_ledger(const std::vector<exchange::Job>& due,
                                     const std::vector<exchange::Outcome>& outcomes, double moved) {
+  const exchange::Averaging& averaging = replica_.averaging();
   double expected = 0;
   double size = 0;
   Shares shares;
@@ -136,7 +139,7 @@ Worker::Shares Worker::check_ledger(const std::vector<exchange::Job>& due,
     const auto w = static_cast<double>(commit->w);
     for (std::size_t i = 0; i < mine.size(); ++i) {
       const double apart = static_cast<double>(theirs[i]) - static_cast<double>(mine[i]);
-      share->second += w / (1 - 2 * w) * apart;
+      share->second += (averaging.moves_mirrors ? w / (1 - 2 * w) : averaging.gamma * w) * apart;
       size += std::abs(apart) + std::abs(static_cast<double>(mine[i]));
     }
     expected += share->second;

@@ -209,9 +209,8 @@ void World::start(std::uint32_t number, bool twin) {
   const double step_ms = plan_.scenario.sim.step_ms;
   node.worker = std::make_unique<Worker>(
       task_.learner(node.id),
-      exchange::Replica(task_.initial, static_cast<float>(task_.run_file.exchange.lambda),
-                        task_.buffers),
-      node.folder, resume.step, base::from_seconds(step_ms / 1000));
+      exchange::make_replica(task_.initial, task_.run_file.exchange, task_.buffers), node.folder,
+      resume.step, base::from_seconds(step_ms / 1000));
   wire::MemberRecord self{.id = node.id,
                           .name = plan_.peers[node.peer].name,
                           .addresses = {node.address},

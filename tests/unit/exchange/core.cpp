@@ -161,6 +161,7 @@ BOOST_AUTO_TEST_CASE(every_so_many_deltas_carry_the_buffers_and_in_settling_all)
                   .tag = peer.encode->tag,
                   .exchange = {2},
                   .status = {},
+                  .density = 0.1,
                   .buffers = own});
   BOOST_TEST((peer.sent->buffers == own));
   peer.on(Received{peer_named('a'), starling::wire::Delta{.exchange = {2}, .buffers = theirs}});
@@ -207,6 +208,7 @@ BOOST_AUTO_TEST_CASE(a_peer_does_not_settle_before_its_buffers_agree) {
                            .exchange = peer.encode->exchange,
                            .status = {},
                            .drift = 0.001,
+                           .density = 0.1,
                            .buffers = starling::base::Buffer(4),
                            .buffer_drift = buffer_drift});
   };

@@ -101,6 +101,44 @@ BOOST_AUTO_TEST_CASE(commits_of_several_links_follow_the_formulas_to_the_bit) {
   }
 }
 
+// What CHOCO-SGD's algorithm 2 says, written down once more: both ends move to each other by the
+// difference of what is known of them, and what is known stays.
+BOOST_AUTO_TEST_CASE(choco_moves_replicas_and_leaves_the_mirrors_as_the_deltas_made_them) {
+  constexpr std::uint64_t kSeed = 84;
+  Rng rng(kSeed);
+  constexpr std::size_t kN = 1500;
+  constexpr float kW = 0.5F;
+  constexpr Averaging kChoco{.moves_mirrors = false, .gamma = 0.25F};
+  const auto initial = noises(kN, rng);
+  Replica a(initial, 0.0F, {}, kChoco);
+  Replica b(initial, 0.0F, {}, kChoco);
+  a.open_fresh(peer(2));
+  b.open_fresh(peer(1));
+  std::vector<float> of_a = initial;
+  std::vector<float> of_b = initial;
+  for (int t = 0; t < 50; ++t) {
+    train(a, rng, 0.05F);
+    train(b, rng, 0.02F);
+    std::vector<float> x = x_of(a);
+    Buffer qa;
+    Buffer qb;
+    encode(a, peer(2), {.density = 0.05}, qa);
+    encode(b, peer(1), {.density = 0.02}, qb);
+    commit(a, {.peer = peer(2), .own = qa, .their = qb, .w = kW});
+    commit(b, {.peer = peer(1), .own = qb, .their = qa, .w = kW});
+    for (auto [bytes, mirror] : {std::pair{&qa, &of_a}, std::pair{&qb, &of_b}}) {
+      const auto delta = decoded(*bytes, kN);
+      for (std::size_t j = 0; j < delta.size(); ++j) (*mirror)[delta.indices[j]] += delta.values[j];
+    }
+    for (std::size_t i = 0; i < kN; ++i) x[i] += kChoco.gamma * kW * (of_b[i] - of_a[i]);
+    BOOST_TEST_CONTEXT("seed " << kSeed << ", t " << t) {
+      BOOST_REQUIRE(mirrors_equal(a, peer(1), b, peer(2)));
+      BOOST_REQUIRE(same(a.mirror(peer(2), MirrorOf::mine), of_a));
+      BOOST_REQUIRE(same(a.trained(), x));  // nothing is held back
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(mirrors_are_bit_equal_at_both_ends_after_every_commit) {
   constexpr std::uint64_t kSeed = 82;
   Rng rng(kSeed);

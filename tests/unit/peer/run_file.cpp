@@ -214,9 +214,8 @@ BOOST_AUTO_TEST_CASE(values_out_of_range_say_the_range) {
 BOOST_AUTO_TEST_CASE(unknown_words_get_a_suggestion) {
   BOOST_TEST(error_of_override("data.split=irichlet").find("did you mean 'dirichlet'?") !=
              std::string::npos);
-  BOOST_TEST(
-      error_of_override("exchange.mode=gossip").find("there are: tracked, allreduce, none") !=
-      std::string::npos);
+  BOOST_TEST(error_of_override("exchange.mode=gossip")
+                 .find("there are: tracked, choco, allreduce, none") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(names_cannot_leave_their_folder) {
