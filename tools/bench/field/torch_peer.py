@@ -52,9 +52,11 @@ def distributed(method, model, run):
 def average(model, world):
     with torch.no_grad():
         parameters = list(model.parameters())
-        vector = torch.nn.utils.parameters_to_vector(parameters)
+        vector = torch.cat([parameter.reshape(-1) for parameter in parameters])
         dist.all_reduce(vector)
-        torch.nn.utils.vector_to_parameters(vector / world, parameters)
+        parts = torch.split(vector / world, [parameter.numel() for parameter in parameters])
+        for parameter, part in zip(parameters, parts):
+            parameter.copy_(part.view(parameter.shape))
 
 
 def set_rate(net, optimizer, rate):
