@@ -80,7 +80,7 @@ def main():
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     run = Run(arguments.run_file, rank, world, arguments.epochs)
     record = Record(arguments.folder, arguments.snapshot_every)
-    model = run.model()
+    model = run.model().to(memory_format=torch.channels_last)
     dist.init_process_group("gloo")
     net, optimizer = distributed(arguments.method, model, run)
     dist.barrier()
