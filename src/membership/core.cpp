@@ -282,6 +282,16 @@ void Core::on(const Heard& event, base::Time now, Outbox&) {
   if (found != links_.end()) found->second.detector.heard(now);
 }
 
+void Core::on(const Weighed& event, base::Time, Outbox&) {
+  if (left_) return;
+  wire::MemberRecord record = table_.self();
+  if (record.weight == event.weight || record.incarnation + 1 >= kCounterMax) return;
+  ++record.incarnation;
+  record.weight = event.weight;
+  sign(record, signer_);
+  if (table_.apply(record)) rumours_.insert_or_assign(record.id, base::LinkId{});
+}
+
 void Core::on(const Leave&, base::Time now, Outbox& out) {
   if (left_) return;
   left_ = true;

@@ -127,6 +127,7 @@ class Core {
   void on(const Found& event, base::Time now, Outbox& out);
   void on(const Received& event, base::Time now, Outbox& out);
   void on(const Heard& event, base::Time now, Outbox& out);
+  void on(const Weighed& event, base::Time now, Outbox& out);
   void on(const Leave& event, base::Time now, Outbox& out);
   static void send(base::LinkId id, wire::Message message, Outbox& out);
   static void notice(Outbox& out, NoticeLevel level, std::string text);

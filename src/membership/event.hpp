@@ -67,10 +67,15 @@ struct Heard {
   base::LinkId link;
 };
 
+/// This peer's share of the data from now on: samples a second. Told to all with the own record.
+struct Weighed {
+  float weight = 0;
+};
+
 /// Say goodbye: the own record becomes `left`, all links are closed, nothing more is done.
 struct Leave {};
 
-using Event = std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Heard, Leave>;
+using Event = std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Heard, Weighed, Leave>;
 
 // --- actions ---
 

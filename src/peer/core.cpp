@@ -388,13 +388,21 @@ void Core::send_to(const base::PeerId& peer, wire::Message message, Outbox& out)
   if (found != neighbours_.end()) out.push_back(Send{found->second, std::move(message)});
 }
 
-// Before the next step, and not while a crowd joins: it looks at all members.
+// Before the next step, and not while a crowd joins: it looks at all members. Who has not measured
+// its speed yet counts as the mean of those that have.
 void Core::share_out(Outbox& out) {
   if (!std::exchange(members_changed_, false)) return;
   std::vector<data::Member> members;
+  double known = 0;
+  double sum = 0;
   for (const auto& [id, record] : membership_.table().records()) {
     if (!membership::counts_as_alive(record.state)) continue;
     members.push_back({record.id, record.name, static_cast<double>(record.weight)});
+    if (record.weight > 0) ++known;
+    sum += members.back().weight;
+  }
+  for (data::Member& member : members) {
+    if (member.weight == 0) member.weight = known > 0 ? sum / known : 1;
   }
   std::vector<std::uint32_t> owned = data::owned_shards(shards_, members, self_.id);
   if (owned == owned_ && !RARE(shards_told_again)) return;

@@ -122,6 +122,7 @@ class Core {
   void save(Outbox& out);
   void end(Finished finished, base::Time now, Outbox& out);
   void publish(base::Time now);
+  void weigh(base::Time now, Outbox& out);
 
   Config config_;
   std::vector<std::string> remembered_;  ///< addresses that were added to the configured ones
@@ -160,7 +161,9 @@ class Core {
   std::optional<base::Time> ring_at_;      ///< all-reduce: when its neighbours will have been quiet
   std::optional<base::Time> alone_until_;  ///< require_peers: it ends then unless it met one
   std::optional<base::Time> checkpoint_at_;
-  std::optional<base::Time> step_at_;  ///< step_interval: when the next step may be handed out
+  std::optional<base::Time> weighed_at_;  ///< since when the own speed is measured
+  std::uint64_t weighed_samples_ = 0;     ///< own, then
+  std::optional<base::Time> step_at_;     ///< step_interval: when the next step may be handed out
 };
 
 }  // namespace starling::peer

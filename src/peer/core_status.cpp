@@ -26,6 +26,7 @@ Status Core::status(base::Time now) const {
                 .steps = step_.value,
                 .samples = samples_,
                 .swarm_samples = swarm_samples_,
+                .shards = owned_.size(),
                 .target_samples = config_.target_samples,
                 .progress = progress_,
                 .learning_rate = learning_rate_,

@@ -15,6 +15,12 @@ namespace {
 constexpr base::Duration kRingQuiet = std::chrono::milliseconds(500);
 /// Weight of the newest batch in the smoothed training loss.
 constexpr double kLossSmoothing = 0.05;
+/// The own speed, by which shards are dealt, is measured over so long, first and later; what it
+/// changes by less than the factor is not told, since each change moves shards of others.
+constexpr base::Duration kWeighFirst = std::chrono::seconds(10);
+constexpr base::Duration kWeighAgain = std::chrono::seconds(60);
+constexpr double kWeightChangeMin = 1.5;
+constexpr double kWeightMin = 1e-6;
 
 using exchange::Mode;
 
@@ -141,6 +147,7 @@ void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
   samples_ += done.samples;
   const double loss = done.loss;
   train_loss_ = train_loss_ == 0 ? loss : train_loss_ + kLossSmoothing * (loss - train_loss_);
+  weigh(now, out);
   if (!RARE(progress_unpublished)) publish(now);
   if (saves_outstanding_ == 0 && RARE(save_now)) save(out);
   update_progress(now);
@@ -152,6 +159,22 @@ void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
   }
   report_if_due(out);
   next_steps(now, out);
+}
+
+// A faster peer gets more of the data, so that all of it is passed over alike.
+void Core::weigh(base::Time now, Outbox& out) {
+  const double known = membership_.self().weight;
+  if (weighed_at_) {
+    const base::Duration passed = now - *weighed_at_;
+    if (passed < (known == 0 ? kWeighFirst : kWeighAgain)) return;
+    const double rate = static_cast<double>(samples_ - weighed_samples_) / base::seconds(passed);
+    if (rate >= known * kWeightChangeMin || rate <= known / kWeightChangeMin) {
+      const double weight = std::clamp(rate, kWeightMin, static_cast<double>(wire::kWeightMax));
+      to_membership(membership::Weighed{static_cast<float>(weight)}, now, out);
+    }
+  }
+  weighed_at_ = now;
+  weighed_samples_ = samples_;
 }
 
 void Core::settle(base::Time now, Outbox& out) {

@@ -45,6 +45,7 @@ struct Status {
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;        ///< trained by this peer
   std::uint64_t swarm_samples = 0;  ///< as far as this peer knows
+  std::uint64_t shards = 0;         ///< parts of the training set that this peer owns
   std::uint64_t target_samples = 0;
   double progress = 0;
   double learning_rate = 0;

@@ -34,6 +34,7 @@ std::string status_json(const peer::Status& status, const StatusExtra& extra) {
                    {"phase", peer::to_string(status.phase)},
                    {"steps", status.steps},
                    {"samples", status.samples},
+                   {"shards", status.shards},
                    {"swarm_samples", status.swarm_samples},
                    {"target_samples", status.target_samples},
                    {"progress", status.progress},

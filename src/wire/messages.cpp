@@ -60,8 +60,8 @@ base::Result<MemberRecord> unpack(const fb::Member& from) {
     return bad("a member has over {} addresses", kAddressesMax);
   }
   if (from.state() > fb::MemberState::MAX) return bad("a member has an unknown state");
-  if (!(from.weight() > 0) || !std::isfinite(from.weight())) {
-    return bad("a member's weight is not a positive number");
+  if (!(from.weight() >= 0 && from.weight() <= kWeightMax)) {
+    return bad("a member's weight is not a number from 0 to {}", kWeightMax);
   }
   if (from.key() == nullptr || from.signature() == nullptr) return bad("a member is not signed");
   MemberRecord member{.id = {array_of<32>(*from.id())},

@@ -1,6 +1,7 @@
 #include "peer/core.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include <boost/test/unit_test.hpp>
@@ -134,6 +135,31 @@ BOOST_AUTO_TEST_CASE(a_limit_of_steps_a_second_is_kept_and_the_run_ends) {
   BOOST_REQUIRE(world.run_to_the_end(kPatience));
   for (std::size_t i = 0; i < world.size(); ++i) BOOST_TEST(ended(world, i, EndReason::done));
   BOOST_TEST(world.spread() < 0.02);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_of_a_quarter_of_the_speed_gets_a_quarter_of_the_shards) {
+  World world(8);
+  Config config = config_for(world.problem, Mode::tracked);
+  config.target_samples = 1'000'000;
+  config.step_interval = std::chrono::milliseconds(100);
+  world.add(config);
+  for (int i = 0; i < 2; ++i) world.add(config, {World::address_of(0)});
+  config.step_interval *= 4;
+  world.add(config, {World::address_of(0)});
+  const auto shards = [&](std::size_t i) { return static_cast<double>(world.status(i).shards); };
+  const auto second = [&](base::Time at) { return [&world, at] { return world.now() >= at; }; };
+  BOOST_REQUIRE(world.run_until(kPatience, second(world.now() + seconds(5))));
+  // Nobody has measured anything yet: equal weights, dealt by hashes.
+  BOOST_TEST(shards(3) > 0.15 * world.problem.shards.count());
+  BOOST_REQUIRE(world.run_until(kPatience, second(world.now() + seconds(15))));
+  double sum = 0;
+  for (std::size_t i = 0; i < world.size(); ++i) sum += shards(i);
+  BOOST_TEST(sum == world.problem.shards.count());  // all agree who owns what
+  BOOST_TEST(shards(3) < 0.5 * sum / 4);
+  for (const MemberStatus& member : world.status(0).members) {
+    const double expected = 16 / (member.record.id == world.peer(3).id ? 0.4 : 0.1);
+    BOOST_TEST(std::abs(member.record.weight - expected) < 0.2 * expected);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(any_peer_can_die_and_the_others_end_as_they_would_have) {

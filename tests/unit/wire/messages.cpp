@@ -1,5 +1,7 @@
 #include "wire/messages.hpp"
 
+#include <cmath>
+
 #include <boost/test/unit_test.hpp>
 
 #include "base/rng.hpp"
@@ -62,6 +64,18 @@ BOOST_AUTO_TEST_CASE(addresses_are_visible_ascii) {
     const auto decoded = wire::decode(frame_of(wire::encode(gossip)));
     BOOST_REQUIRE(!decoded.has_value());
     BOOST_TEST(decoded.error().text.find("no visible ASCII") != std::string::npos);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(weights_are_numbers_from_0_to_their_bound) {
+  wire::Gossip gossip{.members = {some_member()}};
+  for (const float weight : {0.0F, 1e-6F, wire::kWeightMax}) {
+    gossip.members[0].weight = weight;
+    BOOST_TEST((round_trip(gossip).members == gossip.members));
+  }
+  for (const float weight : {-1.0F, 2 * wire::kWeightMax, std::nanf(""), HUGE_VALF}) {
+    gossip.members[0].weight = weight;
+    BOOST_TEST(!wire::decode(frame_of(wire::encode(gossip))).has_value());
   }
 }
 
