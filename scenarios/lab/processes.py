@@ -14,6 +14,26 @@ PORT = 7000
 DISK_MEGABYTES = 64
 
 
+def control_of(folder, pid):
+    """(host, port) of the control port of the peer that runs there as `pid`; None until it has one."""
+    try:
+        known = json.loads((folder / "peer.json").read_text())
+    except (OSError, ValueError):
+        return None
+    if known.get("pid") != pid:
+        return None
+    host, _, port = known["control"].rpartition(":")
+    return host, int(port)
+
+
+def summary_of(folder):
+    """What a peer left there at its end; None if it did not come so far."""
+    try:
+        return json.loads((folder / "summary.json").read_text())
+    except (OSError, ValueError):
+        return None
+
+
 class Peer:
     """One peer of the plan: the same folder and namespace through all its lives.
 
@@ -149,22 +169,10 @@ class Peer:
                 file.write(bytes([byte ^ 1]))
 
     def control(self):
-        """(host, port) of its control port; None until it has one."""
-        try:
-            known = json.loads((self.folder / "peer.json").read_text())
-        except (OSError, ValueError):
-            return None
-        if known.get("pid") != self.process.pid:
-            return None
-        host, _, port = known["control"].rpartition(":")
-        return host, int(port)
+        return control_of(self.folder, self.process.pid)
 
     def summary(self):
-        """What it left at the end; None if it did not come so far."""
-        try:
-            return json.loads((self.folder / "summary.json").read_text())
-        except (OSError, ValueError):
-            return None
+        return summary_of(self.folder)
 
     def final_replica(self):
         """Where its last checkpoint's parameters are; None if there is none."""

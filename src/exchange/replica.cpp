@@ -286,9 +286,8 @@ void Replica::update(bool committing) {
         if (!BUG(mirror_of_theirs_forgotten)) {
           at.their = apply_until(link.their, at.their, begin + n, link.theirs);
         }
-        const auto average = averaging_.moves_mirrors ? kernels::average : kernels::approach;
-        average(x.data(), link.mine.data() + begin, link.theirs.data() + begin, sum.data(),
-                averaging_.gamma * link.w, n);
+        kernels::average(x.data(), link.mine.data() + begin, link.theirs.data() + begin,
+                         sum.data(), averaging_.gamma * link.w, averaging_.moves_mirrors, n);
         if (BUG(step_not_applied)) kernels::add(&y_[begin], &r_[begin], x.data(), n);
       } else {
         kernels::accumulate(link.mine.data() + begin, sum.data(), n);

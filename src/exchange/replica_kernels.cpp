@@ -31,27 +31,16 @@ STARLING_CLONES void add(const float* __restrict y, const float* __restrict r, f
 }
 
 STARLING_CLONES void average(float* __restrict x, float* __restrict mine, float* __restrict theirs,
-                             float* __restrict sum, float w, std::size_t n) {
+                             float* __restrict sum, float w, bool moves_mirrors, std::size_t n) {
   for (std::size_t strip = 0; strip < n; strip += kStrip) {
     ask(strip, mine, theirs);
     const std::size_t end = std::min(strip + kStrip, n);
     for (std::size_t i = strip; i < end; ++i) {
       const float d = w * (theirs[i] - mine[i]);
+      const float moved = moves_mirrors ? d : 0.0F;
       x[i] += d;
-      mine[i] += d;
-      theirs[i] -= d;
-      sum[i] += mine[i];
-    }
-  }
-}
-
-STARLING_CLONES void approach(float* __restrict x, float* __restrict mine, float* __restrict theirs,
-                              float* __restrict sum, float w, std::size_t n) {
-  for (std::size_t strip = 0; strip < n; strip += kStrip) {
-    ask(strip, mine, theirs);
-    const std::size_t end = std::min(strip + kStrip, n);
-    for (std::size_t i = strip; i < end; ++i) {
-      x[i] += w * (theirs[i] - mine[i]);
+      mine[i] += moved;
+      theirs[i] -= moved;
       sum[i] += mine[i];
     }
   }

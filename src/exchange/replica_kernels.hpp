@@ -14,11 +14,9 @@ inline constexpr std::size_t kBlock = 1024;  ///< elements: x, sum and four stre
 /// x = y + r
 void add(const float* y, const float* r, float* x, std::size_t n);
 
-/// d = w (theirs - mine); x += d; mine += d; theirs -= d; sum += mine
-void average(float* x, float* mine, float* theirs, float* sum, float w, std::size_t n);
-
-/// x += w (theirs - mine); sum += mine. The mirrors stay: they are not const to be called alike.
-void approach(float* x, float* mine, float* theirs, float* sum, float w, std::size_t n);
+/// d = w (theirs - mine); x += d; where mirrors move, mine += d and theirs -= d; sum += mine
+void average(float* x, float* mine, float* theirs, float* sum, float w, bool moves_mirrors,
+             std::size_t n);
 
 /// sum += mine
 void accumulate(const float* mine, float* sum, std::size_t n);

@@ -288,8 +288,7 @@ void Core::on(const Weighed& event, base::Time, Outbox&) {
   if (record.weight == event.weight || record.incarnation + 1 >= kCounterMax) return;
   ++record.incarnation;
   record.weight = event.weight;
-  sign(record, signer_);
-  if (table_.apply(record)) rumours_.insert_or_assign(record.id, base::LinkId{});
+  (void)announce(std::move(record));
 }
 
 void Core::on(const Leave&, base::Time now, Outbox& out) {

@@ -165,6 +165,8 @@ class Core {
                            Outbox& out);
   void on_gossip(base::LinkId id, const wire::Gossip& gossip, base::Time now, Outbox& out);
   void on_claim(const wire::Claim& claim, base::LinkId from, base::Time now, Outbox& out);
+  /// Signs a new version of the own record and sends it around; false if it is not newer.
+  [[nodiscard]] bool announce(wire::MemberRecord own);
   void refute(std::uint64_t incarnation, const char* taken_for, Outbox& out);
   void changed(const wire::MemberRecord& record, bool was_alive, base::LinkId from, base::Time now);
   void accuse(const base::PeerId& peer, wire::Loss reason, base::Time now, Outbox& out);

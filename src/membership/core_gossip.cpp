@@ -80,14 +80,19 @@ void Core::on_claim(const Claim& claim, base::LinkId from, base::Time now, Outbo
   }
 }
 
+bool Core::announce(MemberRecord own) {
+  sign(own, signer_);
+  if (!table_.apply(own)) return false;
+  rumours_.insert_or_assign(own.id, base::LinkId{});
+  return true;
+}
+
 // Only its owner raises an incarnation, so whatever else others hold of this peer is overruled.
 void Core::refute(std::uint64_t incarnation, const char* taken_for, Outbox& out) {
   if (left_ || BUG(refute_never)) return;
   MemberRecord raised = table_.self();
   raised.incarnation = std::min(incarnation + (RARE(refute_twice) ? 2 : 1), kCounterMax - 1);
-  sign(raised, signer_);
-  if (!table_.apply(raised)) return;
-  rumours_.insert_or_assign(raised.id, base::LinkId{});
+  if (!announce(std::move(raised))) return;
   notice(out, NoticeLevel::info, fmt::format("refuted: this peer was taken for {}", taken_for));
 }
 

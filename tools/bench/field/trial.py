@@ -18,10 +18,10 @@ RUN_FILE = ROOT / "scenarios" / "runs" / "fashion-mnist.toml"
 sys.path.insert(0, str(ROOT / "scenarios"))
 from lab.machine import Borrowed, LabError, inside, ip  # noqa: E402
 from lab.network import Switch, address_of, find_program  # noqa: E402
+from lab.processes import PORT, control_of, summary_of  # noqa: E402
 from lab.watch import Watcher, clock  # noqa: E402
 
 PEERS = 4
-PORT = 7000
 VICTIM = 2
 LATE = PEERS - 1
 FAULT_AFTER = 15.0       # seconds of training
@@ -116,7 +116,7 @@ def resident(pid):
 
 
 class Peer:
-    """One process of any system. `steps` are (step, time of its end) as far as they are known."""
+    """One process of any system."""
 
     def __init__(self, number, method, namespace, folder, epochs):
         self.number, self.method, self.namespace = number, method, namespace
@@ -124,9 +124,9 @@ class Peer:
         self.folder.mkdir()
         self.epochs = epochs
         self.process = self.launched = self.ended = None
-        self.killed = False
         self.memory = 0
-        self.seen = []  # of Starling: (steps, time) when its control port told of more
+        self.steps = []  # (step, time of its end), as far as they are known
+        self.read = 0  # bytes of its list of steps
 
     @property
     def is_starling(self):
@@ -176,17 +176,14 @@ class Peer:
         return "running" if self.process and self.process.poll() is None else "ended"
 
     def control(self):
-        try:
-            known = json.loads((self.folder / "peer.json").read_text())
-        except (OSError, ValueError):
-            return None
-        host, _, port = known["control"].rpartition(":")
-        return host, int(port)
+        return control_of(self.folder, self.process.pid)
 
     def look(self, memory):
         if self.process is None or self.ended:
             return
-        if self.process.poll() is not None:
+        over = self.process.poll() is not None
+        self.read_steps()
+        if over:
             self.ended = time.time()
         elif memory:
             self.memory = max(self.memory, sum(map(resident, tree(self.process.pid))))
@@ -199,33 +196,32 @@ class Peer:
                 except ProcessLookupError:
                     pass
             self.process.wait()
+            self.read_steps()
         self.ended = self.ended or time.time()
 
     def heard(self, status):
-        if status.get("steps", 0) > (self.seen[-1][0] if self.seen else 0):
-            self.seen.append((status["steps"], time.time()))
+        if status.get("steps", 0) > (self.steps[-1][0] if self.steps else 0):
+            self.steps.append((status["steps"], time.time()))
 
-    @property
-    def steps(self):
-        if self.is_starling:
-            return self.seen
+    def read_steps(self):
+        """What another system than Starling wrote down since the last call."""
         try:
-            lines = (self.folder / "steps.txt").read_text().splitlines()
+            with open(self.folder / "steps.txt", "rb") as file:
+                file.seek(self.read)
+                lines, end, _ = file.read().rpartition(b"\n")
         except OSError:
-            return []
-        return [(int(step) + 1, float(when)) for step, when in map(str.split, lines)]
+            return
+        self.read += len(lines + end)
+        self.steps += [(int(step) + 1, float(when))
+                       for step, when in map(bytes.split, lines.splitlines())]
 
     def summary(self):
-        """What a peer of Starling left at its end; None before."""
-        try:
-            return json.loads((self.folder / "summary.json").read_text())
-        except (OSError, ValueError):
-            return None
+        return summary_of(self.folder)
 
     def first_step(self):
         """When it was made; None if none was."""
-        if self.is_starling and self.summary():
-            return self.launched + self.summary()["seconds_to_first_step"]
+        if self.is_starling and (summary := self.summary()):
+            return self.launched + summary["seconds_to_first_step"]
         return self.steps[0][1] if self.steps else None
 
     def snapshots(self):
@@ -236,9 +232,6 @@ class Peer:
             name = path.parent.name if path.name == "model.safetensors" else path.stem
             found.append((path.stat().st_mtime, int(name.removeprefix("step-")), path))
         return sorted(found)
-
-    def final(self):
-        return self.folder / "final.safetensors"
 
 
 # ---- one case ----------------------------------------------------------------------------------
@@ -316,7 +309,6 @@ class Trial:
         if self.fault_at is not None or self.fault == "none":
             return
         if self.fault == "kill" and first is not None and now - first >= FAULT_AFTER:
-            self.peers[VICTIM].killed = True
             self.peers[VICTIM].kill()
             self.fault_at = time.time()
         # Who cannot begin without the late one has no first step before it.
@@ -380,7 +372,7 @@ class Trial:
         if self.stopped is not None:
             return {"curve": curve, "final": []}
         return {"curve": curve, "final": [peer.summary()["accuracy"] if peer.is_starling else
-                                          evaluate(peer.final()) for peer in self.peers]}
+                                          evaluate(peer.folder / "final.safetensors") for peer in self.peers]}
 
     def after_fault(self):
         """What those noticed that the fault did not hit."""
