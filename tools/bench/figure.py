@@ -1,0 +1,30 @@
+"""Figures of tools/bench, as files whose bytes depend on what is drawn alone."""
+
+import pathlib
+import sys
+
+RESULTS = pathlib.Path(__file__).resolve().parent / "results"
+COLORS = ["#0b6e99", "#d1495b", "#5b8c2a", "#8a4fbf", "#b8860b", "#444444", "#d17a22", "#3a9d9d",
+          "#999999"]
+
+
+def panels(count):
+    """(figure, its axes side by side); ends the program where matplotlib is missing."""
+    try:
+        import matplotlib
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+    except ImportError:
+        sys.exit("tools/bench: figures need python3-matplotlib; `tools/setup plot` installs it")
+    pyplot.rcParams["svg.hashsalt"] = "starling"
+    figure, axes = pyplot.subplots(1, count, figsize=(5.2 * count, 4.8), squeeze=False)
+    for each in axes[0]:
+        each.grid(True, linewidth=0.3)
+    return figure, axes[0]
+
+
+def save(figure, name):
+    """results/NAME.svg and .png."""
+    figure.tight_layout()
+    for ending, metadata in (("svg", {"Date": None}), ("png", None)):
+        figure.savefig(RESULTS / f"{name}.{ending}", dpi=110, metadata=metadata)
