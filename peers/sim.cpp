@@ -219,6 +219,9 @@ int run_sim(const SimOptions& options) {
   if (!report) return complain(report.error());
   const double took = core_seconds() - before;
   print(*report);
+  if (report->spectral_gap) {
+    std::fprintf(stderr, "spectral gap of the overlay: %.3f\n", *report->spectral_gap);
+  }
   std::fprintf(stderr,
                "%s: %.0f virtual seconds, %llu events, trace %016llx, %.2f s of a core, %.0f "
                "peer-seconds a core-second\n",

@@ -50,6 +50,8 @@ class Checks final : public Observer {
   [[nodiscard]] std::vector<Outcome> outcomes(std::optional<double> undisturbed_loss) const;
   /// Mean loss of the peers that run or have finished.
   [[nodiscard]] std::optional<double> loss() const;
+  /// Of averaging over the links that there were kJoinSeconds after the last start.
+  [[nodiscard]] std::optional<double> overlay_gap() const noexcept { return gap_; }
 
  private:
   /// One identity: a peer, or what it was before it lost its disk.
@@ -91,6 +93,7 @@ class Checks final : public Observer {
   [[nodiscard]] bool one_view() const;
   [[nodiscard]] bool views_full() const;
   [[nodiscard]] bool connected() const;
+  [[nodiscard]] double gap() const;
   [[nodiscard]] double mean_drift() const;
   [[nodiscard]] std::size_t faulty_held() const;
   void note_samples(const Node& node);
@@ -140,7 +143,8 @@ class Checks final : public Observer {
   std::uint64_t commits_ = 0;
   std::vector<double> left_at_;  ///< of each peer: when it was asked to leave; below 0: never
   std::vector<Noted> window_;
-  double quiet_since_ = -1;  ///< all have joined
+  double quiet_since_ = -1;    ///< all have joined
+  std::optional<double> gap_;  ///< of the overlay then
   /// Then, by node: its life, and what it had sent for membership.
   std::vector<std::pair<std::uint32_t, std::uint64_t>> quiet_;
   std::size_t looked_at_ = 0;

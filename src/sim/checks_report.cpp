@@ -160,6 +160,7 @@ std::optional<double> Checks::value_of(const std::string& name,
     if (!own || !undisturbed_loss || *undisturbed_loss <= 0) return std::nullopt;
     return *own / *undisturbed_loss;
   }
+  if (name == "spectral_gap_min") return gap_;
   return membership_rate();
 }
 

@@ -10,6 +10,7 @@
 
 #include "membership/limits.hpp"
 #include "sim/checks.hpp"
+#include "sim/spectral_gap.hpp"
 
 namespace starling::sim {
 namespace {
@@ -92,6 +93,30 @@ bool Checks::connected() const {
     }
   }
   return seen.size() == running.size();
+}
+
+// Of links that both ends hold.
+double Checks::gap() const {
+  std::map<base::PeerId, std::uint32_t> running;
+  for (const auto& node : world_.nodes()) {
+    if (world_.is_up(*node) && node->number == node->peer) {
+      running.emplace(node->id, static_cast<std::uint32_t>(running.size()));
+    }
+  }
+  std::set<Edge> told;
+  for (const auto& node : world_.nodes()) {
+    const auto own = running.find(node->id);
+    if (!world_.is_up(*node) || own == running.end()) continue;
+    for (const auto& neighbour : node->core->membership().neighbours(world_.local(*node))) {
+      const auto other = running.find(neighbour.peer);
+      if (other != running.end()) told.emplace(own->second, other->second);
+    }
+  }
+  std::vector<Edge> edges;
+  for (const auto& [a, b] : told) {
+    if (a < b && told.contains({b, a})) edges.emplace_back(a, b);
+  }
+  return spectral_gap(running.size(), edges);
 }
 
 double Checks::mean_drift() const {
@@ -232,6 +257,7 @@ void Checks::second() {
 
 void Checks::begin_quiet() {
   quiet_since_ = world_.seconds();
+  gap_ = gap();
   for (const auto& node : world_.nodes()) quiet_.emplace_back(node->life, node->membership_bytes);
 }
 

@@ -27,6 +27,7 @@ std::string to_json(const Report& report) {
   json["event_count"] = report.events;
   json["seconds"] = report.seconds;
   json["peer_seconds"] = report.peer_seconds;
+  json["spectral_gap"] = report.spectral_gap ? Json(*report.spectral_gap) : Json(nullptr);
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -49,7 +49,8 @@ base::Result<Report> run(const Plan& plan, const std::function<void(const std::s
                 .trace_hash = world.trace_hash(),
                 .events = world.events(),
                 .seconds = world.seconds(),
-                .peer_seconds = world.peer_seconds()};
+                .peer_seconds = world.peer_seconds(),
+                .spectral_gap = checks.overlay_gap()};
   for (const PlannedEvent& event : plan.events) {
     if (event.at <= report.seconds) report.happened.push_back(event);
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct Report {
   std::uint64_t events = 0;
   double seconds = 0;       ///< virtual
   double peer_seconds = 0;  ///< virtual, over all peers
+  std::optional<double> spectral_gap;  ///< of the overlay once all had joined
 };
 
 /// Runs it. `trace` takes a line for every event; may be empty. Errors: the run file's, the data

@@ -133,6 +133,8 @@ const std::vector<ExpectationKind>& expectation_kinds() {
        "after the last fault: until drift is at most 1.1 times what it was before the first"},
       {"loss_ratio_max", false, 0, 1e6,
        "final loss over that of the same run undisturbed, at equal samples"},
+      {"spectral_gap_min", true, 0, 1,
+       "sim: of averaging over the links that there are 30 s after the last start"},
       {"membership_bytes_per_s_max", false, 0, 1e12,
        "most that a peer sent for membership a second, mean since 30 s after the last start"},
   };
