@@ -38,6 +38,9 @@ struct Config {
   double stale = 0.25;               ///< of the run's samples: a peer that is further behind adopts
   std::uint32_t hash_every = 64;     ///< every so many exchanges a frame carries its mirror's hash
   std::uint32_t buffers_every = 20;  ///< every so many exchanges a frame carries the buffers
+  /// Drift at which a link has the density that is given; above and below it follows the drift. 0:
+  /// it does not.
+  double critical_drift = 0;
   double upload_limit = 0;  ///< Mbit/s of deltas, over all links; 0: none. Changes densities, too
   double cpu_share = 0;     ///< of a step's computing time that exchanges may take; 0: any
 

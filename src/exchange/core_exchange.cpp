@@ -63,7 +63,7 @@ void Core::take(Links::iterator at, wire::Delta delta, Time now, Outbox& out) {
   request_next(at->first, link, now, out);
 }
 
-double Core::density() const {
+double Core::density(const Link& link) const {
   const Config& config = options_.config;
   if (RARE(whole_density)) return 1.0;
   double density = RARE(least_density) ? 0.0 : config.density;
@@ -74,7 +74,9 @@ double Core::density() const {
   } else if (progress_ > 1.0 - config.finish_fraction) {
     density *= config.finish_factor;
   }
-  if (phase_ == Phase::training) density = pace_.density(density, open_links());
+  if (phase_ == Phase::training) {
+    density = pace_.density(density, link.drift, open_links());
+  }
   return std::clamp(density, 1.0 / static_cast<double>(options_.elements), 1.0);
 }
 
@@ -84,8 +86,9 @@ bool Core::with_buffers(ExchangeNumber t) const {
   return phase_ != Phase::training || t.value % options_.config.buffers_every == 0;
 }
 
-void Core::request_delta(const PeerId& peer, Session& session, ExchangeNumber t, Outbox& out) {
+void Core::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbox& out) {
   const Config& config = options_.config;
+  Session& session = link.open()->session;
   session.encoding = ++last_tag_;
   out.emplace_back(
       Run{EncodeJob{.peer = peer,
@@ -97,7 +100,7 @@ void Core::request_delta(const PeerId& peer, Session& session, ExchangeNumber t,
                     .at_once = phase_ != Phase::training || RARE(delta_at_once),
                     .with_hash = t.value % config.hash_every == 0 || RARE(hash_with_delta),
                     .with_buffers = with_buffers(t),
-                    .options = {.density = density(),
+                    .options = {.density = density(link),
                                 .bits = RARE(other_bits) ? 8 : config.bits,
                                 .block = RARE(other_block) ? 64U : config.block}}});
 }
@@ -114,7 +117,7 @@ bool Core::wants_delta(const Session& session) const {
 void Core::request_next(const PeerId& peer, Link& link, Time now, Outbox& out) {
   Session& session = link.open()->session;
   if (link.free_at > now || !wants_delta(session)) return;
-  request_delta(peer, session, session.expected(), out);
+  request_delta(peer, link, session.expected(), out);
 }
 
 void Core::on(Encoded& event, Time now, Outbox& out) {
@@ -220,7 +223,7 @@ void Core::start_settling(Time now, Outbox& out) {
     auto* open = link.open();
     if (open == nullptr || open->session.encoding == 0) continue;
     // It may wait for a step that is not made any more.
-    request_delta(peer, open->session, open->session.expected(), out);
+    request_delta(peer, link, open->session.expected(), out);
   }
 }
 

@@ -52,10 +52,13 @@ double Pace::bytes_per_second(std::size_t links) const {
   return config_.upload_limit * kBytesInMegabit / share;
 }
 
-double Pace::density(double wanted, std::size_t links) const {
-  if (config_.upload_limit <= 0 || !step_seconds_.value() || !bytes_per_density_.value()) {
-    return wanted;
+double Pace::density(double wanted, double drift, std::size_t links) const {
+  if (config_.upload_limit <= 0) {
+    if (config_.critical_drift <= 0 || drift <= 0) return wanted;  // or none is known yet
+    return wanted *
+           std::clamp(drift / config_.critical_drift, 1 / kDriftFactorMax, kDriftFactorMax);
   }
+  if (!step_seconds_.value() || !bytes_per_density_.value()) return wanted;
   const double interval = *step_seconds_.value() * every(links);
   const double fits = kAim * bytes_per_second(links) * interval / *bytes_per_density_.value();
   return std::clamp(fits, wanted / kDensityFactorMax, wanted * kDensityFactorMax);

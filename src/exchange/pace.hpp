@@ -15,6 +15,8 @@ namespace starling::exchange {
 /// An upload limit changes densities by this factor at most, down or up; where even so little is
 /// too much, exchanges become rarer.
 inline constexpr double kDensityFactorMax = 8.0;
+/// Drift changes densities by this factor at most, down or up.
+inline constexpr double kDriftFactorMax = 4.0;
 /// Longest time that one delta keeps its link from the next one.
 inline constexpr base::Duration kHoldMax = std::chrono::seconds(60);
 /// Most steps between two exchanges of a link that a limit on computing time leads to.
@@ -49,9 +51,10 @@ class Pace {
   // What follows.
   /// Own steps between two deltas of a link.
   [[nodiscard]] std::uint32_t every(std::size_t links) const;
-  /// What the next delta carries in place of `wanted`, so that exchanges at the usual cadence use
-  /// the upload that there is.
-  [[nodiscard]] double density(double wanted, std::size_t links) const;
+  /// What the next delta of a link with that drift carries in place of `wanted`: under a limit so
+  /// much that exchanges at the usual cadence use the upload that there is; otherwise in proportion
+  /// to the drift, where there is a critical one (consensus control, Kong et al., ICML 2021).
+  [[nodiscard]] double density(double wanted, double drift, std::size_t links) const;
   /// Most that lateness multiplies a density by.
   [[nodiscard]] double lag_factor_max() const noexcept;
   /// How long a delta of `bytes` takes its link's share of the upload; 0 without a limit.

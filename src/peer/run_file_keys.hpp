@@ -259,6 +259,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("stale", f.exchange.stale, NumberRange{0, 1});
   visit("hash_every", f.exchange.hash_every, IntegerRange{1, 1'000'000});
   visit("buffers_every", f.exchange.buffers_every, IntegerRange{1, 1'000'000});
+  visit("critical_drift", f.exchange.critical_drift, NumberRange{0, 1e3});
   visit("upload_limit", f.exchange.upload_limit, NumberRange{0, 1e6});
   visit("cpu_share", f.exchange.cpu_share, NumberRange{0, 1});
   visit.section("swarm");

@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_SUITE(pace)
 BOOST_AUTO_TEST_CASE(without_limits_all_is_as_the_run_file_says) {
   const Pace pace = used({.every = 3});
   BOOST_TEST(pace.every(4) == 3U);
-  BOOST_TEST(pace.density(kUsual, 4) == kUsual);
+  BOOST_TEST(pace.density(kUsual, 0.1, 4) == kUsual);
   BOOST_TEST(pace.hold(1'000'000, 4).count() == 0);
   BOOST_TEST(pace.lag_factor_max() == kLagFactorMax);
 }
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(densities_follow_a_link_s_share_of_the_upload) {
   // 10 kB each 100 ms are 0.8 Mbit/s a link.
   for (const double of_usual : {0.25, 1.0, 4.0}) {
     const Pace pace = used({.every = 2, .upload_limit = 2 * 0.8 * of_usual});
-    const double density = pace.density(kUsual, 2);
+    const double density = pace.density(kUsual, 0.1, 2);
     const double used_up = megabits(kWholeBytes * density, 100ms);
     BOOST_TEST(used_up <= 0.8 * of_usual);
     BOOST_TEST(used_up > 0.9 * 0.8 * of_usual);
@@ -62,12 +62,25 @@ BOOST_AUTO_TEST_CASE(densities_follow_a_link_s_share_of_the_upload) {
 }
 
 BOOST_AUTO_TEST_CASE(within_bounds) {
-  BOOST_TEST(used({.every = 2, .upload_limit = 1e-6}).density(kUsual, 2) ==
+  BOOST_TEST(used({.every = 2, .upload_limit = 1e-6}).density(kUsual, 0.1, 2) ==
              kUsual / kDensityFactorMax);
-  BOOST_TEST(used({.every = 2, .upload_limit = 1e6}).density(kUsual, 2) ==
+  BOOST_TEST(used({.every = 2, .upload_limit = 1e6}).density(kUsual, 0.1, 2) ==
              kUsual * kDensityFactorMax);
   const Pace fresh({.upload_limit = 1});
-  BOOST_TEST(fresh.density(kUsual, 2) == kUsual);  // nothing is known yet
+  BOOST_TEST(fresh.density(kUsual, 0.1, 2) == kUsual);  // nothing is known yet
+}
+
+BOOST_AUTO_TEST_CASE(densities_follow_drift_around_the_critical_one) {
+  const Pace pace({.critical_drift = 0.1});
+  BOOST_TEST(pace.density(kUsual, 0.1, 4) == kUsual, boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(pace.density(kUsual, 0.2, 4) == 2 * kUsual, boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(pace.density(kUsual, 0.05, 4) == kUsual / 2, boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(pace.density(kUsual, 100, 4) == kUsual * kDriftFactorMax);
+  BOOST_TEST(pace.density(kUsual, 1e-6, 4) == kUsual / kDriftFactorMax);
+  BOOST_TEST(pace.density(kUsual, 0, 4) == kUsual);  // not known yet
+  // A line that is limited is used as it is, and no more.
+  const Config limited{.every = 2, .critical_drift = 0.01, .upload_limit = 2};
+  BOOST_TEST(used(limited).density(kUsual, 0.1, 2) == used(limited).density(kUsual, 0.001, 2));
 }
 
 BOOST_AUTO_TEST_CASE(a_delta_holds_its_link_for_as_long_as_its_share_takes) {
