@@ -99,9 +99,10 @@ void print_text(const peer::RunFile& run_file, const std::string& device, const 
        fmt::format("of a batch of {}, with work space{}", run_file.train.batch,
                    needs.on_gpu ? ": in the GPU's memory, not counted above" : ""));
   part("data", needs.data, "samples in memory, and batches filled ahead");
-  if (run_file.exchange.mode == exchange::Mode::allreduce) {
-    fmt::print("all-reduce   about {} sent by a peer in every step\n",
-               format_bytes(needs.exchange));
+  if (exchange::uses_ring(run_file.exchange.mode)) {
+    const bool rounds = run_file.exchange.mode == exchange::Mode::local;
+    fmt::print("all-reduce   about {} sent by a peer every {}\n", format_bytes(needs.exchange),
+               rounds ? fmt::format("{} steps", run_file.exchange.every) : "step");
   } else if (needs.exchange != 0) {
     fmt::print("exchange     about {} each way, every {} steps on each link, at a density of {}\n",
                format_bytes(needs.exchange), run_file.exchange.every, run_file.exchange.density);

@@ -91,7 +91,7 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
     needs.mirrors = std::uint64_t{2} * run_file.swarm.degree * n * kFloat;
     needs.exchange = delta_bytes(run_file.exchange, n);
     needs.keyframe = keyframe_bytes(n) + graph.buffer_count * kFloat;
-  } else if (run_file.exchange.mode == exchange::Mode::allreduce) {
+  } else if (exchange::uses_ring(run_file.exchange.mode)) {
     // A ring sends each part of the gradient 2 (P - 1) times in P parts.
     needs.exchange = 2 * (run_file.peers - 1) * (n * kFloat) / run_file.peers;
   }

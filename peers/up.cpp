@@ -137,7 +137,7 @@ base::Status Run::prepare() {
   if (!read) return fail(read.error());
   run_file = std::move(*read);
   for (const std::string& address : options.join) run_file.swarm.join.push_back(address);
-  if (run_file.exchange.mode == exchange::Mode::allreduce) {
+  if (exchange::uses_ring(run_file.exchange.mode)) {
     if (run_file.peers == 0) {
       return fail(ErrorCode::run_file,
                   "{}: an all-reduce needs its number of peers: set "
@@ -200,7 +200,7 @@ base::Status Run::choose_device() {
 }
 
 base::Status Run::open_node() {
-  const std::size_t per_parameter = run_file.exchange.mode == exchange::Mode::allreduce
+  const std::size_t per_parameter = exchange::uses_ring(run_file.exchange.mode)
                                         ? kQueuedPerParameterAllReduce
                                         : kQueuedPerParameter;
   const std::size_t buffer_bytes = initial.buffers.size() * sizeof(float);

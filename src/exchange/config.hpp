@@ -10,23 +10,32 @@ namespace starling::exchange {
 enum class Mode {
   tracked,    ///< tracked link averaging, src/exchange/README.md
   choco,      ///< CHOCO-SGD (Koloskova, Stich, Jaggi, arXiv:1902.00340) on the same links
+  dense,      ///< whole replicas are averaged: what tracked is under send_all()
   allreduce,  ///< a ring all-reduce of gradients at every step
+  local,      ///< one of what local steps moved the replicas by, every so many steps
   none,       ///< each peer for itself
 };
 
 /// Whether links exchange deltas, each on its own.
 [[nodiscard]] constexpr bool uses_links(Mode mode) noexcept {
-  return mode == Mode::tracked || mode == Mode::choco;
+  return mode == Mode::tracked || mode == Mode::choco || mode == Mode::dense;
+}
+
+/// Whether a fixed set of peers reduces in a ring.
+[[nodiscard]] constexpr bool uses_ring(Mode mode) noexcept {
+  return mode == Mode::allreduce || mode == Mode::local;
 }
 
 struct Config {
   Mode mode = Mode::tracked;
-  std::uint32_t every = 2;    ///< own steps between two exchanges of a link
+  std::uint32_t every = 2;    ///< own steps between two exchanges of a link; local: of a round
   double density = 0.003;     ///< fraction of the elements that a delta carries
   int bits = 4;               ///< a value: 1, 2, 3, 4 or 8
   std::uint32_t block = 128;  ///< values that share a scale
   double lambda = 0.5;  ///< tracked: part of what was not sent yet that training leaves out, 0 to 1
   double gamma = 0.2;   ///< choco: consensus step size, 0 to 1
+  double outer_lr = 0.7;          ///< local: of the step that ends a round, train::OuterStep
+  double outer_momentum = 0.9;    ///< local: the same
   double start_fraction = 0.1;    ///< of the run's samples, with start_factor
   double start_factor = 1.0;      ///< density multiplier at the start
   double finish_fraction = 0.05;  ///< of the run's samples, with finish_factor
@@ -46,6 +55,13 @@ struct Config {
 
   friend bool operator==(const Config&, const Config&) = default;
 };
+
+/// What Mode::dense is, whatever else was said.
+inline void send_all(Config& config) {
+  config.density = config.start_factor = config.finish_factor = config.settle_density = 1;
+  config.bits = 8;
+  config.lambda = config.critical_drift = 0;
+}
 
 inline constexpr std::size_t kLinksMax = 64;      ///< of one peer: bounds w and memory
 inline constexpr std::size_t kGraceLinksMax = 8;  ///< broken links that keep their mirrors

@@ -187,6 +187,10 @@ void Core::on(Outcome& event, base::Time now, Outbox& out) {
           on_step_done(outcome, now, out);
         } else if constexpr (std::is_same_v<T, GradientReady>) {
           on_gradient(outcome, now, out);
+        } else if constexpr (std::is_same_v<T, Moved>) {
+          on_moved(outcome, now, out);
+        } else if constexpr (std::is_same_v<T, OuterDone>) {
+          on_outer_done(now, out);
         } else if constexpr (std::is_same_v<T, Evaluated>) {
           on_evaluated(outcome, now, out);
         } else if constexpr (std::is_same_v<T, Saved>) {
@@ -346,7 +350,11 @@ void Core::take_ring(std::vector<exchange::Ring::Action>& actions, base::Time no
           if constexpr (std::is_same_v<T, exchange::Ring::SendToSuccessor>) {
             send_to(ring_->successor(), std::move(value.message), out);
           } else if constexpr (std::is_same_v<T, exchange::Ring::Reduced>) {
-            out.push_back(Run{ApplyJob{std::move(value.mean), learning_rate_}});
+            if (config_.exchange.mode == exchange::Mode::local) {
+              out.push_back(Run{OuterJob{std::move(value.mean)}});
+            } else {
+              out.push_back(Run{ApplyJob{std::move(value.mean), learning_rate_}});
+            }
           } else {
             end({EndReason::failed, std::move(value.error)}, now, out);
           }

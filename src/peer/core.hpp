@@ -111,6 +111,9 @@ class Core {
   void next_steps(base::Time now, Outbox& out);
   [[nodiscard]] bool may_step(base::Time now);
   [[nodiscard]] bool waits_for_step() const noexcept;
+  [[nodiscard]] bool in_average(bool over, Outbox& out);
+  void on_moved(Moved& moved, base::Time now, Outbox& out);
+  void on_outer_done(base::Time now, Outbox& out);
   void on_gradient(GradientReady& ready, base::Time now, Outbox& out);
   void on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time now, Outbox& out);
   void report_if_due(Outbox& out);
@@ -131,6 +134,9 @@ class Core {
   membership::Core membership_;
   exchange::Core exchange_;
   std::optional<exchange::Ring> ring_;
+  base::StepNumber round_;         ///< of the ring that comes next
+  std::uint32_t round_steps_ = 0;  ///< local: own steps since the last average
+  bool averaging_ = false;         ///< local: no steps until the average is here
   std::vector<std::pair<base::PeerId, wire::Reduce>> early_;  ///< before the ring is complete
 
   std::map<base::LinkId, LinkInfo> links_;

@@ -28,7 +28,7 @@ using exchange::Mode;
 
 void Core::start_if_ready(base::Time now, Outbox& out) {
   if (phase_ != Phase::waiting || !started_ || leaving_) return;
-  if (config_.exchange.mode == Mode::allreduce) {
+  if (exchange::uses_ring(config_.exchange.mode)) {
     if (neighbours_.size() + 1 < config_.peers) return;
     // Of two links that a pair made at the same time one is closed: what is sent on it is lost.
     if (!ring_at_) ring_at_ = now + kRingQuiet;
@@ -51,8 +51,12 @@ void Core::make_ring(base::Time now, Outbox& out) {
   std::vector<base::PeerId> peers{self_.id};
   for (const auto& [peer, link] : neighbours_) peers.push_back(peer);
   std::ranges::sort(peers);
-  ring_.emplace(std::move(peers), self_.id, config_.parameter_count + config_.buffer_count,
-                step_.next());
+  round_ = step_.next();
+  ring_.emplace(std::move(peers), self_.id, config_.parameter_count + config_.buffer_count, round_);
+  if (config_.exchange.mode == Mode::local) {
+    out.push_back(Run{AnchorJob{static_cast<float>(config_.exchange.outer_lr),
+                                static_cast<float>(config_.exchange.outer_momentum)}});
+  }
   for (auto& [peer, message] : std::exchange(early_, {})) on_reduce(peer, message, now, out);
 }
 
@@ -67,7 +71,7 @@ void Core::on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time
   // and no more; a message without values never is part of one.
   std::size_t bytes = message.payload.size();
   for (const auto& [from, waiting] : early_) bytes += waiting.payload.size();
-  if (config_.exchange.mode != Mode::allreduce || message.payload.empty() ||
+  if (!exchange::uses_ring(config_.exchange.mode) || message.payload.empty() ||
       bytes > sizeof(float) * (config_.parameter_count + config_.buffer_count)) {
     return misbehaved(peer, "gradients that were not asked for", out);
   }
@@ -75,7 +79,7 @@ void Core::on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time
 }
 
 void Core::update_progress(base::Time now) {
-  if (config_.exchange.mode == Mode::allreduce) {
+  if (exchange::uses_ring(config_.exchange.mode)) {
     // Every peer has made the same steps, so all know the sum and stop at the same one.
     swarm_samples_ = samples_ * config_.peers;
   } else {
@@ -101,7 +105,9 @@ void Core::next_steps(base::Time now, Outbox& out) {
   if (leaving_ || phase_ != Phase::training || exchange_.adopting()) return;
   const bool reached =
       config_.target_accuracy && evaluated_ && evaluated_->accuracy >= *config_.target_accuracy;
-  if (progress_ >= 1.0 || reached) return settle(now, out);
+  const bool over = progress_ >= 1.0 || reached;
+  if (config_.exchange.mode == Mode::local && in_average(over, out)) return;
+  if (over) return settle(now, out);
   learning_rate_ = train::learning_rate(config_.train, progress_);
   if (BUG(rate_of_zero)) learning_rate_ = 0;
   const std::uint32_t ahead = ring_ || RARE(one_step_ahead) ? 1 : kStepsAhead;
@@ -111,12 +117,35 @@ void Core::next_steps(base::Time now, Outbox& out) {
   };
   for (; steps_outstanding_ < ahead && !last() && may_step(now); ++steps_outstanding_) {
     share_out(out);
-    if (ring_) {
+    if (config_.exchange.mode == Mode::allreduce) {
       out.push_back(Run{GradientJob{}});
     } else {
       out.push_back(Run{StepJob{learning_rate_}});
     }
   }
+}
+
+/// Local training: whether a round's average is under way. It begins after the round's last step.
+bool Core::in_average(bool over, Outbox& out) {
+  if (averaging_) return true;
+  const bool complete = round_steps_ >= config_.exchange.every || (over && round_steps_ > 0);
+  if (!complete || steps_outstanding_ > 0) return false;
+  averaging_ = true;
+  round_steps_ = 0;
+  out.push_back(Run{MovedJob{}});
+  return true;
+}
+
+void Core::on_moved(Moved& moved, base::Time now, Outbox& out) {
+  to_ring(exchange::Ring::GradientReady{round_, samples_, std::move(moved.values)}, now, out);
+}
+
+// All have the same replica: whatever is decided by what it is worth, all decide alike.
+void Core::on_outer_done(base::Time now, Outbox& out) {
+  averaging_ = false;
+  ++round_;
+  report_if_due(out);
+  next_steps(now, out);
 }
 
 /// Whether the limit of steps a second lets another one go; if so, that one is counted.
@@ -157,7 +186,8 @@ void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
   if (phase_ == Phase::settling && steps_outstanding_ == 0) {
     to_exchange(exchange::Phase::settling, now, out);
   }
-  report_if_due(out);
+  ++round_steps_;
+  if (config_.exchange.mode != Mode::local) report_if_due(out);
   next_steps(now, out);
 }
 

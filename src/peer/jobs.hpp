@@ -31,6 +31,20 @@ struct ApplyJob {
   float lr = 0;
 };
 
+/// Local training (train::OuterStep): the first round begins with the replica as it is.
+struct AnchorJob {
+  float lr = 0;
+  float momentum = 0;
+};
+
+/// What the steps of a round have moved the replica by, with the buffers behind it.
+struct MovedJob {};
+
+/// Ends a round: takes the swarm's mean of both.
+struct OuterJob {
+  std::vector<float> mean;
+};
+
 /// Accuracy and loss of the replica as it is when the job starts.
 struct EvaluateJob {
   std::uint32_t samples = 0;  ///< of the test set, from its start; 0: all
@@ -49,8 +63,8 @@ struct ShardsJob {
   std::vector<std::uint32_t> owned;
 };
 
-using Job =
-    std::variant<StepJob, GradientJob, ApplyJob, EvaluateJob, SaveJob, ShardsJob, exchange::Job>;
+using Job = std::variant<StepJob, GradientJob, ApplyJob, AnchorJob, MovedJob, OuterJob, EvaluateJob,
+                         SaveJob, ShardsJob, exchange::Job>;
 
 struct StepDone {
   base::StepNumber step;      ///< steps done, this one included
@@ -65,6 +79,12 @@ struct GradientReady {
   float loss = 0;
   std::vector<float> gradient;  ///< and buffers
 };
+
+struct Moved {
+  std::vector<float> values;  ///< the start of the round less the replica, and buffers
+};
+
+struct OuterDone {};
 
 struct Evaluated {
   std::uint32_t samples = 0;  ///< of the test set that were used
@@ -83,7 +103,8 @@ struct Failed {
   base::Error error;
 };
 
-using Outcome = std::variant<StepDone, GradientReady, Evaluated, Saved, Failed, exchange::Outcome>;
+using Outcome = std::variant<StepDone, GradientReady, Moved, OuterDone, Evaluated, Saved, Failed,
+                             exchange::Outcome>;
 
 /// Notes that these, in equal parts, took the owner of the replica so long.
 void note_time(std::span<Outcome> outcomes, base::Duration took);

@@ -102,7 +102,9 @@ inline constexpr Words<train::Schedule, 4> kScheduleWords{{
 inline constexpr Words<exchange::Mode, 4> kModeWords{{
     {"tracked", exchange::Mode::tracked},
     {"choco", exchange::Mode::choco},
+    {"dense", exchange::Mode::dense},
     {"allreduce", exchange::Mode::allreduce},
+    {"local", exchange::Mode::local},
     {"none", exchange::Mode::none},
 }};
 inline constexpr Words<Security, 2> kSecurityWords{{
@@ -248,6 +250,8 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("block", f.exchange.block, IntegerRange{16, 4096});
   visit("lambda", f.exchange.lambda, NumberRange{0, 1});
   visit("gamma", f.exchange.gamma, NumberRange{1e-6, 1});
+  visit("outer_lr", f.exchange.outer_lr, NumberRange{1e-6, 10});
+  visit("outer_momentum", f.exchange.outer_momentum, NumberRange{0, 0.999});
   visit("start_fraction", f.exchange.start_fraction, NumberRange{0, 1});
   visit("start_factor", f.exchange.start_factor, NumberRange{1e-3, 1e3});
   visit("finish_fraction", f.exchange.finish_fraction, NumberRange{0, 1});

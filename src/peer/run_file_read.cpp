@@ -489,10 +489,11 @@ base::Status check_together(const Document& document, const RunFile& f) {
     return reject("exchange", "finish_fraction",
                   "start_fraction and finish_fraction are more than the whole run together");
   }
-  if (f.exchange.mode == exchange::Mode::allreduce && f.peers < 2) {
+  if (exchange::uses_ring(f.exchange.mode) && f.peers < 2) {
     return reject("swarm", "peers",
-                  "must be at least 2 for exchange.mode = \"allreduce\": its set of peers is "
-                  "fixed");
+                  fmt::format("must be at least 2 for exchange.mode = \"{}\": its set of peers is "
+                              "fixed",
+                              word_of(f.exchange.mode, kModeWords)));
   }
   return {};
 }
@@ -528,6 +529,7 @@ base::Result<RunFile> parse_run_file(std::string_view text, const std::string& n
   if (base::Status status = check_together(document, run_file); !status) {
     return fail(status.error());
   }
+  if (run_file.exchange.mode == exchange::Mode::dense) exchange::send_all(run_file.exchange);
   return run_file;
 }
 

@@ -244,6 +244,11 @@ std::string canonical(const RunFile& f, const Identity& identity) {
   if (f.exchange.mode == exchange::Mode::choco) {
     lines["exchange.gamma"] = fmt::format("{}", f.exchange.gamma);
   }
+  if (f.exchange.mode == exchange::Mode::local) {
+    lines["exchange.every"] = fmt::format("{}", f.exchange.every);
+    lines["exchange.outer_lr"] = fmt::format("{}", f.exchange.outer_lr);
+    lines["exchange.outer_momentum"] = fmt::format("{}", f.exchange.outer_momentum);
+  }
   lines["exchange.version"] = fmt::format("{}", kExchangeVersion);
   model::Spec spec = f.model;
   spec.sizes = model::resolved(spec.preset, spec.sizes);
@@ -252,7 +257,7 @@ std::string canonical(const RunFile& f, const Identity& identity) {
   if (identity.init) lines["model.init"] = identity.init->hex();
   if (f.run.samples != 0) lines["run.samples"] = fmt::format("{}", f.run.samples);
   if (f.run.samples == 0) lines["run.epochs"] = fmt::format("{}", f.run.epochs);
-  if (f.exchange.mode == exchange::Mode::allreduce) {
+  if (exchange::uses_ring(f.exchange.mode)) {
     lines["swarm.peers"] = fmt::format("{}", f.peers);
   }
   lines["train.optimizer"] = word_of(f.train.optimizer, kOptimizerWords);

@@ -45,6 +45,12 @@ bool Worker::work(std::vector<Outcome>& outcomes) {
     outcomes.push_back(run_gradient());
   } else if (const auto* apply = std::get_if<ApplyJob>(&job)) {
     outcomes.push_back(run_apply(*apply));
+  } else if (const auto* anchor = std::get_if<AnchorJob>(&job)) {
+    outer_.emplace(replica_.trained(), anchor->lr, anchor->momentum);
+  } else if (std::holds_alternative<MovedJob>(job)) {
+    outcomes.push_back(run_moved());
+  } else if (const auto* outer = std::get_if<OuterJob>(&job)) {
+    outcomes.push_back(run_outer(*outer));
   } else if (const auto* save = std::get_if<SaveJob>(&job)) {
     outcomes.push_back(run_save(*save));
   }
@@ -102,6 +108,23 @@ Outcome Worker::run_apply(const ApplyJob& job) {
   }
   ++step_;
   return StepDone{step_, batch_samples_, batch_loss_};
+}
+
+Outcome Worker::run_moved() {
+  const std::span<const float> buffers = replica_.buffers().values();
+  Moved moved{std::vector<float>(replica_.size() + buffers.size())};
+  outer_->moved(replica_.trained(), std::span(moved.values).first(replica_.size()));
+  std::ranges::copy(buffers, moved.values.begin() + static_cast<std::ptrdiff_t>(replica_.size()));
+  return moved;
+}
+
+Outcome Worker::run_outer(const OuterJob& job) {
+  const std::span<const float> mean = job.mean;
+  const auto taken =
+      replica_.buffers().set(mean.subspan(replica_.size()), base::ErrorCode::diverged);
+  if (!taken) return Failed{taken.error()};
+  outer_->apply(mean.first(replica_.size()), replica_.trained());
+  return OuterDone{};
 }
 
 Outcome Worker::run_save(const SaveJob& job) {

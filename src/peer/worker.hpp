@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "exchange/job_queue.hpp"
 #include "exchange/replica.hpp"
 #include "peer/jobs.hpp"
+#include "train/outer_step.hpp"
 #include "train/trainer.hpp"
 
 namespace starling::peer {
@@ -56,6 +58,8 @@ class Worker {
   Outcome run_step(float lr);
   Outcome run_gradient();
   Outcome run_apply(const ApplyJob& job);
+  Outcome run_moved();
+  Outcome run_outer(const OuterJob& job);
   Outcome run_save(const SaveJob& job);
   void run_evaluation(std::vector<Outcome>& outcomes);
 
@@ -75,6 +79,7 @@ class Worker {
   base::StepNumber step_;
   std::uint32_t batch_samples_ = 0;  ///< of the gradient that waits for its mean
   float batch_loss_ = 0;
+  std::optional<train::OuterStep> outer_;  ///< local training
   exchange::JobQueue exchange_jobs_;
   std::deque<Job> jobs_;
   std::vector<float> copy_;          ///< x, for evaluations and checkpoints

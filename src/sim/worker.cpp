@@ -244,6 +244,25 @@ base::Duration Worker::run_job(peer::Job job) {
     learner_->apply(replica_.trained(), mean.first(replica_.size()), apply->lr);
     outcomes_.emplace_back(peer::StepDone{++step_, gradient_samples_, gradient_loss_});
     return step_time_ / 20;
+  } else if (const auto* anchor = std::get_if<peer::AnchorJob>(&job)) {
+    outer_.emplace(replica_.trained(), anchor->lr, anchor->momentum);
+    return step_time_ / 20;
+  } else if (std::holds_alternative<peer::MovedJob>(job)) {
+    gradient_.resize(replica_.size());
+    outer_->moved(replica_.trained(), gradient_);
+    const auto buffers = std::as_const(replica_).buffers().values();
+    gradient_.insert(gradient_.end(), buffers.begin(), buffers.end());
+    outcomes_.emplace_back(peer::Moved{gradient_});
+    return step_time_ / 20;
+  } else if (const auto* outer = std::get_if<peer::OuterJob>(&job)) {
+    const std::span<const float> mean = outer->mean;
+    if (auto taken = replica_.buffers().set(mean.subspan(replica_.size()), kProtocol); !taken) {
+      failed(taken.error());
+      return step_time_;
+    }
+    outer_->apply(mean.first(replica_.size()), replica_.trained());
+    outcomes_.emplace_back(peer::OuterDone{});
+    return step_time_ / 20;
   } else if (const auto* evaluate = std::get_if<peer::EvaluateJob>(&job)) {
     scratch_.resize(replica_.size());
     replica_.read(scratch_);

@@ -19,6 +19,7 @@
 #include "peer/jobs.hpp"
 #include "sim/folder.hpp"
 #include "sim/learner.hpp"
+#include "train/outer_step.hpp"
 
 namespace starling::sim {
 
@@ -98,6 +99,7 @@ class Worker {
   Folder& folder_;
   base::StepNumber step_;
   base::Duration step_time_;
+  std::optional<train::OuterStep> outer_;
   exchange::JobQueue exchange_jobs_;
   std::deque<peer::Job> jobs_;
   bool busy_ = false;

@@ -31,6 +31,23 @@ BOOST_AUTO_TEST_CASE(all_replicas_are_equal_to_the_bit_and_the_bytes_are_a_ring_
   BOOST_TEST(swarm.distance() == 0);
 }
 
+BOOST_AUTO_TEST_CASE(local_training_sends_a_ring_s_bytes_once_a_round) {
+  Swarm swarm(4, {"exchange.mode=local", "exchange.every=20", "run.samples=38400"});
+  swarm.require_end();
+  constexpr double kRounds = 8;  // 150 steps
+  for (std::size_t i = 0; i < swarm.size(); ++i) {
+    BOOST_TEST_CONTEXT(swarm[i].name()) {
+      const report::PeerSummary summary = swarm[i].summary();
+      BOOST_TEST(summary.end == "done");
+      BOOST_TEST(summary.steps == 150U);
+      const double expected = 2 * (kPeers - 1) / kPeers * 4 * kParameters * kRounds;
+      BOOST_TEST(static_cast<double>(summary.bytes_sent.reduce) > expected);
+      BOOST_TEST(static_cast<double>(summary.bytes_sent.reduce) < 1.02 * expected);
+    }
+  }
+  BOOST_TEST(swarm.distance() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_death_ends_the_others_with_an_error_that_says_so) {
   Swarm swarm(4, {"exchange.mode=allreduce", "run.samples=1000000000"});
   constexpr std::size_t kVictim = 2;

@@ -300,6 +300,45 @@ BOOST_AUTO_TEST_CASE(all_reduce_keeps_replicas_identical) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(local_training_ends_with_identical_replicas) {
+  for (const std::uint64_t seed : kSeeds) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      World world(seed, true);
+      Config config = config_for(world.problem, Mode::local);
+      config.peers = 3;
+      config.exchange.every = 7;
+      config.exchange.outer_momentum = 0.5;
+      add_swarm(world, 3, config);
+      BOOST_REQUIRE(world.run_to_the_end(kPatience));
+      for (std::size_t i = 0; i < world.size(); ++i) {
+        BOOST_TEST(ended(world, i, EndReason::done));
+        // 8,192 samples in batches of 16 by three; the last round is shorter.
+        BOOST_TEST(world.status(i).steps == 171U);
+        BOOST_TEST((world.replica(i) == world.replica(0)));
+        BOOST_TEST(world.buffers(i).distance(world.buffers(0).values()) == 0.0);
+        BOOST_TEST(world.peer(i).evaluated->accuracy > 0.95);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(local_training_looks_at_a_target_between_rounds) {
+  World world(21);
+  Config config = config_for(world.problem, Mode::local);
+  config.peers = 3;
+  config.exchange.every = 5;
+  config.report_every = 1;
+  config.target_accuracy = 0.9;
+  add_swarm(world, 3, config);
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  for (std::size_t i = 0; i < world.size(); ++i) {
+    BOOST_TEST(ended(world, i, EndReason::done));
+    BOOST_TEST(world.status(i).steps < 171U);
+    BOOST_TEST(world.status(i).steps == world.status(0).steps);
+    BOOST_TEST((world.replica(i) == world.replica(0)));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_all_reduce_ends_with_an_error_when_a_peer_dies) {
   World world(9);
   Config config = config_for(world.problem, Mode::allreduce);

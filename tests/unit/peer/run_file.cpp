@@ -215,7 +215,14 @@ BOOST_AUTO_TEST_CASE(unknown_words_get_a_suggestion) {
   BOOST_TEST(error_of_override("data.split=irichlet").find("did you mean 'dirichlet'?") !=
              std::string::npos);
   BOOST_TEST(error_of_override("exchange.mode=gossip")
-                 .find("there are: tracked, choco, allreduce, none") != std::string::npos);
+                 .find("there are: tracked, choco, dense, allreduce, local, none") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(dense_averaging_sends_all_whatever_the_file_says) {
+  const RunFile f = parse({"exchange.mode=dense", "exchange.density=0.01", "exchange.bits=2"});
+  BOOST_TEST(f.exchange.density == 1.0);
+  BOOST_TEST(f.exchange.bits == 8);
+  BOOST_TEST(f.exchange.lambda == 0.0);
 }
 
 BOOST_AUTO_TEST_CASE(names_cannot_leave_their_folder) {

@@ -114,6 +114,29 @@ BOOST_AUTO_TEST_CASE(a_gradient_and_its_application_are_a_step) {
   BOOST_TEST((replica() == whole.replica()));
 }
 
+BOOST_AUTO_TEST_CASE(a_round_of_local_steps_ends_with_the_mean_of_what_moved) {
+  worker->submit(AnchorJob{1.0F, 0.0F});
+  worker->submit(StepJob{0.1F});
+  worker->submit(StepJob{0.1F});
+  worker->submit(MovedJob{});
+  auto outcomes = work_all();
+  BOOST_REQUIRE(outcomes.size() == 3U);
+  std::vector<float> values = std::get<Moved>(outcomes[2]).values;
+  const std::vector<float> stepped = replica();
+  BOOST_REQUIRE(values.size() == stepped.size());
+  for (std::size_t i = 0; i < stepped.size(); ++i) {
+    BOOST_REQUIRE(values[i] == problem.initial[i] - stepped[i]);
+    values[i] *= 0.5F;  // another peer has not moved
+  }
+  worker->submit(OuterJob{values});
+  outcomes = work_all();
+  BOOST_TEST(std::holds_alternative<OuterDone>(outcomes.at(0)));
+  const std::vector<float> averaged = replica();
+  for (std::size_t i = 0; i < stepped.size(); ++i) {
+    BOOST_REQUIRE(averaged[i] == problem.initial[i] - values[i]);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_evaluation_is_of_the_replica_at_its_start_and_lets_the_exchange_pass) {
   worker->submit(EvaluateJob{});
   const auto alone = work_all();
