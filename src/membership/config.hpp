@@ -11,6 +11,9 @@ namespace starling::membership {
 
 struct Config {
   std::uint32_t degree = 4;       ///< neighbours that a peer seeks
+  /// Name of the one peer that all others are linked with, and with nobody else: a star, to compare
+  /// with. Empty: any with any.
+  std::string hub;
   std::vector<std::string> join;  ///< addresses "host:port" of peers to find the swarm by
   base::Duration heartbeat = std::chrono::seconds(1);
   /// Links to open before the first step, and how long to wait for them at most.

@@ -70,6 +70,7 @@ Core::Core(Config config, wire::MemberRecord self, Signer& signer, base::Rng rng
       progress_(table_.self_id().prefix(), config_.heartbeat) {
   ASSERT(table_.self().state == wire::MemberState::alive, "a peer starts alive");
   ASSERT(config_.heartbeat > base::Duration{0});
+  if (!config_.hub.empty()) config_.degree = table_.self().name == config_.hub ? kDegreeMax : 1;
   config_.degree = std::clamp<std::uint32_t>(config_.degree, 1, kDegreeMax);
 }
 
@@ -207,7 +208,7 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   // So may one that is held alive while its counter alone stands still: an overlay can fall in two
   // parts in which nobody misses a neighbour.
   const bool apart = progress_.rate(now) > 0 && lacks_evidence(peer, now);
-  if (missing() > 0 || !was_there || apart) {
+  if (fits_overlay(event.other) && (missing() > 0 || !was_there || apart)) {
     request(event.link, !was_there && count(Role::neighbour) > 0, now, out);
   }
 }

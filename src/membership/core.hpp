@@ -151,6 +151,8 @@ class Core {
   [[nodiscard]] base::Time next_seek(base::Time now, base::Time latest) const;
   /// Held alive, or its return is known and not believed yet: a neighbour as good as others.
   [[nodiscard]] bool is_there(const wire::MemberRecord& record) const;
+  /// Whether the two may be neighbours: one of them is the hub, where there is one.
+  [[nodiscard]] bool fits_overlay(const wire::MemberRecord& record) const;
   [[nodiscard]] bool is_wanted(const wire::MemberRecord& record, bool alive) const;
   void refer(base::LinkId id, const base::PeerId& to, Outbox& out);
   void dial_joins(base::Time now, Outbox& out);

@@ -77,7 +77,8 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
   const bool full = neighbours >= config_.degree ||
                     neighbours + count(Role::requested) >= config_.degree + kDegreeSlack;
   const bool room = RARE(accept_without_room) || (!full && !RARE(reject_with_room));
-  if (!moved && !urgent && !room) {
+  const wire::MemberRecord* record = table_.find(peer);
+  if ((!moved && !urgent && !room) || (record != nullptr && !fits_overlay(*record))) {
     refer(id, peer, out);
     send(id, wire::Neighbour{NeighbourKind::reject}, out);
     return;
@@ -303,10 +304,14 @@ bool Core::is_there(const wire::MemberRecord& record) const {
   return counts_as_alive(record.state) || flaps_.waits(record.id);
 }
 
+bool Core::fits_overlay(const wire::MemberRecord& record) const {
+  return config_.hub.empty() || record.name == config_.hub || table_.self().name == config_.hub;
+}
+
 bool Core::is_wanted(const wire::MemberRecord& record, bool alive) const {
   const bool there = is_there(record);
   const bool fits = alive ? there : record.state == wire::MemberState::dead && !there;
-  return fits && record.id != table_.self_id() && !banned_.contains(record.id) &&
+  return fits && fits_overlay(record) && record.id != table_.self_id() && !banned_.contains(record.id) &&
          !is_linked(record.id) && !dialer_.is_dialing(record.id);
 }
 

@@ -65,6 +65,7 @@ bool Checks::one_view() const {
 }
 
 bool Checks::views_full() const {
+  if (!world_.task().config.membership.hub.empty()) return connected();
   std::size_t running = 0;
   for (const auto& node : world_.nodes()) running += world_.is_up(*node) ? 1 : 0;
   const std::size_t wanted =
@@ -364,6 +365,8 @@ void Checks::check_ended() {
 }
 
 void Checks::check_liveness() {
+  // A star is not made to become whole again: its middle may be gone.
+  if (!world_.task().config.membership.hub.empty()) return;
   if (world_.seconds() - last_fault_ < kRecoverySeconds) return;
   if (first_done_ > last_fault_ + kCalmSeconds) check_ended();
   bool any = false;

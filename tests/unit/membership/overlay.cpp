@@ -63,6 +63,32 @@ BOOST_AUTO_TEST_CASE(peers_that_all_dial_each_other_at_once_keep_one_link_a_pair
   }
 }
 
+BOOST_AUTO_TEST_CASE(with_a_hub_the_overlay_is_a_star_that_its_death_takes_apart) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Swarm swarm(seed, {.hub = "peer-3"});
+      add_peers(swarm, 9, 33ms);  // by peer-0, which is no hub
+      const auto star = [&] {
+        for (std::size_t i = 0; i < 9; ++i) {
+          if (!swarm.up(i) || swarm.degree(i) != (i == 3 ? 8U : 1U)) return false;
+        }
+        return true;
+      };
+      BOOST_TEST(swarm.run_until(20s, star));
+      swarm.run_for(30s);
+      BOOST_TEST(star());
+      BOOST_TEST(swarm.tables_agree());
+      swarm.kill(3);
+      swarm.run_for(60s);
+      for (std::size_t i = 0; i < 9; ++i) {
+        if (i != 3) BOOST_TEST(swarm.degree(i) == 0U);
+      }
+      swarm.restart(3, {address_of(0)});
+      BOOST_TEST(swarm.run_until(120s, star));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(sixteen_peers_all_find_degree_neighbours_and_are_connected) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {

@@ -30,6 +30,7 @@ void Swarm::start(std::size_t index, std::vector<std::string> join) {
   Node& node = *nodes_[index];
   Config config;
   config.degree = options_.degree;
+  config.hub = options_.hub;
   config.join = std::move(join);
   wire::MemberRecord self{.id = node.id,
                           .name = "peer-" + std::to_string(index),

@@ -31,6 +31,7 @@ struct Traffic {
 
 struct SwarmOptions {
   std::uint32_t degree = 4;
+  std::string hub{};  ///< "peer-0"
   base::Duration delay_min = std::chrono::milliseconds(1);
   base::Duration delay_max = std::chrono::milliseconds(5);
   bool counts_bytes = false;  ///< every message is encoded for it
