@@ -83,6 +83,8 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
   Needs needs{.parameters = n, .buffers = graph.buffer_count, .data = data};
   needs.replica = 3 * n * kFloat;
   needs.training = (1 + copies_of_optimizer(run_file.train)) * n * kFloat;
+  // The outer optimizer's: the start of the round and a momentum.
+  if (run_file.exchange.mode == exchange::Mode::local) needs.training += 2 * n * kFloat;
   needs.activations = run_file.train.batch * least_activations(graph);
   needs.on_gpu = run_file.train.device != "cpu";
   needs.forward_flops = compute::forward_flops(graph);

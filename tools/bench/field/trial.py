@@ -28,7 +28,8 @@ FAULT_AFTER = 15.0       # seconds of training
 FAULT_EPOCHS = 1
 GIVE_UP = 900.0
 PACE_SECONDS = 60.0
-PACE_SKIP = 5            # steps, of warming up
+PACE_SKIP = 11           # steps, of warming up: PowerSGD begins after ten
+PACE_STEPS = 20          # these included, however long they take
 HUNG = 60.0              # no step for so long: it does not go on
 TICK = 0.25
 MEMORY_EVERY = 1.0
@@ -265,10 +266,11 @@ class Trial:
                 network.close()
             borrowed.give_back()
 
-    def limit(self):
-        if self.network != "bridge" and self.method in SYNCHRONOUS:
-            return PACE_SECONDS
-        return GIVE_UP
+    def has_pace(self, since):
+        """Whether enough is known of a method that does the same steps on any network."""
+        return (self.network != "bridge" and self.method in SYNCHRONOUS
+                and time.time() - since > PACE_SECONDS
+                and bool(self.peers[0].steps) and self.peers[0].steps[-1][0] >= PACE_STEPS)
 
     def train(self):
         for peer in self.peers:
@@ -299,7 +301,7 @@ class Trial:
                 since = first if first is not None and self.fault != "late" else began
                 last = max((peer.steps[-1][1] for peer in started if peer.steps), default=now)
                 hung = self.fault_at is not None and now - max(last, self.fault_at) > HUNG
-                if now - since > self.limit() or hung:
+                if hung or now - since > GIVE_UP or self.has_pace(since):
                     self.stopped = "hung" if hung else "time"
                     return
         finally:
