@@ -99,7 +99,7 @@ inline constexpr Words<train::Schedule, 4> kScheduleWords{{
     {"linear", train::Schedule::linear},
     {"step", train::Schedule::step},
 }};
-inline constexpr Words<exchange::Mode, 4> kModeWords{{
+inline constexpr Words<exchange::Mode, 6> kModeWords{{
     {"tracked", exchange::Mode::tracked},
     {"choco", exchange::Mode::choco},
     {"dense", exchange::Mode::dense},
