@@ -272,7 +272,8 @@ base::Result<int> run(const SwarmOptions& options) {
   const std::string dir = options.dir.empty() ? "runs/" + run_file->run.name : options.dir;
   const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
   const std::uint32_t threads = std::max(1U, cores / options.peers);
-  const std::uint32_t wait_for = std::min(run_file->swarm.degree, options.peers - 1);
+  const std::uint32_t links = run_file->swarm.hub.empty() ? run_file->swarm.degree : 1;
+  const std::uint32_t wait_for = std::min(links, options.peers - 1);
 
   std::vector<Child> children(options.peers);
   for (std::size_t i = 0; i < children.size(); ++i) {

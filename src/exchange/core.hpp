@@ -176,8 +176,7 @@ class Core {
   [[nodiscard]] bool with_buffers(base::ExchangeNumber t) const;
   void take(Links::iterator at, wire::Delta delta, base::Time now, Outbox& out);
   [[nodiscard]] bool wants_delta(const Session& session) const;
-  void request_delta(const base::PeerId& peer, Link& link, base::ExchangeNumber t,
-                     Outbox& out);
+  void request_delta(const base::PeerId& peer, Link& link, base::ExchangeNumber t, Outbox& out);
   void request_next(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   void commit_when_ready(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   [[nodiscard]] double density(const Link& link) const;

@@ -286,8 +286,8 @@ void Replica::update(bool committing) {
         if (!BUG(mirror_of_theirs_forgotten)) {
           at.their = apply_until(link.their, at.their, begin + n, link.theirs);
         }
-        kernels::average(x.data(), link.mine.data() + begin, link.theirs.data() + begin,
-                         sum.data(), averaging_.gamma * link.w, averaging_.moves_mirrors, n);
+        kernels::average(x.data(), link.mine.data() + begin, link.theirs.data() + begin, sum.data(),
+                         averaging_.gamma * link.w, averaging_.moves_mirrors, n);
         if (BUG(step_not_applied)) kernels::add(&y_[begin], &r_[begin], x.data(), n);
       } else {
         kernels::accumulate(link.mine.data() + begin, sum.data(), n);

@@ -10,7 +10,7 @@
 namespace starling::membership {
 
 struct Config {
-  std::uint32_t degree = 4;       ///< neighbours that a peer seeks
+  std::uint32_t degree = 4;  ///< neighbours that a peer seeks
   /// Name of the one peer that all others are linked with, and with nobody else: a star, to compare
   /// with. Empty: any with any.
   std::string hub;

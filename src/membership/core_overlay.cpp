@@ -311,8 +311,8 @@ bool Core::fits_overlay(const wire::MemberRecord& record) const {
 bool Core::is_wanted(const wire::MemberRecord& record, bool alive) const {
   const bool there = is_there(record);
   const bool fits = alive ? there : record.state == wire::MemberState::dead && !there;
-  return fits && fits_overlay(record) && record.id != table_.self_id() && !banned_.contains(record.id) &&
-         !is_linked(record.id) && !dialer_.is_dialing(record.id);
+  return fits && fits_overlay(record) && record.id != table_.self_id() &&
+         !banned_.contains(record.id) && !is_linked(record.id) && !dialer_.is_dialing(record.id);
 }
 
 void Core::dial_failed(const std::string& address, bool own, base::Time now, Outbox& out) {

@@ -268,12 +268,12 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("cpu_share", f.exchange.cpu_share, NumberRange{0, 1});
   visit.section("swarm");
   visit("degree", f.swarm.degree, IntegerRange{1, exchange::kLinksMax});
-  visit("hub", f.swarm.hub, Text{64, true});
   visit("join", f.swarm.join, List{kJoinMax});
   visit("heartbeat", f.swarm.heartbeat, SecondsRange{0.05, 60});
   visit("wait_for", f.swarm.wait_for, IntegerRange{0, exchange::kLinksMax});
   visit("wait_timeout", f.swarm.wait_timeout, SecondsRange{0, 3600});
   visit("peers", f.peers, IntegerRange{0, 65536});
+  visit("hub", f.swarm.hub, Text{64, false});
   visit.section("security");
   visit("mode", f.security, kSecurityWords);
   visit.section("checkpoint");

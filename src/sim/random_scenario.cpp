@@ -132,7 +132,9 @@ Scenario random_scenario(std::uint64_t seed) {
     if (scenario.sim.problem == Problem::quadratic) scenario.sim.buffers = 8;
   }
   if (scenario.sim.problem != Problem::none) {
-    if (exchange.below(8) == 0) scenario.set.emplace_back("exchange.mode='choco'");
+    const std::uint64_t mode = exchange.below(16);
+    if (mode < 2) scenario.set.emplace_back("exchange.mode='choco'");
+    if (mode == 2) scenario.set.emplace_back("exchange.mode='dense'");
     // Rarer exchanges leave the quadratic's buffers, which are drawn anew at each step, far apart.
     const bool drawn = scenario.sim.buffers != 0;
     if (!drawn && exchange.below(8) == 0) {

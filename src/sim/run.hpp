@@ -22,8 +22,8 @@ struct Report {
   std::uint64_t seed = 0;
   std::uint64_t trace_hash = 0;
   std::uint64_t events = 0;
-  double seconds = 0;       ///< virtual
-  double peer_seconds = 0;  ///< virtual, over all peers
+  double seconds = 0;                  ///< virtual
+  double peer_seconds = 0;             ///< virtual, over all peers
   std::optional<double> spectral_gap;  ///< of the overlay once all had joined
 };
 

@@ -7,8 +7,8 @@
 
 namespace starling::train {
 
-/// DiLoCo's outer optimizer, SGD with Nesterov's momentum (Douillard et al., arXiv:2311.08105), over
-/// the replica a that all peers had at the start of a round:
+/// DiLoCo's outer optimizer, SGD with Nesterov's momentum (Douillard et al., arXiv:2311.08105),
+/// over the replica a that all peers had at the start of a round:
 ///     u = mean over the peers of (a - x);  v = momentum * v + u;  a -= lr * (u + momentum * v)
 ///     x = a
 /// With lr 1 and momentum 0 replicas are averaged: local SGD (Stich, arXiv:1805.09767).

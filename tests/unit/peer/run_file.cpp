@@ -215,7 +215,8 @@ BOOST_AUTO_TEST_CASE(unknown_words_get_a_suggestion) {
   BOOST_TEST(error_of_override("data.split=irichlet").find("did you mean 'dirichlet'?") !=
              std::string::npos);
   BOOST_TEST(error_of_override("exchange.mode=gossip")
-                 .find("there are: tracked, choco, dense, allreduce, local, none") != std::string::npos);
+                 .find("there are: tracked, choco, dense, allreduce, local, none") !=
+             std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(dense_averaging_sends_all_whatever_the_file_says) {
