@@ -74,9 +74,7 @@ double Core::density(const Link& link) const {
   } else if (progress_ > 1.0 - config.finish_fraction) {
     density *= config.finish_factor;
   }
-  if (phase_ == Phase::training) {
-    density = pace_.density(density, link.drift, open_links());
-  }
+  if (phase_ == Phase::training) density = pace_.density(density, link.drift, open_links());
   return std::clamp(density, 1.0 / static_cast<double>(options_.elements), 1.0);
 }
 

@@ -159,8 +159,8 @@ bool Core::may_step(base::Time now) {
 
 /// Whether nothing but the limit of steps a second will cause the next one.
 bool Core::waits_for_step() const noexcept {
-  return step_at_ && phase_ == Phase::training && steps_outstanding_ == 0 && !leaving_ &&
-         !exchange_.adopting();
+  return step_at_ && phase_ == Phase::training && steps_outstanding_ == 0 && !averaging_ &&
+         !leaving_ && !exchange_.adopting();
 }
 
 void Core::on_gradient(GradientReady& ready, base::Time now, Outbox& out) {

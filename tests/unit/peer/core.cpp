@@ -322,6 +322,19 @@ BOOST_AUTO_TEST_CASE(local_training_ends_with_identical_replicas) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(local_training_keeps_a_limit_of_steps_a_second) {
+  World world(22);
+  Config config = config_for(world.problem, Mode::local);
+  config.peers = 2;
+  config.exchange.every = 4;
+  config.step_interval = std::chrono::milliseconds(50);
+  add_swarm(world, 2, config);
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST(ended(world, 0, EndReason::done));
+  BOOST_TEST(world.status(0).steps == 256U);
+  BOOST_TEST(base::seconds(world.now() - base::Time{}) >= 255 * 0.05);
+}
+
 BOOST_AUTO_TEST_CASE(local_training_looks_at_a_target_between_rounds) {
   World world(21);
   Config config = config_for(world.problem, Mode::local);
