@@ -8,8 +8,11 @@ COLORS = ["#0b6e99", "#d1495b", "#5b8c2a", "#8a4fbf", "#b8860b", "#444444", "#d1
           "#999999"]
 
 
+COLUMNS = 3
+
+
 def panels(count):
-    """(figure, its axes side by side); ends the program where matplotlib is missing."""
+    """(figure, `count` axes, row by row); ends the program where matplotlib is missing."""
     try:
         import matplotlib
         matplotlib.use("Agg")
@@ -17,10 +20,14 @@ def panels(count):
     except ImportError:
         sys.exit("tools/bench: figures need python3-matplotlib; `tools/setup plot` installs it")
     pyplot.rcParams["svg.hashsalt"] = "starling"
-    figure, axes = pyplot.subplots(1, count, figsize=(5.2 * count, 4.8), squeeze=False)
-    for each in axes[0]:
+    columns, rows = min(count, COLUMNS), -(-count // COLUMNS)
+    figure, axes = pyplot.subplots(rows, columns, figsize=(5.2 * columns, 4.8 * rows),
+                                   squeeze=False)
+    for each in axes.flat[count:]:
+        each.remove()
+    for each in axes.flat[:count]:
         each.grid(True, linewidth=0.3)
-    return figure, axes[0]
+    return figure, axes.flat[:count]
 
 
 def save(figure, name):
