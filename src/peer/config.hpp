@@ -26,7 +26,7 @@ struct Config {
   exchange::Config exchange;
   membership::Config membership;
   train::Config train;
-  /// allreduce: the fixed number of peers.
+  /// allreduce, local: the fixed number of peers.
   std::uint32_t peers = 0;
   /// Samples of the swarm between two evaluations while training; 0: only at the end.
   std::uint64_t report_every = 0;
