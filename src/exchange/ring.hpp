@@ -58,6 +58,8 @@ class Ring {
 
   [[nodiscard]] const base::PeerId& successor() const;
   [[nodiscard]] const base::PeerId& predecessor() const;
+  /// That is being reduced, or comes next.
+  [[nodiscard]] base::StepNumber step() const noexcept { return step_; }
 
   /// A gradient may come only when the mean of the one before is out (ASSERT). Messages for a step
   /// whose gradient is not ready wait: those of one step, at most 4 bytes an element in all. After

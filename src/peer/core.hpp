@@ -134,7 +134,6 @@ class Core {
   membership::Core membership_;
   exchange::Core exchange_;
   std::optional<exchange::Ring> ring_;
-  base::StepNumber round_;         ///< local: number of the next average
   std::uint32_t round_steps_ = 0;  ///< local: own steps since the last average
   bool averaging_ = false;         ///< local: no steps until the average is here
   std::vector<std::pair<base::PeerId, wire::Reduce>> early_;  ///< before the ring is complete

@@ -51,8 +51,8 @@ void Core::make_ring(base::Time now, Outbox& out) {
   std::vector<base::PeerId> peers{self_.id};
   for (const auto& [peer, link] : neighbours_) peers.push_back(peer);
   std::ranges::sort(peers);
-  round_ = step_.next();
-  ring_.emplace(std::move(peers), self_.id, config_.parameter_count + config_.buffer_count, round_);
+  ring_.emplace(std::move(peers), self_.id, config_.parameter_count + config_.buffer_count,
+                step_.next());
   if (config_.exchange.mode == Mode::local) {
     out.push_back(Run{AnchorJob{static_cast<float>(config_.exchange.outer_lr),
                                 static_cast<float>(config_.exchange.outer_momentum)}});
@@ -137,13 +137,13 @@ bool Core::in_average(bool over, Outbox& out) {
 }
 
 void Core::on_moved(Moved& moved, base::Time now, Outbox& out) {
-  to_ring(exchange::Ring::GradientReady{round_, samples_, std::move(moved.values)}, now, out);
+  to_ring(exchange::Ring::GradientReady{ring_->step(), samples_, std::move(moved.values)}, now,
+          out);
 }
 
 // All have the same replica: whatever is decided by what it is worth, all decide alike.
 void Core::on_outer_done(base::Time now, Outbox& out) {
   averaging_ = false;
-  ++round_;
   report_if_due(out);
   next_steps(now, out);
 }

@@ -87,22 +87,33 @@ Outcome Worker::run_gradient() {
   loader_.recycle(std::move(*batch));
   if (!loss) return Failed{loss.error()};
   batch_loss_ = *loss;
-  const std::span<const float> gradient = trainer_.gradient();
+  return GradientReady{step_.next(), batch_samples_, batch_loss_,
+                       with_buffers(trainer_.gradient())};
+}
+
+/// What the ring reduces: as many values as the replica has, and the buffers behind them.
+std::vector<float> Worker::with_buffers(std::span<const float> values) const {
   const std::span<const float> buffers = replica_.buffers().values();
-  GradientReady ready{step_.next(), batch_samples_, batch_loss_, {}};
-  ready.gradient.reserve(gradient.size() + buffers.size());
-  ready.gradient.assign(gradient.begin(), gradient.end());
-  ready.gradient.insert(ready.gradient.end(), buffers.begin(), buffers.end());
-  return ready;
+  std::vector<float> both;
+  both.reserve(values.size() + buffers.size());
+  both.assign(values.begin(), values.end());
+  both.insert(both.end(), buffers.begin(), buffers.end());
+  return both;
+}
+
+/// Takes the buffers behind a mean; returns the rest of it.
+base::Result<std::span<const float>> Worker::without_buffers(std::span<const float> mean) {
+  ASSERT(mean.size() == replica_.size() + replica_.buffers().size());
+  const auto taken =
+      replica_.buffers().set(mean.subspan(replica_.size()), base::ErrorCode::diverged);
+  if (!taken) return base::fail(taken.error());
+  return mean.first(replica_.size());
 }
 
 Outcome Worker::run_apply(const ApplyJob& job) {
-  ASSERT(job.mean.size() == replica_.size() + replica_.buffers().size());
-  const std::span<const float> mean = job.mean;
-  std::ranges::copy(mean.first(replica_.size()), trainer_.gradient().begin());
-  const auto taken =
-      replica_.buffers().set(mean.subspan(replica_.size()), base::ErrorCode::diverged);
-  if (!taken) return Failed{taken.error()};
+  const auto gradient = without_buffers(job.mean);
+  if (!gradient) return Failed{gradient.error()};
+  std::ranges::copy(*gradient, trainer_.gradient().begin());
   if (const auto applied = trainer_.apply(replica_.trained(), job.lr); !applied) {
     return Failed{applied.error()};
   }
@@ -111,19 +122,15 @@ Outcome Worker::run_apply(const ApplyJob& job) {
 }
 
 Outcome Worker::run_moved() {
-  const std::span<const float> buffers = replica_.buffers().values();
-  Moved moved{std::vector<float>(replica_.size() + buffers.size())};
-  outer_->moved(replica_.trained(), std::span(moved.values).first(replica_.size()));
-  std::ranges::copy(buffers, moved.values.begin() + static_cast<std::ptrdiff_t>(replica_.size()));
-  return moved;
+  std::vector<float> moved(replica_.size());
+  outer_->moved(replica_.trained(), moved);
+  return Moved{with_buffers(moved)};
 }
 
 Outcome Worker::run_outer(const OuterJob& job) {
-  const std::span<const float> mean = job.mean;
-  const auto taken =
-      replica_.buffers().set(mean.subspan(replica_.size()), base::ErrorCode::diverged);
-  if (!taken) return Failed{taken.error()};
-  outer_->apply(mean.first(replica_.size()), replica_.trained());
+  const auto moved = without_buffers(job.mean);
+  if (!moved) return Failed{moved.error()};
+  outer_->apply(*moved, replica_.trained());
   return OuterDone{};
 }
 
