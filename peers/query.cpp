@@ -70,13 +70,14 @@ void print_members(const Json& members) {
 }
 
 void print_links(const Json& links) {
-  fmt::print("{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>10} {:>10}  {}\n", "name", "id",
-             "state", "exchange", "drift", "density", "rtt ms", "sent", "received", "address");
+  fmt::print("{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {}\n", "name", "id",
+             "state", "exchange", "drift", "density", "Mbit/s", "rtt ms", "sent", "received",
+             "address");
   for (const Json& link : links) {
-    fmt::print("{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>10} {:>10}  {}\n",
+    fmt::print("{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {}\n",
                link.at("name").get<std::string>(), link.at("id").get<std::string>().substr(0, 8),
                link.at("state").get<std::string>(), link.at("exchange").get<std::uint64_t>(),
-               percent(link.at("drift")), percent(link.at("density")),
+               percent(link.at("drift")), percent(link.at("density")), number(link.at("mbit"), 1),
                number(link.at("round_trip_ms"), 2),
                report::format_bytes(link.at("bytes_sent").at("total").get<std::uint64_t>()),
                report::format_bytes(link.at("bytes_received").at("total").get<std::uint64_t>()),

@@ -122,7 +122,13 @@ void Core::on(Received& event, Time now, Outbox& out) {
     out.emplace_back(Misbehaved{event.peer, "sent an exchange message without being a neighbour"});
     return;
   }
-  std::visit([&](auto& message) { receive(at, message, now, out); }, event.message);
+  if (auto* delta = std::get_if<wire::Delta>(&event.message)) {
+    receive(at, *delta, event.took, now, out);
+  } else if (auto* word = std::get_if<wire::LinkOpen>(&event.message)) {
+    receive(at, *word, now, out);
+  } else {
+    receive(at, std::get<wire::Keyframe>(event.message), now, out);
+  }
 }
 
 void Core::on(const Progressed& event, Time now, Outbox&) {
@@ -203,7 +209,8 @@ std::vector<LinkStatus> Core::links() const {
   for (const auto& [peer, link] : links_) {
     LinkStatus status{.peer = peer,
                       .stage = stage_of(link.state.index()),
-                      .lag = link.lag,
+                      .lag = link.line.lag,
+                      .bandwidth = link.line.bandwidth,
                       .drift = link.drift,
                       .density = link.density,
                       .counters = link.counters};

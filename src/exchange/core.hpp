@@ -45,6 +45,7 @@ struct NeighbourDown {
 struct Received {
   base::PeerId peer;
   std::variant<wire::LinkOpen, wire::Delta, wire::Keyframe> message;
+  base::Duration took{};  ///< to come, from its first byte to its last; 0: less than could be told
 };
 /// After each own step, and when the swarm's progress is known better.
 struct Progressed {
@@ -111,6 +112,7 @@ struct LinkStatus {
   LinkStage stage = LinkStage::opening;
   base::ExchangeNumber committed;
   double lag = 1.0;      ///< steps between the last two deltas, in units of `every`
+  double bandwidth = 0;  ///< bytes/s at which own deltas arrive; 0: not known, or too much to tell
   double drift = 0.0;    ///< when the last delta was written
   double density = 0.0;  ///< asked for of the last delta
   bool settled = false;
@@ -172,14 +174,15 @@ class Core {
   void give_up_adopting(base::Time now, Outbox& out);
 
   // Exchanges (core_exchange.cpp).
-  void receive(Links::iterator at, wire::Delta& delta, base::Time now, Outbox& out);
+  void receive(Links::iterator at, wire::Delta& delta, base::Duration took, base::Time now,
+               Outbox& out);
   [[nodiscard]] bool with_buffers(base::ExchangeNumber t) const;
   void take(Links::iterator at, wire::Delta delta, base::Time now, Outbox& out);
   [[nodiscard]] bool wants_delta(const Session& session) const;
   void request_delta(const base::PeerId& peer, Link& link, base::ExchangeNumber t, Outbox& out);
   void request_next(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   void commit_when_ready(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
-  [[nodiscard]] double density(const Link& link) const;
+  [[nodiscard]] Size size(const Link& link) const;
   void start_settling(base::Time now, Outbox& out);
   void settle_when_ready(Outbox& out);
 

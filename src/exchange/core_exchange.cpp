@@ -13,7 +13,8 @@ using base::ExchangeNumber;
 using base::PeerId;
 using base::Time;
 
-void Core::receive(Links::iterator at, wire::Delta& delta, Time now, Outbox& out) {
+void Core::receive(Links::iterator at, wire::Delta& delta, base::Duration took, Time now,
+                   Outbox& out) {
   Link& link = at->second;
   if (of_older_round(link)) return;
   if (delta.payload.size() > delta_bytes_max(options_.elements)) {
@@ -31,7 +32,10 @@ void Core::receive(Links::iterator at, wire::Delta& delta, Time now, Outbox& out
                out);
     return;
   }
-  link.counters.bytes_received += delta.payload.size() + delta.buffers.size();
+  const std::size_t bytes = delta.payload.size() + delta.buffers.size();
+  link.counters.bytes_received += bytes;
+  link.bandwidth.came(bytes, took);
+  link.line.bandwidth = delta.bandwidth;
   if (link.open() != nullptr) {
     take(at, std::move(delta), now, out);
     return;
@@ -63,9 +67,9 @@ void Core::take(Links::iterator at, wire::Delta delta, Time now, Outbox& out) {
   request_next(at->first, link, now, out);
 }
 
-double Core::density(const Link& link) const {
+Size Core::size(const Link& link) const {
   const Config& config = options_.config;
-  if (RARE(whole_density)) return 1.0;
+  if (RARE(whole_density)) return {.density = 1.0};
   double density = RARE(least_density) ? 0.0 : config.density;
   if (phase_ != Phase::training) {
     density = config.settle_density;
@@ -74,8 +78,10 @@ double Core::density(const Link& link) const {
   } else if (progress_ > 1.0 - config.finish_fraction) {
     density *= config.finish_factor;
   }
-  if (phase_ == Phase::training) density = pace_.density(density, link.drift, open_links());
-  return std::clamp(density, 1.0 / static_cast<double>(options_.elements), 1.0);
+  Size size{.density = density};
+  if (phase_ == Phase::training) size = pace_.size(density, link.drift, link.line, open_links());
+  size.density = std::clamp(size.density, 1.0 / static_cast<double>(options_.elements), 1.0);
+  return size;
 }
 
 // In the end each exchange carries them, so that they agree when the replicas do.
@@ -88,17 +94,18 @@ void Core::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbo
   const Config& config = options_.config;
   Session& session = link.open()->session;
   session.encoding = ++last_tag_;
+  const Size size = this->size(link);
   out.emplace_back(
       Run{EncodeJob{.peer = peer,
                     .tag = session.encoding,
                     .exchange = t,
                     .not_before = {session.due.value + (RARE(delta_late) ? 1 : 0)},
                     .every = pace_.every(open_links()),
-                    .lag_factor_max = pace_.lag_factor_max(),
+                    .lag_factor_max = size.lag_factor_max,
                     .at_once = phase_ != Phase::training || RARE(delta_at_once),
                     .with_hash = t.value % config.hash_every == 0 || RARE(hash_with_delta),
                     .with_buffers = with_buffers(t),
-                    .options = {.density = density(link),
+                    .options = {.density = size.density,
                                 .bits = RARE(other_bits) ? 8 : config.bits,
                                 .block = RARE(other_block) ? 64U : config.block}}});
 }
@@ -136,7 +143,8 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
   session.due = {event.step.value + pace_.every(open_links())};
   link.drift = event.drift;
   link.density = event.density;
-  link.lag = event.lag;
+  link.line.lag = event.lag;
+  link.line.bytes = bytes;
   const bool agrees = std::max(event.drift, event.buffer_drift) < options_.config.settle_drift;
   wire::Delta delta{
       .exchange = event.exchange,
@@ -146,7 +154,8 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
       .degree = static_cast<std::uint16_t>(std::clamp<std::size_t>(open_links(), 1, kLinksMax)),
       .settled = phase_ == Phase::settling && agrees,
       .payload = std::move(event.payload),
-      .buffers = std::move(event.buffers)};
+      .buffers = std::move(event.buffers),
+      .bandwidth = static_cast<float>(std::min(link.bandwidth.value(), 1e30))};
   link.counters.bytes_sent += bytes;
   session.kept.push_back(delta);
   ASSERT(session.kept.size() <= kKeptMax);

@@ -11,6 +11,7 @@
 #include "base/time.hpp"
 #include "exchange/jobs.hpp"
 #include "exchange/opening.hpp"
+#include "exchange/pace.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::exchange {
@@ -98,7 +99,8 @@ struct Link {
   bool opened = false;  ///< at least once since it is known
   double drift = 0.0;
   double density = 0.0;
-  double lag = 1.0;
+  Line line;             ///< of the own deltas
+  Bandwidth bandwidth;   ///< of the other end's
   base::Time free_at{};  ///< its share of the upload limit is used up until then
   LinkCounters counters{};
 

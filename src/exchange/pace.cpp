@@ -10,10 +10,17 @@ namespace starling::exchange {
 namespace {
 
 constexpr double kBytesInMegabit = 1e6 / 8;
-/// Part of its share that a link's densities aim at: what is above the share has to wait.
+/// Part of its share, and of what its line carries, that a link's densities aim at: what is above
+/// has to wait.
 constexpr double kAim = 0.95;
 
 }  // namespace
+
+void Bandwidth::came(std::size_t bytes, base::Duration took) {
+  const double seconds = base::seconds(took);
+  recent_[next_] = seconds > 0 ? static_cast<double>(bytes) / seconds : 0;
+  next_ = (next_ + 1) % kWindow;
+}
 
 Pace::Pace(const Config& config) : config_(config) {}
 
@@ -64,8 +71,21 @@ double Pace::density(double wanted, double drift, std::size_t links) const {
   return std::clamp(fits, wanted / kDensityFactorMax, wanted * kDensityFactorMax);
 }
 
-double Pace::lag_factor_max() const noexcept {
-  return config_.upload_limit > 0 ? 1.0 : kLagFactorMax;
+// A line that is too narrow would make exchanges late, lateness make them larger, and that make
+// them later still: so what a delta itself took does not count as time to fill.
+Size Pace::size(double wanted, double drift, const Line& line, std::size_t links) const {
+  Size size{.density = density(wanted, drift, links),
+            .lag_factor_max = config_.upload_limit > 0 ? 1.0 : kLagFactorMax};
+  if (line.bandwidth <= 0 || !step_seconds_.value() || !bytes_per_density_.value()) return size;
+  const double interval = *step_seconds_.value() * every(links);
+  const double waited = line.lag * interval - static_cast<double>(line.bytes) / line.bandwidth;
+  const auto carried_in = [&](double seconds) {
+    return kAim * line.bandwidth * seconds / *bytes_per_density_.value();
+  };
+  const double most = carried_in(std::max(interval, waited));
+  size.density = std::clamp(carried_in(interval), size.density / kDensityFactorMax, size.density);
+  size.lag_factor_max = std::clamp(most / size.density, 1.0, size.lag_factor_max);
+  return size;
 }
 
 base::Duration Pace::hold(std::size_t bytes, std::size_t links) const {

@@ -1,7 +1,10 @@
-// How often a peer exchanges, and how much, under the limits that its user set: the upload of its
-// line, and the part of its computing time. Without limits: as the run file says.
+// How often a peer exchanges, and how much: as the run file says, as far as each link's line
+// carries it, and under the limits that its user set: of the upload, and of the part of its
+// computing time.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,8 +15,8 @@
 
 namespace starling::exchange {
 
-/// An upload limit changes densities by this factor at most, down or up; where even so little is
-/// too much, exchanges become rarer.
+/// An upload limit changes densities by this factor at most, down or up, a link's line down; where
+/// even so little is too much, exchanges become rarer.
 inline constexpr double kDensityFactorMax = 8.0;
 /// Drift changes densities by this factor at most, down or up.
 inline constexpr double kDriftFactorMax = 4.0;
@@ -32,6 +35,37 @@ class FadingMean {
 
  private:
   std::optional<double> mean_;
+};
+
+/// How fast a link's deltas come, as their receiver sees it.
+class Bandwidth {
+ public:
+  /// Of so many deltas in a row the fastest counts: what is slower has met something else, such as
+  /// a receiver that was busy.
+  static constexpr std::size_t kWindow = 8;
+
+  /// One delta of `bytes`; took 0: too short to tell. A window of such ones makes it unknown again,
+  /// so that what is asked of a line that got better rises, and is measured.
+  void came(std::size_t bytes, base::Duration took);
+  /// Bytes/s; 0: not known.
+  [[nodiscard]] double value() const noexcept { return *std::ranges::max_element(recent_); }
+
+ private:
+  std::array<double, kWindow> recent_{};
+  std::size_t next_ = 0;
+};
+
+/// What a link's last delta met.
+struct Line {
+  double bandwidth = 0;   ///< bytes/s; 0: not known, or so much that deltas cannot tell
+  double lag = 1;         ///< of the delta, in units of every()
+  std::size_t bytes = 0;  ///< of it
+};
+
+/// What a delta may carry: `density` times its lag, at most lag_factor_max.
+struct Size {
+  double density = 0;
+  double lag_factor_max = 1;
 };
 
 /// Deterministic, without a clock. `links` are the open ones, which share a limit equally.
@@ -53,15 +87,16 @@ class Pace {
   [[nodiscard]] std::uint32_t every(std::size_t links) const;
   /// What the next delta of a link with that drift carries in place of `wanted`: under a limit so
   /// much that exchanges at the usual cadence use the upload that there is; otherwise in proportion
-  /// to the drift, where there is a critical one (consensus control, Kong et al., ICML 2021).
-  [[nodiscard]] double density(double wanted, double drift, std::size_t links) const;
-  /// Most that lateness multiplies a density by.
-  [[nodiscard]] double lag_factor_max() const noexcept;
+  /// to the drift, where there is a critical one (consensus control, Kong et al., ICML 2021). In
+  /// either case no more than its line carries between two deltas, or while they wait for another
+  /// thing, as a far end's answer.
+  [[nodiscard]] Size size(double wanted, double drift, const Line& line, std::size_t links) const;
   /// How long a delta of `bytes` takes its link's share of the upload; 0 without a limit.
   [[nodiscard]] base::Duration hold(std::size_t bytes, std::size_t links) const;
 
  private:
   [[nodiscard]] double bytes_per_second(std::size_t links) const;
+  [[nodiscard]] double density(double wanted, double drift, std::size_t links) const;
 
   Config config_;
   std::optional<base::StepNumber> step_{};

@@ -52,7 +52,9 @@ class Link {
   /// Ends the link now; the first verdict stands.
   void finish(LinkEnd end, std::string text);
 
-  using OnFrame = std::function<void(wire::Frame&&)>;
+  /// `took`: from the frame's first byte to its last, as far as its parts came one by one; 0: all
+  /// at once.
+  using OnFrame = std::function<void(wire::Frame&&, base::Duration took)>;
   /// Moves what can be moved. True if there is more to do without a network event.
   /// `on_frame` may call the commands above.
   [[nodiscard]] bool pump(base::Time now, const OnFrame& on_frame);
@@ -76,6 +78,16 @@ class Link {
   bool down_reported = false;
 
  private:
+  /// Of the frame that is being read.
+  struct Arrival {
+    base::Time began{};
+    std::size_t first = 0;  ///< bytes that came with its first ones
+    std::size_t bytes = 0;
+
+    void add(std::size_t count, base::Time now);
+    /// Scaled to all its bytes: how long the first ones took is not known.
+    [[nodiscard]] base::Duration took(base::Time now) const;
+  };
   struct Outgoing {
     base::Buffer frame;
     std::size_t sent = 0;
@@ -83,9 +95,10 @@ class Link {
   };
 
   [[nodiscard]] bool pump_bootstrap(base::Time now);
-  void receive(const OnFrame& on_frame);
-  [[nodiscard]] base::Status receive_message(base::ByteView message, const OnFrame& on_frame);
-  [[nodiscard]] base::Status deliver(base::ByteView plain, const OnFrame& on_frame);
+  void receive(base::Time now, const OnFrame& on_frame);
+  [[nodiscard]] base::Status receive_message(base::ByteView message, base::Time now,
+                                             const OnFrame& on_frame);
+  [[nodiscard]] base::Status deliver(base::ByteView plain, base::Time now, const OnFrame& on_frame);
   void count_received(wire::Purpose purpose, std::size_t frame_size);
   void check_stream(base::Time now);
   void transmit();
@@ -99,6 +112,7 @@ class Link {
   std::unique_ptr<UcxStream> stream_;
   std::unique_ptr<Session> session_;
   wire::FrameReader reader_;
+  Arrival arrival_;
   std::size_t memory_;
   base::Time deadline_;
   State state_ = State::connecting;

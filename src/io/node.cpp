@@ -44,13 +44,13 @@ class Node::Handler final : public TransportHandler {
     node_.feed(peer::LinkUp{link, peer, dialed.has_value(), dialed.value_or(address)});
   }
 
-  void on_frame(base::LinkId link, wire::Frame&& frame) override {
+  void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) override {
     auto message = wire::decode(std::move(frame));
     if (!message) {
       node_.note(peer::Level::warning, "a link was closed: " + message.error().text);
       return node_.transport_->abort(link);
     }
-    if (*message) node_.feed(peer::Received{link, std::move(**message)});
+    if (*message) node_.feed(peer::Received{link, std::move(**message), took});
   }
 
   void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) override {

@@ -323,10 +323,10 @@ bool Transport::Body::pump(std::uint32_t slot, base::Time now) {
   Link* link = slots_[slot].link.get();
   const base::LinkId id{slot, slots_[slot].generation};
   bool reported = false;
-  const bool more = link->pump(now, [&](wire::Frame&& frame) {
+  const bool more = link->pump(now, [&](wire::Frame&& frame, base::Duration took) {
     reported = true;
     report_up(id, *link);
-    handler_.on_frame(id, std::move(frame));
+    handler_.on_frame(id, std::move(frame), took);
   });
   if (link->state() == Link::State::up && !link->up_reported) {
     reported = true;

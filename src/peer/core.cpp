@@ -167,7 +167,7 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
           if constexpr (std::is_same_v<T, wire::Delta>) {
             membership_.progress().observe(peer.prefix(), message.samples, now);
           }
-          to_exchange(exchange::Received{peer, std::move(message)}, now, out);
+          to_exchange(exchange::Received{peer, std::move(message), event.took}, now, out);
         } else if constexpr (std::is_same_v<T, wire::Reduce>) {
           to_membership(membership::Heard{event.link}, now, out);
           membership_.progress().observe(peer.prefix(), message.samples, now);

@@ -57,6 +57,7 @@ Status Core::status(base::Time now) const {
       link.exchange = entry.committed.value;
       link.drift = entry.drift;
       link.density = entry.density;
+      link.bandwidth = entry.bandwidth;
     }
     status.links.push_back(std::move(link));
   }

@@ -50,6 +50,7 @@ struct Found {
 struct Received {
   base::LinkId link;
   wire::Message message;
+  base::Duration took{};  ///< from its first byte to its last; 0: less than could be told
 };
 
 /// Save, say goodbye and end.

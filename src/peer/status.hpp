@@ -26,6 +26,7 @@ struct LinkStatus {
   std::uint64_t exchange = 0;
   double drift = 0;
   double density = 0;
+  double bandwidth = 0;  ///< bytes/s of the way there; 0: not known, or too much for deltas to tell
   std::optional<base::Duration> round_trip;
   base::Duration heard_ago{};
 };

@@ -90,6 +90,7 @@ std::string links_json(const peer::Status& status, const StatusExtra& extra) {
                      {"exchange", link.exchange},
                      {"drift", link.drift},
                      {"density", link.density},
+                     {"mbit", link.bandwidth > 0 ? Json(link.bandwidth * 8e-6) : Json(nullptr)},
                      {"round_trip_ms", link.round_trip ? Json(base::seconds(*link.round_trip) * 1e3)
                                                        : Json(nullptr)},
                      {"heard_ms_ago", base::seconds(link.heard_ago) * 1e3},

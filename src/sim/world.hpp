@@ -122,6 +122,7 @@ class World {
     base::Buffer bytes;
     wire::Message message;
     bool damaged = false;
+    base::Duration took{};  ///< on the line, from the first byte to the last
   };
   struct Gone {
     bool reset = false;  ///< else closed on purpose

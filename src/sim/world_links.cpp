@@ -109,7 +109,7 @@ void World::send(Node& node, base::LinkId link, const wire::Message& message) {
   const std::uint32_t slot = found->second;
   const int from = side_of(connections_[slot], node, link);
   Node& other = *nodes_[connections_[slot].ends[1 - from].node];
-  Frame frame{.bytes = wire::encode(message), .message = message, .damaged = false};
+  Frame frame{.bytes = wire::encode(message), .message = message, .damaged = false, .took = {}};
   if (wire::purpose_of(static_cast<std::uint16_t>(wire::type_of(message))) ==
       wire::Purpose::membership) {
     node.membership_bytes += frame.bytes.size();
@@ -165,6 +165,7 @@ void World::fly(std::uint32_t slot, int from, Item item, base::Duration extra) {
     const double seconds = static_cast<double>(size_of(item)) * 8 / (path.rate_mbit * 1e6);
     direction.free_at = std::max(direction.free_at, now_) + base::from_seconds(seconds);
     leaves = direction.free_at;
+    if (auto* frame = std::get_if<Frame>(&item)) frame->took = base::from_seconds(seconds);
   }
   base::Duration delay = milliseconds(path.latency_ms) + extra;
   if (path.jitter_ms > 0) delay += milliseconds(path.jitter_ms * jitter(rng_));
@@ -253,7 +254,7 @@ void World::happen(Arrive& arrive) {
     }
     frame.message = std::move(**decoded);
   }
-  give(node, peer::Received{end.link, std::move(frame.message)});
+  give(node, peer::Received{end.link, std::move(frame.message), frame.took});
 }
 
 std::size_t World::unsent(const Node& node) const {

@@ -33,6 +33,14 @@ Pace used(const Config& config) {
   return pace;
 }
 
+/// Of a link whose line is not known.
+double density_of(const Pace& pace, double drift, std::size_t links) {
+  return pace.size(kUsual, drift, {}, links).density;
+}
+
+/// What a link with that line may carry, between steps of 50 ms and deltas each second one.
+Size on(const Line& line) { return used({.every = 2}).size(kUsual, 0.1, line, 4); }
+
 double megabits(double bytes, Duration time) {
   return bytes * 8e-6 / starling::base::seconds(time);
 }
@@ -44,43 +52,89 @@ BOOST_AUTO_TEST_SUITE(pace)
 BOOST_AUTO_TEST_CASE(without_limits_all_is_as_the_run_file_says) {
   const Pace pace = used({.every = 3});
   BOOST_TEST(pace.every(4) == 3U);
-  BOOST_TEST(pace.density(kUsual, 0.1, 4) == kUsual);
+  BOOST_TEST(density_of(pace, 0.1, 4) == kUsual);
   BOOST_TEST(pace.hold(1'000'000, 4).count() == 0);
-  BOOST_TEST(pace.lag_factor_max() == kLagFactorMax);
+  BOOST_TEST(pace.size(kUsual, 0.1, {}, 4).lag_factor_max == kLagFactorMax);
 }
 
 BOOST_AUTO_TEST_CASE(densities_follow_a_link_s_share_of_the_upload) {
   // 10 kB each 100 ms are 0.8 Mbit/s a link.
   for (const double of_usual : {0.25, 1.0, 4.0}) {
     const Pace pace = used({.every = 2, .upload_limit = 2 * 0.8 * of_usual});
-    const double density = pace.density(kUsual, 0.1, 2);
+    const double density = density_of(pace, 0.1, 2);
     const double used_up = megabits(kWholeBytes * density, 100ms);
     BOOST_TEST(used_up <= 0.8 * of_usual);
     BOOST_TEST(used_up > 0.9 * 0.8 * of_usual);
-    BOOST_TEST(pace.lag_factor_max() == 1.0);
+    BOOST_TEST(pace.size(kUsual, 0.1, {}, 2).lag_factor_max == 1.0);
   }
 }
 
 BOOST_AUTO_TEST_CASE(within_bounds) {
-  BOOST_TEST(used({.every = 2, .upload_limit = 1e-6}).density(kUsual, 0.1, 2) ==
+  BOOST_TEST(density_of(used({.every = 2, .upload_limit = 1e-6}), 0.1, 2) ==
              kUsual / kDensityFactorMax);
-  BOOST_TEST(used({.every = 2, .upload_limit = 1e6}).density(kUsual, 0.1, 2) ==
+  BOOST_TEST(density_of(used({.every = 2, .upload_limit = 1e6}), 0.1, 2) ==
              kUsual * kDensityFactorMax);
   const Pace fresh({.upload_limit = 1});
-  BOOST_TEST(fresh.density(kUsual, 0.1, 2) == kUsual);  // nothing is known yet
+  BOOST_TEST(density_of(fresh, 0.1, 2) == kUsual);  // nothing is known yet
 }
 
 BOOST_AUTO_TEST_CASE(densities_follow_drift_around_the_critical_one) {
   const Pace pace({.critical_drift = 0.1});
-  BOOST_TEST(pace.density(kUsual, 0.1, 4) == kUsual, boost::test_tools::tolerance(1e-12));
-  BOOST_TEST(pace.density(kUsual, 0.2, 4) == 2 * kUsual, boost::test_tools::tolerance(1e-12));
-  BOOST_TEST(pace.density(kUsual, 0.05, 4) == kUsual / 2, boost::test_tools::tolerance(1e-12));
-  BOOST_TEST(pace.density(kUsual, 100, 4) == kUsual * kDriftFactorMax);
-  BOOST_TEST(pace.density(kUsual, 1e-6, 4) == kUsual / kDriftFactorMax);
-  BOOST_TEST(pace.density(kUsual, 0, 4) == kUsual);  // not known yet
+  BOOST_TEST(density_of(pace, 0.1, 4) == kUsual, boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(density_of(pace, 0.2, 4) == 2 * kUsual, boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(density_of(pace, 0.05, 4) == kUsual / 2, boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(density_of(pace, 100, 4) == kUsual * kDriftFactorMax);
+  BOOST_TEST(density_of(pace, 1e-6, 4) == kUsual / kDriftFactorMax);
+  BOOST_TEST(density_of(pace, 0, 4) == kUsual);  // not known yet
   // A line that is limited is used as it is, and no more.
   const Config limited{.every = 2, .critical_drift = 0.01, .upload_limit = 2};
-  BOOST_TEST(used(limited).density(kUsual, 0.1, 2) == used(limited).density(kUsual, 0.001, 2));
+  BOOST_TEST(density_of(used(limited), 0.1, 2) == density_of(used(limited), 0.001, 2));
+}
+
+BOOST_AUTO_TEST_CASE(a_narrow_line_carries_what_it_can_between_two_deltas) {
+  // 10 kB each 100 ms would be 100 kB a second.
+  const Size wide = on({.bandwidth = 1e6, .lag = 1, .bytes = 10'000});
+  BOOST_TEST(wide.density == kUsual);
+  const Size narrow = on({.bandwidth = 50e3, .lag = 1, .bytes = 10'000});
+  BOOST_TEST(kWholeBytes * narrow.density <= 50e3 * 0.1);
+  BOOST_TEST(kWholeBytes * narrow.density > 0.9 * 50e3 * 0.1);
+  BOOST_TEST(narrow.lag_factor_max == 1.0);
+  BOOST_TEST(on({.bandwidth = 10, .lag = 1, .bytes = 10'000}).density ==
+             kUsual / kDensityFactorMax);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_delta_took_itself_makes_the_next_no_larger) {
+  // The last one was on its way for 800 ms, and due each 100 ms.
+  const Size late = on({.bandwidth = 50e3, .lag = 8, .bytes = 40'000});
+  BOOST_TEST(late.density * late.lag_factor_max * kWholeBytes <= 50e3 * 0.1);
+  // A far end, whose answers take 400 ms and whose line stands idle meanwhile.
+  const Size far = on({.bandwidth = 50e3, .lag = 4, .bytes = 0});
+  BOOST_TEST(far.density * far.lag_factor_max * kWholeBytes <= 50e3 * 0.4);
+  BOOST_TEST(far.density * far.lag_factor_max * kWholeBytes > 0.9 * 50e3 * 0.4);
+  BOOST_TEST(on({.bandwidth = 1e9, .lag = 100}).lag_factor_max == kLagFactorMax);
+}
+
+BOOST_AUTO_TEST_CASE(the_fastest_of_the_last_deltas_is_the_bandwidth) {
+  Bandwidth bandwidth;
+  BOOST_TEST(bandwidth.value() == 0.0);
+  bandwidth.came(1000, 10ms);
+  bandwidth.came(1000, 40ms);
+  BOOST_TEST(bandwidth.value() == 100e3, boost::test_tools::tolerance(1e-9));
+  for (std::size_t i = 1; i < Bandwidth::kWindow; ++i) bandwidth.came(1000, 20ms);
+  BOOST_TEST(bandwidth.value() == 50e3, boost::test_tools::tolerance(1e-9));
+  for (std::size_t i = 0; i < Bandwidth::kWindow; ++i) bandwidth.came(1000, 0ms);
+  BOOST_TEST(bandwidth.value() == 0.0);
+}
+
+BOOST_AUTO_TEST_CASE(each_end_is_told_how_fast_its_deltas_come) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  starling::wire::Delta delta{.exchange = {1}, .payload = starling::base::Buffer(1000)};
+  delta.bandwidth = 125e3;
+  peer.on(Received{peer_named('a'), delta, 10ms});
+  peer.encoded();
+  BOOST_TEST(peer.sent->bandwidth == 100e3F, boost::test_tools::tolerance(1e-6F));
+  BOOST_TEST(peer.core.links().front().bandwidth == 125e3);
 }
 
 BOOST_AUTO_TEST_CASE(a_delta_holds_its_link_for_as_long_as_its_share_takes) {

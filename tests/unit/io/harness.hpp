@@ -1,6 +1,7 @@
 // Two or more transports on one loop, and what they reported.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -53,8 +54,9 @@ class Endpoint final : public TransportHandler {
                   const std::string& address) override {
     ups.push_back({link, peer, dial, address});
   }
-  void on_frame(base::LinkId link, wire::Frame&& frame) override {
+  void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) override {
     ++frames;
+    took_most = std::max(took_most, took);
     if (when_frame) when_frame(link, std::move(frame));
   }
   void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) override {
@@ -70,6 +72,7 @@ class Endpoint final : public TransportHandler {
   std::vector<Down> downs;
   std::vector<std::pair<std::uint64_t, std::string>> failed;
   std::size_t frames = 0;
+  base::Duration took_most{};
   std::function<void(base::LinkId, wire::Frame&&)> when_frame;
 };
 
