@@ -179,20 +179,6 @@ base::Status Link::deliver(base::ByteView plain, base::Time now, const OnFrame& 
   return {};
 }
 
-void Link::Arrival::add(std::size_t count, base::Time now) {
-  if (bytes == 0) {
-    began = now;
-    first = count;
-  }
-  bytes += count;
-}
-
-base::Duration Link::Arrival::took(base::Time now) const {
-  if (bytes == first) return {};
-  const double share = static_cast<double>(bytes) / static_cast<double>(bytes - first);
-  return base::from_seconds(base::seconds(now - began) * share);
-}
-
 /// Counts what came up to now for `purpose`, but for `later` bytes that follow a frame's end.
 void Link::count_received(wire::Purpose purpose, std::size_t later) {
   const std::uint64_t kept = std::min<std::uint64_t>(later, unattributed_);

@@ -12,6 +12,7 @@
 #include "base/bytes.hpp"
 #include "base/peer_id.hpp"
 #include "base/time.hpp"
+#include "io/arrival.hpp"
 #include "io/bootstrap.hpp"
 #include "io/session.hpp"
 #include "io/traffic.hpp"
@@ -78,16 +79,6 @@ class Link {
   bool down_reported = false;
 
  private:
-  /// Of the frame that is being read.
-  struct Arrival {
-    base::Time began{};
-    std::size_t first = 0;  ///< bytes that came with its first ones
-    std::size_t bytes = 0;
-
-    void add(std::size_t count, base::Time now);
-    /// Scaled to all its bytes: how long the first ones took is not known.
-    [[nodiscard]] base::Duration took(base::Time now) const;
-  };
   struct Outgoing {
     base::Buffer frame;
     std::size_t sent = 0;
@@ -112,7 +103,7 @@ class Link {
   std::unique_ptr<UcxStream> stream_;
   std::unique_ptr<Session> session_;
   wire::FrameReader reader_;
-  Arrival arrival_;
+  Arrival arrival_;  ///< of the frame that is being read
   std::size_t memory_;
   base::Time deadline_;
   State state_ = State::connecting;
