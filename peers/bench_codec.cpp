@@ -176,8 +176,9 @@ void bench_size(std::size_t n, const BenchOptions& options) {
     base::Buffer& payload = payloads[i];
     figures.push_back({name("encode"), 12.0 * elements,
                        [&replica, &payload, coding] { encode(replica, coding, payload); }});
+    figures.push_back({name("hold back"), 20.0 * elements, [&replica] { replica.hold_back(); }});
     for (const std::uint8_t links : {std::uint8_t{1}, kLinks}) {
-      const double bytes = 16.0 * (1.0 + links) + 4.0 * (kLinks - links);
+      const double bytes = 8.0 * (1.0 + 2.0 * links);
       figures.push_back({name("commit") + fmt::format(" {} link{}", links, links == 1 ? "" : "s"),
                          bytes * elements,
                          [&replica, &payload, links] { commit(replica, payload, links); }});

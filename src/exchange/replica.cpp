@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -139,6 +140,11 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
   const auto count =
       delta::encode({.base = y_, .offset = r_, .mirror = link.mine}, options, scratch_, out);
   if (!count) return fail(count.error());
+  if (lambda_ > 0.0F) {
+    const auto read = delta::decode(out, size(), {.kind = delta::Kind::sparse}, link.written);
+    ASSERT(read.has_value(), "what was written can be read");
+    link.is_written = true;
+  }
   return EncodeStats{.count = *count, .drift = drift_of(link)};
 }
 
@@ -178,12 +184,13 @@ base::Status Replica::stage(const CommitInput& input) {
 
 void Replica::apply_staged() {
   if (!staging()) return;
-  update(true);
+  commit_staged();
   for (auto& [peer, link] : links_) {
     if (!link.staged) continue;
     average_buffers(link);
     link.bound = std::min(link.staged_bound, 2.0F * kMagnitudeMax);
     link.staged = false;
+    link.written = {};  // the mirror has it now
   }
 }
 
@@ -211,21 +218,20 @@ void Replica::suspend(const PeerId& peer) {
   Link& link = this->link(peer);
   ASSERT(link.open);
   link.open = false;
-  update(false);
+  let_go_if_alone();
 }
 
 void Replica::resume(const PeerId& peer) {
   Link& link = this->link(peer);
   ASSERT(!link.open);
   link.open = !BUG(suspended_for_ever);
-  update(false);
 }
 
 void Replica::close(const PeerId& peer) {
   ASSERT(!staging());
   const auto freed = links_.erase(peer);
   ASSERT(freed == 1, "the link is open or suspended");
-  update(false);
+  let_go_if_alone();
 }
 
 std::size_t Replica::open_links() const noexcept {
@@ -252,50 +258,76 @@ void Replica::add_link(const PeerId& peer, Link link) {
                         kernels::largest(link.theirs.data(), size()));
   const bool is_new = links_.emplace(peer, std::move(link)).second;
   ASSERT(is_new, "the link is not open yet");
-  update(false);
 }
 
-// Recomputes r and y, and commits what is staged on the way.
-void Replica::update(bool committing) {
-  ASSERT(committing || !staging());
+// A link that is not among them keeps its part of r as if it had the mean: no vector a link is
+// needed for that, and one that fell silent is forgotten.
+void Replica::hold_back() {
+  ASSERT(!staging());
+  struct Cursor {
+    const Link* link;
+    std::size_t at = 0;
+  };
+  std::array<Cursor, kLinksMax + kGraceLinksMax> cursors;
+  std::size_t count = 0;
+  for (auto& [peer, link] : links_) {
+    if (link.is_written && link.open) cursors[count++] = {&link};
+    link.is_written = false;
+  }
+  if (count == 0) return;
+  const auto links = static_cast<float>(open_links());
+  const float gain = lambda_ / links;
+  const float rest = 1.0F - static_cast<float>(count) / links;
+  std::array<float, kBlock> x;
+  for (std::size_t begin = 0; begin < size(); begin += kBlock) {
+    const std::size_t n = std::min(kBlock, size() - begin);
+    float* const r = r_.data() + begin;
+    kernels::add(y_.data() + begin, r, x.data(), n);
+    float keep = rest;
+    for (Cursor& cursor : std::span(cursors).first(count)) {
+      kernels::mix_in(x.data(), cursor.link->mine.data() + begin, keep, gain, r, n);
+      keep = 1.0F;
+      const delta::Elements& written = cursor.link->written;
+      for (; cursor.at < written.size() && written.indices[cursor.at] < begin + n; ++cursor.at) {
+        r_[written.indices[cursor.at]] -= gain * written.values[cursor.at];
+      }
+    }
+    kernels::subtract(x.data(), r, y_.data() + begin, n);
+  }
+}
+
+// With r as it is, y moves as x does.
+void Replica::commit_staged() {
   struct Cursor {
     Link* link;
     std::size_t own = 0;
     std::size_t their = 0;
   };
   std::array<Cursor, kLinksMax + kGraceLinksMax> cursors;
-  std::size_t open = 0;
+  std::size_t count = 0;
   for (auto& [peer, link] : links_) {
-    if (link.open) cursors[open++] = {&link};
+    if (link.staged) cursors[count++] = {&link};
   }
-  std::array<float, kBlock> x;
-  std::array<float, kBlock> sum;
+  std::array<float, kBlock> nowhere{};
   for (std::size_t begin = 0; begin < size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, size() - begin);
-    kernels::add(y_.data() + begin, r_.data() + begin, x.data(), n);
-    if (open == 0) {
-      std::copy_n(x.data(), n, y_.data() + begin);
-      std::fill_n(r_.data() + begin, n, 0.0F);
-      continue;
-    }
-    sum.fill(0.0F);
-    for (Cursor& at : std::span(cursors).first(open)) {
+    for (Cursor& at : std::span(cursors).first(count)) {
       Link& link = *at.link;
-      if (link.staged) {
-        at.own = apply_until(link.own, at.own, begin + n, link.mine);
-        if (!BUG(mirror_of_theirs_forgotten)) {
-          at.their = apply_until(link.their, at.their, begin + n, link.theirs);
-        }
-        kernels::average(x.data(), link.mine.data() + begin, link.theirs.data() + begin, sum.data(),
-                         averaging_.gamma * link.w, averaging_.moves_mirrors, n);
-        if (BUG(step_not_applied)) kernels::add(&y_[begin], &r_[begin], x.data(), n);
-      } else {
-        kernels::accumulate(link.mine.data() + begin, sum.data(), n);
+      at.own = apply_until(link.own, at.own, begin + n, link.mine);
+      if (!BUG(mirror_of_theirs_forgotten)) {
+        at.their = apply_until(link.their, at.their, begin + n, link.theirs);
       }
+      kernels::average(BUG(step_not_applied) ? nowhere.data() : y_.data() + begin,
+                       link.mine.data() + begin, link.theirs.data() + begin,
+                       averaging_.gamma * link.w, averaging_.moves_mirrors, n);
     }
-    kernels::hold_back(x.data(), sum.data(), static_cast<float>(open), lambda_, y_.data() + begin,
-                       r_.data() + begin, n);
   }
+}
+
+void Replica::let_go_if_alone() {
+  if (open_links() > 0) return;
+  std::ranges::transform(y_, r_, y_.begin(), std::plus<>());
+  std::ranges::fill(r_, 0.0F);
 }
 
 double Replica::drift_of(Link& link) const {

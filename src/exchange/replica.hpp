@@ -7,7 +7,7 @@
 // A commit of an exchange does, element by element, in single float32 operations in this order:
 //   mine   += own delta          theirs += their delta
 //   d       = w * (theirs - mine)
-//   x      += d      mine += d      theirs -= d
+//   x      += d      mine += d      theirs -= d       (y += d, and r stays)
 // At the other end the names are swapped, so it computes d' = w * (mine - theirs). Rounding to
 // nearest is symmetric: mine - theirs == -(theirs - mine) exactly, w is the same float32, so
 // d' == -d, and its theirs - d' has the bits of this mine + d. One exception would be zeros of
@@ -15,8 +15,11 @@
 // initial parameters are freed of it, and in rounding to nearest a sum is -0 only if both terms
 // are.
 //
-// After each commit, opening and closing: r = lambda * (x - mean of `mine` over the open links, in
-// order of peer id), y = x - r. Without an open link r = 0 and y = x.
+// What a delta leaves out is held back from training: when k of L open links have written one,
+//   r = (1 - k / L) r + lambda / L * sum over the k of (x - mine - delta)
+// in order of peer id, and y = x - r. That is lambda times the mean of what the links left out when
+// they last wrote, where all write at once, and a moving one otherwise. Between two of these r is
+// constant: what is trained after a delta was written is not held back. Without an open link r = 0.
 //
 // Under CHOCO-SGD (arXiv:1902.00340, algorithm 2) a commit leaves the mirrors as the deltas have
 // made them: x += gamma * d alone; and nothing is held back.
@@ -105,9 +108,12 @@ class Replica {
   [[nodiscard]] base::Status open_gave(const base::PeerId& peer, base::ByteView own_keyframe);
 
   // Exchanging.
-  /// Writes q = C(x - mine) to `out` (replaced). diverged: x is not finite.
+  /// Writes q = C(x - mine) to `out` (replaced). diverged: x is not finite. hold_back() is to
+  /// follow before the next local step.
   [[nodiscard]] base::Result<EncodeStats> encode(const base::PeerId& peer,
                                                  const delta::Options& options, base::Buffer& out);
+  /// Holds back what the deltas left out that were written since the last time.
+  void hold_back();
   /// |buffers - what is known of the other end's| / |buffers|; 0 without buffers, and 1 where
   /// nothing is known yet.
   [[nodiscard]] double buffer_drift(const base::PeerId& peer) const;
@@ -121,7 +127,7 @@ class Replica {
   [[nodiscard]] base::Status commit(const CommitInput& input);
 
   // The life of a link.
-  /// A broken link: its mirrors stay but do not count in r.
+  /// A broken link: its mirrors stay.
   void suspend(const base::PeerId& peer);
   void resume(const base::PeerId& peer);
   /// Frees the mirrors.
@@ -141,9 +147,11 @@ class Replica {
     base::LargeFloats theirs{};
     bool open = true;
     bool staged = false;
+    bool is_written = false;  // a delta, since the last hold_back()
     float w = 0.0F;
     float bound = 0.0F;                  // no element of the two mirrors is larger
     float staged_bound = 0.0F;           // the same, after the staged exchange
+    delta::Elements written{};           // that delta
     delta::Elements own{};               // of the staged exchange
     delta::Elements their{};             // of the staged exchange
     std::vector<float> own_buffers{};    // of the staged exchange; empty: it carries none
@@ -155,7 +163,8 @@ class Replica {
   Link& link(const base::PeerId& peer);
   const Link& link(const base::PeerId& peer) const;
   void add_link(const base::PeerId& peer, Link link);
-  void update(bool committing);
+  void commit_staged();
+  void let_go_if_alone();
   double drift_of(Link& link) const;
   void average_buffers(Link& link);
   bool staging() const noexcept;

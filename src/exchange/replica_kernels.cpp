@@ -30,37 +30,32 @@ STARLING_CLONES void add(const float* __restrict y, const float* __restrict r, f
   }
 }
 
-STARLING_CLONES void average(float* __restrict x, float* __restrict mine, float* __restrict theirs,
-                             float* __restrict sum, float w, bool moves_mirrors, std::size_t n) {
+STARLING_CLONES void subtract(const float* __restrict x, const float* __restrict r,
+                              float* __restrict y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] - r[i];
+}
+
+STARLING_CLONES void average(float* __restrict y, float* __restrict mine, float* __restrict theirs,
+                             float w, bool moves_mirrors, std::size_t n) {
   for (std::size_t strip = 0; strip < n; strip += kStrip) {
-    ask(strip, mine, theirs);
+    ask(strip, y, mine, theirs);
     const std::size_t end = std::min(strip + kStrip, n);
     for (std::size_t i = strip; i < end; ++i) {
       const float d = w * (theirs[i] - mine[i]);
       const float moved = moves_mirrors ? d : 0.0F;
-      x[i] += d;
+      y[i] += d;
       mine[i] += moved;
       theirs[i] -= moved;
-      sum[i] += mine[i];
     }
   }
 }
 
-STARLING_CLONES void accumulate(const float* __restrict mine, float* __restrict sum,
-                                std::size_t n) {
+STARLING_CLONES void mix_in(const float* __restrict x, const float* __restrict mine, float keep,
+                            float gain, float* __restrict r, std::size_t n) {
   for (std::size_t strip = 0; strip < n; strip += kStrip) {
     ask(strip, mine);
     const std::size_t end = std::min(strip + kStrip, n);
-    for (std::size_t i = strip; i < end; ++i) sum[i] += mine[i];
-  }
-}
-
-STARLING_CLONES void hold_back(const float* __restrict x, const float* __restrict sum, float links,
-                               float lambda, float* __restrict y, float* __restrict r,
-                               std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    r[i] = lambda * (x[i] - sum[i] / links);
-    y[i] = x[i] - r[i];
+    for (std::size_t i = strip; i < end; ++i) r[i] = keep * r[i] + gain * (x[i] - mine[i]);
   }
 }
 

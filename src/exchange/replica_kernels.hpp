@@ -14,16 +14,14 @@ inline constexpr std::size_t kBlock = 1024;  ///< elements: x, sum and four stre
 /// x = y + r
 void add(const float* y, const float* r, float* x, std::size_t n);
 
-/// d = w (theirs - mine); x += d; where mirrors move, mine += d and theirs -= d; sum += mine
-void average(float* x, float* mine, float* theirs, float* sum, float w, bool moves_mirrors,
-             std::size_t n);
+/// y = x - r
+void subtract(const float* x, const float* r, float* y, std::size_t n);
 
-/// sum += mine
-void accumulate(const float* mine, float* sum, std::size_t n);
+/// d = w (theirs - mine); y += d; where mirrors move, mine += d and theirs -= d
+void average(float* y, float* mine, float* theirs, float w, bool moves_mirrors, std::size_t n);
 
-/// r = lambda (x - sum / links); y = x - r
-void hold_back(const float* x, const float* sum, float links, float lambda, float* y, float* r,
-               std::size_t n);
+/// r = keep r + gain (x - mine)
+void mix_in(const float* x, const float* mine, float keep, float gain, float* r, std::size_t n);
 
 /// The largest magnitude, 0 of none. Values that are not finite count as the largest.
 [[nodiscard]] float largest(const float* values, std::size_t n);

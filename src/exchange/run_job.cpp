@@ -139,6 +139,7 @@ std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica, Step
     if (ran[i]) continue;
     if (auto outcome = run(jobs[i], replica, step)) outcomes.push_back(std::move(*outcome));
   }
+  replica.hold_back();
   return outcomes;
 }
 

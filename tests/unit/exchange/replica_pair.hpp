@@ -50,10 +50,12 @@ inline std::vector<float> x_of(const Replica& replica) {
   return x;
 }
 
+/// A delta by itself at a step boundary.
 inline void encode(Replica& replica, const base::PeerId& to, const delta::Options& options,
                    base::Buffer& out) {
   const auto stats = replica.encode(to, options, out);
   BOOST_REQUIRE_MESSAGE(stats.has_value(), (stats ? std::string() : stats.error().text));
+  replica.hold_back();
 }
 
 inline void commit(Replica& replica, const CommitInput& input) {
