@@ -308,19 +308,20 @@ void Replica::commit_staged() {
   for (auto& [peer, link] : links_) {
     if (link.staged) cursors[count++] = {&link};
   }
-  std::array<float, kBlock> nowhere{};
+  std::array<float, kBlock> y;  // of all the streams the one that each link needs
   for (std::size_t begin = 0; begin < size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, size() - begin);
+    std::copy_n(y_.data() + begin, n, y.data());
     for (Cursor& at : std::span(cursors).first(count)) {
       Link& link = *at.link;
       at.own = apply_until(link.own, at.own, begin + n, link.mine);
       if (!BUG(mirror_of_theirs_forgotten)) {
         at.their = apply_until(link.their, at.their, begin + n, link.theirs);
       }
-      kernels::average(BUG(step_not_applied) ? nowhere.data() : y_.data() + begin,
-                       link.mine.data() + begin, link.theirs.data() + begin,
+      kernels::average(y.data(), link.mine.data() + begin, link.theirs.data() + begin,
                        averaging_.gamma * link.w, averaging_.moves_mirrors, n);
     }
+    if (!BUG(step_not_applied)) std::copy_n(y.data(), n, y_.data() + begin);
   }
 }
 

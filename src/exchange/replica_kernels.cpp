@@ -38,7 +38,7 @@ STARLING_CLONES void subtract(const float* __restrict x, const float* __restrict
 STARLING_CLONES void average(float* __restrict y, float* __restrict mine, float* __restrict theirs,
                              float w, bool moves_mirrors, std::size_t n) {
   for (std::size_t strip = 0; strip < n; strip += kStrip) {
-    ask(strip, y, mine, theirs);
+    ask(strip, mine, theirs);
     const std::size_t end = std::min(strip + kStrip, n);
     for (std::size_t i = strip; i < end; ++i) {
       const float d = w * (theirs[i] - mine[i]);
