@@ -25,6 +25,22 @@ base::Status Buffers::set(std::span<const float> values, ErrorCode code) {
   return {};
 }
 
+std::vector<float> Buffers::behind(std::span<const float> values) const {
+  std::vector<float> both;
+  both.reserve(values.size() + size());
+  both.assign(values.begin(), values.end());
+  both.insert(both.end(), values_.begin(), values_.end());
+  return both;
+}
+
+base::Result<std::span<const float>> Buffers::take_from(std::span<const float> both,
+                                                        ErrorCode code) {
+  ASSERT(both.size() >= size());
+  const std::size_t others = both.size() - size();
+  if (auto status = set(both.subspan(others), code); !status) return fail(status.error());
+  return both.first(others);
+}
+
 base::Status Buffers::write(base::Buffer& out) const {
   if (auto status = check(values_, ErrorCode::diverged); !status) {
     return fail(status.error().in("training has diverged, lower train.lr"));

@@ -32,6 +32,11 @@ class Buffers {
 
   /// Takes other values, size() of them. On failure (`code`) nothing has changed.
   [[nodiscard]] base::Status set(std::span<const float> values, base::ErrorCode code);
+  /// `values` and these behind them: what an all-reduce takes.
+  [[nodiscard]] std::vector<float> behind(std::span<const float> values) const;
+  /// Takes the last size() of `both` as set() does; the others.
+  [[nodiscard]] base::Result<std::span<const float>> take_from(std::span<const float> both,
+                                                               base::ErrorCode code);
   /// Writes all values to `out` (replaced). diverged: one of them is out of bounds.
   [[nodiscard]] base::Status write(base::Buffer& out) const;
   /// The values that write() of another peer wrote. protocol: too many, too few, out of bounds.

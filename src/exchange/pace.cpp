@@ -59,15 +59,24 @@ double Pace::bytes_per_second(std::size_t links) const {
   return config_.upload_limit * kBytesInMegabit / share;
 }
 
+bool Pace::is_measured() const noexcept {
+  return step_seconds_.value() && bytes_per_density_.value();
+}
+
+double Pace::interval(std::size_t links) const { return *step_seconds_.value() * every(links); }
+
+double Pace::carried(double bytes_per_second, double seconds) const {
+  return kAim * bytes_per_second * seconds / *bytes_per_density_.value();
+}
+
 double Pace::density(double wanted, double drift, std::size_t links) const {
   if (config_.upload_limit <= 0) {
     if (config_.critical_drift <= 0 || drift <= 0) return wanted;  // or none is known yet
     return wanted *
            std::clamp(drift / config_.critical_drift, 1 / kDriftFactorMax, kDriftFactorMax);
   }
-  if (!step_seconds_.value() || !bytes_per_density_.value()) return wanted;
-  const double interval = *step_seconds_.value() * every(links);
-  const double fits = kAim * bytes_per_second(links) * interval / *bytes_per_density_.value();
+  if (!is_measured()) return wanted;
+  const double fits = carried(bytes_per_second(links), interval(links));
   return std::clamp(fits, wanted / kDensityFactorMax, wanted * kDensityFactorMax);
 }
 
@@ -76,14 +85,12 @@ double Pace::density(double wanted, double drift, std::size_t links) const {
 Size Pace::size(double wanted, double drift, const Line& line, std::size_t links) const {
   Size size{.density = density(wanted, drift, links),
             .lag_factor_max = config_.upload_limit > 0 ? 1.0 : kLagFactorMax};
-  if (line.bandwidth <= 0 || !step_seconds_.value() || !bytes_per_density_.value()) return size;
-  const double interval = *step_seconds_.value() * every(links);
+  if (line.bandwidth <= 0 || !is_measured()) return size;
+  const double interval = this->interval(links);
   const double waited = line.lag * interval - static_cast<double>(line.bytes) / line.bandwidth;
-  const auto carried_in = [&](double seconds) {
-    return kAim * line.bandwidth * seconds / *bytes_per_density_.value();
-  };
-  const double most = carried_in(std::max(interval, waited));
-  size.density = std::clamp(carried_in(interval), size.density / kDensityFactorMax, size.density);
+  const double most = carried(line.bandwidth, std::max(interval, waited));
+  size.density =
+      std::clamp(carried(line.bandwidth, interval), size.density / kDensityFactorMax, size.density);
   size.lag_factor_max = std::clamp(most / size.density, 1.0, size.lag_factor_max);
   return size;
 }

@@ -96,6 +96,12 @@ class Pace {
 
  private:
   [[nodiscard]] double bytes_per_second(std::size_t links) const;
+  /// Whether what follows is known.
+  [[nodiscard]] bool is_measured() const noexcept;
+  /// Seconds between two deltas of a link.
+  [[nodiscard]] double interval(std::size_t links) const;
+  /// The density of a delta that comes through a line in so many seconds.
+  [[nodiscard]] double carried(double bytes_per_second, double seconds) const;
   [[nodiscard]] double density(double wanted, double drift, std::size_t links) const;
 
   Config config_;

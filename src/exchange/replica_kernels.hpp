@@ -1,14 +1,15 @@
-// The loops of Replica: one block of a few thousand elements at a time, so that all that a commit
-// does to it happens in the first-level cache and memory is read and written once.
+// The loops of Replica: one block at a time, so that all that a commit does to it happens in the
+// first-level cache and memory is read and written once.
 #pragma once
 
 #include <cstddef>
 
 namespace starling::exchange::kernels {
 
-inline constexpr std::size_t kBlock = 1024;  ///< elements: x, sum and four streams fit in 32 KiB
+inline constexpr std::size_t kBlock =
+    1024;  ///< elements: y and two mirrors a link fit in 32 KiB with three links
 
-// What passes over memory, block by block, asks for the next block of what it reads: update() goes
+// What passes over memory, block by block, asks for the next block of what it reads: a pass goes
 // from vector to vector, which the processor's own guesses do not follow.
 
 /// x = y + r

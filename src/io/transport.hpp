@@ -65,6 +65,7 @@ class TransportHandler {
   virtual void on_link_up(base::LinkId link, const base::PeerId& peer, std::uint64_t dial,
                           const std::string& address) = 0;
   /// A frame with a right checksum, of a known type or not. Payloads are bounded (see accept()).
+  /// `took`: as Link::OnFrame has it.
   virtual void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) = 0;
   /// Exactly once after on_link_up; the id names nothing after it (traffic() still works inside).
   virtual void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) = 0;

@@ -88,31 +88,13 @@ Outcome Worker::run_gradient() {
   if (!loss) return Failed{loss.error()};
   batch_loss_ = *loss;
   return GradientReady{step_.next(), batch_samples_, batch_loss_,
-                       with_buffers(trainer_.gradient())};
-}
-
-/// What the ring reduces: as many values as the replica has, and the buffers behind them.
-std::vector<float> Worker::with_buffers(std::span<const float> values) const {
-  const std::span<const float> buffers = replica_.buffers().values();
-  std::vector<float> both;
-  both.reserve(values.size() + buffers.size());
-  both.assign(values.begin(), values.end());
-  both.insert(both.end(), buffers.begin(), buffers.end());
-  return both;
-}
-
-/// Takes the buffers behind a mean; returns the rest of it.
-base::Result<std::span<const float>> Worker::without_buffers(std::span<const float> mean) {
-  ASSERT(mean.size() == replica_.size() + replica_.buffers().size());
-  const auto taken =
-      replica_.buffers().set(mean.subspan(replica_.size()), base::ErrorCode::diverged);
-  if (!taken) return base::fail(taken.error());
-  return mean.first(replica_.size());
+                       replica_.buffers().behind(trainer_.gradient())};
 }
 
 Outcome Worker::run_apply(const ApplyJob& job) {
-  const auto gradient = without_buffers(job.mean);
+  const auto gradient = replica_.buffers().take_from(job.mean, base::ErrorCode::diverged);
   if (!gradient) return Failed{gradient.error()};
+  ASSERT(gradient->size() == replica_.size());
   std::ranges::copy(*gradient, trainer_.gradient().begin());
   if (const auto applied = trainer_.apply(replica_.trained(), job.lr); !applied) {
     return Failed{applied.error()};
@@ -124,11 +106,11 @@ Outcome Worker::run_apply(const ApplyJob& job) {
 Outcome Worker::run_moved() {
   std::vector<float> moved(replica_.size());
   outer_->moved(replica_.trained(), moved);
-  return Moved{with_buffers(moved)};
+  return Moved{replica_.buffers().behind(moved)};
 }
 
 Outcome Worker::run_outer(const OuterJob& job) {
-  const auto moved = without_buffers(job.mean);
+  const auto moved = replica_.buffers().take_from(job.mean, base::ErrorCode::diverged);
   if (!moved) return Failed{moved.error()};
   outer_->apply(*moved, replica_.trained());
   return OuterDone{};

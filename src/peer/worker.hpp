@@ -58,8 +58,6 @@ class Worker {
   Outcome run_step(float lr);
   Outcome run_gradient();
   Outcome run_apply(const ApplyJob& job);
-  [[nodiscard]] std::vector<float> with_buffers(std::span<const float> values) const;
-  base::Result<std::span<const float>> without_buffers(std::span<const float> mean);
   Outcome run_moved();
   Outcome run_outer(const OuterJob& job);
   Outcome run_save(const SaveJob& job);

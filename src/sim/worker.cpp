@@ -231,17 +231,15 @@ base::Duration Worker::run_job(peer::Job job) {
     }
     gradient_samples_ = result->samples;
     gradient_loss_ = result->loss;
-    const auto buffers = std::as_const(replica_).buffers().values();
-    gradient_.insert(gradient_.end(), buffers.begin(), buffers.end());
-    outcomes_.emplace_back(
-        peer::GradientReady{step_.next(), result->samples, result->loss, gradient_});
+    outcomes_.emplace_back(peer::GradientReady{step_.next(), result->samples, result->loss,
+                                               replica_.buffers().behind(gradient_)});
   } else if (const auto* apply = std::get_if<peer::ApplyJob>(&job)) {
-    const std::span<const float> mean = apply->mean;
-    if (auto taken = replica_.buffers().set(mean.subspan(replica_.size()), kProtocol); !taken) {
-      failed(taken.error());
+    const auto mean = replica_.buffers().take_from(apply->mean, kProtocol);
+    if (!mean) {
+      failed(mean.error());
       return step_time_;
     }
-    learner_->apply(replica_.trained(), mean.first(replica_.size()), apply->lr);
+    learner_->apply(replica_.trained(), *mean, apply->lr);
     outcomes_.emplace_back(peer::StepDone{++step_, gradient_samples_, gradient_loss_});
     return step_time_ / 20;
   } else if (const auto* anchor = std::get_if<peer::AnchorJob>(&job)) {
@@ -250,17 +248,15 @@ base::Duration Worker::run_job(peer::Job job) {
   } else if (std::holds_alternative<peer::MovedJob>(job)) {
     gradient_.resize(replica_.size());
     outer_->moved(replica_.trained(), gradient_);
-    const auto buffers = std::as_const(replica_).buffers().values();
-    gradient_.insert(gradient_.end(), buffers.begin(), buffers.end());
-    outcomes_.emplace_back(peer::Moved{gradient_});
+    outcomes_.emplace_back(peer::Moved{replica_.buffers().behind(gradient_)});
     return step_time_ / 20;
   } else if (const auto* outer = std::get_if<peer::OuterJob>(&job)) {
-    const std::span<const float> mean = outer->mean;
-    if (auto taken = replica_.buffers().set(mean.subspan(replica_.size()), kProtocol); !taken) {
-      failed(taken.error());
+    const auto mean = replica_.buffers().take_from(outer->mean, kProtocol);
+    if (!mean) {
+      failed(mean.error());
       return step_time_;
     }
-    outer_->apply(mean.first(replica_.size()), replica_.trained());
+    outer_->apply(*mean, replica_.trained());
     outcomes_.emplace_back(peer::OuterDone{});
     return step_time_ / 20;
   } else if (const auto* evaluate = std::get_if<peer::EvaluateJob>(&job)) {

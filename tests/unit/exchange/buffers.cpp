@@ -87,6 +87,21 @@ BOOST_AUTO_TEST_CASE(what_one_writes_another_reads) {
   BOOST_TEST(same(*read, Values{-3.5F, 0.25F}));
 }
 
+BOOST_AUTO_TEST_CASE(what_one_puts_behind_values_another_takes_from_them) {
+  Buffers one(pair_spec());
+  BOOST_REQUIRE(one.set(Values{-3.5F, 0.25F}, ErrorCode::data).has_value());
+  Values both = one.behind(Values{1.0F, 2.0F, 3.0F});
+  BOOST_TEST(same(both, Values{1.0F, 2.0F, 3.0F, -3.5F, 0.25F}));
+  Buffers other(pair_spec());
+  const auto values = other.take_from(both, ErrorCode::data);
+  BOOST_REQUIRE(values.has_value());
+  BOOST_TEST(same(*values, Values{1.0F, 2.0F, 3.0F}));
+  BOOST_TEST(same(values_of(other), values_of(one)));
+  both.back() = -1.0F;
+  BOOST_TEST(!other.take_from(both, ErrorCode::data).has_value());
+  BOOST_TEST(same(values_of(other), values_of(one)));
+}
+
 BOOST_AUTO_TEST_CASE(values_out_of_bounds_are_neither_taken_nor_read_nor_written) {
   for (const Values& bad : kBad) {
     BOOST_TEST_CONTEXT("values " << fmt::format("{}", fmt::join(bad, " "))) {

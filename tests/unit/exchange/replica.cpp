@@ -77,10 +77,7 @@ BOOST_AUTO_TEST_CASE(what_a_delta_leaves_out_is_held_back_until_the_link_closes)
   BOOST_TEST(same(a.trained(), x));
   Buffer bytes;
   encode(a, kB, {.density = 0.1}, bytes);
-  delta::Elements delta;
-  BOOST_REQUIRE(delta::decode(bytes, kN, {}, delta).has_value());
-  auto known = initial;
-  delta::apply(delta, known);
+  const auto known = with_delta(initial, bytes);
   for (std::size_t i = 0; i < kN; ++i) {
     const float left_out = x[i] - known[i];
     BOOST_REQUIRE(std::fabs(a.trained()[i] - (x[i] - 0.5F * left_out)) < 1e-6F);
@@ -126,10 +123,7 @@ BOOST_AUTO_TEST_CASE(links_that_write_in_turn_share_what_is_held_back) {
     encode(a, kB, {.density = 0.001}, bytes);
     rest /= 2;
   }
-  delta::Elements delta;
-  BOOST_REQUIRE(delta::decode(bytes, kN, {}, delta).has_value());
-  auto known = initial;
-  delta::apply(delta, known);
+  const auto known = with_delta(initial, bytes);
   for (std::size_t i = 0; i < kN; ++i) {
     expected[i] -= static_cast<float>(1.0 - rest) * (x[i] - known[i]);
   }

@@ -54,12 +54,6 @@ struct Plain {
   }
 };
 
-delta::Elements decoded(const Buffer& bytes, std::size_t n) {
-  delta::Elements elements;
-  BOOST_REQUIRE(delta::decode(bytes, n, {}, elements).has_value());
-  return elements;
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(replica_averaging)

@@ -58,6 +58,18 @@ inline void encode(Replica& replica, const base::PeerId& to, const delta::Option
   replica.hold_back();
 }
 
+inline delta::Elements decoded(const base::Buffer& bytes, std::size_t n) {
+  delta::Elements elements;
+  BOOST_REQUIRE(delta::decode(bytes, n, {}, elements).has_value());
+  return elements;
+}
+
+/// `values` and a delta.
+inline std::vector<float> with_delta(std::vector<float> values, const base::Buffer& bytes) {
+  delta::apply(decoded(bytes, values.size()), values);
+  return values;
+}
+
 inline void commit(Replica& replica, const CommitInput& input) {
   const auto status = replica.commit(input);
   BOOST_REQUIRE_MESSAGE(status.has_value(), (status ? std::string() : status.error().text));
