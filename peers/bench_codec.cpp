@@ -2,10 +2,11 @@
 //
 // Throughput counts the bytes that the formulas must touch, each float read or written once
 // (src/exchange/README.md says why it is these):
-//   memcpy  read and write n                                             8 n bytes
-//   encode  read y, r and the mirror                                    12 n bytes
-//   commit  of k links of 3 at once: read and write y, r and 2 k mirrors,
-//           read the mirrors `mine` of the other links for their mean   16 n (1 + k) + 4 n (3 - k)
+//   memcpy     read and write n                                                 8 n bytes
+//   encode     read y, r and the mirror                                        12 n
+//   hold back  what one delta left out: read y, r and the mirror, write y, r   20 n
+//   commit     of k links of 3 at once: read and write y and 2 k mirrors        8 n (1 + 2 k)
+// Of mirrors in bfloat16 half.
 // All are measured in turns, memcpy first in each, by the time of the processor: a ratio is the
 // median over the turns, so what else the machine does weighs on both sides of it.
 #include <algorithm>
@@ -26,6 +27,8 @@
 
 namespace starling::peers {
 namespace {
+
+using exchange::MirrorType;
 
 constexpr std::size_t kSizes[] = {10'000'000, 100'000'000};
 constexpr double kDensities[] = {0.01, 0.003};
@@ -73,11 +76,11 @@ std::vector<float> noises(float scale) {
 }
 
 // A replica with three neighbours that meets them for the first time.
-exchange::Replica new_replica(std::size_t n) {
+exchange::Replica new_replica(std::size_t n, MirrorType mirror) {
   const std::vector<float> noise = noises(1.0F);
   base::LargeFloats initial(n);
   for (std::size_t i = 0; i < n; ++i) initial[i] = noise[i * 31 % kNoises];
-  exchange::Replica replica(initial, 0.5F);
+  exchange::Replica replica(initial, 0.5F, {}, {.mirror = mirror});
   for (std::uint8_t k = 0; k < kLinks; ++k) replica.open_fresh(neighbour(k));
   return replica;
 }
@@ -156,29 +159,32 @@ void print(const CodecFigure& figure, const CodecFigure& reference, bool json) {
   std::fflush(stdout);
 }
 
-void bench_size(std::size_t n, const BenchOptions& options) {
+void bench_size(std::size_t n, MirrorType mirror, const BenchOptions& options) {
   const auto elements = static_cast<double>(n);
+  const double of_mirror = mirror == MirrorType::float32 ? sizeof(float) : sizeof(base::BFloat16);
+  const std::string kind = mirror == MirrorType::float32 ? "" : " bf16";
   const base::LargeFloats from(n, 1.0F);
   base::LargeFloats to(n);
-  exchange::Replica replica = new_replica(n);
+  exchange::Replica replica = new_replica(n, mirror);
   const std::vector<float> noise = noises(0.01F);
   std::vector<base::Buffer> payloads(std::size(kDensities));
   std::vector<CodecFigure> figures{
-      {"memcpy " + size_name(n), 8.0 * elements, [&] {
+      {"memcpy " + size_name(n) + kind, 8.0 * elements, [&] {
          std::memcpy(to.data(), from.data(), n * sizeof(float));
          asm volatile("" : : "r"(to.data()) : "memory");  // the copy is used
        }}};
   for (std::size_t i = 0; i < std::size(kDensities); ++i) {
     const delta::Options coding{.density = kDensities[i], .bits = 4, .block = 128};
     const auto name = [&](std::string_view what) {
-      return fmt::format("{} {} {:g}%", what, size_name(n), kDensities[i] * 100.0);
+      return fmt::format("{} {}{} {:g}%", what, size_name(n), kind, kDensities[i] * 100.0);
     };
     base::Buffer& payload = payloads[i];
-    figures.push_back({name("encode"), 12.0 * elements,
+    figures.push_back({name("encode"), (8.0 + of_mirror) * elements,
                        [&replica, &payload, coding] { encode(replica, coding, payload); }});
-    figures.push_back({name("hold back"), 20.0 * elements, [&replica] { replica.hold_back(); }});
+    figures.push_back(
+        {name("hold back"), (16.0 + of_mirror) * elements, [&replica] { replica.hold_back(); }});
     for (const std::uint8_t links : {std::uint8_t{1}, kLinks}) {
-      const double bytes = 8.0 * (1.0 + 2.0 * links);
+      const double bytes = 8.0 + 4.0 * of_mirror * links;
       figures.push_back({name("commit") + fmt::format(" {} link{}", links, links == 1 ? "" : "s"),
                          bytes * elements,
                          [&replica, &payload, links] { commit(replica, payload, links); }});
@@ -196,7 +202,11 @@ int bench_codec(const BenchOptions& options) {
     fmt::print("{:<24} {:>9} {:>9} {:>8} {:>8} {:>6}\n", "", "best ms", "median ms", "GB/s",
                "memcpy", "ratio");
   }
-  for (const std::size_t n : kSizes) bench_size(n, options);
+  for (const std::size_t n : kSizes) {
+    for (const MirrorType mirror : {MirrorType::float32, MirrorType::bfloat16}) {
+      bench_size(n, mirror, options);
+    }
+  }
   return 0;
 }
 

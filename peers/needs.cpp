@@ -90,7 +90,9 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
   needs.forward_flops = compute::forward_flops(graph);
   needs.training_flops = compute::training_flops(graph);
   if (exchange::uses_links(run_file.exchange.mode)) {
-    needs.mirrors = std::uint64_t{2} * run_file.swarm.degree * n * kFloat;
+    const std::uint64_t wide =
+        run_file.exchange.mirror == exchange::MirrorType::float32 ? kFloat : kFloat / 2;
+    needs.mirrors = std::uint64_t{2} * run_file.swarm.degree * n * wide;
     needs.exchange = delta_bytes(run_file.exchange, n);
     needs.keyframe = keyframe_bytes(n) + graph.buffer_count * kFloat;
   } else if (exchange::uses_ring(run_file.exchange.mode)) {

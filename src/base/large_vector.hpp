@@ -38,6 +38,8 @@ struct LargeAllocator {
   friend bool operator==(const LargeAllocator&, const LargeAllocator&) noexcept { return true; }
 };
 
-using LargeFloats = std::vector<float, LargeAllocator<float>>;
+template <class T>
+using LargeVector = std::vector<T, LargeAllocator<T>>;
+using LargeFloats = LargeVector<float>;
 
 }  // namespace starling::base

@@ -44,30 +44,30 @@ inline void append(const Run& run, std::uint32_t first, std::uint32_t hits, Foun
   } while (hits != 0);
 }
 
-STARLING_CLONES std::size_t scan_plain(const float* base, const float* mirror, std::size_t begin,
-                                       std::size_t end, std::int32_t limit, Found found) {
+// Whole runs: `n` elements, the first of which has index `first`.
+STARLING_CLONES std::size_t scan_plain(const float* base, const float* mirror, std::size_t first,
+                                       std::size_t n, std::int32_t limit, Found found) {
   Run run;
-  for (; begin < end; begin += kRun) {
-    base::prefetch(base + begin, kAhead, kRun * sizeof(float));
-    base::prefetch(mirror + begin, kAhead, kRun * sizeof(float));
-    for (std::size_t i = 0; i < kRun; ++i) run[i] = base[begin + i] - mirror[begin + i];
-    append(run, static_cast<std::uint32_t>(begin), hits_of(run, limit), found);
+  for (std::size_t at = 0; at < n; at += kRun) {
+    base::prefetch(base + at, kAhead, kRun * sizeof(float));
+    base::prefetch(mirror + at, kAhead, kRun * sizeof(float));
+    for (std::size_t i = 0; i < kRun; ++i) run[i] = base[at + i] - mirror[at + i];
+    append(run, static_cast<std::uint32_t>(first + at), hits_of(run, limit), found);
   }
   return found.count;
 }
 
 STARLING_CLONES std::size_t scan_offset(const float* base, const float* offset, const float* mirror,
-                                        std::size_t begin, std::size_t end, std::int32_t limit,
+                                        std::size_t first, std::size_t n, std::int32_t limit,
                                         Found found) {
   Run run;
-  for (; begin < end; begin += kRun) {
-    base::prefetch(base + begin, kAhead, kRun * sizeof(float));
-    base::prefetch(offset + begin, kAhead, kRun * sizeof(float));
-    base::prefetch(mirror + begin, kAhead, kRun * sizeof(float));
-    for (std::size_t i = 0; i < kRun; ++i) {
-      run[i] = (base[begin + i] + offset[begin + i]) - mirror[begin + i];
-    }
-    append(run, static_cast<std::uint32_t>(begin), hits_of(run, limit), found);
+  for (std::size_t at = 0; at < n; at += kRun) {
+    base::prefetch(base + at, kAhead, kRun * sizeof(float));
+    base::prefetch(offset + at, kAhead, kRun * sizeof(float));
+    base::prefetch(mirror + at, kAhead, kRun * sizeof(float));
+    for (std::size_t i = 0; i < kRun; ++i)
+      run[i] = (base[at + i] + offset[at + i]) - mirror[at + i];
+    append(run, static_cast<std::uint32_t>(first + at), hits_of(run, limit), found);
   }
   return found.count;
 }
@@ -79,11 +79,14 @@ std::size_t scan(const Difference& difference, std::size_t begin, std::size_t en
   const auto limit = static_cast<std::int32_t>(key_min);
   const std::size_t whole = begin + (end - begin) / kRun * kRun;
   Found found{indices, values, count};
-  found.count =
-      difference.offset.empty()
-          ? scan_plain(difference.base.data(), difference.mirror.data(), begin, whole, limit, found)
-          : scan_offset(difference.base.data(), difference.offset.data(), difference.mirror.data(),
-                        begin, whole, limit, found);
+  difference.mirror.for_each_block(
+      begin, whole, [&](std::size_t at, std::span<const float> mirror) {
+        const float* const base = difference.base.data() + at;
+        found.count = difference.offset.empty()
+                          ? scan_plain(base, mirror.data(), at, mirror.size(), limit, found)
+                          : scan_offset(base, difference.offset.data() + at, mirror.data(), at,
+                                        mirror.size(), limit, found);
+      });
   if (whole < end) {
     Run run{};  // zeros are never chosen
     difference.fill(whole, std::span(run).first(end - whole));

@@ -190,12 +190,14 @@ void collect_exactly(const Difference& difference, Cut cut, std::size_t count, E
 }  // namespace
 
 void Difference::fill(std::size_t begin, std::span<float> out) const noexcept {
-  if (offset.empty()) {
-    subtract(base.data() + begin, mirror.data() + begin, out.data(), out.size());
-  } else {
-    add_subtract(base.data() + begin, offset.data() + begin, mirror.data() + begin, out.data(),
-                 out.size());
-  }
+  mirror.for_each_block(begin, begin + out.size(), [&](std::size_t at, std::span<const float> of) {
+    float* const to = out.data() + (at - begin);
+    if (offset.empty()) {
+      subtract(base.data() + at, of.data(), to, of.size());
+    } else {
+      add_subtract(base.data() + at, offset.data() + at, of.data(), to, of.size());
+    }
+  });
 }
 
 void select_largest(const Difference& difference, std::size_t count, SelectScratch& scratch,

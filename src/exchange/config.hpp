@@ -26,6 +26,12 @@ enum class Mode {
   return mode == Mode::allreduce || mode == Mode::local;
 }
 
+/// How mirrors are kept.
+enum class MirrorType : std::uint8_t {
+  float32,
+  bfloat16,  ///< in half the memory; what is too small for it is made up for by later deltas
+};
+
 struct Config {
   Mode mode = Mode::tracked;
   std::uint32_t every = 2;    ///< own steps between two exchanges of a link; local: of a round
@@ -33,7 +39,8 @@ struct Config {
   int bits = 4;               ///< a value: 1, 2, 3, 4 or 8
   std::uint32_t block = 128;  ///< values that share a scale
   double lambda = 0.5;  ///< tracked: part of what was not sent yet that training leaves out, 0 to 1
-  double gamma = 0.2;   ///< choco: consensus step size, 0 to 1
+  MirrorType mirror = MirrorType::float32;
+  double gamma = 0.2;             ///< choco: consensus step size, 0 to 1
   double outer_lr = 0.7;          ///< local: of the step that ends a round, train::OuterStep
   double outer_momentum = 0.9;    ///< local: the same
   double start_fraction = 0.1;    ///< of the run's samples, with start_factor

@@ -11,6 +11,7 @@
 #include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/prefetch.hpp"
+#include "base/rng.hpp"
 #include "base/simulated.hpp"
 #include "exchange/replica_kernels.hpp"
 
@@ -31,28 +32,30 @@ constexpr std::size_t kDriftWhole = 32768;  // elements: smaller replicas are re
 
 // Whether the delta leaves all elements of the mirror that it touches finite and bounded. The step
 // that follows a commit moves two mirrors towards each other, so it needs no check.
-bool stays_bounded(std::span<const float> mirror, const delta::Elements& delta) {
+bool stays_bounded(delta::MirrorView mirror, const delta::Elements& delta) {
   for (std::size_t j = 0; j < delta.size(); ++j) {
-    if (!(std::fabs(mirror[delta.indices[j]] + delta.values[j]) <= kMagnitudeMax)) return false;
+    if (!(std::fabs(mirror.at(delta.indices[j]) + delta.values[j]) <= kMagnitudeMax)) return false;
   }
   return true;
 }
 
 // An upper bound of the magnitudes after a commit, from that before: the deltas add to it, and the
-// step, which moves two mirrors towards each other, but for its three roundings (2^-24 each) does
-// not.
-float bound_after(float bound, const delta::Elements& own, const delta::Elements& their) {
-  constexpr float kRounding = 1.0F + 0x1p-20F;
+// step, which moves two mirrors towards each other, but for its three roundings (2^-24 each) and
+// that to bfloat16 (2^-7) does not.
+float bound_after(float bound, const delta::Elements& own, const delta::Elements& their,
+                  MirrorType type) {
+  const float kRounding = type == MirrorType::float32 ? 1.0F + 0x1p-20F : 1.0F + 0x1p-6F;
   const float most = std::max(kernels::largest(own.values.data(), own.size()),
                               kernels::largest(their.values.data(), their.size()));
   return (bound + most) * kRounding;
 }
 
-// Adds the part of a delta that lies below `end`, from place `at`; returns the place after it.
-std::size_t apply_until(const delta::Elements& delta, std::size_t at, std::size_t end,
-                        base::LargeFloats& mirror) {
-  for (; at < delta.size() && delta.indices[at] < end; ++at) {
-    mirror[delta.indices[at]] += delta.values[at];
+// Adds the part of a delta that lies in the block of `n` elements from `begin` on, from place `at`;
+// returns the place after it.
+std::size_t apply_block(const delta::Elements& delta, std::size_t at, std::size_t begin,
+                        std::size_t n, float* block) {
+  for (; at < delta.size() && delta.indices[at] < begin + n; ++at) {
+    block[delta.indices[at] - begin] += delta.values[at];
   }
   return at;
 }
@@ -90,7 +93,8 @@ void Replica::read(std::span<float> x) const {
 }
 
 void Replica::open_fresh(const PeerId& peer) {
-  add_link(peer, {.mine = initial_, .theirs = initial_});
+  const Mirror initial(averaging_.mirror, initial_);
+  add_link(peer, {.mine = initial, .theirs = initial});
 }
 
 base::Status Replica::encode_keyframe(base::Buffer& out) const {
@@ -99,37 +103,31 @@ base::Status Replica::encode_keyframe(base::Buffer& out) const {
 
 base::Status Replica::open_merge(const PeerId& peer, base::ByteView own_keyframe,
                                  base::ByteView their_keyframe) {
-  Link link{.mine = base::LargeFloats(size()), .theirs = base::LargeFloats(size())};
-  if (auto status = delta::decode_dense(own_keyframe, initial_, link.mine); !status) return status;
-  if (auto status = delta::decode_dense(their_keyframe, initial_, link.theirs); !status) {
-    return status;
-  }
-  add_link(peer, std::move(link));
+  auto mine = read_keyframe(own_keyframe);
+  if (!mine) return fail(std::move(mine.error()));
+  auto theirs = read_keyframe(their_keyframe);
+  if (!theirs) return fail(std::move(theirs.error()));
+  add_link(peer, {.mine = std::move(*mine), .theirs = std::move(*theirs)});
   return {};
 }
 
 base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyframe,
                                    base::ByteView their_buffers) {
-  Link link{.mine = base::LargeFloats(size())};
-  if (auto status = delta::decode_dense(their_keyframe, initial_, link.mine); !status) {
-    return status;
-  }
+  const auto mirror = read_keyframe(their_keyframe);
+  if (!mirror) return fail(mirror.error());
   auto buffers = buffers_.read(their_buffers);
   if (!buffers) return fail(std::move(buffers.error()));
   if (!BUG(buffers_not_adopted)) std::ranges::copy(*buffers, buffers_.values().begin());
-  link.known_buffers = std::move(*buffers);
-  link.theirs = link.mine;
-  if (!BUG(adopted_not)) y_ = link.mine;
+  if (!BUG(adopted_not)) y_ = mirror->values();
   std::ranges::fill(r_, 0.0F);
-  add_link(peer, std::move(link));
+  add_link(peer, {.mine = *mirror, .theirs = *mirror, .known_buffers = std::move(*buffers)});
   return {};
 }
 
 base::Status Replica::open_gave(const PeerId& peer, base::ByteView own_keyframe) {
-  Link link{.mine = base::LargeFloats(size())};
-  if (auto status = delta::decode_dense(own_keyframe, initial_, link.mine); !status) return status;
-  link.theirs = link.mine;
-  add_link(peer, std::move(link));
+  const auto mirror = read_keyframe(own_keyframe);
+  if (!mirror) return fail(mirror.error());
+  add_link(peer, {.mine = *mirror, .theirs = *mirror});
   return {};
 }
 
@@ -138,7 +136,7 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
   ASSERT(!staging());
   Link& link = this->link(peer);
   const auto count =
-      delta::encode({.base = y_, .offset = r_, .mirror = link.mine}, options, scratch_, out);
+      delta::encode({.base = y_, .offset = r_, .mirror = link.mine.view()}, options, scratch_, out);
   if (!count) return fail(count.error());
   if (lambda_ > 0.0F) {
     const auto read = delta::decode(out, size(), {.kind = delta::Kind::sparse}, link.written);
@@ -162,9 +160,13 @@ base::Status Replica::stage(const CommitInput& input) {
   if (auto status = delta::decode(input.own, size(), limits, link.own); !status) return status;
   if (auto status = delta::decode(input.their, size(), limits, link.their); !status) return status;
   // Only where the mirrors come near the bound is each element looked at.
-  link.staged_bound = bound_after(link.bound, link.own, link.their);
-  if (link.staged_bound > kMagnitudeMax &&
-      (!stays_bounded(link.mine, link.own) || !stays_bounded(link.theirs, link.their))) {
+  link.staged_bound = bound_after(link.bound, link.own, link.their, averaging_.mirror);
+  if (link.staged_bound > kMagnitudeMax) {
+    link.bound = std::max(link.mine.largest(), link.theirs.largest());
+    link.staged_bound = bound_after(link.bound, link.own, link.their, averaging_.mirror);
+  }
+  if (link.staged_bound > kMagnitudeMax && (!stays_bounded(link.mine.view(), link.own) ||
+                                            !stays_bounded(link.theirs.view(), link.their))) {
     return fail(ErrorCode::protocol, "delta: moves a mirror beyond {}", kMagnitudeMax);
   }
   std::vector<float> buffers[2];
@@ -178,6 +180,8 @@ base::Status Replica::stage(const CommitInput& input) {
   link.own_buffers = std::move(buffers[0]);
   link.their_buffers = std::move(buffers[1]);
   link.w = input.w;
+  std::uint64_t state = input.exchange.value;
+  link.draw = static_cast<std::uint32_t>(base::splitmix64(state));
   link.staged = true;
   return {};
 }
@@ -240,10 +244,14 @@ std::size_t Replica::open_links() const noexcept {
 }
 
 std::uint64_t Replica::mirror_hash(const PeerId& peer, MirrorOf which) const {
-  return base::xxh3(base::bytes_of(mirror(peer, which)));
+  return find_mirror(peer, which).hash();
 }
 
-std::span<const float> Replica::mirror(const PeerId& peer, MirrorOf which) const {
+base::LargeFloats Replica::mirror(const PeerId& peer, MirrorOf which) const {
+  return find_mirror(peer, which).values();
+}
+
+const Mirror& Replica::find_mirror(const PeerId& peer, MirrorOf which) const {
   const Link& link = this->link(peer);
   return which == MirrorOf::mine ? link.mine : link.theirs;
 }
@@ -252,10 +260,17 @@ Replica::Link& Replica::link(const PeerId& peer) { return find(links_, peer)->se
 
 const Replica::Link& Replica::link(const PeerId& peer) const { return find(links_, peer)->second; }
 
+base::Result<Mirror> Replica::read_keyframe(base::ByteView keyframe) const {
+  base::LargeFloats values(size());
+  if (auto status = delta::decode_dense(keyframe, initial_, values); !status) {
+    return fail(std::move(status.error()));
+  }
+  return Mirror(averaging_.mirror, std::move(values));
+}
+
 void Replica::add_link(const PeerId& peer, Link link) {
   ASSERT(links_.size() < kLinksMax + kGraceLinksMax);
-  link.bound = std::max(kernels::largest(link.mine.data(), size()),
-                        kernels::largest(link.theirs.data(), size()));
+  link.bound = std::max(link.mine.largest(), link.theirs.largest());
   const bool is_new = links_.emplace(peer, std::move(link)).second;
   ASSERT(is_new, "the link is not open yet");
 }
@@ -279,13 +294,14 @@ void Replica::hold_back() {
   const float gain = lambda_ / links;
   const float rest = 1.0F - static_cast<float>(count) / links;
   std::array<float, kBlock> x;
+  Mirror::Room room;
   for (std::size_t begin = 0; begin < size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, size() - begin);
     float* const r = r_.data() + begin;
     kernels::add(y_.data() + begin, r, x.data(), n);
     float keep = rest;
     for (Cursor& cursor : std::span(cursors).first(count)) {
-      kernels::mix_in(x.data(), cursor.link->mine.data() + begin, keep, gain, r, n);
+      kernels::mix_in(x.data(), cursor.link->mine.read(begin, n, room), keep, gain, r, n);
       keep = 1.0F;
       const delta::Elements& written = cursor.link->written;
       for (; cursor.at < written.size() && written.indices[cursor.at] < begin + n; ++cursor.at) {
@@ -308,18 +324,23 @@ void Replica::commit_staged() {
   for (auto& [peer, link] : links_) {
     if (link.staged) cursors[count++] = {&link};
   }
+  Mirror::Room rooms[2];
   std::array<float, kBlock> y;  // of all the streams the one that each link needs
   for (std::size_t begin = 0; begin < size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, size() - begin);
     std::copy_n(y_.data() + begin, n, y.data());
     for (Cursor& at : std::span(cursors).first(count)) {
       Link& link = *at.link;
-      at.own = apply_until(link.own, at.own, begin + n, link.mine);
+      float* const mine = link.mine.take(begin, n, rooms[0]);
+      float* const theirs = link.theirs.take(begin, n, rooms[1]);
+      at.own = apply_block(link.own, at.own, begin, n, mine);
       if (!BUG(mirror_of_theirs_forgotten)) {
-        at.their = apply_until(link.their, at.their, begin + n, link.theirs);
+        at.their = apply_block(link.their, at.their, begin, n, theirs);
       }
-      kernels::average(y.data(), link.mine.data() + begin, link.theirs.data() + begin,
-                       averaging_.gamma * link.w, averaging_.moves_mirrors, n);
+      kernels::average(y.data(), mine, theirs, averaging_.gamma * link.w, averaging_.moves_mirrors,
+                       n);
+      link.mine.put_back(mine, begin, n, link.draw);
+      link.theirs.put_back(theirs, begin, n, link.draw);
     }
     if (!BUG(step_not_applied)) std::copy_n(y.data(), n, y_.data() + begin);
   }
@@ -337,14 +358,17 @@ double Replica::drift_of(Link& link) const {
   const std::size_t every = n < kDriftWhole ? 1 : kDriftEvery;
   const std::size_t first = link.encoded++ % every;
   const std::size_t step = every * kDriftRun;
-  const std::array<const float*, 3> read{y_.data(), r_.data(), link.theirs.data()};
   kernels::Squares sums;
+  Mirror::Room room;
   for (std::size_t begin = first * kDriftRun; begin < n; begin += step) {
-    for (const float* at : read) {
-      base::prefetch(at + begin, kDriftAhead * step * sizeof(float), kDriftRun * sizeof(float));
+    const std::size_t run = std::min(kDriftRun, n - begin);
+    const std::size_t ahead = begin + kDriftAhead * step;
+    for (const float* of : {y_.data(), r_.data()}) {
+      base::prefetch(of, ahead * sizeof(float), kDriftRun * sizeof(float));
     }
-    kernels::add_squares(y_.data() + begin, r_.data() + begin, link.theirs.data() + begin,
-                         std::min(kDriftRun, n - begin), sums);
+    link.theirs.prefetch(ahead, kDriftRun);
+    kernels::add_squares(y_.data() + begin, r_.data() + begin, link.theirs.read(begin, run, room),
+                         run, sums);
   }
   const double away = std::accumulate(std::begin(sums.away), std::end(sums.away), 0.0);
   const double norm = std::accumulate(std::begin(sums.norm), std::end(sums.norm), 0.0);
@@ -357,10 +381,14 @@ bool Replica::staging() const noexcept {
 }
 
 Replica make_replica(std::span<const float> initial, const Config& config, BufferSpec buffers) {
-  if (config.mode != Mode::choco) {
-    return {initial, static_cast<float>(config.lambda), std::move(buffers)};
+  Averaging averaging{.mirror = config.mirror};
+  float lambda = static_cast<float>(config.lambda);
+  if (config.mode == Mode::choco) {
+    averaging.moves_mirrors = false;
+    averaging.gamma = static_cast<float>(config.gamma);
+    lambda = 0.0F;
   }
-  return {initial, 0.0F, std::move(buffers), {false, static_cast<float>(config.gamma)}};
+  return {initial, lambda, std::move(buffers), averaging};
 }
 
 }  // namespace starling::exchange

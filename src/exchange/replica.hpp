@@ -21,6 +21,11 @@
 // they last wrote, where all write at once, and a moving one otherwise. Between two of these r is
 // constant: what is trained after a delta was written is not held back. Without an open link r = 0.
 //
+// Mirrors in bfloat16 are widened, go through the same operations and are rounded at random, by a
+// draw that both ends make alike: the step is exact for x, and what a mirror loses of it stays
+// between x and the mirror, where the next deltas find it. To the nearest, steps below half of what
+// bfloat16 resolves would not reach the mirrors, and be made again at every commit.
+//
 // Under CHOCO-SGD (arXiv:1902.00340, algorithm 2) a commit leaves the mirrors as the deltas have
 // made them: x += gamma * d alone; and nothing is held back.
 //
@@ -38,9 +43,11 @@
 #include "base/large_vector.hpp"
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
+#include "base/strong.hpp"
 #include "delta/codec.hpp"
 #include "exchange/buffers.hpp"
 #include "exchange/config.hpp"
+#include "exchange/mirror.hpp"
 
 namespace starling::exchange {
 
@@ -53,11 +60,12 @@ struct EncodeStats {
 /// One exchange of one link, ready to be applied: both ends' payloads, each with the number t.
 struct CommitInput {
   base::PeerId peer;
-  base::ByteView own;              ///< what encode() of this link wrote for this exchange
-  base::ByteView their;            ///< what came; not trusted
-  float w = 0.0F;                  ///< step, the same at both ends; 0 < w <= 0.5
-  base::ByteView own_buffers{};    ///< that went out with it; empty: none did
-  base::ByteView their_buffers{};  ///< that came with it; not trusted; empty: none did
+  base::ExchangeNumber exchange{};  ///< draws what bfloat16 mirrors round to
+  base::ByteView own;               ///< what encode() of this link wrote for this exchange
+  base::ByteView their;             ///< what came; not trusted
+  float w = 0.0F;                   ///< step, the same at both ends; 0 < w <= 0.5
+  base::ByteView own_buffers{};     ///< that went out with it; empty: none did
+  base::ByteView their_buffers{};   ///< that came with it; not trusted; empty: none did
 };
 
 enum class MirrorOf { mine, theirs };
@@ -66,13 +74,14 @@ enum class MirrorOf { mine, theirs };
 struct Averaging {
   bool moves_mirrors = true;  ///< false: CHOCO-SGD
   float gamma = 1.0F;         ///< CHOCO-SGD's consensus step size, above 0 and at most 1
+  MirrorType mirror = MirrorType::float32;
 };
 
 /// One thread (the trainer's). Memory: size() * 4 bytes * (3 + 2 for each link, suspended ones
-/// included), the elements of the deltas in hand, and for each link the buffers. At most kLinksMax
-/// open links and kGraceLinksMax suspended ones. Naming a link that is not there is a bug (ASSERT),
-/// as is opening one that is, and everything but stage() and apply_staged() while commits are
-/// staged.
+/// included; 1 with mirrors in bfloat16), the elements of the deltas in hand, and for each link the
+/// buffers. At most kLinksMax open links and kGraceLinksMax suspended ones. Naming a link that is
+/// not there is a bug (ASSERT), as is opening one that is, and everything but stage() and
+/// apply_staged() while commits are staged.
 class Replica {
  public:
   /// y = `initial`, which is kept: keyframes are differences to it. 0 <= lambda <= 1, 0 where
@@ -138,17 +147,18 @@ class Replica {
   [[nodiscard]] std::size_t open_links() const noexcept;
   /// XXH3 of a mirror's float bits; both ends get the same for the same replica.
   [[nodiscard]] std::uint64_t mirror_hash(const base::PeerId& peer, MirrorOf which) const;
-  /// A mirror itself, until the next call that is not const.
-  [[nodiscard]] std::span<const float> mirror(const base::PeerId& peer, MirrorOf which) const;
+  /// A mirror's elements.
+  [[nodiscard]] base::LargeFloats mirror(const base::PeerId& peer, MirrorOf which) const;
 
  private:
   struct Link {
-    base::LargeFloats mine{};
-    base::LargeFloats theirs{};
+    Mirror mine{};
+    Mirror theirs{};
     bool open = true;
     bool staged = false;
     bool is_written = false;  // a delta, since the last hold_back()
     float w = 0.0F;
+    std::uint32_t draw = 0;              // of the staged exchange's rounding
     float bound = 0.0F;                  // no element of the two mirrors is larger
     float staged_bound = 0.0F;           // the same, after the staged exchange
     delta::Elements written{};           // that delta
@@ -162,6 +172,8 @@ class Replica {
 
   Link& link(const base::PeerId& peer);
   const Link& link(const base::PeerId& peer) const;
+  const Mirror& find_mirror(const base::PeerId& peer, MirrorOf which) const;
+  base::Result<Mirror> read_keyframe(base::ByteView keyframe) const;
   void add_link(const base::PeerId& peer, Link link);
   void commit_staged();
   void let_go_if_alone();

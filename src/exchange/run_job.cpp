@@ -51,6 +51,7 @@ Committed stage(const CommitJob& job, Replica& replica) {
     return outcome;
   }
   const auto status = replica.stage({.peer = job.peer,
+                                     .exchange = job.exchange,
                                      .own = job.own,
                                      .their = job.theirs,
                                      .w = job.w,

@@ -99,6 +99,11 @@ inline constexpr Words<train::Schedule, 4> kScheduleWords{{
     {"linear", train::Schedule::linear},
     {"step", train::Schedule::step},
 }};
+inline constexpr Words<exchange::MirrorType, 2> kMirrorWords{{
+    {"float32", exchange::MirrorType::float32},
+    {"bf16", exchange::MirrorType::bfloat16},
+}};
+
 inline constexpr Words<exchange::Mode, 6> kModeWords{{
     {"tracked", exchange::Mode::tracked},
     {"choco", exchange::Mode::choco},
@@ -249,6 +254,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("bits", f.exchange.bits, IntegerRange{1, 8});
   visit("block", f.exchange.block, IntegerRange{16, 4096});
   visit("lambda", f.exchange.lambda, NumberRange{0, 1});
+  visit("mirror", f.exchange.mirror, kMirrorWords);
   visit("gamma", f.exchange.gamma, NumberRange{1e-6, 1});
   visit("outer_lr", f.exchange.outer_lr, NumberRange{1e-6, 10});
   visit("outer_momentum", f.exchange.outer_momentum, NumberRange{0, 0.999});

@@ -249,6 +249,9 @@ std::string canonical(const RunFile& f, const Identity& identity) {
     lines["exchange.outer_lr"] = fmt::format("{}", f.exchange.outer_lr);
     lines["exchange.outer_momentum"] = fmt::format("{}", f.exchange.outer_momentum);
   }
+  if (exchange::uses_links(f.exchange.mode) && f.exchange.mirror != exchange::MirrorType::float32) {
+    lines["exchange.mirror"] = word_of(f.exchange.mirror, kMirrorWords);
+  }
   lines["exchange.version"] = fmt::format("{}", kExchangeVersion);
   model::Spec spec = f.model;
   spec.sizes = model::resolved(spec.preset, spec.sizes);

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/assert.hpp"
+#include "base/bfloat16.hpp"
 
 namespace starling::train {
 namespace {
@@ -105,9 +106,7 @@ float widen_half(std::uint16_t half) noexcept {
   return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
-float widen_bfloat(std::uint16_t value) noexcept {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
-}
+float widen_bfloat(std::uint16_t bits) noexcept { return base::widen(base::BFloat16{bits}); }
 
 /// Widens 16-bit elements that may lie at any address.
 template <class Widen>

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/assert.hpp"
+#include "base/bfloat16.hpp"
 #include "base/simulated.hpp"
 
 namespace starling::wire {
@@ -52,7 +53,7 @@ class Cursor {
     return 0;
   }
   float float32() { return std::bit_cast<float>(static_cast<std::uint32_t>(fixed(4))); }
-  float bfloat16() { return std::bit_cast<float>(static_cast<std::uint32_t>(fixed(2)) << 16); }
+  float bfloat16() { return base::widen(base::BFloat16{static_cast<std::uint16_t>(fixed(2))}); }
 
  private:
   std::uint8_t next() {

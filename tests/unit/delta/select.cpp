@@ -10,6 +10,7 @@
 
 #include "vectors.hpp"
 
+using starling::base::BFloat16;
 using starling::base::Rng;
 using starling::delta::Difference;
 using starling::delta::Elements;
@@ -104,6 +105,34 @@ BOOST_AUTO_TEST_CASE(the_difference_is_computed_in_one_order_wherever_it_is_read
     const float x = base[i] + offset[i];
     BOOST_REQUIRE(chosen.values[j] == x - mirror[i]);
     BOOST_REQUIRE(chosen.values[j] == difference.at(i));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_mirror_in_bfloat16_is_read_as_the_floats_it_stands_for) {
+  constexpr std::uint64_t kSeed = 15;
+  Rng rng(kSeed);
+  for (const std::size_t n : {std::size_t{33}, std::size_t{5000}, std::size_t{40'003}}) {
+    const auto inputs = starling::delta::test::inputs(n, rng);
+    for (std::size_t k = 0; k + 1 < inputs.size(); ++k) {
+      std::vector<BFloat16> half(n);
+      std::vector<float> full(n);
+      starling::base::narrow(inputs[k + 1].values, half);
+      starling::base::widen(half, full);
+      const std::vector<float>& base = inputs[k].values;
+      for (const bool with_offset : {false, true}) {
+        const auto offset = with_offset ? std::span(base) : std::span<const float>();
+        const Difference narrow{base, offset, std::span<const BFloat16>(half)};
+        SelectScratch scratch;
+        Elements chosen;
+        Elements wanted;
+        select_largest(narrow, n / 20 + 1, scratch, chosen);
+        select_largest({base, offset, full}, n / 20 + 1, scratch, wanted);
+        BOOST_TEST_CONTEXT("seed " << kSeed << ", n " << n << ", " << inputs[k].name) {
+          BOOST_TEST((chosen.indices == wanted.indices));
+          BOOST_TEST((chosen.values == wanted.values));
+        }
+      }
+    }
   }
 }
 

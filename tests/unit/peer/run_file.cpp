@@ -540,6 +540,8 @@ BOOST_AUTO_TEST_CASE(diff_names_each_line_that_differs) {
              "run.seed: 7 here, 8 there\ntrain.optimizer: sgd here, adamw there\n");
   BOOST_TEST(diff(here, canonical(parse({"exchange.mode=allreduce", "swarm.peers=4"}), identity)) ==
              "exchange.mode: tracked here, allreduce there\nswarm.peers: nothing here, 4 there\n");
+  BOOST_TEST(diff(here, canonical(parse({"exchange.mirror=bf16"}), identity)) ==
+             "exchange.mirror: nothing here, bf16 there\n");
 }
 
 BOOST_AUTO_TEST_CASE(diff_with_a_stranger_stays_short_and_printable) {

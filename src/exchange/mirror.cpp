@@ -1,0 +1,74 @@
+#include "exchange/mirror.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/hash.hpp"
+#include "base/prefetch.hpp"
+
+namespace starling::exchange {
+
+using kernels::kBlock;
+
+Mirror::Mirror(MirrorType type, base::LargeFloats values) {
+  if (type == MirrorType::float32) {
+    full_ = std::move(values);
+  } else {
+    half_.resize(values.size());
+    base::narrow(values, half_);
+  }
+}
+
+delta::MirrorView Mirror::view() const noexcept {
+  if (half_.empty()) return full_;
+  return std::span<const base::BFloat16>(half_);
+}
+
+const float* Mirror::read(std::size_t begin, std::size_t n, Room& room) const noexcept {
+  if (half_.empty()) return full_.data() + begin;
+  base::widen(std::span(half_).subspan(begin, n), std::span(room).first(n));
+  return room.data();
+}
+
+float* Mirror::take(std::size_t begin, std::size_t n, Room& room) noexcept {
+  return const_cast<float*>(read(begin, n, room));
+}
+
+void Mirror::put_back(const float* block, std::size_t begin, std::size_t n,
+                      std::uint32_t seed) noexcept {
+  if (half_.empty()) return;
+  base::narrow({block, n}, seed, begin, std::span(half_).subspan(begin, n));
+}
+
+void Mirror::prefetch(std::size_t begin, std::size_t n) const noexcept {
+  if (half_.empty()) {
+    base::prefetch(full_.data(), begin * sizeof(float), n * sizeof(float));
+  } else {
+    base::prefetch(half_.data(), begin * sizeof(base::BFloat16), n * sizeof(base::BFloat16));
+  }
+}
+
+base::LargeFloats Mirror::values() const {
+  if (half_.empty()) return full_;
+  base::LargeFloats values(half_.size());
+  base::widen(half_, values);
+  return values;
+}
+
+float Mirror::largest() const noexcept {
+  Room room;
+  float most = 0.0F;
+  for (std::size_t begin = 0; begin < size(); begin += kBlock) {
+    const std::size_t n = std::min(kBlock, size() - begin);
+    most = std::max(most, kernels::largest(read(begin, n, room), n));
+  }
+  return most;
+}
+
+std::uint64_t Mirror::hash() const noexcept {
+  return base::xxh3(half_.empty() ? base::bytes_of(std::span<const float>(full_))
+                                  : base::bytes_of(std::span<const base::BFloat16>(half_)));
+}
+
+}  // namespace starling::exchange

@@ -1,0 +1,50 @@
+// What one end of a link has, as both ends know it: bit for bit the same at both.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/bfloat16.hpp"
+#include "base/large_vector.hpp"
+#include "delta/difference.hpp"
+#include "exchange/config.hpp"
+#include "exchange/replica_kernels.hpp"
+
+namespace starling::exchange {
+
+/// Kept in float32 or in bfloat16. Whoever works on it takes a block of it as floats and puts it
+/// back; of float32 mirrors that is the memory itself.
+class Mirror {
+ public:
+  using Room = std::array<float, kernels::kBlock>;
+
+  Mirror() = default;
+  /// `values`, rounded to the nearest where that is needed.
+  Mirror(MirrorType type, base::LargeFloats values);
+
+  [[nodiscard]] delta::MirrorView view() const noexcept;
+  /// Elements begin .. begin + n - 1, n <= kBlock, which may lie in `room`.
+  [[nodiscard]] const float* read(std::size_t begin, std::size_t n, Room& room) const noexcept;
+  [[nodiscard]] float* take(std::size_t begin, std::size_t n, Room& room) noexcept;
+  /// The end of take(): `block` is what it gave. Rounding is drawn from `seed`.
+  void put_back(const float* block, std::size_t begin, std::size_t n, std::uint32_t seed) noexcept;
+  /// Asks for elements of it, to be read soon; they need not exist.
+  void prefetch(std::size_t begin, std::size_t n) const noexcept;
+
+  [[nodiscard]] base::LargeFloats values() const;
+  /// The largest magnitude.
+  [[nodiscard]] float largest() const noexcept;
+  /// XXH3 of its bits.
+  [[nodiscard]] std::uint64_t hash() const noexcept;
+
+ private:
+  [[nodiscard]] std::size_t size() const noexcept { return view().size(); }
+
+  base::LargeFloats full_;
+  base::LargeVector<base::BFloat16> half_;  // one of the two is empty
+};
+
+}  // namespace starling::exchange
