@@ -93,7 +93,9 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
     const std::uint64_t wide =
         run_file.exchange.mirror == exchange::MirrorType::float32 ? kFloat : kFloat / 2;
     needs.mirrors = std::uint64_t{2} * run_file.swarm.degree * n * wide;
-    needs.exchange = delta_bytes(run_file.exchange, n);
+    needs.exchange = run_file.exchange.mode == exchange::Mode::push_sum
+                         ? keyframe_bytes(n)
+                         : delta_bytes(run_file.exchange, n);
     needs.keyframe = keyframe_bytes(n) + graph.buffer_count * kFloat;
   } else if (exchange::uses_ring(run_file.exchange.mode)) {
     // A ring sends each part of the gradient 2 (P - 1) times in P parts.

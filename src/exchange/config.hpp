@@ -11,6 +11,7 @@ enum class Mode {
   tracked,    ///< tracked link averaging, src/exchange/README.md
   choco,      ///< CHOCO-SGD (Koloskova, Stich, Jaggi, arXiv:1902.00340) on the same links
   dense,      ///< whole replicas are averaged: what tracked is under send_all()
+  push_sum,   ///< stochastic gradient push (Assran et al., arXiv:1811.10792) on the same links
   allreduce,  ///< a ring all-reduce of gradients at every step
   local,      ///< one of what local steps moved the replicas by, every so many steps
   none,       ///< each peer for itself
@@ -18,7 +19,8 @@ enum class Mode {
 
 /// Whether links exchange deltas, each on its own.
 [[nodiscard]] constexpr bool uses_links(Mode mode) noexcept {
-  return mode == Mode::tracked || mode == Mode::choco || mode == Mode::dense;
+  return mode == Mode::tracked || mode == Mode::choco || mode == Mode::dense ||
+         mode == Mode::push_sum;
 }
 
 /// Whether a fixed set of peers reduces in a ring.
@@ -63,13 +65,15 @@ struct Config {
   friend bool operator==(const Config&, const Config&) = default;
 };
 
-/// What Mode::dense is, whatever else was said.
+/// What Mode::dense and Mode::push_sum are, whatever else was said.
 inline void send_all(Config& config) {
   config.density = config.start_factor = config.finish_factor = config.settle_density = 1;
   config.bits = 8;
   config.lambda = config.critical_drift = 0;
 }
 
+/// push_sum: most weight that one push may carry; all peers together have as much as they are.
+inline constexpr float kPushMax = 65536;
 inline constexpr std::size_t kLinksMax = 64;      ///< of one peer: bounds w and memory
 inline constexpr std::size_t kGraceLinksMax = 8;  ///< broken links that keep their mirrors
 

@@ -25,6 +25,11 @@ void Core::receive(Links::iterator at, wire::Delta& delta, base::Duration took, 
     misbehaved(at, "sent a delta with an impossible degree", out);
     return;
   }
+  const bool pushes = options_.config.mode == Mode::push_sum;
+  if (pushes ? !(delta.push > 0 && delta.push <= kPushMax) : delta.push != 0) {
+    misbehaved(at, "sent a delta with an impossible weight", out);
+    return;
+  }
   if (!delta.buffers.empty() && delta.buffers.size() != options_.buffers * sizeof(float)) {
     misbehaved(at,
                fmt::format("sent {} bytes of buffers where {} were due", delta.buffers.size(),
@@ -155,6 +160,7 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
       .settled = phase_ == Phase::settling && agrees,
       .payload = std::move(event.payload),
       .buffers = std::move(event.buffers),
+      .push = event.push,
       .bandwidth = static_cast<float>(std::min(link.bandwidth.value(), 1e30))};
   link.counters.bytes_sent += bytes;
   session.kept.push_back(delta);
@@ -183,7 +189,9 @@ void Core::commit_when_ready(const PeerId& peer, Link& link, Time now, Outbox& o
                                  .w = 1.0F / (1.0F + degree),
                                  .expected_hash = session.early->mirror_hash,
                                  .own_buffers = own->buffers,
-                                 .their_buffers = std::move(session.early->buffers)}});
+                                 .their_buffers = std::move(session.early->buffers),
+                                 .own_push = own->push,
+                                 .their_push = session.early->push}});
   session.early.reset();
   request_next(peer, link, now, out);
 }

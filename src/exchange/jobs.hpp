@@ -53,6 +53,8 @@ struct CommitJob {
   std::optional<std::uint64_t> expected_hash;
   base::Buffer own_buffers{};    ///< empty: the exchange carries none
   base::Buffer their_buffers{};  ///< empty: the exchange carries none
+  float own_push = 0;            ///< under push-sum: weight that went out with it
+  float their_push = 0;          ///< and that came
 };
 
 /// Write the keyframe of the replica as it is.
@@ -103,6 +105,7 @@ struct Encoded {
   base::StepNumber step;  ///< of the replica's owner, when the job ran
   std::optional<std::uint64_t> mirror_hash{};
   base::Buffer buffers{};     ///< where asked for
+  float push = 0;             ///< under push-sum: weight that goes with it
   double buffer_drift = 0.0;  ///< distance of the buffers from the other end's, where asked for
   base::Duration took{};      ///< on the thread that owns the replica
 };

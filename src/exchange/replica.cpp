@@ -79,7 +79,8 @@ Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffer
   ASSERT(!initial.empty() && initial.size() <= wire::delta_format::kElementsMax);
   ASSERT(lambda >= 0.0F && lambda <= 1.0F);
   ASSERT(averaging.gamma > 0.0F && averaging.gamma <= 1.0F);
-  ASSERT(averaging.moves_mirrors ? averaging.gamma == 1.0F : lambda == 0.0F);
+  ASSERT(averaging.mode == Mode::choco || averaging.gamma == 1.0F);
+  ASSERT((averaging.mode != Mode::choco && averaging.mode != Mode::push_sum) || lambda == 0.0F);
   for (float& value : initial_) {
     ASSERT(std::fabs(value) <= kMagnitudeMax, "initial parameters must be finite and bounded");
     value += 0.0F;  // -0 becomes +0: see the head of replica.hpp
@@ -135,6 +136,14 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
                                           base::Buffer& out) {
   ASSERT(!staging());
   Link& link = this->link(peer);
+  if (averaging_.mode == Mode::push_sum) {
+    if (auto status = encode_keyframe(out); !status) return fail(std::move(status.error()));
+    // An equal part for each neighbour and this peer, of what is not on its way yet.
+    link.pushed = 0.0F;
+    const double left = weight_ - weight_on_its_way();
+    link.pushed = static_cast<float>(left / (1.0 + static_cast<double>(open_links())));
+    return EncodeStats{.count = size(), .drift = drift_of(link), .push = link.pushed};
+  }
   const auto count =
       delta::encode({.base = y_, .offset = r_, .mirror = link.mine.view()}, options, scratch_, out);
   if (!count) return fail(count.error());
@@ -156,18 +165,10 @@ base::Status Replica::stage(const CommitInput& input) {
   ASSERT(input.w > 0.0F && input.w <= 0.5F);
   Link& link = this->link(input.peer);
   ASSERT(link.open && !link.staged);
-  const delta::Limits limits{.kind = delta::Kind::sparse};
-  if (auto status = delta::decode(input.own, size(), limits, link.own); !status) return status;
-  if (auto status = delta::decode(input.their, size(), limits, link.their); !status) return status;
-  // Only where the mirrors come near the bound is each element looked at.
-  link.staged_bound = bound_after(link.bound, link.own, link.their, averaging_.mirror);
-  if (link.staged_bound > kMagnitudeMax) {
-    link.bound = std::max(link.mine.largest(), link.theirs.largest());
-    link.staged_bound = bound_after(link.bound, link.own, link.their, averaging_.mirror);
-  }
-  if (link.staged_bound > kMagnitudeMax && (!stays_bounded(link.mine.view(), link.own) ||
-                                            !stays_bounded(link.theirs.view(), link.their))) {
-    return fail(ErrorCode::protocol, "delta: moves a mirror beyond {}", kMagnitudeMax);
+  if (averaging_.mode == Mode::push_sum) {
+    if (auto status = stage_push(link, input); !status) return status;
+  } else if (auto status = stage_delta(link, input); !status) {
+    return status;
   }
   std::vector<float> buffers[2];
   const base::ByteView bytes[2] = {input.own_buffers, input.their_buffers};
@@ -186,9 +187,43 @@ base::Status Replica::stage(const CommitInput& input) {
   return {};
 }
 
+base::Status Replica::stage_push(Link& link, const CommitInput& input) {
+  ASSERT(input.own_push > 0.0F && input.their_push > 0.0F && input.their_push <= kPushMax);
+  auto own = read_keyframe(input.own);
+  if (!own) return fail(std::move(own.error()));
+  auto their = read_keyframe(input.their);
+  if (!their) return fail(std::move(their.error()));
+  link.own_keyframe = std::move(*own);
+  link.their_keyframe = std::move(*their);
+  link.own_push = input.own_push;
+  link.their_push = input.their_push;
+  return {};
+}
+
+base::Status Replica::stage_delta(Link& link, const CommitInput& input) {
+  const delta::Limits limits{.kind = delta::Kind::sparse};
+  if (auto status = delta::decode(input.own, size(), limits, link.own); !status) return status;
+  if (auto status = delta::decode(input.their, size(), limits, link.their); !status) return status;
+  // Only where the mirrors come near the bound is each element looked at.
+  link.staged_bound = bound_after(link.bound, link.own, link.their, averaging_.mirror);
+  if (link.staged_bound > kMagnitudeMax) {
+    link.bound = std::max(link.mine.largest(), link.theirs.largest());
+    link.staged_bound = bound_after(link.bound, link.own, link.their, averaging_.mirror);
+  }
+  if (link.staged_bound > kMagnitudeMax && (!stays_bounded(link.mine.view(), link.own) ||
+                                            !stays_bounded(link.theirs.view(), link.their))) {
+    return fail(ErrorCode::protocol, "delta: moves a mirror beyond {}", kMagnitudeMax);
+  }
+  return {};
+}
+
 void Replica::apply_staged() {
   if (!staging()) return;
-  commit_staged();
+  if (averaging_.mode == Mode::push_sum) {
+    commit_pushes();
+  } else {
+    commit_deltas();
+  }
   for (auto& [peer, link] : links_) {
     if (!link.staged) continue;
     average_buffers(link);
@@ -312,8 +347,33 @@ void Replica::hold_back() {
   }
 }
 
+double Replica::weight_on_its_way() const noexcept {
+  double sum = 0.0;
+  for (const auto& [peer, link] : links_) sum += static_cast<double>(link.pushed);
+  return sum;
+}
+
+void Replica::commit_pushes() {
+  Mirror::Room rooms[2];
+  for (auto& [peer, link] : links_) {
+    if (!link.staged) continue;
+    weight_ += static_cast<double>(link.their_push) - static_cast<double>(link.own_push);
+    ASSERT(weight_ > 0.0, "less is on its way than there is");
+    link.pushed = 0.0F;
+    link.mine = std::exchange(link.own_keyframe, {});
+    link.theirs = std::exchange(link.their_keyframe, {});
+    const auto out = static_cast<float>(static_cast<double>(link.own_push) / weight_);
+    const auto in = static_cast<float>(static_cast<double>(link.their_push) / weight_);
+    for (std::size_t begin = 0; begin < size(); begin += kBlock) {
+      const std::size_t n = std::min(kBlock, size() - begin);
+      kernels::push(link.mine.read(begin, n, rooms[0]), link.theirs.read(begin, n, rooms[1]), out,
+                    in, y_.data() + begin, n);
+    }
+  }
+}
+
 // With r as it is, y moves as x does.
-void Replica::commit_staged() {
+void Replica::commit_deltas() {
   struct Cursor {
     Link* link;
     std::size_t own = 0;
@@ -337,8 +397,8 @@ void Replica::commit_staged() {
       if (!BUG(mirror_of_theirs_forgotten)) {
         at.their = apply_block(link.their, at.their, begin, n, theirs);
       }
-      kernels::average(y.data(), mine, theirs, averaging_.gamma * link.w, averaging_.moves_mirrors,
-                       n);
+      kernels::average(y.data(), mine, theirs, averaging_.gamma * link.w,
+                       averaging_.mode != Mode::choco, n);
       link.mine.put_back(mine, begin, n, link.draw);
       link.theirs.put_back(theirs, begin, n, link.draw);
     }
@@ -381,10 +441,9 @@ bool Replica::staging() const noexcept {
 }
 
 Replica make_replica(std::span<const float> initial, const Config& config, BufferSpec buffers) {
-  Averaging averaging{.mirror = config.mirror};
+  Averaging averaging{.mode = config.mode, .mirror = config.mirror};
   float lambda = static_cast<float>(config.lambda);
   if (config.mode == Mode::choco) {
-    averaging.moves_mirrors = false;
     averaging.gamma = static_cast<float>(config.gamma);
     lambda = 0.0F;
   }

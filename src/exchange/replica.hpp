@@ -29,6 +29,15 @@
 // Under CHOCO-SGD (arXiv:1902.00340, algorithm 2) a commit leaves the mirrors as the deltas have
 // made them: x += gamma * d alone; and nothing is held back.
 //
+// Under push-sum (arXiv:1811.10792, algorithm 1) a peer has a weight, 1 at first, and the vector
+// weight * (x - initial): what is pushed is a part of both. Only x is stored. A delta is a keyframe
+// m of x and a part p of the weight, and stands for the vector p (m - initial); with own and their
+// push
+//   weight' = weight - p_own + p_their
+//   x'      = x + (p_their (m_their - x) - p_own (m_own - x)) / weight'
+// so that vectors and weights add up over all peers, whatever keyframes round away. Mirrors are the
+// last two keyframes. What is trained changes x, so it counts by the weight.
+//
 // Buffers lie beside all that: a commit whose exchange carries the other end's moves the own ones
 // by w of the way to those.
 #pragma once
@@ -55,6 +64,7 @@ namespace starling::exchange {
 struct EncodeStats {
   std::size_t count = 0;  ///< elements that the delta carries
   double drift = 0.0;  ///< |x - theirs| / |x|, estimated from 1/32 of the elements of a large one
+  float push = 0.0F;   ///< weight that goes with it, under push-sum
 };
 
 /// One exchange of one link, ready to be applied: both ends' payloads, each with the number t.
@@ -66,13 +76,15 @@ struct CommitInput {
   float w = 0.0F;                   ///< step, the same at both ends; 0 < w <= 0.5
   base::ByteView own_buffers{};     ///< that went out with it; empty: none did
   base::ByteView their_buffers{};   ///< that came with it; not trusted; empty: none did
+  float own_push = 0.0F;            ///< under push-sum: what encode() said
+  float their_push = 0.0F;          ///< under push-sum: what came, above 0 and at most kPushMax
 };
 
 enum class MirrorOf { mine, theirs };
 
-/// What a commit does beside taking in the deltas: see the head of this file.
+/// What a commit does: see the head of this file.
 struct Averaging {
-  bool moves_mirrors = true;  ///< false: CHOCO-SGD
+  Mode mode = Mode::tracked;  ///< or choco, push_sum; all others are as tracked
   float gamma = 1.0F;         ///< CHOCO-SGD's consensus step size, above 0 and at most 1
   MirrorType mirror = MirrorType::float32;
 };
@@ -84,8 +96,8 @@ struct Averaging {
 /// apply_staged() while commits are staged.
 class Replica {
  public:
-  /// y = `initial`, which is kept: keyframes are differences to it. 0 <= lambda <= 1, 0 where
-  /// mirrors are not moved. The parameters are finite and bounded by kMagnitudeMax (ASSERT): the
+  /// y = `initial`, which is kept: keyframes are differences to it. 0 <= lambda <= 1, 0 under
+  /// CHOCO-SGD and push-sum. The parameters are finite and bounded by kMagnitudeMax (ASSERT): the
   /// program made them.
   Replica(std::span<const float> initial, float lambda, BufferSpec buffers = {},
           Averaging averaging = {});
@@ -95,6 +107,8 @@ class Replica {
   [[nodiscard]] std::span<const float> trained() const noexcept { return y_; }
   [[nodiscard]] std::size_t size() const noexcept { return y_.size(); }
   [[nodiscard]] const Averaging& averaging() const noexcept { return averaging_; }
+  /// Under push-sum; 1 otherwise.
+  [[nodiscard]] double weight() const noexcept { return weight_; }
   /// Writes x, what is evaluated, saved and exported; `x` has size() elements.
   void read(std::span<float> x) const;
   /// The buffers, for x as for y.
@@ -117,8 +131,8 @@ class Replica {
   [[nodiscard]] base::Status open_gave(const base::PeerId& peer, base::ByteView own_keyframe);
 
   // Exchanging.
-  /// Writes q = C(x - mine) to `out` (replaced). diverged: x is not finite. hold_back() is to
-  /// follow before the next local step.
+  /// Writes q = C(x - mine), or under push-sum a keyframe, to `out` (replaced). diverged: x is not
+  /// finite. hold_back() is to follow before the next local step.
   [[nodiscard]] base::Result<EncodeStats> encode(const base::PeerId& peer,
                                                  const delta::Options& options, base::Buffer& out);
   /// Holds back what the deltas left out that were written since the last time.
@@ -158,12 +172,17 @@ class Replica {
     bool staged = false;
     bool is_written = false;  // a delta, since the last hold_back()
     float w = 0.0F;
+    float pushed = 0.0F;                 // weight that is on its way to the other end
+    float own_push = 0.0F;               // of the staged exchange
+    float their_push = 0.0F;             // of the staged exchange
     std::uint32_t draw = 0;              // of the staged exchange's rounding
     float bound = 0.0F;                  // no element of the two mirrors is larger
     float staged_bound = 0.0F;           // the same, after the staged exchange
     delta::Elements written{};           // that delta
     delta::Elements own{};               // of the staged exchange
     delta::Elements their{};             // of the staged exchange
+    Mirror own_keyframe{};               // of the staged exchange, under push-sum
+    Mirror their_keyframe{};             // of the staged exchange, under push-sum
     std::vector<float> own_buffers{};    // of the staged exchange; empty: it carries none
     std::vector<float> their_buffers{};  // of the staged exchange; empty: it carries none
     std::vector<float> known_buffers{};  // of the other end, as far as known; empty: nothing is
@@ -175,7 +194,11 @@ class Replica {
   const Mirror& find_mirror(const base::PeerId& peer, MirrorOf which) const;
   base::Result<Mirror> read_keyframe(base::ByteView keyframe) const;
   void add_link(const base::PeerId& peer, Link link);
-  void commit_staged();
+  double weight_on_its_way() const noexcept;
+  base::Status stage_delta(Link& link, const CommitInput& input);
+  base::Status stage_push(Link& link, const CommitInput& input);
+  void commit_pushes();
+  void commit_deltas();
   void let_go_if_alone();
   double drift_of(Link& link) const;
   void average_buffers(Link& link);
@@ -186,6 +209,7 @@ class Replica {
   base::LargeFloats r_;
   float lambda_;
   Averaging averaging_;
+  double weight_ = 1.0;
   Buffers buffers_;
   std::map<base::PeerId, Link> links_;
   delta::Scratch scratch_;

@@ -50,6 +50,13 @@ STARLING_CLONES void average(float* __restrict y, float* __restrict mine, float*
   }
 }
 
+STARLING_CLONES void push(const float* __restrict mine, const float* __restrict theirs, float out,
+                          float in, float* __restrict y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    y[i] += in * (theirs[i] - y[i]) - out * (mine[i] - y[i]);
+  }
+}
+
 STARLING_CLONES void mix_in(const float* __restrict x, const float* __restrict mine, float keep,
                             float gain, float* __restrict r, std::size_t n) {
   for (std::size_t strip = 0; strip < n; strip += kStrip) {

@@ -21,6 +21,9 @@ void subtract(const float* x, const float* r, float* y, std::size_t n);
 /// d = w (theirs - mine); y += d; where mirrors move, mine += d and theirs -= d
 void average(float* y, float* mine, float* theirs, float w, bool moves_mirrors, std::size_t n);
 
+/// y += in (theirs - y) - out (mine - y)
+void push(const float* mine, const float* theirs, float out, float in, float* y, std::size_t n);
+
 /// r = keep r + gain (x - mine)
 void mix_in(const float* x, const float* mine, float keep, float gain, float* r, std::size_t n);
 

@@ -35,6 +35,7 @@ std::optional<Outcome> run_one(const EncodeJob& job, Replica& replica, StepNumbe
     return outcome;
   }
   outcome.drift = stats->drift;
+  outcome.push = stats->push;
   if (job.with_buffers) {
     outcome.buffer_drift = replica.buffer_drift(job.peer);
     outcome.status = replica.buffers().write(outcome.buffers);
@@ -56,7 +57,9 @@ Committed stage(const CommitJob& job, Replica& replica) {
                                      .their = job.theirs,
                                      .w = job.w,
                                      .own_buffers = job.own_buffers,
-                                     .their_buffers = job.their_buffers});
+                                     .their_buffers = job.their_buffers,
+                                     .own_push = job.own_push,
+                                     .their_push = job.their_push});
   if (!status) {
     outcome.result = CommitResult::invalid;
     outcome.text = status.error().text;

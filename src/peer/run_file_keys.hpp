@@ -104,10 +104,11 @@ inline constexpr Words<exchange::MirrorType, 2> kMirrorWords{{
     {"bf16", exchange::MirrorType::bfloat16},
 }};
 
-inline constexpr Words<exchange::Mode, 6> kModeWords{{
+inline constexpr Words<exchange::Mode, 7> kModeWords{{
     {"tracked", exchange::Mode::tracked},
     {"choco", exchange::Mode::choco},
     {"dense", exchange::Mode::dense},
+    {"push-sum", exchange::Mode::push_sum},
     {"allreduce", exchange::Mode::allreduce},
     {"local", exchange::Mode::local},
     {"none", exchange::Mode::none},

@@ -529,7 +529,10 @@ base::Result<RunFile> parse_run_file(std::string_view text, const std::string& n
   if (base::Status status = check_together(document, run_file); !status) {
     return fail(status.error());
   }
-  if (run_file.exchange.mode == exchange::Mode::dense) exchange::send_all(run_file.exchange);
+  if (run_file.exchange.mode == exchange::Mode::dense ||
+      run_file.exchange.mode == exchange::Mode::push_sum) {
+    exchange::send_all(run_file.exchange);
+  }
   return run_file;
 }
 

@@ -135,6 +135,7 @@ Scenario random_scenario(std::uint64_t seed) {
     const std::uint64_t mode = exchange.below(16);
     if (mode < 2) scenario.set.emplace_back("exchange.mode='choco'");
     if (mode == 2) scenario.set.emplace_back("exchange.mode='dense'");
+    if (mode == 3) scenario.set.emplace_back("exchange.mode='push-sum'");
     // Rarer exchanges leave the quadratic's buffers, which are drawn anew at each step, far apart.
     const bool drawn = scenario.sim.buffers != 0;
     if (!drawn && exchange.below(8) == 0) {

@@ -28,6 +28,7 @@ Worker::Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Fold
       folder_(folder),
       step_(first_step),
       step_time_(step) {
+  if (replica_.averaging().mode == exchange::Mode::push_sum) origin_ = sum();
   if (const Checkpoint* saved = folder_.newest_whole(); saved != nullptr) {
     ASSERT(saved->step == first_step);
     std::ranges::copy(saved->parameters, replica_.trained().begin());
@@ -87,7 +88,7 @@ std::vector<peer::Outcome> Worker::finish() {
 double Worker::sum() {
   scratch_.resize(replica_.size());
   replica_.read(scratch_);
-  return std::accumulate(scratch_.begin(), scratch_.end(), 0.0);
+  return replica_.weight() * (std::accumulate(scratch_.begin(), scratch_.end(), 0.0) - origin_);
 }
 
 void Worker::note_opening(const exchange::OpenJob& job) {
@@ -121,7 +122,7 @@ void Worker::check_adoption(const exchange::OpenJob& job) {
 
 // What commits do to a replica follows from their mirrors. With D the difference of the mirrors
 // before the step d = w D, it is D (1 - 2 w) afterwards; under CHOCO-SGD d = gamma w D, and D
-// stays.
+// stays. Under push-sum they are what was pushed, each with its weight.
 Worker::Shares Worker::check_ledger(const std::vector<exchange::Job>& due,
                                     const std::vector<exchange::Outcome>& outcomes, double moved) {
   const exchange::Averaging& averaging = replica_.averaging();
@@ -137,10 +138,21 @@ Worker::Shares Worker::check_ledger(const std::vector<exchange::Job>& due,
     const auto mine = replica_.mirror(commit->peer, exchange::MirrorOf::mine);
     const auto theirs = replica_.mirror(commit->peer, exchange::MirrorOf::theirs);
     const auto w = static_cast<double>(commit->w);
+    if (averaging.mode == exchange::Mode::push_sum) {
+      const auto in = static_cast<double>(commit->their_push);
+      const auto out = static_cast<double>(commit->own_push);
+      const double came = std::accumulate(theirs.begin(), theirs.end(), 0.0) - origin_;
+      const double went = std::accumulate(mine.begin(), mine.end(), 0.0) - origin_;
+      share->second = in * came - out * went;
+    }
     for (std::size_t i = 0; i < mine.size(); ++i) {
       const double apart = static_cast<double>(theirs[i]) - static_cast<double>(mine[i]);
-      share->second += (averaging.moves_mirrors ? w / (1 - 2 * w) : averaging.gamma * w) * apart;
       size += std::abs(apart) + std::abs(static_cast<double>(mine[i]));
+      if (averaging.mode == exchange::Mode::choco) {
+        share->second += averaging.gamma * w * apart;
+      } else if (averaging.mode != exchange::Mode::push_sum) {
+        share->second += w / (1 - 2 * w) * apart;
+      }
     }
     expected += share->second;
   }

@@ -92,6 +92,7 @@ class Worker {
   void note_commits(const std::vector<exchange::Job>& due,
                     const std::vector<exchange::Outcome>& outcomes, std::optional<double> moved,
                     const Shares& shares);
+  /// Of the replica's elements, or under push-sum of the vector that its weight stands for.
   [[nodiscard]] double sum();
 
   std::unique_ptr<Learner> learner_;
@@ -109,6 +110,7 @@ class Worker {
   std::vector<float> gradient_;
   std::uint32_t gradient_samples_ = 0;
   float gradient_loss_ = 0;
+  double origin_ = 0;  ///< under push-sum, the sum of the initial parameters
   std::map<base::PeerId, LinkLedger> ledger_;
   std::vector<base::PeerId> committed_;
   std::uint64_t batches_ = 0;

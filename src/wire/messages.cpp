@@ -165,7 +165,7 @@ Payload build(FlatBufferBuilder& builder, const Delta& delta) {
   const fb::DeltaHead head(delta.exchange.value, delta.samples, delta.mirror_hash.value_or(0),
                            delta.drift, delta.degree, delta.mirror_hash.has_value(), delta.settled);
   const auto buffers = static_cast<std::uint32_t>(delta.buffers.size());
-  builder.Finish(fb::CreateDelta(builder, &head, buffers, delta.bandwidth));
+  builder.Finish(fb::CreateDelta(builder, &head, buffers, delta.bandwidth, delta.push));
   return {delta.payload, delta.buffers};
 }
 
@@ -327,8 +327,10 @@ base::Result<Message> read(const fb::Delta& from, Frame& frame) {
   const fb::DeltaHead head = *from.head();
   const std::uint32_t buffer_bytes = from.buffers();  // lies in the frame
   const float bandwidth = from.bandwidth();
+  const float push = from.push();
   if (head.degree() < 1 || head.degree() > 64) return bad("a delta's degree is not in 1 to 64");
   if (!std::isfinite(head.drift())) return bad("a delta's drift is not a number");
+  if (!std::isfinite(push) || push < 0) return bad("a delta's weight is not a positive number");
   if (!std::isfinite(bandwidth) || bandwidth < 0) {
     return bad("a delta's bandwidth is not a number of bytes a second");
   }
@@ -344,6 +346,7 @@ base::Result<Message> read(const fb::Delta& from, Frame& frame) {
   if (!buffers) return base::fail(std::move(buffers.error()));
   delta.buffers = std::move(*buffers);
   delta.bandwidth = bandwidth;
+  delta.push = push;
   return delta;
 }
 

@@ -162,6 +162,7 @@ struct Delta {
   bool settled = false;
   base::Buffer payload;
   base::Buffer buffers{};  ///< float32 values, all of the sender's buffers; empty: not told
+  float push = 0;          ///< weight that goes with it, under push-sum
   float bandwidth = 0;     ///< bytes/s at which the receiver's deltas came; 0: not known
 };
 

@@ -55,6 +55,7 @@ struct Plain {
   }
 };
 
+constexpr Averaging kPushSum{.mode = Mode::push_sum};
 const auto kMirrorTypes = boost::unit_test::data::make({MirrorType::float32, MirrorType::bfloat16});
 
 }  // namespace
@@ -134,7 +135,7 @@ BOOST_AUTO_TEST_CASE(choco_moves_replicas_and_leaves_the_mirrors_as_the_deltas_m
   Rng rng(kSeed);
   constexpr std::size_t kN = 1500;
   constexpr float kW = 0.5F;
-  constexpr Averaging kChoco{.moves_mirrors = false, .gamma = 0.25F};
+  constexpr Averaging kChoco{.mode = Mode::choco, .gamma = 0.25F};
   const auto initial = noises(kN, rng);
   Replica a(initial, 0.0F, {}, kChoco);
   Replica b(initial, 0.0F, {}, kChoco);
@@ -210,6 +211,103 @@ BOOST_DATA_TEST_CASE(zeros_of_either_sign_stay_bit_equal, kMirrorTypes) {
     meet(a, peer(1), b, peer(2), 0.5F, {.density = 1.0, .bits = 8});
     BOOST_TEST(mirrors_equal(a, peer(1), b, peer(2)));
   }
+}
+
+// A line of three, whose middle has two neighbours: what is averaged without agreed weights is
+// right only with the weights that are pushed along.
+BOOST_AUTO_TEST_CASE(pushes_conserve_vectors_and_weights_and_lead_to_their_mean) {
+  constexpr std::uint64_t kSeed = 87;
+  Rng rng(kSeed);
+  constexpr std::size_t kN = 2500;
+  const auto initial = noises(kN, rng);
+  std::vector<Replica> all;
+  for (int i = 0; i < 3; ++i) all.emplace_back(initial, 0.0F, BufferSpec{}, kPushSum);
+  const std::array<std::pair<std::uint8_t, std::uint8_t>, 2> links{{{0, 1}, {1, 2}}};
+  for (const auto& [a, b] : links) {
+    all[a].open_fresh(peer(b));
+    all[b].open_fresh(peer(a));
+  }
+  std::vector<double> sum(kN, 0.0);
+  for (Replica& replica : all) {
+    train(replica, rng, 0.5F);
+    for (std::size_t i = 0; i < kN; ++i) {
+      sum[i] += static_cast<double>(x_of(replica)[i]) - static_cast<double>(initial[i]);
+    }
+  }
+  for (int t = 0; t < 60; ++t) {
+    // Now and then both links at once, so that pushes are on their way when others leave.
+    std::array<std::array<Buffer, 2>, 2> payloads;
+    std::array<std::array<float, 2>, 2> pushes{};
+    const std::size_t first = rng.below(2);
+    const std::size_t count = 1 + rng.below(2 - first);
+    for (std::size_t k = first; k < first + count; ++k) {
+      const auto [a, b] = links[k];
+      const auto of_a = all[a].encode(peer(b), {}, payloads[k][0]);
+      const auto of_b = all[b].encode(peer(a), {}, payloads[k][1]);
+      BOOST_REQUIRE(of_a.has_value() && of_b.has_value());
+      pushes[k] = {of_a->push, of_b->push};
+    }
+    for (std::size_t k = first; k < first + count; ++k) {
+      const auto [a, b] = links[k];
+      commit(all[a], {.peer = peer(b),
+                      .own = payloads[k][0],
+                      .their = payloads[k][1],
+                      .w = 0.5F,
+                      .own_push = pushes[k][0],
+                      .their_push = pushes[k][1]});
+      commit(all[b], {.peer = peer(a),
+                      .own = payloads[k][1],
+                      .their = payloads[k][0],
+                      .w = 0.5F,
+                      .own_push = pushes[k][1],
+                      .their_push = pushes[k][0]});
+      BOOST_REQUIRE(mirrors_equal(all[a], peer(a), all[b], peer(b)));
+    }
+    double weights = 0;
+    for (const Replica& replica : all) {
+      BOOST_REQUIRE(replica.weight() > 0);
+      weights += replica.weight();
+    }
+    BOOST_REQUIRE(std::abs(weights - 3) < 1e-5);
+  }
+  std::vector<float> mean(kN);
+  for (std::size_t i = 0; i < kN; ++i) {
+    double left = sum[i];
+    for (const Replica& replica : all) {
+      left -= replica.weight() *
+              (static_cast<double>(x_of(replica)[i]) - static_cast<double>(initial[i]));
+    }
+    BOOST_REQUIRE(std::abs(left) < 1e-4);
+    mean[i] = initial[i] + static_cast<float>(sum[i] / 3);
+  }
+  for (const Replica& replica : all) {
+    BOOST_TEST_CONTEXT("seed " << kSeed << ", weight " << replica.weight()) {
+      BOOST_TEST(distance(mean, x_of(replica)) < 0.01);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_push_that_is_malformed_changes_nothing) {
+  Rng rng(88);
+  const auto initial = noises(500, rng);
+  Replica a(initial, 0.0F, {}, kPushSum);
+  a.open_fresh(peer(2));
+  train(a, rng, 0.1F);
+  Buffer own;
+  const auto stats = a.encode(peer(2), {}, own);
+  BOOST_REQUIRE(stats.has_value());
+  const auto x = x_of(a);
+  Buffer their = own;
+  their.pop_back();
+  const auto status = a.commit({.peer = peer(2),
+                                .own = own,
+                                .their = their,
+                                .w = 0.5F,
+                                .own_push = stats->push,
+                                .their_push = 0.5F});
+  BOOST_TEST(!status.has_value());
+  BOOST_TEST(same(x_of(a), x));
+  BOOST_TEST(a.weight() == 1.0);
 }
 
 // Mirrors in bfloat16 are as coarse as 1/128 of a value; what two replicas come nearer by at a

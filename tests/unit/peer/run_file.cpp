@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(unknown_words_get_a_suggestion) {
   BOOST_TEST(error_of_override("data.split=irichlet").find("did you mean 'dirichlet'?") !=
              std::string::npos);
   BOOST_TEST(error_of_override("exchange.mode=gossip")
-                 .find("there are: tracked, choco, dense, allreduce, local, none") !=
+                 .find("there are: tracked, choco, dense, push-sum, allreduce, local, none") !=
              std::string::npos);
 }
 
