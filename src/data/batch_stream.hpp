@@ -19,19 +19,18 @@ namespace starling::data {
 /// the shards alone.
 class BatchStream {
  public:
-  /// `set` and `shards` outlive this. `batch`: samples of a batch, at least 1. `seed`: one for
-  /// each peer. Augmentation is for images alone (SampleFormat::shape of three sides).
+  /// `set` and `shards` outlive this. `batch`: samples of a batch, at least 1 here as later.
+  /// `seed`: one for each peer. Augmentation is for images alone (SampleFormat::shape of three
+  /// sides).
   BatchStream(const SampleSet& set, const Shards& shards, const Augmentation& augmentation,
               std::uint32_t batch, std::uint64_t seed);
 
   /// As SampleOrder::set_shards.
   void set_shards(std::span<const std::uint32_t> owned) { order_.set_shards(owned); }
+  void set_batch(std::uint32_t batch) { indices_.resize(batch); }
   /// Allocates nothing once `out` has room.
   void next(BatchBuffer& out);
 
-  [[nodiscard]] std::uint32_t batch() const noexcept {
-    return static_cast<std::uint32_t>(indices_.size());
-  }
   [[nodiscard]] const SampleFormat& format() const noexcept { return set_.format(); }
 
  private:

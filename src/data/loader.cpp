@@ -9,7 +9,7 @@ namespace starling::data {
 
 Loader::Loader(const SampleSet& set, const Shards& shards, std::uint32_t batch, std::uint64_t seed,
                std::span<const std::uint32_t> owned, const Augmentation& augmentation)
-    : stream_(set, shards, augmentation, batch, seed) {
+    : stream_(set, shards, augmentation, batch, seed), batch_(batch), pending_batch_(batch) {
   stream_.set_shards(owned);
   for (std::size_t i = 0; i < kPool; ++i) {
     BatchBuffer buffer;
@@ -28,7 +28,7 @@ Loader::~Loader() {
 std::optional<BatchBuffer> Loader::next() { return full_.pop(); }
 
 void Loader::recycle(BatchBuffer&& batch) {
-  ASSERT(batch.count == stream_.batch(), "only batches of this loader come back");
+  ASSERT(batch.count >= 1 && batch.count <= batch_, "only batches of this loader come back");
   // Refused only after stop(), when the memory is not needed any more.
   const bool kept = empty_.try_push(std::move(batch));
   ASSERT(kept || empty_.size() < kPool, "more batches come back than went out");
@@ -37,6 +37,12 @@ void Loader::recycle(BatchBuffer&& batch) {
 void Loader::set_shards(std::vector<std::uint32_t> owned) {
   const std::lock_guard lock(mutex_);
   pending_ = std::move(owned);
+}
+
+void Loader::set_batch(std::uint32_t samples) {
+  ASSERT(samples >= 1 && samples <= batch_);
+  const std::lock_guard lock(mutex_);
+  pending_batch_ = samples;
 }
 
 void Loader::stop() {
@@ -57,6 +63,7 @@ void Loader::run() {
     {
       const std::lock_guard lock(mutex_);
       owned = std::exchange(pending_, std::nullopt);
+      stream_.set_batch(pending_batch_);
     }
     if (owned) stream_.set_shards(*owned);
     stream_.next(*batch);

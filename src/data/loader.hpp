@@ -37,11 +37,13 @@ class Loader {
   /// Trains on other shards from the next batch that is filled: up to kPool batches already
   /// filled still hold the old ones. Any thread, never blocks for long.
   void set_shards(std::vector<std::uint32_t> owned);
+  /// The same for the samples of a batch: 1 to batch().
+  void set_batch(std::uint32_t samples);
   /// Ends the data thread; next() returns nothing from now on. Any thread, any number of times.
   void stop();
 
-  /// Samples of a batch.
-  [[nodiscard]] std::uint32_t batch() const noexcept { return stream_.batch(); }
+  /// Samples of a batch, at most.
+  [[nodiscard]] std::uint32_t batch() const noexcept { return batch_; }
   /// The seed of a peer's order of samples. `samples`: how many it has trained on before, so that
   /// one that comes back does not go through them in the same order again.
   [[nodiscard]] static std::uint64_t peer_seed(std::uint64_t run_seed, const base::PeerId& id,
@@ -51,10 +53,12 @@ class Loader {
   void run();
 
   BatchStream stream_;  ///< of the data thread
+  const std::uint32_t batch_;
   base::BoundedQueue<BatchBuffer> empty_{kPool};
   base::BoundedQueue<BatchBuffer> full_{kPool};
   std::mutex mutex_;
   std::optional<std::vector<std::uint32_t>> pending_;  ///< guarded by mutex_
+  std::uint32_t pending_batch_;                        ///< guarded by mutex_
   std::thread thread_;
 };
 

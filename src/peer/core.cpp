@@ -66,6 +66,7 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, R
                  .samples = resume.samples,
                  .progress = resume.progress},
                 rng.fork()),
+      batch_(config_.train.batch),
       step_(resume.step),
       samples_(BUG(samples_forgotten) ? 0 : resume.samples) {}
 
@@ -412,11 +413,26 @@ void Core::share_out(Outbox& out) {
   for (data::Member& member : members) {
     if (member.weight == 0) member.weight = known > 0 ? sum / known : 1;
   }
+  const std::uint32_t batch = fair_batch(members);
   std::vector<std::uint32_t> owned = data::owned_shards(shards_, members, self_.id);
-  if (owned == owned_ && !RARE(shards_told_again)) return;
+  if (owned == owned_ && batch == batch_ && !RARE(shards_told_again)) return;
   if (BUG(shards_not_moved) && !owned_.empty()) return;
   owned_ = std::move(owned);
-  out.push_back(Run{ShardsJob{owned_}});
+  batch_ = batch;
+  out.push_back(Run{ShardsJob{owned_, batch_}});
+}
+
+// With it, steps take this peer as long as the median member, so that it is no later at its links.
+std::uint32_t Core::fair_batch(std::span<const data::Member> members) const {
+  const train::Config& train = config_.train;
+  const double own = membership_.self().weight;
+  if (train.batch_min == 0 || own == 0) return train.batch;
+  std::vector<double> speeds;
+  for (const data::Member& member : members) speeds.push_back(member.weight);
+  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
+  std::ranges::nth_element(speeds, middle);
+  const double part = std::min(own / *middle, 1.0);
+  return std::max(static_cast<std::uint32_t>(std::lround(part * train.batch)), train.batch_min);
 }
 
 }  // namespace starling::peer

@@ -103,6 +103,7 @@ class Core {
                       Outbox& out);
   void send_to(const base::PeerId& peer, wire::Message message, Outbox& out);
   void share_out(Outbox& out);
+  [[nodiscard]] std::uint32_t fair_batch(std::span<const data::Member> members) const;
 
   // Training (core_training.cpp).
   void start_if_ready(base::Time now, Outbox& out);
@@ -141,7 +142,8 @@ class Core {
   std::map<base::LinkId, LinkInfo> links_;
   std::map<base::PeerId, base::LinkId> neighbours_;
   std::vector<std::uint32_t> owned_;
-  bool members_changed_ = true;  ///< since owned_ was decided
+  std::uint32_t batch_;          ///< samples of the next steps
+  bool members_changed_ = true;  ///< since these two were decided
 
   Phase phase_ = Phase::waiting;
   bool started_ = false;

@@ -112,15 +112,16 @@ void Core::next_steps(base::Time now, Outbox& out) {
   if (BUG(rate_of_zero)) learning_rate_ = 0;
   const std::uint32_t ahead = ring_ || RARE(one_step_ahead) ? 1 : kStepsAhead;
   const auto last = [&] {
-    return swarm_samples_ + std::uint64_t{steps_outstanding_} * config_.train.batch >=
-           config_.target_samples;
+    return swarm_samples_ + std::uint64_t{steps_outstanding_} * batch_ >= config_.target_samples;
   };
   for (; steps_outstanding_ < ahead && !last() && may_step(now); ++steps_outstanding_) {
     share_out(out);
     if (config_.exchange.mode == Mode::allreduce) {
       out.push_back(Run{GradientJob{}});
     } else {
-      out.push_back(Run{StepJob{learning_rate_}});
+      // A smaller batch counts by its samples.
+      const double part = static_cast<double>(batch_) / config_.train.batch;
+      out.push_back(Run{StepJob{static_cast<float>(learning_rate_ * part)}});
     }
   }
 }

@@ -58,9 +58,10 @@ struct SaveJob {
   std::vector<std::string> addresses;  ///< of others
 };
 
-/// Trains on these shards from now on.
+/// Trains on these shards from now on, in batches of so many samples.
 struct ShardsJob {
   std::vector<std::uint32_t> owned;
+  std::uint32_t batch = 1;
 };
 
 using Job = std::variant<StepJob, GradientJob, ApplyJob, AnchorJob, MovedJob, OuterJob, EvaluateJob,

@@ -213,6 +213,7 @@ void visit_train_keys(Train& t, Visitor&& visit) {
   visit("slow_every", t.slow_every, IntegerRange{0, 1'000'000});
   visit("slow_momentum", t.slow_momentum, NumberRange{0, 0.9999});
   visit("batch", t.batch, IntegerRange{1, 65536});
+  visit("batch_min", t.batch_min, IntegerRange{0, 65536});
   visit("accumulate", t.accumulate, IntegerRange{1, 65536});
   visit("schedule", t.schedule, kScheduleWords);
   visit("warmup", t.warmup, NumberRange{0, 1});

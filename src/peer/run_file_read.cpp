@@ -475,6 +475,15 @@ base::Status check_together(const Document& document, const RunFile& f) {
     return reject("model", "layers",
                   "is missing or empty: the model needs layers, or a preset in their place");
   }
+  if (f.train.batch_min > f.train.batch) {
+    return reject("train", "batch_min",
+                  fmt::format("is more than train.batch, which is {}", f.train.batch));
+  }
+  if (f.train.batch_min != 0 && exchange::uses_ring(f.exchange.mode)) {
+    return reject("train", "batch_min",
+                  fmt::format("all take the same steps under exchange.mode = \"{}\"",
+                              word_of(f.exchange.mode, kModeWords)));
+  }
   if (f.train.batch % f.train.accumulate != 0) {
     return reject("train", "accumulate",
                   fmt::format("must divide train.batch, which is {}", f.train.batch));

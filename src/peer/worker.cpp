@@ -22,6 +22,7 @@ void Worker::submit(Job job) {
   ASSERT(jobs_.size() < kJobsMax);
   if (auto* shards = std::get_if<ShardsJob>(&job)) {
     loader_.set_shards(std::move(shards->owned));
+    loader_.set_batch(shards->batch);
   } else if (auto* exchange = std::get_if<exchange::Job>(&job)) {
     exchange_jobs_.push(std::move(*exchange));
   } else {

@@ -73,7 +73,8 @@ class Bowl final : public Task {
 
 class BowlLearner final : public Learner {
  public:
-  BowlLearner(const Bowl& bowl, std::uint64_t seed) : bowl_(bowl), rng_(seed) {
+  BowlLearner(const Bowl& bowl, std::uint64_t seed)
+      : bowl_(bowl), rng_(seed), batch_(bowl.run_file.train.batch) {
     for (std::size_t i = 0; i < bowl.optimum.size(); ++i) {
       slant_.push_back(static_cast<float>(rng_.uniform() - 0.5) * kSlant);
     }
@@ -89,13 +90,13 @@ class BowlLearner final : public Learner {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       parameters[i] -= lr * slope(parameters[i], i);
     }
-    return StepResult{bowl_.config.train.batch, static_cast<float>(loss)};
+    return StepResult{batch_, static_cast<float>(loss)};
   }
   base::Result<StepResult> gradient(std::span<const float> parameters, std::span<float> buffers,
                                     std::span<float> out) override {
     see(parameters, buffers);
     for (std::size_t i = 0; i < parameters.size(); ++i) out[i] = slope(parameters[i], i);
-    return StepResult{bowl_.config.train.batch, static_cast<float>(evaluate_all(parameters))};
+    return StepResult{batch_, static_cast<float>(evaluate_all(parameters))};
   }
   void apply(std::span<float> parameters, std::span<const float> gradient, float lr) override {
     for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= lr * gradient[i];
@@ -105,7 +106,7 @@ class BowlLearner final : public Learner {
     const double loss = evaluate_all(parameters);
     return Quality{.samples = 1, .accuracy = 1 / (1 + loss), .loss = loss};
   }
-  void set_shards(std::span<const std::uint32_t>) override {}
+  void set_data(std::span<const std::uint32_t>, std::uint32_t batch) override { batch_ = batch; }
   std::vector<float> state() override { return {}; }
   void restore(std::span<const float>) override {}
 
@@ -136,6 +137,7 @@ class BowlLearner final : public Learner {
 
   const Bowl& bowl_;
   base::Rng rng_;
+  std::uint32_t batch_;
   std::vector<float> slant_;
   std::vector<float> seen_;  ///< 0 to 1: of the buffers
 };
@@ -161,7 +163,7 @@ class IdleLearner final : public Learner {
                                  std::uint32_t) override {
     return Quality{.samples = 1, .accuracy = 0, .loss = 1};
   }
-  void set_shards(std::span<const std::uint32_t>) override {}
+  void set_data(std::span<const std::uint32_t>, std::uint32_t) override {}
   std::vector<float> state() override { return {}; }
   void restore(std::span<const float>) override {}
 };
@@ -221,8 +223,9 @@ class NetworkLearner final : public Learner {
     const data::SampleSet& test = *network_.data.test;
     const std::uint32_t count = samples == 0 ? test.size() : std::min(samples, test.size());
     compute::Evaluation sum;
-    for (std::uint32_t done = 0; done < count; done += stream_.batch()) {
-      test.fill_range(done, std::min(stream_.batch(), count - done), batch_);
+    const std::uint32_t batch = network_.run_file.train.batch;
+    for (std::uint32_t done = 0; done < count; done += batch) {
+      test.fill_range(done, std::min(batch, count - done), batch_);
       const auto piece = network_.program->evaluate(parameters, buffers, batch_.view());
       if (!piece) return fail(piece.error());
       sum.correct += piece->correct;
@@ -233,7 +236,10 @@ class NetworkLearner final : public Learner {
                    .accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.count),
                    .loss = sum.loss_sum / static_cast<double>(sum.count)};
   }
-  void set_shards(std::span<const std::uint32_t> owned) override { stream_.set_shards(owned); }
+  void set_data(std::span<const std::uint32_t> owned, std::uint32_t batch) override {
+    stream_.set_shards(owned);
+    stream_.set_batch(batch);
+  }
   std::vector<float> state() override {
     std::vector<float> all;
     for (const auto& piece : rule_.state()) {

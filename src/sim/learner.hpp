@@ -41,7 +41,8 @@ class Learner {
   [[nodiscard]] virtual base::Result<Quality> evaluate(std::span<const float> parameters,
                                                        std::span<const float> buffers,
                                                        std::uint32_t samples) = 0;
-  virtual void set_shards(std::span<const std::uint32_t> owned) = 0;
+  /// Trains on these shards from now on, in batches of so many samples.
+  virtual void set_data(std::span<const std::uint32_t> owned, std::uint32_t batch) = 0;
   /// What a checkpoint keeps beside parameters and buffers.
   [[nodiscard]] virtual std::vector<float> state() = 0;
   virtual void restore(std::span<const float> state) = 0;

@@ -22,12 +22,14 @@ constexpr auto kProtocol = base::ErrorCode::protocol;
 }  // namespace
 
 Worker::Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Folder& folder,
-               base::StepNumber first_step, base::Duration step)
+               base::StepNumber first_step, base::Duration step, std::uint32_t batch)
     : learner_(std::move(learner)),
       replica_(std::move(replica)),
       folder_(folder),
       step_(first_step),
-      step_time_(step) {
+      step_time_(step),
+      whole_batch_(batch),
+      batch_(batch) {
   if (replica_.averaging().mode == exchange::Mode::push_sum) origin_ = sum();
   if (const Checkpoint* saved = folder_.newest_whole(); saved != nullptr) {
     ASSERT(saved->step == first_step);
@@ -41,7 +43,8 @@ Worker::Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Fold
 void Worker::submit(peer::Job job) {
   if (const auto* shards = std::get_if<peer::ShardsJob>(&job)) {
     shards_ = shards->owned;
-    learner_->set_shards(shards_);
+    batch_ = shards->batch;
+    learner_->set_data(shards_, batch_);
   } else if (auto* exchange = std::get_if<exchange::Job>(&job)) {
     exchange_jobs_.push(std::move(*exchange));
   } else {
@@ -235,6 +238,7 @@ base::Duration Worker::run_job(peer::Job job) {
     }
     loss_ = static_cast<double>(result->loss);
     outcomes_.emplace_back(peer::StepDone{++step_, result->samples, result->loss});
+    return step_time_ * batch_ / whole_batch_;
   } else if (std::holds_alternative<peer::GradientJob>(job)) {
     gradient_.resize(replica_.size());
     const auto result =

@@ -44,9 +44,9 @@ struct LinkLedger {
 
 class Worker {
  public:
-  /// `folder` outlives this. `step`: of virtual time, for a training step at full speed.
+  /// `folder` outlives this. `step`: of virtual time, for a training step on a whole `batch`.
   Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Folder& folder,
-         base::StepNumber first_step, base::Duration step);
+         base::StepNumber first_step, base::Duration step, std::uint32_t batch);
 
   void submit(peer::Job job);
   /// The link, the same number at both ends, on which the mirrors with `peer` are set next.
@@ -100,6 +100,8 @@ class Worker {
   Folder& folder_;
   base::StepNumber step_;
   base::Duration step_time_;
+  std::uint32_t whole_batch_;
+  std::uint32_t batch_;  ///< samples of the next steps
   std::optional<train::OuterStep> outer_;
   exchange::JobQueue exchange_jobs_;
   std::deque<peer::Job> jobs_;

@@ -210,7 +210,7 @@ void World::start(std::uint32_t number, bool twin) {
   node.worker = std::make_unique<Worker>(
       task_.learner(node.id),
       exchange::make_replica(task_.initial, task_.run_file.exchange, task_.buffers), node.folder,
-      resume.step, base::from_seconds(step_ms / 1000));
+      resume.step, base::from_seconds(step_ms / 1000), task_.run_file.train.batch);
   wire::MemberRecord self{.id = node.id,
                           .name = plan_.peers[node.peer].name,
                           .addresses = {node.address},

@@ -27,7 +27,10 @@ struct Config {
   double clip = 0.0;             ///< largest norm of a gradient; 0: any
   std::uint32_t slow_every = 0;  ///< steps between two of the slow momentum; 0: it is off
   double slow_momentum = 0.5;
-  std::uint32_t batch = 64;      ///< samples a step of one peer
+  std::uint32_t batch = 64;  ///< samples a step of one peer
+  /// A peer that is slower than most takes batches that are smaller by as much, down to this, and
+  /// steps that are shorter by as much. 0: all batches are as large.
+  std::uint32_t batch_min = 0;
   std::uint32_t accumulate = 1;  ///< pieces that a batch is computed in, one after the other
   Schedule schedule = Schedule::constant;
   double warmup = 0.0;        ///< fraction of the run with a linearly rising learning rate

@@ -158,6 +158,20 @@ BOOST_AUTO_TEST_CASE(new_shards_arrive_after_at_most_the_pool) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(other_batches_arrive_after_at_most_the_pool) {
+  Loader loader(*set, *shards, 5, 3, {});
+  for (const std::uint32_t wanted : {2U, 5U}) {
+    loader.set_batch(wanted);
+    for (std::size_t i = 0; i < Loader::kPool + 5; ++i) {
+      auto batch = loader.next();
+      BOOST_REQUIRE(batch.has_value());
+      BOOST_TEST((batch->count == wanted || i < Loader::kPool));
+      BOOST_TEST(batch->view().labels.size() == batch->count);
+      loader.recycle(std::move(*batch));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(stop_ends_a_waiting_trainer) {
   Loader loader(*set, *shards, 5, 3, {});
   std::vector<BatchBuffer> kept;

@@ -162,6 +162,36 @@ BOOST_AUTO_TEST_CASE(a_peer_of_a_quarter_of_the_speed_gets_a_quarter_of_the_shar
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_peer_of_a_quarter_of_the_speed_takes_smaller_batches) {
+  World world(8);
+  Config config = config_for(world.problem, Mode::tracked);
+  config.target_samples = 1'000'000;
+  config.train.batch_min = 4;
+  config.step_interval = std::chrono::milliseconds(100);
+  world.add(config);
+  for (int i = 0; i < 2; ++i) world.add(config, {World::address_of(0)});
+  config.step_interval *= 4;
+  world.add(config, {World::address_of(0)});
+  const auto until = [&](base::Time at) {
+    BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.now() >= at; }));
+  };
+  BOOST_REQUIRE(config.train.batch == 16U);
+  until(world.now() + seconds(5));
+  for (std::size_t i = 0; i < world.size(); ++i) {  // nobody has measured anything yet
+    BOOST_TEST(world.status(i).samples == 16 * world.status(i).steps);
+  }
+  until(world.now() + seconds(20));
+  std::vector<Status> before;
+  for (std::size_t i = 0; i < world.size(); ++i) before.push_back(world.status(i));
+  until(world.now() + seconds(10));
+  for (std::size_t i = 0; i < world.size(); ++i) {
+    const Status now = world.status(i);
+    const std::uint64_t batch = i == 3 ? 4 : 16;
+    BOOST_TEST(now.samples - before[i].samples == batch * (now.steps - before[i].steps));
+    BOOST_TEST(now.steps > before[i].steps);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(any_peer_can_die_and_the_others_end_as_they_would_have) {
   for (const std::size_t victim : {0, 2}) {
     BOOST_TEST_CONTEXT("seed 4, killed " << victim) {

@@ -343,6 +343,8 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_together_is_refused) {
   BOOST_TEST(parse({"train.accumulate=4"}).train.accumulate == 4U);
   BOOST_TEST(error_of_override("train.accumulate=5") ==
              "--set train.accumulate=5: train.accumulate: must divide train.batch, which is 64");
+  BOOST_TEST(error_of_override("train.batch_min=65") ==
+             "--set train.batch_min=65: train.batch_min: is more than train.batch, which is 64");
   BOOST_TEST(error_of_override("exchange.bits=5").find("5 is not 1, 2, 3, 4 or 8") !=
              std::string::npos);
   BOOST_TEST(error("", {"exchange.start_fraction=0.6", "exchange.finish_fraction=0.6"})
