@@ -34,7 +34,8 @@ struct Config {
   /// Ends with an error when no peer was met within this time; zero: trains alone.
   base::Duration require_peers{};
   base::Duration checkpoint_every{};  ///< zero: only at the end
-  /// No step is handed out earlier than this after the last one; zero: as fast as it goes.
+  /// No step on a whole batch is handed out earlier than this after the last one, on a smaller one
+  /// by as much sooner; zero: as fast as it goes.
   base::Duration step_interval{};
 };
 

@@ -153,8 +153,10 @@ void Core::on_outer_done(base::Time now, Outbox& out) {
 bool Core::may_step(base::Time now) {
   if (config_.step_interval == base::Duration{}) return true;
   if (step_at_ && *step_at_ > now) return false;
-  // A late timer is made up for by one step, not by a burst after a pause.
-  step_at_ = std::max(step_at_.value_or(now), now - config_.step_interval) + config_.step_interval;
+  // A smaller batch is less work. A late timer is made up for by one step, not by a burst after a
+  // pause.
+  const base::Duration interval = config_.step_interval * batch_ / config_.train.batch;
+  step_at_ = std::max(step_at_.value_or(now), now - interval) + interval;
   return true;
 }
 

@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_peer_of_a_quarter_of_the_speed_takes_smaller_batches) {
     const Status now = world.status(i);
     const std::uint64_t batch = i == 3 ? 4 : 16;
     BOOST_TEST(now.samples - before[i].samples == batch * (now.steps - before[i].steps));
-    BOOST_TEST(now.steps > before[i].steps);
+    BOOST_TEST(now.steps - before[i].steps >= 95U);  // of 100
   }
 }
 
