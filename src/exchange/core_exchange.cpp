@@ -25,8 +25,8 @@ void Core::receive(Links::iterator at, wire::Delta& delta, base::Duration took, 
     misbehaved(at, "sent a delta with an impossible degree", out);
     return;
   }
-  const bool pushes = options_.config.mode == Mode::push_sum;
-  if (pushes ? !(delta.push > 0 && delta.push <= kPushMax) : delta.push != 0) {
+  const float most = options_.config.mode == Mode::push_sum ? kPushMax : 0;
+  if (!(delta.push >= 0 && delta.push <= most)) {
     misbehaved(at, "sent a delta with an impossible weight", out);
     return;
   }

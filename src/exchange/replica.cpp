@@ -94,8 +94,8 @@ void Replica::read(std::span<float> x) const {
 }
 
 void Replica::open_fresh(const PeerId& peer) {
-  const Mirror initial(averaging_.mirror, initial_);
-  add_link(peer, {.mine = initial, .theirs = initial});
+  Mirror initial(averaging_.mirror, initial_);
+  add_link(peer, {.mine = initial, .theirs = std::move(initial)});
 }
 
 base::Status Replica::encode_keyframe(base::Buffer& out) const {
@@ -114,21 +114,22 @@ base::Status Replica::open_merge(const PeerId& peer, base::ByteView own_keyframe
 
 base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyframe,
                                    base::ByteView their_buffers) {
-  const auto mirror = read_keyframe(their_keyframe);
-  if (!mirror) return fail(mirror.error());
+  auto mirror = read_keyframe(their_keyframe);
+  if (!mirror) return fail(std::move(mirror.error()));
   auto buffers = buffers_.read(their_buffers);
   if (!buffers) return fail(std::move(buffers.error()));
   if (!BUG(buffers_not_adopted)) std::ranges::copy(*buffers, buffers_.values().begin());
   if (!BUG(adopted_not)) y_ = mirror->values();
   std::ranges::fill(r_, 0.0F);
-  add_link(peer, {.mine = *mirror, .theirs = *mirror, .known_buffers = std::move(*buffers)});
+  add_link(peer,
+           {.mine = *mirror, .theirs = std::move(*mirror), .known_buffers = std::move(*buffers)});
   return {};
 }
 
 base::Status Replica::open_gave(const PeerId& peer, base::ByteView own_keyframe) {
-  const auto mirror = read_keyframe(own_keyframe);
-  if (!mirror) return fail(mirror.error());
-  add_link(peer, {.mine = *mirror, .theirs = *mirror});
+  auto mirror = read_keyframe(own_keyframe);
+  if (!mirror) return fail(std::move(mirror.error()));
+  add_link(peer, {.mine = *mirror, .theirs = std::move(*mirror)});
   return {};
 }
 
@@ -188,7 +189,7 @@ base::Status Replica::stage(const CommitInput& input) {
 }
 
 base::Status Replica::stage_push(Link& link, const CommitInput& input) {
-  ASSERT(input.own_push > 0.0F && input.their_push > 0.0F && input.their_push <= kPushMax);
+  ASSERT(input.own_push >= 0.0F && input.their_push >= 0.0F && input.their_push <= kPushMax);
   auto own = read_keyframe(input.own);
   if (!own) return fail(std::move(own.error()));
   auto their = read_keyframe(input.their);

@@ -77,7 +77,7 @@ struct CommitInput {
   base::ByteView own_buffers{};     ///< that went out with it; empty: none did
   base::ByteView their_buffers{};   ///< that came with it; not trusted; empty: none did
   float own_push = 0.0F;            ///< under push-sum: what encode() said
-  float their_push = 0.0F;          ///< under push-sum: what came, above 0 and at most kPushMax
+  float their_push = 0.0F;          ///< under push-sum: what came, 0 to kPushMax
 };
 
 enum class MirrorOf { mine, theirs };

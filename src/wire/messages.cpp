@@ -330,7 +330,7 @@ base::Result<Message> read(const fb::Delta& from, Frame& frame) {
   const float push = from.push();
   if (head.degree() < 1 || head.degree() > 64) return bad("a delta's degree is not in 1 to 64");
   if (!std::isfinite(head.drift())) return bad("a delta's drift is not a number");
-  if (!std::isfinite(push) || push < 0) return bad("a delta's weight is not a positive number");
+  if (!std::isfinite(push) || push < 0) return bad("a delta's weight is negative or not a number");
   if (!std::isfinite(bandwidth) || bandwidth < 0) {
     return bad("a delta's bandwidth is not a number of bytes a second");
   }

@@ -1,5 +1,6 @@
 #include "exchange/core.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 
@@ -93,6 +94,24 @@ BOOST_AUTO_TEST_CASE(frames_out_of_bounds_are_reported) {
   starling::wire::Delta large{.exchange = {1}};
   large.payload.resize(delta_bytes_max(1000) + 1);
   TEST_LINES(peer.on(Received{peer_named('c'), large}), "c: run close", "c: misbehaved");
+}
+
+BOOST_AUTO_TEST_CASE(weights_are_pushed_under_push_sum_alone_and_within_their_bound) {
+  Options options = plain_options();
+  for (const Mode mode : {Mode::tracked, Mode::push_sum}) {
+    options.config.mode = mode;
+    const bool pushes = mode == Mode::push_sum;
+    for (const float push : {0.0F, 0.5F, kPushMax, 2 * kPushMax}) {
+      Transcript peer(options);
+      peer.open_fresh('a');
+      const starling::wire::Delta delta{.exchange = {1}, .degree = 1, .push = push};
+      const Lines lines = peer.on(Received{peer_named('a'), delta});
+      const bool fine = push == 0 || (pushes && push <= kPushMax);
+      BOOST_TEST_CONTEXT("push " << push << (pushes ? " under push-sum" : "")) {
+        BOOST_TEST((std::ranges::count(lines, "a: misbehaved") == 0) == fine);
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(messages_before_the_opening_or_from_strangers_are_reported) {

@@ -98,6 +98,18 @@ BOOST_AUTO_TEST_CASE(delta_keeps_head_and_payload) {
   BOOST_TEST(!round_trip(delta).mirror_hash.has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_delta_s_numbers_are_finite_and_not_negative) {
+  const auto back = round_trip(wire::Delta{.exchange = {1}, .push = 0.25F, .bandwidth = 125e3F});
+  BOOST_TEST(back.push == 0.25F);
+  BOOST_TEST(back.bandwidth == 125e3F);
+  for (const float bad : {-1.0F, std::nanf(""), HUGE_VALF}) {
+    const wire::Delta push{.exchange = {1}, .push = bad};
+    BOOST_TEST(!wire::decode(frame_of(wire::encode(push))).has_value());
+    const wire::Delta bandwidth{.exchange = {1}, .bandwidth = bad};
+    BOOST_TEST(!wire::decode(frame_of(wire::encode(bandwidth))).has_value());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(buffers_travel_behind_the_payload) {
   const base::Buffer payload(1001, std::byte{5});
   const base::Buffer buffers(1376 * 4, std::byte{6});
