@@ -12,12 +12,10 @@ constexpr std::size_t kAhead = 2048;  // bytes
 // What is added to a float's bits before the lower half is dropped.
 constexpr std::uint32_t kNearest = 0x8000;
 
+// A Weyl sequence over the elements, whose start is the seed: even over elements, and as random as
+// the seeds over draws of one element, which is what its mean needs.
 inline std::uint32_t draw(std::uint32_t seed, std::uint32_t index) {
-  // The finalizer of MurmurHash3 (A. Appleby).
-  std::uint32_t bits = index * 0x9e3779b9U + seed;
-  bits = (bits ^ bits >> 16) * 0x85ebca6bU;
-  bits = (bits ^ bits >> 13) * 0xc2b2ae35U;
-  return (bits ^ bits >> 16) >> 16;
+  return (index * 0x9e3779b9U + seed) >> 16;
 }
 
 inline BFloat16 rounded(float value, std::uint32_t more) {

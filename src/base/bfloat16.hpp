@@ -22,8 +22,9 @@ void widen(std::span<const BFloat16> from, std::span<float> out) noexcept;
 
 /// out[i] is one of the two neighbours of from[i], each the likelier the nearer it is (M. Croci et
 /// al., "Stochastic rounding", 2022): what is added in small parts is not lost. The draw for
-/// from[i] comes from `seed` and `first` + i, and is the same on every machine; what a bfloat16 can
-/// say stays as it is. Zeros come out without a sign. The values are finite and not beyond 3e38.
+/// from[i] comes from `seed`, which should be random, and `first` + i, and is the same on every
+/// machine; what a bfloat16 can say stays as it is. Zeros come out without a sign. The values are
+/// finite and not beyond 3e38.
 void narrow(std::span<const float> from, std::uint32_t seed, std::size_t first,
             std::span<BFloat16> out) noexcept;
 
