@@ -1,5 +1,7 @@
 #include "base/bfloat16.hpp"
 
+#include <algorithm>
+
 #include "base/assert.hpp"
 #include "base/clones.hpp"
 #include "base/prefetch.hpp"
@@ -28,7 +30,7 @@ STARLING_CLONES void widen_all(const BFloat16* __restrict from, float* __restric
   constexpr std::size_t kStrip = 128;
   for (std::size_t strip = 0; strip < n; strip += kStrip) {
     prefetch(from + strip, kAhead, kStrip * sizeof(BFloat16));
-    const std::size_t end = strip + kStrip < n ? strip + kStrip : n;
+    const std::size_t end = std::min(strip + kStrip, n);
     for (std::size_t i = strip; i < end; ++i) out[i] = widen(from[i]);
   }
 }

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "base/bfloat16.hpp"
 #include "base/large_vector.hpp"

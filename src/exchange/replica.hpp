@@ -159,7 +159,7 @@ class Replica {
   [[nodiscard]] bool has(const base::PeerId& peer) const { return links_.contains(peer); }
   /// Open links: suspended ones do not count.
   [[nodiscard]] std::size_t open_links() const noexcept;
-  /// XXH3 of a mirror's float bits; both ends get the same for the same replica.
+  /// XXH3 of a mirror's bits; both ends get the same for the same replica.
   [[nodiscard]] std::uint64_t mirror_hash(const base::PeerId& peer, MirrorOf which) const;
   /// A mirror's elements.
   [[nodiscard]] base::LargeFloats mirror(const base::PeerId& peer, MirrorOf which) const;

@@ -249,18 +249,16 @@ BOOST_AUTO_TEST_CASE(pushes_conserve_vectors_and_weights_and_lead_to_their_mean)
     }
     for (std::size_t k = first; k < first + count; ++k) {
       const auto [a, b] = links[k];
-      commit(all[a], {.peer = peer(b),
-                      .own = payloads[k][0],
-                      .their = payloads[k][1],
-                      .w = 0.5F,
-                      .own_push = pushes[k][0],
-                      .their_push = pushes[k][1]});
-      commit(all[b], {.peer = peer(a),
-                      .own = payloads[k][1],
-                      .their = payloads[k][0],
-                      .w = 0.5F,
-                      .own_push = pushes[k][1],
-                      .their_push = pushes[k][0]});
+      const std::array ends{a, b};
+      for (const std::size_t own : {0, 1}) {
+        const std::size_t other = 1 - own;
+        commit(all[ends[own]], {.peer = peer(ends[other]),
+                                .own = payloads[k][own],
+                                .their = payloads[k][other],
+                                .w = 0.5F,
+                                .own_push = pushes[k][own],
+                                .their_push = pushes[k][other]});
+      }
       BOOST_REQUIRE(mirrors_equal(all[a], peer(a), all[b], peer(b)));
     }
     double weights = 0;
