@@ -93,6 +93,14 @@ base::Result<std::size_t> encode(const Difference& difference, const Options& op
   return chosen.size();
 }
 
+void read_back(base::ByteView payload, std::size_t n, Scratch& scratch, Elements& out) {
+  const auto shape = read_header(payload, n);
+  ASSERT(shape.has_value() && shape->count == scratch.chosen.indices.size());
+  out.indices.swap(scratch.chosen.indices);
+  out.values.resize(shape->count);
+  unpack_values(shape->values, shape->bits, shape->block, shape->scales, out.values);
+}
+
 base::Result<Shape> check(base::ByteView payload, std::size_t n, const Limits& limits,
                           Elements& scratch) {
   auto shape = read_header(payload, n);

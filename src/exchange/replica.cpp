@@ -24,9 +24,12 @@ using base::PeerId;
 using kernels::kBlock;
 using wire::delta_format::kMagnitudeMax;
 
-// Drift is estimated from runs of kDriftRun elements, one in every kDriftEvery runs.
+// Drift is estimated from runs of kDriftRun elements, one in every kDriftEvery runs, and from no
+// more than about kDriftMost elements: runs that lie far apart take longer to come than whole
+// pages.
 constexpr std::size_t kDriftRun = 64;
 constexpr std::size_t kDriftEvery = 32;
+constexpr std::size_t kDriftMost = std::size_t{1} << 20;
 constexpr std::size_t kDriftAhead = 8;      // runs that are on their way from memory
 constexpr std::size_t kDriftWhole = 32768;  // elements: smaller replicas are read whole
 
@@ -149,8 +152,7 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
       delta::encode({.base = y_, .offset = r_, .mirror = link.mine.view()}, options, scratch_, out);
   if (!count) return fail(count.error());
   if (lambda_ > 0.0F) {
-    const auto read = delta::decode(out, size(), {.kind = delta::Kind::sparse}, link.written);
-    ASSERT(read.has_value(), "what was written can be read");
+    delta::read_back(out, size(), scratch_, link.written);
     link.is_written = true;
   }
   return EncodeStats{.count = *count, .drift = drift_of(link)};
@@ -416,7 +418,7 @@ void Replica::let_go_if_alone() {
 double Replica::drift_of(Link& link) const {
   const std::size_t n = size();
   // Every call reads other runs.
-  const std::size_t every = n < kDriftWhole ? 1 : kDriftEvery;
+  const std::size_t every = n < kDriftWhole ? 1 : std::max(kDriftEvery, n / kDriftMost);
   const std::size_t first = link.encoded++ % every;
   const std::size_t step = every * kDriftRun;
   kernels::Squares sums;

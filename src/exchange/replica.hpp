@@ -63,7 +63,8 @@ namespace starling::exchange {
 /// What encoding a delta found out.
 struct EncodeStats {
   std::size_t count = 0;  ///< elements that the delta carries
-  double drift = 0.0;  ///< |x - theirs| / |x|, estimated from 1/32 of the elements of a large one
+  double drift = 0.0;  ///< |x - theirs| / |x|, estimated from 1/32 of the elements of a large one,
+                       ///< and from a million at most
   float push = 0.0F;   ///< weight that goes with it, under push-sum
 };
 

@@ -31,6 +31,9 @@ Coded code(const std::vector<float>& x, const std::vector<float>& mirror, const 
   const auto status = delta::decode(coded.bytes, x.size(), {}, coded.elements);
   BOOST_REQUIRE_MESSAGE(status.has_value(), (status ? std::string() : status.error().text));
   BOOST_REQUIRE(coded.elements.size() == *count);
+  Elements own;
+  delta::read_back(coded.bytes, x.size(), scratch, own);
+  BOOST_REQUIRE(own.indices == coded.elements.indices && own.values == coded.elements.values);
   return coded;
 }
 
