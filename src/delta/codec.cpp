@@ -93,10 +93,10 @@ base::Result<std::size_t> encode(const Difference& difference, const Options& op
   return chosen.size();
 }
 
-void read_back(base::ByteView payload, std::size_t n, Scratch& scratch, Elements& out) {
+void read_back(base::ByteView payload, std::size_t n, const Scratch& scratch, Elements& out) {
   const auto shape = read_header(payload, n);
-  ASSERT(shape.has_value() && shape->count == scratch.chosen.indices.size());
-  out.indices.swap(scratch.chosen.indices);
+  ASSERT(shape.has_value() && shape->count == scratch.chosen.size());
+  out.indices = scratch.chosen.indices;
   out.values.resize(shape->count);
   unpack_values(shape->values, shape->bits, shape->block, shape->scales, out.values);
 }

@@ -48,9 +48,8 @@ struct Limits {
 [[nodiscard]] base::Result<std::size_t> encode(const Difference& difference, const Options& options,
                                                Scratch& scratch, base::Buffer& out);
 
-/// What the payload carries that encode() wrote last with this scratch, as decode() reads it. Takes
-/// the indices out of the scratch, so once for each encode().
-void read_back(base::ByteView payload, std::size_t n, Scratch& scratch, Elements& out);
+/// What the payload carries that encode() wrote last with this scratch, as decode() reads it.
+void read_back(base::ByteView payload, std::size_t n, const Scratch& scratch, Elements& out);
 
 /// Checks untrusted bytes completely, for a replica of n elements, without a write anywhere but to
 /// `scratch` (the indices, for the sparse kind). Work: one pass over the bytes.

@@ -232,7 +232,8 @@ void Replica::apply_staged() {
     average_buffers(link);
     link.bound = std::min(link.staged_bound, 2.0F * kMagnitudeMax);
     link.staged = false;
-    link.written = {};  // the mirror has it now
+    link.written.indices.clear();  // the mirror has it now
+    link.written.values.clear();
   }
 }
 
