@@ -20,18 +20,6 @@ constexpr std::size_t kBlockColumns = 1024;
 constexpr std::size_t kSlack = 32;  // packing may write a little past the end
 constexpr std::size_t kLargestTile = 12 * 32;
 
-const GemmKernel& kernel() {
-#if defined(__x86_64__)
-  static const GemmKernel& chosen =
-      __builtin_cpu_supports("avx512f")                                 ? kGemmAvx512
-      : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? kGemmAvx2
-                                                                        : kGemmSse2;
-  return chosen;
-#else
-  return kGemmSse2;
-#endif
-}
-
 std::size_t round_up(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
 }
@@ -132,7 +120,7 @@ void panel_tiles(const GemmKernel& kernel, std::size_t depth, std::size_t rows, 
 /// The part of the result in these rows and columns.
 void gemm_part(const Gemm& p, std::size_t row_from, std::size_t row_to, std::size_t column_from,
                std::size_t column_to) {
-  const GemmKernel& kernel = cpu::kernel();
+  const GemmKernel& kernel = gemm_kernel();
   Scratch& packed = scratch();
   packed.left.resize(
       std::max(packed.left.size(), round_up(kBlockRows, kernel.rows) * kDepth + kSlack));
@@ -175,14 +163,26 @@ std::size_t row_parts(const Gemm& p, std::size_t threads) {
 
 }  // namespace
 
+const GemmKernel& gemm_kernel() noexcept {
+#if defined(__x86_64__)
+  static const GemmKernel& chosen =
+      __builtin_cpu_supports("avx512f")                                 ? kGemmAvx512
+      : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? kGemmAvx2
+                                                                        : kGemmSse2;
+  return chosen;
+#else
+  return kGemmSse2;
+#endif
+}
+
 void gemm(const Gemm& p, std::uint32_t threads) {
   if (threads <= 1 || p.rows * p.columns * p.depth < 64 * 64 * 64) {
     return gemm_part(p, 0, p.rows, 0, p.columns);
   }
   const std::size_t down = row_parts(p, threads);
   const std::size_t across = threads / down;
-  const std::size_t rows = round_up((p.rows + down - 1) / down, kernel().rows);
-  const std::size_t columns = round_up((p.columns + across - 1) / across, kernel().columns);
+  const std::size_t rows = round_up((p.rows + down - 1) / down, gemm_kernel().rows);
+  const std::size_t columns = round_up((p.columns + across - 1) / across, gemm_kernel().columns);
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
   for (std::size_t part = 0; part < down * across; ++part) {
     const std::size_t row = std::min(part / across * rows, p.rows);

@@ -27,27 +27,45 @@ using Loose __attribute__((vector_size(kWidth * sizeof(float)), aligned(4), may_
 inline Vector load(const float* from) { return *reinterpret_cast<const Loose*>(from); }
 inline void store(float* to, Vector value) { *reinterpret_cast<Loose*>(to) = value; }
 
-void tile(std::size_t depth, const float* left, const float* right, float* out, std::size_t stride,
-          bool add, const float* bias) {
+// Element (i, k) of the left matrix is left[i * row + k * step]; `start` is zero where null.
+[[gnu::always_inline]] inline void tile_of(std::size_t depth, const float* left, std::size_t row,
+                                           std::size_t step, const float* right, float* out,
+                                           std::size_t stride, const float* start,
+                                           std::size_t start_stride) {
   Vector sums[kRows][kVectors];
   for (std::size_t i = 0; i < kRows; ++i) {
     for (std::size_t j = 0; j < kVectors; ++j) sums[i][j] = Vector{};
   }
   for (std::size_t i = 0; i < kRows; ++i) __builtin_prefetch(out + i * stride + kColumns - 1, 1);
-  for (std::size_t k = 0; k < depth; ++k, left += kRows, right += kColumns) {
+  for (std::size_t k = 0; k < depth; ++k, left += step, right += kColumns) {
     Vector columns[kVectors];
     for (std::size_t j = 0; j < kVectors; ++j) columns[j] = load(right + j * kWidth);
     for (std::size_t i = 0; i < kRows; ++i) {
-      for (std::size_t j = 0; j < kVectors; ++j) sums[i][j] += left[i] * columns[j];
+      for (std::size_t j = 0; j < kVectors; ++j) sums[i][j] += left[i * row] * columns[j];
     }
   }
   for (std::size_t i = 0; i < kRows; ++i) {
     for (std::size_t j = 0; j < kVectors; ++j) {
-      float* const place = out + i * stride + j * kWidth;
-      const Vector start = add ? load(place) : bias != nullptr ? load(bias + j * kWidth) : Vector{};
-      store(place, start + sums[i][j]);
+      const Vector before =
+          start != nullptr ? load(start + i * start_stride + j * kWidth) : Vector{};
+      store(out + i * stride + j * kWidth, before + sums[i][j]);
     }
   }
+}
+
+void tile(std::size_t depth, const float* left, const float* right, float* out, std::size_t stride,
+          bool add, const float* bias) {
+  tile_of(depth, left, 1, kRows, right, out, stride, add ? out : bias, add ? stride : 0);
+}
+
+void tile_columns(std::size_t depth, const float* left, std::size_t step, const float* right,
+                  float* out, std::size_t stride, bool add) {
+  tile_of(depth, left, 1, step, right, out, stride, add ? out : nullptr, stride);
+}
+
+void tile_rows(std::size_t depth, const float* left, std::size_t step, const float* right,
+               float* out, std::size_t stride, bool add) {
+  tile_of(depth, left, step, 1, right, out, stride, add ? out : nullptr, stride);
 }
 
 // Lines are turned in blocks of four by four, with shuffles that every processor has.
@@ -96,6 +114,7 @@ void pack(std::size_t depth, std::size_t count, const float* lines, std::size_t 
 }  // namespace
 
 extern const GemmKernel STARLING_GEMM_KERNEL;
-const GemmKernel STARLING_GEMM_KERNEL{kRows, kColumns, tile, pack<kRows>, pack<kColumns>};
+const GemmKernel STARLING_GEMM_KERNEL{kRows,     kColumns,    tile,          tile_columns,
+                                      tile_rows, pack<kRows>, pack<kColumns>};
 
 }  // namespace starling::compute::cpu

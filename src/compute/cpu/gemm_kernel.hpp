@@ -16,6 +16,13 @@ struct GemmKernel {
   void (*tile)(std::size_t depth, const float* left, const float* right, float* tile,
                std::size_t tile_stride, bool add, const float* bias);
 
+  /// The same where the left matrix lies as it is, its element (i, k) at left[i + k * step] for
+  /// tile_columns, at left[i * step + k] for tile_rows; without a bias.
+  void (*tile_columns)(std::size_t depth, const float* left, std::size_t step, const float* right,
+                       float* tile, std::size_t tile_stride, bool add);
+  void (*tile_rows)(std::size_t depth, const float* left, std::size_t step, const float* right,
+                    float* tile, std::size_t tile_stride, bool add);
+
   /// Packs `rows` (or `columns`) lines of a matrix, each with its depth values side by side:
   /// panel[k * width + i] = lines[i * stride + k]. Lines from `count` on are zero. Writes up to 16
   /// values past the panel.
@@ -24,6 +31,9 @@ struct GemmKernel {
   void (*pack_columns)(std::size_t depth, std::size_t count, const float* lines, std::size_t stride,
                        float* panel);
 };
+
+/// The one for this processor.
+[[nodiscard]] const GemmKernel& gemm_kernel() noexcept;
 
 extern const GemmKernel kGemmSse2;
 extern const GemmKernel kGemmAvx2;    // needs AVX2 and FMA

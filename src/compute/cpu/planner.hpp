@@ -11,6 +11,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "compute/cpu/plan.hpp"
+#include "compute/cpu/winograd.hpp"
 #include "compute/graph.hpp"
 #include "compute/graph_flow.hpp"
 
@@ -47,6 +48,7 @@ class Planner {
                    ///< figures
     Value weight;  ///< conv2d: as forward used it
     dnnl::convolution_forward::primitive_desc convolution;
+    std::optional<WinogradShape> winograd;  ///< where the convolution is done so
     dnnl::pooling_forward::primitive_desc pooling;
   };
   /// The gradient of an op's result. A shared one may not be written to.
@@ -74,6 +76,8 @@ class Planner {
   void backward_of(std::size_t op, const MaxPool2d& pool, const Gradient& gradient);
   void backward_of(std::size_t op, const AveragePool2d& pool, const Gradient& gradient);
   void backward_of(std::size_t op, const GlobalAveragePool& pool, const Gradient& gradient);
+  Value forward_winograd(std::size_t op, const Conv2d& conv, const Value& source);
+  void backward_winograd(std::size_t op, const Conv2d& conv, Gradient gradient);
   Value pool_average(std::size_t op, const Value& source);
   Value pool_average_backward(std::size_t op, const Value& gradient);
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -53,6 +55,34 @@ PlaneLayout plane_layout(const memory::desc& desc) {
     if (desc == dense(desc.dims(), layout.tag)) return layout;
   }
   return {Tag::abcd, 1};
+}
+
+/// Below, the transforms cost more than they save.
+constexpr std::uint32_t kWinogradChannelsMin = 16;
+
+/// The convolution as Winograd's, if it can be done so and that is faster.
+std::optional<WinogradShape> winograd_shape(const Op& op, const Conv2d& conv,
+                                            const memory::desc& source) {
+  const std::uint32_t in = op.in[0];
+  const std::uint32_t out = op.out[0];
+  if (conv.kernel != 3 || conv.stride != 1 || conv.dilation != 1 || conv.groups != 1 ||
+      conv.padding > 2 || std::min(in, out) < kWinogradChannelsMin) {
+    return std::nullopt;
+  }
+  const std::size_t given = plane_layout(source).block;
+  const std::size_t block = given == 1 ? 8 : given;
+  if (in % block != 0 || out % block != 0) return std::nullopt;
+  return WinogradShape{.samples = static_cast<std::size_t>(source.dims().front()),
+                       .in_channels = in,
+                       .out_channels = out,
+                       .height = op.in[1],
+                       .width = op.in[2],
+                       .padding = conv.padding,
+                       .block = block};
+}
+
+memory::desc blocked(const memory::dims& sides, std::size_t block) {
+  return dense(sides, block == 16 ? Tag::aBcd16b : Tag::aBcd8b);
 }
 
 MaxPoolShape max_pool_shape(const Op& op, const MaxPool2d& pool, const memory& source) {
@@ -113,6 +143,8 @@ BatchNormShape batch_norm_shape(const Op& op, const BatchNorm& norm, bool relu,
 }  // namespace
 
 Planner::Value Planner::forward_of(std::size_t op, const Conv2d& conv, const Value& source) {
+  saved_[op].winograd = winograd_shape(op_at(op), conv, source.memory.get_desc());
+  if (saved_[op].winograd) return forward_winograd(op, conv, source);
   const auto [weight, stride, dilation, padding] = convolution_sides(graph_, conv);
   const dnnl::convolution_forward::primitive_desc desc(
       {kTraining, kDirect, any(dims(op_at(op).in)), any(weight), bias_of(graph_, conv),
@@ -137,6 +169,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Conv2d& conv, const Val
 }
 
 void Planner::backward_of(std::size_t op, const Conv2d& conv, Gradient gradient) {
+  if (saved_[op].winograd) return backward_winograd(op, conv, gradient);
   const auto [weight, stride, dilation, padding] = convolution_sides(graph_, conv);
   const Saved& saved = saved_[op];
   {
@@ -175,6 +208,58 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, Gradient gradient)
   const Value result = make(desc.diff_src_desc());
   call(dnnl::convolution_backward_data(desc), desc.scratchpad_desc(),
        {{DNNL_ARG_DIFF_DST, converted}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, result}});
+  give(op, {result});
+}
+
+Planner::Value Planner::forward_winograd(std::size_t op, const Conv2d& conv, const Value& source) {
+  Saved& saved = saved_[op];
+  const WinogradShape shape = *saved.winograd;
+  saved.source = convert(source, blocked(dims(op_at(op).in), shape.block));
+  const Value weights = make_floats(winograd_weights_size(shape));
+  const Value scratch = make_floats(winograd_scratch_size(shape, threads_));
+  const Value result = make(blocked(dims(op_at(op).out), shape.block));
+  const memory bias = conv.bias == kNoTensor ? memory() : parameter(conv.bias).memory;
+  call(
+      [shape, threads = threads_, relu = flow_.does_relu(op), from = saved.source.memory,
+       weight = parameter(conv.weight).memory, bias, weights = weights.memory,
+       scratch = scratch.memory, to = result.memory] {
+        winograd_weights(shape, WinogradPass::forward, floats(weight), floats(weights));
+        winograd_forward(shape, floats(from), floats(weights), bias ? floats(bias) : nullptr, relu,
+                         floats(to), floats(scratch), threads);
+      },
+      {saved.source, weights, scratch, result});
+  return result;
+}
+
+void Planner::backward_winograd(std::size_t op, const Conv2d& conv, Gradient gradient) {
+  const Saved& saved = saved_[op];
+  const WinogradShape shape = *saved.winograd;
+  gradient = convert(gradient, blocked(dims(op_at(op).out), shape.block));
+  const Value above = gradient.value;
+  {
+    const Value scratch = make_floats(winograd_gradient_scratch_size(shape, threads_));
+    const memory dbias = conv.bias == kNoTensor ? memory() : parameter_gradient(conv.bias).memory;
+    call(
+        [shape, threads = threads_, from = saved.source.memory, above = above.memory,
+         dweight = parameter_gradient(conv.weight).memory, dbias, scratch = scratch.memory] {
+          winograd_backward_weights(shape, floats(from), floats(above), floats(dweight),
+                                    dbias ? floats(dbias) : nullptr, floats(scratch), threads);
+        },
+        {saved.source, above, scratch});
+  }
+  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
+  const WinogradShape back = shape.backward();
+  const Value weights = make_floats(winograd_weights_size(back));
+  const Value scratch = make_floats(winograd_scratch_size(back, threads_));
+  const Value result = make(saved.source.memory.get_desc());
+  call(
+      [back, threads = threads_, above = above.memory, weight = parameter(conv.weight).memory,
+       weights = weights.memory, scratch = scratch.memory, to = result.memory] {
+        winograd_weights(back, WinogradPass::backward, floats(weight), floats(weights));
+        winograd_forward(back, floats(above), floats(weights), nullptr, false, floats(to),
+                         floats(scratch), threads);
+      },
+      {above, weights, scratch, result});
   give(op, {result});
 }
 
