@@ -90,7 +90,8 @@ struct Layout {
   std::size_t gradient_scratch = scratch + kParts * gradient_part + panels * columns;
 };
 
-// The transforms: of 4x4 elements, of which `at` gives one.
+// The transforms, with the matrices A, B and G of the article's section 4.1. Of one that lies in
+// memory, `part` floats are from an element to the next of its 16.
 
 /// B^T d B.
 STARLING_INLINE void transform_patch(const Eight (&d)[kPatch][kPatch], float* to,
