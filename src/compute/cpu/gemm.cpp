@@ -9,6 +9,7 @@
 #include <omp.h>
 
 #include "compute/cpu/gemm_kernel.hpp"
+#include "compute/cpu/kernel.hpp"
 
 namespace starling::compute::cpu {
 
@@ -19,10 +20,6 @@ constexpr std::size_t kBlockRows = 192;  // a block of the left one takes 192 Ki
 constexpr std::size_t kBlockColumns = 1024;
 constexpr std::size_t kSlack = 32;  // packing may write a little past the end
 constexpr std::size_t kLargestTile = 12 * 32;
-
-std::size_t round_up(std::size_t value, std::size_t step) {
-  return (value + step - 1) / step * step;
-}
 
 /// Packed parts of one thread; kept, so that a step of training allocates nothing.
 struct Scratch {

@@ -27,6 +27,11 @@ namespace starling::compute::cpu {
 
 inline constexpr std::size_t kGrain = 16384;  ///< elements that are worth waking a thread for
 
+/// The next multiple of `step`, or `value` if it is one.
+constexpr std::size_t round_up(std::size_t value, std::size_t step) noexcept {
+  return (value + step - 1) / step * step;
+}
+
 /// Calls work(first, last) for parts of 0 .. count on the threads that the program set, none with
 /// fewer than `grain` elements unless there is only one. Which part goes to which thread follows
 /// from the numbers alone.

@@ -29,10 +29,6 @@ using Loose __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_
 STARLING_INLINE const Loose& eight(const float* at) { return *reinterpret_cast<const Loose*>(at); }
 STARLING_INLINE Loose& eight(float* at) { return *reinterpret_cast<Loose*>(at); }
 
-std::size_t round_up(std::size_t value, std::size_t step) {
-  return (value + step - 1) / step * step;
-}
-
 /// Images of one side of a convolution.
 struct Images {
   std::size_t channels, height, width, block;
@@ -88,6 +84,11 @@ struct Layout {
   std::size_t gradient_rows, gradient_part;
   std::size_t scratch = kParts * (patches_part + results_part);  ///< floats of a thread
   std::size_t gradient_scratch = scratch + kParts * gradient_part + panels * columns;
+
+  /// Where a tile's results lie in a part, from a channel on.
+  [[nodiscard]] STARLING_INLINE std::size_t result_at(std::size_t tile, std::size_t channel) const {
+    return (channel / columns * kTiles + tile) * columns + channel % columns;
+  }
 };
 
 // The transforms, with the matrices A, B and G of the article's section 4.1. Of one that lies in
@@ -177,6 +178,20 @@ STARLING_INLINE void transform_back(const Eight (&u)[kPatch][kPatch], Eight (&g)
   }
 }
 
+/// Calls use(tile, place, channel) for the tiles first .. first + count - 1, counted from 0, and 8
+/// channels from `channel` on: those of a cache line, then the next tile's.
+template <class Use>
+STARLING_INLINE void for_each_vector(const Images& images, const Tiling& tiling, std::size_t first,
+                                     std::size_t count, const Use& use) {
+  for (std::size_t line = 0; line < images.channels; line += kLine) {
+    const std::size_t end = std::min(line + kLine, images.channels);
+    for (std::size_t t = 0; t < count; ++t) {
+      const Tiling::Place place = tiling.place(first + t);
+      for (std::size_t channel = line; channel < end; channel += kLanes) use(t, place, channel);
+    }
+  }
+}
+
 /// The transformed patches of tiles first .. first + count - 1.
 STARLING_KERNEL
 void load_patches(const Images& images, const Tiling& tiling, std::size_t padding,
@@ -184,35 +199,30 @@ void load_patches(const Images& images, const Tiling& tiling, std::size_t paddin
                   float* patches) {
   const std::size_t point = images.block;
   const std::size_t line = images.width * point;
-  for (std::size_t c = 0; c < images.channels; c += kLine) {
-    const std::size_t c_end = std::min(c + kLine, images.channels);
-    for (std::size_t t = 0; t < count; ++t) {
-      const auto [sample, top, left] = tiling.place(first + t);
-      const bool inside = top >= padding && left >= padding &&
-                          top + kPatch <= images.height + padding &&
-                          left + kPatch <= images.width + padding;
-      for (std::size_t channel = c; channel < c_end; channel += kLanes) {
-        const float* const from = source + images.offset(sample, channel);
-        Eight d[kPatch][kPatch];
-        if (inside) {
-          const float* const corner = from + (top - padding) * line + (left - padding) * point;
-          for (std::size_t i = 0; i < kPatch; ++i) {
-            for (std::size_t j = 0; j < kPatch; ++j) d[i][j] = eight(corner + i * line + j * point);
-          }
-        } else {
-          for (std::size_t i = 0; i < kPatch; ++i) {
-            for (std::size_t j = 0; j < kPatch; ++j) {
-              const std::size_t y = top + i - padding;  // wraps around above and left of the image
-              const std::size_t x = left + j - padding;
-              d[i][j] = y < images.height && x < images.width ? eight(from + y * line + x * point)
-                                                              : Eight{};
-            }
-          }
+  const auto load = [&](std::size_t t, const Tiling::Place& place, std::size_t channel)
+      __attribute__((always_inline)) {
+    const auto [sample, top, left] = place;
+    const float* const from = source + images.offset(sample, channel);
+    Eight d[kPatch][kPatch];
+    if (top >= padding && left >= padding && top + kPatch <= images.height + padding &&
+        left + kPatch <= images.width + padding) {
+      const float* const corner = from + (top - padding) * line + (left - padding) * point;
+      for (std::size_t i = 0; i < kPatch; ++i) {
+        for (std::size_t j = 0; j < kPatch; ++j) d[i][j] = eight(corner + i * line + j * point);
+      }
+    } else {
+      for (std::size_t i = 0; i < kPatch; ++i) {
+        for (std::size_t j = 0; j < kPatch; ++j) {
+          const std::size_t y = top + i - padding;  // wraps around above and left of the image
+          const std::size_t x = left + j - padding;
+          d[i][j] =
+              y < images.height && x < images.width ? eight(from + y * line + x * point) : Eight{};
         }
-        transform_patch(d, patches + t * layout.row + channel, layout.patches_part);
       }
     }
-  }
+    transform_patch(d, patches + t * layout.row + channel, layout.patches_part);
+  };
+  for_each_vector(images, tiling, first, count, load);
 }
 
 /// From products to results.
@@ -222,27 +232,21 @@ void store_results(const Images& images, const Tiling& tiling, const Layout& lay
                    bool relu, float* result) {
   const std::size_t point = images.block;
   const std::size_t line = images.width * point;
-  for (std::size_t c = 0; c < images.channels; c += kLine) {
-    const std::size_t c_end = std::min(c + kLine, images.channels);
-    for (std::size_t t = 0; t < count; ++t) {
-      const auto [sample, top, left] = tiling.place(first + t);
-      for (std::size_t channel = c; channel < c_end; channel += kLanes) {
-        const float* const from = products +
-                                  (channel / layout.columns * kTiles + t) * layout.columns +
-                                  channel % layout.columns;
-        Eight y[kTile][kTile];
-        transform_result(from, layout.results_part, y);
-        const Eight start = bias != nullptr ? Eight{eight(bias + channel)} : Eight{};
-        float* const to = result + images.offset(sample, channel) + top * line + left * point;
-        for (std::size_t i = 0; i < kTile && top + i < images.height; ++i) {
-          for (std::size_t j = 0; j < kTile && left + j < images.width; ++j) {
-            const Eight value = y[i][j] + start;
-            eight(to + i * line + j * point) = relu ? (value > Eight{} ? value : Eight{}) : value;
-          }
-        }
+  const auto store = [&](std::size_t t, const Tiling::Place& place, std::size_t channel)
+      __attribute__((always_inline)) {
+    const auto [sample, top, left] = place;
+    Eight y[kTile][kTile];
+    transform_result(products + layout.result_at(t, channel), layout.results_part, y);
+    const Eight start = bias != nullptr ? Eight{eight(bias + channel)} : Eight{};
+    float* const to = result + images.offset(sample, channel) + top * line + left * point;
+    for (std::size_t i = 0; i < kTile && top + i < images.height; ++i) {
+      for (std::size_t j = 0; j < kTile && left + j < images.width; ++j) {
+        const Eight value = y[i][j] + start;
+        eight(to + i * line + j * point) = relu ? (value > Eight{} ? value : Eight{}) : value;
       }
     }
-  }
+  };
+  for_each_vector(images, tiling, first, count, store);
 }
 
 /// The transformed gradients of results, and their sums over all points added to `sums`.
@@ -252,27 +256,19 @@ void load_gradients(const Images& images, const Tiling& tiling, const Layout& la
                     float* sums) {
   const std::size_t point = images.block;
   const std::size_t line = images.width * point;
-  for (std::size_t c = 0; c < images.channels; c += kLine) {
-    const std::size_t c_end = std::min(c + kLine, images.channels);
-    for (std::size_t t = 0; t < count; ++t) {
-      const auto [sample, top, left] = tiling.place(first + t);
-      for (std::size_t channel = c; channel < c_end; channel += kLanes) {
-        const float* const from =
-            gradient + images.offset(sample, channel) + top * line + left * point;
-        const bool below = top + 1 < images.height;
-        const bool right = left + 1 < images.width;
-        const Eight y[kTile][kTile] = {
-            {eight(from), right ? Eight{eight(from + point)} : Eight{}},
-            {below ? Eight{eight(from + line)} : Eight{},
-             below && right ? Eight{eight(from + line + point)} : Eight{}}};
-        eight(sums + channel) += (y[0][0] + y[0][1]) + (y[1][0] + y[1][1]);
-        transform_gradient(y,
-                           transformed + (channel / layout.columns * kTiles + t) * layout.columns +
-                               channel % layout.columns,
-                           layout.results_part);
-      }
-    }
-  }
+  const auto load = [&](std::size_t t, const Tiling::Place& place, std::size_t channel)
+      __attribute__((always_inline)) {
+    const auto [sample, top, left] = place;
+    const float* const from = gradient + images.offset(sample, channel) + top * line + left * point;
+    const bool below = top + 1 < images.height;
+    const bool right = left + 1 < images.width;
+    const Eight y[kTile][kTile] = {{eight(from), right ? Eight{eight(from + point)} : Eight{}},
+                                   {below ? Eight{eight(from + line)} : Eight{},
+                                    below && right ? Eight{eight(from + line + point)} : Eight{}}};
+    eight(sums + channel) += (y[0][0] + y[0][1]) + (y[1][0] + y[1][1]);
+    transform_gradient(y, transformed + layout.result_at(t, channel), layout.results_part);
+  };
+  for_each_vector(images, tiling, first, count, load);
 }
 
 /// Weights of input channel `c` for the 8 output channels from `k` on, zero where there are none.
