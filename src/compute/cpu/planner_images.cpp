@@ -57,8 +57,10 @@ PlaneLayout plane_layout(const memory::desc& desc) {
   return {Tag::abcd, 1};
 }
 
-/// Below, the transforms cost more than they save.
+// With fewer channels, or sides of the result that leave most of a tile empty, the transforms cost
+// more than they save.
 constexpr std::uint32_t kWinogradChannelsMin = 16;
+constexpr std::uint32_t kWinogradSideMin = 3;
 
 /// The convolution as Winograd's, if it can be done so and that is faster.
 std::optional<WinogradShape> winograd_shape(const Op& op, const Conv2d& conv,
@@ -66,7 +68,8 @@ std::optional<WinogradShape> winograd_shape(const Op& op, const Conv2d& conv,
   const std::uint32_t in = op.in[0];
   const std::uint32_t out = op.out[0];
   if (conv.kernel != 3 || conv.stride != 1 || conv.dilation != 1 || conv.groups != 1 ||
-      conv.padding > 2 || std::min(in, out) < kWinogradChannelsMin) {
+      conv.padding > 2 || std::min(in, out) < kWinogradChannelsMin ||
+      std::min(op.out[1], op.out[2]) < kWinogradSideMin) {
     return std::nullopt;
   }
   const std::size_t given = plane_layout(source).block;

@@ -9,17 +9,19 @@ namespace starling::compute::cpu {
 
 namespace {
 
-constexpr std::size_t kPatch = 4;                // a side of what one tile of results looks at
-constexpr std::size_t kTile = 2;                 // a side of a tile of results
+constexpr std::size_t kTile = 4;                 // a side of a tile of results
+constexpr std::size_t kPatch = kTile + 2;        // a side of what it looks at
 constexpr std::size_t kParts = kPatch * kPatch;  // matrices of a transform
-constexpr std::size_t kWindow = 3 * 3;
-// Tiles that go through all three steps together: of 64 channels their transforms take 420 KB,
-// which stay in the second-level cache. A multiple of every GemmKernel's rows.
+constexpr std::size_t kWindow = 3;               // a side of the weights
+constexpr std::size_t kWeights = kWindow * kWindow;
+// Tiles that go through all three steps together. Fewer would leave more room in the second-level
+// cache, but panels of weights are read anew for each block. A multiple of every GemmKernel's rows.
 constexpr std::size_t kTiles = 48;
 constexpr std::size_t kDepth = 256;  // of a product: its panel of weights stays in the first level
 constexpr std::size_t kLanes = 8;
 constexpr std::size_t kLine = 16;  // floats of a cache line: so many channels are written at a time
-// Behind each row of transformed patches, so that rows do not fall on the same places of a cache.
+// Behind each row of transformed patches, so that rows do not fall on the same places of a cache;
+// a line behind each part of a transform does as much for the parts.
 constexpr std::size_t kGap = 8;
 
 using Eight __attribute__((vector_size(kLanes * sizeof(float)))) = float;
@@ -73,11 +75,11 @@ struct Layout {
       : columns(gemm_kernel().columns),
         panels(round_up(s.out_channels, columns) / columns),
         row(s.in_channels + kGap),
-        patches_part(kTiles * row),
-        results_part(kTiles * panels * columns),
-        weights_part(s.in_channels * panels * columns),
+        patches_part(kTiles * row + kLine),
+        results_part(kTiles * panels * columns + kLine),
+        weights_part(s.in_channels * panels * columns + kLine),
         gradient_rows(round_up(s.in_channels, gemm_kernel().rows)),
-        gradient_part(gradient_rows * panels * columns) {}
+        gradient_part(gradient_rows * panels * columns + kLine) {}
 
   std::size_t columns, panels, row;
   std::size_t patches_part, results_part, weights_part;
@@ -91,90 +93,90 @@ struct Layout {
   }
 };
 
-// The transforms, with the matrices A, B and G of the article's section 4.1. Of one that lies in
-// memory, `part` floats are from an element to the next of its 16.
+// The transforms in one direction, with the article's matrices A, B and G for the points 0, +-a,
+// +-b and infinity, where a^2 = 1/2 and b^2 = 2. Their powers stay nearer to 1 than those of the
+// article's 0, +-1 and +-2, so less is lost to rounding.
+constexpr float kA = 0.70710678F;
+constexpr float kB = 1.41421356F;
 
-/// B^T d B.
-STARLING_INLINE void transform_patch(const Eight (&d)[kPatch][kPatch], float* to,
-                                     std::size_t part) {
-  Eight t[kPatch][kPatch];
-  for (std::size_t j = 0; j < kPatch; ++j) {
-    t[0][j] = d[0][j] - d[2][j];
-    t[1][j] = d[1][j] + d[2][j];
-    t[2][j] = d[2][j] - d[1][j];
-    t[3][j] = d[1][j] - d[3][j];
-  }
-  for (std::size_t i = 0; i < kPatch; ++i, to += kPatch * part) {
-    eight(to) = t[i][0] - t[i][2];
-    eight(to + part) = t[i][1] + t[i][2];
-    eight(to + 2 * part) = t[i][2] - t[i][1];
-    eight(to + 3 * part) = t[i][1] - t[i][3];
-  }
+/// B^T d.
+STARLING_INLINE void patch_way(const Eight (&d)[kPatch], Eight (&t)[kPatch]) {
+  const Eight even_a = d[4] - 2.0F * d[2];
+  const Eight odd_a = kA * (d[3] - 2.0F * d[1]);
+  const Eight even_b = d[4] - 0.5F * d[2];
+  const Eight odd_b = kB * (d[3] - 0.5F * d[1]);
+  t[0] = d[0] - 2.5F * d[2] + d[4];
+  t[1] = even_a + odd_a;
+  t[2] = even_a - odd_a;
+  t[3] = even_b + odd_b;
+  t[4] = even_b - odd_b;
+  t[5] = d[1] - 2.5F * d[3] + d[5];
 }
 
-/// A^T m A.
-STARLING_INLINE void transform_result(const float* m, std::size_t part, Eight (&y)[kTile][kTile]) {
-  Eight s[kTile][kPatch];
-  for (std::size_t j = 0; j < kPatch; ++j, m += part) {
-    const Eight middle = eight(m + kPatch * part);
-    const Eight next = eight(m + 2 * kPatch * part);
-    s[0][j] = eight(m) + middle + next;
-    s[1][j] = middle - next - eight(m + 3 * kPatch * part);
-  }
-  for (std::size_t i = 0; i < kTile; ++i) {
-    y[i][0] = s[i][0] + s[i][1] + s[i][2];
-    y[i][1] = s[i][1] - s[i][2] - s[i][3];
-  }
+/// A^T m.
+STARLING_INLINE void result_way(const Eight (&m)[kPatch], Eight (&y)[kTile]) {
+  const Eight even_a = m[1] + m[2];
+  const Eight odd_a = kA * (m[1] - m[2]);
+  const Eight even_b = m[3] + m[4];
+  const Eight odd_b = kB * (m[3] - m[4]);
+  y[0] = m[0] + even_a + even_b;
+  y[1] = odd_a + odd_b;
+  y[2] = 0.5F * even_a + 2.0F * even_b;
+  y[3] = 0.5F * odd_a + 2.0F * odd_b + m[5];
 }
 
-/// A y A^T.
-STARLING_INLINE void transform_gradient(const Eight (&y)[kTile][kTile], float* to,
-                                        std::size_t part) {
-  const Eight r[kPatch][kTile] = {{y[0][0], y[0][1]},
-                                  {y[0][0] + y[1][0], y[0][1] + y[1][1]},
-                                  {y[0][0] - y[1][0], y[0][1] - y[1][1]},
-                                  {-y[1][0], -y[1][1]}};
-  for (std::size_t i = 0; i < kPatch; ++i, to += kPatch * part) {
-    eight(to) = r[i][0];
-    eight(to + part) = r[i][0] + r[i][1];
-    eight(to + 2 * part) = r[i][0] - r[i][1];
-    eight(to + 3 * part) = -r[i][1];
-  }
+/// A y.
+STARLING_INLINE void gradient_way(const Eight (&y)[kTile], Eight (&t)[kPatch]) {
+  const Eight even_a = y[0] + 0.5F * y[2];
+  const Eight odd_a = kA * (y[1] + 0.5F * y[3]);
+  const Eight even_b = y[0] + 2.0F * y[2];
+  const Eight odd_b = kB * (y[1] + 2.0F * y[3]);
+  t[0] = y[0];
+  t[1] = even_a + odd_a;
+  t[2] = even_a - odd_a;
+  t[3] = even_b + odd_b;
+  t[4] = even_b - odd_b;
+  t[5] = y[3];
 }
 
-/// G g G^T.
-STARLING_INLINE void transform_weights(const Eight (&g)[3][3], float* to, std::size_t part) {
-  Eight t[kPatch][3];
-  for (std::size_t j = 0; j < 3; ++j) {
-    const Eight ends = 0.5F * (g[0][j] + g[2][j]);
-    t[0][j] = g[0][j];
-    t[1][j] = ends + 0.5F * g[1][j];
-    t[2][j] = ends - 0.5F * g[1][j];
-    t[3][j] = g[2][j];
-  }
-  for (std::size_t i = 0; i < kPatch; ++i, to += kPatch * part) {
-    const Eight ends = 0.5F * (t[i][0] + t[i][2]);
-    eight(to) = t[i][0];
-    eight(to + part) = ends + 0.5F * t[i][1];
-    eight(to + 2 * part) = ends - 0.5F * t[i][1];
-    eight(to + 3 * part) = t[i][2];
-  }
+/// G g.
+STARLING_INLINE void weights_way(const Eight (&g)[kWindow], Eight (&t)[kPatch]) {
+  const Eight even_a = (-2.0F / 3) * g[0] - (1.0F / 3) * g[2];
+  const Eight odd_a = (-2.0F / 3 * kA) * g[1];
+  const Eight even_b = (1.0F / 6) * g[0] + (1.0F / 3) * g[2];
+  const Eight odd_b = (1.0F / 6 * kB) * g[1];
+  t[0] = g[0];
+  t[1] = even_a + odd_a;
+  t[2] = even_a - odd_a;
+  t[3] = even_b + odd_b;
+  t[4] = even_b - odd_b;
+  t[5] = g[2];
 }
 
-/// G^T u G.
-STARLING_INLINE void transform_back(const Eight (&u)[kPatch][kPatch], Eight (&g)[3][3]) {
-  Eight t[3][kPatch];
-  for (std::size_t j = 0; j < kPatch; ++j) {
-    const Eight both = 0.5F * (u[1][j] + u[2][j]);
-    t[0][j] = u[0][j] + both;
-    t[1][j] = 0.5F * (u[1][j] - u[2][j]);
-    t[2][j] = both + u[3][j];
+/// G^T u.
+STARLING_INLINE void back_way(const Eight (&u)[kPatch], Eight (&g)[kWindow]) {
+  const Eight even_a = u[1] + u[2];
+  const Eight even_b = u[3] + u[4];
+  g[0] = u[0] - (2.0F / 3) * even_a + (1.0F / 6) * even_b;
+  g[1] = (1.0F / 6 * kB) * (u[3] - u[4]) - (2.0F / 3 * kA) * (u[1] - u[2]);
+  g[2] = (1.0F / 3) * (even_b - even_a) + u[5];
+}
+
+/// Transforms columns, then rows: from what load(i, j, element) sets to store(i, j, element).
+template <auto kOneWay, std::size_t kFrom, std::size_t kTo, class Load, class Store>
+STARLING_INLINE void transform(const Load& load, const Store& store) {
+  Eight half[kTo][kFrom];
+  for (std::size_t j = 0; j < kFrom; ++j) {
+    Eight from[kFrom];
+    for (std::size_t i = 0; i < kFrom; ++i) load(i, j, from[i]);
+    Eight to[kTo];
+    kOneWay(from, to);
+    for (std::size_t i = 0; i < kTo; ++i) half[i][j] = to[i];
   }
-  for (std::size_t i = 0; i < 3; ++i) {
-    const Eight both = 0.5F * (t[i][1] + t[i][2]);
-    g[i][0] = t[i][0] + both;
-    g[i][1] = 0.5F * (t[i][1] - t[i][2]);
-    g[i][2] = both + t[i][3];
+  for (std::size_t i = 0; i < kTo; ++i) {
+    Eight to[kTo];
+    kOneWay(half[i], to);
+    for (std::size_t j = 0; j < kTo; ++j) store(i, j, to[j]);
   }
 }
 
@@ -203,24 +205,29 @@ void load_patches(const Images& images, const Tiling& tiling, std::size_t paddin
       __attribute__((always_inline)) {
     const auto [sample, top, left] = place;
     const float* const from = source + images.offset(sample, channel);
-    Eight d[kPatch][kPatch];
+    float* const to = patches + t * layout.row + channel;
+    const auto store = [&](std::size_t i, std::size_t j, const Eight& value)
+        __attribute__((always_inline)) {
+      eight(to + (i * kPatch + j) * layout.patches_part) = value;
+    };
     if (top >= padding && left >= padding && top + kPatch <= images.height + padding &&
         left + kPatch <= images.width + padding) {
       const float* const corner = from + (top - padding) * line + (left - padding) * point;
-      for (std::size_t i = 0; i < kPatch; ++i) {
-        for (std::size_t j = 0; j < kPatch; ++j) d[i][j] = eight(corner + i * line + j * point);
-      }
+      const auto inside = [&](std::size_t i, std::size_t j, Eight & value)
+          __attribute__((always_inline)) {
+        value = eight(corner + i * line + j * point);
+      };
+      transform<patch_way, kPatch, kPatch>(inside, store);
     } else {
-      for (std::size_t i = 0; i < kPatch; ++i) {
-        for (std::size_t j = 0; j < kPatch; ++j) {
-          const std::size_t y = top + i - padding;  // wraps around above and left of the image
-          const std::size_t x = left + j - padding;
-          d[i][j] =
-              y < images.height && x < images.width ? eight(from + y * line + x * point) : Eight{};
-        }
-      }
+      const auto or_zero = [&](std::size_t i, std::size_t j, Eight & value)
+          __attribute__((always_inline)) {
+        const std::size_t y = top + i - padding;  // wraps around above and left of the image
+        const std::size_t x = left + j - padding;
+        value = y < images.height && x < images.width ? Eight{eight(from + y * line + x * point)}
+                                                      : Eight{};
+      };
+      transform<patch_way, kPatch, kPatch>(or_zero, store);
     }
-    transform_patch(d, patches + t * layout.row + channel, layout.patches_part);
   };
   for_each_vector(images, tiling, first, count, load);
 }
@@ -235,16 +242,20 @@ void store_results(const Images& images, const Tiling& tiling, const Layout& lay
   const auto store = [&](std::size_t t, const Tiling::Place& place, std::size_t channel)
       __attribute__((always_inline)) {
     const auto [sample, top, left] = place;
-    Eight y[kTile][kTile];
-    transform_result(products + layout.result_at(t, channel), layout.results_part, y);
-    const Eight start = bias != nullptr ? Eight{eight(bias + channel)} : Eight{};
+    const float* const from = products + layout.result_at(t, channel);
     float* const to = result + images.offset(sample, channel) + top * line + left * point;
-    for (std::size_t i = 0; i < kTile && top + i < images.height; ++i) {
-      for (std::size_t j = 0; j < kTile && left + j < images.width; ++j) {
-        const Eight value = y[i][j] + start;
-        eight(to + i * line + j * point) = relu ? (value > Eight{} ? value : Eight{}) : value;
-      }
-    }
+    const Eight start = bias != nullptr ? Eight{eight(bias + channel)} : Eight{};
+    const std::size_t down = images.height - top;
+    const std::size_t across = images.width - left;
+    transform<result_way, kPatch, kTile>(
+        [&](std::size_t i, std::size_t j, Eight & value) __attribute__((always_inline)) {
+          value = eight(from + (i * kPatch + j) * layout.results_part);
+        },
+        [&](std::size_t i, std::size_t j, const Eight& sum) __attribute__((always_inline)) {
+          if (i >= down || j >= across) return;
+          const Eight value = sum + start;
+          eight(to + i * line + j * point) = relu ? (value > Eight{} ? value : Eight{}) : value;
+        });
   };
   for_each_vector(images, tiling, first, count, store);
 }
@@ -260,30 +271,36 @@ void load_gradients(const Images& images, const Tiling& tiling, const Layout& la
       __attribute__((always_inline)) {
     const auto [sample, top, left] = place;
     const float* const from = gradient + images.offset(sample, channel) + top * line + left * point;
-    const bool below = top + 1 < images.height;
-    const bool right = left + 1 < images.width;
-    const Eight y[kTile][kTile] = {{eight(from), right ? Eight{eight(from + point)} : Eight{}},
-                                   {below ? Eight{eight(from + line)} : Eight{},
-                                    below && right ? Eight{eight(from + line + point)} : Eight{}}};
-    eight(sums + channel) += (y[0][0] + y[0][1]) + (y[1][0] + y[1][1]);
-    transform_gradient(y, transformed + layout.result_at(t, channel), layout.results_part);
+    float* const to = transformed + layout.result_at(t, channel);
+    const std::size_t down = images.height - top;
+    const std::size_t across = images.width - left;
+    Eight sum = eight(sums + channel);
+    transform<gradient_way, kTile, kPatch>(
+        [&](std::size_t i, std::size_t j, Eight & value) __attribute__((always_inline)) {
+          value = i < down && j < across ? Eight{eight(from + i * line + j * point)} : Eight{};
+          sum += value;
+        },
+        [&](std::size_t i, std::size_t j, const Eight& value) __attribute__((always_inline)) {
+          eight(to + (i * kPatch + j) * layout.results_part) = value;
+        });
+    eight(sums + channel) = sum;
   };
   for_each_vector(images, tiling, first, count, load);
 }
 
 /// Weights of input channel `c` for the 8 output channels from `k` on, zero where there are none.
 STARLING_INLINE void gather(const WinogradShape& s, WinogradPass pass, const float* weight,
-                            std::size_t c, std::size_t k, Eight (&g)[3][3]) {
-  alignas(Eight) float lanes[kWindow][kLanes] = {};
+                            std::size_t c, std::size_t k, Eight (&g)[kWindow][kWindow]) {
+  alignas(Eight) float lanes[kWeights][kLanes] = {};
   for (std::size_t lane = 0; lane < kLanes && k + lane < s.out_channels; ++lane) {
     const float* const window = pass == WinogradPass::forward
-                                    ? weight + ((k + lane) * s.in_channels + c) * kWindow
-                                    : weight + (c * s.out_channels + k + lane) * kWindow;
-    for (std::size_t i = 0; i < kWindow; ++i) {
-      lanes[i][lane] = window[pass == WinogradPass::forward ? i : kWindow - 1 - i];
+                                    ? weight + ((k + lane) * s.in_channels + c) * kWeights
+                                    : weight + (c * s.out_channels + k + lane) * kWeights;
+    for (std::size_t i = 0; i < kWeights; ++i) {
+      lanes[i][lane] = window[pass == WinogradPass::forward ? i : kWeights - 1 - i];
     }
   }
-  for (std::size_t i = 0; i < kWindow; ++i) g[i / 3][i % 3] = eight(lanes[i]);
+  for (std::size_t i = 0; i < kWeights; ++i) g[i / kWindow][i % kWindow] = eight(lanes[i]);
 }
 
 STARLING_KERNEL
@@ -291,11 +308,16 @@ void transform_panels(const WinogradShape& s, WinogradPass pass, const Layout& l
                       std::size_t first, std::size_t last, const float* weight, float* to) {
   for (std::size_t panel = first; panel < last; ++panel) {
     for (std::size_t c = 0; c < s.in_channels; ++c) {
-      for (std::size_t j = 0; j < layout.columns; j += kLanes) {
-        Eight g[3][3];
-        gather(s, pass, weight, c, panel * layout.columns + j, g);
-        transform_weights(g, to + (panel * s.in_channels + c) * layout.columns + j,
-                          layout.weights_part);
+      for (std::size_t lane = 0; lane < layout.columns; lane += kLanes) {
+        Eight g[kWindow][kWindow];
+        gather(s, pass, weight, c, panel * layout.columns + lane, g);
+        float* const at = to + (panel * s.in_channels + c) * layout.columns + lane;
+        transform<weights_way, kWindow, kPatch>(
+            [&](std::size_t i, std::size_t j, Eight & value)
+                __attribute__((always_inline)) { value = g[i][j]; },
+            [&](std::size_t i, std::size_t j, const Eight& value) __attribute__((always_inline)) {
+              eight(at + (i * kPatch + j) * layout.weights_part) = value;
+            });
       }
     }
   }
@@ -309,31 +331,28 @@ void transform_panels_back(const WinogradShape& s, const Layout& layout, std::si
                            std::size_t count, float* dweight) {
   for (std::size_t panel = first; panel < last; ++panel) {
     for (std::size_t c = 0; c < s.in_channels; ++c) {
-      for (std::size_t j = 0; j < layout.columns; j += kLanes) {
-        const std::size_t k = panel * layout.columns + j;
-        if (k >= s.out_channels) break;
-        const float* const from =
-            transformed + (panel * layout.gradient_rows + c) * layout.columns + j;
-        Eight u[kPatch][kPatch];
-        for (std::size_t e = 0; e < kParts; ++e) {
-          Eight sum = eight(from + e * layout.gradient_part);
-          for (std::size_t part = 1; part < count; ++part) {
-            sum += eight(from + e * layout.gradient_part + part * apart);
-          }
-          u[e / kPatch][e % kPatch] = sum;
-        }
-        Eight g[3][3];
-        transform_back(u, g);
-        for (std::size_t lane = 0; lane < kLanes; ++lane) {
-          float* const window = dweight + ((k + lane) * s.in_channels + c) * kWindow;
-          for (std::size_t i = 0; i < kWindow; ++i) window[i] = g[i / 3][i % 3][lane];
-        }
+      const float* const row = transformed + (panel * layout.gradient_rows + c) * layout.columns;
+      const std::size_t start = panel * layout.columns;
+      const std::size_t end = std::min(start + layout.columns, s.out_channels);
+      for (std::size_t k = start; k < end; k += kLanes) {
+        transform<back_way, kPatch, kWindow>(
+            [&](std::size_t i, std::size_t j, Eight & sum) __attribute__((always_inline)) {
+              const float* const from = row + k - start + (i * kPatch + j) * layout.gradient_part;
+              sum = eight(from);
+              for (std::size_t part = 1; part < count; ++part) sum += eight(from + part * apart);
+            },
+            [&](std::size_t i, std::size_t j, const Eight& value) __attribute__((always_inline)) {
+              for (std::size_t lane = 0; lane < kLanes; ++lane) {
+                dweight[((k + lane) * s.in_channels + c) * kWeights + i * kWindow + j] =
+                    value[lane];
+              }
+            });
       }
     }
   }
 }
 
-/// The 16 products of `count` transformed patches with the weights.
+/// The products of `count` transformed patches with the weights.
 void multiply(const WinogradShape& s, const Layout& layout, std::size_t count, const float* patches,
               const float* weights, float* products) {
   const GemmKernel& kernel = gemm_kernel();
@@ -354,7 +373,7 @@ void multiply(const WinogradShape& s, const Layout& layout, std::size_t count, c
   }
 }
 
-/// The 16 products of the patches, transposed, with the results' gradients.
+/// The products of the patches, transposed, with the results' gradients.
 void multiply_transposed(const WinogradShape& s, const Layout& layout, std::size_t count,
                          const float* patches, const float* gradients, float* products, bool add) {
   const GemmKernel& kernel = gemm_kernel();

@@ -1,9 +1,8 @@
 // Convolutions with windows of 3x3 and a stride of 1 in fewer multiplications: Winograd's minimal
-// filtering F(2x2, 3x3), as in Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks"
-// (arXiv:1509.09308). A tile of 2x2 results takes 16 products for each pair of channels in place of
-// 36: sources (4x4 patches), weights and results are transformed, and between the transforms stand
-// 16 products of matrices. All its sums have few terms and factors of 1 and 1/2, so it rounds about
-// as well as the direct way.
+// filtering F(4x4, 3x3), as in Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks"
+// (arXiv:1509.09308). A tile of 4x4 results takes 36 products for each pair of channels in place of
+// 144: sources (6x6 patches), weights and results are transformed, and between the transforms stand
+// 36 products of matrices. It rounds two to three times as much as plain sums do.
 #pragma once
 
 #include <cstddef>

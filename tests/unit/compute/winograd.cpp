@@ -88,7 +88,7 @@ WinogradShape random_shape(base::Rng& rng, int round) {
 
 BOOST_AUTO_TEST_SUITE(winograd)
 
-// Sides that tiles of 2x2 fill and do not fill, windows that reach over each edge, channels around
+// Sides that tiles of 4x4 fill and do not fill, windows that reach over each edge, channels around
 // the sides of the products' tiles and blocks.
 BOOST_AUTO_TEST_CASE(matches_plain_sums) {
   constexpr std::uint64_t kSeed = 57;
