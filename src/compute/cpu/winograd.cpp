@@ -85,7 +85,8 @@ struct Layout {
   std::size_t patches_part, results_part, weights_part;
   std::size_t gradient_rows, gradient_part;
   std::size_t scratch = kParts * (patches_part + results_part);  ///< floats of a thread
-  std::size_t gradient_scratch = scratch + kParts * gradient_part + panels * columns;
+  /// Floats of a gradient of the weights, with that of the bias behind it.
+  std::size_t gradient = kParts * gradient_part + panels * columns;
 
   /// Where a tile's results lie in a part, from a channel on.
   [[nodiscard]] STARLING_INLINE std::size_t result_at(std::size_t tile, std::size_t channel) const {
@@ -180,25 +181,34 @@ STARLING_INLINE void transform(const Load& load, const Store& store) {
   }
 }
 
-/// Calls use(tile, place, channel) for the tiles first .. first + count - 1, counted from 0, and 8
-/// channels from `channel` on: those of a cache line, then the next tile's.
+/// Tiles that go through the three steps together: `tiles` of them from `first` on, at most kTiles.
+struct Block {
+  std::size_t first, tiles;
+};
+
+/// Channels from `first` to before `end`.
+struct Channels {
+  std::size_t first, end;
+};
+
+/// Calls use(tile, place, channel) for the block's tiles, counted from 0, and 8 channels from
+/// `channel` on: those of a cache line, then the next tile's.
 template <class Use>
-STARLING_INLINE void for_each_vector(const Images& images, const Tiling& tiling, std::size_t first,
-                                     std::size_t count, const Use& use) {
-  for (std::size_t line = 0; line < images.channels; line += kLine) {
-    const std::size_t end = std::min(line + kLine, images.channels);
-    for (std::size_t t = 0; t < count; ++t) {
-      const Tiling::Place place = tiling.place(first + t);
+STARLING_INLINE void for_each_vector(const Tiling& tiling, const Block& block,
+                                     const Channels& channels, const Use& use) {
+  for (std::size_t line = channels.first; line < channels.end; line += kLine) {
+    const std::size_t end = std::min(line + kLine, channels.end);
+    for (std::size_t t = 0; t < block.tiles; ++t) {
+      const Tiling::Place place = tiling.place(block.first + t);
       for (std::size_t channel = line; channel < end; channel += kLanes) use(t, place, channel);
     }
   }
 }
 
-/// The transformed patches of tiles first .. first + count - 1.
+/// The block's transformed patches.
 STARLING_KERNEL
 void load_patches(const Images& images, const Tiling& tiling, std::size_t padding,
-                  const Layout& layout, std::size_t first, std::size_t count, const float* source,
-                  float* patches) {
+                  const Layout& layout, const Block& block, const float* source, float* patches) {
   const std::size_t point = images.block;
   const std::size_t line = images.width * point;
   const auto load = [&](std::size_t t, const Tiling::Place& place, std::size_t channel)
@@ -229,14 +239,14 @@ void load_patches(const Images& images, const Tiling& tiling, std::size_t paddin
       transform<patch_way, kPatch, kPatch>(or_zero, store);
     }
   };
-  for_each_vector(images, tiling, first, count, load);
+  for_each_vector(tiling, block, {0, images.channels}, load);
 }
 
 /// From products to results.
 STARLING_KERNEL
 void store_results(const Images& images, const Tiling& tiling, const Layout& layout,
-                   std::size_t first, std::size_t count, const float* products, const float* bias,
-                   bool relu, float* result) {
+                   const Block& block, const Channels& channels, const float* products,
+                   const float* bias, bool relu, float* result) {
   const std::size_t point = images.block;
   const std::size_t line = images.width * point;
   const auto store = [&](std::size_t t, const Tiling::Place& place, std::size_t channel)
@@ -257,14 +267,14 @@ void store_results(const Images& images, const Tiling& tiling, const Layout& lay
           eight(to + i * line + j * point) = relu ? (value > Eight{} ? value : Eight{}) : value;
         });
   };
-  for_each_vector(images, tiling, first, count, store);
+  for_each_vector(tiling, block, channels, store);
 }
 
-/// The transformed gradients of results, and their sums over all points added to `sums`.
+/// The block's transformed gradients of results, and their sums over all points added to `sums`.
 STARLING_KERNEL
 void load_gradients(const Images& images, const Tiling& tiling, const Layout& layout,
-                    std::size_t first, std::size_t count, const float* gradient, float* transformed,
-                    float* sums) {
+                    const Block& block, const Channels& channels, const float* gradient,
+                    float* transformed, float* sums) {
   const std::size_t point = images.block;
   const std::size_t line = images.width * point;
   const auto load = [&](std::size_t t, const Tiling::Place& place, std::size_t channel)
@@ -285,7 +295,7 @@ void load_gradients(const Images& images, const Tiling& tiling, const Layout& la
         });
     eight(sums + channel) = sum;
   };
-  for_each_vector(images, tiling, first, count, load);
+  for_each_vector(tiling, block, channels, load);
 }
 
 /// Weights of input channel `c` for the 8 output channels from `k` on, zero where there are none.
@@ -323,12 +333,11 @@ void transform_panels(const WinogradShape& s, WinogradPass pass, const Layout& l
   }
 }
 
-/// The weights' gradient from its transform, which `count` threads have a part of each, `apart`
-/// from one another.
+/// The weights' gradient from its transform, of which there are `copies` to be added up.
 STARLING_KERNEL
 void transform_panels_back(const WinogradShape& s, const Layout& layout, std::size_t first,
-                           std::size_t last, const float* transformed, std::size_t apart,
-                           std::size_t count, float* dweight) {
+                           std::size_t last, const float* transformed, std::size_t copies,
+                           float* dweight) {
   for (std::size_t panel = first; panel < last; ++panel) {
     for (std::size_t c = 0; c < s.in_channels; ++c) {
       const float* const row = transformed + (panel * layout.gradient_rows + c) * layout.columns;
@@ -339,7 +348,9 @@ void transform_panels_back(const WinogradShape& s, const Layout& layout, std::si
             [&](std::size_t i, std::size_t j, Eight & sum) __attribute__((always_inline)) {
               const float* const from = row + k - start + (i * kPatch + j) * layout.gradient_part;
               sum = eight(from);
-              for (std::size_t part = 1; part < count; ++part) sum += eight(from + part * apart);
+              for (std::size_t copy = 1; copy < copies; ++copy) {
+                sum += eight(from + copy * layout.gradient);
+              }
             },
             [&](std::size_t i, std::size_t j, const Eight& value) __attribute__((always_inline)) {
               for (std::size_t lane = 0; lane < kLanes; ++lane) {
@@ -352,19 +363,35 @@ void transform_panels_back(const WinogradShape& s, const Layout& layout, std::si
   }
 }
 
-/// The products of `count` transformed patches with the weights.
-void multiply(const WinogradShape& s, const Layout& layout, std::size_t count, const float* patches,
-              const float* weights, float* products) {
+/// What one thread does of a convolution: some tiles, and some panels of output channels.
+struct Share {
+  std::size_t first, last;
+  std::size_t first_panel, last_panel;
+
+  [[nodiscard]] Channels channels(const WinogradShape& s, const Layout& layout) const {
+    return {first_panel * layout.columns, std::min(last_panel * layout.columns, s.out_channels)};
+  }
+  template <class Work>
+  void for_each_block(const Work& work) const {
+    for (std::size_t at = first; at < last; at += kTiles) {
+      work(Block{at, std::min(kTiles, last - at)});
+    }
+  }
+};
+
+/// The products of a block's transformed patches with the share's panels of weights.
+void multiply(const WinogradShape& s, const Layout& layout, const Share& share, std::size_t tiles,
+              const float* patches, const float* weights, float* products) {
   const GemmKernel& kernel = gemm_kernel();
   for (std::size_t e = 0; e < kParts; ++e) {
     for (std::size_t k = 0; k < s.in_channels; k += kDepth) {
       const std::size_t depth = std::min(kDepth, s.in_channels - k);
-      for (std::size_t panel = 0; panel < layout.panels; ++panel) {
+      for (std::size_t panel = share.first_panel; panel < share.last_panel; ++panel) {
         const float* const right =
             weights + e * layout.weights_part + (panel * s.in_channels + k) * layout.columns;
         float* const to = products + e * layout.results_part + panel * kTiles * layout.columns;
         // The rows behind the last patch are there, with whatever they hold.
-        for (std::size_t t = 0; t < count; t += kernel.rows) {
+        for (std::size_t t = 0; t < tiles; t += kernel.rows) {
           kernel.tile_rows(depth, patches + e * layout.patches_part + t * layout.row + k,
                            layout.row, right, to + t * layout.columns, layout.columns, k > 0);
         }
@@ -373,32 +400,51 @@ void multiply(const WinogradShape& s, const Layout& layout, std::size_t count, c
   }
 }
 
-/// The products of the patches, transposed, with the results' gradients.
-void multiply_transposed(const WinogradShape& s, const Layout& layout, std::size_t count,
-                         const float* patches, const float* gradients, float* products, bool add) {
+/// The products of a block's patches, transposed, with the results' gradients.
+void multiply_transposed(const WinogradShape& s, const Layout& layout, const Share& share,
+                         std::size_t tiles, const float* patches, const float* gradients,
+                         float* products, bool add) {
   const GemmKernel& kernel = gemm_kernel();
   for (std::size_t e = 0; e < kParts; ++e) {
-    for (std::size_t panel = 0; panel < layout.panels; ++panel) {
+    for (std::size_t panel = share.first_panel; panel < share.last_panel; ++panel) {
       const float* const right =
           gradients + e * layout.results_part + panel * kTiles * layout.columns;
       float* const to =
           products + e * layout.gradient_part + panel * layout.gradient_rows * layout.columns;
       // The columns behind the last channel are there, with whatever they hold.
       for (std::size_t c = 0; c < s.in_channels; c += kernel.rows) {
-        kernel.tile_columns(count, patches + e * layout.patches_part + c, layout.row, right,
+        kernel.tile_columns(tiles, patches + e * layout.patches_part + c, layout.row, right,
                             to + c * layout.columns, layout.columns, add);
       }
     }
   }
 }
 
-/// Calls work(part, first, last) for as many parts of the tiles as there are threads.
+/// Whether threads share the panels, and each transforms all patches: where tiles are few, that
+/// costs less than to read all weights, or to sum up a gradient of all weights, once a thread.
+bool shares_panels(const WinogradShape& s, std::uint32_t threads) {
+  return threads > 1 && tiles_of(s) < s.out_channels * threads;
+}
+
+/// Calls work(thread, share) for each thread's share.
 template <class Work>
-void for_each_part(std::size_t tiles, std::uint32_t threads, const Work& work) {
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
-  for (std::size_t part = 0; part < threads; ++part) {
-    work(part, tiles * part / threads, tiles * (part + 1) / threads);
+void for_each_share(const WinogradShape& s, const Layout& layout, std::uint32_t threads,
+                    const Work& work) {
+  const bool by_panels = shares_panels(s, threads);
+  const std::size_t count = by_panels ? layout.panels : tiles_of(s);
+  const std::size_t shares = std::min<std::size_t>(threads, count);
+#pragma omp parallel for num_threads(shares) schedule(static, 1) if (shares > 1)
+  for (std::size_t thread = 0; thread < shares; ++thread) {
+    const std::size_t first = count * thread / shares;
+    const std::size_t last = count * (thread + 1) / shares;
+    work(thread,
+         by_panels ? Share{0, tiles_of(s), first, last} : Share{first, last, 0, layout.panels});
   }
+}
+
+/// How many sums of the weights' gradient there are until all are added.
+std::size_t gradient_copies(const WinogradShape& s, std::uint32_t threads) {
+  return shares_panels(s, threads) ? 1 : threads;
 }
 
 }  // namespace
@@ -412,7 +458,8 @@ std::size_t winograd_scratch_size(const WinogradShape& shape, std::uint32_t thre
 }
 
 std::size_t winograd_gradient_scratch_size(const WinogradShape& shape, std::uint32_t threads) {
-  return threads * Layout(shape).gradient_scratch;
+  const Layout layout(shape);
+  return threads * layout.scratch + gradient_copies(shape, threads) * layout.gradient;
 }
 
 void winograd_weights(const WinogradShape& shape, WinogradPass pass, const float* weight,
@@ -428,19 +475,16 @@ void winograd_forward(const WinogradShape& shape, const float* source, const flo
                       std::uint32_t threads) {
   const Layout layout(shape);
   const Tiling tiling = tiling_of(shape);
-  for_each_part(tiles_of(shape), threads,
-                [&](std::size_t part, std::size_t first, std::size_t last) {
-                  float* const patches = scratch + part * layout.scratch;
-                  float* const products = patches + kParts * layout.patches_part;
-                  for (; first < last; first += kTiles) {
-                    const std::size_t count = std::min(kTiles, last - first);
-                    load_patches(source_of(shape), tiling, shape.padding, layout, first, count,
-                                 source, patches);
-                    multiply(shape, layout, count, patches, transformed, products);
-                    store_results(result_of(shape), tiling, layout, first, count, products, bias,
-                                  relu, result);
-                  }
-                });
+  for_each_share(shape, layout, threads, [&](std::size_t thread, const Share& share) {
+    float* const patches = scratch + thread * layout.scratch;
+    float* const products = patches + kParts * layout.patches_part;
+    share.for_each_block([&](const Block& block) {
+      load_patches(source_of(shape), tiling, shape.padding, layout, block, source, patches);
+      multiply(shape, layout, share, block.tiles, patches, transformed, products);
+      store_results(result_of(shape), tiling, layout, block, share.channels(shape, layout),
+                    products, bias, relu, result);
+    });
+  });
 }
 
 void winograd_backward_weights(const WinogradShape& shape, const float* source,
@@ -448,34 +492,32 @@ void winograd_backward_weights(const WinogradShape& shape, const float* source,
                                float* scratch, std::uint32_t threads) {
   const Layout layout(shape);
   const Tiling tiling = tiling_of(shape);
-  const std::size_t products_at = layout.scratch;
-  const std::size_t sums_at = products_at + kParts * layout.gradient_part;
-  for_each_part(tiles_of(shape), threads,
-                [&](std::size_t part, std::size_t first, std::size_t last) {
-                  float* const patches = scratch + part * layout.gradient_scratch;
-                  float* const gradients = patches + kParts * layout.patches_part;
-                  float* const products = patches + products_at;
-                  float* const sums = patches + sums_at;
-                  std::fill_n(sums, shape.out_channels, 0.0F);
-                  if (first == last) std::fill_n(products, kParts * layout.gradient_part, 0.0F);
-                  for (bool add = false; first < last; first += kTiles, add = true) {
-                    const std::size_t count = std::min(kTiles, last - first);
-                    load_patches(source_of(shape), tiling, shape.padding, layout, first, count,
-                                 source, patches);
-                    load_gradients(result_of(shape), tiling, layout, first, count, result_gradient,
-                                   gradients, sums);
-                    multiply_transposed(shape, layout, count, patches, gradients, products, add);
-                  }
-                });
+  const std::size_t copies = gradient_copies(shape, threads);
+  float* const sums = scratch + threads * layout.scratch;
+  float* const bias_sums = sums + kParts * layout.gradient_part;
+  for (std::size_t copy = 0; copy < copies; ++copy) {
+    std::fill_n(bias_sums + copy * layout.gradient, shape.out_channels, 0.0F);
+  }
+  for_each_share(shape, layout, threads, [&](std::size_t thread, const Share& share) {
+    float* const patches = scratch + thread * layout.scratch;
+    float* const gradients = patches + kParts * layout.patches_part;
+    const std::size_t copy = thread % copies * layout.gradient;
+    share.for_each_block([&](const Block& block) {
+      load_patches(source_of(shape), tiling, shape.padding, layout, block, source, patches);
+      load_gradients(result_of(shape), tiling, layout, block, share.channels(shape, layout),
+                     result_gradient, gradients, bias_sums + copy);
+      multiply_transposed(shape, layout, share, block.tiles, patches, gradients, sums + copy,
+                          block.first > share.first);
+    });
+  });
   in_parallel(layout.panels, 1, [&](std::size_t first, std::size_t last) {
-    transform_panels_back(shape, layout, first, last, scratch + products_at,
-                          layout.gradient_scratch, threads, dweight);
+    transform_panels_back(shape, layout, first, last, sums, copies, dweight);
   });
   if (dbias == nullptr) return;
   for (std::size_t c = 0; c < shape.out_channels; ++c) {
-    dbias[c] = scratch[sums_at + c];
-    for (std::size_t part = 1; part < threads; ++part) {
-      dbias[c] += scratch[part * layout.gradient_scratch + sums_at + c];
+    dbias[c] = bias_sums[c];
+    for (std::size_t copy = 1; copy < copies; ++copy) {
+      dbias[c] += bias_sums[copy * layout.gradient + c];
     }
   }
 }

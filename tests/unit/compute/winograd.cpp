@@ -74,11 +74,13 @@ double distance(const std::vector<float>& values, const Doubles& expected) {
 WinogradShape random_shape(base::Rng& rng, int round) {
   const std::size_t block = rng.below(3) == 0 ? 16 : 8;
   const std::size_t most = round % 8 == 0 ? 36 : 6;
+  // Threads share the tiles where these are many, else the output channels.
+  const bool many = round % 4 == 1;
   WinogradShape s{.samples = 1 + rng.below(3),
                   .in_channels = block * (1 + rng.below(most)),
-                  .out_channels = block * (1 + rng.below(6)),
-                  .height = 2 + rng.below(9),
-                  .width = 2 + rng.below(9),
+                  .out_channels = block * (1 + rng.below(many ? 1 : 6)),
+                  .height = (many ? 17 : 2) + rng.below(9),
+                  .width = (many ? 17 : 2) + rng.below(9),
                   .block = block};
   s.padding = s.height > 2 && s.width > 2 ? rng.below(3) : 1 + rng.below(2);
   return s;
@@ -128,7 +130,7 @@ BOOST_AUTO_TEST_CASE(matches_plain_sums) {
       winograd_weights(s, WinogradPass::forward, weight.data(), weights.data());
       winograd_forward(s, source.data(), weights.data(), has_bias ? bias.data() : nullptr, relu,
                        result.data(), scratch.data(), threads);
-      BOOST_TEST(distance(result, expected) < 2e-6);
+      BOOST_TEST(distance(result, expected) < 4e-6);
 
       const WinogradShape back = s.backward();
       BOOST_TEST(back.out_height() == s.height);
@@ -138,42 +140,46 @@ BOOST_AUTO_TEST_CASE(matches_plain_sums) {
       winograd_weights(back, WinogradPass::backward, weight.data(), weights.data());
       winograd_forward(back, above.data(), weights.data(), nullptr, false, gradient.data(),
                        scratch.data(), threads);
-      BOOST_TEST(distance(gradient, dsource) < 2e-6);
+      BOOST_TEST(distance(gradient, dsource) < 4e-6);
 
       scratch.resize(winograd_gradient_scratch_size(s, threads));
       std::vector<float> weight_gradient(weight.size());
       std::vector<float> bias_gradient(bias.size());
       winograd_backward_weights(s, source.data(), above.data(), weight_gradient.data(),
                                 has_bias ? bias_gradient.data() : nullptr, scratch.data(), threads);
-      BOOST_TEST(distance(weight_gradient, dweight) < 2e-6);
-      if (has_bias) BOOST_TEST(distance(bias_gradient, dbias) < 2e-6);
+      BOOST_TEST(distance(weight_gradient, dweight) < 4e-6);
+      if (has_bias) BOOST_TEST(distance(bias_gradient, dbias) < 4e-6);
     }
   }
 }
 
-// What one tile gives does not depend on which others a thread works on.
+// What one tile gives does not depend on which others a thread works on, nor on whether threads
+// share the tiles (with 8 channels here) or the output channels.
 BOOST_AUTO_TEST_CASE(results_have_the_same_bits_with_any_number_of_threads) {
   constexpr std::uint64_t kSeed = 58;
   base::Rng rng(kSeed);
-  const WinogradShape s{.samples = 3,
-                        .in_channels = 24,
-                        .out_channels = 40,
-                        .height = 13,
-                        .width = 10,
-                        .padding = 1,
-                        .block = 8};
-  const auto source = random_floats(s.samples * s.in_channels * s.height * s.width, rng);
-  const auto weight = random_floats(s.out_channels * s.in_channels * 9, rng);
-  std::vector<float> weights(winograd_weights_size(s));
-  winograd_weights(s, WinogradPass::forward, weight.data(), weights.data());
-  std::vector<float> one;
-  for (const std::uint32_t threads : {1U, 2U, 3U, 4U}) {
-    std::vector<float> scratch(winograd_scratch_size(s, threads));
-    std::vector<float> result(s.samples * s.out_channels * s.out_height() * s.out_width());
-    winograd_forward(s, source.data(), weights.data(), nullptr, false, result.data(),
-                     scratch.data(), threads);
-    if (one.empty()) one = result;
-    BOOST_TEST(result == one, "seed " << kSeed << ", threads " << threads);
+  for (const std::size_t out_channels : {8, 40}) {
+    const WinogradShape s{.samples = 3,
+                          .in_channels = 24,
+                          .out_channels = out_channels,
+                          .height = 13,
+                          .width = 10,
+                          .padding = 1,
+                          .block = 8};
+    const auto source = random_floats(s.samples * s.in_channels * s.height * s.width, rng);
+    const auto weight = random_floats(s.out_channels * s.in_channels * 9, rng);
+    std::vector<float> weights(winograd_weights_size(s));
+    winograd_weights(s, WinogradPass::forward, weight.data(), weights.data());
+    std::vector<float> one;
+    for (const std::uint32_t threads : {1U, 2U, 3U, 4U}) {
+      std::vector<float> scratch(winograd_scratch_size(s, threads));
+      std::vector<float> result(s.samples * s.out_channels * s.out_height() * s.out_width());
+      winograd_forward(s, source.data(), weights.data(), nullptr, false, result.data(),
+                       scratch.data(), threads);
+      if (one.empty()) one = result;
+      BOOST_TEST(result == one,
+                 "seed " << kSeed << ", threads " << threads << ", channels " << out_channels);
+    }
   }
 }
 
