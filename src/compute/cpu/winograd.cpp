@@ -100,17 +100,17 @@ struct Layout {
 constexpr float kA = 0.70710678F;
 constexpr float kB = 1.41421356F;
 
+/// What belongs to a point and to the one opposite, from the parts that are the same and opposite.
+STARLING_INLINE void set_pair(const Eight& even, const Eight& odd, Eight& plus, Eight& minus) {
+  plus = even + odd;
+  minus = even - odd;
+}
+
 /// B^T d.
 STARLING_INLINE void patch_way(const Eight (&d)[kPatch], Eight (&t)[kPatch]) {
-  const Eight even_a = d[4] - 2.0F * d[2];
-  const Eight odd_a = kA * (d[3] - 2.0F * d[1]);
-  const Eight even_b = d[4] - 0.5F * d[2];
-  const Eight odd_b = kB * (d[3] - 0.5F * d[1]);
   t[0] = d[0] - 2.5F * d[2] + d[4];
-  t[1] = even_a + odd_a;
-  t[2] = even_a - odd_a;
-  t[3] = even_b + odd_b;
-  t[4] = even_b - odd_b;
+  set_pair(d[4] - 2.0F * d[2], kA * (d[3] - 2.0F * d[1]), t[1], t[2]);
+  set_pair(d[4] - 0.5F * d[2], kB * (d[3] - 0.5F * d[1]), t[3], t[4]);
   t[5] = d[1] - 2.5F * d[3] + d[5];
 }
 
@@ -128,29 +128,17 @@ STARLING_INLINE void result_way(const Eight (&m)[kPatch], Eight (&y)[kTile]) {
 
 /// A y.
 STARLING_INLINE void gradient_way(const Eight (&y)[kTile], Eight (&t)[kPatch]) {
-  const Eight even_a = y[0] + 0.5F * y[2];
-  const Eight odd_a = kA * (y[1] + 0.5F * y[3]);
-  const Eight even_b = y[0] + 2.0F * y[2];
-  const Eight odd_b = kB * (y[1] + 2.0F * y[3]);
   t[0] = y[0];
-  t[1] = even_a + odd_a;
-  t[2] = even_a - odd_a;
-  t[3] = even_b + odd_b;
-  t[4] = even_b - odd_b;
+  set_pair(y[0] + 0.5F * y[2], kA * (y[1] + 0.5F * y[3]), t[1], t[2]);
+  set_pair(y[0] + 2.0F * y[2], kB * (y[1] + 2.0F * y[3]), t[3], t[4]);
   t[5] = y[3];
 }
 
 /// G g.
 STARLING_INLINE void weights_way(const Eight (&g)[kWindow], Eight (&t)[kPatch]) {
-  const Eight even_a = (-2.0F / 3) * g[0] - (1.0F / 3) * g[2];
-  const Eight odd_a = (-2.0F / 3 * kA) * g[1];
-  const Eight even_b = (1.0F / 6) * g[0] + (1.0F / 3) * g[2];
-  const Eight odd_b = (1.0F / 6 * kB) * g[1];
   t[0] = g[0];
-  t[1] = even_a + odd_a;
-  t[2] = even_a - odd_a;
-  t[3] = even_b + odd_b;
-  t[4] = even_b - odd_b;
+  set_pair((-2.0F / 3) * g[0] - (1.0F / 3) * g[2], (-2.0F / 3 * kA) * g[1], t[1], t[2]);
+  set_pair((1.0F / 6) * g[0] + (1.0F / 3) * g[2], (1.0F / 6 * kB) * g[1], t[3], t[4]);
   t[5] = g[2];
 }
 
