@@ -20,16 +20,24 @@ struct BFloat16 {
 /// out[i] = from[i], exactly; as many.
 void widen(std::span<const BFloat16> from, std::span<float> out) noexcept;
 
-/// out[i] is one of the two neighbours of from[i], each the likelier the nearer it is (M. Croci et
-/// al., "Stochastic rounding", 2022): what is added in small parts is not lost. The draw for
-/// from[i] comes from `seed`, which should be random, and `first` + i, and is the same on every
-/// machine; what a bfloat16 can say stays as it is. Zeros come out without a sign. The values are
+/// The upper half of `value` with `more`, below 2^16, added to its lower half: 2^15 rounds to the
+/// nearer neighbour, of two as near to the larger one. Zeros come out without a sign. The value is
 /// finite and not beyond 3e38.
-void narrow(std::span<const float> from, std::uint32_t seed, std::size_t first,
-            std::span<BFloat16> out) noexcept;
+[[nodiscard]] inline BFloat16 narrow(float value, std::uint32_t more) noexcept {
+  const std::uint32_t bits = (std::bit_cast<std::uint32_t>(value) + more) >> 16;
+  return {static_cast<std::uint16_t>((bits & 0x7fffU) != 0 ? bits : 0)};
+}
 
-/// out[i] is the neighbour that is nearer to from[i], of two as near the larger one; otherwise as
-/// above.
+/// What narrow() adds where element `index` of a vector goes to one of its two neighbours, the
+/// likelier the nearer it is (M. Croci et al., "Stochastic rounding", 2022): what comes in small
+/// parts is not lost, and what a bfloat16 can say stays as it is. The same on every machine. The
+/// draws are a Weyl sequence over the elements whose start is `seed`: even over elements, and as
+/// random as the seeds over draws of one element, which is what its mean needs.
+[[nodiscard]] inline std::uint32_t draw(std::uint32_t seed, std::uint32_t index) noexcept {
+  return (index * 0x9e3779b9U + seed) >> 16;
+}
+
+/// out[i] is the neighbour that is nearer to from[i].
 void narrow(std::span<const float> from, std::span<BFloat16> out) noexcept;
 
 }  // namespace starling::base

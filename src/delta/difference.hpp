@@ -22,6 +22,14 @@ class MirrorView {
   [[nodiscard]] float at(std::size_t i) const noexcept {
     return half_.empty() ? full_[i] : base::widen(half_[i]);
   }
+  /// Asks for element i, to be read soon.
+  void prefetch(std::size_t i) const noexcept {
+    if (half_.empty()) {
+      __builtin_prefetch(full_.data() + i);
+    } else {
+      __builtin_prefetch(half_.data() + i);
+    }
+  }
   /// Calls use(at, elements from `at` on) until all of begin .. end - 1 were there.
   template <class Use>
   void for_each_block(std::size_t begin, std::size_t end, Use&& use) const {
@@ -52,6 +60,12 @@ struct Difference {
   [[nodiscard]] float at(std::size_t i) const noexcept {
     const float x = offset.empty() ? base[i] : base[i] + offset[i];
     return x - mirror.at(i);
+  }
+  /// Asks for what element i is made of, to be read soon.
+  void prefetch(std::size_t i) const noexcept {
+    __builtin_prefetch(base.data() + i);
+    if (!offset.empty()) __builtin_prefetch(offset.data() + i);
+    mirror.prefetch(i);
   }
   /// out[j] = element begin + j, for the out.size() elements from `begin`.
   void fill(std::size_t begin, std::span<float> out) const noexcept;

@@ -24,6 +24,8 @@ constexpr std::size_t kScan = 8192;         // elements after which candidates a
 constexpr std::size_t kSample = 16384;      // elements that predict the threshold
 constexpr std::size_t kSampleMore = 65536;  // the same, of more than kMany
 constexpr std::size_t kMany = std::size_t{1} << 24;
+constexpr std::size_t kSampleAhead = 64;  // elements of a sample that are asked for at a time
+static_assert(kSample % kSampleAhead == 0 && kSampleMore % kSampleAhead == 0);
 constexpr std::size_t kExactBelow = 32768;    // elements: below, all are candidates
 constexpr std::size_t kOrderBelow = 2048;     // candidates: below, no histogram is worth its room
 constexpr std::uint32_t kEstimateShift = 18;  // 32 steps an octave
@@ -93,9 +95,16 @@ std::uint32_t estimate_key(const Difference& difference, std::size_t count,
   const std::size_t stride = n / sample;
   histogram.assign(std::size_t{1} << (31 - kEstimateShift), 0);
   std::uint64_t state = n;
-  for (std::size_t i = 0; i < sample; ++i) {
-    const std::uint64_t jitter = ((base::splitmix64(state) >> 32) * stride) >> 32;
-    ++histogram[key_of(difference.at(i * stride + jitter)) >> kEstimateShift];
+  std::array<std::size_t, kSampleAhead> places;
+  for (std::size_t begin = 0; begin < sample; begin += places.size()) {
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const std::uint64_t jitter = ((base::splitmix64(state) >> 32) * stride) >> 32;
+      places[i] = (begin + i) * stride + jitter;
+      difference.prefetch(places[i]);
+    }
+    for (const std::size_t place : places) {
+      ++histogram[key_of(difference.at(place)) >> kEstimateShift];
+    }
   }
   const double expected =
       static_cast<double>(count) * static_cast<double>(sample) / static_cast<double>(n);

@@ -35,10 +35,8 @@ float* Mirror::take(std::size_t begin, std::size_t n, Room& room) noexcept {
   return const_cast<float*>(read(begin, n, room));
 }
 
-void Mirror::put_back(const float* block, std::size_t begin, std::size_t n,
-                      std::uint32_t seed) noexcept {
-  if (half_.empty()) return;
-  base::narrow({block, n}, seed, begin, std::span(half_).subspan(begin, n));
+base::BFloat16* Mirror::half(std::size_t begin) noexcept {
+  return half_.empty() ? nullptr : half_.data() + begin;
 }
 
 void Mirror::prefetch(std::size_t begin, std::size_t n) const noexcept {

@@ -14,8 +14,8 @@
 
 namespace starling::exchange {
 
-/// Kept in float32 or in bfloat16. Whoever works on it takes a block of it as floats and puts it
-/// back; of float32 mirrors that is the memory itself.
+/// Kept in float32 or in bfloat16. Whoever works on it takes a block of it as floats; of float32
+/// mirrors that is the memory itself, of others what came of it goes back to half().
 class Mirror {
  public:
   using Room = std::array<float, kernels::kBlock>;
@@ -28,8 +28,8 @@ class Mirror {
   /// Elements begin .. begin + n - 1, n <= kBlock, which may lie in `room`.
   [[nodiscard]] const float* read(std::size_t begin, std::size_t n, Room& room) const noexcept;
   [[nodiscard]] float* take(std::size_t begin, std::size_t n, Room& room) noexcept;
-  /// The end of take(): `block` is what it gave. Rounding is drawn from `seed`.
-  void put_back(const float* block, std::size_t begin, std::size_t n, std::uint32_t seed) noexcept;
+  /// Where elements from `begin` on are kept in bfloat16; null of float32 mirrors.
+  [[nodiscard]] base::BFloat16* half(std::size_t begin) noexcept;
   /// Asks for elements of it, to be read soon; they need not exist.
   void prefetch(std::size_t begin, std::size_t n) const noexcept;
 

@@ -29,7 +29,7 @@ using wire::delta_format::kMagnitudeMax;
 // pages.
 constexpr std::size_t kDriftRun = 64;
 constexpr std::size_t kDriftEvery = 32;
-constexpr std::size_t kDriftMost = std::size_t{1} << 20;
+constexpr std::size_t kDriftMost = std::size_t{1} << 18;
 constexpr std::size_t kDriftAhead = 8;      // runs that are on their way from memory
 constexpr std::size_t kDriftWhole = 32768;  // elements: smaller replicas are read whole
 
@@ -401,10 +401,18 @@ void Replica::commit_deltas() {
       if (!BUG(mirror_of_theirs_forgotten)) {
         at.their = apply_block(link.their, at.their, begin, n, theirs);
       }
-      kernels::average(y.data(), mine, theirs, averaging_.gamma * link.w,
-                       averaging_.mode != Mode::choco, n);
-      link.mine.put_back(mine, begin, n, link.draw);
-      link.theirs.put_back(theirs, begin, n, link.draw);
+      const float w = averaging_.gamma * link.w;
+      const bool moves_mirrors = averaging_.mode != Mode::choco;
+      if (averaging_.mirror == MirrorType::float32) {
+        kernels::average(y.data(), mine, theirs, w, moves_mirrors, n);
+      } else {
+        kernels::average_halves(y.data(), mine, theirs, w, moves_mirrors,
+                                {.mine = link.mine.half(begin),
+                                 .theirs = link.theirs.half(begin),
+                                 .seed = link.draw,
+                                 .first = static_cast<std::uint32_t>(begin)},
+                                n);
+      }
     }
     if (!BUG(step_not_applied)) std::copy_n(y.data(), n, y_.data() + begin);
   }

@@ -50,6 +50,24 @@ STARLING_CLONES void average(float* __restrict y, float* __restrict mine, float*
   }
 }
 
+STARLING_CLONES void average_halves(float* __restrict y, const float* __restrict mine,
+                                    const float* __restrict theirs, float w, bool moves_mirrors,
+                                    const Halves& halves, std::size_t n) {
+  base::BFloat16* const __restrict mine_to = halves.mine;
+  base::BFloat16* const __restrict theirs_to = halves.theirs;
+  const std::uint32_t seed = halves.seed;
+  const std::uint32_t first = halves.first;
+  const auto count = static_cast<std::uint32_t>(n);  // as wide as what is drawn from
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const float d = w * (theirs[i] - mine[i]);
+    const float moved = moves_mirrors ? d : 0.0F;
+    const std::uint32_t more = base::draw(seed, first + i);
+    y[i] += d;
+    mine_to[i] = base::narrow(mine[i] + moved, more);
+    theirs_to[i] = base::narrow(theirs[i] - moved, more);
+  }
+}
+
 STARLING_CLONES void push(const float* __restrict mine, const float* __restrict theirs, float out,
                           float in, float* __restrict y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {

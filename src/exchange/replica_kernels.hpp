@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+
+#include "base/bfloat16.hpp"
 
 namespace starling::exchange::kernels {
 
@@ -20,6 +23,19 @@ void subtract(const float* x, const float* r, float* y, std::size_t n);
 
 /// d = w (theirs - mine); y += d; where mirrors move, mine += d and theirs -= d
 void average(float* y, float* mine, float* theirs, float w, bool moves_mirrors, std::size_t n);
+
+/// Where both mirrors are kept in bfloat16, rounded by draws (base/bfloat16.hpp) of `seed` and the
+/// number of the element, which is `first` for the first one here.
+struct Halves {
+  base::BFloat16* mine;
+  base::BFloat16* theirs;
+  std::uint32_t seed;
+  std::uint32_t first;
+};
+
+/// As average(), but the mirrors go to `halves`.
+void average_halves(float* y, const float* mine, const float* theirs, float w, bool moves_mirrors,
+                    const Halves& halves, std::size_t n);
 
 /// y += in (theirs - y) - out (mine - y)
 void push(const float* mine, const float* theirs, float out, float in, float* y, std::size_t n);

@@ -166,6 +166,38 @@ BOOST_AUTO_TEST_CASE(choco_moves_replicas_and_leaves_the_mirrors_as_the_deltas_m
   }
 }
 
+BOOST_AUTO_TEST_CASE(
+    an_average_in_bfloat16_is_the_one_in_float32_rounded_by_the_draw_of_each_element) {
+  constexpr std::uint64_t kSeed = 89;
+  Rng rng(kSeed);
+  for (std::size_t n = 1; n < 100; ++n) {
+    const auto draws = static_cast<std::uint32_t>(rng());
+    const auto first = static_cast<std::uint32_t>(rng.below(1U << 31));
+    const bool moves_mirrors = n % 4 != 0;
+    const auto before_y = noises(n, rng);
+    const auto before_mine = noises(n, rng);
+    const auto before_theirs = noises(n, rng);
+    auto y = before_y;
+    std::vector<base::BFloat16> mine(n);
+    std::vector<base::BFloat16> theirs(n);
+    kernels::average_halves(
+        y.data(), before_mine.data(), before_theirs.data(), 0.3F, moves_mirrors,
+        {.mine = mine.data(), .theirs = theirs.data(), .seed = draws, .first = first}, n);
+    auto full_y = before_y;
+    auto full_mine = before_mine;
+    auto full_theirs = before_theirs;
+    kernels::average(full_y.data(), full_mine.data(), full_theirs.data(), 0.3F, moves_mirrors, n);
+    BOOST_TEST_CONTEXT("seed " << kSeed << ", n " << n) {
+      BOOST_TEST(same(y, full_y));
+      for (std::uint32_t i = 0; i < n; ++i) {
+        const std::uint32_t more = base::draw(draws, first + i);
+        BOOST_REQUIRE(mine[i].bits == base::narrow(full_mine[i], more).bits);
+        BOOST_REQUIRE(theirs[i].bits == base::narrow(full_theirs[i], more).bits);
+      }
+    }
+  }
+}
+
 BOOST_DATA_TEST_CASE(mirrors_are_bit_equal_at_both_ends_after_every_commit, kMirrorTypes) {
   constexpr std::uint64_t kSeed = 82;
   Rng rng(kSeed);
