@@ -61,12 +61,13 @@ void use_huge_pages() {
   constexpr std::size_t kPiece = std::size_t{1} << 16;
   constexpr std::size_t kPiecesMax = 100;  // what may be free below the heap's end before it grows
   mallopt(M_TOP_PAD, static_cast<int>(kHeap));
-  const auto end = [] { return reinterpret_cast<std::uintptr_t>(sbrk(0)); };
-  const std::uintptr_t before = end();
+  const auto end = [] { return static_cast<char*>(sbrk(0)); };
+  char* const before = end();
   std::vector<std::string> pieces;
   while (end() == before && pieces.size() < kPiecesMax) pieces.emplace_back(kPiece, '\0');
-  const std::uintptr_t first = (before + kPage - 1) / kPage * kPage;
-  if (end() > first) madvise(reinterpret_cast<void*>(first), end() - first, MADV_HUGEPAGE);
+  const std::size_t used = reinterpret_cast<std::uintptr_t>(before) % kPage;  // of its page
+  char* const first = before + (kPage - used) % kPage;
+  if (end() > first) madvise(first, static_cast<std::size_t>(end() - first), MADV_HUGEPAGE);
 }
 
 int complain(const base::Error& error) {

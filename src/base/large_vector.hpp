@@ -21,7 +21,7 @@ struct LargeAllocator {
 
   LargeAllocator() = default;
   template <class U>
-  LargeAllocator(const LargeAllocator<U>&) noexcept {}
+  explicit LargeAllocator(const LargeAllocator<U>&) noexcept {}
 
   [[nodiscard]] T* allocate(std::size_t n) {
     const std::size_t bytes = n * sizeof(T);

@@ -13,6 +13,7 @@ inline constexpr std::size_t kCacheLine = 64;
 inline void prefetch(const void* at, std::size_t ahead, std::size_t size) noexcept {
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(at) + ahead;
   for (std::size_t i = 0; i < size; i += kCacheLine) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a pointer may not go past what exists
     __builtin_prefetch(reinterpret_cast<const void*>(begin + i));
   }
 }

@@ -58,7 +58,7 @@ const char* name_of(const Op& op) noexcept {
   return kNames[op.kind.index()];
 }
 
-bool has_parameters(const Op& op) noexcept {
+bool has_parameters(const Op& op) {
   return std::visit(
       [](const auto& kind) {
         return requires { kind.weight; };

@@ -181,7 +181,7 @@ struct Op {
 [[nodiscard]] const char* name_of(const Op& op) noexcept;
 
 /// Whether the op has parameters.
-[[nodiscard]] bool has_parameters(const Op& op) noexcept;
+[[nodiscard]] bool has_parameters(const Op& op);
 
 enum class LossKind : std::uint8_t {
   cross_entropy,  ///< softmax cross-entropy against a label a sample, or a position

@@ -14,9 +14,12 @@ namespace starling::delta {
 /// A mirror in float32 or in bfloat16, which is widened wherever it is read.
 class MirrorView {
  public:
+  // As a span, it takes what it views without a word.
+  // NOLINTBEGIN(google-explicit-constructor)
   template <std::convertible_to<std::span<const float>> Floats>
   MirrorView(const Floats& values) : full_(values) {}
   MirrorView(std::span<const base::BFloat16> values) : half_(values) {}
+  // NOLINTEND(google-explicit-constructor)
 
   [[nodiscard]] std::size_t size() const noexcept { return full_.size() + half_.size(); }
   [[nodiscard]] float at(std::size_t i) const noexcept {

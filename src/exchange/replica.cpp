@@ -97,8 +97,9 @@ void Replica::read(std::span<float> x) const {
 }
 
 void Replica::open_fresh(const PeerId& peer) {
-  Mirror initial(averaging_.mirror, initial_);
-  add_link(peer, {.mine = initial, .theirs = std::move(initial)});
+  Link link{.mine = Mirror(averaging_.mirror, initial_)};
+  link.theirs = link.mine;
+  add_link(peer, std::move(link));
 }
 
 base::Status Replica::encode_keyframe(base::Buffer& out) const {

@@ -50,7 +50,7 @@ std::vector<std::string> remember(membership::Config& config,
 
 }  // namespace
 
-Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, Resume resume,
+Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, const Resume& resume,
            membership::Signer& signer, base::Rng rng)
     : config_(std::move(config)),
       remembered_(remember(config_.membership, resume.addresses)),

@@ -46,7 +46,7 @@ class Core {
  public:
   /// `self`: this peer's record, with the addresses that others can dial; `signer` signs it.
   /// `shards` and `signer` outlive this.
-  Core(Config config, wire::MemberRecord self, const data::Shards& shards, Resume resume,
+  Core(Config config, wire::MemberRecord self, const data::Shards& shards, const Resume& resume,
        membership::Signer& signer, base::Rng rng);
 
   /// Time never decreases. Appends what is to be done, in order.

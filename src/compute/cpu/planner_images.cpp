@@ -220,7 +220,7 @@ Planner::Value Planner::forward_winograd(std::size_t op, const Conv2d& conv, con
   saved.source = convert(source, blocked(dims(op_at(op).in), shape.block));
   const Value weights = make_floats(winograd_weights_size(shape));
   const Value scratch = make_floats(winograd_scratch_size(shape, threads_));
-  const Value result = make(blocked(dims(op_at(op).out), shape.block));
+  Value result = make(blocked(dims(op_at(op).out), shape.block));
   const memory bias = conv.bias == kNoTensor ? memory() : parameter(conv.bias).memory;
   call(
       [shape, threads = threads_, relu = flow_.does_relu(op), from = saved.source.memory,

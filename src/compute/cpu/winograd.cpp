@@ -201,8 +201,9 @@ void load_patches(const Images& images, const Tiling& tiling, std::size_t paddin
   const std::size_t line = images.width * point;
   const auto load = [&](std::size_t t, const Tiling::Place& place, std::size_t channel)
       __attribute__((always_inline)) {
-    const auto [sample, top, left] = place;
-    const float* const from = source + images.offset(sample, channel);
+    const std::size_t top = place.y;
+    const std::size_t left = place.x;
+    const float* const from = source + images.offset(place.sample, channel);
     float* const to = patches + t * layout.row + channel;
     const auto store = [&](std::size_t i, std::size_t j, const Eight& value)
         __attribute__((always_inline)) {

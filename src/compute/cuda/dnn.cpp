@@ -9,7 +9,6 @@
 
 namespace starling::compute::cuda {
 
-using base::ErrorCode;
 using base::fail;
 using base::Result;
 using base::Status;

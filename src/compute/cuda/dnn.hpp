@@ -31,8 +31,7 @@ class DnnDescriptor {
     return set(name, type, &value, 1);
   }
   DnnDescriptor& set(cudnnBackendAttributeName_t name, const DnnDescriptor& other) {
-    const cudnnBackendDescriptor_t value = other.raw();
-    return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, &value, 1);
+    return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, other.raw());
   }
   /// Nothing may be set afterwards.
   [[nodiscard]] cudnnStatus_t finish();

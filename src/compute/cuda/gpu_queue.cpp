@@ -202,7 +202,7 @@ Status GpuQueue::copy_in(std::byte* to, std::size_t bytes, const Fill& fill) {
   if (auto taken = take_device(); !taken) return taken;
   for (std::size_t offset = 0, part = 0; offset < bytes; offset += kStageBytes, ++part) {
     const std::size_t size = std::min(kStageBytes, bytes - offset);
-    const cudaEvent_t passed = stages_[part % stages_.size()].passed.get();
+    cudaEvent_t passed = stages_[part % stages_.size()].passed.get();
     // What was copied from here before, by this call or another, has arrived.
     auto done = checked(cudaEventSynchronize(passed), "copying to the GPU");
     if (!done) return done;
