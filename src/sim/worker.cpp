@@ -66,9 +66,9 @@ std::optional<base::Duration> Worker::begin() {
   if (!due.empty()) {
     takes = run_exchange(std::move(due));
   } else if (!jobs_.empty()) {
-    peer::Job job = std::move(jobs_.front());
+    const peer::Job job = std::move(jobs_.front());
     jobs_.pop_front();
-    takes = run_job(std::move(job));
+    takes = run_job(job);
   } else {
     return std::nullopt;
   }
@@ -226,85 +226,82 @@ base::Duration Worker::run_exchange(std::vector<exchange::Job> due) {
   return step_time_ / 20;
 }
 
-base::Duration Worker::run_job(peer::Job job) {
-  const auto failed = [&](const base::Error& error) {
-    outcomes_.emplace_back(peer::Failed{error});
-  };
-  if (const auto* step = std::get_if<peer::StepJob>(&job)) {
-    const auto result = learner_->step(replica_.trained(), replica_.buffers().values(), step->lr);
-    if (!result) {
-      failed(result.error());
-      return step_time_;
-    }
-    loss_ = static_cast<double>(result->loss);
-    outcomes_.emplace_back(peer::StepDone{++step_, result->samples, result->loss});
-    return step_time_ * batch_ / whole_batch_;
-  } else if (std::holds_alternative<peer::GradientJob>(job)) {
-    gradient_.resize(replica_.size());
-    const auto result =
-        learner_->gradient(replica_.trained(), replica_.buffers().values(), gradient_);
-    if (!result) {
-      failed(result.error());
-      return step_time_;
-    }
-    gradient_samples_ = result->samples;
-    gradient_loss_ = result->loss;
-    outcomes_.emplace_back(peer::GradientReady{step_.next(), result->samples, result->loss,
-                                               replica_.buffers().behind(gradient_)});
-  } else if (const auto* apply = std::get_if<peer::ApplyJob>(&job)) {
+base::Duration Worker::run_job(const peer::Job& job) {
+  const base::Duration short_time = step_time_ / 20;
+  if (const auto* step = std::get_if<peer::StepJob>(&job)) return run_step(step->lr);
+  if (std::holds_alternative<peer::GradientJob>(job)) return run_gradient();
+  if (const auto* evaluate = std::get_if<peer::EvaluateJob>(&job)) return run_evaluation(*evaluate);
+  if (const auto* save = std::get_if<peer::SaveJob>(&job)) return run_save(*save);
+  if (const auto* apply = std::get_if<peer::ApplyJob>(&job)) {
     const auto mean = replica_.buffers().take_from(apply->mean, kProtocol);
-    if (!mean) {
-      failed(mean.error());
-      return step_time_;
-    }
+    if (!mean) return failed(mean.error());
     learner_->apply(replica_.trained(), *mean, apply->lr);
     outcomes_.emplace_back(peer::StepDone{++step_, gradient_samples_, gradient_loss_});
-    return step_time_ / 20;
   } else if (const auto* anchor = std::get_if<peer::AnchorJob>(&job)) {
     outer_.emplace(replica_.trained(), anchor->lr, anchor->momentum);
-    return step_time_ / 20;
   } else if (std::holds_alternative<peer::MovedJob>(job)) {
     gradient_.resize(replica_.size());
     outer_->moved(replica_.trained(), gradient_);
     outcomes_.emplace_back(peer::Moved{replica_.buffers().behind(gradient_)});
-    return step_time_ / 20;
   } else if (const auto* outer = std::get_if<peer::OuterJob>(&job)) {
     const auto mean = replica_.buffers().take_from(outer->mean, kProtocol);
-    if (!mean) {
-      failed(mean.error());
-      return step_time_;
-    }
+    if (!mean) return failed(mean.error());
     outer_->apply(*mean, replica_.trained());
     outcomes_.emplace_back(peer::OuterDone{});
-    return step_time_ / 20;
-  } else if (const auto* evaluate = std::get_if<peer::EvaluateJob>(&job)) {
-    scratch_.resize(replica_.size());
-    replica_.read(scratch_);
-    const auto quality =
-        learner_->evaluate(scratch_, replica_.buffers().values(), evaluate->samples);
-    if (!quality) {
-      failed(quality.error());
-      return step_time_;
-    }
-    evaluated_ = peer::Evaluated{.samples = quality->samples,
-                                 .whole = evaluate->samples == 0,
-                                 .accuracy = quality->accuracy,
-                                 .loss = quality->loss};
-    outcomes_.emplace_back(*evaluated_);
-  } else if (const auto* save = std::get_if<peer::SaveJob>(&job)) {
-    scratch_.resize(replica_.size());
-    replica_.read(scratch_);
-    const auto buffers = std::as_const(replica_).buffers().values();
-    writing_ = Checkpoint{.step = step_,
-                          .samples = save->samples,
-                          .progress = save->progress,
-                          .parameters = scratch_,
-                          .buffers = {buffers.begin(), buffers.end()},
-                          .state = learner_->state(),
-                          .addresses = save->addresses};
-    return kSaveTime;
   }
+  return short_time;
+}
+
+base::Duration Worker::failed(const base::Error& error) {
+  outcomes_.emplace_back(peer::Failed{error});
   return step_time_;
+}
+
+base::Duration Worker::run_step(float lr) {
+  const auto result = learner_->step(replica_.trained(), replica_.buffers().values(), lr);
+  if (!result) return failed(result.error());
+  loss_ = static_cast<double>(result->loss);
+  outcomes_.emplace_back(peer::StepDone{++step_, result->samples, result->loss});
+  return step_time_ * batch_ / whole_batch_;
+}
+
+base::Duration Worker::run_gradient() {
+  gradient_.resize(replica_.size());
+  const auto result =
+      learner_->gradient(replica_.trained(), replica_.buffers().values(), gradient_);
+  if (!result) return failed(result.error());
+  gradient_samples_ = result->samples;
+  gradient_loss_ = result->loss;
+  outcomes_.emplace_back(peer::GradientReady{step_.next(), result->samples, result->loss,
+                                             replica_.buffers().behind(gradient_)});
+  return step_time_;
+}
+
+base::Duration Worker::run_evaluation(const peer::EvaluateJob& job) {
+  scratch_.resize(replica_.size());
+  replica_.read(scratch_);
+  const auto quality = learner_->evaluate(scratch_, replica_.buffers().values(), job.samples);
+  if (!quality) return failed(quality.error());
+  evaluated_ = peer::Evaluated{.samples = quality->samples,
+                               .whole = job.samples == 0,
+                               .accuracy = quality->accuracy,
+                               .loss = quality->loss};
+  outcomes_.emplace_back(*evaluated_);
+  return step_time_;
+}
+
+base::Duration Worker::run_save(const peer::SaveJob& job) {
+  scratch_.resize(replica_.size());
+  replica_.read(scratch_);
+  const auto buffers = std::as_const(replica_).buffers().values();
+  writing_ = Checkpoint{.step = step_,
+                        .samples = job.samples,
+                        .progress = job.progress,
+                        .parameters = scratch_,
+                        .buffers = {buffers.begin(), buffers.end()},
+                        .state = learner_->state(),
+                        .addresses = job.addresses};
+  return kSaveTime;
 }
 
 }  // namespace starling::sim

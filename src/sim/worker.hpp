@@ -83,7 +83,13 @@ class Worker {
 
  private:
   base::Duration run_exchange(std::vector<exchange::Job> due);
-  base::Duration run_job(peer::Job job);
+  base::Duration run_job(const peer::Job& job);
+  /// Says so; the time that what failed took.
+  base::Duration failed(const base::Error& error);
+  base::Duration run_step(float lr);
+  base::Duration run_gradient();
+  base::Duration run_evaluation(const peer::EvaluateJob& job);
+  base::Duration run_save(const peer::SaveJob& job);
   void note_opening(const exchange::OpenJob& job);
   using Shares = std::map<base::PeerId, double>;  ///< of what a batch moved, by link
   [[nodiscard]] Shares check_ledger(const std::vector<exchange::Job>& due,

@@ -8,6 +8,7 @@
 // transport's checksum misses reaches the reader of frames, which must refuse it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -149,9 +150,9 @@ class World {
   };
   struct Connection {
     std::uint32_t generation = 0;
-    End ends[2];              ///< 0 dialed
-    Direction directions[2];  ///< 0: of what end 0 sends
-    std::string address;      ///< that was dialed
+    std::array<End, 2> ends;              ///< 0 dialed
+    std::array<Direction, 2> directions;  ///< 0: of what end 0 sends
+    std::string address;                  ///< that was dialed
   };
 
   // What happens at a time.

@@ -31,7 +31,10 @@ double jitter(base::Rng& rng) {
   return std::abs(sum) * 1.732;
 }
 
-double packets(std::size_t bytes) { return static_cast<double>(bytes / kPacketBytes + 1); }
+double packets(std::size_t bytes) {
+  const std::size_t full = bytes / kPacketBytes;
+  return static_cast<double>(full + 1);
+}
 
 /// That at least one of the packets meets what meets each with probability p.
 double any_of(double p, std::size_t bytes) {

@@ -36,7 +36,7 @@ std::uint64_t digest_of(const peer::Event& event) {
 }
 
 std::string text_of(const peer::Event& event) {
-  const std::string name = kEventNames[event.index()];
+  std::string name = kEventNames[event.index()];
   if (const auto* up = std::get_if<peer::LinkUp>(&event)) {
     return fmt::format("{} {} with {}{}", name, up->link.slot, up->peer.brief(),
                        up->dialed ? ", dialed" : "");
