@@ -11,6 +11,12 @@
 
 namespace starling::membership::testing {
 
+namespace {
+
+constexpr base::Duration kLossPauseMax = std::chrono::seconds(120);  // of TCP's, as Linux has it
+
+}  // namespace
+
 std::string address_of(std::size_t index) { return "peer-" + std::to_string(index) + ":1"; }
 
 Swarm::Swarm(std::uint64_t seed, SwarmOptions options) : options_(options), rng_(seed) {}
@@ -297,8 +303,10 @@ void Swarm::carry(std::size_t c, int from_side, std::function<void()> arrive) {
   const std::size_t from = connections_[c].ends[from_side].node;
   base::Duration late{};
   const double loss = std::max(nodes_[from]->loss, nodes_[to.node]->loss);
-  for (base::Duration pause = loss_timeout_; loss > 0 && rng_.uniform() < loss; pause *= 2) {
+  base::Duration pause = loss_timeout_;
+  while (loss > 0 && rng_.uniform() < loss) {
     late += pause;
+    pause = std::min(pause * 2, kLossPauseMax);
   }
   to.last_arrival = std::max(to.last_arrival, now_ + delay() + late);
   at(to.last_arrival, [this, c, from, side = 1 - from_side, arrive = std::move(arrive)] {
