@@ -10,7 +10,7 @@
 namespace starling::delta {
 namespace {
 
-constexpr std::size_t kRun = 32;      // elements that are looked at together: a word of bits
+constexpr std::size_t kRun = 32;  // elements that are looked at together: a word of bits
 // Bytes. The hardware stops at the end of a page, and what was asked for a page ahead comes a sixth
 // slower: three vectors are read side by side, and only so many lines can be on their way.
 constexpr std::size_t kAhead = 1024;
