@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/bfloat16.hpp"
+#include "base/prefetch.hpp"
 
 namespace starling::delta {
 
@@ -25,12 +26,12 @@ class MirrorView {
   [[nodiscard]] float at(std::size_t i) const noexcept {
     return half_.empty() ? full_[i] : base::widen(half_[i]);
   }
-  /// Asks for element i, to be read soon.
-  void prefetch(std::size_t i) const noexcept {
+  /// Asks for n elements from `begin` on, to be read soon; they need not exist.
+  void prefetch(std::size_t begin, std::size_t n) const noexcept {
     if (half_.empty()) {
-      __builtin_prefetch(full_.data() + i);
+      base::prefetch(full_.data(), begin * sizeof(float), n * sizeof(float));
     } else {
-      __builtin_prefetch(half_.data() + i);
+      base::prefetch(half_.data(), begin * sizeof(base::BFloat16), n * sizeof(base::BFloat16));
     }
   }
   /// Calls use(at, elements from `at` on) until all of begin .. end - 1 were there.
@@ -66,9 +67,9 @@ struct Difference {
   }
   /// Asks for what element i is made of, to be read soon.
   void prefetch(std::size_t i) const noexcept {
-    __builtin_prefetch(base.data() + i);
-    if (!offset.empty()) __builtin_prefetch(offset.data() + i);
-    mirror.prefetch(i);
+    base::prefetch(base.data(), i * sizeof(float), sizeof(float));
+    if (!offset.empty()) base::prefetch(offset.data(), i * sizeof(float), sizeof(float));
+    mirror.prefetch(i, 1);
   }
   /// out[j] = element begin + j, for the out.size() elements from `begin`.
   void fill(std::size_t begin, std::span<float> out) const noexcept;

@@ -5,7 +5,6 @@
 
 #include "base/bytes.hpp"
 #include "base/hash.hpp"
-#include "base/prefetch.hpp"
 
 namespace starling::exchange {
 
@@ -37,14 +36,6 @@ float* Mirror::take(std::size_t begin, std::size_t n, Room& room) noexcept {
 
 base::BFloat16* Mirror::half(std::size_t begin) noexcept {
   return half_.empty() ? nullptr : half_.data() + begin;
-}
-
-void Mirror::prefetch(std::size_t begin, std::size_t n) const noexcept {
-  if (half_.empty()) {
-    base::prefetch(full_.data(), begin * sizeof(float), n * sizeof(float));
-  } else {
-    base::prefetch(half_.data(), begin * sizeof(base::BFloat16), n * sizeof(base::BFloat16));
-  }
 }
 
 base::LargeFloats Mirror::values() const {

@@ -30,8 +30,6 @@ class Mirror {
   [[nodiscard]] float* take(std::size_t begin, std::size_t n, Room& room) noexcept;
   /// Where elements from `begin` on are kept in bfloat16; null of float32 mirrors.
   [[nodiscard]] base::BFloat16* half(std::size_t begin) noexcept;
-  /// Asks for elements of it, to be read soon; they need not exist.
-  void prefetch(std::size_t begin, std::size_t n) const noexcept;
 
   [[nodiscard]] base::LargeFloats values() const;
   /// The largest magnitude.

@@ -439,7 +439,7 @@ double Replica::drift_of(Link& link) const {
     for (const float* of : {y_.data(), r_.data()}) {
       base::prefetch(of, ahead * sizeof(float), kDriftRun * sizeof(float));
     }
-    link.theirs.prefetch(ahead, kDriftRun);
+    link.theirs.view().prefetch(ahead, kDriftRun);
     kernels::add_squares(y_.data() + begin, r_.data() + begin, link.theirs.read(begin, run, room),
                          run, sums);
   }

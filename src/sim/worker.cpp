@@ -88,9 +88,13 @@ std::vector<peer::Outcome> Worker::finish() {
   return std::exchange(outcomes_, {});
 }
 
-double Worker::sum() {
+void Worker::read_replica() {
   scratch_.resize(replica_.size());
   replica_.read(scratch_);
+}
+
+double Worker::sum() {
+  read_replica();
   return replica_.weight() * (std::accumulate(scratch_.begin(), scratch_.end(), 0.0) - origin_);
 }
 
@@ -227,7 +231,6 @@ base::Duration Worker::run_exchange(std::vector<exchange::Job> due) {
 }
 
 base::Duration Worker::run_job(const peer::Job& job) {
-  const base::Duration short_time = step_time_ / 20;
   if (const auto* step = std::get_if<peer::StepJob>(&job)) return run_step(step->lr);
   if (std::holds_alternative<peer::GradientJob>(job)) return run_gradient();
   if (const auto* evaluate = std::get_if<peer::EvaluateJob>(&job)) return run_evaluation(*evaluate);
@@ -249,7 +252,7 @@ base::Duration Worker::run_job(const peer::Job& job) {
     outer_->apply(*mean, replica_.trained());
     outcomes_.emplace_back(peer::OuterDone{});
   }
-  return short_time;
+  return step_time_ / 20;
 }
 
 base::Duration Worker::failed(const base::Error& error) {
@@ -278,8 +281,7 @@ base::Duration Worker::run_gradient() {
 }
 
 base::Duration Worker::run_evaluation(const peer::EvaluateJob& job) {
-  scratch_.resize(replica_.size());
-  replica_.read(scratch_);
+  read_replica();
   const auto quality = learner_->evaluate(scratch_, replica_.buffers().values(), job.samples);
   if (!quality) return failed(quality.error());
   evaluated_ = peer::Evaluated{.samples = quality->samples,
@@ -291,8 +293,7 @@ base::Duration Worker::run_evaluation(const peer::EvaluateJob& job) {
 }
 
 base::Duration Worker::run_save(const peer::SaveJob& job) {
-  scratch_.resize(replica_.size());
-  replica_.read(scratch_);
+  read_replica();
   const auto buffers = std::as_const(replica_).buffers().values();
   writing_ = Checkpoint{.step = step_,
                         .samples = job.samples,

@@ -98,6 +98,8 @@ class Worker {
   void note_commits(const std::vector<exchange::Job>& due,
                     const std::vector<exchange::Outcome>& outcomes, std::optional<double> moved,
                     const Shares& shares);
+  /// Into scratch_.
+  void read_replica();
   /// Of the replica's elements, or under push-sum of the vector that its weight stands for.
   [[nodiscard]] double sum();
 
