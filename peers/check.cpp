@@ -17,6 +17,7 @@
 #include "needs.hpp"
 #include "peer/build_model.hpp"
 #include "peer/run_file.hpp"
+#include "problem.hpp"
 #include "report/format.hpp"
 #include "train/weights.hpp"
 
@@ -38,7 +39,7 @@ struct Data {
 
 base::Result<Data> look_at_data(const peer::RunFile& run_file) {
   const std::uint32_t context = model::context_of(run_file.model);
-  const auto dataset = data::load(run_file.data, context);
+  const auto dataset = data::load(run_file.data, context, {.on_long_read = tell_of_long_read});
   if (dataset) {
     return Data{.missing = {},
                 .format = dataset->format(),

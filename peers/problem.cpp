@@ -1,16 +1,26 @@
 #include "problem.hpp"
 
+#include <cstdio>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "peer/build_model.hpp"
+#include "report/format.hpp"
 
 namespace starling::peers {
 
 using base::fail;
 
+void tell_of_long_read(const std::string& path, std::uint64_t bytes) {
+  fmt::print(stderr, "reading {} ({}) through, which takes a while\n", path,
+             report::format_bytes(bytes));
+}
+
 base::Result<Problem> load_problem(const peer::RunFile& run_file, const std::string& place,
                                    const std::string& cache_folder) {
-  auto dataset = data::load(run_file.data, model::context_of(run_file.model), cache_folder);
+  auto dataset = data::load(run_file.data, model::context_of(run_file.model),
+                            {.folder = cache_folder, .on_long_read = tell_of_long_read});
   if (!dataset) return fail(dataset.error());
   auto model = peer::build_model(run_file, dataset->format());
   if (!model) return fail(model.error().in(place));

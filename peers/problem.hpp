@@ -1,6 +1,7 @@
 // What a run file trains, made ready: for all commands that need its data and its model.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/result.hpp"
@@ -15,8 +16,11 @@ struct Problem {
   model::Model model;  ///< takes the data set's samples
 };
 
+/// For data::Cache::on_long_read: says so on stderr.
+void tell_of_long_read(const std::string& path, std::uint64_t bytes);
+
 /// Reads the data set and builds the model. `place` (the run file's path) stands in messages;
-/// `cache_folder` is data::load's.
+/// `cache_folder`: for data::load; empty: none.
 [[nodiscard]] base::Result<Problem> load_problem(const peer::RunFile& run_file,
                                                  const std::string& place,
                                                  const std::string& cache_folder);

@@ -41,7 +41,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto kPoll = std::chrono::milliseconds(20);
 constexpr auto kAskEvery = std::chrono::milliseconds(1000);
-constexpr auto kFirstPeerTimeout = std::chrono::seconds(20);
+constexpr double kSlowStart = 5;  ///< seconds after which it is said what a start waits for
 
 volatile sig_atomic_t interrupts = 0;
 
@@ -166,24 +166,34 @@ void refresh(Child& child) {
   }
 }
 
+/// What a child has printed so far.
+std::string said_by(const Child& child) {
+  const auto output = base::read_file(child.dir + "/output.txt", 1 << 16);
+  if (!output || output->empty()) return "nothing\n";
+  return {reinterpret_cast<const char*>(output->data()), output->size()};
+}
+
 /// Waits until the first peer listens, so that the others have an address to join. From then on
-/// it is a peer like any other.
+/// it is a peer like any other. That takes as long as to read its data through.
 base::Result<std::string> wait_for_first(Child& first) {
   const auto started = SteadyClock::now();
-  while (SteadyClock::now() - started < kFirstPeerTimeout && interrupts == 0) {
+  bool told = false;
+  while (interrupts == 0) {
     const auto file = read_peer_file(first.dir);
     if (file && file->pid == first.pid) return file->address;
     reap(first);
     if (first.status) break;
+    if (!told && seconds_since(started) > kSlowStart) {
+      told = true;
+      fmt::print(stderr, "{} is not ready yet; it said:\n{}", first.name, said_by(first));
+    }
     std::this_thread::sleep_for(kPoll);
   }
-  const auto output = base::read_file(first.dir + "/output.txt", 1 << 16);
-  const std::string said =
-      output ? std::string(reinterpret_cast<const char*>(output->data()), output->size()) : "";
+  if (!first.status) return fail(ErrorCode::internal, "interrupted while the first peer started");
   return fail(first.status && WIFEXITED(*first.status) && WEXITSTATUS(*first.status) == 3
                   ? ErrorCode::run_file
                   : ErrorCode::internal,
-              "the first peer did not start; it said:\n{}", said);
+              "the first peer did not start; it said:\n{}", said_by(first));
 }
 
 /// Starts all; each but the first one joins there.

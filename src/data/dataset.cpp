@@ -83,14 +83,13 @@ std::uint64_t Dataset::memory_bytes() const noexcept {
 
 std::span<const std::string_view> known_sources() noexcept { return kSourceNames; }
 
-base::Result<Dataset> load(const Config& config, std::uint32_t context,
-                           const std::string& cache_folder) {
+base::Result<Dataset> load(const Config& config, std::uint32_t context, const Cache& cache) {
   const auto source = std::ranges::find(kSources, config.source, &Source::name);
   if (source == kSources.end()) {
     return fail(ErrorCode::run_file, "data.source: '{}' is not known{}", config.source,
                 base::suggestion(config.source, kSourceNames));
   }
-  auto loaded = source->load({config, context, cache_folder});
+  auto loaded = source->load({config, context, cache});
   if (!loaded) return loaded;
   if (auto fits = check_keys(config, *loaded->train); !fits) return fail(fits.error());
   // Files have been read through by now, from begin to end. Samples are taken in any order: what

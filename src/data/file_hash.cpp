@@ -49,17 +49,20 @@ void remember(const std::string& folder, const std::string& entry, const std::st
 }  // namespace
 
 base::Result<base::Hash128> file_hash(const std::string& path, base::ByteView content,
-                                      const std::string& cache_folder,
+                                      const Cache& cache,
                                       const std::function<base::Status()>& check) {
   const auto state =
-      cache_folder.empty() || content.size() < kRememberedBytes ? std::nullopt : state_of(path);
-  const std::string entry = state ? entry_of(cache_folder, path) : "";
+      cache.folder.empty() || content.size() < kRememberedBytes ? std::nullopt : state_of(path);
+  const std::string entry = state ? entry_of(cache.folder, path) : "";
   if (state) {
     if (const auto hash = remembered(entry, *state)) return *hash;
   }
+  if (cache.on_long_read && content.size() >= cache.long_read) {
+    cache.on_long_read(path, content.size());
+  }
   if (auto sound = check(); !sound) return base::fail(sound.error());
   const base::Hash128 hash = base::xxh3_128(content);
-  if (state && state == state_of(path)) remember(cache_folder, entry, *state + hash.hex());
+  if (state && state == state_of(path)) remember(cache.folder, entry, *state + hash.hex());
   return hash;
 }
 

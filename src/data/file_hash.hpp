@@ -7,6 +7,7 @@
 #include "base/bytes.hpp"
 #include "base/hash.hpp"
 #include "base/result.hpp"
+#include "data/cache.hpp"
 
 namespace starling::data {
 
@@ -14,11 +15,11 @@ namespace starling::data {
 inline constexpr std::size_t kRememberedBytes = std::size_t{1} << 20;
 
 /// XXH3-128 of `content`, all of the file `path`. `check` is asked first whether the content is
-/// sound: its error is handed on. With a `cache_folder` (created if need be), both are done once
-/// for each large file: the result is found again for as long as path, size, inode and time of
-/// the last change are the same. A cache that cannot be written is no error.
+/// sound: its error is handed on. With a folder in `cache`, both are done once for each large
+/// file: the result is found again for as long as path, size, inode and time of the last change
+/// are the same. A cache that cannot be written is no error.
 [[nodiscard]] base::Result<base::Hash128> file_hash(const std::string& path, base::ByteView content,
-                                                    const std::string& cache_folder,
+                                                    const Cache& cache,
                                                     const std::function<base::Status()>& check);
 
 }  // namespace starling::data

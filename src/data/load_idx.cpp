@@ -113,9 +113,9 @@ base::Result<Dataset> load_idx(const LoadOptions& options) {
   const Known& known = *std::ranges::find(kKnown, options.config.source, &Known::name);
   const auto folder = only_path(options.config, known.folder, known.how_to_get);
   if (!folder) return fail(folder.error());
-  auto train = read_part(known, *folder, "train", options.cache_folder);
+  auto train = read_part(known, *folder, "train", options.cache.folder);
   if (!train) return fail(train.error());
-  auto test = read_part(known, *folder, "t10k", options.cache_folder);
+  auto test = read_part(known, *folder, "t10k", options.cache.folder);
   if (!test) return fail(test.error());
   const std::array train_hashes{train->images.hash(), train->labels.hash()};
   const std::array test_hashes{test->images.hash(), test->labels.hash()};

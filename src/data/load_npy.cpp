@@ -50,8 +50,8 @@ base::Result<std::vector<std::uint32_t>> sample_shape(const Npy& array, std::siz
   return std::vector<std::uint32_t>(shape.begin() + 1, shape.end());
 }
 
-base::Result<Npy> open_part(const std::string& path, const std::string& cache_folder) {
-  auto array = open_npy(path, cache_folder);
+base::Result<Npy> open_part(const std::string& path, const Cache& cache) {
+  auto array = open_npy(path, cache);
   if (array) return array;
   std::error_code ignored;
   base::Error error = array.error();
@@ -59,13 +59,12 @@ base::Result<Npy> open_part(const std::string& path, const std::string& cache_fo
   return fail(std::move(error));
 }
 
-base::Result<NpyPair> open_pair(const std::string& folder, const char* part,
-                                const std::string& cache_folder) {
+base::Result<NpyPair> open_pair(const std::string& folder, const char* part, const Cache& cache) {
   const std::string x_path = fmt::format("{}/x_{}.npy", folder, part);
   const std::string y_path = fmt::format("{}/y_{}.npy", folder, part);
-  auto x = open_part(x_path, cache_folder);
+  auto x = open_part(x_path, cache);
   if (!x) return fail(x.error());
-  auto y = open_part(y_path, cache_folder);
+  auto y = open_part(y_path, cache);
   if (!y) return fail(y.error());
   if (x->header.type != NpyType::float32 && x->header.type != NpyType::uint8) {
     return fail(ErrorCode::data, "{}: holds {}; samples must be float32, or uint8 to be normalised",
@@ -164,7 +163,7 @@ base::Result<Made> made_of(const NpyPair& pair) {
 base::Result<Made> read_pair(const LoadOptions& options, const std::string& folder,
                              const char* part, std::vector<Storage>& storage,
                              std::vector<base::Hash128>& hashes) {
-  auto pair = open_pair(folder, part, options.cache_folder);
+  auto pair = open_pair(folder, part, options.cache);
   if (!pair) return fail(pair.error());
   auto made = made_of(*pair);
   hashes.insert(hashes.end(), {pair->x.hash, pair->y.hash});

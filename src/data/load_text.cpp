@@ -81,7 +81,7 @@ base::Result<Text> TextReader::read(std::span<const std::string> paths) {
     auto file = base::MappedFile::open(path, kTextBytesMax);
     if (!file) return fail(file.error());
     const auto hash =
-        file_hash(path, file->view(), options_.cache_folder, []() -> base::Status { return {}; });
+        file_hash(path, file->view(), options_.cache, []() -> base::Status { return {}; });
     if (!hash) return fail(hash.error());
     hashes.push_back(*hash);
     parts.push_back(storage_.emplace_back(std::move(*file)).view());
@@ -94,7 +94,7 @@ base::Result<Text> TextReader::read_token_files(std::span<const std::string> pat
   if (!files) return fail(files.error());
   Text text;
   for (const std::string& path : *files) {
-    auto file = open_token_file(path, options_.cache_folder);
+    auto file = open_token_file(path, options_.cache);
     if (!file) return fail(file.error());
     if (file->header.vocabulary_hash != vocabulary_.hash()) {
       const std::string& name = options_.config.vocabulary;
@@ -135,19 +135,19 @@ base::Result<Text> TextReader::encode(std::span<const base::ByteView> parts,
   }
   hashes.push_back(vocabulary_.hash());
   const std::string cached =
-      fmt::format("{}/text-{}{}", options_.cache_folder, combine(hashes).hex(), kTokenFileSuffix);
+      fmt::format("{}/text-{}{}", options_.cache.folder, combine(hashes).hex(), kTokenFileSuffix);
   Text text{.tokens = {}, .hashes = std::move(hashes)};
   std::error_code ignored;
-  if (!options_.cache_folder.empty() && std::filesystem::exists(cached, ignored)) {
-    auto file = open_token_file(cached, options_.cache_folder);
+  if (!options_.cache.folder.empty() && std::filesystem::exists(cached, ignored)) {
+    auto file = open_token_file(cached, options_.cache);
     if (file && file->header.vocabulary_hash == vocabulary_.hash()) {
       append(text, std::move(*file));
       return text;
     }
   }
   TokenFile file = encode_text(parts, vocabulary_);
-  if (!options_.cache_folder.empty()) {
-    std::filesystem::create_directories(options_.cache_folder, ignored);
+  if (!options_.cache.folder.empty()) {
+    std::filesystem::create_directories(options_.cache.folder, ignored);
     (void)base::replace_file(cached, std::array{file.storage.view()}, base::Durability::unsynced);
   }
   append(text, std::move(file));

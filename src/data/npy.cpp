@@ -201,7 +201,7 @@ base::Result<NpyHeader> npy_header(base::ByteView bytes, const std::string& path
   return header;
 }
 
-base::Result<Npy> open_npy(const std::string& path, const std::string& cache_folder) {
+base::Result<Npy> open_npy(const std::string& path, const Cache& cache) {
   auto file = base::MappedFile::open(path, kNpyBytesMax);
   if (!file) return fail(file.error());
   auto header = npy_header(file->view(), path);
@@ -216,8 +216,8 @@ base::Result<Npy> open_npy(const std::string& path, const std::string& cache_fol
                 there < needed ? "it is truncated" : "it has trailing bytes");
   }
   Npy array{.storage = Storage(std::move(*file)), .header = std::move(*header), .hash = {}};
-  const auto hash = file_hash(path, array.storage.view(), cache_folder,
-                              [&] { return check_finite(array, path); });
+  const auto hash =
+      file_hash(path, array.storage.view(), cache, [&] { return check_finite(array, path); });
   if (!hash) return fail(hash.error());
   array.hash = *hash;
   return array;

@@ -48,7 +48,7 @@ struct Npy {
 };
 
 /// Maps a file and checks its size, and that floats are finite; that and the hash once, with a
-/// `cache_folder` (see file_hash).
-[[nodiscard]] base::Result<Npy> open_npy(const std::string& path, const std::string& cache_folder);
+/// folder in `cache` (see file_hash).
+[[nodiscard]] base::Result<Npy> open_npy(const std::string& path, const Cache& cache);
 
 }  // namespace starling::data

@@ -15,7 +15,7 @@ namespace starling::data {
 struct LoadOptions {
   const Config& config;
   std::uint32_t context;
-  const std::string& cache_folder;
+  const Cache& cache;
 };
 
 /// fashion-mnist, mnist, idx: a folder of four IDX files.

@@ -81,7 +81,7 @@ base::Status check_tokens(const TokenFileHeader& header, base::ByteView bytes,
 
 }  // namespace
 
-base::Result<TokenFile> open_token_file(const std::string& path, const std::string& cache_folder) {
+base::Result<TokenFile> open_token_file(const std::string& path, const Cache& cache) {
   auto file = base::MappedFile::open(path, kTokenFileBytesMax);
   if (!file) return fail(file.error());
   TokenFile made{.storage = Storage(std::move(*file)), .header = {}, .hash = {}};
@@ -94,7 +94,7 @@ base::Result<TokenFile> open_token_file(const std::string& path, const std::stri
   if (auto sound = check_header(made.header, made.tokens().size(), path); !sound) {
     return fail(sound.error());
   }
-  const auto hash = file_hash(path, content, cache_folder,
+  const auto hash = file_hash(path, content, cache,
                               [&] { return check_tokens(made.header, made.tokens(), path); });
   if (!hash) return fail(hash.error());
   made.hash = *hash;

@@ -43,10 +43,9 @@ struct TokenFile {
   }
 };
 
-/// Maps a file and checks it whole: once, with a `cache_folder` (see file_hash). Errors
+/// Maps a file and checks it whole: once, with a folder in `cache` (see file_hash). Errors
 /// (ErrorCode::data) say what is wrong with it.
-[[nodiscard]] base::Result<TokenFile> open_token_file(const std::string& path,
-                                                      const std::string& cache_folder);
+[[nodiscard]] base::Result<TokenFile> open_token_file(const std::string& path, const Cache& cache);
 
 /// The tokens of a text in memory, as they would be in a file.
 [[nodiscard]] TokenFile encode_text(std::span<const base::ByteView> parts,

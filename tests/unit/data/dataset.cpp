@@ -78,8 +78,8 @@ BOOST_AUTO_TEST_CASE(samples_come_normalised_with_their_labels) {
 BOOST_AUTO_TEST_CASE(identity_follows_the_content) {
   const auto before = load(config).value().identity;
   BOOST_TEST((load(config).value().identity == before));
-  BOOST_TEST((load(config, 0, folder / "cache").value().identity == before));
-  BOOST_TEST((load(config, 0, folder / "cache").value().identity == before));
+  BOOST_TEST((load(config, 0, {folder / "cache"}).value().identity == before));
+  BOOST_TEST((load(config, 0, {folder / "cache"}).value().identity == before));
   write_labels("t10k", std::vector<std::uint8_t>(kTest, 1));
   BOOST_TEST((load(config).value().identity != before));
 }

@@ -28,7 +28,7 @@ struct Files {
   }
 
   starling::testing::TemporaryFolder folder;
-  std::string cache = folder / "deep/cache";
+  Cache cache{folder / "deep/cache"};
   int checks = 0;
   bool sound = true;
 };
@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(large_file_is_read_once) {
   BOOST_TEST((hash().value() == expected));
   BOOST_TEST(checks == 1);
   // Who finds the entry believes it.
-  const auto entry = fs::directory_iterator(cache)->path();
+  const auto entry = fs::directory_iterator(cache.folder)->path();
   std::string text = folder.text("deep/cache/" + entry.filename().string());
   text.back() = text.back() == '0' ? '1' : '0';
   folder.write("deep/cache/" + entry.filename().string(), text);
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(changed_file_is_read_again) {
 
 BOOST_AUTO_TEST_CASE(damaged_entry_is_not_believed) {
   const auto before = hash().value();
-  const auto entry = fs::directory_iterator(cache)->path().filename().string();
+  const auto entry = fs::directory_iterator(cache.folder)->path().filename().string();
   for (const std::string& damaged :
        {std::string(), folder.text("deep/cache/" + entry) + "0", std::string(200, 'x')}) {
     folder.write("deep/cache/" + entry, damaged);
@@ -83,11 +83,25 @@ BOOST_AUTO_TEST_CASE(unsound_file_is_never_remembered) {
   BOOST_TEST(checks == 3);
 }
 
+BOOST_AUTO_TEST_CASE(long_reads_are_told_of_when_they_happen) {
+  std::vector<std::string> told;
+  cache.on_long_read = [&](const std::string& path, std::uint64_t bytes) {
+    told.push_back(fmt::format("{} {}", fs::path(path).filename().string(), bytes));
+  };
+  hash().value();  // shorter than what takes long
+  cache.long_read = kRememberedBytes + 1;
+  write(std::string(kRememberedBytes + 1, 'a'));
+  hash().value();
+  hash().value();  // remembered
+  const std::vector<std::string> expected{fmt::format("file {}", kRememberedBytes + 1)};
+  BOOST_TEST(told == expected, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(small_files_and_no_cache_leave_nothing_behind) {
   write("small");
   BOOST_TEST(hash().has_value());
   write(std::string(kRememberedBytes, 'a'));
-  cache = "";
+  cache.folder = "";
   BOOST_TEST(hash().has_value());
   BOOST_TEST(!fs::exists(folder / "deep"));
 }

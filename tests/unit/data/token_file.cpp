@@ -45,7 +45,7 @@ struct TokenFiles {
     Tokens row;
     std::vector<Storage> storage;
     for (const std::string& path : files) {
-      auto file = open_token_file(path, "").value();
+      auto file = open_token_file(path, {}).value();
       row.append(file.tokens(), file.header.width);
       storage.push_back(std::move(file.storage));
     }
@@ -56,7 +56,7 @@ struct TokenFiles {
 
   std::string error_of(base::Buffer bytes) {
     write(folder / "file.tokens", bytes);
-    const auto file = open_token_file(folder / "file.tokens", "");
+    const auto file = open_token_file(folder / "file.tokens", {});
     BOOST_REQUIRE(!file.has_value());
     BOOST_TEST((file.error().code == base::ErrorCode::data));
     return file.error().text;
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(large_vocabulary_takes_four_bytes_a_token) {
   auto writer = TokenWriter::create(folder / "wide", vocabulary).value();
   BOOST_REQUIRE(writer.add(tokens).has_value());
   const auto files = writer.finish().value();
-  BOOST_TEST(open_token_file(files[0], "").value().header.width == 4U);
+  BOOST_TEST(open_token_file(files[0], {}).value().header.width == 4U);
   BOOST_TEST(read(files) == tokens);
 }
 
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(text_is_encoded_when_it_is_loaded_and_kept_in_the_cache) {
   load(config, 8).value().train->fill_range(3, 1, plain);
   base::Hash128 identity = load(config, 8).value().identity;
   for (int start = 0; start < 2; ++start) {
-    const Dataset dataset = load(config, 8, cache).value();
+    const Dataset dataset = load(config, 8, {cache}).value();
     BatchBuffer batch;
     dataset.train->fill_range(3, 1, batch);
     BOOST_TEST(batch.tokens == plain.tokens);
@@ -200,8 +200,8 @@ BOOST_AUTO_TEST_CASE(text_is_encoded_when_it_is_loaded_and_kept_in_the_cache) {
   auto bytes = base::read_file(cached, 1 << 20).value();
   bytes.back() ^= std::byte{1};
   write(cached, bytes);
-  BOOST_TEST(load(config, 8, cache).value().memory_bytes() > 0U);
-  BOOST_TEST(load(config, 8, cache).value().memory_bytes() == 0U);
+  BOOST_TEST(load(config, 8, {cache}).value().memory_bytes() > 0U);
+  BOOST_TEST(load(config, 8, {cache}).value().memory_bytes() == 0U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
