@@ -9,6 +9,7 @@
 
 #include "base/hash.hpp"
 #include "base/result.hpp"
+#include "data/cache.hpp"
 #include "data/storage.hpp"
 
 namespace starling::data {

@@ -11,6 +11,7 @@
 
 #include "base/hasher.hpp"
 #include "base/result.hpp"
+#include "data/cache.hpp"
 #include "data/storage.hpp"
 #include "data/vocabulary.hpp"
 
