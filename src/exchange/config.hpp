@@ -49,7 +49,8 @@ struct Config {
   double start_factor = 1.0;      ///< density multiplier at the start
   double finish_fraction = 0.05;  ///< of the run's samples, with finish_factor
   double finish_factor = 1.0;     ///< density multiplier at the end
-  double settle_density = 0.05;   ///< density after the last local step
+  double settle_density = 0.1;    ///< density after the last local step
+  int settle_bits = 1;            ///< a value, then
   double settle_drift = 0.01;     ///< settled when the drift on every link is below
   base::Duration settle_timeout = std::chrono::seconds(30);
   base::Duration grace = std::chrono::seconds(30);  ///< how long a broken link keeps its mirrors
@@ -68,7 +69,7 @@ struct Config {
 /// What Mode::dense and Mode::push_sum are, whatever else was said.
 inline void send_all(Config& config) {
   config.density = config.start_factor = config.finish_factor = config.settle_density = 1;
-  config.bits = 8;
+  config.bits = config.settle_bits = 8;
   config.lambda = config.critical_drift = 0;
 }
 

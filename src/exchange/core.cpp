@@ -186,6 +186,7 @@ void Core::break_link(Links::iterator at, Time now, Outbox& out) {
   if (link.open() != nullptr) out.emplace_back(Run{SuspendJob{at->first}});
   // What was not sent is written anew, what was not committed is sent again.
   session->encoding = 0;
+  session->rests = false;
   session->early.reset();
   BrokenState broken{.session = std::move(*session), .until = now + options_.config.grace};
   link.state = std::move(broken);

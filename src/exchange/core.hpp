@@ -183,6 +183,7 @@ class Core {
   void request_next(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   void commit_when_ready(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   [[nodiscard]] Size size(const Link& link) const;
+  void wake_links(base::Time now, Outbox& out);
   void start_settling(base::Time now, Outbox& out);
   void settle_when_ready(Outbox& out);
 

@@ -100,6 +100,7 @@ void Core::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbo
   Session& session = link.open()->session;
   session.encoding = ++last_tag_;
   const Size size = this->size(link);
+  const int bits = phase_ == Phase::training ? config.bits : config.settle_bits;
   out.emplace_back(
       Run{EncodeJob{.peer = peer,
                     .tag = session.encoding,
@@ -110,17 +111,20 @@ void Core::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbo
                     .at_once = phase_ != Phase::training || RARE(delta_at_once),
                     .with_hash = t.value % config.hash_every == 0 || RARE(hash_with_delta),
                     .with_buffers = with_buffers(t),
+                    .near_enough = phase_ == Phase::training ? 0.0 : config.settle_drift,
+                    .may_skip = session.settled && !session.early,
                     .options = {.density = size.density,
-                                .bits = RARE(other_bits) ? 8 : config.bits,
+                                .bits = RARE(other_bits) ? 8 : bits,
                                 .block = RARE(other_block) ? 64U : config.block}}});
 }
 
 // Whether the next own delta is to be asked for: none is under way. A peer that has settled only
-// answers.
+// answers, and a link that has rests until something moves.
 bool Core::wants_delta(const Session& session) const {
   const ExchangeNumber t = session.expected();
   if (phase_ == Phase::done || session.encoding != 0 || session.own(t) != nullptr) return false;
-  if (settled_ && !(session.early && session.early->exchange == t)) return false;
+  const bool silent = settled_ || session.rests;
+  if (silent && !(session.early && session.early->exchange == t)) return false;
   return !(BUG(next_not_asked_for) && t.value > 3);
 }
 
@@ -142,15 +146,20 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
     out.emplace_back(Failed{event.status.error()});
     return;
   }
+  link.drift = event.drift;
+  if (event.skipped) {
+    session.rests = session.settled;  // an exchange that was committed meanwhile may say otherwise
+    return request_next(event.peer, link, now, out);
+  }
   const std::size_t bytes = event.payload.size() + event.buffers.size();
   pace_.wrote(bytes, event.density, event.took);
   link.free_at = std::max(link.free_at, now) + pace_.hold(bytes, open_links());
   session.due = {event.step.value + pace_.every(open_links())};
-  link.drift = event.drift;
   link.density = event.density;
   link.line.lag = event.lag;
   link.line.bytes = bytes;
-  const bool agrees = std::max(event.drift, event.buffer_drift) < options_.config.settle_drift;
+  const bool agrees =
+      std::max({event.drift, event.untold, event.buffer_drift}) < options_.config.settle_drift;
   wire::Delta delta{
       .exchange = event.exchange,
       .samples = samples_,
@@ -227,9 +236,20 @@ void Core::on(const Committed& event, Time now, Outbox& out) {
   session->committed = event.exchange;
   session->settled = session->both_settling;
   ++link.counters.exchanges;
+  wake_links(now, out);
   if (link.open() == nullptr) return;
   commit_when_ready(event.peer, link, now, out);
   request_next(event.peer, link, now, out);
+}
+
+/// The replica has moved.
+void Core::wake_links(Time now, Outbox& out) {
+  for (auto& [peer, link] : links_) {
+    auto* open = link.open();
+    if (open == nullptr || !open->session.rests) continue;
+    open->session.rests = false;
+    request_next(peer, link, now, out);
+  }
 }
 
 void Core::start_settling(Time now, Outbox& out) {

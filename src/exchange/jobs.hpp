@@ -26,6 +26,9 @@ using JobTag = std::uint64_t;
 
 inline constexpr double kLagFactorMax = 8.0;  ///< a late exchange raises its density by it at most
 
+/// Of the distance at which a link has settled, what one end may keep from the other.
+inline constexpr double kUntold = 0.9;
+
 /// Write the delta of exchange t. It waits until the replica's owner has made `not_before` steps,
 /// unless `at_once` (no steps are made any more). Density grows with the delay: an exchange that
 /// comes after `lag` times `every` steps carries lag times as much, at most lag_factor_max.
@@ -39,6 +42,11 @@ struct EncodeJob {
   bool at_once = false;
   bool with_hash = false;     ///< of the mirror that the delta builds on
   bool with_buffers = false;  ///< beside the delta
+  /// In settling, above 0: a delta carries one element where the other end knows x to kUntold times
+  /// this part of its norm.
+  double near_enough = 0.0;
+  /// And then nothing is written where the other end's replica and buffers are near enough, too.
+  bool may_skip = false;
   delta::Options options;
 };
 
@@ -97,9 +105,11 @@ struct Encoded {
   base::PeerId peer;
   JobTag tag = 0;
   base::ExchangeNumber exchange;
-  base::Status status;  ///< diverged: the replica is not finite
+  base::Status status;   ///< diverged: the replica is not finite
+  bool skipped = false;  ///< nothing was written
   base::Buffer payload{};
   double drift = 0.0;
+  double untold = 0.0;    ///< in settling: |x - mine| / |x|, before the delta
   double density = 0.0;   ///< that was asked for, lag included
   double lag = 1.0;       ///< steps since the last encode in units of `every`, at least 1
   base::StepNumber step;  ///< of the replica's owner, when the job ran

@@ -29,6 +29,7 @@ struct Session {
   JobTag committing = 0;       ///< the commit of committed + 1
   bool both_settling = false;  ///< both deltas of the exchange being committed say settled
   bool settled = false;        ///< both deltas of the last exchange say settled
+  bool rests = false;          ///< settled, and nothing has moved since that was looked at
   std::vector<wire::Delta> kept{};     ///< own deltas, oldest first
   std::optional<wire::Delta> early{};  ///< the other end's, not being committed yet
 

@@ -147,7 +147,8 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
     link.pushed = 0.0F;
     const double left = weight_ - weight_on_its_way();
     link.pushed = static_cast<float>(left / (1.0 + static_cast<double>(open_links())));
-    return EncodeStats{.count = size(), .drift = drift_of(link), .push = link.pushed};
+    return EncodeStats{
+        .count = size(), .drift = distance_to(link.theirs, link), .push = link.pushed};
   }
   const auto count =
       delta::encode({.base = y_, .offset = r_, .mirror = link.mine.view()}, options, scratch_, out);
@@ -156,7 +157,7 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
     delta::read_back(out, size(), scratch_, link.written);
     link.is_written = true;
   }
-  return EncodeStats{.count = *count, .drift = drift_of(link)};
+  return EncodeStats{.count = *count, .drift = distance_to(link.theirs, link)};
 }
 
 double Replica::buffer_drift(const PeerId& peer) const {
@@ -425,11 +426,16 @@ void Replica::let_go_if_alone() {
   std::ranges::fill(r_, 0.0F);
 }
 
-double Replica::drift_of(Link& link) const {
+double Replica::distance(const PeerId& peer, MirrorOf which) {
+  Link& link = this->link(peer);
+  return distance_to(which == MirrorOf::mine ? link.mine : link.theirs, link);
+}
+
+double Replica::distance_to(const Mirror& mirror, Link& link) const {
   const std::size_t n = size();
   // Every call reads other runs.
   const std::size_t every = n < kDriftWhole ? 1 : std::max(kDriftEvery, n / kDriftMost);
-  const std::size_t first = link.encoded++ % every;
+  const std::size_t first = link.looks++ % every;
   const std::size_t step = every * kDriftRun;
   kernels::Squares sums;
   Mirror::Room room;
@@ -439,9 +445,9 @@ double Replica::drift_of(Link& link) const {
     for (const float* of : {y_.data(), r_.data()}) {
       base::prefetch(of, ahead * sizeof(float), kDriftRun * sizeof(float));
     }
-    link.theirs.view().prefetch(ahead, kDriftRun);
-    kernels::add_squares(y_.data() + begin, r_.data() + begin, link.theirs.read(begin, run, room),
-                         run, sums);
+    mirror.view().prefetch(ahead, kDriftRun);
+    kernels::add_squares(y_.data() + begin, r_.data() + begin, mirror.read(begin, run, room), run,
+                         sums);
   }
   const double away = std::accumulate(std::begin(sums.away), std::end(sums.away), 0.0);
   const double norm = std::accumulate(std::begin(sums.norm), std::end(sums.norm), 0.0);

@@ -63,9 +63,8 @@ namespace starling::exchange {
 /// What encoding a delta found out.
 struct EncodeStats {
   std::size_t count = 0;  ///< elements that the delta carries
-  double drift = 0.0;  ///< |x - theirs| / |x|, estimated from 1/32 of the elements of a large one,
-                       ///< and from a million at most
-  float push = 0.0F;   ///< weight that goes with it, under push-sum
+  double drift = 0.0;     ///< distance() to theirs
+  float push = 0.0F;      ///< weight that goes with it, under push-sum
 };
 
 /// One exchange of one link, ready to be applied: both ends' payloads, each with the number t.
@@ -138,6 +137,9 @@ class Replica {
                                                  const delta::Options& options, base::Buffer& out);
   /// Holds back what the deltas left out that were written since the last time.
   void hold_back();
+  /// |x - a mirror of the link| / |x|, estimated from 1/32 of the elements of a large one, and from
+  /// a quarter of a million at most; every call looks at others.
+  [[nodiscard]] double distance(const base::PeerId& peer, MirrorOf which);
   /// |buffers - what is known of the other end's| / |buffers|; 0 without buffers, and 1 where
   /// nothing is known yet.
   [[nodiscard]] double buffer_drift(const base::PeerId& peer) const;
@@ -187,7 +189,7 @@ class Replica {
     std::vector<float> own_buffers{};    // of the staged exchange; empty: it carries none
     std::vector<float> their_buffers{};  // of the staged exchange; empty: it carries none
     std::vector<float> known_buffers{};  // of the other end, as far as known; empty: nothing is
-    std::uint64_t encoded = 0;  // encodes so far: moves the places that drift is sampled at
+    std::uint64_t looks = 0;             // so far: moves the places that distances are sampled at
   };
 
   Link& link(const base::PeerId& peer);
@@ -201,7 +203,7 @@ class Replica {
   void commit_pushes();
   void commit_deltas();
   void let_go_if_alone();
-  double drift_of(Link& link) const;
+  double distance_to(const Mirror& mirror, Link& link) const;
   void average_buffers(Link& link);
   bool staging() const noexcept;
 

@@ -265,6 +265,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("finish_fraction", f.exchange.finish_fraction, NumberRange{0, 1});
   visit("finish_factor", f.exchange.finish_factor, NumberRange{1e-3, 1e3});
   visit("settle_density", f.exchange.settle_density, NumberRange{1e-6, 1});
+  visit("settle_bits", f.exchange.settle_bits, IntegerRange{1, 8});
   visit("settle_drift", f.exchange.settle_drift, NumberRange{1e-6, 1});
   visit("settle_timeout", f.exchange.settle_timeout, SecondsRange{0, 3600});
   visit("grace", f.exchange.grace, SecondsRange{0, 3600});

@@ -491,8 +491,10 @@ base::Status check_together(const Document& document, const RunFile& f) {
   if (const std::string wrong = wrong_steps(f.train); !wrong.empty()) {
     return reject("train", "steps", wrong);
   }
-  if (!wire::delta_format::is_bits(f.exchange.bits)) {
-    return reject("exchange", "bits", fmt::format("{} is not 1, 2, 3, 4 or 8", f.exchange.bits));
+  for (const auto& [key, bits] :
+       {std::pair("bits", f.exchange.bits), std::pair("settle_bits", f.exchange.settle_bits)}) {
+    if (wire::delta_format::is_bits(bits)) continue;
+    return reject("exchange", key, fmt::format("{} is not 1, 2, 3, 4 or 8", bits));
   }
   if (f.exchange.start_fraction + f.exchange.finish_fraction > 1) {
     return reject("exchange", "finish_fraction",

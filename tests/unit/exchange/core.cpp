@@ -304,6 +304,57 @@ BOOST_AUTO_TEST_CASE(a_peer_settles_when_both_ends_agree_and_then_only_answers) 
   TEST_LINES(peer.on(Phase::done));
 }
 
+BOOST_AUTO_TEST_CASE(a_link_that_has_settled_rests_until_the_replica_moves_or_the_other_end_asks) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  peer.open_fresh('b');
+  peer.on(Phase::settling);
+  const EncodeJob for_b = *peer.encode;
+  peer.encode->peer = peer_named('a');
+  peer.encode->tag = for_b.tag - 1;
+  peer.encoded(0.001);
+  TEST_LINES(peer.delta('a', 1, 1, true), "a: run commit 1 w 0.3333", "a: run encode 2 at once");
+  peer.committed();
+  peer.encoded(0.001);
+  TEST_LINES(peer.delta('a', 2, 1, true), "a: run commit 2 w 0.3333", "a: run encode 3 if need be");
+  peer.committed();
+  TEST_LINES(peer.skipped());
+  BOOST_TEST(peer.core.drift() == 0.001);
+
+  // An exchange with b moves the replica.
+  peer.encode = for_b;
+  peer.encoded(0.02);
+  TEST_LINES(peer.delta('b', 1, 1, false), "b: run commit 1 w 0.3333", "b: run encode 2 at once");
+  TEST_LINES(peer.committed(), "a: run encode 3 if need be");
+  TEST_LINES(peer.skipped());
+
+  // Whoever asks is answered.
+  TEST_LINES(peer.delta('a', 3, 1, true), "a: run encode 3 at once");
+  TEST_LINES(peer.encoded(0.001), "a: delta 3 of 2 settled", "a: run commit 3 w 0.3333");
+  TEST_LINES(peer.committed(), "a: run encode 4 if need be");
+  // Also where that crosses with a look.
+  TEST_LINES(peer.delta('a', 4, 1, true));
+  TEST_LINES(peer.skipped(), "a: run encode 4 at once");
+}
+
+BOOST_AUTO_TEST_CASE(a_link_does_not_rest_on_an_exchange_that_has_not_settled_it) {
+  Transcript peer(plain_options());
+  peer.open_fresh('b');
+  peer.open_fresh('a');
+  peer.on(Phase::settling);
+  peer.encode->peer = peer_named('a');
+  peer.encode->tag -= 1;
+  peer.encoded(0.001);
+  peer.delta('a', 1, 1, true);
+  peer.committed();
+  peer.encoded(0.001);
+  // Exchange 1 settled it and 2 takes that back, in a commit that runs before this look.
+  TEST_LINES(peer.delta('a', 2, 1, false), "a: run commit 2 w 0.3333",
+             "a: run encode 3 if need be");
+  peer.committed();
+  TEST_LINES(peer.skipped(), "a: run encode 3 at once");
+}
+
 BOOST_AUTO_TEST_CASE(settling_ends_at_its_timeout_or_when_the_last_link_is_gone) {
   Transcript peer(plain_options());
   peer.open_fresh('a');

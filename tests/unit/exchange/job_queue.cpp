@@ -85,6 +85,56 @@ BOOST_AUTO_TEST_CASE(late_deltas_carry_proportionally_more_up_to_a_limit) {
   BOOST_TEST(lag_at(100, true) == 1.0);
 }
 
+BOOST_AUTO_TEST_CASE(in_settling_a_delta_carries_no_more_than_its_other_end_needs) {
+  const std::vector<float> initial(10'000, 1.0F);
+  Replica replica(initial, 0.5F);
+  replica.open_fresh(peer_named('a'));
+  EncodeJob job = encode('a', 1, 0);
+  const auto write = [&](double moved, double near_enough, bool may_skip) {
+    for (float& value : replica.trained()) value = 1.0F + static_cast<float>(moved);
+    job.near_enough = near_enough;
+    job.may_skip = may_skip;
+    return std::get<Encoded>(*run(job, replica, {0}));
+  };
+  constexpr double kLeast = 1.0 / 10'000;
+  BOOST_TEST(write(0, 0, true).density == 0.01);  // not in settling
+  BOOST_TEST(write(0.0095, 0.01, true).density == 0.01);
+  BOOST_TEST(write(0.0085, 0.01, false).density == kLeast);
+  BOOST_TEST(!write(0.0085, 0.01, false).skipped);
+  const Encoded skipped = write(0.0085, 0.01, true);
+  BOOST_TEST(skipped.skipped);
+  BOOST_TEST(skipped.payload.empty());
+  BOOST_TEST(skipped.drift == 0.0085 / 1.0085, boost::test_tools::tolerance(1e-3));
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_skipped_while_the_other_end_is_far_or_its_buffers_are_not_known) {
+  const std::vector<float> initial(10'000, 1.0F);
+  EncodeJob job = encode('a', 1, 0);
+  job.near_enough = 0.01;
+  job.may_skip = true;
+  const auto skips = [&](Replica& replica) {
+    const auto encoded = std::get<Encoded>(*run(job, replica, {0}));
+    if (!encoded.skipped) BOOST_TEST(encoded.density == 1.0 / 10'000);
+    return encoded.skipped;
+  };
+  Replica far(initial, 0.5F);
+  Replica other(initial, 0.5F);
+  for (float& value : other.trained()) value += 0.05F;
+  starling::base::Buffer own;
+  starling::base::Buffer theirs;
+  BOOST_REQUIRE(far.encode_keyframe(own).has_value());
+  BOOST_REQUIRE(other.encode_keyframe(theirs).has_value());
+  BOOST_REQUIRE(far.open_merge(peer_named('a'), own, theirs).has_value());
+  BOOST_TEST(!skips(far));
+
+  Replica unknown(initial, 0.5F, BufferSpec{{0.0F}, {-1.0F}});
+  unknown.open_fresh(peer_named('a'));
+  BOOST_TEST(!skips(unknown));
+  Replica near(initial, 0.5F);
+  near.open_fresh(peer_named('a'));
+  BOOST_TEST(skips(near));
+}
+
 BOOST_AUTO_TEST_CASE(a_batch_of_commits_does_what_they_do_one_by_one) {
   std::vector<float> initial(3000, 0.25F);
   Replica one(initial, 0.5F);

@@ -11,8 +11,10 @@ namespace {
 std::string name_of(const base::PeerId& peer) { return {static_cast<char>(peer.bytes[0])}; }
 
 std::string text_of(const EncodeJob& job) {
-  return job.at_once ? fmt::format("run encode {} at once", job.exchange.value)
-                     : fmt::format("run encode {} at {}", job.exchange.value, job.not_before.value);
+  return job.may_skip ? fmt::format("run encode {} if need be", job.exchange.value)
+         : job.at_once
+             ? fmt::format("run encode {} at once", job.exchange.value)
+             : fmt::format("run encode {} at {}", job.exchange.value, job.not_before.value);
 }
 std::string text_of(const CommitJob& job) {
   return fmt::format("run commit {} w {:.4}", job.exchange.value, job.w);
@@ -113,6 +115,18 @@ Lines Transcript::encoded(double drift) {
                     .payload = base::Buffer(4, static_cast<std::byte>(encode->exchange.value)),
                     .drift = drift,
                     .density = encode->options.density,
+                    .step = {steps}});
+}
+
+Lines Transcript::skipped() {
+  BOOST_REQUIRE(encode);
+  BOOST_REQUIRE(encode->may_skip);
+  return on(Encoded{.peer = encode->peer,
+                    .tag = encode->tag,
+                    .exchange = encode->exchange,
+                    .status = {},
+                    .skipped = true,
+                    .drift = 0.001,
                     .step = {steps}});
 }
 

@@ -42,6 +42,7 @@ class Transcript {
 
   /// The outcomes of the jobs that were asked for last, of the kind named.
   Lines encoded(double drift = 0.1);
+  Lines skipped();
   Lines committed(CommitResult result = CommitResult::applied);
   Lines keyframe_made();
   Lines opened(base::Status status = {});
