@@ -190,9 +190,8 @@ base::Result<std::string> wait_for_first(Child& first) {
     std::this_thread::sleep_for(kPoll);
   }
   if (!first.status) return fail(ErrorCode::internal, "interrupted while the first peer started");
-  return fail(first.status && WIFEXITED(*first.status) && WEXITSTATUS(*first.status) == 3
-                  ? ErrorCode::run_file
-                  : ErrorCode::internal,
+  const bool refused = WIFEXITED(*first.status) && WEXITSTATUS(*first.status) == 3;
+  return fail(refused ? ErrorCode::run_file : ErrorCode::internal,
               "the first peer did not start; it said:\n{}", said_by(first));
 }
 
