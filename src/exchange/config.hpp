@@ -73,6 +73,8 @@ inline void send_all(Config& config) {
   config.lambda = config.critical_drift = 0;
 }
 
+/// Exchanges between two that carry the buffers, in settling: buffers need fewer than replicas do.
+inline constexpr std::uint32_t kSettleBuffersEvery = 4;
 /// push_sum: most weight that one push may carry; all peers together have as much as they are.
 inline constexpr float kPushMax = 65536;
 inline constexpr std::size_t kLinksMax = 64;      ///< of one peer: bounds w and memory

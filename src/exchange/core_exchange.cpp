@@ -89,10 +89,11 @@ Size Core::size(const Link& link) const {
   return size;
 }
 
-// In the end each exchange carries them, so that they agree when the replicas do.
 bool Core::with_buffers(ExchangeNumber t) const {
   if (options_.buffers == 0) return false;
-  return phase_ != Phase::training || t.value % options_.config.buffers_every == 0;
+  std::uint32_t every = options_.config.buffers_every;
+  if (phase_ != Phase::training) every = std::min(every, kSettleBuffersEvery);
+  return t.value % every == 0;
 }
 
 void Core::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbox& out) {

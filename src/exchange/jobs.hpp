@@ -116,7 +116,7 @@ struct Encoded {
   std::optional<std::uint64_t> mirror_hash{};
   base::Buffer buffers{};     ///< where asked for
   float push = 0;             ///< under push-sum: weight that goes with it
-  double buffer_drift = 0.0;  ///< distance of the buffers from the other end's, where asked for
+  double buffer_drift = 0.0;  ///< in settling: distance of the buffers from the other end's
   base::Duration took{};      ///< on the thread that owns the replica
 };
 

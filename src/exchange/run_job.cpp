@@ -44,10 +44,8 @@ std::optional<Outcome> run_one(const EncodeJob& job, Replica& replica, StepNumbe
   }
   outcome.drift = stats->drift;
   outcome.push = stats->push;
-  if (job.with_buffers) {
-    outcome.buffer_drift = replica.buffer_drift(job.peer);
-    outcome.status = replica.buffers().write(outcome.buffers);
-  }
+  if (job.near_enough > 0.0) outcome.buffer_drift = replica.buffer_drift(job.peer);
+  if (job.with_buffers) outcome.status = replica.buffers().write(outcome.buffers);
   return outcome;
 }
 

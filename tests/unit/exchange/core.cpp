@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(every_so_many_deltas_carry_the_hash_of_their_mirror_which_t
   BOOST_TEST(peer.commit->expected_hash.value() == 77U);
 }
 
-BOOST_AUTO_TEST_CASE(every_so_many_deltas_carry_the_buffers_and_in_settling_all) {
+BOOST_AUTO_TEST_CASE(every_so_many_deltas_carry_the_buffers) {
   Options options = plain_options();
   options.buffers = 2;
   options.config.buffers_every = 2;
@@ -190,8 +190,27 @@ BOOST_AUTO_TEST_CASE(every_so_many_deltas_carry_the_buffers_and_in_settling_all)
   BOOST_TEST(peer.core.links()[0].counters.bytes_received == 4U + 8U);
   peer.committed();
   BOOST_TEST(!peer.encode->with_buffers);
-  peer.on(Phase::settling);
-  BOOST_TEST(peer.encode->with_buffers);
+}
+
+BOOST_AUTO_TEST_CASE(in_settling_every_fourth_delta_carries_the_buffers_or_more_often) {
+  for (const std::uint32_t every : {20U, 3U}) {
+    Options options = plain_options();
+    options.buffers = 1;
+    options.config.buffers_every = every;
+    Transcript peer(options);
+    peer.open_fresh('a');
+    peer.on(Phase::settling);
+    std::vector<std::uint64_t> carry;
+    for (std::uint64_t t = 1; t <= 8; ++t) {
+      if (peer.encode->with_buffers) carry.push_back(t);
+      peer.encoded();
+      peer.delta('a', t);
+      peer.committed();
+    }
+    const auto expected =
+        every == 20U ? std::vector<std::uint64_t>{4, 8} : std::vector<std::uint64_t>{3, 6};
+    BOOST_TEST(carry == expected, boost::test_tools::per_element());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_run_without_buffers_never_asks_for_them) {
