@@ -27,6 +27,13 @@ def commit():
     return (git("describe", "--always") or "unknown") + ("-dirty" if changed else "")
 
 
+def is_current(found):
+    """Whether what a result was measured with is what is here: all but texts and results."""
+    done = subprocess.run(["git", "-C", ROOT, "diff", "--quiet", found, "--", ".",
+                           ":!tools/bench/results", ":!*.md"], capture_output=True)
+    return done.returncode == 0
+
+
 def command(name, arguments):
     """The command line that makes a result again: without where the program and the cache lie."""
     words = []
