@@ -365,16 +365,20 @@ class Trial:
 
     def accuracy(self, first):
         """The curve of the first peer up to the last mark, and where all ended."""
-        curve = []
+        found = {"curve": [], "diverged_at_step": None, "final": []}
         for when, step, path in self.peers[0].snapshots():
-            if curve and curve[-1]["accuracy"] >= MARKS[-1]:
+            accuracy = evaluate(path)
+            if accuracy is None:
+                found["diverged_at_step"] = step
+                return found
+            found["curve"].append({"seconds": round(when - first, 2), "step": step,
+                                   "sent": round(self.sent_at(when)), "accuracy": accuracy})
+            if accuracy >= MARKS[-1]:
                 break
-            curve.append({"seconds": round(when - first, 2), "step": step,
-                          "sent": round(self.sent_at(when)), "accuracy": evaluate(path)})
-        if self.stopped is not None:
-            return {"curve": curve, "final": []}
-        return {"curve": curve, "final": [peer.summary()["accuracy"] if peer.is_starling else
-                                          evaluate(peer.folder / "final.safetensors") for peer in self.peers]}
+        if self.stopped is None:
+            found["final"] = [peer.summary()["accuracy"] if peer.is_starling else
+                              evaluate(peer.folder / "final.safetensors") for peer in self.peers]
+        return found
 
     def after_fault(self):
         """What those noticed that the fault did not hit."""
@@ -397,9 +401,12 @@ class Trial:
 
 
 def evaluate(path):
+    """Accuracy on all test samples; None if a parameter is not finite."""
     words = [ROOT / "build/peers/starling", "eval", "--run", RUN_FILE, "--set",
              f"train.threads={os.cpu_count()}", path, "--json"]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode != 0:
+        if "not finite" in done.stderr:
+            return None
         raise LabError(f"{path} could not be evaluated: {done.stderr.strip()}")
     return json.loads(done.stdout)["accuracy"]
