@@ -125,7 +125,11 @@ base::Status measure(const Subject& subject, double peak_gflops, const BenchOpti
   if (!model) return base::fail(model.error());
   const compute::Graph& graph = model->graph;
   auto trainer = train::Trainer::create(
-      graph, {.optimizer = subject.optimizer, .batch = subject.batch, .threads = options.threads});
+      graph,
+      {.optimizer = subject.optimizer,
+       .batch = subject.batch,
+       .threads = options.threads,
+       .precision = options.bfloat16 ? compute::Precision::bfloat16 : compute::Precision::float32});
   if (!trainer) return base::fail(trainer.error());
 
   std::vector<float> parameters = model->initial_parameters(1);

@@ -105,6 +105,7 @@ struct BenchOptions {
   double seconds = 3.0;       ///< of measuring, each figure
   std::string only;           ///< compute: this model alone
   std::uint32_t threads = 1;  ///< compute
+  bool bfloat16 = false;      ///< compute: products of bfloat16
 };
 /// `bench codec`: encode and commit against memcpy; a figure a line.
 int bench_codec(const BenchOptions& options);

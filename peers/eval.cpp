@@ -31,7 +31,8 @@ base::Result<Figures> evaluate(const OpenedModel& opened) {
   const train::Config& config = opened.run_file.train;
   auto backend = compute::open_backend(config.device);
   if (!backend) return fail(backend.error());
-  auto program = (*backend)->compile(opened.problem.model.graph, config.batch, config.threads);
+  auto program = (*backend)->compile(opened.problem.model.graph,
+                                     {.batch = config.batch, .threads = config.threads});
   if (!program) return fail(program.error());
   const data::SampleSet& test = *opened.problem.dataset.test;
   data::BatchBuffer batch;

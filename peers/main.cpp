@@ -159,6 +159,7 @@ void add_bench(CLI::App& app, BenchOptions& options) {
   bench->add_option("--threads", options.threads, "compute: threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  bench->add_flag("--bf16", options.bfloat16, "compute: with train.precision = \"bf16\"");
   bench->add_option("--seconds", options.seconds, "Time for each figure")
       ->check(CLI::Range(0.1, 600.0))
       ->capture_default_str();

@@ -79,7 +79,8 @@ base::Result<Speaker> Speaker::open(const CheckpointOptions& options) {
   if (!weights) return fail(weights.error());
   auto backend = compute::open_backend(run_file->train.device);
   if (!backend) return fail(backend.error());
-  auto program = (*backend)->compile(model->graph, 1, run_file->train.threads);
+  auto program =
+      (*backend)->compile(model->graph, {.batch = 1, .threads = run_file->train.threads});
   if (!program) return fail(program.error());
   return Speaker(std::move(*vocabulary), *model, std::move(*weights), std::move(*program));
 }

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <numeric>
+
+#include "base/large_vector.hpp"
 
 namespace starling::compute {
 
@@ -46,7 +49,13 @@ ArenaPlan plan_arena(std::span<const Lifetime> lifetimes) {
 
 Arena::Arena(std::size_t bytes) {
   const std::size_t size = std::max(aligned(bytes), kArenaAlignment);
-  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kArenaAlignment, size)));
+  try {
+    memory_.reset(static_cast<std::byte*>(size < base::kLargeBytes
+                                              ? std::aligned_alloc(kArenaAlignment, size)
+                                              : base::allocate_large(size)));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
   if (memory_ == nullptr) return;
   std::memset(memory_.get(), 0, size);
   size_ = size;

@@ -55,17 +55,30 @@ class Program {
   [[nodiscard]] virtual std::size_t memory_bytes() const noexcept = 0;
 };
 
+/// What products of matrices, convolutions and attention take; sums, and all else, are float32.
+enum class Precision : std::uint8_t {
+  float32,
+  bfloat16,  ///< both factors rounded to bfloat16, where the device gains from it; else float32
+};
+
+struct CompileOptions {
+  std::uint32_t batch = 0;    ///< largest number of samples, 1 to kMaxBatch
+  std::uint32_t threads = 1;  ///< of the processor, where that applies
+  Precision precision = Precision::float32;
+};
+
 /// A kind of device that can compile graphs.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// Compiles `graph` for up to `batch` samples (1 to kMaxBatch), on `threads` threads of the
-  /// processor where that applies. The program runs on the calling thread.
+  /// Compiles `graph`. The program runs on the calling thread.
   /// Errors: ErrorCode::device, where the device cannot run the graph or lacks the memory.
-  [[nodiscard]] virtual base::Result<std::unique_ptr<Program>> compile(const Graph& graph,
-                                                                       std::uint32_t batch,
-                                                                       std::uint32_t threads) = 0;
+  [[nodiscard]] virtual base::Result<std::unique_ptr<Program>> compile(
+      const Graph& graph, const CompileOptions& options) = 0;
+
+  /// Whether Precision::bfloat16 is another thing here than Precision::float32.
+  [[nodiscard]] virtual bool has_bfloat16() const noexcept = 0;
 };
 
 /// A device that was opened.

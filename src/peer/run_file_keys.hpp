@@ -99,6 +99,10 @@ inline constexpr Words<train::Schedule, 4> kScheduleWords{{
     {"linear", train::Schedule::linear},
     {"step", train::Schedule::step},
 }};
+inline constexpr Words<compute::Precision, 2> kPrecisionWords{{
+    {"float32", compute::Precision::float32},
+    {"bf16", compute::Precision::bfloat16},
+}};
 inline constexpr Words<exchange::MirrorType, 2> kMirrorWords{{
     {"float32", exchange::MirrorType::float32},
     {"bf16", exchange::MirrorType::bfloat16},
@@ -222,6 +226,7 @@ void visit_train_keys(Train& t, Visitor&& visit) {
   visit("step_factor", t.step_factor, NumberRange{0, 1});
   visit("device", t.device, Text{64, false});
   visit("threads", t.threads, IntegerRange{1, 1024});
+  visit("precision", t.precision, kPrecisionWords);
 }
 
 /// Calls visit.section(name) and visit(key, field, rule) for all keys in the order they are

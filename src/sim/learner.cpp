@@ -320,7 +320,7 @@ base::Result<std::unique_ptr<Network>> make_network(peer::RunFile& run_file, Pro
   auto backend = compute::open_backend(run_file.train.device);
   if (!backend) return fail(backend.error());
   task->backend = std::move(*backend);
-  auto program = task->backend->compile(task->model.graph, run_file.train.batch, 1);
+  auto program = task->backend->compile(task->model.graph, {.batch = run_file.train.batch});
   if (!program) return fail(program.error());
   task->program = std::move(*program);
   const data::SampleSet& train = *task->data.train;

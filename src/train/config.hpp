@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "compute/program.hpp"
+
 namespace starling::train {
 
 enum class Optimizer { sgd, adamw, muon };
@@ -38,7 +40,8 @@ struct Config {
   std::vector<double> steps;  ///< step: fractions of the run, ascending, each after the warm-up
   double step_factor = 0.1;   ///< step: what the learning rate is multiplied by at each of them
   std::string device = "cpu";
-  std::uint32_t threads = 1;  ///< compute threads of one peer
+  std::uint32_t threads = 1;                                   ///< compute threads of one peer
+  compute::Precision precision = compute::Precision::float32;  ///< of a step; evaluation, too
 
   friend bool operator==(const Config&, const Config&) = default;
 };

@@ -35,7 +35,8 @@ Result<Trainer> Trainer::create(const compute::Graph& graph, const Config& confi
   if (!backend) return fail(backend.error());
   ASSERT(config.accumulate > 0);
   const std::uint32_t piece = (config.batch + config.accumulate - 1) / config.accumulate;
-  auto program = (*backend)->compile(graph, piece, config.threads);
+  auto program = (*backend)->compile(
+      graph, {.batch = piece, .threads = config.threads, .precision = config.precision});
   if (!program) return fail(program.error());
   return Trainer(graph, config, std::move(*program));
 }

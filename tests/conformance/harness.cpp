@@ -21,7 +21,7 @@ base::Result<std::unique_ptr<Backend>> open(const std::string& device) {
 
 std::unique_ptr<Program> compile(const std::string& device, const Graph& graph, std::uint32_t batch,
                                  std::uint32_t threads) {
-  return need(need(open(device))->compile(graph, batch, threads));
+  return need(need(open(device))->compile(graph, {.batch = batch, .threads = threads}));
 }
 
 Step train(Program& program, const State& state, const Batch& batch, std::uint64_t seed) {

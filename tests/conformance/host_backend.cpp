@@ -146,10 +146,12 @@ class HostQueue final : public Queue {
 
 class HostBackend final : public Backend {
  public:
-  base::Result<std::unique_ptr<Program>> compile(const Graph& graph, std::uint32_t batch,
-                                                 std::uint32_t) override {
-    return cuda::compile(graph, batch, std::make_unique<HostQueue>(), kFewScores);
+  base::Result<std::unique_ptr<Program>> compile(const Graph& graph,
+                                                 const CompileOptions& options) override {
+    return cuda::compile(graph, options.batch, std::make_unique<HostQueue>(), kFewScores);
   }
+
+  bool has_bfloat16() const noexcept override { return false; }
 
  private:
   /// So that the wide cases' attention takes several parts.

@@ -81,12 +81,13 @@ struct AttentionKernel::Scratch {
 };
 
 AttentionKernel::AttentionKernel(const Attention& attention, std::size_t samples,
-                                 std::size_t positions)
+                                 std::size_t positions, bool bf16)
     : samples_(samples),
       positions_(positions),
       heads_(attention.heads),
       kv_heads_(attention.kv_heads),
-      size_(attention.head_size) {
+      size_(attention.head_size),
+      bf16_(bf16) {
   if (attention.rotary_base <= 0) return;
   const std::size_t half = size_ / 2;
   cosines_.resize(positions * half);
@@ -190,7 +191,8 @@ void AttentionKernel::forward(const float* x, float* y, float* figures, float* s
                 .left = {own.query + row * size_, size_},
                 .right = {own.key, size_, true},
                 .result = own.scores,
-                .result_stride = keys});
+                .result_stride = keys,
+                .bfloat16 = bf16_});
           softmax_rows(rows, keys, row + 1, own.scores, row_figures + row);
           gemm({.rows = rows,
                 .columns = size_,
@@ -198,7 +200,8 @@ void AttentionKernel::forward(const float* x, float* y, float* figures, float* s
                 .left = {own.scores, keys},
                 .right = {value, in},
                 .result = result + row * out,
-                .result_stride = out});
+                .result_stride = out,
+                .bfloat16 = bf16_});
         }
       }
     }
@@ -220,7 +223,8 @@ void AttentionKernel::backward_rows(std::size_t row, const Scratch& own, const f
         .left = {query, size_},
         .right = {own.key, size_, true},
         .result = own.scores,
-        .result_stride = keys});
+        .result_stride = keys,
+        .bfloat16 = bf16_});
   softmax_again(rows, keys, row + 1, own.scores, figures);
   gemm({.rows = keys,
         .columns = size_,
@@ -229,14 +233,16 @@ void AttentionKernel::backward_rows(std::size_t row, const Scratch& own, const f
         .right = {above, out},
         .result = own.dvalue,
         .result_stride = size_,
-        .add = true});
+        .add = true,
+        .bfloat16 = bf16_});
   gemm({.rows = rows,
         .columns = keys,
         .depth = size_,
         .left = {above, out},
         .right = {value, in, true},
         .result = own.dscores,
-        .result_stride = keys});
+        .result_stride = keys,
+        .bfloat16 = bf16_});
   softmax_gradient(rows, keys, size_, own.scores, result, above, out, own.dscores);
   gemm({.rows = rows,
         .columns = size_,
@@ -244,7 +250,8 @@ void AttentionKernel::backward_rows(std::size_t row, const Scratch& own, const f
         .left = {own.dscores, keys},
         .right = {own.key, size_},
         .result = own.dquery + row * size_,
-        .result_stride = size_});
+        .result_stride = size_,
+        .bfloat16 = bf16_});
   gemm({.rows = keys,
         .columns = size_,
         .depth = rows,
@@ -252,7 +259,8 @@ void AttentionKernel::backward_rows(std::size_t row, const Scratch& own, const f
         .right = {query, size_},
         .result = own.dkey,
         .result_stride = size_,
-        .add = true});
+        .add = true,
+        .bfloat16 = bf16_});
 }
 
 void AttentionKernel::backward(const float* x, const float* y, const float* figures,

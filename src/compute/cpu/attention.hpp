@@ -12,8 +12,9 @@ namespace starling::compute::cpu {
 /// figure, so memory grows with the positions, not with their square.
 class AttentionKernel {
  public:
-  /// For `samples` samples of `positions` positions.
-  AttentionKernel(const Attention& attention, std::size_t samples, std::size_t positions);
+  /// For `samples` samples of `positions` positions; `bf16` as in gemm.hpp.
+  AttentionKernel(const Attention& attention, std::size_t samples, std::size_t positions,
+                  bool bf16);
 
   /// Floats of work space for `threads` threads.
   [[nodiscard]] std::size_t scratch_floats(std::size_t threads) const noexcept;
@@ -41,7 +42,8 @@ class AttentionKernel {
   std::size_t positions_;
   std::size_t heads_;
   std::size_t kv_heads_;
-  std::size_t size_;            ///< of a head
+  std::size_t size_;  ///< of a head
+  bool bf16_;
   std::vector<float> cosines_;  ///< positions x size / 2; empty without rotary positions
   std::vector<float> sines_;
 };

@@ -6,6 +6,7 @@
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "compute/cpu/gemm.hpp"
 #include "compute/cpu/planner.hpp"
 #include "compute/cpu/program.hpp"
 
@@ -18,8 +19,10 @@ namespace {
 
 class CpuBackend final : public Backend {
  public:
-  base::Result<std::unique_ptr<Program>> compile(const Graph& graph, std::uint32_t batch,
-                                                 std::uint32_t threads) override {
+  base::Result<std::unique_ptr<Program>> compile(const Graph& graph,
+                                                 const CompileOptions& options) override {
+    const std::uint32_t batch = options.batch;
+    const std::uint32_t threads = options.threads;
     if (batch == 0 || batch > kMaxBatch) {
       return fail(ErrorCode::run_file, "batch is {}; it must be 1 to {}", batch, kMaxBatch);
     }
@@ -29,7 +32,7 @@ class CpuBackend final : public Backend {
     // oneDNN plans its primitives for the number of threads that is set when they are made.
     omp_set_num_threads(static_cast<int>(threads));
     try {
-      Plan plan = Planner(graph, batch, threads).plan();
+      Plan plan = Planner(graph, options).plan();
       if (!plan.allocate()) {
         return fail(ErrorCode::device,
                     "{} MB of memory for the model's activations are not to be had: make "
@@ -44,6 +47,8 @@ class CpuBackend final : public Backend {
       return fail(ErrorCode::device, "out of memory while the model was compiled for the cpu");
     }
   }
+
+  bool has_bfloat16() const noexcept override { return cpu::has_bfloat16(); }
 
  private:
   static constexpr std::uint32_t kMaxThreads = 1024;

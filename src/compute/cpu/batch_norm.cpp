@@ -11,7 +11,7 @@ namespace starling::compute::cpu {
 namespace {
 
 /// Channels that are treated together; a block is cut into groups of so many.
-constexpr std::size_t kLanes = 16;
+constexpr std::size_t kLanes = 64;
 using Lanes = std::array<float, kLanes>;
 
 /// Some channels of one plane.
@@ -261,6 +261,7 @@ void clear_padding(const BatchNormShape& s, float* values) {
 #define STARLING_FOR_GROUP(call_with_width)            \
   do {                                                 \
     if (shape.block == 1) return call_with_width(1);   \
+    if (group.lanes == 64) return call_with_width(64); \
     if (group.lanes == 16) return call_with_width(16); \
     if (group.lanes == 8) return call_with_width(8);   \
     return call_with_width(0);                         \

@@ -8,6 +8,7 @@
 
 #include <omp.h>
 
+#include "compute/cpu/gemm_bf16.hpp"
 #include "compute/cpu/gemm_kernel.hpp"
 #include "compute/cpu/kernel.hpp"
 
@@ -173,18 +174,22 @@ const GemmKernel& gemm_kernel() noexcept {
 }
 
 void gemm(const Gemm& p, std::uint32_t threads) {
+  const bool bf16 = p.bfloat16 && has_bfloat16();
+  const auto compute = bf16 ? gemm_part_bf16 : gemm_part;
   if (threads <= 1 || p.rows * p.columns * p.depth < 64 * 64 * 64) {
-    return gemm_part(p, 0, p.rows, 0, p.columns);
+    return compute(p, 0, p.rows, 0, p.columns);
   }
   const std::size_t down = row_parts(p, threads);
   const std::size_t across = threads / down;
-  const std::size_t rows = round_up((p.rows + down - 1) / down, gemm_kernel().rows);
-  const std::size_t columns = round_up((p.columns + across - 1) / across, gemm_kernel().columns);
+  const std::size_t tile_rows = bf16 ? kBf16Tile : gemm_kernel().rows;
+  const std::size_t tile_columns = bf16 ? kBf16Tile : gemm_kernel().columns;
+  const std::size_t rows = round_up((p.rows + down - 1) / down, tile_rows);
+  const std::size_t columns = round_up((p.columns + across - 1) / across, tile_columns);
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
   for (std::size_t part = 0; part < down * across; ++part) {
     const std::size_t row = std::min(part / across * rows, p.rows);
     const std::size_t column = std::min(part % across * columns, p.columns);
-    gemm_part(p, row, std::min(row + rows, p.rows), column, std::min(column + columns, p.columns));
+    compute(p, row, std::min(row + rows, p.rows), column, std::min(column + columns, p.columns));
   }
 }
 

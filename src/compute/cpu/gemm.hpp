@@ -19,6 +19,8 @@ struct MatrixView {
 /// in each row. The result must not overlap the others. Uses `threads` threads of OpenMP; each
 /// keeps up to 2 MiB for packed parts between calls. The result does not depend on the number of
 /// threads, but on the processor's vector registers (sums are rounded after each 256 of depth).
+/// Where `bfloat16` and has_bfloat16(), left and right are rounded to bfloat16, and sums stay
+/// float32.
 struct Gemm {
   std::size_t rows, columns, depth;
   MatrixView left, right;
@@ -26,7 +28,11 @@ struct Gemm {
   std::size_t result_stride;
   bool add = false;
   const float* bias = nullptr;
+  bool bfloat16 = false;
 };
 void gemm(const Gemm& product, std::uint32_t threads = 1);
+
+/// Whether this processor multiplies bfloat16 faster than float32, and the system lets it: by AMX.
+[[nodiscard]] bool has_bfloat16() noexcept;
 
 }  // namespace starling::compute::cpu

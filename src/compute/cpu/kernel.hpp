@@ -51,15 +51,14 @@ void in_parallel(std::size_t count, std::size_t grain, const Work& work) {
   }
 }
 
-/// exp(x) within 2 units in the last place for x from -87 to 88; beyond, the value there.
-STARLING_INLINE float exp_of(float x) noexcept {
+/// exp(x) within 2 units in the last place for x from -87 to 88; of others nothing useful.
+STARLING_INLINE float exp_between(float x) noexcept {
   // x = n ln 2 + r with |r| <= ln(2) / 2; adding 1.5 * 2^23 rounds to a whole number, which then
   // lies in the low bits (a conversion to integers would keep the loop from becoming vector code).
   constexpr float kRound = 12582912.0F;
-  const float bounded = std::min(std::max(x, -87.0F), 88.0F);
-  const float shifted = bounded * 1.44269504F + kRound;
+  const float shifted = x * 1.44269504F + kRound;
   const float n = shifted - kRound;
-  const float r = (bounded - n * 0.693359375F) + n * 2.12194440e-4F;
+  const float r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
   // Taylor's series, the coefficients adjusted to the interval (Cephes, expf).
   float p = 1.9875691500e-4F;
   p = p * r + 1.3981999507e-3F;
@@ -70,6 +69,11 @@ STARLING_INLINE float exp_of(float x) noexcept {
   p = p * (r * r) + r + 1.0F;
   const std::uint32_t power = std::bit_cast<std::uint32_t>(shifted) << 23U;
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) + power);
+}
+
+/// exp(x); beyond -87 and 88 the value there.
+STARLING_INLINE float exp_of(float x) noexcept {
+  return exp_between(std::min(std::max(x, -87.0F), 88.0F));
 }
 
 }  // namespace starling::compute::cpu

@@ -4,15 +4,17 @@
 
 #include "base/assert.hpp"
 #include "compute/cpu/elementwise.hpp"
+#include "compute/cpu/gemm.hpp"
 
 namespace starling::compute::cpu {
 
 using dnnl::memory;
 
-Planner::Planner(const Graph& graph, std::uint32_t batch, std::uint32_t threads)
+Planner::Planner(const Graph& graph, const CompileOptions& options)
     : graph_(graph),
-      batch_(batch),
-      threads_(threads),
+      batch_(options.batch),
+      threads_(options.threads),
+      bf16_(options.precision == Precision::bfloat16 && has_bfloat16()),
       values_(graph.ops.size()),
       saved_(graph.ops.size()),
       flow_(graph),

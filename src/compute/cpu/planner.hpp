@@ -14,6 +14,7 @@
 #include "compute/cpu/winograd.hpp"
 #include "compute/graph.hpp"
 #include "compute/graph_flow.hpp"
+#include "compute/program.hpp"
 
 namespace starling::compute::cpu {
 
@@ -23,7 +24,7 @@ inline constexpr auto kTraining = dnnl::prop_kind::forward_training;
 /// Builds one Plan; throws dnnl::error where oneDNN lacks what is needed.
 class Planner {
  public:
-  Planner(const Graph& graph, std::uint32_t batch, std::uint32_t threads);
+  Planner(const Graph& graph, const CompileOptions& options);
 
   [[nodiscard]] Plan plan();
 
@@ -71,7 +72,7 @@ class Planner {
   Value forward_of(std::size_t op, const MaxPool2d& pool, Value source);
   Value forward_of(std::size_t op, const AveragePool2d& pool, const Value& source);
   Value forward_of(std::size_t op, const GlobalAveragePool& pool, const Value& source);
-  void backward_of(std::size_t op, const Conv2d& conv, Gradient gradient);
+  void backward_of(std::size_t op, const Conv2d& conv, const Gradient& gradient);
   void backward_of(std::size_t op, const BatchNorm& norm, Gradient gradient);
   void backward_of(std::size_t op, const MaxPool2d& pool, const Gradient& gradient);
   void backward_of(std::size_t op, const AveragePool2d& pool, const Gradient& gradient);
@@ -83,6 +84,7 @@ class Planner {
 
   // Rows of features: planner_rows.cpp.
   Value forward_of(std::size_t op, const Linear& linear, const Value& source);
+  Value forward_rounded(std::size_t op, const Linear& linear, const Value& source);
   Value forward_of(std::size_t op, const LayerNorm& norm, const Value& source);
   Value forward_of(std::size_t op, const RmsNorm& norm, const Value& source);
   Value forward_of(std::size_t op, const Embedding& embedding, const Value& source);
@@ -151,6 +153,7 @@ class Planner {
   const Graph& graph_;
   const dnnl::memory::dim batch_;
   const std::uint32_t threads_;
+  const bool bf16_;  ///< products round their factors
   Plan plan_;
   bool training_ = false;               ///< which forward is written
   std::vector<Call>* calls_ = nullptr;  ///< the list that is being written

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -18,8 +19,22 @@ using Tag = memory::format_tag;
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 constexpr auto kAverage = dnnl::algorithm::pooling_avg_exclude_padding;
 
+constexpr auto kFloat32 = memory::data_type::f32;
+
 /// A layout that oneDNN may choose.
-memory::desc any(const memory::dims& sides) { return dense(sides, Tag::any); }
+memory::desc any(const memory::dims& sides, memory::data_type type = kFloat32) {
+  return {sides, type, Tag::any};
+}
+
+/// make(type) for bfloat16 where that is asked for and oneDNN has tiles for it, else for float32.
+template <class Make>
+auto described(bool bf16, const Make& make) {
+  if (bf16) {
+    auto desc = make(memory::data_type::bf16);
+    if (std::string_view(desc.impl_info_str()).find("amx") != std::string_view::npos) return desc;
+  }
+  return make(kFloat32);
+}
 
 memory::dims both(std::uint32_t side) { return {side, side}; }
 
@@ -51,7 +66,9 @@ struct PlaneLayout {
 
 /// The layout of images if it is one of these, else the plain one, to be converted to.
 PlaneLayout plane_layout(const memory::desc& desc) {
-  for (const PlaneLayout layout : {PlaneLayout{Tag::aBcd8b, 8}, PlaneLayout{Tag::aBcd16b, 16}}) {
+  for (const PlaneLayout layout :
+       {PlaneLayout{Tag::aBcd8b, 8}, PlaneLayout{Tag::aBcd16b, 16},
+        PlaneLayout{Tag::acdb, static_cast<std::size_t>(desc.dims()[1])}}) {
     if (desc == dense(desc.dims(), layout.tag)) return layout;
   }
   return {Tag::abcd, 1};
@@ -146,17 +163,23 @@ BatchNormShape batch_norm_shape(const Op& op, const BatchNorm& norm, bool relu,
 }  // namespace
 
 Planner::Value Planner::forward_of(std::size_t op, const Conv2d& conv, const Value& source) {
-  saved_[op].winograd = winograd_shape(op_at(op), conv, source.memory.get_desc());
-  if (saved_[op].winograd) return forward_winograd(op, conv, source);
-  const auto [weight, stride, dilation, padding] = convolution_sides(graph_, conv);
-  const dnnl::convolution_forward::primitive_desc desc(
-      {kTraining, kDirect, any(dims(op_at(op).in)), any(weight), bias_of(graph_, conv),
-       any(dims(op_at(op).out)), stride, dilation, padding, padding},
-      attributes(flow_.does_relu(op)), plan_.engine());
+  const ConvolutionSides sides = convolution_sides(graph_, conv);
+  const auto desc = described(bf16_, [&](memory::data_type type) {
+    return dnnl::convolution_forward::primitive_desc(
+        {kTraining, kDirect, any(dims(op_at(op).in), type), any(sides.weight, type),
+         bias_of(graph_, conv), any(dims(op_at(op).out)), sides.stride, sides.dilation,
+         sides.padding, sides.padding},
+        attributes(flow_.does_relu(op)), plan_.engine());
+  });
   Saved& saved = saved_[op];
+  saved.winograd = {};
+  if (desc.src_desc().data_type() == kFloat32) {
+    saved.winograd = winograd_shape(op_at(op), conv, source.memory.get_desc());
+    if (saved.winograd) return forward_winograd(op, conv, source);
+  }
   saved.convolution = desc;
   saved.source = convert(source, desc.src_desc());
-  saved.weight = convert(parameter(conv.weight, dense(weight)), desc.weights_desc());
+  saved.weight = convert(parameter(conv.weight, dense(sides.weight)), desc.weights_desc());
   Value result = make(desc.dst_desc());
   if (conv.bias == kNoTensor) {
     call(dnnl::convolution_forward(desc), desc.scratchpad_desc(),
@@ -171,43 +194,50 @@ Planner::Value Planner::forward_of(std::size_t op, const Conv2d& conv, const Val
   return result;
 }
 
-void Planner::backward_of(std::size_t op, const Conv2d& conv, Gradient gradient) {
+void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gradient) {
   if (saved_[op].winograd) return backward_winograd(op, conv, gradient);
-  const auto [weight, stride, dilation, padding] = convolution_sides(graph_, conv);
+  const ConvolutionSides sides = convolution_sides(graph_, conv);
   const Saved& saved = saved_[op];
+  Value above = gradient.value;  // as the last primitive took it
   {
-    const dnnl::convolution_backward_weights::primitive_desc desc(
-        {kDirect, any(dims(op_at(op).in)), any(weight), bias_of(graph_, conv),
-         any(dims(op_at(op).out)), stride, dilation, padding, padding},
-        attributes(), plan_.engine(), saved.convolution);
-    const Value target = parameter_gradient(conv.weight, dense(weight));
+    const auto desc = described(bf16_, [&](memory::data_type type) {
+      return dnnl::convolution_backward_weights::primitive_desc(
+          {kDirect, any(dims(op_at(op).in), type), any(sides.weight), bias_of(graph_, conv),
+           any(dims(op_at(op).out), type), sides.stride, sides.dilation, sides.padding,
+           sides.padding},
+          attributes(), plan_.engine(), saved.convolution);
+    });
+    const Value target = parameter_gradient(conv.weight, dense(sides.weight));
     const bool direct = desc.diff_weights_desc() == target.memory.get_desc();
     const Value blocked = direct ? target : make(desc.diff_weights_desc());
     const Value source = convert(saved.source, desc.src_desc());
-    gradient = convert(gradient, desc.diff_dst_desc());
+    above = convert(above, desc.diff_dst_desc());
     if (conv.bias == kNoTensor) {
       call(dnnl::convolution_backward_weights(desc), desc.scratchpad_desc(),
-           {{DNNL_ARG_SRC, source},
-            {DNNL_ARG_DIFF_DST, gradient.value},
-            {DNNL_ARG_DIFF_WEIGHTS, blocked}});
+           {{DNNL_ARG_SRC, source}, {DNNL_ARG_DIFF_DST, above}, {DNNL_ARG_DIFF_WEIGHTS, blocked}});
     } else {
       call(dnnl::convolution_backward_weights(desc), desc.scratchpad_desc(),
            {{DNNL_ARG_SRC, source},
-            {DNNL_ARG_DIFF_DST, gradient.value},
+            {DNNL_ARG_DIFF_DST, above},
             {DNNL_ARG_DIFF_WEIGHTS, blocked},
             {DNNL_ARG_DIFF_BIAS, parameter_gradient(conv.bias)}});
     }
     if (!direct) reorder(blocked, target);
   }
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
-  const dnnl::convolution_backward_data::primitive_desc desc(
-      {kDirect, any(dims(op_at(op).in)), any(weight), any(dims(op_at(op).out)), stride, dilation,
-       padding, padding},
-      attributes(), plan_.engine(), saved.convolution);
-  const Value converted = convert(gradient.value, desc.diff_dst_desc());
-  const Value weights = desc.weights_desc() == saved.weight.memory.get_desc()
-                            ? saved.weight
-                            : convert(parameter(conv.weight, dense(weight)), desc.weights_desc());
+  const auto desc = described(bf16_, [&](memory::data_type type) {
+    return dnnl::convolution_backward_data::primitive_desc(
+        {kDirect, any(dims(op_at(op).in)), any(sides.weight, type), any(dims(op_at(op).out), type),
+         sides.stride, sides.dilation, sides.padding, sides.padding},
+        attributes(), plan_.engine(), saved.convolution);
+  });
+  const Value converted =
+      convert(desc.diff_dst_desc() == above.memory.get_desc() ? above : gradient.value,
+              desc.diff_dst_desc());
+  const Value weights =
+      desc.weights_desc() == saved.weight.memory.get_desc()
+          ? saved.weight
+          : convert(parameter(conv.weight, dense(sides.weight)), desc.weights_desc());
   const Value result = make(desc.diff_src_desc());
   call(dnnl::convolution_backward_data(desc), desc.scratchpad_desc(),
        {{DNNL_ARG_DIFF_DST, converted}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, result}});

@@ -21,6 +21,7 @@ const std::int32_t* tokens(const memory& values) {
 
 Planner::Value Planner::forward_of(std::size_t op, const Linear& linear, const Value& source) {
   const Shape& in = op_at(op).in;
+  if (bf16_) return forward_rounded(op, linear, source);
   const bool has_bias = linear.bias != kNoTensor;
   const memory::desc weight = dense(sides_of(graph_.tensors[linear.weight].shape));
   const memory::desc bias =
@@ -47,6 +48,34 @@ Planner::Value Planner::forward_of(std::size_t op, const Linear& linear, const V
   return reshape(result, dims(op_at(op).out));
 }
 
+Planner::Value Planner::forward_rounded(std::size_t op, const Linear& linear, const Value& source) {
+  const Value from = convert(source, plain(op_at(op).in));
+  saved_[op].source = from;
+  const auto sides = rows(op_at(op).out);
+  const auto count = static_cast<std::size_t>(sides[0]);
+  const auto out = static_cast<std::size_t>(sides[1]);
+  const auto in = static_cast<std::size_t>(rows(op_at(op).in)[1]);
+  const memory bias = linear.bias == kNoTensor ? memory() : parameter(linear.bias).memory;
+  Value result = make(plain(op_at(op).out));
+  call(
+      [count, out, in, threads = threads_, relu = flow_.does_relu(op), from = from.memory,
+       weight = parameter(linear.weight).memory, bias, to = result.memory] {
+        gemm({.rows = count,
+              .columns = out,
+              .depth = in,
+              .left = {floats(from), in},
+              .right = {floats(weight), in, true},
+              .result = floats(to),
+              .result_stride = out,
+              .bias = bias ? floats(bias) : nullptr,
+              .bfloat16 = true},
+             threads);
+        if (relu) activate(ActivationKind::relu, count * out, floats(to), floats(to));
+      },
+      {from, result});
+  return result;
+}
+
 void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& gradient) {
   const Value source = saved_[op].source;
   const Value above = convert(gradient.value, plain(op_at(op).out));
@@ -56,15 +85,16 @@ void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& 
   const auto in = static_cast<std::size_t>(rows(op_at(op).in)[1]);
   ASSERT(!written_[linear.weight], "an embedding's comes last");
   call(
-      [count, out, in, threads = threads_, above = above.memory, source = source.memory,
-       dweight = parameter_gradient(linear.weight).memory] {
+      [count, out, in, bf16 = bf16_, threads = threads_, above = above.memory,
+       source = source.memory, dweight = parameter_gradient(linear.weight).memory] {
         gemm({.rows = out,
               .columns = in,
               .depth = count,
               .left = {floats(above), out, true},
               .right = {floats(source), in},
               .result = floats(dweight),
-              .result_stride = in},
+              .result_stride = in,
+              .bfloat16 = bf16},
              threads);
       },
       {above, source});
@@ -78,7 +108,7 @@ void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& 
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value result = make(plain(op_at(op).in));
   call(
-      [count, out, in, threads = threads_, above = above.memory,
+      [count, out, in, bf16 = bf16_, threads = threads_, above = above.memory,
        weight = parameter(linear.weight).memory, result = result.memory] {
         gemm({.rows = count,
               .columns = in,
@@ -86,7 +116,8 @@ void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& 
               .left = {floats(above), out},
               .right = {floats(weight), in},
               .result = floats(result),
-              .result_stride = in},
+              .result_stride = in,
+              .bfloat16 = bf16},
              threads);
       },
       {above, result});
@@ -204,7 +235,7 @@ void Planner::backward_of(std::size_t op, const Positions& positions, Gradient g
 
 Planner::Value Planner::forward_of(std::size_t op, const Attention& attention, Value source) {
   source = convert(source, plain(op_at(op).in));
-  const AttentionKernel kernel(attention, static_cast<std::size_t>(batch_), op_at(op).in[0]);
+  const AttentionKernel kernel(attention, static_cast<std::size_t>(batch_), op_at(op).in[0], bf16_);
   Saved& saved = saved_[op];
   saved.source = source;
   saved.extra = make_floats(kernel.figure_floats());
@@ -221,7 +252,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Attention& attention, V
 
 void Planner::backward_of(std::size_t op, const Attention& attention, const Gradient& gradient) {
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
-  const AttentionKernel kernel(attention, static_cast<std::size_t>(batch_), op_at(op).in[0]);
+  const AttentionKernel kernel(attention, static_cast<std::size_t>(batch_), op_at(op).in[0], bf16_);
   const Saved& saved = saved_[op];
   const Value above = convert(gradient.value, plain(op_at(op).out));
   const Value result = make(saved.source.memory.get_desc());

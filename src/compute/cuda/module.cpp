@@ -25,17 +25,19 @@ class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int device) : device_(device) {}
 
-  Result<std::unique_ptr<Program>> compile(const Graph& graph, std::uint32_t batch,
-                                           std::uint32_t) override {
+  Result<std::unique_ptr<Program>> compile(const Graph& graph,
+                                           const CompileOptions& options) override {
     try {
       auto queue = GpuQueue::create(device_);
       if (!queue) return fail(queue.error());
-      return cuda::compile(graph, batch, std::move(*queue));
+      return cuda::compile(graph, options.batch, std::move(*queue));
     } catch (const std::exception& error) {  // no memory: none may leave the module
       return fail(ErrorCode::device, "the model could not be compiled for cuda:{}: {}", device_,
                   error.what());
     }
   }
+
+  bool has_bfloat16() const noexcept override { return false; }
 
  private:
   int device_;

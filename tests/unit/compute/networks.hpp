@@ -54,7 +54,7 @@ inline void need(const base::Status& status) {
 
 inline std::unique_ptr<Program> compile(const Graph& graph, std::uint32_t batch,
                                         std::uint32_t threads = 1) {
-  return need(need(open_backend("cpu"))->compile(graph, batch, threads));
+  return need(need(open_backend("cpu"))->compile(graph, {.batch = batch, .threads = threads}));
 }
 
 /// Every kind of op: 1x28x28, conv3x3(32) ReLU, conv3x3(64) ReLU, max pool 2, linear-128 ReLU,

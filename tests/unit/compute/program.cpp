@@ -116,8 +116,8 @@ BOOST_AUTO_TEST_CASE(memory_of_the_cnn_stays_within_a_peers_budget) {
 BOOST_AUTO_TEST_CASE(what_the_cpu_cannot_do_is_an_error_that_says_so) {
   const Graph graph = reference_cnn();
   const auto backend = need(open_backend("cpu"));
-  BOOST_TEST(!backend->compile(graph, 0, 1));
-  BOOST_TEST(!backend->compile(graph, 1, 0));
+  BOOST_TEST(!backend->compile(graph, {.batch = 0}));
+  BOOST_TEST(!backend->compile(graph, {.batch = 1, .threads = 0}));
   const auto unknown = open_backend("abacus");
   BOOST_REQUIRE(!unknown);
   BOOST_TEST((unknown.error().code == base::ErrorCode::device));
