@@ -10,6 +10,7 @@
 
 #include "base/rng.hpp"
 #include "commands.hpp"
+#include "compute/cpu/gemm.hpp"
 #include "compute/cpu/peak.hpp"
 #include "model/model.hpp"
 #include "train/trainer.hpp"
@@ -166,6 +167,10 @@ base::Status measure(const Subject& subject, double peak_gflops, const BenchOpti
 }  // namespace
 
 int bench_compute(const BenchOptions& options) {
+  if (options.bfloat16 && !compute::cpu::has_bfloat16()) {
+    fmt::print(stderr, "starling: bench compute: this processor gains nothing from bf16\n");
+    return base::exit_code(base::ErrorCode::device);
+  }
   const double peak = compute::cpu::peak_gflops(options.seconds, options.threads);
   if (!options.json) {
     fmt::print(

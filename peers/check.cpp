@@ -63,7 +63,13 @@ std::string format_flops(double flops) {
   return fmt::format("{:.3g} {}", flops, kUnits[unit]);
 }
 
-void print_text(const peer::RunFile& run_file, const std::string& device, const Data& data,
+/// What is known of the device that the run file names.
+struct Chosen {
+  std::string about;
+  bool has_bfloat16 = false;
+};
+
+void print_text(const peer::RunFile& run_file, const Chosen& device, const Data& data,
                 const model::Model& model, const Needs& needs) {
   const std::string samples =
       run_file.run.samples == 0 && data.training_set == 0
@@ -85,7 +91,12 @@ void print_text(const peer::RunFile& run_file, const std::string& device, const 
   fmt::print("operations   {} a sample of an evaluation, {} of a training step\n",
              format_flops(needs.forward_flops), format_flops(needs.training_flops));
   fmt::print("device       {}{}\n", run_file.train.device,
-             device.empty() ? "" : " (" + device + ")");
+             device.about.empty() ? "" : " (" + device.about + ")");
+  if (run_file.train.precision == compute::Precision::bfloat16) {
+    fmt::print("precision    {}\n", device.has_bfloat16
+                                        ? "bf16: products take bfloat16, sums are float32"
+                                        : "float32: this device gains nothing from bf16");
+  }
   fmt::print("memory       {}{} a peer\n", needs.compiled ? "" : "at least ",
              format_bytes(needs.memory()));
   const auto part = [](const char* name, std::uint64_t bytes, const std::string& what) {
@@ -122,7 +133,7 @@ nlohmann::json tensors_json(const std::vector<compute::Tensor>& tensors) {
   return out;
 }
 
-void print_json(const peer::RunFile& run_file, const std::string& device, const Data& data,
+void print_json(const peer::RunFile& run_file, const Chosen& device, const Data& data,
                 const model::Model& model, const Needs& needs) {
   nlohmann::json layers = nlohmann::json::array();
   for (const compute::Op& op : model.graph.ops) {
@@ -136,6 +147,8 @@ void print_json(const peer::RunFile& run_file, const std::string& device, const 
   if (run_file.run.samples != 0 || data.training_set != 0) {
     target = peer::target_samples(run_file, data.training_set);
   }
+  const bool rounds =
+      run_file.train.precision == compute::Precision::bfloat16 && device.has_bfloat16;
   const nlohmann::json out{{"run", run_file.run.name},
                            {"target_samples", target},
                            {"layers", layers},
@@ -145,7 +158,10 @@ void print_json(const peer::RunFile& run_file, const std::string& device, const 
                            {"buffers", needs.buffers},
                            {"forward_flops", needs.forward_flops},
                            {"training_flops", needs.training_flops},
-                           {"device", {{"name", run_file.train.device}, {"about", device}}},
+                           {"device",
+                            {{"name", run_file.train.device},
+                             {"about", device.about},
+                             {"precision", rounds ? "bf16" : "float32"}}},
                            {"exchange_bytes", needs.exchange},
                            {"keyframe_bytes", needs.keyframe},
                            {"memory_bytes",
@@ -159,17 +175,17 @@ void print_json(const peer::RunFile& run_file, const std::string& device, const 
 }
 
 /// Names the device that "auto" comes to. One that is not to be had stays; compiling says why.
-std::string choose_device(peer::RunFile& run_file) {
+Chosen choose_device(peer::RunFile& run_file) {
   const auto device = compute::open_device(run_file.train.device);
-  if (!device) return "not to be had";
+  if (!device) return {"not to be had"};
   run_file.train.device = device->name;
-  return device->about;
+  return {device->about, device->backend->has_bfloat16()};
 }
 
 base::Status check(const CheckOptions& options) {
   auto run_file = peer::read_run_file(options.run_file, options.set);
   if (!run_file) return fail(run_file.error());
-  const std::string device = choose_device(*run_file);
+  const Chosen device = choose_device(*run_file);
   const auto data = look_at_data(*run_file);
   if (!data) return fail(data.error());
   const auto model = peer::build_model(*run_file, data->format);

@@ -193,9 +193,12 @@ base::Status Run::choose_device() {
   const auto device = compute::open_device(run_file.train.device);
   if (!device) return fail(device.error());
   run_file.train.device = device->name;
-  log->event(
-      report::Level::info, "device",
-      {{"name", std::string_view(device->name)}, {"about", std::string_view(device->about)}});
+  const bool rounds =
+      run_file.train.precision == compute::Precision::bfloat16 && device->backend->has_bfloat16();
+  log->event(report::Level::info, "device",
+             {{"name", std::string_view(device->name)},
+              {"about", std::string_view(device->about)},
+              {"precision", std::string_view(rounds ? "bf16" : "float32")}});
   return {};
 }
 

@@ -16,12 +16,21 @@ using compute::testing::need;
 
 base::Result<std::unique_ptr<Backend>> open(const std::string& device) {
   if (device == kHostDevice) return make_host_backend();
-  return open_backend(device);
+  if (device != kRoundedDevice) return open_backend(device);
+  auto backend = open_backend("cpu");
+  if (backend && !(*backend)->has_bfloat16()) {
+    return base::fail(base::ErrorCode::device, "this processor has no AMX for bfloat16");
+  }
+  return backend;
 }
 
 std::unique_ptr<Program> compile(const std::string& device, const Graph& graph, std::uint32_t batch,
                                  std::uint32_t threads) {
-  return need(need(open(device))->compile(graph, {.batch = batch, .threads = threads}));
+  return need(need(open(device))
+                  ->compile(graph, {.batch = batch,
+                                    .threads = threads,
+                                    .precision = device == kRoundedDevice ? Precision::bfloat16
+                                                                          : Precision::float32}));
 }
 
 Step train(Program& program, const State& state, const Batch& batch, std::uint64_t seed) {

@@ -13,7 +13,11 @@
 
 namespace starling::conformance {
 
-/// compute::open_backend, and the one of host_backend.hpp.
+/// The processor with Precision::bfloat16.
+inline constexpr char kRoundedDevice[] = "cpu_bf16";
+
+/// compute::open_backend, the one of host_backend.hpp, and kRoundedDevice where the processor has
+/// it.
 [[nodiscard]] base::Result<std::unique_ptr<compute::Backend>> open(const std::string& device);
 
 [[nodiscard]] std::unique_ptr<compute::Program> compile(const std::string& device,

@@ -1,10 +1,10 @@
 """Training steps of PyTorch on the processor: the twins of what `starling bench compute` measures.
 
 Run by tools/bench/compute with a Python that has torch. Takes requests on stdin, one a line:
-MODEL THREADS LAYOUT SECONDS, with LAYOUT plain or channels_last; answers each with one line of JSON:
-{"train": rate, "evaluate": rate}, in samples or tokens a second, the best of five stretches as in
-`starling bench compute`. Between requests it waits without using the processor, so that two
-programs can be measured in turns.
+MODEL THREADS LAYOUT PRECISION SECONDS, with LAYOUT plain or channels_last, and PRECISION float32 or
+bf16 (autocast); answers each with one line of JSON: {"train": rate, "evaluate": rate}, in samples
+or tokens a second, the best of five stretches as in `starling bench compute`. Between requests it
+waits without using the processor, so that two programs can be measured in turns.
 """
 
 import functools
@@ -30,7 +30,7 @@ CONTEXT = 128
 
 
 class Subject:
-    def __init__(self, name, layout):
+    def __init__(self, name, layout, precision):
         preset, shape, outputs, batch = MODELS[name]
         torch.manual_seed(1)
         self.net = twins.make(preset, input=shape, outputs=outputs)
@@ -46,9 +46,13 @@ class Subject:
             self.net = self.net.to(memory_format=torch.channels_last)
             self.samples = self.samples.contiguous(memory_format=torch.channels_last)
 
+        self.casting = functools.partial(torch.autocast, "cpu", dtype=torch.bfloat16,
+                                         enabled=precision == "bf16")
+
     def loss(self):
-        outputs = self.net(self.samples)
-        return F.cross_entropy(outputs.flatten(0, -2), self.labels.flatten())
+        with self.casting():
+            outputs = self.net(self.samples)
+        return F.cross_entropy(outputs.float().flatten(0, -2), self.labels.flatten())
 
     def train(self):
         self.net.train()
@@ -74,15 +78,15 @@ class Subject:
 
 
 @functools.cache
-def subject(name, layout):
-    return Subject(name, layout)
+def subject(name, layout, precision):
+    return Subject(name, layout, precision)
 
 
 def main():
     for request in sys.stdin:
-        name, threads, layout, seconds = request.split()
+        name, threads, layout, precision, seconds = request.split()
         torch.set_num_threads(int(threads))
-        chosen = subject(name, layout)
+        chosen = subject(name, layout, precision)
         print(json.dumps({
             "train": chosen.rate(chosen.train, float(seconds)),
             "evaluate": chosen.rate(chosen.evaluate, float(seconds)),

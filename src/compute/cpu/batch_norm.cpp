@@ -10,9 +10,13 @@ namespace starling::compute::cpu {
 
 namespace {
 
-/// Channels that are treated together; a block is cut into groups of so many.
+/// Channels that are treated together at most; a block is cut into groups of so many.
 constexpr std::size_t kLanes = 64;
-using Lanes = std::array<float, kLanes>;
+/// A value of each channel of a group of kWidth, or of any number up to kLanes where it is 0.
+template <std::size_t kWidth>
+using Lanes = std::array<float, kWidth == 0 ? kLanes : kWidth>;
+template <std::size_t kWidth>
+using Sums = std::array<double, kWidth == 0 ? kLanes : kWidth>;
 
 /// Some channels of one plane.
 struct Group {
@@ -55,12 +59,12 @@ STARLING_INLINE void each_point(const BatchNormShape& s, std::size_t begin, std:
 
 template <std::size_t kWidth>
 STARLING_INLINE void sums_of(const BatchNormShape& s, const Group& g, std::size_t count,
-                             const float* x, const Lanes& mean, bool squares,
-                             std::array<double, kLanes>& sums) {
+                             const float* x, const Lanes<kWidth>& mean, bool squares,
+                             Sums<kWidth>& sums) {
   sums.fill(0);
   for (std::size_t n = 0; n < count; ++n) {
     const std::size_t begin = offset_of(s, g, n);
-    Lanes part{};
+    Lanes<kWidth> part{};
     if (kWidth == 1) {
       float sum = 0;
       const float centre = mean[0];
@@ -87,7 +91,7 @@ STARLING_INLINE void sums_of(const BatchNormShape& s, const Group& g, std::size_
 /// y = x * scale + shift, then the ReLU.
 template <std::size_t kWidth>
 STARLING_INLINE void apply(const BatchNormShape& s, const Group& g, const float* x,
-                           const Lanes& scale, const Lanes& shift, float* y) {
+                           const Lanes<kWidth>& scale, const Lanes<kWidth>& shift, float* y) {
   const float least = s.relu ? 0.0F : -INFINITY;
   for (std::size_t n = 0; n < s.samples; ++n) {
     const std::size_t begin = offset_of(s, g, n);
@@ -114,10 +118,10 @@ STARLING_INLINE void train_group(const BatchNormShape& s, const Group& g, std::s
                                  float* running_mean, float* running_variance, float* y,
                                  float* figures) {
   const double elements = static_cast<double>(count * s.points);
-  std::array<double, kLanes> sums;
-  Lanes mean{};
-  Lanes scale{};
-  Lanes shift{};
+  Sums<kWidth> sums;
+  Lanes<kWidth> mean{};
+  Lanes<kWidth> scale{};
+  Lanes<kWidth> shift{};
   sums_of<kWidth>(s, g, count, x, mean, false, sums);
   for (std::size_t l = 0; l < g.lanes; ++l) mean[l] = static_cast<float>(sums[l] / elements);
   sums_of<kWidth>(s, g, count, x, mean, true, sums);
@@ -140,8 +144,8 @@ template <std::size_t kWidth>
 STARLING_INLINE void evaluate_group(const BatchNormShape& s, const Group& g, const float* x,
                                     const BatchNormWeights& weights, const float* running_mean,
                                     const float* running_variance, float* y) {
-  Lanes scale{};
-  Lanes shift{};
+  Lanes<kWidth> scale{};
+  Lanes<kWidth> shift{};
   for (std::size_t l = 0; l < g.lanes; ++l) {
     const std::size_t c = g.channel + l;
     scale[l] = weights.weight[c] / std::sqrt(running_variance[c] + s.epsilon);
@@ -151,16 +155,17 @@ STARLING_INLINE void evaluate_group(const BatchNormShape& s, const Group& g, con
 }
 
 /// What makes dx of the channels of a group: a dy + b (x - mean) + c.
+template <std::size_t kWidth>
 struct GradientLines {
-  Lanes mean{};
-  Lanes a{};
-  Lanes b{};
-  Lanes c{};
+  Lanes<kWidth> mean{};
+  Lanes<kWidth> a{};
+  Lanes<kWidth> b{};
+  Lanes<kWidth> c{};
 };
 
 template <std::size_t kWidth>
 STARLING_INLINE void apply_lines(const BatchNormShape& s, const Group& g, std::size_t count,
-                                 const GradientLines& lines, const float* x, const float* y,
+                                 const GradientLines<kWidth>& lines, const float* x, const float* y,
                                  const float* dy, float* dx) {
   const bool relu = s.relu;
   for (std::size_t n = 0; n < count; ++n) {
@@ -191,20 +196,20 @@ STARLING_INLINE void backward_group(const BatchNormShape& s, const Group& g, std
                                     const float* x, const float* y, const float* weight,
                                     const float* figures, const float* dy, float* dx,
                                     float* dweight, float* dbias) {
-  GradientLines lines;
-  const Lanes& mean = lines.mean;
-  Lanes inverse{};
+  GradientLines<kWidth> lines;
+  const Lanes<kWidth>& mean = lines.mean;
+  Lanes<kWidth> inverse{};
   for (std::size_t l = 0; l < g.lanes; ++l) {
     lines.mean[l] = figures[2 * (g.channel + l)];
     inverse[l] = figures[2 * (g.channel + l) + 1];
   }
   const bool relu = s.relu;
-  std::array<double, kLanes> sums{};
-  std::array<double, kLanes> products{};
+  Sums<kWidth> sums{};
+  Sums<kWidth> products{};
   for (std::size_t n = 0; n < count; ++n) {
     const std::size_t begin = offset_of(s, g, n);
-    Lanes sum{};
-    Lanes product{};
+    Lanes<kWidth> sum{};
+    Lanes<kWidth> product{};
     if (kWidth == 1) {
       float one = 0;
       float two = 0;

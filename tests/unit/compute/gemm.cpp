@@ -1,5 +1,6 @@
 #include "compute/cpu/gemm.hpp"
 
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -11,14 +12,21 @@ using namespace starling;
 using namespace starling::compute::cpu;
 using namespace starling::compute::testing;
 
-BOOST_AUTO_TEST_SUITE(gemm_of_float)
+namespace {
 
-// Sides around those of tiles and blocks, every way to lie in memory.
-BOOST_AUTO_TEST_CASE(matches_a_plain_product) {
-  constexpr std::uint64_t kSeed = 31;
-  base::Rng rng(kSeed);
+/// Products of values that bfloat16 holds are exact in float32: both kinds of gemm are held to the
+/// same tolerance with them.
+void cut_to_bfloat16(std::vector<float>& values) {
+  for (float& value : values) {
+    value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & 0xffff0000U);
+  }
+}
+
+/// Sides around those of tiles and blocks, every way to lie in memory.
+void check_products(std::uint64_t seed, bool bfloat16) {
+  base::Rng rng(seed);
   for (int round = 0; round < 120; ++round) {
-    const std::size_t largest = round % 6 == 0 ? 420 : 50;
+    const std::size_t largest = round % 40 == 1 ? 1100 : round % 6 == 0 ? 420 : 50;
     const std::size_t rows = 1 + rng.below(largest);
     const std::size_t columns = 1 + rng.below(largest);
     const std::size_t depth = 1 + rng.below(largest);
@@ -30,8 +38,12 @@ BOOST_AUTO_TEST_CASE(matches_a_plain_product) {
     const std::size_t left_stride = (left_turned ? rows : depth) + rng.below(3);
     const std::size_t right_stride = (right_turned ? depth : columns) + rng.below(3);
     const std::size_t stride = columns + rng.below(3);
-    const auto left = random_floats((left_turned ? depth : rows) * left_stride, rng);
-    const auto right = random_floats((right_turned ? columns : depth) * right_stride, rng);
+    auto left = random_floats((left_turned ? depth : rows) * left_stride, rng);
+    auto right = random_floats((right_turned ? columns : depth) * right_stride, rng);
+    if (bfloat16) {
+      cut_to_bfloat16(left);
+      cut_to_bfloat16(right);
+    }
     const auto bias = random_floats(columns, rng);
     const auto before = random_floats(rows * stride, rng);
     auto result = before;
@@ -43,7 +55,8 @@ BOOST_AUTO_TEST_CASE(matches_a_plain_product) {
           .result = result.data(),
           .result_stride = stride,
           .add = adds,
-          .bias = has_bias ? bias.data() : nullptr},
+          .bias = has_bias ? bias.data() : nullptr,
+          .bfloat16 = bfloat16},
          threads);
     double worst = 0;
     bool outside = true;
@@ -65,7 +78,7 @@ BOOST_AUTO_TEST_CASE(matches_a_plain_product) {
         worst = std::max(worst, std::abs(sum - static_cast<double>(result[at])));
       }
     }
-    BOOST_TEST_CONTEXT("seed " << kSeed << ", round " << round << ": " << rows << " x " << columns
+    BOOST_TEST_CONTEXT("seed " << seed << ", round " << round << ": " << rows << " x " << columns
                                << " x " << depth << ", " << threads << " threads") {
       BOOST_TEST(worst < 1e-6 * static_cast<double>(depth) + 1e-6);
       BOOST_TEST(outside);
@@ -73,7 +86,13 @@ BOOST_AUTO_TEST_CASE(matches_a_plain_product) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(the_number_of_threads_does_not_change_a_bit) {
+boost::test_tools::assertion_result needs_amx(boost::unit_test::test_unit_id) {
+  boost::test_tools::assertion_result result(has_bfloat16());
+  result.message() << "this processor has no AMX for bfloat16";
+  return result;
+}
+
+void check_threads(bool bfloat16) {
   base::Rng rng(32);
   const auto left = random_floats(300 * 280, rng);
   const auto right = random_floats(280 * 310, rng);
@@ -85,13 +104,51 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_does_not_change_a_bit) {
           .left = {left.data(), 280},
           .right = {right.data(), 310},
           .result = result.data(),
-          .result_stride = 310},
+          .result_stride = 310,
+          .bfloat16 = bfloat16},
          threads);
     return result;
   };
   const auto one = product(1);
   BOOST_TEST((product(2) == one));
   BOOST_TEST((product(3) == one));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(gemm_of_float)
+
+BOOST_AUTO_TEST_CASE(matches_a_plain_product) { check_products(31, false); }
+
+BOOST_AUTO_TEST_CASE(the_number_of_threads_does_not_change_a_bit) { check_threads(false); }
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(gemm_of_bfloat16, *boost::unit_test::precondition(needs_amx))
+
+BOOST_AUTO_TEST_CASE(matches_a_plain_product) { check_products(33, true); }
+
+BOOST_AUTO_TEST_CASE(the_number_of_threads_does_not_change_a_bit) { check_threads(true); }
+
+// To the nearest, of two equally near ones to the even one; what is added stays float32.
+BOOST_AUTO_TEST_CASE(rounds_both_factors) {
+  constexpr float kStep = 0x1p-7F;  // between two values of bfloat16 from 1 to 2
+  const auto product = [](float left, float right, float before) {
+    gemm({.rows = 1,
+          .columns = 1,
+          .depth = 1,
+          .left = {&left, 1},
+          .right = {&right, 1},
+          .result = &before,
+          .result_stride = 1,
+          .add = true,
+          .bfloat16 = true});
+    return before;
+  };
+  BOOST_TEST(product(1 + kStep / 2, 1, 0) == 1);
+  BOOST_TEST(product(1, 1 + kStep * 3 / 2, 0) == 1 + 2 * kStep);
+  BOOST_TEST(product(1 + kStep * 0.6F, 1 + kStep * 0.4F, 0) == 1 + kStep);
+  BOOST_TEST(product(1, 1, kStep / 8) == 1 + kStep / 8);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -474,7 +474,7 @@ BOOST_AUTO_TEST_CASE(what_may_differ_between_peers_is_not_in_it) {
   const Identity identity{.dataset = base::xxh3_128("data"), .parameters = 5};
   const std::string text = canonical(parse(), identity);
   for (const char* override :
-       {"train.device=cuda:1", "train.threads=4", "swarm.join=[\"a:1\"]",
+       {"train.device=cuda:1", "train.threads=4", "train.precision=bf16", "swarm.join=[\"a:1\"]",
         "limits.link_memory=2000000", "data.path=/elsewhere", "exchange.every=7",
         "exchange.density=0.1", "checkpoint.every=5", "report.every=3", "run.name=other",
         "security.mode=off", "swarm.degree=8", "train.lr=0.3", "train.batch=16"}) {

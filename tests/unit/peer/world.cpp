@@ -72,9 +72,8 @@ Problem::Problem(std::uint64_t seed, bool batch_norm)
       buffers(buffer_spec(model.graph, model.initial_buffers()).value()) {}
 
 std::unique_ptr<Worker> Problem::worker(data::Loader& loader, Saver saver) const {
-  auto trainer = train::Trainer::create(model.graph, training);
-  BOOST_REQUIRE(trainer);
-  return std::make_unique<Worker>(std::move(*trainer), exchange::Replica(initial, 0.5F, buffers),
+  auto trainer = train::Trainer::create(model.graph, training).value();
+  return std::make_unique<Worker>(std::move(trainer), exchange::Replica(initial, 0.5F, buffers),
                                   loader, *data.test, std::move(saver), base::StepNumber{});
 }
 

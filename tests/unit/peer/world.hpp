@@ -38,7 +38,8 @@ struct Problem {
   exchange::BufferSpec buffers;
   train::Config training{.lr = 0.1, .batch = 16};
 
-  /// A worker that starts at the initial parameters. `loader` outlives it.
+  /// A worker that starts at the initial parameters. `loader` outlives it. Any thread: it states
+  /// nothing to Boost.Test.
   [[nodiscard]] std::unique_ptr<Worker> worker(data::Loader& loader, Saver saver) const;
 };
 
