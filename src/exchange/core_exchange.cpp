@@ -165,7 +165,6 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
       .exchange = event.exchange,
       .samples = samples_,
       .mirror_hash = event.mirror_hash,
-      .drift = static_cast<float>(std::min(event.drift, 1e30)),
       .degree = static_cast<std::uint16_t>(std::clamp<std::size_t>(open_links(), 1, kLinksMax)),
       .settled = phase_ == Phase::settling && agrees,
       .payload = std::move(event.payload),

@@ -124,7 +124,7 @@ base::Status Bootstrap::grant() {
 }
 
 base::Status Bootstrap::take_grant(const wire::Frame& frame) {
-  if (token_ || frame.type != static_cast<std::uint16_t>(wire::FrameType::wire_up) ||
+  if (token_ || frame.type != static_cast<std::uint8_t>(wire::FrameType::wire_up) ||
       frame.payload().size() < kGrantSize) {
     return base::fail(base::ErrorCode::protocol,
                       "the other end does not say where it takes UCX connections");

@@ -175,7 +175,7 @@ void Node::perform(peer::Dial& dial) {
 
 void Node::perform(peer::Send& send) {
   base::Buffer frame = wire::encode(send.message);
-  const auto type = static_cast<std::uint16_t>(wire::type_of(send.message));
+  const auto type = static_cast<std::uint8_t>(wire::type_of(send.message));
   if (transport_->send(send.link, std::move(frame), wire::purpose_of(type))) return;
   // The other end does not read what it is sent, so the link is of no use; its end is reported
   // to the core by the transport.

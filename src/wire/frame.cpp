@@ -14,8 +14,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the wire format is little-endian");
 
-constexpr std::size_t kChecksumOffset = 12;
-constexpr std::size_t kMetadataAlignment = 8;
+constexpr std::size_t kChecksumOffset = 8;
+constexpr std::size_t kMetadataUnit = 8;
+static_assert(kMetadataMax / kMetadataUnit <= 0xffff);
 
 template <class T>
 void store(std::byte* to, T value) noexcept {
@@ -39,15 +40,14 @@ std::uint64_t checksum(const std::byte* header, base::ByteView body) noexcept {
 base::Buffer make_frame(FrameType type, base::ByteView metadata, base::ByteView payload,
                         base::ByteView more) {
   ASSERT(metadata.size() <= kMetadataMax);
-  const std::size_t padded =
-      (metadata.size() + kMetadataAlignment - 1) / kMetadataAlignment * kMetadataAlignment;
+  const std::size_t units = (metadata.size() + kMetadataUnit - 1) / kMetadataUnit;
+  const std::size_t padded = units * kMetadataUnit;
   base::Buffer frame(kFrameHeaderSize + padded + payload.size() + more.size());
   std::byte* header = frame.data();
   header[0] = std::byte{kMajorVersion};
-  header[1] = std::byte{kMinorVersion};
-  store(header + 2, static_cast<std::uint16_t>(type));
-  store(header + 4, static_cast<std::uint32_t>(padded));
-  store(header + 8, static_cast<std::uint32_t>(payload.size() + more.size()));
+  header[1] = static_cast<std::byte>(type);
+  store(header + 2, static_cast<std::uint16_t>(units));
+  store(header + 4, static_cast<std::uint32_t>(payload.size() + more.size()));
   std::ranges::copy(metadata, frame.begin() + kFrameHeaderSize);
   const auto end = std::ranges::copy(
       payload, frame.begin() + static_cast<std::ptrdiff_t>(kFrameHeaderSize + padded));
@@ -65,9 +65,9 @@ base::Status FrameReader::start_body() {
                       "peer speaks version {}",
                       major, kMajorVersion);
   }
-  metadata_size_ = load<std::uint32_t>(header_.data() + 4);
-  const std::size_t payload_size = load<std::uint32_t>(header_.data() + 8);
-  if (metadata_size_ > kMetadataMax || metadata_size_ % kMetadataAlignment != 0) {
+  metadata_size_ = load<std::uint16_t>(header_.data() + 2) * kMetadataUnit;
+  const std::size_t payload_size = load<std::uint32_t>(header_.data() + 4);
+  if (metadata_size_ > kMetadataMax) {
     return base::fail(base::ErrorCode::protocol,
                       "a frame announces {} bytes of metadata, at most "
                       "{} are accepted",
@@ -88,10 +88,9 @@ base::Result<Frame> FrameReader::finish() {
   if (load<std::uint64_t>(header_.data() + kChecksumOffset) != checksum(header_.data(), body_) &&
       !BUG(checksum_unchecked)) {
     return base::fail(base::ErrorCode::protocol, "a frame of type {} came with a wrong checksum",
-                      load<std::uint16_t>(header_.data() + 2));
+                      std::to_integer<unsigned>(header_[1]));
   }
-  return Frame{.type = load<std::uint16_t>(header_.data() + 2),
-               .minor = std::to_integer<std::uint8_t>(header_[1]),
+  return Frame{.type = std::to_integer<std::uint8_t>(header_[1]),
                .metadata_size = metadata_size_,
                .bytes = std::exchange(body_, {})};
 }

@@ -2,12 +2,11 @@
 //
 //   offset  size  field
 //   0       1     major version; another one than ours ends the link
-//   1       1     minor version; informative
-//   2       2     type; an unknown one is skipped
-//   4       4     bytes of metadata (FlatBuffers, verified on receipt)
-//   8       4     bytes of payload (bulk data, checked by who understands it)
-//   12      8     XXH3-64 of metadata and payload, seeded with the XXH3-64 of bytes 0 to 11
-//   20      ..    metadata, padded to a multiple of 8; then the payload
+//   1       1     type; an unknown one is skipped
+//   2       2     size of the metadata in units of 8 bytes (messages.hpp; verified on receipt)
+//   4       4     bytes of payload (bulk data, checked by who understands it)
+//   8       8     XXH3-64 of metadata and payload, seeded with the XXH3-64 of bytes 0 to 7
+//   16      ..    metadata, padded to a multiple of 8; then the payload
 #pragma once
 
 #include <array>
@@ -19,14 +18,13 @@
 
 namespace starling::wire {
 
-inline constexpr std::uint8_t kMajorVersion = 1;
-inline constexpr std::uint8_t kMinorVersion = 0;
-inline constexpr std::size_t kFrameHeaderSize = 20;
+inline constexpr std::uint8_t kMajorVersion = 2;
+inline constexpr std::size_t kFrameHeaderSize = 16;
 inline constexpr std::size_t kMetadataMax = 64 * 1024;
 /// Payload bound of a link on which no Hello was accepted yet.
 inline constexpr std::size_t kPayloadMaxBeforeHello = 64 * 1024;
 
-enum class FrameType : std::uint16_t {
+enum class FrameType : std::uint8_t {
   hello = 1,
   refuse = 2,
   neighbour = 3,
@@ -44,8 +42,7 @@ enum class FrameType : std::uint16_t {
 /// A received frame whose checksum holds. The views live as long as `bytes`, which is the frame
 /// without its header.
 struct Frame {
-  std::uint16_t type = 0;  ///< may be a type that this version does not know
-  std::uint8_t minor = 0;
+  std::uint8_t type = 0;  ///< may be a type that this version does not know
   std::size_t metadata_size = 0;
   base::Buffer bytes;
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <type_traits>
 
 #include <flatbuffers/flatbuffers.h>
 
 #include "base/assert.hpp"
 #include "frames_generated.h"
+#include "wire/delta_head.hpp"
 #include "wire/progress.hpp"
 
 namespace starling::wire {
@@ -161,14 +163,6 @@ Payload build(FlatBufferBuilder& builder, const Keyframe& keyframe) {
   return {keyframe.payload, keyframe.buffers};
 }
 
-Payload build(FlatBufferBuilder& builder, const Delta& delta) {
-  const fb::DeltaHead head(delta.exchange.value, delta.samples, delta.mirror_hash.value_or(0),
-                           delta.drift, delta.degree, delta.mirror_hash.has_value(), delta.settled);
-  const auto buffers = static_cast<std::uint32_t>(delta.buffers.size());
-  builder.Finish(fb::CreateDelta(builder, &head, buffers, delta.bandwidth, delta.push));
-  return {delta.payload, delta.buffers};
-}
-
 Payload build(FlatBufferBuilder& builder, const Reduce& reduce) {
   const fb::ReduceHead head(reduce.step.value, reduce.samples,
                             static_cast<fb::ReducePhase>(reduce.phase), reduce.hop, reduce.chunk,
@@ -303,7 +297,7 @@ base::Buffer take_payload(Frame& frame) {
 }
 
 /// Cuts the buffers off the end of a payload.
-base::Result<base::Buffer> take_buffers(std::uint32_t bytes, base::Buffer& payload) {
+base::Result<base::Buffer> take_buffers(std::uint64_t bytes, base::Buffer& payload) {
   if (bytes > payload.size() || bytes % sizeof(float) != 0) {
     return bad("a payload of {} bytes cannot end with {} bytes of buffers", payload.size(), bytes);
   }
@@ -323,31 +317,17 @@ base::Result<Message> read(const fb::Keyframe& from, Frame& frame) {
   return keyframe;
 }
 
-base::Result<Message> read(const fb::Delta& from, Frame& frame) {
-  const fb::DeltaHead head = *from.head();
-  const std::uint32_t buffer_bytes = from.buffers();  // lies in the frame
-  const float bandwidth = from.bandwidth();
-  const float push = from.push();
-  if (head.degree() < 1 || head.degree() > 64) return bad("a delta's degree is not in 1 to 64");
-  if (!std::isfinite(head.drift())) return bad("a delta's drift is not a number");
-  if (!std::isfinite(push) || push < 0) return bad("a delta's weight is negative or not a number");
-  if (!std::isfinite(bandwidth) || bandwidth < 0) {
-    return bad("a delta's bandwidth is not a number of bytes a second");
-  }
-  Delta delta{.exchange = {head.exchange()},
-              .samples = head.samples(),
-              .mirror_hash = std::nullopt,
-              .drift = head.drift(),
-              .degree = head.degree(),
-              .settled = head.settled(),
-              .payload = take_payload(frame)};
-  if (head.has_hash()) delta.mirror_hash = head.mirror_hash();
-  auto buffers = take_buffers(buffer_bytes, delta.payload);
+/// The one type of frame without FlatBuffers: wire/delta_head.hpp.
+base::Result<std::optional<Message>> read_delta(Frame& frame) {
+  const base::ByteView metadata = frame.metadata();
+  auto head = unpack_head({reinterpret_cast<const std::uint8_t*>(metadata.data()), metadata.size()});
+  if (!head) return base::fail(std::move(head.error()));
+  Delta delta = std::move(head->delta);
+  delta.payload = take_payload(frame);
+  auto buffers = take_buffers(head->buffer_bytes, delta.payload);
   if (!buffers) return base::fail(std::move(buffers.error()));
   delta.buffers = std::move(*buffers);
-  delta.bandwidth = bandwidth;
-  delta.push = push;
-  return delta;
+  return std::optional<Message>(std::move(delta));
 }
 
 base::Result<Message> read(const fb::Reduce& from, Frame& frame) {
@@ -400,9 +380,18 @@ FrameType type_of(const Message& message) noexcept {
 }
 
 base::Buffer encode(const Message& message) {
+  if (const auto* delta = std::get_if<Delta>(&message)) {
+    const std::vector<std::uint8_t> head = pack_head(*delta);
+    return make_frame(FrameType::delta, std::as_bytes(std::span(head)), delta->payload,
+                      delta->buffers);
+  }
   FlatBufferBuilder builder(256);
-  const Payload payload =
-      std::visit([&](const auto& value) { return build(builder, value); }, message);
+  Payload payload;
+  std::visit(
+      [&]<class T>(const T& value) {
+        if constexpr (!std::is_same_v<T, Delta>) payload = build(builder, value);
+      },
+      message);
   const auto metadata = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
   return make_frame(type_of(message), metadata, payload.bytes, payload.buffers);
 }
@@ -424,7 +413,7 @@ base::Result<std::optional<Message>> decode(Frame&& frame) {
     case FrameType::keyframe:
       return verified<fb::Keyframe>(frame);
     case FrameType::delta:
-      return verified<fb::Delta>(frame);
+      return read_delta(frame);
     case FrameType::reduce:
       return verified<fb::Reduce>(frame);
     case FrameType::bye:
@@ -437,7 +426,7 @@ base::Result<std::optional<Message>> decode(Frame&& frame) {
   return std::nullopt;
 }
 
-Purpose purpose_of(std::uint16_t frame_type) noexcept {
+Purpose purpose_of(std::uint8_t frame_type) noexcept {
   switch (static_cast<FrameType>(frame_type)) {
     case FrameType::delta:
       return Purpose::delta;

@@ -155,15 +155,14 @@ struct LinkOpen {
 
 struct Delta {
   base::ExchangeNumber exchange;
-  std::uint64_t samples = 0;
-  std::optional<std::uint64_t> mirror_hash;
-  float drift = 0;
-  std::uint16_t degree = 1;
-  bool settled = false;
+  std::uint64_t samples = 0;               ///< of the sender
+  std::optional<std::uint64_t> mirror_hash;  ///< of the sender's mirror before this delta
+  std::uint16_t degree = 1;  ///< open links of the sender when it encoded, 1 to 64
+  bool settled = false;      ///< the sender has made its last step, and this link agrees
   base::Buffer payload;
   base::Buffer buffers{};  ///< float32 values, all of the sender's buffers; empty: not told
   float push = 0;          ///< weight that goes with it, under push-sum
-  float bandwidth = 0;     ///< bytes/s at which the receiver's deltas came; 0: not known
+  float bandwidth = 0;     ///< bytes/s at which the receiver's deltas came, to 8 bits; 0: not known
 };
 
 struct Keyframe {
@@ -199,7 +198,7 @@ using Message = std::variant<Hello, Refuse, Neighbour, Gossip, Heartbeat, LinkOp
 enum class Purpose : std::uint8_t { delta, keyframe, membership, reduce, other };
 
 /// The bytes of a frame of this type count for this purpose.
-[[nodiscard]] Purpose purpose_of(std::uint16_t frame_type) noexcept;
+[[nodiscard]] Purpose purpose_of(std::uint8_t frame_type) noexcept;
 
 /// The type of frame that carries a message.
 [[nodiscard]] FrameType type_of(const Message& message) noexcept;

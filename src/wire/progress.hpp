@@ -6,7 +6,7 @@
 //   varint   age in units of 50 ms
 //   2 bytes  rate, bfloat16
 //   report   loss, accuracy as float32, drift as bfloat16, links as varint
-// Varint: 7 bits a byte, least first, the top bit set on all but the last.
+// Varints: wire/packed.hpp.
 #pragma once
 
 #include <cstdint>

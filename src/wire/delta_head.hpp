@@ -1,0 +1,37 @@
+// The metadata of a delta's frame, packed: deltas may go out at every step, and small ones weigh
+// little more than what stands around them.
+//   1 byte   which of what follows is there: kSettled, kHash, ...
+//   varint   exchange
+//   varint   samples
+//   1 byte   degree
+//   8 bytes  mirror_hash
+//   varint   bytes of buffers at the end of the payload
+//   4 bytes  push, float32
+//   2 bytes  bandwidth, bfloat16
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::wire {
+
+/// Largest degree that a delta may claim.
+inline constexpr std::uint16_t kDegreeMax = 64;
+
+/// Everything of `delta` but its payload and its buffers, of which the size is told.
+[[nodiscard]] std::vector<std::uint8_t> pack_head(const Delta& delta);
+
+struct DeltaHead {
+  Delta delta;                   ///< without payload and buffers
+  std::uint64_t buffer_bytes = 0;
+};
+
+/// `bytes` may be followed by up to 7 zeros. Error (protocol): cut short, followed by something
+/// else, or a number out of bounds.
+[[nodiscard]] base::Result<DeltaHead> unpack_head(std::span<const std::uint8_t> bytes);
+
+}  // namespace starling::wire
