@@ -19,7 +19,7 @@ base::Result<std::unique_ptr<Backend>> open(const std::string& device) {
   if (device != kRoundedDevice) return open_backend(device);
   auto backend = open_backend("cpu");
   if (backend && !(*backend)->has_bfloat16()) {
-    return base::fail(base::ErrorCode::device, "this processor has no AMX for bfloat16");
+    return base::fail(base::ErrorCode::device, "this processor has neither AMX nor AVX512-BF16");
   }
   return backend;
 }

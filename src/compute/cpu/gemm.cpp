@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <vector>
 
-#include <omp.h>
-
 #include "compute/cpu/gemm_bf16.hpp"
 #include "compute/cpu/gemm_kernel.hpp"
+#include "compute/cpu/gemm_parts.hpp"
 #include "compute/cpu/kernel.hpp"
 
 namespace starling::compute::cpu {
@@ -145,20 +144,6 @@ void gemm_part(const Gemm& p, std::size_t row_from, std::size_t row_to, std::siz
   }
 }
 
-/// Into how many parts the rows are split, so that the parts are nearly square: these pack least.
-std::size_t row_parts(const Gemm& p, std::size_t threads) {
-  std::size_t best = 1;
-  double least = 0;
-  for (std::size_t parts = 1; parts <= threads; ++parts) {
-    if (threads % parts != 0) continue;
-    const double packed =
-        static_cast<double>(p.rows) / static_cast<double>(parts) +
-        static_cast<double>(p.columns) * static_cast<double>(parts) / static_cast<double>(threads);
-    if (parts == 1 || packed < least) best = parts, least = packed;
-  }
-  return best;
-}
-
 }  // namespace
 
 const GemmKernel& gemm_kernel() noexcept {
@@ -174,23 +159,11 @@ const GemmKernel& gemm_kernel() noexcept {
 }
 
 void gemm(const Gemm& p, std::uint32_t threads) {
-  const bool bf16 = p.bfloat16 && has_bfloat16();
-  const auto compute = bf16 ? gemm_part_bf16 : gemm_part;
-  if (threads <= 1 || p.rows * p.columns * p.depth < 64 * 64 * 64) {
-    return compute(p, 0, p.rows, 0, p.columns);
-  }
-  const std::size_t down = row_parts(p, threads);
-  const std::size_t across = threads / down;
-  const std::size_t tile_rows = bf16 ? kBf16Tile : gemm_kernel().rows;
-  const std::size_t tile_columns = bf16 ? kBf16Tile : gemm_kernel().columns;
-  const std::size_t rows = round_up((p.rows + down - 1) / down, tile_rows);
-  const std::size_t columns = round_up((p.columns + across - 1) / across, tile_columns);
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-  for (std::size_t part = 0; part < down * across; ++part) {
-    const std::size_t row = std::min(part / across * rows, p.rows);
-    const std::size_t column = std::min(part % across * columns, p.columns);
-    compute(p, row, std::min(row + rows, p.rows), column, std::min(column + columns, p.columns));
-  }
+  if (p.bfloat16 && has_bfloat16()) return gemm_bf16(*bf16_kernels().front(), p, threads);
+  in_gemm_parts(
+      p, threads, gemm_kernel().rows, gemm_kernel().columns,
+      [&p](std::size_t row_from, std::size_t row_to, std::size_t column_from,
+           std::size_t column_to) { gemm_part(p, row_from, row_to, column_from, column_to); });
 }
 
 }  // namespace starling::compute::cpu

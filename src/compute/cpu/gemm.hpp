@@ -32,7 +32,8 @@ struct Gemm {
 };
 void gemm(const Gemm& product, std::uint32_t threads = 1);
 
-/// Whether this processor multiplies bfloat16 faster than float32, and the system lets it: by AMX.
+/// Whether this processor multiplies bfloat16 faster than float32, and the system lets it: by AMX
+/// or AVX512-BF16.
 [[nodiscard]] bool has_bfloat16() noexcept;
 
 }  // namespace starling::compute::cpu

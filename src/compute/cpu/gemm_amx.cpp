@@ -1,15 +1,15 @@
-// Compiled with the flags of AMX and AVX-512, for processors that have both. As in gemm_kernel.cpp,
-// no header of the standard library with inline functions may come in here.
-#include "compute/cpu/gemm_amx.hpp"
-
+// Compiled with the flags of AMX. As in gemm_kernel.cpp, no header of the standard library with
+// inline functions may come in here.
 #include <immintrin.h>
+
+#include "compute/cpu/gemm_bf16_kernel.hpp"
 
 namespace starling::compute::cpu {
 
 namespace {
 
-constexpr std::size_t kTileInts = kAmxHalf * 16;  // 16 rows of 64 bytes
-constexpr std::size_t kBlockInts = 2 * kTileInts;
+constexpr std::size_t kSide = 2 * kBf16Lines;  // of the result of four tiles
+constexpr std::size_t kStep = 2 * kBf16Block;  // from one step's tiles to the next one's
 
 // Palette 1: eight tiles of 16 rows of 64 bytes.
 struct alignas(64) TileConfig {
@@ -22,71 +22,8 @@ struct alignas(64) TileConfig {
 constexpr TileConfig kConfig;
 static_assert(sizeof kConfig == 64);
 
-/// The first `count` of 16, none of a negative number.
-__mmask16 first(std::ptrdiff_t count) {
-  return count >= 16 ? 0xffff : count <= 0 ? 0 : static_cast<__mmask16>((1U << count) - 1);
-}
-
-__m512i rounded(__m512 low, __m512 high) {
-  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
-}
-
-/// 16 lines of 32 steps each: a vector a line, its steps in pairs.
-void load_lines(const float* from, std::size_t stride, std::ptrdiff_t count, std::ptrdiff_t depth,
-                __m512i (&to)[16]) {
-  const __mmask16 low = first(depth);
-  const __mmask16 high = first(depth - 16);
-  for (std::ptrdiff_t i = 0; i < 16; ++i, from += stride) {
-    to[i] = i < count
-                ? rounded(_mm512_maskz_loadu_ps(low, from), _mm512_maskz_loadu_ps(high, from + 16))
-                : _mm512_setzero_si512();
-  }
-}
-
-/// The same turned: a vector a pair of steps.
-void load_steps(const float* from, std::size_t stride, std::ptrdiff_t count, std::ptrdiff_t depth,
-                __m512i (&to)[16]) {
-  // rounded() puts 16 values of a step behind those of the one before.
-  const __m512i pairs = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24,
-                                         8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  const __mmask16 mask = first(count);
-  for (std::ptrdiff_t i = 0; i < 16; ++i, from += 2 * stride) {
-    const __mmask16 low = 2 * i < depth ? mask : 0;
-    const __mmask16 high = 2 * i + 1 < depth ? mask : 0;
-    to[i] = _mm512_permutexvar_epi16(pairs, rounded(_mm512_maskz_loadu_ps(low, from),
-                                                    _mm512_maskz_loadu_ps(high, from + stride)));
-  }
-}
-
-/// Turns 16 x 16 integers: of pairs, of fours, then whole quarters of vectors.
-void turn(__m512i (&v)[16]) {
-  __m512i t[16];
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-  }
-  for (int i = 0; i < 16; i += 4) {
-    v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_i32x4(v[i], v[4 + i], 0x88);
-    t[4 + i] = _mm512_shuffle_i32x4(v[i], v[4 + i], 0xdd);
-    t[8 + i] = _mm512_shuffle_i32x4(v[8 + i], v[12 + i], 0x88);
-    t[12 + i] = _mm512_shuffle_i32x4(v[8 + i], v[12 + i], 0xdd);
-  }
-  for (int i = 0; i < 4; ++i) {
-    v[i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
-    v[4 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0x88);
-    v[8 + i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xdd);
-    v[12 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0xdd);
-  }
-}
-
 template <bool kTall, bool kWide>
-void multiply(const AmxTile& tile) {
+void multiply(const Bf16Tile& tile) {
   const float* const start = tile.add ? tile.out : tile.bias;
   const std::size_t below = tile.add ? tile.stride : 0;  // a bias starts every row
   if (start != nullptr) {
@@ -102,16 +39,16 @@ void multiply(const AmxTile& tile) {
   }
   const std::uint32_t* left = tile.left;
   const std::uint32_t* right = tile.right;
-  for (std::size_t k = 0; k < tile.depth; k += kAmxSteps, left += kBlockInts, right += kBlockInts) {
+  for (std::size_t k = 0; k < tile.depth; k += kBf16Steps, left += kStep, right += kStep) {
     _tile_loadd(4, left, 64);
     _tile_loadd(6, right, 64);
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (kWide) {
-      _tile_loadd(7, right + kTileInts, 64);
+      _tile_loadd(7, right + kBf16Block, 64);
       _tile_dpbf16ps(1, 4, 7);
     }
     if constexpr (kTall) {
-      _tile_loadd(5, left + kTileInts, 64);
+      _tile_loadd(5, left + kBf16Block, 64);
       _tile_dpbf16ps(2, 5, 6);
     }
     if constexpr (kTall && kWide) _tile_dpbf16ps(3, 5, 7);
@@ -123,36 +60,43 @@ void multiply(const AmxTile& tile) {
   if constexpr (kTall && kWide) _tile_stored(3, tile.out + 16 * tile.stride + 16, step);
 }
 
-}  // namespace
-
-void amx_pack(const AmxPanel& panel, std::uint32_t* to) noexcept {
-  const auto depth = static_cast<std::ptrdiff_t>(panel.depth);
-  const auto count = static_cast<std::ptrdiff_t>(panel.count);
-  for (std::ptrdiff_t k = 0; k < depth; k += kAmxSteps) {
-    for (std::ptrdiff_t line = 0; line < count; line += kAmxHalf) {
-      __m512i block[16];
-      const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(panel.stride);
-      if (panel.lines) {
-        load_lines(panel.from + line * stride + k, panel.stride, count - line, depth - k, block);
-      } else {
-        load_steps(panel.from + k * stride + line, panel.stride, count - line, depth - k, block);
-      }
-      if (panel.lines == panel.right) turn(block);
-      std::uint32_t* const tile = to + (line > 0 ? kTileInts : 0);
-      for (std::size_t i = 0; i < 16; ++i) _mm512_storeu_si512(tile + i * 16, block[i]);
-    }
-    to += kBlockInts;
-  }
-}
-
-void amx_begin() noexcept { _tile_loadconfig(&kConfig); }
-void amx_end() noexcept { _tile_release(); }
-
-void amx_multiply(const AmxTile& tile) noexcept {
-  const bool tall = tile.rows > kAmxHalf;
-  const bool wide = tile.columns > kAmxHalf;
+void multiply_whole(const Bf16Tile& tile) {
+  const bool tall = tile.rows > kBf16Lines;
+  const bool wide = tile.columns > kBf16Lines;
   if (tall) return wide ? multiply<true, true>(tile) : multiply<true, false>(tile);
   return wide ? multiply<false, true>(tile) : multiply<false, false>(tile);
 }
+
+/// One of odd sides is computed beside the result.
+void multiply_any(const Bf16Tile& tile) {
+  if (tile.rows % kBf16Lines == 0 && tile.columns % kBf16Lines == 0) return multiply_whole(tile);
+  alignas(64) float whole[kSide * kSide];
+  Bf16Tile beside = tile;
+  beside.out = whole;
+  beside.stride = kSide;
+  beside.add = false;
+  beside.bias = nullptr;
+  multiply_whole(beside);
+  for (std::size_t i = 0; i < tile.rows; ++i) {
+    for (std::size_t j = 0; j < tile.columns; ++j) {
+      float& place = tile.out[i * tile.stride + j];
+      const float start = tile.add ? place : tile.bias != nullptr ? tile.bias[j] : 0.0F;
+      place = start + whole[i * kSide + j];
+    }
+  }
+}
+
+void begin() { _tile_loadconfig(&kConfig); }
+void end() { _tile_release(); }
+
+}  // namespace
+
+const Bf16Kernel kBf16Amx{.name = "amx",
+                          .suits_every_convolution = true,
+                          .rows = kSide,
+                          .columns = kSide,
+                          .multiply = multiply_any,
+                          .begin = begin,
+                          .end = end};
 
 }  // namespace starling::compute::cpu

@@ -4,78 +4,142 @@
 #include <algorithm>
 #include <vector>
 
-#include "compute/cpu/gemm_amx.hpp"
+#include "compute/cpu/gemm_parts.hpp"
 #include "compute/cpu/kernel.hpp"
 
 #if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#define STARLING_AMX
+#define STARLING_BF16
 #endif
 
 namespace starling::compute::cpu {
 
-#ifdef STARLING_AMX
+#ifdef STARLING_BF16
 
 namespace {
 
-constexpr std::size_t kRoundedDepth = 512;  // of a block: a panel takes 32 KiB
-constexpr std::size_t kRoundedRows = 256;   // a block of the left matrix takes 256 KiB
+constexpr std::size_t kRoundedDepth = 512;  // of a block: a panel of 32 lines takes 32 KiB
+constexpr std::size_t kRoundedRows = 256;   // a block of the left matrix takes up to 336 KiB
 constexpr std::size_t kRoundedColumns = 1024;
-static_assert(kBf16Tile == kAmxLines);
 
-/// A row of a tile. Tiles whose rows cross cache lines are loaded three times slower.
-struct alignas(64) TileRow {
-  std::uint32_t pairs[16];
+/// A row of a block. Tiles of AMX whose rows cross cache lines are loaded three times slower.
+struct alignas(64) BlockRow {
+  std::uint32_t pairs[kBf16Steps / 2];
 };
-constexpr std::size_t kRowValues = 32;
 
 /// Packed parts of one thread; kept, so that a step of training allocates nothing.
 struct RoundedScratch {
-  std::vector<TileRow> left, right;
+  std::vector<BlockRow> left, right;
 };
 RoundedScratch& rounded_scratch() {
-  thread_local RoundedScratch mine{
-      std::vector<TileRow>(kRoundedRows * kRoundedDepth / kRowValues),
-      std::vector<TileRow>(kRoundedColumns * kRoundedDepth / kRowValues)};
+  thread_local RoundedScratch mine;
   return mine;
 }
 
-/// Packs `count` lines, kAmxLines at most, from `line` and step `k` on.
+/// Packed lines of a block, in panels of a tile's.
+struct Panels {
+  std::size_t tile;
+  std::uint32_t* memory;
+
+  /// With room for `lines` lines.
+  Panels(std::size_t tile_lines, std::size_t lines, std::vector<BlockRow>& rows)
+      : tile(tile_lines) {
+    const std::size_t values = round_up(lines, tile) / tile * width() * kRoundedDepth;
+    if (rows.size() * kBf16Steps < values) rows.resize(values / kBf16Steps);
+    memory = rows.data()->pairs;
+  }
+
+  [[nodiscard]] std::size_t width() const { return round_up(tile, kBf16Lines); }
+  [[nodiscard]] std::uint32_t* at(std::size_t line) const {
+    return memory + line / tile * width() * kRoundedDepth / 2;
+  }
+};
+
+/// Steps of depth from `k` on that a block has.
+struct Steps {
+  std::size_t k, depth;
+};
+
+/// Packs `count` lines, those of a tile at most, from `line` on.
 void pack_rounded(const MatrixView& matrix, bool right, std::size_t line, std::size_t count,
-                  std::size_t k, std::size_t depth, std::uint32_t* to) {
+                  const Steps& steps, const Panels& panels, std::uint32_t* to) {
   const bool lines = matrix.transposed == right;
-  amx_pack({.from = matrix.data + (lines ? line * matrix.stride + k : k * matrix.stride + line),
-            .stride = matrix.stride,
-            .lines = lines,
-            .right = right,
-            .count = count,
-            .depth = depth},
-           to);
+  bf16_pack({.from = matrix.data +
+                     (lines ? line * matrix.stride + steps.k : steps.k * matrix.stride + line),
+             .stride = matrix.stride,
+             .lines = lines,
+             .right = right,
+             .width = panels.width(),
+             .count = count,
+             .depth = steps.depth},
+            to);
 }
 
-/// One tile, of any sides up to a whole one: an odd one is computed beside the result.
-void multiply_tile(const AmxTile& tile) {
-  if (tile.rows % kAmxHalf == 0 && tile.columns % kAmxHalf == 0) return amx_multiply(tile);
-  alignas(64) float whole[kAmxLines * kAmxLines];
-  AmxTile beside = tile;
-  beside.out = whole;
-  beside.stride = kAmxLines;
-  beside.add = false;
-  beside.bias = nullptr;
-  amx_multiply(beside);
-  for (std::size_t i = 0; i < tile.rows; ++i) {
-    for (std::size_t j = 0; j < tile.columns; ++j) {
-      float& place = tile.out[i * tile.stride + j];
-      const float start = tile.add ? place : tile.bias != nullptr ? tile.bias[j] : 0.0F;
-      place = start + whole[i * kAmxLines + j];
+/// `rows` packed rows from `row` on with one packed panel of `columns` columns from `column` on.
+void rounded_tiles(const Bf16Kernel& kernel, const Gemm& p, const Steps& steps, const Panels& left,
+                   const std::uint32_t* right, std::size_t row, std::size_t rows,
+                   std::size_t column, std::size_t columns) {
+  for (std::size_t i = 0; i < rows; i += kernel.rows) {
+    kernel.multiply({.left = left.at(i),
+                     .right = right,
+                     .rows = std::min(kernel.rows, rows - i),
+                     .columns = columns,
+                     .depth = steps.depth,
+                     .out = p.result + (row + i) * p.result_stride + column,
+                     .stride = p.result_stride,
+                     .add = p.add || steps.k > 0,
+                     .bias = p.bias == nullptr ? nullptr : p.bias + column});
+  }
+}
+
+/// The part of the result in these rows and columns.
+void gemm_part_bf16(const Bf16Kernel& kernel, const Gemm& p, std::size_t row_from,
+                    std::size_t row_to, std::size_t column_from, std::size_t column_to) {
+  RoundedScratch& packed = rounded_scratch();
+  const std::size_t block_rows = kRoundedRows / kernel.rows * kernel.rows;
+  const bool once = row_to - row_from <= block_rows;  // then a panel need not be kept
+  const Panels left(kernel.rows, block_rows, packed.left);
+  const Panels right(kernel.columns, once ? kernel.columns : kRoundedColumns, packed.right);
+  for (std::size_t column = column_from; column < column_to; column += kRoundedColumns) {
+    const std::size_t columns = std::min(kRoundedColumns, column_to - column);
+    for (std::size_t k = 0; k < p.depth; k += kRoundedDepth) {
+      const Steps steps{.k = k, .depth = std::min(kRoundedDepth, p.depth - k)};
+      for (std::size_t row = row_from; row < row_to; row += block_rows) {
+        const std::size_t rows = std::min(block_rows, row_to - row);
+        for (std::size_t i = 0; i < rows; i += kernel.rows) {
+          pack_rounded(p.left, false, row + i, std::min(kernel.rows, rows - i), steps, left,
+                       left.at(i));
+        }
+        for (std::size_t j = 0; j < columns; j += kernel.columns) {
+          const std::size_t count = std::min(kernel.columns, columns - j);
+          std::uint32_t* const panel = right.at(once ? 0 : j);
+          if (row == row_from) {
+            pack_rounded(p.right, true, column + j, count, steps, right, panel);
+          }
+          rounded_tiles(kernel, p, steps, left, panel, row, rows, column + j, count);
+        }
+      }
     }
   }
 }
 
+bool avx512_bf16_is_there() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512bf16");
+}
+
 bool amx_is_there() {
-  if (!__builtin_cpu_supports("amx-bf16") || !__builtin_cpu_supports("avx512bf16") ||
-      !__builtin_cpu_supports("avx512bw")) {
+  // In leaf 7; clang 14 has no name for it.
+  constexpr unsigned kAmxBf16 = 1U << 22U;
+  constexpr unsigned kAmxTile = 1U << 24U;
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  if (!avx512_bf16_is_there() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 ||
+      (d & kAmxBf16) == 0 || (d & kAmxTile) == 0) {
     return false;
   }
   // A process has to ask Linux for the tiles' state before it uses them.
@@ -86,55 +150,33 @@ bool amx_is_there() {
 
 }  // namespace
 
-bool has_bfloat16() noexcept {
-  static const bool there = amx_is_there();
+std::span<const Bf16Kernel* const> bf16_kernels() noexcept {
+  static constexpr const Bf16Kernel* kKernels[] = {&kBf16Amx, &kBf16Avx512};
+  static const std::span<const Bf16Kernel* const> there = amx_is_there() ? std::span(kKernels)
+                                                          : avx512_bf16_is_there()
+                                                              ? std::span(kKernels).last(1)
+                                                              : std::span(kKernels).first(0);
   return there;
 }
 
-void gemm_part_bf16(const Gemm& p, std::size_t row_from, std::size_t row_to,
-                    std::size_t column_from, std::size_t column_to) {
-  RoundedScratch& packed = rounded_scratch();
-  amx_begin();
-  for (std::size_t column = column_from; column < column_to; column += kRoundedColumns) {
-    const std::size_t columns = std::min(kRoundedColumns, column_to - column);
-    for (std::size_t k = 0; k < p.depth; k += kRoundedDepth) {
-      const std::size_t depth = std::min(kRoundedDepth, p.depth - k);
-      std::uint32_t* const left = packed.left.data()->pairs;
-      const std::size_t panel = kAmxLines / 2 * round_up(depth, kAmxSteps);
-      for (std::size_t row = row_from; row < row_to; row += kRoundedRows) {
-        const std::size_t rows = std::min(kRoundedRows, row_to - row);
-        for (std::size_t i = 0; i < rows; i += kAmxLines) {
-          pack_rounded(p.left, false, row + i, std::min(kAmxLines, rows - i), k, depth,
-                       left + i / kAmxLines * panel);
-        }
-        for (std::size_t j = 0; j < columns; j += kAmxLines) {
-          const std::size_t count = std::min(kAmxLines, columns - j);
-          std::uint32_t* const right = packed.right.data()->pairs + j / kAmxLines * panel;
-          if (row == row_from) pack_rounded(p.right, true, column + j, count, k, depth, right);
-          for (std::size_t i = 0; i < rows; i += kAmxLines) {
-            multiply_tile({.left = left + i / kAmxLines * panel,
-                           .right = right,
-                           .rows = std::min(kAmxLines, rows - i),
-                           .columns = count,
-                           .depth = depth,
-                           .out = p.result + (row + i) * p.result_stride + column + j,
-                           .stride = p.result_stride,
-                           .add = p.add || k > 0,
-                           .bias = p.bias == nullptr ? nullptr : p.bias + column + j});
-          }
-        }
-      }
-    }
-  }
-  amx_end();
+void gemm_bf16(const Bf16Kernel& kernel, const Gemm& p, std::uint32_t threads) {
+  in_gemm_parts(p, threads, kernel.rows, kernel.columns,
+                [&kernel, &p](std::size_t row_from, std::size_t row_to, std::size_t column_from,
+                              std::size_t column_to) {
+                  if (kernel.begin != nullptr) kernel.begin();
+                  gemm_part_bf16(kernel, p, row_from, row_to, column_from, column_to);
+                  if (kernel.end != nullptr) kernel.end();
+                });
 }
 
 #else
 
-bool has_bfloat16() noexcept { return false; }
+std::span<const Bf16Kernel* const> bf16_kernels() noexcept { return {}; }
 
-void gemm_part_bf16(const Gemm&, std::size_t, std::size_t, std::size_t, std::size_t) {}
+void gemm_bf16(const Bf16Kernel&, const Gemm&, std::uint32_t) {}
 
 #endif
+
+bool has_bfloat16() noexcept { return !bf16_kernels().empty(); }
 
 }  // namespace starling::compute::cpu

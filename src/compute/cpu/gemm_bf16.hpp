@@ -1,17 +1,19 @@
 // Products of matrices rounded to bfloat16.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include "compute/cpu/gemm.hpp"
+#include "compute/cpu/gemm_bf16_kernel.hpp"
 
 namespace starling::compute::cpu {
 
-/// Rows and columns of a part of a result that starts within it are best multiples of this.
-inline constexpr std::size_t kBf16Tile = 32;
+/// Those that this processor and its system can run, the fastest first; none where there is not
+/// has_bfloat16().
+[[nodiscard]] std::span<const Bf16Kernel* const> bf16_kernels() noexcept;
 
-/// The part of the result in these rows and columns, where has_bfloat16().
-void gemm_part_bf16(const Gemm& product, std::size_t row_from, std::size_t row_to,
-                    std::size_t column_from, std::size_t column_to);
+/// gemm() by one of these, with what is said there.
+void gemm_bf16(const Bf16Kernel& kernel, const Gemm& product, std::uint32_t threads);
 
 }  // namespace starling::compute::cpu

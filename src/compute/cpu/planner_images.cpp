@@ -5,6 +5,7 @@
 
 #include "base/assert.hpp"
 #include "compute/cpu/batch_norm.hpp"
+#include "compute/cpu/gemm_bf16.hpp"
 #include "compute/cpu/max_pool.hpp"
 #include "compute/cpu/planner.hpp"
 
@@ -26,12 +27,14 @@ memory::desc any(const memory::dims& sides, memory::data_type type = kFloat32) {
   return {sides, type, Tag::any};
 }
 
-/// make(type) for bfloat16 where that is asked for and oneDNN has tiles for it, else for float32.
+/// make(type) for bfloat16 where that is asked for and oneDNN does it with the instructions that
+/// our products have, else for float32.
 template <class Make>
 auto described(bool bf16, const Make& make) {
   if (bf16) {
     auto desc = make(memory::data_type::bf16);
-    if (std::string_view(desc.impl_info_str()).find("amx") != std::string_view::npos) return desc;
+    const std::string_view name = desc.impl_info_str();
+    if (name.find(bf16_kernels().front()->name) != std::string_view::npos) return desc;
   }
   return make(kFloat32);
 }
@@ -101,6 +104,18 @@ std::optional<WinogradShape> winograd_shape(const Op& op, const Conv2d& conv,
                        .block = block};
 }
 
+/// Whether oneDNN's convolution of bfloat16 is faster than what there is in float32: than its own
+/// unless that has one channel, which is paired with zeros; than Winograd's, which multiplies a
+/// fourth as often, where the transforms take most of the time, those of values (few channels) or
+/// those of weights (few tiles). Measured on Zen 4 with AVX-512.
+bool gains_from_rounding(const Op& op, const Conv2d& conv,
+                         const std::optional<WinogradShape>& winograd) {
+  if (bf16_kernels().front()->suits_every_convolution) return true;
+  if (!winograd) return op.in[0] > conv.groups;
+  const auto [few, many] = std::minmax(winograd->in_channels, winograd->out_channels);
+  return (few <= 16 && many <= 32) || winograd->tiles() <= std::min<std::size_t>(few / 8, 64);
+}
+
 memory::desc blocked(const memory::dims& sides, std::size_t block) {
   return dense(sides, block == 16 ? Tag::aBcd16b : Tag::aBcd8b);
 }
@@ -163,20 +178,19 @@ BatchNormShape batch_norm_shape(const Op& op, const BatchNorm& norm, bool relu,
 }  // namespace
 
 Planner::Value Planner::forward_of(std::size_t op, const Conv2d& conv, const Value& source) {
+  Saved& saved = saved_[op];
+  saved.winograd = winograd_shape(op_at(op), conv, source.memory.get_desc());
+  const bool bf16 = bf16_ && gains_from_rounding(op_at(op), conv, saved.winograd);
   const ConvolutionSides sides = convolution_sides(graph_, conv);
-  const auto desc = described(bf16_, [&](memory::data_type type) {
+  const auto desc = described(bf16, [&](memory::data_type type) {
     return dnnl::convolution_forward::primitive_desc(
         {kTraining, kDirect, any(dims(op_at(op).in), type), any(sides.weight, type),
          bias_of(graph_, conv), any(dims(op_at(op).out)), sides.stride, sides.dilation,
          sides.padding, sides.padding},
         attributes(flow_.does_relu(op)), plan_.engine());
   });
-  Saved& saved = saved_[op];
-  saved.winograd = {};
-  if (desc.src_desc().data_type() == kFloat32) {
-    saved.winograd = winograd_shape(op_at(op), conv, source.memory.get_desc());
-    if (saved.winograd) return forward_winograd(op, conv, source);
-  }
+  if (desc.src_desc().data_type() != kFloat32) saved.winograd = {};
+  if (saved.winograd) return forward_winograd(op, conv, source);
   saved.convolution = desc;
   saved.source = convert(source, desc.src_desc());
   saved.weight = convert(parameter(conv.weight, dense(sides.weight)), desc.weights_desc());
@@ -198,9 +212,10 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gr
   if (saved_[op].winograd) return backward_winograd(op, conv, gradient);
   const ConvolutionSides sides = convolution_sides(graph_, conv);
   const Saved& saved = saved_[op];
+  const bool bf16 = bf16_ && gains_from_rounding(op_at(op), conv, {});
   Value above = gradient.value;  // as the last primitive took it
   {
-    const auto desc = described(bf16_, [&](memory::data_type type) {
+    const auto desc = described(bf16, [&](memory::data_type type) {
       return dnnl::convolution_backward_weights::primitive_desc(
           {kDirect, any(dims(op_at(op).in), type), any(sides.weight), bias_of(graph_, conv),
            any(dims(op_at(op).out), type), sides.stride, sides.dilation, sides.padding,
@@ -225,7 +240,7 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gr
     if (!direct) reorder(blocked, target);
   }
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
-  const auto desc = described(bf16_, [&](memory::data_type type) {
+  const auto desc = described(bf16, [&](memory::data_type type) {
     return dnnl::convolution_backward_data::primitive_desc(
         {kDirect, any(dims(op_at(op).in)), any(sides.weight, type), any(dims(op_at(op).out), type),
          sides.stride, sides.dilation, sides.padding, sides.padding},

@@ -63,11 +63,6 @@ Tiling tiling_of(const WinogradShape& s) {
   return {(s.out_height() + kTile - 1) / kTile, (s.out_width() + kTile - 1) / kTile};
 }
 
-std::size_t tiles_of(const WinogradShape& s) {
-  const Tiling tiling = tiling_of(s);
-  return s.samples * tiling.down * tiling.across;
-}
-
 /// Where the transforms lie. Patches: for each part, a row of channels a tile. Weights and results:
 /// for each part, panels of the kernel's columns.
 struct Layout {
@@ -412,7 +407,7 @@ void multiply_transposed(const WinogradShape& s, const Layout& layout, const Sha
 /// Whether threads share the panels, and each transforms all patches: where tiles are few, that
 /// costs less than to read all weights, or to sum up a gradient of all weights, once a thread.
 bool shares_panels(const WinogradShape& s, std::uint32_t threads) {
-  return threads > 1 && tiles_of(s) < s.out_channels * threads;
+  return threads > 1 && s.tiles() < s.out_channels * threads;
 }
 
 /// Calls work(thread, share) for each thread's share.
@@ -420,14 +415,14 @@ template <class Work>
 void for_each_share(const WinogradShape& s, const Layout& layout, std::uint32_t threads,
                     const Work& work) {
   const bool by_panels = shares_panels(s, threads);
-  const std::size_t count = by_panels ? layout.panels : tiles_of(s);
+  const std::size_t count = by_panels ? layout.panels : s.tiles();
   const std::size_t shares = std::min<std::size_t>(threads, count);
 #pragma omp parallel for num_threads(shares) schedule(static, 1) if (shares > 1)
   for (std::size_t thread = 0; thread < shares; ++thread) {
     const std::size_t first = count * thread / shares;
     const std::size_t last = count * (thread + 1) / shares;
     work(thread,
-         by_panels ? Share{0, tiles_of(s), first, last} : Share{first, last, 0, layout.panels});
+         by_panels ? Share{0, s.tiles(), first, last} : Share{first, last, 0, layout.panels});
   }
 }
 
@@ -437,6 +432,11 @@ std::size_t gradient_copies(const WinogradShape& s, std::uint32_t threads) {
 }
 
 }  // namespace
+
+std::size_t WinogradShape::tiles() const noexcept {
+  const Tiling tiling = tiling_of(*this);
+  return samples * tiling.down * tiling.across;
+}
 
 std::size_t winograd_weights_size(const WinogradShape& shape) {
   return kParts * Layout(shape).weights_part;

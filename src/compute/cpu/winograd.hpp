@@ -21,6 +21,7 @@ struct WinogradShape {
 
   [[nodiscard]] std::size_t out_height() const noexcept { return height + 2 * padding - 2; }
   [[nodiscard]] std::size_t out_width() const noexcept { return width + 2 * padding - 2; }
+  [[nodiscard]] std::size_t tiles() const noexcept;  ///< of 4x4 results, one for all channels
   /// The convolution that takes gradients of the result to those of the source.
   [[nodiscard]] WinogradShape backward() const noexcept {
     return {samples, out_channels, in_channels, out_height(), out_width(), 2 - padding, block};

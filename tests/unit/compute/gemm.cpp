@@ -6,6 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "compute/cpu/gemm_bf16.hpp"
 #include "networks.hpp"
 
 using namespace starling;
@@ -22,8 +23,14 @@ void cut_to_bfloat16(std::vector<float>& values) {
   }
 }
 
+/// By a kernel for bfloat16, or by gemm() where there is none.
+void multiply(const Bf16Kernel* kernel, const Gemm& product, std::uint32_t threads) {
+  if (kernel == nullptr) return gemm(product, threads);
+  gemm_bf16(*kernel, product, threads);
+}
+
 /// Sides around those of tiles and blocks, every way to lie in memory.
-void check_products(std::uint64_t seed, bool bfloat16) {
+void check_products(std::uint64_t seed, const Bf16Kernel* kernel) {
   base::Rng rng(seed);
   for (int round = 0; round < 120; ++round) {
     const std::size_t largest = round % 40 == 1 ? 1100 : round % 6 == 0 ? 420 : 50;
@@ -40,24 +47,24 @@ void check_products(std::uint64_t seed, bool bfloat16) {
     const std::size_t stride = columns + rng.below(3);
     auto left = random_floats((left_turned ? depth : rows) * left_stride, rng);
     auto right = random_floats((right_turned ? columns : depth) * right_stride, rng);
-    if (bfloat16) {
+    if (kernel != nullptr) {
       cut_to_bfloat16(left);
       cut_to_bfloat16(right);
     }
     const auto bias = random_floats(columns, rng);
     const auto before = random_floats(rows * stride, rng);
     auto result = before;
-    gemm({.rows = rows,
-          .columns = columns,
-          .depth = depth,
-          .left = {left.data(), left_stride, left_turned},
-          .right = {right.data(), right_stride, right_turned},
-          .result = result.data(),
-          .result_stride = stride,
-          .add = adds,
-          .bias = has_bias ? bias.data() : nullptr,
-          .bfloat16 = bfloat16},
-         threads);
+    multiply(kernel,
+             {.rows = rows,
+              .columns = columns,
+              .depth = depth,
+              .left = {left.data(), left_stride, left_turned},
+              .right = {right.data(), right_stride, right_turned},
+              .result = result.data(),
+              .result_stride = stride,
+              .add = adds,
+              .bias = has_bias ? bias.data() : nullptr},
+             threads);
     double worst = 0;
     bool outside = true;
     for (std::size_t i = 0; i < rows; ++i) {
@@ -86,27 +93,35 @@ void check_products(std::uint64_t seed, bool bfloat16) {
   }
 }
 
-boost::test_tools::assertion_result needs_amx(boost::unit_test::test_unit_id) {
+boost::test_tools::assertion_result needs_bfloat16(boost::unit_test::test_unit_id) {
   boost::test_tools::assertion_result result(has_bfloat16());
-  result.message() << "this processor has no AMX for bfloat16";
+  result.message() << "this processor has neither AMX nor AVX512-BF16";
   return result;
 }
 
-void check_threads(bool bfloat16) {
+/// check(kernel) for each kind of bfloat16 products that this processor can run.
+template <class Check>
+void for_each_kernel(const Check& check) {
+  for (const Bf16Kernel* const kernel : bf16_kernels()) {
+    BOOST_TEST_CONTEXT(kernel->name) { check(kernel); }
+  }
+}
+
+void check_threads(const Bf16Kernel* kernel) {
   base::Rng rng(32);
   const auto left = random_floats(300 * 280, rng);
   const auto right = random_floats(280 * 310, rng);
   const auto product = [&](std::uint32_t threads) {
     std::vector<float> result(300 * 310);
-    gemm({.rows = 300,
-          .columns = 310,
-          .depth = 280,
-          .left = {left.data(), 280},
-          .right = {right.data(), 310},
-          .result = result.data(),
-          .result_stride = 310,
-          .bfloat16 = bfloat16},
-         threads);
+    multiply(kernel,
+             {.rows = 300,
+              .columns = 310,
+              .depth = 280,
+              .left = {left.data(), 280},
+              .right = {right.data(), 310},
+              .result = result.data(),
+              .result_stride = 310},
+             threads);
     return result;
   };
   const auto one = product(1);
@@ -118,37 +133,66 @@ void check_threads(bool bfloat16) {
 
 BOOST_AUTO_TEST_SUITE(gemm_of_float)
 
-BOOST_AUTO_TEST_CASE(matches_a_plain_product) { check_products(31, false); }
+BOOST_AUTO_TEST_CASE(matches_a_plain_product) { check_products(31, nullptr); }
 
-BOOST_AUTO_TEST_CASE(the_number_of_threads_does_not_change_a_bit) { check_threads(false); }
+BOOST_AUTO_TEST_CASE(the_number_of_threads_does_not_change_a_bit) { check_threads(nullptr); }
 
 BOOST_AUTO_TEST_SUITE_END()
 
-BOOST_AUTO_TEST_SUITE(gemm_of_bfloat16, *boost::unit_test::precondition(needs_amx))
+BOOST_AUTO_TEST_SUITE(gemm_of_bfloat16, *boost::unit_test::precondition(needs_bfloat16))
 
-BOOST_AUTO_TEST_CASE(matches_a_plain_product) { check_products(33, true); }
+BOOST_AUTO_TEST_CASE(matches_a_plain_product) {
+  for_each_kernel([](const Bf16Kernel* kernel) { check_products(33, kernel); });
+}
 
-BOOST_AUTO_TEST_CASE(the_number_of_threads_does_not_change_a_bit) { check_threads(true); }
+BOOST_AUTO_TEST_CASE(the_number_of_threads_does_not_change_a_bit) {
+  for_each_kernel([](const Bf16Kernel* kernel) { check_threads(kernel); });
+}
 
 // To the nearest, of two equally near ones to the even one; what is added stays float32.
 BOOST_AUTO_TEST_CASE(rounds_both_factors) {
-  constexpr float kStep = 0x1p-7F;  // between two values of bfloat16 from 1 to 2
-  const auto product = [](float left, float right, float before) {
-    gemm({.rows = 1,
-          .columns = 1,
-          .depth = 1,
-          .left = {&left, 1},
-          .right = {&right, 1},
-          .result = &before,
-          .result_stride = 1,
-          .add = true,
-          .bfloat16 = true});
-    return before;
-  };
-  BOOST_TEST(product(1 + kStep / 2, 1, 0) == 1);
-  BOOST_TEST(product(1, 1 + kStep * 3 / 2, 0) == 1 + 2 * kStep);
-  BOOST_TEST(product(1 + kStep * 0.6F, 1 + kStep * 0.4F, 0) == 1 + kStep);
-  BOOST_TEST(product(1, 1, kStep / 8) == 1 + kStep / 8);
+  for_each_kernel([](const Bf16Kernel* kernel) {
+    constexpr float kStep = 0x1p-7F;  // between two values of bfloat16 from 1 to 2
+    const auto product = [kernel](float left, float right, float before) {
+      gemm_bf16(*kernel,
+                {.rows = 1,
+                 .columns = 1,
+                 .depth = 1,
+                 .left = {&left, 1},
+                 .right = {&right, 1},
+                 .result = &before,
+                 .result_stride = 1,
+                 .add = true},
+                1);
+      return before;
+    };
+    BOOST_TEST(product(1 + kStep / 2, 1, 0) == 1);
+    BOOST_TEST(product(1, 1 + kStep * 3 / 2, 0) == 1 + 2 * kStep);
+    BOOST_TEST(product(1 + kStep * 0.6F, 1 + kStep * 0.4F, 0) == 1 + kStep);
+    BOOST_TEST(product(1, 1, kStep / 8) == 1 + kStep / 8);
+  });
+}
+
+// gemm() rounds where it is told to, and with the first kernel.
+BOOST_AUTO_TEST_CASE(is_what_gemm_does_with_bfloat16) {
+  base::Rng rng(34);
+  const auto left = random_floats(70 * 90, rng);
+  const auto right = random_floats(90 * 50, rng);
+  Gemm product{.rows = 70,
+               .columns = 50,
+               .depth = 90,
+               .left = {left.data(), 90},
+               .right = {right.data(), 50},
+               .result = nullptr,
+               .result_stride = 50,
+               .bfloat16 = true};
+  std::vector<float> one(70 * 50);
+  std::vector<float> other(70 * 50);
+  product.result = one.data();
+  gemm(product);
+  product.result = other.data();
+  gemm_bf16(*bf16_kernels().front(), product, 1);
+  BOOST_TEST((one == other));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
