@@ -14,12 +14,18 @@ namespace starling::conformance {
 using namespace compute;
 using compute::testing::need;
 
+namespace {
+
+bool rounds(const std::string& device) { return device.ends_with(kRounded); }
+
+}  // namespace
+
 base::Result<std::unique_ptr<Backend>> open(const std::string& device) {
-  if (device == kHostDevice) return make_host_backend();
-  if (device != kRoundedDevice) return open_backend(device);
-  auto backend = open_backend("cpu");
-  if (backend && !(*backend)->has_bfloat16()) {
-    return base::fail(base::ErrorCode::device, "this processor has neither AMX nor AVX512-BF16");
+  const std::string name = device.substr(0, device.size() - (rounds(device) ? kRounded.size() : 0));
+  if (name == kHostDevice) return make_host_backend();
+  auto backend = open_backend(name);
+  if (backend && rounds(device) && !(*backend)->has_bfloat16()) {
+    return base::fail(base::ErrorCode::device, "{} gains nothing from bfloat16 here", name);
   }
   return backend;
 }
@@ -29,8 +35,8 @@ std::unique_ptr<Program> compile(const std::string& device, const Graph& graph, 
   return need(need(open(device))
                   ->compile(graph, {.batch = batch,
                                     .threads = threads,
-                                    .precision = device == kRoundedDevice ? Precision::bfloat16
-                                                                          : Precision::float32}));
+                                    .precision = rounds(device) ? Precision::bfloat16
+                                                                : Precision::float32}));
 }
 
 Step train(Program& program, const State& state, const Batch& batch, std::uint64_t seed) {

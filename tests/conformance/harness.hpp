@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compute/program.hpp"
@@ -13,11 +14,11 @@
 
 namespace starling::conformance {
 
-/// The processor with Precision::bfloat16.
-inline constexpr char kRoundedDevice[] = "cpu_bf16";
+/// What follows a device's name where Precision::bfloat16 is meant: "cpu_bf16".
+inline constexpr std::string_view kRounded = "_bf16";
 
-/// compute::open_backend, the one of host_backend.hpp, and kRoundedDevice where the processor has
-/// it.
+/// compute::open_backend, or the one of host_backend.hpp; a device that is to round and does not is
+/// an error.
 [[nodiscard]] base::Result<std::unique_ptr<compute::Backend>> open(const std::string& device);
 
 [[nodiscard]] std::unique_ptr<compute::Program> compile(const std::string& device,

@@ -70,21 +70,25 @@ Steps steps_of(const ColumnMatrix& m, bool transposed, std::size_t rows, std::si
   return transposed ? Steps{stride, 1} : Steps{1, stride};
 }
 
-/// By cuBLAS's description of it, so that this is tested, too.
-void perform(const Gemm& gemm) {
+/// By cuBLAS's description of it, so that this is tested, too; elements of factors are Ts.
+template <class T>
+void perform_as(const Gemm& gemm) {
   const ColumnGemm g = by_columns(gemm);
   const Steps a = steps_of(g.a, g.transpose_a, gemm.columns, gemm.depth);
   const Steps b = steps_of(g.b, g.transpose_b, gemm.depth, gemm.rows);
   const Steps d = steps_of(g.d, false, gemm.columns, gemm.rows);
   for (std::size_t n = 0; n < gemm.batch; ++n) {
-    const float* const left = gemm.right.data + n * static_cast<std::size_t>(g.a.step);
-    const float* const right = gemm.left.data + n * static_cast<std::size_t>(g.b.step);
+    const T* const left =
+        static_cast<const T*>(gemm.right.data) + n * static_cast<std::size_t>(g.a.step);
+    const T* const right =
+        static_cast<const T*>(gemm.left.data) + n * static_cast<std::size_t>(g.b.step);
     float* const result = gemm.result + n * static_cast<std::size_t>(g.d.step);
     for (std::size_t c = 0; c < g.d.columns; ++c) {
       for (std::size_t r = 0; r < g.d.rows; ++r) {
         float sum = 0;
         for (std::size_t k = 0; k < gemm.depth; ++k) {
-          sum += left[r * a.row + k * a.column] * right[k * b.row + c * b.column];
+          sum +=
+              value_of(left[r * a.row + k * a.column]) * value_of(right[k * b.row + c * b.column]);
         }
         if (gemm.bias != nullptr) sum += gemm.bias[r];
         result[r * d.row + c * d.column] = gemm.relu && sum < 0 ? 0.0F : sum;
@@ -93,10 +97,11 @@ void perform(const Gemm& gemm) {
   }
 }
 
-void perform(const Convolution& convolution) {
-  const PlainConvolution plain{convolution};
-  perform(KernelWork{plain, plain.count()});
+void perform(const Gemm& gemm) {
+  gemm.rounded ? perform_as<std::uint16_t>(gemm) : perform_as<float>(gemm);
 }
+
+void perform(const Convolution& convolution) { perform(plain(convolution)); }
 
 void perform(const Clear& clear) { std::fill_n(clear.to, clear.count, 0.0F); }
 
@@ -148,10 +153,10 @@ class HostBackend final : public Backend {
  public:
   base::Result<std::unique_ptr<Program>> compile(const Graph& graph,
                                                  const CompileOptions& options) override {
-    return cuda::compile(graph, options.batch, std::make_unique<HostQueue>(), kFewScores);
+    return cuda::compile(graph, options, std::make_unique<HostQueue>(), kFewScores);
   }
 
-  bool has_bfloat16() const noexcept override { return false; }
+  bool has_bfloat16() const noexcept override { return true; }
 
  private:
   /// So that the wide cases' attention takes several parts.

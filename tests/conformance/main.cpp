@@ -72,7 +72,8 @@ Cases smooth(Cases cases) {
   return cases;
 }
 
-void add_device(const std::string& device, bool rounded) {
+void add_device(const std::string& device) {
+  const bool rounded = device.ends_with(kRounded);
   struct Claim {
     const char* name;
     Cases cases;
@@ -107,8 +108,10 @@ bool register_tests() {
   ut::framework::master_test_suite().p_name.value = "conformance";
   ut::framework::master_test_suite().add(
       suite_of("reference_matches_pytorch", stored_cases(), reference_matches_pytorch));
-  for (const char* device : {"cpu", kHostDevice, "cuda:0"}) add_device(device, false);
-  add_device(kRoundedDevice, true);
+  for (const std::string device : {"cpu", kHostDevice, "cuda:0"}) {
+    add_device(device);
+    add_device(device + std::string(kRounded));
+  }
   return true;
 }
 

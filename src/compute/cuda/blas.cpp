@@ -41,11 +41,12 @@ cublasStatus_t first_failure(std::initializer_list<cublasStatus_t> answers) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-Result<BlasGemm::Layout> layout_of(const ColumnMatrix& matrix, std::size_t batch) {
+Result<BlasGemm::Layout> layout_of(const ColumnMatrix& matrix, std::size_t batch,
+                                   cudaDataType_t type) {
   cublasLtMatrixLayout_t raw = nullptr;
-  auto made = checked(
-      cublasLtMatrixLayoutCreate(&raw, CUDA_R_32F, matrix.rows, matrix.columns, matrix.stride),
-      "describing a matrix");
+  auto made =
+      checked(cublasLtMatrixLayoutCreate(&raw, type, matrix.rows, matrix.columns, matrix.stride),
+              "describing a matrix");
   if (!made) return fail(made.error());
   BlasGemm::Layout layout(raw);
   if (batch == 1) return layout;
@@ -98,7 +99,8 @@ Result<BlasGemm> Blas::prepare(const Gemm& gemm) const {
   made.descriptor = std::move(*descriptor);
   for (auto [to, matrix] : {std::pair{&made.a, &columns.a}, std::pair{&made.b, &columns.b},
                             std::pair{&made.d, &columns.d}}) {
-    auto layout = layout_of(*matrix, gemm.batch);
+    const bool rounded = gemm.rounded && to != &made.d;
+    auto layout = layout_of(*matrix, gemm.batch, rounded ? CUDA_R_16BF : CUDA_R_32F);
     if (!layout) return fail(layout.error());
     *to = std::move(*layout);
   }

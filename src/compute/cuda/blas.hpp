@@ -1,4 +1,5 @@
-// Products of matrices by cuBLASLt, in single precision throughout (no TF32).
+// Products of matrices by cuBLASLt: sums in single precision, of factors in single precision (no
+// TF32) or in bfloat16.
 #pragma once
 
 #include <cstddef>

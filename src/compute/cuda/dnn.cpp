@@ -32,10 +32,10 @@ Sides sides(std::size_t a, std::size_t b, std::size_t c, std::size_t d) {
           static_cast<std::int64_t>(d)};
 }
 
-DnnDescriptor tensor(std::int64_t number, const Sides& shape) {
+DnnDescriptor tensor(std::int64_t number, const Sides& shape, cudnnDataType_t type) {
   const Sides strides{shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
   DnnDescriptor made(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT)
+  made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type)
       .set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, shape.data(), 4)
       .set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides.data(), 4)
       .set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, number)
@@ -100,9 +100,10 @@ OperationNames names_of(Convolution::Kind kind) {
 
 /// A graph of the one operation. Groups follow from the sides.
 Result<DnnDescriptor> graph_of(const Convolution& c, cudnnHandle_t handle) {
-  DnnDescriptor x = tensor(kX, sides(c.samples, c.in_channels, c.height, c.width));
-  DnnDescriptor w = tensor(kW, sides(c.out_channels, c.group_in(), c.kernel, c.kernel));
-  DnnDescriptor y = tensor(kY, sides(c.samples, c.out_channels, c.out_height, c.out_width));
+  const cudnnDataType_t type = c.rounded ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+  DnnDescriptor x = tensor(kX, sides(c.samples, c.in_channels, c.height, c.width), type);
+  DnnDescriptor w = tensor(kW, sides(c.out_channels, c.group_in(), c.kernel, c.kernel), type);
+  DnnDescriptor y = tensor(kY, sides(c.samples, c.out_channels, c.out_height, c.out_width), type);
   DnnDescriptor windows = windows_of(c);
   for (DnnDescriptor* part : {&x, &w, &y, &windows}) {
     if (auto done = checked(part->finish(), "describing a convolution"); !done) {
@@ -127,8 +128,9 @@ Result<DnnDescriptor> graph_of(const Convolution& c, cudnnHandle_t handle) {
   return graph;
 }
 
-/// Whether an engine rounds no more than single precision does, and always the same.
-bool is_exact(const DnnDescriptor& choice) {
+/// Whether an engine adds up in single precision, and always the same: of rounded tensors tensor
+/// cores do, of others they round.
+bool is_exact(const DnnDescriptor& choice, bool rounded) {
   DnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   std::int64_t count = 0;
   cudnnBackendDescriptor_t raw = engine.raw();
@@ -144,8 +146,9 @@ bool is_exact(const DnnDescriptor& choice) {
     return false;
   }
   const auto known = notes.begin() + std::min<std::int64_t>(count, notes.size());
-  return std::all_of(notes.begin(), known, [](cudnnBackendNumericalNote_t note) {
-    return note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
+  return std::all_of(notes.begin(), known, [=](cudnnBackendNumericalNote_t note) {
+    return note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP ||
+           (rounded && note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
   });
 }
 
@@ -213,7 +216,7 @@ std::optional<DnnConvolution> Dnn::first_plan(const Convolution& convolution,
     return {};
   }
   for (std::size_t i = 0; i < std::min<std::size_t>(kEnginesMax, count); ++i) {
-    if (!is_exact(choices[i])) continue;
+    if (!is_exact(choices[i], convolution.rounded)) continue;
     if (auto plan = plan_of(convolution, choices[i])) return plan;
   }
   return {};

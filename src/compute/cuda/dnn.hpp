@@ -1,5 +1,6 @@
 // Convolutions by cuDNN's graph interface, through its backend calls: a graph of one operation
-// each, in single precision throughout (no TF32).
+// each. Sums are in single precision (no TF32), tensors too, or all three in bfloat16: cuDNN 9 has
+// no engine that would take bfloat16 and give float32.
 #pragma once
 
 #include <cstddef>
@@ -56,8 +57,8 @@ class Dnn {
   /// run.
   [[nodiscard]] static base::Result<Dnn> create_for(const std::string& device_json);
 
-  /// Chooses an engine that is exact (no reduced precision, no transforms) and gives the same bits
-  /// each time; nothing where cuDNN has none.
+  /// Chooses an engine that rounds no more than the tensors' type does (no transforms) and gives
+  /// the same bits each time; nothing where cuDNN has none.
   [[nodiscard]] base::Result<std::optional<DnnConvolution>> prepare(
       const Convolution& convolution) const;
   /// `workspace` has at least the bytes that prepare asked for.

@@ -56,6 +56,22 @@ struct Activate {
   STARLING_BOTH void operator()(std::size_t i) const { y[i] = activated(kind, x[i]); }
 };
 
+/// To bfloat16, for products.
+struct Round {
+  const float* x;
+  std::uint16_t* y;
+
+  STARLING_BOTH void operator()(std::size_t i) const { y[i] = rounded(x[i]); }
+};
+
+/// And back, from what cuDNN gives.
+struct Widen {
+  const std::uint16_t* x;
+  float* y;
+
+  STARLING_BOTH void operator()(std::size_t i) const { y[i] = widened(x[i]); }
+};
+
 /// dx may be dy.
 struct ActivateBackward {
   ActivationKind kind;

@@ -8,7 +8,7 @@ namespace starling::compute::cuda {
 
 /// A factor: element (r, c) lies at data[r * stride + c], or at data[c * stride + r] if turned.
 struct Factor {
-  const float* data = nullptr;
+  const void* data = nullptr;  ///< floats, or bfloat16: Gemm::rounded
   std::size_t stride = 0;
   bool turned = false;
   std::size_t step = 0;  ///< elements from one product of a batch to the next
@@ -28,6 +28,7 @@ struct Gemm {
   std::size_t result_step = 0;
   const float* bias = nullptr;
   bool relu = false;
+  bool rounded = false;  ///< both factors are bfloat16; sums, bias and result are float32
 };
 
 /// A matrix in memory, column by column: element (r, c) at data[c * stride + r].

@@ -120,10 +120,7 @@ Result<GpuQueue::Prepared> GpuQueue::prepare(const Work& work) {
   const Convolution& convolution = std::get<Convolution>(work.what);
   auto prepared = dnn_->prepare(convolution);
   if (!prepared) return fail(prepared.error());
-  if (!*prepared) {
-    const PlainConvolution plain{convolution};
-    return Prepared{KernelWork{plain, plain.count()}, work.op};
-  }
+  if (!*prepared) return Prepared{plain(convolution), work.op};
   workspace_bytes_ = std::max(workspace_bytes_, (*prepared)->workspace);
   return Prepared{std::move(**prepared), work.op};
 }

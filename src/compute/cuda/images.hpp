@@ -224,9 +224,10 @@ struct Convolution {
   std::size_t in_channels = 0, height = 0, width = 0;
   std::size_t out_channels = 0, out_height = 0, out_width = 0;
   std::size_t kernel = 0, stride = 1, padding = 0, dilation = 1, groups = 1;
-  float* x = nullptr;  ///< the one of the three that `kind` says is written, the others are read
-  float* w = nullptr;
-  float* y = nullptr;
+  void* x = nullptr;  ///< the one of the three that `kind` says is written, the others are read
+  void* w = nullptr;
+  void* y = nullptr;
+  bool rounded = false;  ///< all three are bfloat16; sums are float32 all the same
 
   [[nodiscard]] STARLING_BOTH std::size_t group_in() const { return in_channels / groups; }
   [[nodiscard]] STARLING_BOTH std::size_t group_out() const { return out_channels / groups; }
@@ -242,7 +243,8 @@ struct Convolution {
 };
 
 /// One call an element of what is written. Each sums up a few hundred products by itself: right,
-/// not fast.
+/// not fast. T: float or bfloat16's bits.
+template <class T>
 struct PlainConvolution {
   Convolution c;
 
@@ -270,26 +272,34 @@ struct PlainConvolution {
   }
 
  private:
+  [[nodiscard]] STARLING_BOTH static const T* read(const void* from) {
+    return static_cast<const T*>(from);
+  }
+  STARLING_BOTH static void write(void* to, std::size_t i, float sum) {
+    store(sum, static_cast<T*>(to)[i]);
+  }
+
   STARLING_BOTH void forward(std::size_t i) const {
     const Place at = place_of(i, c.out_height, c.out_width);
     const Divided plane = divide(at.plane, c.out_channels);  // sample, output channel
     const std::size_t first = plane.rest / c.group_out() * c.group_in();
     float sum = 0;
     for (std::size_t k = 0; k < c.group_in(); ++k) {
-      const float* const image =
-          c.x + (plane.quotient * c.in_channels + first + k) * c.height * c.width;
-      const float* const window = c.w + (plane.rest * c.group_in() + k) * c.kernel * c.kernel;
+      const T* const image =
+          read(c.x) + (plane.quotient * c.in_channels + first + k) * c.height * c.width;
+      const T* const window = read(c.w) + (plane.rest * c.group_in() + k) * c.kernel * c.kernel;
       for (std::size_t u = 0; u < c.kernel; ++u) {
         const std::size_t row = at.row * c.stride + u * c.dilation;
         if (row < c.padding || row >= c.height + c.padding) continue;
         for (std::size_t v = 0; v < c.kernel; ++v) {
           const std::size_t column = at.column * c.stride + v * c.dilation;
           if (column < c.padding || column >= c.width + c.padding) continue;
-          sum += image[(row - c.padding) * c.width + column - c.padding] * window[u * c.kernel + v];
+          sum += value_of(image[(row - c.padding) * c.width + column - c.padding]) *
+                 value_of(window[u * c.kernel + v]);
         }
       }
     }
-    c.y[i] = sum;
+    write(c.y, i, sum);
   }
 
   STARLING_BOTH void source_gradient(std::size_t i) const {
@@ -299,20 +309,21 @@ struct PlainConvolution {
     const std::size_t k = plane.rest - group * c.group_in();
     float sum = 0;
     for (std::size_t o = group * c.group_out(); o < (group + 1) * c.group_out(); ++o) {
-      const float* const image =
-          c.y + (plane.quotient * c.out_channels + o) * c.out_height * c.out_width;
-      const float* const window = c.w + (o * c.group_in() + k) * c.kernel * c.kernel;
+      const T* const image =
+          read(c.y) + (plane.quotient * c.out_channels + o) * c.out_height * c.out_width;
+      const T* const window = read(c.w) + (o * c.group_in() + k) * c.kernel * c.kernel;
       for (std::size_t u = 0; u < c.kernel; ++u) {
         const Seat row = seat_of(at.row, u, c.out_height);
         if (!row.taken) continue;
         for (std::size_t v = 0; v < c.kernel; ++v) {
           const Seat column = seat_of(at.column, v, c.out_width);
-          if (column.taken)
-            sum += image[row.at * c.out_width + column.at] * window[u * c.kernel + v];
+          if (!column.taken) continue;
+          sum += value_of(image[row.at * c.out_width + column.at]) *
+                 value_of(window[u * c.kernel + v]);
         }
       }
     }
-    c.x[i] = sum;
+    write(c.x, i, sum);
   }
 
   STARLING_BOTH void weight_gradient(std::size_t i) const {
@@ -322,20 +333,20 @@ struct PlainConvolution {
     const std::size_t k = o / c.group_out() * c.group_in() + plane.rest;
     float sum = 0;
     for (std::size_t n = 0; n < c.samples; ++n) {
-      const float* const image = c.x + (n * c.in_channels + k) * c.height * c.width;
-      const float* const above = c.y + (n * c.out_channels + o) * c.out_height * c.out_width;
+      const T* const image = read(c.x) + (n * c.in_channels + k) * c.height * c.width;
+      const T* const above = read(c.y) + (n * c.out_channels + o) * c.out_height * c.out_width;
       for (std::size_t r = 0; r < c.out_height; ++r) {
         const std::size_t row = r * c.stride + at.row * c.dilation;
         if (row < c.padding || row >= c.height + c.padding) continue;
         for (std::size_t s = 0; s < c.out_width; ++s) {
           const std::size_t column = s * c.stride + at.column * c.dilation;
           if (column < c.padding || column >= c.width + c.padding) continue;
-          sum +=
-              image[(row - c.padding) * c.width + column - c.padding] * above[r * c.out_width + s];
+          sum += value_of(image[(row - c.padding) * c.width + column - c.padding]) *
+                 value_of(above[r * c.out_width + s]);
         }
       }
     }
-    c.w[i] = sum;
+    write(c.w, i, sum);
   }
 
   /// The result whose window has element `u` at `at`.

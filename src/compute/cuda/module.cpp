@@ -30,14 +30,14 @@ class CudaBackend final : public Backend {
     try {
       auto queue = GpuQueue::create(device_);
       if (!queue) return fail(queue.error());
-      return cuda::compile(graph, options.batch, std::move(*queue));
+      return cuda::compile(graph, options, std::move(*queue));
     } catch (const std::exception& error) {  // no memory: none may leave the module
       return fail(ErrorCode::device, "the model could not be compiled for cuda:{}: {}", device_,
                   error.what());
     }
   }
 
-  bool has_bfloat16() const noexcept override { return false; }
+  bool has_bfloat16() const noexcept override { return true; }
 
  private:
   int device_;

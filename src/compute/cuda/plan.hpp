@@ -24,6 +24,8 @@ struct Value {
   BufferId buffer = 0;
   std::size_t offset = 0;  ///< elements
   std::size_t count = 0;
+
+  friend bool operator==(const Value&, const Value&) = default;
 };
 
 /// A piece of one of the caller's flat vectors, and where it lies in the device's copy of it.

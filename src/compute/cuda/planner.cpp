@@ -15,9 +15,10 @@ constexpr std::size_t kFloatsOf = (sizeof(T) + sizeof(float) - 1) / sizeof(float
 
 }  // namespace
 
-Planner::Planner(const Graph& graph, std::uint32_t batch, std::size_t score_bytes)
+Planner::Planner(const Graph& graph, std::uint32_t batch, bool rounds, std::size_t score_bytes)
     : graph_(graph),
       batch_(batch),
+      rounds_(rounds),
       score_bytes_(score_bytes),
       values_(graph.ops.size()),
       saved_(graph.ops.size()),
@@ -59,6 +60,7 @@ Plan Planner::plan() {
 void Planner::forward(bool training) {
   training_ = training;
   for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+    rounded_.clear();
     const ValueId input = op_at(i).inputs.front();
     const Value source = input == kGraphInput ? plan_.input : values_[input];
     values_[i] =
@@ -124,6 +126,7 @@ void Planner::backward(const Value& outputs_gradient) {
     if (!flow_.needs_gradient(i)) continue;
     ASSERT(gradients_[i], "every result is used");
     const Gradient gradient = *std::exchange(gradients_[i], std::nullopt);
+    rounded_.clear();
     std::visit([&](const auto& kind) { backward_of(i, kind, gradient); }, op_at(i).kind);
   }
   for (std::size_t i = 0; i < written_.size(); ++i) ASSERT(written_[i], "all tensors are used");
@@ -235,6 +238,31 @@ void Planner::kernel(std::size_t op, std::initializer_list<Value> touched, std::
   call(op, touched, [=, make = std::move(make)](const Addresses& at) {
     return KernelWork{make(at), count, width};
   });
+}
+
+void Planner::product(std::size_t op, const Value& left, const Value& right, const Value& result,
+                      MakeGemm make) {
+  const Value a = factor(op, left);
+  const Value b = factor(op, right);
+  call(op, {a, b, result}, [=, make = std::move(make), rounded = rounds_](const Addresses& at) {
+    Gemm gemm = make(at.at(a), at.at(b), at);
+    gemm.rounded = rounded;
+    return gemm;
+  });
+}
+
+// No op writes to what it has rounded: what it makes in place it makes before.
+Value Planner::factor(std::size_t op, const Value& value) {
+  if (!rounds_) return value;
+  for (const auto& [from, copy] : rounded_) {
+    if (from == value) return copy;
+  }
+  const Value copy = make_rounded(value.count);
+  kernel(op, {value, copy}, value.count, [=](const Addresses& at) -> Kernel {
+    return Round{at.at(value), at.at<std::uint16_t>(copy)};
+  });
+  rounded_.emplace_back(value, copy);
+  return copy;
 }
 
 Value Planner::writable(const Gradient& gradient) {

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "compute/cuda/plan.hpp"
@@ -19,7 +21,9 @@ inline constexpr std::size_t kScoreBytes = std::size_t{512} << 20;
 /// Builds one Plan. Images are NCHW, everything else is plain, too.
 class Planner {
  public:
-  Planner(const Graph& graph, std::uint32_t batch, std::size_t score_bytes = kScoreBytes);
+  /// With `rounds` the factors of products are rounded to bfloat16.
+  Planner(const Graph& graph, std::uint32_t batch, bool rounds,
+          std::size_t score_bytes = kScoreBytes);
 
   [[nodiscard]] Plan plan();
 
@@ -47,6 +51,9 @@ class Planner {
     Value value;
     Value scores;
   };
+  /// Describes a product once there are addresses.
+  using MakeGemm =
+      std::function<Gemm(const void* left, const void* right, const Addresses& others)>;
   /// Some samples of an attention op's batch.
   struct Part {
     std::size_t first;
@@ -79,6 +86,9 @@ class Planner {
   void backward_of(std::size_t op, const MaxPool2d& pool, const Gradient& gradient);
   void backward_of(std::size_t op, const AveragePool2d& pool, const Gradient& gradient);
   void backward_of(std::size_t op, const GlobalAveragePool& pool, const Gradient& gradient);
+  /// What `what.kind` says is written comes from the other two.
+  void convolve(std::size_t op, const Convolution& what, const Value& x, const Value& w,
+                const Value& y);
   [[nodiscard]] Convolution convolution_of(std::size_t op, const Conv2d& conv) const;
 
   // Rows of features: planner_rows.cpp.
@@ -118,7 +128,15 @@ class Planner {
   /// A kernel over `count` elements or rows.
   void kernel(std::size_t op, std::initializer_list<Value> touched, std::size_t count,
               std::function<Kernel(const Addresses&)> make, std::size_t width = 0);
+  /// A product as `make` describes it; its factors are rounded where the plan says so.
+  void product(std::size_t op, const Value& left, const Value& right, const Value& result,
+               MakeGemm make);
+  /// What products take for `value`: itself, or a copy in bfloat16, the same one for the same value
+  /// until another op is planned.
+  Value factor(std::size_t op, const Value& value);
   Value make(std::size_t count) { return plan_.add(count); }
+  /// For as many bfloat16.
+  Value make_rounded(std::size_t count) { return make((count + 1) / 2); }
   /// Where to write a gradient of the same size: itself unless it is shared.
   Value writable(const Gradient& gradient);
   [[nodiscard]] Value parameter(std::size_t tensor) const;
@@ -135,12 +153,14 @@ class Planner {
 
   const Graph& graph_;
   const std::size_t batch_;
+  const bool rounds_;
   const std::size_t score_bytes_;
   Plan plan_;
   std::vector<Call>* calls_ = nullptr;
   bool training_ = false;
   std::vector<Value> values_;
   std::vector<Saved> saved_;
+  std::vector<std::pair<Value, Value>> rounded_;  ///< copies that this op has made
   const GraphFlow flow_;
   std::vector<std::optional<Gradient>> gradients_;
   std::vector<bool> written_;                ///< gradients of tensors

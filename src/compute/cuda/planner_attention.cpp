@@ -27,7 +27,7 @@ struct Products {
   [[nodiscard]] std::size_t score_count() const { return batch() * rows() * positions; }
 
   /// {rows, positions} = {rows, size} {positions, size}^T
-  [[nodiscard]] Gemm scores(const float* query, const float* key, float* to) const {
+  [[nodiscard]] Gemm scores(const void* query, const void* key, float* to) const {
     return {.rows = rows(),
             .columns = positions,
             .depth = size,
@@ -39,7 +39,7 @@ struct Products {
             .result_step = rows() * positions};
   }
   /// {rows, size} = {rows, positions} {positions, size}
-  [[nodiscard]] Gemm weighted(const float* scores, const float* value, float* to) const {
+  [[nodiscard]] Gemm weighted(const void* scores, const void* value, float* to) const {
     return {.rows = rows(),
             .columns = size,
             .depth = positions,
@@ -51,7 +51,7 @@ struct Products {
             .result_step = rows() * size};
   }
   /// {positions, size} = {rows, positions}^T {rows, size}
-  [[nodiscard]] Gemm gathered(const float* scores, const float* query, float* to) const {
+  [[nodiscard]] Gemm gathered(const void* scores, const void* query, float* to) const {
     return {.rows = positions,
             .columns = size,
             .depth = rows(),
@@ -140,9 +140,10 @@ void Planner::forward_part(std::size_t op, const Attention& attention, const Val
   const Heads heads = split(op, attention, source, part);
   const Products products = products_of(op_at(op), attention, part.count);
   const Value made = make(products.query_count());
-  call(op, {heads.scores, heads.value, made}, [=](const Addresses& at) {
-    return products.weighted(at.at(heads.scores), at.at(heads.value), at.at(made));
-  });
+  product(op, heads.scores, heads.value, made,
+          [=](const void* a, const void* b, const Addresses& at) {
+            return products.weighted(a, b, at.at(made));
+          });
   const Value to = part_of(result, part.first, part.count, elements(op_at(op).out));
   kernel(op, {made, to}, to.count, [=](const Addresses& at) -> Kernel {
     return MergeHeads{products.positions, products.heads, products.size, at.at(made), at.at(to)};
@@ -168,9 +169,10 @@ Planner::Heads Planner::split(std::size_t op, const Attention& attention, const 
                              at.at(heads.key),
                              at.at(heads.value)};
          });
-  call(op, {heads.query, heads.key, heads.scores}, [=](const Addresses& at) {
-    return products.scores(at.at(heads.query), at.at(heads.key), at.at(heads.scores));
-  });
+  product(op, heads.query, heads.key, heads.scores,
+          [=](const void* a, const void* b, const Addresses& at) {
+            return products.scores(a, b, at.at(heads.scores));
+          });
   kernel(
       op, {heads.scores}, products.score_count() / products.positions,
       [=](const Addresses& at) -> Kernel {
@@ -199,12 +201,12 @@ void Planner::backward_part(std::size_t op, const Attention& attention, const Va
     return SplitRows{products.positions, products.heads, products.size, at.at(from), at.at(dmade)};
   });
   const Value dvalue = make(products.key_count());
-  call(op, {heads.scores, dmade, dvalue}, [=](const Addresses& at) {
-    return products.gathered(at.at(heads.scores), at.at(dmade), at.at(dvalue));
+  product(op, heads.scores, dmade, dvalue, [=](const void* a, const void* b, const Addresses& at) {
+    return products.gathered(a, b, at.at(dvalue));
   });
   const Value dscores = make(products.score_count());
-  call(op, {dmade, heads.value, dscores}, [=](const Addresses& at) {
-    return products.scores(at.at(dmade), at.at(heads.value), at.at(dscores));
+  product(op, dmade, heads.value, dscores, [=](const void* a, const void* b, const Addresses& at) {
+    return products.scores(a, b, at.at(dscores));
   });
   kernel(
       op, {heads.scores, dscores}, products.score_count() / products.positions,
@@ -213,12 +215,12 @@ void Planner::backward_part(std::size_t op, const Attention& attention, const Va
       },
       products.positions);
   const Value dquery = make(products.query_count());
-  call(op, {dscores, heads.key, dquery}, [=](const Addresses& at) {
-    return products.weighted(at.at(dscores), at.at(heads.key), at.at(dquery));
+  product(op, dscores, heads.key, dquery, [=](const void* a, const void* b, const Addresses& at) {
+    return products.weighted(a, b, at.at(dquery));
   });
   const Value dkey = make(products.key_count());
-  call(op, {dscores, heads.query, dkey}, [=](const Addresses& at) {
-    return products.gathered(at.at(dscores), at.at(heads.query), at.at(dkey));
+  product(op, dscores, heads.query, dkey, [=](const void* a, const void* b, const Addresses& at) {
+    return products.gathered(a, b, at.at(dkey));
   });
   const Value to = part_of(result, part.first, part.count, elements(op_at(op).in));
   kernel(op, {dquery, dkey, dvalue, to}, to.count,

@@ -51,20 +51,41 @@ Convolution Planner::convolution_of(std::size_t op, const Conv2d& conv) const {
   result.padding = conv.padding;
   result.dilation = conv.dilation;
   result.groups = conv.groups;
+  result.rounded = rounds_;
   return result;
+}
+
+void Planner::convolve(std::size_t op, const Convolution& what, const Value& x, const Value& w,
+                       const Value& y) {
+  using Kind = Convolution::Kind;
+  const auto as_taken = [&](const Value& value, Kind writes) {
+    if (what.kind != writes) return factor(op, value);
+    return rounds_ ? make_rounded(value.count) : value;
+  };
+  const Value own_x = as_taken(x, Kind::source_gradient);
+  const Value own_w = as_taken(w, Kind::weight_gradient);
+  const Value own_y = as_taken(y, Kind::forward);
+  call(op, {own_x, own_w, own_y}, [=](const Addresses& at) {
+    Convolution convolution = what;
+    convolution.x = at.at(own_x);
+    convolution.w = at.at(own_w);
+    convolution.y = at.at(own_y);
+    return convolution;
+  });
+  if (!rounds_) return;
+  const auto [from, to] = what.kind == Kind::forward           ? std::pair(own_y, y)
+                          : what.kind == Kind::source_gradient ? std::pair(own_x, x)
+                                                               : std::pair(own_w, w);
+  kernel(op, {from, to}, to.count, [from = from, to = to](const Addresses& at) -> Kernel {
+    return Widen{at.at<std::uint16_t>(from), at.at(to)};
+  });
 }
 
 Value Planner::forward_of(std::size_t op, const Conv2d& conv, const Value& source) {
   saved_[op].source = source;
   const Value result = make(all(op_at(op).out));
   const Value weight = parameter(conv.weight);
-  call(op, {source, weight, result},
-       [=, what = convolution_of(op, conv)](const Addresses& at) mutable {
-         what.x = at.at(source);
-         what.w = at.at(weight);
-         what.y = at.at(result);
-         return what;
-       });
+  convolve(op, convolution_of(op, conv), source, weight, result);
   const bool has_bias = conv.bias != kNoTensor;
   const bool relu = flow_.does_relu(op);
   if (!has_bias && !relu) return result;
@@ -85,12 +106,7 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gr
   const Value dweight = parameter_gradient(conv.weight);
   Convolution what = convolution_of(op, conv);
   what.kind = Convolution::Kind::weight_gradient;
-  call(op, {source, above, dweight}, [=](const Addresses& at) mutable {
-    what.x = at.at(source);
-    what.w = at.at(dweight);
-    what.y = at.at(above);
-    return what;
-  });
+  convolve(op, what, source, dweight, above);
   if (conv.bias != kNoTensor) {
     const Shape& out = op_at(op).out;
     const Channels channels{.points = std::size_t{out[1]} * out[2], .channels = out[0]};
@@ -106,12 +122,7 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gr
   const Value weight = parameter(conv.weight);
   const Value result = make(source.count);
   what.kind = Convolution::Kind::source_gradient;
-  call(op, {above, weight, result}, [=](const Addresses& at) mutable {
-    what.x = at.at(result);
-    what.w = at.at(weight);
-    what.y = at.at(above);
-    return what;
-  });
+  convolve(op, what, result, weight, above);
   give(op, {result});
 }
 

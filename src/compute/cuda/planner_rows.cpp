@@ -23,17 +23,19 @@ Value Planner::forward_of(std::size_t op, const Linear& linear, const Value& sou
   const bool has_bias = linear.bias != kNoTensor;
   const Value bias = has_bias ? parameter(linear.bias) : weight;
   const Value result = make(rows * out);
-  call(op, {source, weight, result}, [=, relu = flow_.does_relu(op)](const Addresses& at) {
+  const auto describe = [=, relu = flow_.does_relu(op)](const void* x, const void* w,
+                                                        const Addresses& at) {
     return Gemm{.rows = rows,
                 .columns = out,
                 .depth = in,
-                .left = {.data = at.at(source), .stride = in},
-                .right = {.data = at.at(weight), .stride = in, .turned = true},
+                .left = {.data = x, .stride = in},
+                .right = {.data = w, .stride = in, .turned = true},
                 .result = at.at(result),
                 .result_stride = out,
                 .bias = has_bias ? at.at(bias) : nullptr,
                 .relu = relu};
-  });
+  };
+  product(op, source, weight, result, describe);
   return result;
 }
 
@@ -45,12 +47,12 @@ void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& 
   const std::size_t out = columns_of(op_at(op).out);
   ASSERT(!written_[linear.weight], "an embedding's comes last");
   const Value dweight = parameter_gradient(linear.weight);
-  call(op, {above, source, dweight}, [=](const Addresses& at) {
+  product(op, above, source, dweight, [=](const void* dy, const void* x, const Addresses& at) {
     return Gemm{.rows = out,
                 .columns = in,
                 .depth = rows,
-                .left = {.data = at.at(above), .stride = out, .turned = true},
-                .right = {.data = at.at(source), .stride = in},
+                .left = {.data = dy, .stride = out, .turned = true},
+                .right = {.data = x, .stride = in},
                 .result = at.at(dweight),
                 .result_stride = in};
   });
@@ -60,12 +62,12 @@ void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& 
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value weight = parameter(linear.weight);
   const Value result = make(rows * in);
-  call(op, {above, weight, result}, [=](const Addresses& at) {
+  product(op, above, weight, result, [=](const void* dy, const void* w, const Addresses& at) {
     return Gemm{.rows = rows,
                 .columns = in,
                 .depth = out,
-                .left = {.data = at.at(above), .stride = out},
-                .right = {.data = at.at(weight), .stride = in},
+                .left = {.data = dy, .stride = out},
+                .right = {.data = w, .stride = in},
                 .result = at.at(result),
                 .result_stride = in};
   });

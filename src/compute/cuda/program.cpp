@@ -46,12 +46,14 @@ void each_part(const Layout& layout, std::size_t offset, std::size_t bytes, cons
 
 }  // namespace
 
-Result<std::unique_ptr<Program>> compile(const Graph& graph, std::uint32_t batch,
+Result<std::unique_ptr<Program>> compile(const Graph& graph, const CompileOptions& options,
                                          std::unique_ptr<Queue> queue, std::size_t score_bytes) {
+  const std::uint32_t batch = options.batch;
   if (batch == 0 || batch > kMaxBatch) {
     return fail(ErrorCode::run_file, "batch is {}; it must be 1 to {}", batch, kMaxBatch);
   }
-  Plan plan = Planner(graph, batch, score_bytes).plan();
+  const bool rounds = options.precision == Precision::bfloat16;
+  Plan plan = Planner(graph, batch, rounds, score_bytes).plan();
   ArenaPlan arena = plan.arena();
   // What to do about too little memory belongs to its errors; the queue knows no run file.
   const std::string advice = fmt::format(

@@ -16,7 +16,7 @@ namespace starling::compute::cuda {
 
 /// Compiles a graph for the queue's device. Errors: as Backend::compile.
 [[nodiscard]] base::Result<std::unique_ptr<Program>> compile(const Graph& graph,
-                                                             std::uint32_t batch,
+                                                             const CompileOptions& options,
                                                              std::unique_ptr<Queue> queue,
                                                              std::size_t score_bytes = kScoreBytes);
 

@@ -2,6 +2,7 @@
 // what tests run where there is no GPU.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,6 +26,24 @@ struct Totals {
   double loss_sum = 0;
   std::uint64_t correct = 0;
 };
+
+/// The nearest bfloat16's bits, of two the even one; what is not a number stays so.
+STARLING_BOTH inline std::uint16_t rounded(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<std::uint16_t>(bits >> 16 | 0x40U);
+  return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
+}
+
+STARLING_BOTH inline float widened(std::uint16_t bits) {
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
+/// A factor's element, whatever it is kept in.
+STARLING_BOTH inline float value_of(float value) { return value; }
+STARLING_BOTH inline float value_of(std::uint16_t bits) { return widened(bits); }
+
+STARLING_BOTH inline void store(float value, float& to) { to = value; }
+STARLING_BOTH inline void store(float value, std::uint16_t& to) { to = rounded(value); }
 
 struct Divided {
   std::size_t quotient;

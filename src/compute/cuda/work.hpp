@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <variant>
 
 #include "compute/cuda/elementwise.hpp"
@@ -14,13 +15,14 @@ namespace starling::compute::cuda {
 
 /// A kernel of our own and what it runs over.
 using Kernel =
-    std::variant<Activate, ActivateBackward, SwiGluForward, SwiGluBackward, Drop, Sum, AddRow,
-                 FinishImage, Embed, EmbedBackward, ColumnSums, SliceSums, MaxPoolForward,
+    std::variant<Activate, ActivateBackward, Round, Widen, SwiGluForward, SwiGluBackward, Drop, Sum,
+                 AddRow, FinishImage, Embed, EmbedBackward, ColumnSums, SliceSums, MaxPoolForward,
                  MaxPoolBackward, AveragePoolForward, AveragePoolBackward, SpreadMean,
-                 BatchNormApply, BatchNormEvaluate, BatchNormBackward, PlainConvolution, SplitHeads,
-                 MergeGradients, MergeHeads, SplitRows, PlaneMeans, RowNormForward, RowNormBackward,
-                 ChannelSums, BatchNormStatistics, BatchNormGradients, CausalSoftmax,
-                 CausalSoftmaxBackward, CrossEntropy, MeanSquared, AddUp>;
+                 BatchNormApply, BatchNormEvaluate, BatchNormBackward, PlainConvolution<float>,
+                 PlainConvolution<std::uint16_t>, SplitHeads, MergeGradients, MergeHeads, SplitRows,
+                 PlaneMeans, RowNormForward, RowNormBackward, ChannelSums, BatchNormStatistics,
+                 BatchNormGradients, CausalSoftmax, CausalSoftmaxBackward, CrossEntropy,
+                 MeanSquared, AddUp>;
 
 template <class K>
 concept RowKernel = requires {
@@ -32,6 +34,16 @@ struct KernelWork {
   std::size_t count = 0;  ///< elements, or rows
   std::size_t width = 0;  ///< of a row, about: how many threads it is worth
 };
+
+/// A convolution by kernels of our own.
+[[nodiscard]] inline KernelWork plain(const Convolution& convolution) {
+  if (convolution.rounded) {
+    const PlainConvolution<std::uint16_t> rounded{convolution};
+    return {rounded, rounded.count()};
+  }
+  const PlainConvolution<float> exact{convolution};
+  return {exact, exact.count()};
+}
 
 /// Fills with zeros.
 struct Clear {

@@ -42,7 +42,7 @@ Convolution convolution(std::size_t groups, std::size_t stride, std::size_t dila
 
 BOOST_AUTO_TEST_SUITE(cuda_dnn)
 
-BOOST_AUTO_TEST_CASE(every_convolution_and_gradient_has_an_exact_engine_on_an_h100) {
+BOOST_AUTO_TEST_CASE(every_convolution_and_gradient_has_an_engine_on_an_h100) {
   const auto dnn = Dnn::create_for(kH100);
   if (!dnn) {  // how devices are described is cuDNN's own affair
     BOOST_TEST_MESSAGE("skipped: " << dnn.error().text);
@@ -51,11 +51,15 @@ BOOST_AUTO_TEST_CASE(every_convolution_and_gradient_has_an_exact_engine_on_an_h1
   for (Convolution c : {convolution(1, 1, 1), convolution(1, 2, 2), convolution(6, 2, 1)}) {
     for (const auto kind : {Convolution::Kind::forward, Convolution::Kind::source_gradient,
                             Convolution::Kind::weight_gradient}) {
-      c.kind = kind;
-      BOOST_TEST_CONTEXT("kind " << static_cast<int>(kind) << ", groups " << c.groups) {
-        const auto prepared = dnn->prepare(c);
-        BOOST_TEST_REQUIRE(prepared.has_value());
-        BOOST_TEST(prepared->has_value());
+      for (const bool rounded : {false, true}) {
+        c.kind = kind;
+        c.rounded = rounded;
+        BOOST_TEST_CONTEXT("kind " << static_cast<int>(kind) << ", groups " << c.groups
+                                   << (rounded ? ", bfloat16" : "")) {
+          const auto prepared = dnn->prepare(c);
+          BOOST_TEST_REQUIRE(prepared.has_value());
+          BOOST_TEST(prepared->has_value());
+        }
       }
     }
   }
