@@ -62,9 +62,8 @@ base::Result<DeltaHead> unpack_head(std::span<const std::uint8_t> bytes) {
   if ((contents & kPush) != 0) delta.push = cursor.float32();
   if ((contents & kBandwidth) != 0) delta.bandwidth = cursor.bfloat16();
   const auto rest = cursor.rest();
-  const bool ends = rest.size() <= kPadding && std::ranges::all_of(rest, [](std::uint8_t byte) {
-                      return byte == 0;
-                    });
+  const bool ends = rest.size() <= kPadding &&
+                    std::ranges::all_of(rest, [](std::uint8_t byte) { return byte == 0; });
   if (!cursor.good() || !ends) return refuse("head is cut short or followed by more");
   if (delta.degree < 1 || delta.degree > kDegreeMax) {
     return refuse(fmt::format("degree is not in 1 to {}", kDegreeMax));

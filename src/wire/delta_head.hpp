@@ -26,7 +26,7 @@ inline constexpr std::uint16_t kDegreeMax = 64;
 [[nodiscard]] std::vector<std::uint8_t> pack_head(const Delta& delta);
 
 struct DeltaHead {
-  Delta delta;                   ///< without payload and buffers
+  Delta delta;  ///< without payload and buffers
   std::uint64_t buffer_bytes = 0;
 };
 

@@ -320,7 +320,8 @@ base::Result<Message> read(const fb::Keyframe& from, Frame& frame) {
 /// The one type of frame without FlatBuffers: wire/delta_head.hpp.
 base::Result<std::optional<Message>> read_delta(Frame& frame) {
   const base::ByteView metadata = frame.metadata();
-  auto head = unpack_head({reinterpret_cast<const std::uint8_t*>(metadata.data()), metadata.size()});
+  auto head =
+      unpack_head({reinterpret_cast<const std::uint8_t*>(metadata.data()), metadata.size()});
   if (!head) return base::fail(std::move(head.error()));
   Delta delta = std::move(head->delta);
   delta.payload = take_payload(frame);

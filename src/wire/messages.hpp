@@ -155,10 +155,10 @@ struct LinkOpen {
 
 struct Delta {
   base::ExchangeNumber exchange;
-  std::uint64_t samples = 0;               ///< of the sender
+  std::uint64_t samples = 0;                 ///< of the sender
   std::optional<std::uint64_t> mirror_hash;  ///< of the sender's mirror before this delta
-  std::uint16_t degree = 1;  ///< open links of the sender when it encoded, 1 to 64
-  bool settled = false;      ///< the sender has made its last step, and this link agrees
+  std::uint16_t degree = 1;                  ///< open links of the sender when it encoded, 1 to 64
+  bool settled = false;  ///< the sender has made its last step, and this link agrees
   base::Buffer payload;
   base::Buffer buffers{};  ///< float32 values, all of the sender's buffers; empty: not told
   float push = 0;          ///< weight that goes with it, under push-sum
