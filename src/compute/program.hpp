@@ -55,8 +55,8 @@ class Program {
   [[nodiscard]] virtual std::size_t memory_bytes() const noexcept = 0;
 };
 
-/// What products of matrices, convolutions and attention take; sums, and all else, are float32. On a
-/// GPU what a convolution gives is rounded, too.
+/// What products of matrices, convolutions and attention take; sums, and all else, are float32. On
+/// a GPU what a convolution gives is rounded, too.
 enum class Precision : std::uint8_t {
   float32,
   bfloat16,  ///< both factors rounded to bfloat16, where the device gains from it; else float32
