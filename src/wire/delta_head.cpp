@@ -1,7 +1,6 @@
 #include "wire/delta_head.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "base/assert.hpp"

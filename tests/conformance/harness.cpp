@@ -14,11 +14,7 @@ namespace starling::conformance {
 using namespace compute;
 using compute::testing::need;
 
-namespace {
-
 bool rounds(const std::string& device) { return device.ends_with(kRounded); }
-
-}  // namespace
 
 base::Result<std::unique_ptr<Backend>> open(const std::string& device) {
   const std::string name = device.substr(0, device.size() - (rounds(device) ? kRounded.size() : 0));

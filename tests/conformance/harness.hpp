@@ -16,6 +16,7 @@ namespace starling::conformance {
 
 /// What follows a device's name where Precision::bfloat16 is meant: "cpu_bf16".
 inline constexpr std::string_view kRounded = "_bf16";
+[[nodiscard]] bool rounds(const std::string& device);
 
 /// compute::open_backend, or the one of host_backend.hpp; a device that is to round and does not is
 /// an error.

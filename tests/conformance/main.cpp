@@ -73,7 +73,7 @@ Cases smooth(Cases cases) {
 }
 
 void add_device(const std::string& device) {
-  const bool rounded = device.ends_with(kRounded);
+  const bool rounded = rounds(device);
   struct Claim {
     const char* name;
     Cases cases;

@@ -58,13 +58,12 @@ Convolution Planner::convolution_of(std::size_t op, const Conv2d& conv) const {
 void Planner::convolve(std::size_t op, const Convolution& what, const Value& x, const Value& w,
                        const Value& y) {
   using Kind = Convolution::Kind;
-  const auto as_taken = [&](const Value& value, Kind writes) {
-    if (what.kind != writes) return factor(op, value);
-    return rounds_ ? make_rounded(value.count) : value;
-  };
-  const Value own_x = as_taken(x, Kind::source_gradient);
-  const Value own_w = as_taken(w, Kind::weight_gradient);
-  const Value own_y = as_taken(y, Kind::forward);
+  const Value& to = what.kind == Kind::forward ? y : what.kind == Kind::source_gradient ? x : w;
+  const Value made = rounds_ ? make_rounded(to.count) : to;
+  const auto taken = [&](const Value& value) { return &value == &to ? made : factor(op, value); };
+  const Value own_x = taken(x);
+  const Value own_w = taken(w);
+  const Value own_y = taken(y);
   call(op, {own_x, own_w, own_y}, [=](const Addresses& at) {
     Convolution convolution = what;
     convolution.x = at.at(own_x);
@@ -73,11 +72,8 @@ void Planner::convolve(std::size_t op, const Convolution& what, const Value& x, 
     return convolution;
   });
   if (!rounds_) return;
-  const auto [from, to] = what.kind == Kind::forward           ? std::pair(own_y, y)
-                          : what.kind == Kind::source_gradient ? std::pair(own_x, x)
-                                                               : std::pair(own_w, w);
-  kernel(op, {from, to}, to.count, [from = from, to = to](const Addresses& at) -> Kernel {
-    return Widen{at.at<std::uint16_t>(from), at.at(to)};
+  kernel(op, {made, to}, to.count, [made, to = Value(to)](const Addresses& at) -> Kernel {
+    return Widen{at.at<std::uint16_t>(made), at.at(to)};
   });
 }
 
