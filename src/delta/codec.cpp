@@ -72,14 +72,23 @@ std::size_t count_for(double density, std::size_t n) {
 
 base::Result<std::size_t> encode(const Difference& difference, const Options& options,
                                  Scratch& scratch, base::Buffer& out) {
-  const std::size_t n = difference.size();
+  DifferenceSource source(difference);
+  return encode(source, options, scratch, out);
+}
+
+base::Result<std::size_t> encode(Source& source, const Options& options, Scratch& scratch,
+                                 base::Buffer& out) {
+  const std::size_t n = source.size();
   ASSERT(n >= 1 && n <= kElementsMax);
   ASSERT(wire::delta_format::is_bits(options.bits));
   ASSERT(options.block >= 1 && options.block <= kBlockMax);
   ASSERT(options.density > 0.0 && options.density <= 1.0);
   out.clear();
   Elements& chosen = scratch.chosen;
-  select_largest(difference, count_for(options.density, n), scratch.select, chosen);
+  const std::size_t count = count_for(options.density, n);
+  if (auto status = select_largest(source, count, scratch.select, chosen); !status) {
+    return fail(status.error());
+  }
   // What is not finite is among the largest, so looking at these is enough.
   for (std::size_t j = 0; j < chosen.size(); ++j) {
     if (!(std::fabs(chosen.values[j]) <= kMagnitudeMax)) {

@@ -42,9 +42,12 @@ struct Limits {
 /// at least 1.
 [[nodiscard]] std::size_t count_for(double density, std::size_t n);
 
-/// Writes the largest elements of the difference to `out` (replaced). Exactly
+/// Writes the largest elements of a difference to `out` (replaced). Exactly
 /// count_for(density, n) of them, fewer only where fewer are not zero. Returns their number.
-/// diverged: the difference is not finite or beyond kMagnitudeMax; `out` is left empty.
+/// diverged: the difference is not finite or beyond kMagnitudeMax; or an error of the source. Then
+/// `out` is left empty.
+[[nodiscard]] base::Result<std::size_t> encode(Source& source, const Options& options,
+                                               Scratch& scratch, base::Buffer& out);
 [[nodiscard]] base::Result<std::size_t> encode(const Difference& difference, const Options& options,
                                                Scratch& scratch, base::Buffer& out);
 

@@ -5,27 +5,23 @@
 #include "delta/select.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <functional>
 #include <span>
 
 #include "base/assert.hpp"
-#include "base/clones.hpp"
 #include "base/rng.hpp"
-#include "delta/scan.hpp"
 
 namespace starling::delta {
 namespace {
 
-constexpr std::size_t kChunk = 2048;        // elements of the difference held at a time (L1)
-constexpr std::size_t kScan = 8192;         // elements after which candidates are counted
+using base::fail;
+
+constexpr std::size_t kChunk = 32768;       // elements of the difference held at a time
 constexpr std::size_t kSample = 16384;      // elements that predict the threshold
 constexpr std::size_t kSampleMore = 65536;  // the same, of more than kMany
 constexpr std::size_t kMany = std::size_t{1} << 24;
-constexpr std::size_t kSampleAhead = 64;  // elements of a sample that are asked for at a time
-static_assert(kSample % kSampleAhead == 0 && kSampleMore % kSampleAhead == 0);
 constexpr std::size_t kExactBelow = 32768;    // elements: below, all are candidates
 constexpr std::size_t kOrderBelow = 2048;     // candidates: below, no histogram is worth its room
 constexpr std::uint32_t kEstimateShift = 18;  // 32 steps an octave
@@ -37,37 +33,16 @@ std::uint32_t key_of(float value) noexcept {
   return std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
 }
 
-STARLING_CLONES void subtract(const float* base, const float* mirror, float* out, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) out[i] = base[i] - mirror[i];
-}
-
-STARLING_CLONES void add_subtract(const float* base, const float* offset, const float* mirror,
-                                  float* out, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) out[i] = (base[i] + offset[i]) - mirror[i];
-}
-
 template <class Use>
-void for_each_chunk(const Difference& difference, Use&& use) {
-  std::array<float, kChunk> buffer;
-  const std::size_t n = difference.size();
+base::Status for_each_chunk(Source& source, std::vector<float>& buffer, Use&& use) {
+  const std::size_t n = source.size();
+  buffer.resize(std::max(buffer.size(), std::min(kChunk, n)));
   for (std::size_t begin = 0; begin < n; begin += kChunk) {
-    const std::span<float> chunk(buffer.data(), std::min(kChunk, n - begin));
-    difference.fill(begin, chunk);
+    const std::span<float> chunk = std::span(buffer).first(std::min(kChunk, n - begin));
+    if (auto status = source.fill(begin, chunk); !status) return status;
     use(begin, std::span<const float>(chunk));
   }
-}
-
-// Finds all elements with a key of at least `key_min`; false when they are more than `room`.
-bool collect(const Difference& difference, std::uint32_t key_min, std::size_t room,
-             Candidates& found) {
-  // Whether all fit is looked at after each part.
-  const std::size_t n = difference.size();
-  found.reserve(room + std::min(kScan, n) + 1);
-  for (std::size_t begin = 0; begin < n && found.count <= room; begin += kScan) {
-    found.count = scan(difference, begin, std::min(begin + kScan, n), key_min, found.indices.data(),
-                       found.values.data(), found.count);
-  }
-  return found.count <= room;
+  return {};
 }
 
 // The threshold that leaves exactly `count` elements, and how many of those equal to it are in.
@@ -88,24 +63,23 @@ Cut cut_of(std::span<const std::uint32_t> histogram, std::size_t count) {
 
 // A key that a little more than `count` elements reach, most likely. The places are jittered so
 // that no regular structure of the replica (rows of a layer) is met in step.
-std::uint32_t estimate_key(const Difference& difference, std::size_t count,
-                           std::vector<std::uint32_t>& histogram) {
-  const std::size_t n = difference.size();
+base::Result<std::uint32_t> estimate_key(Source& source, std::size_t count,
+                                         SelectScratch& scratch) {
+  const std::size_t n = source.size();
   const std::size_t sample = n > kMany ? kSampleMore : kSample;
   const std::size_t stride = n / sample;
-  histogram.assign(std::size_t{1} << (31 - kEstimateShift), 0);
+  scratch.places.resize(sample);
+  scratch.values.resize(std::max(scratch.values.size(), sample));
   std::uint64_t state = n;
-  std::array<std::size_t, kSampleAhead> places;
-  for (std::size_t begin = 0; begin < sample; begin += places.size()) {
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const std::uint64_t jitter = ((base::splitmix64(state) >> 32) * stride) >> 32;
-      places[i] = (begin + i) * stride + jitter;
-      difference.prefetch(places[i]);
-    }
-    for (const std::size_t place : places) {
-      ++histogram[key_of(difference.at(place)) >> kEstimateShift];
-    }
+  for (std::size_t i = 0; i < sample; ++i) {
+    const std::uint64_t jitter = ((base::splitmix64(state) >> 32) * stride) >> 32;
+    scratch.places[i] = static_cast<std::uint32_t>(i * stride + jitter);
   }
+  const std::span<float> values = std::span(scratch.values).first(sample);
+  if (auto status = source.sample(scratch.places, values); !status) return fail(status.error());
+  std::vector<std::uint32_t>& histogram = scratch.histogram;
+  histogram.assign(std::size_t{1} << (31 - kEstimateShift), 0);
+  for (const float value : values) ++histogram[key_of(value) >> kEstimateShift];
   const double expected =
       static_cast<double>(count) * static_cast<double>(sample) / static_cast<double>(n);
   // Four standard deviations of the sampling, and what few samples need on top.
@@ -115,26 +89,29 @@ std::uint32_t estimate_key(const Difference& difference, std::size_t count,
 }
 
 // Exactly, from two histograms; key 0 where all that is not zero is in.
-Cut exact_cut(const Difference& difference, std::size_t count,
-              std::vector<std::uint32_t>& histogram) {
+base::Result<Cut> exact_cut(Source& source, std::size_t count, SelectScratch& scratch) {
+  std::vector<std::uint32_t>& histogram = scratch.histogram;
   histogram.assign(kBins, 0);
-  for_each_chunk(difference, [&](std::size_t, std::span<const float> chunk) {
-    for (const float value : chunk) {
-      const std::uint32_t key = key_of(value);
-      histogram[key >> kHalfBits] += key != 0 ? 1 : 0;
-    }
-  });
+  auto read = for_each_chunk(
+      source, scratch.values, [&](std::size_t, std::span<const float> chunk) {
+        for (const float value : chunk) {
+          const std::uint32_t key = key_of(value);
+          histogram[key >> kHalfBits] += key != 0 ? 1 : 0;
+        }
+      });
+  if (!read) return fail(read.error());
   const Cut high = cut_of(histogram, count);
-  if (high.equals == 0) return {};
+  if (high.equals == 0) return Cut{};
   histogram.assign(kBins, 0);
-  for_each_chunk(difference, [&](std::size_t, std::span<const float> chunk) {
+  read = for_each_chunk(source, scratch.values, [&](std::size_t, std::span<const float> chunk) {
     for (const float value : chunk) {
       const std::uint32_t key = key_of(value);
       histogram[key & kLowMask] += key != 0 && key >> kHalfBits == high.key ? 1 : 0;
     }
   });
+  if (!read) return fail(read.error());
   const Cut low = cut_of(histogram, high.equals);
-  return {high.key << kHalfBits | low.key, low.equals};
+  return Cut{high.key << kHalfBits | low.key, low.equals};
 }
 
 // Exactly, among candidates that contain the answer: where they are many, a histogram finds the
@@ -164,7 +141,7 @@ Cut cut_among(std::span<const float> found, std::size_t count, SelectScratch& sc
 }
 
 // What is above the cut and the first `equals` of those on it, `count` in all.
-void take(const Candidates& found, Cut cut, std::size_t count, Elements& chosen) {
+void take(const FoundElements& found, Cut cut, std::size_t count, Elements& chosen) {
   chosen.indices.resize(count);
   chosen.values.resize(count);
   std::size_t taken = 0;
@@ -179,12 +156,13 @@ void take(const Candidates& found, Cut cut, std::size_t count, Elements& chosen)
 }
 
 // The slow way in: collects exactly what is chosen, so that ties need no room.
-void collect_exactly(const Difference& difference, Cut cut, std::size_t count, Elements& chosen) {
+base::Status collect_exactly(Source& source, Cut cut, std::size_t count, SelectScratch& scratch,
+                             Elements& chosen) {
   chosen.indices.clear();
   chosen.values.clear();
   chosen.indices.reserve(count);
   chosen.values.reserve(count);
-  for_each_chunk(difference, [&](std::size_t begin, std::span<const float> chunk) {
+  const auto take = [&](std::size_t begin, std::span<const float> chunk) {
     for (std::size_t i = 0; i < chunk.size(); ++i) {
       const std::uint32_t key = key_of(chunk[i]);
       if (key < cut.key || key == 0) continue;
@@ -193,46 +171,41 @@ void collect_exactly(const Difference& difference, Cut cut, std::size_t count, E
       chosen.indices.push_back(static_cast<std::uint32_t>(begin + i));
       chosen.values.push_back(chunk[i]);
     }
-  });
+  };
+  return for_each_chunk(source, scratch.values, take);
 }
 
 }  // namespace
 
-void Difference::fill(std::size_t begin, std::span<float> out) const noexcept {
-  mirror.for_each_block(begin, begin + out.size(), [&](std::size_t at, std::span<const float> of) {
-    float* const to = out.data() + (at - begin);
-    if (offset.empty()) {
-      subtract(base.data() + at, of.data(), to, of.size());
-    } else {
-      add_subtract(base.data() + at, offset.data() + at, of.data(), to, of.size());
-    }
-  });
-}
-
-void select_largest(const Difference& difference, std::size_t count, SelectScratch& scratch,
-                    Elements& chosen) {
-  const std::size_t n = difference.size();
-  ASSERT(difference.base.size() == n);
-  ASSERT(difference.offset.empty() || difference.offset.size() == n);
+base::Status select_largest(Source& source, std::size_t count, SelectScratch& scratch,
+                            Elements& chosen) {
+  const std::size_t n = source.size();
   ASSERT(count >= 1 && n < std::size_t{1} << 31);
   const bool sampled = n >= kExactBelow && count < n;
-  const std::uint32_t key_min = sampled ? estimate_key(difference, count, scratch.histogram) : 1;
+  std::uint32_t key_min = 1;
+  if (sampled) {
+    const auto estimate = estimate_key(source, count, scratch);
+    if (!estimate) return fail(estimate.error());
+    key_min = *estimate;
+  }
   const std::size_t room = sampled ? std::min(n, 3 * count + kSample) : n;
-  Candidates& found = scratch.found;
-  found.count = 0;
-  if (collect(difference, key_min, room, found)) {
+  FoundElements& found = scratch.found;
+  if (auto status = source.collect(key_min, room, found); !status) return status;
+  if (found.count <= room) {
     if (found.count <= count && (found.count == count || key_min == 1)) {
       chosen.indices.assign(found.indices.begin(), found.indices.begin() + found.count);
       chosen.values.assign(found.values.begin(), found.values.begin() + found.count);
-      return;
+      return {};
     }
     if (found.count > count) {
       const std::span<const float> values(found.values.data(), found.count);
       take(found, cut_among(values, count, scratch), count, chosen);
-      return;
+      return {};
     }
   }
-  collect_exactly(difference, exact_cut(difference, count, scratch.histogram), count, chosen);
+  const auto cut = exact_cut(source, count, scratch);
+  if (!cut) return fail(cut.error());
+  return collect_exactly(source, *cut, count, scratch, chosen);
 }
 
 }  // namespace starling::delta

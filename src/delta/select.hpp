@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "delta/difference.hpp"
+#include "base/result.hpp"
+#include "delta/source.hpp"
 
 namespace starling::delta {
 
@@ -15,25 +16,14 @@ struct Elements {
   std::vector<float> values;
 
   [[nodiscard]] std::size_t size() const noexcept { return indices.size(); }
-};
-
-/// Room that keeps its size, so that it is filled with zeros only when it grows; `count` places of
-/// both are used.
-struct Candidates {
-  std::vector<std::uint32_t> indices;
-  std::vector<float> values;
-  std::size_t count = 0;
-
-  void reserve(std::size_t room) {
-    if (indices.size() >= room) return;
-    indices.resize(room);
-    values.resize(room);
-  }
+  [[nodiscard]] compute::ElementsView view() const noexcept { return {indices, values}; }
 };
 
 /// Memory that select() uses again and again; grows to a few times the count.
 struct SelectScratch {
-  Candidates found;
+  FoundElements found;
+  std::vector<std::uint32_t> places;
+  std::vector<float> values;
   std::vector<std::uint32_t> keys;
   std::vector<std::uint32_t> histogram;
 };
@@ -42,9 +32,9 @@ struct SelectScratch {
 /// goes first; exact zeros are never chosen, so fewer come where fewer are not zero. Elements that
 /// are not finite count as the largest. count >= 1, size < 2^31. Deterministic.
 ///
-/// Cost: one pass over the difference where a sample of it predicts the threshold well (always,
-/// but for adversarial or heavily tied input), four where it does not.
-void select_largest(const Difference& difference, std::size_t count, SelectScratch& scratch,
-                    Elements& chosen);
+/// Cost: one pass over the source where a sample of it predicts the threshold well (always, but for
+/// adversarial or heavily tied input), four where it does not. Errors: the source's.
+[[nodiscard]] base::Status select_largest(Source& source, std::size_t count, SelectScratch& scratch,
+                                          Elements& chosen);
 
 }  // namespace starling::delta

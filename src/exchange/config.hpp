@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/time.hpp"
+#include "compute/replica_memory.hpp"
 
 namespace starling::exchange {
 
@@ -28,11 +29,7 @@ enum class Mode {
   return mode == Mode::allreduce || mode == Mode::local;
 }
 
-/// How mirrors are kept.
-enum class MirrorType : std::uint8_t {
-  float32,
-  bfloat16,  ///< in half the memory; what is too small for it is made up for by later deltas
-};
+using compute::MirrorType;
 
 struct Config {
   Mode mode = Mode::tracked;

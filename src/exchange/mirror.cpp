@@ -45,16 +45,6 @@ base::LargeFloats Mirror::values() const {
   return values;
 }
 
-float Mirror::largest() const noexcept {
-  Room room;
-  float most = 0.0F;
-  for (std::size_t begin = 0; begin < size(); begin += kBlock) {
-    const std::size_t n = std::min(kBlock, size() - begin);
-    most = std::max(most, kernels::largest(read(begin, n, room), n));
-  }
-  return most;
-}
-
 std::uint64_t Mirror::hash() const noexcept {
   return base::xxh3(half_.empty() ? base::bytes_of(std::span<const float>(full_))
                                   : base::bytes_of(std::span<const base::BFloat16>(half_)));

@@ -32,14 +32,10 @@ class Mirror {
   [[nodiscard]] base::BFloat16* half(std::size_t begin) noexcept;
 
   [[nodiscard]] base::LargeFloats values() const;
-  /// The largest magnitude.
-  [[nodiscard]] float largest() const noexcept;
   /// XXH3 of its bits.
   [[nodiscard]] std::uint64_t hash() const noexcept;
 
  private:
-  [[nodiscard]] std::size_t size() const noexcept { return view().size(); }
-
   base::LargeFloats full_;
   base::LargeVector<base::BFloat16> half_;  // one of the two is empty
 };

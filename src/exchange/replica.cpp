@@ -1,16 +1,10 @@
 #include "exchange/replica.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <functional>
-#include <iterator>
-#include <numeric>
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/hash.hpp"
-#include "base/prefetch.hpp"
 #include "base/rng.hpp"
 #include "base/simulated.hpp"
 #include "exchange/replica_kernels.hpp"
@@ -21,47 +15,60 @@ namespace {
 using base::ErrorCode;
 using base::fail;
 using base::PeerId;
-using kernels::kBlock;
 using wire::delta_format::kMagnitudeMax;
 
-// Drift is estimated from runs of kDriftRun elements, one in every kDriftEvery runs, and from no
-// more than about kDriftMost elements: runs that lie far apart take longer to come than whole
-// pages.
-constexpr std::size_t kDriftRun = 64;
+// Drift is estimated from one run of elements in every kDriftEvery, and from no more than about
+// kDriftMost elements: runs that lie far apart take longer to come than whole pages.
 constexpr std::size_t kDriftEvery = 32;
 constexpr std::size_t kDriftMost = std::size_t{1} << 18;
-constexpr std::size_t kDriftAhead = 8;      // runs that are on their way from memory
 constexpr std::size_t kDriftWhole = 32768;  // elements: smaller replicas are read whole
 
 // Whether the delta leaves all elements of the mirror that it touches finite and bounded. The step
 // that follows a commit moves two mirrors towards each other, so it needs no check.
-bool stays_bounded(delta::MirrorView mirror, const delta::Elements& delta) {
+bool stays_bounded(std::span<const float> mirror, const delta::Elements& delta) {
   for (std::size_t j = 0; j < delta.size(); ++j) {
-    if (!(std::fabs(mirror.at(delta.indices[j]) + delta.values[j]) <= kMagnitudeMax)) return false;
+    if (!(std::fabs(mirror[delta.indices[j]] + delta.values[j]) <= kMagnitudeMax)) return false;
   }
   return true;
 }
 
-// An upper bound of the magnitudes after a commit, from that before: the deltas add to it, and the
-// step, which moves two mirrors towards each other, but for its three roundings (2^-24 each) and
-// that to bfloat16 (2^-7) does not.
-float bound_after(float bound, const delta::Elements& own, const delta::Elements& their,
-                  MirrorType type) {
-  const float kRounding = type == MirrorType::float32 ? 1.0F + 0x1p-20F : 1.0F + 0x1p-6F;
-  const float most = std::max(kernels::largest(own.values.data(), own.size()),
-                              kernels::largest(their.values.data(), their.size()));
-  return (bound + most) * kRounding;
+// How much larger than exact a magnitude may come out of one of a mirror's roundings: three to
+// float32 (2^-24 each), and one to bfloat16 (2^-7).
+float rounding_of(MirrorType type) {
+  return type == MirrorType::float32 ? 1.0F + 0x1p-20F : 1.0F + 0x1p-6F;
 }
 
-// Adds the part of a delta that lies in the block of `n` elements from `begin` on, from place `at`;
-// returns the place after it.
-std::size_t apply_block(const delta::Elements& delta, std::size_t at, std::size_t begin,
-                        std::size_t n, float* block) {
-  for (; at < delta.size() && delta.indices[at] < begin + n; ++at) {
-    block[delta.indices[at] - begin] += delta.values[at];
-  }
-  return at;
+// An upper bound of the magnitudes after a commit, from that before: the deltas add to it, and the
+// step, which moves two mirrors towards each other, but for its roundings does not.
+float bound_after(float bound, const delta::Elements& own, const delta::Elements& their,
+                  MirrorType type) {
+  const float most = std::max(kernels::largest(own.values.data(), own.size()),
+                              kernels::largest(their.values.data(), their.size()));
+  return (bound + most) * rounding_of(type);
 }
+
+// The difference of a replica to a mirror, wherever both are.
+class MirrorSource final : public delta::Source {
+ public:
+  MirrorSource(compute::ReplicaMemory& memory, compute::ReplicaMemory::MirrorId mirror)
+      : memory_(memory), mirror_(mirror) {}
+
+  std::size_t size() const noexcept override { return memory_.size(); }
+  base::Status sample(std::span<const std::uint32_t> places, std::span<float> values) override {
+    return memory_.sample(mirror_, places, values);
+  }
+  base::Status collect(std::uint32_t key_min, std::size_t room,
+                       delta::FoundElements& found) override {
+    return memory_.collect(mirror_, key_min, room, found);
+  }
+  base::Status fill(std::size_t begin, std::span<float> out) override {
+    return memory_.difference(mirror_, begin, out);
+  }
+
+ private:
+  compute::ReplicaMemory& memory_;
+  compute::ReplicaMemory::MirrorId mirror_;
+};
 
 template <class Links>
 auto find(Links& links, const PeerId& peer) {
@@ -75,7 +82,6 @@ auto find(Links& links, const PeerId& peer) {
 Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffers,
                  Averaging averaging)
     : initial_(initial.begin(), initial.end()),
-      r_(initial.size(), 0.0F),
       lambda_(lambda),
       averaging_(averaging),
       buffers_(std::move(buffers)) {
@@ -88,22 +94,50 @@ Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffer
     ASSERT(std::fabs(value) <= kMagnitudeMax, "initial parameters must be finite and bounded");
     value += 0.0F;  // -0 becomes +0: see the head of replica.hpp
   }
-  y_ = initial_;
+  host_ = std::make_unique<HostMemory>(initial_, averaging.mirror);
+  memory_ = host_.get();
 }
 
-void Replica::read(std::span<float> x) const {
-  ASSERT(x.size() == size());
-  kernels::add(y_.data(), r_.data(), x.data(), size());
+void Replica::move_to(compute::ReplicaMemory& memory) {
+  ASSERT(host_ != nullptr && links_.empty());
+  ASSERT(memory.size() == size() && memory.mirror_type() == averaging_.mirror);
+  noted(memory.write(host_->y()));
+  memory_ = &memory;
+  host_.reset();
 }
 
-void Replica::open_fresh(const PeerId& peer) {
-  Link link{.mine = Mirror(averaging_.mirror, initial_)};
-  link.theirs = link.mine;
-  add_link(peer, std::move(link));
+// Keeps the first error.
+base::Status Replica::noted(base::Status status) const {
+  if (!status && status_) status_ = status;
+  return status;
 }
+
+// The value, or one that nobody may rely on.
+template <class T>
+T Replica::noted(base::Result<T> result) const {
+  if (result) return std::move(*result);
+  if (status_) status_ = fail(std::move(result.error()));
+  return T{};
+}
+
+std::span<float> Replica::trained() noexcept {
+  ASSERT(host_ != nullptr, "the replica is trained where it lies");
+  return host_->y();
+}
+
+std::span<const float> Replica::trained() const noexcept {
+  ASSERT(host_ != nullptr, "the replica is trained where it lies");
+  return std::as_const(*host_).y();
+}
+
+void Replica::read(std::span<float> x) const { noted(memory_->read(x)); }
+
+void Replica::open_fresh(const PeerId& peer) { noted(add_link(peer, initial_, initial_)); }
 
 base::Status Replica::encode_keyframe(base::Buffer& out) const {
-  return delta::encode_dense({.base = y_, .offset = r_, .mirror = initial_}, out);
+  base::LargeFloats x(size());
+  if (auto status = noted(memory_->read(x)); !status) return status;
+  return delta::encode_dense({.base = x, .offset = {}, .mirror = initial_}, out);
 }
 
 base::Status Replica::open_merge(const PeerId& peer, base::ByteView own_keyframe,
@@ -112,29 +146,28 @@ base::Status Replica::open_merge(const PeerId& peer, base::ByteView own_keyframe
   if (!mine) return fail(std::move(mine.error()));
   auto theirs = read_keyframe(their_keyframe);
   if (!theirs) return fail(std::move(theirs.error()));
-  add_link(peer, {.mine = std::move(*mine), .theirs = std::move(*theirs)});
-  return {};
+  return noted(add_link(peer, std::move(*mine), std::move(*theirs)));
 }
 
 base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyframe,
                                    base::ByteView their_buffers) {
-  auto mirror = read_keyframe(their_keyframe);
-  if (!mirror) return fail(std::move(mirror.error()));
+  auto values = read_keyframe(their_keyframe);
+  if (!values) return fail(std::move(values.error()));
   auto buffers = buffers_.read(their_buffers);
   if (!buffers) return fail(std::move(buffers.error()));
   if (!BUG(buffers_not_adopted)) std::ranges::copy(*buffers, buffers_.values().begin());
-  if (!BUG(adopted_not)) y_ = mirror->values();
-  std::ranges::fill(r_, 0.0F);
-  add_link(peer,
-           {.mine = *mirror, .theirs = std::move(*mirror), .known_buffers = std::move(*buffers)});
-  return {};
+  if (auto status = add_link(peer, *values, *values, std::move(*buffers)); !status) {
+    return noted(std::move(status));
+  }
+  if (BUG(adopted_not)) return noted(memory_->let_go());
+  // Mirrors may be narrower than what came.
+  return noted(memory_->write(mirror(peer, MirrorOf::theirs)));
 }
 
 base::Status Replica::open_gave(const PeerId& peer, base::ByteView own_keyframe) {
-  auto mirror = read_keyframe(own_keyframe);
-  if (!mirror) return fail(std::move(mirror.error()));
-  add_link(peer, {.mine = *mirror, .theirs = std::move(*mirror)});
-  return {};
+  auto values = read_keyframe(own_keyframe);
+  if (!values) return fail(std::move(values.error()));
+  return noted(add_link(peer, *values, *values));
 }
 
 base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Options& options,
@@ -150,9 +183,12 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
     return EncodeStats{
         .count = size(), .drift = distance_to(link.theirs, link), .push = link.pushed};
   }
-  const auto count =
-      delta::encode({.base = y_, .offset = r_, .mirror = link.mine.view()}, options, scratch_, out);
-  if (!count) return fail(count.error());
+  MirrorSource source(*memory_, link.mine);
+  const auto count = delta::encode(source, options, scratch_, out);
+  if (!count) {
+    if (count.error().code == ErrorCode::device) noted(base::Status(fail(count.error())));
+    return fail(count.error());
+  }
   if (lambda_ > 0.0F) {
     delta::read_back(out, size(), scratch_, link.written);
     link.is_written = true;
@@ -209,14 +245,21 @@ base::Status Replica::stage_delta(Link& link, const CommitInput& input) {
   const delta::Limits limits{.kind = delta::Kind::sparse};
   if (auto status = delta::decode(input.own, size(), limits, link.own); !status) return status;
   if (auto status = delta::decode(input.their, size(), limits, link.their); !status) return status;
-  // Only where the mirrors come near the bound is each element looked at.
   link.staged_bound = bound_after(link.bound, link.own, link.their, averaging_.mirror);
-  if (link.staged_bound > kMagnitudeMax) {
-    link.bound = std::max(link.mine.largest(), link.theirs.largest());
-    link.staged_bound = bound_after(link.bound, link.own, link.their, averaging_.mirror);
-  }
-  if (link.staged_bound > kMagnitudeMax && (!stays_bounded(link.mine.view(), link.own) ||
-                                            !stays_bounded(link.theirs.view(), link.their))) {
+  return link.staged_bound > kMagnitudeMax ? check_bounds(link) : base::Status{};
+}
+
+// Only where the mirrors come near the bound is each element looked at.
+base::Status Replica::check_bounds(Link& link) const {
+  auto mine = memory_->mirror(link.mine);
+  if (!mine) return noted(base::Status(fail(std::move(mine.error()))));
+  auto theirs = memory_->mirror(link.theirs);
+  if (!theirs) return noted(base::Status(fail(std::move(theirs.error()))));
+  link.bound = std::max(kernels::largest(mine->data(), size()),
+                        kernels::largest(theirs->data(), size()));
+  link.staged_bound = bound_after(link.bound, link.own, link.their, averaging_.mirror);
+  if (link.staged_bound > kMagnitudeMax &&
+      (!stays_bounded(*mine, link.own) || !stays_bounded(*theirs, link.their))) {
     return fail(ErrorCode::protocol, "delta: moves a mirror beyond {}", kMagnitudeMax);
   }
   return {};
@@ -224,11 +267,7 @@ base::Status Replica::stage_delta(Link& link, const CommitInput& input) {
 
 void Replica::apply_staged() {
   if (!staging()) return;
-  if (averaging_.mode == Mode::push_sum) {
-    commit_pushes();
-  } else {
-    commit_deltas();
-  }
+  noted(averaging_.mode == Mode::push_sum ? commit_pushes() : commit_deltas());
   for (auto& [peer, link] : links_) {
     if (!link.staged) continue;
     average_buffers(link);
@@ -274,8 +313,10 @@ void Replica::resume(const PeerId& peer) {
 
 void Replica::close(const PeerId& peer) {
   ASSERT(!staging());
-  const auto freed = links_.erase(peer);
-  ASSERT(freed == 1, "the link is open or suspended");
+  const auto closed = find(links_, peer);
+  memory_->free_mirror(closed->second.mine);
+  memory_->free_mirror(closed->second.theirs);
+  links_.erase(closed);
   let_go_if_alone();
 }
 
@@ -285,14 +326,14 @@ std::size_t Replica::open_links() const noexcept {
 }
 
 std::uint64_t Replica::mirror_hash(const PeerId& peer, MirrorOf which) const {
-  return find_mirror(peer, which).hash();
+  return noted(memory_->hash(find_mirror(peer, which)));
 }
 
 base::LargeFloats Replica::mirror(const PeerId& peer, MirrorOf which) const {
-  return find_mirror(peer, which).values();
+  return noted(memory_->mirror(find_mirror(peer, which)));
 }
 
-const Mirror& Replica::find_mirror(const PeerId& peer, MirrorOf which) const {
+Replica::MirrorId Replica::find_mirror(const PeerId& peer, MirrorOf which) const {
   const Link& link = this->link(peer);
   return which == MirrorOf::mine ? link.mine : link.theirs;
 }
@@ -301,56 +342,50 @@ Replica::Link& Replica::link(const PeerId& peer) { return find(links_, peer)->se
 
 const Replica::Link& Replica::link(const PeerId& peer) const { return find(links_, peer)->second; }
 
-base::Result<Mirror> Replica::read_keyframe(base::ByteView keyframe) const {
+base::Result<base::LargeFloats> Replica::read_keyframe(base::ByteView keyframe) const {
   base::LargeFloats values(size());
   if (auto status = delta::decode_dense(keyframe, initial_, values); !status) {
     return fail(std::move(status.error()));
   }
-  return Mirror(averaging_.mirror, std::move(values));
+  return values;
 }
 
-void Replica::add_link(const PeerId& peer, Link link) {
+// On failure there is no such link.
+base::Status Replica::add_link(const PeerId& peer, base::LargeFloats mine, base::LargeFloats theirs,
+                               std::vector<float> known_buffers) {
   ASSERT(links_.size() < kLinksMax + kGraceLinksMax);
-  link.bound = std::max(link.mine.largest(), link.theirs.largest());
+  Link link;
+  link.bound = std::max(kernels::largest(mine.data(), size()),
+                        kernels::largest(theirs.data(), size())) *
+               rounding_of(averaging_.mirror);
+  const auto added = memory_->add_mirror(std::move(mine));
+  if (!added) return fail(added.error());
+  const auto their_added = memory_->add_mirror(std::move(theirs));
+  if (!their_added) {
+    memory_->free_mirror(*added);
+    return fail(their_added.error());
+  }
+  link.mine = *added;
+  link.theirs = *their_added;
+  link.known_buffers = std::move(known_buffers);
   const bool is_new = links_.emplace(peer, std::move(link)).second;
   ASSERT(is_new, "the link is not open yet");
+  return {};
 }
 
 // A link that is not among them keeps its part of r as if it had the mean: no vector a link is
 // needed for that, and one that fell silent is forgotten.
 void Replica::hold_back() {
   ASSERT(!staging());
-  struct Cursor {
-    const Link* link;
-    std::size_t at = 0;
-  };
-  std::array<Cursor, kLinksMax + kGraceLinksMax> cursors;
-  std::size_t count = 0;
+  std::vector<compute::ReplicaMemory::Told> told;
   for (auto& [peer, link] : links_) {
-    if (link.is_written && link.open) cursors[count++] = {&link};
+    if (link.is_written && link.open) told.push_back({link.mine, link.written.view()});
     link.is_written = false;
   }
-  if (count == 0) return;
+  if (told.empty()) return;
   const auto links = static_cast<float>(open_links());
-  const float gain = lambda_ / links;
-  const float rest = 1.0F - static_cast<float>(count) / links;
-  std::array<float, kBlock> x;
-  Mirror::Room room;
-  for (std::size_t begin = 0; begin < size(); begin += kBlock) {
-    const std::size_t n = std::min(kBlock, size() - begin);
-    float* const r = r_.data() + begin;
-    kernels::add(y_.data() + begin, r, x.data(), n);
-    float keep = rest;
-    for (Cursor& cursor : std::span(cursors).first(count)) {
-      kernels::mix_in(x.data(), cursor.link->mine.read(begin, n, room), keep, gain, r, n);
-      keep = 1.0F;
-      const delta::Elements& written = cursor.link->written;
-      for (; cursor.at < written.size() && written.indices[cursor.at] < begin + n; ++cursor.at) {
-        r_[written.indices[cursor.at]] -= gain * written.values[cursor.at];
-      }
-    }
-    kernels::subtract(x.data(), r, y_.data() + begin, n);
-  }
+  const float rest = 1.0F - static_cast<float>(told.size()) / links;
+  noted(memory_->hold_back(told, rest, lambda_ / links));
 }
 
 double Replica::weight_on_its_way() const noexcept {
@@ -359,100 +394,55 @@ double Replica::weight_on_its_way() const noexcept {
   return sum;
 }
 
-void Replica::commit_pushes() {
-  Mirror::Room rooms[2];
+base::Status Replica::commit_pushes() {
   for (auto& [peer, link] : links_) {
     if (!link.staged) continue;
     weight_ += static_cast<double>(link.their_push) - static_cast<double>(link.own_push);
     ASSERT(weight_ > 0.0, "less is on its way than there is");
     link.pushed = 0.0F;
-    link.mine = std::exchange(link.own_keyframe, {});
-    link.theirs = std::exchange(link.their_keyframe, {});
+    for (auto [mirror, keyframe] : {std::pair(&link.mine, &link.own_keyframe),
+                                    std::pair(&link.theirs, &link.their_keyframe)}) {
+      const auto added = memory_->add_mirror(std::exchange(*keyframe, {}));
+      if (!added) return fail(added.error());
+      memory_->free_mirror(std::exchange(*mirror, *added));
+    }
     const auto out = static_cast<float>(static_cast<double>(link.own_push) / weight_);
     const auto in = static_cast<float>(static_cast<double>(link.their_push) / weight_);
-    for (std::size_t begin = 0; begin < size(); begin += kBlock) {
-      const std::size_t n = std::min(kBlock, size() - begin);
-      kernels::push(link.mine.read(begin, n, rooms[0]), link.theirs.read(begin, n, rooms[1]), out,
-                    in, y_.data() + begin, n);
-    }
+    if (auto status = memory_->push(link.mine, link.theirs, out, in); !status) return status;
   }
+  return {};
 }
 
-// With r as it is, y moves as x does.
-void Replica::commit_deltas() {
-  struct Cursor {
-    Link* link;
-    std::size_t own = 0;
-    std::size_t their = 0;
-  };
-  std::array<Cursor, kLinksMax + kGraceLinksMax> cursors;
-  std::size_t count = 0;
-  for (auto& [peer, link] : links_) {
-    if (link.staged) cursors[count++] = {&link};
+base::Status Replica::commit_deltas() {
+  std::vector<compute::ReplicaMemory::CommitStep> steps;
+  for (const auto& [peer, link] : links_) {
+    if (!link.staged) continue;
+    steps.push_back({.mine = link.mine,
+                     .theirs = link.theirs,
+                     .own = link.own.view(),
+                     .their = link.their.view(),
+                     .w = averaging_.gamma * link.w,
+                     .moves_mirrors = averaging_.mode != Mode::choco,
+                     .draw = link.draw});
   }
-  Mirror::Room rooms[2];
-  std::array<float, kBlock> y;  // of all the streams the one that each link needs
-  for (std::size_t begin = 0; begin < size(); begin += kBlock) {
-    const std::size_t n = std::min(kBlock, size() - begin);
-    std::copy_n(y_.data() + begin, n, y.data());
-    for (Cursor& at : std::span(cursors).first(count)) {
-      Link& link = *at.link;
-      float* const mine = link.mine.take(begin, n, rooms[0]);
-      float* const theirs = link.theirs.take(begin, n, rooms[1]);
-      at.own = apply_block(link.own, at.own, begin, n, mine);
-      if (!BUG(mirror_of_theirs_forgotten)) {
-        at.their = apply_block(link.their, at.their, begin, n, theirs);
-      }
-      const float w = averaging_.gamma * link.w;
-      const bool moves_mirrors = averaging_.mode != Mode::choco;
-      if (averaging_.mirror == MirrorType::float32) {
-        kernels::average(y.data(), mine, theirs, w, moves_mirrors, n);
-      } else {
-        kernels::average_halves(y.data(), mine, theirs, w, moves_mirrors,
-                                {.mine = link.mine.half(begin),
-                                 .theirs = link.theirs.half(begin),
-                                 .seed = link.draw,
-                                 .first = static_cast<std::uint32_t>(begin)},
-                                n);
-      }
-    }
-    if (!BUG(step_not_applied)) std::copy_n(y.data(), n, y_.data() + begin);
-  }
+  return memory_->commit(steps);
 }
 
 void Replica::let_go_if_alone() {
-  if (open_links() > 0) return;
-  std::ranges::transform(y_, r_, y_.begin(), std::plus<>());
-  std::ranges::fill(r_, 0.0F);
+  if (open_links() == 0) noted(memory_->let_go());
 }
 
 double Replica::distance(const PeerId& peer, MirrorOf which) {
-  Link& link = this->link(peer);
-  return distance_to(which == MirrorOf::mine ? link.mine : link.theirs, link);
+  return distance_to(find_mirror(peer, which), link(peer));
 }
 
-double Replica::distance_to(const Mirror& mirror, Link& link) const {
+double Replica::distance_to(MirrorId mirror, Link& link) {
   const std::size_t n = size();
   // Every call reads other runs.
   const std::size_t every = n < kDriftWhole ? 1 : std::max(kDriftEvery, n / kDriftMost);
-  const std::size_t first = link.looks++ % every;
-  const std::size_t step = every * kDriftRun;
-  kernels::Squares sums;
-  Mirror::Room room;
-  for (std::size_t begin = first * kDriftRun; begin < n; begin += step) {
-    const std::size_t run = std::min(kDriftRun, n - begin);
-    const std::size_t ahead = begin + kDriftAhead * step;
-    for (const float* of : {y_.data(), r_.data()}) {
-      base::prefetch(of, ahead * sizeof(float), kDriftRun * sizeof(float));
-    }
-    mirror.view().prefetch(ahead, kDriftRun);
-    kernels::add_squares(y_.data() + begin, r_.data() + begin, mirror.read(begin, run, room), run,
-                         sums);
-  }
-  const double away = std::accumulate(std::begin(sums.away), std::end(sums.away), 0.0);
-  const double norm = std::accumulate(std::begin(sums.norm), std::end(sums.norm), 0.0);
-  if (norm > 0.0) return std::sqrt(away / norm);
-  return away > 0.0 ? 1.0 : 0.0;
+  const compute::Squares sums = noted(memory_->squares(mirror, link.looks++ % every, every));
+  if (sums.norm > 0.0) return std::sqrt(sums.away / sums.norm);
+  return sums.away > 0.0 ? 1.0 : 0.0;
 }
 
 bool Replica::staging() const noexcept {

@@ -45,6 +45,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -53,10 +54,11 @@
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
 #include "base/strong.hpp"
+#include "compute/replica_memory.hpp"
 #include "delta/codec.hpp"
 #include "exchange/buffers.hpp"
 #include "exchange/config.hpp"
-#include "exchange/mirror.hpp"
+#include "exchange/host_memory.hpp"
 
 namespace starling::exchange {
 
@@ -90,10 +92,12 @@ struct Averaging {
 };
 
 /// One thread (the trainer's). Memory: size() * 4 bytes * (3 + 2 for each link, suspended ones
-/// included; 1 with mirrors in bfloat16), the elements of the deltas in hand, and for each link the
-/// buffers. At most kLinksMax open links and kGraceLinksMax suspended ones. Naming a link that is
-/// not there is a bug (ASSERT), as is opening one that is, and everything but stage() and
-/// apply_staged() while commits are staged.
+/// included; 1 with mirrors in bfloat16), of which all but the initial parameters may lie in a
+/// device's memory; the elements of the deltas in hand, and for each link the buffers. At most
+/// kLinksMax open links and kGraceLinksMax suspended ones. Naming a link that is not there is a bug
+/// (ASSERT), as is opening one that is, and everything but stage() and apply_staged() while commits
+/// are staged. Where a device fails, the first error stands in status(), and what the replica holds
+/// is lost.
 class Replica {
  public:
   /// y = `initial`, which is kept: keyframes are differences to it. 0 <= lambda <= 1, 0 under
@@ -102,10 +106,16 @@ class Replica {
   Replica(std::span<const float> initial, float lambda, BufferSpec buffers = {},
           Averaging averaging = {});
 
+  /// Goes on in a device's memory, which outlives this; before any link is opened (ASSERT).
+  void move_to(compute::ReplicaMemory& memory);
+  /// The device's first error (ErrorCode::device); always good in the processor's memory.
+  [[nodiscard]] const base::Status& status() const noexcept { return status_; }
+
   // What the trainer uses.
-  [[nodiscard]] std::span<float> trained() noexcept { return y_; }
-  [[nodiscard]] std::span<const float> trained() const noexcept { return y_; }
-  [[nodiscard]] std::size_t size() const noexcept { return y_.size(); }
+  /// y, in the processor's memory (ASSERT).
+  [[nodiscard]] std::span<float> trained() noexcept;
+  [[nodiscard]] std::span<const float> trained() const noexcept;
+  [[nodiscard]] std::size_t size() const noexcept { return initial_.size(); }
   [[nodiscard]] const Averaging& averaging() const noexcept { return averaging_; }
   /// Under push-sum; 1 otherwise.
   [[nodiscard]] double weight() const noexcept { return weight_; }
@@ -168,9 +178,11 @@ class Replica {
   [[nodiscard]] base::LargeFloats mirror(const base::PeerId& peer, MirrorOf which) const;
 
  private:
+  using MirrorId = compute::ReplicaMemory::MirrorId;
+
   struct Link {
-    Mirror mine{};
-    Mirror theirs{};
+    MirrorId mine = 0;
+    MirrorId theirs = 0;
     bool open = true;
     bool staged = false;
     bool is_written = false;  // a delta, since the last hold_back()
@@ -184,8 +196,8 @@ class Replica {
     delta::Elements written{};           // that delta
     delta::Elements own{};               // of the staged exchange
     delta::Elements their{};             // of the staged exchange
-    Mirror own_keyframe{};               // of the staged exchange, under push-sum
-    Mirror their_keyframe{};             // of the staged exchange, under push-sum
+    base::LargeFloats own_keyframe{};    // of the staged exchange, under push-sum
+    base::LargeFloats their_keyframe{};  // of the staged exchange, under push-sum
     std::vector<float> own_buffers{};    // of the staged exchange; empty: it carries none
     std::vector<float> their_buffers{};  // of the staged exchange; empty: it carries none
     std::vector<float> known_buffers{};  // of the other end, as far as known; empty: nothing is
@@ -194,22 +206,28 @@ class Replica {
 
   Link& link(const base::PeerId& peer);
   const Link& link(const base::PeerId& peer) const;
-  const Mirror& find_mirror(const base::PeerId& peer, MirrorOf which) const;
-  base::Result<Mirror> read_keyframe(base::ByteView keyframe) const;
-  void add_link(const base::PeerId& peer, Link link);
+  MirrorId find_mirror(const base::PeerId& peer, MirrorOf which) const;
+  base::Result<base::LargeFloats> read_keyframe(base::ByteView keyframe) const;
+  base::Status add_link(const base::PeerId& peer, base::LargeFloats mine, base::LargeFloats theirs,
+                        std::vector<float> known_buffers = {});
   double weight_on_its_way() const noexcept;
   base::Status stage_delta(Link& link, const CommitInput& input);
   base::Status stage_push(Link& link, const CommitInput& input);
-  void commit_pushes();
-  void commit_deltas();
+  base::Status check_bounds(Link& link) const;
+  base::Status commit_pushes();
+  base::Status commit_deltas();
   void let_go_if_alone();
-  double distance_to(const Mirror& mirror, Link& link) const;
+  double distance_to(MirrorId mirror, Link& link);
   void average_buffers(Link& link);
   bool staging() const noexcept;
+  template <class T>
+  T noted(base::Result<T> result) const;
+  base::Status noted(base::Status status) const;
 
   base::LargeFloats initial_;
-  base::LargeFloats y_;
-  base::LargeFloats r_;
+  std::unique_ptr<HostMemory> host_;  // null: the vectors lie elsewhere
+  compute::ReplicaMemory* memory_;
+  mutable base::Status status_;  // reading may be what fails
   float lambda_;
   Averaging averaging_;
   double weight_ = 1.0;

@@ -13,11 +13,17 @@
 using starling::base::BFloat16;
 using starling::base::Rng;
 using starling::delta::Difference;
+using starling::delta::DifferenceSource;
 using starling::delta::Elements;
-using starling::delta::select_largest;
 using starling::delta::SelectScratch;
 
 namespace {
+
+void select_largest(const Difference& difference, std::size_t count, SelectScratch& scratch,
+                    Elements& chosen) {
+  DifferenceSource source(difference);
+  BOOST_REQUIRE(starling::delta::select_largest(source, count, scratch, chosen).has_value());
+}
 
 Elements select(const std::vector<float>& values, std::size_t count) {
   const std::vector<float> zero(values.size(), 0.0F);

@@ -60,13 +60,13 @@ const auto kMirrorTypes = boost::unit_test::data::make({MirrorType::float32, Mir
 
 }  // namespace
 
-namespace starling::exchange {
+namespace starling::compute {
 
 std::ostream& operator<<(std::ostream& out, MirrorType type) {
   return out << (type == MirrorType::float32 ? "float32" : "bfloat16");
 }
 
-}  // namespace starling::exchange
+}  // namespace starling::compute
 
 BOOST_AUTO_TEST_SUITE(replica_averaging)
 

@@ -1,0 +1,125 @@
+// The vectors of one replica where they are worked on, and the passes over them: the processor's
+// memory (exchange/host_memory.hpp), or a GPU's. What the passes are for: exchange/replica.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/large_vector.hpp"
+#include "base/result.hpp"
+
+namespace starling::compute {
+
+/// How mirrors are kept.
+enum class MirrorType : std::uint8_t {
+  float32,
+  bfloat16,  ///< in half the memory; what is too small for it is made up for by later deltas
+};
+
+/// Elements of a vector: `indices` strictly rising, values[j] belongs to indices[j].
+struct ElementsView {
+  std::span<const std::uint32_t> indices{};
+  std::span<const float> values{};
+
+  [[nodiscard]] std::size_t size() const noexcept { return indices.size(); }
+};
+
+/// Room for elements that keeps its size, so that it is filled with zeros only when it grows;
+/// `count` places of both are used.
+struct FoundElements {
+  std::vector<std::uint32_t> indices;
+  std::vector<float> values;
+  std::size_t count = 0;
+
+  void reserve(std::size_t room) {
+    if (indices.size() >= room) return;
+    indices.resize(room);
+    values.resize(room);
+  }
+};
+
+/// Sums of squares over some elements.
+struct Squares {
+  double away = 0;  ///< of x - a mirror
+  double norm = 0;  ///< of x
+};
+
+/// y, r and any number of mirrors, of size() float32 elements each; x = y + r, and a mirror's
+/// difference is x - mirror, in float32 in this order. Mirrors of MirrorType::bfloat16 are widened
+/// wherever they are read. What comes out, distances aside, has the same bits in every memory.
+///
+/// One thread at a time. Errors (ErrorCode::device) are the device's, and may come later than the
+/// call that they belong to; after one nothing is known of the vectors. In the processor's memory
+/// nothing fails.
+class ReplicaMemory {
+ public:
+  using MirrorId = std::uint64_t;
+  static constexpr std::size_t kRun = 64;  ///< elements that squares() takes side by side
+
+  /// One exchange of a link, checked. For each element, in single float32 operations:
+  ///   mine += own    theirs += their    d = w (theirs - mine)
+  ///   y += d    and where the mirrors move, mine += d and theirs -= d
+  /// Mirrors in bfloat16 are rounded once, at the end, by draws (base/bfloat16.hpp) of `draw`.
+  struct CommitStep {
+    MirrorId mine = 0;
+    MirrorId theirs = 0;
+    ElementsView own{};
+    ElementsView their{};
+    float w = 0;
+    bool moves_mirrors = true;
+    std::uint32_t draw = 0;
+  };
+
+  /// What a delta told of the difference to a mirror, before the mirror has it.
+  struct Told {
+    MirrorId mine = 0;
+    ElementsView delta{};
+  };
+
+  virtual ~ReplicaMemory() = default;
+
+  [[nodiscard]] virtual std::size_t size() const noexcept = 0;
+  [[nodiscard]] virtual MirrorType mirror_type() const noexcept = 0;
+
+  /// Writes x.
+  [[nodiscard]] virtual base::Status read(std::span<float> x) = 0;
+  /// y = values, r = 0
+  [[nodiscard]] virtual base::Status write(std::span<const float> values) = 0;
+  /// y += r, r = 0
+  [[nodiscard]] virtual base::Status let_go() = 0;
+
+  /// A new mirror with these values, rounded to the nearest where it is narrower.
+  [[nodiscard]] virtual base::Result<MirrorId> add_mirror(base::LargeFloats values) = 0;
+  virtual void free_mirror(MirrorId mirror) = 0;
+  /// A mirror's values, and XXH3 of its bits.
+  [[nodiscard]] virtual base::Result<base::LargeFloats> mirror(MirrorId mirror) = 0;
+  [[nodiscard]] virtual base::Result<std::uint64_t> hash(MirrorId mirror) = 0;
+
+  // The difference of x to a mirror.
+  /// values[j] = element places[j]
+  [[nodiscard]] virtual base::Status sample(MirrorId mirror, std::span<const std::uint32_t> places,
+                                            std::span<float> values) = 0;
+  /// All elements whose magnitude has bits of at least `key_min` (> 0), by index. Where they are
+  /// more than `room`, found.count says so, and what is found is of no use.
+  [[nodiscard]] virtual base::Status collect(MirrorId mirror, std::uint32_t key_min,
+                                             std::size_t room, FoundElements& found) = 0;
+  /// out[j] = element begin + j
+  [[nodiscard]] virtual base::Status difference(MirrorId mirror, std::size_t begin,
+                                                std::span<float> out) = 0;
+  /// Over runs of kRun elements: number `first`, and each `every` after it.
+  [[nodiscard]] virtual base::Result<Squares> squares(MirrorId mirror, std::size_t first,
+                                                      std::size_t every) = 0;
+
+  /// One step after the other.
+  [[nodiscard]] virtual base::Status commit(std::span<const CommitStep> steps) = 0;
+  /// x stays: r = keep r + gain * sum over the deltas, in their order, of (x - mine - delta);
+  /// y = x - r
+  [[nodiscard]] virtual base::Status hold_back(std::span<const Told> deltas, float keep,
+                                               float gain) = 0;
+  /// y += in (theirs - y) - out (mine - y)
+  [[nodiscard]] virtual base::Status push(MirrorId mine, MirrorId theirs, float out, float in) = 0;
+};
+
+}  // namespace starling::compute

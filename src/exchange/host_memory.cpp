@@ -1,0 +1,207 @@
+#include "exchange/host_memory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/prefetch.hpp"
+#include "base/simulated.hpp"
+#include "delta/source.hpp"
+#include "exchange/config.hpp"
+#include "exchange/replica_kernels.hpp"
+
+namespace starling::exchange {
+namespace {
+
+using base::Result;
+using base::Status;
+using compute::ElementsView;
+using kernels::kBlock;
+
+constexpr std::size_t kRunsAhead = 8;  // of squares(), that are on their way from memory
+
+// Adds the part of a delta that lies in the block of `n` elements from `begin` on, from place `at`;
+// returns the place after it.
+std::size_t apply_block(const ElementsView& delta, std::size_t at, std::size_t begin, std::size_t n,
+                        float* block) {
+  for (; at < delta.size() && delta.indices[at] < begin + n; ++at) {
+    block[delta.indices[at] - begin] += delta.values[at];
+  }
+  return at;
+}
+
+}  // namespace
+
+HostMemory::HostMemory(base::LargeFloats initial, MirrorType mirrors)
+    : mirror_type_(mirrors), y_(std::move(initial)), r_(y_.size(), 0.0F) {}
+
+Mirror& HostMemory::at(MirrorId mirror) {
+  const auto found = mirrors_.find(mirror);
+  ASSERT(found != mirrors_.end(), "the mirror is there");
+  return found->second;
+}
+
+delta::Difference HostMemory::difference_to(MirrorId mirror) {
+  return {.base = y_, .offset = r_, .mirror = at(mirror).view()};
+}
+
+Status HostMemory::read(std::span<float> x) {
+  ASSERT(x.size() == size());
+  kernels::add(y_.data(), r_.data(), x.data(), size());
+  return {};
+}
+
+Status HostMemory::write(std::span<const float> values) {
+  ASSERT(values.size() == size());
+  std::ranges::copy(values, y_.begin());
+  std::ranges::fill(r_, 0.0F);
+  return {};
+}
+
+Status HostMemory::let_go() {
+  std::ranges::transform(y_, r_, y_.begin(), std::plus<>());
+  std::ranges::fill(r_, 0.0F);
+  return {};
+}
+
+Result<HostMemory::MirrorId> HostMemory::add_mirror(base::LargeFloats values) {
+  ASSERT(values.size() == size());
+  mirrors_.emplace(next_, Mirror(mirror_type_, std::move(values)));
+  return next_++;
+}
+
+void HostMemory::free_mirror(MirrorId mirror) {
+  const auto freed = mirrors_.erase(mirror);
+  ASSERT(freed == 1, "the mirror is there");
+}
+
+Result<base::LargeFloats> HostMemory::mirror(MirrorId mirror) { return at(mirror).values(); }
+
+Result<std::uint64_t> HostMemory::hash(MirrorId mirror) { return at(mirror).hash(); }
+
+Status HostMemory::sample(MirrorId mirror, std::span<const std::uint32_t> places,
+                          std::span<float> values) {
+  return delta::DifferenceSource(difference_to(mirror)).sample(places, values);
+}
+
+Status HostMemory::collect(MirrorId mirror, std::uint32_t key_min, std::size_t room,
+                           compute::FoundElements& found) {
+  return delta::DifferenceSource(difference_to(mirror)).collect(key_min, room, found);
+}
+
+Status HostMemory::difference(MirrorId mirror, std::size_t begin, std::span<float> out) {
+  difference_to(mirror).fill(begin, out);
+  return {};
+}
+
+Result<compute::Squares> HostMemory::squares(MirrorId mirror, std::size_t first,
+                                             std::size_t every) {
+  const Mirror& of = at(mirror);
+  const std::size_t step = every * kRun;
+  kernels::Squares sums;
+  Mirror::Room room;
+  for (std::size_t begin = first * kRun; begin < size(); begin += step) {
+    const std::size_t run = std::min(kRun, size() - begin);
+    const std::size_t ahead = begin + kRunsAhead * step;
+    for (const float* vector : {y_.data(), r_.data()}) {
+      base::prefetch(vector, ahead * sizeof(float), kRun * sizeof(float));
+    }
+    of.view().prefetch(ahead, kRun);
+    kernels::add_squares(y_.data() + begin, r_.data() + begin, of.read(begin, run, room), run,
+                         sums);
+  }
+  return compute::Squares{
+      .away = std::accumulate(std::begin(sums.away), std::end(sums.away), 0.0),
+      .norm = std::accumulate(std::begin(sums.norm), std::end(sums.norm), 0.0)};
+}
+
+// With r as it is, y moves as x does.
+Status HostMemory::commit(std::span<const CommitStep> steps) {
+  struct Cursor {
+    const CommitStep* step;
+    Mirror* mine;
+    Mirror* theirs;
+    std::size_t own = 0;
+    std::size_t their = 0;
+  };
+  std::array<Cursor, kLinksMax + kGraceLinksMax> cursors;
+  ASSERT(steps.size() <= cursors.size());
+  std::ranges::transform(steps, cursors.begin(), [this](const CommitStep& step) {
+    return Cursor{&step, &at(step.mine), &at(step.theirs)};
+  });
+  Mirror::Room rooms[2];
+  std::array<float, kBlock> y;  // of all the streams the one that each link needs
+  for (std::size_t begin = 0; begin < size(); begin += kBlock) {
+    const std::size_t n = std::min(kBlock, size() - begin);
+    std::copy_n(y_.data() + begin, n, y.data());
+    for (Cursor& at : std::span(cursors).first(steps.size())) {
+      const CommitStep& step = *at.step;
+      float* const mine = at.mine->take(begin, n, rooms[0]);
+      float* const theirs = at.theirs->take(begin, n, rooms[1]);
+      at.own = apply_block(step.own, at.own, begin, n, mine);
+      if (!BUG(mirror_of_theirs_forgotten)) {
+        at.their = apply_block(step.their, at.their, begin, n, theirs);
+      }
+      if (mirror_type_ == MirrorType::float32) {
+        kernels::average(y.data(), mine, theirs, step.w, step.moves_mirrors, n);
+      } else {
+        kernels::average_halves(y.data(), mine, theirs, step.w, step.moves_mirrors,
+                                {.mine = at.mine->half(begin),
+                                 .theirs = at.theirs->half(begin),
+                                 .seed = step.draw,
+                                 .first = static_cast<std::uint32_t>(begin)},
+                                n);
+      }
+    }
+    if (!BUG(step_not_applied)) std::copy_n(y.data(), n, y_.data() + begin);
+  }
+  return {};
+}
+
+Status HostMemory::hold_back(std::span<const Told> deltas, float keep, float gain) {
+  struct Cursor {
+    const Told* told;
+    const Mirror* mine;
+    std::size_t at = 0;
+  };
+  std::array<Cursor, kLinksMax + kGraceLinksMax> cursors;
+  ASSERT(deltas.size() <= cursors.size());
+  std::ranges::transform(deltas, cursors.begin(),
+                         [this](const Told& told) { return Cursor{&told, &at(told.mine)}; });
+  std::array<float, kBlock> x;
+  Mirror::Room room;
+  for (std::size_t begin = 0; begin < size(); begin += kBlock) {
+    const std::size_t n = std::min(kBlock, size() - begin);
+    float* const r = r_.data() + begin;
+    kernels::add(y_.data() + begin, r, x.data(), n);
+    float part = keep;
+    for (Cursor& cursor : std::span(cursors).first(deltas.size())) {
+      kernels::mix_in(x.data(), cursor.mine->read(begin, n, room), part, gain, r, n);
+      part = 1.0F;
+      const ElementsView& told = cursor.told->delta;
+      for (; cursor.at < told.size() && told.indices[cursor.at] < begin + n; ++cursor.at) {
+        r_[told.indices[cursor.at]] -= gain * told.values[cursor.at];
+      }
+    }
+    kernels::subtract(x.data(), r, y_.data() + begin, n);
+  }
+  return {};
+}
+
+Status HostMemory::push(MirrorId mine, MirrorId theirs, float out, float in) {
+  const Mirror& own = at(mine);
+  const Mirror& their = at(theirs);
+  Mirror::Room rooms[2];
+  for (std::size_t begin = 0; begin < size(); begin += kBlock) {
+    const std::size_t n = std::min(kBlock, size() - begin);
+    kernels::push(own.read(begin, n, rooms[0]), their.read(begin, n, rooms[1]), out, in,
+                  y_.data() + begin, n);
+  }
+  return {};
+}
+
+}  // namespace starling::exchange

@@ -1,0 +1,60 @@
+// A replica's vectors in the processor's memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+
+#include "base/large_vector.hpp"
+#include "compute/replica_memory.hpp"
+#include "delta/difference.hpp"
+#include "exchange/mirror.hpp"
+
+namespace starling::exchange {
+
+/// Bytes: size() * 4 * (2 + 1 for each mirror in float32, 1/2 in bfloat16). Nothing fails.
+class HostMemory final : public compute::ReplicaMemory {
+ public:
+  /// y = `initial`, r = 0
+  HostMemory(base::LargeFloats initial, MirrorType mirrors);
+
+  [[nodiscard]] std::span<float> y() noexcept { return y_; }
+  [[nodiscard]] std::span<const float> y() const noexcept { return y_; }
+
+  std::size_t size() const noexcept override { return y_.size(); }
+  MirrorType mirror_type() const noexcept override { return mirror_type_; }
+  base::Status read(std::span<float> x) override;
+  base::Status write(std::span<const float> values) override;
+  base::Status let_go() override;
+
+  base::Result<MirrorId> add_mirror(base::LargeFloats values) override;
+  void free_mirror(MirrorId mirror) override;
+  base::Result<base::LargeFloats> mirror(MirrorId mirror) override;
+  base::Result<std::uint64_t> hash(MirrorId mirror) override;
+
+  base::Status sample(MirrorId mirror, std::span<const std::uint32_t> places,
+                      std::span<float> values) override;
+  base::Status collect(MirrorId mirror, std::uint32_t key_min, std::size_t room,
+                       compute::FoundElements& found) override;
+  base::Status difference(MirrorId mirror, std::size_t begin, std::span<float> out) override;
+  base::Result<compute::Squares> squares(MirrorId mirror, std::size_t first,
+                                         std::size_t every) override;
+
+  /// In one pass over the memory.
+  base::Status commit(std::span<const CommitStep> steps) override;
+  base::Status hold_back(std::span<const Told> deltas, float keep, float gain) override;
+  base::Status push(MirrorId mine, MirrorId theirs, float out, float in) override;
+
+ private:
+  Mirror& at(MirrorId mirror);
+  delta::Difference difference_to(MirrorId mirror);
+
+  const MirrorType mirror_type_;
+  base::LargeFloats y_;
+  base::LargeFloats r_;
+  std::map<MirrorId, Mirror> mirrors_;
+  MirrorId next_ = 0;
+};
+
+}  // namespace starling::exchange
