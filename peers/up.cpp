@@ -248,7 +248,9 @@ base::Status Run::save(const peer::Snapshot& snapshot) const {
     model.push_back(std::move(view));
   }
   std::vector<train::TensorView> state;
-  for (const train::UpdateRule::State& piece : snapshot.rule->state()) {
+  const auto pieces = snapshot.rule->state();
+  if (!pieces) return fail(pieces.error());
+  for (const train::UpdateRule::State& piece : *pieces) {
     state.push_back({piece.name, piece.shape, std::span<const float>(piece.values)});
   }
   static_assert(membership::kRememberedMax <= train::kCheckpointAddressesMax);
@@ -297,6 +299,13 @@ io::TrainerThread::MakeWorker Run::make_worker(data::Loader& loader) {
         return fail(restored.error());
       }
       step = checkpoint->state.step;
+    }
+    // Whoever reduces gradients needs them, and the parameters, in the processor's memory.
+    if (!exchange::uses_ring(run_file.exchange.mode)) {
+      const auto memory = trainer->reside(run_file.exchange.mirror);
+      if (!memory) return fail(memory.error());
+      if (*memory != nullptr) replica.move_to(**memory);
+      if (!replica.status()) return fail(replica.status().error());
     }
     return std::make_unique<peer::Worker>(
         std::move(*trainer), std::move(replica), loader, *problem->dataset.test,

@@ -13,7 +13,7 @@ struct BFloat16 {
   std::uint16_t bits = 0;
 };
 
-[[nodiscard]] inline float widen(BFloat16 value) noexcept {
+[[nodiscard]] constexpr float widen(BFloat16 value) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
@@ -23,7 +23,7 @@ void widen(std::span<const BFloat16> from, std::span<float> out) noexcept;
 /// The upper half of `value` with `more`, below 2^16, added to its lower half: 2^15 rounds to the
 /// nearer neighbour, of two as near to the larger one. Zeros come out without a sign. The value is
 /// finite and not beyond 3e38.
-[[nodiscard]] inline BFloat16 narrow(float value, std::uint32_t more) noexcept {
+[[nodiscard]] constexpr BFloat16 narrow(float value, std::uint32_t more) noexcept {
   const std::uint32_t bits = (std::bit_cast<std::uint32_t>(value) + more) >> 16;
   return {static_cast<std::uint16_t>((bits & 0x7fffU) != 0 ? bits : 0)};
 }
@@ -33,7 +33,7 @@ void widen(std::span<const BFloat16> from, std::span<float> out) noexcept;
 /// parts is not lost, and what a bfloat16 can say stays as it is. The same on every machine. The
 /// draws are a Weyl sequence over the elements whose start is `seed`: even over elements, and as
 /// random as the seeds over draws of one element, which is what its mean needs.
-[[nodiscard]] inline std::uint32_t draw(std::uint32_t seed, std::uint32_t index) noexcept {
+[[nodiscard]] constexpr std::uint32_t draw(std::uint32_t seed, std::uint32_t index) noexcept {
   return (index * 0x9e3779b9U + seed) >> 16;
 }
 

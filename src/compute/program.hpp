@@ -14,6 +14,9 @@
 
 namespace starling::compute {
 
+class Resident;
+struct Residence;
+
 /// Sums over the labels of a batch, so that batches of different sizes can be added up.
 struct Evaluation {
   double loss_sum = 0;      ///< nats, or mean squared differences
@@ -48,6 +51,10 @@ class Program {
   /// op's shape, until the next call. Labels and targets of the batch are not looked at.
   [[nodiscard]] virtual base::Result<std::span<const float>> outputs(
       std::span<const float> parameters, std::span<const float> buffers, const Batch& batch) = 0;
+
+  /// From now on a replica lives with the program, in the device's memory, for as long as the
+  /// program does; once. Null, where parameters are in the device's memory anyway: the processor.
+  [[nodiscard]] virtual base::Result<Resident*> reside(const Residence&) { return nullptr; }
 
   /// The number of samples it was compiled for.
   [[nodiscard]] virtual std::uint32_t batch() const noexcept = 0;

@@ -64,14 +64,18 @@ bool Worker::run_exchange(std::vector<Outcome>& outcomes) {
   for (exchange::Outcome& outcome : exchange::run_batch(due, replica_, step_)) {
     outcomes.emplace_back(std::move(outcome));
   }
+  if (!replica_.status()) outcomes.emplace_back(Failed{replica_.status().error()});
   return true;
 }
 
 Outcome Worker::run_step(float lr) {
   auto batch = loader_.next();
   if (!batch) return Failed{{base::ErrorCode::internal, "the data thread has stopped"}};
-  const auto loss = trainer_.step(replica_.trained(), replica_.buffers().values(), batch->view(),
-                                  lr, batch->seed);
+  const std::span<float> buffers = replica_.buffers().values();
+  const auto loss =
+      trainer_.resides()
+          ? trainer_.step(buffers, batch->view(), lr, batch->seed)
+          : trainer_.step(replica_.trained(), buffers, batch->view(), lr, batch->seed);
   const std::uint32_t samples = batch->count;
   loader_.recycle(std::move(*batch));
   if (!loss) return Failed{loss.error()};
@@ -119,6 +123,7 @@ Outcome Worker::run_outer(const OuterJob& job) {
 
 Outcome Worker::run_save(const SaveJob& job) {
   replica_.read(copy_);
+  if (!replica_.status()) return Failed{replica_.status().error()};
   return Saved{step_, saver_({.parameters = copy_,
                               .buffers = replica_.buffers().values(),
                               .rule = &trainer_.rule(),
@@ -132,14 +137,22 @@ void Worker::run_evaluation(std::vector<Outcome>& outcomes) {
   if (!evaluating_) {
     const std::uint32_t wanted = std::get<EvaluateJob>(jobs_.front()).samples;
     evaluation_ = {.samples = wanted == 0 ? test_.size() : std::min(wanted, test_.size())};
-    replica_.read(copy_);
+    if (!trainer_.resides()) {
+      replica_.read(copy_);
+    } else if (const auto held = trainer_.hold_still(); !held) {
+      outcomes.push_back(Failed{held.error()});
+      jobs_.pop_front();
+      return;
+    }
     const std::span<const float> buffers = replica_.buffers().values();
     buffers_copy_.assign(buffers.begin(), buffers.end());
     evaluating_ = true;
   }
   const std::uint32_t count = std::min(loader_.batch(), evaluation_.samples - evaluation_.done);
   test_.fill_range(evaluation_.done, count, tested_);
-  const auto piece = trainer_.evaluate(copy_, buffers_copy_, tested_.view());
+  const auto piece = trainer_.resides()
+                         ? trainer_.evaluate(buffers_copy_, tested_.view())
+                         : trainer_.evaluate(copy_, buffers_copy_, tested_.view());
   if (!piece) {
     outcomes.push_back(Failed{piece.error()});
   } else {

@@ -39,7 +39,8 @@ class Worker {
   /// few saves outstanding, so reaching it is a bug.
   static constexpr std::size_t kJobsMax = 1024;
 
-  /// `loader` and `test` outlive this. `first_step`: steps done before, from a checkpoint.
+  /// `loader` and `test` outlive this. `replica` lies where `trainer` trains. `first_step`: steps
+  /// done before, from a checkpoint.
   /// Every method on the thread that created `trainer`.
   Worker(train::Trainer trainer, exchange::Replica replica, data::Loader& loader,
          const data::SampleSet& test, Saver saver, base::StepNumber first_step);
@@ -63,7 +64,8 @@ class Worker {
   Outcome run_save(const SaveJob& job);
   void run_evaluation(std::vector<Outcome>& outcomes);
 
-  /// An evaluation under way: parameters and buffers are a copy, so exchanges go on meanwhile.
+  /// An evaluation under way: parameters and buffers are a copy, so exchanges go on meanwhile, and
+  /// no step is made.
   struct Evaluation {
     std::uint32_t samples = 0;
     std::uint32_t done = 0;

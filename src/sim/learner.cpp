@@ -242,13 +242,15 @@ class NetworkLearner final : public Learner {
   }
   std::vector<float> state() override {
     std::vector<float> all;
-    for (const auto& piece : rule_.state()) {
+    const auto pieces = rule_.state();
+    for (const auto& piece : pieces.value()) {
       all.insert(all.end(), piece.values.begin(), piece.values.end());
     }
     return all;
   }
   void restore(std::span<const float> state) override {
-    for (const auto& piece : rule_.state()) {
+    const auto pieces = rule_.state();
+    for (const auto& piece : pieces.value()) {
       if (state.size() < piece.values.size()) return;
       std::ranges::copy(state.first(piece.values.size()), piece.values.begin());
       state = state.subspan(piece.values.size());

@@ -8,17 +8,6 @@
 #include "train/update_kernels.hpp"
 
 namespace starling::train {
-namespace {
-
-/// What brings the gradient down to the norm that is allowed.
-float clip_factor(std::span<const float> gradient, double clip) {
-  if (clip == 0) return 1.0F;
-  const double norm = std::sqrt(kernels::sum_of_squares(gradient.data(), gradient.size()));
-  return norm > clip ? static_cast<float>(clip / norm) : 1.0F;
-}
-
-}  // namespace
-
 UpdateRule::UpdateRule(const Config& config, const compute::Graph& graph)
     : config_(config),
       tensors_(graph.tensors),
@@ -59,21 +48,22 @@ void UpdateRule::apply(std::span<float> parameters, std::span<const float> gradi
 void UpdateRule::apply_rule(std::span<float> parameters, std::span<const float> gradient,
                             float lr) {
   ++steps_;
-  const float scale = clip_factor(gradient, config_.clip);
+  const float scale =
+      config_.clip == 0
+          ? 1.0F
+          : clip_factor(kernels::sum_of_squares(gradient.data(), gradient.size()));
   float* const p = parameters.data();
   const float* const g = gradient.data();
+  const double part = config_.optimizer == Optimizer::muon ? config_.adam_lr / config_.lr : 1.0;
+  const compute::SgdUpdate by_sgd = sgd_update(scale, lr);
+  const compute::AdamUpdate by_adam = adam_update(scale, part * static_cast<double>(lr));
   for (const Group& group : groups_) {
+    const std::size_t at = group.offset;
     if (group.rule == Optimizer::sgd) {
-      const kernels::SgdFactors factors{
-          .scale = scale,
-          .lr = lr,
-          .momentum = static_cast<float>(config_.momentum),
-          .decay = group.decays ? static_cast<float>(config_.weight_decay) : 0.0F};
-      const auto update = config_.nesterov ? kernels::nesterov_sgd : kernels::sgd;
-      update(group.size, p + group.offset, g + group.offset, &first_[group.offset], factors);
+      kernels::sgd(group.size, p + at, g + at, &first_[at], by_sgd, group.decays);
     } else if (group.rule == Optimizer::adamw) {
-      const double part = config_.optimizer == Optimizer::muon ? config_.adam_lr / config_.lr : 1.0;
-      apply_adamw(group, p, g, scale, part * static_cast<double>(lr));
+      kernels::adamw(group.size, p + at, g + at, &first_[at], &second_[square_at(at)], by_adam,
+                     group.decays);
     }
   }
   for (const Matrix& matrix : matrices_) {
@@ -81,19 +71,63 @@ void UpdateRule::apply_rule(std::span<float> parameters, std::span<const float> 
   }
 }
 
-void UpdateRule::apply_adamw(const Group& group, float* parameters, const float* gradient,
-                             float scale, double lr) {
+/// What brings the gradient down to the norm that is allowed.
+float UpdateRule::clip_factor(double squares) const {
+  const double norm = std::sqrt(squares);
+  return config_.clip > 0 && norm > config_.clip ? static_cast<float>(config_.clip / norm) : 1.0F;
+}
+
+compute::SgdUpdate UpdateRule::sgd_update(float scale, float lr) const {
+  return {.scale = scale,
+          .lr = lr,
+          .momentum = static_cast<float>(config_.momentum),
+          .decay = static_cast<float>(config_.weight_decay),
+          .nesterov = config_.nesterov};
+}
+
+compute::AdamUpdate UpdateRule::adam_update(float scale, double lr) const {
   const auto t = static_cast<double>(steps_);
-  const kernels::AdamFactors factors{
-      .scale = scale,
-      .keep = static_cast<float>(1.0 - lr * (group.decays ? config_.weight_decay : 0.0)),
-      .beta1 = static_cast<float>(config_.beta1),
-      .beta2 = static_cast<float>(config_.beta2),
-      .step = static_cast<float>(lr / (1.0 - std::pow(config_.beta1, t))),
-      .root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(config_.beta2, t))),
-      .epsilon = static_cast<float>(config_.epsilon)};
-  kernels::adamw(group.size, parameters + group.offset, gradient + group.offset,
-                 &first_[group.offset], &second_[square_at(group.offset)], factors);
+  return {.scale = scale,
+          .keep_decayed = static_cast<float>(1.0 - lr * config_.weight_decay),
+          .beta1 = static_cast<float>(config_.beta1),
+          .beta2 = static_cast<float>(config_.beta2),
+          .step = static_cast<float>(lr / (1.0 - std::pow(config_.beta1, t))),
+          .root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(config_.beta2, t))),
+          .epsilon = static_cast<float>(config_.epsilon)};
+}
+
+bool UpdateRule::can_move() const noexcept {
+  return config_.optimizer != Optimizer::muon && config_.slow_every == 0;
+}
+
+compute::Residence UpdateRule::residence() const {
+  compute::Residence wanted{.states = config_.optimizer == Optimizer::adamw ? 2U : 1U};
+  for (const compute::Tensor& tensor : tensors_) {
+    wanted.decays.push_back(group_of(tensor).decays);
+  }
+  return wanted;
+}
+
+base::Status UpdateRule::move_to(compute::Resident& resident) {
+  ASSERT(can_move() && resident_ == nullptr);
+  if (steps_ > 0) {  // otherwise it is zero on both sides
+    auto written = resident.write_state(0, first_);
+    if (written && !second_.empty()) written = resident.write_state(1, second_);
+    if (!written) return written;
+  }
+  resident_ = &resident;
+  first_ = {};
+  second_ = {};
+  return {};
+}
+
+base::Status UpdateRule::apply(double squares, float lr) {
+  ASSERT(resident_ != nullptr);
+  ++steps_;
+  const float scale = clip_factor(squares);
+  return config_.optimizer == Optimizer::sgd
+             ? resident_->update(sgd_update(scale, lr))
+             : resident_->update(adam_update(scale, static_cast<double>(lr)));
 }
 
 void UpdateRule::apply_muon(const Matrix& matrix, float* parameters, const float* gradient,
@@ -119,12 +153,28 @@ std::size_t UpdateRule::square_at(std::size_t offset) const {
   return at;
 }
 
-std::vector<UpdateRule::State> UpdateRule::state() {
+const Group& UpdateRule::group_of(const compute::Tensor& tensor) const {
+  return *(std::ranges::upper_bound(groups_, tensor.offset, {}, &Group::offset) - 1);
+}
+
+/// What lies on a device comes back for a look.
+base::Status UpdateRule::read_state() {
+  const std::size_t n = groups_.back().offset + groups_.back().size;
+  first_.resize(n);
+  auto read = resident_->read_state(0, first_);
+  if (!read || config_.optimizer == Optimizer::sgd) return read;
+  second_.resize(n);
+  return resident_->read_state(1, second_);
+}
+
+base::Result<std::vector<UpdateRule::State>> UpdateRule::state() {
+  if (resident_ != nullptr) {
+    if (auto read = read_state(); !read) return base::fail(read.error());
+  }
   std::vector<State> state;
   for (const compute::Tensor& tensor : tensors_) {
     const auto first = std::span(first_).subspan(tensor.offset, tensor.size);
-    const auto group = std::ranges::upper_bound(groups_, tensor.offset, {}, &Group::offset) - 1;
-    if (group->rule == Optimizer::adamw) {
+    if (group_of(tensor).rule == Optimizer::adamw) {
       const auto second = std::span(second_).subspan(square_at(tensor.offset), tensor.size);
       state.push_back({tensor.name + ".mean", tensor.shape, first});
       state.push_back({tensor.name + ".square", tensor.shape, second});
@@ -142,7 +192,10 @@ std::vector<UpdateRule::State> UpdateRule::state() {
 }
 
 base::Status UpdateRule::restore(const TensorFile& file, std::uint64_t steps) {
-  const std::vector<State> wanted = state();
+  ASSERT(resident_ == nullptr);
+  const auto pieces = state();
+  if (!pieces) return base::fail(pieces.error());
+  const std::vector<State>& wanted = *pieces;
   for (const State& piece : wanted) {
     const auto entry = std::ranges::find(file.entries(), piece.name, &TensorEntry::name);
     if (entry == file.entries().end() || entry->shape != piece.shape ||

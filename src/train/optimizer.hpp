@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "compute/graph.hpp"
+#include "compute/resident.hpp"
 #include "train/config.hpp"
 #include "train/groups.hpp"
 #include "train/newton_schulz.hpp"
@@ -55,8 +56,19 @@ class UpdateRule {
   /// One step in place; allocates nothing. Both spans have the graph's parameter_count elements.
   void apply(std::span<float> parameters, std::span<const float> gradient, float lr);
 
-  /// The state, tensor by tensor, to be saved or overwritten.
-  [[nodiscard]] std::vector<State> state();
+  /// Whether a device can do what this rule does: sgd and adamw, without a slow momentum.
+  [[nodiscard]] bool can_move() const noexcept;
+  /// What the rule needs there.
+  [[nodiscard]] compute::Residence residence() const;
+  /// From now on steps are those of a replica in a device's memory, which outlives this; the state
+  /// goes there, too.
+  [[nodiscard]] base::Status move_to(compute::Resident& resident);
+  /// One step there, of a gradient with this sum of squares.
+  [[nodiscard]] base::Status apply(double squares, float lr);
+
+  /// The state, tensor by tensor, to be saved, or overwritten where it has not moved. Error
+  /// (ErrorCode::device): it lies on a device that failed.
+  [[nodiscard]] base::Result<std::vector<State>> state();
   /// Steps so far: AdamW's t. Belongs to the state.
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
   void set_steps(std::uint64_t steps) noexcept { steps_ = steps; }
@@ -64,16 +76,19 @@ class UpdateRule {
   /// another optimizer or model; then nothing has changed.
   [[nodiscard]] base::Status restore(const TensorFile& file, std::uint64_t steps);
 
-  /// Of state and work space.
+  /// Of state and work space, on the host.
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
  private:
   void apply_rule(std::span<float> parameters, std::span<const float> gradient, float lr);
-  void apply_adamw(const Group& group, float* parameters, const float* gradient, float scale,
-                   double lr);
+  [[nodiscard]] float clip_factor(double squares) const;
+  [[nodiscard]] compute::SgdUpdate sgd_update(float scale, float lr) const;
+  [[nodiscard]] compute::AdamUpdate adam_update(float scale, double lr) const;
   void apply_muon(const Matrix& matrix, float* parameters, const float* gradient, float scale,
                   double lr);
   std::size_t square_at(std::size_t offset) const;
+  const Group& group_of(const compute::Tensor& tensor) const;
+  [[nodiscard]] base::Status read_state();
 
   const Config config_;
   std::vector<compute::Tensor> tensors_;
@@ -85,6 +100,7 @@ class UpdateRule {
   std::vector<float> slow_;       ///< the slow momentum
   std::vector<float> update_;     ///< muon: of one matrix
   std::optional<NewtonSchulz> newton_schulz_;
+  compute::Resident* resident_ = nullptr;  ///< that has the state
   std::uint64_t steps_ = 0;
 };
 

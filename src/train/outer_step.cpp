@@ -18,8 +18,8 @@ void OuterStep::moved(std::span<const float> x, std::span<float> out) const {
 
 void OuterStep::apply(std::span<const float> mean, std::span<float> x) {
   ASSERT(x.size() == start_.size() && mean.size() == start_.size());
-  kernels::nesterov_sgd(start_.size(), start_.data(), mean.data(), momentum_.data(),
-                        {.scale = 1, .lr = lr_, .momentum = keep_, .decay = 0});
+  kernels::sgd(start_.size(), start_.data(), mean.data(), momentum_.data(),
+               {.lr = lr_, .momentum = keep_, .nesterov = true}, false);
   std::ranges::copy(start_, x.begin());
 }
 

@@ -28,14 +28,31 @@ bool all_finite(std::span<const float> values) noexcept {
   return largest < 0x7f800000U;
 }
 
+Result<float> checked(Result<float> loss) {
+  if (!loss || std::isfinite(*loss)) return loss;
+  return fail(ErrorCode::diverged,
+              "the loss is {}: lower train.lr, or look for values in the "
+              "data that are not finite",
+              *loss);
+}
+
+tl::unexpected<base::Error> gradient_diverged() {
+  return fail(ErrorCode::diverged, "the gradient is not finite: lower train.lr");
+}
+
 }  // namespace
 
 Result<Trainer> Trainer::create(const compute::Graph& graph, const Config& config) {
   auto backend = compute::open_backend(config.device);
   if (!backend) return fail(backend.error());
+  return create(**backend, graph, config);
+}
+
+Result<Trainer> Trainer::create(compute::Backend& backend, const compute::Graph& graph,
+                                const Config& config) {
   ASSERT(config.accumulate > 0);
   const std::uint32_t piece = (config.batch + config.accumulate - 1) / config.accumulate;
-  auto program = (*backend)->compile(
+  auto program = backend.compile(
       graph, {.batch = piece, .threads = config.threads, .precision = config.precision});
   if (!program) return fail(program.error());
   return Trainer(graph, config, std::move(*program));
@@ -45,8 +62,9 @@ Trainer::Trainer(const compute::Graph& graph, const Config& config,
                  std::unique_ptr<compute::Program> program)
     : program_(std::move(program)),
       rule_(config, graph),
+      in_pieces_(program_->batch() < config.batch),
       gradient_(graph.parameter_count),
-      piece_gradient_(program_->batch() < config.batch ? graph.parameter_count : 0),
+      piece_gradient_(in_pieces_ ? graph.parameter_count : 0),
       input_elements_(compute::elements(graph.input)),
       labels_(graph.loss.kind == compute::LossKind::cross_entropy ? graph.positions : 0),
       target_elements_(labels_ == 0 ? graph.outputs() : 0) {}
@@ -64,13 +82,7 @@ Result<float> Trainer::compute_gradient(std::span<const float> parameters, std::
   auto loss = samples_of(batch) <= program_->batch()
                   ? program_->forward_backward(parameters, buffers, batch, seed, gradient_)
                   : accumulate(parameters, buffers, batch, seed);
-  if (loss && !std::isfinite(*loss)) {
-    return fail(ErrorCode::diverged,
-                "the loss is {}: lower train.lr, or look for values in the "
-                "data that are not finite",
-                *loss);
-  }
-  return loss;
+  return checked(loss);
 }
 
 /// The mean gradient and loss of a batch that is larger than the program takes.
@@ -113,20 +125,83 @@ compute::Batch Trainer::piece(const compute::Batch& batch, std::size_t first) co
 }
 
 Status Trainer::apply(std::span<float> parameters, float lr) {
-  if (!all_finite(gradient_)) {
-    return fail(ErrorCode::diverged, "the gradient is not finite: lower train.lr");
-  }
+  if (!all_finite(gradient_)) return gradient_diverged();
   rule_.apply(parameters, gradient_, lr);
   return {};
 }
 
+Result<compute::ReplicaMemory*> Trainer::reside(compute::MirrorType mirrors) {
+  ASSERT(!resides());
+  if (!rule_.can_move()) return nullptr;
+  compute::Residence wanted = rule_.residence();
+  wanted.mirrors = mirrors;
+  wanted.accumulates = in_pieces_;
+  const auto resident = program_->reside(wanted);
+  if (!resident) return fail(resident.error());
+  if (*resident == nullptr) return nullptr;
+  if (auto moved = rule_.move_to(**resident); !moved) return fail(moved.error());
+  resident_ = *resident;
+  gradient_ = {};
+  piece_gradient_ = {};
+  return &resident_->replica();
+}
+
+Result<float> Trainer::step(std::span<float> buffers, const compute::Batch& batch, float lr,
+                            std::uint64_t seed) {
+  ASSERT(resides());
+  auto loss = checked(accumulate(buffers, batch, seed));
+  if (!loss) return loss;
+  const auto squares = resident_->gradient_squares();
+  if (!squares) return fail(squares.error());
+  if (!std::isfinite(*squares)) return gradient_diverged();
+  if (auto applied = rule_.apply(*squares, lr); !applied) return fail(applied.error());
+  return loss;
+}
+
+/// The same on the device, of a batch of any size.
+Result<float> Trainer::accumulate(std::span<float> buffers, const compute::Batch& batch,
+                                  std::uint64_t seed) {
+  const std::size_t all = samples_of(batch);
+  if (all <= program_->batch()) return resident_->forward_backward(buffers, batch, seed, 1, false);
+  ASSERT(in_pieces_, "the batch is larger than train.batch");
+  base::Rng seeds(seed);
+  float mean_loss = 0;
+  for (std::size_t first = 0; first < all; first += program_->batch()) {
+    const compute::Batch part = piece(batch, first);
+    const float share = static_cast<float>(samples_of(part)) / static_cast<float>(all);
+    const auto loss = resident_->forward_backward(buffers, part, seeds(), share, first > 0);
+    if (!loss) return loss;
+    mean_loss += share * *loss;
+  }
+  return mean_loss;
+}
+
+Status Trainer::hold_still() {
+  ASSERT(resides());
+  return resident_->hold_still();
+}
+
+Result<Evaluation> Trainer::evaluate(std::span<const float> buffers, const compute::Batch& set) {
+  ASSERT(resides());
+  return evaluate_pieces(
+      set, [&](const compute::Batch& part) { return resident_->evaluate(buffers, part); });
+}
+
 Result<Evaluation> Trainer::evaluate(std::span<const float> parameters,
                                      std::span<const float> buffers, const compute::Batch& set) {
+  return evaluate_pieces(set, [&](const compute::Batch& part) {
+    return program_->evaluate(parameters, buffers, part);
+  });
+}
+
+template <class EvaluatePiece>
+Result<Evaluation> Trainer::evaluate_pieces(const compute::Batch& set,
+                                            EvaluatePiece&& evaluate_piece) {
   const std::size_t all = samples_of(set);
   ASSERT(all > 0 && set.samples.size() + set.tokens.size() == all * input_elements_);
   compute::Evaluation sum;
   for (std::size_t first = 0; first < all; first += program_->batch()) {
-    const auto part = program_->evaluate(parameters, buffers, piece(set, first));
+    const auto part = evaluate_piece(piece(set, first));
     if (!part) return fail(part.error());
     sum.loss_sum += part->loss_sum;
     sum.correct += part->correct;

@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "compute/batch.hpp"
 #include "compute/program.hpp"
+#include "compute/resident.hpp"
 #include "train/config.hpp"
 #include "train/optimizer.hpp"
 
@@ -31,6 +32,10 @@ class Trainer {
   /// many as config.accumulate says.
   [[nodiscard]] static base::Result<Trainer> create(const compute::Graph& graph,
                                                     const Config& config);
+  /// For this device, whatever the configuration says.
+  [[nodiscard]] static base::Result<Trainer> create(compute::Backend& backend,
+                                                    const compute::Graph& graph,
+                                                    const Config& config);
 
   /// One step: the mean gradient over the batch (1 to config.batch samples) at `parameters`,
   /// applied to them; moves the buffers. Returns the mean loss before the step, in nats. `seed`
@@ -49,13 +54,27 @@ class Trainer {
   /// The second half: applies gradient().
   [[nodiscard]] base::Status apply(std::span<float> parameters, float lr);
 
+  /// Takes training to where the device has its memory: the memory of a replica that is all zeros,
+  /// lives as long as this and is to be given y, and the update rule's state as it is now. Null,
+  /// where nothing moves: on the processor, and with an update rule that no device has. Once moved,
+  /// only what follows may be called.
+  [[nodiscard]] base::Result<compute::ReplicaMemory*> reside(compute::MirrorType mirrors);
+  [[nodiscard]] bool resides() const noexcept { return resident_ != nullptr; }
+  /// step() of the replica that lives there.
+  [[nodiscard]] base::Result<float> step(std::span<float> buffers, const compute::Batch& batch,
+                                         float lr, std::uint64_t seed);
+  /// evaluate() of that replica's x, as it was at the last call of hold_still().
+  [[nodiscard]] base::Status hold_still();
+  [[nodiscard]] base::Result<Evaluation> evaluate(std::span<const float> buffers,
+                                                  const compute::Batch& set);
+
   /// Accuracy and loss over any number of samples (at least one), in batches of config.batch.
   [[nodiscard]] base::Result<Evaluation> evaluate(std::span<const float> parameters,
                                                   std::span<const float> buffers,
                                                   const compute::Batch& set);
 
   [[nodiscard]] UpdateRule& rule() noexcept { return rule_; }
-  /// Bytes held by the program, the gradient and the update rule.
+  /// Bytes held by the program, the gradient and the update rule, wherever they are.
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
  private:
@@ -64,11 +83,18 @@ class Trainer {
 
   base::Result<float> accumulate(std::span<const float> parameters, std::span<float> buffers,
                                  const compute::Batch& batch, std::uint64_t seed);
+  base::Result<float> accumulate(std::span<float> buffers, const compute::Batch& batch,
+                                 std::uint64_t seed);
+  /// Adds up what evaluate_piece(batch) gives for each piece of a set.
+  template <class EvaluatePiece>
+  base::Result<Evaluation> evaluate_pieces(const compute::Batch& set, EvaluatePiece&& evaluate_piece);
   [[nodiscard]] std::size_t samples_of(const compute::Batch& batch) const noexcept;
   [[nodiscard]] compute::Batch piece(const compute::Batch& batch, std::size_t first) const noexcept;
 
   std::unique_ptr<compute::Program> program_;
+  compute::Resident* resident_ = nullptr;
   UpdateRule rule_;
+  bool in_pieces_;  ///< batches are computed so
   std::vector<float> gradient_;
   std::vector<float> piece_gradient_;  ///< where batches are computed in pieces
   std::size_t input_elements_;         ///< floats or tokens a sample

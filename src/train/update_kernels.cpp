@@ -6,36 +6,46 @@
 
 namespace starling::train::kernels {
 
+namespace {
+
 STARLING_CLONES
-void sgd(std::size_t n, float* __restrict p, const float* __restrict g, float* __restrict v,
-         const SgdFactors& factors) {
-  const SgdFactors f = factors;
+void plain_sgd(std::size_t n, float* __restrict p, const float* __restrict g, float* __restrict v,
+               const compute::SgdUpdate& by, float decay) {
+  const compute::SgdUpdate f = by;
   for (std::size_t i = 0; i < n; ++i) {
-    v[i] = f.momentum * v[i] + (f.scale * g[i] + f.decay * p[i]);
+    v[i] = f.momentum * v[i] + (f.scale * g[i] + decay * p[i]);
     p[i] -= f.lr * v[i];
   }
 }
 
 STARLING_CLONES
 void nesterov_sgd(std::size_t n, float* __restrict p, const float* __restrict g,
-                  float* __restrict v, const SgdFactors& factors) {
-  const SgdFactors f = factors;
+                  float* __restrict v, const compute::SgdUpdate& by, float decay) {
+  const compute::SgdUpdate f = by;
   for (std::size_t i = 0; i < n; ++i) {
-    const float d = f.scale * g[i] + f.decay * p[i];
+    const float d = f.scale * g[i] + decay * p[i];
     v[i] = f.momentum * v[i] + d;
     p[i] -= f.lr * (d + f.momentum * v[i]);
   }
 }
 
+}  // namespace
+
+void sgd(std::size_t n, float* p, const float* g, float* v, const compute::SgdUpdate& by,
+         bool decays) {
+  (by.nesterov ? nesterov_sgd : plain_sgd)(n, p, g, v, by, decays ? by.decay : 0.0F);
+}
+
 STARLING_CLONES
 void adamw(std::size_t n, float* __restrict p, const float* __restrict g, float* __restrict m,
-           float* __restrict s, const AdamFactors& factors) {
-  const AdamFactors f = factors;
+           float* __restrict s, const compute::AdamUpdate& by, bool decays) {
+  const compute::AdamUpdate f = by;
+  const float keep = decays ? f.keep_decayed : 1.0F;
   for (std::size_t i = 0; i < n; ++i) {
     const float d = f.scale * g[i];
     m[i] = f.beta1 * m[i] + (1.0F - f.beta1) * d;
     s[i] = f.beta2 * s[i] + (1.0F - f.beta2) * (d * d);
-    p[i] = p[i] * f.keep - f.step * m[i] / (std::sqrt(s[i]) * f.root_scale + f.epsilon);
+    p[i] = p[i] * keep - f.step * m[i] / (std::sqrt(s[i]) * f.root_scale + f.epsilon);
   }
 }
 

@@ -5,33 +5,19 @@
 
 #include <cstddef>
 
+#include "compute/update.hpp"
+
 namespace starling::train::kernels {
 
-struct SgdFactors {
-  float scale;  ///< of the gradient
-  float lr;
-  float momentum;
-  float decay;
-};
-
-/// g is scaled, decay * p added;  v = momentum * v + g;  p -= lr * v.
-void sgd(std::size_t n, float* p, const float* g, float* v, const SgdFactors& factors);
-/// The same with p -= lr * (g + momentum * v).
-void nesterov_sgd(std::size_t n, float* p, const float* g, float* v, const SgdFactors& factors);
-
-struct AdamFactors {
-  float scale;  ///< of the gradient
-  float keep;   ///< 1 - lr * weight decay
-  float beta1;
-  float beta2;
-  float step;        ///< lr / (1 - beta1^t)
-  float root_scale;  ///< 1 / sqrt(1 - beta2^t)
-  float epsilon;
-};
+/// g is scaled, decay * p added where it decays;  v = momentum * v + g;  p -= lr * v, or with
+/// Nesterov's momentum lr * (g + momentum * v).
+void sgd(std::size_t n, float* p, const float* g, float* v, const compute::SgdUpdate& by,
+         bool decays);
 
 /// m = beta1 m + (1 - beta1) g;  s = beta2 s + (1 - beta2) g^2
-/// p = keep * p - step * m / (root_scale * sqrt(s) + epsilon)
-void adamw(std::size_t n, float* p, const float* g, float* m, float* s, const AdamFactors& factors);
+/// p = keep * p - step * m / (root_scale * sqrt(s) + epsilon), keep = 1 where it does not decay
+void adamw(std::size_t n, float* p, const float* g, float* m, float* s,
+           const compute::AdamUpdate& by, bool decays);
 
 /// m = momentum * m + (1 - momentum) * scale * g;  u = m, or with Nesterov's momentum
 /// momentum * m + (1 - momentum) * scale * g.

@@ -26,6 +26,15 @@ void two_threads_agree(const std::string& device, const Case& item);
 /// The losses of a run are PyTorch's; twice the run is the same bits. For run_cases.
 void run_matches_pytorch(const std::string& device, const Case& item);
 
+/// What follows concerns devices with memory of their own.
+/// Steps of a replica that lives on the device leave what steps of one in the processor's memory
+/// do: parameters, the update rule's state, losses. For run_cases.
+void resident_steps_are_those_of_the_host(const std::string& device, const Case& item);
+/// Exchanges of a replica there, of every kind, write and leave the same bits as here.
+void replica_has_the_same_bits(const std::string& device);
+void replica_opens_in_every_way(const std::string& device);
+void equal_magnitudes_are_chosen_by_index(const std::string& device);
+
 /// The plain network agrees with PyTorch: shows whose fault it is when a backend does not.
 void reference_matches_pytorch(const Case& item);
 

@@ -1,6 +1,7 @@
 #include "host_backend.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <variant>
@@ -38,6 +39,16 @@ struct HostTeam {
   template <class F>
   void each(std::size_t count, const F& f) const {
     for (std::size_t i = 0; i < count; ++i) f(i);
+  }
+  template <class F>
+  auto once(const F& f) const {
+    return f();
+  }
+  template <class Hit, class F>
+  void in_order(std::size_t count, const Hit& hit, const F& f) const {
+    for (std::size_t i = 0, rank = 0; i < count; ++i) {
+      if (hit(i)) f(rank++, i);
+    }
   }
   [[nodiscard]] bool leads() const { return true; }
 };
@@ -138,6 +149,17 @@ class HostQueue final : public Queue {
     for (std::size_t offset = 0; offset < bytes; offset += kPart) {
       take(offset, {from + offset, std::min(kPart, bytes - offset)});
     }
+    return {};
+  }
+  base::Result<Memory> allocate(std::size_t bytes, const char*) override {
+    const std::size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole));
+    BOOST_REQUIRE(memory != nullptr);
+    std::memset(memory, 0, whole);
+    return Memory(memory, [](std::byte* owned) { std::free(owned); });
+  }
+  base::Status run(const KernelWork& work) override {
+    perform(work);
     return {};
   }
   std::size_t memory_bytes() const noexcept override { return arena_.size(); }

@@ -72,6 +72,24 @@ Cases smooth(Cases cases) {
   return cases;
 }
 
+/// Of devices with memory of their own.
+void add_resident_claims(ut::test_suite& suite, const std::string& device,
+                         const std::string& missing) {
+  suite.add(suite_of(
+      "resident_steps_are_those_of_the_host", run_cases(),
+      [=](const Case& item) { resident_steps_are_those_of_the_host(device, item); }, missing));
+  if (rounds(device)) return;  // replicas are the same
+  using ReplicaCheck = void (*)(const std::string& device);
+  const std::pair<const char*, ReplicaCheck> checks[] = {
+      {"replica_has_the_same_bits", replica_has_the_same_bits},
+      {"replica_opens_in_every_way", replica_opens_in_every_way},
+      {"equal_magnitudes_are_chosen_by_index", equal_magnitudes_are_chosen_by_index}};
+  for (const auto& [name, check] : checks) {
+    suite.add(suite_of(
+        name, {{"exchange", {}}}, [=](const Case&) { check(device); }, missing));
+  }
+}
+
 void add_device(const std::string& device) {
   const bool rounded = rounds(device);
   struct Claim {
@@ -101,6 +119,7 @@ void add_device(const std::string& device) {
     };
     suite->add(suite_of(claim.name, claim.cases, body, missing));
   }
+  if (!device.starts_with("cpu")) add_resident_claims(*suite, device, missing);
   ut::framework::master_test_suite().add(suite);
 }
 

@@ -70,7 +70,7 @@ Status GpuQueue::open() {
 /// A thread has one current device; another program may have changed it.
 Status GpuQueue::take_device() const { return checked(cudaSetDevice(device_), "choosing the GPU"); }
 
-Result<GpuQueue::DeviceMemory> GpuQueue::allocate(std::size_t bytes, const char* what) const {
+Result<GpuQueue::DeviceMemory> GpuQueue::reserve(std::size_t bytes, const char* what) const {
   void* memory = nullptr;
   const cudaError_t answer = cudaMalloc(&memory, bytes);
   if (answer == cudaErrorMemoryAllocation) {
@@ -87,13 +87,24 @@ Result<GpuQueue::DeviceMemory> GpuQueue::allocate(std::size_t bytes, const char*
 
 Result<std::byte*> GpuQueue::reserve(std::size_t bytes) {
   if (auto taken = take_device(); !taken) return fail(taken.error());
-  auto memory = allocate(bytes, "parameters and activations");
+  auto memory = reserve(bytes, "parameters and activations");
   if (!memory) return fail(memory.error());
   auto* const arena = static_cast<std::byte*>(memory->get());
   if (auto cleared = clear(arena, bytes); !cleared) return fail(cleared.error());
   arena_ = std::move(*memory);
   arena_bytes_ = bytes;
   return arena;
+}
+
+Result<Queue::Memory> GpuQueue::allocate(std::size_t bytes, const char* what) {
+  if (auto taken = take_device(); !taken) return fail(taken.error());
+  auto reserved = reserve(bytes, what);
+  if (!reserved) return fail(reserved.error());
+  // Freeing waits for what may still use it.
+  Memory memory(static_cast<std::byte*>(reserved->release()),
+                [](std::byte* owned) { static_cast<void>(cudaFree(owned)); });
+  if (auto cleared = clear(memory.get(), bytes); !cleared) return fail(cleared.error());
+  return memory;
 }
 
 Result<std::size_t> GpuQueue::add(std::vector<Work> list, std::vector<std::string> names) {
@@ -128,7 +139,7 @@ Result<GpuQueue::Prepared> GpuQueue::prepare(const Work& work) {
 Status GpuQueue::finish() {
   if (workspace_bytes_ == 0) return {};
   if (auto taken = take_device(); !taken) return taken;
-  auto memory = allocate(workspace_bytes_, "work space of products and convolutions");
+  auto memory = reserve(workspace_bytes_, "work space of products and convolutions");
   if (!memory) return fail(memory.error());
   workspace_ = std::move(*memory);
   return {};
@@ -146,6 +157,13 @@ Status GpuQueue::run(std::size_t number) {
     if (auto recorded = record(list); !recorded) return recorded;
   }
   return checked(cudaGraphLaunch(list.recording.get(), stream_.get()), "running a recorded step");
+}
+
+Status GpuQueue::run(const KernelWork& work) {
+  if (auto taken = take_device(); !taken) return taken;
+  auto done = perform(work);
+  if (done && checking_) done = checked(cudaStreamSynchronize(stream_.get()), "waiting for it");
+  return done;
 }
 
 Status GpuQueue::run_calls(const List& list) {

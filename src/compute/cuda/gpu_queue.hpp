@@ -30,6 +30,8 @@ class GpuQueue final : public Queue {
   base::Result<std::size_t> add(std::vector<Work> list, std::vector<std::string> names) override;
   base::Status finish() override;
   base::Status run(std::size_t list) override;
+  base::Status run(const KernelWork& work) override;
+  base::Result<Memory> allocate(std::size_t bytes, const char* what) override;
   base::Status copy_in(std::byte* to, std::size_t bytes, const Fill& fill) override;
   base::Status clear(std::byte* to, std::size_t bytes) override;
   base::Status copy_out(const std::byte* from, std::size_t bytes, const Take& take) override;
@@ -62,7 +64,7 @@ class GpuQueue final : public Queue {
 
   [[nodiscard]] base::Status open();
   [[nodiscard]] base::Status take_device() const;
-  [[nodiscard]] base::Result<DeviceMemory> allocate(std::size_t bytes, const char* what) const;
+  [[nodiscard]] base::Result<DeviceMemory> reserve(std::size_t bytes, const char* what) const;
   [[nodiscard]] base::Result<Prepared> prepare(const Work& work);
   [[nodiscard]] base::Status run_calls(const List& list);
   [[nodiscard]] base::Status record(List& list);

@@ -68,6 +68,38 @@ struct BlockTeam {
     for (std::size_t i = threadIdx.x; i < count; i += blockDim.x) f(i);
   }
 
+  template <class F>
+  __device__ auto once(const F& f) const {
+    __shared__ decltype(f()) shared;
+    if (threadIdx.x == 0) shared = f();
+    __syncthreads();
+    const auto value = shared;
+    __syncthreads();  // before the next one is written
+    return value;
+  }
+
+  template <class Hit, class F>
+  __device__ void in_order(std::size_t count, const Hit& hit, const F& f) const {
+    __shared__ unsigned parts[kWarp];
+    const unsigned warp = threadIdx.x / kWarp;
+    const unsigned lower_lanes = (1U << threadIdx.x % kWarp) - 1;
+    std::size_t before = 0;
+    for (std::size_t begin = 0; begin < count; begin += blockDim.x) {
+      const std::size_t i = begin + threadIdx.x;
+      const bool is_hit = i < count && hit(i);
+      const unsigned hits = __ballot_sync(0xffffffffU, is_hit);
+      if (threadIdx.x % kWarp == 0) parts[warp] = __popc(hits);
+      __syncthreads();
+      std::size_t rank = before + __popc(hits & lower_lanes);
+      for (unsigned other = 0; other < blockDim.x / kWarp; ++other) {
+        if (other < warp) rank += parts[other];
+        before += parts[other];
+      }
+      if (is_hit) f(rank, i);
+      __syncthreads();  // before the next parts are written
+    }
+  }
+
   __device__ bool leads() const { return threadIdx.x == 0; }
 
  private:

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
-#include "compute/cuda/plan.hpp"
 #include "compute/cuda/planner.hpp"
 #include "compute/cuda/queue.hpp"
+#include "compute/cuda/resident.hpp"
+#include "compute/cuda/runner.hpp"
 #include "compute/program.hpp"
 
 namespace starling::compute::cuda {
@@ -20,14 +20,11 @@ namespace starling::compute::cuda {
                                                              std::unique_ptr<Queue> queue,
                                                              std::size_t score_bytes = kScoreBytes);
 
-/// Program over a queue. Every call copies the parameters and what belongs to the batch to the
-/// device, runs one list of work, and copies back what it made.
+/// Program over a queue. Calls with parameters copy them to the device, run one list of work, and
+/// copy back what it made; a resident replica has its own there.
 class CudaProgram final : public Program {
  public:
-  /// `queue` has the plan's memory and lists.
-  CudaProgram(const Graph& graph, std::uint32_t batch, Plan plan, std::vector<std::size_t> offsets,
-              std::byte* arena, std::size_t training, std::size_t evaluation,
-              std::unique_ptr<Queue> queue);
+  explicit CudaProgram(std::unique_ptr<Runner> runner) : runner_(std::move(runner)) {}
 
   base::Result<float> forward_backward(std::span<const float> parameters, std::span<float> buffers,
                                        const Batch& batch, std::uint64_t seed,
@@ -37,40 +34,16 @@ class CudaProgram final : public Program {
   base::Result<std::span<const float>> outputs(std::span<const float> parameters,
                                                std::span<const float> buffers,
                                                const Batch& batch) override;
-  std::uint32_t batch() const noexcept override { return batch_; }
-  std::size_t memory_bytes() const noexcept override { return queue_->memory_bytes(); }
+  base::Result<Resident*> reside(const Residence& wanted) override;
+  std::uint32_t batch() const noexcept override { return runner_->batch(); }
+  std::size_t memory_bytes() const noexcept override;
 
  private:
-  /// Everything in front of a list of work, and the list.
-  base::Status run(std::size_t list, std::span<const float> parameters,
-                   std::span<const float> buffers, const Batch& batch, std::uint64_t seed);
-  base::Status load(const Batch& batch, std::uint64_t seed);
-  base::Status load_tokens(std::span<const std::int32_t> tokens);
-  template <class T>
-  base::Status copy_in(const Value& to, std::span<const T> from);
-  base::Status copy_in(const Value& to, const Layout& layout, std::span<const float> from);
-  base::Status copy_out(const Value& from, const Layout& layout, std::span<float> to);
-  base::Result<Evaluation> totals();
-  [[nodiscard]] std::byte* at(const Value& value) const;
+  base::Status run_evaluation(std::span<const float> parameters, std::span<const float> buffers,
+                              const Batch& batch);
 
-  const bool takes_tokens_;
-  const bool by_label_;
-  const std::size_t parameter_count_;
-  const std::size_t buffer_count_;
-  const std::size_t input_elements_;   ///< a sample
-  const std::size_t output_elements_;  ///< a sample
-  const std::size_t positions_;        ///< labels a sample
-  const std::uint32_t batch_;
-  const Plan plan_;
-  const std::vector<std::size_t> offsets_;
-  std::byte* const arena_;
-  const std::size_t training_;  ///< lists of the queue
-  const std::size_t evaluation_;
-  std::unique_ptr<Queue> queue_;
-  std::size_t count_ = 0;             ///< samples of the last batch
-  std::vector<std::uint64_t> order_;  ///< tokens and their places, sorted
-  std::vector<std::int32_t> integers_;
-  std::vector<float> outputs_;
+  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<CudaResident> resident_;
 };
 
 }  // namespace starling::compute::cuda

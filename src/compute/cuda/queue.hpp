@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +21,9 @@ class Queue {
   /// Writes, or reads, the bytes from `offset` on of what is copied.
   using Fill = std::function<void(std::size_t offset, std::span<std::byte> bytes)>;
   using Take = std::function<void(std::size_t offset, std::span<const std::byte> bytes)>;
+
+  /// Of the device, freed with the handle.
+  using Memory = std::unique_ptr<std::byte, void (*)(std::byte*)>;
 
   virtual ~Queue() = default;
 
@@ -41,8 +46,31 @@ class Queue {
   [[nodiscard]] virtual base::Status copy_out(const std::byte* from, std::size_t bytes,
                                               const Take& take) = 0;
 
-  /// Of the device's memory that it holds.
+  /// Memory beside the arena, all zeros, aligned as that is. `what` says for errors what needs it.
+  [[nodiscard]] virtual base::Result<Memory> allocate(std::size_t bytes, const char* what) = 0;
+  /// One kernel.
+  [[nodiscard]] virtual base::Status run(const KernelWork& work) = 0;
+
+  /// Of the device's memory that it holds: the arena, and what lists of work need beside it.
   [[nodiscard]] virtual std::size_t memory_bytes() const noexcept = 0;
 };
+
+/// Copies whole vectors.
+template <class T>
+[[nodiscard]] base::Status copy_in(Queue& queue, void* to, std::span<const T> from) {
+  return queue.copy_in(static_cast<std::byte*>(to), from.size_bytes(),
+                       [&](std::size_t offset, std::span<std::byte> bytes) {
+                         std::memcpy(bytes.data(), std::as_bytes(from).data() + offset,
+                                     bytes.size());
+                       });
+}
+template <class T>
+[[nodiscard]] base::Status copy_out(Queue& queue, const void* from, std::span<T> to) {
+  return queue.copy_out(static_cast<const std::byte*>(from), to.size_bytes(),
+                        [&](std::size_t offset, std::span<const std::byte> bytes) {
+                          std::memcpy(std::as_writable_bytes(to).data() + offset, bytes.data(),
+                                      bytes.size());
+                        });
+}
 
 }  // namespace starling::compute::cuda

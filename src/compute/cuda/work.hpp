@@ -9,7 +9,9 @@
 #include "compute/cuda/gemm.hpp"
 #include "compute/cuda/heads.hpp"
 #include "compute/cuda/images.hpp"
+#include "compute/cuda/replica.hpp"
 #include "compute/cuda/rows.hpp"
+#include "compute/cuda/update.hpp"
 
 namespace starling::compute::cuda {
 
@@ -22,7 +24,15 @@ using Kernel =
                  PlainConvolution<std::uint16_t>, SplitHeads, MergeGradients, MergeHeads, SplitRows,
                  PlaneMeans, RowNormForward, RowNormBackward, ChannelSums, BatchNormStatistics,
                  BatchNormGradients, CausalSoftmax, CausalSoftmaxBackward, CrossEntropy,
-                 MeanSquared, AddUp>;
+                 MeanSquared, AddUp, SampleDifference<float>, SampleDifference<std::uint16_t>,
+                 FillDifference<float>, FillDifference<std::uint16_t>, CollectLargest<float>,
+                 CollectLargest<std::uint16_t>, RunSquares<float>, RunSquares<std::uint16_t>, LetGo,
+                 CommitTouched<float>, CommitTouched<std::uint16_t>, CommitAll<float>,
+                 CommitAll<std::uint16_t>, CommitPut<float>, CommitPut<std::uint16_t>,
+                 HoldBackTouched<float>, HoldBackTouched<std::uint16_t>, HoldBackAll<float>,
+                 HoldBackAll<std::uint16_t>, HoldBackPut<float>, HoldBackPut<std::uint16_t>,
+                 Push<float>, Push<std::uint16_t>, SpreadParameters, AddShare, RowSquares,
+                 UpdateSgd, UpdateAdam>;
 
 template <class K>
 concept RowKernel = requires {

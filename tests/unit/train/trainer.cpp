@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_reported_and_changes_nothing) {
   std::vector<float> parameters = model.initial_parameters(1);
   BOOST_REQUIRE(trainer.step(parameters, {}, set.view(), 0.1F, 0));
   const std::vector<float> kept = parameters;
-  const float momentum = trainer.rule().state()[0].values[5];
+  const float momentum = trainer.rule().state().value()[0].values[5];
 
   Bars bad = set;
   bad.samples[70] = std::numeric_limits<float>::infinity();
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_reported_and_changes_nothing) {
   BOOST_REQUIRE(!status);
   BOOST_TEST((status.error().code == base::ErrorCode::diverged));
   BOOST_TEST((parameters == kept));
-  BOOST_TEST(trainer.rule().state()[0].values[5] == momentum);
+  BOOST_TEST(trainer.rule().state().value()[0].values[5] == momentum);
   BOOST_TEST(trainer.rule().steps() == 1U);
 }
 

@@ -1,0 +1,92 @@
+// A replica's vectors in a queue's memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compute/cuda/queue.hpp"
+#include "compute/replica_memory.hpp"
+
+namespace starling::compute::cuda {
+
+/// Bytes as exchange's HostMemory, on the device, and what the largest deltas need there. What is
+/// looked for is found on the device; what is chosen of it, and its coding, is the host's.
+class DeviceReplica final : public ReplicaMemory {
+ public:
+  /// y and r are zero. `queue` outlives it.
+  [[nodiscard]] static base::Result<std::unique_ptr<DeviceReplica>> create(Queue& queue,
+                                                                           std::size_t size,
+                                                                           MirrorType mirrors);
+
+  [[nodiscard]] float* y() noexcept { return reinterpret_cast<float*>(y_.memory.get()); }
+  [[nodiscard]] float* r() noexcept { return reinterpret_cast<float*>(r_.memory.get()); }
+  [[nodiscard]] std::size_t memory_bytes() const noexcept;
+
+  std::size_t size() const noexcept override { return size_; }
+  MirrorType mirror_type() const noexcept override { return mirror_type_; }
+  base::Status read(std::span<float> x) override;
+  base::Status write(std::span<const float> values) override;
+  base::Status let_go() override;
+  base::Result<MirrorId> add_mirror(base::LargeFloats values) override;
+  void free_mirror(MirrorId mirror) override;
+  base::Result<base::LargeFloats> mirror(MirrorId mirror) override;
+  base::Result<std::uint64_t> hash(MirrorId mirror) override;
+  base::Status sample(MirrorId mirror, std::span<const std::uint32_t> places,
+                      std::span<float> values) override;
+  base::Status collect(MirrorId mirror, std::uint32_t key_min, std::size_t room,
+                       FoundElements& found) override;
+  base::Status difference(MirrorId mirror, std::size_t begin, std::span<float> out) override;
+  base::Result<Squares> squares(MirrorId mirror, std::size_t first, std::size_t every) override;
+  base::Status commit(std::span<const CommitStep> steps) override;
+  base::Status hold_back(std::span<const Told> deltas, float keep, float gain) override;
+  base::Status push(MirrorId mine, MirrorId theirs, float out, float in) override;
+
+ private:
+  struct Block {
+    Queue::Memory memory{nullptr, nullptr};
+    std::size_t bytes = 0;
+  };
+  /// A delta's place in room_.
+  struct Placed {
+    std::size_t indices = 0;
+    std::size_t values = 0;
+    std::size_t count = 0;
+  };
+
+  DeviceReplica(Queue& queue, std::size_t size, MirrorType mirrors)
+      : queue_(queue), size_(size), mirror_type_(mirrors) {}
+
+  [[nodiscard]] base::Result<Block> allocate(std::size_t bytes, const char* what);
+  [[nodiscard]] base::Status make_room(std::size_t bytes);
+  template <class T>
+  [[nodiscard]] T* room_at(std::size_t offset) const;
+  [[nodiscard]] std::byte* at(MirrorId mirror) const;
+  [[nodiscard]] base::Status copy_delta(const ElementsView& delta, const Placed& to);
+  /// Calls use(M{}) with what mirrors are kept in.
+  template <class Use>
+  auto by_type(Use&& use) const;
+  template <class M>
+  [[nodiscard]] base::Status commit_step(const CommitStep& step);
+  template <class M>
+  [[nodiscard]] base::Status hold_back_one(const Told& told, float keep, float gain, bool first,
+                                           bool last);
+  [[nodiscard]] base::Status order(std::size_t total, std::span<const std::uint32_t> tiles,
+                                   std::size_t indices, std::size_t values, FoundElements& found);
+
+  Queue& queue_;
+  const std::size_t size_;
+  const MirrorType mirror_type_;
+  Block y_;
+  Block r_;
+  std::map<MirrorId, Block> mirrors_;
+  MirrorId next_ = 0;
+  Block room_;  ///< for one pass
+  std::vector<std::uint32_t> tiles_;
+  FoundElements unordered_;
+};
+
+}  // namespace starling::compute::cuda

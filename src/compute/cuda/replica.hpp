@@ -1,0 +1,345 @@
+// Kernels of a replica that lives on the GPU: compute/replica_memory.hpp says what they compute.
+//
+// What both ends of a link must come to with the same bits is made of single float32 operations in
+// one order, as on the processor. The GPU's compiler would fuse products with sums, so products are
+// times(). M is what mirrors are kept in: float, or a bfloat16's bits.
+//
+// A delta touches few elements, and a pass all of them. So that each needs one look only, the
+// elements that deltas touch are worked out first, aside; then the pass runs over everything as if
+// there were no deltas; then what was set aside is put in place.
+#pragma once
+
+#include "base/bfloat16.hpp"
+#include "compute/cuda/shared.hpp"
+
+namespace starling::compute::cuda {
+
+/// A product that is rounded by itself.
+STARLING_BOTH inline float times(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
+/// Adds to a counter that others add to at the same time; what it was before.
+STARLING_BOTH inline std::uint32_t claim(std::uint32_t* counter, std::uint32_t count) {
+#ifdef __CUDA_ARCH__
+  return atomicAdd(counter, count);
+#else
+  const std::uint32_t before = *counter;
+  *counter += count;
+  return before;
+#endif
+}
+
+/// x - a mirror.
+template <class M>
+struct MirrorDifference {
+  const float* y;
+  const float* r;
+  const M* mirror;
+
+  STARLING_BOTH float operator[](std::size_t i) const {
+    return (y[i] + r[i]) - value_of(mirror[i]);
+  }
+};
+
+/// One call a place.
+template <class M>
+struct SampleDifference {
+  MirrorDifference<M> difference;
+  const std::uint32_t* places;
+  float* values;
+
+  STARLING_BOTH void operator()(std::size_t i) const { values[i] = difference[places[i]]; }
+};
+
+/// One call an element from `begin` on.
+template <class M>
+struct FillDifference {
+  MirrorDifference<M> difference;
+  std::size_t begin;
+  float* values;
+
+  STARLING_BOTH void operator()(std::size_t i) const { values[i] = difference[begin + i]; }
+};
+
+/// Where the elements lie that were found in a tile.
+struct TileFound {
+  std::uint32_t first;
+  std::uint32_t count;
+};
+
+/// Elements whose magnitude has bits of at least key_min, tile by tile: within a tile by index,
+/// tiles in any order. Those that do not fit are counted only. One row a tile.
+template <class M>
+struct CollectLargest {
+  static constexpr bool kByRows = true;
+  static constexpr std::size_t kTile = 4096;  ///< elements: what is read twice stays in the cache
+
+  MirrorDifference<M> difference;
+  std::size_t n;
+  std::uint32_t key_min;
+  std::uint32_t room;
+  std::uint32_t* total;  ///< zero at first
+  TileFound* tiles;
+  std::uint32_t* indices;
+  float* values;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t tile) const {
+    const MirrorDifference<M> of = difference;
+    const std::uint32_t limit = key_min;
+    const std::size_t begin = tile * kTile;
+    const std::size_t size = n - begin < kTile ? n - begin : kTile;
+    const auto is_large = [=](std::size_t i) {
+      return (std::bit_cast<std::uint32_t>(of[begin + i]) & 0x7fffffffU) >= limit;
+    };
+    const std::uint32_t count =
+        team.sum(size, [=](std::size_t i) { return is_large(i) ? 1U : 0U; });
+    std::uint32_t* const counter = total;
+    const std::uint32_t first =
+        count == 0 ? 0U : team.once([=] { return claim(counter, count); });
+    if (team.leads()) tiles[tile] = {first, count};
+    if (count == 0 || first > room || count > room - first) return;
+    std::uint32_t* const places = indices + first;
+    float* const found = values + first;
+    team.in_order(size, is_large, [=](std::size_t rank, std::size_t i) {
+      places[rank] = static_cast<std::uint32_t>(begin + i);
+      found[rank] = of[begin + i];
+    });
+  }
+};
+
+/// Sums over runs of elements: one row a run, number `first` and each `every` after it.
+template <class M>
+struct RunSquares {
+  static constexpr bool kByRows = true;
+  MirrorDifference<M> difference;
+  std::size_t n;
+  std::size_t run;  ///< elements
+  std::size_t first;
+  std::size_t every;
+  double* sums;  ///< of the squares of the difference and of x, a pair a row
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const MirrorDifference<M> of = difference;
+    const std::size_t begin = (first + row * every) * run;
+    const std::size_t size = n - begin < run ? n - begin : run;
+    const double away = team.sum(size, [=](std::size_t i) {
+      const float x = of.y[begin + i] + of.r[begin + i];
+      const double apart =
+          static_cast<double>(x) - static_cast<double>(value_of(of.mirror[begin + i]));
+      return apart * apart;
+    });
+    const double norm = team.sum(size, [=](std::size_t i) {
+      const auto x = static_cast<double>(of.y[begin + i] + of.r[begin + i]);
+      return x * x;
+    });
+    if (!team.leads()) return;
+    sums[2 * row] = away;
+    sums[2 * row + 1] = norm;
+  }
+};
+
+/// y += r, r = 0
+struct LetGo {
+  float* y;
+  float* r;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    y[i] += r[i];
+    r[i] = 0;
+  }
+};
+
+/// A delta's elements: indices rise.
+struct DeviceElements {
+  const std::uint32_t* indices;
+  const float* values;
+  std::size_t count;
+
+  /// The place of an index; count where there is none.
+  [[nodiscard]] STARLING_BOTH std::size_t place_of(std::uint32_t index) const {
+    std::size_t low = 0;
+    std::size_t high = count;
+    while (low < high) {
+      const std::size_t middle = (low + high) / 2;
+      if (indices[middle] < index) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low < count && indices[low] == index ? low : count;
+  }
+};
+
+/// What a commit makes of one element.
+template <class M>
+struct CommittedElement {
+  float y;
+  M mine;
+  M theirs;
+};
+
+STARLING_BOTH inline void store_drawn(float value, std::uint32_t, std::size_t, float& to) {
+  to = value;
+}
+STARLING_BOTH inline void store_drawn(float value, std::uint32_t seed, std::size_t index,
+                                      std::uint16_t& to) {
+  to = base::narrow(value, base::draw(seed, static_cast<std::uint32_t>(index))).bits;
+}
+
+/// A commit's vectors and step.
+template <class M>
+struct CommitSides {
+  float* y;
+  M* mine;
+  M* theirs;
+  float w;
+  bool moves_mirrors;
+  std::uint32_t draw;
+
+  /// With what the mirrors are once they have the deltas.
+  [[nodiscard]] STARLING_BOTH CommittedElement<M> step(std::size_t i, float own,
+                                                       float their) const {
+    const float d = times(w, their - own);
+    const float moved = moves_mirrors ? d : 0.0F;
+    CommittedElement<M> to;
+    to.y = y[i] + d;
+    store_drawn(own + moved, draw, i, to.mine);
+    store_drawn(their - moved, draw, i, to.theirs);
+    return to;
+  }
+  STARLING_BOTH void put(std::size_t i, const CommittedElement<M>& element) const {
+    y[i] = element.y;
+    mine[i] = element.mine;
+    theirs[i] = element.theirs;
+  }
+};
+
+/// Sets aside what becomes of the elements that deltas touch. One call a value of both deltas.
+template <class M>
+struct CommitTouched {
+  CommitSides<M> sides;
+  DeviceElements own;
+  DeviceElements their;
+  CommittedElement<M>* aside;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const bool is_own = i < own.count;
+    const std::uint32_t index = is_own ? own.indices[i] : their.indices[i - own.count];
+    const std::size_t other = is_own ? their.place_of(index) : own.place_of(index);
+    if (!is_own && other < own.count) return;  // the call of the own delta does it
+    float mine = value_of(sides.mine[index]);
+    float theirs = value_of(sides.theirs[index]);
+    if (is_own) mine += own.values[i];
+    if (is_own && other < their.count) theirs += their.values[other];
+    if (!is_own) theirs += their.values[i - own.count];
+    aside[i] = sides.step(index, mine, theirs);
+  }
+};
+
+/// One call an element.
+template <class M>
+struct CommitAll {
+  CommitSides<M> sides;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    sides.put(i, sides.step(i, value_of(sides.mine[i]), value_of(sides.theirs[i])));
+  }
+};
+
+/// One call a value of both deltas.
+template <class M>
+struct CommitPut {
+  CommitSides<M> sides;
+  DeviceElements own;
+  DeviceElements their;
+  const CommittedElement<M>* aside;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const bool is_own = i < own.count;
+    const std::uint32_t index = is_own ? own.indices[i] : their.indices[i - own.count];
+    if (is_own || own.place_of(index) == own.count) sides.put(index, aside[i]);
+  }
+};
+
+/// What holding back makes of one element.
+struct HeldElement {
+  float x;
+  float r;
+};
+
+/// Holds back what one delta left out. Between the first of several deltas and the last, y has x.
+template <class M>
+struct HoldBackSides {
+  float* y;
+  float* r;
+  const M* mine;
+  float keep;
+  float gain;
+  bool first;
+  bool last;
+
+  [[nodiscard]] STARLING_BOTH HeldElement mix(std::size_t i) const {
+    const float x = first ? y[i] + r[i] : y[i];
+    return {x, times(keep, r[i]) + times(gain, x - value_of(mine[i]))};
+  }
+  STARLING_BOTH void put(std::size_t i, const HeldElement& element) const {
+    r[i] = element.r;
+    y[i] = last ? element.x - element.r : element.x;
+  }
+};
+
+/// One call a value of the delta.
+template <class M>
+struct HoldBackTouched {
+  HoldBackSides<M> sides;
+  DeviceElements delta;
+  HeldElement* aside;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    HeldElement element = sides.mix(delta.indices[i]);
+    element.r -= times(sides.gain, delta.values[i]);
+    aside[i] = element;
+  }
+};
+
+/// One call an element.
+template <class M>
+struct HoldBackAll {
+  HoldBackSides<M> sides;
+
+  STARLING_BOTH void operator()(std::size_t i) const { sides.put(i, sides.mix(i)); }
+};
+
+/// One call a value of the delta.
+template <class M>
+struct HoldBackPut {
+  HoldBackSides<M> sides;
+  DeviceElements delta;
+  const HeldElement* aside;
+
+  STARLING_BOTH void operator()(std::size_t i) const { sides.put(delta.indices[i], aside[i]); }
+};
+
+/// y += in (theirs - y) - out (mine - y)
+template <class M>
+struct Push {
+  float* y;
+  const M* mine;
+  const M* theirs;
+  float out;
+  float in;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    y[i] += times(in, value_of(theirs[i]) - y[i]) - times(out, value_of(mine[i]) - y[i]);
+  }
+};
+
+}  // namespace starling::compute::cuda

@@ -1,0 +1,81 @@
+// A plan on its queue: what goes in and out of the device around a run of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compute/cuda/plan.hpp"
+#include "compute/cuda/queue.hpp"
+#include "compute/program.hpp"
+
+namespace starling::compute::cuda {
+
+/// One thread, the queue's. Errors: the device's.
+class Runner {
+ public:
+  /// Numbers of the queue's lists.
+  struct Lists {
+    std::size_t training = 0;
+    std::size_t evaluation = 0;
+  };
+
+  /// `queue` has the plan's memory, from `arena` on, and its lists.
+  Runner(const Graph& graph, std::uint32_t batch, Plan plan, std::vector<std::size_t> offsets,
+         std::byte* arena, Lists lists, std::unique_ptr<Queue> queue);
+
+  /// Copies in all that belongs to a batch.
+  [[nodiscard]] base::Status begin(const Batch& batch, std::span<const float> buffers,
+                                   std::uint64_t seed);
+  [[nodiscard]] base::Status copy_in_parameters(std::span<const float> parameters);
+  [[nodiscard]] base::Status train() { return queue_->run(lists_.training); }
+  [[nodiscard]] base::Status evaluate() { return queue_->run(lists_.evaluation); }
+  /// After either, of the batch that began.
+  [[nodiscard]] base::Result<Evaluation> totals();
+  /// After train().
+  [[nodiscard]] base::Status copy_out_gradient(std::span<float> gradient);
+  [[nodiscard]] base::Status copy_out_buffers(std::span<float> buffers);
+  /// After evaluate(): of the batch, until the next call.
+  [[nodiscard]] base::Result<std::span<const float>> outputs();
+
+  [[nodiscard]] Queue& queue() noexcept { return *queue_; }
+  [[nodiscard]] const Queue& queue() const noexcept { return *queue_; }
+  [[nodiscard]] const Layout& layout() const noexcept { return plan_.parameter_layout; }
+  [[nodiscard]] std::size_t parameter_count() const noexcept { return parameter_count_; }
+  /// Laid out as layout() says.
+  [[nodiscard]] float* parameters() const { return addresses().at(plan_.parameters); }
+  [[nodiscard]] float* gradient() const { return addresses().at(plan_.gradient); }
+  [[nodiscard]] std::uint32_t batch() const noexcept { return batch_; }
+
+ private:
+  base::Status load(const Batch& batch, std::uint64_t seed);
+  base::Status load_tokens(std::span<const std::int32_t> tokens);
+  template <class T>
+  base::Status copy_in(const Value& to, std::span<const T> from);
+  base::Status copy_in(const Value& to, const Layout& layout, std::span<const float> from);
+  base::Status copy_out(const Value& from, const Layout& layout, std::span<float> to);
+  [[nodiscard]] std::byte* at(const Value& value) const { return addresses().at<std::byte>(value); }
+  [[nodiscard]] Addresses addresses() const { return {arena_, offsets_}; }
+
+  const bool takes_tokens_;
+  const bool by_label_;
+  const std::size_t parameter_count_;
+  const std::size_t buffer_count_;
+  const std::size_t input_elements_;   ///< a sample
+  const std::size_t output_elements_;  ///< a sample
+  const std::size_t positions_;        ///< labels a sample
+  const std::uint32_t batch_;
+  const Plan plan_;
+  const std::vector<std::size_t> offsets_;
+  std::byte* const arena_;
+  const Lists lists_;
+  std::unique_ptr<Queue> queue_;
+  std::size_t count_ = 0;             ///< samples of the last batch
+  std::vector<std::uint64_t> order_;  ///< tokens and their places, sorted
+  std::vector<std::int32_t> integers_;
+  std::vector<float> outputs_;
+};
+
+}  // namespace starling::compute::cuda
