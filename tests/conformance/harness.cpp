@@ -6,7 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "host_backend.hpp"
+#include "tests/cuda_on_cpu/backend.hpp"
 #include "tests/unit/compute/networks.hpp"
 
 namespace starling::conformance {
@@ -18,7 +18,7 @@ bool rounds(const std::string& device) { return device.ends_with(kRounded); }
 
 base::Result<std::unique_ptr<Backend>> open(const std::string& device) {
   const std::string name = device.substr(0, device.size() - (rounds(device) ? kRounded.size() : 0));
-  if (name == kHostDevice) return make_host_backend();
+  if (name == kHostDevice) return cuda_on_cpu::make_backend();
   auto backend = open_backend(name);
   if (backend && rounds(device) && !(*backend)->has_bfloat16()) {
     return base::fail(base::ErrorCode::device, "{} gains nothing from bfloat16 here", name);

@@ -14,11 +14,13 @@
 
 namespace starling::conformance {
 
+/// The CUDA backend's plans and kernels on the processor.
+inline constexpr char kHostDevice[] = "cuda_plan_on_cpu";
 /// What follows a device's name where Precision::bfloat16 is meant: "cpu_bf16".
 inline constexpr std::string_view kRounded = "_bf16";
 [[nodiscard]] bool rounds(const std::string& device);
 
-/// compute::open_backend, or the one of host_backend.hpp; a device that is to round and does not is
+/// compute::open_backend, or the one of tests/cuda_on_cpu; a device that is to round and does not is
 /// an error.
 [[nodiscard]] base::Result<std::unique_ptr<compute::Backend>> open(const std::string& device);
 

@@ -13,7 +13,6 @@
 #include "checks.hpp"
 #include "compute/program.hpp"
 #include "harness.hpp"
-#include "host_backend.hpp"
 
 namespace starling::conformance {
 namespace {

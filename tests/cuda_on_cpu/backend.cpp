@@ -1,4 +1,4 @@
-#include "host_backend.hpp"
+#include "backend.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -7,13 +7,12 @@
 #include <variant>
 #include <vector>
 
-#include <boost/test/unit_test.hpp>
-
+#include "base/assert.hpp"
 #include "compute/arena.hpp"
 #include "compute/cuda/program.hpp"
 #include "compute/cuda/queue.hpp"
 
-namespace starling::conformance {
+namespace starling::cuda_on_cpu {
 
 using namespace compute;
 using namespace compute::cuda;
@@ -74,10 +73,10 @@ struct Steps {
 };
 
 Steps steps_of(const ColumnMatrix& m, bool transposed, std::size_t rows, std::size_t columns) {
-  BOOST_REQUIRE_EQUAL(m.rows, transposed ? columns : rows);
-  BOOST_REQUIRE_EQUAL(m.columns, transposed ? rows : columns);
+  ASSERT(m.rows == transposed ? columns : rows);
+  ASSERT(m.columns == transposed ? rows : columns);
   const auto stride = static_cast<std::size_t>(m.stride);
-  BOOST_REQUIRE_GE(stride, m.rows);
+  ASSERT(stride >= m.rows);
   return transposed ? Steps{stride, 1} : Steps{1, stride};
 }
 
@@ -154,7 +153,7 @@ class HostQueue final : public Queue {
   base::Result<Memory> allocate(std::size_t bytes, const char*) override {
     const std::size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole));
-    BOOST_REQUIRE(memory != nullptr);
+    ASSERT(memory != nullptr);
     std::memset(memory, 0, whole);
     return Memory(memory, [](std::byte* owned) { std::free(owned); });
   }
@@ -187,6 +186,6 @@ class HostBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_host_backend() { return std::make_unique<HostBackend>(); }
+std::unique_ptr<Backend> make_backend() { return std::make_unique<HostBackend>(); }
 
-}  // namespace starling::conformance
+}  // namespace starling::cuda_on_cpu

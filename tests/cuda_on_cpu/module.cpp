@@ -1,0 +1,23 @@
+// A module for the program in place of the CUDA module: its "cuda:0" is the processor. Tests run
+// real peers with it, which then have their replicas in a device's memory as far as they can tell.
+#include "backend.hpp"
+#include "compute/cuda/module.hpp"
+#include "module_generated.h"
+
+namespace {
+
+namespace cuda = starling::compute::cuda;
+
+starling::base::Result<cuda::OpenedGpu> open(unsigned index) {
+  if (index > 0) {
+    return starling::base::fail(starling::base::ErrorCode::device, "there is no cuda:{}", index);
+  }
+  return cuda::OpenedGpu{starling::cuda_on_cpu::make_backend(), "no GPU: the processor, slowly"};
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const cuda::Module* starling_cuda_module() {
+  static constexpr cuda::Module kModule{.build = kModuleBuild, .open = &open};
+  return &kModule;
+}

@@ -1,0 +1,90 @@
+// Peers whose replicas lie in a device's memory: the CUDA backend with its kernels on the
+// processor (tests/cuda_on_cpu), in the place of the CUDA module.
+#include <cstdlib>
+#include <string>
+
+#include <boost/test/unit_test.hpp>
+
+#include "harness.hpp"
+#include "swarm_distance.hpp"
+
+namespace starling::integration {
+namespace {
+
+const std::string kDevice = "train.device=cuda:0";
+/// Its products are plain loops.
+const std::string kLayers =
+    R"(model.layers=[{type="linear",out=16},{type="relu"},{type="linear",out=10}])";
+constexpr double kAccuracy = 0.7;
+
+struct WithModule {
+  WithModule() { setenv("STARLING_CUDA_MODULE", STARLING_CUDA_ON_CPU, 1); }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(device, WithModule)
+
+BOOST_AUTO_TEST_CASE(a_peer_there_and_one_here_agree_and_their_mirrors_have_the_same_bits) {
+  for (const std::string mirror : {"float32", "bf16"}) {
+    BOOST_TEST_CONTEXT("mirrors in " << mirror) {
+      const testing::TemporaryFolder folder;
+      // As fast as the slower one, so that there are exchanges enough for hashes of mirrors.
+      const Arguments set{kLayers, "run.samples=60000", "exchange.mirror=" + mirror,
+                          "exchange.every=1", "swarm.wait_for=1", "limits.steps_per_second=60"};
+      Arguments there = set;
+      there.push_back(kDevice);
+      Peer one(folder, "here", "", set);
+      Peer other(folder, "there", one.address(), there);
+      for (Peer* const peer : {&one, &other}) {
+        BOOST_TEST_REQUIRE(peer->process().wait().value_or(-1) == 0, peer->process().err());
+        const report::PeerSummary summary = peer->summary();
+        BOOST_TEST(summary.accuracy.value_or(0) > kAccuracy);
+        BOOST_TEST(summary.exchanges > 130U);
+        // A mirror with other bits than the other end's would open the link again.
+        BOOST_TEST(summary.bytes_sent.keyframe == 0U);
+      }
+      const auto run = base::Hash128::parse(one.summary().run);
+      BOOST_TEST(peers::replica_distance({one.dir(), other.dir()}, *run).value_or(1) < 0.01);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_a_peer_there_saves_goes_on_there_and_here) {
+  const testing::TemporaryFolder folder;
+  const std::string dir = folder / "runs/peer";
+  const auto loss_on = [&](const std::string& device) {
+    const Ended ended = run(folder, {"up", mlp_run_file(), "--name", "peer", "--dir", dir,
+                                     "--listen", "127.0.0.1:0", "--set", kLayers, "--set",
+                                     "run.samples=12800", "--set", "train.optimizer=adamw",
+                                     "--set", "train.lr=0.002", "--set", device});
+    BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
+    return report::read_peer_summary(dir)->loss.value();
+  };
+  const double trained = loss_on(kDevice);
+  const auto near = boost::test_tools::tolerance(1e-4);
+  BOOST_TEST(trained < 1.5);
+  BOOST_TEST(loss_on(kDevice) == trained, near);
+  BOOST_TEST(loss_on("train.device=cpu") == trained, near);
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_peer_there_comes_back_from_its_checkpoint_and_others_go_on) {
+  Swarm swarm(3, {kLayers, kDevice, "run.samples=240000"});
+  constexpr std::size_t kVictim = 2;
+  const std::string dir = swarm[kVictim].dir();
+  BOOST_TEST_REQUIRE(swarm.reaches(swarm[kVictim], 0.2));
+  const Ended asked = run(swarm.folder(), {"checkpoint", "--peer", dir});
+  BOOST_TEST_REQUIRE(asked.code.value_or(-1) == 0, asked.err);
+  BOOST_TEST_REQUIRE(eventually([&] { return !checkpoints_of(dir).empty(); }));
+  const std::uint64_t saved = checkpoints_of(dir).back();
+  swarm.kill(kVictim);
+  const Peer& again = swarm.add(swarm[kVictim].name(), swarm[0].address());
+  swarm.require_end({kVictim});
+  BOOST_TEST(again.summary().accuracy.value_or(0) > kAccuracy);
+  BOOST_TEST(again.summary().steps >= saved);
+  BOOST_TEST(swarm.distance({kVictim}) < 0.01);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace starling::integration
