@@ -97,20 +97,23 @@ void print_text(const peer::RunFile& run_file, const Chosen& device, const Data&
                                         ? "bf16: products take bfloat16, sums are float32"
                                         : "float32: this device gains nothing from bf16");
   }
-  fmt::print("memory       {}{} a peer\n", needs.compiled ? "" : "at least ",
-             format_bytes(needs.memory()));
-  const auto part = [](const char* name, std::uint64_t bytes, const std::string& what) {
-    fmt::print("  {:<11}{:>8}  {}\n", name, format_bytes(bytes), what);
+  const std::string gpu =
+      needs.on_gpu ? fmt::format(", and {} of the GPU's", format_bytes(needs.gpu_memory())) : "";
+  fmt::print("memory       {}{} a peer{}\n", needs.compiled ? "" : "at least ",
+             format_bytes(needs.memory()), gpu);
+  const auto part = [](const char* name, std::uint64_t bytes, bool on_gpu, const std::string& what) {
+    fmt::print("  {:<11}{:>8}  {}{}\n", name, format_bytes(bytes), what,
+               on_gpu ? "; the GPU's" : "");
   };
-  part("replica", needs.replica, "as trained, what is held back, and the initial one");
+  part("initial", needs.initial, false, "parameters that the run starts with");
+  part("replica", needs.replica, needs.resides, "parameters as trained, and what is held back");
   part(
-      "mirrors", needs.mirrors,
+      "mirrors", needs.mirrors, needs.resides,
       fmt::format("two for each of {} neighbours", needs.mirrors == 0 ? 0 : run_file.swarm.degree));
-  part("training", needs.training, "gradient and the optimizer's state");
-  part("activations", needs.activations,
-       fmt::format("of a batch of {}, with work space{}", run_file.train.batch,
-                   needs.on_gpu ? ": in the GPU's memory, not counted above" : ""));
-  part("data", needs.data, "samples in memory, and batches filled ahead");
+  part("training", needs.training, needs.resides, "gradient and the optimizer's state");
+  part("activations", needs.activations, needs.on_gpu,
+       fmt::format("of a batch of {}, with work space", run_file.train.batch));
+  part("data", needs.data, false, "samples in memory, and batches filled ahead");
   if (exchange::uses_ring(run_file.exchange.mode)) {
     const bool rounds = run_file.exchange.mode == exchange::Mode::local;
     fmt::print("all-reduce   about {} sent by a peer every {}\n", format_bytes(needs.exchange),
@@ -166,6 +169,8 @@ void print_json(const peer::RunFile& run_file, const Chosen& device, const Data&
                            {"keyframe_bytes", needs.keyframe},
                            {"memory_bytes",
                             {{"total", needs.memory()},
+                             {"gpu", needs.gpu_memory()},
+                             {"initial", needs.initial},
                              {"replica", needs.replica},
                              {"mirrors", needs.mirrors},
                              {"training", needs.training},

@@ -6,9 +6,12 @@
 #include <fstream>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "base/assert.hpp"
+#include "base/large_vector.hpp"
 #include "report/format.hpp"
 #include "train/trainer.hpp"
 #include "wire/delta_format.hpp"
@@ -76,17 +79,42 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
+/// The replica in the device's memory, and for a moment as many mirrors as there may be.
+base::Status reserve(train::Trainer& trainer, const peer::RunFile& run_file, const Needs& needs) {
+  const auto memory = trainer.reside(run_file.exchange.mirror);
+  if (!memory) return fail(memory.error());
+  ASSERT(*memory != nullptr);
+  std::vector<compute::ReplicaMemory::MirrorId> mirrors;
+  base::Status fits;
+  while (fits && needs.mirrors > 0 && mirrors.size() < 2 * run_file.swarm.degree) {
+    const auto mirror = (*memory)->add_mirror(base::LargeFloats(needs.parameters));
+    if (mirror) {
+      mirrors.push_back(*mirror);
+    } else {
+      fits = fail(mirror.error());
+    }
+  }
+  for (const auto mirror : mirrors) (*memory)->free_mirror(mirror);
+  return fits;
+}
+
 }  // namespace
+
+bool may_reside(const peer::RunFile& run_file) {
+  return !exchange::uses_ring(run_file.exchange.mode) && train::can_reside(run_file.train);
+}
 
 Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::uint64_t data) {
   const std::uint64_t n = graph.parameter_count;
   Needs needs{.parameters = n, .buffers = graph.buffer_count, .data = data};
-  needs.replica = 3 * n * kFloat;
+  needs.initial = n * kFloat;
+  needs.replica = 2 * n * kFloat;
   needs.training = (1 + copies_of_optimizer(run_file.train)) * n * kFloat;
   // The outer optimizer's: the start of the round and a momentum.
   if (run_file.exchange.mode == exchange::Mode::local) needs.training += 2 * n * kFloat;
   needs.activations = run_file.train.batch * least_activations(graph);
   needs.on_gpu = run_file.train.device != "cpu";
+  needs.resides = needs.on_gpu && may_reside(run_file);
   needs.forward_flops = compute::forward_flops(graph);
   needs.training_flops = compute::training_flops(graph);
   if (exchange::uses_links(run_file.exchange.mode)) {
@@ -108,7 +136,11 @@ base::Result<Needs> measure(const peer::RunFile& run_file, const compute::Graph&
                             Needs needs) {
   auto trainer = train::Trainer::create(graph, run_file.train);
   if (!trainer) return fail(trainer.error());
-  needs.activations = trainer->memory_bytes() - std::min(trainer->memory_bytes(), needs.training);
+  if (needs.resides) {
+    if (auto fits = reserve(*trainer, run_file, needs); !fits) return fail(fits.error());
+  }
+  const std::uint64_t known = needs.training + (needs.resides ? needs.replica : 0);
+  needs.activations = trainer->memory_bytes() - std::min(trainer->memory_bytes(), known);
   needs.compiled = true;
   return needs;
 }
@@ -132,13 +164,16 @@ std::optional<std::uint64_t> available_memory() {
 base::Status check_memory(const Needs& needs, std::uint64_t available) {
   if (needs.memory() <= available) return {};
   const auto size = [](std::uint64_t bytes) { return report::format_bytes(bytes); };
+  const std::uint64_t activations = needs.on_gpu ? 0 : needs.activations;
+  const std::uint64_t mirrors = needs.resides ? 0 : needs.mirrors;
+  const std::uint64_t parameters =
+      needs.initial + (needs.resides ? 0 : needs.replica + needs.training);
   std::array<std::pair<std::uint64_t, std::string>, 4> parts{{
-      {needs.activations,
-       fmt::format("train.batch or the model (activations take {})", size(needs.activations))},
-      {needs.mirrors, fmt::format("swarm.degree (mirrors take {})", size(needs.mirrors))},
-      {needs.replica + needs.training,
+      {activations, fmt::format("train.batch or the model (activations take {})", size(activations))},
+      {mirrors, fmt::format("swarm.degree (mirrors take {})", size(mirrors))},
+      {parameters,
        fmt::format("the model's parameters (they, their gradient and the optimizer take {})",
-                   size(needs.replica + needs.training))},
+                   size(parameters))},
       {needs.data, fmt::format("the data held in memory ({})", size(needs.data))},
   }};
   std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });

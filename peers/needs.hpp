@@ -15,7 +15,8 @@ namespace starling::peers {
 struct Needs {
   std::uint64_t parameters = 0;  ///< their number
   std::uint64_t buffers = 0;     ///< their number
-  std::uint64_t replica = 0;     ///< parameters as trained, what is held back, and the initial ones
+  std::uint64_t initial = 0;     ///< the parameters that the run starts with
+  std::uint64_t replica = 0;     ///< parameters as trained, and what is held back
   std::uint64_t mirrors = 0;     ///< two a link
   std::uint64_t training = 0;    ///< gradient and the optimizer's state
   std::uint64_t activations = 0;  ///< what a batch goes through, and work space: the arena
@@ -27,11 +28,21 @@ struct Needs {
   double training_flops = 0;   ///< a sample
   bool compiled = false;       ///< otherwise activations are the least there can be
   bool on_gpu = false;         ///< activations lie in the GPU's memory, not in the machine's
+  bool resides = false;        ///< and replica, mirrors and what training keeps, too
 
+  /// Of the machine.
   [[nodiscard]] std::uint64_t memory() const noexcept {
-    return replica + mirrors + training + (on_gpu ? 0 : activations) + data;
+    return initial + (resides ? 0 : replica + mirrors + training) + (on_gpu ? 0 : activations) +
+           data;
+  }
+  [[nodiscard]] std::uint64_t gpu_memory() const noexcept {
+    return (resides ? replica + mirrors + training : 0) + (on_gpu ? activations : 0);
   }
 };
+
+/// Whether a peer of this run keeps its replica where its device has its memory. Who reduces
+/// gradients needs them, and the parameters, in the machine's.
+[[nodiscard]] bool may_reside(const peer::RunFile& run_file);
 
 /// All that follows from run file and graph alone, where train.device is no longer "auto". `data`:
 /// bytes in memory, samples and batches.
@@ -39,7 +50,8 @@ struct Needs {
                              std::uint64_t data);
 
 /// The same with activations and the optimizer's state as the device has them: compiles the graph,
-/// which takes that memory for a moment. Errors: the device's.
+/// and on a GPU makes the replica and its mirrors, which takes that memory for a moment. Errors: the
+/// device's.
 [[nodiscard]] base::Result<Needs> measure(const peer::RunFile& run_file,
                                           const compute::Graph& graph, Needs needs);
 

@@ -15,6 +15,7 @@
 #include "base/file.hpp"
 #include "base/hash.hpp"
 #include "commands.hpp"
+#include "needs.hpp"
 #include "compute/program.hpp"
 #include "control_client.hpp"
 #include "data/loader.hpp"
@@ -300,8 +301,7 @@ io::TrainerThread::MakeWorker Run::make_worker(data::Loader& loader) {
       }
       step = checkpoint->state.step;
     }
-    // Whoever reduces gradients needs them, and the parameters, in the processor's memory.
-    if (!exchange::uses_ring(run_file.exchange.mode)) {
+    if (may_reside(run_file)) {
       const auto memory = trainer->reside(run_file.exchange.mirror);
       if (!memory) return fail(memory.error());
       if (*memory != nullptr) replica.move_to(**memory);

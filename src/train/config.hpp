@@ -58,4 +58,10 @@ struct Config {
   return config;
 }
 
+/// Whether devices have this update rule, so that a replica can be trained in their memory: sgd and
+/// adamw, without a slow momentum.
+[[nodiscard]] inline bool can_reside(const Config& config) noexcept {
+  return config.optimizer != Optimizer::muon && config.slow_every == 0;
+}
+
 }  // namespace starling::train

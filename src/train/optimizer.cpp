@@ -96,10 +96,6 @@ compute::AdamUpdate UpdateRule::adam_update(float scale, double lr) const {
           .epsilon = static_cast<float>(config_.epsilon)};
 }
 
-bool UpdateRule::can_move() const noexcept {
-  return config_.optimizer != Optimizer::muon && config_.slow_every == 0;
-}
-
 compute::Residence UpdateRule::residence() const {
   compute::Residence wanted{.states = config_.optimizer == Optimizer::adamw ? 2U : 1U};
   for (const compute::Tensor& tensor : tensors_) {
@@ -109,7 +105,7 @@ compute::Residence UpdateRule::residence() const {
 }
 
 base::Status UpdateRule::move_to(compute::Resident& resident) {
-  ASSERT(can_move() && resident_ == nullptr);
+  ASSERT(can_reside(config_) && resident_ == nullptr);
   if (steps_ > 0) {  // otherwise it is zero on both sides
     auto written = resident.write_state(0, first_);
     if (written && !second_.empty()) written = resident.write_state(1, second_);

@@ -56,9 +56,7 @@ class UpdateRule {
   /// One step in place; allocates nothing. Both spans have the graph's parameter_count elements.
   void apply(std::span<float> parameters, std::span<const float> gradient, float lr);
 
-  /// Whether a device can do what this rule does: sgd and adamw, without a slow momentum.
-  [[nodiscard]] bool can_move() const noexcept;
-  /// What the rule needs there.
+  /// What the rule needs in a device's memory; where can_reside() holds.
   [[nodiscard]] compute::Residence residence() const;
   /// From now on steps are those of a replica in a device's memory, which outlives this; the state
   /// goes there, too.

@@ -63,6 +63,7 @@ Trainer::Trainer(const compute::Graph& graph, const Config& config,
     : program_(std::move(program)),
       rule_(config, graph),
       in_pieces_(program_->batch() < config.batch),
+      can_reside_(can_reside(config)),
       gradient_(graph.parameter_count),
       piece_gradient_(in_pieces_ ? graph.parameter_count : 0),
       input_elements_(compute::elements(graph.input)),
@@ -132,7 +133,7 @@ Status Trainer::apply(std::span<float> parameters, float lr) {
 
 Result<compute::ReplicaMemory*> Trainer::reside(compute::MirrorType mirrors) {
   ASSERT(!resides());
-  if (!rule_.can_move()) return nullptr;
+  if (!can_reside_) return nullptr;
   compute::Residence wanted = rule_.residence();
   wanted.mirrors = mirrors;
   wanted.accumulates = in_pieces_;

@@ -95,6 +95,7 @@ class Trainer {
   compute::Resident* resident_ = nullptr;
   UpdateRule rule_;
   bool in_pieces_;  ///< batches are computed so
+  bool can_reside_;
   std::vector<float> gradient_;
   std::vector<float> piece_gradient_;  ///< where batches are computed in pieces
   std::size_t input_elements_;         ///< floats or tokens a sample
