@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <variant>
 
+#include "compute/cuda/attention.hpp"
 #include "compute/cuda/elementwise.hpp"
 #include "compute/cuda/gemm.hpp"
 #include "compute/cuda/heads.hpp"
@@ -19,10 +20,10 @@ using Kernel =
                  AddRow, FinishImage, Embed, EmbedBackward, ColumnSums, SliceSums, MaxPoolForward,
                  MaxPoolBackward, AveragePoolForward, AveragePoolBackward, SpreadMean,
                  BatchNormApply, BatchNormEvaluate, BatchNormBackward, PlainConvolution<float>,
-                 PlainConvolution<std::uint16_t>, SplitHeads, MergeGradients, MergeHeads, SplitRows,
-                 PlaneMeans, RowNormForward, RowNormBackward, ChannelSums, BatchNormStatistics,
-                 BatchNormGradients, CausalSoftmax, CausalSoftmaxBackward, CrossEntropy,
-                 MeanSquared, AddUp>;
+                 PlainConvolution<std::uint16_t>, SplitHeads, MergeGradients, RoundHeads,
+                 WidenHeads, MergeHeads, SplitRows, PlaneMeans, RowNormForward, RowNormBackward,
+                 ChannelSums, BatchNormStatistics, BatchNormGradients, CausalSoftmax,
+                 CausalSoftmaxBackward, CrossEntropy, MeanSquared, AddUp>;
 
 template <class K>
 concept RowKernel = requires {
@@ -52,7 +53,7 @@ struct Clear {
 };
 
 struct Work {
-  std::variant<KernelWork, Gemm, Convolution, Clear> what;
+  std::variant<KernelWork, Gemm, Convolution, FusedAttention, Clear> what;
   std::size_t op = 0;  ///< of the graph, for errors; one past the last: the loss
 };
 
