@@ -101,7 +101,8 @@ void print_text(const peer::RunFile& run_file, const Chosen& device, const Data&
       needs.on_gpu ? fmt::format(", and {} of the GPU's", format_bytes(needs.gpu_memory())) : "";
   fmt::print("memory       {}{} a peer{}\n", needs.compiled ? "" : "at least ",
              format_bytes(needs.memory()), gpu);
-  const auto part = [](const char* name, std::uint64_t bytes, bool on_gpu, const std::string& what) {
+  const auto part = [](const char* name, std::uint64_t bytes, bool on_gpu,
+                       const std::string& what) {
     fmt::print("  {:<11}{:>8}  {}{}\n", name, format_bytes(bytes), what,
                on_gpu ? "; the GPU's" : "");
   };

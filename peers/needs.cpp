@@ -169,7 +169,8 @@ base::Status check_memory(const Needs& needs, std::uint64_t available) {
   const std::uint64_t parameters =
       needs.initial + (needs.resides ? 0 : needs.replica + needs.training);
   std::array<std::pair<std::uint64_t, std::string>, 4> parts{{
-      {activations, fmt::format("train.batch or the model (activations take {})", size(activations))},
+      {activations,
+       fmt::format("train.batch or the model (activations take {})", size(activations))},
       {mirrors, fmt::format("swarm.degree (mirrors take {})", size(mirrors))},
       {parameters,
        fmt::format("the model's parameters (they, their gradient and the optimizer take {})",

@@ -13,12 +13,12 @@ namespace starling::peers {
 
 /// Bytes, where nothing else is said.
 struct Needs {
-  std::uint64_t parameters = 0;  ///< their number
-  std::uint64_t buffers = 0;     ///< their number
-  std::uint64_t initial = 0;     ///< the parameters that the run starts with
-  std::uint64_t replica = 0;     ///< parameters as trained, and what is held back
-  std::uint64_t mirrors = 0;     ///< two a link
-  std::uint64_t training = 0;    ///< gradient and the optimizer's state
+  std::uint64_t parameters = 0;   ///< their number
+  std::uint64_t buffers = 0;      ///< their number
+  std::uint64_t initial = 0;      ///< the parameters that the run starts with
+  std::uint64_t replica = 0;      ///< parameters as trained, and what is held back
+  std::uint64_t mirrors = 0;      ///< two a link
+  std::uint64_t training = 0;     ///< gradient and the optimizer's state
   std::uint64_t activations = 0;  ///< what a batch goes through, and work space: the arena
   std::uint64_t data = 0;         ///< samples in memory, and batches filled ahead
   /// Sent by one end in one exchange without buffers; all-reduce: by a peer in a step.
@@ -50,8 +50,8 @@ struct Needs {
                              std::uint64_t data);
 
 /// The same with activations and the optimizer's state as the device has them: compiles the graph,
-/// and on a GPU makes the replica and its mirrors, which takes that memory for a moment. Errors: the
-/// device's.
+/// and on a GPU makes the replica and its mirrors, which takes that memory for a moment. Errors:
+/// the device's.
 [[nodiscard]] base::Result<Needs> measure(const peer::RunFile& run_file,
                                           const compute::Graph& graph, Needs needs);
 

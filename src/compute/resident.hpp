@@ -35,9 +35,8 @@ class Resident {
   /// As Program's, at y. The gradient stays here: this one times `share`, in place of what was
   /// there or, with `add`, on top of it.
   [[nodiscard]] virtual base::Result<float> forward_backward(std::span<float> buffers,
-                                                             const Batch& batch,
-                                                             std::uint64_t seed, float share,
-                                                             bool add) = 0;
+                                                             const Batch& batch, std::uint64_t seed,
+                                                             float share, bool add) = 0;
   /// Of the gradient's elements; not finite where one of them is not.
   [[nodiscard]] virtual base::Result<double> gradient_squares() = 0;
   /// Applies the gradient to y: with one state vector, or with two.

@@ -92,8 +92,8 @@ base::Result<std::uint32_t> estimate_key(Source& source, std::size_t count,
 base::Result<Cut> exact_cut(Source& source, std::size_t count, SelectScratch& scratch) {
   std::vector<std::uint32_t>& histogram = scratch.histogram;
   histogram.assign(kBins, 0);
-  auto read = for_each_chunk(
-      source, scratch.values, [&](std::size_t, std::span<const float> chunk) {
+  auto read =
+      for_each_chunk(source, scratch.values, [&](std::size_t, std::span<const float> chunk) {
         for (const float value : chunk) {
           const std::uint32_t key = key_of(value);
           histogram[key >> kHalfBits] += key != 0 ? 1 : 0;

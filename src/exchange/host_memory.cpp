@@ -114,9 +114,8 @@ Result<compute::Squares> HostMemory::squares(MirrorId mirror, std::size_t first,
     kernels::add_squares(y_.data() + begin, r_.data() + begin, of.read(begin, run, room), run,
                          sums);
   }
-  return compute::Squares{
-      .away = std::accumulate(std::begin(sums.away), std::end(sums.away), 0.0),
-      .norm = std::accumulate(std::begin(sums.norm), std::end(sums.norm), 0.0)};
+  return compute::Squares{.away = std::accumulate(std::begin(sums.away), std::end(sums.away), 0.0),
+                          .norm = std::accumulate(std::begin(sums.norm), std::end(sums.norm), 0.0)};
 }
 
 // With r as it is, y moves as x does.
@@ -170,8 +169,9 @@ Status HostMemory::hold_back(std::span<const Told> deltas, float keep, float gai
   };
   std::array<Cursor, kLinksMax + kGraceLinksMax> cursors;
   ASSERT(deltas.size() <= cursors.size());
-  std::ranges::transform(deltas, cursors.begin(),
-                         [this](const Told& told) { return Cursor{&told, &at(told.mine)}; });
+  std::ranges::transform(deltas, cursors.begin(), [this](const Told& told) {
+    return Cursor{&told, &at(told.mine)};
+  });
   std::array<float, kBlock> x;
   Mirror::Room room;
   for (std::size_t begin = 0; begin < size(); begin += kBlock) {

@@ -255,8 +255,8 @@ base::Status Replica::check_bounds(Link& link) const {
   if (!mine) return noted(base::Status(fail(std::move(mine.error()))));
   auto theirs = memory_->mirror(link.theirs);
   if (!theirs) return noted(base::Status(fail(std::move(theirs.error()))));
-  link.bound = std::max(kernels::largest(mine->data(), size()),
-                        kernels::largest(theirs->data(), size()));
+  link.bound =
+      std::max(kernels::largest(mine->data(), size()), kernels::largest(theirs->data(), size()));
   link.staged_bound = bound_after(link.bound, link.own, link.their, averaging_.mirror);
   if (link.staged_bound > kMagnitudeMax &&
       (!stays_bounded(*mine, link.own) || !stays_bounded(*theirs, link.their))) {
@@ -355,9 +355,9 @@ base::Status Replica::add_link(const PeerId& peer, base::LargeFloats mine, base:
                                std::vector<float> known_buffers) {
   ASSERT(links_.size() < kLinksMax + kGraceLinksMax);
   Link link;
-  link.bound = std::max(kernels::largest(mine.data(), size()),
-                        kernels::largest(theirs.data(), size())) *
-               rounding_of(averaging_.mirror);
+  link.bound =
+      std::max(kernels::largest(mine.data(), size()), kernels::largest(theirs.data(), size())) *
+      rounding_of(averaging_.mirror);
   const auto added = memory_->add_mirror(std::move(mine));
   if (!added) return fail(added.error());
   const auto their_added = memory_->add_mirror(std::move(theirs));

@@ -72,10 +72,9 @@ Outcome Worker::run_step(float lr) {
   auto batch = loader_.next();
   if (!batch) return Failed{{base::ErrorCode::internal, "the data thread has stopped"}};
   const std::span<float> buffers = replica_.buffers().values();
-  const auto loss =
-      trainer_.resides()
-          ? trainer_.step(buffers, batch->view(), lr, batch->seed)
-          : trainer_.step(replica_.trained(), buffers, batch->view(), lr, batch->seed);
+  const auto loss = trainer_.resides() ? trainer_.step(buffers, batch->view(), lr, batch->seed)
+                                       : trainer_.step(replica_.trained(), buffers, batch->view(),
+                                                       lr, batch->seed);
   const std::uint32_t samples = batch->count;
   loader_.recycle(std::move(*batch));
   if (!loss) return Failed{loss.error()};
@@ -150,9 +149,8 @@ void Worker::run_evaluation(std::vector<Outcome>& outcomes) {
   }
   const std::uint32_t count = std::min(loader_.batch(), evaluation_.samples - evaluation_.done);
   test_.fill_range(evaluation_.done, count, tested_);
-  const auto piece = trainer_.resides()
-                         ? trainer_.evaluate(buffers_copy_, tested_.view())
-                         : trainer_.evaluate(copy_, buffers_copy_, tested_.view());
+  const auto piece = trainer_.resides() ? trainer_.evaluate(buffers_copy_, tested_.view())
+                                        : trainer_.evaluate(copy_, buffers_copy_, tested_.view());
   if (!piece) {
     outcomes.push_back(Failed{piece.error()});
   } else {

@@ -48,10 +48,9 @@ void UpdateRule::apply(std::span<float> parameters, std::span<const float> gradi
 void UpdateRule::apply_rule(std::span<float> parameters, std::span<const float> gradient,
                             float lr) {
   ++steps_;
-  const float scale =
-      config_.clip == 0
-          ? 1.0F
-          : clip_factor(kernels::sum_of_squares(gradient.data(), gradient.size()));
+  const float scale = config_.clip == 0
+                          ? 1.0F
+                          : clip_factor(kernels::sum_of_squares(gradient.data(), gradient.size()));
   float* const p = parameters.data();
   const float* const g = gradient.data();
   const double part = config_.optimizer == Optimizer::muon ? config_.adam_lr / config_.lr : 1.0;

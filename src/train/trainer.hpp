@@ -87,7 +87,8 @@ class Trainer {
                                  std::uint64_t seed);
   /// Adds up what evaluate_piece(batch) gives for each piece of a set.
   template <class EvaluatePiece>
-  base::Result<Evaluation> evaluate_pieces(const compute::Batch& set, EvaluatePiece&& evaluate_piece);
+  base::Result<Evaluation> evaluate_pieces(const compute::Batch& set,
+                                           EvaluatePiece&& evaluate_piece);
   [[nodiscard]] std::size_t samples_of(const compute::Batch& batch) const noexcept;
   [[nodiscard]] compute::Batch piece(const compute::Batch& batch, std::size_t first) const noexcept;
 

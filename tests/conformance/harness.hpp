@@ -20,8 +20,8 @@ inline constexpr char kHostDevice[] = "cuda_plan_on_cpu";
 inline constexpr std::string_view kRounded = "_bf16";
 [[nodiscard]] bool rounds(const std::string& device);
 
-/// compute::open_backend, or the one of tests/cuda_on_cpu; a device that is to round and does not is
-/// an error.
+/// compute::open_backend, or the one of tests/cuda_on_cpu; a device that is to round and does not
+/// is an error.
 [[nodiscard]] base::Result<std::unique_ptr<compute::Backend>> open(const std::string& device);
 
 [[nodiscard]] std::unique_ptr<compute::Program> compile(const std::string& device,

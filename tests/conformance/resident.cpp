@@ -1,4 +1,6 @@
 // A replica and its training in a device's memory, against the same in the processor's.
+#include "compute/resident.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -9,7 +11,6 @@
 
 #include "base/rng.hpp"
 #include "checks.hpp"
-#include "compute/resident.hpp"
 #include "exchange/replica.hpp"
 #include "harness.hpp"
 #include "tests/unit/compute/networks.hpp"
@@ -156,8 +157,7 @@ void exchanges_agree(const std::string& device, const Graph& graph, float lambda
                      Averaging averaging) {
   constexpr std::uint64_t kSeed = 61;
   base::Rng rng(kSeed);
-  Twins twins(device, graph, exchange::test::noises(graph.parameter_count, rng), lambda,
-              averaging);
+  Twins twins(device, graph, exchange::test::noises(graph.parameter_count, rng), lambda, averaging);
   std::vector<Neighbour> neighbours;
   for (const std::uint8_t number : {2, 3}) {
     neighbours.push_back({peer(number), Replica(twins.initial(), lambda, {}, averaging)});

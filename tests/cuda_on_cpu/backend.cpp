@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "attention.hpp"
 #include "base/assert.hpp"
 #include "compute/arena.hpp"
 #include "compute/cuda/program.hpp"
@@ -113,11 +114,15 @@ void perform(const Gemm& gemm) {
 
 void perform(const Convolution& convolution) { perform(plain(convolution)); }
 
+void perform(const FusedAttention& attention) { attend(attention); }
+
 void perform(const Clear& clear) { std::fill_n(clear.to, clear.count, 0.0F); }
 
 /// Copies a few floats at a time, so that the parts of a copy are tested.
 class HostQueue final : public Queue {
  public:
+  /// As on a GPU not all sizes: the plan without is tested, too.
+  bool fuses(const FusedAttention& attention) override { return attention.sizes.size % 2 == 0; }
   base::Result<std::byte*> reserve(std::size_t bytes) override {
     arena_ = Arena(bytes + kAlignment);
     const auto address = reinterpret_cast<std::uintptr_t>(arena_.data());

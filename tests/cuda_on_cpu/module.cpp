@@ -1,7 +1,8 @@
 // A module for the program in place of the CUDA module: its "cuda:0" is the processor. Tests run
 // real peers with it, which then have their replicas in a device's memory as far as they can tell.
-#include "backend.hpp"
 #include "compute/cuda/module.hpp"
+
+#include "backend.hpp"
 #include "module_generated.h"
 
 namespace {

@@ -30,8 +30,12 @@ BOOST_AUTO_TEST_CASE(a_peer_there_and_one_here_agree_and_their_mirrors_have_the_
     BOOST_TEST_CONTEXT("mirrors in " << mirror) {
       const testing::TemporaryFolder folder;
       // As fast as the slower one, so that there are exchanges enough for hashes of mirrors.
-      const Arguments set{kLayers, "run.samples=60000", "exchange.mirror=" + mirror,
-                          "exchange.every=1", "swarm.wait_for=1", "limits.steps_per_second=60"};
+      const Arguments set{kLayers,
+                          "run.samples=60000",
+                          "exchange.mirror=" + mirror,
+                          "exchange.every=1",
+                          "swarm.wait_for=1",
+                          "limits.steps_per_second=60"};
       Arguments there = set;
       there.push_back(kDevice);
       Peer one(folder, "here", "", set);
@@ -54,10 +58,10 @@ BOOST_AUTO_TEST_CASE(what_a_peer_there_saves_goes_on_there_and_here) {
   const testing::TemporaryFolder folder;
   const std::string dir = folder / "runs/peer";
   const auto loss_on = [&](const std::string& device) {
-    const Ended ended = run(folder, {"up", mlp_run_file(), "--name", "peer", "--dir", dir,
-                                     "--listen", "127.0.0.1:0", "--set", kLayers, "--set",
-                                     "run.samples=12800", "--set", "train.optimizer=adamw",
-                                     "--set", "train.lr=0.002", "--set", device});
+    const Ended ended =
+        run(folder, {"up", mlp_run_file(), "--name", "peer", "--dir", dir, "--listen",
+                     "127.0.0.1:0", "--set", kLayers, "--set", "run.samples=12800", "--set",
+                     "train.optimizer=adamw", "--set", "train.lr=0.002", "--set", device});
     BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
     return report::read_peer_summary(dir)->loss.value();
   };

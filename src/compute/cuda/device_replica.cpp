@@ -173,8 +173,7 @@ Status DeviceReplica::difference(MirrorId mirror, std::size_t begin, std::span<f
   if (auto made = make_room(out.size_bytes()); !made) return made;
   const auto ran = by_type([&]<class M>(M) {
     const MirrorDifference<M> of{y(), r(), reinterpret_cast<const M*>(at(mirror))};
-    return queue_.run(
-        KernelWork{FillDifference<M>{of, begin, room_at<float>(0)}, out.size()});
+    return queue_.run(KernelWork{FillDifference<M>{of, begin, room_at<float>(0)}, out.size()});
   });
   return ran ? copy_out(queue_, room_at<std::byte>(0), out) : ran;
 }
@@ -220,8 +219,8 @@ Status DeviceReplica::order(std::size_t total, std::span<const std::uint32_t> ti
   found.reserve(total);
   found.count = total;
   unordered_.reserve(total);
-  auto copied = copy_out(queue_, room_at<std::byte>(indices),
-                         std::span(unordered_.indices).first(total));
+  auto copied =
+      copy_out(queue_, room_at<std::byte>(indices), std::span(unordered_.indices).first(total));
   if (copied) {
     copied =
         copy_out(queue_, room_at<std::byte>(values), std::span(unordered_.values).first(total));
@@ -247,14 +246,14 @@ Result<Squares> DeviceReplica::squares(MirrorId mirror, std::size_t first, std::
   const std::size_t runs = (all - first + every - 1) / every;
   if (auto made = make_room(2 * runs * sizeof(double)); !made) return fail(made.error());
   auto done = by_type([&]<class M>(M) {
-    return queue_.run(KernelWork{
-        RunSquares<M>{.difference = {y(), r(), reinterpret_cast<const M*>(at(mirror))},
-                      .n = size_,
-                      .run = kRun,
-                      .first = first,
-                      .every = every,
-                      .sums = room_at<double>(0)},
-        runs, kRun});
+    return queue_.run(
+        KernelWork{RunSquares<M>{.difference = {y(), r(), reinterpret_cast<const M*>(at(mirror))},
+                                 .n = size_,
+                                 .run = kRun,
+                                 .first = first,
+                                 .every = every,
+                                 .sums = room_at<double>(0)},
+                   runs, kRun});
   });
   std::vector<double> sums(2 * runs);
   if (done) done = copy_out(queue_, room_at<std::byte>(0), std::span(sums));
@@ -308,8 +307,8 @@ Status DeviceReplica::commit_step(const CommitStep& step) {
       KernelWork{CommitTouched<M>{sides, elements(own), elements(their), aside}, touched});
   if (ran) ran = queue_.run(KernelWork{CommitAll<M>{sides}, size_});
   if (ran) {
-    ran = queue_.run(
-        KernelWork{CommitPut<M>{sides, elements(own), elements(their), aside}, touched});
+    ran =
+        queue_.run(KernelWork{CommitPut<M>{sides, elements(own), elements(their), aside}, touched});
   }
   return ran;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +18,6 @@ namespace {
 
 /// Work space beyond this is not worth what it saves.
 constexpr std::int64_t kDnnWorkspaceMax = std::int64_t{256} << 20;
-constexpr std::int64_t kByteAlignment = 16;  ///< less than what plans give; what engines ask for
 constexpr std::size_t kEnginesMax = 64;
 
 /// Numbers of the three tensors in cuDNN's graphs.
@@ -25,22 +25,12 @@ constexpr std::int64_t kX = 1;
 constexpr std::int64_t kW = 2;
 constexpr std::int64_t kY = 3;
 
-using Sides = std::array<std::int64_t, 4>;
-
-Sides sides(std::size_t a, std::size_t b, std::size_t c, std::size_t d) {
-  return {static_cast<std::int64_t>(a), static_cast<std::int64_t>(b), static_cast<std::int64_t>(c),
-          static_cast<std::int64_t>(d)};
-}
-
-DnnDescriptor tensor(std::int64_t number, const Sides& shape, cudnnDataType_t type) {
-  const Sides strides{shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
-  DnnDescriptor made(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type)
-      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, shape.data(), 4)
-      .set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides.data(), 4)
-      .set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, number)
-      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, kByteAlignment);
-  return made;
+DnnDescriptor tensor(std::int64_t number, std::initializer_list<std::size_t> sides,
+                     cudnnDataType_t type) {
+  DnnShape::Sides made{};
+  std::ranges::transform(sides, made.begin(),
+                         [](std::size_t side) { return static_cast<std::int64_t>(side); });
+  return dnn_tensor(number, DnnShape::dense(made), type);
 }
 
 DnnDescriptor windows_of(const Convolution& c) {
@@ -101,9 +91,9 @@ OperationNames names_of(Convolution::Kind kind) {
 /// A graph of the one operation. Groups follow from the sides.
 Result<DnnDescriptor> graph_of(const Convolution& c, cudnnHandle_t handle) {
   const cudnnDataType_t type = c.rounded ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
-  DnnDescriptor x = tensor(kX, sides(c.samples, c.in_channels, c.height, c.width), type);
-  DnnDescriptor w = tensor(kW, sides(c.out_channels, c.group_in(), c.kernel, c.kernel), type);
-  DnnDescriptor y = tensor(kY, sides(c.samples, c.out_channels, c.out_height, c.out_width), type);
+  DnnDescriptor x = tensor(kX, {c.samples, c.in_channels, c.height, c.width}, type);
+  DnnDescriptor w = tensor(kW, {c.out_channels, c.group_in(), c.kernel, c.kernel}, type);
+  DnnDescriptor y = tensor(kY, {c.samples, c.out_channels, c.out_height, c.out_width}, type);
   DnnDescriptor windows = windows_of(c);
   for (DnnDescriptor* part : {&x, &w, &y, &windows}) {
     if (auto done = checked(part->finish(), "describing a convolution"); !done) {
@@ -119,13 +109,9 @@ Result<DnnDescriptor> graph_of(const Convolution& c, cudnnHandle_t handle) {
       .set(names.alpha, CUDNN_TYPE_FLOAT, 1.0F)
       .set(names.beta, CUDNN_TYPE_FLOAT, 0.0F);
   if (auto done = checked(operation.finish(), "a convolution"); !done) return fail(done.error());
-  DnnDescriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
-  if (handle != nullptr) graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle);
-  if (auto done = checked(graph.finish(), "the graph of a convolution"); !done) {
-    return fail(done.error());
-  }
-  return graph;
+  std::vector<DnnDescriptor> operations;
+  operations.push_back(std::move(operation));
+  return dnn_graph(operations, handle, "the graph of a convolution");
 }
 
 /// Whether an engine adds up in single precision, and always the same: of rounded tensors tensor
@@ -154,17 +140,6 @@ bool is_exact(const DnnDescriptor& choice, bool rounded) {
 
 }  // namespace
 
-DnnDescriptor::DnnDescriptor(cudnnBackendDescriptorType_t type) {
-  cudnnBackendDescriptor_t made = nullptr;
-  status_ = cudnnBackendCreateDescriptor(type, &made);
-  owned_.reset(made);
-}
-
-cudnnStatus_t DnnDescriptor::finish() {
-  if (status_ == CUDNN_STATUS_SUCCESS) status_ = cudnnBackendFinalize(raw());
-  return status_;
-}
-
 Result<Dnn> Dnn::create(cudaStream_t stream) {
   cudnnHandle_t raw = nullptr;
   if (auto made = checked(cudnnCreate(&raw), "its start"); !made) return fail(made.error());
@@ -188,16 +163,23 @@ Result<Dnn> Dnn::create_for(const std::string& device_json) {
 Result<std::optional<DnnConvolution>> Dnn::prepare(const Convolution& convolution) const {
   const auto graph = graph_of(convolution, handle_.get());
   if (!graph) return fail(graph.error());
+  auto plan = best_plan(*graph, convolution.rounded, kDnnWorkspaceMax);
+  if (!plan) return std::optional<DnnConvolution>{};
+  return DnnConvolution{convolution, std::move(plan->descriptor), plan->workspace};
+}
+
+std::optional<DnnPlan> Dnn::best_plan(const DnnDescriptor& graph, bool rounded,
+                                      std::int64_t workspace_max) const {
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    if (auto found = first_plan(convolution, *graph, mode)) return found;
+    if (auto found = first_plan(graph, rounded, workspace_max, mode)) return found;
   }
-  return std::optional<DnnConvolution>{};
+  return {};
 }
 
 /// The first of the engines that cuDNN proposes, best first, that will do.
-std::optional<DnnConvolution> Dnn::first_plan(const Convolution& convolution,
-                                              const DnnDescriptor& graph,
-                                              cudnnBackendHeurMode_t mode) const {
+std::optional<DnnPlan> Dnn::first_plan(const DnnDescriptor& graph, bool rounded,
+                                       std::int64_t workspace_max,
+                                       cudnnBackendHeurMode_t mode) const {
   DnnDescriptor adviser(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   adviser.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
       .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
@@ -216,14 +198,13 @@ std::optional<DnnConvolution> Dnn::first_plan(const Convolution& convolution,
     return {};
   }
   for (std::size_t i = 0; i < std::min<std::size_t>(kEnginesMax, count); ++i) {
-    if (!is_exact(choices[i], convolution.rounded)) continue;
-    if (auto plan = plan_of(convolution, choices[i])) return plan;
+    if (!is_exact(choices[i], rounded)) continue;
+    if (auto plan = plan_of(choices[i], workspace_max)) return plan;
   }
   return {};
 }
 
-std::optional<DnnConvolution> Dnn::plan_of(const Convolution& convolution,
-                                           DnnDescriptor& choice) const {
+std::optional<DnnPlan> Dnn::plan_of(DnnDescriptor& choice, std::int64_t workspace_max) const {
   DnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, choice);
   if (device_) {
@@ -237,23 +218,35 @@ std::optional<DnnConvolution> Dnn::plan_of(const Convolution& convolution,
   std::int64_t count = 0;
   if (cudnnBackendGetAttribute(plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                CUDNN_TYPE_INT64, 1, &count, &bytes) != CUDNN_STATUS_SUCCESS ||
-      bytes > kDnnWorkspaceMax) {
+      bytes > workspace_max) {
     return {};
   }
-  return DnnConvolution{convolution, std::move(plan), static_cast<std::size_t>(bytes)};
+  return DnnPlan{std::move(plan), static_cast<std::size_t>(bytes)};
 }
 
 Status Dnn::run(const DnnConvolution& convolution, void* workspace) const {
   const Convolution& c = convolution.convolution;
-  const std::array<std::int64_t, 3> numbers{kX, kW, kY};
-  const std::array<const void*, 3> addresses{c.x, c.w, c.y};
+  const std::array<DnnAddress, 3> tensors{{{kX, c.x}, {kW, c.w}, {kY, c.y}}};
+  return execute(convolution.plan, tensors, workspace, "a convolution");
+}
+
+Status Dnn::execute(const DnnDescriptor& plan, std::span<const DnnAddress> tensors, void* workspace,
+                    std::string_view what) const {
+  std::vector<std::int64_t> numbers;
+  std::vector<const void*> addresses;
+  for (const auto& [number, data] : tensors) {
+    numbers.push_back(number);
+    addresses.push_back(data);
+  }
+  const auto count = static_cast<std::int64_t>(tensors.size());
   DnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, numbers.data(), 3)
-      .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, addresses.data(), 3)
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, numbers.data(), count)
+      .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, addresses.data(), count)
       .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
-  if (auto packed = checked(pack.finish(), "a convolution's addresses"); !packed) return packed;
-  return checked(cudnnBackendExecute(handle_.get(), convolution.plan.raw(), pack.raw()),
-                 "a convolution");
+  if (auto packed = checked(pack.finish(), fmt::format("the addresses of {}", what)); !packed) {
+    return packed;
+  }
+  return checked(cudnnBackendExecute(handle_.get(), plan.raw(), pack.raw()), what);
 }
 
 }  // namespace starling::compute::cuda

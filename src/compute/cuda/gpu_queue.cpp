@@ -85,6 +85,12 @@ Result<GpuQueue::DeviceMemory> GpuQueue::reserve(std::size_t bytes, const char* 
   return DeviceMemory(memory);
 }
 
+bool GpuQueue::fuses(const FusedAttention& attention) {
+  if (!take_device()) return false;
+  const auto prepared = dnn_->prepare(attention);
+  return prepared && *prepared;
+}
+
 Result<std::byte*> GpuQueue::reserve(std::size_t bytes) {
   if (auto taken = take_device(); !taken) return fail(taken.error());
   auto memory = reserve(bytes, "parameters and activations");
@@ -128,6 +134,13 @@ Result<GpuQueue::Prepared> GpuQueue::prepare(const Work& work) {
     workspace_bytes_ = std::max(workspace_bytes_, prepared->workspace);
     return Prepared{std::move(*prepared), work.op};
   }
+  if (const auto* attention = std::get_if<FusedAttention>(&work.what)) {
+    auto prepared = dnn_->prepare(*attention);
+    if (!prepared) return fail(prepared.error());
+    ASSERT(*prepared, "fuses() has said that there is an engine");
+    workspace_bytes_ = std::max(workspace_bytes_, (*prepared)->workspace);
+    return Prepared{std::move(**prepared), work.op};
+  }
   const Convolution& convolution = std::get<Convolution>(work.what);
   auto prepared = dnn_->prepare(convolution);
   if (!prepared) return fail(prepared.error());
@@ -139,7 +152,7 @@ Result<GpuQueue::Prepared> GpuQueue::prepare(const Work& work) {
 Status GpuQueue::finish() {
   if (workspace_bytes_ == 0) return {};
   if (auto taken = take_device(); !taken) return taken;
-  auto memory = reserve(workspace_bytes_, "work space of products and convolutions");
+  auto memory = reserve(workspace_bytes_, "work space of products, convolutions and attention");
   if (!memory) return fail(memory.error());
   workspace_ = std::move(*memory);
   return {};
@@ -202,6 +215,10 @@ Status GpuQueue::perform(const BlasGemm& gemm) {
 
 Status GpuQueue::perform(const DnnConvolution& convolution) {
   return dnn_->run(convolution, workspace_.get());
+}
+
+Status GpuQueue::perform(const DnnAttention& attention) {
+  return dnn_->run(attention, workspace_.get());
 }
 
 Status GpuQueue::perform(const Clear& clear) {

@@ -26,6 +26,7 @@ class GpuQueue final : public Queue {
   GpuQueue(const GpuQueue&) = delete;
   GpuQueue& operator=(const GpuQueue&) = delete;
 
+  bool fuses(const FusedAttention& attention) override;
   base::Result<std::byte*> reserve(std::size_t bytes) override;
   base::Result<std::size_t> add(std::vector<Work> list, std::vector<std::string> names) override;
   base::Status finish() override;
@@ -45,7 +46,7 @@ class GpuQueue final : public Queue {
   using Recording = std::unique_ptr<CUgraphExec_st, Freed<cudaGraphExecDestroy>>;
 
   struct Prepared {
-    std::variant<KernelWork, BlasGemm, DnnConvolution, Clear> what;
+    std::variant<KernelWork, BlasGemm, DnnConvolution, DnnAttention, Clear> what;
     std::size_t op = 0;
   };
   struct List {
@@ -71,6 +72,7 @@ class GpuQueue final : public Queue {
   [[nodiscard]] base::Status perform(const KernelWork& work);
   [[nodiscard]] base::Status perform(const BlasGemm& gemm);
   [[nodiscard]] base::Status perform(const DnnConvolution& convolution);
+  [[nodiscard]] base::Status perform(const DnnAttention& attention);
   [[nodiscard]] base::Status perform(const Clear& clear);
   [[nodiscard]] std::byte* stage(std::size_t part) const;
 

@@ -40,6 +40,19 @@ STARLING_BOTH inline std::size_t in_matrices(const HeadPlace& p, std::size_t pos
   return ((p.sample * heads + p.head) * positions + p.position) * size + p.feature;
 }
 
+/// A query's or key's element turned by its position, or back where `direction` is -1.
+template <class T>
+STARLING_BOTH inline float turned(const HeadSides& s, const HeadPlace& p, const T* element,
+                                  float direction) {
+  const float value = value_of(*element);
+  if (s.cosines == nullptr) return value;
+  const std::size_t half = s.size / 2;
+  const bool first = p.feature < half;
+  const std::size_t angle = p.position * half + (first ? p.feature : p.feature - half);
+  const float other = first ? -value_of(element[half]) : value_of(*(element - half));
+  return value * s.cosines[angle] + direction * other * s.sines[angle];
+}
+
 /// One call an element of x.
 struct SplitHeads {
   HeadSides s;
@@ -56,19 +69,12 @@ struct SplitHeads {
       value[in_matrices(p, s.positions, s.kv_heads, s.size)] = x[i];
       return;
     }
-    float turned = x[i];
-    if (s.cosines != nullptr) {
-      const std::size_t half = s.size / 2;
-      const bool first = p.feature < half;
-      const std::size_t angle = p.position * half + (first ? p.feature : p.feature - half);
-      const float other = first ? -x[i + half] : x[i - half];
-      turned = x[i] * s.cosines[angle] + other * s.sines[angle];
-    }
+    const float there = turned(s, p, x + i, 1);
     if (p.head < s.heads) {
-      query[in_matrices(p, s.positions, s.heads, s.size)] = scale * turned;
+      query[in_matrices(p, s.positions, s.heads, s.size)] = scale * there;
     } else {
       p.head -= s.heads;
-      key[in_matrices(p, s.positions, s.kv_heads, s.size)] = turned;
+      key[in_matrices(p, s.positions, s.kv_heads, s.size)] = there;
     }
   }
 };
@@ -93,15 +99,32 @@ struct MergeGradients {
     if (!is_query) p.head -= s.heads;
     const float* const from = (is_query ? dquery : dkey) +
                               in_matrices(p, s.positions, is_query ? s.heads : s.kv_heads, s.size);
-    float turned = *from;
-    if (s.cosines != nullptr) {
-      const std::size_t half = s.size / 2;
-      const bool first = p.feature < half;
-      const std::size_t angle = p.position * half + (first ? p.feature : p.feature - half);
-      const float other = first ? from[half] : -*(from - half);
-      turned = *from * s.cosines[angle] + other * s.sines[angle];
-    }
-    dx[i] = is_query ? scale * turned : turned;
+    const float back = turned(s, p, from, -1);
+    dx[i] = is_query ? scale * back : back;
+  }
+};
+
+/// To bfloat16 where they lie, for an attention of one call. One call an element.
+struct RoundHeads {
+  HeadSides s;
+  const float* x;
+  std::uint16_t* y;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const HeadPlace p = head_place(i, s.positions, s.heads + 2 * s.kv_heads, s.size);
+    y[i] = rounded(p.head < s.heads + s.kv_heads ? turned(s, p, x + i, 1) : x[i]);
+  }
+};
+
+/// The way back of what it gives. One call an element.
+struct WidenHeads {
+  HeadSides s;
+  const std::uint16_t* dy;
+  float* dx;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const HeadPlace p = head_place(i, s.positions, s.heads + 2 * s.kv_heads, s.size);
+    dx[i] = p.head < s.heads + s.kv_heads ? turned(s, p, dy + i, -1) : widened(dy[i]);
   }
 };
 

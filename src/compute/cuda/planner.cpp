@@ -15,10 +15,12 @@ constexpr std::size_t kFloatsOf = (sizeof(T) + sizeof(float) - 1) / sizeof(float
 
 }  // namespace
 
-Planner::Planner(const Graph& graph, std::uint32_t batch, bool rounds, std::size_t score_bytes)
+Planner::Planner(const Graph& graph, std::uint32_t batch, bool rounds, Fuses fuses,
+                 std::size_t score_bytes)
     : graph_(graph),
       batch_(batch),
       rounds_(rounds),
+      fuses_(std::move(fuses)),
       score_bytes_(score_bytes),
       values_(graph.ops.size()),
       saved_(graph.ops.size()),

@@ -21,8 +21,11 @@ inline constexpr std::size_t kScoreBytes = std::size_t{512} << 20;
 /// Builds one Plan. Images are NCHW, everything else is plain, too.
 class Planner {
  public:
+  /// As Queue::fuses.
+  using Fuses = std::function<bool(const FusedAttention&)>;
+
   /// With `rounds` the factors of products are rounded to bfloat16.
-  Planner(const Graph& graph, std::uint32_t batch, bool rounds,
+  Planner(const Graph& graph, std::uint32_t batch, bool rounds, Fuses fuses,
           std::size_t score_bytes = kScoreBytes);
 
   [[nodiscard]] Plan plan();
@@ -32,7 +35,8 @@ class Planner {
   struct Saved {
     Value source;
     Value result;
-    Value extra;  ///< max_pool2d: which element of each window is the largest; norms: figures
+    Value extra;  ///< max_pool2d: which element of each window is the largest; norms: figures;
+                  ///< a fused attention: log_sums, and its source is rounded
   };
   /// The gradient of an op's result. A shared one may not be written to.
   struct Gradient {
@@ -121,7 +125,19 @@ class Planner {
                      const Value& result, Part part);
   Heads split(std::size_t op, const Attention& attention, const Value& source, Part part);
   Turns turns_of(std::size_t op, const Attention& attention);
-  [[nodiscard]] std::vector<Part> parts_of(std::size_t op, const Attention& attention) const;
+  [[nodiscard]] AttentionSizes sizes_of(std::size_t op, const Attention& attention,
+                                        std::size_t samples) const;
+  [[nodiscard]] static HeadSides sides_of(const AttentionSizes& sizes, const Turns& turns,
+                                          const Addresses& at);
+  /// So that a part's scores, of so many bytes each, are not too large.
+  [[nodiscard]] std::vector<Part> parts_of(std::size_t op, const Attention& attention,
+                                           std::size_t bytes) const;
+
+  // Attention in one call: planner_fused.cpp.
+  [[nodiscard]] bool is_fused(std::size_t op, const Attention& attention) const;
+  Value forward_fused(std::size_t op, const Attention& attention, const Value& source);
+  void backward_fused(std::size_t op, const Attention& attention, const Gradient& gradient);
+  [[nodiscard]] std::vector<Part> fused_parts_of(std::size_t op, const Attention& attention) const;
 
   // Calls and values.
   void call(std::size_t op, std::initializer_list<Value> touched, MakeWork make);
@@ -154,6 +170,7 @@ class Planner {
   const Graph& graph_;
   const std::size_t batch_;
   const bool rounds_;
+  const Fuses fuses_;
   const std::size_t score_bytes_;
   Plan plan_;
   std::vector<Call>* calls_ = nullptr;

@@ -1,4 +1,5 @@
 // Attention as products of matrices: scores = query key^T, their softmax, result = scores value.
+// What the queue cannot do as one call (planner_fused.cpp), and all that is not rounded.
 // The scores of all samples at once could be larger than everything else, so a few samples are
 // treated at a time; backward makes scores again, so that no call keeps any.
 #include <algorithm>
@@ -11,20 +12,13 @@ namespace starling::compute::cuda {
 
 namespace {
 
-/// Sizes of some samples' heads, and the three kinds of products, batched over the key heads.
-struct Products {
-  std::size_t samples;
-  std::size_t positions;
-  std::size_t heads;
-  std::size_t kv_heads;
-  std::size_t size;
-
+/// The three kinds of products, batched over the key heads.
+struct Products : AttentionSizes {
   [[nodiscard]] std::size_t batch() const { return samples * kv_heads; }
   /// Rows of the queries that share a key head.
   [[nodiscard]] std::size_t rows() const { return heads / kv_heads * positions; }
   [[nodiscard]] std::size_t query_count() const { return batch() * rows() * size; }
   [[nodiscard]] std::size_t key_count() const { return batch() * positions * size; }
-  [[nodiscard]] std::size_t score_count() const { return batch() * rows() * positions; }
 
   /// {rows, positions} = {rows, size} {positions, size}^T
   [[nodiscard]] Gemm scores(const void* query, const void* key, float* to) const {
@@ -64,38 +58,35 @@ struct Products {
   }
 };
 
-Products products_of(const Op& op, const Attention& attention, std::size_t samples) {
-  return {.samples = samples,
-          .positions = op.in[0],
-          .heads = attention.heads,
-          .kv_heads = attention.kv_heads,
-          .size = attention.head_size};
-}
-
 /// Some samples of a value.
 Value part_of(const Value& value, std::size_t first, std::size_t count, std::size_t sample) {
   return {value.buffer, value.offset + first * sample, count * sample};
 }
 
-HeadSides sides_of(const Products& products, const Value& cosines, const Value& sines,
-                   const Addresses& at) {
-  const bool turned = cosines.count > 0;
-  return {.positions = products.positions,
-          .heads = products.heads,
-          .kv_heads = products.kv_heads,
-          .size = products.size,
-          .cosines = turned ? at.at(cosines) : nullptr,
-          .sines = turned ? at.at(sines) : nullptr};
-}
-
-float scale_of(const Attention& attention) {
-  return 1.0F / std::sqrt(static_cast<float>(attention.head_size));
-}
-
 }  // namespace
 
-std::vector<Planner::Part> Planner::parts_of(std::size_t op, const Attention& attention) const {
-  const std::size_t sample = products_of(op_at(op), attention, 1).score_count() * sizeof(float);
+AttentionSizes Planner::sizes_of(std::size_t op, const Attention& attention,
+                                 std::size_t samples) const {
+  return {.samples = samples,
+          .positions = op_at(op).in[0],
+          .heads = attention.heads,
+          .kv_heads = attention.kv_heads,
+          .size = attention.head_size};
+}
+
+HeadSides Planner::sides_of(const AttentionSizes& sizes, const Turns& turns, const Addresses& at) {
+  const bool turned = turns.cosines.count > 0;
+  return {.positions = sizes.positions,
+          .heads = sizes.heads,
+          .kv_heads = sizes.kv_heads,
+          .size = sizes.size,
+          .cosines = turned ? at.at(turns.cosines) : nullptr,
+          .sines = turned ? at.at(turns.sines) : nullptr};
+}
+
+std::vector<Planner::Part> Planner::parts_of(std::size_t op, const Attention& attention,
+                                             std::size_t bytes) const {
+  const std::size_t sample = sizes_of(op, attention, 1).score_count() * bytes;
   const std::size_t most = std::clamp<std::size_t>(score_bytes_ / sample, 1, batch_);
   std::vector<Part> parts;
   for (std::size_t first = 0; first < batch_; first += most) {
@@ -127,9 +118,10 @@ Planner::Turns Planner::turns_of(std::size_t op, const Attention& attention) {
 }
 
 Value Planner::forward_of(std::size_t op, const Attention& attention, const Value& source) {
+  if (is_fused(op, attention)) return forward_fused(op, attention, source);
   saved_[op].source = source;
   const Value result = make(all(op_at(op).out));
-  for (const Part part : parts_of(op, attention)) {
+  for (const Part part : parts_of(op, attention, sizeof(float))) {
     forward_part(op, attention, source, result, part);
   }
   return result;
@@ -138,7 +130,7 @@ Value Planner::forward_of(std::size_t op, const Attention& attention, const Valu
 void Planner::forward_part(std::size_t op, const Attention& attention, const Value& source,
                            const Value& result, Part part) {
   const Heads heads = split(op, attention, source, part);
-  const Products products = products_of(op_at(op), attention, part.count);
+  const Products products{sizes_of(op, attention, part.count)};
   const Value made = make(products.query_count());
   product(op, heads.scores, heads.value, made,
           [=](const void* a, const void* b, const Addresses& at) {
@@ -153,7 +145,7 @@ void Planner::forward_part(std::size_t op, const Attention& attention, const Val
 /// Queries, keys, values and the softmax of the scores of some samples.
 Planner::Heads Planner::split(std::size_t op, const Attention& attention, const Value& source,
                               Part part) {
-  const Products products = products_of(op_at(op), attention, part.count);
+  const Products products{sizes_of(op, attention, part.count)};
   const Turns turns = turns_of(op, attention);
   const Heads heads{.query = make(products.query_count()),
                     .key = make(products.key_count()),
@@ -161,9 +153,9 @@ Planner::Heads Planner::split(std::size_t op, const Attention& attention, const 
                     .scores = make(products.score_count())};
   const Value from = part_of(source, part.first, part.count, elements(op_at(op).in));
   kernel(op, {from, heads.query, heads.key, heads.value}, from.count,
-         [=, scale = scale_of(attention)](const Addresses& at) -> Kernel {
-           return SplitHeads{sides_of(products, turns.cosines, turns.sines, at),
-                             scale,
+         [=](const Addresses& at) -> Kernel {
+           return SplitHeads{sides_of(products, turns, at),
+                             products.scale(),
                              at.at(from),
                              at.at(heads.query),
                              at.at(heads.key),
@@ -184,8 +176,9 @@ Planner::Heads Planner::split(std::size_t op, const Attention& attention, const 
 
 void Planner::backward_of(std::size_t op, const Attention& attention, const Gradient& gradient) {
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
+  if (is_fused(op, attention)) return backward_fused(op, attention, gradient);
   const Value result = make(saved_[op].source.count);
-  for (const Part part : parts_of(op, attention)) {
+  for (const Part part : parts_of(op, attention, sizeof(float))) {
     backward_part(op, attention, gradient.value, result, part);
   }
   give(op, {result});
@@ -194,7 +187,7 @@ void Planner::backward_of(std::size_t op, const Attention& attention, const Grad
 void Planner::backward_part(std::size_t op, const Attention& attention, const Value& above,
                             const Value& result, Part part) {
   const Heads heads = split(op, attention, saved_[op].source, part);
-  const Products products = products_of(op_at(op), attention, part.count);
+  const Products products{sizes_of(op, attention, part.count)};
   const Value from = part_of(above, part.first, part.count, elements(op_at(op).out));
   const Value dmade = make(products.query_count());
   kernel(op, {from, dmade}, from.count, [=](const Addresses& at) -> Kernel {
@@ -224,10 +217,9 @@ void Planner::backward_part(std::size_t op, const Attention& attention, const Va
   });
   const Value to = part_of(result, part.first, part.count, elements(op_at(op).in));
   kernel(op, {dquery, dkey, dvalue, to}, to.count,
-         [=, turns = turns_of(op, attention),
-          scale = scale_of(attention)](const Addresses& at) -> Kernel {
-           return MergeGradients{sides_of(products, turns.cosines, turns.sines, at),
-                                 scale,
+         [=, turns = turns_of(op, attention)](const Addresses& at) -> Kernel {
+           return MergeGradients{sides_of(products, turns, at),
+                                 products.scale(),
                                  at.at(dquery),
                                  at.at(dkey),
                                  at.at(dvalue),

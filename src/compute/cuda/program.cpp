@@ -36,7 +36,8 @@ Result<std::unique_ptr<Program>> compile(const Graph& graph, const CompileOption
     return fail(ErrorCode::run_file, "batch is {}; it must be 1 to {}", batch, kMaxBatch);
   }
   const bool rounds = options.precision == Precision::bfloat16;
-  Plan plan = Planner(graph, batch, rounds, score_bytes).plan();
+  const auto fuses = [&](const FusedAttention& attention) { return queue->fuses(attention); };
+  Plan plan = Planner(graph, batch, rounds, fuses, score_bytes).plan();
   ArenaPlan arena = plan.arena();
   // What to do about too little memory belongs to its errors; the queue knows no run file.
   const std::string advice = fmt::format(

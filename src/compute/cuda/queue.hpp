@@ -27,6 +27,9 @@ class Queue {
 
   virtual ~Queue() = default;
 
+  /// Whether it does an attention of this kind and these sizes as one call; asked before it is
+  /// planned, without addresses. Where not, a plan does without.
+  [[nodiscard]] virtual bool fuses(const FusedAttention& attention) = 0;
   /// Reserves the arena, all zeros, aligned to kAlignment; once. Error: as much is not to be had.
   [[nodiscard]] virtual base::Result<std::byte*> reserve(std::size_t bytes) = 0;
   /// Takes a list of work with addresses in the arena and chooses how it is done; returns its

@@ -100,8 +100,7 @@ struct CollectLargest {
     const std::uint32_t count =
         team.sum(size, [=](std::size_t i) { return is_large(i) ? 1U : 0U; });
     std::uint32_t* const counter = total;
-    const std::uint32_t first =
-        count == 0 ? 0U : team.once([=] { return claim(counter, count); });
+    const std::uint32_t first = count == 0 ? 0U : team.once([=] { return claim(counter, count); });
     if (team.leads()) tiles[tile] = {first, count};
     if (count == 0 || first > room || count > room - first) return;
     std::uint32_t* const places = indices + first;

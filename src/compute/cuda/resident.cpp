@@ -107,8 +107,8 @@ Result<double> CudaResident::gradient_squares() {
 }
 
 Status CudaResident::update(const SgdUpdate& by) {
-  return runner_.queue().run(KernelWork{
-      UpdateSgd{tensors(), by, gradient(), replica_->y(), state(0)}, replica_->size()});
+  return runner_.queue().run(
+      KernelWork{UpdateSgd{tensors(), by, gradient(), replica_->y(), state(0)}, replica_->size()});
 }
 
 Status CudaResident::update(const AdamUpdate& by) {

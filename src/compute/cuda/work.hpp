@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <variant>
 
+#include "compute/cuda/attention.hpp"
 #include "compute/cuda/elementwise.hpp"
 #include "compute/cuda/gemm.hpp"
 #include "compute/cuda/heads.hpp"
@@ -16,23 +17,21 @@
 namespace starling::compute::cuda {
 
 /// A kernel of our own and what it runs over.
-using Kernel =
-    std::variant<Activate, ActivateBackward, Round, Widen, SwiGluForward, SwiGluBackward, Drop, Sum,
-                 AddRow, FinishImage, Embed, EmbedBackward, ColumnSums, SliceSums, MaxPoolForward,
-                 MaxPoolBackward, AveragePoolForward, AveragePoolBackward, SpreadMean,
-                 BatchNormApply, BatchNormEvaluate, BatchNormBackward, PlainConvolution<float>,
-                 PlainConvolution<std::uint16_t>, SplitHeads, MergeGradients, MergeHeads, SplitRows,
-                 PlaneMeans, RowNormForward, RowNormBackward, ChannelSums, BatchNormStatistics,
-                 BatchNormGradients, CausalSoftmax, CausalSoftmaxBackward, CrossEntropy,
-                 MeanSquared, AddUp, SampleDifference<float>, SampleDifference<std::uint16_t>,
-                 FillDifference<float>, FillDifference<std::uint16_t>, CollectLargest<float>,
-                 CollectLargest<std::uint16_t>, RunSquares<float>, RunSquares<std::uint16_t>, LetGo,
-                 CommitTouched<float>, CommitTouched<std::uint16_t>, CommitAll<float>,
-                 CommitAll<std::uint16_t>, CommitPut<float>, CommitPut<std::uint16_t>,
-                 HoldBackTouched<float>, HoldBackTouched<std::uint16_t>, HoldBackAll<float>,
-                 HoldBackAll<std::uint16_t>, HoldBackPut<float>, HoldBackPut<std::uint16_t>,
-                 Push<float>, Push<std::uint16_t>, SpreadParameters, AddShare, RowSquares,
-                 UpdateSgd, UpdateAdam>;
+using Kernel = std::variant<
+    Activate, ActivateBackward, Round, Widen, SwiGluForward, SwiGluBackward, Drop, Sum, AddRow,
+    FinishImage, Embed, EmbedBackward, ColumnSums, SliceSums, MaxPoolForward, MaxPoolBackward,
+    AveragePoolForward, AveragePoolBackward, SpreadMean, BatchNormApply, BatchNormEvaluate,
+    BatchNormBackward, PlainConvolution<float>, PlainConvolution<std::uint16_t>, SplitHeads,
+    MergeGradients, RoundHeads, WidenHeads, MergeHeads, SplitRows, PlaneMeans, RowNormForward,
+    RowNormBackward, ChannelSums, BatchNormStatistics, BatchNormGradients, CausalSoftmax,
+    CausalSoftmaxBackward, CrossEntropy, MeanSquared, AddUp, SampleDifference<float>,
+    SampleDifference<std::uint16_t>, FillDifference<float>, FillDifference<std::uint16_t>,
+    CollectLargest<float>, CollectLargest<std::uint16_t>, RunSquares<float>,
+    RunSquares<std::uint16_t>, LetGo, CommitTouched<float>, CommitTouched<std::uint16_t>,
+    CommitAll<float>, CommitAll<std::uint16_t>, CommitPut<float>, CommitPut<std::uint16_t>,
+    HoldBackTouched<float>, HoldBackTouched<std::uint16_t>, HoldBackAll<float>,
+    HoldBackAll<std::uint16_t>, HoldBackPut<float>, HoldBackPut<std::uint16_t>, Push<float>,
+    Push<std::uint16_t>, SpreadParameters, AddShare, RowSquares, UpdateSgd, UpdateAdam>;
 
 template <class K>
 concept RowKernel = requires {
@@ -62,7 +61,7 @@ struct Clear {
 };
 
 struct Work {
-  std::variant<KernelWork, Gemm, Convolution, Clear> what;
+  std::variant<KernelWork, Gemm, Convolution, FusedAttention, Clear> what;
   std::size_t op = 0;  ///< of the graph, for errors; one past the last: the loss
 };
 

@@ -1,9 +1,12 @@
 // What cuDNN plans for a GPU that is not there: its graphs, engines and work space need none.
 #include "compute/cuda/dnn.hpp"
 
+#include <initializer_list>
 #include <string>
+#include <utility>
 
 #include <boost/test/unit_test.hpp>
+#include <dlfcn.h>
 
 using namespace starling;
 using namespace starling::compute::cuda;
@@ -38,7 +41,24 @@ Convolution convolution(std::size_t groups, std::size_t stride, std::size_t dila
   return c;
 }
 
+/// cuDNN compiles attention's engines and lets the driver load them. It shall find this driver
+/// rather than the machine's, if that has one, which may refuse code for an H100.
+struct DriverWithoutGpu {
+  DriverWithoutGpu() { BOOST_TEST_REQUIRE(dlopen(STARLING_TEST_DRIVER, RTLD_NOW) != nullptr); }
+};
+
+constexpr AttentionSizes kGpt2{
+    .samples = 16, .positions = 1024, .heads = 12, .kv_heads = 12, .size = 64};
+constexpr AttentionSizes kLlama{
+    .samples = 2, .positions = 2048, .heads = 32, .kv_heads = 8, .size = 128};
+constexpr AttentionSizes kSmall{
+    .samples = 3, .positions = 128, .heads = 4, .kv_heads = 2, .size = 8};
+constexpr auto kForward = FusedAttention::Kind::forward;
+constexpr auto kBackward = FusedAttention::Kind::backward;
+
 }  // namespace
+
+BOOST_TEST_GLOBAL_FIXTURE(DriverWithoutGpu);
 
 BOOST_AUTO_TEST_SUITE(cuda_dnn)
 
@@ -74,6 +94,71 @@ BOOST_AUTO_TEST_CASE(sides_that_do_not_fit_are_an_error_in_cudnns_words) {
   BOOST_REQUIRE(!prepared);
   BOOST_TEST((prepared.error().code == base::ErrorCode::device));
   BOOST_TEST(prepared.error().text.find("cuDNN failed") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(attention_of_known_models_has_engines_on_an_h100) {
+  auto dnn = Dnn::create_for(kH100);
+  if (!dnn) {
+    BOOST_TEST_MESSAGE("skipped: " << dnn.error().text);
+    return;
+  }
+  for (const AttentionSizes& sizes : {kGpt2, kLlama, kSmall}) {
+    for (const auto kind : {kForward, kBackward}) {
+      BOOST_TEST_CONTEXT((kind == kForward ? "forward, " : "backward, ")
+                         << sizes.heads << " heads of " << sizes.size) {
+        const auto prepared = dnn->prepare({.kind = kind, .sizes = sizes});
+        BOOST_TEST_REQUIRE(prepared.has_value());
+        BOOST_TEST_REQUIRE(prepared->has_value());
+        BOOST_TEST((**prepared).attention.sizes.heads == sizes.heads);
+        // Of forward next to none, of backward the gradient of scores, which are bfloat16, a
+        // figure a query, and keys and values of each of the heads that share some.
+        const std::size_t figures = sizes.row_count() * sizeof(float);
+        const std::size_t scores = sizes.score_count() * 2 + 4 * sizes.row_count() * sizes.size;
+        const std::size_t most = kind == kForward ? 4096 : scores + figures + 4096;
+        BOOST_TEST((**prepared).workspace <= most);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(attentions_of_the_same_sizes_share_an_engine) {
+  auto dnn = Dnn::create_for(kH100);
+  if (!dnn) return;
+  const auto first = dnn->prepare({.kind = kForward, .sizes = kSmall});
+  const auto second = dnn->prepare({.kind = kForward, .sizes = kSmall});
+  const auto other = dnn->prepare({.kind = kBackward, .sizes = kSmall});
+  BOOST_TEST_REQUIRE((first && *first && second && *second && other && *other));
+  BOOST_TEST((**first).plan == (**second).plan);
+  BOOST_TEST((**first).plan != (**other).plan);
+}
+
+BOOST_AUTO_TEST_CASE(attention_of_unaligned_heads_or_one_position_has_no_engine) {
+  auto dnn = Dnn::create_for(kH100);
+  if (!dnn) return;
+  AttentionSizes odd = kSmall;
+  odd.size = 12;
+  AttentionSizes single = kSmall;
+  single.positions = 1;
+  for (const auto& [kind, sizes] :
+       {std::pair(kForward, odd), std::pair(kBackward, odd), std::pair(kBackward, single)}) {
+    const auto prepared = dnn->prepare({.kind = kind, .sizes = sizes});
+    BOOST_TEST_REQUIRE(prepared.has_value());
+    BOOST_TEST(!prepared->has_value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(attention_of_sizes_that_make_no_sense_is_an_error_in_cudnns_words) {
+  auto dnn = Dnn::create_for(kH100);
+  if (!dnn) return;
+  AttentionSizes sizes = kSmall;
+  sizes.kv_heads = 3;  // of 4 heads
+  for (const auto kind : {kForward, kBackward}) {
+    const auto prepared = dnn->prepare({.kind = kind, .sizes = sizes});
+    BOOST_REQUIRE(!prepared);
+    BOOST_TEST((prepared.error().code == base::ErrorCode::device));
+    BOOST_TEST_MESSAGE(prepared.error().text);
+    BOOST_TEST(prepared.error().text.find("cuDNN failed") != std::string::npos);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

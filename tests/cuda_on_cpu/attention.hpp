@@ -1,0 +1,10 @@
+// Attention in one call, on the processor: what FusedAttention says, step by step.
+#pragma once
+
+#include "compute/cuda/attention.hpp"
+
+namespace starling::cuda_on_cpu {
+
+void attend(const compute::cuda::FusedAttention& attention);
+
+}  // namespace starling::cuda_on_cpu
