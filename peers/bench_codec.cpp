@@ -9,6 +9,9 @@
 // Of mirrors in bfloat16 half.
 // All are measured in turns, memcpy first in each, by the time of the processor: a ratio is the
 // median over the turns, so what else the machine does weighs on both sides of it.
+//
+// On a GPU (--device) the vectors lie in its memory, time is that of the clock, and in the place of
+// memcpy stands a plain pass over them, which reads and writes two (16 n bytes).
 #include <algorithm>
 #include <cstring>
 #include <ctime>
@@ -23,7 +26,10 @@
 #include "base/large_vector.hpp"
 #include "base/rng.hpp"
 #include "commands.hpp"
+#include "compute/program.hpp"
+#include "compute/resident.hpp"
 #include "exchange/replica.hpp"
+#include "model/model.hpp"
 
 namespace starling::peers {
 namespace {
@@ -35,9 +41,9 @@ constexpr double kDensities[] = {0.01, 0.003};
 constexpr std::uint8_t kLinks = 3;
 constexpr std::size_t kTurnsMin = 5;
 
-double processor_seconds() {
+double seconds_on(clockid_t clock) {
   timespec time;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  clock_gettime(clock, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
@@ -75,23 +81,83 @@ std::vector<float> noises(float scale) {
   return values;
 }
 
-// A replica with three neighbours that meets them for the first time.
-exchange::Replica new_replica(std::size_t n, MirrorType mirror) {
-  const std::vector<float> noise = noises(1.0F);
-  base::LargeFloats initial(n);
-  for (std::size_t i = 0; i < n; ++i) initial[i] = noise[i * 31 % kNoises];
-  exchange::Replica replica(initial, 0.5F, {}, {.mirror = mirror});
-  for (std::uint8_t k = 0; k < kLinks; ++k) replica.open_fresh(neighbour(k));
-  return replica;
-}
+/// A replica with three neighbours that meets them for the first time.
+class BenchReplica {
+ public:
+  BenchReplica(std::size_t n, MirrorType mirror)
+      : replica_(initial(n), 0.5F, {}, {.mirror = mirror}) {}
 
-// What training does between two exchanges, as far as they can see it.
-void train(exchange::Replica& replica, const std::vector<float>& noise, std::size_t turn) {
-  const std::span<float> y = replica.trained();
-  const std::size_t shift = turn * 4099;
-  for (std::size_t i = 0; i < y.size(); ++i)
-    y[i] += noise[(i * 7 + i / kNoises * 9973 + shift) % kNoises];
-}
+  /// In the memory of a device other than the processor.
+  base::Status move_to(const std::string& device) {
+    // Any model of as many parameters will do.
+    model::Spec spec;
+    spec.layers = {{.kind = model::LayerKind::linear, .out = kOutputs, .bias = false}};
+    const auto inputs = static_cast<std::uint32_t>(replica_.size() / kOutputs);
+    const auto model = model::build(spec, {.input = {inputs}, .outputs = kOutputs});
+    if (!model) return base::fail(model.error());
+    auto backend = compute::open_backend(device);
+    if (!backend) return base::fail(backend.error());
+    auto program = (*backend)->compile(model->graph, {.batch = 1});
+    if (!program) return base::fail(program.error());
+    program_ = std::move(*program);
+    const auto resident =
+        program_->reside({.mirrors = replica_.averaging().mirror, .decays = {false}});
+    if (!resident) return base::fail(resident.error());
+    ASSERT(*resident != nullptr);
+    memory_ = &(*resident)->replica();
+    replica_.move_to(*memory_);
+    return replica_.status();
+  }
+
+  void open_links() {
+    for (std::uint8_t k = 0; k < kLinks; ++k) replica_.open_fresh(neighbour(k));
+  }
+
+  /// What training does between two exchanges, as far as they can see it.
+  void train(const std::vector<float>& noise, std::size_t turn) {
+    const std::size_t n = replica_.size();
+    const std::size_t shift = turn * 4099;
+    const auto move = [&](std::span<float> y) {
+      for (std::size_t i = 0; i < n; ++i) {
+        y[i] += noise[(i * 7 + i / kNoises * 9973 + shift) % kNoises];
+      }
+    };
+    if (memory_ == nullptr) return move(replica_.trained());
+    base::LargeFloats x(n);
+    replica_.read(x);
+    move(x);
+    const auto target = memory_->add_mirror(std::move(x));
+    ASSERT(target && memory_->push(*target, *target, 0, 1));
+    memory_->free_mirror(*target);
+  }
+
+  /// Reads and writes two vectors.
+  void pass() {
+    ASSERT(memory_->let_go());
+    wait();
+  }
+  /// Until all is done: a look at few elements comes after it.
+  void wait() {
+    if (memory_ == nullptr) return;
+    static_cast<void>(replica_.distance(neighbour(0), exchange::MirrorOf::mine));
+    ASSERT(replica_.status());
+  }
+  exchange::Replica& replica() { return replica_; }
+
+ private:
+  static constexpr std::uint32_t kOutputs = 1000;
+
+  static base::LargeFloats initial(std::size_t n) {
+    const std::vector<float> noise = noises(1.0F);
+    base::LargeFloats values(n);
+    for (std::size_t i = 0; i < n; ++i) values[i] = noise[i * 31 % kNoises];
+    return values;
+  }
+
+  std::unique_ptr<compute::Program> program_;
+  exchange::Replica replica_;
+  compute::ReplicaMemory* memory_ = nullptr;
+};
 
 void encode(exchange::Replica& replica, const delta::Options& options, base::Buffer& out) {
   const auto stats = replica.encode(neighbour(0), options, out);
@@ -111,15 +177,16 @@ void commit(exchange::Replica& replica, const base::Buffer& payload, std::uint8_
 // One turn after another, about `seconds` for each figure; `prepare` each, and one turn before
 // them, are not counted.
 template <class Prepare>
-void measure(std::vector<CodecFigure>& figures, double seconds, Prepare&& prepare) {
+void measure(std::vector<CodecFigure>& figures, double seconds, clockid_t clock,
+             Prepare&& prepare) {
   const double enough = seconds * static_cast<double>(figures.size());
   double measured = 0.0;
   for (std::size_t turn = 0; turn <= kTurnsMin || measured < enough; ++turn) {
     prepare(turn);
     for (CodecFigure& figure : figures) {
-      const double begin = processor_seconds();
+      const double begin = seconds_on(clock);
       figure.work();
-      const double took = processor_seconds() - begin;
+      const double took = seconds_on(clock) - begin;
       if (turn == 0) continue;
       figure.seconds.push_back(took);
       measured += took;
@@ -159,20 +226,32 @@ void print(const CodecFigure& figure, const CodecFigure& reference, bool json) {
   std::fflush(stdout);
 }
 
-void bench_size(std::size_t n, MirrorType mirror, const BenchOptions& options) {
+/// What the others are compared with.
+CodecFigure reference_figure(BenchReplica& subject, const std::string& of, bool on_gpu) {
+  const std::size_t n = subject.replica().size();
+  const auto elements = static_cast<double>(n);
+  if (on_gpu) return {"pass " + of, 16.0 * elements, [&subject] { subject.pass(); }};
+  return {"memcpy " + of, 8.0 * elements,
+          [from = base::LargeFloats(n, 1.0F), to = base::LargeFloats(n), n]() mutable {
+            std::memcpy(to.data(), from.data(), n * sizeof(float));
+            asm volatile("" : : "r"(to.data()) : "memory");  // the copy is used
+          }};
+}
+
+base::Status bench_size(std::size_t n, MirrorType mirror, const BenchOptions& options) {
+  const bool on_gpu = options.device != "cpu";
   const auto elements = static_cast<double>(n);
   const double of_mirror = mirror == MirrorType::float32 ? sizeof(float) : sizeof(base::BFloat16);
   const std::string kind = mirror == MirrorType::float32 ? "" : " bf16";
-  const base::LargeFloats from(n, 1.0F);
-  base::LargeFloats to(n);
-  exchange::Replica replica = new_replica(n, mirror);
+  BenchReplica subject(n, mirror);
+  if (on_gpu) {
+    if (auto moved = subject.move_to(options.device); !moved) return moved;
+  }
+  subject.open_links();
+  exchange::Replica& replica = subject.replica();
   const std::vector<float> noise = noises(0.01F);
   std::vector<base::Buffer> payloads(std::size(kDensities));
-  std::vector<CodecFigure> figures{
-      {"memcpy " + size_name(n) + kind, 8.0 * elements, [&] {
-         std::memcpy(to.data(), from.data(), n * sizeof(float));
-         asm volatile("" : : "r"(to.data()) : "memory");  // the copy is used
-       }}};
+  std::vector<CodecFigure> figures{reference_figure(subject, size_name(n) + kind, on_gpu)};
   for (std::size_t i = 0; i < std::size(kDensities); ++i) {
     const delta::Options coding{.density = kDensities[i], .bits = 4, .block = 128};
     const auto name = [&](std::string_view what) {
@@ -181,30 +260,41 @@ void bench_size(std::size_t n, MirrorType mirror, const BenchOptions& options) {
     base::Buffer& payload = payloads[i];
     figures.push_back({name("encode"), (8.0 + of_mirror) * elements,
                        [&replica, &payload, coding] { encode(replica, coding, payload); }});
-    figures.push_back(
-        {name("hold back"), (16.0 + of_mirror) * elements, [&replica] { replica.hold_back(); }});
+    figures.push_back({name("hold back"), (16.0 + of_mirror) * elements, [&subject] {
+                         subject.replica().hold_back();
+                         subject.wait();
+                       }});
     for (const std::uint8_t links : {std::uint8_t{1}, kLinks}) {
       const double bytes = 8.0 + 4.0 * of_mirror * links;
       figures.push_back({name("commit") + fmt::format(" {} link{}", links, links == 1 ? "" : "s"),
-                         bytes * elements,
-                         [&replica, &payload, links] { commit(replica, payload, links); }});
+                         bytes * elements, [&subject, &payload, links] {
+                           commit(subject.replica(), payload, links);
+                           subject.wait();
+                         }});
     }
   }
-  measure(figures, options.seconds, [&](std::size_t turn) { train(replica, noise, turn); });
+  const clockid_t clock = on_gpu ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID;
+  measure(figures, options.seconds, clock, [&](std::size_t turn) { subject.train(noise, turn); });
   for (const CodecFigure& figure : figures) print(figure, figures[0], options.json);
+  return {};
 }
 
 }  // namespace
 
 int bench_codec(const BenchOptions& options) {
   if (!options.json) {
-    fmt::print("4-bit values, one core; reference: memcpy of the same n in the same turns\n");
+    const bool on_gpu = options.device != "cpu";
+    fmt::print("4-bit values, {}; reference: {} of the same n in the same turns\n",
+               on_gpu ? options.device : "one core", on_gpu ? "a plain pass" : "memcpy");
     fmt::print("{:<24} {:>9} {:>9} {:>8} {:>8} {:>6}\n", "", "best ms", "median ms", "GB/s",
-               "memcpy", "ratio");
+               on_gpu ? "pass" : "memcpy", "ratio");
   }
   for (const std::size_t n : kSizes) {
     for (const MirrorType mirror : {MirrorType::float32, MirrorType::bfloat16}) {
-      bench_size(n, mirror, options);
+      if (auto done = bench_size(n, mirror, options); !done) {
+        fmt::print(stderr, "starling: bench codec: {}\n", done.error().text);
+        return base::exit_code(done.error().code);
+      }
     }
   }
   return 0;

@@ -1,4 +1,6 @@
-// `starling bench compute`: how fast presets train, against how fast matrices are multiplied.
+// `starling bench compute`: how fast presets train. On the processor against how fast matrices are
+// multiplied; on a GPU, where replicas live in its memory, by itself: tools/bench/compute --gpu has
+// PyTorch beside it.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -8,10 +10,12 @@
 
 #include <fmt/format.h>
 
+#include "base/assert.hpp"
 #include "base/rng.hpp"
 #include "commands.hpp"
 #include "compute/cpu/gemm.hpp"
 #include "compute/cpu/peak.hpp"
+#include "compute/program.hpp"
 #include "model/model.hpp"
 #include "train/trainer.hpp"
 
@@ -33,7 +37,7 @@ struct Subject {
   train::Optimizer optimizer;
 };
 
-std::vector<Subject> subjects() {
+std::vector<Subject> subjects(bool large) {
   using model::Preset;
   using train::Optimizer;
   const auto preset = [](Preset chosen) {
@@ -41,18 +45,33 @@ std::vector<Subject> subjects() {
     spec.preset = chosen;
     return spec;
   };
-  return {{"cnn", preset(Preset::cnn), {.input = {1, 28, 28}, .outputs = 10}, 64, Optimizer::sgd},
-          {"mlp", preset(Preset::mlp), {.input = {784}, .outputs = 10}, 64, Optimizer::sgd},
-          {"resnet18",
-           preset(Preset::resnet18),
-           {.input = {3, 32, 32}, .outputs = 10},
-           32,
-           Optimizer::sgd},
-          {"gpt",
-           preset(Preset::gpt),
-           {.input = {}, .vocabulary = 256, .outputs = 256},
-           8,
-           Optimizer::adamw}};
+  std::vector<Subject> all{
+      {"cnn", preset(Preset::cnn), {.input = {1, 28, 28}, .outputs = 10}, 64, Optimizer::sgd},
+      {"mlp", preset(Preset::mlp), {.input = {784}, .outputs = 10}, 64, Optimizer::sgd},
+      {"resnet18",
+       preset(Preset::resnet18),
+       {.input = {3, 32, 32}, .outputs = 10},
+       32,
+       Optimizer::sgd},
+      {"gpt",
+       preset(Preset::gpt),
+       {.input = {}, .vocabulary = 256, .outputs = 256},
+       8,
+       Optimizer::adamw}};
+  if (!large) return all;
+  all.push_back({"resnet50",
+                 preset(Preset::resnet50),
+                 {.input = {3, 224, 224}, .outputs = 1000},
+                 128,
+                 Optimizer::sgd});
+  model::Spec gpt2 = preset(Preset::gpt);  // of 124M parameters
+  gpt2.sizes.width = 768;
+  gpt2.sizes.depth = 12;
+  gpt2.sizes.heads = 12;
+  gpt2.sizes.context = 1024;
+  all.push_back(
+      {"gpt2", gpt2, {.input = {}, .vocabulary = 50257, .outputs = 50257}, 16, Optimizer::adamw});
+  return all;
 }
 
 double since(Clock::time_point start) {
@@ -79,10 +98,19 @@ struct ComputeFigure {
   std::string name;
   double value;
   const char* unit;
-  double reference;  ///< in the same unit
+  double reference;  ///< in the same unit; 0: none
 };
 
 void print(const ComputeFigure& figure, bool json) {
+  if (figure.reference == 0 && json) {
+    fmt::print("{{\"name\": \"{}\", \"value\": {:.6g}, \"unit\": \"{}\"}}\n", figure.name,
+               figure.value, figure.unit);
+    return;
+  }
+  if (figure.reference == 0) {
+    fmt::print("{:<22} {:>12.1f} {:<10}\n", figure.name, figure.value, figure.unit);
+    return;
+  }
   const double ratio = figure.value / figure.reference;
   if (json) {
     fmt::print(
@@ -122,6 +150,7 @@ struct RandomBatch {
 };
 
 base::Status measure(const Subject& subject, double peak_gflops, const BenchOptions& options) {
+  const bool on_gpu = options.device != "cpu";
   auto model = model::build(subject.spec, subject.ends);
   if (!model) return base::fail(model.error());
   const compute::Graph& graph = model->graph;
@@ -129,6 +158,7 @@ base::Status measure(const Subject& subject, double peak_gflops, const BenchOpti
       graph,
       {.optimizer = subject.optimizer,
        .batch = subject.batch,
+       .device = options.device,
        .threads = options.threads,
        .precision = options.bfloat16 ? compute::Precision::bfloat16 : compute::Precision::float32});
   if (!trainer) return base::fail(trainer.error());
@@ -137,16 +167,24 @@ base::Status measure(const Subject& subject, double peak_gflops, const BenchOpti
   std::vector<float> buffers = model->initial_buffers();
   const RandomBatch random(graph, subject.batch);
   const compute::Batch batch = random.view();
-
   base::Status status;
+  if (on_gpu) {
+    const auto memory = trainer->reside(compute::MirrorType::float32);
+    if (!memory) return base::fail(memory.error());
+    ASSERT(*memory != nullptr);
+    status = (*memory)->write(parameters);
+  }
   std::uint64_t seed = 0;
   const double steps = best_rate(options.seconds, [&] {
-    if (auto loss = trainer->step(parameters, buffers, batch, 1e-4F, ++seed); !loss)
-      status = base::fail(loss.error());
+    const auto loss = on_gpu ? trainer->step(buffers, batch, 1e-4F, ++seed)
+                             : trainer->step(parameters, buffers, batch, 1e-4F, ++seed);
+    if (!loss) status = base::fail(loss.error());
   });
+  if (on_gpu && status) status = trainer->hold_still();
   const double sweeps = best_rate(options.seconds, [&] {
-    if (auto sums = trainer->evaluate(parameters, buffers, batch); !sums)
-      status = base::fail(sums.error());
+    const auto sums =
+        on_gpu ? trainer->evaluate(buffers, batch) : trainer->evaluate(parameters, buffers, batch);
+    if (!sums) status = base::fail(sums.error());
   });
   if (!status) return status;
 
@@ -167,12 +205,19 @@ base::Status measure(const Subject& subject, double peak_gflops, const BenchOpti
 }  // namespace
 
 int bench_compute(const BenchOptions& options) {
-  if (options.bfloat16 && !compute::cpu::has_bfloat16()) {
+  const bool on_gpu = options.device != "cpu";
+  const auto device = compute::open_device(options.device);
+  if (!device) {
+    fmt::print(stderr, "starling: bench compute: {}\n", device.error().text);
+    return base::exit_code(device.error().code);
+  }
+  if (options.bfloat16 && !device->backend->has_bfloat16()) {
     fmt::print(stderr, "starling: bench compute: this processor gains nothing from bf16\n");
     return base::exit_code(base::ErrorCode::device);
   }
-  const double peak = compute::cpu::peak_gflops(options.seconds, options.threads);
-  if (!options.json) {
+  const double peak = on_gpu ? 0 : compute::cpu::peak_gflops(options.seconds, options.threads);
+  if (!options.json && on_gpu) fmt::print("{} ({})\n\n", device->name, device->about);
+  if (!options.json && !on_gpu) {
     fmt::print(
         "{} thread{}; reference: the rate at which oneDNN multiplies two matrices "
         "of 1024 x 1024, {:.1f} GFLOP/s\n\n{:<22} {:>12} {:<10} {:>12} {:>7}\n",
@@ -180,7 +225,7 @@ int bench_compute(const BenchOptions& options) {
         "reference", "ratio");
   }
   bool known = options.only.empty();
-  for (const Subject& subject : subjects()) {
+  for (const Subject& subject : subjects(on_gpu)) {
     if (!options.only.empty() && options.only != subject.name) continue;
     known = true;
     if (auto status = measure(subject, peak, options); !status) {
@@ -190,7 +235,7 @@ int bench_compute(const BenchOptions& options) {
   }
   if (known) return 0;
   fmt::print(stderr, "starling: bench compute: there is no model '{}'; there are:", options.only);
-  for (const Subject& subject : subjects()) fmt::print(stderr, " {}", subject.name);
+  for (const Subject& subject : subjects(on_gpu)) fmt::print(stderr, " {}", subject.name);
   fmt::print(stderr, "\n");
   return base::exit_code(base::ErrorCode::usage);
 }

@@ -106,11 +106,13 @@ struct BenchOptions {
   std::string only;           ///< compute: this model alone
   std::uint32_t threads = 1;  ///< compute
   bool bfloat16 = false;      ///< compute: products of bfloat16
+  std::string device = "cpu";
 };
-/// `bench codec`: encode and commit against memcpy; a figure a line.
+/// `bench codec`: encode and commit against memcpy, on a GPU against a plain pass over its memory;
+/// a figure a line.
 int bench_codec(const BenchOptions& options);
 
-/// `bench compute`: training throughput of presets on the processor.
+/// `bench compute`: training throughput of presets.
 int bench_compute(const BenchOptions& options);
 
 }  // namespace starling::peers

@@ -155,10 +155,13 @@ void add_bench(CLI::App& app, BenchOptions& options) {
       ->required()
       ->check(CLI::IsMember({"compute", "codec"}));
   bench->add_flag("--json", options.json, "Print one JSON object a line");
-  bench->add_option("--only", options.only, "compute: one model, cnn, mlp, resnet18 or gpt");
+  bench->add_option(
+      "--only", options.only,
+      "compute: one model, cnn, mlp, resnet18 or gpt; on a GPU also resnet50 or gpt2");
   bench->add_option("--threads", options.threads, "compute: threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  bench->add_option("--device", options.device, "cpu, or cuda:0 and so on")->capture_default_str();
   bench->add_flag("--bf16", options.bfloat16, "compute: with train.precision = \"bf16\"");
   bench->add_option("--seconds", options.seconds, "Time for each figure")
       ->check(CLI::Range(0.1, 600.0))

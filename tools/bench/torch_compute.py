@@ -1,7 +1,8 @@
-"""Training steps of PyTorch on the processor: the twins of what `starling bench compute` measures.
+"""Training steps of PyTorch: the twins of what `starling bench compute` measures.
 
-Run by tools/bench/compute with a Python that has torch. Takes requests on stdin, one a line:
-MODEL THREADS LAYOUT PRECISION SECONDS, with LAYOUT plain or channels_last, and PRECISION float32 or
+Run by tools/bench/compute with a Python that has torch, and with a device's name ("cpu", "cuda:0").
+Takes requests on stdin, one a line: MODEL THREADS LAYOUT PRECISION SECONDS, with LAYOUT plain,
+channels_last, or either with -compiled (torch.compile) behind it, and PRECISION float32 (no TF32) or
 bf16 (autocast); answers each with one line of JSON: {"train": rate, "evaluate": rate}, in samples
 or tokens a second, the best of five stretches as in `starling bench compute`. Between requests it
 waits without using the processor, so that two programs can be measured in turns.
@@ -25,28 +26,36 @@ MODELS = {  # preset, shape of a sample, outputs, batch
     "mlp": ("mlp", (784,), 10, 64),
     "resnet18": ("resnet18", (3, 32, 32), 10, 32),
     "gpt": ("gpt", None, 256, 8),
+    "resnet50": ("resnet50", (3, 224, 224), 1000, 128),
+    "gpt2": ("gpt", None, 50257, 16),
 }
+SIZES = {"gpt2": {"width": 768, "depth": 12, "heads": 12, "context": 1024}}
 CONTEXT = 128
 
 
 class Subject:
-    def __init__(self, name, layout, precision):
+    def __init__(self, name, layout, precision, device):
         preset, shape, outputs, batch = MODELS[name]
+        sizes = SIZES.get(name, {})
+        context = sizes.get("context", CONTEXT)
         torch.manual_seed(1)
-        self.net = twins.make(preset, input=shape, outputs=outputs)
+        self.device = torch.device(device)
+        self.net = twins.make(preset, input=shape, outputs=outputs, **sizes).to(self.device)
         if shape is None:
-            self.samples = torch.randint(outputs, (batch, CONTEXT))
-            self.labels = torch.randint(outputs, (batch, CONTEXT))
+            self.samples = torch.randint(outputs, (batch, context), device=self.device)
+            self.labels = torch.randint(outputs, (batch, context), device=self.device)
             self.optimizer = torch.optim.AdamW(self.net.parameters(), lr=1e-4)
         else:
-            self.samples = torch.rand(batch, *shape)
-            self.labels = torch.randint(outputs, (batch,))
+            self.samples = torch.rand(batch, *shape, device=self.device)
+            self.labels = torch.randint(outputs, (batch,), device=self.device)
             self.optimizer = torch.optim.SGD(self.net.parameters(), lr=1e-4, momentum=0.9)
-        if layout == "channels_last":
+        if layout.startswith("channels_last"):
             self.net = self.net.to(memory_format=torch.channels_last)
             self.samples = self.samples.contiguous(memory_format=torch.channels_last)
+        if layout.endswith("-compiled"):
+            self.net = torch.compile(self.net)
 
-        self.casting = functools.partial(torch.autocast, "cpu", dtype=torch.bfloat16,
+        self.casting = functools.partial(torch.autocast, self.device.type, dtype=torch.bfloat16,
                                          enabled=precision == "bf16")
 
     def loss(self):
@@ -65,24 +74,36 @@ class Subject:
         self.net.eval()
         self.loss()
 
+    def wait(self):
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
     def rate(self, work, seconds):
-        work()
+        for _ in range(1 if self.device.type == "cpu" else 5):
+            work()
         best = 0
         for _ in range(STRETCHES):
+            self.wait()
             start, calls = time.perf_counter(), 0
             while calls == 0 or time.perf_counter() - start < seconds / STRETCHES:
                 work()
                 calls += 1
+                if calls % 8 == 0:  # so that not too much is asked for ahead
+                    self.wait()
+            self.wait()
             best = max(best, calls / (time.perf_counter() - start))
         return best * self.labels.numel()
 
 
-@functools.cache
-def subject(name, layout, precision):
-    return Subject(name, layout, precision)
-
-
 def main():
+    device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+    # Of a large model there is room for one.
+    @functools.lru_cache(maxsize=None if device == "cpu" else 1)
+    def subject(name, layout, precision):
+        return Subject(name, layout, precision, device)
+
     for request in sys.stdin:
         name, threads, layout, precision, seconds = request.split()
         torch.set_num_threads(int(threads))
