@@ -8,7 +8,6 @@
 
 #include "base/bfloat16.hpp"
 #include "base/large_vector.hpp"
-#include "base/prefetch.hpp"
 #include "delta/difference.hpp"
 #include "exchange/config.hpp"
 #include "exchange/replica_kernels.hpp"
@@ -19,8 +18,7 @@ namespace starling::exchange {
 /// mirrors that is the memory itself, of others what came of it goes back to half().
 class Mirror {
  public:
-  /// At the start of a cache line: wide registers would cross two at every step.
-  struct alignas(base::kCacheLine) Room : std::array<float, kernels::kBlock> {};
+  using Room = std::array<float, kernels::kBlock>;
 
   Mirror() = default;
   /// `values`, rounded to the nearest where that is needed.

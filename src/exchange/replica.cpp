@@ -334,7 +334,7 @@ void Replica::hold_back() {
   const auto links = static_cast<float>(open_links());
   const float gain = lambda_ / links;
   const float rest = 1.0F - static_cast<float>(count) / links;
-  Mirror::Room x;
+  std::array<float, kBlock> x;
   Mirror::Room room;
   for (std::size_t begin = 0; begin < size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, size() - begin);
@@ -391,7 +391,7 @@ void Replica::commit_deltas() {
     if (link.staged) cursors[count++] = {&link};
   }
   Mirror::Room rooms[2];
-  Mirror::Room y;  // of all the streams the one that each link needs
+  std::array<float, kBlock> y;  // of all the streams the one that each link needs
   for (std::size_t begin = 0; begin < size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, size() - begin);
     std::copy_n(y_.data() + begin, n, y.data());
