@@ -1,26 +1,16 @@
 #include "base/bfloat16.hpp"
 
-#include <algorithm>
-
 #include "base/assert.hpp"
 #include "base/clones.hpp"
-#include "base/prefetch.hpp"
 
 namespace starling::base {
 namespace {
 
-constexpr std::size_t kAhead = 2048;  // bytes
-
 constexpr std::uint32_t kNearest = 0x8000;
 
-STARLING_CLONES void widen_all(const BFloat16* __restrict from, float* __restrict out,
-                               std::size_t n) {
-  constexpr std::size_t kStrip = 128;
-  for (std::size_t strip = 0; strip < n; strip += kStrip) {
-    prefetch(from + strip, kAhead, kStrip * sizeof(BFloat16));
-    const std::size_t end = std::min(strip + kStrip, n);
-    for (std::size_t i = strip; i < end; ++i) out[i] = widen(from[i]);
-  }
+STARLING_WIDE_CLONES void widen_all(const BFloat16* __restrict from, float* __restrict out,
+                                    std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = widen(from[i]);
 }
 
 STARLING_CLONES void narrow_all(const float* __restrict from, BFloat16* __restrict out,

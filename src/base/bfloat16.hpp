@@ -17,6 +17,8 @@ struct BFloat16 {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
+inline constexpr std::uint16_t kMinusZero = 0x8000;  ///< the bits of a BFloat16
+
 /// out[i] = from[i], exactly; as many.
 void widen(std::span<const BFloat16> from, std::span<float> out) noexcept;
 
@@ -24,9 +26,11 @@ void widen(std::span<const BFloat16> from, std::span<float> out) noexcept;
 /// nearer neighbour, of two as near to the larger one. Zeros come out without a sign. The value is
 /// finite and not beyond 3e38.
 [[nodiscard]] constexpr BFloat16 narrow(float value, std::uint32_t more) noexcept {
-  const std::uint32_t bits = (std::bit_cast<std::uint32_t>(value) + more) >> 16;
-  return {static_cast<std::uint16_t>((bits & 0x7fffU) != 0 ? bits : 0)};
+  const auto bits = static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(value) + more) >> 16);
+  return {bits == kMinusZero ? std::uint16_t{0} : bits};
 }
+
+inline constexpr std::uint32_t kWeyl = 0x9e3779b9U;  ///< between the draws of two elements
 
 /// What narrow() adds where element `index` of a vector goes to one of its two neighbours, the
 /// likelier the nearer it is (M. Croci et al., "Stochastic rounding", 2022): what comes in small
@@ -34,7 +38,7 @@ void widen(std::span<const BFloat16> from, std::span<float> out) noexcept;
 /// draws are a Weyl sequence over the elements whose start is `seed`: even over elements, and as
 /// random as the seeds over draws of one element, which is what its mean needs.
 [[nodiscard]] constexpr std::uint32_t draw(std::uint32_t seed, std::uint32_t index) noexcept {
-  return (index * 0x9e3779b9U + seed) >> 16;
+  return (index * kWeyl + seed) >> 16;
 }
 
 /// out[i] is the neighbour that is nearer to from[i].

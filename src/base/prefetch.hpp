@@ -10,7 +10,9 @@ namespace starling::base {
 inline constexpr std::size_t kCacheLine = 64;
 
 /// Asks for `size` bytes from `ahead` bytes behind `at` on, to be read; they need not exist.
-inline void prefetch(const void* at, std::size_t ahead, std::size_t size) noexcept {
+/// Inlined at once, as must be what only calls it: GCC drops calls that have no effect on values.
+[[gnu::always_inline]] inline void prefetch(const void* at, std::size_t ahead,
+                                            std::size_t size) noexcept {
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(at) + ahead;
   for (std::size_t i = 0; i < size; i += kCacheLine) {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): a pointer may not go past what exists

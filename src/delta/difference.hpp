@@ -26,6 +26,9 @@ class MirrorView {
   [[nodiscard]] float at(std::size_t i) const noexcept {
     return half_.empty() ? full_[i] : base::widen(half_[i]);
   }
+  /// What it views; one of the two is empty.
+  [[nodiscard]] std::span<const float> full() const noexcept { return full_; }
+  [[nodiscard]] std::span<const base::BFloat16> half() const noexcept { return half_; }
   /// Asks for n elements from `begin` on, to be read soon; they need not exist.
   void prefetch(std::size_t begin, std::size_t n) const noexcept {
     if (half_.empty()) {

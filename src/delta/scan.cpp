@@ -46,32 +46,57 @@ inline void append(const Run& run, std::uint32_t first, std::uint32_t hits, Foun
   } while (hits != 0);
 }
 
+// Asks for what is read together with element `at`, one run at a time.
+template <class... Vectors>
+[[gnu::always_inline]] inline void ask(std::size_t at, const Vectors*... vectors) {
+  (base::prefetch(vectors + at, kAhead / sizeof(float) * sizeof(*vectors), kRun * sizeof(*vectors)),
+   ...);
+}
+
+inline float value_of(float value) { return value; }
+inline float value_of(base::BFloat16 value) { return base::widen(value); }
+
 // Whole runs: `n` elements, the first of which has index `first`.
-STARLING_CLONES std::size_t scan_plain(const float* base, const float* mirror, std::size_t first,
-                                       std::size_t n, std::int32_t limit, Found found) {
+template <class Value>
+[[gnu::always_inline]] inline std::size_t scan_plain(const float* base, const Value* mirror,
+                                                     std::size_t first, std::size_t n,
+                                                     std::int32_t limit, Found found) {
   Run run;
   for (std::size_t at = 0; at < n; at += kRun) {
-    base::prefetch(base + at, kAhead, kRun * sizeof(float));
-    base::prefetch(mirror + at, kAhead, kRun * sizeof(float));
-    for (std::size_t i = 0; i < kRun; ++i) run[i] = base[at + i] - mirror[at + i];
+    ask(at, base, mirror);
+    for (std::size_t i = 0; i < kRun; ++i) run[i] = base[at + i] - value_of(mirror[at + i]);
     append(run, static_cast<std::uint32_t>(first + at), hits_of(run, limit), found);
   }
   return found.count;
 }
 
-STARLING_CLONES std::size_t scan_offset(const float* base, const float* offset, const float* mirror,
-                                        std::size_t first, std::size_t n, std::int32_t limit,
-                                        Found found) {
+template <class Value>
+[[gnu::always_inline]] inline std::size_t scan_offset(const float* base, const float* offset,
+                                                      const Value* mirror, std::size_t first,
+                                                      std::size_t n, std::int32_t limit,
+                                                      Found found) {
   Run run;
   for (std::size_t at = 0; at < n; at += kRun) {
-    base::prefetch(base + at, kAhead, kRun * sizeof(float));
-    base::prefetch(offset + at, kAhead, kRun * sizeof(float));
-    base::prefetch(mirror + at, kAhead, kRun * sizeof(float));
+    ask(at, base, offset, mirror);
     for (std::size_t i = 0; i < kRun; ++i)
-      run[i] = (base[at + i] + offset[at + i]) - mirror[at + i];
+      run[i] = (base[at + i] + offset[at + i]) - value_of(mirror[at + i]);
     append(run, static_cast<std::uint32_t>(first + at), hits_of(run, limit), found);
   }
   return found.count;
+}
+
+STARLING_CLONES std::size_t scan_full(const float* base, const float* offset, const float* mirror,
+                                      std::size_t first, std::size_t n, std::int32_t limit,
+                                      Found found) {
+  return offset == nullptr ? scan_plain(base, mirror, first, n, limit, found)
+                           : scan_offset(base, offset, mirror, first, n, limit, found);
+}
+
+STARLING_CLONES std::size_t scan_half(const float* base, const float* offset,
+                                      const base::BFloat16* mirror, std::size_t first,
+                                      std::size_t n, std::int32_t limit, Found found) {
+  return offset == nullptr ? scan_plain(base, mirror, first, n, limit, found)
+                           : scan_offset(base, offset, mirror, first, n, limit, found);
 }
 
 }  // namespace
@@ -81,14 +106,15 @@ std::size_t scan(const Difference& difference, std::size_t begin, std::size_t en
   const auto limit = static_cast<std::int32_t>(key_min);
   const std::size_t whole = begin + (end - begin) / kRun * kRun;
   Found found{indices, values, count};
-  difference.mirror.for_each_block(
-      begin, whole, [&](std::size_t at, std::span<const float> mirror) {
-        const float* const base = difference.base.data() + at;
-        found.count = difference.offset.empty()
-                          ? scan_plain(base, mirror.data(), at, mirror.size(), limit, found)
-                          : scan_offset(base, difference.offset.data() + at, mirror.data(), at,
-                                        mirror.size(), limit, found);
-      });
+  const float* const base = difference.base.data() + begin;
+  const float* const offset =
+      difference.offset.empty() ? nullptr : difference.offset.data() + begin;
+  const std::size_t n = whole - begin;
+  const auto floats = difference.mirror.full();
+  found.count =
+      floats.empty()
+          ? scan_half(base, offset, difference.mirror.half().data() + begin, begin, n, limit, found)
+          : scan_full(base, offset, floats.data() + begin, begin, n, limit, found);
   if (whole < end) {
     Run run{};  // zeros are never chosen
     difference.fill(whole, std::span(run).first(end - whole));

@@ -11,12 +11,11 @@ namespace starling::exchange::kernels {
 namespace {
 
 constexpr std::size_t kStrip = 64;  // elements between two requests for memory
-constexpr std::size_t kStripBytes = kStrip * sizeof(float);
 
 /// Asks for the same strip of the next block of vectors that lie in memory.
 template <class... Vectors>
-inline void ask(std::size_t at, const Vectors*... vectors) {
-  (base::prefetch(vectors + at, kBlock * sizeof(float), kStripBytes), ...);
+[[gnu::always_inline]] inline void ask(std::size_t at, const Vectors*... vectors) {
+  (base::prefetch(vectors + at, kBlock * sizeof(*vectors), kStrip * sizeof(*vectors)), ...);
 }
 
 }  // namespace
@@ -50,21 +49,26 @@ STARLING_CLONES void average(float* __restrict y, float* __restrict mine, float*
   }
 }
 
-STARLING_CLONES void average_halves(float* __restrict y, const float* __restrict mine,
-                                    const float* __restrict theirs, float w, bool moves_mirrors,
-                                    const Halves& halves, std::size_t n) {
+STARLING_WIDE_CLONES void average_halves(float* __restrict y, const float* __restrict mine,
+                                         const float* __restrict theirs, float w,
+                                         bool moves_mirrors, const Halves& halves, std::size_t n) {
   base::BFloat16* const __restrict mine_to = halves.mine;
   base::BFloat16* const __restrict theirs_to = halves.theirs;
-  const std::uint32_t seed = halves.seed;
-  const std::uint32_t first = halves.first;
   const auto count = static_cast<std::uint32_t>(n);  // as wide as what is drawn from
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const float d = w * (theirs[i] - mine[i]);
-    const float moved = moves_mirrors ? d : 0.0F;
-    const std::uint32_t more = base::draw(seed, first + i);
-    y[i] += d;
-    mine_to[i] = base::narrow(mine[i] + moved, more);
-    theirs_to[i] = base::narrow(theirs[i] - moved, more);
+  // draw() of one element after another, the next one by an addition.
+  std::uint32_t weyl = halves.first * base::kWeyl + halves.seed;
+  for (std::uint32_t strip = 0; strip < count; strip += kStrip) {
+    ask(strip, mine_to, theirs_to);
+    const std::uint32_t end = std::min<std::uint32_t>(strip + kStrip, count);
+    for (std::uint32_t i = strip; i < end; ++i) {
+      const float d = w * (theirs[i] - mine[i]);
+      const float moved = moves_mirrors ? d : 0.0F;
+      const std::uint32_t more = weyl >> 16;
+      weyl += base::kWeyl;
+      y[i] += d;
+      mine_to[i] = base::narrow(mine[i] + moved, more);
+      theirs_to[i] = base::narrow(theirs[i] - moved, more);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
@@ -44,6 +45,27 @@ BOOST_AUTO_TEST_CASE(the_nearest_is_within_half_of_the_last_bit) {
   }
   BOOST_TEST(nearest(1.0F + 0x1p-8F) == 1.0F + 0x1p-7F);  // as near to 1
   BOOST_TEST(nearest(1.0F + 0x1p-8F - 0x1p-20F) == 1.0F);
+}
+
+BOOST_AUTO_TEST_CASE(vectors_come_out_as_their_elements_do) {
+  constexpr std::uint64_t kSeed = 23;
+  Rng rng(kSeed);
+  std::vector<float> values = some_values(rng);
+  for (std::size_t i = 0; i < kN; i += 7) values[i] = i % 2 == 0 ? -0.0F : -1e-45F;
+  for (std::size_t n = 1; n < 100; ++n) {
+    const auto some = std::span(values).subspan(n, n);
+    std::vector<BFloat16> half(n);
+    std::vector<float> wide(n);
+    narrow(some, half);
+    widen(half, wide);
+    BOOST_TEST_CONTEXT("seed " << kSeed << ", n " << n) {
+      for (std::size_t i = 0; i < n; ++i) {
+        BOOST_REQUIRE(half[i].bits == narrow(some[i], 0x8000).bits);
+        BOOST_REQUIRE(std::bit_cast<std::uint32_t>(wide[i]) ==
+                      static_cast<std::uint32_t>(half[i].bits) << 16);
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(zeros_have_no_sign) {

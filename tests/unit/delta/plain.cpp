@@ -197,6 +197,12 @@ BOOST_AUTO_TEST_CASE(bytes_are_those_of_the_plain_version) {
     const auto offset = delta::test::normals(n, rng, 1e-2F);
     auto mirror = delta::test::normals(n, rng);
     const bool with_offset = rng.below(2) == 0;
+    const bool in_halves = rng.below(2) == 0;
+    std::vector<base::BFloat16> halves(n);
+    if (in_halves) {
+      base::narrow(mirror, halves);
+      base::widen(halves, mirror);
+    }
     for (std::size_t i = 0; i < n; i += 1 + rng.below(8)) {
       const std::array special{0.0F, -0.0F, kLeast, -1e-40F, 1e30F, -7e29F, 1.0F, mirror[i]};
       base[i] = special[rng.below(special.size())];
@@ -211,11 +217,15 @@ BOOST_AUTO_TEST_CASE(bytes_are_those_of_the_plain_version) {
         difference[i] = (with_offset ? base[i] + offset[i] : base[i]) - mirror[i];
       }
     }
+    base::narrow(mirror, halves);
+    const delta::MirrorView view = in_halves
+                                       ? delta::MirrorView(std::span<const base::BFloat16>(halves))
+                                       : delta::MirrorView(mirror);
     const Options options{.density = density, .bits = bits, .block = block};
     BOOST_TEST_CONTEXT("seed " << kSeed << ", round " << round << ", n " << n << ", density "
                                << density << ", bits " << bits << ", block " << block) {
       const auto count = delta::encode(
-          {.base = base, .offset = with_offset ? offset : std::vector<float>{}, .mirror = mirror},
+          {.base = base, .offset = with_offset ? offset : std::vector<float>{}, .mirror = view},
           options, scratch, bytes);
       BOOST_REQUIRE(count.has_value());
       BOOST_REQUIRE((bytes == plain_encode(difference, options)));
