@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/hash.hpp"
 #include "base/rng.hpp"
 #include "base/simulated.hpp"
 #include "exchange/replica_kernels.hpp"
@@ -189,10 +190,9 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
     if (count.error().code == ErrorCode::device) noted(base::Status(fail(count.error())));
     return fail(count.error());
   }
-  if (lambda_ > 0.0F) {
-    delta::read_back(out, size(), scratch_, link.written);
-    link.is_written = true;
-  }
+  delta::read_back(out, size(), scratch_, link.written);
+  link.written_hash = base::xxh3(out);
+  link.is_written = lambda_ > 0.0F;
   return EncodeStats{.count = *count, .drift = distance_to(link.theirs, link)};
 }
 
@@ -243,9 +243,13 @@ base::Status Replica::stage_push(Link& link, const CommitInput& input) {
 
 base::Status Replica::stage_delta(Link& link, const CommitInput& input) {
   const delta::Limits limits{.kind = delta::Kind::sparse};
-  if (auto status = delta::decode(input.own, size(), limits, link.own); !status) return status;
+  // What this end wrote last is known.
+  link.own_is_written = link.written.size() > 0 && link.written_hash == base::xxh3(input.own);
+  if (!link.own_is_written) {
+    if (auto status = delta::decode(input.own, size(), limits, link.own); !status) return status;
+  }
   if (auto status = delta::decode(input.their, size(), limits, link.their); !status) return status;
-  link.staged_bound = bound_after(link.bound, link.own, link.their, averaging_.mirror);
+  link.staged_bound = bound_after(link.bound, own_delta(link), link.their, averaging_.mirror);
   return link.staged_bound > kMagnitudeMax ? check_bounds(link) : base::Status{};
 }
 
@@ -257,9 +261,9 @@ base::Status Replica::check_bounds(Link& link) const {
   if (!theirs) return noted(base::Status(fail(std::move(theirs.error()))));
   link.bound =
       std::max(kernels::largest(mine->data(), size()), kernels::largest(theirs->data(), size()));
-  link.staged_bound = bound_after(link.bound, link.own, link.their, averaging_.mirror);
+  link.staged_bound = bound_after(link.bound, own_delta(link), link.their, averaging_.mirror);
   if (link.staged_bound > kMagnitudeMax &&
-      (!stays_bounded(*mine, link.own) || !stays_bounded(*theirs, link.their))) {
+      (!stays_bounded(*mine, own_delta(link)) || !stays_bounded(*theirs, link.their))) {
     return fail(ErrorCode::protocol, "delta: moves a mirror beyond {}", kMagnitudeMax);
   }
   return {};
@@ -419,7 +423,7 @@ base::Status Replica::commit_deltas() {
     if (!link.staged) continue;
     steps.push_back({.mine = link.mine,
                      .theirs = link.theirs,
-                     .own = link.own.view(),
+                     .own = own_delta(link).view(),
                      .their = link.their.view(),
                      .w = averaging_.gamma * link.w,
                      .moves_mirrors = averaging_.mode != Mode::choco,

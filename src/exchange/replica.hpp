@@ -193,8 +193,10 @@ class Replica {
     std::uint32_t draw = 0;              // of the staged exchange's rounding
     float bound = 0.0F;                  // no element of the two mirrors is larger
     float staged_bound = 0.0F;           // the same, after the staged exchange
-    delta::Elements written{};           // that delta
-    delta::Elements own{};               // of the staged exchange
+    delta::Elements written{};           // that delta, until the mirror has it
+    std::uint64_t written_hash = 0;      // of its payload
+    bool own_is_written = false;         // the staged exchange's own delta is that one
+    delta::Elements own{};               // of the staged exchange, where it is not
     delta::Elements their{};             // of the staged exchange
     base::LargeFloats own_keyframe{};    // of the staged exchange, under push-sum
     base::LargeFloats their_keyframe{};  // of the staged exchange, under push-sum
@@ -204,6 +206,9 @@ class Replica {
     std::uint64_t looks = 0;             // so far: moves the places that distances are sampled at
   };
 
+  static const delta::Elements& own_delta(const Link& link) {
+    return link.own_is_written ? link.written : link.own;
+  }
   Link& link(const base::PeerId& peer);
   const Link& link(const base::PeerId& peer) const;
   MirrorId find_mirror(const base::PeerId& peer, MirrorOf which) const;

@@ -14,7 +14,12 @@ using base::Status;
 Result<std::unique_ptr<CudaResident>> CudaResident::create(Runner& runner,
                                                            const Residence& wanted) {
   std::unique_ptr<CudaResident> resident(new CudaResident(runner));
-  if (auto reserved = resident->reserve(wanted); !reserved) return fail(reserved.error());
+  if (auto reserved = resident->reserve(wanted); !reserved) {
+    return fail(reserved.error().in(fmt::format(
+        "a replica of {} parameters beside a batch of {} samples (make train.batch smaller, or "
+        "train.accumulate larger)",
+        runner.parameter_count(), runner.batch())));
+  }
   return resident;
 }
 
