@@ -176,7 +176,7 @@ base::Status measure(const Subject& subject, double peak_gflops, const BenchOpti
   }
   std::uint64_t seed = 0;
   const double steps = best_rate(options.seconds, [&] {
-    const auto loss = on_gpu ? trainer->step(buffers, batch, 1e-4F, ++seed)
+    const auto loss = on_gpu ? trainer->step(buffers, batch, &batch, 1e-4F, ++seed)
                              : trainer->step(parameters, buffers, batch, 1e-4F, ++seed);
     if (!loss) status = base::fail(loss.error());
   });

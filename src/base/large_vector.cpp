@@ -38,8 +38,8 @@ void* allocate_large(std::size_t bytes) {
 }
 
 void free_large(void* memory) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  std::free(reinterpret_cast<void*>(address & ~(kHugePage - 1)));
+  const std::size_t offset = reinterpret_cast<std::uintptr_t>(memory) % kHugePage;
+  std::free(static_cast<std::byte*>(memory) - offset);
 }
 
 }  // namespace starling::base

@@ -32,11 +32,17 @@ class Resident {
   /// y, r and the mirrors; all zeros at first.
   [[nodiscard]] virtual ReplicaMemory& replica() noexcept = 0;
 
-  /// As Program's, at y. The gradient stays here: this one times `share`, in place of what was
-  /// there or, with `add`, on top of it.
+  /// What forward_backward() does with a gradient: it times `share` takes the place of what was
+  /// there or, with `add`, is added to it.
+  struct Share {
+    float share = 1;
+    bool add = false;
+  };
+  /// As Program's, at y; the gradient stays here. `next`: the batch of the next call, or null. It
+  /// is copied while this one is computed, and must not change until then.
   [[nodiscard]] virtual base::Result<float> forward_backward(std::span<float> buffers,
                                                              const Batch& batch, std::uint64_t seed,
-                                                             float share, bool add) = 0;
+                                                             Share share, const Batch* next) = 0;
   /// Of the gradient's elements; not finite where one of them is not.
   [[nodiscard]] virtual base::Result<double> gradient_squares() = 0;
   /// Applies the gradient to y: with one state vector, or with two.

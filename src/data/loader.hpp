@@ -31,6 +31,8 @@ class Loader {
 
   /// The next batch; waits for one. Nothing after stop(). Any thread.
   [[nodiscard]] std::optional<BatchBuffer> next();
+  /// The next batch where one is ready. Any thread, never blocks.
+  [[nodiscard]] std::optional<BatchBuffer> try_next() { return full_.try_pop(); }
   /// Gives a batch back to be filled again. Any thread, never blocks. Whoever keeps kPool batches
   /// and calls next() waits for ever.
   void recycle(BatchBuffer&& batch);

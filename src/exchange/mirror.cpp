@@ -8,8 +8,6 @@
 
 namespace starling::exchange {
 
-using kernels::kBlock;
-
 Mirror::Mirror(MirrorType type, base::LargeFloats values) {
   if (type == MirrorType::float32) {
     full_ = std::move(values);

@@ -69,10 +69,10 @@ bool Worker::run_exchange(std::vector<Outcome>& outcomes) {
 }
 
 Outcome Worker::run_step(float lr) {
-  auto batch = loader_.next();
+  auto batch = ahead_ ? std::exchange(ahead_, {}) : loader_.next();
   if (!batch) return Failed{{base::ErrorCode::internal, "the data thread has stopped"}};
   const std::span<float> buffers = replica_.buffers().values();
-  const auto loss = trainer_.resides() ? trainer_.step(buffers, batch->view(), lr, batch->seed)
+  const auto loss = trainer_.resides() ? run_resident_step(*batch, lr)
                                        : trainer_.step(replica_.trained(), buffers, batch->view(),
                                                        lr, batch->seed);
   const std::uint32_t samples = batch->count;
@@ -80,6 +80,14 @@ Outcome Worker::run_step(float lr) {
   if (!loss) return Failed{loss.error()};
   ++step_;
   return StepDone{step_, samples, *loss};
+}
+
+/// The next batch goes to the device beside it.
+base::Result<float> Worker::run_resident_step(const data::BatchBuffer& batch, float lr) {
+  ahead_ = loader_.try_next();
+  const std::optional<compute::Batch> next = ahead_ ? std::optional(ahead_->view()) : std::nullopt;
+  return trainer_.step(replica_.buffers().values(), batch.view(), next ? &*next : nullptr, lr,
+                       batch.seed);
 }
 
 Outcome Worker::run_gradient() {

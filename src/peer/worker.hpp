@@ -57,6 +57,7 @@ class Worker {
  private:
   bool run_exchange(std::vector<Outcome>& outcomes);
   Outcome run_step(float lr);
+  base::Result<float> run_resident_step(const data::BatchBuffer& batch, float lr);
   Outcome run_gradient();
   Outcome run_apply(const ApplyJob& job);
   Outcome run_moved();
@@ -79,7 +80,8 @@ class Worker {
   const data::SampleSet& test_;
   Saver saver_;
   base::StepNumber step_;
-  std::uint32_t batch_samples_ = 0;  ///< of the gradient that waits for its mean
+  std::optional<data::BatchBuffer> ahead_;  ///< the next step's batch, on its way to the device
+  std::uint32_t batch_samples_ = 0;         ///< of the gradient that waits for its mean
   float batch_loss_ = 0;
   std::optional<train::OuterStep> outer_;  ///< local training
   exchange::JobQueue exchange_jobs_;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -147,10 +148,10 @@ Result<compute::ReplicaMemory*> Trainer::reside(compute::MirrorType mirrors) {
   return &resident_->replica();
 }
 
-Result<float> Trainer::step(std::span<float> buffers, const compute::Batch& batch, float lr,
-                            std::uint64_t seed) {
+Result<float> Trainer::step(std::span<float> buffers, const compute::Batch& batch,
+                            const compute::Batch* next, float lr, std::uint64_t seed) {
   ASSERT(resides());
-  auto loss = checked(accumulate(buffers, batch, seed));
+  auto loss = checked(accumulate(buffers, batch, next, seed));
   if (!loss) return loss;
   const auto squares = resident_->gradient_squares();
   if (!squares) return fail(squares.error());
@@ -161,16 +162,26 @@ Result<float> Trainer::step(std::span<float> buffers, const compute::Batch& batc
 
 /// The same on the device, of a batch of any size.
 Result<float> Trainer::accumulate(std::span<float> buffers, const compute::Batch& batch,
-                                  std::uint64_t seed) {
+                                  const compute::Batch* next, std::uint64_t seed) {
   const std::size_t all = samples_of(batch);
-  if (all <= program_->batch()) return resident_->forward_backward(buffers, batch, seed, 1, false);
+  std::optional<compute::Batch> next_piece;
+  if (next != nullptr) next_piece = piece(*next, 0);
+  const auto pointer = [](const std::optional<compute::Batch>& some) {
+    return some ? &*some : nullptr;
+  };
+  if (all <= program_->batch()) {
+    return resident_->forward_backward(buffers, batch, seed, {}, pointer(next_piece));
+  }
   ASSERT(in_pieces_, "the batch is larger than train.batch");
   base::Rng seeds(seed);
   float mean_loss = 0;
   for (std::size_t first = 0; first < all; first += program_->batch()) {
     const compute::Batch part = piece(batch, first);
+    const std::size_t end = first + program_->batch();
+    const std::optional<compute::Batch> following = end < all ? piece(batch, end) : next_piece;
     const float share = static_cast<float>(samples_of(part)) / static_cast<float>(all);
-    const auto loss = resident_->forward_backward(buffers, part, seeds(), share, first > 0);
+    auto loss = resident_->forward_backward(
+        buffers, part, seeds(), {.share = share, .add = first > 0}, pointer(following));
     if (!loss) return loss;
     mean_loss += share * *loss;
   }

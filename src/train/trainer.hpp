@@ -60,9 +60,10 @@ class Trainer {
   /// only what follows may be called.
   [[nodiscard]] base::Result<compute::ReplicaMemory*> reside(compute::MirrorType mirrors);
   [[nodiscard]] bool resides() const noexcept { return resident_ != nullptr; }
-  /// step() of the replica that lives there.
+  /// step() of the replica that lives there. `next`: the batch of the next step, where it is known;
+  /// it is copied to the device while this one is computed, and must not change until then.
   [[nodiscard]] base::Result<float> step(std::span<float> buffers, const compute::Batch& batch,
-                                         float lr, std::uint64_t seed);
+                                         const compute::Batch* next, float lr, std::uint64_t seed);
   /// evaluate() of that replica's x, as it was at the last call of hold_still().
   [[nodiscard]] base::Status hold_still();
   [[nodiscard]] base::Result<Evaluation> evaluate(std::span<const float> buffers,
@@ -84,7 +85,7 @@ class Trainer {
   base::Result<float> accumulate(std::span<const float> parameters, std::span<float> buffers,
                                  const compute::Batch& batch, std::uint64_t seed);
   base::Result<float> accumulate(std::span<float> buffers, const compute::Batch& batch,
-                                 std::uint64_t seed);
+                                 const compute::Batch* next, std::uint64_t seed);
   /// Adds up what evaluate_piece(batch) gives for each piece of a set.
   template <class EvaluatePiece>
   base::Result<Evaluation> evaluate_pieces(const compute::Batch& set,

@@ -145,6 +145,14 @@ class HostQueue final : public Queue {
     }
     return {};
   }
+  base::Status copy_ahead(std::byte* to, std::size_t bytes, const Fill& fill) override {
+    return copy_in(to, bytes, fill);
+  }
+  base::Status join() override { return {}; }
+  base::Status copy(std::byte* to, const std::byte* from, std::size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return {};
+  }
   base::Status clear(std::byte* to, std::size_t bytes) override {
     std::memset(to, 0, bytes);
     return {};

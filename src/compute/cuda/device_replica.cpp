@@ -316,7 +316,7 @@ Status DeviceReplica::commit_step(const CommitStep& step) {
 Status DeviceReplica::hold_back(std::span<const Told> deltas, float keep, float gain) {
   for (std::size_t k = 0; k < deltas.size(); ++k) {
     const bool last = k + 1 == deltas.size();
-    const auto done = by_type([&]<class M>(M) {
+    auto done = by_type([&]<class M>(M) {
       return hold_back_one<M>(deltas[k], k == 0 ? keep : 1.0F, gain, k == 0, last);
     });
     if (!done) return done;

@@ -38,32 +38,61 @@ Result<std::unique_ptr<Queue>> GpuQueue::create(int device) {
 
 GpuQueue::~GpuQueue() {
   // Nothing may be freed under work that still runs; an error here has been told before.
-  if (take_device() && stream_) static_cast<void>(cudaStreamSynchronize(stream_.get()));
+  if (!take_device()) return;
+  for (const Stream* const stream : {&ahead_, &stream_}) {
+    if (*stream) static_cast<void>(cudaStreamSynchronize(stream->get()));
+  }
 }
 
 Status GpuQueue::open() {
   checking_ = asked_to_check();
   if (auto taken = take_device(); !taken) return taken;
-  cudaStream_t stream = nullptr;
-  auto done = checked(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
-  if (!done) return done;
-  stream_.reset(stream);
-  for (Stage& stage : stages_) {
-    void* memory = nullptr;
-    done = checked(cudaMallocHost(&memory, kStageBytes), "pinning memory for copies");
-    if (!done) return done;
-    stage.memory.reset(memory);
-    cudaEvent_t event = nullptr;
-    done = checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
-    if (!done) return done;
-    stage.passed.reset(event);
+  for (Stream* const stream : {&stream_, &ahead_}) {
+    auto made = make_stream();
+    if (!made) return fail(made.error());
+    *stream = std::move(*made);
+  }
+  for (Event* const event : {&copied_ahead_, &copied_}) {
+    auto made = make_event();
+    if (!made) return fail(made.error());
+    *event = std::move(*made);
+  }
+  for (Stages* const stages : {&stages_, &ahead_stages_}) {
+    if (auto made = make(*stages); !made) return made;
   }
   auto blas = Blas::create();
   if (!blas) return fail(blas.error());
   blas_ = std::make_unique<Blas>(std::move(*blas));
-  auto dnn = Dnn::create(stream);
+  auto dnn = Dnn::create(stream_.get());
   if (!dnn) return fail(dnn.error());
   dnn_ = std::make_unique<Dnn>(std::move(*dnn));
+  return {};
+}
+
+Result<GpuQueue::Stream> GpuQueue::make_stream() {
+  cudaStream_t stream = nullptr;
+  auto made = checked(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  if (!made) return fail(made.error());
+  return Stream(stream);
+}
+
+Result<GpuQueue::Event> GpuQueue::make_event() {
+  cudaEvent_t event = nullptr;
+  auto made = checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  if (!made) return fail(made.error());
+  return Event(event);
+}
+
+Status GpuQueue::make(Stages& stages) {
+  for (Stage& stage : stages) {
+    void* memory = nullptr;
+    auto pinned = checked(cudaMallocHost(&memory, kStageBytes), "pinning memory for copies");
+    if (!pinned) return pinned;
+    stage.memory.reset(memory);
+    auto event = make_event();
+    if (!event) return fail(event.error());
+    stage.passed = std::move(*event);
+  }
   return {};
 }
 
@@ -109,8 +138,15 @@ Result<Queue::Memory> GpuQueue::allocate(std::size_t bytes, const char* what) {
   // Freeing waits for what may still use it.
   Memory memory(static_cast<std::byte*>(reserved->release()),
                 [](std::byte* owned) { static_cast<void>(cudaFree(owned)); });
-  if (auto cleared = clear(memory.get(), bytes); !cleared) return fail(cleared.error());
+  auto cleared = clear(memory.get(), bytes);
+  if (cleared) cleared = let_copies_follow();
+  if (!cleared) return fail(cleared.error());
   return memory;
+}
+
+/// What is copied ahead from now on comes after what the stream was given so far.
+Status GpuQueue::let_copies_follow() {
+  return checked(cudaEventRecord(copied_.get(), stream_.get()), "recording an event");
 }
 
 Result<std::size_t> GpuQueue::add(std::vector<Work> list, std::vector<std::string> names) {
@@ -226,26 +262,47 @@ Status GpuQueue::perform(const Clear& clear) {
                  "clearing memory");
 }
 
-std::byte* GpuQueue::stage(std::size_t part) const {
-  return static_cast<std::byte*>(stages_[part % stages_.size()].memory.get());
-}
-
 Status GpuQueue::copy_in(std::byte* to, std::size_t bytes, const Fill& fill) {
   if (auto taken = take_device(); !taken) return taken;
+  return copy_in(to, bytes, fill, stages_, stream_.get());
+}
+
+Status GpuQueue::copy_in(std::byte* to, std::size_t bytes, const Fill& fill, const Stages& stages,
+                         cudaStream_t stream) {
   for (std::size_t offset = 0, part = 0; offset < bytes; offset += kStageBytes, ++part) {
     const std::size_t size = std::min(kStageBytes, bytes - offset);
-    cudaEvent_t passed = stages_[part % stages_.size()].passed.get();
+    const Stage& stage = stages[part % stages.size()];
+    auto* const memory = static_cast<std::byte*>(stage.memory.get());
     // What was copied from here before, by this call or another, has arrived.
-    auto done = checked(cudaEventSynchronize(passed), "copying to the GPU");
+    auto done = checked(cudaEventSynchronize(stage.passed.get()), "copying to the GPU");
     if (!done) return done;
-    fill(offset, {stage(part), size});
-    done = checked(
-        cudaMemcpyAsync(to + offset, stage(part), size, cudaMemcpyHostToDevice, stream_.get()),
-        "copying to the GPU");
-    if (done) done = checked(cudaEventRecord(passed, stream_.get()), "copying to the GPU");
+    fill(offset, {memory, size});
+    done = checked(cudaMemcpyAsync(to + offset, memory, size, cudaMemcpyHostToDevice, stream),
+                   "copying to the GPU");
+    if (done) done = checked(cudaEventRecord(stage.passed.get(), stream), "copying to the GPU");
     if (!done) return done;
   }
   return {};
+}
+
+Status GpuQueue::copy_ahead(std::byte* to, std::size_t bytes, const Fill& fill) {
+  if (auto taken = take_device(); !taken) return taken;
+  auto done = checked(cudaStreamWaitEvent(ahead_.get(), copied_.get(), 0), "copying ahead");
+  if (done) done = copy_in(to, bytes, fill, ahead_stages_, ahead_.get());
+  if (done) done = checked(cudaEventRecord(copied_ahead_.get(), ahead_.get()), "copying ahead");
+  return done;
+}
+
+Status GpuQueue::join() {
+  if (auto taken = take_device(); !taken) return taken;
+  return checked(cudaStreamWaitEvent(stream_.get(), copied_ahead_.get(), 0), "joining copies");
+}
+
+Status GpuQueue::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (auto taken = take_device(); !taken) return taken;
+  auto done = checked(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_.get()),
+                      "copying on the GPU");
+  return done ? let_copies_follow() : done;
 }
 
 Status GpuQueue::clear(std::byte* to, std::size_t bytes) {
@@ -255,13 +312,16 @@ Status GpuQueue::clear(std::byte* to, std::size_t bytes) {
 
 Status GpuQueue::copy_out(const std::byte* from, std::size_t bytes, const Take& take) {
   if (auto taken = take_device(); !taken) return taken;
+  const auto memory_of = [this](std::size_t part) {
+    return static_cast<std::byte*>(stages_[part % stages_.size()].memory.get());
+  };
   const auto start = [&](std::size_t part) -> Status {
     const std::size_t offset = part * kStageBytes;
     if (offset >= bytes) return {};
     const std::size_t size = std::min(kStageBytes, bytes - offset);
-    auto done = checked(
-        cudaMemcpyAsync(stage(part), from + offset, size, cudaMemcpyDeviceToHost, stream_.get()),
-        "copying from the GPU");
+    auto done = checked(cudaMemcpyAsync(memory_of(part), from + offset, size,
+                                        cudaMemcpyDeviceToHost, stream_.get()),
+                        "copying from the GPU");
     if (!done) return done;
     return checked(cudaEventRecord(stages_[part % stages_.size()].passed.get(), stream_.get()),
                    "copying from the GPU");
@@ -273,7 +333,7 @@ Status GpuQueue::copy_out(const std::byte* from, std::size_t bytes, const Take& 
                         "waiting for the GPU");
     if (!done) return done;
     const std::size_t offset = part * kStageBytes;
-    take(offset, {stage(part), std::min(kStageBytes, bytes - offset)});
+    take(offset, {memory_of(part), std::min(kStageBytes, bytes - offset)});
   }
   return {};
 }

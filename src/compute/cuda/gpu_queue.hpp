@@ -1,4 +1,5 @@
-// One GPU's queue: its memory, one stream, and what it takes to run a plan's work on them.
+// One GPU's queue: its memory, a stream for work and one for copies ahead of it, and what it takes
+// to run a plan's work on them.
 #pragma once
 
 #include <array>
@@ -34,6 +35,9 @@ class GpuQueue final : public Queue {
   base::Status run(const KernelWork& work) override;
   base::Result<Memory> allocate(std::size_t bytes, const char* what) override;
   base::Status copy_in(std::byte* to, std::size_t bytes, const Fill& fill) override;
+  base::Status copy_ahead(std::byte* to, std::size_t bytes, const Fill& fill) override;
+  base::Status join() override;
+  base::Status copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
   base::Status clear(std::byte* to, std::size_t bytes) override;
   base::Status copy_out(const std::byte* from, std::size_t bytes, const Take& take) override;
   std::size_t memory_bytes() const noexcept override { return arena_bytes_ + workspace_bytes_; }
@@ -61,6 +65,9 @@ class GpuQueue final : public Queue {
     Event passed;
   };
 
+  /// Two, so that one is filled while the other is copied.
+  using Stages = std::array<Stage, 2>;
+
   explicit GpuQueue(int device) : device_(device) {}
 
   [[nodiscard]] base::Status open();
@@ -74,12 +81,21 @@ class GpuQueue final : public Queue {
   [[nodiscard]] base::Status perform(const DnnConvolution& convolution);
   [[nodiscard]] base::Status perform(const DnnAttention& attention);
   [[nodiscard]] base::Status perform(const Clear& clear);
-  [[nodiscard]] std::byte* stage(std::size_t part) const;
+  [[nodiscard]] base::Status let_copies_follow();
+  [[nodiscard]] static base::Result<Stream> make_stream();
+  [[nodiscard]] static base::Result<Event> make_event();
+  [[nodiscard]] static base::Status make(Stages& stages);
+  [[nodiscard]] static base::Status copy_in(std::byte* to, std::size_t bytes, const Fill& fill,
+                                            const Stages& stages, cudaStream_t stream);
 
   const int device_;
   bool checking_ = false;
   Stream stream_;
-  std::array<Stage, 2> stages_;
+  Stages stages_;
+  Stream ahead_;         ///< of copies ahead
+  Stages ahead_stages_;  ///< theirs
+  Event copied_ahead_;   ///< the last of them
+  Event copied_;         ///< the last copy within the memory, or clearing of new memory
   std::unique_ptr<Blas> blas_;
   std::unique_ptr<Dnn> dnn_;
   DeviceMemory arena_;

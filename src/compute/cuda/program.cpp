@@ -108,7 +108,7 @@ Result<Resident*> CudaProgram::reside(const Residence& wanted) {
 }
 
 std::size_t CudaProgram::memory_bytes() const noexcept {
-  return runner_->queue().memory_bytes() + (resident_ ? resident_->memory_bytes() : 0);
+  return runner_->memory_bytes() + (resident_ ? resident_->memory_bytes() : 0);
 }
 
 }  // namespace starling::compute::cuda

@@ -14,8 +14,8 @@
 
 namespace starling::compute::cuda {
 
-/// Calls and copies run in the order in which they are given. Used on one thread. Errors
-/// (ErrorCode::device) are the device's; after one, nothing is known of the memory.
+/// Calls and copies run in the order in which they are given, but for copies ahead. Used on one
+/// thread. Errors (ErrorCode::device) are the device's; after one, nothing is known of the memory.
 class Queue {
  public:
   /// Writes, or reads, the bytes from `offset` on of what is copied.
@@ -43,6 +43,14 @@ class Queue {
   /// Copies to the device what `fill` writes, part after part. Returns once fill is done.
   [[nodiscard]] virtual base::Status copy_in(std::byte* to, std::size_t bytes,
                                              const Fill& fill) = 0;
+  /// The same beside the work that runs, for work that is given after join(); after what allocate()
+  /// and copy() were asked for before.
+  [[nodiscard]] virtual base::Status copy_ahead(std::byte* to, std::size_t bytes,
+                                                const Fill& fill) = 0;
+  [[nodiscard]] virtual base::Status join() = 0;
+  /// Within the device's memory.
+  [[nodiscard]] virtual base::Status copy(std::byte* to, const std::byte* from,
+                                          std::size_t bytes) = 0;
   /// Fills with zeros.
   [[nodiscard]] virtual base::Status clear(std::byte* to, std::size_t bytes) = 0;
   /// Waits for all before it and hands the bytes to `take`, part after part.

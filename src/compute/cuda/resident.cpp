@@ -86,15 +86,17 @@ Status CudaResident::spread(const float* r) {
 }
 
 Result<float> CudaResident::forward_backward(std::span<float> buffers, const Batch& batch,
-                                             std::uint64_t seed, float share, bool add) {
-  ASSERT(sum_ || (share == 1.0F && !add), "the residence was told of several pieces");
+                                             std::uint64_t seed, Share share, const Batch* next) {
+  ASSERT(sum_ || (share.share == 1.0F && !share.add), "the residence was told of several pieces");
   auto done = runner_.begin(batch, buffers, seed);
   if (done) done = spread(nullptr);
   if (done) done = runner_.train();
   if (done && sum_) {
-    done = runner_.queue().run(
-        KernelWork{AddShare{runner_.gradient(), gradient(), share, add}, gradient_size()});
+    done = runner_.queue().run(KernelWork{
+        AddShare{runner_.gradient(), gradient(), share.share, share.add}, gradient_size()});
   }
+  // All of this batch is under way: what follows waits for it.
+  if (done && next != nullptr) done = runner_.prepare(*next);
   if (!done) return fail(done.error());
   const auto sums = runner_.totals();
   if (!sums) return fail(sums.error());

@@ -27,7 +27,7 @@ class CudaResident final : public Resident {
 
   ReplicaMemory& replica() noexcept override { return *replica_; }
   base::Result<float> forward_backward(std::span<float> buffers, const Batch& batch,
-                                       std::uint64_t seed, float share, bool add) override;
+                                       std::uint64_t seed, Share share, const Batch* next) override;
   base::Result<double> gradient_squares() override;
   base::Status update(const SgdUpdate& by) override;
   base::Status update(const AdamUpdate& by) override;

@@ -29,6 +29,24 @@ void each_part(const Layout& layout, std::size_t offset, std::size_t bytes, cons
   }
 }
 
+/// Samples or tokens.
+std::span<const std::byte> input_of(const Batch& batch) {
+  return batch.tokens.empty() ? std::as_bytes(batch.samples) : std::as_bytes(batch.tokens);
+}
+
+/// Of the same memory.
+bool is_same(const Batch& a, const Batch& b) {
+  const auto same = [](const auto& one, const auto& other) {
+    return one.data() == other.data() && one.size() == other.size();
+  };
+  return same(a.samples, b.samples) && same(a.tokens, b.tokens) && same(a.labels, b.labels) &&
+         same(a.targets, b.targets);
+}
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 }  // namespace
 
 Runner::Runner(const Graph& graph, std::uint32_t batch, Plan plan, std::vector<std::size_t> offsets,
@@ -49,8 +67,89 @@ Runner::Runner(const Graph& graph, std::uint32_t batch, Plan plan, std::vector<s
 
 Status Runner::begin(const Batch& batch, std::span<const float> buffers, std::uint64_t seed) {
   ASSERT(buffers.size() == buffer_count_);
-  if (auto loaded = load(batch, seed); !loaded) return loaded;
-  return copy_in(plan_.buffers, plan_.buffer_layout, buffers);
+  count_ = samples_of(batch);
+  const StepState step{.seed = seed, .count = count_};
+  auto done = copy_in(plan_.step, std::span(&step, 1));
+  if (const auto prepared = std::exchange(prepared_, {}); prepared && is_same(*prepared, batch)) {
+    if (done) done = queue_->join();
+    for (const Part& part : prepared_parts_) {
+      if (done) done = queue_->copy(at(part.to), ahead_.get() + part.ahead, part.from.size());
+    }
+  } else {
+    for (const Part& part : parts_of(batch)) {
+      if (done) done = cuda::copy_in(*queue_, at(part.to), part.from);
+    }
+  }
+  // What lies behind the samples is zero.
+  const std::size_t taken = count_ * input_elements_ * sizeof(float);
+  const std::size_t rest = batch_ * input_elements_ * sizeof(float) - taken;
+  if (done && rest > 0) done = queue_->clear(at(plan_.input) + taken, rest);
+  return done ? copy_in(plan_.buffers, plan_.buffer_layout, buffers) : done;
+}
+
+Status Runner::prepare(const Batch& next) {
+  prepared_.reset();
+  prepared_parts_ = parts_of(next);
+  if (!ahead_) {
+    // Room for a whole batch of the same parts, each aligned.
+    for (const Part& part : prepared_parts_) ahead_bytes_ += aligned(part.to.count * sizeof(float));
+    auto memory = queue_->allocate(ahead_bytes_, "a batch ahead");
+    if (!memory) return fail(memory.error());
+    ahead_ = std::move(*memory);
+  }
+  std::size_t place = 0;
+  for (Part& part : prepared_parts_) {
+    part.ahead = place;
+    place += aligned(part.to.count * sizeof(float));
+    const auto fill = [&](std::size_t offset, std::span<std::byte> bytes) {
+      std::memcpy(bytes.data(), part.from.data() + offset, bytes.size());
+    };
+    auto copied = queue_->copy_ahead(ahead_.get() + part.ahead, part.from.size(), fill);
+    if (!copied) return copied;
+  }
+  prepared_ = next;
+  return {};
+}
+
+std::size_t Runner::samples_of(const Batch& batch) const {
+  const std::size_t given = input_of(batch).size() / sizeof(float);
+  ASSERT(given > 0 && given % input_elements_ == 0 && given <= batch_ * input_elements_);
+  return given / input_elements_;
+}
+
+/// What a run takes of a batch. Of tokens also the same in ascending order with their places, which
+/// an embedding's gradient is added up by, until the next call.
+std::vector<Runner::Part> Runner::parts_of(const Batch& batch) {
+  const std::size_t count = samples_of(batch);
+  std::vector<Part> parts{{.to = plan_.input, .from = input_of(batch)}};
+  if (takes_tokens_) {
+    sort(batch.tokens);
+    parts.push_back({.to = plan_.sorted_tokens, .from = std::as_bytes(std::span(sorted_))});
+    parts.push_back({.to = plan_.token_places, .from = std::as_bytes(std::span(places_))});
+  }
+  if (!batch.labels.empty()) {
+    ASSERT(!by_label_ || batch.labels.size() == count * positions_);
+    parts.push_back({.to = plan_.labels, .from = std::as_bytes(batch.labels)});
+  }
+  if (!batch.targets.empty()) {
+    ASSERT(by_label_ || batch.targets.size() == count * output_elements_);
+    parts.push_back({.to = plan_.targets, .from = std::as_bytes(batch.targets)});
+  }
+  return parts;
+}
+
+void Runner::sort(std::span<const std::int32_t> tokens) {
+  order_.clear();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    order_.push_back(static_cast<std::uint64_t>(static_cast<std::uint32_t>(tokens[i])) << 32 | i);
+  }
+  std::ranges::sort(order_);
+  sorted_.clear();
+  places_.clear();
+  for (const std::uint64_t item : order_) {
+    sorted_.push_back(static_cast<std::int32_t>(item >> 32));
+    places_.push_back(static_cast<std::int32_t>(item & 0xffffffffU));
+  }
 }
 
 Status Runner::copy_in_parameters(std::span<const float> parameters) {
@@ -83,52 +182,6 @@ Result<Evaluation> Runner::totals() {
   return Evaluation{.loss_sum = totals.loss_sum,
                     .correct = totals.correct,
                     .count = by_label_ ? count_ * positions_ : count_};
-}
-
-/// The step's state and samples; what lies behind them in the batch becomes zero.
-Status Runner::load(const Batch& batch, std::uint64_t seed) {
-  const std::size_t given = takes_tokens_ ? batch.tokens.size() : batch.samples.size();
-  ASSERT(given > 0 && given % input_elements_ == 0 && given <= batch_ * input_elements_);
-  count_ = given / input_elements_;
-  const StepState step{.seed = seed, .count = count_};
-  auto done = copy_in(plan_.step, std::span(&step, 1));
-  if (!done) return done;
-  done = takes_tokens_ ? copy_in(plan_.input, batch.tokens) : copy_in(plan_.input, batch.samples);
-  if (!done) return done;
-  const std::size_t rest = (batch_ * input_elements_ - given) * sizeof(float);
-  if (rest > 0) done = queue_->clear(at(plan_.input) + given * sizeof(float), rest);
-  if (!done) return done;
-  if (takes_tokens_) done = load_tokens(batch.tokens);
-  if (!done) return done;
-  if (!batch.labels.empty()) {
-    ASSERT(!by_label_ || batch.labels.size() == count_ * positions_);
-    done = copy_in(plan_.labels, batch.labels);
-  }
-  if (!done) return done;
-  if (!batch.targets.empty()) {
-    ASSERT(by_label_ || batch.targets.size() == count_ * output_elements_);
-    done = copy_in(plan_.targets, batch.targets);
-  }
-  return done;
-}
-
-/// The tokens in ascending order with their places: what an embedding's gradient is added up by.
-Status Runner::load_tokens(std::span<const std::int32_t> tokens) {
-  order_.clear();
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    order_.push_back(static_cast<std::uint64_t>(static_cast<std::uint32_t>(tokens[i])) << 32 | i);
-  }
-  std::ranges::sort(order_);
-  integers_.clear();
-  for (const std::uint64_t item : order_)
-    integers_.push_back(static_cast<std::int32_t>(item >> 32));
-  auto copied = copy_in(plan_.sorted_tokens, std::span<const std::int32_t>(integers_));
-  if (!copied) return copied;
-  integers_.clear();
-  for (const std::uint64_t item : order_) {
-    integers_.push_back(static_cast<std::int32_t>(item & 0xffffffffU));
-  }
-  return copy_in(plan_.token_places, std::span<const std::int32_t>(integers_));
 }
 
 Status Runner::copy_in(const Value& to, const Layout& layout, std::span<const float> from) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,6 +30,9 @@ class Runner {
   /// Copies in all that belongs to a batch.
   [[nodiscard]] base::Status begin(const Batch& batch, std::span<const float> buffers,
                                    std::uint64_t seed);
+  /// Begins to copy a batch in while another one runs. Where the next begin() is of this one (of
+  /// the same memory, unchanged), it finds it there. The first call reserves what that takes.
+  [[nodiscard]] base::Status prepare(const Batch& next);
   [[nodiscard]] base::Status copy_in_parameters(std::span<const float> parameters);
   [[nodiscard]] base::Status train() { return queue_->run(lists_.training); }
   [[nodiscard]] base::Status evaluate() { return queue_->run(lists_.evaluation); }
@@ -41,17 +45,28 @@ class Runner {
   [[nodiscard]] base::Result<std::span<const float>> outputs();
 
   [[nodiscard]] Queue& queue() noexcept { return *queue_; }
-  [[nodiscard]] const Queue& queue() const noexcept { return *queue_; }
   [[nodiscard]] const Layout& layout() const noexcept { return plan_.parameter_layout; }
   [[nodiscard]] std::size_t parameter_count() const noexcept { return parameter_count_; }
   /// Laid out as layout() says.
   [[nodiscard]] float* parameters() const { return addresses().at(plan_.parameters); }
   [[nodiscard]] float* gradient() const { return addresses().at(plan_.gradient); }
   [[nodiscard]] std::uint32_t batch() const noexcept { return batch_; }
+  /// Bytes on the device.
+  [[nodiscard]] std::size_t memory_bytes() const noexcept {
+    return queue_->memory_bytes() + ahead_bytes_;
+  }
 
  private:
-  base::Status load(const Batch& batch, std::uint64_t seed);
-  base::Status load_tokens(std::span<const std::int32_t> tokens);
+  /// A part of a batch: where it belongs, and where it is.
+  struct Part {
+    Value to;
+    std::span<const std::byte> from;
+    std::size_t ahead = 0;  ///< its place in ahead_
+  };
+
+  std::vector<Part> parts_of(const Batch& batch);
+  void sort(std::span<const std::int32_t> tokens);
+  [[nodiscard]] std::size_t samples_of(const Batch& batch) const;
   template <class T>
   base::Status copy_in(const Value& to, std::span<const T> from);
   base::Status copy_in(const Value& to, const Layout& layout, std::span<const float> from);
@@ -72,9 +87,14 @@ class Runner {
   std::byte* const arena_;
   const Lists lists_;
   std::unique_ptr<Queue> queue_;
-  std::size_t count_ = 0;             ///< samples of the last batch
-  std::vector<std::uint64_t> order_;  ///< tokens and their places, sorted
-  std::vector<std::int32_t> integers_;
+  std::size_t count_ = 0;                  ///< samples of the last batch
+  std::vector<std::uint64_t> order_;       ///< tokens and their places, sorted
+  std::vector<std::int32_t> sorted_;       ///< the tokens of it
+  std::vector<std::int32_t> places_;       ///< and their places
+  Queue::Memory ahead_{nullptr, nullptr};  ///< a batch that is copied ahead
+  std::size_t ahead_bytes_ = 0;
+  std::optional<Batch> prepared_;  ///< which that is; its parts are there
+  std::vector<Part> prepared_parts_;
   std::vector<float> outputs_;
 };
 
