@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
 #include "compute/program.hpp"
+#include "compute/resident.hpp"
 #include "open_checkpoint.hpp"
 #include "report/format.hpp"
 #include "report/language.hpp"
@@ -34,6 +36,15 @@ base::Result<Figures> evaluate(const OpenedModel& opened) {
   auto program = (*backend)->compile(opened.problem.model.graph,
                                      {.batch = config.batch, .threads = config.threads});
   if (!program) return fail(program.error());
+  // To a device with memory of its own the weights go once.
+  const std::size_t tensors = opened.problem.model.graph.tensors.size();
+  const auto resident = (*program)->reside({.decays = std::vector<bool>(tensors)});
+  if (!resident) return fail(resident.error());
+  if (*resident != nullptr) {
+    auto held = (*resident)->replica().write(opened.weights.parameters);
+    if (held) held = (*resident)->hold_still();
+    if (!held) return fail(held.error());
+  }
   const data::SampleSet& test = *opened.problem.dataset.test;
   data::BatchBuffer batch;
   compute::Evaluation sum;
@@ -41,7 +52,9 @@ base::Result<Figures> evaluate(const OpenedModel& opened) {
     const std::uint32_t count = std::min(config.batch, test.size() - done);
     test.fill_range(done, count, batch);
     const auto part =
-        (*program)->evaluate(opened.weights.parameters, opened.weights.buffers, batch.view());
+        *resident != nullptr
+            ? (*resident)->evaluate(opened.weights.buffers, batch.view())
+            : (*program)->evaluate(opened.weights.parameters, opened.weights.buffers, batch.view());
     if (!part) return fail(part.error());
     sum.loss_sum += part->loss_sum;
     sum.correct += part->correct;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
 
 #include "harness.hpp"
 #include "swarm_distance.hpp"
@@ -68,6 +69,9 @@ BOOST_AUTO_TEST_CASE(what_a_peer_there_saves_goes_on_there_and_here) {
   const double trained = loss_on(kDevice);
   const auto near = boost::test_tools::tolerance(1e-4);
   BOOST_TEST(trained < 1.5);
+  const Ended evaluated = run(folder, {"eval", "--json", dir});
+  BOOST_TEST_REQUIRE(evaluated.code.value_or(-1) == 0, evaluated.err);
+  BOOST_TEST(nlohmann::json::parse(evaluated.out).at("loss").get<double>() == trained, near);
   BOOST_TEST(loss_on(kDevice) == trained, near);
   BOOST_TEST(loss_on("train.device=cpu") == trained, near);
 }

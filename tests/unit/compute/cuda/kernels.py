@@ -1,0 +1,53 @@
+#!/usr/bin/python3
+"""What nvcc makes of the kernels whose bits both ends of a link must share. Ends with "N passed,
+N failed": a kernel counts as one.
+
+    kernels.py NVCC SOURCE_ROOT
+
+In PTX, `mul.rn` stays a product, while `mul` may be fused with a sum by whoever compiles it
+further; `fma` is fused already. The processor fuses nothing.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+SHARED = re.compile(r"(CommitTouched|CommitAll|CommitPut|HoldBackTouched|HoldBackAll|HoldBackPut|Push|"
+                    r"SampleDifference|FillDifference|CollectLargest|LetGo)(?:I([ft])E)?")
+KERNELS = 2 * 10 + 1  # each for mirrors in float32 and bfloat16, and LetGo
+
+
+def entries(ptx):
+    """(name, text) of each kernel."""
+    parts = re.split(r"\.entry (\w+)\(", ptx)
+    return zip(parts[1::2], parts[2::2])
+
+
+def main():
+    nvcc, root = sys.argv[1], pathlib.Path(sys.argv[2])
+    with tempfile.TemporaryDirectory() as folder:
+        made = pathlib.Path(folder, "launch.ptx")
+        subprocess.run([nvcc, "-ptx", "-std=c++20", "--expt-relaxed-constexpr", "-arch=compute_90",
+                        f"-I{root / 'src'}", "-o", made,
+                        root / "src" / "compute" / "cuda" / "launch.cu"], check=True)
+        ptx = made.read_text()
+    passed = failed = 0
+    for name, text in entries(ptx):
+        found = SHARED.search(name)
+        if not found:
+            continue
+        fused = re.findall(r"\bfma\.\S*f32|\bmul\.f32|\bmul\.ftz\S*f32|\bmad\.\S*f32", text)
+        if fused:
+            print(f"{found.group()}: {', '.join(sorted(set(fused)))}")
+        passed += not fused
+        failed += bool(fused)
+    if passed + failed != KERNELS:
+        print(f"{passed + failed} kernels were looked at, and {KERNELS} expected")
+        failed += 1
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
