@@ -1,6 +1,7 @@
 #include "compute/arena.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <numeric>
@@ -49,10 +50,11 @@ ArenaPlan plan_arena(std::span<const Lifetime> lifetimes) {
 
 Arena::Arena(std::size_t bytes) {
   const std::size_t size = std::max(aligned(bytes), kArenaAlignment);
+  const bool large = size >= base::kLargeBytes;
   try {
-    memory_.reset(static_cast<std::byte*>(size < base::kLargeBytes
-                                              ? std::aligned_alloc(kArenaAlignment, size)
-                                              : base::allocate_large(size)));
+    void* const memory =
+        large ? base::allocate_large(size) : std::aligned_alloc(kArenaAlignment, size);
+    memory_ = {static_cast<std::byte*>(memory), large ? &base::free_large : &std::free};
   } catch (const std::bad_alloc&) {
     return;
   }

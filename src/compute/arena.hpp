@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <memory>
 #include <span>
 #include <vector>
@@ -40,10 +39,7 @@ class Arena {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const noexcept { std::free(memory); }
-  };
-  std::unique_ptr<std::byte, Free> memory_;
+  std::unique_ptr<std::byte, void (*)(void*)> memory_{nullptr, nullptr};
   std::size_t size_ = 0;
 };
 

@@ -180,8 +180,8 @@ Result<float> Trainer::accumulate(std::span<float> buffers, const compute::Batch
     const std::size_t end = first + program_->batch();
     const std::optional<compute::Batch> following = end < all ? piece(batch, end) : next_piece;
     const float share = static_cast<float>(samples_of(part)) / static_cast<float>(all);
-    auto loss = resident_->forward_backward(
-        buffers, part, seeds(), {.share = share, .add = first > 0}, pointer(following));
+    auto loss = resident_->forward_backward(buffers, part, seeds(),
+                                            {.share = share, .add = first > 0}, pointer(following));
     if (!loss) return loss;
     mean_loss += share * *loss;
   }
