@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -36,15 +35,9 @@ base::Result<Figures> evaluate(const OpenedModel& opened) {
   auto program = (*backend)->compile(opened.problem.model.graph,
                                      {.batch = config.batch, .threads = config.threads});
   if (!program) return fail(program.error());
-  // To a device with memory of its own the weights go once.
-  const std::size_t tensors = opened.problem.model.graph.tensors.size();
-  const auto resident = (*program)->reside({.decays = std::vector<bool>(tensors)});
+  const auto resident =
+      hold_weights(**program, opened.problem.model.graph, opened.weights.parameters);
   if (!resident) return fail(resident.error());
-  if (*resident != nullptr) {
-    auto held = (*resident)->replica().write(opened.weights.parameters);
-    if (held) held = (*resident)->hold_still();
-    if (!held) return fail(held.error());
-  }
   const data::SampleSet& test = *opened.problem.dataset.test;
   data::BatchBuffer batch;
   compute::Evaluation sum;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "compute/resident.hpp"
 
 namespace starling::peers {
 namespace {
@@ -120,6 +121,17 @@ base::Result<OpenedModel> open_model(const CheckpointOptions& options) {
   found->file = {};  // as large as the weights
   return OpenedModel{std::move(*found), std::move(*run_file), std::move(*problem),
                      std::move(*weights)};
+}
+
+base::Result<compute::Resident*> hold_weights(compute::Program& program,
+                                              const compute::Graph& graph,
+                                              std::span<const float> parameters) {
+  const auto resident = program.reside({.decays = std::vector<bool>(graph.tensors.size())});
+  if (!resident || *resident == nullptr) return resident;
+  auto held = (*resident)->replica().write(parameters);
+  if (held) held = (*resident)->hold_still();
+  if (!held) return fail(held.error());
+  return resident;
 }
 
 }  // namespace starling::peers

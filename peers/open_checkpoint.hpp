@@ -2,11 +2,13 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "commands.hpp"
+#include "compute/program.hpp"
 #include "peer/run_file.hpp"
 #include "problem.hpp"
 #include "train/checkpoint.hpp"
@@ -43,5 +45,12 @@ struct OpenedModel {
 /// Errors: those of find_weights, of run file and data set, and of weights that are not the
 /// model's.
 [[nodiscard]] base::Result<OpenedModel> open_model(const CheckpointOptions& options);
+
+/// Takes weights to a device with memory of its own, so that they do not go there with each call:
+/// what evaluates and gives outputs of them from now on, for as long as `program` lives. Null,
+/// where they come with each call. Errors: the device's.
+[[nodiscard]] base::Result<compute::Resident*> hold_weights(compute::Program& program,
+                                                            const compute::Graph& graph,
+                                                            std::span<const float> parameters);
 
 }  // namespace starling::peers

@@ -12,6 +12,7 @@
 
 #include "commands.hpp"
 #include "compute/program.hpp"
+#include "compute/resident.hpp"
 #include "data/vocabulary.hpp"
 #include "model/model.hpp"
 #include "model/sampling.hpp"
@@ -39,10 +40,11 @@ class Speaker {
 
  private:
   Speaker(data::Vocabulary vocabulary, const model::Model& model, train::Weights weights,
-          std::unique_ptr<compute::Program> program)
+          std::unique_ptr<compute::Program> program, compute::Resident* resident)
       : vocabulary_(std::move(vocabulary)),
         weights_(std::move(weights)),
         program_(std::move(program)),
+        resident_(resident),
         context_(model.graph.positions),
         classes_(model.graph.classes) {}
 
@@ -51,7 +53,8 @@ class Speaker {
   data::Vocabulary vocabulary_;
   train::Weights weights_;
   std::unique_ptr<compute::Program> program_;
-  std::size_t context_;  ///< tokens that it sees at once
+  compute::Resident* resident_;  ///< that has the parameters; null: they come with each call
+  std::size_t context_;          ///< tokens that it sees at once
   std::size_t classes_;
   std::vector<std::int32_t> text_;  ///< its end, at most `context_` tokens
 };
@@ -82,7 +85,10 @@ base::Result<Speaker> Speaker::open(const CheckpointOptions& options) {
   auto program =
       (*backend)->compile(model->graph, {.batch = 1, .threads = run_file->train.threads});
   if (!program) return fail(program.error());
-  return Speaker(std::move(*vocabulary), *model, std::move(*weights), std::move(*program));
+  const auto resident = hold_weights(**program, model->graph, weights->parameters);
+  if (!resident) return fail(resident.error());
+  return Speaker(std::move(*vocabulary), *model, std::move(*weights), std::move(*program),
+                 *resident);
 }
 
 void Speaker::append(std::int32_t token) {
@@ -97,9 +103,10 @@ void Speaker::hear(std::string_view text) {
 base::Result<std::string_view> Speaker::next(model::TokenSampler& sampler) {
   std::vector<std::int32_t> tokens = text_;
   tokens.resize(context_);  // what comes later has no influence on what came before
-  const auto outputs =
-      program_->outputs(weights_.parameters, weights_.buffers,
-                        {.samples = {}, .tokens = tokens, .labels = {}, .targets = {}});
+  const compute::Batch batch{.samples = {}, .tokens = tokens, .labels = {}, .targets = {}};
+  const auto outputs = resident_ != nullptr
+                           ? resident_->outputs(weights_.buffers, batch)
+                           : program_->outputs(weights_.parameters, weights_.buffers, batch);
   if (!outputs) return fail(outputs.error());
   // A model may have room for more tokens than there are.
   const auto logits = outputs->subspan((text_.size() - 1) * classes_, vocabulary_.size());

@@ -53,11 +53,13 @@ class Resident {
   [[nodiscard]] virtual base::Status write_state(std::size_t which,
                                                  std::span<const float> from) = 0;
 
-  /// Keeps x as it is now for evaluate(), until the next forward_backward().
+  /// Keeps x as it is now for evaluate() and outputs(), until the next forward_backward().
   [[nodiscard]] virtual base::Status hold_still() = 0;
   /// As Program's, of what hold_still() kept.
   [[nodiscard]] virtual base::Result<Evaluation> evaluate(std::span<const float> buffers,
                                                           const Batch& batch) = 0;
+  [[nodiscard]] virtual base::Result<std::span<const float>> outputs(std::span<const float> buffers,
+                                                                     const Batch& batch) = 0;
 };
 
 }  // namespace starling::compute

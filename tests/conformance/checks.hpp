@@ -30,6 +30,8 @@ void run_matches_pytorch(const std::string& device, const Case& item);
 /// Steps of a replica that lives on the device leave what steps of one in the processor's memory
 /// do: parameters, the update rule's state, losses. For run_cases.
 void resident_steps_are_those_of_the_host(const std::string& device, const Case& item);
+/// Outputs and evaluations of parameters that were taken there once. For run_cases.
+void resident_outputs_are_those_of_the_program(const std::string& device, const Case& item);
 /// Exchanges of a replica there, of every kind, write and leave the same bits as here.
 void replica_has_the_same_bits(const std::string& device);
 void replica_opens_in_every_way(const std::string& device);

@@ -77,6 +77,9 @@ void add_resident_claims(ut::test_suite& suite, const std::string& device,
   suite.add(suite_of(
       "resident_steps_are_those_of_the_host", run_cases(),
       [=](const Case& item) { resident_steps_are_those_of_the_host(device, item); }, missing));
+  suite.add(suite_of(
+      "resident_outputs_are_those_of_the_program", run_cases(),
+      [=](const Case& item) { resident_outputs_are_those_of_the_program(device, item); }, missing));
   if (rounds(device)) return;  // replicas are the same
   using ReplicaCheck = void (*)(const std::string& device);
   const std::pair<const char*, ReplicaCheck> checks[] = {

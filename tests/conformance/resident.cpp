@@ -302,4 +302,28 @@ void resident_steps_are_those_of_the_host(const std::string& device, const Case&
   steps_agree(device, graph, adamw, tolerance);
 }
 
+void resident_outputs_are_those_of_the_program(const std::string& device, const Case& item) {
+  const Graph graph = item.graph();
+  base::Rng rng(65);
+  const State state = random_state(graph, rng);
+  const Samples samples = random_samples(graph, 3, rng);
+  const auto plain = compile(device, graph, 3);
+  const auto held = compile(device, graph, 3);
+  Resident* const resident =
+      need(held->reside({.decays = std::vector<bool>(graph.tensors.size())}));
+  BOOST_REQUIRE(resident != nullptr);
+  need(resident->replica().write(state.parameters));
+  need(resident->hold_still());
+  for (const std::size_t count : {std::size_t{3}, std::size_t{1}}) {
+    const Batch batch = samples.view(0, count);
+    const auto values = need(resident->outputs(state.buffers, batch));
+    BOOST_TEST(same_bits(values, outputs(*plain, state, batch)));
+    const Evaluation expected = evaluate(*plain, state, batch);
+    const Evaluation found = need(resident->evaluate(state.buffers, batch));
+    BOOST_TEST(found.loss_sum == expected.loss_sum);
+    BOOST_TEST(found.correct == expected.correct);
+    BOOST_TEST(found.count == expected.count);
+  }
+}
+
 }  // namespace starling::conformance

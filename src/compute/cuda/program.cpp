@@ -91,11 +91,9 @@ Result<Evaluation> CudaProgram::evaluate(std::span<const float> parameters,
 Result<std::span<const float>> CudaProgram::outputs(std::span<const float> parameters,
                                                     std::span<const float> buffers,
                                                     const Batch& batch) {
-  // Labels are not looked at here, but the list that runs has the loss, too: what lies there from
-  // another batch will do.
-  const Batch unlabelled{
-      .samples = batch.samples, .tokens = batch.tokens, .labels = {}, .targets = {}};
-  if (auto ran = run_evaluation(parameters, buffers, unlabelled); !ran) return fail(ran.error());
+  if (auto ran = run_evaluation(parameters, buffers, unlabelled(batch)); !ran) {
+    return fail(ran.error());
+  }
   return runner_->outputs();
 }
 

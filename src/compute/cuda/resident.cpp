@@ -142,4 +142,12 @@ Result<Evaluation> CudaResident::evaluate(std::span<const float> buffers, const 
   return runner_.totals();
 }
 
+Result<std::span<const float>> CudaResident::outputs(std::span<const float> buffers,
+                                                     const Batch& batch) {
+  auto done = runner_.begin(unlabelled(batch), buffers, 0);
+  if (done) done = runner_.evaluate();
+  if (!done) return fail(done.error());
+  return runner_.outputs();
+}
+
 }  // namespace starling::compute::cuda

@@ -35,6 +35,8 @@ class CudaResident final : public Resident {
   base::Status write_state(std::size_t which, std::span<const float> from) override;
   base::Status hold_still() override;
   base::Result<Evaluation> evaluate(std::span<const float> buffers, const Batch& batch) override;
+  base::Result<std::span<const float>> outputs(std::span<const float> buffers,
+                                               const Batch& batch) override;
 
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 

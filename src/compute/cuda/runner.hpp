@@ -14,6 +14,12 @@
 
 namespace starling::compute::cuda {
 
+/// A batch whose labels and targets are not looked at: what lies there from another one will do for
+/// the loss, which is in the list that gives outputs, too.
+[[nodiscard]] inline Batch unlabelled(const Batch& batch) {
+  return {.samples = batch.samples, .tokens = batch.tokens, .labels = {}, .targets = {}};
+}
+
 /// One thread, the queue's. Errors: the device's.
 class Runner {
  public:
