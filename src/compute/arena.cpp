@@ -12,9 +12,7 @@ namespace starling::compute {
 
 namespace {
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
+std::size_t aligned(std::size_t bytes) { return round_up(bytes, kArenaAlignment); }
 
 bool together(const Lifetime& a, const Lifetime& b) {
   return a.first <= b.last && b.first <= a.last;

@@ -11,6 +11,11 @@ namespace starling::compute {
 /// Every buffer starts at a multiple of this: a cache line, and the widest vector register.
 inline constexpr std::size_t kArenaAlignment = 64;
 
+/// The first multiple of `step` that is not below `value`.
+[[nodiscard]] constexpr std::size_t round_up(std::size_t value, std::size_t step) noexcept {
+  return (value + step - 1) / step * step;
+}
+
 /// A buffer's size and when it is needed, in steps of the program (both ends included).
 struct Lifetime {
   std::size_t bytes = 0;

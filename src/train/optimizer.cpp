@@ -95,7 +95,8 @@ compute::AdamUpdate UpdateRule::adam_update(float scale, double lr) const {
           .epsilon = static_cast<float>(config_.epsilon)};
 }
 
-compute::Residence UpdateRule::residence() const {
+std::optional<compute::Residence> UpdateRule::residence() const {
+  if (!can_reside(config_)) return {};
   compute::Residence wanted{.states = config_.optimizer == Optimizer::adamw ? 2U : 1U};
   for (const compute::Tensor& tensor : tensors_) {
     wanted.decays.push_back(group_of(tensor).decays);

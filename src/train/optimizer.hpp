@@ -56,8 +56,8 @@ class UpdateRule {
   /// One step in place; allocates nothing. Both spans have the graph's parameter_count elements.
   void apply(std::span<float> parameters, std::span<const float> gradient, float lr);
 
-  /// What the rule needs in a device's memory; where can_reside() holds.
-  [[nodiscard]] compute::Residence residence() const;
+  /// What the rule needs in a device's memory; nothing where can_reside() does not hold.
+  [[nodiscard]] std::optional<compute::Residence> residence() const;
   /// From now on steps are those of a replica in a device's memory, which outlives this; the state
   /// goes there, too.
   [[nodiscard]] base::Status move_to(compute::Resident& resident);

@@ -64,7 +64,6 @@ Trainer::Trainer(const compute::Graph& graph, const Config& config,
     : program_(std::move(program)),
       rule_(config, graph),
       in_pieces_(program_->batch() < config.batch),
-      can_reside_(can_reside(config)),
       gradient_(graph.parameter_count),
       piece_gradient_(in_pieces_ ? graph.parameter_count : 0),
       input_elements_(compute::elements(graph.input)),
@@ -90,22 +89,32 @@ Result<float> Trainer::compute_gradient(std::span<const float> parameters, std::
 /// The mean gradient and loss of a batch that is larger than the program takes.
 Result<float> Trainer::accumulate(std::span<const float> parameters, std::span<float> buffers,
                                   const compute::Batch& batch, std::uint64_t seed) {
-  ASSERT(piece_gradient_.size() == gradient_.size(), "the batch is larger than train.batch");
+  return for_pieces(batch, seed, [&](const Piece& at) {
+    const std::span<float> gradient = at.first == 0 ? gradient_ : piece_gradient_;
+    auto loss = program_->forward_backward(parameters, buffers, at.part, at.seed, gradient);
+    if (!loss) return loss;
+    if (at.first == 0) {
+      kernels::scale(gradient_.size(), gradient_.data(), at.share);
+    } else {
+      kernels::combine(gradient_.size(), gradient_.data(), 1.0F, piece_gradient_.data(), at.share);
+    }
+    return loss;
+  });
+}
+
+template <class ComputePiece>
+Result<float> Trainer::for_pieces(const compute::Batch& batch, std::uint64_t seed,
+                                  ComputePiece&& compute_piece) {
+  ASSERT(in_pieces_, "the batch is larger than train.batch");
   const std::size_t all = samples_of(batch);
   base::Rng seeds(seed);
   float mean_loss = 0;
   for (std::size_t first = 0; first < all; first += program_->batch()) {
     const compute::Batch part = piece(batch, first);
-    const std::span<float> gradient = first == 0 ? gradient_ : piece_gradient_;
-    auto loss = program_->forward_backward(parameters, buffers, part, seeds(), gradient);
-    if (!loss) return loss;
     const float share = static_cast<float>(samples_of(part)) / static_cast<float>(all);
+    const Result<float> loss = compute_piece(Piece{part, first, share, seeds()});
+    if (!loss) return fail(loss.error());
     mean_loss += share * *loss;
-    if (first == 0) {
-      kernels::scale(gradient_.size(), gradient_.data(), share);
-    } else {
-      kernels::combine(gradient_.size(), gradient_.data(), 1.0F, piece_gradient_.data(), share);
-    }
   }
   return mean_loss;
 }
@@ -134,11 +143,11 @@ Status Trainer::apply(std::span<float> parameters, float lr) {
 
 Result<compute::ReplicaMemory*> Trainer::reside(compute::MirrorType mirrors) {
   ASSERT(!resides());
-  if (!can_reside_) return nullptr;
-  compute::Residence wanted = rule_.residence();
-  wanted.mirrors = mirrors;
-  wanted.accumulates = in_pieces_;
-  const auto resident = program_->reside(wanted);
+  auto wanted = rule_.residence();
+  if (!wanted) return nullptr;
+  wanted->mirrors = mirrors;
+  wanted->accumulates = in_pieces_;
+  const auto resident = program_->reside(*wanted);
   if (!resident) return fail(resident.error());
   if (*resident == nullptr) return nullptr;
   if (auto moved = rule_.move_to(**resident); !moved) return fail(moved.error());
@@ -172,20 +181,12 @@ Result<float> Trainer::accumulate(std::span<float> buffers, const compute::Batch
   if (all <= program_->batch()) {
     return resident_->forward_backward(buffers, batch, seed, {}, pointer(next_piece));
   }
-  ASSERT(in_pieces_, "the batch is larger than train.batch");
-  base::Rng seeds(seed);
-  float mean_loss = 0;
-  for (std::size_t first = 0; first < all; first += program_->batch()) {
-    const compute::Batch part = piece(batch, first);
-    const std::size_t end = first + program_->batch();
+  return for_pieces(batch, seed, [&](const Piece& at) {
+    const std::size_t end = at.first + program_->batch();
     const std::optional<compute::Batch> following = end < all ? piece(batch, end) : next_piece;
-    const float share = static_cast<float>(samples_of(part)) / static_cast<float>(all);
-    auto loss = resident_->forward_backward(buffers, part, seeds(),
-                                            {.share = share, .add = first > 0}, pointer(following));
-    if (!loss) return loss;
-    mean_loss += share * *loss;
-  }
-  return mean_loss;
+    return resident_->forward_backward(
+        buffers, at.part, at.seed, {.share = at.share, .add = at.first > 0}, pointer(following));
+  });
 }
 
 Status Trainer::hold_still() {

@@ -86,6 +86,17 @@ class Trainer {
                                  const compute::Batch& batch, std::uint64_t seed);
   base::Result<float> accumulate(std::span<float> buffers, const compute::Batch& batch,
                                  const compute::Batch* next, std::uint64_t seed);
+  /// A piece of a batch: its place, its part of the batch's samples, and what decides its dropout.
+  struct Piece {
+    compute::Batch part;
+    std::size_t first = 0;
+    float share = 0;
+    std::uint64_t seed = 0;
+  };
+  /// The mean of the losses that compute_piece(piece) gives for the pieces of a batch.
+  template <class ComputePiece>
+  base::Result<float> for_pieces(const compute::Batch& batch, std::uint64_t seed,
+                                 ComputePiece&& compute_piece);
   /// Adds up what evaluate_piece(batch) gives for each piece of a set.
   template <class EvaluatePiece>
   base::Result<Evaluation> evaluate_pieces(const compute::Batch& set,
@@ -97,7 +108,6 @@ class Trainer {
   compute::Resident* resident_ = nullptr;
   UpdateRule rule_;
   bool in_pieces_;  ///< batches are computed so
-  bool can_reside_;
   std::vector<float> gradient_;
   std::vector<float> piece_gradient_;  ///< where batches are computed in pieces
   std::size_t input_elements_;         ///< floats or tokens a sample

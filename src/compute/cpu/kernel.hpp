@@ -9,6 +9,8 @@
 
 #include <omp.h>
 
+#include "compute/arena.hpp"
+
 // In front of a kernel: copies for AVX-512 and for AVX2 with FMA beside the baseline one. Unlike
 // STARLING_CLONES these may sum in another order on each: gradients need not agree between
 // machines. Sanitizers instrument the loader's choice before they are ready: one copy there.
@@ -26,11 +28,6 @@
 namespace starling::compute::cpu {
 
 inline constexpr std::size_t kGrain = 16384;  ///< elements that are worth waking a thread for
-
-/// The next multiple of `step`, or `value` if it is one.
-constexpr std::size_t round_up(std::size_t value, std::size_t step) noexcept {
-  return (value + step - 1) / step * step;
-}
 
 /// Calls work(first, last) for parts of 0 .. count on the threads that the program set, none with
 /// fewer than `grain` elements unless there is only one. Which part goes to which thread follows

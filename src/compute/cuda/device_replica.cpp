@@ -7,32 +7,12 @@
 #include "base/bfloat16.hpp"
 #include "base/bytes.hpp"
 #include "base/hash.hpp"
-#include "compute/cuda/plan.hpp"
 
 namespace starling::compute::cuda {
 
 using base::fail;
 using base::Result;
 using base::Status;
-
-namespace {
-
-/// Places in a block of memory, each aligned, one behind the other.
-class Places {
- public:
-  template <class T>
-  std::size_t add(std::size_t count) {
-    const std::size_t at = bytes_;
-    bytes_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    return at;
-  }
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-
- private:
-  std::size_t bytes_ = 0;
-};
-
-}  // namespace
 
 Result<std::unique_ptr<DeviceReplica>> DeviceReplica::create(Queue& queue, std::size_t size,
                                                              MirrorType mirrors) {
@@ -72,6 +52,16 @@ std::byte* DeviceReplica::at(MirrorId mirror) const {
   return found->second.memory.get();
 }
 
+template <class M>
+MirrorDifference<M> DeviceReplica::difference_to(MirrorId mirror) {
+  return {y(), r(), reinterpret_cast<const M*>(at(mirror))};
+}
+
+/// Bytes of one.
+std::size_t DeviceReplica::mirror_bytes() const noexcept {
+  return size_ * (mirror_type_ == MirrorType::float32 ? sizeof(float) : sizeof(base::BFloat16));
+}
+
 template <class Use>
 auto DeviceReplica::by_type(Use&& use) const {
   return mirror_type_ == MirrorType::float32 ? use(float{}) : use(std::uint16_t{});
@@ -107,8 +97,7 @@ Status DeviceReplica::let_go() { return queue_.run(KernelWork{LetGo{y(), r()}, s
 
 Result<DeviceReplica::MirrorId> DeviceReplica::add_mirror(base::LargeFloats values) {
   ASSERT(values.size() == size_);
-  const std::size_t width = mirror_type_ == MirrorType::float32 ? sizeof(float) : 2;
-  auto block = allocate(size_ * width, "a link's mirror");
+  auto block = allocate(mirror_bytes(), "a link's mirror");
   if (!block) return fail(block.error().in("lower swarm.degree, or set exchange.mirror to bf16"));
   Status copied;
   if (mirror_type_ == MirrorType::float32) {
@@ -145,8 +134,7 @@ Result<base::LargeFloats> DeviceReplica::mirror(MirrorId mirror) {
 }
 
 Result<std::uint64_t> DeviceReplica::hash(MirrorId mirror) {
-  const std::size_t width = mirror_type_ == MirrorType::float32 ? sizeof(float) : 2;
-  base::LargeVector<std::byte> bits(size_ * width);
+  base::LargeVector<std::byte> bits(mirror_bytes());
   if (auto copied = copy_out(queue_, at(mirror), std::span(bits)); !copied) {
     return fail(copied.error());
   }
@@ -161,9 +149,10 @@ Status DeviceReplica::sample(MirrorId mirror, std::span<const std::uint32_t> pla
   if (auto made = make_room(room.bytes()); !made) return made;
   if (auto copied = copy_in(queue_, room_at<std::byte>(where), places); !copied) return copied;
   const auto ran = by_type([&]<class M>(M) {
-    const MirrorDifference<M> of{y(), r(), reinterpret_cast<const M*>(at(mirror))};
-    return queue_.run(KernelWork{
-        SampleDifference<M>{of, room_at<std::uint32_t>(where), room_at<float>(to)}, places.size()});
+    return queue_.run(
+        KernelWork{SampleDifference<M>{difference_to<M>(mirror), room_at<std::uint32_t>(where),
+                                       room_at<float>(to)},
+                   places.size()});
   });
   return ran ? copy_out(queue_, room_at<std::byte>(to), values) : ran;
 }
@@ -172,8 +161,8 @@ Status DeviceReplica::difference(MirrorId mirror, std::size_t begin, std::span<f
   ASSERT(begin + out.size() <= size_);
   if (auto made = make_room(out.size_bytes()); !made) return made;
   const auto ran = by_type([&]<class M>(M) {
-    const MirrorDifference<M> of{y(), r(), reinterpret_cast<const M*>(at(mirror))};
-    return queue_.run(KernelWork{FillDifference<M>{of, begin, room_at<float>(0)}, out.size()});
+    return queue_.run(KernelWork{
+        FillDifference<M>{difference_to<M>(mirror), begin, room_at<float>(0)}, out.size()});
   });
   return ran ? copy_out(queue_, room_at<std::byte>(0), out) : ran;
 }
@@ -192,16 +181,15 @@ Status DeviceReplica::collect(MirrorId mirror, std::uint32_t key_min, std::size_
     return cleared;
   }
   auto done = by_type([&]<class M>(M) {
-    return queue_.run(KernelWork{
-        CollectLargest<M>{.difference = {y(), r(), reinterpret_cast<const M*>(at(mirror))},
-                          .n = size_,
-                          .key_min = key_min,
-                          .room = static_cast<std::uint32_t>(room),
-                          .total = room_at<std::uint32_t>(head),
-                          .tiles = room_at<TileFound>(head) + 1,
-                          .indices = room_at<std::uint32_t>(indices),
-                          .values = room_at<float>(values)},
-        tiles, kTile});
+    return queue_.run(KernelWork{CollectLargest<M>{.difference = difference_to<M>(mirror),
+                                                   .n = size_,
+                                                   .key_min = key_min,
+                                                   .room = static_cast<std::uint32_t>(room),
+                                                   .total = room_at<std::uint32_t>(head),
+                                                   .tiles = room_at<TileFound>(head) + 1,
+                                                   .indices = room_at<std::uint32_t>(indices),
+                                                   .values = room_at<float>(values)},
+                                 tiles, kTile});
   });
   if (!done) return done;
   tiles_.resize(2 + 2 * tiles);
@@ -246,14 +234,13 @@ Result<Squares> DeviceReplica::squares(MirrorId mirror, std::size_t first, std::
   const std::size_t runs = (all - first + every - 1) / every;
   if (auto made = make_room(2 * runs * sizeof(double)); !made) return fail(made.error());
   auto done = by_type([&]<class M>(M) {
-    return queue_.run(
-        KernelWork{RunSquares<M>{.difference = {y(), r(), reinterpret_cast<const M*>(at(mirror))},
-                                 .n = size_,
-                                 .run = kRun,
-                                 .first = first,
-                                 .every = every,
-                                 .sums = room_at<double>(0)},
-                   runs, kRun});
+    return queue_.run(KernelWork{RunSquares<M>{.difference = difference_to<M>(mirror),
+                                               .n = size_,
+                                               .run = kRun,
+                                               .first = first,
+                                               .every = every,
+                                               .sums = room_at<double>(0)},
+                                 runs, kRun});
   });
   std::vector<double> sums(2 * runs);
   if (done) done = copy_out(queue_, room_at<std::byte>(0), std::span(sums));
@@ -266,10 +253,17 @@ Result<Squares> DeviceReplica::squares(MirrorId mirror, std::size_t first, std::
   return all_runs;
 }
 
-Status DeviceReplica::copy_delta(const ElementsView& delta, const Placed& to) {
+DeviceReplica::Placed DeviceReplica::place(const ElementsView& delta, Places& places) {
+  return {places.add<std::uint32_t>(delta.size()), places.add<float>(delta.size())};
+}
+
+/// Once there is room.
+Result<DeviceElements> DeviceReplica::copy_delta(const ElementsView& delta, const Placed& to) {
   auto copied = copy_in(queue_, room_at<std::byte>(to.indices), delta.indices);
   if (copied) copied = copy_in(queue_, room_at<std::byte>(to.values), delta.values);
-  return copied;
+  if (!copied) return fail(copied.error());
+  return DeviceElements{room_at<std::uint32_t>(to.indices), room_at<float>(to.values),
+                        delta.size()};
 }
 
 Status DeviceReplica::commit(std::span<const CommitStep> steps) {
@@ -282,20 +276,15 @@ Status DeviceReplica::commit(std::span<const CommitStep> steps) {
 template <class M>
 Status DeviceReplica::commit_step(const CommitStep& step) {
   Places places;
-  const auto place = [&](const ElementsView& delta) {
-    return Placed{places.add<std::uint32_t>(delta.size()), places.add<float>(delta.size()),
-                  delta.size()};
-  };
-  const Placed own = place(step.own);
-  const Placed their = place(step.their);
-  const std::size_t touched = own.count + their.count;
+  const Placed own_place = place(step.own, places);
+  const Placed their_place = place(step.their, places);
+  const std::size_t touched = step.own.size() + step.their.size();
   const std::size_t aside_at = places.add<CommittedElement<M>>(touched);
   if (auto made = make_room(places.bytes()); !made) return made;
-  if (auto copied = copy_delta(step.own, own); !copied) return copied;
-  if (auto copied = copy_delta(step.their, their); !copied) return copied;
-  const auto elements = [&](const Placed& of) {
-    return DeviceElements{room_at<std::uint32_t>(of.indices), room_at<float>(of.values), of.count};
-  };
+  const auto own = copy_delta(step.own, own_place);
+  if (!own) return fail(own.error());
+  const auto their = copy_delta(step.their, their_place);
+  if (!their) return fail(their.error());
   const CommitSides<M> sides{.y = y(),
                              .mine = reinterpret_cast<M*>(at(step.mine)),
                              .theirs = reinterpret_cast<M*>(at(step.theirs)),
@@ -303,12 +292,10 @@ Status DeviceReplica::commit_step(const CommitStep& step) {
                              .moves_mirrors = step.moves_mirrors,
                              .draw = step.draw};
   auto* const aside = room_at<CommittedElement<M>>(aside_at);
-  auto ran = queue_.run(
-      KernelWork{CommitTouched<M>{sides, elements(own), elements(their), aside}, touched});
+  auto ran = queue_.run(KernelWork{CommitTouched<M>{sides, *own, *their, aside}, touched});
   if (ran) ran = queue_.run(KernelWork{CommitAll<M>{sides}, size_});
   if (ran) {
-    ran =
-        queue_.run(KernelWork{CommitPut<M>{sides, elements(own), elements(their), aside}, touched});
+    ran = queue_.run(KernelWork{CommitPut<M>{sides, *own, *their, aside}, touched});
   }
   return ran;
 }
@@ -329,12 +316,11 @@ Status DeviceReplica::hold_back_one(const Told& told, float keep, float gain, bo
                                     bool last) {
   const std::size_t count = told.delta.size();
   Places places;
-  const Placed placed{places.add<std::uint32_t>(count), places.add<float>(count), count};
+  const Placed placed = place(told.delta, places);
   const std::size_t aside_at = places.add<HeldElement>(count);
   if (auto made = make_room(places.bytes()); !made) return made;
-  if (auto copied = copy_delta(told.delta, placed); !copied) return copied;
-  const DeviceElements delta{room_at<std::uint32_t>(placed.indices), room_at<float>(placed.values),
-                             count};
+  const auto delta = copy_delta(told.delta, placed);
+  if (!delta) return fail(delta.error());
   const HoldBackSides<M> sides{.y = y(),
                                .r = r(),
                                .mine = reinterpret_cast<const M*>(at(told.mine)),
@@ -343,9 +329,9 @@ Status DeviceReplica::hold_back_one(const Told& told, float keep, float gain, bo
                                .first = first,
                                .last = last};
   auto* const aside = room_at<HeldElement>(aside_at);
-  auto ran = queue_.run(KernelWork{HoldBackTouched<M>{sides, delta, aside}, count});
+  auto ran = queue_.run(KernelWork{HoldBackTouched<M>{sides, *delta, aside}, count});
   if (ran) ran = queue_.run(KernelWork{HoldBackAll<M>{sides}, size_});
-  if (ran) ran = queue_.run(KernelWork{HoldBackPut<M>{sides, delta, aside}, count});
+  if (ran) ran = queue_.run(KernelWork{HoldBackPut<M>{sides, *delta, aside}, count});
   return ran;
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "compute/cuda/plan.hpp"
 #include "compute/cuda/queue.hpp"
 #include "compute/replica_memory.hpp"
 
@@ -54,7 +55,6 @@ class DeviceReplica final : public ReplicaMemory {
   struct Placed {
     std::size_t indices = 0;
     std::size_t values = 0;
-    std::size_t count = 0;
   };
 
   DeviceReplica(Queue& queue, std::size_t size, MirrorType mirrors)
@@ -65,7 +65,12 @@ class DeviceReplica final : public ReplicaMemory {
   template <class T>
   [[nodiscard]] T* room_at(std::size_t offset) const;
   [[nodiscard]] std::byte* at(MirrorId mirror) const;
-  [[nodiscard]] base::Status copy_delta(const ElementsView& delta, const Placed& to);
+  [[nodiscard]] std::size_t mirror_bytes() const noexcept;
+  template <class M>
+  [[nodiscard]] MirrorDifference<M> difference_to(MirrorId mirror);
+  [[nodiscard]] static Placed place(const ElementsView& delta, Places& places);
+  [[nodiscard]] base::Result<DeviceElements> copy_delta(const ElementsView& delta,
+                                                        const Placed& to);
   /// Calls use(M{}) with what mirrors are kept in.
   template <class Use>
   auto by_type(Use&& use) const;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "compute/arena.hpp"
 #include "compute/cuda/dnn.hpp"
 
 namespace starling::compute::cuda {
@@ -185,10 +186,6 @@ bool is_taken(const FusedAttention& attention) {
   return sizes.positions % kBlock == 0 || cudnnGetVersion() > kVersionOfFullBlocks;
 }
 
-std::size_t rounded_up(std::size_t bytes) {
-  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
-}
-
 }  // namespace
 
 Result<std::optional<DnnAttention>> Dnn::prepare(const FusedAttention& attention) {
@@ -211,7 +208,8 @@ Result<std::optional<DnnAttention>> Dnn::prepare(const FusedAttention& attention
   if (!plan) return std::optional<DnnAttention>{};
   std::size_t workspace = plan->workspace;
   if (attention.kind == FusedAttention::Kind::backward) {
-    workspace = rounded_up(workspace) + attention.sizes.row_count() * sizeof(float);
+    workspace =
+        round_up(workspace, kWorkspaceAlignment) + attention.sizes.row_count() * sizeof(float);
   }
   return DnnAttention{attention, std::move(plan), workspace};
 }
@@ -227,8 +225,8 @@ Status Dnn::run(const DnnAttention& attention, void* workspace) const {
                                   {kResult, a.y},    {kLogSums, a.log_sums}, {kScale, &scale},
                                   {kHidden, &hidden}};
   if (a.kind == FusedAttention::Kind::backward) {
-    const std::byte* const products =
-        static_cast<std::byte*>(workspace) + rounded_up(attention.plan->workspace);
+    const std::byte* const products = static_cast<std::byte*>(workspace) +
+                                      round_up(attention.plan->workspace, kWorkspaceAlignment);
     tensors.insert(tensors.end(), {{kResultGradient, a.dy},
                                    {kQueryGradient, a.dx},
                                    {kKeyGradient, a.dx + key},

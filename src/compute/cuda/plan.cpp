@@ -5,24 +5,18 @@
 
 namespace starling::compute::cuda {
 
-namespace {
-
-std::size_t rounded_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
-
-}  // namespace
-
 Layout aligned_layout(const std::vector<Tensor>& tensors) {
   Layout layout;
   for (const Tensor& tensor : tensors) {
     layout.segments.push_back({tensor.offset, layout.count, tensor.size});
-    layout.count += rounded_up(tensor.size, kAlignment / sizeof(float));
+    layout.count += round_up(tensor.size, kAlignment / sizeof(float));
   }
   return layout;
 }
 
 Value Plan::add(std::size_t count) {
   lifetimes_.push_back(
-      {rounded_up(std::max<std::size_t>(count, 1) * sizeof(float), kAlignment), kNever, 0});
+      {round_up(std::max<std::size_t>(count, 1) * sizeof(float), kAlignment), kNever, 0});
   lasting_.push_back(false);
   return {lifetimes_.size() - 1, 0, count};
 }

@@ -16,6 +16,22 @@ namespace starling::compute::cuda {
 /// Every buffer and every tensor starts at a multiple of this: what cuBLAS and cuDNN like best.
 inline constexpr std::size_t kAlignment = 256;
 
+/// Places in a block of memory, each aligned, one behind the other.
+class Places {
+ public:
+  /// The offset of `count` more of them, bytes.
+  template <class T>
+  std::size_t add(std::size_t count) {
+    const std::size_t at = bytes_;
+    bytes_ += round_up(count * sizeof(T), kAlignment);
+    return at;
+  }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
 /// Index of a buffer of the plan.
 using BufferId = std::size_t;
 

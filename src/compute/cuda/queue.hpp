@@ -66,14 +66,18 @@ class Queue {
   [[nodiscard]] virtual std::size_t memory_bytes() const noexcept = 0;
 };
 
+/// Writes these bytes, which outlive it.
+[[nodiscard]] inline Queue::Fill fill_from(std::span<const std::byte> from) {
+  return [from](std::size_t offset, std::span<std::byte> bytes) {
+    std::memcpy(bytes.data(), from.data() + offset, bytes.size());
+  };
+}
+
 /// Copies whole vectors.
 template <class T>
 [[nodiscard]] base::Status copy_in(Queue& queue, void* to, std::span<const T> from) {
   return queue.copy_in(static_cast<std::byte*>(to), from.size_bytes(),
-                       [&](std::size_t offset, std::span<std::byte> bytes) {
-                         std::memcpy(bytes.data(), std::as_bytes(from).data() + offset,
-                                     bytes.size());
-                       });
+                       fill_from(std::as_bytes(from)));
 }
 template <class T>
 [[nodiscard]] base::Status copy_out(Queue& queue, const void* from, std::span<T> to) {

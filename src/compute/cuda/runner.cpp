@@ -43,10 +43,6 @@ bool is_same(const Batch& a, const Batch& b) {
          same(a.targets, b.targets);
 }
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 }  // namespace
 
 Runner::Runner(const Graph& graph, std::uint32_t batch, Plan plan, std::vector<std::size_t> offsets,
@@ -69,14 +65,15 @@ Status Runner::begin(const Batch& batch, std::span<const float> buffers, std::ui
   ASSERT(buffers.size() == buffer_count_);
   count_ = samples_of(batch);
   const StepState step{.seed = seed, .count = count_};
-  auto done = copy_in(plan_.step, std::span(&step, 1));
+  auto done = cuda::copy_in(*queue_, at(plan_.step), std::span(&step, 1));
   if (const auto prepared = std::exchange(prepared_, {}); prepared && is_same(*prepared, batch)) {
     if (done) done = queue_->join();
     for (const Part& part : prepared_parts_) {
       if (done) done = queue_->copy(at(part.to), ahead_.get() + part.ahead, part.from.size());
     }
   } else {
-    for (const Part& part : parts_of(batch)) {
+    gather_parts(batch, parts_);
+    for (const Part& part : parts_) {
       if (done) done = cuda::copy_in(*queue_, at(part.to), part.from);
     }
   }
@@ -89,22 +86,19 @@ Status Runner::begin(const Batch& batch, std::span<const float> buffers, std::ui
 
 Status Runner::prepare(const Batch& next) {
   prepared_.reset();
-  prepared_parts_ = parts_of(next);
+  gather_parts(next, prepared_parts_);
+  // Room for a whole batch, which has the same parts.
+  Places places;
+  for (Part& part : prepared_parts_) part.ahead = places.add<float>(part.to.count);
   if (!ahead_) {
-    // Room for a whole batch of the same parts, each aligned.
-    for (const Part& part : prepared_parts_) ahead_bytes_ += aligned(part.to.count * sizeof(float));
-    auto memory = queue_->allocate(ahead_bytes_, "a batch ahead");
+    auto memory = queue_->allocate(places.bytes(), "a batch ahead");
     if (!memory) return fail(memory.error());
     ahead_ = std::move(*memory);
+    ahead_bytes_ = places.bytes();
   }
-  std::size_t place = 0;
-  for (Part& part : prepared_parts_) {
-    part.ahead = place;
-    place += aligned(part.to.count * sizeof(float));
-    const auto fill = [&](std::size_t offset, std::span<std::byte> bytes) {
-      std::memcpy(bytes.data(), part.from.data() + offset, bytes.size());
-    };
-    auto copied = queue_->copy_ahead(ahead_.get() + part.ahead, part.from.size(), fill);
+  for (const Part& part : prepared_parts_) {
+    auto copied =
+        queue_->copy_ahead(ahead_.get() + part.ahead, part.from.size(), fill_from(part.from));
     if (!copied) return copied;
   }
   prepared_ = next;
@@ -119,9 +113,9 @@ std::size_t Runner::samples_of(const Batch& batch) const {
 
 /// What a run takes of a batch. Of tokens also the same in ascending order with their places, which
 /// an embedding's gradient is added up by, until the next call.
-std::vector<Runner::Part> Runner::parts_of(const Batch& batch) {
+void Runner::gather_parts(const Batch& batch, std::vector<Part>& parts) {
   const std::size_t count = samples_of(batch);
-  std::vector<Part> parts{{.to = plan_.input, .from = input_of(batch)}};
+  parts.assign(1, {.to = plan_.input, .from = input_of(batch)});
   if (takes_tokens_) {
     sort(batch.tokens);
     parts.push_back({.to = plan_.sorted_tokens, .from = std::as_bytes(std::span(sorted_))});
@@ -135,7 +129,6 @@ std::vector<Runner::Part> Runner::parts_of(const Batch& batch) {
     ASSERT(by_label_ || batch.targets.size() == count * output_elements_);
     parts.push_back({.to = plan_.targets, .from = std::as_bytes(batch.targets)});
   }
-  return parts;
 }
 
 void Runner::sort(std::span<const std::int32_t> tokens) {
@@ -203,11 +196,6 @@ Status Runner::copy_out(const Value& from, const Layout& layout, std::span<float
                                                     count * sizeof(float));
                                       });
                           });
-}
-
-template <class T>
-Status Runner::copy_in(const Value& to, std::span<const T> from) {
-  return cuda::copy_in(*queue_, at(to), from);
 }
 
 }  // namespace starling::compute::cuda

@@ -70,11 +70,9 @@ class Runner {
     std::size_t ahead = 0;  ///< its place in ahead_
   };
 
-  std::vector<Part> parts_of(const Batch& batch);
+  void gather_parts(const Batch& batch, std::vector<Part>& parts);
   void sort(std::span<const std::int32_t> tokens);
   [[nodiscard]] std::size_t samples_of(const Batch& batch) const;
-  template <class T>
-  base::Status copy_in(const Value& to, std::span<const T> from);
   base::Status copy_in(const Value& to, const Layout& layout, std::span<const float> from);
   base::Status copy_out(const Value& from, const Layout& layout, std::span<float> to);
   [[nodiscard]] std::byte* at(const Value& value) const { return addresses().at<std::byte>(value); }
@@ -101,6 +99,7 @@ class Runner {
   std::size_t ahead_bytes_ = 0;
   std::optional<Batch> prepared_;  ///< which that is; its parts are there
   std::vector<Part> prepared_parts_;
+  std::vector<Part> parts_;  ///< of a batch that is not there
   std::vector<float> outputs_;
 };
 
