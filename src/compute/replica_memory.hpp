@@ -4,11 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "base/large_vector.hpp"
 #include "base/result.hpp"
+#include "compute/delta.hpp"
 
 namespace starling::compute {
 
@@ -16,28 +17,6 @@ namespace starling::compute {
 enum class MirrorType : std::uint8_t {
   float32,
   bfloat16,  ///< in half the memory; what is too small for it is made up for by later deltas
-};
-
-/// Elements of a vector: `indices` strictly rising, values[j] belongs to indices[j].
-struct ElementsView {
-  std::span<const std::uint32_t> indices{};
-  std::span<const float> values{};
-
-  [[nodiscard]] std::size_t size() const noexcept { return indices.size(); }
-};
-
-/// Room for elements that keeps its size, so that it is filled with zeros only when it grows;
-/// `count` places of both are used.
-struct FoundElements {
-  std::vector<std::uint32_t> indices;
-  std::vector<float> values;
-  std::size_t count = 0;
-
-  void reserve(std::size_t room) {
-    if (indices.size() >= room) return;
-    indices.resize(room);
-    values.resize(room);
-  }
 };
 
 /// Sums of squares over some elements.
@@ -65,8 +44,8 @@ class ReplicaMemory {
   struct CommitStep {
     MirrorId mine = 0;
     MirrorId theirs = 0;
-    ElementsView own{};
-    ElementsView their{};
+    const Delta* own = nullptr;
+    const Delta* their = nullptr;
     float w = 0;
     bool moves_mirrors = true;
     std::uint32_t draw = 0;
@@ -75,7 +54,7 @@ class ReplicaMemory {
   /// What a delta told of the difference to a mirror, before the mirror has it.
   struct Told {
     MirrorId mine = 0;
-    ElementsView delta{};
+    const Delta* delta = nullptr;
   };
 
   virtual ~ReplicaMemory() = default;
@@ -97,18 +76,14 @@ class ReplicaMemory {
   [[nodiscard]] virtual base::Result<base::LargeFloats> mirror(MirrorId mirror) = 0;
   [[nodiscard]] virtual base::Result<std::uint64_t> hash(MirrorId mirror) = 0;
 
-  // The difference of x to a mirror.
-  /// values[j] = element places[j]
-  [[nodiscard]] virtual base::Status sample(MirrorId mirror, std::span<const std::uint32_t> places,
-                                            std::span<float> values) = 0;
-  /// All elements whose magnitude has bits of at least `key_min` (> 0), by index. Where they are
-  /// more than `room`, found.count says so, and what is found is of no use.
-  [[nodiscard]] virtual base::Status collect(MirrorId mirror, std::uint32_t key_min,
-                                             std::size_t room, FoundElements& found) = 0;
-  /// out[j] = element begin + j
-  [[nodiscard]] virtual base::Status difference(MirrorId mirror, std::size_t begin,
-                                                std::span<float> out) = 0;
-  /// Over runs of kRun elements: number `first`, and each `every` after it.
+  [[nodiscard]] virtual std::unique_ptr<Delta> make_delta() = 0;
+  /// The difference of x to a mirror, until the next call, or until one of them changes.
+  [[nodiscard]] virtual DeltaSource& difference(MirrorId mirror) = 0;
+  /// Checks and takes a delta that came. False, with `into` in any state, where its indices are not
+  /// strictly rising numbers below size(), in codes that use up their bytes.
+  [[nodiscard]] virtual base::Result<bool> decode(const CodedDelta& coded, Delta& into) = 0;
+  /// Of the difference of x to a mirror, over runs of kRun elements: number `first`, and each
+  /// `every` after it.
   [[nodiscard]] virtual base::Result<Squares> squares(MirrorId mirror, std::size_t first,
                                                       std::size_t every) = 0;
 

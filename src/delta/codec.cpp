@@ -1,23 +1,29 @@
 #include "delta/codec.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "base/assert.hpp"
 #include "delta/golomb.hpp"
 #include "delta/quantize.hpp"
+#include "delta/source.hpp"
 
 namespace starling::delta {
 namespace {
 
 using base::ErrorCode;
 using base::fail;
+using wire::delta_format::golomb_odd;
+using wire::delta_format::golomb_shift;
 using wire::delta_format::kBlockMax;
 using wire::delta_format::kElementsMax;
 using wire::delta_format::kMagnitudeMax;
 using wire::delta_format::level_max;
+
+static_assert(compute::kCodesPerRun == wire::delta_format::kCodesPerRun);
+static_assert(compute::Coding::kValueMax == kMagnitudeMax);
+
+constexpr std::size_t kGapsLooked = 2048;  // that decide on the divisor
 
 // The last byte of the codes may hold bits that belong to no value.
 bool left_over_is_zero(const Shape& shape) {
@@ -25,42 +31,36 @@ bool left_over_is_zero(const Shape& shape) {
   return used == 0 || std::to_integer<std::uint32_t>(shape.values.back()) >> used == 0;
 }
 
-base::Status check_sparse(const Shape& shape, std::size_t n, Elements& scratch) {
+base::Status check_sparse(const Shape& shape) {
   if (!scales_are_sound(shape.scales, Kind::sparse, level_max(shape.bits))) {
     return fail(ErrorCode::protocol, "delta: a scale is not positive and bounded");
   }
   if (!left_over_is_zero(shape)) {
     return fail(ErrorCode::protocol, "delta: bits set behind the last value");
   }
-  scratch.indices.resize(shape.count);
-  if (!golomb_decode(shape.indices, shape.golomb, n, scratch.indices)) {
-    return fail(ErrorCode::protocol, "delta: its indices are not {} rising numbers below {}",
-                shape.count, n);
+  if (!starts_are_sound(shape.starts, shape.indices.size())) {
+    return fail(ErrorCode::protocol, "delta: runs of indices do not begin one behind the other");
   }
   return {};
 }
 
-void write_sparse(std::size_t n, const Options& options, Scratch& scratch, base::Buffer& out) {
-  const Elements& chosen = scratch.chosen;
-  std::vector<float>& scales = scratch.scales;
-  const std::uint32_t golomb = golomb_parameter(chosen.indices, n);
-  write_header({.kind = Kind::sparse,
-                .bits = options.bits,
-                .golomb = golomb,
-                .block = options.block,
-                .n = static_cast<std::uint32_t>(n),
-                .count = static_cast<std::uint32_t>(chosen.size())},
-               out);
-  golomb_encode(chosen.indices, golomb, out);
-  const std::size_t scales_at = out.size();
-  scales.resize(blocks_of(chosen.size(), options.block));
-  const std::size_t values_at = scales_at + scales.size() * sizeof(float);
-  out.resize(values_at + codes_bytes(chosen.size(), options.bits));
-  pack_values(chosen.values, options.bits, options.block, scratch.codes, scales,
-              std::span(out).subspan(values_at));
-  if (!scales.empty()) {
-    std::memcpy(out.data() + scales_at, scales.data(), scales.size() * sizeof(float));
-  }
+compute::Coding coding_of(std::uint32_t golomb, int bits, std::size_t block) {
+  return {.odd = golomb_odd(golomb), .shift = golomb_shift(golomb), .bits = bits, .block = block};
+}
+
+compute::CodedDelta sections_of(const Shape& shape) {
+  return {.coding = coding_of(shape.golomb, shape.bits, shape.block),
+          .count = shape.count,
+          .starts = shape.starts,
+          .codes = shape.indices,
+          .scales = shape.scales,
+          .values = shape.values};
+}
+
+base::Status taken(bool indices_are_right, const Shape& shape) {
+  if (indices_are_right) return {};
+  return fail(ErrorCode::protocol, "delta: its indices are not {} rising numbers below {}",
+              shape.count, shape.n);
 }
 
 }  // namespace
@@ -70,48 +70,48 @@ std::size_t count_for(double density, std::size_t n) {
   return std::clamp(count, std::size_t{1}, n);
 }
 
-base::Result<std::size_t> encode(const Difference& difference, const Options& options,
-                                 Scratch& scratch, base::Buffer& out) {
-  DifferenceSource source(difference);
-  return encode(source, options, scratch, out);
+base::Status encode(const Difference& difference, const Options& options, base::Buffer& out,
+                    HostDelta& coded) {
+  DifferenceSource source;
+  source.read(difference);
+  Scratch scratch;
+  return encode(source, options, scratch, out, coded);
 }
 
-base::Result<std::size_t> encode(Source& source, const Options& options, Scratch& scratch,
-                                 base::Buffer& out) {
+base::Status encode(compute::DeltaSource& source, const Options& options, Scratch& scratch,
+                    base::Buffer& out, compute::Delta& coded) {
   const std::size_t n = source.size();
   ASSERT(n >= 1 && n <= kElementsMax);
   ASSERT(wire::delta_format::is_bits(options.bits));
   ASSERT(options.block >= 1 && options.block <= kBlockMax);
   ASSERT(options.density > 0.0 && options.density <= 1.0);
   out.clear();
-  Elements& chosen = scratch.chosen;
-  const std::size_t count = count_for(options.density, n);
-  if (auto status = select_largest(source, count, scratch.select, chosen); !status) {
-    return fail(status.error());
+  const std::size_t wanted = count_for(options.density, n);
+  // What is not finite is among the largest, so looking at what is chosen is enough.
+  const auto choice = select_largest(source, wanted, kMagnitudeMax, scratch.select);
+  if (!choice) return fail(choice.error());
+  if (choice->beyond) {
+    return fail(ErrorCode::diverged,
+                "parameter {} is not finite or far too large: training has diverged; try a smaller "
+                "learning rate",
+                *choice->beyond);
   }
-  // What is not finite is among the largest, so looking at these is enough.
-  for (std::size_t j = 0; j < chosen.size(); ++j) {
-    if (!(std::fabs(chosen.values[j]) <= kMagnitudeMax)) {
-      return fail(ErrorCode::diverged,
-                  "parameter {} is not finite or far too large: training has "
-                  "diverged; try a smaller learning rate",
-                  chosen.indices[j]);
-    }
-  }
-  write_sparse(n, options, scratch, out);
-  return chosen.size();
+  scratch.gaps.resize(std::min(kGapsLooked, choice->count));
+  if (auto status = source.gaps(scratch.gaps); !status) return status;
+  const std::uint32_t golomb = golomb_parameter(scratch.gaps, choice->count, n);
+  write_header({.kind = Kind::sparse,
+                .bits = options.bits,
+                .golomb = golomb,
+                .block = options.block,
+                .n = static_cast<std::uint32_t>(n),
+                .count = static_cast<std::uint32_t>(choice->count)},
+               out);
+  auto status = source.code(coding_of(golomb, options.bits, options.block), out, coded);
+  if (!status) out.clear();
+  return status;
 }
 
-void read_back(base::ByteView payload, std::size_t n, const Scratch& scratch, Elements& out) {
-  const auto shape = read_header(payload, n);
-  ASSERT(shape.has_value() && shape->count == scratch.chosen.size());
-  out.indices = scratch.chosen.indices;
-  out.values.resize(shape->count);
-  unpack_values(shape->values, shape->bits, shape->block, shape->scales, out.values);
-}
-
-base::Result<Shape> check(base::ByteView payload, std::size_t n, const Limits& limits,
-                          Elements& scratch) {
+base::Result<Shape> check(base::ByteView payload, std::size_t n, const Limits& limits) {
   auto shape = read_header(payload, n);
   if (!shape) return shape;
   if (shape->kind != limits.kind) {
@@ -123,18 +123,38 @@ base::Result<Shape> check(base::ByteView payload, std::size_t n, const Limits& l
                 shape->count, limits.count_max);
   }
   const base::Status status =
-      shape->kind == Kind::sparse ? check_sparse(*shape, n, scratch) : check_dense(*shape);
+      shape->kind == Kind::sparse ? check_sparse(*shape) : check_dense(*shape);
   if (!status) return fail(status.error());
   return shape;
 }
 
+float largest_value(const Shape& shape) {
+  float largest = 0.0F;
+  for (std::size_t b = 0; b < shape.scales.size() / sizeof(float); ++b) {
+    largest = std::max(largest, scale_at(shape.scales, b));
+  }
+  return largest * static_cast<float>(level_max(shape.bits));
+}
+
+base::Status decode(const Shape& shape, compute::ReplicaMemory& memory, compute::Delta& into) {
+  const auto right = memory.decode(sections_of(shape), into);
+  if (!right) return fail(right.error());
+  return taken(*right, shape);
+}
+
+bool decode(const compute::CodedDelta& coded, std::size_t n, Elements& out) {
+  out.indices.resize(coded.count);
+  if (!golomb_decode(coded.starts, coded.codes, coded.coding, n, out.indices)) return false;
+  out.values.resize(coded.count);
+  unpack_values(coded.values, coded.coding.bits, coded.coding.block, coded.scales, out.values);
+  return true;
+}
+
 base::Status decode(base::ByteView payload, std::size_t n, const Limits& limits, Elements& out) {
   ASSERT(limits.kind == Kind::sparse);
-  const auto shape = check(payload, n, limits, out);
+  const auto shape = check(payload, n, limits);
   if (!shape) return fail(shape.error());
-  out.values.resize(shape->count);
-  unpack_values(shape->values, shape->bits, shape->block, shape->scales, out.values);
-  return {};
+  return taken(decode(sections_of(*shape), n, out), *shape);
 }
 
 void apply(const Elements& delta, std::span<float> mirror) {

@@ -9,8 +9,11 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "compute/delta.hpp"
+#include "compute/replica_memory.hpp"
 #include "delta/dense.hpp"
 #include "delta/difference.hpp"
+#include "delta/elements.hpp"
 #include "delta/header.hpp"
 #include "delta/select.hpp"
 #include "wire/delta_format.hpp"
@@ -27,9 +30,7 @@ struct Options {
 /// Memory that encode() uses again and again: nothing is allocated once it has grown.
 struct Scratch {
   SelectScratch select;
-  Elements chosen;
-  std::vector<float> scales;
-  std::vector<std::uint8_t> codes;
+  std::vector<std::uint32_t> gaps;
 };
 
 /// What a receiver takes.
@@ -43,24 +44,32 @@ struct Limits {
 [[nodiscard]] std::size_t count_for(double density, std::size_t n);
 
 /// Writes the largest elements of a difference to `out` (replaced). Exactly
-/// count_for(density, n) of them, fewer only where fewer are not zero. Returns their number.
-/// diverged: the difference is not finite or beyond kMagnitudeMax; or an error of the source. Then
-/// `out` is left empty.
-[[nodiscard]] base::Result<std::size_t> encode(Source& source, const Options& options,
-                                               Scratch& scratch, base::Buffer& out);
-[[nodiscard]] base::Result<std::size_t> encode(const Difference& difference, const Options& options,
-                                               Scratch& scratch, base::Buffer& out);
+/// count_for(density, n) of them, fewer only where fewer are not zero. `coded`, which lies where
+/// the source does, becomes what decode() reads from it. diverged: the difference is not finite or
+/// beyond kMagnitudeMax; or an error of the source. Then `out` is left empty.
+[[nodiscard]] base::Status encode(compute::DeltaSource& source, const Options& options,
+                                  Scratch& scratch, base::Buffer& out, compute::Delta& coded);
+[[nodiscard]] base::Status encode(const Difference& difference, const Options& options,
+                                  base::Buffer& out, HostDelta& coded);
 
-/// What the payload carries that encode() wrote last with this scratch, as decode() reads it.
-void read_back(base::ByteView payload, std::size_t n, const Scratch& scratch, Elements& out);
-
-/// Checks untrusted bytes completely, for a replica of n elements, without a write anywhere but to
-/// `scratch` (the indices, for the sparse kind). Work: one pass over the bytes.
+/// Checks all of untrusted bytes, for a replica of n elements, but what a sparse delta's indices
+/// say. Work: a look at scales and starts, and for the dense kind one pass over the bytes.
 /// protocol: says what is wrong.
-[[nodiscard]] base::Result<Shape> check(base::ByteView payload, std::size_t n, const Limits& limits,
-                                        Elements& scratch);
+[[nodiscard]] base::Result<Shape> check(base::ByteView payload, std::size_t n,
+                                        const Limits& limits);
 
-/// Checks a sparse payload as check() does, and decodes it into `out` (any state on failure).
+/// A magnitude that none of a checked delta's values exceeds.
+[[nodiscard]] float largest_value(const Shape& shape);
+
+/// The elements of a sparse payload that check() took, in a memory's `into` (any state on failure).
+/// protocol: the indices are not strictly rising numbers below n; or an error of the memory.
+[[nodiscard]] base::Status decode(const Shape& shape, compute::ReplicaMemory& memory,
+                                  compute::Delta& into);
+
+/// The same in this process's memory. False where the indices are wrong.
+[[nodiscard]] bool decode(const compute::CodedDelta& coded, std::size_t n, Elements& out);
+
+/// Checks a sparse payload completely, and decodes it into `out` (any state on failure).
 [[nodiscard]] base::Status decode(base::ByteView payload, std::size_t n, const Limits& limits,
                                   Elements& out);
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/assert.hpp"
+#include "compute/coding.hpp"
 #include "wire/delta_format.hpp"
 
 namespace starling::delta {
@@ -18,39 +19,25 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 using wire::delta_format::golomb_divisor;
 using wire::delta_format::golomb_odd;
 using wire::delta_format::golomb_shift;
+using wire::delta_format::kCodesPerRun;
 using wire::delta_format::kGolombMax;
 
-constexpr std::uint32_t kPrefixMax = 3;  // bits of a prefix
-constexpr std::uint32_t kPrefixMask = (1U << kPrefixMax) - 1;
+using compute::kGolombPrefixMax;
 
-// A prefix as it lies in the stream, its first bit lowest.
-struct Prefix {
-  std::uint8_t code = 0;
-  std::uint8_t size = 0;
-};
+constexpr std::uint32_t kPrefixMask = (1U << kGolombPrefixMax) - 1;
 
-// Prefixes of one odd factor: by what they stand for, and what stands for each three bits read.
+// Prefixes of one odd factor: by what they stand for, and what stands for the next three bits.
 struct Prefixes {
-  std::array<Prefix, 8> of{};
-  std::array<std::uint8_t, 8> part{};
-  std::array<std::uint8_t, 8> size{};
+  std::array<compute::GolombPrefix, 8> of{};
+  std::array<compute::GolombPart, 8> part{};
 };
 
-// Truncated binary: the first 2^b - odd parts have b - 1 bits, the others b, where 2^b >= odd.
 constexpr Prefixes prefixes_of(std::uint32_t odd) {
   Prefixes prefixes;
-  const auto longest = static_cast<std::uint32_t>(std::bit_width(odd - 1));
-  const std::uint32_t shorter = (1U << longest) - odd;
-  for (std::uint32_t part = 0; part < odd; ++part) {
-    const std::uint32_t size = part < shorter ? longest - 1 : longest;
-    const std::uint32_t word = part < shorter ? part : part + shorter;
-    std::uint32_t code = 0;
-    for (std::uint32_t i = 0; i < size; ++i) code |= (word >> (size - 1 - i) & 1) << i;
-    prefixes.of[part] = {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(size)};
-    for (std::uint32_t rest = 0; rest < 1U << (kPrefixMax - size); ++rest) {
-      prefixes.part[code | rest << size] = static_cast<std::uint8_t>(part);
-      prefixes.size[code | rest << size] = static_cast<std::uint8_t>(size);
-    }
+  for (std::uint32_t part = 0; part < odd; ++part)
+    prefixes.of[part] = compute::prefix_of(odd, part);
+  for (std::uint32_t bits = 0; bits <= kPrefixMask; ++bits) {
+    prefixes.part[bits] = compute::part_of(odd, bits);
   }
   return prefixes;
 }
@@ -59,14 +46,7 @@ constexpr std::array<Prefixes, 4> kPrefixes = {prefixes_of(1), prefixes_of(3), p
                                                prefixes_of(7)};
 
 // Bits of a code from its one bit on, at most.
-constexpr std::uint32_t kTailMax = 1 + kPrefixMax + kGolombMax / 4;
-
-// Gaps that decide on the divisor: of more, evenly spread ones.
-constexpr std::size_t kGapsLooked = 2048;
-
-std::uint32_t gap_at(std::span<const std::uint32_t> indices, std::size_t j) {
-  return j == 0 ? indices[0] : indices[j] - indices[j - 1] - 1;
-}
+constexpr std::uint32_t kTailMax = 1 + kGolombPrefixMax + kGolombMax / 4;
 
 // Bits that the gaps looked at take.
 std::uint64_t bits_with(std::span<const std::uint32_t> gaps, std::uint32_t parameter) {
@@ -101,6 +81,10 @@ class BitWriter {
     put(0, count);
   }
 
+  // Bits that were written, from `begin` on.
+  [[nodiscard]] std::uint64_t bits_since(const std::byte* begin) const {
+    return static_cast<std::uint64_t>(to_ - begin) * 8 + used_;
+  }
   // The end of what was written.
   [[nodiscard]] std::byte* end() const { return to_ + (used_ > 0 ? 1 : 0); }
 
@@ -112,28 +96,45 @@ class BitWriter {
   std::uint32_t used_ = 0;  // below 8 between calls
 };
 
+std::uint32_t load_start(const std::byte* starts, std::size_t run) {
+  std::uint32_t start;
+  std::memcpy(&start, starts + run * sizeof start, sizeof start);
+  return start;
+}
+
 // One copy for each odd factor: divisions by constants are multiplications.
 template <std::uint32_t odd>
-std::byte* write_codes(std::span<const std::uint32_t> indices, std::uint32_t shift, std::byte* to) {
-  BitWriter writer(to);
+std::byte* write_codes(std::span<const std::uint32_t> indices, std::uint32_t shift,
+                       std::byte* starts, std::byte* codes) {
+  BitWriter writer(codes);
   const std::uint32_t mask = (1U << shift) - 1;
   std::uint32_t next = 0;
-  for (const std::uint32_t index : indices) {
-    const std::uint32_t gap = index - next;
-    const std::uint32_t high = gap >> shift;
-    const std::uint32_t zeros = high / odd;
-    const Prefix prefix = kPrefixes[odd / 2].of[high % odd];
-    const std::uint32_t low_at = 1U + prefix.size;
-    const std::uint64_t tail =
-        1U | std::uint64_t{prefix.code} << 1 | std::uint64_t{gap & mask} << low_at;
-    const std::uint32_t size = low_at + shift;
-    if (zeros + size <= BitWriter::kAtOnce) {
-      writer.put(tail << zeros, zeros + size);
-    } else {
-      writer.put_zeros(zeros);
-      writer.put(tail, size);
+  const auto write_run = [&](std::span<const std::uint32_t> run) {
+    for (const std::uint32_t index : run) {
+      const std::uint32_t gap = index - next;
+      const std::uint32_t high = gap >> shift;
+      const std::uint32_t zeros = high / odd;
+      const compute::GolombPrefix prefix = kPrefixes[odd / 2].of[high % odd];
+      const std::uint32_t low_at = 1U + prefix.size;
+      const std::uint64_t tail =
+          1U | std::uint64_t{prefix.code} << 1 | std::uint64_t{gap & mask} << low_at;
+      const std::uint32_t size = low_at + shift;
+      if (zeros + size <= BitWriter::kAtOnce) {
+        writer.put(tail << zeros, zeros + size);
+      } else {
+        writer.put_zeros(zeros);
+        writer.put(tail, size);
+      }
+      next = index + 1;
     }
-    next = index + 1;
+  };
+  write_run(indices.first(std::min(kCodesPerRun, indices.size())));
+  for (std::size_t at = kCodesPerRun; at < indices.size(); at += kCodesPerRun) {
+    // It fits: the divisor is such that codes take less than two bits an element of the replica.
+    const auto start = static_cast<std::uint32_t>(writer.bits_since(codes));
+    std::memcpy(starts, &start, sizeof start);
+    starts += sizeof start;
+    write_run(indices.subspan(at, std::min(kCodesPerRun, indices.size() - at)));
   }
   return writer.end();
 }
@@ -155,15 +156,12 @@ static_assert(kTailMax <= BitWriter::kAtOnce && kTailMax <= kPeekBits);
 
 }  // namespace
 
-std::uint32_t golomb_parameter(std::span<const std::uint32_t> indices, std::size_t n) {
-  if (indices.empty()) return 0;
-  std::array<std::uint32_t, kGapsLooked> room;
-  const std::size_t looked = std::min(kGapsLooked, indices.size());
-  for (std::size_t i = 0; i < looked; ++i) room[i] = gap_at(indices, i * indices.size() / looked);
-  const std::span<const std::uint32_t> gaps(room.data(), looked);
+std::uint32_t golomb_parameter(std::span<const std::uint32_t> gaps, std::size_t count,
+                               std::size_t n) {
+  if (count == 0) return 0;
   // The best divisor for geometric gaps is about ln 2 / density. Crowded indices (one layer moves,
   // others rest) want a smaller one.
-  const double density = static_cast<double>(indices.size()) / static_cast<double>(n);
+  const double density = static_cast<double>(count) / static_cast<double>(n);
   const double largest = std::max(1.5 * std::log(2.0) / density, 1.0);
   std::uint32_t best = 0;
   std::uint64_t best_bits = std::numeric_limits<std::uint64_t>::max();
@@ -179,56 +177,74 @@ std::uint32_t golomb_parameter(std::span<const std::uint32_t> indices, std::size
   return best;
 }
 
-void golomb_encode(std::span<const std::uint32_t> indices, std::uint32_t parameter,
+void golomb_encode(std::span<const std::uint32_t> indices, const compute::Coding& coding,
                    base::Buffer& out) {
   if (indices.empty()) return;
-  ASSERT(parameter <= kGolombMax);
-  const std::uint32_t shift = golomb_shift(parameter);
+  ASSERT(coding.odd % 2 == 1 && coding.odd <= 7 && coding.shift <= kGolombMax / 4);
   // Quotients add up to no more than that of the last index; put() writes eight bytes at a time.
-  const std::size_t bits = indices.size() * std::size_t{1 + kPrefixMax + shift} +
-                           indices.back() / golomb_divisor(parameter);
+  const std::size_t bits = indices.size() * std::size_t{1 + kGolombPrefixMax + coding.shift} +
+                           indices.back() / (coding.odd << coding.shift);
   const std::size_t begin = out.size();
-  out.resize(begin + bits / 8 + 1 + sizeof(std::uint64_t));
+  const std::size_t starts = starts_bytes(indices.size());
+  out.resize(begin + starts + bits / 8 + 1 + sizeof(std::uint64_t));
   std::byte* const to = out.data() + begin;
   constexpr std::array kWrite = {write_codes<1>, write_codes<3>, write_codes<5>, write_codes<7>};
-  std::byte* const end = kWrite[golomb_odd(parameter) / 2](indices, shift, to);
+  std::byte* const end = kWrite[coding.odd / 2](indices, coding.shift, to, to + starts);
   out.resize(static_cast<std::size_t>(end - out.data()));
 }
 
-bool golomb_decode(base::ByteView bytes, std::uint32_t parameter, std::size_t n,
-                   std::span<std::uint32_t> out) {
-  if (parameter > kGolombMax) return false;
-  const std::uint32_t shift = golomb_shift(parameter);
-  const Prefixes& prefixes = kPrefixes[golomb_odd(parameter) / 2];
-  const std::uint64_t divisor = golomb_divisor(parameter);
-  const std::size_t end = bytes.size() * 8;
+bool starts_are_sound(base::ByteView starts, std::size_t bytes) noexcept {
+  std::uint64_t least = 0;
+  for (std::size_t run = 0; run < starts.size() / sizeof(std::uint32_t); ++run) {
+    // A code has one bit or more.
+    least += kCodesPerRun;
+    if (load_start(starts.data(), run) < least) return false;
+    least = load_start(starts.data(), run);
+  }
+  return least <= std::uint64_t{bytes} * 8;
+}
+
+bool golomb_decode(base::ByteView starts, base::ByteView codes, const compute::Coding& coding,
+                   std::size_t n, std::span<std::uint32_t> out) {
+  const std::uint32_t shift = coding.shift;
+  const Prefixes& prefixes = kPrefixes[coding.odd / 2];
+  const std::uint64_t divisor = std::uint64_t{coding.odd} << shift;
+  const std::size_t end = codes.size() * 8;
   const std::uint64_t mask = (std::uint64_t{1} << shift) - 1;
   std::size_t position = 0;
   std::uint64_t next = 0;
-  for (std::uint32_t& index : out) {
-    std::uint64_t word = peek(bytes, position);
-    std::uint64_t quotient = 0;
-    while (word == 0) {  // rare: a gap of more than 56 divisors
-      quotient += kPeekBits - 1;
-      position += kPeekBits - 1;
-      if (position >= end || quotient >= n) return false;
-      word = peek(bytes, position);
+  const auto read_run = [&](std::span<std::uint32_t> run) {
+    for (std::uint32_t& index : run) {
+      std::uint64_t word = peek(codes, position);
+      std::uint64_t quotient = 0;
+      while (word == 0) {  // rare: a gap of more than 56 divisors
+        quotient += kPeekBits - 1;
+        position += kPeekBits - 1;
+        if (position >= end || quotient >= n) return false;
+        word = peek(codes, position);
+      }
+      const auto zeros = static_cast<std::uint32_t>(std::countr_zero(word));
+      quotient += zeros;
+      position += zeros + 1;
+      const std::uint64_t rest =
+          zeros + kTailMax <= kPeekBits ? word >> zeros >> 1 : peek(codes, position);
+      const compute::GolombPart part = prefixes.part[rest & kPrefixMask];
+      const std::uint64_t high = std::uint64_t{part.part} << shift;
+      position += part.size + shift;
+      const std::uint64_t place = next + quotient * divisor + high + (rest >> part.size & mask);
+      if (place >= n) return false;
+      index = static_cast<std::uint32_t>(place);
+      next = place + 1;
     }
-    const auto run = static_cast<std::uint32_t>(std::countr_zero(word));
-    quotient += run;
-    position += run + 1;
-    std::uint64_t rest = run + kTailMax <= kPeekBits ? word >> run >> 1 : peek(bytes, position);
-    const std::uint64_t prefix = rest & kPrefixMask;
-    const std::uint32_t size = prefixes.size[prefix];
-    const std::uint64_t high = std::uint64_t{prefixes.part[prefix]} << shift;
-    position += size + shift;
-    const std::uint64_t place = next + quotient * divisor + high + (rest >> size & mask);
-    if (place >= n) return false;
-    index = static_cast<std::uint32_t>(place);
-    next = place + 1;
+    return true;
+  };
+  if (!read_run(out.first(std::min(kCodesPerRun, out.size())))) return false;
+  for (std::size_t at = kCodesPerRun; at < out.size(); at += kCodesPerRun) {
+    if (position != load_start(starts.data(), at / kCodesPerRun - 1)) return false;
+    if (!read_run(out.subspan(at, std::min(kCodesPerRun, out.size() - at)))) return false;
   }
   // Codes may not read past the end; what is left must be zero bits of the last byte.
-  return position <= end && end - position < 8 && peek(bytes, position) == 0;
+  return position <= end && end - position < 8 && peek(codes, position) == 0;
 }
 
 }  // namespace starling::delta

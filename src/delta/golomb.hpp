@@ -7,21 +7,35 @@
 #include <span>
 
 #include "base/bytes.hpp"
+#include "compute/delta.hpp"
+#include "wire/delta_format.hpp"
 
 namespace starling::delta {
 
-/// The divisor's number that codes `indices` (strictly rising, below `n`) in the fewest bits, as
-/// far as a sample of their gaps tells, of those near the best one for randomly placed indices.
-[[nodiscard]] std::uint32_t golomb_parameter(std::span<const std::uint32_t> indices, std::size_t n);
+/// The divisor's number that codes `count` rising indices below `n` in the fewest bits, as far as a
+/// sample of their gaps (the elements between two of them) tells, of those near the best one for
+/// randomly placed indices.
+[[nodiscard]] std::uint32_t golomb_parameter(std::span<const std::uint32_t> gaps, std::size_t count,
+                                             std::size_t n);
 
-/// Appends the codes to `out`: for randomly placed indices within 1% of their entropy at
-/// densities of 0.1% to 10%.
-void golomb_encode(std::span<const std::uint32_t> indices, std::uint32_t parameter,
+/// Bytes of the starts of so many indices.
+[[nodiscard]] constexpr std::size_t starts_bytes(std::size_t count) noexcept {
+  using wire::delta_format::kCodesPerRun;
+  return count == 0 ? 0 : (count - 1) / kCodesPerRun * sizeof(std::uint32_t);
+}
+
+/// Appends starts and codes of `indices` (strictly rising) to `out`: for randomly placed indices
+/// within 1% of their entropy at densities of 0.1% to 10%.
+void golomb_encode(std::span<const std::uint32_t> indices, const compute::Coding& coding,
                    base::Buffer& out);
+
+/// Whether starts rise and end within so many bytes of codes.
+[[nodiscard]] bool starts_are_sound(base::ByteView starts, std::size_t bytes) noexcept;
 
 /// Reads out.size() indices below `n` from untrusted bytes that must hold them and nothing else.
 /// False, with `out` in any state, otherwise. Work is bounded by out.size() and the bytes.
-[[nodiscard]] bool golomb_decode(base::ByteView bytes, std::uint32_t parameter, std::size_t n,
+[[nodiscard]] bool golomb_decode(base::ByteView starts, base::ByteView codes,
+                                 const compute::Coding& coding, std::size_t n,
                                  std::span<std::uint32_t> out);
 
 }  // namespace starling::delta

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/assert.hpp"
+#include "delta/golomb.hpp"
 #include "delta/quantize.hpp"
 
 namespace starling::delta {
@@ -86,15 +87,17 @@ base::Result<Shape> read_header(base::ByteView payload, std::size_t n) {
   if (const auto status = check_fields(shape, n); !status) return fail(status.error());
   const std::size_t scales = blocks_of(shape.count, shape.block) * sizeof(float);
   const std::size_t values = codes_bytes(shape.count, shape.bits);
-  const std::size_t fixed = kHeaderBytes + scales + values;
   const bool dense = shape.kind == Kind::dense;
+  const std::size_t starts = dense ? 0 : starts_bytes(shape.count);
+  const std::size_t fixed = kHeaderBytes + starts + scales + values;
   if (payload.size() < fixed || (dense && payload.size() > fixed)) {
     return fail(ErrorCode::protocol, "delta: {} bytes do not hold {} {} elements", payload.size(),
                 shape.count, name_of(shape.kind));
   }
   shape.values = payload.last(values);
   shape.scales = payload.subspan(payload.size() - values - scales, scales);
-  shape.indices = payload.subspan(kHeaderBytes, payload.size() - fixed);
+  shape.starts = payload.subspan(kHeaderBytes, starts);
+  shape.indices = payload.subspan(kHeaderBytes + starts, payload.size() - fixed);
   return shape;
 }
 

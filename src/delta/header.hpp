@@ -22,6 +22,7 @@ struct Shape {
   std::uint32_t block = 0;
   std::uint32_t n = 0;      ///< elements of the replica
   std::uint32_t count = 0;  ///< elements carried
+  base::ByteView starts{};
   base::ByteView indices{};
   base::ByteView scales{};
   base::ByteView values{};

@@ -1,14 +1,26 @@
 #include "delta/source.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 
+#include "base/assert.hpp"
+#include "compute/cut.hpp"
+#include "delta/golomb.hpp"
+#include "delta/quantize.hpp"
 #include "delta/scan.hpp"
 
 namespace starling::delta {
+
+using compute::key_of;
+using compute::kHalfKeyBits;
+
 namespace {
 
-constexpr std::size_t kScan = 8192;  // elements after which those found are counted
-constexpr std::size_t kAhead = 64;   // elements of a sample that are asked for at a time
+constexpr std::size_t kScan = 8192;        // elements after which those found are counted
+constexpr std::size_t kAhead = 64;         // elements of a sample that are asked for at a time
+constexpr std::size_t kChunk = 32768;      // elements of the difference held at a time
+constexpr std::size_t kOrderBelow = 2048;  // candidates: below, no histogram is worth its room
 
 }  // namespace
 
@@ -22,20 +34,159 @@ base::Status DifferenceSource::sample(std::span<const std::uint32_t> places,
   return {};
 }
 
-base::Status DifferenceSource::collect(std::uint32_t key_min, std::size_t room,
-                                       FoundElements& found) {
+base::Result<std::size_t> DifferenceSource::find(std::uint32_t key_min, std::size_t room) {
   const std::size_t n = size();
-  found.reserve(room + std::min(kScan, n) + 1);
-  found.count = 0;
-  for (std::size_t begin = 0; begin < n && found.count <= room; begin += kScan) {
-    found.count = scan(difference_, begin, std::min(begin + kScan, n), key_min,
-                       found.indices.data(), found.values.data(), found.count);
+  if (const std::size_t most = room + std::min(kScan, n) + 1; found_indices_.size() < most) {
+    found_indices_.resize(most);
+    found_values_.resize(most);
+  }
+  found_count_ = 0;
+  for (std::size_t begin = 0; begin < n && found_count_ <= room; begin += kScan) {
+    found_count_ = scan(difference_, begin, std::min(begin + kScan, n), key_min,
+                        found_indices_.data(), found_values_.data(), found_count_);
+  }
+  return found_count_;
+}
+
+base::Result<compute::Choice> DifferenceSource::choose(Among among, std::size_t count,
+                                                       float limit) {
+  if (among == Among::found) {
+    choose_found(count);
+  } else {
+    choose_all(cut_of_all(count), count);
+  }
+  compute::Choice choice{.count = chosen_.size(), .beyond = {}};
+  const auto beyond = std::ranges::find_if(
+      chosen_.values, [limit](float value) { return !(std::fabs(value) <= limit); });
+  if (beyond != chosen_.values.end()) {
+    choice.beyond = chosen_.indices[static_cast<std::size_t>(beyond - chosen_.values.begin())];
+  }
+  return choice;
+}
+
+// What is above the cut and the first of those on it.
+void DifferenceSource::choose_found(std::size_t count) {
+  if (found_count_ <= count) {
+    const auto end = static_cast<std::ptrdiff_t>(found_count_);
+    chosen_.indices.assign(found_indices_.begin(), found_indices_.begin() + end);
+    chosen_.values.assign(found_values_.begin(), found_values_.begin() + end);
+    return;
+  }
+  compute::Cut cut = cut_of_found(count);
+  chosen_.indices.resize(count);
+  chosen_.values.resize(count);
+  std::size_t taken = 0;
+  for (std::size_t j = 0; taken < count; ++j) {
+    const std::uint32_t key = key_of(found_values_[j]);
+    const bool tied = key == cut.key && cut.equals > 0;
+    cut.equals -= tied ? 1 : 0;
+    chosen_.indices[taken] = found_indices_[j];
+    chosen_.values[taken] = found_values_[j];
+    taken += key > cut.key || tied ? 1 : 0;
+  }
+}
+
+// Where they are many, a histogram finds the upper half of the key, and only those that have it are
+// ordered.
+compute::Cut DifferenceSource::cut_of_found(std::size_t count) {
+  const std::span<const float> found(found_values_.data(), found_count_);
+  keys_.clear();
+  std::size_t wanted = count;
+  if (found.size() < kOrderBelow) {
+    for (const float value : found) keys_.push_back(key_of(value));
+  } else {
+    histogram_.assign(compute::kHighKeys, 0);
+    for (const float value : found) ++histogram_[key_of(value) >> kHalfKeyBits];
+    const compute::Cut high = compute::cut_of(histogram_, count);
+    for (const float value : found) {
+      if (key_of(value) >> kHalfKeyBits == high.key) keys_.push_back(key_of(value));
+    }
+    wanted = high.equals;
+  }
+  const auto place = keys_.begin() + static_cast<std::ptrdiff_t>(wanted - 1);
+  std::nth_element(keys_.begin(), place, keys_.end(), std::greater<>());
+  const std::uint32_t key = *place;
+  const auto above = static_cast<std::size_t>(
+      std::count_if(keys_.begin(), place, [key](std::uint32_t other) { return other > key; }));
+  return {key, wanted - above};
+}
+
+template <class Use>
+void DifferenceSource::for_each_chunk(Use&& use) {
+  const std::size_t n = size();
+  chunk_.resize(std::max(chunk_.size(), std::min(kChunk, n)));
+  for (std::size_t begin = 0; begin < n; begin += kChunk) {
+    const std::span<float> chunk = std::span(chunk_).first(std::min(kChunk, n - begin));
+    difference_.fill(begin, chunk);
+    use(begin, std::span<const float>(chunk));
+  }
+}
+
+// From two histograms; key 0 where all that is not zero is in.
+compute::Cut DifferenceSource::cut_of_all(std::size_t count) {
+  histogram_.assign(compute::kHighKeys, 0);
+  for_each_chunk([&](std::size_t, std::span<const float> chunk) {
+    for (const float value : chunk) {
+      const std::uint32_t key = key_of(value);
+      histogram_[key >> kHalfKeyBits] += key != 0 ? 1 : 0;
+    }
+  });
+  const compute::Cut high = compute::cut_of(histogram_, count);
+  if (high.equals == 0) return {};
+  histogram_.assign(compute::kLowKeys, 0);
+  for_each_chunk([&](std::size_t, std::span<const float> chunk) {
+    for (const float value : chunk) {
+      const std::uint32_t key = key_of(value);
+      histogram_[key % compute::kLowKeys] += key != 0 && key >> kHalfKeyBits == high.key ? 1 : 0;
+    }
+  });
+  const compute::Cut low = compute::cut_of(histogram_, high.equals);
+  return {high.key << kHalfKeyBits | low.key, low.equals};
+}
+
+// Takes exactly what is chosen, so that ties need no room.
+void DifferenceSource::choose_all(compute::Cut cut, std::size_t count) {
+  chosen_.indices.clear();
+  chosen_.values.clear();
+  chosen_.indices.reserve(count);
+  chosen_.values.reserve(count);
+  for_each_chunk([&](std::size_t begin, std::span<const float> chunk) {
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      const std::uint32_t key = key_of(chunk[i]);
+      if (key < cut.key || key == 0) continue;
+      if (key == cut.key && cut.equals == 0) continue;
+      if (key == cut.key) --cut.equals;
+      chosen_.indices.push_back(static_cast<std::uint32_t>(begin + i));
+      chosen_.values.push_back(chunk[i]);
+    }
+  });
+}
+
+base::Status DifferenceSource::gaps(std::span<std::uint32_t> gaps) {
+  const std::vector<std::uint32_t>& indices = chosen_.indices;
+  for (std::size_t i = 0; i < gaps.size(); ++i) {
+    const std::size_t j = i * indices.size() / gaps.size();
+    gaps[i] = j == 0 ? indices[0] : indices[j] - indices[j - 1] - 1;
   }
   return {};
 }
 
-base::Status DifferenceSource::fill(std::size_t begin, std::span<float> out) {
-  difference_.fill(begin, out);
+base::Status DifferenceSource::code(const compute::Coding& coding, base::Buffer& out,
+                                    compute::Delta& coded) {
+  golomb_encode(chosen_.indices, coding, out);
+  const std::size_t scales_at = out.size();
+  scales_.resize(blocks_of(chosen_.size(), coding.block));
+  const std::size_t values_at = scales_at + scales_.size() * sizeof(float);
+  out.resize(values_at + codes_bytes(chosen_.size(), coding.bits));
+  const std::span<std::byte> values = std::span(out).subspan(values_at);
+  pack_values(chosen_.values, coding.bits, coding.block, codes_, scales_, values);
+  const std::span<std::byte> scales =
+      std::span(out).subspan(scales_at, scales_.size() * sizeof(float));
+  std::ranges::copy(std::as_bytes(std::span(scales_)), scales.begin());
+  Elements& to = static_cast<HostDelta&>(coded).elements();
+  to.indices = chosen_.indices;
+  to.values.resize(chosen_.size());
+  unpack_values(values, coding.bits, coding.block, scales, to.values);
   return {};
 }
 

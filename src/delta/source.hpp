@@ -1,47 +1,58 @@
-// Where a difference to be compressed lies: in this process's memory, or in a device's.
+// A difference in this process's memory, as deltas are made of it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
-#include "base/result.hpp"
-#include "compute/replica_memory.hpp"
+#include "compute/cut.hpp"
+#include "compute/delta.hpp"
 #include "delta/difference.hpp"
+#include "delta/elements.hpp"
 
 namespace starling::delta {
 
-using compute::FoundElements;
-
-/// A vector that is read in few large pieces. Errors are those of the memory that it lies in.
-class Source {
+/// Nothing fails. Its memory grows to a few times the elements of a delta, and is used again for
+/// the next difference.
+class DifferenceSource final : public compute::DeltaSource {
  public:
-  virtual ~Source() = default;
+  DifferenceSource() = default;
 
-  [[nodiscard]] virtual std::size_t size() const noexcept = 0;
-  /// values[j] = element places[j]
-  [[nodiscard]] virtual base::Status sample(std::span<const std::uint32_t> places,
-                                            std::span<float> values) = 0;
-  /// All elements whose magnitude has bits of at least `key_min` (> 0), by index. Where they are
-  /// more than `room`, found.count says so, and what is found is of no use.
-  [[nodiscard]] virtual base::Status collect(std::uint32_t key_min, std::size_t room,
-                                             FoundElements& found) = 0;
-  /// out[j] = element begin + j
-  [[nodiscard]] virtual base::Status fill(std::size_t begin, std::span<float> out) = 0;
-};
-
-/// A difference of vectors in this process's memory, which outlive it. Nothing fails.
-class DifferenceSource final : public Source {
- public:
-  explicit DifferenceSource(const Difference& difference) : difference_(difference) {}
+  /// Reads this one from now on, whose vectors outlive its use.
+  void read(const Difference& difference) { difference_ = difference; }
+  /// After choose().
+  [[nodiscard]] const Elements& chosen() const noexcept { return chosen_; }
 
   std::size_t size() const noexcept override { return difference_.size(); }
   base::Status sample(std::span<const std::uint32_t> places, std::span<float> values) override;
-  base::Status collect(std::uint32_t key_min, std::size_t room, FoundElements& found) override;
-  base::Status fill(std::size_t begin, std::span<float> out) override;
+  base::Result<std::size_t> find(std::uint32_t key_min, std::size_t room) override;
+  base::Result<compute::Choice> choose(Among among, std::size_t count, float limit) override;
+  base::Status gaps(std::span<std::uint32_t> gaps) override;
+  /// `coded` is a HostDelta.
+  base::Status code(const compute::Coding& coding, base::Buffer& out,
+                    compute::Delta& coded) override;
 
  private:
-  Difference difference_;
+  void choose_found(std::size_t count);
+  compute::Cut cut_of_found(std::size_t count);
+  compute::Cut cut_of_all(std::size_t count);
+  void choose_all(compute::Cut cut, std::size_t count);
+  template <class Use>
+  void for_each_chunk(Use&& use);
+
+  Difference difference_{{}, {}, std::span<const float>()};
+  // What was found. The two keep their size, so that they are filled with zeros only when they
+  // grow; found_count_ places of both are used.
+  std::vector<std::uint32_t> found_indices_;
+  std::vector<float> found_values_;
+  std::size_t found_count_ = 0;
+  Elements chosen_;
+  std::vector<std::uint32_t> keys_;
+  std::vector<std::uint32_t> histogram_;
+  std::vector<float> chunk_;
+  std::vector<float> scales_;
+  std::vector<std::uint8_t> codes_;
 };
 
 }  // namespace starling::delta

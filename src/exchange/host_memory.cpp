@@ -10,7 +10,7 @@
 #include "base/assert.hpp"
 #include "base/prefetch.hpp"
 #include "base/simulated.hpp"
-#include "delta/source.hpp"
+#include "delta/codec.hpp"
 #include "exchange/config.hpp"
 #include "exchange/replica_kernels.hpp"
 
@@ -19,19 +19,22 @@ namespace {
 
 using base::Result;
 using base::Status;
-using compute::ElementsView;
 using kernels::kBlock;
 
 constexpr std::size_t kRunsAhead = 8;  // of squares(), that are on their way from memory
 
 // Adds the part of a delta that lies in the block of `n` elements from `begin` on, from place `at`;
 // returns the place after it.
-std::size_t apply_block(const ElementsView& delta, std::size_t at, std::size_t begin, std::size_t n,
-                        float* block) {
+std::size_t apply_block(const delta::Elements& delta, std::size_t at, std::size_t begin,
+                        std::size_t n, float* block) {
   for (; at < delta.size() && delta.indices[at] < begin + n; ++at) {
     block[delta.indices[at] - begin] += delta.values[at];
   }
   return at;
+}
+
+const delta::Elements& elements_of(const compute::Delta& delta) {
+  return static_cast<const delta::HostDelta&>(delta).elements();
 }
 
 }  // namespace
@@ -43,10 +46,6 @@ Mirror& HostMemory::at(MirrorId mirror) {
   const auto found = mirrors_.find(mirror);
   ASSERT(found != mirrors_.end(), "the mirror is there");
   return found->second;
-}
-
-delta::Difference HostMemory::difference_to(MirrorId mirror) {
-  return {.base = y_, .offset = r_, .mirror = at(mirror).view()};
 }
 
 Status HostMemory::read(std::span<float> x) {
@@ -83,19 +82,17 @@ Result<base::LargeFloats> HostMemory::mirror(MirrorId mirror) { return at(mirror
 
 Result<std::uint64_t> HostMemory::hash(MirrorId mirror) { return at(mirror).hash(); }
 
-Status HostMemory::sample(MirrorId mirror, std::span<const std::uint32_t> places,
-                          std::span<float> values) {
-  return delta::DifferenceSource(difference_to(mirror)).sample(places, values);
+std::unique_ptr<compute::Delta> HostMemory::make_delta() {
+  return std::make_unique<delta::HostDelta>();
 }
 
-Status HostMemory::collect(MirrorId mirror, std::uint32_t key_min, std::size_t room,
-                           compute::FoundElements& found) {
-  return delta::DifferenceSource(difference_to(mirror)).collect(key_min, room, found);
+compute::DeltaSource& HostMemory::difference(MirrorId mirror) {
+  source_.read({.base = y_, .offset = r_, .mirror = at(mirror).view()});
+  return source_;
 }
 
-Status HostMemory::difference(MirrorId mirror, std::size_t begin, std::span<float> out) {
-  difference_to(mirror).fill(begin, out);
-  return {};
+Result<bool> HostMemory::decode(const compute::CodedDelta& coded, compute::Delta& into) {
+  return delta::decode(coded, size(), static_cast<delta::HostDelta&>(into).elements());
 }
 
 Result<compute::Squares> HostMemory::squares(MirrorId mirror, std::size_t first,
@@ -122,6 +119,8 @@ Result<compute::Squares> HostMemory::squares(MirrorId mirror, std::size_t first,
 Status HostMemory::commit(std::span<const CommitStep> steps) {
   struct Cursor {
     const CommitStep* step;
+    const delta::Elements* own_delta;
+    const delta::Elements* their_delta;
     Mirror* mine;
     Mirror* theirs;
     std::size_t own = 0;
@@ -130,7 +129,11 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
   std::array<Cursor, kLinksMax + kGraceLinksMax> cursors;
   ASSERT(steps.size() <= cursors.size());
   std::ranges::transform(steps, cursors.begin(), [this](const CommitStep& step) {
-    return Cursor{&step, &at(step.mine), &at(step.theirs)};
+    return Cursor{.step = &step,
+                  .own_delta = &elements_of(*step.own),
+                  .their_delta = &elements_of(*step.their),
+                  .mine = &at(step.mine),
+                  .theirs = &at(step.theirs)};
   });
   Mirror::Room rooms[2];
   std::array<float, kBlock> y;  // of all the streams the one that each link needs
@@ -141,9 +144,9 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
       const CommitStep& step = *at.step;
       float* const mine = at.mine->take(begin, n, rooms[0]);
       float* const theirs = at.theirs->take(begin, n, rooms[1]);
-      at.own = apply_block(step.own, at.own, begin, n, mine);
+      at.own = apply_block(*at.own_delta, at.own, begin, n, mine);
       if (!BUG(mirror_of_theirs_forgotten)) {
-        at.their = apply_block(step.their, at.their, begin, n, theirs);
+        at.their = apply_block(*at.their_delta, at.their, begin, n, theirs);
       }
       if (mirror_type_ == MirrorType::float32) {
         kernels::average(y.data(), mine, theirs, step.w, step.moves_mirrors, n);
@@ -163,14 +166,14 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
 
 Status HostMemory::hold_back(std::span<const Told> deltas, float keep, float gain) {
   struct Cursor {
-    const Told* told;
+    const delta::Elements* told;
     const Mirror* mine;
     std::size_t at = 0;
   };
   std::array<Cursor, kLinksMax + kGraceLinksMax> cursors;
   ASSERT(deltas.size() <= cursors.size());
   std::ranges::transform(deltas, cursors.begin(), [this](const Told& told) {
-    return Cursor{&told, &at(told.mine)};
+    return Cursor{&elements_of(*told.delta), &at(told.mine)};
   });
   std::array<float, kBlock> x;
   Mirror::Room room;
@@ -182,7 +185,7 @@ Status HostMemory::hold_back(std::span<const Told> deltas, float keep, float gai
     for (Cursor& cursor : std::span(cursors).first(deltas.size())) {
       kernels::mix_in(x.data(), cursor.mine->read(begin, n, room), part, gain, r, n);
       part = 1.0F;
-      const ElementsView& told = cursor.told->delta;
+      const delta::Elements& told = *cursor.told;
       for (; cursor.at < told.size() && told.indices[cursor.at] < begin + n; ++cursor.at) {
         r_[told.indices[cursor.at]] -= gain * told.values[cursor.at];
       }

@@ -4,11 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 
 #include "base/large_vector.hpp"
 #include "compute/replica_memory.hpp"
-#include "delta/difference.hpp"
+#include "delta/source.hpp"
 #include "exchange/mirror.hpp"
 
 namespace starling::exchange {
@@ -33,11 +34,9 @@ class HostMemory final : public compute::ReplicaMemory {
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override;
   base::Result<std::uint64_t> hash(MirrorId mirror) override;
 
-  base::Status sample(MirrorId mirror, std::span<const std::uint32_t> places,
-                      std::span<float> values) override;
-  base::Status collect(MirrorId mirror, std::uint32_t key_min, std::size_t room,
-                       compute::FoundElements& found) override;
-  base::Status difference(MirrorId mirror, std::size_t begin, std::span<float> out) override;
+  std::unique_ptr<compute::Delta> make_delta() override;
+  compute::DeltaSource& difference(MirrorId mirror) override;
+  base::Result<bool> decode(const compute::CodedDelta& coded, compute::Delta& into) override;
   base::Result<compute::Squares> squares(MirrorId mirror, std::size_t first,
                                          std::size_t every) override;
 
@@ -48,13 +47,13 @@ class HostMemory final : public compute::ReplicaMemory {
 
  private:
   Mirror& at(MirrorId mirror);
-  delta::Difference difference_to(MirrorId mirror);
 
   const MirrorType mirror_type_;
   base::LargeFloats y_;
   base::LargeFloats r_;
   std::map<MirrorId, Mirror> mirrors_;
   MirrorId next_ = 0;
+  delta::DifferenceSource source_;
 };
 
 }  // namespace starling::exchange

@@ -39,37 +39,12 @@ float rounding_of(MirrorType type) {
   return type == MirrorType::float32 ? 1.0F + 0x1p-20F : 1.0F + 0x1p-6F;
 }
 
-// An upper bound of the magnitudes after a commit, from that before: the deltas add to it, and the
-// step, which moves two mirrors towards each other, but for its roundings does not.
-float bound_after(float bound, const delta::Elements& own, const delta::Elements& their,
-                  MirrorType type) {
-  const float most = std::max(kernels::largest(own.values.data(), own.size()),
-                              kernels::largest(their.values.data(), their.size()));
-  return (bound + most) * rounding_of(type);
+// An upper bound of the magnitudes after a commit, from that before: the deltas, of values no
+// larger than `largest`, add to it, and the step, which moves two mirrors towards each other, but
+// for its roundings does not.
+float bound_after(float bound, float largest, MirrorType type) {
+  return (bound + largest) * rounding_of(type);
 }
-
-// The difference of a replica to a mirror, wherever both are.
-class MirrorSource final : public delta::Source {
- public:
-  MirrorSource(compute::ReplicaMemory& memory, compute::ReplicaMemory::MirrorId mirror)
-      : memory_(memory), mirror_(mirror) {}
-
-  std::size_t size() const noexcept override { return memory_.size(); }
-  base::Status sample(std::span<const std::uint32_t> places, std::span<float> values) override {
-    return memory_.sample(mirror_, places, values);
-  }
-  base::Status collect(std::uint32_t key_min, std::size_t room,
-                       delta::FoundElements& found) override {
-    return memory_.collect(mirror_, key_min, room, found);
-  }
-  base::Status fill(std::size_t begin, std::span<float> out) override {
-    return memory_.difference(mirror_, begin, out);
-  }
-
- private:
-  compute::ReplicaMemory& memory_;
-  compute::ReplicaMemory::MirrorId mirror_;
-};
 
 template <class Links>
 auto find(Links& links, const PeerId& peer) {
@@ -107,9 +82,9 @@ void Replica::move_to(compute::ReplicaMemory& memory) {
   host_.reset();
 }
 
-// Keeps the first error.
+// Keeps a device's first error.
 base::Status Replica::noted(base::Status status) const {
-  if (!status && status_) status_ = status;
+  if (!status && status.error().code == ErrorCode::device && status_) status_ = status;
   return status;
 }
 
@@ -117,7 +92,7 @@ base::Status Replica::noted(base::Status status) const {
 template <class T>
 T Replica::noted(base::Result<T> result) const {
   if (result) return std::move(*result);
-  if (status_) status_ = fail(std::move(result.error()));
+  static_cast<void>(noted(base::Status(fail(std::move(result.error())))));
   return T{};
 }
 
@@ -184,16 +159,12 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
     return EncodeStats{
         .count = size(), .drift = distance_to(link.theirs, link), .push = link.pushed};
   }
-  MirrorSource source(*memory_, link.mine);
-  const auto count = delta::encode(source, options, scratch_, out);
-  if (!count) {
-    if (count.error().code == ErrorCode::device) noted(base::Status(fail(count.error())));
-    return fail(count.error());
-  }
-  delta::read_back(out, size(), scratch_, link.written);
+  const auto coded =
+      noted(delta::encode(memory_->difference(link.mine), options, scratch_, out, *link.written));
+  if (!coded) return fail(coded.error());
   link.written_hash = base::xxh3(out);
   link.is_written = lambda_ > 0.0F;
-  return EncodeStats{.count = *count, .drift = distance_to(link.theirs, link)};
+  return EncodeStats{.count = link.written->size(), .drift = distance_to(link.theirs, link)};
 }
 
 double Replica::buffer_drift(const PeerId& peer) const {
@@ -242,28 +213,37 @@ base::Status Replica::stage_push(Link& link, const CommitInput& input) {
 }
 
 base::Status Replica::stage_delta(Link& link, const CommitInput& input) {
-  const delta::Limits limits{.kind = delta::Kind::sparse};
+  const auto own = delta::check(input.own, size(), {});
+  if (!own) return fail(own.error());
+  const auto their = delta::check(input.their, size(), {});
+  if (!their) return fail(their.error());
   // What this end wrote last is known.
-  link.own_is_written = link.written.size() > 0 && link.written_hash == base::xxh3(input.own);
-  if (!link.own_is_written) {
-    if (auto status = delta::decode(input.own, size(), limits, link.own); !status) return status;
-  }
-  if (auto status = delta::decode(input.their, size(), limits, link.their); !status) return status;
-  link.staged_bound = bound_after(link.bound, own_delta(link), link.their, averaging_.mirror);
-  return link.staged_bound > kMagnitudeMax ? check_bounds(link) : base::Status{};
+  link.own_is_written = link.written->size() > 0 && link.written_hash == base::xxh3(input.own);
+  base::Status decoded;
+  if (!link.own_is_written) decoded = delta::decode(*own, *memory_, *link.own);
+  if (decoded) decoded = delta::decode(*their, *memory_, *link.their);
+  if (!decoded) return noted(decoded);
+  const float largest = std::max(delta::largest_value(*own), delta::largest_value(*their));
+  link.staged_bound = bound_after(link.bound, largest, averaging_.mirror);
+  return link.staged_bound > kMagnitudeMax ? check_bounds(link, largest) : base::Status{};
 }
 
 // Only where the mirrors come near the bound is each element looked at.
-base::Status Replica::check_bounds(Link& link) const {
-  auto mine = memory_->mirror(link.mine);
-  if (!mine) return noted(base::Status(fail(std::move(mine.error()))));
-  auto theirs = memory_->mirror(link.theirs);
-  if (!theirs) return noted(base::Status(fail(std::move(theirs.error()))));
-  link.bound =
-      std::max(kernels::largest(mine->data(), size()), kernels::largest(theirs->data(), size()));
-  link.staged_bound = bound_after(link.bound, own_delta(link), link.their, averaging_.mirror);
-  if (link.staged_bound > kMagnitudeMax &&
-      (!stays_bounded(*mine, own_delta(link)) || !stays_bounded(*theirs, link.their))) {
+base::Status Replica::check_bounds(Link& link, float largest) const {
+  link.bound = 0.0F;
+  bool stay_bounded = true;
+  const std::pair<MirrorId, const compute::Delta*> sides[] = {{link.mine, &own_delta(link)},
+                                                              {link.theirs, link.their.get()}};
+  for (const auto& [mirror, delta] : sides) {
+    const auto values = memory_->mirror(mirror);
+    if (!values) return noted(base::Status(fail(values.error())));
+    delta::Elements elements;
+    if (auto read = delta->read(elements.indices, elements.values); !read) return noted(read);
+    link.bound = std::max(link.bound, kernels::largest(values->data(), size()));
+    stay_bounded = stay_bounded && stays_bounded(*values, elements);
+  }
+  link.staged_bound = bound_after(link.bound, largest, averaging_.mirror);
+  if (link.staged_bound > kMagnitudeMax && !stay_bounded) {
     return fail(ErrorCode::protocol, "delta: moves a mirror beyond {}", kMagnitudeMax);
   }
   return {};
@@ -277,8 +257,7 @@ void Replica::apply_staged() {
     average_buffers(link);
     link.bound = std::min(link.staged_bound, 2.0F * kMagnitudeMax);
     link.staged = false;
-    link.written.indices.clear();  // the mirror has it now
-    link.written.values.clear();
+    link.written->clear();  // the mirror has it now
   }
 }
 
@@ -372,6 +351,9 @@ base::Status Replica::add_link(const PeerId& peer, base::LargeFloats mine, base:
   link.mine = *added;
   link.theirs = *their_added;
   link.known_buffers = std::move(known_buffers);
+  for (DeltaPointer* const delta : {&link.written, &link.own, &link.their}) {
+    *delta = memory_->make_delta();
+  }
   const bool is_new = links_.emplace(peer, std::move(link)).second;
   ASSERT(is_new, "the link is not open yet");
   return {};
@@ -383,7 +365,7 @@ void Replica::hold_back() {
   ASSERT(!staging());
   std::vector<compute::ReplicaMemory::Told> told;
   for (auto& [peer, link] : links_) {
-    if (link.is_written && link.open) told.push_back({link.mine, link.written.view()});
+    if (link.is_written && link.open) told.push_back({link.mine, link.written.get()});
     link.is_written = false;
   }
   if (told.empty()) return;
@@ -423,8 +405,8 @@ base::Status Replica::commit_deltas() {
     if (!link.staged) continue;
     steps.push_back({.mine = link.mine,
                      .theirs = link.theirs,
-                     .own = own_delta(link).view(),
-                     .their = link.their.view(),
+                     .own = &own_delta(link),
+                     .their = link.their.get(),
                      .w = averaging_.gamma * link.w,
                      .moves_mirrors = averaging_.mode != Mode::choco,
                      .draw = link.draw});

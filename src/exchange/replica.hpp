@@ -179,6 +179,7 @@ class Replica {
 
  private:
   using MirrorId = compute::ReplicaMemory::MirrorId;
+  using DeltaPointer = std::unique_ptr<compute::Delta>;
 
   struct Link {
     MirrorId mine = 0;
@@ -193,11 +194,11 @@ class Replica {
     std::uint32_t draw = 0;              // of the staged exchange's rounding
     float bound = 0.0F;                  // no element of the two mirrors is larger
     float staged_bound = 0.0F;           // the same, after the staged exchange
-    delta::Elements written{};           // that delta, until the mirror has it
+    DeltaPointer written{};              // that delta, until the mirror has it
     std::uint64_t written_hash = 0;      // of its payload
     bool own_is_written = false;         // the staged exchange's own delta is that one
-    delta::Elements own{};               // of the staged exchange, where it is not
-    delta::Elements their{};             // of the staged exchange
+    DeltaPointer own{};                  // of the staged exchange, where it is not
+    DeltaPointer their{};                // of the staged exchange
     base::LargeFloats own_keyframe{};    // of the staged exchange, under push-sum
     base::LargeFloats their_keyframe{};  // of the staged exchange, under push-sum
     std::vector<float> own_buffers{};    // of the staged exchange; empty: it carries none
@@ -206,8 +207,8 @@ class Replica {
     std::uint64_t looks = 0;             // so far: moves the places that distances are sampled at
   };
 
-  static const delta::Elements& own_delta(const Link& link) {
-    return link.own_is_written ? link.written : link.own;
+  static const compute::Delta& own_delta(const Link& link) {
+    return link.own_is_written ? *link.written : *link.own;
   }
   Link& link(const base::PeerId& peer);
   const Link& link(const base::PeerId& peer) const;
@@ -218,7 +219,7 @@ class Replica {
   double weight_on_its_way() const noexcept;
   base::Status stage_delta(Link& link, const CommitInput& input);
   base::Status stage_push(Link& link, const CommitInput& input);
-  base::Status check_bounds(Link& link) const;
+  base::Status check_bounds(Link& link, float largest) const;
   base::Status commit_pushes();
   base::Status commit_deltas();
   void let_go_if_alone();

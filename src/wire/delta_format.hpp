@@ -9,8 +9,10 @@
 //   2      2     block                     consecutive carried values that share a scale, >= 1
 //   4      4     n                         elements of the replica
 //   8      4     count                     elements carried (dense: n)
-//   12     I     indices                   sparse only, see below
-//   12+I   4*B   scales                    float32, B = ceil(count / block)
+//   12     4*S   starts                    sparse only, S = ceil(count / kCodesPerRun) - 1, at
+//   least 0
+//   ...    I     indices                   sparse only, see below
+//   ...    4*B   scales                    float32, B = ceil(count / block)
 //   ...    V     values                    ceil(count * bits / 8) bytes
 //
 // I has no field: it is what the other lengths leave of the payload.
@@ -21,6 +23,9 @@
 // remainder >> j, which is below odd, then its low j bits. Prefixes, their first bit first:
 //   1: none   3: 0 10 11   5: 00 01 10 110 111   7: 00 010 011 100 101 110 111
 // Bits fill each byte from the lowest; those left over in the last byte are zero.
+//
+// So that many can read them at once, codes make runs of kCodesPerRun. `starts` has the bit of the
+// indices that each run but the first begins at.
 //
 // A sparse value is a code of `bits` bits: the highest is the sign (1: negative), the others are
 // level - 1; the value is sign * level * scale with level 1 .. 2^(bits-1). There is no level zero:
@@ -37,7 +42,7 @@ namespace starling::wire::delta_format {
 
 enum class Kind : std::uint8_t { sparse = 0, dense = 1 };
 
-inline constexpr std::uint8_t kVersion = 2;
+inline constexpr std::uint8_t kVersion = 3;
 inline constexpr std::size_t kHeaderBytes = 12;
 inline constexpr std::size_t kKindAt = 0;
 inline constexpr std::size_t kGolombAt = 1;
@@ -46,6 +51,7 @@ inline constexpr std::size_t kElementsAt = 4;
 inline constexpr std::size_t kCountAt = 8;
 
 inline constexpr std::uint32_t kGolombMax = 4 * 28 + 3;
+inline constexpr std::size_t kCodesPerRun = 4096;
 inline constexpr std::uint32_t kBlockMax = 65535;
 inline constexpr std::uint32_t kElementsMax = 1U << 30;  ///< of a replica
 inline constexpr std::uint32_t kDenseBlock = 256;

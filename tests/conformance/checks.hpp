@@ -35,7 +35,10 @@ void resident_outputs_are_those_of_the_program(const std::string& device, const 
 /// Exchanges of a replica there, of every kind, write and leave the same bits as here.
 void replica_has_the_same_bits(const std::string& device);
 void replica_opens_in_every_way(const std::string& device);
-void equal_magnitudes_are_chosen_by_index(const std::string& device);
+/// Deltas are made and taken there as here, of any difference and from any bytes.
+void deltas_are_those_of_the_host(const std::string& device);
+void what_is_not_finite_is_told_as_by_the_host(const std::string& device);
+void deltas_with_wrong_bits_are_judged_as_by_the_host(const std::string& device);
 
 /// The plain network agrees with PyTorch: shows whose fault it is when a backend does not.
 void reference_matches_pytorch(const Case& item);

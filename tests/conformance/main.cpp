@@ -85,7 +85,10 @@ void add_resident_claims(ut::test_suite& suite, const std::string& device,
   const std::pair<const char*, ReplicaCheck> checks[] = {
       {"replica_has_the_same_bits", replica_has_the_same_bits},
       {"replica_opens_in_every_way", replica_opens_in_every_way},
-      {"equal_magnitudes_are_chosen_by_index", equal_magnitudes_are_chosen_by_index}};
+      {"deltas_are_those_of_the_host", deltas_are_those_of_the_host},
+      {"what_is_not_finite_is_told_as_by_the_host", what_is_not_finite_is_told_as_by_the_host},
+      {"deltas_with_wrong_bits_are_judged_as_by_the_host",
+       deltas_with_wrong_bits_are_judged_as_by_the_host}};
   for (const auto& [name, check] : checks) {
     suite.add(suite_of(
         name, {{"exchange", {}}}, [=](const Case&) { check(device); }, missing));

@@ -50,6 +50,15 @@ struct HostTeam {
       if (hit(i)) f(rank++, i);
     }
   }
+  template <class F, class G>
+  auto running_sum(std::size_t count, const F& f, const G& g) const {
+    decltype(f(std::size_t{})) before{};
+    for (std::size_t i = 0; i < count; ++i) {
+      g(i, before);
+      before += f(i);
+    }
+    return before;
+  }
   [[nodiscard]] bool leads() const { return true; }
 };
 

@@ -48,14 +48,12 @@ void fuzz_encode(base::ByteView bytes, std::uint8_t choice) {
   const delta::Options options{.density = choice % 2 == 0 ? 1.0 : 0.3,
                                .bits = kBits[choice % std::size(kBits)],
                                .block = 1U + choice % 32U};
-  delta::Scratch scratch;
+  delta::HostDelta own;
   base::Buffer payload;
-  const auto count =
-      delta::encode({.base = x, .offset = {}, .mirror = zero}, options, scratch, payload);
-  if (!count) return;
+  if (!delta::encode({.base = x, .offset = {}, .mirror = zero}, options, payload, own)) return;
   delta::Elements elements;
   ASSERT(delta::decode(payload, n, {}, elements).has_value());
-  ASSERT(elements.indices == scratch.chosen.indices && elements.size() == *count);
+  ASSERT(elements.indices == own.elements().indices && elements.values == own.elements().values);
   for (std::size_t j = 0; j < elements.size(); ++j) {
     ASSERT(std::signbit(elements.values[j]) == std::signbit(x[elements.indices[j]]));
   }

@@ -6,16 +6,15 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <vector>
 
+#include "compute/cuda/device_source.hpp"
 #include "compute/cuda/plan.hpp"
 #include "compute/cuda/queue.hpp"
 #include "compute/replica_memory.hpp"
 
 namespace starling::compute::cuda {
 
-/// Bytes as exchange's HostMemory, on the device, and what the largest deltas need there. What is
-/// looked for is found on the device; what is chosen of it, and its coding, is the host's.
+/// Bytes as exchange's HostMemory, on the device, and what the largest deltas need there.
 class DeviceReplica final : public ReplicaMemory {
  public:
   /// y and r are zero. `queue` outlives it.
@@ -36,11 +35,9 @@ class DeviceReplica final : public ReplicaMemory {
   void free_mirror(MirrorId mirror) override;
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override;
   base::Result<std::uint64_t> hash(MirrorId mirror) override;
-  base::Status sample(MirrorId mirror, std::span<const std::uint32_t> places,
-                      std::span<float> values) override;
-  base::Status collect(MirrorId mirror, std::uint32_t key_min, std::size_t room,
-                       FoundElements& found) override;
-  base::Status difference(MirrorId mirror, std::size_t begin, std::span<float> out) override;
+  std::unique_ptr<Delta> make_delta() override;
+  DeltaSource& difference(MirrorId mirror) override;
+  base::Result<bool> decode(const CodedDelta& coded, Delta& into) override;
   base::Result<Squares> squares(MirrorId mirror, std::size_t first, std::size_t every) override;
   base::Status commit(std::span<const CommitStep> steps) override;
   base::Status hold_back(std::span<const Told> deltas, float keep, float gain) override;
@@ -51,26 +48,18 @@ class DeviceReplica final : public ReplicaMemory {
     Queue::Memory memory{nullptr, nullptr};
     std::size_t bytes = 0;
   };
-  /// A delta's place in room_.
-  struct Placed {
-    std::size_t indices = 0;
-    std::size_t values = 0;
-  };
-
   DeviceReplica(Queue& queue, std::size_t size, MirrorType mirrors)
-      : queue_(queue), size_(size), mirror_type_(mirrors) {}
+      : queue_(queue),
+        size_(size),
+        mirror_type_(mirrors),
+        source_(queue, size),
+        room_(queue, "deltas") {}
 
   [[nodiscard]] base::Result<Block> allocate(std::size_t bytes, const char* what);
-  [[nodiscard]] base::Status make_room(std::size_t bytes);
-  template <class T>
-  [[nodiscard]] T* room_at(std::size_t offset) const;
   [[nodiscard]] std::byte* at(MirrorId mirror) const;
   [[nodiscard]] std::size_t mirror_bytes() const noexcept;
   template <class M>
   [[nodiscard]] MirrorDifference<M> difference_to(MirrorId mirror);
-  [[nodiscard]] static Placed place(const ElementsView& delta, Places& places);
-  [[nodiscard]] base::Result<DeviceElements> copy_delta(const ElementsView& delta,
-                                                        const Placed& to);
   /// Calls use(M{}) with what mirrors are kept in.
   template <class Use>
   auto by_type(Use&& use) const;
@@ -79,8 +68,6 @@ class DeviceReplica final : public ReplicaMemory {
   template <class M>
   [[nodiscard]] base::Status hold_back_one(const Told& told, float keep, float gain, bool first,
                                            bool last);
-  [[nodiscard]] base::Status order(std::size_t total, std::span<const std::uint32_t> tiles,
-                                   std::size_t indices, std::size_t values, FoundElements& found);
 
   Queue& queue_;
   const std::size_t size_;
@@ -89,9 +76,8 @@ class DeviceReplica final : public ReplicaMemory {
   Block r_;
   std::map<MirrorId, Block> mirrors_;
   MirrorId next_ = 0;
-  Block room_;  ///< for one pass
-  std::vector<std::uint32_t> tiles_;
-  FoundElements unordered_;
+  DeviceSource source_;
+  Room room_;  ///< for one pass
 };
 
 }  // namespace starling::compute::cuda

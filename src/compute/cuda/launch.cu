@@ -100,6 +100,34 @@ struct BlockTeam {
     }
   }
 
+  template <class F, class G>
+  __device__ auto running_sum(std::size_t count, const F& f, const G& g) const {
+    using Value = decltype(f(std::size_t{}));
+    __shared__ Value parts[kWarp];
+    const unsigned warp = threadIdx.x / kWarp;
+    const unsigned own_lane = threadIdx.x % kWarp;
+    Value before{};
+    for (std::size_t begin = 0; begin < count; begin += blockDim.x) {
+      const std::size_t i = begin + threadIdx.x;
+      const Value own = i < count ? f(i) : Value{};
+      Value upto = own;  // and with the warp's lower lanes
+      for (unsigned lanes = 1; lanes < kWarp; lanes *= 2) {
+        const Value lower = __shfl_up_sync(0xffffffffU, upto, lanes);
+        if (own_lane >= lanes) upto += lower;
+      }
+      if (own_lane == kWarp - 1) parts[warp] = upto;
+      __syncthreads();
+      Value at = before + upto - own;
+      for (unsigned other = 0; other < blockDim.x / kWarp; ++other) {
+        if (other < warp) at += parts[other];
+        before += parts[other];
+      }
+      if (i < count) g(i, at);
+      __syncthreads();  // before the next parts are written
+    }
+    return before;
+  }
+
   __device__ bool leads() const { return threadIdx.x == 0; }
 
  private:

@@ -23,17 +23,6 @@ STARLING_BOTH inline float times(float a, float b) {
 #endif
 }
 
-/// Adds to a counter that others add to at the same time; what it was before.
-STARLING_BOTH inline std::uint32_t claim(std::uint32_t* counter, std::uint32_t count) {
-#ifdef __CUDA_ARCH__
-  return atomicAdd(counter, count);
-#else
-  const std::uint32_t before = *counter;
-  *counter += count;
-  return before;
-#endif
-}
-
 /// x - a mirror.
 template <class M>
 struct MirrorDifference {
@@ -43,72 +32,6 @@ struct MirrorDifference {
 
   STARLING_BOTH float operator[](std::size_t i) const {
     return (y[i] + r[i]) - value_of(mirror[i]);
-  }
-};
-
-/// One call a place.
-template <class M>
-struct SampleDifference {
-  MirrorDifference<M> difference;
-  const std::uint32_t* places;
-  float* values;
-
-  STARLING_BOTH void operator()(std::size_t i) const { values[i] = difference[places[i]]; }
-};
-
-/// One call an element from `begin` on.
-template <class M>
-struct FillDifference {
-  MirrorDifference<M> difference;
-  std::size_t begin;
-  float* values;
-
-  STARLING_BOTH void operator()(std::size_t i) const { values[i] = difference[begin + i]; }
-};
-
-/// Where the elements lie that were found in a tile.
-struct TileFound {
-  std::uint32_t first;
-  std::uint32_t count;
-};
-
-/// Elements whose magnitude has bits of at least key_min, tile by tile: within a tile by index,
-/// tiles in any order. Those that do not fit are counted only. One row a tile.
-template <class M>
-struct CollectLargest {
-  static constexpr bool kByRows = true;
-  static constexpr std::size_t kTile = 4096;  ///< elements: what is read twice stays in the cache
-
-  MirrorDifference<M> difference;
-  std::size_t n;
-  std::uint32_t key_min;
-  std::uint32_t room;
-  std::uint32_t* total;  ///< zero at first
-  TileFound* tiles;
-  std::uint32_t* indices;
-  float* values;
-
-  template <class Team>
-  STARLING_BOTH void operator()(const Team& team, std::size_t tile) const {
-    const MirrorDifference<M> of = difference;
-    const std::uint32_t limit = key_min;
-    const std::size_t begin = tile * kTile;
-    const std::size_t size = n - begin < kTile ? n - begin : kTile;
-    const auto is_large = [=](std::size_t i) {
-      return (std::bit_cast<std::uint32_t>(of[begin + i]) & 0x7fffffffU) >= limit;
-    };
-    const std::uint32_t count =
-        team.sum(size, [=](std::size_t i) { return is_large(i) ? 1U : 0U; });
-    std::uint32_t* const counter = total;
-    const std::uint32_t first = count == 0 ? 0U : team.once([=] { return claim(counter, count); });
-    if (team.leads()) tiles[tile] = {first, count};
-    if (count == 0 || first > room || count > room - first) return;
-    std::uint32_t* const places = indices + first;
-    float* const found = values + first;
-    team.in_order(size, is_large, [=](std::size_t rank, std::size_t i) {
-      places[rank] = static_cast<std::uint32_t>(begin + i);
-      found[rank] = of[begin + i];
-    });
   }
 };
 

@@ -6,6 +6,8 @@
 #include <variant>
 
 #include "compute/cuda/attention.hpp"
+#include "compute/cuda/choose.hpp"
+#include "compute/cuda/coding.hpp"
 #include "compute/cuda/elementwise.hpp"
 #include "compute/cuda/gemm.hpp"
 #include "compute/cuda/heads.hpp"
@@ -25,13 +27,18 @@ using Kernel = std::variant<
     MergeGradients, RoundHeads, WidenHeads, MergeHeads, SplitRows, PlaneMeans, RowNormForward,
     RowNormBackward, ChannelSums, BatchNormStatistics, BatchNormGradients, CausalSoftmax,
     CausalSoftmaxBackward, CrossEntropy, MeanSquared, AddUp, SampleDifference<float>,
-    SampleDifference<std::uint16_t>, FillDifference<float>, FillDifference<std::uint16_t>,
-    CollectLargest<float>, CollectLargest<std::uint16_t>, RunSquares<float>,
-    RunSquares<std::uint16_t>, LetGo, CommitTouched<float>, CommitTouched<std::uint16_t>,
-    CommitAll<float>, CommitAll<std::uint16_t>, CommitPut<float>, CommitPut<std::uint16_t>,
-    HoldBackTouched<float>, HoldBackTouched<std::uint16_t>, HoldBackAll<float>,
-    HoldBackAll<std::uint16_t>, HoldBackPut<float>, HoldBackPut<std::uint16_t>, Push<float>,
-    Push<std::uint16_t>, SpreadParameters, AddShare, RowSquares, UpdateSgd, UpdateAdam>;
+    SampleDifference<std::uint16_t>, FindLargest<float>, FindLargest<std::uint16_t>,
+    CountKeys<AllTiles<float>>, CountKeys<AllTiles<std::uint16_t>>, CountKeys<FoundTiles>,
+    CountTiles<AllTiles<float>>, CountTiles<AllTiles<std::uint16_t>>, CountTiles<FoundTiles>,
+    AddBefore, FindLastEqual<AllTiles<float>>, FindLastEqual<AllTiles<std::uint16_t>>,
+    FindLastEqual<FoundTiles>, TakeChosen<AllTiles<float>>, TakeChosen<AllTiles<std::uint16_t>>,
+    TakeChosen<FoundTiles>, PickGaps, MeasureRuns, WriteRuns, FitScales, PackValues, UnpackValues,
+    ReadRuns, JoinRuns, RunSquares<float>, RunSquares<std::uint16_t>, LetGo, CommitTouched<float>,
+    CommitTouched<std::uint16_t>, CommitAll<float>, CommitAll<std::uint16_t>, CommitPut<float>,
+    CommitPut<std::uint16_t>, HoldBackTouched<float>, HoldBackTouched<std::uint16_t>,
+    HoldBackAll<float>, HoldBackAll<std::uint16_t>, HoldBackPut<float>, HoldBackPut<std::uint16_t>,
+    Push<float>, Push<std::uint16_t>, SpreadParameters, AddShare, RowSquares, UpdateSgd,
+    UpdateAdam>;
 
 template <class K>
 concept RowKernel = requires {

@@ -13,6 +13,7 @@
 #include "delta/codec.hpp"
 #include "delta/golomb.hpp"
 #include "delta/quantize.hpp"
+#include "delta/source.hpp"
 #include "vectors.hpp"
 
 using namespace starling;
@@ -109,6 +110,7 @@ class Bits {
       bytes.back() |= static_cast<std::byte>((value >> i & 1) << size_++ % 8);
     }
   }
+  [[nodiscard]] std::size_t size() const { return size_; }
   Buffer bytes;
 
  private:
@@ -137,10 +139,22 @@ void put(Buffer& out, T value) {
   std::memcpy(out.data() + out.size() - sizeof value, &value, sizeof value);
 }
 
+// Of many a sample, evenly spread.
+std::vector<std::uint32_t> plain_gaps(const std::vector<std::uint32_t>& indices) {
+  std::vector<std::uint32_t> gaps;
+  const std::size_t looked = std::min<std::size_t>(2048, indices.size());
+  for (std::size_t i = 0; i < looked; ++i) {
+    const std::size_t j = i * indices.size() / looked;
+    gaps.push_back(j == 0 ? indices[0] : indices[j] - indices[j - 1] - 1);
+  }
+  return gaps;
+}
+
 Buffer plain_encode(const std::vector<float>& difference, const Options& options) {
   const Elements chosen =
       plain_select(difference, delta::count_for(options.density, difference.size()));
-  const std::uint32_t golomb = delta::golomb_parameter(chosen.indices, difference.size());
+  const std::uint32_t golomb =
+      delta::golomb_parameter(plain_gaps(chosen.indices), chosen.size(), difference.size());
   Buffer out;
   put(out, static_cast<std::uint8_t>(kVersion << 4 | (options.bits - 1)));
   put(out, static_cast<std::uint8_t>(golomb));
@@ -149,9 +163,10 @@ Buffer plain_encode(const std::vector<float>& difference, const Options& options
   put(out, static_cast<std::uint32_t>(chosen.size()));
   Bits indices;
   std::uint32_t next = 0;
-  for (const std::uint32_t index : chosen.indices) {
-    put_index(indices, index - next, golomb);
-    next = index + 1;
+  for (std::size_t j = 0; j < chosen.size(); ++j) {
+    if (j > 0 && j % kCodesPerRun == 0) put(out, static_cast<std::uint32_t>(indices.size()));
+    put_index(indices, chosen.indices[j] - next, golomb);
+    next = chosen.indices[j] + 1;
   }
   out.insert(out.end(), indices.bytes.begin(), indices.bytes.end());
   Bits codes;
@@ -186,7 +201,9 @@ BOOST_AUTO_TEST_SUITE(plain)
 BOOST_AUTO_TEST_CASE(bytes_are_those_of_the_plain_version) {
   constexpr std::uint64_t kSeed = 91;
   Rng rng(kSeed);
+  delta::DifferenceSource source;
   delta::Scratch scratch;
+  delta::HostDelta own;
   Buffer bytes;
   for (int round = 0; round < 120; ++round) {
     const std::size_t n = 1 + rng.below(std::size_t{1} << (1 + rng.below(17)));
@@ -224,20 +241,22 @@ BOOST_AUTO_TEST_CASE(bytes_are_those_of_the_plain_version) {
     const Options options{.density = density, .bits = bits, .block = block};
     BOOST_TEST_CONTEXT("seed " << kSeed << ", round " << round << ", n " << n << ", density "
                                << density << ", bits " << bits << ", block " << block) {
-      const auto count = delta::encode(
-          {.base = base, .offset = with_offset ? offset : std::vector<float>{}, .mirror = view},
-          options, scratch, bytes);
-      BOOST_REQUIRE(count.has_value());
+      source.read({.base = base, .offset = {}, .mirror = view});
+      if (with_offset) source.read({.base = base, .offset = offset, .mirror = view});
+      BOOST_REQUIRE(delta::encode(source, options, scratch, bytes, own));
       BOOST_REQUIRE((bytes == plain_encode(difference, options)));
       Elements back;
       BOOST_REQUIRE(delta::decode(bytes, n, {}, back).has_value());
-      BOOST_REQUIRE((back.indices == scratch.chosen.indices));
+      BOOST_REQUIRE((back.indices == own.elements().indices));
+      BOOST_REQUIRE((back.values == own.elements().values));
+      const Elements& chosen = source.chosen();
+      BOOST_REQUIRE((back.indices == chosen.indices));
       for (std::size_t j = 0; j < back.size(); ++j) {
-        const auto in_block = std::span(scratch.chosen.values).subspan(j / block * block);
+        const auto in_block = std::span(chosen.values).subspan(j / block * block);
         const float scale =
             plain_scale(in_block.first(std::min<std::size_t>(block, in_block.size())), bits);
-        const auto level = static_cast<float>(plain_level(scratch.chosen.values[j], scale, bits));
-        const float sign = std::signbit(scratch.chosen.values[j]) ? -1.0F : 1.0F;
+        const auto level = static_cast<float>(plain_level(chosen.values[j], scale, bits));
+        const float sign = std::signbit(chosen.values[j]) ? -1.0F : 1.0F;
         BOOST_REQUIRE(back.values[j] == sign * level * scale);
         if (j > 600) break;  // the scale is searched anew for each
       }

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include <boost/test/unit_test.hpp>
 
+#include "delta/source.hpp"
 #include "vectors.hpp"
 
 using starling::base::BFloat16;
@@ -15,22 +17,30 @@ using starling::base::Rng;
 using starling::delta::Difference;
 using starling::delta::DifferenceSource;
 using starling::delta::Elements;
-using starling::delta::SelectScratch;
 
 namespace {
 
-void select_largest(const Difference& difference, std::size_t count, SelectScratch& scratch,
-                    Elements& chosen) {
-  DifferenceSource source(difference);
-  BOOST_REQUIRE(starling::delta::select_largest(source, count, scratch, chosen).has_value());
+constexpr float kLimit = 1e30F;
+
+Elements select_largest(const Difference& difference, std::size_t count) {
+  DifferenceSource source;
+  source.read(difference);
+  starling::delta::SelectScratch scratch;
+  const auto choice = starling::delta::select_largest(source, count, kLimit, scratch);
+  BOOST_REQUIRE(choice.has_value());
+  const Elements& chosen = source.chosen();
+  BOOST_TEST(choice->count == chosen.size());
+  std::optional<std::uint32_t> beyond;
+  for (std::size_t j = chosen.size(); j-- > 0;) {
+    if (!(std::fabs(chosen.values[j]) <= kLimit)) beyond = chosen.indices[j];
+  }
+  BOOST_TEST((choice->beyond == beyond));
+  return chosen;
 }
 
 Elements select(const std::vector<float>& values, std::size_t count) {
   const std::vector<float> zero(values.size(), 0.0F);
-  SelectScratch scratch;
-  Elements chosen;
-  select_largest({.base = values, .offset = {}, .mirror = zero}, count, scratch, chosen);
-  return chosen;
+  return select_largest({.base = values, .offset = {}, .mirror = zero}, count);
 }
 
 // The definition: sort by magnitude, then by index; leave out zeros.
@@ -102,9 +112,7 @@ BOOST_AUTO_TEST_CASE(the_difference_is_computed_in_one_order_wherever_it_is_read
   const auto offset = starling::delta::test::normals(50000, rng, 1e-3F);
   const auto mirror = starling::delta::test::normals(50000, rng);
   const Difference difference{.base = base, .offset = offset, .mirror = mirror};
-  SelectScratch scratch;
-  Elements chosen;
-  select_largest(difference, 500, scratch, chosen);
+  const Elements chosen = select_largest(difference, 500);
   BOOST_TEST(chosen.size() == 500U);
   for (std::size_t j = 0; j < chosen.size(); ++j) {
     const std::size_t i = chosen.indices[j];
@@ -128,11 +136,8 @@ BOOST_AUTO_TEST_CASE(a_mirror_in_bfloat16_is_read_as_the_floats_it_stands_for) {
       for (const bool with_offset : {false, true}) {
         const auto offset = with_offset ? std::span(base) : std::span<const float>();
         const Difference narrow{base, offset, std::span<const BFloat16>(half)};
-        SelectScratch scratch;
-        Elements chosen;
-        Elements wanted;
-        select_largest(narrow, n / 20 + 1, scratch, chosen);
-        select_largest({base, offset, full}, n / 20 + 1, scratch, wanted);
+        const Elements chosen = select_largest(narrow, n / 20 + 1);
+        const Elements wanted = select_largest({base, offset, full}, n / 20 + 1);
         BOOST_TEST_CONTEXT("seed " << kSeed << ", n " << n << ", " << inputs[k].name) {
           BOOST_TEST((chosen.indices == wanted.indices));
           BOOST_TEST((chosen.values == wanted.values));

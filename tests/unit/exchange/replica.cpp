@@ -218,8 +218,7 @@ BOOST_AUTO_TEST_CASE(a_hostile_delta_changes_nothing) {
   train(a, rng, 0.2F);
   Buffer own;
   encode(a, kB, {.density = 0.05}, own);
-  delta::Elements scratch;
-  const auto shape = delta::check(own, kN, {}, scratch);
+  const auto shape = delta::check(own, kN, {});
   BOOST_REQUIRE(shape.has_value());
   const auto at = static_cast<std::size_t>(shape->scales.data() - own.data());
   const Snapshot before(a, kB);
@@ -241,10 +240,10 @@ BOOST_AUTO_TEST_CASE(a_mirror_cannot_be_pushed_beyond_its_bound_in_many_steps) {
   // What a peer would send whose replica runs away: each payload is sound by itself.
   const std::vector<float> far(100, 9e29F);
   const std::vector<float> zero(100, 0.0F);
-  delta::Scratch scratch;
+  delta::HostDelta sent;
   Buffer push;
   const delta::Options all{.density = 1.0, .bits = 8};
-  BOOST_REQUIRE(delta::encode({.base = far, .offset = {}, .mirror = zero}, all, scratch, push));
+  BOOST_REQUIRE(delta::encode({.base = far, .offset = {}, .mirror = zero}, all, push, sent));
   Buffer own;
   bool refused = false;
   for (int t = 0; t < 10 && !refused; ++t) {

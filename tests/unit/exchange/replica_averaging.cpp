@@ -97,10 +97,10 @@ BOOST_AUTO_TEST_CASE(exchanges_of_several_links_follow_the_formulas_to_the_bit) 
         if (rng.below(4) == 0) continue;
         BOOST_REQUIRE(replica.encode(peer(k), {.density = 0.05, .bits = 4}, own[k]));
         written[k] = decoded(own[k], n);
-        delta::Scratch scratch;
+        delta::HostDelta sent;
         const auto other = noises(n, rng);
         BOOST_REQUIRE(delta::encode({.base = other, .offset = {}, .mirror = plain.theirs[k]},
-                                    {.density = 0.05, .bits = 8}, scratch, their[k]));
+                                    {.density = 0.05, .bits = 8}, their[k], sent));
         if (!own[k].empty()) BOOST_REQUIRE(!their[k].empty());
       }
       replica.hold_back();

@@ -14,8 +14,9 @@ import sys
 import tempfile
 
 SHARED = re.compile(r"(CommitTouched|CommitAll|CommitPut|HoldBackTouched|HoldBackAll|HoldBackPut|Push|"
-                    r"SampleDifference|FillDifference|CollectLargest|LetGo)(?:I([ft])E)?")
-KERNELS = 2 * 10 + 1  # each for mirrors in float32 and bfloat16, and LetGo
+                    r"SampleDifference|FindLargest|TakeChosen|FitScales|PackValues|UnpackValues|LetGo)(?:I([ft])E)?")
+# Each for mirrors in float32 and bfloat16, TakeChosen also of what was found; and those without.
+KERNELS = 2 * 10 + 1 + 4
 
 
 def entries(ptx):

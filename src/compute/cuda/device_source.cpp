@@ -1,0 +1,365 @@
+#include "compute/cuda/device_source.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "compute/cuda/plan.hpp"
+
+namespace starling::compute::cuda {
+
+using base::fail;
+using base::Result;
+using base::Status;
+
+namespace {
+
+/// Behind codes that are read by words.
+constexpr std::size_t kBytesBehind = 4 * sizeof(std::uint64_t);
+
+Levels levels_of(int bits) {
+  const auto top = static_cast<float>(1 << (bits - 1));
+  return {.bits = bits, .top = top, .scale_max = Coding::kValueMax / top};
+}
+
+std::size_t quotient_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+Status ElementsRoom::make(std::size_t count) {
+  Places places;
+  places.add<std::uint32_t>(count);
+  values_at_ = places.add<float>(count);
+  size_ = count;
+  return room_.make(places.bytes());
+}
+
+Status DeviceDelta::read(std::vector<std::uint32_t>& indices, std::vector<float>& values) const {
+  indices.resize(size());
+  values.resize(size());
+  auto copied = copy_out(queue_, elements_.indices(), std::span(indices));
+  return copied ? copy_out(queue_, elements_.values(), std::span(values)) : copied;
+}
+
+DeviceSource::DeviceSource(Queue& queue, std::size_t size)
+    : queue_(queue),
+      size_(size),
+      found_(queue),
+      chosen_(queue),
+      tiles_(queue, "deltas"),
+      work_(queue, "deltas") {}
+
+std::size_t DeviceSource::memory_bytes() const noexcept {
+  return found_.bytes() + chosen_.bytes() + tiles_.bytes() + work_.bytes();
+}
+
+Status DeviceSource::sample(std::span<const std::uint32_t> places, std::span<float> values) {
+  Places work;
+  const std::size_t where = work.add<std::uint32_t>(places.size());
+  const std::size_t to = work.add<float>(places.size());
+  auto done = work_.make(work.bytes());
+  if (done) done = copy_in(queue_, work_.at<void>(where), places);
+  if (done) {
+    done = std::visit(
+        [&]<class M>(const MirrorDifference<M>& difference) {
+          return queue_.run(KernelWork{
+              SampleDifference<M>{difference, work_.at<std::uint32_t>(where), work_.at<float>(to)},
+              places.size()});
+        },
+        difference_);
+  }
+  return done ? copy_out(queue_, work_.at<void>(to), values) : done;
+}
+
+Result<std::size_t> DeviceSource::find(std::uint32_t key_min, std::size_t room) {
+  auto done = found_.make(room);
+  if (done) done = tiles_.make(tiles() * sizeof(TileFound));
+  if (done) done = work_.make(sizeof(std::uint32_t));
+  if (done) done = queue_.clear(work_.at<std::byte>(), sizeof(std::uint32_t));
+  if (done) {
+    done = std::visit(
+        [&]<class M>(const MirrorDifference<M>& difference) {
+          return queue_.run(KernelWork{FindLargest<M>{.difference = difference,
+                                                      .n = size_,
+                                                      .key_min = key_min,
+                                                      .room = static_cast<std::uint32_t>(room),
+                                                      .total = work_.at<std::uint32_t>(),
+                                                      .tiles = tiles_.at<TileFound>(),
+                                                      .indices = found_.indices(),
+                                                      .values = found_.values()},
+                                       tiles(), kTile});
+        },
+        difference_);
+  }
+  std::uint32_t total = 0;
+  if (done) done = copy_out(queue_, work_.at<void>(), std::span(&total, 1));
+  if (!done) return fail(done.error());
+  return total;
+}
+
+Result<Choice> DeviceSource::choose(Among among, std::size_t count, float limit) {
+  if (among == Among::found) {
+    return choose_from(FoundTiles{tiles_.at<TileFound>(), found_.indices(), found_.values()}, count,
+                       limit);
+  }
+  return std::visit(
+      [&]<class M>(const MirrorDifference<M>& difference) {
+        return choose_from(AllTiles<M>{difference, size_}, count, limit);
+      },
+      difference_);
+}
+
+template <class Tiles>
+Result<Choice> DeviceSource::choose_from(const Tiles& from, std::size_t count, float limit) {
+  if (auto counted = count_keys(from, {}); !counted) return fail(counted.error());
+  const auto there = std::accumulate(bins_.begin(), bins_.end(), std::size_t{0});
+  const auto largest = std::find_if(bins_.rbegin(), bins_.rend(), [](auto n) { return n > 0; });
+  const bool may_be_beyond =
+      static_cast<std::uint32_t>(bins_.rend() - largest) > key_of(limit) >> kHalfKeyBits;
+  Cut cut;
+  if (there > count) {
+    const Cut high = cut_of(bins_, count);
+    if (auto counted = count_keys(from, high.key); !counted) return fail(counted.error());
+    const Cut low = cut_of(bins_, high.equals);
+    cut = {high.key << kHalfKeyBits | low.key, low.equals};
+  }
+  Choice choice{.count = std::min(count, there), .beyond = {}};
+  if (auto taken = take(from, cut, choice.count); !taken) return fail(taken.error());
+  if (may_be_beyond) {
+    const auto beyond = first_beyond(limit);
+    if (!beyond) return fail(beyond.error());
+    choice.beyond = *beyond;
+  }
+  return choice;
+}
+
+/// To bins_: by the upper halves of keys, or of those with one upper half by the lower ones.
+template <class Tiles>
+Status DeviceSource::count_keys(const Tiles& from, std::optional<std::uint32_t> high) {
+  bins_.resize(high ? kLowKeys : kHighKeys);
+  const std::size_t bytes = bins_.size() * sizeof(std::uint32_t);
+  auto done = work_.make(bytes);
+  if (done) done = queue_.clear(work_.at<std::byte>(), bytes);
+  if (done) {
+    done = queue_.run(KernelWork{CountKeys<Tiles>{.from = from,
+                                                  .lower = high.has_value(),
+                                                  .high = high.value_or(0),
+                                                  .bins = work_.at<std::uint32_t>()},
+                                 tiles(), kTile});
+  }
+  return done ? copy_out(queue_, work_.at<void>(), std::span(bins_)) : done;
+}
+
+/// What the cut leaves, in order, to chosen_.
+template <class Tiles>
+Status DeviceSource::take(const Tiles& from, const Cut& cut, std::size_t count) {
+  Places places;
+  const std::size_t counts_at = places.add<std::uint64_t>(tiles());
+  const std::size_t begins_at = places.add<std::uint64_t>(tiles() + 1);
+  const std::size_t last_at = places.add<std::uint32_t>(1);
+  auto done = work_.make(places.bytes());
+  if (done) done = chosen_.make(count);
+  auto* const counts = work_.at<std::uint64_t>(counts_at);
+  auto* const begins = work_.at<std::uint64_t>(begins_at);
+  auto* const last = work_.at<std::uint32_t>(last_at);
+  if (done) done = queue_.run(KernelWork{CountTiles<Tiles>{from, cut.key, counts}, tiles(), kTile});
+  if (done) done = queue_.run(KernelWork{AddBefore{counts, tiles(), begins}, 1, tiles()});
+  if (done && cut.equals > 0) {
+    done = queue_.run(
+        KernelWork{FindLastEqual<Tiles>{from, cut.key, cut.equals, begins, last}, tiles(), kTile});
+  }
+  if (done) {
+    done = queue_.run(KernelWork{TakeChosen<Tiles>{.from = from,
+                                                   .cut = cut.key,
+                                                   .equals = cut.equals,
+                                                   .begins = begins,
+                                                   .last = last,
+                                                   .indices = chosen_.indices(),
+                                                   .values = chosen_.values()},
+                                 tiles(), kTile});
+  }
+  return done;
+}
+
+/// Of what was chosen: looked at by the host, as training has most likely failed.
+Result<std::optional<std::uint32_t>> DeviceSource::first_beyond(float limit) {
+  std::vector<std::uint32_t> indices(chosen_.size());
+  std::vector<float> values(chosen_.size());
+  auto done = copy_out(queue_, chosen_.indices(), std::span(indices));
+  if (done) done = copy_out(queue_, chosen_.values(), std::span(values));
+  if (!done) return fail(done.error());
+  const auto beyond =
+      std::ranges::find_if(values, [limit](float value) { return !(std::fabs(value) <= limit); });
+  if (beyond == values.end()) return std::optional<std::uint32_t>{};
+  return indices[static_cast<std::size_t>(beyond - values.begin())];
+}
+
+Status DeviceSource::gaps(std::span<std::uint32_t> gaps) {
+  auto done = work_.make(gaps.size_bytes());
+  if (done) {
+    done = queue_.run(KernelWork{
+        PickGaps{chosen_.indices(), chosen_.size(), gaps.size(), work_.at<std::uint32_t>()},
+        gaps.size()});
+  }
+  return done ? copy_out(queue_, work_.at<void>(), gaps) : done;
+}
+
+Status DeviceSource::code(const Coding& coding, base::Buffer& out, Delta& coded) {
+  if (chosen_.size() > 0) {
+    if (auto done = code_indices(coding, out); !done) return done;
+    if (auto done = code_values(coding, out); !done) return done;
+  }
+  std::swap(chosen_, static_cast<DeviceDelta&>(coded).elements());
+  chosen_.clear();
+  return {};
+}
+
+/// Appends starts and codes.
+Status DeviceSource::code_indices(const Coding& coding, base::Buffer& out) {
+  const std::size_t runs = quotient_up(chosen_.size(), kCodesPerRun);
+  const IndexRuns of{{chosen_.size(), coding.odd, coding.shift}, chosen_.indices()};
+  // No code has more bits than its gap and its tail.
+  const std::size_t words_max =
+      quotient_up(size_ + chosen_.size() * (1 + kGolombPrefixMax + coding.shift), 32) + 2;
+  Places places;
+  const std::size_t bits_at = places.add<std::uint64_t>(runs);
+  const std::size_t begins_at = places.add<std::uint64_t>(runs + 1);
+  const std::size_t words_at = places.add<std::uint32_t>(words_max);
+  auto done = work_.make(places.bytes());
+  auto* const begins = work_.at<std::uint64_t>(begins_at);
+  if (done) {
+    done = queue_.run(
+        KernelWork{MeasureRuns{of, work_.at<std::uint64_t>(bits_at)}, runs, kCodesPerRun});
+  }
+  if (done) {
+    done =
+        queue_.run(KernelWork{AddBefore{work_.at<std::uint64_t>(bits_at), runs, begins}, 1, runs});
+  }
+  std::vector<std::uint64_t> ends(runs);
+  if (done) done = copy_out(queue_, begins + 1, std::span(ends));
+  if (!done) return done;
+  const std::size_t bytes = quotient_up(ends.back(), 8);
+  ASSERT(bytes + sizeof(std::uint64_t) <= words_max * sizeof(std::uint32_t));
+  done = queue_.clear(work_.at<std::byte>(words_at), bytes + sizeof(std::uint64_t));
+  if (done) {
+    done = queue_.run(
+        KernelWork{WriteRuns{of, begins, work_.at<std::uint32_t>(words_at)}, runs, kCodesPerRun});
+  }
+  if (!done) return done;
+  const std::size_t at = out.size();
+  out.resize(at + (runs - 1) * sizeof(std::uint32_t));
+  for (std::size_t run = 0; run + 1 < runs; ++run) {
+    const auto start = static_cast<std::uint32_t>(ends[run]);
+    std::memcpy(out.data() + at + run * sizeof start, &start, sizeof start);
+  }
+  return append(work_.at<std::byte>(words_at), bytes, out);
+}
+
+/// Appends scales and values, whose elements become what they say.
+Status DeviceSource::code_values(const Coding& coding, base::Buffer& out) {
+  const std::size_t count = chosen_.size();
+  const std::size_t blocks = quotient_up(count, coding.block);
+  const std::size_t groups = quotient_up(count, kCodesPerGroup);
+  const auto bits = static_cast<std::size_t>(coding.bits);
+  Places places;
+  const std::size_t scales_at = places.add<float>(blocks);
+  const std::size_t codes_at = places.add<std::byte>(groups * bits);
+  auto done = work_.make(places.bytes());
+  const Levels levels = levels_of(coding.bits);
+  if (done) {
+    done = queue_.run(KernelWork{FitScales{.values = chosen_.values(),
+                                           .count = count,
+                                           .block = coding.block,
+                                           .levels = levels,
+                                           .scales = work_.at<float>(scales_at)},
+                                 blocks});
+  }
+  if (done) {
+    done = queue_.run(KernelWork{PackValues{.values = chosen_.values(),
+                                            .count = count,
+                                            .block = coding.block,
+                                            .levels = levels,
+                                            .scales = work_.at<float>(scales_at),
+                                            .codes = work_.at<std::byte>(codes_at)},
+                                 groups});
+  }
+  if (done) done = append(work_.at<std::byte>(scales_at), blocks * sizeof(float), out);
+  if (done) done = append(work_.at<std::byte>(codes_at), quotient_up(count * bits, 8), out);
+  return done;
+}
+
+Status DeviceSource::append(const std::byte* from, std::size_t bytes, base::Buffer& out) {
+  const std::size_t at = out.size();
+  out.resize(at + bytes);
+  return copy_out(queue_, from, std::span(out).subspan(at));
+}
+
+Result<bool> DeviceSource::decode(const CodedDelta& coded, DeviceDelta& into) {
+  const std::size_t count = coded.count;
+  if (count == 0) {
+    into.clear();
+    return coded.codes.empty();
+  }
+  const std::size_t runs = quotient_up(count, kCodesPerRun);
+  ASSERT(coded.starts.size() == (runs - 1) * sizeof(std::uint32_t));
+  std::vector<std::uint32_t> starts(runs);
+  std::memcpy(starts.data() + 1, coded.starts.data(), coded.starts.size());
+  Places places;
+  const std::size_t result_at = places.add<DecodeResult>(1);
+  const std::size_t starts_at = places.add<std::uint32_t>(runs);
+  const std::size_t words_at = places.add<std::byte>(coded.codes.size() + kBytesBehind);
+  const std::size_t reach_at = places.add<std::uint64_t>(runs);
+  const std::size_t begins_at = places.add<std::uint64_t>(runs + 1);
+  const std::size_t scales_at = places.add<std::byte>(coded.scales.size());
+  const std::size_t values_at = places.add<std::byte>(coded.values.size());
+  auto done = work_.make(places.bytes());
+  if (done) done = into.elements().make(count);
+  if (done) done = queue_.clear(work_.at<std::byte>(result_at), sizeof(DecodeResult));
+  if (done)
+    done = copy_in(queue_, work_.at<void>(starts_at), std::span<const std::uint32_t>(starts));
+  if (done) done = copy_in(queue_, work_.at<void>(words_at), coded.codes);
+  if (done) {
+    done = queue_.clear(work_.at<std::byte>(words_at) + coded.codes.size(), kBytesBehind);
+  }
+  if (done) done = copy_in(queue_, work_.at<void>(scales_at), coded.scales);
+  if (done) done = copy_in(queue_, work_.at<void>(values_at), coded.values);
+  auto* const indices = into.elements().indices();
+  auto* const reach = work_.at<std::uint64_t>(reach_at);
+  auto* const begins = work_.at<std::uint64_t>(begins_at);
+  auto* const result = work_.at<DecodeResult>(result_at);
+  if (done) {
+    done = queue_.run(KernelWork{ReadRuns{.words = work_.at<std::uint64_t>(words_at),
+                                          .end = std::uint64_t{coded.codes.size()} * 8,
+                                          .starts = work_.at<std::uint32_t>(starts_at),
+                                          .runs = runs,
+                                          .n = size_,
+                                          .of = {count, coded.coding.odd, coded.coding.shift},
+                                          .indices = indices,
+                                          .reach = reach,
+                                          .result = result},
+                                 runs});
+  }
+  if (done) done = queue_.run(KernelWork{AddBefore{reach, runs, begins}, 1, runs});
+  if (done) done = queue_.run(KernelWork{JoinRuns{begins, indices}, count});
+  if (done) {
+    done = queue_.run(KernelWork{UnpackValues{.codes = work_.at<std::byte>(values_at),
+                                              .bits = coded.coding.bits,
+                                              .block = coded.coding.block,
+                                              .scales = work_.at<float>(scales_at),
+                                              .values = into.elements().values()},
+                                 count});
+  }
+  if (done) {
+    done = queue_.copy(reinterpret_cast<std::byte*>(&result->end),
+                       reinterpret_cast<const std::byte*>(begins + runs), sizeof result->end);
+  }
+  DecodeResult found;
+  if (done) done = copy_out(queue_, result, std::span(&found, 1));
+  if (!done) return fail(done.error());
+  return found.bad == 0 && found.end <= size_;
+}
+
+}  // namespace starling::compute::cuda

@@ -1,0 +1,105 @@
+// Deltas of a replica in a queue's memory: made and taken there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "compute/cuda/choose.hpp"
+#include "compute/cuda/coding.hpp"
+#include "compute/cuda/room.hpp"
+#include "compute/cut.hpp"
+#include "compute/delta.hpp"
+
+namespace starling::compute::cuda {
+
+/// Room for elements.
+class ElementsRoom {
+ public:
+  explicit ElementsRoom(Queue& queue) : room_(queue, "deltas") {}
+
+  /// For `count` elements; what was there may be gone.
+  [[nodiscard]] base::Status make(std::size_t count);
+
+  [[nodiscard]] std::uint32_t* indices() const { return room_.at<std::uint32_t>(); }
+  [[nodiscard]] float* values() const { return room_.at<float>(values_at_); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  void clear() noexcept { size_ = 0; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return room_.bytes(); }
+
+ private:
+  Room room_;
+  std::size_t values_at_ = 0;
+  std::size_t size_ = 0;
+};
+
+class DeviceDelta final : public Delta {
+ public:
+  explicit DeviceDelta(Queue& queue) : queue_(queue), elements_(queue) {}
+
+  [[nodiscard]] ElementsRoom& elements() noexcept { return elements_; }
+  [[nodiscard]] DeviceElements view() const {
+    return {elements_.indices(), elements_.values(), elements_.size()};
+  }
+
+  std::size_t size() const noexcept override { return elements_.size(); }
+  void clear() noexcept override { elements_.clear(); }
+  base::Status read(std::vector<std::uint32_t>& indices, std::vector<float>& values) const override;
+
+ private:
+  Queue& queue_;
+  ElementsRoom elements_;
+};
+
+/// The difference of a replica to a mirror. All passes over vectors and over what is chosen of them
+/// run on the device; what crosses the bus is a sample, histograms, and the bytes of deltas.
+class DeviceSource final : public DeltaSource {
+ public:
+  /// By what mirrors are kept in.
+  using AnyDifference = std::variant<MirrorDifference<float>, MirrorDifference<std::uint16_t>>;
+
+  /// Of vectors of `size` elements. `queue` outlives it.
+  DeviceSource(Queue& queue, std::size_t size);
+
+  /// Reads this one from now on.
+  void read(const AnyDifference& difference) { difference_ = difference; }
+  [[nodiscard]] std::size_t memory_bytes() const noexcept;
+
+  std::size_t size() const noexcept override { return size_; }
+  base::Status sample(std::span<const std::uint32_t> places, std::span<float> values) override;
+  base::Result<std::size_t> find(std::uint32_t key_min, std::size_t room) override;
+  base::Result<Choice> choose(Among among, std::size_t count, float limit) override;
+  base::Status gaps(std::span<std::uint32_t> gaps) override;
+  /// `coded` is a DeviceDelta.
+  base::Status code(const Coding& coding, base::Buffer& out, Delta& coded) override;
+
+  /// As ReplicaMemory's.
+  [[nodiscard]] base::Result<bool> decode(const CodedDelta& coded, DeviceDelta& into);
+
+ private:
+  [[nodiscard]] std::size_t tiles() const { return (size_ + kTile - 1) / kTile; }
+  template <class Tiles>
+  [[nodiscard]] base::Result<Choice> choose_from(const Tiles& from, std::size_t count, float limit);
+  template <class Tiles>
+  [[nodiscard]] base::Status count_keys(const Tiles& from, std::optional<std::uint32_t> high);
+  template <class Tiles>
+  [[nodiscard]] base::Status take(const Tiles& from, const Cut& cut, std::size_t count);
+  [[nodiscard]] base::Result<std::optional<std::uint32_t>> first_beyond(float limit);
+  [[nodiscard]] base::Status code_indices(const Coding& coding, base::Buffer& out);
+  [[nodiscard]] base::Status code_values(const Coding& coding, base::Buffer& out);
+  [[nodiscard]] base::Status append(const std::byte* from, std::size_t bytes, base::Buffer& out);
+
+  Queue& queue_;
+  const std::size_t size_;
+  AnyDifference difference_;
+  ElementsRoom found_;
+  ElementsRoom chosen_;
+  Room tiles_;  ///< where what was found lies
+  Room work_;   ///< of one call
+  std::vector<std::uint32_t> bins_;
+};
+
+}  // namespace starling::compute::cuda

@@ -1,0 +1,41 @@
+// Memory of a queue that grows with what it is used for.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "compute/cuda/queue.hpp"
+
+namespace starling::compute::cuda {
+
+class Room {
+ public:
+  /// `what` says for errors what needs it; both outlive it.
+  Room(Queue& queue, const char* what) : queue_(&queue), what_(what) {}
+
+  /// Has this many bytes at least from now on; what was there may be gone.
+  [[nodiscard]] base::Status make(std::size_t bytes) {
+    if (bytes <= bytes_) return {};
+    memory_.reset();  // before more is asked for
+    bytes_ = 0;
+    auto memory = queue_->allocate(bytes + bytes / 2, what_);
+    if (!memory) return base::fail(memory.error());
+    memory_ = std::move(*memory);
+    bytes_ = bytes + bytes / 2;
+    return {};
+  }
+
+  template <class T>
+  [[nodiscard]] T* at(std::size_t offset = 0) const {
+    return reinterpret_cast<T*>(memory_.get() + offset);
+  }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  Queue* queue_;
+  const char* what_;
+  Queue::Memory memory_{nullptr, nullptr};
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace starling::compute::cuda

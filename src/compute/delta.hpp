@@ -1,0 +1,80 @@
+// Deltas where they are made and applied, so that of a replica in a device's memory nothing but
+// their bytes travels. What the bytes mean is wire/delta_format.hpp's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+#include "compute/coding.hpp"
+
+namespace starling::compute {
+
+/// A delta that came, in its sections. Their lengths agree with `count`, scales are positive and
+/// bounded, starts rise and end within the codes; what the codes say is not known.
+struct CodedDelta {
+  Coding coding;
+  std::size_t count = 0;
+  base::ByteView starts{};  ///< the bit that each run of kCodesPerRun codes but the first begins at
+  base::ByteView codes{};   ///< of the indices
+  base::ByteView scales{};
+  base::ByteView values{};
+};
+
+/// Elements of a replica, where its vectors lie: `indices` strictly rise, each has a value. Made by
+/// the memory that they are in, which outlives them; empty at first.
+class Delta {
+ public:
+  virtual ~Delta() = default;
+
+  [[nodiscard]] virtual std::size_t size() const noexcept = 0;
+  /// Its room stays.
+  virtual void clear() noexcept = 0;
+  /// Replaces what the two have.
+  [[nodiscard]] virtual base::Status read(std::vector<std::uint32_t>& indices,
+                                          std::vector<float>& values) const = 0;
+};
+
+/// What was chosen of a difference.
+struct Choice {
+  std::size_t count = 0;
+  std::optional<std::uint32_t> beyond;  ///< the first index whose magnitude is beyond the limit
+};
+
+/// A difference of vectors from which a delta is made, in this order: find(), choose(), code(). A
+/// magnitude orders as its bits do; what is not finite counts as large. Errors are those of the
+/// memory that the vectors lie in.
+class DeltaSource {
+ public:
+  enum class Among {
+    found,  ///< what find() found
+    all,
+  };
+
+  virtual ~DeltaSource() = default;
+
+  [[nodiscard]] virtual std::size_t size() const noexcept = 0;
+  /// values[j] = element places[j]
+  [[nodiscard]] virtual base::Status sample(std::span<const std::uint32_t> places,
+                                            std::span<float> values) = 0;
+  /// Finds all elements whose magnitude has bits of at least `key_min` (> 0), and tells how many
+  /// they are. Where they are more than `room`, choose() can do nothing with them.
+  [[nodiscard]] virtual base::Result<std::size_t> find(std::uint32_t key_min, std::size_t room) = 0;
+  /// Chooses the `count` (>= 1) elements of largest magnitude, of equal ones those of lower index,
+  /// and never a zero: fewer where fewer are there. Takes some passes over the vectors where they
+  /// are chosen among all.
+  [[nodiscard]] virtual base::Result<Choice> choose(Among among, std::size_t count,
+                                                    float limit) = 0;
+  /// gaps[i] = how many elements lie between number i * count / gaps.size() of those chosen and the
+  /// one before it (or the vectors' beginning); gaps.size() <= count.
+  [[nodiscard]] virtual base::Status gaps(std::span<std::uint32_t> gaps) = 0;
+  /// Appends the sections of what was chosen to `out`; `coded` becomes what they say.
+  [[nodiscard]] virtual base::Status code(const Coding& coding, base::Buffer& out,
+                                          Delta& coded) = 0;
+};
+
+}  // namespace starling::compute

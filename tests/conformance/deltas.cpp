@@ -1,0 +1,178 @@
+// Deltas that are made and taken in a device's memory, against the same in the processor's.
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "checks.hpp"
+#include "delta/codec.hpp"
+#include "exchange/host_memory.hpp"
+#include "harness.hpp"
+#include "tests/unit/delta/vectors.hpp"
+#include "twins.hpp"
+
+namespace starling::conformance {
+
+using compute::MirrorType;
+using compute::ReplicaMemory;
+using delta::Options;
+
+namespace {
+
+/// A replica's memory here and on a device, with the same x and one mirror.
+class Memories {
+ public:
+  Memories(const std::string& device, const compute::Graph& graph, MirrorType mirrors)
+      : program_(compile(device, graph, 1)),
+        here_(base::LargeFloats(graph.parameter_count), mirrors),
+        there_(need(program_->reside({.mirrors = mirrors, .decays = {true, true, true, true}}))) {
+    for (std::size_t at = 0; at < 2; ++at) deltas_[at] = memory(at).make_delta();
+  }
+
+  [[nodiscard]] std::size_t size() const { return here_.size(); }
+
+  void set(const std::vector<float>& x, const std::vector<float>& mirror) {
+    for (std::size_t at = 0; at < 2; ++at) {
+      if (is_set_) memory(at).free_mirror(mirrors_[at]);
+      need(memory(at).write(x));
+      mirrors_[at] = need(memory(at).add_mirror({mirror.begin(), mirror.end()}));
+    }
+    is_set_ = true;
+  }
+
+  /// The same from both: bytes and what they say, or an error.
+  base::Result<base::Buffer> encode(const Options& options) {
+    base::Buffer bytes[2];
+    base::Status encoded[2];
+    for (std::size_t at = 0; at < 2; ++at) {
+      auto& source = memory(at).difference(mirrors_[at]);
+      encoded[at] = delta::encode(source, options, scratch_, bytes[at], *deltas_[at]);
+    }
+    BOOST_REQUIRE((bytes[0] == bytes[1]));
+    check_alike(encoded);
+    if (!encoded[0]) return base::fail(encoded[0].error());
+    return bytes[0];
+  }
+
+  /// Whether both take it, as the same elements.
+  bool decode(const base::Buffer& bytes) {
+    const auto shape = delta::check(bytes, size(), {});
+    if (!shape) return false;
+    base::Status decoded[2];
+    for (std::size_t at = 0; at < 2; ++at) {
+      decoded[at] = delta::decode(*shape, memory(at), *deltas_[at]);
+    }
+    check_alike(decoded);
+    return decoded[0].has_value();
+  }
+
+ private:
+  ReplicaMemory& memory(std::size_t at) {
+    return at == 0 ? static_cast<ReplicaMemory&>(here_) : there_->replica();
+  }
+
+  void check_alike(const base::Status (&done)[2]) {
+    BOOST_REQUIRE(done[0].has_value() == done[1].has_value());
+    if (!done[0]) {
+      BOOST_TEST(done[0].error().text == done[1].error().text);
+      return;
+    }
+    delta::Elements elements[2];
+    for (std::size_t at = 0; at < 2; ++at) {
+      need(deltas_[at]->read(elements[at].indices, elements[at].values));
+      BOOST_REQUIRE(deltas_[at]->size() == elements[at].size());
+    }
+    BOOST_REQUIRE((elements[0].indices == elements[1].indices));
+    BOOST_REQUIRE(same_bits(elements[0].values, elements[1].values));
+  }
+
+  std::unique_ptr<compute::Program> program_;
+  exchange::HostMemory here_;
+  compute::Resident* there_;
+  std::array<ReplicaMemory::MirrorId, 2> mirrors_{};
+  std::array<std::unique_ptr<compute::Delta>, 2> deltas_{};
+  delta::Scratch scratch_;
+  bool is_set_ = false;
+};
+
+constexpr std::array kBits{1, 2, 3, 4, 8};
+
+}  // namespace
+
+void deltas_are_those_of_the_host(const std::string& device) {
+  constexpr std::uint64_t kSeed = 71;
+  base::Rng rng(kSeed);
+  for (const auto& [inputs, width] :
+       {std::pair(3U, 2U), std::pair(20U, 30U), std::pair(200U, 250U)}) {
+    for (const MirrorType mirrors : {MirrorType::float32, MirrorType::bfloat16}) {
+      Memories memories(device, layers(inputs, width), mirrors);
+      for (const auto& input : delta::test::inputs(memories.size(), rng)) {
+        const bool from_zero = rng.below(2) == 0;
+        memories.set(input.values, from_zero ? std::vector<float>(memories.size())
+                                             : delta::test::normals(memories.size(), rng, 1e-3F));
+        for (const int bits : kBits) {
+          const Options options{.density = std::pow(10.0, -3 * rng.uniform()),
+                                .bits = bits,
+                                .block = static_cast<std::uint32_t>(1 + rng.below(300))};
+          BOOST_TEST_CONTEXT("seed " << kSeed << ", " << memories.size() << " elements, "
+                                     << input.name << ", density " << options.density << ", bits "
+                                     << bits << ", block " << options.block) {
+            const base::Buffer bytes = need(memories.encode(options));
+            BOOST_TEST(memories.decode(bytes));
+            BOOST_TEST(memories.decode(need(memories.encode({.density = 1, .bits = bits}))));
+          }
+        }
+      }
+    }
+  }
+}
+
+void what_is_not_finite_is_told_as_by_the_host(const std::string& device) {
+  base::Rng rng(72);
+  Memories memories(device, layers(200, 250), MirrorType::float32);
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity(), 2e30F}) {
+    std::vector<float> x = delta::test::normals(memories.size(), rng);
+    x[4242] = bad;
+    memories.set(x, std::vector<float>(memories.size()));
+    const auto bytes = memories.encode({.density = 0.01});
+    BOOST_REQUIRE(!bytes.has_value());
+    BOOST_TEST(bytes.error().text.find("4242") != std::string::npos);
+    x[4242] = 1e30F;
+    memories.set(x, std::vector<float>(memories.size()));
+    BOOST_TEST(memories.encode({.density = 0.01}).has_value());
+  }
+}
+
+void deltas_with_wrong_bits_are_judged_as_by_the_host(const std::string& device) {
+  constexpr std::uint64_t kSeed = 73;
+  base::Rng rng(kSeed);
+  Memories memories(device, layers(20, 300), MirrorType::float32);
+  std::size_t refused = 0;
+  std::size_t taken = 0;
+  for (int round = 0; round < 60; ++round) {
+    memories.set(delta::test::normals(memories.size(), rng), std::vector<float>(memories.size()));
+    const Options options{.density = rng.below(2) == 0 ? 0.05 : 0.9,
+                          .bits = kBits[rng.below(kBits.size())]};
+    const base::Buffer good = need(memories.encode(options));
+    for (int variant = 0; variant < 50; ++variant) {
+      base::Buffer bad = good;
+      // Most of them hit starts and codes.
+      const std::size_t reach = rng.below(4) == 0 ? bad.size() : 20 + bad.size() / 3;
+      for (std::uint64_t flips = 1 + rng.below(3); flips > 0; --flips) {
+        bad[rng.below(reach)] ^= std::byte{1} << static_cast<int>(rng.below(8));
+      }
+      if (rng.below(8) == 0) bad.erase(bad.begin() + 20, bad.begin() + 21);
+      BOOST_TEST_CONTEXT("seed " << kSeed << ", round " << round << ", variant " << variant) {
+        ++(memories.decode(bad) ? taken : refused);
+      }
+    }
+  }
+  BOOST_TEST(refused > 1000U);
+  BOOST_TEST(taken > 100U);
+}
+
+}  // namespace starling::conformance
