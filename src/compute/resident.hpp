@@ -18,9 +18,22 @@ namespace starling::compute {
 /// What Program::reside reserves beside the replica.
 struct Residence {
   MirrorType mirrors = MirrorType::float32;
-  std::size_t states = 0;    ///< vectors of the update rule, of parameter_count elements each
-  bool accumulates = false;  ///< a step's gradient comes in several pieces
-  std::vector<bool> decays;  ///< a tensor of the graph: whether its weights decay
+  UpdateKind update = UpdateKind::none;  ///< none: it is not trained
+  bool accumulates = false;              ///< steps may have several pieces
+  std::vector<bool> decays;              ///< a tensor of the graph: whether its weights decay
+};
+
+/// A part of a step's batch, no larger than the program takes.
+struct Piece {
+  Batch batch;
+  float share = 1;         ///< of the step's gradient and loss
+  std::uint64_t seed = 0;  ///< of what is dropped
+};
+
+/// What a step tells of itself.
+struct StepResult {
+  float loss = 0;      ///< mean, before the step
+  double squares = 0;  ///< sum over the gradient's elements; not finite where one of them is not
 };
 
 /// What a program does with a replica that lives beside it. All that Program says of threads and
@@ -32,28 +45,20 @@ class Resident {
   /// y, r and the mirrors; all zeros at first.
   [[nodiscard]] virtual ReplicaMemory& replica() noexcept = 0;
 
-  /// What forward_backward() does with a gradient: it times `share` takes the place of what was
-  /// there or, with `add`, is added to it.
-  struct Share {
-    float share = 1;
-    bool add = false;
-  };
-  /// As Program's, at y; the gradient stays here. `next`: the batch of the next call, or null. It
-  /// is copied while this one is computed, and must not change until then.
-  [[nodiscard]] virtual base::Result<float> forward_backward(std::span<float> buffers,
-                                                             const Batch& batch, std::uint64_t seed,
-                                                             Share share, const Batch* next) = 0;
-  /// Of the gradient's elements; not finite where one of them is not.
-  [[nodiscard]] virtual base::Result<double> gradient_squares() = 0;
-  /// Applies the gradient to y: with one state vector, or with two.
-  [[nodiscard]] virtual base::Status update(const SgdUpdate& by) = 0;
-  [[nodiscard]] virtual base::Status update(const AdamUpdate& by) = 0;
+  /// One step: the gradient at y, clipped, is applied to y by the residence's rule; moves the
+  /// buffers. Gradient and loss are sums over the pieces, each times its share. Where loss or
+  /// squares are not finite, y and the rule's state are as they were. `next`: the first piece's
+  /// batch of the next step, or null. It is copied while this step runs, and must not change until
+  /// then.
+  [[nodiscard]] virtual base::Result<StepResult> step(std::span<float> buffers,
+                                                      std::span<const Piece> pieces,
+                                                      const Update& update, const Batch* next) = 0;
   /// State vector number `which`: sgd's v; adamw's m, then s.
   [[nodiscard]] virtual base::Status read_state(std::size_t which, std::span<float> to) = 0;
   [[nodiscard]] virtual base::Status write_state(std::size_t which,
                                                  std::span<const float> from) = 0;
 
-  /// Keeps x as it is now for evaluate() and outputs(), until the next forward_backward().
+  /// Keeps x as it is now for evaluate() and outputs(), until the next step().
   [[nodiscard]] virtual base::Status hold_still() = 0;
   /// As Program's, of what hold_still() kept.
   [[nodiscard]] virtual base::Result<Evaluation> evaluate(std::span<const float> buffers,

@@ -1,10 +1,11 @@
 // What one step of an update rule takes beside the gradient: train/optimizer.hpp has the rules.
 #pragma once
 
+#include <cstdint>
+
 namespace starling::compute {
 
 struct SgdUpdate {
-  float scale = 1;  ///< of the gradient
   float lr = 0;
   float momentum = 0;
   float decay = 0;  ///< of parameters that decay
@@ -12,7 +13,6 @@ struct SgdUpdate {
 };
 
 struct AdamUpdate {
-  float scale = 1;         ///< of the gradient
   float keep_decayed = 1;  ///< 1 - lr * weight decay, of parameters that decay
   float beta1 = 0;
   float beta2 = 0;
@@ -20,5 +20,20 @@ struct AdamUpdate {
   float root_scale = 0;  ///< 1 / sqrt(1 - beta2^t)
   float epsilon = 0;
 };
+
+/// The rules that a device has.
+enum class UpdateKind : std::uint8_t { none, sgd, adamw };
+
+/// One step of either.
+struct Update {
+  double clip = 0;  ///< the largest norm of a gradient; 0: any
+  SgdUpdate sgd{};
+  AdamUpdate adamw{};
+};
+
+/// What brings a gradient of this norm down to the one that is allowed.
+[[nodiscard]] constexpr float clip_factor(double norm, double clip) noexcept {
+  return clip > 0 && norm > clip ? static_cast<float>(clip / norm) : 1.0F;
+}
 
 }  // namespace starling::compute

@@ -47,47 +47,45 @@ void UpdateRule::apply(std::span<float> parameters, std::span<const float> gradi
 
 void UpdateRule::apply_rule(std::span<float> parameters, std::span<const float> gradient,
                             float lr) {
-  ++steps_;
-  const float scale = config_.clip == 0
-                          ? 1.0F
-                          : clip_factor(kernels::sum_of_squares(gradient.data(), gradient.size()));
+  const float scale = scale_of(gradient);
   float* const p = parameters.data();
   const float* const g = gradient.data();
   const double part = config_.optimizer == Optimizer::muon ? config_.adam_lr / config_.lr : 1.0;
-  const compute::SgdUpdate by_sgd = sgd_update(scale, lr);
-  const compute::AdamUpdate by_adam = adam_update(scale, part * static_cast<double>(lr));
+  const compute::SgdUpdate by_sgd = sgd_update(lr);
+  const compute::AdamUpdate by_adam = adam_update(part * static_cast<double>(lr));
   for (const Group& group : groups_) {
     const std::size_t at = group.offset;
     if (group.rule == Optimizer::sgd) {
-      kernels::sgd(group.size, p + at, g + at, &first_[at], by_sgd, group.decays);
+      kernels::sgd(group.size, p + at, g + at, &first_[at], by_sgd, scale, group.decays);
     } else if (group.rule == Optimizer::adamw) {
       kernels::adamw(group.size, p + at, g + at, &first_[at], &second_[square_at(at)], by_adam,
-                     group.decays);
+                     scale, group.decays);
     }
   }
   for (const Matrix& matrix : matrices_) {
     apply_muon(matrix, p, g, scale, static_cast<double>(lr));
   }
+  ++steps_;
 }
 
-/// What brings the gradient down to the norm that is allowed.
-float UpdateRule::clip_factor(double squares) const {
-  const double norm = std::sqrt(squares);
-  return config_.clip > 0 && norm > config_.clip ? static_cast<float>(config_.clip / norm) : 1.0F;
+/// What clips a gradient; one that may have any norm is not looked at.
+float UpdateRule::scale_of(std::span<const float> gradient) const {
+  if (config_.clip == 0) return 1.0F;
+  const double squares = kernels::sum_of_squares(gradient.data(), gradient.size());
+  return compute::clip_factor(std::sqrt(squares), config_.clip);
 }
 
-compute::SgdUpdate UpdateRule::sgd_update(float scale, float lr) const {
-  return {.scale = scale,
-          .lr = lr,
+/// As all updates, of the next step.
+compute::SgdUpdate UpdateRule::sgd_update(float lr) const {
+  return {.lr = lr,
           .momentum = static_cast<float>(config_.momentum),
           .decay = static_cast<float>(config_.weight_decay),
           .nesterov = config_.nesterov};
 }
 
-compute::AdamUpdate UpdateRule::adam_update(float scale, double lr) const {
-  const auto t = static_cast<double>(steps_);
-  return {.scale = scale,
-          .keep_decayed = static_cast<float>(1.0 - lr * config_.weight_decay),
+compute::AdamUpdate UpdateRule::adam_update(double lr) const {
+  const auto t = static_cast<double>(steps_ + 1);
+  return {.keep_decayed = static_cast<float>(1.0 - lr * config_.weight_decay),
           .beta1 = static_cast<float>(config_.beta1),
           .beta2 = static_cast<float>(config_.beta2),
           .step = static_cast<float>(lr / (1.0 - std::pow(config_.beta1, t))),
@@ -97,7 +95,9 @@ compute::AdamUpdate UpdateRule::adam_update(float scale, double lr) const {
 
 std::optional<compute::Residence> UpdateRule::residence() const {
   if (!can_reside(config_)) return {};
-  compute::Residence wanted{.states = config_.optimizer == Optimizer::adamw ? 2U : 1U};
+  compute::Residence wanted{.update = config_.optimizer == Optimizer::adamw
+                                          ? compute::UpdateKind::adamw
+                                          : compute::UpdateKind::sgd};
   for (const compute::Tensor& tensor : tensors_) {
     wanted.decays.push_back(group_of(tensor).decays);
   }
@@ -117,13 +117,10 @@ base::Status UpdateRule::move_to(compute::Resident& resident) {
   return {};
 }
 
-base::Status UpdateRule::apply(double squares, float lr) {
+compute::Update UpdateRule::next_update(float lr) const {
   ASSERT(resident_ != nullptr);
-  ++steps_;
-  const float scale = clip_factor(squares);
-  return config_.optimizer == Optimizer::sgd
-             ? resident_->update(sgd_update(scale, lr))
-             : resident_->update(adam_update(scale, static_cast<double>(lr)));
+  return {
+      .clip = config_.clip, .sgd = sgd_update(lr), .adamw = adam_update(static_cast<double>(lr))};
 }
 
 void UpdateRule::apply_muon(const Matrix& matrix, float* parameters, const float* gradient,

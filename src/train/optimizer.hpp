@@ -61,8 +61,9 @@ class UpdateRule {
   /// From now on steps are those of a replica in a device's memory, which outlives this; the state
   /// goes there, too.
   [[nodiscard]] base::Status move_to(compute::Resident& resident);
-  /// One step there, of a gradient with this sum of squares.
-  [[nodiscard]] base::Status apply(double squares, float lr);
+  /// What the next step there takes; count_step() tells that it was done.
+  [[nodiscard]] compute::Update next_update(float lr) const;
+  void count_step() noexcept { ++steps_; }
 
   /// The state, tensor by tensor, to be saved, or overwritten where it has not moved. Error
   /// (ErrorCode::device): it lies on a device that failed.
@@ -79,9 +80,9 @@ class UpdateRule {
 
  private:
   void apply_rule(std::span<float> parameters, std::span<const float> gradient, float lr);
-  [[nodiscard]] float clip_factor(double squares) const;
-  [[nodiscard]] compute::SgdUpdate sgd_update(float scale, float lr) const;
-  [[nodiscard]] compute::AdamUpdate adam_update(float scale, double lr) const;
+  [[nodiscard]] float scale_of(std::span<const float> gradient) const;
+  [[nodiscard]] compute::SgdUpdate sgd_update(float lr) const;
+  [[nodiscard]] compute::AdamUpdate adam_update(double lr) const;
   void apply_muon(const Matrix& matrix, float* parameters, const float* gradient, float scale,
                   double lr);
   std::size_t square_at(std::size_t offset) const;

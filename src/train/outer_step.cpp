@@ -19,7 +19,7 @@ void OuterStep::moved(std::span<const float> x, std::span<float> out) const {
 void OuterStep::apply(std::span<const float> mean, std::span<float> x) {
   ASSERT(x.size() == start_.size() && mean.size() == start_.size());
   kernels::sgd(start_.size(), start_.data(), mean.data(), momentum_.data(),
-               {.lr = lr_, .momentum = keep_, .nesterov = true}, false);
+               {.lr = lr_, .momentum = keep_, .nesterov = true}, 1.0F, false);
   std::ranges::copy(start_, x.begin());
 }
 

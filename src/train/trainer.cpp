@@ -80,43 +80,45 @@ Result<float> Trainer::step(std::span<float> parameters, std::span<float> buffer
 
 Result<float> Trainer::compute_gradient(std::span<const float> parameters, std::span<float> buffers,
                                         const compute::Batch& batch, std::uint64_t seed) {
-  auto loss = samples_of(batch) <= program_->batch()
-                  ? program_->forward_backward(parameters, buffers, batch, seed, gradient_)
-                  : accumulate(parameters, buffers, batch, seed);
-  return checked(loss);
+  return checked(accumulate(parameters, buffers, batch, seed));
 }
 
-/// The mean gradient and loss of a batch that is larger than the program takes.
+/// The mean gradient and loss of a batch of any size.
 Result<float> Trainer::accumulate(std::span<const float> parameters, std::span<float> buffers,
                                   const compute::Batch& batch, std::uint64_t seed) {
-  return for_pieces(batch, seed, [&](const Piece& at) {
-    const std::span<float> gradient = at.first == 0 ? gradient_ : piece_gradient_;
-    auto loss = program_->forward_backward(parameters, buffers, at.part, at.seed, gradient);
+  float mean_loss = 0;
+  for (const compute::Piece& piece : pieces_of(batch, seed)) {
+    const bool first = &piece == &pieces_.front();
+    const std::span<float> gradient = first ? gradient_ : piece_gradient_;
+    auto loss = program_->forward_backward(parameters, buffers, piece.batch, piece.seed, gradient);
     if (!loss) return loss;
-    if (at.first == 0) {
-      kernels::scale(gradient_.size(), gradient_.data(), at.share);
-    } else {
-      kernels::combine(gradient_.size(), gradient_.data(), 1.0F, piece_gradient_.data(), at.share);
+    mean_loss += piece.share * *loss;
+    if (!first) {
+      kernels::combine(gradient_.size(), gradient_.data(), 1.0F, gradient.data(), piece.share);
+    } else if (piece.share != 1.0F) {
+      kernels::scale(gradient_.size(), gradient_.data(), piece.share);
     }
-    return loss;
-  });
+  }
+  return mean_loss;
 }
 
-template <class ComputePiece>
-Result<float> Trainer::for_pieces(const compute::Batch& batch, std::uint64_t seed,
-                                  ComputePiece&& compute_piece) {
-  ASSERT(in_pieces_, "the batch is larger than train.batch");
+/// What the program takes of a batch, one after the other, until the next call.
+std::span<const compute::Piece> Trainer::pieces_of(const compute::Batch& batch,
+                                                   std::uint64_t seed) {
   const std::size_t all = samples_of(batch);
+  if (all <= program_->batch()) {
+    pieces_.assign(1, {.batch = batch, .seed = seed});
+    return pieces_;
+  }
+  ASSERT(in_pieces_, "the batch is larger than train.batch");
   base::Rng seeds(seed);
-  float mean_loss = 0;
+  pieces_.clear();
   for (std::size_t first = 0; first < all; first += program_->batch()) {
     const compute::Batch part = piece(batch, first);
     const float share = static_cast<float>(samples_of(part)) / static_cast<float>(all);
-    const Result<float> loss = compute_piece(Piece{part, first, share, seeds()});
-    if (!loss) return fail(loss.error());
-    mean_loss += share * *loss;
+    pieces_.push_back({part, share, seeds()});
   }
-  return mean_loss;
+  return pieces_;
 }
 
 std::size_t Trainer::samples_of(const compute::Batch& batch) const noexcept {
@@ -160,33 +162,16 @@ Result<compute::ReplicaMemory*> Trainer::reside(compute::MirrorType mirrors) {
 Result<float> Trainer::step(std::span<float> buffers, const compute::Batch& batch,
                             const compute::Batch* next, float lr, std::uint64_t seed) {
   ASSERT(resides());
-  auto loss = checked(accumulate(buffers, batch, next, seed));
-  if (!loss) return loss;
-  const auto squares = resident_->gradient_squares();
-  if (!squares) return fail(squares.error());
-  if (!std::isfinite(*squares)) return gradient_diverged();
-  if (auto applied = rule_.apply(*squares, lr); !applied) return fail(applied.error());
-  return loss;
-}
-
-/// The same on the device, of a batch of any size.
-Result<float> Trainer::accumulate(std::span<float> buffers, const compute::Batch& batch,
-                                  const compute::Batch* next, std::uint64_t seed) {
-  const std::size_t all = samples_of(batch);
   std::optional<compute::Batch> next_piece;
   if (next != nullptr) next_piece = piece(*next, 0);
-  const auto pointer = [](const std::optional<compute::Batch>& some) {
-    return some ? &*some : nullptr;
-  };
-  if (all <= program_->batch()) {
-    return resident_->forward_backward(buffers, batch, seed, {}, pointer(next_piece));
-  }
-  return for_pieces(batch, seed, [&](const Piece& at) {
-    const std::size_t end = at.first + program_->batch();
-    const std::optional<compute::Batch> following = end < all ? piece(batch, end) : next_piece;
-    return resident_->forward_backward(
-        buffers, at.part, at.seed, {.share = at.share, .add = at.first > 0}, pointer(following));
-  });
+  const auto done = resident_->step(buffers, pieces_of(batch, seed), rule_.next_update(lr),
+                                    next_piece ? &*next_piece : nullptr);
+  if (!done) return fail(done.error());
+  auto loss = checked(done->loss);
+  if (!loss) return loss;
+  if (!std::isfinite(done->squares)) return gradient_diverged();
+  rule_.count_step();
+  return loss;
 }
 
 Status Trainer::hold_still() {

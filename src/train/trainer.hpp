@@ -84,19 +84,8 @@ class Trainer {
 
   base::Result<float> accumulate(std::span<const float> parameters, std::span<float> buffers,
                                  const compute::Batch& batch, std::uint64_t seed);
-  base::Result<float> accumulate(std::span<float> buffers, const compute::Batch& batch,
-                                 const compute::Batch* next, std::uint64_t seed);
-  /// A piece of a batch: its place, its part of the batch's samples, and what decides its dropout.
-  struct Piece {
-    compute::Batch part;
-    std::size_t first = 0;
-    float share = 0;
-    std::uint64_t seed = 0;
-  };
-  /// The mean of the losses that compute_piece(piece) gives for the pieces of a batch.
-  template <class ComputePiece>
-  base::Result<float> for_pieces(const compute::Batch& batch, std::uint64_t seed,
-                                 ComputePiece&& compute_piece);
+  [[nodiscard]] std::span<const compute::Piece> pieces_of(const compute::Batch& batch,
+                                                          std::uint64_t seed);
   /// Adds up what evaluate_piece(batch) gives for each piece of a set.
   template <class EvaluatePiece>
   base::Result<Evaluation> evaluate_pieces(const compute::Batch& set,
@@ -109,10 +98,11 @@ class Trainer {
   UpdateRule rule_;
   bool in_pieces_;  ///< batches are computed so
   std::vector<float> gradient_;
-  std::vector<float> piece_gradient_;  ///< where batches are computed in pieces
-  std::size_t input_elements_;         ///< floats or tokens a sample
-  std::size_t labels_;                 ///< a sample
-  std::size_t target_elements_;        ///< a sample
+  std::vector<float> piece_gradient_;   ///< where batches are computed in pieces
+  std::vector<compute::Piece> pieces_;  ///< of the batch under way
+  std::size_t input_elements_;          ///< floats or tokens a sample
+  std::size_t labels_;                  ///< a sample
+  std::size_t target_elements_;         ///< a sample
 };
 
 }  // namespace starling::train

@@ -10,20 +10,20 @@ namespace {
 
 STARLING_CLONES
 void plain_sgd(std::size_t n, float* __restrict p, const float* __restrict g, float* __restrict v,
-               const compute::SgdUpdate& by, float decay) {
+               const compute::SgdUpdate& by, float scale, float decay) {
   const compute::SgdUpdate f = by;
   for (std::size_t i = 0; i < n; ++i) {
-    v[i] = f.momentum * v[i] + (f.scale * g[i] + decay * p[i]);
+    v[i] = f.momentum * v[i] + (scale * g[i] + decay * p[i]);
     p[i] -= f.lr * v[i];
   }
 }
 
 STARLING_CLONES
 void nesterov_sgd(std::size_t n, float* __restrict p, const float* __restrict g,
-                  float* __restrict v, const compute::SgdUpdate& by, float decay) {
+                  float* __restrict v, const compute::SgdUpdate& by, float scale, float decay) {
   const compute::SgdUpdate f = by;
   for (std::size_t i = 0; i < n; ++i) {
-    const float d = f.scale * g[i] + decay * p[i];
+    const float d = scale * g[i] + decay * p[i];
     v[i] = f.momentum * v[i] + d;
     p[i] -= f.lr * (d + f.momentum * v[i]);
   }
@@ -32,17 +32,17 @@ void nesterov_sgd(std::size_t n, float* __restrict p, const float* __restrict g,
 }  // namespace
 
 void sgd(std::size_t n, float* p, const float* g, float* v, const compute::SgdUpdate& by,
-         bool decays) {
-  (by.nesterov ? nesterov_sgd : plain_sgd)(n, p, g, v, by, decays ? by.decay : 0.0F);
+         float scale, bool decays) {
+  (by.nesterov ? nesterov_sgd : plain_sgd)(n, p, g, v, by, scale, decays ? by.decay : 0.0F);
 }
 
 STARLING_CLONES
 void adamw(std::size_t n, float* __restrict p, const float* __restrict g, float* __restrict m,
-           float* __restrict s, const compute::AdamUpdate& by, bool decays) {
+           float* __restrict s, const compute::AdamUpdate& by, float scale, bool decays) {
   const compute::AdamUpdate f = by;
   const float keep = decays ? f.keep_decayed : 1.0F;
   for (std::size_t i = 0; i < n; ++i) {
-    const float d = f.scale * g[i];
+    const float d = scale * g[i];
     m[i] = f.beta1 * m[i] + (1.0F - f.beta1) * d;
     s[i] = f.beta2 * s[i] + (1.0F - f.beta2) * (d * d);
     p[i] = p[i] * keep - f.step * m[i] / (std::sqrt(s[i]) * f.root_scale + f.epsilon);

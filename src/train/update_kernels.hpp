@@ -12,12 +12,12 @@ namespace starling::train::kernels {
 /// g is scaled, decay * p added where it decays;  v = momentum * v + g;  p -= lr * v, or with
 /// Nesterov's momentum lr * (g + momentum * v).
 void sgd(std::size_t n, float* p, const float* g, float* v, const compute::SgdUpdate& by,
-         bool decays);
+         float scale, bool decays);
 
-/// m = beta1 m + (1 - beta1) g;  s = beta2 s + (1 - beta2) g^2
+/// g is scaled;  m = beta1 m + (1 - beta1) g;  s = beta2 s + (1 - beta2) g^2
 /// p = keep * p - step * m / (root_scale * sqrt(s) + epsilon), keep = 1 where it does not decay
 void adamw(std::size_t n, float* p, const float* g, float* m, float* s,
-           const compute::AdamUpdate& by, bool decays);
+           const compute::AdamUpdate& by, float scale, bool decays);
 
 /// m = momentum * m + (1 - momentum) * scale * g;  u = m, or with Nesterov's momentum
 /// momentum * m + (1 - momentum) * scale * g.

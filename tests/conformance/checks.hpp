@@ -30,6 +30,9 @@ void run_matches_pytorch(const std::string& device, const Case& item);
 /// Steps of a replica that lives on the device leave what steps of one in the processor's memory
 /// do: parameters, the update rule's state, losses. For run_cases.
 void resident_steps_are_those_of_the_host(const std::string& device, const Case& item);
+/// Where loss or gradient are not finite, a step there is the host's error, and leaves the replica
+/// and the rule's state as they were, of which the next step is the host's.
+void what_is_not_finite_is_not_applied(const std::string& device);
 /// Outputs and evaluations of parameters that were taken there once. For run_cases.
 void resident_outputs_are_those_of_the_program(const std::string& device, const Case& item);
 /// Exchanges of a replica there, of every kind, write and leave the same bits as here.

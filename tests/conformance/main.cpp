@@ -83,6 +83,7 @@ void add_resident_claims(ut::test_suite& suite, const std::string& device,
   if (rounds(device)) return;  // replicas are the same
   using ReplicaCheck = void (*)(const std::string& device);
   const std::pair<const char*, ReplicaCheck> checks[] = {
+      {"what_is_not_finite_is_not_applied", what_is_not_finite_is_not_applied},
       {"replica_has_the_same_bits", replica_has_the_same_bits},
       {"replica_opens_in_every_way", replica_opens_in_every_way},
       {"deltas_are_those_of_the_host", deltas_are_those_of_the_host},

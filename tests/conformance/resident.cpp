@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -145,47 +146,95 @@ std::unique_ptr<train::Trainer> trainer(const std::string& device, const Graph& 
   return std::make_unique<train::Trainer>(need(train::Trainer::create(*backend, graph, config)));
 }
 
-/// The same steps by trainers that have parameters here and there.
+/// Trainers that have parameters here and there, and what must be the same of both.
+class Trained {
+ public:
+  Trained(const std::string& device, const Graph& graph, const train::Config& config,
+          const State& start, double tolerance)
+      : has_same_bits_(device.starts_with(kHostDevice)),
+        tolerance_(tolerance),
+        here_(start),
+        there_(start),
+        plain_(trainer(device, graph, config)),
+        moved_(trainer(device, graph, config)),
+        memory_(need(moved_->reside(MirrorType::float32))) {
+    BOOST_REQUIRE(memory_ != nullptr);
+    need(memory_->write(start.parameters));
+  }
+
+  void step(const Batch& batch, const Batch* next, float lr, std::uint64_t seed) {
+    const float here = need(plain_->step(here_.parameters, here_.buffers, batch, lr, seed));
+    const float there = need(moved_->step(there_.buffers, batch, next, lr, seed));
+    check({&there, 1}, {&here, 1}, "loss");
+  }
+  /// A step that changes neither parameters nor state, since `what` is not finite.
+  void fail_step(const Batch& batch, const std::string& what) {
+    const State before = here_;
+    const auto here = plain_->step(here_.parameters, here_.buffers, batch, 0.1F, 0);
+    const auto there = moved_->step(there_.buffers, batch, nullptr, 0.1F, 0);
+    for (const auto* const failed : {&here, &there}) {
+      BOOST_REQUIRE(!*failed);
+      BOOST_TEST((failed->error().code == base::ErrorCode::diverged));
+      BOOST_TEST(failed->error().text.starts_with(what), failed->error().text);
+    }
+    BOOST_TEST(same_bits(here_.parameters, before.parameters));
+    check_same();
+  }
+
+  void check_same() {
+    need(memory_->read(there_.parameters));
+    check(there_.parameters, here_.parameters, "parameters");
+    check(there_.buffers, here_.buffers, "buffers");
+    const auto states = need(plain_->rule().state());
+    const auto moved_states = need(moved_->rule().state());
+    BOOST_REQUIRE_EQUAL(moved_states.size(), states.size());
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      BOOST_TEST(moved_states[i].name == states[i].name);
+      check(moved_states[i].values, states[i].values, states[i].name);
+    }
+    BOOST_TEST(moved_->rule().steps() == plain_->rule().steps());
+  }
+  void check_evaluation(const Batch& set) {
+    need(moved_->hold_still());
+    const auto here = need(plain_->evaluate(here_.parameters, here_.buffers, set));
+    const auto there = need(moved_->evaluate(there_.buffers, set));
+    check_loss(there.loss, here.loss, "loss of evaluation", tolerance_);
+  }
+
+ private:
+  /// A GPU fuses products with sums, which the processor does not.
+  void check(std::span<const float> values, std::span<const float> expected,
+             const std::string& what) const {
+    check_close(values, expected, what, tolerance_);
+    if (has_same_bits_) BOOST_TEST(same_bits(values, expected), what);
+  }
+
+  const bool has_same_bits_;
+  const double tolerance_;
+  State here_;
+  State there_;
+  std::unique_ptr<train::Trainer> plain_;
+  std::unique_ptr<train::Trainer> moved_;
+  ReplicaMemory* memory_;
+};
+
 void steps_agree(const std::string& device, const Graph& graph, const train::Config& config,
                  double tolerance) {
   constexpr std::uint64_t kSeed = 64;
   constexpr int kSteps = 8;
   base::Rng rng(kSeed);
   const Samples samples = random_samples(graph, config.batch, rng);
-  const State start = random_state(graph, rng);
-  State here = start;
-  State there = start;
-  const auto plain = trainer(device, graph, config);
-  const auto moved = trainer(device, graph, config);
-  ReplicaMemory* const memory = need(moved->reside(MirrorType::float32));
-  BOOST_REQUIRE(memory != nullptr);
-  need(memory->write(start.parameters));
+  Trained trained(device, graph, config, random_state(graph, rng), tolerance);
   for (int step = 0; step < kSteps; ++step) {
     const Batch batch = samples.view(0, step % 2 == 0 ? config.batch : config.batch - 1);
-    const auto seed = static_cast<std::uint64_t>(step);
     const float lr = 0.01F / static_cast<float>(1 + step);
-    const float loss = need(plain->step(here.parameters, here.buffers, batch, lr, seed));
     // Told what comes next, not told, and told what does not come.
     const Batch next = samples.view(0, step % 2 == 0 ? config.batch - 1 : config.batch);
     const Batch* const told[] = {&next, nullptr, &batch};
-    const float there_loss = need(moved->step(there.buffers, batch, told[step % 3], lr, seed));
-    check_loss(static_cast<double>(there_loss), static_cast<double>(loss), "loss", tolerance);
+    trained.step(batch, told[step % 3], lr, static_cast<std::uint64_t>(step));
   }
-  need(memory->read(there.parameters));
-  check_close(there.parameters, here.parameters, "parameters", tolerance);
-  check_close(there.buffers, here.buffers, "buffers", tolerance);
-  const auto states = need(plain->rule().state());
-  const auto moved_states = need(moved->rule().state());
-  BOOST_REQUIRE_EQUAL(moved_states.size(), states.size());
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    BOOST_TEST(moved_states[i].name == states[i].name);
-    check_close(moved_states[i].values, states[i].values, states[i].name, tolerance);
-  }
-  BOOST_TEST(moved->rule().steps() == plain->rule().steps());
-  need(moved->hold_still());
-  const auto here_is = need(plain->evaluate(here.parameters, here.buffers, samples.view()));
-  const auto there_is = need(moved->evaluate(there.buffers, samples.view()));
-  check_loss(there_is.loss, here_is.loss, "loss of evaluation", tolerance);
+  trained.check_same();
+  trained.check_evaluation(samples.view());
 }
 
 }  // namespace
@@ -204,6 +253,59 @@ void resident_steps_are_those_of_the_host(const std::string& device, const Case&
   adamw.epsilon = 1e-3;
   adamw.batch = 4;
   steps_agree(device, graph, adamw, tolerance);
+}
+
+namespace {
+
+/// Two dense layers with two outputs, whose squared distance to targets is the loss.
+Graph regression() {
+  auto builder = need(GraphBuilder::start({2}));
+  need(builder.linear(2, {.bias = false}));
+  need(builder.linear(2, {.bias = false}));
+  return need(std::move(builder).finish_mean_squared());
+}
+
+void failed_steps_agree(const std::string& device, const train::Config& config) {
+  // What comes in by a weight this small gets a gradient that is larger by as much.
+  const std::vector<float> parameters{1e-37F, 0, 0, 1, 1, 0, 0, 1};
+  Samples samples{.samples = {0, 1, 0, 0.5F, 0, -1, 0, 2},
+                  .targets = {0.5F, 0.5F, 0, 1, 1, 0, -1, 0},
+                  .count = 4};
+  const Graph graph = regression();
+  Trained trained(device, graph, config, {parameters, {}}, kTolerance);
+  const auto step = [&] { trained.step(samples.view(), nullptr, 0.1F, 0); };
+  const auto fail = [&](float& value, float with, const char* what) {
+    const float kept = std::exchange(value, with);
+    trained.fail_step(samples.view(), what);
+    value = kept;
+  };
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kLarge = 3e38F;
+  step();
+  for (float& value : samples.samples) fail(value, kInfinity, "the loss");
+  for (float& value : samples.targets) fail(value, kLarge, "the loss");
+  for (std::size_t i = 0; i < samples.samples.size(); i += 2) {
+    fail(samples.samples[i], kLarge, "the gradient");
+  }
+  step();
+  trained.check_same();
+}
+
+}  // namespace
+
+void what_is_not_finite_is_not_applied(const std::string& device) {
+  for (const train::Optimizer optimizer : {train::Optimizer::sgd, train::Optimizer::adamw}) {
+    for (const std::uint32_t pieces : {1U, 2U, 4U}) {
+      train::Config config = train::defaults(optimizer);
+      config.batch = 4;
+      config.accumulate = pieces;
+      config.clip = pieces == 2 ? 0.1 : 0;
+      BOOST_TEST_CONTEXT("optimizer " << static_cast<int>(optimizer) << ", " << pieces
+                                      << " pieces") {
+        failed_steps_agree(device, config);
+      }
+    }
+  }
 }
 
 void resident_outputs_are_those_of_the_program(const std::string& device, const Case& item) {

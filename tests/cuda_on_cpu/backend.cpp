@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -130,6 +131,8 @@ void perform(const Clear& clear) { std::fill_n(clear.to, clear.count, 0.0F); }
 /// Copies a few floats at a time, so that the parts of a copy are tested.
 class HostQueue final : public Queue {
  public:
+  explicit HostQueue(Calls* calls) : calls_(calls) {}
+
   /// As on a GPU not all sizes: the plan without is tested, too.
   bool fuses(const FusedAttention& attention) override { return attention.sizes.size % 2 == 0; }
   base::Result<std::byte*> reserve(std::size_t bytes) override {
@@ -143,9 +146,8 @@ class HostQueue final : public Queue {
   }
   base::Status finish() override { return {}; }
   base::Status run(std::size_t list) override {
-    for (const Work& work : lists_[list]) {
-      std::visit([](const auto& what) { perform(what); }, work.what);
-    }
+    count(&Calls::lists);
+    perform_list(list);
     return {};
   }
   base::Status copy_in(std::byte* to, std::size_t bytes, const Fill& fill) override {
@@ -167,6 +169,7 @@ class HostQueue final : public Queue {
     return {};
   }
   base::Status copy_out(const std::byte* from, std::size_t bytes, const Take& take) override {
+    if (bytes > 0) count(&Calls::waits);
     for (std::size_t offset = 0; offset < bytes; offset += kPart) {
       take(offset, {from + offset, std::min(kPart, bytes - offset)});
     }
@@ -180,6 +183,7 @@ class HostQueue final : public Queue {
     return Memory(memory, [](std::byte* owned) { std::free(owned); });
   }
   base::Status run(const KernelWork& work) override {
+    count(&Calls::kernels);
     perform(work);
     return {};
   }
@@ -188,15 +192,35 @@ class HostQueue final : public Queue {
  private:
   static constexpr std::size_t kPart = 37 * sizeof(float);
 
+  void count(std::size_t Calls::*which) {
+    if (calls_ != nullptr) ++(calls_->*which);
+  }
+  void perform_list(std::size_t list) {
+    for (const Work& work : lists_[list]) {
+      std::visit(
+          [this](const auto& what) {
+            if constexpr (std::is_same_v<decltype(what), const Sublist&>) {
+              perform_list(what.list);
+            } else {
+              perform(what);
+            }
+          },
+          work.what);
+    }
+  }
+
+  Calls* const calls_;
   Arena arena_;
   std::vector<std::vector<Work>> lists_;
 };
 
 class HostBackend final : public Backend {
  public:
+  explicit HostBackend(Calls* calls) : calls_(calls) {}
+
   base::Result<std::unique_ptr<Program>> compile(const Graph& graph,
                                                  const CompileOptions& options) override {
-    return cuda::compile(graph, options, std::make_unique<HostQueue>(), kFewScores);
+    return cuda::compile(graph, options, std::make_unique<HostQueue>(calls_), kFewScores);
   }
 
   bool has_bfloat16() const noexcept override { return true; }
@@ -204,10 +228,12 @@ class HostBackend final : public Backend {
  private:
   /// So that the wide cases' attention takes several parts.
   static constexpr std::size_t kFewScores = std::size_t{128} << 10;
+
+  Calls* const calls_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend() { return std::make_unique<HostBackend>(); }
+std::unique_ptr<Backend> make_backend(Calls* calls) { return std::make_unique<HostBackend>(calls); }
 
 }  // namespace starling::cuda_on_cpu

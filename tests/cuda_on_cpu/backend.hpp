@@ -2,12 +2,21 @@
 // is held to the same claims where there is no GPU.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "compute/program.hpp"
 
 namespace starling::cuda_on_cpu {
 
-[[nodiscard]] std::unique_ptr<compute::Backend> make_backend();
+/// What a program asked of its queue.
+struct Calls {
+  std::size_t lists = 0;    ///< of work, run
+  std::size_t kernels = 0;  ///< run beside them
+  std::size_t waits = 0;    ///< for what is copied out
+};
+
+/// `calls`, where it is given, is counted in, and outlives the programs.
+[[nodiscard]] std::unique_ptr<compute::Backend> make_backend(Calls* calls = nullptr);
 
 }  // namespace starling::cuda_on_cpu

@@ -164,6 +164,8 @@ Result<std::size_t> GpuQueue::add(std::vector<Work> list, std::vector<std::strin
 Result<GpuQueue::Prepared> GpuQueue::prepare(const Work& work) {
   if (const auto* kernel = std::get_if<KernelWork>(&work.what)) return Prepared{*kernel, work.op};
   if (const auto* clear = std::get_if<Clear>(&work.what)) return Prepared{*clear, work.op};
+  if (const auto* sublist = std::get_if<Sublist>(&work.what)) return Prepared{*sublist, work.op};
+  ASSERT(!finished_, "the work space is reserved");
   if (const auto* gemm = std::get_if<Gemm>(&work.what)) {
     auto prepared = blas_->prepare(*gemm);
     if (!prepared) return fail(prepared.error());
@@ -186,6 +188,7 @@ Result<GpuQueue::Prepared> GpuQueue::prepare(const Work& work) {
 }
 
 Status GpuQueue::finish() {
+  finished_ = true;
   if (workspace_bytes_ == 0) return {};
   if (auto taken = take_device(); !taken) return taken;
   auto memory = reserve(workspace_bytes_, "work space of products, convolutions and attention");
@@ -261,6 +264,8 @@ Status GpuQueue::perform(const Clear& clear) {
   return checked(cudaMemsetAsync(clear.to, 0, clear.count * sizeof(float), stream_.get()),
                  "clearing memory");
 }
+
+Status GpuQueue::perform(const Sublist& sublist) { return run_calls(lists_[sublist.list]); }
 
 Status GpuQueue::copy_in(std::byte* to, std::size_t bytes, const Fill& fill) {
   if (auto taken = take_device(); !taken) return taken;

@@ -16,9 +16,9 @@
 namespace starling::compute::cuda {
 
 /// A list of work runs call by call the first time, so that libraries load what they need; the
-/// second time it is recorded, and from then on the recording (a CUDA graph) is run. With the
-/// environment variable STARLING_CUDA_CHECK=1 nothing is recorded, and each call is waited for, so
-/// that an error names its layer.
+/// second time it is recorded, together with the lists in it, and from then on the recording (a
+/// CUDA graph) is run. With the environment variable STARLING_CUDA_CHECK=1 nothing is recorded, and
+/// each call is waited for, so that an error names its layer.
 class GpuQueue final : public Queue {
  public:
   /// Of GPU number `device`.
@@ -50,7 +50,7 @@ class GpuQueue final : public Queue {
   using Recording = std::unique_ptr<CUgraphExec_st, Freed<cudaGraphExecDestroy>>;
 
   struct Prepared {
-    std::variant<KernelWork, BlasGemm, DnnConvolution, DnnAttention, Clear> what;
+    std::variant<KernelWork, BlasGemm, DnnConvolution, DnnAttention, Clear, Sublist> what;
     std::size_t op = 0;
   };
   struct List {
@@ -81,6 +81,7 @@ class GpuQueue final : public Queue {
   [[nodiscard]] base::Status perform(const DnnConvolution& convolution);
   [[nodiscard]] base::Status perform(const DnnAttention& attention);
   [[nodiscard]] base::Status perform(const Clear& clear);
+  [[nodiscard]] base::Status perform(const Sublist& sublist);
   [[nodiscard]] base::Status let_copies_follow();
   [[nodiscard]] static base::Result<Stream> make_stream();
   [[nodiscard]] static base::Result<Event> make_event();
@@ -90,6 +91,7 @@ class GpuQueue final : public Queue {
 
   const int device_;
   bool checking_ = false;
+  bool finished_ = false;
   Stream stream_;
   Stages stages_;
   Stream ahead_;         ///< of copies ahead

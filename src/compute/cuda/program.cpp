@@ -63,8 +63,9 @@ Result<std::unique_ptr<Program>> compile(const Graph& graph, const CompileOption
 Result<float> CudaProgram::forward_backward(std::span<const float> parameters,
                                             std::span<float> buffers, const Batch& batch,
                                             std::uint64_t seed, std::span<float> gradient) {
-  auto done = runner_->begin(batch, buffers, seed);
+  auto done = runner_->begin(batch, {.seed = seed});
   if (done) done = runner_->copy_in_parameters(parameters);
+  if (done) done = runner_->copy_in_buffers(buffers);
   if (done) done = runner_->train();
   if (!done) return fail(done.error());
   const auto sums = runner_->totals();
@@ -72,13 +73,14 @@ Result<float> CudaProgram::forward_backward(std::span<const float> parameters,
   done = runner_->copy_out_gradient(gradient);
   if (done) done = runner_->copy_out_buffers(buffers);
   if (!done) return fail(done.error());
-  return mean_loss(*sums);
+  return mean_loss(sums->loss_sum, sums->count);
 }
 
 Status CudaProgram::run_evaluation(std::span<const float> parameters,
                                    std::span<const float> buffers, const Batch& batch) {
-  auto done = runner_->begin(batch, buffers, 0);
+  auto done = runner_->begin(batch, {});
   if (done) done = runner_->copy_in_parameters(parameters);
+  if (done) done = runner_->copy_in_buffers(buffers);
   return done ? runner_->evaluate() : done;
 }
 

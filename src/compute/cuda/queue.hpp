@@ -33,10 +33,11 @@ class Queue {
   /// Reserves the arena, all zeros, aligned to kAlignment; once. Error: as much is not to be had.
   [[nodiscard]] virtual base::Result<std::byte*> reserve(std::size_t bytes) = 0;
   /// Takes a list of work with addresses in the arena and chooses how it is done; returns its
-  /// number. `names` says for errors what each op is.
+  /// number. `names` says for errors what each op is. After finish() it may hold only what needs
+  /// nothing beside the arena: kernels, clearing, and lists that were taken before.
   [[nodiscard]] virtual base::Result<std::size_t> add(std::vector<Work> list,
                                                       std::vector<std::string> names) = 0;
-  /// After the last list: reserves what its work needs beside the arena.
+  /// Reserves what the work of all lists needs beside the arena; once.
   [[nodiscard]] virtual base::Status finish() = 0;
 
   [[nodiscard]] virtual base::Status run(std::size_t list) = 0;

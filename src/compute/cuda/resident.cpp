@@ -1,6 +1,6 @@
 #include "compute/cuda/resident.hpp"
 
-#include <numeric>
+#include <string>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -10,6 +10,21 @@ namespace starling::compute::cuda {
 using base::fail;
 using base::Result;
 using base::Status;
+
+namespace {
+
+/// A list of work, each with its name.
+struct NamedWork {
+  std::vector<Work> list;
+  std::vector<std::string> names;
+
+  void add(std::string name, const decltype(Work::what)& what) {
+    list.push_back({what, names.size()});
+    names.push_back(std::move(name));
+  }
+};
+
+}  // namespace
 
 Result<std::unique_ptr<CudaResident>> CudaResident::create(Runner& runner,
                                                            const Residence& wanted) {
@@ -40,20 +55,58 @@ Status CudaResident::reserve(const Residence& wanted) {
   const std::span<const TensorPlace> all(places);
   if (auto copied = copy_in(runner_.queue(), places_.get(), all); !copied) return copied;
 
-  for (std::size_t which = 0; which < wanted.states; ++which) {
-    reserved = allocate(n * sizeof(float), "the optimizer's state");
+  return wanted.update == UpdateKind::none ? Status{} : reserve_training(wanted);
+}
+
+Status CudaResident::reserve_training(const Residence& wanted) {
+  const std::size_t states = wanted.update == UpdateKind::adamw ? 2 : 1;
+  for (std::size_t which = 0; which < states; ++which) {
+    auto reserved = allocate(replica_->size() * sizeof(float), "the optimizer's state");
     if (!reserved) return fail(reserved.error());
     states_.push_back(std::move(*reserved));
   }
   if (wanted.accumulates) {
-    reserved = allocate(gradient_size() * sizeof(float), "the sum of gradients");
+    auto reserved = allocate(gradient_size() * sizeof(float), "the sum of gradients");
     if (!reserved) return fail(reserved.error());
     sum_ = std::move(*reserved);
   }
-  squares_.resize((gradient_size() + RowSquares::kRow - 1) / RowSquares::kRow);
-  reserved = allocate(squares_.size() * sizeof(double), "the gradient's norm");
-  if (!reserved) return fail(reserved.error());
-  parts_ = std::move(*reserved);
+  auto squares = allocate(gradient_rows() * sizeof(double), "the gradient's norm");
+  if (!squares) return fail(squares.error());
+  squares_ = std::move(*squares);
+  auto figures = allocate(sizeof(StepFigures), "a step's figures");
+  if (!figures) return fail(figures.error());
+  figures_ = std::move(*figures);
+  return add_lists(wanted.update);
+}
+
+/// All addresses are known, and stay; what changes from step to step is read from the memory.
+Status CudaResident::add_lists(UpdateKind kind) {
+  Queue& queue = runner_.queue();
+  const StepState* const step = runner_.step_on_device();
+  NamedWork piece;
+  piece.add("the parameters", spread_work(nullptr));
+  piece.add("the network", Sublist{runner_.lists().training});
+  if (sum_) {
+    piece.add("the sum of gradients",
+              KernelWork{AddShare{step, runner_.gradient(), gradient()}, gradient_size()});
+  }
+  piece.add("the mean loss",
+            KernelWork{
+                AddLoss{step, runner_.totals_on_device(), runner_.terms_a_sample(), figures()}, 1});
+  const auto piece_list = queue.add(std::move(piece.list), std::move(piece.names));
+  if (!piece_list) return fail(piece_list.error());
+
+  auto* const squares = reinterpret_cast<double*>(squares_.get());
+  NamedWork whole;
+  whole.add("a piece", Sublist{*piece_list});
+  whole.add("the gradient's squares", KernelWork{RowSquares{gradient(), gradient_size(), squares},
+                                                 gradient_rows(), RowSquares::kRow});
+  whole.add("the gradient's norm",
+            KernelWork{FinishNorm{step, squares, gradient_rows(), figures()}, 1, gradient_rows()});
+  whole.add("the update", update_work(kind));
+  const auto step_list = queue.add(std::move(whole.list), std::move(whole.names));
+  if (!step_list) return fail(step_list.error());
+  lists_ = Lists{*piece_list, *step_list};
   return {};
 }
 
@@ -71,6 +124,11 @@ float* CudaResident::gradient() const {
   return sum_ ? reinterpret_cast<float*>(sum_.get()) : runner_.gradient();
 }
 
+/// Those of RowSquares.
+std::size_t CudaResident::gradient_rows() const {
+  return (gradient_size() + RowSquares::kRow - 1) / RowSquares::kRow;
+}
+
 float* CudaResident::state(std::size_t which) const {
   return reinterpret_cast<float*>(states_.at(which).get());
 }
@@ -79,48 +137,45 @@ std::size_t CudaResident::memory_bytes() const noexcept {
   return bytes_ + replica_->memory_bytes();
 }
 
+StepFigures* CudaResident::figures() const {
+  return reinterpret_cast<StepFigures*>(figures_.get());
+}
+
 /// The network's copy of the parameters: y, or with r what x is.
-Status CudaResident::spread(const float* r) {
-  return runner_.queue().run(KernelWork{
-      SpreadParameters{tensors(), replica_->y(), r, runner_.parameters()}, replica_->size()});
+KernelWork CudaResident::spread_work(const float* r) const {
+  return {SpreadParameters{tensors(), replica_->y(), r, runner_.parameters()}, replica_->size()};
 }
 
-Result<float> CudaResident::forward_backward(std::span<float> buffers, const Batch& batch,
-                                             std::uint64_t seed, Share share, const Batch* next) {
-  ASSERT(sum_ || (share.share == 1.0F && !share.add), "the residence was told of several pieces");
-  auto done = runner_.begin(batch, buffers, seed);
-  if (done) done = spread(nullptr);
-  if (done) done = runner_.train();
-  if (done && sum_) {
-    done = runner_.queue().run(KernelWork{
-        AddShare{runner_.gradient(), gradient(), share.share, share.add}, gradient_size()});
+KernelWork CudaResident::update_work(UpdateKind kind) const {
+  const StepState* const step = runner_.step_on_device();
+  if (kind == UpdateKind::sgd) {
+    return {UpdateSgd{tensors(), step, figures(), gradient(), replica_->y(), state(0)},
+            replica_->size()};
   }
-  // All of this batch is under way: what follows waits for it.
-  if (done && next != nullptr) done = runner_.prepare(*next);
+  return {UpdateAdam{tensors(), step, figures(), gradient(), replica_->y(), state(0), state(1)},
+          replica_->size()};
+}
+
+Result<StepResult> CudaResident::step(std::span<float> buffers, std::span<const Piece> pieces,
+                                      const Update& update, const Batch* next) {
+  ASSERT(lists_ && !pieces.empty());
+  ASSERT(sum_ || (pieces.size() == 1 && pieces[0].share == 1.0F),
+         "the residence was told of several pieces");
+  auto done = runner_.copy_in_buffers(buffers);
+  for (std::size_t i = 0; done && i < pieces.size(); ++i) {
+    const auto& [batch, share, seed] = pieces[i];
+    const bool is_last = i + 1 == pieces.size();
+    done = runner_.begin(batch, {.seed = seed, .share = share, .add = i > 0, .update = update});
+    if (done) done = runner_.queue().run(is_last ? lists_->step : lists_->piece);
+    // All of this piece is under way: what follows waits for it.
+    const Batch* const following = is_last ? next : &pieces[i + 1].batch;
+    if (done && following != nullptr) done = runner_.prepare(*following);
+  }
+  StepFigures figures;
+  if (done) done = copy_out(runner_.queue(), figures_.get(), std::span(&figures, 1));
+  if (done) done = runner_.copy_out_buffers(buffers);
   if (!done) return fail(done.error());
-  const auto sums = runner_.totals();
-  if (!sums) return fail(sums.error());
-  if (done = runner_.copy_out_buffers(buffers); !done) return fail(done.error());
-  return mean_loss(*sums);
-}
-
-Result<double> CudaResident::gradient_squares() {
-  auto* const parts = reinterpret_cast<double*>(parts_.get());
-  auto done = runner_.queue().run(KernelWork{RowSquares{gradient(), gradient_size(), parts},
-                                             squares_.size(), RowSquares::kRow});
-  if (done) done = copy_out(runner_.queue(), parts, std::span(squares_));
-  if (!done) return fail(done.error());
-  return std::accumulate(squares_.begin(), squares_.end(), 0.0);
-}
-
-Status CudaResident::update(const SgdUpdate& by) {
-  return runner_.queue().run(
-      KernelWork{UpdateSgd{tensors(), by, gradient(), replica_->y(), state(0)}, replica_->size()});
-}
-
-Status CudaResident::update(const AdamUpdate& by) {
-  return runner_.queue().run(KernelWork{
-      UpdateAdam{tensors(), by, gradient(), replica_->y(), state(0), state(1)}, replica_->size()});
+  return StepResult{.loss = figures.loss, .squares = figures.squares};
 }
 
 Status CudaResident::read_state(std::size_t which, std::span<float> to) {
@@ -133,20 +188,22 @@ Status CudaResident::write_state(std::size_t which, std::span<const float> from)
   return copy_in(runner_.queue(), state(which), from);
 }
 
-Status CudaResident::hold_still() { return spread(replica_->r()); }
+Status CudaResident::hold_still() { return runner_.queue().run(spread_work(replica_->r())); }
+
+Status CudaResident::run_evaluation(std::span<const float> buffers, const Batch& batch) {
+  auto done = runner_.begin(batch, {});
+  if (done) done = runner_.copy_in_buffers(buffers);
+  return done ? runner_.evaluate() : done;
+}
 
 Result<Evaluation> CudaResident::evaluate(std::span<const float> buffers, const Batch& batch) {
-  auto done = runner_.begin(batch, buffers, 0);
-  if (done) done = runner_.evaluate();
-  if (!done) return fail(done.error());
+  if (auto ran = run_evaluation(buffers, batch); !ran) return fail(ran.error());
   return runner_.totals();
 }
 
 Result<std::span<const float>> CudaResident::outputs(std::span<const float> buffers,
                                                      const Batch& batch) {
-  auto done = runner_.begin(unlabelled(batch), buffers, 0);
-  if (done) done = runner_.evaluate();
-  if (!done) return fail(done.error());
+  if (auto ran = run_evaluation(buffers, unlabelled(batch)); !ran) return fail(ran.error());
   return runner_.outputs();
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,11 +15,8 @@
 
 namespace starling::compute::cuda {
 
-/// nats a label, or mean squared difference
-[[nodiscard]] inline float mean_loss(const Evaluation& sums) {
-  return static_cast<float>(sums.loss_sum / static_cast<double>(sums.count));
-}
-
+/// Adds lists of work of its own to the queue: a step of one piece is one of them, from spreading y
+/// to the update, and waits once, for what step() returns.
 class CudaResident final : public Resident {
  public:
   /// `runner` outlives it.
@@ -26,11 +24,8 @@ class CudaResident final : public Resident {
                                                                           const Residence& wanted);
 
   ReplicaMemory& replica() noexcept override { return *replica_; }
-  base::Result<float> forward_backward(std::span<float> buffers, const Batch& batch,
-                                       std::uint64_t seed, Share share, const Batch* next) override;
-  base::Result<double> gradient_squares() override;
-  base::Status update(const SgdUpdate& by) override;
-  base::Status update(const AdamUpdate& by) override;
+  base::Result<StepResult> step(std::span<float> buffers, std::span<const Piece> pieces,
+                                const Update& update, const Batch* next) override;
   base::Status read_state(std::size_t which, std::span<float> to) override;
   base::Status write_state(std::size_t which, std::span<const float> from) override;
   base::Status hold_still() override;
@@ -41,15 +36,27 @@ class CudaResident final : public Resident {
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
  private:
+  /// Numbers of the queue's lists.
+  struct Lists {
+    std::size_t piece = 0;  ///< y's loss and gradient
+    std::size_t step = 0;   ///< the same of the last piece, and the update
+  };
+
   explicit CudaResident(Runner& runner) : runner_(runner) {}
 
   [[nodiscard]] base::Status reserve(const Residence& wanted);
+  [[nodiscard]] base::Status reserve_training(const Residence& wanted);
+  [[nodiscard]] base::Status add_lists(UpdateKind kind);
   [[nodiscard]] base::Result<Queue::Memory> allocate(std::size_t bytes, const char* what);
-  [[nodiscard]] base::Status spread(const float* r);
+  [[nodiscard]] base::Status run_evaluation(std::span<const float> buffers, const Batch& batch);
+  [[nodiscard]] KernelWork spread_work(const float* r) const;
+  [[nodiscard]] KernelWork update_work(UpdateKind kind) const;
   [[nodiscard]] TensorPlaces tensors() const;
   /// What is applied: the sum where a step has several pieces.
   [[nodiscard]] float* gradient() const;
   [[nodiscard]] std::size_t gradient_size() const { return runner_.layout().count; }
+  [[nodiscard]] std::size_t gradient_rows() const;
+  [[nodiscard]] StepFigures* figures() const;
   [[nodiscard]] float* state(std::size_t which) const;
 
   Runner& runner_;
@@ -57,10 +64,11 @@ class CudaResident final : public Resident {
   Queue::Memory places_{nullptr, nullptr};
   std::size_t tensor_count_ = 0;
   std::vector<Queue::Memory> states_;
-  Queue::Memory sum_{nullptr, nullptr};    ///< null: steps have one piece
-  Queue::Memory parts_{nullptr, nullptr};  ///< of the gradient's squares
+  Queue::Memory sum_{nullptr, nullptr};      ///< null: steps have one piece
+  Queue::Memory squares_{nullptr, nullptr};  ///< of the gradient's rows
+  Queue::Memory figures_{nullptr, nullptr};  ///< StepFigures
+  std::optional<Lists> lists_;               ///< where it is trained
   std::size_t bytes_ = 0;
-  std::vector<double> squares_;
 };
 
 }  // namespace starling::compute::cuda

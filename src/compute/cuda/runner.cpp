@@ -61,11 +61,10 @@ Runner::Runner(const Graph& graph, std::uint32_t batch, Plan plan, std::vector<s
       lists_(lists),
       queue_(std::move(queue)) {}
 
-Status Runner::begin(const Batch& batch, std::span<const float> buffers, std::uint64_t seed) {
-  ASSERT(buffers.size() == buffer_count_);
+Status Runner::begin(const Batch& batch, StepState step) {
   count_ = samples_of(batch);
-  const StepState step{.seed = seed, .count = count_};
-  auto done = cuda::copy_in(*queue_, at(plan_.step), std::span(&step, 1));
+  step.count = count_;
+  auto done = cuda::copy_in(*queue_, at(plan_.step), std::span<const StepState>(&step, 1));
   if (const auto prepared = std::exchange(prepared_, {}); prepared && is_same(*prepared, batch)) {
     if (done) done = queue_->join();
     for (const Part& part : prepared_parts_) {
@@ -80,8 +79,7 @@ Status Runner::begin(const Batch& batch, std::span<const float> buffers, std::ui
   // What lies behind the samples is zero.
   const std::size_t taken = count_ * input_elements_ * sizeof(float);
   const std::size_t rest = batch_ * input_elements_ * sizeof(float) - taken;
-  if (done && rest > 0) done = queue_->clear(at(plan_.input) + taken, rest);
-  return done ? copy_in(plan_.buffers, plan_.buffer_layout, buffers) : done;
+  return done && rest > 0 ? queue_->clear(at(plan_.input) + taken, rest) : done;
 }
 
 Status Runner::prepare(const Batch& next) {
@@ -150,6 +148,11 @@ Status Runner::copy_in_parameters(std::span<const float> parameters) {
   return copy_in(plan_.parameters, plan_.parameter_layout, parameters);
 }
 
+Status Runner::copy_in_buffers(std::span<const float> buffers) {
+  ASSERT(buffers.size() == buffer_count_);
+  return copy_in(plan_.buffers, plan_.buffer_layout, buffers);
+}
+
 Status Runner::copy_out_gradient(std::span<float> gradient) {
   ASSERT(gradient.size() == parameter_count_);
   return copy_out(plan_.gradient, plan_.parameter_layout, gradient);
@@ -172,9 +175,8 @@ Result<Evaluation> Runner::totals() {
   if (auto copied = cuda::copy_out(*queue_, at(plan_.totals), std::span(&totals, 1)); !copied) {
     return fail(copied.error());
   }
-  return Evaluation{.loss_sum = totals.loss_sum,
-                    .correct = totals.correct,
-                    .count = by_label_ ? count_ * positions_ : count_};
+  return Evaluation{
+      .loss_sum = totals.loss_sum, .correct = totals.correct, .count = count_ * terms_a_sample()};
 }
 
 Status Runner::copy_in(const Value& to, const Layout& layout, std::span<const float> from) {

@@ -33,13 +33,13 @@ class Runner {
   Runner(const Graph& graph, std::uint32_t batch, Plan plan, std::vector<std::size_t> offsets,
          std::byte* arena, Lists lists, std::unique_ptr<Queue> queue);
 
-  /// Copies in all that belongs to a batch.
-  [[nodiscard]] base::Status begin(const Batch& batch, std::span<const float> buffers,
-                                   std::uint64_t seed);
+  /// Copies in a batch and what kernels read of its step; `step.count` is the batch's.
+  [[nodiscard]] base::Status begin(const Batch& batch, StepState step);
   /// Begins to copy a batch in while another one runs. Where the next begin() is of this one (of
   /// the same memory, unchanged), it finds it there. The first call reserves what that takes.
   [[nodiscard]] base::Status prepare(const Batch& next);
   [[nodiscard]] base::Status copy_in_parameters(std::span<const float> parameters);
+  [[nodiscard]] base::Status copy_in_buffers(std::span<const float> buffers);
   [[nodiscard]] base::Status train() { return queue_->run(lists_.training); }
   [[nodiscard]] base::Status evaluate() { return queue_->run(lists_.evaluation); }
   /// After either, of the batch that began.
@@ -51,11 +51,21 @@ class Runner {
   [[nodiscard]] base::Result<std::span<const float>> outputs();
 
   [[nodiscard]] Queue& queue() noexcept { return *queue_; }
+  [[nodiscard]] const Lists& lists() const noexcept { return lists_; }
   [[nodiscard]] const Layout& layout() const noexcept { return plan_.parameter_layout; }
   [[nodiscard]] std::size_t parameter_count() const noexcept { return parameter_count_; }
   /// Laid out as layout() says.
   [[nodiscard]] float* parameters() const { return addresses().at(plan_.parameters); }
   [[nodiscard]] float* gradient() const { return addresses().at(plan_.gradient); }
+  /// Where kernels find the step's state, and leave totals.
+  [[nodiscard]] const StepState* step_on_device() const {
+    return addresses().at<StepState>(plan_.step);
+  }
+  [[nodiscard]] const Totals* totals_on_device() const {
+    return addresses().at<Totals>(plan_.totals);
+  }
+  /// What the loss is a mean of: labels, or samples.
+  [[nodiscard]] std::size_t terms_a_sample() const noexcept { return by_label_ ? positions_ : 1; }
   [[nodiscard]] std::uint32_t batch() const noexcept { return batch_; }
   /// Bytes on the device.
   [[nodiscard]] std::size_t memory_bytes() const noexcept {

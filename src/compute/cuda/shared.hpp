@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "compute/update.hpp"
+
 #ifdef __CUDACC__
 #define STARLING_BOTH __host__ __device__
 #else
@@ -19,6 +21,10 @@ namespace starling::compute::cuda {
 struct StepState {
   std::uint64_t seed = 0;   ///< of dropout
   std::uint64_t count = 0;  ///< samples; what lies behind them in the batch is zero
+  // Of a replica that is trained here, whose step the batch is a piece of:
+  float share = 1;   ///< of the step's gradient and loss
+  bool add = false;  ///< to those of the pieces before
+  Update update{};   ///< once they are whole
 };
 
 /// What kernels leave of a batch's loss.
@@ -26,6 +32,11 @@ struct Totals {
   double loss_sum = 0;
   std::uint64_t correct = 0;
 };
+
+/// nats a label, or mean squared difference
+[[nodiscard]] STARLING_BOTH inline float mean_loss(double loss_sum, std::size_t count) {
+  return static_cast<float>(loss_sum / static_cast<double>(count));
+}
 
 /// The nearest bfloat16's bits, of two the even one; what is not a number stays so.
 STARLING_BOTH inline std::uint16_t rounded(float value) {

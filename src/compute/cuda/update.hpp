@@ -1,11 +1,11 @@
-// Kernels between the flat vectors of a replica and the tensors that a network works on, and the
-// update rules (train/optimizer.hpp has their sources), each in one pass over all parameters.
+// Kernels between the flat vectors of a replica and the tensors that a network works on, and what
+// a step does with a gradient: its norm, and the update rules (train/optimizer.hpp has their
+// sources), each in one pass over all parameters.
 #pragma once
 
 #include <cmath>
 
 #include "compute/cuda/shared.hpp"
-#include "compute/update.hpp"
 
 namespace starling::compute::cuda {
 
@@ -50,16 +50,36 @@ struct SpreadParameters {
   }
 };
 
+/// What kernels leave of a step of a replica that is trained here.
+struct StepFigures {
+  float loss = 0;         ///< of the pieces so far
+  float scale = 1;        ///< of the gradient, to clip it
+  double squares = 0;     ///< sum over the gradient's elements
+  bool is_finite = true;  ///< loss and gradient: otherwise nothing is applied
+};
+
 /// sum = share * gradient, or that added to the sum. One call an element.
 struct AddShare {
+  const StepState* step;
   const float* gradient;
   float* sum;
-  float share;
-  bool add;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const float part = share * gradient[i];
-    sum[i] = add ? sum[i] + part : part;
+    const float part = step->share * gradient[i];
+    sum[i] = step->add ? sum[i] + part : part;
+  }
+};
+
+/// The same of the mean loss. One call.
+struct AddLoss {
+  const StepState* step;
+  const Totals* totals;
+  std::size_t terms;  ///< of the loss, a sample
+  StepFigures* figures;
+
+  STARLING_BOTH void operator()(std::size_t) const {
+    const float part = step->share * mean_loss(totals->loss_sum, step->count * terms);
+    figures->loss = step->add ? figures->loss + part : part;
   }
 };
 
@@ -84,18 +104,40 @@ struct RowSquares {
   }
 };
 
+/// Works out from the rows' sums of squares what is applied of the gradient. One row.
+struct FinishNorm {
+  static constexpr bool kByRows = true;
+  const StepState* step;
+  const double* sums;
+  std::size_t rows;
+  StepFigures* figures;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t) const {
+    const double* const from = sums;
+    const double squares = team.sum(rows, [=](std::size_t i) { return from[i]; });
+    if (!team.leads()) return;
+    figures->squares = squares;
+    figures->scale = clip_factor(::sqrt(squares), step->update.clip);
+    figures->is_finite = std::isfinite(figures->loss) && std::isfinite(squares);
+  }
+};
+
 /// One call a parameter; the gradient lies as the network's copy does.
 struct UpdateSgd {
   TensorPlaces tensors;
-  SgdUpdate by;
+  const StepState* step;
+  const StepFigures* figures;
   const float* gradient;
   float* p;
   float* v;
 
   STARLING_BOTH void operator()(std::size_t i) const {
+    if (!figures->is_finite) return;
+    const SgdUpdate by = step->update.sgd;
     const TensorPlace& place = tensors.of(i);
     const float decay = place.decays ? by.decay : 0.0F;
-    const float g = by.scale * gradient[place.aligned + (i - place.flat)] + decay * p[i];
+    const float g = figures->scale * gradient[place.aligned + (i - place.flat)] + decay * p[i];
     v[i] = by.momentum * v[i] + g;
     p[i] -= by.lr * (by.nesterov ? g + by.momentum * v[i] : v[i]);
   }
@@ -104,15 +146,18 @@ struct UpdateSgd {
 /// One call a parameter.
 struct UpdateAdam {
   TensorPlaces tensors;
-  AdamUpdate by;
+  const StepState* step;
+  const StepFigures* figures;
   const float* gradient;
   float* p;
   float* m;
   float* s;
 
   STARLING_BOTH void operator()(std::size_t i) const {
+    if (!figures->is_finite) return;
+    const AdamUpdate by = step->update.adamw;
     const TensorPlace& place = tensors.of(i);
-    const float g = by.scale * gradient[place.aligned + (i - place.flat)];
+    const float g = figures->scale * gradient[place.aligned + (i - place.flat)];
     m[i] = by.beta1 * m[i] + (1.0F - by.beta1) * g;
     s[i] = by.beta2 * s[i] + (1.0F - by.beta2) * (g * g);
     const float kept = p[i] * (place.decays ? by.keep_decayed : 1.0F);

@@ -37,8 +37,8 @@ using Kernel = std::variant<
     CommitTouched<std::uint16_t>, CommitAll<float>, CommitAll<std::uint16_t>, CommitPut<float>,
     CommitPut<std::uint16_t>, HoldBackTouched<float>, HoldBackTouched<std::uint16_t>,
     HoldBackAll<float>, HoldBackAll<std::uint16_t>, HoldBackPut<float>, HoldBackPut<std::uint16_t>,
-    Push<float>, Push<std::uint16_t>, SpreadParameters, AddShare, RowSquares, UpdateSgd,
-    UpdateAdam>;
+    Push<float>, Push<std::uint16_t>, SpreadParameters, AddShare, AddLoss, RowSquares, FinishNorm,
+    UpdateSgd, UpdateAdam>;
 
 template <class K>
 concept RowKernel = requires {
@@ -67,8 +67,13 @@ struct Clear {
   std::size_t count = 0;
 };
 
+/// Another list of the queue's, by its number.
+struct Sublist {
+  std::size_t list = 0;
+};
+
 struct Work {
-  std::variant<KernelWork, Gemm, Convolution, FusedAttention, Clear> what;
+  std::variant<KernelWork, Gemm, Convolution, FusedAttention, Clear, Sublist> what;
   std::size_t op = 0;  ///< of the graph, for errors; one past the last: the loss
 };
 
