@@ -4,7 +4,9 @@
 #include "delta/select.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <span>
 
 #include "base/assert.hpp"
@@ -18,18 +20,25 @@ using base::fail;
 using compute::Choice;
 using compute::DeltaSource;
 
-constexpr std::size_t kSample = 16384;      // elements that predict the threshold
-constexpr std::size_t kSampleMore = 65536;  // the same, of more than kMany
-constexpr std::size_t kMany = std::size_t{1} << 24;
+// Elements that predict the threshold: looking one up costs about as much as scanning 40, and of
+// more there are fewer candidates that were not needed.
+constexpr std::size_t kSampleLeast = 4096;
+constexpr std::size_t kSampleMost = 65536;
+constexpr std::size_t kElementsASample = 1024;
+constexpr std::size_t kRoomInSamples = 32;    // for candidates beyond three times the count
 constexpr std::size_t kExactBelow = 32768;    // elements: below, all are candidates
-constexpr std::uint32_t kEstimateShift = 18;  // 32 steps an octave
+constexpr std::uint32_t kEstimateShift = 18;  // of a key: 32 steps an octave are ordered first
+
+std::size_t sample_of(std::size_t n) {
+  return std::clamp(std::bit_floor(n / kElementsASample), kSampleLeast, kSampleMost);
+}
 
 // A key that a little more than `count` elements reach, most likely. The places are jittered so
 // that no regular structure of the replica (rows of a layer) is met in step.
 base::Result<std::uint32_t> estimate_key(DeltaSource& source, std::size_t count,
                                          SelectScratch& scratch) {
   const std::size_t n = source.size();
-  const std::size_t sample = n > kMany ? kSampleMore : kSample;
+  const std::size_t sample = sample_of(n);
   const std::size_t stride = n / sample;
   scratch.places.resize(sample);
   scratch.values.resize(sample);
@@ -50,8 +59,17 @@ base::Result<std::uint32_t> estimate_key(DeltaSource& source, std::size_t count,
       static_cast<double>(count) * static_cast<double>(sample) / static_cast<double>(n);
   // Four standard deviations of the sampling, and what few samples need on top.
   const auto rank = static_cast<std::size_t>(expected * 1.05 + 4.0 * std::sqrt(expected) + 8.0);
-  const std::uint32_t bin = compute::cut_of(histogram, rank).key;
-  return std::max(bin << kEstimateShift, std::uint32_t{1});
+  const compute::Cut cut = compute::cut_of(histogram, rank);
+  if (cut.equals == 0) return 1;  // fewer were looked at
+  std::vector<std::uint32_t>& keys = scratch.places;
+  keys.clear();
+  for (const float value : scratch.values) {
+    const std::uint32_t key = compute::key_of(value);
+    if (key >> kEstimateShift == cut.key) keys.push_back(key);
+  }
+  const auto place = keys.begin() + static_cast<std::ptrdiff_t>(cut.equals - 1);
+  std::ranges::nth_element(keys, place, std::greater<>());
+  return std::max(*place, std::uint32_t{1});
 }
 
 }  // namespace
@@ -67,7 +85,8 @@ base::Result<Choice> select_largest(DeltaSource& source, std::size_t count, floa
     if (!estimate) return fail(estimate.error());
     key_min = *estimate;
   }
-  const std::size_t room = sampled ? std::min(n, 3 * count + kSample) : n;
+  const std::size_t room =
+      sampled ? std::min(n, 3 * count + kRoomInSamples * (n / sample_of(n))) : n;
   const auto found = source.find(key_min, room);
   if (!found) return fail(found.error());
   const bool has_all = *found <= room && (*found >= count || key_min == 1);
