@@ -136,10 +136,10 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
                   .theirs = &at(step.theirs)};
   });
   Mirror::Room rooms[2];
-  std::array<float, kBlock> y;  // of all the streams the one that each link needs
+  Mirror::Room lost{};
   for (std::size_t begin = 0; begin < size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, size() - begin);
-    std::copy_n(y_.data() + begin, n, y.data());
+    float* const y = BUG(step_not_applied) ? lost.data() : y_.data() + begin;
     for (Cursor& at : std::span(cursors).first(steps.size())) {
       const CommitStep& step = *at.step;
       float* const mine = at.mine->take(begin, n, rooms[0]);
@@ -149,9 +149,9 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
         at.their = apply_block(*at.their_delta, at.their, begin, n, theirs);
       }
       if (mirror_type_ == MirrorType::float32) {
-        kernels::average(y.data(), mine, theirs, step.w, step.moves_mirrors, n);
+        kernels::average(y, mine, theirs, step.w, step.moves_mirrors, n);
       } else {
-        kernels::average_halves(y.data(), mine, theirs, step.w, step.moves_mirrors,
+        kernels::average_halves(y, mine, theirs, step.w, step.moves_mirrors,
                                 {.mine = at.mine->half(begin),
                                  .theirs = at.theirs->half(begin),
                                  .seed = step.draw,
@@ -159,7 +159,6 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
                                 n);
       }
     }
-    if (!BUG(step_not_applied)) std::copy_n(y.data(), n, y_.data() + begin);
   }
   return {};
 }

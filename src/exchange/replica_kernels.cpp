@@ -37,7 +37,7 @@ STARLING_CLONES void subtract(const float* __restrict x, const float* __restrict
 STARLING_CLONES void average(float* __restrict y, float* __restrict mine, float* __restrict theirs,
                              float w, bool moves_mirrors, std::size_t n) {
   for (std::size_t strip = 0; strip < n; strip += kStrip) {
-    ask(strip, mine, theirs);
+    ask(strip, y, mine, theirs);
     const std::size_t end = std::min(strip + kStrip, n);
     for (std::size_t i = strip; i < end; ++i) {
       const float d = w * (theirs[i] - mine[i]);
@@ -58,7 +58,7 @@ STARLING_WIDE_CLONES void average_halves(float* __restrict y, const float* __res
   // draw() of one element after another, the next one by an addition.
   std::uint32_t weyl = halves.first * base::kWeyl + halves.seed;
   for (std::uint32_t strip = 0; strip < count; strip += kStrip) {
-    ask(strip, mine_to, theirs_to);
+    ask(strip, y, mine_to, theirs_to);
     const std::uint32_t end = std::min<std::uint32_t>(strip + kStrip, count);
     for (std::uint32_t i = strip; i < end; ++i) {
       const float d = w * (theirs[i] - mine[i]);
