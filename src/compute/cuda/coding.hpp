@@ -268,12 +268,6 @@ struct UnpackValues {
   }
 };
 
-/// What came of reading codes that are not trusted.
-struct DecodeResult {
-  std::uint64_t end = 0;  ///< one more than the last index
-  std::uint64_t bad = 0;  ///< not zero: the codes are not what they should be
-};
-
 /// Reads the codes of each run on its own: indices that begin at zero, and how far they reach.
 /// Nothing of the bytes is trusted but that starts rise and lie within them. One call a run.
 struct ReadRuns {
@@ -285,7 +279,7 @@ struct ReadRuns {
   CodeRuns of;
   std::uint32_t* indices;
   std::uint64_t* reach;
-  DecodeResult* result;
+  std::uint32_t* refused;  ///< set where codes are not what they should be
 
   /// 64 bits from `at` on.
   [[nodiscard]] STARLING_BOTH std::uint64_t peek(std::uint64_t at) const {
@@ -309,7 +303,7 @@ struct ReadRuns {
         position == limit || (is_last && position < limit && limit - position < 8 &&
                               peek(position) << (64 - (limit - position)) == 0);
     reach[run] = next;
-    if (read < size || !ends_well) result->bad = 1;
+    if (read < size || !ends_well) *refused = 1;
   }
 
  private:

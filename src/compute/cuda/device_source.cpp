@@ -298,68 +298,77 @@ Status DeviceSource::append(const std::byte* from, std::size_t bytes, base::Buff
 }
 
 Result<bool> DeviceSource::decode(const CodedDelta& coded, DeviceDelta& into) {
-  const std::size_t count = coded.count;
-  if (count == 0) {
+  if (coded.count == 0) {
     into.clear();
     return coded.codes.empty();
   }
-  const std::size_t runs = quotient_up(count, kCodesPerRun);
+  const ElementsRoom& to = into.elements();
+  auto done = into.elements().make(coded.count);
+  if (done) done = decode_values(coded, to.values());
+  if (!done) return fail(done.error());
+  return decode_indices(coded, to.indices());
+}
+
+Status DeviceSource::decode_values(const CodedDelta& coded, float* values) {
+  Places places;
+  const std::size_t scales_at = places.add<std::byte>(coded.scales.size());
+  const std::size_t codes_at = places.add<std::byte>(coded.values.size());
+  auto done = work_.make(places.bytes());
+  if (done) done = copy_in(queue_, work_.at<void>(scales_at), coded.scales);
+  if (done) done = copy_in(queue_, work_.at<void>(codes_at), coded.values);
+  if (done) {
+    done = queue_.run(KernelWork{UnpackValues{.codes = work_.at<std::byte>(codes_at),
+                                              .bits = coded.coding.bits,
+                                              .block = coded.coding.block,
+                                              .scales = work_.at<float>(scales_at),
+                                              .values = values},
+                                 coded.count});
+  }
+  return done;
+}
+
+/// False where the codes are not what they should be.
+Result<bool> DeviceSource::decode_indices(const CodedDelta& coded, std::uint32_t* indices) {
+  const std::size_t runs = quotient_up(coded.count, kCodesPerRun);
   ASSERT(coded.starts.size() == (runs - 1) * sizeof(std::uint32_t));
   std::vector<std::uint32_t> starts(runs);
   std::memcpy(starts.data() + 1, coded.starts.data(), coded.starts.size());
   Places places;
-  const std::size_t result_at = places.add<DecodeResult>(1);
   const std::size_t starts_at = places.add<std::uint32_t>(runs);
   const std::size_t words_at = places.add<std::byte>(coded.codes.size() + kBytesBehind);
   const std::size_t reach_at = places.add<std::uint64_t>(runs);
   const std::size_t begins_at = places.add<std::uint64_t>(runs + 1);
-  const std::size_t scales_at = places.add<std::byte>(coded.scales.size());
-  const std::size_t values_at = places.add<std::byte>(coded.values.size());
+  const std::size_t refused_at = places.add<std::uint32_t>(1);
   auto done = work_.make(places.bytes());
-  if (done) done = into.elements().make(count);
-  if (done) done = queue_.clear(work_.at<std::byte>(result_at), sizeof(DecodeResult));
-  if (done)
-    done = copy_in(queue_, work_.at<void>(starts_at), std::span<const std::uint32_t>(starts));
-  if (done) done = copy_in(queue_, work_.at<void>(words_at), coded.codes);
-  if (done) {
-    done = queue_.clear(work_.at<std::byte>(words_at) + coded.codes.size(), kBytesBehind);
-  }
-  if (done) done = copy_in(queue_, work_.at<void>(scales_at), coded.scales);
-  if (done) done = copy_in(queue_, work_.at<void>(values_at), coded.values);
-  auto* const indices = into.elements().indices();
+  auto* const words = work_.at<std::byte>(words_at);
   auto* const reach = work_.at<std::uint64_t>(reach_at);
   auto* const begins = work_.at<std::uint64_t>(begins_at);
-  auto* const result = work_.at<DecodeResult>(result_at);
+  auto* const refused = work_.at<std::uint32_t>(refused_at);
+  const std::span<const std::uint32_t> all_starts(starts);
+  if (done) done = copy_in(queue_, work_.at<void>(starts_at), all_starts);
+  if (done) done = copy_in(queue_, words, coded.codes);
+  if (done) done = queue_.clear(words + coded.codes.size(), kBytesBehind);
+  if (done) done = queue_.clear(work_.at<std::byte>(refused_at), sizeof *refused);
   if (done) {
     done = queue_.run(KernelWork{ReadRuns{.words = work_.at<std::uint64_t>(words_at),
                                           .end = std::uint64_t{coded.codes.size()} * 8,
                                           .starts = work_.at<std::uint32_t>(starts_at),
                                           .runs = runs,
                                           .n = size_,
-                                          .of = {count, coded.coding.odd, coded.coding.shift},
+                                          .of = {coded.count, coded.coding.odd, coded.coding.shift},
                                           .indices = indices,
                                           .reach = reach,
-                                          .result = result},
+                                          .refused = refused},
                                  runs});
   }
   if (done) done = queue_.run(KernelWork{AddBefore{reach, runs, begins}, 1, runs});
-  if (done) done = queue_.run(KernelWork{JoinRuns{begins, indices}, count});
-  if (done) {
-    done = queue_.run(KernelWork{UnpackValues{.codes = work_.at<std::byte>(values_at),
-                                              .bits = coded.coding.bits,
-                                              .block = coded.coding.block,
-                                              .scales = work_.at<float>(scales_at),
-                                              .values = into.elements().values()},
-                                 count});
-  }
-  if (done) {
-    done = queue_.copy(reinterpret_cast<std::byte*>(&result->end),
-                       reinterpret_cast<const std::byte*>(begins + runs), sizeof result->end);
-  }
-  DecodeResult found;
-  if (done) done = copy_out(queue_, result, std::span(&found, 1));
+  if (done) done = queue_.run(KernelWork{JoinRuns{begins, indices}, coded.count});
+  std::uint64_t end = 0;
+  std::uint32_t is_refused = 0;
+  if (done) done = copy_out(queue_, begins + runs, std::span(&end, 1));
+  if (done) done = copy_out(queue_, refused, std::span(&is_refused, 1));
   if (!done) return fail(done.error());
-  return found.bad == 0 && found.end <= size_;
+  return is_refused == 0 && end <= size_;
 }
 
 }  // namespace starling::compute::cuda

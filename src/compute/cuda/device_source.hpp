@@ -90,6 +90,8 @@ class DeviceSource final : public DeltaSource {
   [[nodiscard]] base::Result<std::optional<std::uint32_t>> first_beyond(float limit);
   [[nodiscard]] base::Status code_indices(const Coding& coding, base::Buffer& out);
   [[nodiscard]] base::Status code_values(const Coding& coding, base::Buffer& out);
+  [[nodiscard]] base::Status decode_values(const CodedDelta& coded, float* values);
+  [[nodiscard]] base::Result<bool> decode_indices(const CodedDelta& coded, std::uint32_t* indices);
   [[nodiscard]] base::Status append(const std::byte* from, std::size_t bytes, base::Buffer& out);
 
   Queue& queue_;
