@@ -9,6 +9,8 @@
 
 #include "checks.hpp"
 #include "delta/codec.hpp"
+#include "delta/golomb.hpp"
+#include "delta/quantize.hpp"
 #include "exchange/host_memory.hpp"
 #include "harness.hpp"
 #include "tests/unit/delta/vectors.hpp"
@@ -100,6 +102,26 @@ class Memories {
 
 constexpr std::array kBits{1, 2, 3, 4, 8};
 
+/// A delta of every `step`th element, of which the last one is `last`.
+base::Buffer delta_until(std::uint32_t last, std::uint32_t step, std::size_t n) {
+  std::vector<std::uint32_t> indices;
+  for (std::uint32_t index = last % step; index <= last; index += step) indices.push_back(index);
+  const std::vector<float> values(indices.size(), 1.0F);
+  delta::Shape shape{.bits = 1,
+                     .golomb = 4,  // a divisor of 2
+                     .block = 65535,
+                     .n = static_cast<std::uint32_t>(n),
+                     .count = static_cast<std::uint32_t>(indices.size())};
+  base::Buffer bytes;
+  delta::write_header(shape, bytes);
+  delta::golomb_encode(indices, {.odd = 1, .shift = 1}, bytes);
+  const float scale = 1;
+  const auto scale_bytes = std::as_bytes(std::span(&scale, 1));
+  bytes.insert(bytes.end(), scale_bytes.begin(), scale_bytes.end());
+  bytes.resize(bytes.size() + delta::codes_bytes(indices.size(), 1));
+  return bytes;
+}
+
 }  // namespace
 
 void deltas_are_those_of_the_host(const std::string& device) {
@@ -144,6 +166,18 @@ void what_is_not_finite_is_told_as_by_the_host(const std::string& device) {
     x[4242] = 1e30F;
     memories.set(x, std::vector<float>(memories.size()));
     BOOST_TEST(memories.encode({.density = 0.01}).has_value());
+  }
+}
+
+void indices_end_where_the_replica_does(const std::string& device) {
+  Memories memories(device, layers(200, 250), MirrorType::float32);
+  const auto n = static_cast<std::uint32_t>(memories.size());
+  for (const std::uint32_t step : {n / 2, 100U, 7U, 3U}) {
+    BOOST_TEST_CONTEXT("every " << step << "th element") {
+      BOOST_TEST(memories.decode(delta_until(n - 1, step, n)));
+      BOOST_TEST(!memories.decode(delta_until(n, step, n)));
+      BOOST_TEST(!memories.decode(delta_until(2 * n, step, n)));
+    }
   }
 }
 

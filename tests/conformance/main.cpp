@@ -88,6 +88,7 @@ void add_resident_claims(ut::test_suite& suite, const std::string& device,
       {"replica_opens_in_every_way", replica_opens_in_every_way},
       {"deltas_are_those_of_the_host", deltas_are_those_of_the_host},
       {"what_is_not_finite_is_told_as_by_the_host", what_is_not_finite_is_told_as_by_the_host},
+      {"indices_end_where_the_replica_does", indices_end_where_the_replica_does},
       {"deltas_with_wrong_bits_are_judged_as_by_the_host",
        deltas_with_wrong_bits_are_judged_as_by_the_host}};
   for (const auto& [name, check] : checks) {
