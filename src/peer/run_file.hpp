@@ -20,8 +20,9 @@ namespace starling::peer {
 
 inline constexpr std::uint64_t kRunFileBytesMax = 1 << 20;
 inline constexpr std::size_t kJoinMax = 64;
-/// Of the algorithm: peers whose mirrors would come out differently must not meet.
-inline constexpr std::uint32_t kExchangeVersion = 2;
+/// Of the algorithm and of its deltas' format: peers that would not read each other's, or whose
+/// mirrors would come out differently, must not meet.
+inline constexpr std::uint32_t kExchangeVersion = 3;
 
 /// [run]: what the run is called and how long it is. One of epochs and samples is given.
 struct RunConfig {
