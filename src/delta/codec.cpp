@@ -31,7 +31,7 @@ bool left_over_is_zero(const Shape& shape) {
   return used == 0 || std::to_integer<std::uint32_t>(shape.values.back()) >> used == 0;
 }
 
-base::Status check_sparse(const Shape& shape) {
+base::Status check_delta(const Shape& shape) {
   if (!scales_are_sound(shape.scales, Kind::sparse, level_max(shape.bits))) {
     return fail(ErrorCode::protocol, "delta: a scale is not positive and bounded");
   }
@@ -111,20 +111,13 @@ base::Status encode(compute::DeltaSource& source, const Options& options, Scratc
   return status;
 }
 
-base::Result<Shape> check(base::ByteView payload, std::size_t n, const Limits& limits) {
+base::Result<Shape> check(base::ByteView payload, std::size_t n) {
   auto shape = read_header(payload, n);
   if (!shape) return shape;
-  if (shape->kind != limits.kind) {
-    return fail(ErrorCode::protocol, "delta: a {} one where a {} one is expected",
-                name_of(shape->kind), name_of(limits.kind));
+  if (shape->kind != Kind::sparse) {
+    return fail(ErrorCode::protocol, "delta: a keyframe where a delta is expected");
   }
-  if (shape->count > limits.count_max) {
-    return fail(ErrorCode::protocol, "delta: carries {} elements where at most {} are taken",
-                shape->count, limits.count_max);
-  }
-  const base::Status status =
-      shape->kind == Kind::sparse ? check_sparse(*shape) : check_dense(*shape);
-  if (!status) return fail(status.error());
+  if (const auto status = check_delta(*shape); !status) return fail(status.error());
   return shape;
 }
 
@@ -150,9 +143,8 @@ bool decode(const compute::CodedDelta& coded, std::size_t n, Elements& out) {
   return true;
 }
 
-base::Status decode(base::ByteView payload, std::size_t n, const Limits& limits, Elements& out) {
-  ASSERT(limits.kind == Kind::sparse);
-  const auto shape = check(payload, n, limits);
+base::Status decode(base::ByteView payload, std::size_t n, Elements& out) {
+  const auto shape = check(payload, n);
   if (!shape) return fail(shape.error());
   return taken(decode(sections_of(*shape), n, out), *shape);
 }

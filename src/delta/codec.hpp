@@ -33,12 +33,6 @@ struct Scratch {
   std::vector<std::uint32_t> gaps;
 };
 
-/// What a receiver takes.
-struct Limits {
-  Kind kind = Kind::sparse;
-  std::uint32_t count_max = wire::delta_format::kElementsMax;
-};
-
 /// The elements a delta of a replica of `n` elements carries, at most: density * n to the nearest,
 /// at least 1.
 [[nodiscard]] std::size_t count_for(double density, std::size_t n);
@@ -52,11 +46,9 @@ struct Limits {
 [[nodiscard]] base::Status encode(const Difference& difference, const Options& options,
                                   base::Buffer& out, HostDelta& coded);
 
-/// Checks all of untrusted bytes, for a replica of n elements, but what a sparse delta's indices
-/// say. Work: a look at scales and starts, and for the dense kind one pass over the bytes.
-/// protocol: says what is wrong.
-[[nodiscard]] base::Result<Shape> check(base::ByteView payload, std::size_t n,
-                                        const Limits& limits);
+/// Checks all of untrusted bytes, a sparse payload for a replica of n elements, but what their
+/// indices say. Work: a look at scales and starts. protocol: says what is wrong.
+[[nodiscard]] base::Result<Shape> check(base::ByteView payload, std::size_t n);
 
 /// A magnitude that none of a checked delta's values exceeds.
 [[nodiscard]] float largest_value(const Shape& shape);
@@ -70,8 +62,7 @@ struct Limits {
 [[nodiscard]] bool decode(const compute::CodedDelta& coded, std::size_t n, Elements& out);
 
 /// Checks a sparse payload completely, and decodes it into `out` (any state on failure).
-[[nodiscard]] base::Status decode(base::ByteView payload, std::size_t n, const Limits& limits,
-                                  Elements& out);
+[[nodiscard]] base::Status decode(base::ByteView payload, std::size_t n, Elements& out);
 
 /// mirror[index] += value, in order of index: single float32 additions, the same bits everywhere.
 void apply(const Elements& delta, std::span<float> mirror);

@@ -8,6 +8,7 @@
 
 #include "base/assert.hpp"
 #include "base/clones.hpp"
+#include "delta/header.hpp"
 #include "delta/quantize.hpp"
 
 namespace starling::delta {
@@ -61,6 +62,16 @@ float dense_scale(std::uint32_t key) noexcept {
                   std::numeric_limits<float>::denorm_min());
 }
 
+base::Status check_keyframe(const Shape& shape) {
+  if (!scales_are_sound(shape.scales, Kind::dense, kDenseLevelMax)) {
+    return fail(ErrorCode::protocol, "keyframe: a scale is negative or not bounded");
+  }
+  if (holds_minus_128(shape.values.data(), shape.values.size())) {
+    return fail(ErrorCode::protocol, "keyframe: a level is beyond {}", kDenseLevelMax);
+  }
+  return {};
+}
+
 }  // namespace
 
 base::Status encode_dense(const Difference& difference, base::Buffer& out) {
@@ -102,16 +113,6 @@ base::Status encode_dense(const Difference& difference, base::Buffer& out) {
   return {};
 }
 
-base::Status check_dense(const Shape& shape) {
-  if (!scales_are_sound(shape.scales, Kind::dense, kDenseLevelMax)) {
-    return fail(ErrorCode::protocol, "keyframe: a scale is negative or not bounded");
-  }
-  if (holds_minus_128(shape.values.data(), shape.values.size())) {
-    return fail(ErrorCode::protocol, "keyframe: a level is beyond {}", kDenseLevelMax);
-  }
-  return {};
-}
-
 base::Status decode_dense(base::ByteView payload, std::span<const float> origin,
                           std::span<float> out) {
   ASSERT(origin.size() == out.size());
@@ -120,7 +121,7 @@ base::Status decode_dense(base::ByteView payload, std::span<const float> origin,
   if (shape->kind != Kind::dense) {
     return fail(ErrorCode::protocol, "keyframe: not a dense delta");
   }
-  if (auto status = check_dense(*shape); !status) return status;
+  if (auto status = check_keyframe(*shape); !status) return status;
   std::array<std::int8_t, kDenseBlock> levels;
   for (std::size_t begin = 0; begin < out.size(); begin += kDenseBlock) {
     const std::size_t size = std::min<std::size_t>(kDenseBlock, out.size() - begin);

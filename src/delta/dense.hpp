@@ -6,16 +6,12 @@
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "delta/difference.hpp"
-#include "delta/header.hpp"
 
 namespace starling::delta {
 
 /// Writes the whole difference to `out` (replaced): a keyframe.
 /// diverged: it is not finite or beyond kMagnitudeMax; `out` is left empty.
 [[nodiscard]] base::Status encode_dense(const Difference& difference, base::Buffer& out);
-
-/// Checks what the sections of a dense payload hold. protocol: says what is wrong.
-[[nodiscard]] base::Status check_dense(const Shape& shape);
 
 /// Checks an untrusted dense payload for a replica of origin.size() elements, and writes
 /// out = origin + float(level) * scale, in single float32 operations, unless an element comes out

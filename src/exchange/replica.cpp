@@ -213,9 +213,9 @@ base::Status Replica::stage_push(Link& link, const CommitInput& input) {
 }
 
 base::Status Replica::stage_delta(Link& link, const CommitInput& input) {
-  const auto own = delta::check(input.own, size(), {});
+  const auto own = delta::check(input.own, size());
   if (!own) return fail(own.error());
-  const auto their = delta::check(input.their, size(), {});
+  const auto their = delta::check(input.their, size());
   if (!their) return fail(their.error());
   // What this end wrote last is known.
   link.own_is_written = link.written->size() > 0 && link.written_hash == base::xxh3(input.own);

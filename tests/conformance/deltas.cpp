@@ -61,7 +61,7 @@ class Memories {
 
   /// Whether both take it, as the same elements.
   bool decode(const base::Buffer& bytes) {
-    const auto shape = delta::check(bytes, size(), {});
+    const auto shape = delta::check(bytes, size());
     if (!shape) return false;
     base::Status decoded[2];
     for (std::size_t at = 0; at < 2; ++at) {

@@ -19,7 +19,7 @@ constexpr std::size_t kSizes[] = {1, 8, 300, 5000};
 
 void fuzz_sparse(base::ByteView payload, std::size_t n) {
   delta::Elements elements;
-  if (!delta::decode(payload, n, {}, elements)) return;
+  if (!delta::decode(payload, n, elements)) return;
   ASSERT(elements.indices.size() == elements.values.size());
   for (std::size_t j = 0; j < elements.size(); ++j) {
     ASSERT(elements.indices[j] < n && (j == 0 || elements.indices[j] > elements.indices[j - 1]));
@@ -52,7 +52,7 @@ void fuzz_encode(base::ByteView bytes, std::uint8_t choice) {
   base::Buffer payload;
   if (!delta::encode({.base = x, .offset = {}, .mirror = zero}, options, payload, own)) return;
   delta::Elements elements;
-  ASSERT(delta::decode(payload, n, {}, elements).has_value());
+  ASSERT(delta::decode(payload, n, elements).has_value());
   ASSERT(elements.indices == own.elements().indices && elements.values == own.elements().values);
   for (std::size_t j = 0; j < elements.size(); ++j) {
     ASSERT(std::signbit(elements.values[j]) == std::signbit(x[elements.indices[j]]));

@@ -27,7 +27,7 @@ Coded code(const std::vector<float>& x, const std::vector<float>& mirror, const 
   Coded coded;
   BOOST_REQUIRE(
       delta::encode({.base = x, .offset = {}, .mirror = mirror}, options, coded.bytes, own));
-  const auto status = delta::decode(coded.bytes, x.size(), {}, coded.elements);
+  const auto status = delta::decode(coded.bytes, x.size(), coded.elements);
   BOOST_REQUIRE_MESSAGE(status.has_value(), (status ? std::string() : status.error().text));
   BOOST_REQUIRE(own.elements().indices == coded.elements.indices);
   BOOST_REQUIRE(own.elements().values == coded.elements.values);

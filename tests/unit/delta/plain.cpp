@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(bytes_are_those_of_the_plain_version) {
       BOOST_REQUIRE(delta::encode(source, options, scratch, bytes, own));
       BOOST_REQUIRE((bytes == plain_encode(difference, options)));
       Elements back;
-      BOOST_REQUIRE(delta::decode(bytes, n, {}, back).has_value());
+      BOOST_REQUIRE(delta::decode(bytes, n, back).has_value());
       BOOST_REQUIRE((back.indices == own.elements().indices));
       BOOST_REQUIRE((back.values == own.elements().values));
       const Elements& chosen = source.chosen();

@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(a_hostile_delta_changes_nothing) {
   train(a, rng, 0.2F);
   Buffer own;
   encode(a, kB, {.density = 0.05}, own);
-  const auto shape = delta::check(own, kN, {});
+  const auto shape = delta::check(own, kN);
   BOOST_REQUIRE(shape.has_value());
   const auto at = static_cast<std::size_t>(shape->scales.data() - own.data());
   const Snapshot before(a, kB);

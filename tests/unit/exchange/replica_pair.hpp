@@ -60,7 +60,7 @@ inline void encode(Replica& replica, const base::PeerId& to, const delta::Option
 
 inline delta::Elements decoded(const base::Buffer& bytes, std::size_t n) {
   delta::Elements elements;
-  BOOST_REQUIRE(delta::decode(bytes, n, {}, elements).has_value());
+  BOOST_REQUIRE(delta::decode(bytes, n, elements).has_value());
   return elements;
 }
 
