@@ -11,9 +11,14 @@ namespace starling::compute {
 /// Every buffer starts at a multiple of this: a cache line, and the widest vector register.
 inline constexpr std::size_t kArenaAlignment = 64;
 
+/// How many pieces of `size` it takes to hold `all`.
+[[nodiscard]] constexpr std::size_t quotient_up(std::size_t all, std::size_t size) noexcept {
+  return (all + size - 1) / size;
+}
+
 /// The first multiple of `step` that is not below `value`.
 [[nodiscard]] constexpr std::size_t round_up(std::size_t value, std::size_t step) noexcept {
-  return (value + step - 1) / step * step;
+  return quotient_up(value, step) * step;
 }
 
 /// A buffer's size and when it is needed, in steps of the program (both ends included).

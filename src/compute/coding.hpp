@@ -19,6 +19,31 @@ struct Coding {
 
 inline constexpr std::size_t kCodesPerRun = 4096;  ///< codes of indices that are found by a start
 
+/// Elements between index number j and the one before it, or the vector's beginning.
+[[nodiscard]] constexpr std::uint32_t gap_before(const std::uint32_t* indices,
+                                                 std::size_t j) noexcept {
+  return j == 0 ? indices[0] : indices[j] - indices[j - 1] - 1;
+}
+
+// How the scale of a block is looked for: delta/quantize.cpp says why so.
+
+/// Whether there are levels enough to look: one has the mean, and with 128 the largest hardly
+/// matters.
+[[nodiscard]] constexpr bool searches_scale(int bits) noexcept { return bits > 1 && bits < 8; }
+
+/// Scales to try, as parts of the one that just reaches the largest value: number 0 to this.
+[[nodiscard]] constexpr int scale_tries(int bits) noexcept { return searches_scale(bits) ? 5 : 1; }
+
+/// Heavy tails want the top clipped (what is cut off stays in the difference and goes with a later
+/// delta).
+[[nodiscard]] constexpr float scale_part(int number) noexcept {
+  const float parts[] = {1.0F, 0.8F, 0.62F, 0.45F, 0.3F};
+  return parts[number];
+}
+
+/// Back and forth between scale and levels, from the best of them.
+[[nodiscard]] constexpr int scale_rounds(int bits) noexcept { return searches_scale(bits) ? 2 : 0; }
+
 /// What a remainder begins with, as it lies in the stream, its first bit lowest.
 struct GolombPrefix {
   std::uint8_t code = 0;

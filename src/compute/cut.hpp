@@ -3,8 +3,10 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace starling::compute {
@@ -30,6 +32,15 @@ struct Cut {
   for (std::size_t bin = histogram.size(); bin-- > 0;) {
     if (above + histogram[bin] >= count) return {static_cast<std::uint32_t>(bin), count - above};
     above += histogram[bin];
+  }
+  return {};
+}
+
+/// The index of the first value whose magnitude is beyond the limit, or is no number.
+[[nodiscard]] inline std::optional<std::uint32_t> first_beyond(
+    std::span<const std::uint32_t> indices, std::span<const float> values, float limit) {
+  for (std::size_t j = 0; j < values.size(); ++j) {
+    if (!(std::fabs(values[j]) <= limit)) return indices[j];
   }
   return {};
 }

@@ -13,6 +13,7 @@
 
 #include "base/assert.hpp"
 #include "base/clones.hpp"
+#include "compute/coding.hpp"
 #include "delta/header.hpp"
 #include "wire/delta_format.hpp"
 
@@ -26,7 +27,6 @@ using wire::delta_format::level_max;
 
 constexpr std::uint32_t kMagnitudeMask = 0x7fffffffU;
 constexpr std::size_t kGroup = 8;  // codes that fill whole bytes, whatever their bits
-constexpr int kRounds = 2;         // back and forth between scale and levels
 
 // Values side by side: what the compiler makes of them adds and divides each by itself, so the bits
 // are the same with registers of any width.
@@ -114,14 +114,6 @@ STARLING_CLONES Moments moments_at(const float* values, std::size_t n, float sca
   return sum;
 }
 
-// Scales to try, as parts of the one that just reaches the largest value. Heavy tails want the
-// top clipped (what is cut off stays in the difference and goes with a later delta).
-std::span<const float> tries_of(int bits) {
-  static constexpr std::array<float, 5> kTries{1.0F, 0.8F, 0.62F, 0.45F, 0.3F};
-  // One level: its scale is the mean. 128 levels: the largest one hardly matters.
-  return bits == 1 || bits == 8 ? std::span(kTries).first(1) : std::span(kTries);
-}
-
 // Eight codes as `bits` bytes.
 std::uint64_t join(const std::uint8_t* codes, int bits) {
   std::uint64_t word = 0;
@@ -147,14 +139,15 @@ float sparse_scale(std::span<const float> values, int bits) {
   const float full = std::bit_cast<float>(largest_magnitude(values.data(), values.size())) / top;
   Moments best;
   double best_gain = -1.0;
-  for (const float part : tries_of(bits)) {
+  for (int number = 0; number < compute::scale_tries(bits); ++number) {
+    const float part = compute::scale_part(number);
     const Moments sums = at(bounded(static_cast<double>(full * part)));
     if (const double gain = sums.gain(); gain > best_gain) {
       best_gain = gain;
       best = sums;
     }
   }
-  for (int round = 0; bits > 1 && bits < 8 && round < kRounds; ++round) {
+  for (int round = 0; round < compute::scale_rounds(bits); ++round) {
     const Moments sums = at(bounded(best.scale()));
     if (!(sums.gain() > best.gain())) break;
     best = sums;

@@ -1,7 +1,6 @@
 #include "delta/source.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "base/assert.hpp"
@@ -55,13 +54,8 @@ base::Result<compute::Choice> DifferenceSource::choose(Among among, std::size_t 
   } else {
     choose_all(cut_of_all(count), count);
   }
-  compute::Choice choice{.count = chosen_.size(), .beyond = {}};
-  const auto beyond = std::ranges::find_if(
-      chosen_.values, [limit](float value) { return !(std::fabs(value) <= limit); });
-  if (beyond != chosen_.values.end()) {
-    choice.beyond = chosen_.indices[static_cast<std::size_t>(beyond - chosen_.values.begin())];
-  }
-  return choice;
+  return compute::Choice{.count = chosen_.size(),
+                         .beyond = compute::first_beyond(chosen_.indices, chosen_.values, limit)};
 }
 
 // What is above the cut and the first of those on it.
@@ -165,8 +159,7 @@ void DifferenceSource::choose_all(compute::Cut cut, std::size_t count) {
 base::Status DifferenceSource::gaps(std::span<std::uint32_t> gaps) {
   const std::vector<std::uint32_t>& indices = chosen_.indices;
   for (std::size_t i = 0; i < gaps.size(); ++i) {
-    const std::size_t j = i * indices.size() / gaps.size();
-    gaps[i] = j == 0 ? indices[0] : indices[j] - indices[j - 1] - 1;
+    gaps[i] = compute::gap_before(indices.data(), i * indices.size() / gaps.size());
   }
   return {};
 }

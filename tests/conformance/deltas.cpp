@@ -106,12 +106,11 @@ constexpr std::array kBits{1, 2, 3, 4, 8};
 base::Buffer delta_until(std::uint32_t last, std::uint32_t step, std::size_t n) {
   std::vector<std::uint32_t> indices;
   for (std::uint32_t index = last % step; index <= last; index += step) indices.push_back(index);
-  const std::vector<float> values(indices.size(), 1.0F);
-  delta::Shape shape{.bits = 1,
-                     .golomb = 4,  // a divisor of 2
-                     .block = 65535,
-                     .n = static_cast<std::uint32_t>(n),
-                     .count = static_cast<std::uint32_t>(indices.size())};
+  const delta::Shape shape{.bits = 1,
+                           .golomb = 4,  // a divisor of 2
+                           .block = 65535,
+                           .n = static_cast<std::uint32_t>(n),
+                           .count = static_cast<std::uint32_t>(indices.size())};
   base::Buffer bytes;
   delta::write_header(shape, bytes);
   delta::golomb_encode(indices, {.odd = 1, .shift = 1}, bytes);

@@ -35,8 +35,8 @@ void in_gemm_parts(const Gemm& p, std::size_t threads, std::size_t tile_rows,
   }
   const std::size_t down = row_parts(p, threads);
   const std::size_t across = threads / down;
-  const std::size_t rows = round_up((p.rows + down - 1) / down, tile_rows);
-  const std::size_t columns = round_up((p.columns + across - 1) / across, tile_columns);
+  const std::size_t rows = round_up(quotient_up(p.rows, down), tile_rows);
+  const std::size_t columns = round_up(quotient_up(p.columns, across), tile_columns);
 #pragma omp parallel for num_threads(static_cast <int>(threads)) schedule(static, 1)
   for (std::size_t part = 0; part < down * across; ++part) {
     const std::size_t row = std::min(part / across * rows, p.rows);

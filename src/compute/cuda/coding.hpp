@@ -5,6 +5,7 @@
 
 #include "compute/coding.hpp"
 #include "compute/cuda/replica.hpp"
+#include "compute/cut.hpp"
 
 namespace starling::compute::cuda {
 
@@ -34,8 +35,7 @@ struct PickGaps {
   std::uint32_t* to;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const std::size_t j = i * count / gaps;
-    to[i] = j == 0 ? indices[0] : indices[j] - indices[j - 1] - 1;
+    to[i] = gap_before(indices, i * count / gaps);
   }
 };
 
@@ -44,6 +44,10 @@ struct IndexCode {
   std::uint32_t zeros;
   std::uint32_t tail;
   std::uint32_t tail_size;
+
+  [[nodiscard]] STARLING_BOTH std::uint64_t size() const {
+    return std::uint64_t{zeros} + tail_size;
+  }
 };
 
 /// Codes of one divisor, run by run.
@@ -63,7 +67,7 @@ struct IndexRuns : CodeRuns {
   const std::uint32_t* indices;
 
   [[nodiscard]] STARLING_BOTH IndexCode code(std::size_t j) const {
-    const std::uint32_t gap = j == 0 ? indices[0] : indices[j] - indices[j - 1] - 1;
+    const std::uint32_t gap = gap_before(indices, j);
     const std::uint32_t high = gap >> shift;
     const GolombPrefix prefix = prefix_of(odd, high % odd);
     const std::uint32_t low = gap & ((1U << shift) - 1);
@@ -83,10 +87,8 @@ struct MeasureRuns {
   STARLING_BOTH void operator()(const Team& team, std::size_t run) const {
     const IndexRuns indices = of;
     const std::size_t first = run * kCodesPerRun;
-    const std::uint64_t all = team.sum(of.in_run(run), [=](std::size_t i) {
-      const IndexCode code = indices.code(first + i);
-      return std::uint64_t{code.zeros} + code.tail_size;
-    });
+    const std::uint64_t all =
+        team.sum(of.in_run(run), [=](std::size_t i) { return indices.code(first + i).size(); });
     if (team.leads()) bits[run] = all;
   }
 };
@@ -106,11 +108,7 @@ struct WriteRuns {
     const std::uint64_t begin = begins[run];
     std::uint32_t* const to = words;
     team.running_sum(
-        of.in_run(run),
-        [=](std::size_t i) {
-          const IndexCode code = indices.code(first + i);
-          return std::uint64_t{code.zeros} + code.tail_size;
-        },
+        of.in_run(run), [=](std::size_t i) { return indices.code(first + i).size(); },
         [=](std::size_t i, std::uint64_t before) {
           const IndexCode code = indices.code(first + i);
           const std::uint64_t at = begin + before + code.zeros;
@@ -141,9 +139,7 @@ struct Levels {
   }
 };
 
-STARLING_BOTH inline float magnitude_of(float value) {
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & 0x7fffffffU);
-}
+STARLING_BOTH inline float magnitude_of(float value) { return std::bit_cast<float>(key_of(value)); }
 
 /// Finds the scale of each block of values as delta/quantize.cpp does, with the same sums in the
 /// same order: its lanes, then one lane after the other. Products are exact. One call a block.
@@ -199,18 +195,17 @@ struct FitScales {
       largest = largest > magnitude ? largest : magnitude;
     }
     const float full = largest / levels.top;
-    const float tries[] = {1.0F, 0.8F, 0.62F, 0.45F, 0.3F};
-    const bool searches = levels.bits > 1 && levels.bits < 8;
     Moments best{0, 0};
     double best_gain = -1.0;
-    for (int at = 0; at < (searches ? 5 : 1); ++at) {
-      const float scale = levels.bounded(static_cast<double>(times(full, tries[at])));
+    for (int number = 0; number < scale_tries(levels.bits); ++number) {
+      const float part = scale_part(number);
+      const float scale = levels.bounded(static_cast<double>(times(full, part)));
       const Moments sums = moments(from, size, scale);
       if (!(sums.gain() > best_gain)) continue;
       best_gain = sums.gain();
       best = sums;
     }
-    for (int round = 0; searches && round < 2; ++round) {
+    for (int round = 0; round < scale_rounds(levels.bits); ++round) {
       const Moments sums = moments(from, size, levels.bounded(best.scale()));
       if (!(sums.gain() > best.gain())) break;
       best = sums;

@@ -144,9 +144,9 @@ Result<bool> DeviceReplica::decode(const CodedDelta& coded, Delta& into) {
 }
 
 Result<Squares> DeviceReplica::squares(MirrorId mirror, std::size_t first, std::size_t every) {
-  const std::size_t all = (size_ + kRun - 1) / kRun;
+  const std::size_t all = quotient_up(size_, kRun);
   if (first >= all) return Squares{};
-  const std::size_t runs = (all - first + every - 1) / every;
+  const std::size_t runs = quotient_up(all - first, every);
   if (auto made = room_.make(2 * runs * sizeof(double)); !made) return fail(made.error());
   auto done = by_type([&]<class M>(M) {
     return queue_.run(KernelWork{RunSquares<M>{.difference = difference_to<M>(mirror),

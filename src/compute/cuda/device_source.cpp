@@ -1,7 +1,6 @@
 #include "compute/cuda/device_source.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -25,8 +24,6 @@ Levels levels_of(int bits) {
   return {.bits = bits, .top = top, .scale_max = Coding::kValueMax / top};
 }
 
-std::size_t quotient_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 Status ElementsRoom::make(std::size_t count) {
@@ -37,11 +34,16 @@ Status ElementsRoom::make(std::size_t count) {
   return room_.make(places.bytes());
 }
 
+Status ElementsRoom::read(Queue& queue, std::vector<std::uint32_t>& to_indices,
+                          std::vector<float>& to_values) const {
+  to_indices.resize(size_);
+  to_values.resize(size_);
+  auto copied = copy_out(queue, indices(), std::span(to_indices));
+  return copied ? copy_out(queue, values(), std::span(to_values)) : copied;
+}
+
 Status DeviceDelta::read(std::vector<std::uint32_t>& indices, std::vector<float>& values) const {
-  indices.resize(size());
-  values.resize(size());
-  auto copied = copy_out(queue_, elements_.indices(), std::span(indices));
-  return copied ? copy_out(queue_, elements_.values(), std::span(values)) : copied;
+  return elements_.read(queue_, indices, values);
 }
 
 DeviceSource::DeviceSource(Queue& queue, std::size_t size)
@@ -128,10 +130,11 @@ Result<Choice> DeviceSource::choose_from(const Tiles& from, std::size_t count, f
   }
   Choice choice{.count = std::min(count, there), .beyond = {}};
   if (auto taken = take(from, cut, choice.count); !taken) return fail(taken.error());
-  if (may_be_beyond) {
-    const auto beyond = first_beyond(limit);
-    if (!beyond) return fail(beyond.error());
-    choice.beyond = *beyond;
+  if (may_be_beyond) {  // looked at by the host, as training has most likely failed
+    std::vector<std::uint32_t> indices;
+    std::vector<float> values;
+    if (auto read = chosen_.read(queue_, indices, values); !read) return fail(read.error());
+    choice.beyond = compute::first_beyond(indices, values, limit);
   }
   return choice;
 }
@@ -182,19 +185,6 @@ Status DeviceSource::take(const Tiles& from, const Cut& cut, std::size_t count) 
                                  tiles(), kTile});
   }
   return done;
-}
-
-/// Of what was chosen: looked at by the host, as training has most likely failed.
-Result<std::optional<std::uint32_t>> DeviceSource::first_beyond(float limit) {
-  std::vector<std::uint32_t> indices(chosen_.size());
-  std::vector<float> values(chosen_.size());
-  auto done = copy_out(queue_, chosen_.indices(), std::span(indices));
-  if (done) done = copy_out(queue_, chosen_.values(), std::span(values));
-  if (!done) return fail(done.error());
-  const auto beyond =
-      std::ranges::find_if(values, [limit](float value) { return !(std::fabs(value) <= limit); });
-  if (beyond == values.end()) return std::optional<std::uint32_t>{};
-  return indices[static_cast<std::size_t>(beyond - values.begin())];
 }
 
 Status DeviceSource::gaps(std::span<std::uint32_t> gaps) {

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "compute/arena.hpp"
 #include "compute/cuda/choose.hpp"
 #include "compute/cuda/coding.hpp"
 #include "compute/cuda/room.hpp"
@@ -23,6 +24,8 @@ class ElementsRoom {
 
   /// For `count` elements; what was there may be gone.
   [[nodiscard]] base::Status make(std::size_t count);
+  [[nodiscard]] base::Status read(Queue& queue, std::vector<std::uint32_t>& to_indices,
+                                  std::vector<float>& to_values) const;
 
   [[nodiscard]] std::uint32_t* indices() const { return room_.at<std::uint32_t>(); }
   [[nodiscard]] float* values() const { return room_.at<float>(values_at_); }
@@ -80,14 +83,13 @@ class DeviceSource final : public DeltaSource {
   [[nodiscard]] base::Result<bool> decode(const CodedDelta& coded, DeviceDelta& into);
 
  private:
-  [[nodiscard]] std::size_t tiles() const { return (size_ + kTile - 1) / kTile; }
+  [[nodiscard]] std::size_t tiles() const { return quotient_up(size_, kTile); }
   template <class Tiles>
   [[nodiscard]] base::Result<Choice> choose_from(const Tiles& from, std::size_t count, float limit);
   template <class Tiles>
   [[nodiscard]] base::Status count_keys(const Tiles& from, std::optional<std::uint32_t> high);
   template <class Tiles>
   [[nodiscard]] base::Status take(const Tiles& from, const Cut& cut, std::size_t count);
-  [[nodiscard]] base::Result<std::optional<std::uint32_t>> first_beyond(float limit);
   [[nodiscard]] base::Status code_indices(const Coding& coding, base::Buffer& out);
   [[nodiscard]] base::Status code_values(const Coding& coding, base::Buffer& out);
   [[nodiscard]] base::Status decode_values(const CodedDelta& coded, float* values);

@@ -140,7 +140,7 @@ void Planner::backward_rows(std::size_t op, const Gradient& gradient, std::size_
 void Planner::sum_columns(std::size_t op, std::size_t rows, std::size_t columns, const Value& dy,
                           const Value* source, const Value* figures, const Value& to) {
   const std::size_t slices =
-      std::clamp<std::size_t>((rows + kRowsOfSlice - 1) / kRowsOfSlice, 1, kSlicesMax);
+      std::clamp<std::size_t>(quotient_up(rows, kRowsOfSlice), 1, kSlicesMax);
   const Value parts = make(slices * columns);
   const bool normed = source != nullptr;
   kernel(op, {dy, normed ? *source : dy, normed ? *figures : dy, parts}, parts.count,

@@ -126,7 +126,7 @@ float* CudaResident::gradient() const {
 
 /// Those of RowSquares.
 std::size_t CudaResident::gradient_rows() const {
-  return (gradient_size() + RowSquares::kRow - 1) / RowSquares::kRow;
+  return quotient_up(gradient_size(), RowSquares::kRow);
 }
 
 float* CudaResident::state(std::size_t which) const {
