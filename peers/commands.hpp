@@ -7,17 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "runtime/options.hpp"
+
 namespace starling::peers {
 
 struct UpOptions {
   std::string run_file;
-  std::vector<std::string> join;
-  std::string listen = "0.0.0.0:0";
-  bool lan = false;
-  std::string name;              ///< empty: host name and process id
-  std::string dir;               ///< empty: runs/<run name>/<peer name>
   std::vector<std::string> set;  ///< "section.key=value"
-  bool require_peers = false;
+  runtime::Options peer;
   bool json = false;
 };
 int run_up(const UpOptions& options);

@@ -5,10 +5,9 @@
 
 #include <fmt/format.h>
 #include <httplib.h>
-#include <nlohmann/json.hpp>
 #include <signal.h>
 
-#include "base/file.hpp"
+#include "report/peer_file.hpp"
 
 namespace starling::peers {
 namespace {
@@ -16,8 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 using base::ErrorCode;
 using base::fail;
+using report::PeerFile;
+using report::read_peer_file;
 
-constexpr std::uint64_t kPeerFileMax = 64 * 1024;
 constexpr int kTimeoutSeconds = 5;
 
 bool runs(const PeerFile& file) { return kill(static_cast<pid_t>(file.pid), 0) == 0; }
@@ -84,33 +84,6 @@ base::Result<std::string> find_control(const std::string& peer) {
     return file->control;
   }
   return peer;
-}
-
-base::Status write_peer_file(const std::string& dir, const PeerFile& file) {
-  const std::string text = nlohmann::ordered_json{{"name", file.name},
-                                                  {"address", file.address},
-                                                  {"control", file.control},
-                                                  {"pid", file.pid}}
-                               .dump(2) +
-                           "\n";
-  const base::ByteView parts[] = {base::bytes_of(text.data(), text.size())};
-  return base::replace_file(dir + "/" + kPeerFile, parts, base::Durability::unsynced);
-}
-
-base::Result<PeerFile> read_peer_file(const std::string& dir) {
-  const std::string path = dir + "/" + kPeerFile;
-  const auto bytes = base::read_file(path, kPeerFileMax);
-  if (!bytes) return fail(bytes.error());
-  const auto* text = reinterpret_cast<const char*>(bytes->data());
-  const auto json = nlohmann::json::parse(text, text + bytes->size(), nullptr, false);
-  try {
-    return PeerFile{.name = json.at("name"),
-                    .address = json.at("address"),
-                    .control = json.at("control"),
-                    .pid = json.at("pid")};
-  } catch (const nlohmann::json::exception&) {
-    return fail(ErrorCode::data, "{}: not what a peer writes there", path);
-  }
 }
 
 }  // namespace starling::peers

@@ -26,15 +26,18 @@ void add_set(CLI::App& command, std::vector<std::string>& set) {
 void add_up(CLI::App& app, UpOptions& options) {
   auto* up = app.add_subcommand("up", "Run one peer: find the swarm, train, agree");
   up->add_option("run_file", options.run_file, "Run file (TOML)")->required();
-  up->add_option("--join", options.join, "Address host:port of any peer of the swarm (repeatable)")
+  up->add_option("--join", options.peer.join,
+                 "Address host:port of any peer of the swarm (repeatable)")
       ->allow_extra_args(false);
-  up->add_flag("--lan", options.lan,
+  up->add_flag("--lan", options.peer.lan,
                "Find peers of this run on the local network, by UDP multicast and broadcast");
-  up->add_option("--listen", options.listen, "Address to listen on; port 0: any free one")
+  up->add_option("--listen", options.peer.listen, "Address to listen on; port 0: any free one")
       ->capture_default_str();
-  up->add_option("--name", options.name, "Name of this peer (default: host name and process id)");
-  up->add_option("--dir", options.dir, "Folder of this peer (default: runs/<run name>/<name>)");
-  up->add_flag("--require-peers", options.require_peers,
+  up->add_option("--name", options.peer.name,
+                 "Name of this peer (default: host name and process id)");
+  up->add_option("--dir", options.peer.dir,
+                 "Folder of this peer (default: runs/<run name>/<name>)");
+  up->add_flag("--require-peers", options.peer.require_peers,
                "Exit with 4 when no peer was reached within a minute");
   up->add_flag("--json", options.json, "Print the summary as JSON at the end");
   add_set(*up, options.set);

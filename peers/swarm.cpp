@@ -26,6 +26,7 @@
 #include "control_client.hpp"
 #include "peer/run_file.hpp"
 #include "report/format.hpp"
+#include "report/peer_file.hpp"
 #include "report/summary.hpp"
 #include "report/table.hpp"
 #include "swarm_distance.hpp"
@@ -138,7 +139,7 @@ std::optional<double> optional_number(const Json& value) {
 void refresh(Child& child) {
   if (child.status) return;
   if (child.control.empty()) {
-    const auto file = read_peer_file(child.dir);
+    const auto file = report::read_peer_file(child.dir);
     if (!file || file->pid != child.pid) return;
     child.control = file->control;
   }
@@ -179,7 +180,7 @@ base::Result<std::string> wait_for_first(Child& first) {
   const auto started = SteadyClock::now();
   bool told = false;
   while (interrupts == 0) {
-    const auto file = read_peer_file(first.dir);
+    const auto file = report::read_peer_file(first.dir);
     if (file && file->pid == first.pid) return file->address;
     reap(first);
     if (first.status) break;

@@ -71,7 +71,9 @@ Node::Node(Options options)
     : options_(std::move(options)),
       handler_(std::make_unique<Handler>(*this)),
       wake_(std::make_unique<WakeUp>(loop_, [this] { take_outcomes(); })),
-      timer_(std::make_unique<Timer>(loop_, [this] { on_timer(); })) {
+      timer_(std::make_unique<Timer>(loop_, [this] { on_timer(); })),
+      trainer_(std::make_unique<TrainerPort>([this] { wake_->wake(); })) {
+  if (!options_.signals) return;
   for (const int number : {SIGINT, SIGTERM}) {
     signals_.push_back(std::make_unique<Signal>(loop_, number, [this] { on_signal(); }));
   }
@@ -115,9 +117,8 @@ void Node::open_lan(const base::PeerId& own) {
   lan_timer_->start(kLanSilence);
 }
 
-NodeEnd Node::run(std::unique_ptr<peer::Core> core, TrainerThread::MakeWorker make) {
+NodeEnd Node::run(std::unique_ptr<peer::Core> core) {
   core_ = std::move(core);
-  trainer_ = std::make_unique<TrainerThread>(std::move(make), [this] { wake_->wake(); });
   feed(peer::Start{});
   loop_.run();
   ASSERT(end_.has_value(), "the loop is stopped when the links are gone");
@@ -197,13 +198,14 @@ void Node::perform(peer::Refused& refused) { options_.observer.refused(refused);
 void Node::perform(peer::Finished& finished) {
   end_ = NodeEnd{finished.reason, std::move(finished.error), status()};
   // The trainer may be in the middle of a long step; nothing it says matters any more.
-  trainer_->stop();
+  trainer_->close();
   shut_down();
 }
 
 void Node::take_outcomes() {
   for (peer::Event& event : std::exchange(asked_, {})) feed(std::move(event));
-  while (trainer_ && !end_) {
+  if (core_ && trainer_->asked_to_leave()) feed(peer::Leave{});
+  while (core_ && !end_) {
     auto outcome = trainer_->take();
     if (!outcome) return;
     feed(std::move(*outcome));

@@ -14,7 +14,7 @@
 #include "io/identity.hpp"
 #include "io/lan.hpp"
 #include "io/loop.hpp"
-#include "io/trainer_thread.hpp"
+#include "io/trainer_port.hpp"
 #include "io/transport.hpp"
 #include "peer/core.hpp"
 
@@ -44,6 +44,8 @@ class Node {
     NodeObserver observer;
     /// Look for peers of this run on the local network.
     std::optional<wire::RunId> lan;
+    /// SIGINT or SIGTERM once: the peer leaves; a second one exits the process with 130 at once.
+    bool signals = true;
     /// Answers the control port's GETs from the status; POSTs to /leave and /checkpoint are the
     /// node's own.
     std::function<ControlReply(const ControlRequest&, const Node&)> serve;
@@ -60,9 +62,12 @@ class Node {
   [[nodiscard]] const std::string& address() const { return transport_->address(); }
   [[nodiscard]] const std::string& control_address() const { return control_->address(); }
 
-  /// Runs the peer until it ends: done, left (SIGINT or SIGTERM once; a second one exits the
-  /// process with 130 at once) or failed. Once.
-  [[nodiscard]] NodeEnd run(std::unique_ptr<peer::Core> core, TrainerThread::MakeWorker make);
+  /// Where the owner of the replica takes its jobs; closed when the peer has ended. Lives as long
+  /// as this.
+  [[nodiscard]] TrainerPort& trainer() noexcept { return *trainer_; }
+
+  /// Runs the peer until it ends: done, left or failed. Once. This is the loop thread.
+  [[nodiscard]] NodeEnd run(std::unique_ptr<peer::Core> core);
 
   [[nodiscard]] peer::Status status() const;
   [[nodiscard]] LinkTraffic traffic() const { return transport_->traffic(); }
@@ -111,7 +116,7 @@ class Node {
   std::unique_ptr<Timer> lan_timer_;  ///< until it is said that nobody was heard
   std::unique_ptr<Control> control_;
   std::unique_ptr<peer::Core> core_;
-  std::unique_ptr<TrainerThread> trainer_;
+  std::unique_ptr<TrainerPort> trainer_;
   std::vector<Dial> dials_;         ///< outstanding
   std::vector<peer::Event> asked_;  ///< over the control port, in this turn
   bool interrupted_ = false;

@@ -2,11 +2,10 @@
 
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include <pthread.h>
 #include <sched.h>
-
-#include "base/assert.hpp"
 
 namespace starling::io {
 namespace {
@@ -21,29 +20,12 @@ void yield_to_waking_threads() noexcept {
 
 }  // namespace
 
-TrainerThread::TrainerThread(MakeWorker make, std::function<void()> wake)
-    : make_(std::move(make)), wake_(std::move(wake)), thread_([this] { run(); }) {}
+TrainerThread::TrainerThread(TrainerPort& port, MakeWorker make)
+    : port_(port), make_(std::move(make)), thread_([this] { run(); }) {}
 
-TrainerThread::~TrainerThread() { stop(); }
-
-void TrainerThread::submit(peer::Job job) {
-  const bool taken = jobs_.try_push(std::move(job)) || stopping_;
-  ASSERT(taken, "more jobs than a peer may have outstanding");
-}
-
-void TrainerThread::stop() {
-  stopping_ = true;
-  jobs_.close();
-  outcomes_.close();
-  if (thread_.joinable()) thread_.join();
-}
-
-void TrainerThread::hand_back(std::vector<peer::Outcome>& outcomes) {
-  for (peer::Outcome& outcome : outcomes) {
-    if (!outcomes_.push(std::move(outcome))) break;
-  }
-  outcomes.clear();
-  wake_();
+TrainerThread::~TrainerThread() {
+  port_.close();
+  thread_.join();
 }
 
 void TrainerThread::run() {
@@ -53,18 +35,18 @@ void TrainerThread::run() {
   make_ = nullptr;
   if (!worker) {
     outcomes.push_back(peer::Failed{std::move(worker.error())});
-    hand_back(outcomes);
+    port_.hand_back(outcomes);
     return;
   }
-  while (!stopping_) {
-    while (auto job = jobs_.try_pop()) (*worker)->submit(std::move(*job));
+  while (!port_.closed()) {
+    while (auto job = port_.try_next()) (*worker)->submit(std::move(*job));
     const auto begin = std::chrono::steady_clock::now();
     if ((*worker)->work(outcomes)) {
       peer::note_time(outcomes, std::chrono::steady_clock::now() - begin);
-      if (!outcomes.empty()) hand_back(outcomes);
+      port_.hand_back(outcomes);
       continue;
     }
-    auto job = jobs_.pop();
+    auto job = port_.next();
     if (!job) return;
     (*worker)->submit(std::move(*job));
   }

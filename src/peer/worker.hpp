@@ -24,7 +24,7 @@ namespace starling::peer {
 struct Snapshot {
   std::span<const float> parameters;  ///< x, not y
   std::span<const float> buffers;
-  train::UpdateRule* rule = nullptr;
+  train::UpdateRule* rule = nullptr;  ///< null: another program has the optimizer
   base::StepNumber step;
   std::uint64_t samples = 0;               ///< trained by this peer
   double progress = 0;                     ///< of the swarm, 0 to 1

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "control_client.hpp"
+#include "report/peer_file.hpp"
 #include "swarm_distance.hpp"
 
 namespace starling::integration {
@@ -171,7 +172,7 @@ Peer::~Peer() {
 /// Looks for what this process, and not an earlier one, wrote of itself.
 bool Peer::find() {
   if (!control_.empty()) return true;
-  const auto file = peers::read_peer_file(dir_);
+  const auto file = report::read_peer_file(dir_);
   if (!file || file->pid != process_.pid()) return false;
   address_ = file->address;
   control_ = file->control;

@@ -7,6 +7,7 @@
 
 #include "control_client.hpp"
 #include "harness.hpp"
+#include "report/peer_file.hpp"
 
 namespace starling::integration {
 namespace {
@@ -61,7 +62,7 @@ BOOST_AUTO_TEST_CASE(an_interrupted_swarm_command_lets_all_its_peers_leave) {
                 folder / "swarm");
   // Before its first step a peer may not be listening to signals yet.
   const auto trains = [&](const char* peer) {
-    const auto file = peers::read_peer_file(dir + "/" + peer);
+    const auto file = report::read_peer_file(dir + "/" + peer);
     const auto reply = file ? peers::ask(file->control, "/status")
                             : base::Result<std::string>(tl::unexpect, file.error());
     return reply && reply->find("\"phase\": \"training\"") != std::string::npos;

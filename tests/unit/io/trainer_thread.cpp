@@ -16,9 +16,7 @@ namespace {
 
 /// A trainer thread, and the loop that it wakes.
 struct Fixture {
-  void start(TrainerThread::MakeWorker make) {
-    thread.emplace(std::move(make), [this] { wake.wake(); });
-  }
+  void start(TrainerThread::MakeWorker make) { thread.emplace(port, std::move(make)); }
   void start_worker() {
     start([this]() -> base::Result<std::unique_ptr<peer::Worker>> {
       return problem.worker(loader, [](const peer::Snapshot&) { return base::Status{}; });
@@ -27,7 +25,7 @@ struct Fixture {
   /// The next outcome; nothing where none comes.
   std::optional<peer::Outcome> next() {
     std::optional<peer::Outcome> outcome;
-    BOOST_TEST(run_until(loop, [&] { return outcome || (outcome = thread->take()).has_value(); }));
+    BOOST_TEST(run_until(loop, [&] { return outcome || (outcome = port.take()).has_value(); }));
     return outcome;
   }
 
@@ -35,6 +33,7 @@ struct Fixture {
   data::Loader loader{*problem.data.train, problem.shards, problem.training.batch, 41, {}};
   Loop loop;
   WakeUp wake{loop, [] {}};
+  TrainerPort port{[this] { wake.wake(); }};
   std::optional<TrainerThread> thread;
 };
 
@@ -46,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_made_is_reported) {
   start([]() -> base::Result<std::unique_ptr<peer::Worker>> {
     return base::fail(base::ErrorCode::device, "no such device");
   });
-  thread->submit(peer::StepJob{0.1F});  // has no one to run it
+  port.submit(peer::StepJob{0.1F});  // has no one to run it
   const auto outcome = next();
   BOOST_REQUIRE(outcome);
   const auto& failed = std::get<peer::Failed>(*outcome);
@@ -56,8 +55,8 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_made_is_reported) {
 
 BOOST_AUTO_TEST_CASE(jobs_run_in_order_and_the_loop_is_woken_for_each_outcome) {
   start_worker();
-  for (int i = 0; i < 3; ++i) thread->submit(peer::StepJob{0.1F});
-  thread->submit(peer::SaveJob{});
+  for (int i = 0; i < 3; ++i) port.submit(peer::StepJob{0.1F});
+  port.submit(peer::SaveJob{});
   for (std::uint64_t step = 1; step <= 3; ++step) {
     const auto outcome = next();
     BOOST_REQUIRE(outcome);
@@ -70,9 +69,9 @@ BOOST_AUTO_TEST_CASE(jobs_run_in_order_and_the_loop_is_woken_for_each_outcome) {
 
 BOOST_AUTO_TEST_CASE(an_idle_thread_takes_a_job_that_comes_later) {
   start_worker();
-  thread->submit(peer::StepJob{0.1F});
+  port.submit(peer::StepJob{0.1F});
   BOOST_REQUIRE(next());
-  thread->submit(peer::EvaluateJob{});
+  port.submit(peer::EvaluateJob{});
   const auto outcome = next();
   BOOST_REQUIRE(outcome);
   BOOST_TEST(std::get<peer::Evaluated>(*outcome).whole);
@@ -81,14 +80,14 @@ BOOST_AUTO_TEST_CASE(an_idle_thread_takes_a_job_that_comes_later) {
 BOOST_AUTO_TEST_CASE(stopping_while_jobs_wait_ends_it_and_nothing_comes_afterwards) {
   start_worker();
   for (std::size_t i = 0; i < peer::Worker::kJobsMax / 2; ++i) {
-    thread->submit(peer::EvaluateJob{});
+    port.submit(peer::EvaluateJob{});
   }
   BOOST_REQUIRE(next());
-  thread->stop();
-  thread->stop();
-  while (thread->take()) continue;      // what was done before
-  thread->submit(peer::StepJob{0.1F});  // nobody minds
-  BOOST_TEST(!thread->take());
+  port.close();
+  port.close();
+  while (port.take()) continue;      // what was done before
+  port.submit(peer::StepJob{0.1F});  // nobody minds
+  BOOST_TEST(!port.take());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,52 @@
+#include "io/trainer_port.hpp"
+
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace starling::io {
+
+void TrainerPort::submit(peer::Job job) {
+  const bool taken = jobs_.try_push(std::move(job)) || closed_;
+  ASSERT(taken, "more jobs than a peer may have outstanding");
+}
+
+std::optional<peer::Job> TrainerPort::try_next() {
+  if (closed_) return std::nullopt;
+  return jobs_.try_pop();
+}
+
+std::optional<peer::Job> TrainerPort::next() {
+  auto job = jobs_.pop();
+  if (closed_) return std::nullopt;
+  return job;
+}
+
+void TrainerPort::hand_back(std::vector<peer::Outcome>& outcomes) {
+  if (outcomes.empty()) return;
+  for (peer::Outcome& outcome : outcomes) {
+    if (!outcomes_.push(std::move(outcome))) break;
+  }
+  outcomes.clear();
+  wake();
+}
+
+void TrainerPort::leave() {
+  leaving_ = true;
+  wake();
+}
+
+void TrainerPort::close() {
+  closed_ = true;
+  jobs_.close();
+  outcomes_.close();
+  const std::lock_guard lock(waking_);
+  wake_ = nullptr;
+}
+
+void TrainerPort::wake() {
+  const std::lock_guard lock(waking_);
+  if (wake_) wake_();
+}
+
+}  // namespace starling::io

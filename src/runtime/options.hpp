@@ -1,0 +1,21 @@
+// How a peer is run in its process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace starling::runtime {
+
+/// What the run file does not say.
+struct Options {
+  std::vector<std::string> join;  ///< beside swarm.join
+  std::string listen = "0.0.0.0:0";
+  bool lan = false;            ///< look for peers of this run on the local network
+  std::string name;            ///< empty: host name and process id
+  std::string dir;             ///< empty: runs/<run name>/<peer name>
+  bool require_peers = false;  ///< ends with an error where none is met within a minute
+  bool signals = true;         ///< SIGINT and SIGTERM make the peer leave
+  bool quiet = false;          ///< warnings go to the log alone, not to stderr
+};
+
+}  // namespace starling::runtime

@@ -1,0 +1,368 @@
+#include "runtime/run.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.hpp"
+#include "base/hash.hpp"
+#include "base/rng.hpp"
+#include "io/interfaces.hpp"
+#include "io/record_signer.hpp"
+#include "membership/limits.hpp"
+#include "report/language.hpp"
+#include "report/peer_file.hpp"
+#include "train/optimizer.hpp"
+#include "train/weights.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using base::ErrorCode;
+using base::fail;
+
+constexpr base::Duration kRequirePeers = std::chrono::minutes(1);
+/// Of a frame or a link's queue, beside what grows with the model: scales, headers, small frames.
+constexpr std::size_t kPayloadSlack = 64 * 1024;
+/// Bytes a parameter that may wait on a link: keyframes and dense deltas, or two parts of a ring
+/// of two peers.
+constexpr std::size_t kQueuedPerParameter = 3;
+constexpr std::size_t kQueuedPerParameterAllReduce = 8;
+/// Times that the buffers may wait on a link: with deltas and a keyframe, or parts of a ring.
+constexpr std::size_t kQueuedBuffers = 3;
+
+std::string default_name() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  const std::string name = fmt::format("{}-{}", host.data(), getpid());
+  return name.substr(0, wire::kNameMax);
+}
+
+/// Seconds since this process was started, counted by the kernel in hundredths.
+double process_age() {
+  const auto stat = base::read_file("/proc/self/stat", 1 << 16);
+  timespec now{};
+  if (!stat || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+  const std::string text(reinterpret_cast<const char*>(stat->data()), stat->size());
+  // Field 22; the second one, in parentheses, may hold anything.
+  std::size_t at = text.rfind(')');
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
+  if (at == std::string::npos) return 0;
+  const double started =
+      std::strtod(text.c_str() + at, nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
+}
+
+report::BytesByPurpose by_purpose(const io::Bytes& bytes) {
+  const auto of = [&](wire::Purpose purpose) { return bytes[static_cast<std::size_t>(purpose)]; };
+  report::BytesByPurpose result{.delta = of(wire::Purpose::delta),
+                                .keyframe = of(wire::Purpose::keyframe),
+                                .membership = of(wire::Purpose::membership),
+                                .reduce = of(wire::Purpose::reduce),
+                                .other = of(wire::Purpose::other)};
+  for (const std::uint64_t count : bytes) result.total += count;
+  return result;
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options options) {
+  for (const std::string& address : options.join) run_file.swarm.join.push_back(address);
+  if (exchange::uses_ring(run_file.exchange.mode)) run_file.swarm.degree = run_file.peers - 1;
+  std::string name = options.name.empty() ? default_name() : options.name;
+  if (name.size() > wire::kNameMax) {
+    return fail(ErrorCode::usage, "--name: at most {} bytes", wire::kNameMax);
+  }
+  std::string dir = options.dir.empty() ? "runs/" + run_file.run.name + "/" + name : options.dir;
+  if (dir.ends_with('/')) dir.pop_back();
+  std::error_code failed;
+  fs::create_directories(dir, failed);
+  if (failed) return fail(ErrorCode::data, "cannot create {}: {}", dir, failed.message());
+  const std::string toml = peer::to_toml(run_file);
+  const base::ByteView parts[] = {base::bytes_of(toml.data(), toml.size())};
+  if (auto written = base::replace_file(dir + "/run.toml", parts); !written) {
+    return fail(written.error());
+  }
+  auto identity = io::Identity::load_or_create(dir);
+  if (!identity) return fail(identity.error());
+  auto log = report::Log::open(dir, {.quiet = options.quiet});
+  if (!log) return fail(log.error());
+  return std::unique_ptr<Run>(new Run(std::move(run_file), std::move(options), std::move(name),
+                                      std::move(dir), std::move(*identity), std::move(*log)));
+}
+
+Run::Run(peer::RunFile run_file, Options options, std::string name, std::string dir,
+         io::Identity identity, report::Log log)
+    : age_(process_age()),
+      created_(io::Loop::now()),
+      run_file_(std::move(run_file)),
+      options_(std::move(options)),
+      name_(std::move(name)),
+      dir_(std::move(dir)),
+      identity_(std::move(identity)),
+      log_(std::move(log)) {}
+
+Run::~Run() = default;
+
+base::Status Run::prepare(Task task) {
+  task_ = std::move(task);
+  canonical_ = peer::canonical(run_file_, task_.identity);
+  run_id_ = peer::run_id(canonical_);
+  shards_.emplace(task_.samples, task_.labels, run_file_.data, run_file_.run.seed);
+  load_checkpoint();
+  if (auto opened = open_node(); !opened) return opened;
+  auto metrics = report::MetricsFile::open(dir_, checkpoint_ ? report::MetricsFile::Start::continued
+                                                             : report::MetricsFile::Start::fresh);
+  if (!metrics) return fail(metrics.error());
+  metrics_.emplace(std::move(*metrics));
+  return {};
+}
+
+void Run::load_checkpoint() {
+  auto loaded = train::load_latest_checkpoint(dir_ + "/checkpoints", run_id_);
+  for (const std::string& note : loaded.notes) {
+    log_.event(report::Level::warning, "checkpoint_passed_over",
+               {{"text", std::string_view(note)}});
+  }
+  checkpoint_ = std::move(loaded.checkpoint);
+}
+
+std::uint64_t Run::samples_before() const noexcept {
+  return checkpoint_ ? checkpoint_->state.samples : 0;
+}
+
+base::StepNumber Run::steps_before() const noexcept {
+  return checkpoint_ ? checkpoint_->state.step : base::StepNumber{};
+}
+
+base::Status Run::open_node() {
+  const std::size_t per_parameter = exchange::uses_ring(run_file_.exchange.mode)
+                                        ? kQueuedPerParameterAllReduce
+                                        : kQueuedPerParameter;
+  const std::size_t buffer_bytes = task_.buffers.initial.size() * sizeof(float);
+  io::Node::Options made;
+  made.transport = {
+      .listen = options_.listen,
+      .tls = run_file_.security == peer::Security::tls,
+      .link_memory = std::max<std::size_t>(
+          run_file_.limits.link_memory,
+          per_parameter * task_.parameters.size() + kQueuedBuffers * buffer_bytes + kPayloadSlack),
+      .payload_max = 2 * task_.parameters.size() + buffer_bytes + kPayloadSlack};
+  made.observer = {
+      .note =
+          [this](peer::Level level, const std::string& text) {
+            log_.event(level == peer::Level::warning ? report::Level::warning : report::Level::info,
+                       "note", {{"text", std::string_view(text)}});
+          },
+      .report = [this](const peer::Status& status) { on_report(status); },
+      .refused =
+          [this](const peer::Refused& refused) {
+            refusal_ = peer::diff(canonical_, refused.canonical);
+          }};
+  if (options_.lan) made.lan = run_id_;
+  made.serve = [this](const io::ControlRequest& request, const io::Node& asked) {
+    return serve(request, asked);
+  };
+  auto opened = io::Node::create(identity_, std::move(made));
+  if (!opened) return fail(opened.error());
+  node_ = std::move(*opened);
+  addresses_ = io::reachable_addresses(node_->address(), wire::kAddressesMax);
+  return report::write_peer_file(dir_, {.name = name_,
+                                        .address = addresses_.front(),
+                                        .control = node_->control_address(),
+                                        .pid = getpid()});
+}
+
+base::Result<exchange::Replica> Run::make_replica() const {
+  exchange::Replica replica =
+      exchange::make_replica(task_.parameters, run_file_.exchange, task_.buffers);
+  if (!checkpoint_) return replica;
+  auto read = train::read_tensors(checkpoint_->model, task_.tensors, replica.trained());
+  std::vector<float> buffers(task_.buffers.initial.size());
+  if (read) read = train::read_tensors(checkpoint_->model, task_.buffer_tensors, buffers);
+  if (read) read = replica.buffers().set(buffers, ErrorCode::data);
+  if (!read) return fail(read.error());
+  return replica;
+}
+
+base::Status Run::save(const peer::Snapshot& snapshot) const {
+  std::vector<train::TensorView> model = train::tensor_views(task_.tensors, snapshot.parameters);
+  for (auto& view : train::tensor_views(task_.buffer_tensors, snapshot.buffers)) {
+    model.push_back(std::move(view));
+  }
+  base::Result<std::vector<train::UpdateRule::State>> pieces;
+  if (snapshot.rule != nullptr) pieces = snapshot.rule->state();
+  if (!pieces) return fail(pieces.error());
+  std::vector<train::TensorView> state;
+  for (const train::UpdateRule::State& piece : *pieces) {
+    state.push_back({piece.name, piece.shape, std::span<const float>(piece.values)});
+  }
+  static_assert(membership::kRememberedMax <= train::kCheckpointAddressesMax);
+  static_assert(wire::kAddressMax <= train::kCheckpointAddressBytesMax);
+  return train::save_checkpoint(
+      dir_ + "/checkpoints",
+      {.run = run_id_,
+       .step = snapshot.step,
+       .optimizer_steps = snapshot.rule == nullptr ? 0 : snapshot.rule->steps(),
+       .samples = snapshot.samples,
+       .progress = snapshot.progress,
+       .addresses = {snapshot.addresses.begin(), snapshot.addresses.end()}},
+      model, state, run_file_.checkpoint.keep);
+}
+
+io::NodeEnd Run::run() {
+  wire::MemberRecord self{.id = id(),
+                          .name = name_,
+                          .addresses = addresses_,
+                          // A restarted peer must be newer than what others know of it.
+                          .incarnation = static_cast<std::uint64_t>(time(nullptr))};
+  log_.event(report::Level::info, "started",
+             {{"name", std::string_view(name_)}, {"address", std::string_view(node_->address())}});
+  io::RecordSigner signer(identity_);
+  peer::Resume resume;
+  if (checkpoint_) {
+    const train::CheckpointState& state = checkpoint_->state;
+    resume = {state.step, state.samples, state.progress, state.addresses};
+  }
+  return node_->run(std::make_unique<peer::Core>(core_config(), std::move(self), *shards_, resume,
+                                                 signer,
+                                                 base::Rng(id().prefix() ^ run_file_.run.seed)));
+}
+
+peer::Config Run::core_config() const {
+  const std::uint64_t epoch = task_.samples;
+  peer::Config config{.run = run_id_,
+                      .canonical = canonical_,
+                      .parameters_hash = base::xxh3(std::as_bytes(std::span(task_.parameters))),
+                      .parameter_count = task_.parameters.size(),
+                      .buffer_count = task_.buffers.initial.size(),
+                      .target_samples = peer::target_samples(run_file_, epoch),
+                      .exchange = run_file_.exchange,
+                      .membership = run_file_.swarm,
+                      .train = run_file_.train,
+                      .peers = run_file_.peers,
+                      .report_every = static_cast<std::uint64_t>(run_file_.report.every *
+                                                                 static_cast<double>(epoch)),
+                      .report_samples = run_file_.report.samples,
+                      .require_peers = options_.require_peers ? kRequirePeers : base::Duration{},
+                      .checkpoint_every = run_file_.checkpoint.every};
+  if (run_file_.limits.steps_per_second > 0) {
+    config.step_interval = base::from_seconds(1 / run_file_.limits.steps_per_second);
+  }
+  if (run_file_.run.target_accuracy > 0) config.target_accuracy = run_file_.run.target_accuracy;
+  const bool expects_others = options_.lan || !config.membership.join.empty();
+  if (config.membership.wait_for == 0 && expects_others) config.membership.wait_for = 1;
+  return config;
+}
+
+void Run::on_report(const peer::Status& status) {
+  const io::LinkTraffic traffic = node_->traffic();
+  const double seconds =
+      status.training_since ? base::seconds(io::Loop::now() - *status.training_since) : 0;
+  if (status.accuracy && history_.size() < report::kHistoryMax) {
+    history_.push_back({.seconds = seconds,
+                        .samples = status.samples,
+                        .accuracy = *status.accuracy,
+                        .loss = *status.loss,
+                        .bytes_sent = traffic.sent_total()});
+  }
+  const auto written = metrics_->append({.seconds = seconds,
+                                         .samples = status.samples,
+                                         .steps = status.steps,
+                                         .loss = status.loss,
+                                         .train_loss = status.train_loss,
+                                         .accuracy = status.accuracy,
+                                         .lr = status.learning_rate,
+                                         .drift = status.drift,
+                                         .links = static_cast<std::uint32_t>(status.links.size()),
+                                         .bytes_sent = traffic.sent_total(),
+                                         .bytes_received = traffic.received_total(),
+                                         .exchanges = status.exchanges});
+  if (!written) {
+    log_.event(report::Level::warning, "metrics_not_written",
+               {{"text", std::string_view(written.error().text)}});
+  }
+}
+
+report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked) const {
+  report::StatusExtra made{.address = asked.address(), .bytes_per_label = task_.bytes_per_label};
+  if (status.training_since) {
+    made.seconds = base::seconds(io::Loop::now() - *status.training_since);
+    const double trained =
+        status.last_step ? base::seconds(*status.last_step - *status.training_since) : 0;
+    if (trained > 0) {
+      made.samples_per_second = static_cast<double>(status.samples - samples_before()) / trained;
+    }
+  }
+  const io::LinkTraffic all = asked.traffic();
+  made.bytes_sent = by_purpose(all.sent);
+  made.bytes_received = by_purpose(all.received);
+  for (const peer::LinkStatus& link : status.links) {
+    const io::LinkTraffic one = asked.traffic(link.link);
+    made.link_sent.push_back(by_purpose(one.sent));
+    made.link_received.push_back(by_purpose(one.received));
+  }
+  return made;
+}
+
+io::ControlReply Run::serve(const io::ControlRequest& request, const io::Node& asked) const {
+  const peer::Status status = asked.status();
+  if (request.path == "/status") return {200, report::status_json(status, extra(status, asked))};
+  if (request.path == "/members") return {200, report::members_json(status)};
+  if (request.path == "/links") return {200, report::links_json(status, extra(status, asked))};
+  return {404, "{\"error\":\"no such path\"}\n"};
+}
+
+report::PeerSummary Run::summary(const io::NodeEnd& end) const {
+  const peer::Status& status = end.status;
+  const io::LinkTraffic& traffic = end.traffic;
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  report::PeerSummary made{.name = name_,
+                           .id = identity_.id().hex(),
+                           .run = run_id_.hex(),
+                           .end = end.reason == peer::EndReason::done     ? "done"
+                                  : end.reason == peer::EndReason::left   ? "left"
+                                  : end.error.code == ErrorCode::diverged ? "diverged"
+                                                                          : "failed",
+                           .accuracy = status.whole_test_set ? status.accuracy : std::nullopt,
+                           .loss = status.whole_test_set ? status.loss : std::nullopt,
+                           .samples = status.samples,
+                           .steps = status.steps,
+                           .bytes_sent = by_purpose(traffic.sent),
+                           .bytes_received = by_purpose(traffic.received),
+                           .exchanges = status.exchanges,
+                           .rss_max_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024,
+                           .history = history_};
+  made.language = report::language_quality(made.loss, task_.bytes_per_label);
+  made.drift = status.drift;
+  if (status.training_since && status.last_step) {
+    made.seconds = base::seconds(*status.last_step - *status.training_since);
+  }
+  if (status.first_step) {
+    made.seconds_to_first_step = age_ + base::seconds(*status.first_step - created_);
+  }
+  return made;
+}
+
+report::PeerSummary Run::finish(const io::NodeEnd& end) {
+  report::PeerSummary made = summary(end);
+  if (const auto written = report::write_summary(dir_, made); !written) {
+    log_.event(report::Level::warning, "summary_not_written",
+               {{"text", std::string_view(written.error().text)}});
+  }
+  if (end.reason == peer::EndReason::failed) {
+    log_.event(report::Level::error, "failed", {{"text", std::string_view(end.error.text)}});
+  }
+  return made;
+}
+
+}  // namespace starling::runtime

@@ -1,0 +1,129 @@
+// What a peer has around its core in a process: folder, identity, log, metrics, checkpoints, links
+// and control port. Whoever trains says what, takes the jobs of trainer(), and is told the rest.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "compute/graph.hpp"
+#include "data/sharding.hpp"
+#include "exchange/buffers.hpp"
+#include "exchange/replica.hpp"
+#include "io/identity.hpp"
+#include "io/node.hpp"
+#include "peer/config.hpp"
+#include "peer/run_file.hpp"
+#include "peer/worker.hpp"
+#include "report/log.hpp"
+#include "report/metrics.hpp"
+#include "report/status_json.hpp"
+#include "report/summary.hpp"
+#include "runtime/options.hpp"
+#include "train/checkpoint.hpp"
+
+namespace starling::runtime {
+
+/// What is trained, and on what. Its views outlive the run.
+struct Task {
+  std::vector<float> parameters;  ///< that the run starts with
+  exchange::BufferSpec buffers;
+  std::span<const compute::Tensor> tensors;  ///< of the parameters, for checkpoints
+  std::span<const compute::Tensor> buffer_tensors;
+  peer::Identity identity;
+  std::uint32_t samples = 0;             ///< of the training set
+  std::span<const std::int32_t> labels;  ///< of each sample, where they have one
+  double bytes_per_label = 0;            ///< data::Dataset::bytes_per_label
+};
+
+/// One peer of a process. Opened, prepared and run, in that order. All on one thread, but where
+/// something else is said.
+class Run {
+ public:
+  /// Makes the peer's folder with its run file, identity and log. Errors: usage (the name), data
+  /// (the folder).
+  [[nodiscard]] static base::Result<std::unique_ptr<Run>> open(peer::RunFile run_file,
+                                                               Options options);
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  [[nodiscard]] const peer::RunFile& run_file() const noexcept { return run_file_; }
+  /// train.device, once "auto" is decided.
+  void set_device(std::string device) { run_file_.train.device = std::move(device); }
+  [[nodiscard]] report::Log& log() noexcept { return log_; }
+  [[nodiscard]] const std::string& dir() const noexcept { return dir_; }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const base::PeerId& id() const noexcept { return identity_.id(); }
+
+  /// Reads the newest checkpoint of this run in the folder, and opens the metrics, the listener and
+  /// the control port.
+  [[nodiscard]] base::Status prepare(Task task);
+
+  [[nodiscard]] const wire::RunId& run_id() const noexcept { return run_id_; }
+  [[nodiscard]] const data::Shards& shards() const noexcept { return *shards_; }
+  /// "ip:port" that others reach this peer at.
+  [[nodiscard]] const std::string& address() const noexcept { return addresses_.front(); }
+  [[nodiscard]] const std::optional<train::Checkpoint>& checkpoint() const noexcept {
+    return checkpoint_;
+  }
+  /// Samples that this peer has trained on in its former lives.
+  [[nodiscard]] std::uint64_t samples_before() const noexcept;
+  [[nodiscard]] base::StepNumber steps_before() const noexcept;
+
+  /// The replica as it starts: as the checkpoint has it, or as the task has it. Error
+  /// (ErrorCode::data): the checkpoint's tensors are other ones. Any one thread.
+  [[nodiscard]] base::Result<exchange::Replica> make_replica() const;
+  /// Writes a checkpoint. Thread of the replica.
+  [[nodiscard]] base::Status save(const peer::Snapshot& snapshot) const;
+
+  /// Where the owner of the replica takes its jobs.
+  [[nodiscard]] io::TrainerPort& trainer() noexcept { return node_->trainer(); }
+
+  /// Runs the peer until it ends. This is the loop thread from now on.
+  [[nodiscard]] io::NodeEnd run();
+
+  /// Writes the summary; a peer that failed says so in its log, too.
+  report::PeerSummary finish(const io::NodeEnd& end);
+  /// What differs between this run and the one that the swarm trains, a line each; empty where no
+  /// swarm refused this peer.
+  [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
+
+ private:
+  Run(peer::RunFile run_file, Options options, std::string name, std::string dir,
+      io::Identity identity, report::Log log);
+  void load_checkpoint();
+  base::Status open_node();
+  [[nodiscard]] peer::Config core_config() const;
+  void on_report(const peer::Status& status);
+  [[nodiscard]] report::StatusExtra extra(const peer::Status& status, const io::Node& node) const;
+  [[nodiscard]] io::ControlReply serve(const io::ControlRequest& request,
+                                       const io::Node& node) const;
+  [[nodiscard]] report::PeerSummary summary(const io::NodeEnd& end) const;
+
+  const double age_;          ///< of the process when this was made, seconds
+  const base::Time created_;  ///< when that was
+  peer::RunFile run_file_;
+  const Options options_;
+  const std::string name_;
+  const std::string dir_;
+  const io::Identity identity_;
+  report::Log log_;
+  Task task_;
+  std::string canonical_;
+  wire::RunId run_id_;
+  std::optional<data::Shards> shards_;
+  std::optional<train::Checkpoint> checkpoint_;
+  std::optional<report::MetricsFile> metrics_;
+  std::unique_ptr<io::Node> node_;
+  std::vector<std::string> addresses_;
+  std::vector<report::HistoryPoint> history_;
+  std::string refusal_;
+};
+
+}  // namespace starling::runtime
