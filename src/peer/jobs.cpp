@@ -1,6 +1,21 @@
 #include "peer/jobs.hpp"
 
+#include <utility>
+
+#include "exchange/replica.hpp"
+
 namespace starling::peer {
+
+bool run_exchange(exchange::JobQueue& jobs, exchange::Replica& replica, base::StepNumber step,
+                  std::vector<Outcome>& outcomes) {
+  const std::vector<exchange::Job> due = jobs.take(step, true);
+  if (due.empty()) return false;
+  for (exchange::Outcome& outcome : exchange::run_batch(due, replica, step)) {
+    outcomes.emplace_back(std::move(outcome));
+  }
+  if (!replica.status()) outcomes.emplace_back(Failed{replica.status().error()});
+  return true;
+}
 
 void note_time(std::span<Outcome> outcomes, base::Duration took) {
   for (Outcome& outcome : outcomes) {

@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "base/strong.hpp"
 #include "base/time.hpp"
+#include "exchange/job_queue.hpp"
 #include "exchange/jobs.hpp"
 
 namespace starling::peer {
@@ -106,6 +107,11 @@ struct Failed {
 
 using Outcome = std::variant<StepDone, GradientReady, Moved, OuterDone, Evaluated, Saved, Failed,
                              exchange::Outcome>;
+
+/// Runs what is due once `step` steps are made, and appends what came of it. False: nothing was
+/// due.
+bool run_exchange(exchange::JobQueue& jobs, exchange::Replica& replica, base::StepNumber step,
+                  std::vector<Outcome>& outcomes);
 
 /// Notes that these, in equal parts, took the owner of the replica so long.
 void note_time(std::span<Outcome> outcomes, base::Duration took);

@@ -77,23 +77,28 @@ struct RunFile {
   CheckpointConfig checkpoint;
   ReportConfig report;
   LimitsConfig limits;
+  /// Another program trains, which embeds this peer: its model, data and optimizer are its own.
+  bool embedded = false;
 
   friend bool operator==(const RunFile&, const RunFile&) = default;
 };
 
 /// Reads and checks a run file. `overrides` ("section.key=value", later ones win) replace what it
 /// says; a value is TOML, and what is not TOML is taken as a string. run.epochs and run.samples
-/// replace each other. Errors name the place (file and line, or the override), what is wrong,
-/// what is allowed and, for an unknown key, the most similar one: ErrorCode::run_file, or usage
-/// for an override without '='.
+/// replace each other. `embedded`: as RunFile has it. Errors name the place (file and line, or the
+/// override), what is wrong, what is allowed and, for an unknown key, the most similar one:
+/// ErrorCode::run_file, or usage for an override without '='.
 [[nodiscard]] base::Result<RunFile> read_run_file(const std::string& path,
-                                                  std::span<const std::string> overrides = {});
+                                                  std::span<const std::string> overrides = {},
+                                                  bool embedded = false);
 
 /// The same for a text, `name` standing for the path in messages.
 [[nodiscard]] base::Result<RunFile> parse_run_file(std::string_view text, const std::string& name,
-                                                   std::span<const std::string> overrides = {});
+                                                   std::span<const std::string> overrides = {},
+                                                   bool embedded = false);
 
-/// The run file as TOML with every key; parse_run_file makes an equal RunFile of it.
+/// The run file as TOML with every key that it may have; parse_run_file makes an equal RunFile of
+/// it.
 [[nodiscard]] std::string to_toml(const RunFile& run_file);
 
 /// Samples over the swarm after which the run ends, for a training set of that size; at least 1.

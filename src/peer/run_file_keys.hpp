@@ -72,6 +72,20 @@ struct Only {
   Rule rule;
 };
 
+/// Passes keys on as such that are there only with some values of others: with `what`.
+template <class Visitor>
+struct OnlyWith {
+  bool applies;
+  std::string_view what;
+  Visitor& visit;
+
+  void section(const char* name) { visit.section(name); }
+  template <class Field, class Rule>
+  void operator()(const char* key, Field& field, const Rule& rule) {
+    visit(key, field, Only<Rule>{applies, what, rule});
+  }
+};
+
 /// One of several words.
 template <class Enum, std::size_t N>
 using Words = std::array<std::pair<std::string_view, Enum>, N>;
@@ -198,35 +212,35 @@ void visit_model_keys(Spec& m, Visitor&& visit) {
   visit("blocks", m.blocks, Only<Blocks>{layered, "a model without preset", {}});
 }
 
-/// The keys of [train], as visit_keys.
-template <class Train, class Visitor>
-void visit_train_keys(Train& t, Visitor&& visit) {
+/// The keys of [train], as visit_keys. `own`: visits those that are for Starling's own trainer.
+template <class Train, class Visitor, class Own>
+void visit_train_keys(Train& t, Visitor&& visit, Own&& own) {
   constexpr double kTiny = 1e-12;
   visit.section("train");
-  visit("optimizer", t.optimizer, kOptimizerWords);
+  own("optimizer", t.optimizer, kOptimizerWords);
   visit("lr", t.lr, NumberRange{kTiny, 100});
-  visit("adam_lr", t.adam_lr, NumberRange{kTiny, 100});
-  visit("momentum", t.momentum, NumberRange{0, 0.9999});
-  visit("nesterov", t.nesterov, Flag{});
-  visit("beta1", t.beta1, NumberRange{0, 0.9999});
-  visit("beta2", t.beta2, NumberRange{0, 0.999999});
-  visit("epsilon", t.epsilon, NumberRange{kTiny, 1});
-  visit("weight_decay", t.weight_decay, NumberRange{0, 1});
-  visit("decay_all", t.decay_all, Flag{});
-  visit("clip", t.clip, NumberRange{0, 1e6});
-  visit("slow_every", t.slow_every, IntegerRange{0, 1'000'000});
-  visit("slow_momentum", t.slow_momentum, NumberRange{0, 0.9999});
+  own("adam_lr", t.adam_lr, NumberRange{kTiny, 100});
+  own("momentum", t.momentum, NumberRange{0, 0.9999});
+  own("nesterov", t.nesterov, Flag{});
+  own("beta1", t.beta1, NumberRange{0, 0.9999});
+  own("beta2", t.beta2, NumberRange{0, 0.999999});
+  own("epsilon", t.epsilon, NumberRange{kTiny, 1});
+  own("weight_decay", t.weight_decay, NumberRange{0, 1});
+  own("decay_all", t.decay_all, Flag{});
+  own("clip", t.clip, NumberRange{0, 1e6});
+  own("slow_every", t.slow_every, IntegerRange{0, 1'000'000});
+  own("slow_momentum", t.slow_momentum, NumberRange{0, 0.9999});
   visit("batch", t.batch, IntegerRange{1, 65536});
   visit("batch_min", t.batch_min, IntegerRange{0, 65536});
-  visit("accumulate", t.accumulate, IntegerRange{1, 65536});
+  own("accumulate", t.accumulate, IntegerRange{1, 65536});
   visit("schedule", t.schedule, kScheduleWords);
   visit("warmup", t.warmup, NumberRange{0, 1});
   visit("final_lr", t.final_lr, NumberRange{0, 1});
   visit("steps", t.steps, NumberList{train::kStepsMax, {0, 1}});
   visit("step_factor", t.step_factor, NumberRange{0, 1});
-  visit("device", t.device, Text{64, false});
-  visit("threads", t.threads, IntegerRange{1, 1024});
-  visit("precision", t.precision, kPrecisionWords);
+  own("device", t.device, Text{64, false});
+  own("threads", t.threads, IntegerRange{1, 1024});
+  own("precision", t.precision, kPrecisionWords);
 }
 
 /// Calls visit.section(name) and visit(key, field, rule) for all keys in the order they are
@@ -240,20 +254,21 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("epochs", f.run.epochs, NumberRange{0, 1e6});
   visit("samples", f.run.samples, IntegerRange{0, kInt});
   visit("target_accuracy", f.run.target_accuracy, NumberRange{0, 1});
-  visit_model_keys(f.model, visit);
-  visit("init", f.init, Text{4096, false});
+  OnlyWith own{!f.embedded, "runs that Starling's own trainer trains", visit};
+  visit_model_keys(f.model, own);
+  own("init", f.init, Text{4096, false});
   visit.section("data");
-  visit("source", f.data.source, Text{64, true});
-  visit("path", f.data.path, Paths{data::kPathsMax});
-  visit("test_path", f.data.test_path, Paths{data::kPathsMax});
-  visit("test_fraction", f.data.test_fraction, NumberRange{0.0001, 0.9});
-  visit("vocabulary", f.data.vocabulary, Text{4096, false});
-  visit("split", f.data.split, kSplitWords);
-  visit("alpha", f.data.alpha, NumberRange{1e-3, 1e6});
+  own("source", f.data.source, Text{64, true});
+  own("path", f.data.path, Paths{data::kPathsMax});
+  own("test_path", f.data.test_path, Paths{data::kPathsMax});
+  own("test_fraction", f.data.test_fraction, NumberRange{0.0001, 0.9});
+  own("vocabulary", f.data.vocabulary, Text{4096, false});
+  own("split", f.data.split, kSplitWords);
+  own("alpha", f.data.alpha, NumberRange{1e-3, 1e6});
   visit("shards", f.data.shards, IntegerRange{1, data::kShardsMax});
-  visit("crop", f.data.augmentation.crop, IntegerRange{0, data::kCropMax});
-  visit("flip", f.data.augmentation.flip, Flag{});
-  visit_train_keys(f.train, visit);
+  own("crop", f.data.augmentation.crop, IntegerRange{0, data::kCropMax});
+  own("flip", f.data.augmentation.flip, Flag{});
+  visit_train_keys(f.train, visit, own);
   visit.section("exchange");
   visit("mode", f.exchange.mode, kModeWords);
   visit("every", f.exchange.every, IntegerRange{1, 1'000'000});

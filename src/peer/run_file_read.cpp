@@ -471,7 +471,12 @@ base::Status check_together(const Document& document, const RunFile& f) {
   if (f.run.epochs != 0 && f.run.samples != 0) {
     return reject("run", "samples", "is given beside run.epochs: keep one of them");
   }
-  if (f.model.preset == model::Preset::none && f.model.layers.empty()) {
+  if (f.embedded && exchange::uses_ring(f.exchange.mode)) {
+    return reject("exchange", "mode",
+                  fmt::format("\"{}\" is only for runs that Starling's own trainer trains",
+                              word_of(f.exchange.mode, kModeWords)));
+  }
+  if (!f.embedded && f.model.preset == model::Preset::none && f.model.layers.empty()) {
     return reject("model", "layers",
                   "is missing or empty: the model needs layers, or a preset in their place");
   }
@@ -512,7 +517,7 @@ base::Status check_together(const Document& document, const RunFile& f) {
 }  // namespace
 
 base::Result<RunFile> parse_run_file(std::string_view text, const std::string& name,
-                                     std::span<const std::string> overrides) {
+                                     std::span<const std::string> overrides, bool embedded) {
   Document document{.table = {}, .name = name, .overridden = {}};
   if (text.size() > kRunFileBytesMax) {
     return fail(ErrorCode::run_file, "{}: has {} bytes, at most {} are accepted", name, text.size(),
@@ -531,6 +536,7 @@ base::Result<RunFile> parse_run_file(std::string_view text, const std::string& n
   }
   if (base::Status status = check_names(document); !status) return fail(status.error());
   RunFile run_file;
+  run_file.embedded = embedded;
   Reader reader(document);
   reader.section("train");
   reader("optimizer", run_file.train.optimizer, kOptimizerWords);
@@ -547,12 +553,12 @@ base::Result<RunFile> parse_run_file(std::string_view text, const std::string& n
   return run_file;
 }
 
-base::Result<RunFile> read_run_file(const std::string& path,
-                                    std::span<const std::string> overrides) {
+base::Result<RunFile> read_run_file(const std::string& path, std::span<const std::string> overrides,
+                                    bool embedded) {
   const auto bytes = base::read_file(path, kRunFileBytesMax);
   if (!bytes) return fail(ErrorCode::run_file, "{}", bytes.error().text);
   return parse_run_file({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path,
-                        overrides);
+                        overrides, embedded);
 }
 
 }  // namespace starling::peer

@@ -191,6 +191,17 @@ class ModelLines {
   std::map<std::string, std::string>& lines_;
 };
 
+/// The lines of what Starling's own trainer trains.
+void add_training(const RunFile& f, std::map<std::string, std::string>& lines) {
+  lines["data.source"] = f.data.source;
+  lines["data.split"] = word_of(f.data.split, kSplitWords);
+  if (f.data.split == data::Split::dirichlet) lines["data.alpha"] = fmt::format("{}", f.data.alpha);
+  model::Spec spec = f.model;
+  spec.sizes = model::resolved(spec.preset, spec.sizes);
+  visit_model_keys(std::as_const(spec), ModelLines(lines));
+  lines["train.optimizer"] = word_of(f.train.optimizer, kOptimizerWords);
+}
+
 /// The lines of a canonical form by key. What is not "key = value" goes by its whole text.
 std::map<std::string, std::string> lines_of(std::string_view canonical) {
   std::map<std::string, std::string> lines;
@@ -237,9 +248,6 @@ std::string canonical(const RunFile& f, const Identity& identity) {
   lines["data.identity"] = identity.dataset.hex();
   lines["run.seed"] = fmt::format("{}", f.run.seed);
   lines["data.shards"] = fmt::format("{}", f.data.shards);
-  lines["data.source"] = f.data.source;
-  lines["data.split"] = word_of(f.data.split, kSplitWords);
-  if (f.data.split == data::Split::dirichlet) lines["data.alpha"] = fmt::format("{}", f.data.alpha);
   lines["exchange.mode"] = word_of(f.exchange.mode, kModeWords);
   if (f.exchange.mode == exchange::Mode::choco) {
     lines["exchange.gamma"] = fmt::format("{}", f.exchange.gamma);
@@ -253,9 +261,6 @@ std::string canonical(const RunFile& f, const Identity& identity) {
     lines["exchange.mirror"] = word_of(f.exchange.mirror, kMirrorWords);
   }
   lines["exchange.version"] = fmt::format("{}", kExchangeVersion);
-  model::Spec spec = f.model;
-  spec.sizes = model::resolved(spec.preset, spec.sizes);
-  visit_model_keys(std::as_const(spec), ModelLines(lines));
   lines["model.parameters"] = fmt::format("{:016x}", identity.parameters);
   if (identity.init) lines["model.init"] = identity.init->hex();
   if (f.run.samples != 0) lines["run.samples"] = fmt::format("{}", f.run.samples);
@@ -263,7 +268,11 @@ std::string canonical(const RunFile& f, const Identity& identity) {
   if (exchange::uses_ring(f.exchange.mode)) {
     lines["swarm.peers"] = fmt::format("{}", f.peers);
   }
-  lines["train.optimizer"] = word_of(f.train.optimizer, kOptimizerWords);
+  if (f.embedded) {
+    lines["run.trainer"] = "another program";
+  } else {
+    add_training(f, lines);
+  }
   std::string text;
   for (const auto& [key, value] : lines) text += fmt::format("{} = {}\n", key, value);
   return text;

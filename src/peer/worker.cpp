@@ -31,7 +31,7 @@ void Worker::submit(Job job) {
 }
 
 bool Worker::work(std::vector<Outcome>& outcomes) {
-  if (run_exchange(outcomes)) return true;
+  if (run_exchange(exchange_jobs_, replica_, step_, outcomes)) return true;
   if (jobs_.empty()) return false;
   const Job& next = jobs_.front();
   if (std::holds_alternative<EvaluateJob>(next)) {
@@ -55,16 +55,6 @@ bool Worker::work(std::vector<Outcome>& outcomes) {
   } else if (const auto* save = std::get_if<SaveJob>(&job)) {
     outcomes.push_back(run_save(*save));
   }
-  return true;
-}
-
-bool Worker::run_exchange(std::vector<Outcome>& outcomes) {
-  const std::vector<exchange::Job> due = exchange_jobs_.take(step_, true);
-  if (due.empty()) return false;
-  for (exchange::Outcome& outcome : exchange::run_batch(due, replica_, step_)) {
-    outcomes.emplace_back(std::move(outcome));
-  }
-  if (!replica_.status()) outcomes.emplace_back(Failed{replica_.status().error()});
   return true;
 }
 

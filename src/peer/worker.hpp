@@ -55,7 +55,6 @@ class Worker {
   [[nodiscard]] const exchange::Replica& replica() const noexcept { return replica_; }
 
  private:
-  bool run_exchange(std::vector<Outcome>& outcomes);
   Outcome run_step(float lr);
   base::Result<float> run_resident_step(const data::BatchBuffer& batch, float lr);
   Outcome run_gradient();

@@ -35,8 +35,9 @@ constexpr std::uint64_t kSamplesMin = 180'000;
 /// A command that watches others ends them before it ends; after that it is killed.
 constexpr auto kEndPatience = 5s;
 
-/// Becomes `starling`; the kernel kills it when the test dies. Never returns.
-[[noreturn]] void execute(const std::vector<char*>& argv, const std::string& output) {
+/// Becomes the program; the kernel kills it when the test dies. Never returns.
+[[noreturn]] void execute(const std::string& program, const std::vector<char*>& argv,
+                          const std::string& output) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const auto redirect = [](const std::string& path, int flags, int to) {
     const int from = open(path.c_str(), flags, 0644);
@@ -46,7 +47,7 @@ constexpr auto kEndPatience = 5s;
   redirect("/dev/null", O_RDONLY, STDIN_FILENO);
   redirect(output + ".out", O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
   redirect(output + ".err", O_WRONLY | O_CREAT | O_TRUNC, STDERR_FILENO);
-  execv(STARLING_PROGRAM, argv.data());
+  execv(program.c_str(), argv.data());
   _exit(127);
 }
 
@@ -112,15 +113,19 @@ std::vector<std::uint64_t> checkpoints_of(const std::string& dir) {
 
 // --- processes ---
 
-Process::Process(const Arguments& arguments, const std::string& output) : output_(output) {
-  Arguments words{"starling"};
+Process::Process(const Arguments& arguments, const std::string& output)
+    : Process(STARLING_PROGRAM, arguments, output) {}
+
+Process::Process(const std::string& program, const Arguments& arguments, const std::string& output)
+    : output_(output) {
+  Arguments words{program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   pid_ = fork();
   BOOST_REQUIRE_GE(pid_, 0);
-  if (pid_ == 0) execute(argv, output_);
+  if (pid_ == 0) execute(program, argv, output_);
 }
 
 Process::~Process() {
@@ -163,6 +168,10 @@ Peer::Peer(const testing::TemporaryFolder& folder, const std::string& name, cons
     : name_(name),
       dir_(folder / name),
       process_(up_arguments(name, dir_, join, set, listen), folder / name) {}
+
+Peer::Peer(const std::string& program, const Arguments& arguments,
+           const testing::TemporaryFolder& folder, const std::string& name)
+    : name_(name), dir_(folder / name), process_(program, arguments, folder / name) {}
 
 Peer::~Peer() {
   process_.signal(SIGKILL);

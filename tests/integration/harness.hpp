@@ -41,11 +41,12 @@ inline constexpr Duration kPoll = std::chrono::milliseconds(20);
 /// The step numbers of the checkpoints in a peer's folder, the oldest first.
 [[nodiscard]] std::vector<std::uint64_t> checkpoints_of(const std::string& dir);
 
-/// `starling` with some arguments. Its output goes to files.
+/// `starling` with some arguments, or another program. Its output goes to files.
 class Process {
  public:
   /// Starts it with the output in `output`.out and `output`.err.
   Process(const Arguments& arguments, const std::string& output);
+  Process(const std::string& program, const Arguments& arguments, const std::string& output);
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
   ~Process();
@@ -86,12 +87,15 @@ struct Status {
   std::uint64_t exchanges = 0;
 };
 
-/// `starling up` with a folder of its own.
+/// `starling up` with a folder of its own, or another program that is a peer.
 class Peer {
  public:
   /// `join`: an address, or empty. `set`: keys of the run file.
   Peer(const testing::TemporaryFolder& folder, const std::string& name, const std::string& join,
        const Arguments& set, const std::string& listen = "127.0.0.1:0");
+  /// `arguments` are the program's; its folder must be the one of that name in `folder`.
+  Peer(const std::string& program, const Arguments& arguments,
+       const testing::TemporaryFolder& folder, const std::string& name);
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
   ~Peer();

@@ -1,0 +1,328 @@
+#include "starling/peer.hpp"
+
+#include <algorithm>
+#include <future>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "base/hash.hpp"
+#include "data/loader.hpp"
+#include "data/sample_set.hpp"
+#include "embed/worker.hpp"
+#include "peer/run_file.hpp"
+#include "runtime/run.hpp"
+#include "wire/delta_format.hpp"
+
+namespace starling {
+namespace {
+
+using base::ErrorCode;
+using base::fail;
+using wire::delta_format::kMagnitudeMax;
+
+ErrorKind kind_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::usage:
+      return ErrorKind::usage;
+    case ErrorCode::run_file:
+      return ErrorKind::run_file;
+    case ErrorCode::data:
+      return ErrorKind::data;
+    case ErrorCode::unreachable:
+      return ErrorKind::unreachable;
+    case ErrorCode::diverged:
+      return ErrorKind::diverged;
+    case ErrorCode::device:
+      return ErrorKind::device;
+    case ErrorCode::network:
+      return ErrorKind::network;
+    case ErrorCode::internal:
+    case ErrorCode::protocol:
+      break;
+  }
+  return ErrorKind::internal;
+}
+
+[[noreturn]] void raise(const base::Error& error) { throw Error(kind_of(error.code), error.text); }
+
+template <class T>
+T value_or_throw(base::Result<T> result) {
+  if (!result) raise(result.error());
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+/// The tensors behind one another; their sizes are checked against `values`. `what` stands in
+/// messages.
+base::Result<std::vector<compute::Tensor>> lay_out(std::span<const Tensor> tensors,
+                                                   std::size_t values, std::string_view what) {
+  if (tensors.size() > train::kTensorsMax) {
+    return fail(ErrorCode::usage, "{}: are {} tensors, at most {} are accepted", what,
+                tensors.size(), train::kTensorsMax);
+  }
+  std::vector<compute::Tensor> made;
+  std::size_t offset = 0;
+  for (const Tensor& tensor : tensors) {
+    if (tensor.name.empty() || tensor.shape.size() > train::kTensorRankMax) {
+      return fail(ErrorCode::usage, "{}: '{}' needs a name and at most {} dimensions", what,
+                  tensor.name, train::kTensorRankMax);
+    }
+    std::size_t size = 1;
+    for (const std::uint32_t side : tensor.shape) {
+      size *= side;  // two sides of 32 bits; what has come before is at most `values`
+      if (size == 0 || size > values - offset) {
+        return fail(ErrorCode::usage, "{}: the shapes up to '{}' do not fit {} values", what,
+                    tensor.name, values);
+      }
+    }
+    made.push_back({.name = tensor.name, .shape = tensor.shape, .offset = offset, .size = size});
+    offset += size;
+  }
+  if (offset != values) {
+    return fail(ErrorCode::usage, "{}: the shapes have {} values together, but there are {}", what,
+                offset, values);
+  }
+  return made;
+}
+
+base::Status check_names(std::span<const compute::Tensor> parameters,
+                         std::span<const compute::Tensor> buffers) {
+  std::vector<std::string_view> names;
+  for (const auto tensors : {parameters, buffers}) {
+    for (const compute::Tensor& tensor : tensors) names.push_back(tensor.name);
+  }
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice == names.end()) return {};
+  return fail(ErrorCode::usage, "tensors: '{}' is the name of two", *twice);
+}
+
+base::Status check_values(std::span<const float> values, std::string_view what) {
+  for (const float value : values) {
+    if (value >= -kMagnitudeMax && value <= kMagnitudeMax) continue;
+    return fail(ErrorCode::usage, "{}: {} is not from {} to {}", what, value, -kMagnitudeMax,
+                kMagnitudeMax);
+  }
+  return {};
+}
+
+/// The program's buffers as the exchange takes them.
+base::Result<exchange::BufferSpec> buffer_spec(std::span<const Buffer> buffers) {
+  exchange::BufferSpec spec;
+  for (const Buffer& buffer : buffers) {
+    if (auto checked = check_values(buffer.initial, buffer.tensor.name); !checked) {
+      return fail(checked.error());
+    }
+    if (buffer.never_negative &&
+        std::ranges::any_of(buffer.initial, [](float v) { return v < 0; })) {
+      return fail(ErrorCode::usage, "{}: begins with a value below 0", buffer.tensor.name);
+    }
+    spec.initial.insert(spec.initial.end(), buffer.initial.begin(), buffer.initial.end());
+    spec.least.resize(spec.initial.size(), buffer.never_negative ? 0.0F : -kMagnitudeMax);
+  }
+  return spec;
+}
+
+struct Layout {
+  std::vector<compute::Tensor> parameters;
+  std::vector<compute::Tensor> buffers;
+};
+
+base::Result<Layout> layout_of(const PeerOptions& options) {
+  std::vector<Tensor> tensors = options.tensors;
+  const std::size_t count = options.parameters.size();
+  if (count == 0 || count > compute::kMaxParameters) {
+    return fail(ErrorCode::usage, "parameters: are {}, from 1 to {} are accepted", count,
+                compute::kMaxParameters);
+  }
+  if (tensors.empty()) tensors.push_back({"parameters", {static_cast<std::uint32_t>(count)}});
+  auto parameters = lay_out(tensors, count, "parameters");
+  if (!parameters) return fail(parameters.error());
+  Layout layout{std::move(*parameters), {}};
+  for (const Buffer& buffer : options.buffers) {
+    auto one = lay_out(std::span(&buffer.tensor, 1), buffer.initial.size(), "buffers");
+    if (!one) return fail(one.error());
+    one->front().offset =
+        layout.buffers.empty() ? 0 : layout.buffers.back().offset + layout.buffers.back().size;
+    layout.buffers.push_back(std::move(one->front()));
+  }
+  if (auto checked = check_names(layout.parameters, layout.buffers); !checked) {
+    return fail(checked.error());
+  }
+  return layout;
+}
+
+base::Result<runtime::Task> task_of(const PeerOptions& options, const Layout& layout) {
+  if (options.samples == 0 || options.samples > data::kSamplesMax) {
+    return fail(ErrorCode::usage, "samples: are {}, from 1 to {} are accepted", options.samples,
+                data::kSamplesMax);
+  }
+  if (auto checked = check_values(options.parameters, "parameters"); !checked) {
+    return fail(checked.error());
+  }
+  auto buffers = buffer_spec(options.buffers);
+  if (!buffers) return fail(buffers.error());
+  const std::string data = fmt::format("{} of {}", options.samples, options.dataset);
+  return runtime::Task{
+      .parameters = options.parameters,
+      .buffers = std::move(*buffers),
+      .tensors = layout.parameters,
+      .buffer_tensors = layout.buffers,
+      .identity = {base::xxh3_128(data), base::xxh3(std::as_bytes(std::span(options.parameters)))},
+      .samples = options.samples};
+}
+
+}  // namespace
+
+struct Peer::Implementation {
+  Layout layout;
+  std::unique_ptr<runtime::Run> run;
+  std::optional<embed::Worker> worker;
+  std::thread loop;
+  std::optional<io::NodeEnd> end;  ///< written by the loop's thread; read when it was joined
+  std::optional<Summary> summary;
+
+  explicit Implementation(PeerOptions options);
+  ~Implementation();
+  Implementation(const Implementation&) = delete;
+  Implementation& operator=(const Implementation&) = delete;
+
+  void start(runtime::Task task);
+  void fail_with(base::Error error);
+  void join();
+};
+
+Peer::Implementation::Implementation(PeerOptions options)
+    : layout(value_or_throw(layout_of(options))) {
+  auto task = value_or_throw(task_of(options, layout));
+  const peer::RunFile run_file =
+      value_or_throw(peer::read_run_file(options.run_file, options.set, true));
+  run = value_or_throw(runtime::Run::open(run_file, {.join = std::move(options.join),
+                                                     .listen = std::move(options.listen),
+                                                     .lan = options.lan,
+                                                     .name = std::move(options.name),
+                                                     .dir = std::move(options.dir),
+                                                     .require_peers = options.require_peers,
+                                                     .signals = false,
+                                                     .quiet = !options.warn}));
+  start(std::move(task));
+  auto replica = run->make_replica();
+  if (!replica) {
+    fail_with(replica.error());
+    raise(replica.error());
+  }
+  data::SampleOrder order(
+      run->shards(), data::Loader::peer_seed(run_file.run.seed, run->id(), run->samples_before()));
+  worker.emplace(
+      run->trainer(), std::move(*replica), std::move(order), run_file.train.batch,
+      std::move(options.evaluate),
+      [this](const peer::Snapshot& snapshot) { return run->save(snapshot); }, run->steps_before());
+}
+
+Peer::Implementation::~Implementation() {
+  if (loop.joinable()) {
+    fail_with({ErrorCode::internal, "the program that trains has ended before the run"});
+  }
+}
+
+/// On the loop's thread from the beginning, because UCX wants to be called on one.
+void Peer::Implementation::start(runtime::Task task) {
+  std::promise<base::Status> prepared;
+  auto ready = prepared.get_future();
+  loop = std::thread([this, prepared = std::move(prepared), task = std::move(task)]() mutable {
+    base::Status status = run->prepare(std::move(task));
+    const bool goes_on = status.has_value();
+    prepared.set_value(std::move(status));
+    if (goes_on) end = run->run();
+  });
+  if (const base::Status status = ready.get(); !status) {
+    loop.join();
+    raise(status.error());
+  }
+}
+
+void Peer::Implementation::fail_with(base::Error error) {
+  std::vector<peer::Outcome> outcomes{peer::Failed{std::move(error)}};
+  run->trainer().hand_back(outcomes);
+  join();
+}
+
+/// Once the peer has ended, or is about to.
+void Peer::Implementation::join() {
+  if (!loop.joinable()) return;
+  loop.join();
+  const report::PeerSummary made = run->finish(*end);
+  summary = Summary{.left = end->reason == peer::EndReason::left,
+                    .steps = made.steps,
+                    .samples = made.samples,
+                    .exchanges = made.exchanges,
+                    .bytes_sent = made.bytes_sent.total,
+                    .bytes_received = made.bytes_received.total};
+}
+
+Peer::Peer(PeerOptions options)
+    : implementation_(std::make_unique<Implementation>(std::move(options))) {}
+
+Peer::~Peer() = default;
+
+const std::string& Peer::address() const noexcept { return implementation_->run->address(); }
+
+const std::string& Peer::dir() const noexcept { return implementation_->run->dir(); }
+
+bool Peer::resumed() const noexcept { return implementation_->run->checkpoint().has_value(); }
+
+std::span<float> Peer::parameters() noexcept {
+  return implementation_->worker->replica().trained();
+}
+
+std::span<float> Peer::buffers() noexcept {
+  return implementation_->worker->replica().buffers().values();
+}
+
+void Peer::read(std::span<float> out) const {
+  const exchange::Replica& replica = implementation_->worker->replica();
+  if (out.size() != replica.size()) {
+    throw std::logic_error(
+        fmt::format("starling::Peer::read: there are {} parameters, and room "
+                    "for {}",
+                    replica.size(), out.size()));
+  }
+  replica.read(out);
+}
+
+std::optional<Step> Peer::next_step() {
+  embed::Worker& worker = *implementation_->worker;
+  if (worker.stepping()) {
+    throw std::logic_error("starling::Peer::next_step: the last step is not done");
+  }
+  if (auto step = worker.next_step()) return step;
+  implementation_->join();
+  const io::NodeEnd& end = *implementation_->end;
+  if (end.reason == peer::EndReason::failed) {
+    const std::string& refusal = implementation_->run->refusal();
+    raise({end.error.code,
+           refusal.empty() ? end.error.text : fmt::format("{}\n{}", end.error.text, refusal)});
+  }
+  return std::nullopt;
+}
+
+void Peer::step_done(float loss) {
+  if (!implementation_->worker->stepping()) {
+    throw std::logic_error("starling::Peer::step_done: no step is under way");
+  }
+  implementation_->worker->step_done(loss);
+}
+
+void Peer::leave() { implementation_->run->trainer().leave(); }
+
+Summary Peer::summary() const {
+  if (!implementation_->summary) {
+    throw std::logic_error("starling::Peer::summary: the peer has not ended");
+  }
+  return *implementation_->summary;
+}
+
+}  // namespace starling

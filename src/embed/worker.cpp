@@ -1,0 +1,119 @@
+#include "embed/worker.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <utility>
+#include <variant>
+
+#include "base/assert.hpp"
+
+namespace starling::embed {
+namespace {
+
+base::Time now() { return base::Time(std::chrono::steady_clock::now().time_since_epoch()); }
+
+}  // namespace
+
+Worker::Worker(io::TrainerPort& port, exchange::Replica replica, data::SampleOrder order,
+               std::uint32_t batch, Evaluate evaluate, peer::Saver saver,
+               base::StepNumber first_step)
+    : port_(port),
+      replica_(std::move(replica)),
+      order_(std::move(order)),
+      batch_(batch),
+      evaluate_(std::move(evaluate)),
+      saver_(std::move(saver)),
+      step_(first_step),
+      copy_(replica_.size()) {}
+
+std::optional<Step> Worker::next_step() {
+  ASSERT(!stepping_);
+  while (failed_ && port_.next()) continue;  // until the peer has heard of it
+  while (!port_.closed()) {
+    while (auto job = port_.try_next()) submit(std::move(*job));
+    const base::Time begin = now();
+    if (peer::run_exchange(exchange_jobs_, replica_, step_, outcomes_)) {
+      peer::note_time(outcomes_, now() - begin);
+      port_.hand_back(outcomes_);
+    } else if (jobs_.empty()) {
+      if (auto job = port_.next()) submit(std::move(*job));
+    } else {
+      const peer::Job job = std::move(jobs_.front());
+      jobs_.pop_front();
+      if (auto step = run(job)) return step;
+    }
+  }
+  return std::nullopt;
+}
+
+void Worker::step_done(float loss) {
+  ASSERT(stepping_);
+  stepping_ = false;
+  if (!std::isfinite(loss)) {
+    failed_ = true;
+    return hand_back(peer::Failed{{base::ErrorCode::diverged, "the loss is not finite"}});
+  }
+  ++step_;
+  hand_back(peer::StepDone{.step = step_,
+                           .samples = static_cast<std::uint32_t>(samples_.size()),
+                           .loss = loss,
+                           .took = now() - began_});
+}
+
+void Worker::submit(peer::Job job) {
+  if (const auto* shards = std::get_if<peer::ShardsJob>(&job)) {
+    order_.set_shards(shards->owned);
+    batch_ = shards->batch;
+  } else if (auto* exchange = std::get_if<exchange::Job>(&job)) {
+    exchange_jobs_.push(std::move(*exchange));
+  } else {
+    jobs_.push_back(std::move(job));
+  }
+}
+
+/// The step, where the job is one.
+std::optional<Step> Worker::run(const peer::Job& job) {
+  if (const auto* step = std::get_if<peer::StepJob>(&job)) return begin_step(step->lr);
+  if (const auto* evaluation = std::get_if<peer::EvaluateJob>(&job)) {
+    run_evaluation(evaluation->samples);
+  } else if (const auto* save = std::get_if<peer::SaveJob>(&job)) {
+    run_save(*save);
+  } else {
+    ASSERT(false, "modes that reduce gradients are not for programs that embed a peer");
+  }
+  return std::nullopt;
+}
+
+Step Worker::begin_step(float learning_rate) {
+  samples_.resize(batch_);
+  order_.next(samples_);
+  stepping_ = true;
+  began_ = now();
+  return {.number = step_.next().value, .learning_rate = learning_rate, .samples = samples_};
+}
+
+void Worker::run_evaluation(std::uint32_t samples) {
+  if (!evaluate_) return;
+  replica_.read(copy_);
+  const Evaluation found = evaluate_(copy_, replica_.buffers().values(), samples);
+  hand_back(peer::Evaluated{
+      .samples = samples, .whole = samples == 0, .accuracy = found.accuracy, .loss = found.loss});
+}
+
+void Worker::run_save(const peer::SaveJob& job) {
+  replica_.read(copy_);
+  hand_back(peer::Saved{step_, saver_({.parameters = copy_,
+                                       .buffers = replica_.buffers().values(),
+                                       .rule = nullptr,
+                                       .step = step_,
+                                       .samples = job.samples,
+                                       .progress = job.progress,
+                                       .addresses = job.addresses})});
+}
+
+void Worker::hand_back(peer::Outcome outcome) {
+  outcomes_.push_back(std::move(outcome));
+  port_.hand_back(outcomes_);
+}
+
+}  // namespace starling::embed

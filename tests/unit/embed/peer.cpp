@@ -1,0 +1,212 @@
+#include "starling/peer.hpp"
+
+#include <cmath>
+#include <exception>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/temporary_folder.hpp"
+
+using starling::Error;
+using starling::ErrorKind;
+using starling::Peer;
+using starling::PeerOptions;
+
+namespace {
+
+struct PeerFixture {
+  PeerFixture() {
+    std::ofstream(run_file) << "[run]\nsamples = 2000\n"
+                               "[train]\nlr = 0.1\nbatch = 4\n"
+                               "[exchange]\nevery = 2\ndensity = 0.5\n";
+  }
+  [[nodiscard]] PeerOptions options(const std::string& name) const {
+    PeerOptions made;
+    made.run_file = run_file;
+    made.parameters = {0, 0, 0, 0};
+    made.samples = 100;
+    made.listen = "127.0.0.1:0";
+    made.dir = folder / name;
+    made.name = name;
+    made.warn = false;
+    return made;
+  }
+  /// What the constructor throws.
+  [[nodiscard]] static std::string refused(PeerOptions options, ErrorKind kind) {
+    try {
+      Peer peer(std::move(options));
+    } catch (const Error& error) {
+      BOOST_TEST((error.kind() == kind), error.what());
+      return error.what();
+    }
+    return "";
+  }
+
+  starling::testing::TemporaryFolder folder;
+  const std::string run_file = folder / "run.toml";
+};
+
+/// Steps towards `goal` until the run ends.
+void train(Peer& peer, float goal) {
+  while (const auto step = peer.next_step()) {
+    float loss = 0;
+    for (float& parameter : peer.parameters()) {
+      loss += (parameter - goal) * (parameter - goal) / 2;
+      parameter -= step->learning_rate * (parameter - goal);
+    }
+    peer.step_done(loss);
+  }
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(embedded_peer, PeerFixture)
+
+BOOST_AUTO_TEST_CASE(one_alone_trains_to_the_end_of_the_run) {
+  Peer peer(options("alone"));
+  BOOST_TEST(peer.address().starts_with("127.0.0.1:"));
+  BOOST_TEST(peer.dir() == folder / "alone");
+  BOOST_TEST(!peer.resumed());
+  const float* const place = peer.parameters().data();
+  train(peer, 3.0F);
+  BOOST_TEST(peer.parameters().data() == place);
+  const starling::Summary summary = peer.summary();
+  BOOST_TEST(!summary.left);
+  BOOST_TEST(summary.steps == 500U);
+  BOOST_TEST(summary.samples == 2000U);
+  std::vector<float> result(4);
+  peer.read(result);
+  for (const float value : result) BOOST_TEST(std::abs(value - 3.0F) < 0.01F);
+  BOOST_TEST(!peer.next_step().has_value());  // as often as one likes
+}
+
+BOOST_AUTO_TEST_CASE(peers_that_want_different_things_meet_in_the_middle) {
+  PeerOptions first = options("first");
+  first.set = {"swarm.wait_for=1", "run.samples=20000", "limits.steps_per_second=2000"};
+  PeerOptions second = options("second");
+  second.set = first.set;
+  second.buffers = first.buffers = {{{"count", {1}}, {1.0F}, true}};
+  Peer one(first);
+  second.join = {one.address()};
+  Peer two(second);
+  std::vector<float> results[2] = {std::vector<float>(4), std::vector<float>(4)};
+  std::thread other([&] {
+    train(two, 3.0F);
+    two.read(results[1]);
+  });
+  train(one, 1.0F);
+  one.read(results[0]);
+  other.join();
+  BOOST_TEST(one.summary().exchanges > 0U);
+  BOOST_TEST(one.summary().bytes_sent > 0U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    BOOST_TEST(std::abs(results[0][i] - results[1][i]) < 0.1F);
+    BOOST_TEST(results[0][i] > 1.2F);
+    BOOST_TEST(results[0][i] < 2.8F);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_saves_and_goes_on_from_there) {
+  std::uint64_t steps = 0;
+  {
+    Peer peer(options("away"));
+    while (const auto step = peer.next_step()) {
+      peer.parameters()[2] = 5.0F;
+      if (step->number == 10) peer.leave();
+      peer.step_done(1);
+    }
+    BOOST_TEST(peer.summary().left);
+    steps = peer.summary().steps;
+    BOOST_TEST(steps >= 10U);
+    BOOST_TEST(steps < 500U);
+  }
+  Peer again(options("away"));
+  BOOST_TEST(again.resumed());
+  BOOST_TEST(again.parameters()[2] == 5.0F);
+  const auto step = again.next_step();
+  BOOST_REQUIRE(step.has_value());
+  BOOST_TEST(step->number == steps + 1);
+  again.step_done(1);
+}
+
+BOOST_AUTO_TEST_CASE(what_the_program_throws_comes_through_and_the_peer_can_be_let_go) {
+  PeerOptions made = options("throws");
+  made.evaluate = [](auto...) -> starling::Evaluation { throw std::runtime_error("no test set"); };
+  Peer peer(made);
+  BOOST_CHECK_EXCEPTION(train(peer, 1.0F), std::runtime_error, [](const auto& error) {
+    return error.what() == std::string("no test set");
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_is_thrown_as_such) {
+  Peer peer(options("diverges"));
+  BOOST_REQUIRE(peer.next_step().has_value());
+  peer.step_done(std::numeric_limits<float>::infinity());
+  BOOST_CHECK_EXCEPTION((void)peer.next_step(), Error,
+                        [](const Error& error) { return error.kind() == ErrorKind::diverged; });
+}
+
+BOOST_AUTO_TEST_CASE(calls_out_of_turn_are_told) {
+  Peer peer(options("turns"));
+  BOOST_CHECK_THROW(peer.step_done(0), std::logic_error);
+  BOOST_CHECK_THROW((void)peer.summary(), std::logic_error);
+  std::vector<float> short_one(3);
+  BOOST_CHECK_THROW(peer.read(short_one), std::logic_error);
+  BOOST_REQUIRE(peer.next_step().has_value());
+  BOOST_CHECK_THROW((void)peer.next_step(), std::logic_error);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_what_is_wrong) {
+  const auto text = [&](auto change) {
+    PeerOptions wrong = options("wrong");
+    change(wrong);
+    return refused(wrong, ErrorKind::usage);
+  };
+  BOOST_TEST(text([](PeerOptions& o) { o.parameters.clear(); }) ==
+             "parameters: are 0, from 1 to 1073741824 are accepted");
+  BOOST_TEST(text([](PeerOptions& o) { o.parameters[1] = std::nanf(""); }) ==
+             "parameters: nan is not from -1e+30 to 1e+30");
+  BOOST_TEST(text([](PeerOptions& o) { o.samples = 0; }) ==
+             "samples: are 0, from 1 to 100000000 are accepted");
+  BOOST_TEST(text([](PeerOptions& o) {
+               o.tensors = {{"a", {3}}};
+             }) == "parameters: the shapes have 3 values together, but there are 4");
+  BOOST_TEST(text([](PeerOptions& o) {
+               o.tensors = {{"a", {3}}, {"b", {65536, 65536, 65536}}};
+             }) == "parameters: the shapes up to 'b' do not fit 4 values");
+  BOOST_TEST(text([](PeerOptions& o) {
+               o.tensors = {{"a", {2}}, {"a", {2}}};
+             }) == "tensors: 'a' is the name of two");
+  BOOST_TEST(text([](PeerOptions& o) {
+               o.tensors = {{"", {4}}};
+             }) == "parameters: '' needs a name and at most 8 dimensions");
+  BOOST_TEST(text([](PeerOptions& o) {
+               o.buffers = {{{"var", {1}}, {-1.0F}, true}};
+             }) == "var: begins with a value below 0");
+  BOOST_TEST(text([](PeerOptions& o) {
+               o.buffers = {{{"var", {2}}, {1.0F}}};
+             }) == "buffers: the shapes up to 'var' do not fit 1 values");
+  BOOST_TEST(text([](PeerOptions& o) { o.name = std::string(1000, 'n'); }).starts_with("--name"));
+}
+
+BOOST_AUTO_TEST_CASE(errors_of_the_run_file_and_of_addresses_are_thrown) {
+  PeerOptions wrong = options("wrong");
+  wrong.set = {"train.momentum=0.5"};
+  BOOST_TEST(refused(wrong, ErrorKind::run_file).find("train.momentum") != std::string::npos);
+  wrong = options("wrong");
+  wrong.set = {"exchange.mode=allreduce", "swarm.peers=2"};
+  BOOST_TEST(refused(wrong, ErrorKind::run_file).find("exchange.mode") != std::string::npos);
+  wrong = options("wrong");
+  wrong.run_file = folder / "none.toml";
+  BOOST_TEST(refused(wrong, ErrorKind::run_file).find("none.toml") != std::string::npos);
+  wrong = options("wrong");
+  wrong.listen = "nowhere";
+  BOOST_TEST(!refused(wrong, ErrorKind::network).empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,75 @@
+#include "io/trainer_port.hpp"
+
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace starling;
+using namespace starling::io;
+
+namespace {
+
+struct PortFixture {
+  int woken = 0;
+  TrainerPort port{[this] { ++woken; }};
+  std::vector<peer::Outcome> outcomes;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(trainer_port, PortFixture)
+
+BOOST_AUTO_TEST_CASE(jobs_go_one_way_and_outcomes_the_other) {
+  port.submit(peer::StepJob{0.5F});
+  port.submit(peer::SaveJob{});
+  BOOST_TEST(std::get<peer::StepJob>(port.next().value()).lr == 0.5F);
+  BOOST_TEST(std::holds_alternative<peer::SaveJob>(port.try_next().value()));
+  BOOST_TEST(!port.try_next().has_value());
+  outcomes = {peer::OuterDone{}, peer::StepDone{}};
+  port.hand_back(outcomes);
+  BOOST_TEST(outcomes.empty());
+  BOOST_TEST(woken == 1);
+  BOOST_TEST(std::holds_alternative<peer::OuterDone>(port.take().value()));
+  BOOST_TEST(std::holds_alternative<peer::StepDone>(port.take().value()));
+  BOOST_TEST(!port.take().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(handing_nothing_back_wakes_nobody) {
+  port.hand_back(outcomes);
+  BOOST_TEST(woken == 0);
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_is_heard_once) {
+  BOOST_TEST(!port.asked_to_leave());
+  port.leave();
+  BOOST_TEST(woken == 1);
+  BOOST_TEST(port.asked_to_leave());
+  BOOST_TEST(!port.asked_to_leave());
+}
+
+BOOST_AUTO_TEST_CASE(what_waits_when_it_is_closed_is_dropped_and_nobody_is_woken) {
+  port.submit(peer::StepJob{});
+  port.close();
+  port.close();
+  BOOST_TEST(port.closed());
+  BOOST_TEST(!port.try_next().has_value());
+  BOOST_TEST(!port.next().has_value());
+  outcomes = {peer::StepDone{}};
+  port.hand_back(outcomes);
+  port.leave();
+  port.submit(peer::StepJob{});  // nobody minds
+  BOOST_TEST(woken == 0);
+  BOOST_TEST(!port.take().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(closing_ends_the_wait_for_a_job) {
+  std::optional<peer::Job> job = peer::SaveJob{};
+  std::thread waiting([&] { job = port.next(); });
+  port.close();
+  waiting.join();
+  BOOST_TEST(!job.has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
