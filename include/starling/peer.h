@@ -1,0 +1,118 @@
+/* starling/peer.hpp for C, and for languages that call C. What a peer is, and what each call means,
+ * stands there; here is how errors, memory and callbacks cross.
+ *
+ * Every function may be called from the thread that opened the peer alone, but for
+ * starling_peer_leave and starling_last_error. What fails returns a negative number, or NULL, and
+ * starling_last_error() says why. Pointers in options are read during the call alone. */
+#ifndef STARLING_PEER_H
+#define STARLING_PEER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STARLING_EXPORT __attribute__((visibility("default")))
+
+/* What kind of thing went wrong: starling::ErrorKind, from -1 on in its order, and a call out of
+ * turn. */
+enum {
+  STARLING_INTERNAL = -1,
+  STARLING_USAGE = -2,
+  STARLING_RUN_FILE = -3,
+  STARLING_DATA = -4,
+  STARLING_UNREACHABLE = -5,
+  STARLING_DIVERGED = -6,
+  STARLING_DEVICE = -7,
+  STARLING_NETWORK = -8,
+  STARLING_OUT_OF_TURN = -9
+};
+
+typedef struct starling_peer starling_peer;
+
+typedef struct {
+  const char* name;
+  const uint32_t* shape; /* `rank` numbers */
+  size_t rank;
+} starling_tensor;
+
+/* Writes how good the parameters are; 0. Anything else: the evaluation failed, which makes
+ * starling_peer_next_step return STARLING_INTERNAL; the caller knows why. */
+typedef int (*starling_evaluate)(void* context, const float* parameters, const float* buffers,
+                                 uint32_t samples, double* accuracy, double* loss);
+
+/* All zeros but for run_file, parameters, parameter_count and samples is good. */
+typedef struct {
+  const char* run_file;
+  const char* const* set; /* the last one is NULL; NULL: none */
+  const float* parameters;
+  size_t parameter_count;
+  const starling_tensor* tensors; /* `tensor_count`; NULL: one */
+  size_t tensor_count;
+  const starling_tensor* buffers;   /* `buffer_count` */
+  const float* buffer_values;       /* of one after the other */
+  const int* buffer_never_negative; /* of each; NULL: all may be negative */
+  size_t buffer_count;
+  uint32_t samples;
+  const char* dataset;        /* NULL: "" */
+  starling_evaluate evaluate; /* or NULL */
+  void* context;              /* for it */
+  const char* const* join;    /* the last one is NULL; NULL: none */
+  const char* listen;         /* NULL: "0.0.0.0:0" */
+  const char* name;           /* NULL, or empty: host name and process id */
+  const char* dir;            /* NULL, or empty: runs/<run name>/<peer name> */
+  int lan;
+  int require_peers;
+  int quiet; /* no warnings on stderr */
+} starling_options;
+
+typedef struct {
+  uint64_t number;
+  float learning_rate;
+  uint32_t sample_count;
+  const uint32_t* samples; /* valid until the next call */
+} starling_step;
+
+typedef struct {
+  int left; /* before the run was over */
+  uint64_t steps;
+  uint64_t samples;
+  uint64_t exchanges;
+  uint64_t bytes_sent;
+  uint64_t bytes_received;
+} starling_summary;
+
+STARLING_EXPORT starling_peer* starling_peer_open(const starling_options* options);
+/* Ends the peer where it has not ended, and frees it. NULL is fine. */
+STARLING_EXPORT void starling_peer_close(starling_peer* peer);
+
+STARLING_EXPORT const char* starling_peer_address(const starling_peer* peer);
+STARLING_EXPORT const char* starling_peer_dir(const starling_peer* peer);
+STARLING_EXPORT int starling_peer_resumed(const starling_peer* peer);
+
+/* `parameter_count` numbers, at the same place until the peer is closed. */
+STARLING_EXPORT float* starling_peer_parameters(starling_peer* peer);
+STARLING_EXPORT float* starling_peer_buffers(starling_peer* peer);
+/* `out` has room for `parameter_count` numbers. */
+STARLING_EXPORT int starling_peer_read(const starling_peer* peer, float* out);
+
+/* 1: `step` is due. 0: the run has ended, or this peer has left. */
+STARLING_EXPORT int starling_peer_next_step(starling_peer* peer, starling_step* step);
+STARLING_EXPORT int starling_peer_step_done(starling_peer* peer, float loss);
+/* Any thread. */
+STARLING_EXPORT void starling_peer_leave(starling_peer* peer);
+/* Once starling_peer_next_step has returned 0. */
+STARLING_EXPORT int starling_peer_summary(const starling_peer* peer, starling_summary* summary);
+
+/* What the last call of this thread that failed met; valid until its next call that fails. */
+STARLING_EXPORT const char* starling_last_error(void);
+/* What kind of thing that was: one of the negative numbers. */
+STARLING_EXPORT int starling_last_error_kind(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Python programs that embed a peer (src/embed/python/starling.py).
+
+What needs PyTorch is skipped where there is none. The build folder stands in STARLING_BUILD
+(default: build). The last line is "N passed, N failed, N skipped".
+"""
+
+import array
+import gzip
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+import runner  # noqa: E402
+import safetensors_file  # noqa: E402
+os.environ.setdefault("STARLING_LIBRARY", str(runner.BUILD / "src/embed/libstarling.so"))
+sys.path.insert(0, str(runner.ROOT / "src/embed/python"))
+import starling  # noqa: E402
+try:
+    import torch
+    import torch.nn.functional as F
+    WHY_NOT = ""
+except ImportError:
+    WHY_NOT = "what trains with PyTorch needs it: tools/torch installs it"
+
+IMAGES = pathlib.Path("/usr/share/datasets/fashion-mnist")
+RUN = """[run]
+{length}
+[train]
+lr = {lr}
+batch = {batch}
+schedule = "cosine"
+[exchange]
+every = 4
+density = 0.05
+[swarm]
+wait_for = 1
+"""
+
+
+class WithFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.run_file = self.folder / "run.toml"
+
+    def write_run(self, length="samples = 400", lr=0.1, batch=4):
+        self.run_file.write_text(RUN.format(length=length, lr=lr, batch=batch))
+
+    def open(self, name="peer", initial=(0.0, 0.0, 0.0), **options):
+        options = {"samples": 100, "listen": "127.0.0.1:0", "dir": self.folder / name,
+                   "name": name, "quiet": True, "set": ["swarm.wait_for=0"]} | options
+        peer = starling.Peer(self.run_file, initial, **options)
+        self.addCleanup(peer.close)
+        return peer
+
+
+class Embedded(WithFolder):
+    def setUp(self):
+        super().setUp()
+        self.write_run()
+
+    def train(self, peer, goal=3.0):
+        for step in peer:
+            self.assertEqual(len(step.samples), 4)
+            for i, value in enumerate(peer.parameters):
+                peer.parameters[i] = value - step.learning_rate * (value - goal)
+            step.done(1.0)
+
+    def test_it_trains_to_the_end_of_the_run(self):
+        peer = self.open(initial=array.array("f", [1, 2]),
+                         tensors=[("first", (1,)), ("second", (1, 1))],
+                         buffers=[("count", (2,), [5, 6], True)])
+        self.assertFalse(peer.resumed)
+        self.assertEqual(list(peer.parameters), [1, 2])
+        self.assertEqual(list(peer.buffers), [5, 6])
+        self.train(peer)
+        for value in peer.read():
+            self.assertAlmostEqual(value, 3.0, delta=0.1)
+        self.assertEqual(peer.summary.steps, 100)
+        self.assertEqual(peer.summary.left, 0)
+        _, saved = safetensors_file.read(
+            next((self.folder / "peer/checkpoints").glob("step-*")) / "model.safetensors")
+        self.assertEqual({name: shape for name, (_, shape, _) in saved.items()},
+                         {"first": [1], "second": [1, 1], "count": [2]})
+
+    def test_it_evaluates(self):
+        asked = []
+
+        def evaluate(parameters, buffers, samples):
+            asked.append((list(parameters), samples))
+            return 0.25, 1.5
+        peer = self.open(evaluate=evaluate)
+        self.train(peer)
+        self.assertEqual(asked[-1][1], 0)
+        self.assertEqual(asked[-1][0], list(peer.read()))
+        self.assertIn('"accuracy": 0.25', (self.folder / "peer/summary.json").read_text())
+
+    def test_what_an_evaluation_raises_comes_through(self):
+        def evaluate(parameters, buffers, samples):
+            raise KeyError("no test set")
+        with self.assertRaisesRegex(KeyError, "no test set"):
+            self.train(self.open(evaluate=evaluate))
+
+    def test_leaving_ends_the_steps(self):
+        peer = self.open()
+        for step in peer:
+            peer.leave()
+            step.done(1.0)
+        self.assertEqual(peer.summary.left, 1)
+        self.assertTrue(self.open().resumed)
+
+    def test_errors_have_their_kind(self):
+        with self.assertRaisesRegex(starling.Error, "parameters: are 0") as raised:
+            self.open(initial=[])
+        self.assertEqual(raised.exception.kind, "usage")
+        with self.assertRaisesRegex(starling.Error, "train.momentum: is only for") as raised:
+            self.open(set=["train.momentum=0.5"])
+        self.assertEqual(raised.exception.kind, "run_file")
+        with self.assertRaisesRegex(starling.Error, "float32"):
+            self.open(initial=array.array("d", [1, 2]))
+        peer = self.open()
+        with self.assertRaises(starling.Error) as raised:
+            peer.summary
+        self.assertEqual(raised.exception.kind, "out_of_turn")
+
+
+def images_of(part):
+    """Samples, one row each, and labels."""
+    with gzip.open(IMAGES / f"{part}-images-idx3-ubyte.gz") as file:
+        pixels = torch.frombuffer(bytearray(file.read()[16:]), dtype=torch.uint8)
+    with gzip.open(IMAGES / f"{part}-labels-idx1-ubyte.gz") as file:
+        labels = torch.frombuffer(bytearray(file.read()[8:]), dtype=torch.uint8)
+    return (pixels.view(-1, 784) / 255 - 0.286) / 0.353, labels.long()
+
+
+def train_module(run_file, folder, join):
+    """One peer's program."""
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    samples, labels = images_of("train")
+    test_samples, test_labels = images_of("t10k")
+    model = torch.nn.Sequential(torch.nn.Linear(784, 64), torch.nn.BatchNorm1d(64),
+                                torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def evaluate(model):
+        outputs = model(test_samples)
+        right = (outputs.argmax(1) == test_labels).float().mean()
+        return right.item(), F.cross_entropy(outputs, test_labels).item()
+    peer = starling.for_module(run_file, model, samples=len(samples), dataset="fashion-mnist",
+                               evaluate=evaluate, dir=folder, name=pathlib.Path(folder).name,
+                               listen="127.0.0.1:0", join=join)
+    print(peer.address, flush=True)
+    for step in peer:
+        for group in optimizer.param_groups:
+            group["lr"] = step.learning_rate
+        loss = F.cross_entropy(model(samples[step.samples]), labels[step.samples])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        step.done(loss.item())
+    model.eval()
+    accuracy, _ = evaluate(model)
+    weights = torch.cat([tensor.flatten() for tensor in model.parameters()])
+    torch.save((accuracy, weights, peer.summary.steps), pathlib.Path(folder) / "result")
+
+
+@unittest.skipIf(WHY_NOT, WHY_NOT)
+class Modules(WithFolder):
+    def start(self, name, join=()):
+        program = subprocess.Popen([sys.executable, __file__, self.run_file, self.folder / name,
+                                    *join], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(program.kill)
+        return program
+
+    def test_a_swarm_trains_a_module(self):
+        self.write_run("epochs = 2", lr=0.004, batch=32)
+        first = self.start("first")
+        address = first.stdout.readline().strip()
+        others = [self.start(name, [address]) for name in ("second", "third")]
+        for program in (first, *others):
+            program.communicate(timeout=200)
+            self.assertEqual(program.returncode, 0)
+        results = [torch.load(self.folder / name / "result") for name in
+                   ("first", "second", "third")]
+        mean = sum(weights for _, weights, _ in results) / 3
+        for accuracy, weights, steps in results:
+            self.assertGreater(accuracy, 0.85)
+            self.assertLess((weights - mean).norm() / mean.norm(), 0.01)
+            self.assertGreater(steps, 100)
+
+    def test_a_module_keeps_what_it_has_when_the_loop_is_left(self):
+        self.write_run()
+        module = torch.nn.Linear(2, 1)
+        peer = starling.for_module(self.run_file, module, samples=10, dir=self.folder / "peer",
+                                   listen="127.0.0.1:0", quiet=True, set=["swarm.wait_for=0"])
+        for step in peer:
+            with torch.no_grad():
+                module.weight.fill_(7)
+            step.done(0.0)
+            break
+        peer.close()
+        self.assertEqual(module.weight.flatten().tolist(), [7, 7])
+
+    def test_only_float32_is_taken(self):
+        self.write_run()
+        with self.assertRaisesRegex(starling.Error, "must be float32"):
+            starling.for_module(self.run_file, torch.nn.Linear(2, 1).double(), samples=10)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        train_module(sys.argv[1], sys.argv[2], sys.argv[3:])
+        sys.exit()
+    if WHY_NOT and runner.TORCH_PYTHON.exists() and sys.executable != str(runner.TORCH_PYTHON):
+        os.execv(runner.TORCH_PYTHON, [str(runner.TORCH_PYTHON), *sys.argv])
+    sys.exit(runner.run(WHY_NOT))
