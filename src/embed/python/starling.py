@@ -257,8 +257,8 @@ def for_module(run_file, module, *, evaluate=None, **options):
     """A peer that trains a torch.nn.Module: its parameters, and its buffers that are floats.
 
     On the processor they lie where the peer has them while it is iterated, so that nothing is
-    copied; from and to a GPU they are copied around each step. Afterwards the module has what the
-    swarm agrees on. `evaluate(module)` gives accuracy and loss; it is called with what the swarm
+    copied; those on a GPU, or in another order of memory, are copied around each step. Afterwards
+    the module has what the swarm agrees on. `evaluate(module)` gives accuracy and loss; it is called with what the swarm
     agrees on, in evaluation mode and without gradients. The rest is as for Peer.
     """
     import torch
@@ -287,7 +287,10 @@ def for_module(run_file, module, *, evaluate=None, **options):
 
     def put(values):
         for tensor, value in zip(tensors, values):
-            tensor.data = value.to(tensor.device)
+            if tensor.device == value.device and tensor.stride() == value.stride():
+                tensor.data = value
+            else:
+                tensor.data.copy_(value)
 
     def evaluate_module(parameter_values, buffer_values, _):
         own, training = [tensor.data for tensor in tensors], module.training

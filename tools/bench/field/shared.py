@@ -31,6 +31,14 @@ def read_idx(name):
     return numpy.frombuffer(raw, numpy.uint8, offset=4 + 4 * dimensions).reshape(shape)
 
 
+def read_set(part, own=slice(None)):
+    """Some samples of a part of the data, as the network takes them, and their labels."""
+    images = torch.from_numpy(read_idx(f"{part}-images-idx3-ubyte.gz").copy())[own].unsqueeze(1)
+    labels = torch.from_numpy(read_idx(f"{part}-labels-idx1-ubyte.gz").astype("int64"))[own]
+    return ((images.float() / 255 - MEAN) / DEVIATION).contiguous(
+        memory_format=torch.channels_last), labels
+
+
 class Run:
     """The run file as one of `world` peers sees it: each has every world-th sample of a shuffle."""
 
@@ -41,10 +49,7 @@ class Run:
         self.batch = self.train["batch"]
         order = torch.randperm(60_000, generator=torch.Generator().manual_seed(self.seed))
         own = order[rank::world]
-        images = torch.from_numpy(read_idx("train-images-idx3-ubyte.gz").copy())[own].unsqueeze(1)
-        self.samples = ((images.float() / 255 - MEAN) / DEVIATION).contiguous(
-            memory_format=torch.channels_last)
-        self.labels = torch.from_numpy(read_idx("train-labels-idx1-ubyte.gz").astype("int64"))[own]
+        self.samples, self.labels = read_set("train", own)
         self.steps_an_epoch = len(own) // self.batch
         self.steps = round((epochs or run["run"]["epochs"]) * self.steps_an_epoch)
         self.shuffle = torch.Generator().manual_seed(1000 * self.seed + rank)

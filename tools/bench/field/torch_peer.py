@@ -4,16 +4,19 @@ Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT as torchrun sets them. Methods:
 ddp, ddp-fp16, ddp-powersgd   DistributedDataParallel, plain and with these hooks of its own
 localsgd                      parameters averaged by an all-reduce every --every steps
 decent-dp                     its ring
+starling                      a peer of Starling's in this loop; STARLING_LIBRARY has it
 """
 
 import argparse
 import os
+import pathlib
+import sys
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from shared import Record, Run
+from shared import Record, Run, read_set
 
 POWERSGD_RANK = 2
 POWERSGD_START = 10
@@ -66,6 +69,33 @@ def set_rate(net, optimizer, rate):
             group["lr"] = rate
 
 
+def train_as_peer(arguments):
+    """In the order of Starling's shards, each peer from its own ones; the peer writes the record."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "src/embed/python"))
+    import starling
+    run = Run(arguments.run_file, 0, 1, arguments.epochs)
+    model = run.model().to(memory_format=torch.channels_last)
+    test_samples, test_labels = read_set("t10k")
+
+    def evaluate(model):
+        outputs = torch.cat([model(part) for part in test_samples.split(1000)])
+        right = (outputs.argmax(1) == test_labels).float().mean()
+        return right.item(), F.cross_entropy(outputs, test_labels).item()
+    peer = starling.for_module(
+        arguments.peer_file, model, samples=len(run.labels), dataset="fashion-mnist",
+        evaluate=evaluate, dir=arguments.folder, name=os.path.basename(arguments.folder),
+        set=arguments.set, join=arguments.join, listen=arguments.listen)
+    optimizer = run.optimizer(model.parameters())
+    for step in peer:
+        for group in optimizer.param_groups:
+            group["lr"] = step.learning_rate
+        optimizer.zero_grad(set_to_none=True)
+        loss = F.cross_entropy(model(run.samples[step.samples]), run.labels[step.samples])
+        loss.backward()
+        optimizer.step()
+        step.done(loss.item())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -75,8 +105,15 @@ def main():
     parser.add_argument("--every", type=int, default=20)
     parser.add_argument("--epochs", type=float, default=0)
     parser.add_argument("--snapshot-every", type=int, default=0)
+    starling = parser.add_argument_group("starling")
+    starling.add_argument("--peer-file", help="the run file without what this program decides")
+    starling.add_argument("--set", action="append", default=[])
+    starling.add_argument("--join", action="append", default=[])
+    starling.add_argument("--listen")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    if arguments.method == "starling":
+        return train_as_peer(arguments)
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     run = Run(arguments.run_file, rank, world, arguments.epochs)
     record = Record(arguments.folder, arguments.snapshot_every)

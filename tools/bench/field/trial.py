@@ -43,6 +43,7 @@ NETWORKS = {"bridge": None, "100 Mbit/s": 100, "10 Mbit/s": 10}
 
 STARLING = {"Starling": [], "Starling, mode none": ["exchange.mode=none"],
             "Starling, mode allreduce": ["exchange.mode=allreduce", f"swarm.peers={PEERS}"]}
+EMBEDDED = "Starling in PyTorch"  # a loop as that of DDP, which embeds a peer
 TORCH = {"DDP": ["ddp"], "DDP, fp16": ["ddp-fp16"], "DDP, PowerSGD": ["ddp-powersgd"],
          "local SGD, every 20": ["localsgd"], "decent-dp, ring": ["decent-dp"]}
 HIVEMIND = "hivemind, every 20"
@@ -131,26 +132,44 @@ class Peer:
 
     @property
     def is_starling(self):
-        return self.method in STARLING
+        return self.method in STARLING or self.method == EMBEDDED
+
+    def starling(self):
+        """Words that all programs take which are a peer of Starling's."""
+        settings = ["report.every=0", "swarm.wait_for=2", *STARLING.get(self.method, [])]
+        if self.epochs:
+            settings.append(f"run.epochs={self.epochs}")
+        elif self.number == 0:
+            settings += [f"checkpoint.every={SNAPSHOT_SECONDS}", "checkpoint.keep=1000"]
+        words = ["--listen", f"{address_of(self.number)}:{PORT}"]
+        if self.number > 0:
+            words += ["--join", f"{address_of(0)}:{PORT}"]
+        for setting in settings:
+            words += ["--set", setting]
+        return words
+
+    def peer_file(self):
+        """Of the run file what is not for Starling's own trainer alone."""
+        path = self.folder / "peer.toml"
+        text = RUN_FILE.read_text()
+        for section, kept in (("model", ()), ("data", ()), ("train", ("lr", "batch", "schedule"))):
+            begin = text.index(f"[{section}]\n") + len(section) + 3
+            end = text.index("\n[", begin)
+            lines = [line for line in text[begin:end].splitlines() if line.split(" ")[0] in kept]
+            text = text[:begin] + "\n".join(lines) + "\n" + text[end:]
+        path.write_text(text)
+        return path
 
     def command(self):
-        if self.is_starling:
-            words = [str(ROOT / "build/peers/starling"), "up", str(RUN_FILE), "--name",
-                     self.folder.name, "--dir", str(self.folder), "--listen",
-                     f"{address_of(self.number)}:{PORT}"]
-            if self.number > 0:
-                words += ["--join", f"{address_of(0)}:{PORT}"]
-            settings = ["train.threads=1", "report.every=0", "swarm.wait_for=2",
-                        *STARLING[self.method]]
-            if self.epochs:
-                settings.append(f"run.epochs={self.epochs}")
-            elif self.number == 0:
-                settings += [f"checkpoint.every={SNAPSHOT_SECONDS}", "checkpoint.keep=1000"]
-            for setting in settings:
-                words += ["--set", setting]
-            return words
+        if self.method in STARLING:
+            return [str(ROOT / "build/peers/starling"), "up", str(RUN_FILE), "--name",
+                    self.folder.name, "--dir", str(self.folder), *self.starling(),
+                    "--set", "train.threads=1"]
         python = str(ROOT / ".cache/field/bin/python")
         words = [str(RUN_FILE), str(self.folder), "--epochs", str(self.epochs)]
+        if self.method == EMBEDDED:
+            return [python, str(FIELD / "torch_peer.py"), "starling", *words, "--peer-file",
+                    str(self.peer_file()), *self.starling()]
         if self.number == 0 and not self.epochs:
             words += ["--snapshot-every", str(SNAPSHOT_STEPS)]
         if self.method == HIVEMIND:
@@ -164,7 +183,8 @@ class Peer:
         environment = {**os.environ, "RANK": str(self.number), "WORLD_SIZE": str(PEERS),
                        "MASTER_ADDR": address_of(0), "MASTER_PORT": "29501",
                        "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1",
-                       "MKL_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+                       "MKL_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore",
+                       "STARLING_LIBRARY": str(ROOT / "build/src/embed/libstarling.so")}
         with open(self.folder / "out", "wb") as output, inside(self.namespace):
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *self.command()], stdout=output, stderr=output,
@@ -278,7 +298,7 @@ class Trial:
                 peer.start()
         began = time.time()
         every = WATCH_EVERY if self.fault != "none" else 1.0
-        starlings = self.peers if self.method in STARLING else []
+        starlings = [peer for peer in self.peers if peer.is_starling]
         watcher = Watcher(starlings, lambda peer, _path, reply, _now: peer.heard(reply), clock,
                           {"/status": every})
         first = memory_at = None
@@ -349,7 +369,7 @@ class Trial:
 
     def trained(self):
         """Samples of all peers and the seconds in which they were trained."""
-        if self.method in STARLING and self.stopped is None:
+        if self.peers[0].is_starling and self.stopped is None:
             summaries = [peer.summary() for peer in self.peers]
             return (sum(s["samples"] for s in summaries), max(s["seconds"] for s in summaries))
         batch = tomllib.loads(RUN_FILE.read_text())["train"]["batch"]
