@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include "base/assert.hpp"
 #include "base/hash.hpp"
@@ -228,16 +229,22 @@ Peer::Implementation::~Implementation() {
   }
 }
 
-/// On the loop's thread from the beginning, because UCX wants to be called on one.
+/// On the loop's thread from the beginning, because UCX wants to be called on one. Signals are the
+/// program's: its threads take them, not this one.
 void Peer::Implementation::start(runtime::Task task) {
   std::promise<base::Status> prepared;
   auto ready = prepared.get_future();
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   loop = std::thread([this, prepared = std::move(prepared), task = std::move(task)]() mutable {
     base::Status status = run->prepare(std::move(task));
     const bool goes_on = status.has_value();
     prepared.set_value(std::move(status));
     if (goes_on) end = run->run();
   });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (const base::Status status = ready.get(); !status) {
     loop.join();
     raise(status.error());
@@ -285,10 +292,8 @@ std::span<float> Peer::buffers() noexcept {
 void Peer::read(std::span<float> out) const {
   const exchange::Replica& replica = implementation_->worker->replica();
   if (out.size() != replica.size()) {
-    throw std::logic_error(
-        fmt::format("starling::Peer::read: there are {} parameters, and room "
-                    "for {}",
-                    replica.size(), out.size()));
+    throw std::logic_error(fmt::format("starling::Peer::read: {} parameters, but room for {}",
+                                       replica.size(), out.size()));
   }
   replica.read(out);
 }
