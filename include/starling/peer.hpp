@@ -103,7 +103,8 @@ struct PeerOptions {
 struct Step {
   std::uint64_t number = 0;  ///< from 1; goes on where a checkpoint left off
   float learning_rate = 0;   ///< of the schedule, at the progress of the swarm
-  /// What to train on: train.batch of the training set, or fewer. Valid until the next call.
+  /// What to train on: train.batch of the training set, or fewer. A program whose data the others
+  /// do not have takes as many of its own. Valid until the next call.
   std::span<const std::uint32_t> samples;
 };
 
@@ -139,7 +140,7 @@ class [[gnu::visibility("default")]] Peer {
   [[nodiscard]] bool resumed() const noexcept;
 
   /// Where to train: next_step() moves them, the program changes them between next_step() and
-  /// step_done(). They are of the same place in memory for the peer's life.
+  /// step_done(). They lie in one place for the peer's life.
   [[nodiscard]] std::span<float> parameters() noexcept;
   /// The same for the buffers, one after the other.
   [[nodiscard]] std::span<float> buffers() noexcept;
