@@ -156,7 +156,8 @@ base::Result<Layout> layout_of(const PeerOptions& options) {
   return layout;
 }
 
-base::Result<runtime::Task> task_of(const PeerOptions& options, const Layout& layout) {
+/// Takes the parameters out of the options.
+base::Result<runtime::Task> task_of(PeerOptions& options, const Layout& layout) {
   if (options.samples == 0 || options.samples > data::kSamplesMax) {
     return fail(ErrorCode::usage, "samples: are {}, from 1 to {} are accepted", options.samples,
                 data::kSamplesMax);
@@ -167,13 +168,13 @@ base::Result<runtime::Task> task_of(const PeerOptions& options, const Layout& la
   auto buffers = buffer_spec(options.buffers);
   if (!buffers) return fail(buffers.error());
   const std::string data = fmt::format("{} of {}", options.samples, options.dataset);
-  return runtime::Task{
-      .parameters = options.parameters,
-      .buffers = std::move(*buffers),
-      .tensors = layout.parameters,
-      .buffer_tensors = layout.buffers,
-      .identity = {base::xxh3_128(data), base::xxh3(std::as_bytes(std::span(options.parameters)))},
-      .samples = options.samples};
+  const std::uint64_t parameters = base::xxh3(std::as_bytes(std::span(options.parameters)));
+  return runtime::Task{.parameters = std::move(options.parameters),
+                       .buffers = std::move(*buffers),
+                       .tensors = layout.parameters,
+                       .buffer_tensors = layout.buffers,
+                       .identity = {base::xxh3_128(data), parameters},
+                       .samples = options.samples};
 }
 
 }  // namespace
@@ -199,22 +200,23 @@ struct Peer::Implementation {
 Peer::Implementation::Implementation(PeerOptions options)
     : layout(value_or_throw(layout_of(options))) {
   auto task = value_or_throw(task_of(options, layout));
-  const peer::RunFile run_file =
-      value_or_throw(peer::read_run_file(options.run_file, options.set, true));
-  run = value_or_throw(runtime::Run::open(run_file, {.join = std::move(options.join),
-                                                     .listen = std::move(options.listen),
-                                                     .lan = options.lan,
-                                                     .name = std::move(options.name),
-                                                     .dir = std::move(options.dir),
-                                                     .require_peers = options.require_peers,
-                                                     .signals = false,
-                                                     .quiet = !options.warn}));
+  run = value_or_throw(
+      runtime::Run::open(value_or_throw(peer::read_run_file(options.run_file, options.set, true)),
+                         {.join = std::move(options.join),
+                          .listen = std::move(options.listen),
+                          .lan = options.lan,
+                          .name = std::move(options.name),
+                          .dir = std::move(options.dir),
+                          .require_peers = options.require_peers,
+                          .signals = false,
+                          .quiet = !options.warn}));
   start(std::move(task));
   auto replica = run->make_replica();
   if (!replica) {
     fail_with(replica.error());
     raise(replica.error());
   }
+  const peer::RunFile& run_file = run->run_file();
   data::SampleOrder order(
       run->shards(), data::Loader::peer_seed(run_file.run.seed, run->id(), run->samples_before()));
   worker.emplace(

@@ -1,19 +1,13 @@
 #include "embed/worker.hpp"
 
-#include <chrono>
 #include <cmath>
 #include <utility>
 #include <variant>
 
 #include "base/assert.hpp"
+#include "io/loop.hpp"
 
 namespace starling::embed {
-namespace {
-
-base::Time now() { return base::Time(std::chrono::steady_clock::now().time_since_epoch()); }
-
-}  // namespace
-
 Worker::Worker(io::TrainerPort& port, exchange::Replica replica, data::SampleOrder order,
                std::uint32_t batch, Evaluate evaluate, peer::Saver saver,
                base::StepNumber first_step)
@@ -31,9 +25,9 @@ std::optional<Step> Worker::next_step() {
   while (failed_ && port_.next()) continue;  // until the peer has heard of it
   while (!port_.closed()) {
     while (auto job = port_.try_next()) submit(std::move(*job));
-    const base::Time begin = now();
+    const base::Time begin = io::Loop::now();
     if (peer::run_exchange(exchange_jobs_, replica_, step_, outcomes_)) {
-      peer::note_time(outcomes_, now() - begin);
+      peer::note_time(outcomes_, io::Loop::now() - begin);
       port_.hand_back(outcomes_);
     } else if (jobs_.empty()) {
       if (auto job = port_.next()) submit(std::move(*job));
@@ -57,7 +51,7 @@ void Worker::step_done(float loss) {
   hand_back(peer::StepDone{.step = step_,
                            .samples = static_cast<std::uint32_t>(samples_.size()),
                            .loss = loss,
-                           .took = now() - began_});
+                           .took = io::Loop::now() - began_});
 }
 
 void Worker::submit(peer::Job job) {
@@ -88,7 +82,7 @@ Step Worker::begin_step(float learning_rate) {
   samples_.resize(batch_);
   order_.next(samples_);
   stepping_ = true;
-  began_ = now();
+  began_ = io::Loop::now();
   return {.number = step_.next().value, .learning_rate = learning_rate, .samples = samples_};
 }
 

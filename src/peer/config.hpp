@@ -39,4 +39,12 @@ struct Config {
   base::Duration step_interval{};
 };
 
+struct RunFile;
+
+/// What follows from a run file, its canonical form, the initial replica (`parameters_hash`: XXH3
+/// of its bytes) and the size of the training set. How the peer is run is left to whoever runs it.
+[[nodiscard]] Config core_config(const RunFile& run_file, std::string canonical,
+                                 std::uint64_t parameters_hash, std::size_t parameter_count,
+                                 std::size_t buffer_count, std::uint64_t training_set);
+
 }  // namespace starling::peer

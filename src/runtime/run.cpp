@@ -238,26 +238,13 @@ io::NodeEnd Run::run() {
 }
 
 peer::Config Run::core_config() const {
-  const std::uint64_t epoch = task_.samples;
-  peer::Config config{.run = run_id_,
-                      .canonical = canonical_,
-                      .parameters_hash = base::xxh3(std::as_bytes(std::span(task_.parameters))),
-                      .parameter_count = task_.parameters.size(),
-                      .buffer_count = task_.buffers.initial.size(),
-                      .target_samples = peer::target_samples(run_file_, epoch),
-                      .exchange = run_file_.exchange,
-                      .membership = run_file_.swarm,
-                      .train = run_file_.train,
-                      .peers = run_file_.peers,
-                      .report_every = static_cast<std::uint64_t>(run_file_.report.every *
-                                                                 static_cast<double>(epoch)),
-                      .report_samples = run_file_.report.samples,
-                      .require_peers = options_.require_peers ? kRequirePeers : base::Duration{},
-                      .checkpoint_every = run_file_.checkpoint.every};
+  peer::Config config =
+      peer::core_config(run_file_, canonical_, task_.identity.parameters, task_.parameters.size(),
+                        task_.buffers.initial.size(), task_.samples);
+  config.require_peers = options_.require_peers ? kRequirePeers : base::Duration{};
   if (run_file_.limits.steps_per_second > 0) {
     config.step_interval = base::from_seconds(1 / run_file_.limits.steps_per_second);
   }
-  if (run_file_.run.target_accuracy > 0) config.target_accuracy = run_file_.run.target_accuracy;
   const bool expects_others = options_.lan || !config.membership.join.empty();
   if (config.membership.wait_for == 0 && expects_others) config.membership.wait_for = 1;
   return config;

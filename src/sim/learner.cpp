@@ -332,23 +332,9 @@ base::Result<std::unique_ptr<Network>> make_network(peer::RunFile& run_file, Pro
 }
 
 peer::Config core_config(const Task& task, std::uint64_t training_set) {
-  const peer::RunFile& run_file = task.run_file;
-  peer::Config config{.canonical = peer::canonical(run_file, {}),
-                      .parameters_hash = base::xxh3(std::as_bytes(std::span(task.initial))),
-                      .parameter_count = task.initial.size(),
-                      .buffer_count = task.buffers.initial.size(),
-                      .target_samples = peer::target_samples(run_file, training_set),
-                      .exchange = run_file.exchange,
-                      .membership = run_file.swarm,
-                      .train = run_file.train,
-                      .peers = run_file.peers,
-                      .report_every = static_cast<std::uint64_t>(run_file.report.every *
-                                                                 static_cast<double>(training_set)),
-                      .report_samples = run_file.report.samples,
-                      .checkpoint_every = run_file.checkpoint.every};
-  config.run = peer::run_id(config.canonical);
-  if (run_file.run.target_accuracy > 0) config.target_accuracy = run_file.run.target_accuracy;
-  return config;
+  return peer::core_config(task.run_file, peer::canonical(task.run_file, {}),
+                           base::xxh3(std::as_bytes(std::span(task.initial))), task.initial.size(),
+                           task.buffers.initial.size(), training_set);
 }
 
 /// Samples of a run that is half done when the scenario ends.

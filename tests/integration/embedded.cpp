@@ -71,6 +71,12 @@ struct Programs {
     });
   }
 
+  /// `starling leave` or `checkpoint`.
+  void tell(Peer& peer, const std::string& command) const {
+    const Ended asked = integration::run(folder, {command, "--peer", peer.dir()});
+    BOOST_TEST_REQUIRE(asked.code.value_or(-1) == 0, asked.err);
+  }
+
   testing::TemporaryFolder folder;
   std::vector<std::unique_ptr<Peer>> peers;
 };
@@ -104,8 +110,7 @@ BOOST_AUTO_TEST_CASE(a_killed_program_goes_on_from_its_checkpoint) {
   Peer& first = start("first", "");
   Peer& second = start("second", first.address());
   BOOST_TEST_REQUIRE(reaches(second, 0.2));
-  const Ended asked = integration::run(folder, {"checkpoint", "--peer", second.dir()});
-  BOOST_TEST_REQUIRE(asked.code.value_or(-1) == 0, asked.err);
+  tell(second, "checkpoint");
   BOOST_TEST_REQUIRE(eventually([&] { return !checkpoints_of(second.dir()).empty(); }));
   const std::uint64_t saved = checkpoints_of(second.dir()).back();
   second.process().signal(SIGKILL);
@@ -123,8 +128,7 @@ BOOST_AUTO_TEST_CASE(who_is_asked_to_leave_saves_and_is_gone_from_the_swarm) {
   Peer& first = start("first", "");
   Peer& second = start("second", first.address());
   BOOST_TEST_REQUIRE(reaches(second, 0.1));
-  const Ended asked = integration::run(folder, {"leave", "--peer", second.dir()});
-  BOOST_TEST_REQUIRE(asked.code.value_or(-1) == 0, asked.err);
+  tell(second, "leave");
   BOOST_TEST(end_of(second).how == "left");
   BOOST_TEST(!checkpoints_of(second.dir()).empty());
   BOOST_TEST(first.state_of("second") == "left");

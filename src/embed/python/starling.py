@@ -258,8 +258,9 @@ def for_module(run_file, module, *, evaluate=None, **options):
 
     On the processor they lie where the peer has them while it is iterated, so that nothing is
     copied; those on a GPU, or in another order of memory, are copied around each step. Afterwards
-    the module has what the swarm agrees on. `evaluate(module)` gives accuracy and loss; it is called with what the swarm
-    agrees on, in evaluation mode and without gradients. The rest is as for Peer.
+    the module has what the swarm agrees on. `evaluate(module)` gives accuracy and loss; it is
+    called with what the swarm agrees on, in evaluation mode and without gradients. The rest is as
+    for Peer.
     """
     import torch
 

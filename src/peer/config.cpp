@@ -1,0 +1,31 @@
+#include "peer/config.hpp"
+
+#include <utility>
+
+#include "peer/run_file.hpp"
+
+namespace starling::peer {
+
+Config core_config(const RunFile& run_file, std::string canonical, std::uint64_t parameters_hash,
+                   std::size_t parameter_count, std::size_t buffer_count,
+                   std::uint64_t training_set) {
+  const wire::RunId run = run_id(canonical);
+  Config config{.run = run,
+                .canonical = std::move(canonical),
+                .parameters_hash = parameters_hash,
+                .parameter_count = parameter_count,
+                .buffer_count = buffer_count,
+                .target_samples = target_samples(run_file, training_set),
+                .exchange = run_file.exchange,
+                .membership = run_file.swarm,
+                .train = run_file.train,
+                .peers = run_file.peers,
+                .report_every = static_cast<std::uint64_t>(run_file.report.every *
+                                                           static_cast<double>(training_set)),
+                .report_samples = run_file.report.samples,
+                .checkpoint_every = run_file.checkpoint.every};
+  if (run_file.run.target_accuracy > 0) config.target_accuracy = run_file.run.target_accuracy;
+  return config;
+}
+
+}  // namespace starling::peer
