@@ -6,6 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "delta/header.hpp"
 #include "vectors.hpp"
 
 using namespace starling;
