@@ -86,6 +86,14 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
   std::error_code failed;
   fs::create_directories(dir, failed);
   if (failed) return fail(ErrorCode::data, "cannot create {}: {}", dir, failed.message());
+  auto lock = base::FileLock::take(dir + "/lock");
+  if (!lock) return fail(lock.error());
+  if (!*lock) {
+    return fail(ErrorCode::usage,
+                "{}: a peer that is running has this folder; wait for it to end, or give this one "
+                "another --name or --dir",
+                dir);
+  }
   const std::string toml = peer::to_toml(run_file);
   const base::ByteView parts[] = {base::bytes_of(toml.data(), toml.size())};
   if (auto written = base::replace_file(dir + "/run.toml", parts); !written) {
@@ -96,17 +104,19 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
   auto log = report::Log::open(dir, {.quiet = options.quiet});
   if (!log) return fail(log.error());
   return std::unique_ptr<Run>(new Run(std::move(run_file), std::move(options), std::move(name),
-                                      std::move(dir), std::move(*identity), std::move(*log)));
+                                      std::move(dir), std::move(**lock), std::move(*identity),
+                                      std::move(*log)));
 }
 
 Run::Run(peer::RunFile run_file, Options options, std::string name, std::string dir,
-         io::Identity identity, report::Log log)
+         base::FileLock lock, io::Identity identity, report::Log log)
     : age_(process_age()),
       created_(io::Loop::now()),
       run_file_(std::move(run_file)),
       options_(std::move(options)),
       name_(std::move(name)),
       dir_(std::move(dir)),
+      lock_(std::move(lock)),
       identity_(std::move(identity)),
       log_(std::move(log)) {}
 
@@ -118,12 +128,11 @@ base::Status Run::prepare(Task task) {
   run_id_ = peer::run_id(canonical_);
   shards_.emplace(task_.samples, task_.labels, run_file_.data, run_file_.run.seed);
   load_checkpoint();
-  if (auto opened = open_node(); !opened) return opened;
   auto metrics = report::MetricsFile::open(dir_, checkpoint_ ? report::MetricsFile::Start::continued
                                                              : report::MetricsFile::Start::fresh);
   if (!metrics) return fail(metrics.error());
   metrics_.emplace(std::move(*metrics));
-  return {};
+  return open_node();
 }
 
 void Run::load_checkpoint() {
@@ -152,9 +161,9 @@ base::Status Run::open_node() {
   made.transport = {
       .listen = options_.listen,
       .tls = run_file_.security == peer::Security::tls,
-      .link_memory = std::max<std::size_t>(
-          run_file_.limits.link_memory,
-          per_parameter * task_.parameters.size() + kQueuedBuffers * buffer_bytes + kPayloadSlack),
+      .link_memory = std::max<std::size_t>({run_file_.limits.link_memory, io::kLinkMemoryMin,
+                                            per_parameter * task_.parameters.size() +
+                                                kQueuedBuffers * buffer_bytes + kPayloadSlack}),
       .payload_max = 2 * task_.parameters.size() + buffer_bytes + kPayloadSlack};
   made.observer = {
       .note =
@@ -349,6 +358,7 @@ report::PeerSummary Run::finish(const io::NodeEnd& end) {
   if (end.reason == peer::EndReason::failed) {
     log_.event(report::Level::error, "failed", {{"text", std::string_view(end.error.text)}});
   }
+  lock_.reset();
   return made;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_lock.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "compute/graph.hpp"
@@ -45,8 +46,8 @@ struct Task {
 /// something else is said.
 class Run {
  public:
-  /// Makes the peer's folder with its run file, identity and log. Errors: usage (the name), data
-  /// (the folder).
+  /// Makes the peer's folder with its run file, identity and log. Errors: usage (the name, or a
+  /// peer that runs in this folder), data (the folder).
   [[nodiscard]] static base::Result<std::unique_ptr<Run>> open(peer::RunFile run_file,
                                                                Options options);
   ~Run();
@@ -88,7 +89,8 @@ class Run {
   /// Runs the peer until it ends. This is the loop thread from now on.
   [[nodiscard]] io::NodeEnd run();
 
-  /// Writes the summary; a peer that failed says so in its log, too.
+  /// Writes the summary; a peer that failed says so in its log, too. Then another peer may have the
+  /// folder.
   report::PeerSummary finish(const io::NodeEnd& end);
   /// What differs between this run and the one that the swarm trains, a line each; empty where no
   /// swarm refused this peer.
@@ -96,7 +98,7 @@ class Run {
 
  private:
   Run(peer::RunFile run_file, Options options, std::string name, std::string dir,
-      io::Identity identity, report::Log log);
+      base::FileLock lock, io::Identity identity, report::Log log);
   void load_checkpoint();
   base::Status open_node();
   [[nodiscard]] peer::Config core_config() const;
@@ -112,6 +114,8 @@ class Run {
   const Options options_;
   const std::string name_;
   const std::string dir_;
+  /// Key, log and checkpoints have one writer; until it has finished.
+  std::optional<base::FileLock> lock_;
   const io::Identity identity_;
   report::Log log_;
   Task task_;

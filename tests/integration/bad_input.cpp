@@ -132,6 +132,24 @@ BOOST_AUTO_TEST_CASE(an_occupied_port_is_an_error_that_names_it) {
   BOOST_TEST(has(ended.err, "another program has this port"), ended.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_second_peer_in_a_folder_is_an_error_that_names_it) {
+  const testing::TemporaryFolder folder;
+  Peer first(folder, "peer", "", {"run.samples=1000000000"});
+  BOOST_TEST_REQUIRE(eventually([&] { return first.status().has_value(); }), first.process().err());
+  const Ended second = up(folder, mlp_run_file(), {"--listen", "127.0.0.1:0"});
+  BOOST_TEST(second.code.value_or(-1) == 2);
+  BOOST_TEST(has(second.err, first.dir() + ": a peer that is running has this folder"), second.err);
+  BOOST_TEST(first.runs());
+}
+
+BOOST_AUTO_TEST_CASE(links_may_have_as_little_memory_as_a_run_file_can_say) {
+  const testing::TemporaryFolder folder;
+  const Ended ended = up(folder, mlp_run_file(),
+                         {"--listen", "127.0.0.1:0", "--set", "limits.link_memory=1048576", "--set",
+                          "run.samples=64"});
+  BOOST_TEST(ended.code.value_or(-1) == 0, ended.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_that_reaches_nobody_says_so_and_trains_alone) {
   const testing::TemporaryFolder folder;
   Socket silent;

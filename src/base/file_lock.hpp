@@ -1,0 +1,29 @@
+// A file that one holder at a time has, across all processes of a machine.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/result.hpp"
+
+namespace starling::base {
+
+/// Held until it is destroyed or the process ends, however it ends.
+class FileLock {
+ public:
+  /// Nothing where somebody holds it already, be it in this process. The file is made if there is
+  /// none, and stays. On a file system without locks everybody gets one. Error (ErrorCode::data):
+  /// the file cannot be made.
+  [[nodiscard]] static Result<std::optional<FileLock>> take(const std::string& path);
+  FileLock(FileLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileLock& operator=(FileLock&&) = delete;
+  ~FileLock();
+
+ private:
+  explicit FileLock(int fd) noexcept : fd_(fd) {}
+
+  int fd_;
+};
+
+}  // namespace starling::base
