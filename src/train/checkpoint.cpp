@@ -4,10 +4,12 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
 
 #include "base/assert.hpp"
@@ -155,18 +157,30 @@ std::vector<std::string> list(const std::string& folder) {
   return paths;
 }
 
-/// Removes all but `kept` and the newest others of the run, and what is damaged.
-void prune(const std::string& folder, const std::string& kept, const base::Hash128& run,
-           std::uint32_t keep) {
-  std::uint32_t count = 1;
+/// Of this run, leaves the one with state `last` and the newest before it.
+void prune(const std::string& folder, const CheckpointState& last, std::uint32_t keep) {
+  std::uint32_t count = 0;
   for (const std::string& path : list(folder)) {
-    if (path == kept) continue;
     const auto state = read_state(path);
-    if (state && state->state.run != run) continue;
-    if (state && ++count <= keep) continue;
+    if (!state || state->state.run != last.run) continue;
+    if (state->state.step <= last.step && ++count <= keep) continue;
     std::error_code ignored;
     fs::remove_all(path, ignored);
   }
+}
+
+/// Renames a folder to `path`. What was there has the other name then; where the file system cannot
+/// swap the two, it is removed before, and a crash in between leaves neither.
+std::error_code put_in_place(const std::string& temporary, const std::string& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    fs::rename(temporary, path, error);
+  } else if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) !=
+             0) {
+    fs::remove_all(path, error);
+    fs::rename(temporary, path, error);
+  }
+  return error;
 }
 
 }  // namespace
@@ -186,13 +200,11 @@ base::Status save_checkpoint(const std::string& folder, const CheckpointState& s
     fs::remove_all(temporary, error);
     return status;
   }
-  // Renaming replaces an empty folder only. A crash right here costs this step's checkpoint, and
-  // leaves the older one.
-  fs::remove_all(path, error);
-  fs::rename(temporary, path, error);
+  error = put_in_place(temporary, path);
   if (error) return fail(ErrorCode::data, "{}: cannot be renamed: {}", path, error.message());
   if (base::Status status = base::sync_folder(folder); !status) return status;
-  prune(folder, path, state.run, keep);
+  fs::remove_all(temporary, error);  // one of the same step that was there before
+  prune(folder, state, keep);
   return {};
 }
 

@@ -45,9 +45,10 @@ enum class CheckpointParts {
 
 /// Writes `folder`/step-N with model.safetensors, optimizer.safetensors and state.json. It is
 /// written under another name, synced and renamed, so a crash at any moment leaves no half of it
-/// under this name. After that only the newest `keep` (at least 1) of this run are left; those of
-/// other runs stay. A checkpoint of the same step is replaced.
-/// One writer a folder. Blocks for the disk, tens of milliseconds or more.
+/// under this name. After that only the newest `keep` (at least 1) of this run are left. Later
+/// steps of it are gone: this run was started without them, since they are damaged. Checkpoints of
+/// other runs stay, and what cannot be read. A checkpoint of the same step is replaced. One writer
+/// a folder. Blocks for the disk, tens of milliseconds or more.
 [[nodiscard]] base::Status save_checkpoint(const std::string& folder, const CheckpointState& state,
                                            std::span<const TensorView> model,
                                            std::span<const TensorView> optimizer,

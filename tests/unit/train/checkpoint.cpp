@@ -110,6 +110,25 @@ BOOST_AUTO_TEST_CASE(only_the_newest_are_kept) {
   BOOST_TEST(names() == (std::vector<std::string>{"step-12"}));
 }
 
+BOOST_AUTO_TEST_CASE(what_a_start_passed_over_as_damaged_is_not_counted_as_kept) {
+  save(1, run);
+  save(2, run);
+  flip(file(2, "model.safetensors"), 100);
+  expect_older("model.safetensors: is damaged");
+  // The run goes on from step 1; that of step 2 would be the newer one of two.
+  save(1, run);
+  BOOST_TEST(names() == (std::vector<std::string>{"step-1"}));
+  save(3, run);
+  BOOST_TEST(names() == (std::vector<std::string>{"step-1", "step-3"}));
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_read_stays) {
+  save(1, run);
+  write(file(1, "state.json"), {});
+  for (const std::uint64_t step : {2, 3, 4}) save(step, run);
+  BOOST_TEST(names() == (std::vector<std::string>{"step-1", "step-3", "step-4"}));
+}
+
 BOOST_AUTO_TEST_CASE(same_step_is_replaced) {
   save(3, run);
   save(3, run);
