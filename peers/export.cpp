@@ -46,6 +46,15 @@ base::Status write(const std::string& path, const std::vector<train::TensorView>
   return base::replace_file(path, train::safetensors_parts(header, tensors));
 }
 
+/// Of a run that a peer trained, or a program that embeds one.
+base::Result<std::string> run_name(const std::string& run_file) {
+  const auto own = peer::read_run_file(run_file);
+  if (own) return own->run.name;
+  const auto embedded = peer::read_run_file(run_file, {}, true);
+  if (embedded) return embedded->run.name;
+  return fail(own.error());
+}
+
 base::Status export_weights(const ExportOptions& options) {
   const auto found = find_weights({.path = options.checkpoint, .run_file = {}, .set = {}});
   if (!found) return fail(found.error());
@@ -64,9 +73,9 @@ base::Status export_weights(const ExportOptions& options) {
                                  {"step", fmt::format("{}", state.step.value)},
                                  {"samples", fmt::format("{}", state.samples)}};
   if (!found->run_file.empty()) {
-    const auto run_file = peer::read_run_file(found->run_file);
-    if (!run_file) return fail(run_file.error());
-    metadata["run_name"] = run_file->run.name;
+    const auto name = run_name(found->run_file);
+    if (!name) return fail(name.error());
+    metadata["run_name"] = *name;
   }
   if (auto written = write(options.out, *tensors, metadata); !written) return written;
   fmt::print("{}: {} tensors, {} values, of {}\n", options.out, tensors->size(),

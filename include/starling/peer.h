@@ -51,8 +51,9 @@ typedef struct {
   size_t parameter_count;
   const starling_tensor* tensors; /* `tensor_count`; NULL: one */
   size_t tensor_count;
-  const starling_tensor* buffers;   /* `buffer_count` */
-  const float* buffer_values;       /* of one after the other */
+  const starling_tensor* buffers; /* `buffer_count` */
+  const float* buffer_values;     /* of one after the other, `buffer_value_count` in all */
+  size_t buffer_value_count;
   const int* buffer_never_negative; /* of each; NULL: all may be negative */
   size_t buffer_count;
   uint32_t samples;

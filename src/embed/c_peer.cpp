@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "starling/peer.h"
 #include "starling/peer.hpp"
 
@@ -58,18 +60,34 @@ Tensor tensor(const starling_tensor& tensor) {
   return {text(tensor.name), {tensor.shape, tensor.shape + tensor.rank}};
 }
 
+/// Takes a tensor's values off those that are left.
+std::vector<float> take(std::span<const float>& left, const Tensor& tensor) {
+  std::size_t size = 1;
+  for (const std::uint32_t side : tensor.shape) {
+    if (side != 0 && size > left.size() / side) {
+      throw Error(ErrorKind::usage, fmt::format("buffers: '{}' has more values than the {} left",
+                                                tensor.name, left.size()));
+    }
+    size *= side;
+  }
+  const auto own = left.first(size);
+  left = left.subspan(size);
+  return {own.begin(), own.end()};
+}
+
 std::vector<Buffer> buffers(const starling_options& options) {
   std::vector<Buffer> made;
-  const float* value = options.buffer_values;
+  std::span left(options.buffer_values, options.buffer_value_count);
   for (std::size_t i = 0; i < options.buffer_count; ++i) {
     Buffer buffer{.tensor = tensor(options.buffers[i])};
-    std::size_t size = 1;
-    for (const std::uint32_t side : buffer.tensor.shape) size *= side;
-    buffer.initial.assign(value, value + size);
+    buffer.initial = take(left, buffer.tensor);
     buffer.never_negative =
         options.buffer_never_negative != nullptr && options.buffer_never_negative[i] != 0;
-    value += size;
     made.push_back(std::move(buffer));
+  }
+  if (!left.empty()) {
+    throw Error(ErrorKind::usage,
+                fmt::format("buffers: {} values more than their shapes have", left.size()));
   }
   return made;
 }

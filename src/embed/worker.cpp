@@ -87,9 +87,16 @@ Step Worker::begin_step(float learning_rate) {
 }
 
 void Worker::run_evaluation(std::uint32_t samples) {
-  if (!evaluate_) return;
+  if (!evaluate_) return hand_back(peer::NotEvaluated{});
   replica_.read(copy_);
-  const Evaluation found = evaluate_(copy_, replica_.buffers().values(), samples);
+  Evaluation found;
+  try {
+    found = evaluate_(copy_, replica_.buffers().values(), samples);
+  } catch (...) {
+    // The program may catch it and go on.
+    hand_back(peer::NotEvaluated{});
+    throw;
+  }
   hand_back(peer::Evaluated{
       .samples = samples, .whole = samples == 0, .accuracy = found.accuracy, .loss = found.loss});
 }

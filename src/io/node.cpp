@@ -79,7 +79,13 @@ Node::Node(Options options)
   }
 }
 
-Node::~Node() = default;
+Node::~Node() {
+  if (!transport_) return;
+  // It never ran.
+  shut_down();
+  loop_.run();
+  close_handles();
+}
 
 base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Options options) {
   std::unique_ptr<Node> node(new Node(std::move(options)));
@@ -90,12 +96,7 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
   auto control = Control::create(
       node->loop_.raw(),
       [raw = node.get()](const ControlRequest& request) { return raw->serve(request); });
-  if (!control) {
-    node->shut_down();
-    node->loop_.run();
-    node->close_handles();
-    return base::fail(std::move(control.error()));
-  }
+  if (!control) return base::fail(std::move(control.error()));
   node->control_ = std::move(*control);
   if (node->options_.lan) node->open_lan(identity.id());
   return node;

@@ -194,6 +194,8 @@ void Core::on(Outcome& event, base::Time now, Outbox& out) {
           on_outer_done(now, out);
         } else if constexpr (std::is_same_v<T, Evaluated>) {
           on_evaluated(outcome, now, out);
+        } else if constexpr (std::is_same_v<T, NotEvaluated>) {
+          on_evaluated(std::nullopt, now, out);
         } else if constexpr (std::is_same_v<T, Saved>) {
           on_saved(outcome, now, out);
         } else if constexpr (std::is_same_v<T, Failed>) {

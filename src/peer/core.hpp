@@ -119,7 +119,7 @@ class Core {
   void on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time now, Outbox& out);
   void report_if_due(Outbox& out);
   void on_step_done(const StepDone& done, base::Time now, Outbox& out);
-  void on_evaluated(const Evaluated& evaluated, base::Time now, Outbox& out);
+  void on_evaluated(const std::optional<Evaluated>& evaluated, base::Time now, Outbox& out);
   void on_saved(const Saved& saved, base::Time now, Outbox& out);
   void settle(base::Time now, Outbox& out);
   void finish_up(Outbox& out);

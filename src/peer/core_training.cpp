@@ -233,7 +233,7 @@ void Core::on(Leave&, base::Time now, Outbox& out) {
   if (phase_ != Phase::finishing) save(out);
 }
 
-void Core::on_evaluated(const Evaluated& evaluated, base::Time now, Outbox& out) {
+void Core::on_evaluated(const std::optional<Evaluated>& evaluated, base::Time now, Outbox& out) {
   evaluated_ = evaluated;
   evaluating_ = false;
   publish(now);

@@ -95,6 +95,9 @@ struct Evaluated {
   double loss = 0;
 };
 
+/// Whoever trains has nothing to evaluate with.
+struct NotEvaluated {};
+
 struct Saved {
   base::StepNumber step;
   base::Status status;
@@ -105,8 +108,8 @@ struct Failed {
   base::Error error;
 };
 
-using Outcome = std::variant<StepDone, GradientReady, Moved, OuterDone, Evaluated, Saved, Failed,
-                             exchange::Outcome>;
+using Outcome = std::variant<StepDone, GradientReady, Moved, OuterDone, Evaluated, NotEvaluated,
+                             Saved, Failed, exchange::Outcome>;
 
 /// Runs what is due once `step` steps are made, and appends what came of it. False: nothing was
 /// due.

@@ -104,6 +104,8 @@ BOOST_AUTO_TEST_CASE(programs_agree_on_what_they_train_together) {
                                                 base::Hash128::parse(first.summary().run).value());
   BOOST_REQUIRE(distance.has_value());
   BOOST_TEST(*distance < 0.01);
+  const Ended exported = run(folder, {"export", first.dir(), "--out", folder / "plane"});
+  BOOST_TEST(exported.code.value_or(-1) == 0, exported.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_killed_program_goes_on_from_its_checkpoint) {

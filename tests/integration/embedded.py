@@ -6,6 +6,7 @@ What needs PyTorch is skipped where there is none. The build folder stands in ST
 """
 
 import array
+import csv
 import gzip
 import os
 import pathlib
@@ -101,6 +102,13 @@ class Embedded(WithFolder):
         self.assertEqual(asked[-1][0], list(peer.read()))
         self.assertIn('"accuracy": 0.25', (self.folder / "peer/summary.json").read_text())
 
+    def test_without_an_evaluation_there_are_metrics(self):
+        self.train(self.open(set=["report.every=0.25"]))
+        rows = list(csv.DictReader((self.folder / "peer/metrics.csv").read_text().splitlines()))
+        self.assertGreater(len(rows), 1)
+        for row in rows:
+            self.assertEqual((row["train_loss"], row["accuracy"], row["loss"]), ("1", "", ""))
+
     def test_what_an_evaluation_raises_comes_through(self):
         def evaluate(parameters, buffers, samples):
             raise KeyError("no test set")
@@ -128,6 +136,20 @@ class Embedded(WithFolder):
         with self.assertRaises(starling.Error) as raised:
             peer.summary
         self.assertEqual(raised.exception.kind, "out_of_turn")
+        with self.assertRaisesRegex(starling.Error, "a peer that is running has this folder"):
+            self.open()
+        for values in ([1.0], [1.0, 2.0, 3.0]):
+            with self.assertRaisesRegex(starling.Error, "buffers: "):
+                self.open(dir=self.folder / "other", buffers=[("var", (2,), values, True)])
+
+    def test_a_closed_peer_says_so(self):
+        peer = self.open()
+        peer.close()
+        peer.close()
+        for use in (lambda: peer.address, lambda: peer.parameters, peer.read, peer.leave,
+                    lambda: next(iter(peer)), lambda: peer.summary):
+            with self.assertRaisesRegex(starling.Error, "the peer is closed"):
+                use()
 
 
 def images_of(part):

@@ -98,6 +98,14 @@ BOOST_AUTO_TEST_CASE(a_torn_checkpoint_is_refused_and_the_older_one_is_used) {
   BOOST_TEST(has(none.err, "no usable checkpoint"), none.err);
 }
 
+BOOST_AUTO_TEST_CASE(metrics_of_another_version_are_an_error_that_says_what_to_do) {
+  std::ofstream(dir + "/metrics.csv") << "seconds,loss\n";
+  const Ended ended = run(folder, {"up", mlp_run_file(), "--name", "peer", "--dir", dir, "--listen",
+                                   "127.0.0.1:0", "--set", "run.samples=6400"});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  BOOST_TEST(has(ended.err, "metrics.csv: has other columns"), ended.err);
+}
+
 BOOST_AUTO_TEST_CASE(weights_of_another_model_are_refused_with_the_tensor_and_both_shapes) {
   const std::string other = changed_run_file("out = 256", "out = 128");
   const Ended ended = run(folder, {"eval", dir, "--run", other});

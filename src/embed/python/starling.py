@@ -24,6 +24,7 @@ the program run while a peer exchanges or waits; Ctrl-C is heard between two ste
 
 import ctypes
 import os
+import threading
 import weakref
 from ctypes import (POINTER, byref, c_char_p, c_double, c_float, c_int, c_size_t, c_uint32,
                     c_uint64, c_void_p)
@@ -53,7 +54,8 @@ class _Options(ctypes.Structure):
                 ("parameters", POINTER(c_float)), ("parameter_count", c_size_t),
                 ("tensors", POINTER(_Tensor)), ("tensor_count", c_size_t),
                 ("buffers", POINTER(_Tensor)), ("buffer_values", POINTER(c_float)),
-                ("buffer_never_negative", POINTER(c_int)), ("buffer_count", c_size_t),
+                ("buffer_value_count", c_size_t), ("buffer_never_negative", POINTER(c_int)),
+                ("buffer_count", c_size_t),
                 ("samples", c_uint32), ("dataset", c_char_p), ("evaluate", _EVALUATE),
                 ("context", c_void_p), ("join", POINTER(c_char_p)), ("listen", c_char_p),
                 ("name", c_char_p), ("dir", c_char_p), ("lan", c_int), ("require_peers", c_int),
@@ -150,6 +152,7 @@ class Peer:
                  evaluate=None, set=(), join=(), listen="0.0.0.0:0", name="", dir="", lan=False,
                  require_peers=False, quiet=False):
         self._peer = None
+        self._closing = threading.Lock()
         self._library = _load()
         self._failure = None
         parameters = _copied(parameters)
@@ -163,6 +166,7 @@ class Peer:
             parameter_count=self._count, tensors=_tensors(tensors), tensor_count=len(tensors),
             buffers=_tensors([buffer[:2] for buffer in buffers]),
             buffer_values=_copied(memoryview(b"".join(values)).cast("f")),
+            buffer_value_count=self._buffer_count,
             buffer_never_negative=(c_int * len(buffers))(*(never for *_, never in buffers)),
             buffer_count=len(buffers), samples=samples, dataset=dataset.encode(),
             evaluate=self._evaluate, join=_texts(join), listen=listen.encode(),
@@ -177,54 +181,62 @@ class Peer:
 
     def close(self):
         """Ends the peer at once where it has not ended: no checkpoint, but a goodbye."""
-        if self._peer:
-            self._library.starling_peer_close(self._peer)
-        self._peer = None
+        with self._closing:
+            peer, self._peer = self._peer, None
+        if peer:
+            self._library.starling_peer_close(peer)
+
+    @property
+    def _open(self):
+        if not self._peer:
+            raise Error("out_of_turn", "the peer is closed")
+        return self._peer
 
     @property
     def address(self):
-        return self._library.starling_peer_address(self._peer).decode()
+        return self._library.starling_peer_address(self._open).decode()
 
     @property
     def dir(self):
-        return os.fsdecode(self._library.starling_peer_dir(self._peer))
+        return os.fsdecode(self._library.starling_peer_dir(self._open))
 
     @property
     def resumed(self):
-        return self._library.starling_peer_resumed(self._peer) != 0
+        return self._library.starling_peer_resumed(self._open) != 0
 
     @property
     def parameters(self):
         """A view of floats, to be changed in place; valid until the peer is closed."""
-        return _view(self._library.starling_peer_parameters(self._peer), self._count, self)
+        return _view(self._library.starling_peer_parameters(self._open), self._count, self)
 
     @property
     def buffers(self):
-        return _view(self._library.starling_peer_buffers(self._peer), self._buffer_count, self)
+        return _view(self._library.starling_peer_buffers(self._open), self._buffer_count, self)
 
     def read(self):
         """What the swarm agrees on, as an array of floats."""
         out = (c_float * self._count)()
-        self._check(self._library.starling_peer_read(self._peer, out))
+        self._check(self._library.starling_peer_read(self._open, out))
         return memoryview(out).cast("B").cast("f")
 
     def __iter__(self):
         due = _Step()
-        while self._check(self._library.starling_peer_next_step(self._peer, byref(due))) == 1:
+        while self._check(self._library.starling_peer_next_step(self._open, byref(due))) == 1:
             yield Step(self, due)
 
     def leave(self):
         """Asks the peer to save, say goodbye and end: the steps come to an end. Any thread."""
-        self._library.starling_peer_leave(self._peer)
+        with self._closing:  # it would be freed meanwhile
+            self._library.starling_peer_leave(self._open)
 
     @property
     def summary(self):
         made = Summary()
-        self._check(self._library.starling_peer_summary(self._peer, byref(made)))
+        self._check(self._library.starling_peer_summary(self._open, byref(made)))
         return made
 
     def _step_done(self, loss):
-        self._check(self._library.starling_peer_step_done(self._peer, loss))
+        self._check(self._library.starling_peer_step_done(self._open, loss))
 
     def _check(self, result):
         if result < 0:

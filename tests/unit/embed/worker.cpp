@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -122,6 +123,26 @@ BOOST_AUTO_TEST_CASE(an_evaluation_asks_the_program) {
     BOOST_TEST(evaluated.loss == 3.0);
     (void)outcome<peer::StepDone>();
   }
+}
+
+BOOST_AUTO_TEST_CASE(without_an_evaluation_the_peer_hears_that_there_is_none) {
+  embed::Worker worker = make();
+  port.submit(peer::EvaluateJob{});
+  port.submit(peer::StepJob{});
+  BOOST_TEST(worker.next_step().has_value());
+  (void)outcome<peer::NotEvaluated>();
+}
+
+BOOST_AUTO_TEST_CASE(what_an_evaluation_throws_reaches_the_program_and_the_peer_goes_on) {
+  embed::Worker worker =
+      make([](std::span<const float>, std::span<const float>, std::uint32_t) -> Evaluation {
+        throw std::runtime_error("no test set");
+      });
+  port.submit(peer::EvaluateJob{});
+  port.submit(peer::StepJob{});
+  BOOST_CHECK_THROW((void)worker.next_step(), std::runtime_error);
+  (void)outcome<peer::NotEvaluated>();
+  BOOST_TEST(worker.next_step().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_ends_the_peer) {
