@@ -2,10 +2,10 @@
 //
 // Throughput counts the bytes that the formulas must touch, each float read or written once
 // (src/exchange/README.md says why it is these):
-//   memcpy     read and write n                                                 8 n bytes
-//   encode     read y, r and the mirror                                        12 n
-//   hold back  what one delta left out: read y, r and the mirror, write y, r   20 n
-//   commit     of k links of 3 at once: read and write y and 2 k mirrors        8 n (1 + 2 k)
+//   memcpy  read and write n                                                              8 n bytes
+//   encode  and hold back what the delta leaves out: read y, r and the mirror, write y, r 20 n
+//   commit  of k links of 3 at once: read and write y and 2 k mirrors                      8 n (1 +
+//   2 k)
 // Of mirrors in bfloat16 half.
 // All are measured in turns, memcpy first in each, by the time of the processor: a ratio is the
 // median over the turns, so what else the machine does weighs on both sides of it.
@@ -258,12 +258,8 @@ base::Status bench_size(std::size_t n, MirrorType mirror, const BenchOptions& op
       return fmt::format("{} {}{} {:g}%", what, size_name(n), kind, kDensities[i] * 100.0);
     };
     base::Buffer& payload = payloads[i];
-    figures.push_back({name("encode"), (8.0 + of_mirror) * elements,
+    figures.push_back({name("encode"), (16.0 + of_mirror) * elements,
                        [&replica, &payload, coding] { encode(replica, coding, payload); }});
-    figures.push_back({name("hold back"), (16.0 + of_mirror) * elements, [&subject] {
-                         subject.replica().hold_back();
-                         subject.wait();
-                       }});
     for (const std::uint8_t links : {std::uint8_t{1}, kLinks}) {
       const double bytes = 8.0 + 4.0 * of_mirror * links;
       figures.push_back({name("commit") + fmt::format(" {} link{}", links, links == 1 ? "" : "s"),

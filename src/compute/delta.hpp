@@ -62,7 +62,8 @@ class DeltaSource {
   [[nodiscard]] virtual base::Status sample(std::span<const std::uint32_t> places,
                                             std::span<float> values) = 0;
   /// Finds all elements whose magnitude has bits of at least `key_min` (> 0), and tells how many
-  /// they are. Where they are more than `room`, choose() can do nothing with them.
+  /// they are. Where they are more than `room`, it may tell of fewer, but of more than `room`, and
+  /// choose() can do nothing with them.
   [[nodiscard]] virtual base::Result<std::size_t> find(std::uint32_t key_min, std::size_t room) = 0;
   /// Chooses the `count` (>= 1) elements of largest magnitude, of equal ones those of lower index,
   /// and never a zero: fewer where fewer are there. Takes some passes over the vectors where they

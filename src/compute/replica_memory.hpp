@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/large_vector.hpp"
@@ -51,10 +52,10 @@ class ReplicaMemory {
     std::uint32_t draw = 0;
   };
 
-  /// What a delta told of the difference to a mirror, before the mirror has it.
-  struct Told {
-    MirrorId mine = 0;
-    const Delta* delta = nullptr;
+  /// How much of a difference is held back, and how much of what was held back before stays.
+  struct HoldBack {
+    float keep = 1;
+    float gain = 0;
   };
 
   virtual ~ReplicaMemory() = default;
@@ -77,8 +78,15 @@ class ReplicaMemory {
   [[nodiscard]] virtual base::Result<std::uint64_t> hash(MirrorId mirror) = 0;
 
   [[nodiscard]] virtual std::unique_ptr<Delta> make_delta() = 0;
-  /// The difference of x to a mirror, until the next call, or until one of them changes.
-  [[nodiscard]] virtual DeltaSource& difference(MirrorId mirror) = 0;
+  /// The difference of x to a mirror, until the next call, or until one of them changes. With
+  /// `hold`, find() holds all of it back in the same pass, in single float32 operations, and x
+  /// stays but for their rounding:
+  ///   x = y + r    r = keep r + gain (x - mirror)    y = x - r
+  [[nodiscard]] virtual DeltaSource& difference(MirrorId mirror,
+                                                const std::optional<HoldBack>& hold) = 0;
+  /// Lets go of what a delta of that difference carries. For each of its elements:
+  ///   x = y + r    r -= gain value    y = x - r
+  [[nodiscard]] virtual base::Status let_go_of(const Delta& delta, float gain) = 0;
   /// Checks and takes a delta that came. False, with `into` in any state, where its indices are not
   /// strictly rising numbers below size(), in codes that use up their bytes.
   [[nodiscard]] virtual base::Result<bool> decode(const CodedDelta& coded, Delta& into) = 0;
@@ -89,10 +97,6 @@ class ReplicaMemory {
 
   /// One step after the other.
   [[nodiscard]] virtual base::Status commit(std::span<const CommitStep> steps) = 0;
-  /// x stays: r = keep r + gain * sum over the deltas, in their order, of (x - mine - delta);
-  /// y = x - r
-  [[nodiscard]] virtual base::Status hold_back(std::span<const Told> deltas, float keep,
-                                               float gain) = 0;
   /// y += in (theirs - y) - out (mine - y)
   [[nodiscard]] virtual base::Status push(MirrorId mine, MirrorId theirs, float out, float in) = 0;
 };

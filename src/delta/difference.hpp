@@ -78,4 +78,13 @@ struct Difference {
   void fill(std::size_t begin, std::span<float> out) const noexcept;
 };
 
+/// What a scan of a difference does to the vectors that it is made of, element by element:
+///   x = base + offset    offset = keep offset + gain (x - mirror)    base = x - offset
+struct HoldBack {
+  std::span<float> base;
+  std::span<float> offset;
+  float keep = 1;
+  float gain = 0;
+};
+
 }  // namespace starling::delta

@@ -85,6 +85,60 @@ template <class Value>
   return found.count;
 }
 
+struct Held {
+  float* base;
+  float* offset;
+  float keep;
+  float gain;
+};
+
+// Writes the difference of `n` elements to `run` and holds it back.
+template <class Value>
+[[gnu::always_inline]] inline void hold_back(const Held& to, const Value* mirror, std::size_t n,
+                                             float* __restrict run) {
+  float* const __restrict base = to.base;
+  float* const __restrict offset = to.offset;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float x = base[i] + offset[i];
+    const float away = x - value_of(mirror[i]);
+    run[i] = away;
+    const float held = to.keep * offset[i] + to.gain * away;
+    offset[i] = held;
+    base[i] = x - held;
+  }
+}
+
+template <class Value>
+[[gnu::always_inline]] inline std::size_t scan_held(const Held& to, const Value* mirror,
+                                                    std::size_t first, std::size_t n,
+                                                    std::int32_t limit, Found found) {
+  Run run;
+  for (std::size_t at = 0; at < n; at += kRun) {
+    ask(at, to.base, to.offset, mirror);
+    const std::size_t some = std::min(kRun, n - at);
+    if (some < kRun) run.fill(0.0F);  // zeros are never chosen
+    const Held here{to.base + at, to.offset + at, to.keep, to.gain};
+    if (some == kRun) {
+      hold_back(here, mirror + at, kRun, run.data());
+    } else {
+      hold_back(here, mirror + at, some, run.data());
+    }
+    append(run, static_cast<std::uint32_t>(first + at), hits_of(run, limit), found);
+  }
+  return found.count;
+}
+
+STARLING_CLONES std::size_t scan_held_full(const Held& to, const float* mirror, std::size_t first,
+                                           std::size_t n, std::int32_t limit, Found found) {
+  return scan_held(to, mirror, first, n, limit, found);
+}
+
+STARLING_CLONES std::size_t scan_held_half(const Held& to, const base::BFloat16* mirror,
+                                           std::size_t first, std::size_t n, std::int32_t limit,
+                                           Found found) {
+  return scan_held(to, mirror, first, n, limit, found);
+}
+
 STARLING_CLONES std::size_t scan_full(const float* base, const float* offset, const float* mirror,
                                       std::size_t first, std::size_t n, std::int32_t limit,
                                       Found found) {
@@ -121,6 +175,18 @@ std::size_t scan(const Difference& difference, std::size_t begin, std::size_t en
     append(run, static_cast<std::uint32_t>(whole), hits_of(run, limit), found);
   }
   return found.count;
+}
+
+std::size_t scan_and_hold_back(const HoldBack& hold, const MirrorView& mirror, std::size_t begin,
+                               std::size_t end, std::uint32_t key_min, std::uint32_t* indices,
+                               float* values, std::size_t count) {
+  const auto limit = static_cast<std::int32_t>(key_min);
+  const Held to{hold.base.data() + begin, hold.offset.data() + begin, hold.keep, hold.gain};
+  const std::size_t n = end - begin;
+  const Found found{indices, values, count};
+  const auto floats = mirror.full();
+  return floats.empty() ? scan_held_half(to, mirror.half().data() + begin, begin, n, limit, found)
+                        : scan_held_full(to, floats.data() + begin, begin, n, limit, found);
 }
 
 }  // namespace starling::delta

@@ -1,4 +1,5 @@
-// The pass over memory of an encode: finds the elements of a difference that may be sent.
+// The pass over memory of an encode: finds the elements of a difference that may be sent, and may
+// hold all of it back.
 #pragma once
 
 #include <cstddef>
@@ -14,5 +15,12 @@ namespace starling::delta {
 [[nodiscard]] std::size_t scan(const Difference& difference, std::size_t begin, std::size_t end,
                                std::uint32_t key_min, std::uint32_t* indices, float* values,
                                std::size_t count);
+
+/// The same, of the difference of base + offset to `mirror` as it was before these elements were
+/// held back.
+[[nodiscard]] std::size_t scan_and_hold_back(const HoldBack& hold, const MirrorView& mirror,
+                                             std::size_t begin, std::size_t end,
+                                             std::uint32_t key_min, std::uint32_t* indices,
+                                             float* values, std::size_t count);
 
 }  // namespace starling::delta

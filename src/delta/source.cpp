@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "compute/cut.hpp"
@@ -35,14 +36,22 @@ base::Status DifferenceSource::sample(std::span<const std::uint32_t> places,
 
 base::Result<std::size_t> DifferenceSource::find(std::uint32_t key_min, std::size_t room) {
   const std::size_t n = size();
-  if (const std::size_t most = room + std::min(kScan, n) + 1; found_indices_.size() < most) {
+  // What is found beyond the room goes to the same places again.
+  if (const std::size_t most = room + 1 + std::min(kScan, n) + 1; found_indices_.size() < most) {
     found_indices_.resize(most);
     found_values_.resize(most);
   }
+  const std::optional<HoldBack> hold = std::exchange(hold_, std::nullopt);
   found_count_ = 0;
-  for (std::size_t begin = 0; begin < n && found_count_ <= room; begin += kScan) {
-    found_count_ = scan(difference_, begin, std::min(begin + kScan, n), key_min,
-                        found_indices_.data(), found_values_.data(), found_count_);
+  for (std::size_t begin = 0; begin < n; begin += kScan) {
+    if (found_count_ > room && !hold) break;
+    found_count_ = std::min(found_count_, room + 1);
+    const std::size_t end = std::min(begin + kScan, n);
+    found_count_ =
+        hold ? scan_and_hold_back(*hold, difference_.mirror, begin, end, key_min,
+                                  found_indices_.data(), found_values_.data(), found_count_)
+             : scan(difference_, begin, end, key_min, found_indices_.data(), found_values_.data(),
+                    found_count_);
   }
   return found_count_;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,7 +21,15 @@ class DifferenceSource final : public compute::DeltaSource {
   DifferenceSource() = default;
 
   /// Reads this one from now on, whose vectors outlive its use.
-  void read(const Difference& difference) { difference_ = difference; }
+  void read(const Difference& difference) {
+    difference_ = difference;
+    hold_.reset();
+  }
+  /// The same of base + offset, which the next find() holds back.
+  void read(const HoldBack& hold, const MirrorView& mirror) {
+    difference_ = {.base = hold.base, .offset = hold.offset, .mirror = mirror};
+    hold_ = hold;
+  }
   /// After choose().
   [[nodiscard]] const Elements& chosen() const noexcept { return chosen_; }
 
@@ -42,6 +51,7 @@ class DifferenceSource final : public compute::DeltaSource {
   void for_each_chunk(Use&& use);
 
   Difference difference_{{}, {}, std::span<const float>()};
+  std::optional<HoldBack> hold_;
   // What was found. The two keep their size, so that they are filled with zeros only when they
   // grow; found_count_ places of both are used.
   std::vector<std::uint32_t> found_indices_;

@@ -21,7 +21,9 @@ using base::Result;
 using base::Status;
 using kernels::kBlock;
 
-constexpr std::size_t kRunsAhead = 8;  // of squares(), that are on their way from memory
+// That are on their way from memory: of squares(), and of a delta.
+constexpr std::size_t kRunsAhead = 8;
+constexpr std::size_t kElementsAhead = 16;
 
 // Adds the part of a delta that lies in the block of `n` elements from `begin` on, from place `at`;
 // returns the place after it.
@@ -86,9 +88,30 @@ std::unique_ptr<compute::Delta> HostMemory::make_delta() {
   return std::make_unique<delta::HostDelta>();
 }
 
-compute::DeltaSource& HostMemory::difference(MirrorId mirror) {
-  source_.read({.base = y_, .offset = r_, .mirror = at(mirror).view()});
+compute::DeltaSource& HostMemory::difference(MirrorId mirror, const std::optional<HoldBack>& hold) {
+  const delta::MirrorView view = at(mirror).view();
+  if (hold) {
+    source_.read({.base = y_, .offset = r_, .keep = hold->keep, .gain = hold->gain}, view);
+  } else {
+    source_.read({.base = y_, .offset = r_, .mirror = view});
+  }
   return source_;
+}
+
+Status HostMemory::let_go_of(const compute::Delta& delta, float gain) {
+  const delta::Elements& carried = elements_of(delta);
+  for (std::size_t j = 0; j < carried.size(); ++j) {
+    const std::size_t ahead = carried.indices[std::min(j + kElementsAhead, carried.size() - 1)];
+    for (const float* vector : {y_.data(), r_.data()}) {
+      base::prefetch(vector, ahead * sizeof(float), sizeof(float));
+    }
+    float& y = y_[carried.indices[j]];
+    float& r = r_[carried.indices[j]];
+    const float x = y + r;
+    r -= gain * carried.values[j];
+    y = x - r;
+  }
+  return {};
 }
 
 Result<bool> HostMemory::decode(const compute::CodedDelta& coded, compute::Delta& into) {
@@ -159,37 +182,6 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
                                 n);
       }
     }
-  }
-  return {};
-}
-
-Status HostMemory::hold_back(std::span<const Told> deltas, float keep, float gain) {
-  struct Cursor {
-    const delta::Elements* told;
-    const Mirror* mine;
-    std::size_t at = 0;
-  };
-  std::array<Cursor, kLinksMax + kGraceLinksMax> cursors;
-  ASSERT(deltas.size() <= cursors.size());
-  std::ranges::transform(deltas, cursors.begin(), [this](const Told& told) {
-    return Cursor{&elements_of(*told.delta), &at(told.mine)};
-  });
-  std::array<float, kBlock> x;
-  Mirror::Room room;
-  for (std::size_t begin = 0; begin < size(); begin += kBlock) {
-    const std::size_t n = std::min(kBlock, size() - begin);
-    float* const r = r_.data() + begin;
-    kernels::add(y_.data() + begin, r, x.data(), n);
-    float part = keep;
-    for (Cursor& cursor : std::span(cursors).first(deltas.size())) {
-      kernels::mix_in(x.data(), cursor.mine->read(begin, n, room), part, gain, r, n);
-      part = 1.0F;
-      const delta::Elements& told = *cursor.told;
-      for (; cursor.at < told.size() && told.indices[cursor.at] < begin + n; ++cursor.at) {
-        r_[told.indices[cursor.at]] -= gain * told.values[cursor.at];
-      }
-    }
-    kernels::subtract(x.data(), r, y_.data() + begin, n);
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/large_vector.hpp"
@@ -35,14 +36,14 @@ class HostMemory final : public compute::ReplicaMemory {
   base::Result<std::uint64_t> hash(MirrorId mirror) override;
 
   std::unique_ptr<compute::Delta> make_delta() override;
-  compute::DeltaSource& difference(MirrorId mirror) override;
+  compute::DeltaSource& difference(MirrorId mirror, const std::optional<HoldBack>& hold) override;
+  base::Status let_go_of(const compute::Delta& delta, float gain) override;
   base::Result<bool> decode(const compute::CodedDelta& coded, compute::Delta& into) override;
   base::Result<compute::Squares> squares(MirrorId mirror, std::size_t first,
                                          std::size_t every) override;
 
   /// In one pass over the memory.
   base::Status commit(std::span<const CommitStep> steps) override;
-  base::Status hold_back(std::span<const Told> deltas, float keep, float gain) override;
   base::Status push(MirrorId mine, MirrorId theirs, float out, float in) override;
 
  private:

@@ -159,11 +159,12 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
     return EncodeStats{
         .count = size(), .drift = distance_to(link.theirs, link), .push = link.pushed};
   }
-  const auto coded =
-      noted(delta::encode(memory_->difference(link.mine), options, scratch_, out, *link.written));
+  const auto hold = next_hold(link);
+  compute::DeltaSource& difference = memory_->difference(link.mine, hold);
+  auto coded = noted(delta::encode(difference, options, scratch_, out, *link.written));
+  if (coded && hold) coded = noted(memory_->let_go_of(*link.written, hold->gain));
   if (!coded) return fail(coded.error());
   link.written_hash = base::xxh3(out);
-  link.is_written = lambda_ > 0.0F;
   return EncodeStats{.count = link.written->size(), .drift = distance_to(link.theirs, link)};
 }
 
@@ -359,19 +360,22 @@ base::Status Replica::add_link(const PeerId& peer, base::LargeFloats mine, base:
   return {};
 }
 
-// A link that is not among them keeps its part of r as if it had the mean: no vector a link is
-// needed for that, and one that fell silent is forgotten.
-void Replica::hold_back() {
-  ASSERT(!staging());
-  std::vector<compute::ReplicaMemory::Told> told;
-  for (auto& [peer, link] : links_) {
-    if (link.is_written && link.open) told.push_back({link.mine, link.written.get()});
-    link.is_written = false;
-  }
-  if (told.empty()) return;
+void Replica::expect_deltas(std::size_t count) {
+  deltas_to_come_ = count;
+  parts_to_clear_ = count;
+}
+
+// Of what is held back each link has an equal part. The first of the deltas that are written now
+// clears the parts of all of them. A link that is not among them keeps its part as if it had the
+// mean: no vector a link is needed for that, and one that fell silent is forgotten.
+std::optional<compute::ReplicaMemory::HoldBack> Replica::next_hold(const Link& link) {
+  if (lambda_ == 0.0F || !link.open) return std::nullopt;
+  if (deltas_to_come_ == 0) expect_deltas(1);
+  --deltas_to_come_;
   const auto links = static_cast<float>(open_links());
-  const float rest = 1.0F - static_cast<float>(told.size()) / links;
-  noted(memory_->hold_back(told, rest, lambda_ / links));
+  const auto cleared = static_cast<float>(std::exchange(parts_to_clear_, 0));
+  return compute::ReplicaMemory::HoldBack{.keep = std::max(1.0F - cleared / links, 0.0F),
+                                          .gain = lambda_ / links};
 }
 
 double Replica::weight_on_its_way() const noexcept {

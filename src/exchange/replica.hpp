@@ -17,8 +17,8 @@
 //
 // What a delta leaves out is held back from training: when k of L open links have written one,
 //   r = (1 - k / L) r + lambda / L * sum over the k of (x - mine - delta)
-// in order of peer id, and y = x - r. That is lambda times the mean of what the links left out when
-// they last wrote, where all write at once, and a moving one otherwise. Between two of these r is
+// in the order in which they are written, and y = x - r after each. That is lambda times the mean of
+// what the links left out when they last wrote, where all write at once, and a moving one otherwise. Between two of these r is
 // constant: what is trained after a delta was written is not held back. Without an open link r = 0.
 //
 // Mirrors in bfloat16 are widened, go through the same operations and are rounded at random, by a
@@ -141,12 +141,13 @@ class Replica {
   [[nodiscard]] base::Status open_gave(const base::PeerId& peer, base::ByteView own_keyframe);
 
   // Exchanging.
-  /// Writes q = C(x - mine), or under push-sum a keyframe, to `out` (replaced). diverged: x is not
-  /// finite. hold_back() is to follow before the next local step.
+  /// Says that so many deltas, of as many links, are written before the next local step. Where it
+  /// is not called, or they are more, each is taken for the only one.
+  void expect_deltas(std::size_t count);
+  /// Writes q = C(x - mine), or under push-sum a keyframe, to `out` (replaced), and holds back what
+  /// it leaves out. diverged: x is not finite.
   [[nodiscard]] base::Result<EncodeStats> encode(const base::PeerId& peer,
                                                  const delta::Options& options, base::Buffer& out);
-  /// Holds back what the deltas left out that were written since the last time.
-  void hold_back();
   /// |x - a mirror of the link| / |x|, estimated from 1/32 of the elements of a large one, and from
   /// a quarter of a million at most; every call looks at others.
   [[nodiscard]] double distance(const base::PeerId& peer, MirrorOf which);
@@ -186,7 +187,6 @@ class Replica {
     MirrorId theirs = 0;
     bool open = true;
     bool staged = false;
-    bool is_written = false;  // a delta, since the last hold_back()
     float w = 0.0F;
     float pushed = 0.0F;                 // weight that is on its way to the other end
     float own_push = 0.0F;               // of the staged exchange
@@ -222,6 +222,7 @@ class Replica {
   base::Status check_bounds(Link& link, float largest) const;
   base::Status commit_pushes();
   base::Status commit_deltas();
+  std::optional<compute::ReplicaMemory::HoldBack> next_hold(const Link& link);
   void let_go_if_alone();
   double distance_to(MirrorId mirror, Link& link);
   void average_buffers(Link& link);
@@ -235,6 +236,8 @@ class Replica {
   compute::ReplicaMemory* memory_;
   mutable base::Status status_;  // reading may be what fails
   float lambda_;
+  std::size_t deltas_to_come_ = 0;  // before the next local step
+  std::size_t parts_to_clear_ = 0;  // of r, by the next of them
   Averaging averaging_;
   double weight_ = 1.0;
   Buffers buffers_;

@@ -29,11 +29,6 @@ STARLING_CLONES void add(const float* __restrict y, const float* __restrict r, f
   }
 }
 
-STARLING_CLONES void subtract(const float* __restrict x, const float* __restrict r,
-                              float* __restrict y, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] - r[i];
-}
-
 STARLING_CLONES void average(float* __restrict y, float* __restrict mine, float* __restrict theirs,
                              float w, bool moves_mirrors, std::size_t n) {
   for (std::size_t strip = 0; strip < n; strip += kStrip) {
@@ -76,15 +71,6 @@ STARLING_CLONES void push(const float* __restrict mine, const float* __restrict 
                           float in, float* __restrict y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     y[i] += in * (theirs[i] - y[i]) - out * (mine[i] - y[i]);
-  }
-}
-
-STARLING_CLONES void mix_in(const float* __restrict x, const float* __restrict mine, float keep,
-                            float gain, float* __restrict r, std::size_t n) {
-  for (std::size_t strip = 0; strip < n; strip += kStrip) {
-    ask(strip, mine);
-    const std::size_t end = std::min(strip + kStrip, n);
-    for (std::size_t i = strip; i < end; ++i) r[i] = keep * r[i] + gain * (x[i] - mine[i]);
   }
 }
 

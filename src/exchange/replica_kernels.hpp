@@ -18,9 +18,6 @@ inline constexpr std::size_t kBlock =
 /// x = y + r
 void add(const float* y, const float* r, float* x, std::size_t n);
 
-/// y = x - r
-void subtract(const float* x, const float* r, float* y, std::size_t n);
-
 /// d = w (theirs - mine); y += d; where mirrors move, mine += d and theirs -= d
 void average(float* y, float* mine, float* theirs, float w, bool moves_mirrors, std::size_t n);
 
@@ -39,9 +36,6 @@ void average_halves(float* y, const float* mine, const float* theirs, float w, b
 
 /// y += in (theirs - y) - out (mine - y)
 void push(const float* mine, const float* theirs, float out, float in, float* y, std::size_t n);
-
-/// r = keep r + gain (x - mine)
-void mix_in(const float* x, const float* mine, float keep, float gain, float* r, std::size_t n);
 
 /// The largest magnitude, 0 of none. Values that are not finite count as the largest.
 [[nodiscard]] float largest(const float* values, std::size_t n);

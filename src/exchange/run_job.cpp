@@ -145,11 +145,12 @@ std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica, Step
     ran[i] = true;
   }
   replica.apply_staged();
+  replica.expect_deltas(static_cast<std::size_t>(std::ranges::count_if(
+      jobs, [](const Job& job) { return std::holds_alternative<EncodeJob>(job); })));
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (ran[i]) continue;
     if (auto outcome = run(jobs[i], replica, step)) outcomes.push_back(std::move(*outcome));
   }
-  replica.hold_back();
   return outcomes;
 }
 

@@ -45,15 +45,21 @@ class Memories {
     is_set_ = true;
   }
 
-  /// The same from both: bytes and what they say, or an error.
-  base::Result<base::Buffer> encode(const Options& options) {
+  /// The same from both: bytes and what they say, or an error; and the same is held back.
+  base::Result<base::Buffer> encode(const Options& options,
+                                    const std::optional<ReplicaMemory::HoldBack>& hold = {}) {
     base::Buffer bytes[2];
     base::Status encoded[2];
+    std::vector<float> trained[2];
     for (std::size_t at = 0; at < 2; ++at) {
-      auto& source = memory(at).difference(mirrors_[at]);
+      auto& source = memory(at).difference(mirrors_[at], hold);
       encoded[at] = delta::encode(source, options, scratch_, bytes[at], *deltas_[at]);
+      if (encoded[at] && hold) need(memory(at).let_go_of(*deltas_[at], hold->gain));
+      trained[at].resize(size());
+      need(memory(at).read(trained[at]));
     }
     BOOST_REQUIRE((bytes[0] == bytes[1]));
+    BOOST_REQUIRE(same_bits(trained[0], trained[1]));
     check_alike(encoded);
     if (!encoded[0]) return base::fail(encoded[0].error());
     return bytes[0];
@@ -143,6 +149,10 @@ void deltas_are_those_of_the_host(const std::string& device) {
                                      << bits << ", block " << options.block) {
             const base::Buffer bytes = need(memories.encode(options));
             BOOST_TEST(memories.decode(bytes));
+            const ReplicaMemory::HoldBack hold{.keep = 0.75F, .gain = 0.2F};
+            BOOST_TEST((need(memories.encode(options, hold)) == bytes));
+            // Once more, of what is held back now.
+            BOOST_TEST(memories.decode(need(memories.encode(options, hold))));
             BOOST_TEST(memories.decode(need(memories.encode({.density = 1, .bits = bits}))));
           }
         }

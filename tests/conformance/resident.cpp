@@ -42,12 +42,12 @@ void exchange_with(Twins& twins, std::span<Neighbour> neighbours, const delta::O
   const base::PeerId self = peer(1);
   std::vector<exchange::CommitInput> inputs;
   std::vector<base::Buffer> payloads(2 * neighbours.size());
+  twins.both([&](Replica& replica) { replica.expect_deltas(neighbours.size()); });
   for (std::size_t k = 0; k < neighbours.size(); ++k) {
     exchange::test::train(neighbours[k].replica, rng, 0.1F);
     base::Buffer& own = payloads[2 * k] = twins.encode(neighbours[k].id, options);
     base::Buffer& their = payloads[2 * k + 1];
     const auto sent = need(neighbours[k].replica.encode(self, options, their));
-    neighbours[k].replica.hold_back();
     exchange::CommitInput input{.peer = neighbours[k].id,
                                 .exchange = base::ExchangeNumber{number},
                                 .own = own,
@@ -56,7 +56,6 @@ void exchange_with(Twins& twins, std::span<Neighbour> neighbours, const delta::O
     input.own_push = input.their_push = sent.push;
     inputs.push_back(input);
   }
-  twins.both([](Replica& replica) { replica.hold_back(); });
   twins.train(rng, 0.1F);
   twins.both([&](Replica& replica) {
     for (const auto& input : inputs) need(replica.stage(input));

@@ -37,7 +37,9 @@ struct TileFound {
 inline constexpr std::size_t kTile = 4096;  ///< elements: what is read twice stays in the cache
 
 /// Finds elements whose magnitude has bits of at least key_min, tile by tile: within a tile by
-/// index, tiles in any order. Those that do not fit are counted only. One row a tile.
+/// index, tiles in any order. Those that do not fit are counted only. Then holds the tile back,
+/// where that is asked for: what takes an element in a row is the same thread in each pass. One row
+/// a tile.
 template <class M>
 struct FindLargest {
   static constexpr bool kByRows = true;
@@ -50,9 +52,20 @@ struct FindLargest {
   TileFound* tiles;
   std::uint32_t* indices;
   float* values;
+  HoldBackOne<M> hold;  ///< with y null: of nothing
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t tile) const {
+    find(team, tile);
+    if (hold.y == nullptr) return;
+    const HoldBackOne<M> held = hold;
+    const std::size_t begin = tile * kTile;
+    team.each(n - begin < kTile ? n - begin : kTile, [=](std::size_t i) { held(begin + i); });
+  }
+
+ private:
+  template <class Team>
+  STARLING_BOTH void find(const Team& team, std::size_t tile) const {
     const MirrorDifference<M> of = difference;
     const std::uint32_t limit = key_min;
     const std::size_t begin = tile * kTile;

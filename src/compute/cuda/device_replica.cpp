@@ -134,9 +134,18 @@ Result<std::uint64_t> DeviceReplica::hash(MirrorId mirror) {
 
 std::unique_ptr<Delta> DeviceReplica::make_delta() { return std::make_unique<DeviceDelta>(queue_); }
 
-DeltaSource& DeviceReplica::difference(MirrorId mirror) {
-  by_type([&]<class M>(M) { source_.read(difference_to<M>(mirror)); });
+DeltaSource& DeviceReplica::difference(MirrorId mirror, const std::optional<HoldBack>& hold) {
+  by_type([&]<class M>(M) {
+    HeldDifference<M> of{.difference = difference_to<M>(mirror)};
+    if (hold) of.hold = {y(), r(), of.difference.mirror, hold->keep, hold->gain};
+    source_.read(of);
+  });
   return source_;
+}
+
+Status DeviceReplica::let_go_of(const Delta& delta, float gain) {
+  const DeviceElements carried = view_of(delta);
+  return queue_.run(KernelWork{LetGoOf{y(), r(), carried, gain}, carried.count});
 }
 
 Result<bool> DeviceReplica::decode(const CodedDelta& coded, Delta& into) {
@@ -191,36 +200,6 @@ Status DeviceReplica::commit_step(const CommitStep& step) {
   auto ran = queue_.run(KernelWork{CommitTouched<M>{sides, own, their, aside}, touched});
   if (ran) ran = queue_.run(KernelWork{CommitAll<M>{sides}, size_});
   if (ran) ran = queue_.run(KernelWork{CommitPut<M>{sides, own, their, aside}, touched});
-  return ran;
-}
-
-Status DeviceReplica::hold_back(std::span<const Told> deltas, float keep, float gain) {
-  for (std::size_t k = 0; k < deltas.size(); ++k) {
-    const bool last = k + 1 == deltas.size();
-    auto done = by_type([&]<class M>(M) {
-      return hold_back_one<M>(deltas[k], k == 0 ? keep : 1.0F, gain, k == 0, last);
-    });
-    if (!done) return done;
-  }
-  return {};
-}
-
-template <class M>
-Status DeviceReplica::hold_back_one(const Told& told, float keep, float gain, bool first,
-                                    bool last) {
-  const DeviceElements delta = view_of(*told.delta);
-  if (auto made = room_.make(delta.count * sizeof(HeldElement)); !made) return made;
-  const HoldBackSides<M> sides{.y = y(),
-                               .r = r(),
-                               .mine = reinterpret_cast<const M*>(at(told.mine)),
-                               .keep = keep,
-                               .gain = gain,
-                               .first = first,
-                               .last = last};
-  auto* const aside = room_.at<HeldElement>();
-  auto ran = queue_.run(KernelWork{HoldBackTouched<M>{sides, delta, aside}, delta.count});
-  if (ran) ran = queue_.run(KernelWork{HoldBackAll<M>{sides}, size_});
-  if (ran) ran = queue_.run(KernelWork{HoldBackPut<M>{sides, delta, aside}, delta.count});
   return ran;
 }
 

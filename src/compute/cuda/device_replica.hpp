@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "compute/cuda/device_source.hpp"
@@ -36,11 +37,11 @@ class DeviceReplica final : public ReplicaMemory {
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override;
   base::Result<std::uint64_t> hash(MirrorId mirror) override;
   std::unique_ptr<Delta> make_delta() override;
-  DeltaSource& difference(MirrorId mirror) override;
+  DeltaSource& difference(MirrorId mirror, const std::optional<HoldBack>& hold) override;
+  base::Status let_go_of(const Delta& delta, float gain) override;
   base::Result<bool> decode(const CodedDelta& coded, Delta& into) override;
   base::Result<Squares> squares(MirrorId mirror, std::size_t first, std::size_t every) override;
   base::Status commit(std::span<const CommitStep> steps) override;
-  base::Status hold_back(std::span<const Told> deltas, float keep, float gain) override;
   base::Status push(MirrorId mine, MirrorId theirs, float out, float in) override;
 
  private:
@@ -65,9 +66,6 @@ class DeviceReplica final : public ReplicaMemory {
   auto by_type(Use&& use) const;
   template <class M>
   [[nodiscard]] base::Status commit_step(const CommitStep& step);
-  template <class M>
-  [[nodiscard]] base::Status hold_back_one(const Told& told, float keep, float gain, bool first,
-                                           bool last);
 
   Queue& queue_;
   const std::size_t size_;

@@ -66,10 +66,11 @@ Status DeviceSource::sample(std::span<const std::uint32_t> places, std::span<flo
   if (done) done = copy_in(queue_, work_.at<void>(where), places);
   if (done) {
     done = std::visit(
-        [&]<class M>(const MirrorDifference<M>& difference) {
-          return queue_.run(KernelWork{
-              SampleDifference<M>{difference, work_.at<std::uint32_t>(where), work_.at<float>(to)},
-              places.size()});
+        [&]<class M>(const HeldDifference<M>& of) {
+          return queue_.run(
+              KernelWork{SampleDifference<M>{of.difference, work_.at<std::uint32_t>(where),
+                                             work_.at<float>(to)},
+                         places.size()});
         },
         difference_);
   }
@@ -83,15 +84,16 @@ Result<std::size_t> DeviceSource::find(std::uint32_t key_min, std::size_t room) 
   if (done) done = queue_.clear(work_.at<std::byte>(), sizeof(std::uint32_t));
   if (done) {
     done = std::visit(
-        [&]<class M>(const MirrorDifference<M>& difference) {
-          return queue_.run(KernelWork{FindLargest<M>{.difference = difference,
+        [&]<class M>(HeldDifference<M>& of) {
+          return queue_.run(KernelWork{FindLargest<M>{.difference = of.difference,
                                                       .n = size_,
                                                       .key_min = key_min,
                                                       .room = static_cast<std::uint32_t>(room),
                                                       .total = work_.at<std::uint32_t>(),
                                                       .tiles = tiles_.at<TileFound>(),
                                                       .indices = found_.indices(),
-                                                      .values = found_.values()},
+                                                      .values = found_.values(),
+                                                      .hold = std::exchange(of.hold, {})},
                                        tiles(), kTile});
         },
         difference_);
@@ -108,8 +110,8 @@ Result<Choice> DeviceSource::choose(Among among, std::size_t count, float limit)
                        limit);
   }
   return std::visit(
-      [&]<class M>(const MirrorDifference<M>& difference) {
-        return choose_from(AllTiles<M>{difference, size_}, count, limit);
+      [&]<class M>(const HeldDifference<M>& of) {
+        return choose_from(AllTiles<M>{of.difference, size_}, count, limit);
       },
       difference_);
 }

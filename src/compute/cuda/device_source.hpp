@@ -57,12 +57,18 @@ class DeviceDelta final : public Delta {
   ElementsRoom elements_;
 };
 
+template <class M>
+struct HeldDifference {
+  MirrorDifference<M> difference;
+  HoldBackOne<M> hold{};  ///< as FindLargest's, for the next find()
+};
+
 /// The difference of a replica to a mirror. All passes over vectors and over what is chosen of them
 /// run on the device; what crosses the bus is a sample, histograms, and the bytes of deltas.
 class DeviceSource final : public DeltaSource {
  public:
   /// By what mirrors are kept in.
-  using AnyDifference = std::variant<MirrorDifference<float>, MirrorDifference<std::uint16_t>>;
+  using AnyDifference = std::variant<HeldDifference<float>, HeldDifference<std::uint16_t>>;
 
   /// Of vectors of `size` elements. `queue` outlives it.
   DeviceSource(Queue& queue, std::size_t size);

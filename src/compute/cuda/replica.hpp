@@ -5,8 +5,8 @@
 // times(). M is what mirrors are kept in: float, or a bfloat16's bits.
 //
 // A delta touches few elements, and a pass all of them. So that each needs one look only, the
-// elements that deltas touch are worked out first, aside; then the pass runs over everything as if
-// there were no deltas; then what was set aside is put in place.
+// elements that a commit's deltas touch are worked out first, aside; then the pass runs over
+// everything as if there were no deltas; then what was set aside is put in place.
 #pragma once
 
 #include "base/bfloat16.hpp"
@@ -191,63 +191,37 @@ struct CommitPut {
   }
 };
 
-/// What holding back makes of one element.
-struct HeldElement {
-  float x;
-  float r;
-};
-
-/// Holds back what one delta left out. Between the first of several deltas and the last, y has x.
+/// Holds a difference back. One call an element.
 template <class M>
-struct HoldBackSides {
+struct HoldBackOne {
   float* y;
   float* r;
   const M* mine;
   float keep;
   float gain;
-  bool first;
-  bool last;
-
-  [[nodiscard]] STARLING_BOTH HeldElement mix(std::size_t i) const {
-    const float x = first ? y[i] + r[i] : y[i];
-    return {x, times(keep, r[i]) + times(gain, x - value_of(mine[i]))};
-  }
-  STARLING_BOTH void put(std::size_t i, const HeldElement& element) const {
-    r[i] = element.r;
-    y[i] = last ? element.x - element.r : element.x;
-  }
-};
-
-/// One call a value of the delta.
-template <class M>
-struct HoldBackTouched {
-  HoldBackSides<M> sides;
-  DeviceElements delta;
-  HeldElement* aside;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    HeldElement element = sides.mix(delta.indices[i]);
-    element.r -= times(sides.gain, delta.values[i]);
-    aside[i] = element;
+    const float x = y[i] + r[i];
+    const float held = times(keep, r[i]) + times(gain, x - value_of(mine[i]));
+    r[i] = held;
+    y[i] = x - held;
   }
 };
 
-/// One call an element.
-template <class M>
-struct HoldBackAll {
-  HoldBackSides<M> sides;
-
-  STARLING_BOTH void operator()(std::size_t i) const { sides.put(i, sides.mix(i)); }
-};
-
-/// One call a value of the delta.
-template <class M>
-struct HoldBackPut {
-  HoldBackSides<M> sides;
+/// Lets go of what a delta carries. One call a value.
+struct LetGoOf {
+  float* y;
+  float* r;
   DeviceElements delta;
-  const HeldElement* aside;
+  float gain;
 
-  STARLING_BOTH void operator()(std::size_t i) const { sides.put(delta.indices[i], aside[i]); }
+  STARLING_BOTH void operator()(std::size_t j) const {
+    const std::size_t i = delta.indices[j];
+    const float x = y[i] + r[i];
+    const float held = r[i] - times(gain, delta.values[j]);
+    r[i] = held;
+    y[i] = x - held;
+  }
 };
 
 /// y += in (theirs - y) - out (mine - y)

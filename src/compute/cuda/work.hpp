@@ -35,10 +35,8 @@ using Kernel = std::variant<
     TakeChosen<FoundTiles>, PickGaps, MeasureRuns, WriteRuns, FitScales, PackValues, UnpackValues,
     ReadRuns, JoinRuns, RunSquares<float>, RunSquares<std::uint16_t>, LetGo, CommitTouched<float>,
     CommitTouched<std::uint16_t>, CommitAll<float>, CommitAll<std::uint16_t>, CommitPut<float>,
-    CommitPut<std::uint16_t>, HoldBackTouched<float>, HoldBackTouched<std::uint16_t>,
-    HoldBackAll<float>, HoldBackAll<std::uint16_t>, HoldBackPut<float>, HoldBackPut<std::uint16_t>,
-    Push<float>, Push<std::uint16_t>, SpreadParameters, AddShare, AddLoss, RowSquares, FinishNorm,
-    UpdateSgd, UpdateAdam>;
+    CommitPut<std::uint16_t>, LetGoOf, Push<float>, Push<std::uint16_t>, SpreadParameters, AddShare,
+    AddLoss, RowSquares, FinishNorm, UpdateSgd, UpdateAdam>;
 
 template <class K>
 concept RowKernel = requires {

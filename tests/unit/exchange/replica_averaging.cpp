@@ -35,23 +35,23 @@ struct Plain {
     }
   }
 
-  // `written`: a delta of each link, empty of those that wrote none.
-  void hold_back(const std::vector<delta::Elements>& written, float lambda) {
+  // What a link's delta left out. `now`: of how many links it is the first; 0: it is not the first.
+  void hold_back(std::size_t link, const delta::Elements& delta, std::size_t now, float lambda) {
     const auto links = static_cast<float>(mine.size());
     const float gain = lambda / links;
-    const auto count = std::ranges::count_if(written, [](const auto& d) { return d.size() > 0; });
-    if (count == 0) return;
-    std::vector<float> x(y.size());
-    for (std::size_t i = 0; i < y.size(); ++i) x[i] = y[i] + r[i];
-    float keep = 1.0F - static_cast<float>(count) / links;
-    for (std::size_t link = 0; link < mine.size(); ++link) {
-      const delta::Elements& delta = written[link];
-      if (delta.size() == 0) continue;
-      for (std::size_t i = 0; i < y.size(); ++i) r[i] = keep * r[i] + gain * (x[i] - mine[link][i]);
-      for (std::size_t j = 0; j < delta.size(); ++j) r[delta.indices[j]] -= gain * delta.values[j];
-      keep = 1.0F;
+    const float keep = 1.0F - static_cast<float>(now) / links;
+    const auto move = [&](std::size_t i, auto&& held) {
+      const float x = y[i] + r[i];
+      r[i] = held(x);
+      y[i] = x - r[i];
+    };
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      move(i, [&](float x) { return keep * r[i] + gain * (x - mine[link][i]); });
     }
-    for (std::size_t i = 0; i < y.size(); ++i) y[i] = x[i] - r[i];
+    for (std::size_t j = 0; j < delta.size(); ++j) {
+      const std::size_t i = delta.indices[j];
+      move(i, [&](float) { return r[i] - gain * delta.values[j]; });
+    }
   }
 };
 
@@ -91,20 +91,22 @@ BOOST_AUTO_TEST_CASE(exchanges_of_several_links_follow_the_formulas_to_the_bit) 
       std::ranges::copy(replica.trained(), plain.y.begin());
       std::array<Buffer, 3> own;
       std::array<Buffer, 3> their;
-      std::vector<delta::Elements> written(3);
       // Staged in any order, committed in order of peer id; not every link each time.
+      std::vector<std::uint8_t> writing;
       for (const std::uint8_t k : {std::uint8_t{2}, std::uint8_t{0}, std::uint8_t{1}}) {
-        if (rng.below(4) == 0) continue;
+        if (rng.below(4) != 0) writing.push_back(k);
+      }
+      // The only one of its moment needs no word.
+      if (writing.size() > 1) replica.expect_deltas(writing.size());
+      for (const std::uint8_t k : writing) {
         BOOST_REQUIRE(replica.encode(peer(k), {.density = 0.05, .bits = 4}, own[k]));
-        written[k] = decoded(own[k], n);
+        plain.hold_back(k, decoded(own[k], n), k == writing.front() ? writing.size() : 0, kLambda);
         delta::HostDelta sent;
         const auto other = noises(n, rng);
         BOOST_REQUIRE(delta::encode({.base = other, .offset = {}, .mirror = plain.theirs[k]},
                                     {.density = 0.05, .bits = 8}, their[k], sent));
         if (!own[k].empty()) BOOST_REQUIRE(!their[k].empty());
       }
-      replica.hold_back();
-      plain.hold_back(written, kLambda);
       BOOST_REQUIRE(same(replica.trained(), plain.y));
       for (const std::uint8_t k : {std::uint8_t{2}, std::uint8_t{0}, std::uint8_t{1}}) {
         if (own[k].empty()) continue;
@@ -396,8 +398,8 @@ BOOST_DATA_TEST_CASE(a_fixed_history_gives_the_same_mirrors_on_every_machine_and
   };
   const Hashes expected =
       sample == MirrorType::float32
-          ? Hashes{8017499417044012175U, 16884721396952296799U, 17401697446092151252U}
-          : Hashes{2001395923480956321U, 16617049682916824935U, 15209578165330092217U};
+          ? Hashes{8017499417044012175U, 16884721396952296799U, 10661532854031757163U}
+          : Hashes{2001395923480956321U, 16617049682916824935U, 17509078628094706392U};
   Rng rng(84);
   const auto initial = noises(40000, rng);
   Replica a(initial, 0.5F, {}, {.mirror = sample});

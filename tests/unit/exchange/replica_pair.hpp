@@ -55,7 +55,6 @@ inline void encode(Replica& replica, const base::PeerId& to, const delta::Option
                    base::Buffer& out) {
   const auto stats = replica.encode(to, options, out);
   BOOST_REQUIRE_MESSAGE(stats.has_value(), (stats ? std::string() : stats.error().text));
-  replica.hold_back();
 }
 
 inline delta::Elements decoded(const base::Buffer& bytes, std::size_t n) {

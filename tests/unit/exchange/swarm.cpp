@@ -274,7 +274,6 @@ void Swarm::run_due(std::size_t i) {
       note(i, job, outcome ? &*outcome : nullptr);
       if (outcome) outcomes.push_back(*outcome);
     }
-    self.replica.hold_back();
   }
   // The loop thread hears of it a little later, in order.
   for (Outcome& outcome : outcomes) {

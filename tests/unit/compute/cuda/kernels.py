@@ -13,10 +13,10 @@ import subprocess
 import sys
 import tempfile
 
-SHARED = re.compile(r"(CommitTouched|CommitAll|CommitPut|HoldBackTouched|HoldBackAll|HoldBackPut|Push|"
-                    r"SampleDifference|FindLargest|TakeChosen|FitScales|PackValues|UnpackValues|LetGo)(?:I([ft])E)?")
+SHARED = re.compile(r"(CommitTouched|CommitAll|CommitPut|Push|SampleDifference|FindLargest|TakeChosen|"
+                    r"FitScales|PackValues|UnpackValues|LetGoOf|LetGo)(?:I([ft])E)?")
 # Each for mirrors in float32 and bfloat16, TakeChosen also of what was found; and those without.
-KERNELS = 2 * 10 + 1 + 4
+KERNELS = 2 * 7 + 1 + 5
 
 
 def entries(ptx):
