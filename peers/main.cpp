@@ -34,7 +34,7 @@ void add_up(CLI::App& app, UpOptions& options) {
   up->add_option("--listen", options.peer.listen, "Address to listen on; port 0: any free one")
       ->capture_default_str();
   up->add_option("--name", options.peer.name,
-                 "Name of this peer (default: host name and process id)");
+                 "Name of this peer (default: that of the host, with a number where others run)");
   up->add_option("--dir", options.peer.dir,
                  "Folder of this peer (default: runs/<run name>/<name>)");
   up->add_flag("--require-peers", options.peer.require_peers,

@@ -140,6 +140,10 @@ base::Result<int> run_peer(const UpOptions& options) {
   if (!options.json) {
     fmt::print("peer {} ({}), run {}; others join with:\n  starling up {} --join {}\n", run.name(),
                run.id().brief(), run.run_id().hex().substr(0, 8), options.run_file, run.address());
+    if (const auto& checkpoint = run.checkpoint()) {
+      fmt::print("goes on from {}, {} of the run\n", checkpoint->folder,
+                 report::format_percent(checkpoint->state.progress, 1));
+    }
     std::fflush(stdout);
   }
   return print_end(run, train(run, *problem), options.json);

@@ -93,7 +93,7 @@ struct PeerOptions {
   std::vector<std::string> join;     ///< "host:port" of any peer of the swarm
   std::string listen = "0.0.0.0:0";  ///< "ip:port"; port 0: any free one
   bool lan = false;                  ///< look for peers on the local network
-  std::string name;                  ///< empty: host name and process id
+  std::string name;                  ///< empty: the host's, with a number where others run there
   std::string dir;                   ///< empty: runs/<run name>/<peer name>
   bool require_peers = false;        ///< end with `unreachable` where none is met in a minute
   bool warn = true;                  ///< warnings go to stderr, too, not to the log alone

@@ -131,7 +131,11 @@ void Core::on(LinkDown& event, base::Time now, Outbox& out) {
 }
 
 void Core::on(DialFailed& event, base::Time now, Outbox& out) {
-  out.push_back(Note{Level::info, "dialing " + event.address + " failed: " + event.text});
+  // Somebody wrote it down, so it should work; and it is tried for ever.
+  const bool is_new = std::ranges::count(config_.membership.join, event.address) > 0 &&
+                      told_failed_.insert(event.address).second;
+  out.push_back(Note{is_new && neighbours_.empty() ? Level::warning : Level::info,
+                     "dialing " + event.address + " failed: " + event.text});
   to_membership(membership::DialFailed{event.address, event.text, event.own}, now, out);
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -141,6 +142,7 @@ class Core {
 
   std::map<base::LinkId, LinkInfo> links_;
   std::map<base::PeerId, base::LinkId> neighbours_;
+  std::set<std::string> told_failed_;  ///< of the configured addresses
   std::vector<std::uint32_t> owned_;
   std::uint32_t batch_;          ///< samples of the next steps
   bool members_changed_ = true;  ///< since these two were decided

@@ -318,6 +318,10 @@ void Core::expire(base::Time now, Outbox& out) {
   if (phase_ == Phase::waiting && !waited_ && due(wait_until_)) {
     waited_ = true;
     start_if_ready(now, out);
+    if (phase_ == Phase::training && neighbours_.empty()) {
+      out.push_back(Note{Level::warning,
+                         "no peer was reached: training alone, and looking for others meanwhile"});
+    }
   }
   for (auto& [link, info] : links_) {
     if (info.ready || info.closing || info.hello_until > now) continue;

@@ -11,7 +11,7 @@ struct Options {
   std::vector<std::string> join;  ///< beside swarm.join
   std::string listen = "0.0.0.0:0";
   bool lan = false;            ///< look for peers of this run on the local network
-  std::string name;            ///< empty: host name and process id
+  std::string name;            ///< empty: the host's, with a number where others run there
   std::string dir;             ///< empty: runs/<run name>/<peer name>
   bool require_peers = false;  ///< ends with an error where none is met within a minute
   bool signals = true;         ///< SIGINT and SIGTERM make the peer leave

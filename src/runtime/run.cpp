@@ -13,6 +13,7 @@
 #include "base/file.hpp"
 #include "base/hash.hpp"
 #include "base/rng.hpp"
+#include "io/address.hpp"
 #include "io/interfaces.hpp"
 #include "io/record_signer.hpp"
 #include "membership/limits.hpp"
@@ -38,12 +39,29 @@ constexpr std::size_t kQueuedPerParameter = 3;
 constexpr std::size_t kQueuedPerParameterAllReduce = 8;
 /// Times that the buffers may wait on a link: with deltas and a keyframe, or parts of a ring.
 constexpr std::size_t kQueuedBuffers = 3;
+/// Peers of a run on one machine that need no names.
+constexpr int kUnnamedMax = 64;
 
-std::string default_name() {
+/// The host's, of the `number`th peer of a run on this machine.
+std::string default_name(int number) {
   std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  const std::string name = fmt::format("{}-{}", host.data(), getpid());
-  return name.substr(0, wire::kNameMax);
+  if (gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0') return "peer";
+  const std::string end = number == 1 ? "" : fmt::format("-{}", number);
+  return std::string(host.data()).substr(0, wire::kNameMax - end.size()) + end;
+}
+
+base::Status check_address(const std::string& address, const char* option) {
+  const auto parsed = io::parse_address(address);
+  if (parsed) return {};
+  return fail(ErrorCode::usage, "{}: {}", option, parsed.error().text);
+}
+
+/// Makes a folder and locks it; nothing where a peer has it.
+base::Result<std::optional<base::FileLock>> take_folder(const std::string& dir) {
+  std::error_code failed;
+  fs::create_directories(dir, failed);
+  if (failed) return fail(ErrorCode::data, "cannot create {}: {}", dir, failed.message());
+  return base::FileLock::take(dir + "/lock");
 }
 
 /// Seconds since this process was started, counted by the kernel in hundredths.
@@ -74,26 +92,47 @@ report::BytesByPurpose by_purpose(const io::Bytes& bytes) {
 
 }  // namespace
 
-base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options options) {
-  for (const std::string& address : options.join) run_file.swarm.join.push_back(address);
-  if (exchange::uses_ring(run_file.exchange.mode)) run_file.swarm.degree = run_file.peers - 1;
-  std::string name = options.name.empty() ? default_name() : options.name;
-  if (name.size() > wire::kNameMax) {
+struct Run::Place {
+  std::string name;
+  std::string dir;
+  base::FileLock lock;
+};
+
+// Without a name it is the first folder that no peer has: what is started again with the same line
+// finds its own.
+base::Result<Run::Place> Run::take_place(const std::string& run, const Options& options) {
+  if (options.name.size() > wire::kNameMax) {
     return fail(ErrorCode::usage, "--name: at most {} bytes", wire::kNameMax);
   }
-  std::string dir = options.dir.empty() ? "runs/" + run_file.run.name + "/" + name : options.dir;
+  std::string dir = options.dir;
   if (dir.ends_with('/')) dir.pop_back();
-  std::error_code failed;
-  fs::create_directories(dir, failed);
-  if (failed) return fail(ErrorCode::data, "cannot create {}: {}", dir, failed.message());
-  auto lock = base::FileLock::take(dir + "/lock");
-  if (!lock) return fail(lock.error());
-  if (!*lock) {
-    return fail(ErrorCode::usage,
-                "{}: a peer that is running has this folder; wait for it to end, or give this one "
-                "another --name or --dir",
-                dir);
+  for (int number = 1; number <= kUnnamedMax; ++number) {
+    const std::string name = options.name.empty() ? default_name(number) : options.name;
+    if (options.dir.empty()) dir = "runs/" + run + "/" + name;
+    auto lock = take_folder(dir);
+    if (!lock) return fail(lock.error());
+    if (*lock) return Place{name, dir, std::move(**lock)};
+    if (!options.name.empty() || !options.dir.empty()) break;
   }
+  return fail(ErrorCode::usage,
+              "{}: a peer that is running has this folder; wait for it to end, or give this one "
+              "another --name or --dir",
+              dir);
+}
+
+base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options options) {
+  for (const std::string& address : options.join) run_file.swarm.join.push_back(address);
+  for (const std::string& address : run_file.swarm.join) {
+    if (auto checked = check_address(address, "--join or swarm.join"); !checked)
+      return fail(checked.error());
+  }
+  if (auto checked = check_address(options.listen, "--listen"); !checked) {
+    return fail(checked.error());
+  }
+  if (exchange::uses_ring(run_file.exchange.mode)) run_file.swarm.degree = run_file.peers - 1;
+  auto place = take_place(run_file.run.name, options);
+  if (!place) return fail(place.error());
+  const std::string& dir = place->dir;
   const std::string toml = peer::to_toml(run_file);
   const base::ByteView parts[] = {base::bytes_of(toml.data(), toml.size())};
   if (auto written = base::replace_file(dir + "/run.toml", parts); !written) {
@@ -103,20 +142,19 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
   if (!identity) return fail(identity.error());
   auto log = report::Log::open(dir, {.quiet = options.quiet});
   if (!log) return fail(log.error());
-  return std::unique_ptr<Run>(new Run(std::move(run_file), std::move(options), std::move(name),
-                                      std::move(dir), std::move(**lock), std::move(*identity),
-                                      std::move(*log)));
+  return std::unique_ptr<Run>(new Run(std::move(run_file), std::move(options), std::move(*place),
+                                      std::move(*identity), std::move(*log)));
 }
 
-Run::Run(peer::RunFile run_file, Options options, std::string name, std::string dir,
-         base::FileLock lock, io::Identity identity, report::Log log)
+Run::Run(peer::RunFile run_file, Options options, Place place, io::Identity identity,
+         report::Log log)
     : age_(process_age()),
       created_(io::Loop::now()),
       run_file_(std::move(run_file)),
       options_(std::move(options)),
-      name_(std::move(name)),
-      dir_(std::move(dir)),
-      lock_(std::move(lock)),
+      name_(std::move(place.name)),
+      dir_(std::move(place.dir)),
+      lock_(std::move(place.lock)),
       identity_(std::move(identity)),
       log_(std::move(log)) {}
 
@@ -142,6 +180,15 @@ void Run::load_checkpoint() {
                {{"text", std::string_view(note)}});
   }
   checkpoint_ = std::move(loaded.checkpoint);
+  if (!checkpoint_) return;
+  const train::CheckpointState& state = checkpoint_->state;
+  log_.event(
+      report::Level::info, "resumed",
+      {{"step", state.step.value}, {"samples", state.samples}, {"progress", state.progress}});
+  if (state.progress < 1) return;
+  const std::string text = fmt::format(
+      "{}: this run is over, and has been trained here; another --name or --dir trains anew", dir_);
+  log_.event(report::Level::warning, "run_is_over", {{"text", std::string_view(text)}});
 }
 
 std::uint64_t Run::samples_before() const noexcept {

@@ -46,8 +46,8 @@ struct Task {
 /// something else is said.
 class Run {
  public:
-  /// Makes the peer's folder with its run file, identity and log. Errors: usage (the name, or a
-  /// peer that runs in this folder), data (the folder).
+  /// Makes the peer's folder with its run file, identity and log. Errors: usage (the name, an
+  /// address, or a peer that runs in this folder), data (the folder).
   [[nodiscard]] static base::Result<std::unique_ptr<Run>> open(peer::RunFile run_file,
                                                                Options options);
   ~Run();
@@ -97,8 +97,10 @@ class Run {
   [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
 
  private:
-  Run(peer::RunFile run_file, Options options, std::string name, std::string dir,
-      base::FileLock lock, io::Identity identity, report::Log log);
+  struct Place;
+
+  Run(peer::RunFile run_file, Options options, Place place, io::Identity identity, report::Log log);
+  static base::Result<Place> take_place(const std::string& run, const Options& options);
   void load_checkpoint();
   base::Status open_node();
   [[nodiscard]] peer::Config core_config() const;

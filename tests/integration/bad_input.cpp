@@ -162,7 +162,19 @@ BOOST_AUTO_TEST_CASE(a_peer_that_reaches_nobody_says_so_and_trains_alone) {
   BOOST_TEST_REQUIRE(summary.has_value());
   BOOST_TEST(summary->end == "done");
   BOOST_TEST(summary->steps == 100U);
-  BOOST_TEST(has(text_of(folder / "peer/log.jsonl"), nobody));
+  BOOST_TEST(has(ended.err, "dialing " + nobody + " failed"), ended.err);
+  BOOST_TEST(has(ended.err, "training alone"), ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(an_address_that_is_none_is_an_error_before_anything_is_made) {
+  const testing::TemporaryFolder folder;
+  for (const auto& [option, value] :
+       {std::pair("--join", "somewhere"), std::pair("--listen", "7000")}) {
+    const Ended ended = up(folder, mlp_run_file(), {option, value});
+    BOOST_TEST(ended.code.value_or(-1) == 2);
+    BOOST_TEST(has(ended.err, value), ended.err);
+  }
+  BOOST_TEST(!fs::exists(folder / "peer"));
 }
 
 BOOST_AUTO_TEST_CASE(random_bytes_at_its_ports_do_not_disturb_a_swarm) {

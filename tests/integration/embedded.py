@@ -142,6 +142,20 @@ class Embedded(WithFolder):
             with self.assertRaisesRegex(starling.Error, "buffers: "):
                 self.open(dir=self.folder / "other", buffers=[("var", (2,), values, True)])
 
+    def test_without_a_name_a_peer_finds_its_own_folder_again(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        first = self.open(name="", dir="")
+        second = self.open(name="", dir="")
+        self.assertTrue(first.dir.startswith("runs/run/"), first.dir)
+        self.assertEqual(second.dir, first.dir + "-2")
+        for step in first:
+            first.leave()
+            step.done(1.0)
+        again = self.open(name="", dir="")
+        self.assertEqual(again.dir, first.dir)
+        self.assertTrue(again.resumed)
+
     def test_a_closed_peer_says_so(self):
         peer = self.open()
         peer.close()
