@@ -153,12 +153,15 @@ void Core::on(const Phase& phase, Time now, Outbox& out) {
   if (phase == Phase::settling) start_settling(now, out);
 }
 
-// Frees the mirrors of a link, if it has any or is about to, and counts the step in doubt.
+// Frees the mirrors of a link, if it has any or is about to, and counts the step in doubt. What
+// was asked for to open it may wait for its trainer still: closing takes it back.
 void Core::drop_session(const PeerId& peer, Link& link, Outbox& out) {
   const Session* session = link.session();
   const auto* opening = link.opening();
-  const bool mirrors = session != nullptr || (opening != nullptr && opening->opening != 0);
-  if (mirrors && !BUG(close_forgotten)) out.emplace_back(Run{CloseJob{peer}});
+  const bool asked = opening != nullptr && (opening->opening != 0 || opening->keyframing != 0);
+  if ((session != nullptr || asked) && !BUG(close_forgotten)) {
+    out.emplace_back(Run{CloseJob{peer}});
+  }
   if (session != nullptr && !session->kept.empty()) ++link.counters.lost_steps;
 }
 

@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_keyframe_with_buffers_that_are_not_due_is_reported) {
   merger.word('a', kMember);
   const starling::wire::Keyframe bad{
       .samples = 0, .payload = {}, .buffers = starling::base::Buffer(8)};
-  TEST_LINES(merger.on(Received{peer_named('a'), bad}), "a: misbehaved");
+  TEST_LINES(merger.on(Received{peer_named('a'), bad}), "a: run close", "a: misbehaved");
 }
 
 BOOST_AUTO_TEST_CASE(a_latecomer_adopts_from_its_first_link_and_merges_with_the_others) {
