@@ -116,7 +116,8 @@ BOOST_AUTO_TEST_CASE(a_restart_with_its_disk_goes_on_where_it_was) {
 BOOST_AUTO_TEST_CASE(a_frame_that_takes_long_is_heard_and_nobody_is_accused_meanwhile) {
   // A keyframe weighs 200 kB and takes 16 s.
   const Plan plan = plan_of(
-      "duration = 120\n[peers]\ncount = 2\nregions = [\"room\", \"room\", \"home\"]\n[network]\nlatency_ms = 1\n"
+      "duration = 120\n[peers]\ncount = 2\nregions = [\"room\", \"room\", "
+      "\"home\"]\n[network]\nlatency_ms = 1\n"
       "[[network.pair]]\nbetween = [\"room\", \"home\"]\nlatency_ms = 20\nrate_mbit = 0.1\n"
       "[[timeline]]\nkind = \"join\"\nat = 30\ncount = 1\nregion = \"home\"\n"
       "[run]\nset = [\"run.samples=100000\"]\n"
