@@ -33,6 +33,22 @@ class BoundedQueue {
     return true;
   }
 
+  /// As try_push(), but first calls `make_room` with what waits (a std::deque<T>&) and the item: it
+  /// may take out what the item makes needless, and returns false where nothing is to be added. The
+  /// queue is locked meanwhile.
+  template <class MakeRoom>
+  [[nodiscard]] bool try_push(T&& item, MakeRoom&& make_room) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (closed_) return false;
+      if (!make_room(items_, std::as_const(item))) return true;
+      if (items_.size() >= capacity_) return false;
+      items_.push_back(std::move(item));
+    }
+    not_empty_.notify_one();
+    return true;
+  }
+
   /// Adds an item, waiting for a place; false, with `item` untouched, when the queue is closed.
   [[nodiscard]] bool push(T&& item) {
     {

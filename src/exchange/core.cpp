@@ -59,6 +59,8 @@ std::optional<Time> Core::next_deadline() const {
     if (const auto* broken = link.broken()) consider(broken->until);
     const auto* opening = link.opening();
     if (opening != nullptr && opening->decision == Opening::wait) consider(opening->wait_until);
+    if (opening != nullptr && opening->ask_until) consider(*opening->ask_until);
+    if (link.ask_after) consider(*link.ask_after);
     const auto* open = link.open();
     if (open != nullptr && wants_delta(open->session)) consider(link.free_at);
   }
@@ -75,6 +77,7 @@ void Core::expire(Time now, Outbox& out) {
     if (link.open() != nullptr) request_next(peer, link, now, out);
   }
   give_up_adopting(now, out);
+  give_up_asking(now, out);
   if (settle_until_ && *settle_until_ <= now && !settled_) {
     settled_ = true;
     out.emplace_back(Settled{.timed_out = true});
@@ -104,6 +107,8 @@ void Core::on(const NeighbourUp& event, Time now, Outbox& out) {
   link.round = 1;
   link.said = 0;
   link.heard = 0;
+  link.asked = 0;
+  link.ask_after.reset();
 }
 
 void Core::on(const NeighbourDown& event, Time now, Outbox& out) {
@@ -153,12 +158,15 @@ void Core::on(const Phase& phase, Time now, Outbox& out) {
   if (phase == Phase::settling) start_settling(now, out);
 }
 
-// Frees the mirrors of a link, if it has any or is about to, and counts the step in doubt.
+// Frees the mirrors of a link, if it has any or is about to, and counts the step in doubt. What
+// was asked for to open it may wait for its trainer still: closing takes it back.
 void Core::drop_session(const PeerId& peer, Link& link, Outbox& out) {
   const Session* session = link.session();
   const auto* opening = link.opening();
-  const bool mirrors = session != nullptr || (opening != nullptr && opening->opening != 0);
-  if (mirrors && !BUG(close_forgotten)) out.emplace_back(Run{CloseJob{peer}});
+  const bool asked = opening != nullptr && (opening->opening != 0 || opening->keyframing != 0);
+  if ((session != nullptr || asked) && !BUG(close_forgotten)) {
+    out.emplace_back(Run{CloseJob{peer}});
+  }
   if (session != nullptr && !session->kept.empty()) ++link.counters.lost_steps;
 }
 
@@ -269,8 +277,15 @@ void Core::add_timers(Time now, base::Bounds& out) const {
     if (open != nullptr && wants_delta(open->session)) {
       out.add_timer("the upload limit of a link", link.free_at, now, kHoldMax);
     }
+    if (link.ask_after) {
+      out.add_timer("to ask for a replica again", *link.ask_after, now, kGivePatienceMax);
+    }
     const auto* opening = link.opening();
-    if (opening == nullptr || opening->decision != Opening::wait) continue;
+    if (opening == nullptr) continue;
+    if (opening->ask_until) {
+      out.add_timer("a replica to adopt", *opening->ask_until, now, kGivePatienceMax);
+    }
+    if (opening->decision != Opening::wait) continue;
     out.add_timer("a better replica to adopt", opening->wait_until, now, kAdoptPatience);
   }
   if (!settle_until_) return;

@@ -47,6 +47,11 @@ struct Received {
   std::variant<wire::LinkOpen, wire::Delta, wire::Keyframe> message;
   base::Duration took{};  ///< to come, from its first byte to its last; 0: less than could be told
 };
+/// Of a keyframe that a neighbour sends, and that is not complete, so many bytes came.
+struct KeyframeArriving {
+  base::PeerId peer;
+  std::size_t bytes = 0;
+};
 /// After each own step, and when the swarm's progress is known better.
 struct Progressed {
   base::StepNumber step;      ///< own
@@ -57,7 +62,7 @@ struct Progressed {
 enum class Phase : std::uint8_t { training, settling, done };
 
 using Event = std::variant<NeighbourUp, NeighbourDown, Received, Progressed, Phase, Encoded,
-                           Committed, KeyframeMade, Opened>;
+                           Committed, KeyframeMade, Opened, KeyframeArriving>;
 
 /// An outcome as the event it is.
 [[nodiscard]] Event event_of(Outcome outcome);
@@ -158,12 +163,13 @@ class Core {
   void on(const Committed& event, base::Time now, Outbox& out);
   void on(KeyframeMade& event, base::Time now, Outbox& out);
   void on(const Opened& event, base::Time now, Outbox& out);
+  void on(const KeyframeArriving& event, base::Time now, Outbox& out);
 
   // Opening (core_opening.cpp).
   void receive(Links::iterator at, wire::LinkOpen& word, base::Time now, Outbox& out);
   void receive(Links::iterator at, wire::Keyframe& keyframe, base::Time now, Outbox& out);
   [[nodiscard]] bool may_speak(const Link& link) const;
-  void speak(const base::PeerId& peer, Link& link, Outbox& out);
+  void speak(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   void speak_all(base::Time now, Outbox& out);
   void decide(Links::iterator at, base::Time now, Outbox& out);
   void resume(Links::iterator at, base::Time now, Outbox& out);
@@ -172,6 +178,7 @@ class Core {
   void new_round(const base::PeerId& peer, Link& link, Outbox& out);
   void reopen_others(const base::PeerId& peer, Outbox& out);
   void give_up_adopting(base::Time now, Outbox& out);
+  void give_up_asking(base::Time now, Outbox& out);
 
   // Exchanges (core_exchange.cpp).
   void receive(Links::iterator at, wire::Delta& delta, base::Duration took, base::Time now,

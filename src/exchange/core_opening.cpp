@@ -11,9 +11,19 @@ namespace starling::exchange {
 using base::PeerId;
 using base::Time;
 
+namespace {
+
+base::Duration patience(const Link& link) {
+  const base::Duration doubled = kGivePatience * (1 << std::min(link.asked, kAsksMax));
+  return std::min(doubled, kGivePatienceMax);
+}
+
+}  // namespace
+
 // A peer that would adopt says so to one neighbour at a time: it adopts once. To a neighbour that
 // is at the start too, or would adopt itself, it can always answer, and does: so no two peers wait
-// for each other's word.
+// for each other's word. Who was asked in vain, since its trainer stands or its line is dead, is
+// passed over for a while.
 bool Core::may_speak(const Link& link) const {
   const auto* opening = link.opening();
   if (opening == nullptr || link.said == link.round) return false;
@@ -25,13 +35,14 @@ bool Core::may_speak(const Link& link) const {
         progress_ <= kFreshProgress && opening->theirs->progress <= kFreshProgress;
     if (both_fresh || opening->theirs->may_adopt) return true;
   }
+  if (link.ask_after || link.asked >= kAsksMax) return false;
   return std::ranges::none_of(links_, [](const auto& entry) {
     const auto* other = entry.second.opening();
-    return other != nullptr && other->mine && other->mine->may_adopt && !other->decision;
+    return other != nullptr && other->ask_until.has_value();
   });
 }
 
-void Core::speak(const PeerId& peer, Link& link, Outbox& out) {
+void Core::speak(const PeerId& peer, Link& link, Time now, Outbox& out) {
   OpeningState& opening = *link.opening();
   wire::LinkOpen word{.nonce = rng_(),
                       .samples = samples_,
@@ -42,6 +53,7 @@ void Core::speak(const PeerId& peer, Link& link, Outbox& out) {
     word.committed = opening.before->committed;
   }
   opening.mine = word;
+  if (word.may_adopt) opening.ask_until = now + patience(link);
   link.said = link.round;
   out.emplace_back(Send{peer, word});
 }
@@ -53,7 +65,7 @@ void Core::speak_all(Time now, Outbox& out) {
     for (auto at = links_.begin(); at != links_.end();) {
       const auto current = at++;
       if (!may_speak(current->second)) continue;
-      speak(current->first, current->second, out);
+      speak(current->first, current->second, now, out);
       decide(current, now, out);
       moved = true;
     }
@@ -81,7 +93,9 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
   OpeningState* opening = link.opening();
   if (opening == nullptr || !opening->mine || !opening->theirs || opening->decision) return;
   const Opening decision = decide_opening(*opening->mine, *opening->theirs);
+  const bool too_late = adopted_ || adopting();
   opening->decision = decision;
+  if (decision != Opening::adopt) opening->ask_until.reset();
   if (decision != Opening::resume && opening->before) {
     drop_session(peer, link, out);
     opening->before.reset();
@@ -96,7 +110,10 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
       set_mirrors(peer, *opening, OpenKind::fresh, out);
       break;
     case Opening::adopt:
-      break;  // its keyframe comes by itself
+      // Its keyframe comes by itself. It was passed over, and another one is adopted, or was: this
+      // link opens when that is done.
+      if (too_late) new_round(peer, link, out);
+      break;
     case Opening::give:
     case Opening::merge:
       rooted_ = true;
@@ -160,7 +177,10 @@ void Core::resume(Links::iterator at, Time now, Outbox& out) {
 
 void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& out) {
   Link& link = at->second;
-  if (of_older_round(link)) return;
+  if (of_older_round(link)) {
+    link.ask_after.reset();  // it can give after all, and may be asked again
+    return;
+  }
   OpeningState* opening = link.opening();
   const bool wanted = opening != nullptr && opening->opening == 0 && !opening->their_keyframe &&
                       (opening->decision == Opening::adopt || opening->decision == Opening::merge);
@@ -182,6 +202,7 @@ void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& o
     return;
   }
   link.counters.bytes_received += keyframe.payload.size() + keyframe.buffers.size();
+  opening->ask_until.reset();
   opening->their_keyframe = std::move(keyframe.payload);
   opening->their_buffers = std::move(keyframe.buffers);
   if (opening->decision == Opening::adopt) {
@@ -189,6 +210,17 @@ void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& o
   } else {
     merge_when_ready(at->first, *opening, out);
   }
+}
+
+// A keyframe takes as long as its line needs. What it brings counts by its bytes, so that who sends
+// them one by one cannot hold a peer up for long.
+void Core::on(const KeyframeArriving& event, Time now, Outbox&) {
+  const auto at = links_.find(event.peer);
+  if (at == links_.end() || of_older_round(at->second)) return;
+  OpeningState* opening = at->second.opening();
+  if (opening == nullptr || opening->decision != Opening::adopt || !opening->ask_until) return;
+  const auto paid = base::from_seconds(static_cast<double>(event.bytes) / kKeyframeRateMin);
+  opening->ask_until = std::min(*opening->ask_until + paid, now + patience(at->second));
 }
 
 void Core::on(KeyframeMade& event, Time, Outbox& out) {
@@ -278,6 +310,25 @@ void Core::give_up_adopting(Time now, Outbox& out) {
     } else if (opening.wait_until <= now) {
       opening.wait_until = now + kAdoptPatience;  // the other end's turn
     }
+  }
+}
+
+// Who gives no replica in time is not waited for any more, and the next one is asked. An end that
+// has not even answered cannot be told: no word may be taken back, so it is only passed over.
+void Core::give_up_asking(Time now, Outbox& out) {
+  for (auto& [peer, link] : links_) {
+    if (link.ask_after && *link.ask_after <= now) link.ask_after.reset();
+    OpeningState* opening = link.opening();
+    if (opening == nullptr || !opening->ask_until || *opening->ask_until > now) continue;
+    opening->ask_until.reset();
+    if (!opening->decision) continue;
+    link.ask_after = now + patience(link);
+    ++link.asked;
+    out.emplace_back(Notice{
+        Level::warning, fmt::format("{} was asked for its replica and does not give it; whoever "
+                                    "else is there is asked",
+                                    peer.brief())});
+    new_round(peer, link, out);
   }
 }
 

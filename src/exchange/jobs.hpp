@@ -85,7 +85,7 @@ struct OpenJob {
   base::Buffer their_buffers{};
 };
 
-// Without an outcome. Each does nothing to a link whose opening has failed.
+// Without an outcome. Each does nothing to a link without mirrors, as one whose opening has failed.
 struct SuspendJob {
   base::PeerId peer;
 };

@@ -52,6 +52,8 @@ struct OpeningState {
   std::optional<wire::LinkOpen> theirs{};
   std::optional<Opening> decision{};
   base::Time wait_until{};  ///< with Opening::wait
+  /// Asked to give its replica, and it has not: until then nobody else is asked.
+  std::optional<base::Time> ask_until{};
   JobTag keyframing = 0;
   JobTag opening = 0;  ///< the job that sets the mirrors
   std::optional<base::Buffer> own_keyframe{};
@@ -97,7 +99,9 @@ struct Link {
   std::uint32_t round = 1;
   std::uint32_t said = 0;
   std::uint32_t heard = 0;
-  bool opened = false;  ///< at least once since it is known
+  std::uint32_t asked = 0;                ///< for a replica, in vain
+  std::optional<base::Time> ask_after{};  ///< not asked again before
+  bool opened = false;                    ///< at least once since it is known
   double drift = 0.0;
   double density = 0.0;
   Line line;             ///< of the own deltas

@@ -1,9 +1,11 @@
-// How long a frame that comes in parts takes to come.
+// How long a frame that comes in parts takes to come, and what of it is here.
 #pragma once
 
 #include <cstddef>
+#include <utility>
 
 #include "base/time.hpp"
+#include "peer/events.hpp"
 
 namespace starling::io {
 
@@ -12,10 +14,19 @@ class Arrival {
   /// So many of its bytes are here.
   void add(std::size_t count, base::Time now) {
     if (bytes_ == 0) {
-      began_ = now;
+      began_ = told_at_ = now;
       first_ = count;
     }
     bytes_ += count;
+    untold_ += count;
+  }
+
+  /// The bytes since the last part that is worth an event (peer::Arriving), if these are one; else
+  /// 0.
+  [[nodiscard]] std::size_t take_part(base::Time now) {
+    if (untold_ < peer::kArrivingMin || now - told_at_ < peer::kArrivingEvery) return 0;
+    told_at_ = now;
+    return std::exchange(untold_, 0);
   }
 
   /// From its first byte to its last: how long those took that came first is not known, and taken
@@ -30,6 +41,8 @@ class Arrival {
   base::Time began_{};
   std::size_t first_ = 0;
   std::size_t bytes_ = 0;
+  base::Time told_at_{};
+  std::size_t untold_ = 0;
 };
 
 }  // namespace starling::io

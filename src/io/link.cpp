@@ -90,7 +90,7 @@ void Link::finish(LinkEnd end, std::string text) {
 
 // --- work ---
 
-bool Link::pump(base::Time now, const OnFrame& on_frame) {
+bool Link::pump(base::Time now, const Reports& reports) {
   if (state_ == State::over) return false;
   if (now >= deadline_) {
     const bool closing = state_ == State::closing;
@@ -99,9 +99,9 @@ bool Link::pump(base::Time now, const OnFrame& on_frame) {
     return true;
   }
   if (bootstrap_) return pump_bootstrap(now);
-  receive(now, on_frame);
+  receive(now, reports);
   if (state_ != State::over) check_stream(now);
-  if (state_ != State::over) transmit();
+  if (state_ != State::over) transmit(now);
   if (state_ == State::closing) progress_close();
   return state_ == State::over || stream_->readable();
 }
@@ -134,7 +134,7 @@ bool Link::pump_bootstrap(base::Time now) {
   return true;
 }
 
-void Link::receive(base::Time now, const OnFrame& on_frame) {
+void Link::receive(base::Time now, const Reports& reports) {
   for (int i = 0; i < kMessagesPerTurn && stream_->readable() && state_ != State::over; ++i) {
     const base::Buffer message = stream_->take();
     unattributed_ += message.size() + kMessageHeaderSize;
@@ -142,7 +142,7 @@ void Link::receive(base::Time now, const OnFrame& on_frame) {
       count_received(wire::Purpose::other, 0);
       continue;
     }
-    if (auto status = receive_message(message, now, on_frame); !status) {
+    if (auto status = receive_message(message, now, reports); !status) {
       finish(LinkEnd::protocol_error, status.error().text);
     }
   }
@@ -151,22 +151,21 @@ void Link::receive(base::Time now, const OnFrame& on_frame) {
   }
 }
 
-base::Status Link::receive_message(base::ByteView message, base::Time now,
-                                   const OnFrame& on_frame) {
+base::Status Link::receive_message(base::ByteView message, base::Time now, const Reports& reports) {
   if (auto status = session_->receive(message); !status) return status;
   std::array<std::byte, kRecordMax> plain;
   while (state_ == State::up) {
     const auto size = session_->read(plain);
     if (!size) return base::fail(size.error());
     if (*size == 0) break;
-    if (auto status = deliver(base::ByteView(plain).first(*size), now, on_frame); !status) {
+    if (auto status = deliver(base::ByteView(plain).first(*size), now, reports); !status) {
       return status;
     }
   }
   return {};
 }
 
-base::Status Link::deliver(base::ByteView plain, base::Time now, const OnFrame& on_frame) {
+base::Status Link::deliver(base::ByteView plain, base::Time now, const Reports& reports) {
   while (state_ == State::up) {
     const std::size_t before = plain.size();
     auto frame = reader_.read(plain);
@@ -174,7 +173,10 @@ base::Status Link::deliver(base::ByteView plain, base::Time now, const OnFrame& 
     arrival_.add(before - plain.size(), now);
     if (!*frame) break;
     count_received(wire::purpose_of((*frame)->type), plain.size());
-    on_frame(std::move(**frame), std::exchange(arrival_, {}).took(now));
+    reports.frame(std::move(**frame), std::exchange(arrival_, {}).took(now));
+  }
+  if (const auto type = reader_.unfinished(); type && state_ == State::up) {
+    if (const std::size_t bytes = arrival_.take_part(now); bytes > 0) reports.part(*type, bytes);
   }
   return {};
 }
@@ -209,9 +211,10 @@ void Link::check_stream(base::Time now) {
   }
 }
 
-void Link::transmit() {
+void Link::transmit(base::Time now) {
+  message_size_.taken(stream_->consumed(), now);
   for (;;) {
-    const std::size_t room = stream_->writable();
+    const std::size_t room = std::min(stream_->writable(), message_size_.max());
     if (room == 0) break;
     if (encrypted_.empty()) {
       encrypted_purpose_ = wire::Purpose::other;

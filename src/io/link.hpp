@@ -14,6 +14,7 @@
 #include "base/time.hpp"
 #include "io/arrival.hpp"
 #include "io/bootstrap.hpp"
+#include "io/message_size.hpp"
 #include "io/session.hpp"
 #include "io/traffic.hpp"
 #include "io/transport.hpp"
@@ -56,9 +57,15 @@ class Link {
   /// `took`: from the frame's first byte to its last, as far as its parts came one by one; 0: all
   /// at once.
   using OnFrame = std::function<void(wire::Frame&&, base::Duration took)>;
+  /// Of a frame of this type, which is not complete, so many bytes came: as peer::Arriving has it.
+  using OnPart = std::function<void(std::uint8_t type, std::size_t bytes)>;
+  /// What a link tells its owner. Both may call the commands above.
+  struct Reports {
+    OnFrame frame;
+    OnPart part;
+  };
   /// Moves what can be moved. True if there is more to do without a network event.
-  /// `on_frame` may call the commands above.
-  [[nodiscard]] bool pump(base::Time now, const OnFrame& on_frame);
+  [[nodiscard]] bool pump(base::Time now, const Reports& reports);
 
   [[nodiscard]] State state() const noexcept { return state_; }
   [[nodiscard]] std::uint64_t dial() const noexcept { return dial_; }
@@ -86,13 +93,13 @@ class Link {
   };
 
   [[nodiscard]] bool pump_bootstrap(base::Time now);
-  void receive(base::Time now, const OnFrame& on_frame);
+  void receive(base::Time now, const Reports& reports);
   [[nodiscard]] base::Status receive_message(base::ByteView message, base::Time now,
-                                             const OnFrame& on_frame);
-  [[nodiscard]] base::Status deliver(base::ByteView plain, base::Time now, const OnFrame& on_frame);
+                                             const Reports& reports);
+  [[nodiscard]] base::Status deliver(base::ByteView plain, base::Time now, const Reports& reports);
   void count_received(wire::Purpose purpose, std::size_t frame_size);
   void check_stream(base::Time now);
-  void transmit();
+  void transmit(base::Time now);
   [[nodiscard]] base::Status fill(std::size_t room);
   void progress_close();
 
@@ -104,6 +111,7 @@ class Link {
   std::unique_ptr<Session> session_;
   wire::FrameReader reader_;
   Arrival arrival_;  ///< of the frame that is being read
+  MessageSize message_size_;
   std::size_t memory_;
   base::Time deadline_;
   State state_ = State::connecting;

@@ -53,6 +53,10 @@ class Node::Handler final : public TransportHandler {
     if (*message) node_.feed(peer::Received{link, std::move(**message), took});
   }
 
+  void on_part(base::LinkId link, std::uint8_t type, std::size_t bytes) override {
+    node_.feed(peer::Arriving{link, type, bytes});
+  }
+
   void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) override {
     node_.feed(peer::LinkDown{link, reason_of(end), text});
   }

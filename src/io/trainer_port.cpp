@@ -1,13 +1,26 @@
 #include "io/trainer_port.hpp"
 
+#include <deque>
 #include <utility>
 
 #include "base/assert.hpp"
 
 namespace starling::io {
 
+namespace {
+
+// Nothing bounds how often links change while the owner of the replica does not look.
+bool make_room(std::deque<peer::Job>& waiting, const peer::Job& later) {
+  const auto* job = std::get_if<exchange::Job>(&later);
+  return job == nullptr || exchange::make_room(waiting, *job, [](const peer::Job& item) {
+           return std::get_if<exchange::Job>(&item);
+         });
+}
+
+}  // namespace
+
 void TrainerPort::submit(peer::Job job) {
-  const bool taken = jobs_.try_push(std::move(job)) || closed_;
+  const bool taken = jobs_.try_push(std::move(job), make_room) || closed_;
   ASSERT(taken, "more jobs than a peer may have outstanding");
 }
 

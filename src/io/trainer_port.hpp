@@ -21,7 +21,8 @@ class TrainerPort {
   TrainerPort(const TrainerPort&) = delete;
   TrainerPort& operator=(const TrainerPort&) = delete;
 
-  /// Hands a job over. Loop thread.
+  /// Hands a job over; of the exchange's, those that wait and that it makes needless are dropped
+  /// (exchange::precedence). Loop thread.
   void submit(peer::Job job);
   /// The oldest outcome, if any. Loop thread.
   [[nodiscard]] std::optional<peer::Outcome> take() { return outcomes_.try_pop(); }
@@ -47,7 +48,7 @@ class TrainerPort {
   std::mutex waking_;  ///< guards wake_
   std::function<void()> wake_;
   base::BoundedQueue<peer::Job> jobs_{peer::Worker::kJobsMax};
-  /// Every job has one outcome, so this can't overflow before jobs_ does.
+  /// A job has one outcome at most, so this can't overflow before jobs_ does.
   base::BoundedQueue<peer::Outcome> outcomes_{2 * peer::Worker::kJobsMax};
   std::atomic<bool> leaving_ = false;
   std::atomic<bool> closed_ = false;

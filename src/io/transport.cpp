@@ -323,11 +323,17 @@ bool Transport::Body::pump(std::uint32_t slot, base::Time now) {
   Link* link = slots_[slot].link.get();
   const base::LinkId id{slot, slots_[slot].generation};
   bool reported = false;
-  const bool more = link->pump(now, [&](wire::Frame&& frame, base::Duration took) {
+  const auto on_frame = [&](wire::Frame&& frame, base::Duration took) {
     reported = true;
     report_up(id, *link);
     handler_.on_frame(id, std::move(frame), took);
-  });
+  };
+  const auto on_part = [&](std::uint8_t type, std::size_t bytes) {
+    reported = true;
+    report_up(id, *link);
+    handler_.on_part(id, type, bytes);
+  };
+  const bool more = link->pump(now, {on_frame, on_part});
   if (link->state() == Link::State::up && !link->up_reported) {
     reported = true;
     report_up(id, *link);

@@ -67,6 +67,8 @@ class TransportHandler {
   /// A frame with a right checksum, of a known type or not. Payloads are bounded (see accept()).
   /// `took`: as Link::OnFrame has it.
   virtual void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) = 0;
+  /// A frame takes its time: as Link::OnPart has it.
+  virtual void on_part(base::LinkId link, std::uint8_t type, std::size_t bytes) = 0;
   /// Exactly once after on_link_up; the id names nothing after it (traffic() still works inside).
   virtual void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) = 0;
   /// A dial that became no link: unknown host, nobody there, refused, failed handshake, time-out.

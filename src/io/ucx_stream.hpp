@@ -96,6 +96,8 @@ class UcxStream {
 
   /// Cost of messages sent and not known to be consumed: what is in flight.
   [[nodiscard]] std::size_t unconsumed() const noexcept { return sent_cost_ - granted_cost_; }
+  /// Cost of messages that are known to be consumed, modulo 2^32.
+  [[nodiscard]] std::uint32_t consumed() const noexcept { return granted_cost_; }
   /// Header bytes of messages without data (credits, end) since the last call.
   [[nodiscard]] std::uint64_t take_overhead_sent() noexcept;
   [[nodiscard]] std::uint64_t take_overhead_received() noexcept;

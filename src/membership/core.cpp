@@ -280,7 +280,13 @@ void Core::on(const Received& event, base::Time now, Outbox& out) {
 
 void Core::on(const Heard& event, base::Time now, Outbox&) {
   const auto found = links_.find(event.link);
-  if (found != links_.end()) found->second.detector.heard(now);
+  if (found == links_.end()) return;
+  FailureDetector& detector = found->second.detector;
+  if (event.part) {
+    detector.part(now);
+  } else {
+    detector.heard(now);
+  }
 }
 
 void Core::on(const Weighed& event, base::Time, Outbox&) {

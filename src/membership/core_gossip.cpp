@@ -198,10 +198,10 @@ void Core::send_rumours(Outbox& out) {
 
 void Core::on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time now, Outbox& out) {
   Link& link = links_.at(id);
-  link.detector.heartbeat(now);
+  const bool in_time = link.detector.heartbeat(now);
   link.beat_heard = beat.sequence;
   link.beat_heard_at = now;
-  if (beat.echo > 0 && beat.echo <= link.beats && beat.echo + kBeatsKept > link.beats) {
+  if (in_time && beat.echo > 0 && beat.echo <= link.beats && beat.echo + kBeatsKept > link.beats) {
     const base::Duration age = std::chrono::microseconds(beat.echo_age_us);
     const base::Duration trip = now - link.beat_sent[beat.echo % kBeatsKept] - age;
     if (trip >= base::Duration{0}) {

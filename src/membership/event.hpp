@@ -62,9 +62,11 @@ struct Received {
   wire::Message message;
 };
 
-/// Anything else arrived: the other end lives. Cheap, for every data frame.
+/// Anything else arrived: the other end lives. Cheap, for every data frame, and for parts of those
+/// that take long.
 struct Heard {
   base::LinkId link;
+  bool part = false;  ///< of a frame that is not complete: heartbeats behind it are late
 };
 
 /// This peer's share of the data from now on: samples a second. Told to all with the own record.

@@ -15,8 +15,11 @@ class FailureDetector {
 
   /// Any frame arrived.
   void heard(base::Time now) noexcept;
-  /// A heartbeat arrived (counts as heard).
-  void heartbeat(base::Time now) noexcept;
+  /// Part of a frame arrived (counts as heard), which holds up the heartbeats behind it.
+  void part(base::Time now) noexcept;
+  /// A heartbeat arrived (counts as heard). False: it was held up, or came in the crowd of those
+  /// that were, and when it came says nothing.
+  bool heartbeat(base::Time now) noexcept;
   /// This peer itself stood still: what came before says nothing.
   void restart(base::Time now) noexcept;
 
@@ -32,6 +35,8 @@ class FailureDetector {
   base::Duration deviation_;
   base::Time last_heard_;
   base::Time last_beat_;
+  bool held_up_ = false;      ///< heartbeats were, since the last one
+  bool catching_up_ = false;  ///< the last one was held up
 };
 
 }  // namespace starling::membership

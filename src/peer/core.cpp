@@ -184,6 +184,16 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
       event.message);
 }
 
+void Core::on(const Arriving& event, base::Time now, Outbox& out) {
+  const auto found = links_.find(event.link);
+  if (found == links_.end() || !found->second.ready) return;
+  to_membership(membership::Heard{.link = event.link, .part = true}, now, out);
+  if (event.type != static_cast<std::uint8_t>(wire::FrameType::keyframe)) return;
+  const auto neighbour = neighbours_.find(found->second.peer);
+  if (neighbour == neighbours_.end() || neighbour->second != event.link) return;
+  to_exchange(exchange::KeyframeArriving{neighbour->first, event.bytes}, now, out);
+}
+
 void Core::on(Outcome& event, base::Time now, Outbox& out) {
   std::visit(
       [&](auto& outcome) {

@@ -82,6 +82,7 @@ class Core {
   void on(DialFailed& event, base::Time now, Outbox& out);
   void on(Found& event, base::Time now, Outbox& out);
   void on(Received& event, base::Time now, Outbox& out);
+  void on(const Arriving& event, base::Time now, Outbox& out);
   void on(Outcome& event, base::Time now, Outbox& out);
   void on(Leave&, base::Time now, Outbox& out);
   void on(Checkpoint&, base::Time now, Outbox& out);

@@ -1,6 +1,8 @@
 // What goes into a peer's core and what comes out: values only.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -53,14 +55,24 @@ struct Received {
   base::Duration took{};  ///< from its first byte to its last; 0: less than could be told
 };
 
+/// A frame that takes its time is under way on a link: so many of its bytes came since the last
+/// such event, at least kArrivingMin, in at least kArrivingEvery.
+struct Arriving {
+  base::LinkId link;
+  std::uint8_t type = 0;  ///< of the frame, as wire::FrameType has it or another
+  std::size_t bytes = 0;
+};
+inline constexpr std::size_t kArrivingMin = 1024;
+inline constexpr base::Duration kArrivingEvery = std::chrono::milliseconds(100);
+
 /// Save, say goodbye and end.
 struct Leave {};
 
 /// Save now and go on.
 struct Checkpoint {};
 
-using Event =
-    std::variant<Start, LinkUp, LinkDown, DialFailed, Found, Received, Outcome, Leave, Checkpoint>;
+using Event = std::variant<Start, LinkUp, LinkDown, DialFailed, Found, Received, Outcome, Leave,
+                           Checkpoint, Arriving>;
 
 // --- actions ---
 

@@ -99,8 +99,7 @@ double Worker::sum() {
 }
 
 void Worker::note_opening(const exchange::OpenJob& job) {
-  auto& [link, times] = opens_on_[job.peer];
-  ++times;
+  const auto& [link, times] = opens_on_[job.peer];
   ledger_[job.peer] = {.opening = base::xxh3(base::bytes_of(std::span(&link, 1)), times),
                        .serial = ++openings_,
                        .committed = {},

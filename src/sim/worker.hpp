@@ -49,10 +49,12 @@ class Worker {
          base::StepNumber first_step, base::Duration step, std::uint32_t batch);
 
   void submit(peer::Job job);
-  /// The link, the same number at both ends, on which the mirrors with `peer` are set next.
+  /// Before a job that sets the mirrors with `peer`: the link, the same number at both ends, on
+  /// which it does. A later job of this kind drops one that waits, so they are counted here.
   void opens_on(const base::PeerId& peer, std::uint64_t link) {
-    auto& on = opens_on_[peer];
-    if (on.first != link) on = {link, 0};
+    auto& [on, times] = opens_on_[peer];
+    times = on == link ? times + 1 : 1;
+    on = link;
   }
   [[nodiscard]] bool busy() const noexcept { return busy_; }
   /// Jobs that wait.

@@ -166,6 +166,15 @@ class World {
     std::uint32_t connection, generation;
     int to;
   };
+  /// Of a frame that takes its time some bytes come, and again `every` until the last.
+  struct Part {
+    std::uint32_t connection, generation;
+    int to;
+    std::uint8_t type;
+    std::size_t bytes;
+    base::Duration every;
+    base::Time last;
+  };
   struct Retry {
     std::uint32_t connection, generation;
     int from;
@@ -185,7 +194,7 @@ class World {
     bool begins;
   };
   struct Second {};
-  using Happening = std::variant<Wake, Work, Arrive, Retry, Dialed, Closed, Planned, Second>;
+  using Happening = std::variant<Wake, Work, Arrive, Part, Retry, Dialed, Closed, Planned, Second>;
   struct Queued {
     base::Time at;
     std::uint64_t order;
@@ -200,6 +209,7 @@ class World {
   void happen(Wake& wake);
   void happen(Work& work);
   void happen(Arrive& arrive);
+  void happen(Part& part);
   void happen(Retry& retry);
   void happen(Dialed& dialed);
   void happen(Closed& closed);
@@ -230,6 +240,7 @@ class World {
   void close(Node& node, base::LinkId link, bool reset);
   void push(std::uint32_t connection, int from, Item item);
   void fly(std::uint32_t connection, int from, Item item, base::Duration extra);
+  void announce(std::uint32_t connection, int from, const Frame& frame, base::Time first);
   void stall(std::uint32_t connection, int from, Item item);
   void drop(std::uint32_t connection, int side, bool reset, const std::string& text);
   void release(std::uint32_t connection);

@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t kPacketBytes = 1400;
 constexpr std::size_t kOverheadBytes = 60;  ///< of TLS, TCP and IP, a frame
 constexpr std::size_t kWindowBytes = 64 * 1024;
+/// Of a frame, that a link takes from the line at once.
+constexpr double kPartBytes = 8 * 1024;
 constexpr base::Duration kRetryMin = std::chrono::milliseconds(200);
 constexpr base::Duration kRetryMax = std::chrono::seconds(60);
 constexpr base::Duration kHandshakeTimeout = std::chrono::seconds(5);
@@ -172,9 +174,46 @@ void World::fly(std::uint32_t slot, int from, Item item, base::Duration extra) {
   }
   base::Duration delay = milliseconds(path.latency_ms) + extra;
   if (path.jitter_ms > 0) delay += milliseconds(path.jitter_ms * jitter(rng_));
+  const base::Time before = direction.last_arrival;
   direction.last_arrival = std::max(direction.last_arrival, leaves + delay);
+  if (const auto* frame = std::get_if<Frame>(&item)) announce(slot, from, *frame, before);
   direction.flying.push_back({direction.last_arrival, std::move(item)});
   at(direction.last_arrival, Arrive{slot, connection.generation, 1 - from});
+}
+
+/// Its parts are heard, from `first` on, until all of the frame has arrived.
+void World::announce(std::uint32_t slot, int from, const Frame& frame, base::Time first) {
+  const auto size = static_cast<double>(frame.bytes.size());
+  if (size <= kPartBytes || frame.took < peer::kArrivingEvery) return;
+  const base::Duration every = std::max(
+      base::from_seconds(base::seconds(frame.took) * kPartBytes / size), peer::kArrivingEvery);
+  const double part_of_frame = base::seconds(every) / base::seconds(frame.took);
+  const Connection& connection = connections_[slot];
+  const base::Time last = connection.directions[from].last_arrival;
+  const Part part{.connection = slot,
+                  .generation = connection.generation,
+                  .to = 1 - from,
+                  .type = static_cast<std::uint8_t>(wire::type_of(frame.message)),
+                  .bytes = static_cast<std::size_t>(part_of_frame * size),
+                  .every = every,
+                  .last = last};
+  at(std::max(first, last - frame.took) + part.every, part);
+}
+
+// What its sender does not live to send does not come, and nothing comes through a cut.
+void World::happen(Part& part) {
+  const Connection& connection = connections_[part.connection];
+  if (connection.generation != part.generation || now_ >= part.last) return;
+  const End& to = connection.ends[part.to];
+  const End& from = connection.ends[1 - part.to];
+  Node& node = *nodes_[to.node];
+  const Node& sender = *nodes_[from.node];
+  const bool sends = from.open && sender.life == from.life && sender.state == NodeState::running &&
+                     !paths_.cut(sender.peer, node.peer);
+  if (sends && to.open && node.life == to.life && is_up(node)) {
+    give(node, peer::Arriving{to.link, part.type, part.bytes});
+  }
+  after(part.every, part);
 }
 
 void World::stall(std::uint32_t slot, int from, Item item) {

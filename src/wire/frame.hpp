@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -73,6 +74,12 @@ class FrameReader {
   /// bytes were used and the frame is unfinished; an error (protocol) when the stream is not ours,
   /// of another major version, over a bound or damaged: then the link must be closed.
   [[nodiscard]] base::Result<std::optional<Frame>> read(base::ByteView& stream);
+
+  /// The type of the frame that is unfinished, once its header is here.
+  [[nodiscard]] std::optional<std::uint8_t> unfinished() const noexcept {
+    if (header_filled_ < kFrameHeaderSize) return std::nullopt;
+    return std::to_integer<std::uint8_t>(header_[1]);
+  }
 
  private:
   [[nodiscard]] base::Status start_body();

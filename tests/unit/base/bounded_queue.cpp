@@ -1,5 +1,6 @@
 #include "base/bounded_queue.hpp"
 
+#include <deque>
 #include <memory>
 #include <thread>
 
@@ -15,6 +16,18 @@ BOOST_AUTO_TEST_CASE(full_queue_refuses_and_leaves_the_item) {
   auto second = std::make_unique<int>(2);
   BOOST_TEST(!queue.try_push(std::move(second)));
   BOOST_TEST(*second == 2);
+}
+
+BOOST_AUTO_TEST_CASE(an_item_takes_the_place_of_what_it_makes_needless_or_is_needless_itself) {
+  BoundedQueue<int> queue(2);
+  BOOST_TEST(queue.try_push(1));
+  BOOST_TEST(queue.try_push(2));
+  BOOST_TEST(!queue.try_push(3, [](auto&, int) { return true; }));
+  BOOST_TEST(queue.try_push(3, [](auto&, int) { return false; }));
+  BOOST_TEST(queue.try_push(4, [](auto& waiting, int) { return std::erase(waiting, 1) == 1; }));
+  BOOST_TEST(queue.pop().value() == 2);
+  BOOST_TEST(queue.pop().value() == 4);
+  BOOST_TEST(queue.size() == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(close_hands_out_what_is_left_and_then_nothing) {

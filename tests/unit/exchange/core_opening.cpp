@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_keyframe_with_buffers_that_are_not_due_is_reported) {
   merger.word('a', kMember);
   const starling::wire::Keyframe bad{
       .samples = 0, .payload = {}, .buffers = starling::base::Buffer(8)};
-  TEST_LINES(merger.on(Received{peer_named('a'), bad}), "a: misbehaved");
+  TEST_LINES(merger.on(Received{peer_named('a'), bad}), "a: run close", "a: misbehaved");
 }
 
 BOOST_AUTO_TEST_CASE(a_latecomer_adopts_from_its_first_link_and_merges_with_the_others) {
@@ -170,6 +170,89 @@ BOOST_AUTO_TEST_CASE(a_latecomer_turns_to_the_next_when_its_giver_goes) {
   TEST_LINES(peer.down('b'), "b: run close");
   TEST_LINES(peer.opened());  // of a link that is gone
   BOOST_TEST(peer.core.may_adopt());
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_give_its_replica_in_time_is_passed_over) {
+  Transcript peer(plain_options());
+  peer.up('a');
+  peer.up('b');
+  peer.word('b', kMember);
+  peer.word('a', kMember);
+  BOOST_TEST((peer.core.next_deadline() == peer.now + kGivePatience));
+  peer.now += kGivePatience;
+  TEST_LINES(peer.expire(), "notice", "b: word, may adopt");
+  BOOST_TEST(peer.core.adopting());
+  TEST_LINES(peer.keyframe('b'), "b: run open adopt");
+  TEST_LINES(peer.opened(), "b: run encode 1 at 0", "a: word");
+  BOOST_TEST(!peer.core.adopting());
+  TEST_LINES(peer.keyframe('a'));  // of the round that was given up
+  TEST_LINES(peer.word('a', kMember), "a: run keyframe");
+}
+
+BOOST_AUTO_TEST_CASE(who_has_one_neighbour_trains_and_asks_it_again_ever_more_rarely) {
+  Transcript peer(plain_options());
+  peer.up('a');
+  peer.word('a', kMember);
+  starling::base::Duration patience = kGivePatience;
+  for (std::uint32_t asked = 1; asked < kAsksMax; ++asked) {
+    BOOST_TEST(peer.core.adopting());
+    peer.now += patience;
+    TEST_LINES(peer.expire(), "notice");
+    BOOST_TEST(!peer.core.adopting());
+    peer.now += patience;
+    TEST_LINES(peer.expire(), "a: word, may adopt");
+    TEST_LINES(peer.word('a', kMember));
+    patience = std::min(2 * patience, kGivePatienceMax);
+  }
+  peer.now += patience;
+  TEST_LINES(peer.expire(), "notice");
+  peer.now += patience;
+  TEST_LINES(peer.expire());
+  BOOST_TEST(!peer.core.next_deadline().has_value());
+  peer.down('a');
+  TEST_LINES(peer.up('a'), "a: word, may adopt");
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_that_comes_too_late_shows_who_may_be_asked_again) {
+  Transcript peer(plain_options());
+  peer.up('a');
+  peer.word('a', kMember);
+  peer.now += kGivePatience;
+  peer.expire();
+  TEST_LINES(peer.keyframe('a'), "a: word, may adopt");
+  TEST_LINES(peer.word('a', kMember));
+  TEST_LINES(peer.keyframe('a'), "a: run open adopt");
+}
+
+BOOST_AUTO_TEST_CASE(a_keyframe_may_take_long_but_not_trickle) {
+  const auto adopts_for = [](std::size_t bytes, starling::base::Duration most) {
+    Transcript peer(plain_options());
+    peer.up('a');
+    peer.word('a', kMember);
+    const auto began = peer.now;
+    while (peer.core.adopting() && peer.now - began < most) {
+      peer.now += 5s;
+      TEST_LINES(peer.on(KeyframeArriving{peer_named('a'), bytes}));
+      peer.expire();
+    }
+    return peer.now - began;
+  };
+  BOOST_TEST((adopts_for(6 * 1024, 3600s) == 3600s));
+  BOOST_TEST((adopts_for(1024, 3600s) < 2 * kGivePatience));
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_even_answer_holds_up_nobody_else) {
+  Transcript peer(plain_options());
+  TEST_LINES(peer.up('a'), "a: word, may adopt");
+  peer.up('b');
+  TEST_LINES(peer.word('b', kMember));
+  peer.now += kGivePatience;
+  TEST_LINES(peer.expire(), "b: word, may adopt");
+  BOOST_TEST(peer.core.adopting());
+  TEST_LINES(peer.word('a', kMember));  // two would be adopted: it opens when one is
+  TEST_LINES(peer.keyframe('a'));
+  TEST_LINES(peer.keyframe('b'), "b: run open adopt");
+  TEST_LINES(peer.opened(), "b: run encode 1 at 0", "a: word");
 }
 
 BOOST_AUTO_TEST_CASE(links_among_latecomers_open_again_after_an_adoption) {

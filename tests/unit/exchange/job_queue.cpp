@@ -63,6 +63,77 @@ BOOST_AUTO_TEST_CASE(a_waiting_delta_goes_with_its_link) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_a_link_no_longer_needs_is_not_kept_for_an_owner_who_does_not_come) {
+  const Job keyframe = KeyframeJob{peer_named('a'), 1};
+  const Job open = OpenJob{.peer = peer_named('a')};
+  const Job commit = CommitJob{.peer = peer_named('a'), .exchange = {3}};
+  const Job suspend = SuspendJob{peer_named('a')};
+  const Job resume = ResumeJob{peer_named('a')};
+  const Job close = CloseJob{peer_named('a')};
+  struct Case {
+    const char* name;
+    std::vector<Job> pushed;
+    std::vector<Job> kept;
+  };
+  const Case cases[] = {
+      {"a keyframe for a link that is gone", {keyframe, close}, {}},
+      {"mirrors that were never set", {open, close}, {}},
+      {"mirrors that are there", {close, keyframe, close, open, close}, {close}},
+      {"a session that ends", {commit, suspend, close, open}, {commit, close, open}},
+      {"there and back", {suspend, resume, suspend, resume}, {}},
+      {"a link in grace", {suspend, resume, suspend}, {suspend}},
+      {"a link that is back", {resume, suspend, resume}, {resume}},
+      {"said twice", {suspend, suspend}, {suspend}},
+  };
+  for (const Case& one : cases) {
+    BOOST_TEST_CONTEXT(one.name) {
+      JobQueue queue;
+      queue.push(KeyframeJob{peer_named('b'), 1});
+      for (const Job& job : one.pushed) queue.push(job);
+      std::vector<Job> kept{KeyframeJob{peer_named('b'), 1}};
+      kept.insert(kept.end(), one.kept.begin(), one.kept.end());
+      BOOST_TEST(names(queue.take({0}, true)) == names(kept), boost::test_tools::per_element());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(jobs_that_wait_stay_few_however_often_links_open_and_break) {
+  struct Case {
+    const char* name;
+    double progress;
+    std::size_t peers;
+  };
+  const Case cases[] = {
+      {"fresh", 0.0, 1}, {"merge", 0.5, 1}, {"fresh, strangers", 0.0, 20}, {"merge", 0.5, 20}};
+  for (const Case& one : cases) {
+    BOOST_TEST_CONTEXT(one.name << " with " << one.peers) {
+      Options options = plain_options();
+      options.has_state = one.progress > 0;
+      options.progress = one.progress;
+      Transcript peer(options);
+      JobQueue queue;
+      const auto push = [&] {
+        for (const Action& action : peer.last) {
+          if (const auto* job = std::get_if<Run>(&action)) queue.push(job->job);
+        }
+      };
+      for (std::size_t i = 0; i < 2000; ++i) {
+        const char name = static_cast<char>('a' + i % one.peers);
+        peer.up(name);
+        push();
+        for (std::uint64_t round = 1; round < 10; ++round) {
+          peer.word(name, {.nonce = round, .progress = one.progress});
+          push();
+        }
+        BOOST_REQUIRE(queue.size() <= kLinkJobsMax);
+        peer.down(name);
+        push();
+        BOOST_REQUIRE(queue.empty());
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(late_deltas_carry_proportionally_more_up_to_a_limit) {
   std::vector<float> initial(10'000);
   for (std::size_t i = 0; i < initial.size(); ++i) initial[i] = 0.001F * static_cast<float>(i % 7);

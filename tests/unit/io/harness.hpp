@@ -59,6 +59,9 @@ class Endpoint final : public TransportHandler {
     took_most = std::max(took_most, took);
     if (when_frame) when_frame(link, std::move(frame));
   }
+  void on_part(base::LinkId, std::uint8_t type, std::size_t bytes) override {
+    parts.emplace_back(type, bytes);
+  }
   void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) override {
     downs.push_back({link, end, text});
   }
@@ -73,6 +76,7 @@ class Endpoint final : public TransportHandler {
   std::vector<std::pair<std::uint64_t, std::string>> failed;
   std::size_t frames = 0;
   base::Duration took_most{};
+  std::vector<std::pair<std::uint8_t, std::size_t>> parts;
   std::function<void(base::LinkId, wire::Frame&&)> when_frame;
 };
 

@@ -36,6 +36,24 @@ BOOST_AUTO_TEST_CASE(jobs_go_one_way_and_outcomes_the_other) {
   BOOST_TEST(!port.take().has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_program_that_does_not_come_for_its_jobs_finds_few) {
+  base::PeerId peer;
+  port.submit(peer::StepJob{});
+  for (std::size_t i = 0; i < 3 * peer::Worker::kJobsMax; ++i) {
+    // Links of strangers that open and break, and one that is lost and comes back.
+    peer.bytes[1] = static_cast<std::uint8_t>(i);
+    peer.bytes[2] = static_cast<std::uint8_t>(i >> 8);
+    port.submit(exchange::Job(exchange::KeyframeJob{peer, i}));
+    port.submit(exchange::Job(exchange::CloseJob{peer}));
+    port.submit(exchange::Job(exchange::SuspendJob{}));
+    if (i % 2 == 0) port.submit(exchange::Job(exchange::ResumeJob{}));
+  }
+  BOOST_TEST(std::holds_alternative<peer::StepJob>(port.try_next().value()));
+  const auto last = std::get<exchange::Job>(port.try_next().value());
+  BOOST_TEST(std::holds_alternative<exchange::SuspendJob>(last));
+  BOOST_TEST(!port.try_next().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(handing_nothing_back_wakes_nobody) {
   port.hand_back(outcomes);
   BOOST_TEST(woken == 0);

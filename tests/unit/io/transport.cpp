@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "harness.hpp"
+#include "peer/events.hpp"
 
 using namespace starling;
 using namespace starling::io;
@@ -104,6 +105,27 @@ BOOST_AUTO_TEST_CASE(a_frame_that_comes_in_one_piece_takes_no_time) {
   BOOST_TEST(a.transport->send(a.ups[0].link, frame_of(1000), wire::Purpose::delta));
   BOOST_REQUIRE(run_until(loop, [&] { return b.frames == 1; }));
   BOOST_TEST(b.took_most.count() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_frame_that_takes_long_is_heard_before_it_is_complete) {
+  constexpr std::size_t kSize = 64UL << 20;  // more than comes within kArrivingEvery, mostly
+  Loop loop;
+  TransportConfig config;
+  config.link_memory = config.payload_max = 2 * kSize;
+  Endpoint a(loop, config);
+  Endpoint b(loop, config);
+  BOOST_REQUIRE(link_up(loop, a, b));
+  b.transport->accept(b.ups[0].link);
+  std::size_t sent = 0;
+  BOOST_REQUIRE(run_until(loop, [&] {
+    if (b.frames < sent) return !b.parts.empty();
+    ++sent;
+    return !a.transport->send(a.ups[0].link, frame_of(kSize), wire::Purpose::delta);
+  }));
+  BOOST_REQUIRE(!b.parts.empty());
+  BOOST_TEST(b.parts[0].first == static_cast<std::uint8_t>(wire::FrameType::delta));
+  BOOST_TEST(b.parts[0].second >= peer::kArrivingMin);
+  BOOST_TEST(b.parts[0].second < kSize);
 }
 
 BOOST_AUTO_TEST_CASE(traffic_counts_the_same_bytes_at_both_ends) {

@@ -43,4 +43,18 @@ BOOST_AUTO_TEST_CASE(data_counts_as_heard_and_leaves_the_timeout_alone) {
   BOOST_TEST((detector.last_heard() == now));
 }
 
+BOOST_AUTO_TEST_CASE(heartbeats_behind_a_large_frame_leave_the_timeout_alone) {
+  base::Time now{1s};
+  FailureDetector detector(1s, now);
+  for (int i = 0; i < 20; ++i) BOOST_TEST(detector.heartbeat(now += 1s));
+  for (int i = 0; i < 160; ++i) {
+    detector.part(now += 100ms);
+    BOOST_TEST((detector.deadline() == now + 3s));
+  }
+  for (int i = 0; i < 16; ++i) BOOST_TEST(!detector.heartbeat(now += 1ms));
+  BOOST_TEST((detector.timeout() == 3s));
+  BOOST_TEST(detector.heartbeat(now += 1s));
+  BOOST_TEST((detector.timeout() == 3s));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

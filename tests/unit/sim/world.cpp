@@ -113,6 +113,48 @@ BOOST_AUTO_TEST_CASE(a_restart_with_its_disk_goes_on_where_it_was) {
   BOOST_TEST(samples(0) > samples(1));
 }
 
+BOOST_AUTO_TEST_CASE(a_frame_that_takes_long_is_heard_and_nobody_is_accused_meanwhile) {
+  // A keyframe weighs 200 kB and takes 16 s.
+  const Plan plan = plan_of(
+      "duration = 120\n[peers]\ncount = 2\nregions = [\"room\", \"room\", "
+      "\"home\"]\n[network]\nlatency_ms = 1\n"
+      "[[network.pair]]\nbetween = [\"room\", \"home\"]\nlatency_ms = 20\nrate_mbit = 0.1\n"
+      "[[timeline]]\nkind = \"join\"\nat = 30\ncount = 1\nregion = \"home\"\n"
+      "[run]\nset = [\"run.samples=100000\"]\n"
+      "[sim]\nproblem = \"quadratic\"\nelements = 200000\nstep_ms = 200\n");
+  const auto task = make_task(plan.scenario);
+  BOOST_REQUIRE(task);
+  std::size_t parts = 0;
+  std::vector<std::string> accusations;
+  World world(plan, **task, [&](const std::string& line) {
+    if (line.find("peer-2 arriving") != std::string::npos) ++parts;
+    if (line.find("suspect") != std::string::npos) accusations.push_back(line);
+  });
+  world.run();
+  BOOST_TEST(parts > 20U);
+  BOOST_TEST(accusations.empty(), accusations.front());
+  const Node& late = *world.nodes()[2];
+  BOOST_TEST(!late.core->exchange().may_adopt());
+  BOOST_TEST(late.core->exchange().open_links() == 2U);
+  BOOST_TEST(late.worker->step().value > 100U);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_whose_trainer_stands_keeps_no_joiner_from_training) {
+  // Its core answers for it, and the joiner has no other address.
+  const Plan plan = plan_of(
+      "duration = 120\n[peers]\ncount = 3\n[[timeline]]\nkind = \"throttle\"\nat = 20\n"
+      "peers = [0]\nspeed = 0.001\n[[timeline]]\nkind = \"join\"\nat = 30\ncount = 1\n"
+      "[run]\nset = [\"run.samples=100000\"]\n" +
+      kBowl);
+  const auto task = make_task(plan.scenario);
+  BOOST_REQUIRE(task);
+  World world(plan, **task, {});
+  world.run();
+  const Node& late = *world.nodes()[3];
+  BOOST_TEST(!late.core->exchange().may_adopt());
+  BOOST_TEST(late.worker->step().value > 100U);
+}
+
 BOOST_AUTO_TEST_CASE(random_scenarios_pass_and_read_back) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
