@@ -25,15 +25,16 @@ base::Buffer bytes_of_token(std::uint64_t token) {
 
 }  // namespace
 
-Bootstrap::Bootstrap(Loop& loop, UcxStreams& streams, std::unique_ptr<Session> session,
+Bootstrap::Bootstrap(Resolver& resolver, UcxStreams& streams, std::unique_ptr<Session> session,
                      const HostPort& target)
-    : loop_(&loop), streams_(&streams), session_(std::move(session)) {
-  lookup_ = std::make_unique<Lookup>(loop, target, [this](base::Result<sockaddr_in> found) {
-    if (!found) return fail(std::move(found.error().text));
-    auto tcp = TcpStream::connect(*loop_, *found);
-    if (!tcp) return fail(std::move(tcp.error().text));
-    tcp_ = std::move(*tcp);
-  });
+    : loop_(&resolver.loop()), streams_(&streams), session_(std::move(session)) {
+  // No thread is asked for it: those may all wait for a name server.
+  if (const auto numeric = numeric_address(target)) {
+    connect(*numeric);
+  } else {
+    lookup_ = std::make_unique<Lookup>(
+        resolver, target, [this](const base::Result<sockaddr_in>& found) { connect(found); });
+  }
 }
 
 Bootstrap::Bootstrap(std::unique_ptr<Session> session, std::unique_ptr<TcpStream> tcp,
@@ -54,6 +55,13 @@ Bootstrap::State Bootstrap::pump() {
   if (state_ == State::working) check();
   if (state_ == State::failed) linger();
   return state_;
+}
+
+void Bootstrap::connect(const base::Result<sockaddr_in>& to) {
+  if (!to) return fail(to.error().text);
+  auto tcp = TcpStream::connect(*loop_, *to);
+  if (!tcp) return fail(std::move(tcp.error().text));
+  tcp_ = std::move(*tcp);
 }
 
 void Bootstrap::fail(std::string text) {

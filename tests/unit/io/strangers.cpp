@@ -36,7 +36,8 @@ class Rogue {
   Rogue(Loop& loop, const std::string& address)
       : worker_(UcxWorker::create(loop, "lo", [] { return false; }).value()),
         streams_(*worker_),
-        bootstrap_(loop, streams_, make_plain_session(Role::dialer, base::PeerId{}),
+        resolver_(loop),
+        bootstrap_(resolver_, streams_, make_plain_session(Role::dialer, base::PeerId{}),
                    parse_address(address).value()) {
     const auto done = [&] { return bootstrap_.pump() == Bootstrap::State::done; };
     BOOST_REQUIRE(run_until(loop, done));
@@ -54,6 +55,7 @@ class Rogue {
  private:
   std::unique_ptr<UcxWorker> worker_;
   UcxStreams streams_;
+  Resolver resolver_;
   Bootstrap bootstrap_;
   std::unique_ptr<TcpStream> connection_;
 
