@@ -98,8 +98,17 @@ base::Status Bootstrap::read(base::ByteView bytes) {
   if (token_) return base::fail(base::ErrorCode::protocol, "the other end sends beside the link");
   if (auto status = session_->receive(bytes); !status) return status;
   if (!session_->established()) return {};
-  if (streams_ == nullptr) return grant();
   std::array<std::byte, kRecordMax> plain;
+  if (streams_ == nullptr) {
+    // A dialer has nothing to say before it is told the token, and what is left unread now would
+    // never be read.
+    const auto early = session_->read(plain);
+    if (!early) return base::fail(early.error());
+    if (*early > 0) {
+      return base::fail(base::ErrorCode::protocol, "the other end speaks before it is answered");
+    }
+    return grant();
+  }
   for (;;) {
     const auto size = session_->read(plain);
     if (!size) return base::fail(size.error());

@@ -146,6 +146,24 @@ BOOST_AUTO_TEST_CASE(a_silent_stranger_is_cut_after_the_handshake_timeout) {
   BOOST_TEST(a.downs.empty());
 }
 
+// What is left unread there would be found when the link is up.
+BOOST_AUTO_TEST_CASE(who_speaks_before_it_is_answered_is_told_no_token_and_cut) {
+  Loop loop;
+  Endpoint a(loop, plain());
+  const auto stranger = connect(loop, a.transport->address());
+  base::Buffer bytes = preface_of(kPlainVersion);
+  const std::size_t preface = bytes.size();
+  bytes.push_back(std::byte{1});
+  stranger->send(std::move(bytes));
+  std::size_t answer = 0;
+  BOOST_TEST(run_until(loop, [&] {
+    answer += stranger->take().size();
+    return stranger->ended();
+  }));
+  BOOST_TEST(answer == preface);
+  BOOST_TEST(a.ups.empty());
+}
+
 BOOST_AUTO_TEST_CASE(another_version_is_told_ours_and_cut) {
   Loop loop;
   Endpoint a(loop, plain());
