@@ -97,6 +97,7 @@ void Core::expire(base::Time now, Outbox& out) {
       if (table_.apply(record)) changed(record, false, base::LinkId{}, now);
     }
     for (const std::string& address : dialer_.overdue(now)) dial_failed(address, false, now, out);
+    overrule_if_due(now, out);
   }
   finish(now, out);
 }
@@ -152,6 +153,7 @@ void Core::finish(base::Time now, Outbox& out) {
   }
   if (const auto ends = suspicions_.next_end()) consider(*ends);
   if (const auto due = flaps_.next_due()) consider(*due);
+  if (const auto due = conflict_.due()) consider(*due);
   deadline_ = next_seek(now, deadline_.value_or(base::Time::max()));
 }
 
@@ -300,7 +302,7 @@ void Core::on(const Leave&, base::Time now, Outbox& out) {
     if (link.role == Role::neighbour) beat(id, link, now, out);  // the last counter
   }
   wire::MemberRecord record = table_.self();
-  ++record.incarnation;
+  record.incarnation = std::max(record.incarnation, conflict_.open()) + 1;
   record.state = wire::MemberState::left;
   if (!BUG(leave_unsigned)) sign(record, signer_);
   (void)table_.apply(record);

@@ -71,6 +71,11 @@ inline constexpr base::Duration kCutMemory = 60s;     ///< so many deaths in thi
 inline constexpr base::Duration kLateMin = 250ms;
 inline constexpr base::Duration kPauseMin = 1s;
 inline constexpr base::Duration kBanTime = 60s;  ///< of a peer that broke the protocol
+/// Between two records with which this peer overrules those of another process that has its key.
+inline constexpr base::Duration kOverruleMin = 1s;
+inline constexpr base::Duration kOverruleMax = 30s;
+inline constexpr base::Duration kConflictMemory = 600s;  ///< without such a record, it is over
+inline constexpr base::Duration kConflictTold = 600s;    ///< a person is told once in so long
 
 /// Every so often one member is dialed that is no neighbour and whose counter has not moved for
 /// kEvidence: nobody on this side of a cut may be watching it.
