@@ -71,9 +71,17 @@ std::optional<std::string> Dialer::dial_join(bool lonely, const IsKnown& is_know
 }
 
 bool Dialer::dial_found(const std::string& address, base::Time now) {
-  if (dials_.size() >= kDialsMax || !usable(address)) return false;
+  if (dials_.size() >= kDialsMax || found_dials() >= kFoundDialsMax || !usable(address)) {
+    return false;
+  }
   start(address, std::nullopt, now);
+  dials_.at(address).found = true;
   return true;
+}
+
+std::size_t Dialer::found_dials() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(dials_, [](const auto& dial) { return dial.second.found; }));
 }
 
 void Dialer::start(const std::string& address, std::optional<base::PeerId> target, base::Time now) {
@@ -189,6 +197,7 @@ std::optional<base::Time> Dialer::next_due(bool lonely, base::Time now) const {
 
 void Dialer::add_bounds(base::Bounds& out) const {
   out.add("dials under way", dials_.size(), kDialsMax);
+  out.add("dials at addresses that were heard", found_dials(), kFoundDialsMax);
   out.add("members to be dialed", paces_.size(), kMembersMax);
   out.add("times of dials", by_due_.size(), paces_.size());
   out.add("configured addresses", join_.size(), kJoinMax);

@@ -42,7 +42,8 @@ class Dialer {
   [[nodiscard]] std::optional<std::string> dial_join(bool lonely, const IsKnown& is_known,
                                                      base::Time now);
 
-  /// Starts a dial of an address that was heard of, once; false where that cannot be now.
+  /// Starts a dial of an address that was heard of, once; false where that cannot be now, or
+  /// kFoundDialsMax are under way.
   [[nodiscard]] bool dial_found(const std::string& address, base::Time now);
 
   /// Outcomes of a dial. failed() returns whether it was under way. `slow`: nothing depends on
@@ -98,10 +99,12 @@ class Dialer {
   struct Dialing {
     std::optional<base::PeerId> target;
     base::Time expires;
+    bool found = false;  ///< by dial_found()
     bool stood_still = false;
   };
 
   [[nodiscard]] bool usable(const std::string& address) const;
+  [[nodiscard]] std::size_t found_dials() const;
   void start(const std::string& address, std::optional<base::PeerId> target, base::Time now);
   void back_off(const base::PeerId& peer, bool slow, base::Time now);
   [[nodiscard]] base::Time after_back_off(Pace& pace, bool slow, base::Time now);

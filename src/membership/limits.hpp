@@ -15,7 +15,9 @@ inline constexpr std::size_t kMembersMax = 4096;   ///< records of the member ta
 inline constexpr std::size_t kProgressMax = 4096;  ///< progress counters
 inline constexpr std::size_t kLinksMax = 64;       ///< ready links, whatever they are for
 inline constexpr std::size_t kDialsMax = 8;        ///< dials under way
-inline constexpr std::size_t kJoinMax = 64;        ///< configured addresses that are used
+/// Of them at addresses heard on the local network, where anybody can say anything.
+inline constexpr std::size_t kFoundDialsMax = kDialsMax / 4;
+inline constexpr std::size_t kJoinMax = 64;  ///< configured addresses that are used
 inline constexpr std::size_t kOwnAddressesMax = 64;
 inline constexpr std::size_t kRememberedMax = 32;  ///< addresses of others that a peer saves
 inline constexpr std::uint32_t kDegreeMax = 32;

@@ -189,4 +189,31 @@ BOOST_AUTO_TEST_CASE(who_leaves_while_another_has_its_key_is_believed) {
   BOOST_TEST((peer.core.self().state == wire::MemberState::left));
 }
 
+BOOST_AUTO_TEST_CASE(addresses_that_were_heard_leave_dials_for_the_others) {
+  const std::vector<std::string> join{"join-1:1", "join-2:1", "join-3:1"};
+  Alone peer(join);
+  const auto of_join = [&] {
+    return std::ranges::count_if(peer.dials, [](const auto& at) { return at.starts_with("join"); });
+  };
+  const auto heard = [&](int number) {
+    peer.give(
+        Found{id_of(static_cast<std::uint8_t>(number)), "10.9.8." + std::to_string(number) + ":1"});
+  };
+  for (const std::string& address : join) peer.give(DialFailed{address, "nobody there", false});
+  peer.dials.clear();
+  // A flood of announcements whose addresses never answer.
+  for (int second = 0; second < 60; ++second) {
+    for (int i = 10; i < 250; ++i) heard(i);
+    peer.require_bounds();
+    peer.pass(1s);
+    std::vector<std::string> configured;
+    for (const std::string& at : peer.dials) {
+      if (at.starts_with("join")) configured.push_back(at);
+    }
+    BOOST_REQUIRE(peer.dials.size() - configured.size() <= kFoundDialsMax * (second / 5 + 1));
+    for (const std::string& at : join) peer.give(DialFailed{at, "nobody there", false});
+  }
+  BOOST_TEST(of_join() >= 12);  // each is tried every 15 s or sooner
+}
+
 BOOST_AUTO_TEST_SUITE_END()
