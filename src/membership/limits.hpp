@@ -20,7 +20,7 @@ inline constexpr std::size_t kFoundDialsMax = kDialsMax / 4;
 inline constexpr std::size_t kJoinMax = 64;  ///< configured addresses that are used
 inline constexpr std::size_t kOwnAddressesMax = 64;
 inline constexpr std::size_t kRememberedMax = 32;  ///< addresses of others that a peer saves
-inline constexpr std::uint32_t kDegreeMax = 32;
+inline constexpr std::uint32_t kDegreeMax = 32;    ///< neighbours that a peer seeks
 /// An incarnation or sample counter from here on is a lie: nobody counts that far.
 inline constexpr std::uint64_t kCounterMax = std::uint64_t{1} << 51;
 /// Bytes of records in one gossip frame: addresses can be long, a frame's metadata is bounded.

@@ -1,6 +1,7 @@
 // The training half of a peer's core: from waiting for the first links to the last checkpoint.
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -318,6 +319,13 @@ void Core::expire(base::Time now, Outbox& out) {
   if (phase_ == Phase::waiting && !waited_ && due(wait_until_)) {
     waited_ = true;
     start_if_ready(now, out);
+    if (phase_ == Phase::waiting && exchange::uses_ring(config_.exchange.mode)) {
+      out.push_back(
+          Note{Level::warning, "still waits for peers: " + std::to_string(neighbours_.size() + 1) +
+                                   " of " + std::to_string(config_.peers) +
+                                   " (swarm.peers) are linked, and the first step is "
+                                   "made when all are"});
+    }
   }
   for (auto& [link, info] : links_) {
     if (info.ready || info.closing || info.hello_until > now) continue;

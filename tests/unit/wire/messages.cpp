@@ -197,7 +197,8 @@ BOOST_AUTO_TEST_CASE(a_delta_s_degree_is_1_to_its_bound_and_its_parts_are_known)
     const wire::Delta delta{.exchange = {1}, .degree = degree};
     BOOST_TEST(!wire::decode(frame_of(wire::encode(delta))).has_value());
   }
-  BOOST_TEST(round_trip(wire::Delta{.exchange = {1}, .degree = wire::kDegreeMax}).degree == 64);
+  BOOST_TEST(round_trip(wire::Delta{.exchange = {1}, .degree = wire::kDeltaDegreeMax}).degree ==
+             64);
   std::vector<std::uint8_t> head = wire::pack_head(wire::Delta{.exchange = {1}});
   head[0] |= 0x80;
   BOOST_TEST(!wire::unpack_head(head).has_value());
