@@ -15,8 +15,6 @@ namespace starling::membership {
 
 const char* to_string(LossReason reason) noexcept {
   switch (reason) {
-    case LossReason::refused:
-      return "refused";
     case LossReason::reset:
       return "reset";
     case LossReason::silent:
