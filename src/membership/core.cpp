@@ -272,7 +272,10 @@ void Core::on(const Received& event, base::Time now, Outbox& out) {
         } else if constexpr (std::is_same_v<M, wire::Heartbeat>) {
           on_heartbeat(event.link, message, now, out);
         } else if constexpr (std::is_same_v<M, wire::Bye>) {
+          const base::PeerId peer = found->second.peer;
           on(LinkLost{event.link, reason_of(message.reason), message.text}, now, out);
+          // It takes no link for so long, whatever it has against this peer.
+          if (message.reason == wire::ByeReason::misbehaved) dialer_.shun(peer, kBanTime, now);
         }
       },
       event.message);

@@ -161,6 +161,15 @@ void Dialer::postpone(const base::PeerId& peer, base::Duration pause, base::Time
   set_due(peer, pace, std::max(pace.not_before, now + jittered(pause, rng_)));
 }
 
+void Dialer::shun(const base::PeerId& peer, base::Duration pause, base::Time now) {
+  forget_idle(now);
+  Pace& pace = paces_[peer];
+  set_due(peer, pace, std::max(pace.not_before, now + pause));
+  for (Join& join : join_) {
+    if (join.found == peer) join.pace.not_before = std::max(join.pace.not_before, now + pause);
+  }
+}
+
 void Dialer::hurry(const base::PeerId& peer, base::Time now) {
   const auto pace = paces_.find(peer);
   if (pace == paces_.end()) return;

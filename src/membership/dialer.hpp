@@ -59,6 +59,8 @@ class Dialer {
 
   /// Dial this member no earlier than after about this pause.
   void postpone(const base::PeerId& peer, base::Duration pause, base::Time now);
+  /// Nor for all of this pause, and no configured address at which it was found either.
+  void shun(const base::PeerId& peer, base::Duration pause, base::Time now);
   /// Dial this member at once if it is wanted, and start its back-off anew.
   void hurry(const base::PeerId& peer, base::Time now);
 

@@ -58,10 +58,13 @@ void Core::make_ring(base::Time now, Outbox& out) {
     out.push_back(Run{AnchorJob{static_cast<float>(config_.exchange.outer_lr),
                                 static_cast<float>(config_.exchange.outer_momentum)}});
   }
-  for (auto& [peer, message] : std::exchange(early_, {})) on_reduce(peer, message, now, out);
+  for (auto& [peer, message] : std::exchange(early_, {})) {
+    on_reduce(base::LinkId{}, peer, message, now, out);
+  }
 }
 
-void Core::on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time now, Outbox& out) {
+void Core::on_reduce(base::LinkId link, const base::PeerId& peer, wire::Reduce& message,
+                     base::Time now, Outbox& out) {
   if (ring_) {
     if (peer == ring_->predecessor()) {
       to_ring(exchange::Ring::Received{std::move(message)}, now, out);
@@ -74,7 +77,7 @@ void Core::on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time
   for (const auto& [from, waiting] : early_) bytes += waiting.payload.size();
   if (!exchange::uses_ring(config_.exchange.mode) || message.payload.empty() ||
       bytes > sizeof(float) * (config_.parameter_count + config_.buffer_count)) {
-    return misbehaved(peer, "gradients that were not asked for", out);
+    return misbehaved(link, peer, "gradients that were not asked for", now, out);
   }
   early_.emplace_back(peer, std::move(message));
 }

@@ -53,14 +53,20 @@ struct Received {
   base::Duration took{};  ///< from its first byte to its last; 0: less than could be told
 };
 
+/// A whole frame arrived, and its message cannot be read: the other end breaks the protocol.
+struct Unreadable {
+  base::LinkId link;
+  std::string text;  ///< what is wrong with it
+};
+
 /// Save, say goodbye and end.
 struct Leave {};
 
 /// Save now and go on.
 struct Checkpoint {};
 
-using Event =
-    std::variant<Start, LinkUp, LinkDown, DialFailed, Found, Received, Outcome, Leave, Checkpoint>;
+using Event = std::variant<Start, LinkUp, LinkDown, DialFailed, Found, Received, Outcome, Leave,
+                           Checkpoint, Unreadable>;
 
 // --- actions ---
 

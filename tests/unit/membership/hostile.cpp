@@ -216,4 +216,20 @@ BOOST_AUTO_TEST_CASE(addresses_that_were_heard_leave_dials_for_the_others) {
   BOOST_TEST(of_join() >= 12);  // each is tried every 15 s or sooner
 }
 
+BOOST_AUTO_TEST_CASE(whom_it_wronged_is_left_alone_for_as_long_as_a_ban) {
+  Alone peer({"other:1"});
+  BOOST_REQUIRE(peer.dials.size() == 1U);
+  const base::LinkId link{1, 1};
+  peer.give(LinkReady{link, record_of(2, "other:1"), true, "other:1"});
+  peer.give(Received{link, wire::Neighbour{wire::NeighbourKind::accept}});
+  BOOST_REQUIRE(peer.core.neighbours(peer.now).size() == 1U);
+  peer.give(Received{link, wire::Bye{wire::ByeReason::misbehaved, "why"}});
+  BOOST_TEST(peer.core.neighbours(peer.now).empty());
+  peer.pass(kBanTime - 1ms);
+  BOOST_TEST(peer.dials.size() == 1U);
+  peer.require_bounds();
+  peer.pass(1s);
+  BOOST_TEST(peer.dials.size() == 2U);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
