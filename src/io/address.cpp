@@ -3,6 +3,7 @@
 #include <charconv>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/assert.hpp"
 
@@ -61,6 +62,12 @@ std::string to_string(const sockaddr_in& address) {
   return fmt::format("{}:{}", host, ntohs(address.sin_port));
 }
 
+std::optional<sockaddr_in> numeric_address(const HostPort& target) {
+  sockaddr_in address{};
+  if (uv_ip4_addr(target.host.c_str(), target.port, &address) != 0) return std::nullopt;
+  return address;
+}
+
 base::Result<sockaddr_in> resolve_now(Loop& loop, const HostPort& target) {
   const addrinfo wanted = hints();
   uv_getaddrinfo_t request{};
@@ -88,35 +95,57 @@ std::string interface_of(const sockaddr_in& address) {
   return name.substr(0, name.find(':'));
 }
 
-struct Lookup::Request {
+struct Resolver::Request {
   uv_getaddrinfo_t uv{};
-  HostPort target;
-  Done done;  ///< empty once the Lookup is gone
-  Lookup* owner = nullptr;
+  std::string host;
+  Resolver* owner = nullptr;       ///< none once it is forgotten
+  std::vector<Lookup*> waiting{};  ///< in the order they came
 
   static void finished(uv_getaddrinfo_t* uv, int status, addrinfo* list) {
     const std::unique_ptr<Request> self(static_cast<Request*>(uv->data));
-    if (self->owner != nullptr) {
-      self->owner->request_ = nullptr;
-      self->done(first_address(self->target, status, list));
+    if (self->owner != nullptr) self->owner->requests_.erase(self->host);
+    while (!self->waiting.empty()) {
+      Lookup& lookup = *self->waiting.front();
+      self->waiting.erase(self->waiting.begin());
+      lookup.request_ = nullptr;
+      // Out of the lookup, which may be destroyed inside.
+      const Lookup::Done done = std::move(lookup.done_);
+      done(first_address(lookup.target_, status, list));
     }
     uv_freeaddrinfo(list);
   }
 };
 
-Lookup::Lookup(Loop& loop, const HostPort& target, Done done)
-    : request_(new Request{{}, target, std::move(done), this}) {
-  request_->uv.data = request_;
-  const addrinfo wanted = hints();
-  ASSERT(uv_getaddrinfo(loop.raw(), &request_->uv, Request::finished, target.host.c_str(), nullptr,
-                        &wanted) == 0,
-         "libuv refused a name lookup");
+Resolver::~Resolver() {
+  for (const auto& [host, request] : requests_) {
+    ASSERT(request->waiting.empty(), "a lookup outlived its resolver");
+    request->owner = nullptr;
+  }
+}
+
+Lookup::Lookup(Resolver& resolver, HostPort target, Done done)
+    : target_(std::move(target)), done_(std::move(done)) {
+  Resolver::Request*& request = resolver.requests_[target_.host];
+  if (request == nullptr) {
+    request = new Resolver::Request{{}, target_.host, &resolver};
+    request->uv.data = request;
+    const addrinfo wanted = hints();
+    ASSERT(uv_getaddrinfo(resolver.loop().raw(), &request->uv, Resolver::Request::finished,
+                          target_.host.c_str(), nullptr, &wanted) == 0,
+           "libuv refused a name lookup");
+  }
+  request->waiting.push_back(this);
+  request_ = request;
 }
 
 Lookup::~Lookup() {
   if (request_ == nullptr) return;
+  std::erase(request_->waiting, this);
+  if (!request_->waiting.empty()) return;
+  // Fails if it runs: then who asks next gets its answer.
+  if (uv_cancel(reinterpret_cast<uv_req_t*>(&request_->uv)) != 0) return;
+  request_->owner->requests_.erase(request_->host);
   request_->owner = nullptr;
-  uv_cancel(reinterpret_cast<uv_req_t*>(&request_->uv));  // fails if it runs: then it is ignored
 }
 
 }  // namespace starling::io

@@ -25,15 +25,16 @@ base::Buffer bytes_of_token(std::uint64_t token) {
 
 }  // namespace
 
-Bootstrap::Bootstrap(Loop& loop, UcxStreams& streams, std::unique_ptr<Session> session,
+Bootstrap::Bootstrap(Resolver& resolver, UcxStreams& streams, std::unique_ptr<Session> session,
                      const HostPort& target)
-    : loop_(&loop), streams_(&streams), session_(std::move(session)) {
-  lookup_ = std::make_unique<Lookup>(loop, target, [this](base::Result<sockaddr_in> found) {
-    if (!found) return fail(std::move(found.error().text));
-    auto tcp = TcpStream::connect(*loop_, *found);
-    if (!tcp) return fail(std::move(tcp.error().text));
-    tcp_ = std::move(*tcp);
-  });
+    : loop_(&resolver.loop()), streams_(&streams), session_(std::move(session)) {
+  // No thread is asked for it: those may all wait for a name server.
+  if (const auto numeric = numeric_address(target)) {
+    connect(*numeric);
+  } else {
+    lookup_ = std::make_unique<Lookup>(
+        resolver, target, [this](const base::Result<sockaddr_in>& found) { connect(found); });
+  }
 }
 
 Bootstrap::Bootstrap(std::unique_ptr<Session> session, std::unique_ptr<TcpStream> tcp,
@@ -54,6 +55,13 @@ Bootstrap::State Bootstrap::pump() {
   if (state_ == State::working) check();
   if (state_ == State::failed) linger();
   return state_;
+}
+
+void Bootstrap::connect(const base::Result<sockaddr_in>& to) {
+  if (!to) return fail(to.error().text);
+  auto tcp = TcpStream::connect(*loop_, *to);
+  if (!tcp) return fail(std::move(tcp.error().text));
+  tcp_ = std::move(*tcp);
 }
 
 void Bootstrap::fail(std::string text) {
@@ -90,8 +98,17 @@ base::Status Bootstrap::read(base::ByteView bytes) {
   if (token_) return base::fail(base::ErrorCode::protocol, "the other end sends beside the link");
   if (auto status = session_->receive(bytes); !status) return status;
   if (!session_->established()) return {};
-  if (streams_ == nullptr) return grant();
   std::array<std::byte, kRecordMax> plain;
+  if (streams_ == nullptr) {
+    // A dialer has nothing to say before it is told the token, and what is left unread now would
+    // never be read.
+    const auto early = session_->read(plain);
+    if (!early) return base::fail(early.error());
+    if (*early > 0) {
+      return base::fail(base::ErrorCode::protocol, "the other end speaks before it is answered");
+    }
+    return grant();
+  }
   for (;;) {
     const auto size = session_->read(plain);
     if (!size) return base::fail(size.error());

@@ -42,8 +42,8 @@ class Bootstrap {
   };
   static constexpr std::size_t kTokenSize = sizeof(std::uint64_t);
 
-  /// As the dialer of `target`. `loop` and `streams` must outlive it.
-  Bootstrap(Loop& loop, UcxStreams& streams, std::unique_ptr<Session> session,
+  /// As the dialer of `target`. `resolver` and `streams` must outlive it.
+  Bootstrap(Resolver& resolver, UcxStreams& streams, std::unique_ptr<Session> session,
             const HostPort& target);
   /// As the listener, which takes UCX connections at `ucx_port`.
   Bootstrap(std::unique_ptr<Session> session, std::unique_ptr<TcpStream> tcp,
@@ -73,6 +73,7 @@ class Bootstrap {
   [[nodiscard]] std::uint64_t take_received() noexcept { return std::exchange(received_, 0); }
 
  private:
+  void connect(const base::Result<sockaddr_in>& to);
   void fail(std::string text);
   void flush();
   void receive();

@@ -47,8 +47,7 @@ class Node::Handler final : public TransportHandler {
   void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) override {
     auto message = wire::decode(std::move(frame));
     if (!message) {
-      node_.note(peer::Level::warning, "a link was closed: " + message.error().text);
-      return node_.transport_->abort(link);
+      return node_.feed(peer::Unreadable{link, std::move(message.error().text)});
     }
     if (*message) node_.feed(peer::Received{link, std::move(**message), took});
   }

@@ -27,7 +27,12 @@ class Transport::Body {
  public:
   Body(Loop& loop, const TransportConfig& config, const Identity& identity,
        TransportHandler& handler)
-      : loop_(loop), config_(config), self_(identity.id()), handler_(handler), timer_(loop, [] {}) {
+      : loop_(loop),
+        config_(config),
+        self_(identity.id()),
+        handler_(handler),
+        resolver_(loop),
+        timer_(loop, [] {}) {
     // A timer only has to wake the loop: the turn before its next wait does the work.
   }
   ~Body();
@@ -78,6 +83,7 @@ class Transport::Body {
   const base::PeerId self_;
   TransportHandler& handler_;
   std::optional<TlsContext> tls_;
+  Resolver resolver_;
   Timer timer_;
   base::Time timer_at_ = base::Time::max();
   std::unique_ptr<UcxWorker> worker_;
@@ -218,7 +224,7 @@ std::uint64_t Transport::Body::dial(const std::string& address) {
   }
   auto session = make_session(Role::dialer);
   if (!session) return failed(session.error().text);
-  auto bootstrap = std::make_unique<Bootstrap>(loop_, *streams_, std::move(*session), *target);
+  auto bootstrap = std::make_unique<Bootstrap>(resolver_, *streams_, std::move(*session), *target);
   put(*slot, std::make_unique<Link>(number, address, std::move(bootstrap), config_.link_memory,
                                     Loop::now() + config_.handshake_timeout));
   return number;

@@ -15,8 +15,6 @@ namespace starling::membership {
 
 const char* to_string(LossReason reason) noexcept {
   switch (reason) {
-    case LossReason::refused:
-      return "refused";
     case LossReason::reset:
       return "reset";
     case LossReason::silent:
@@ -97,6 +95,7 @@ void Core::expire(base::Time now, Outbox& out) {
       if (table_.apply(record)) changed(record, false, base::LinkId{}, now);
     }
     for (const std::string& address : dialer_.overdue(now)) dial_failed(address, false, now, out);
+    overrule_if_due(now, out);
   }
   finish(now, out);
 }
@@ -152,6 +151,7 @@ void Core::finish(base::Time now, Outbox& out) {
   }
   if (const auto ends = suspicions_.next_end()) consider(*ends);
   if (const auto due = flaps_.next_due()) consider(*due);
+  if (const auto due = conflict_.due()) consider(*due);
   deadline_ = next_seek(now, deadline_.value_or(base::Time::max()));
 }
 
@@ -272,7 +272,10 @@ void Core::on(const Received& event, base::Time now, Outbox& out) {
         } else if constexpr (std::is_same_v<M, wire::Heartbeat>) {
           on_heartbeat(event.link, message, now, out);
         } else if constexpr (std::is_same_v<M, wire::Bye>) {
+          const base::PeerId peer = found->second.peer;
           on(LinkLost{event.link, reason_of(message.reason), message.text}, now, out);
+          // It takes no link for so long, whatever it has against this peer.
+          if (message.reason == wire::ByeReason::misbehaved) dialer_.shun(peer, kBanTime, now);
         }
       },
       event.message);
@@ -306,7 +309,7 @@ void Core::on(const Leave&, base::Time now, Outbox& out) {
     if (link.role == Role::neighbour) beat(id, link, now, out);  // the last counter
   }
   wire::MemberRecord record = table_.self();
-  ++record.incarnation;
+  record.incarnation = std::max(record.incarnation, conflict_.open()) + 1;
   record.state = wire::MemberState::left;
   if (!BUG(leave_unsigned)) sign(record, signer_);
   (void)table_.apply(record);

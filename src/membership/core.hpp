@@ -25,6 +25,7 @@
 #include "membership/event.hpp"
 #include "membership/failure_detector.hpp"
 #include "membership/flaps.hpp"
+#include "membership/key_conflict.hpp"
 #include "membership/limits.hpp"
 #include "membership/local_health.hpp"
 #include "membership/member_table.hpp"
@@ -169,7 +170,12 @@ class Core {
   void on_claim(const wire::Claim& claim, base::LinkId from, base::Time now, Outbox& out);
   /// Signs a new version of the own record and sends it around; false if it is not newer.
   [[nodiscard]] bool announce(wire::MemberRecord own);
-  void refute(std::uint64_t incarnation, const char* taken_for, Outbox& out);
+  void refute(std::uint64_t incarnation, const char* taken_for, base::Time now, Outbox& out);
+  /// A genuine record of this peer that is newer than its own.
+  void on_own_record(const wire::MemberRecord& record, base::Time now, Outbox& out);
+  void overrule_if_due(base::Time now, Outbox& out);
+  /// Announces the own record with a higher incarnation; false where it is no newer for it.
+  [[nodiscard]] bool raise_above(std::uint64_t incarnation, base::Time now);
   void changed(const wire::MemberRecord& record, bool was_alive, base::LinkId from, base::Time now);
   void accuse(const base::PeerId& peer, wire::Loss reason, base::Time now, Outbox& out);
   void accuse(const wire::MemberRecord& record, std::uint64_t by, wire::Loss reason,
@@ -211,6 +217,7 @@ class Core {
   Suspicions suspicions_;
   Flaps flaps_;
   LocalHealth health_;
+  KeyConflict conflict_;
   std::map<base::PeerId, wire::Loss> losses_;  ///< why members that are not alive are not
   std::map<base::PeerId, base::Time> banned_;  ///< until when
   std::set<base::PeerId> lost_;   ///< neighbours lost without their doing, wanted back first

@@ -70,6 +70,7 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
     add("the end of a suspicion", *end, suspicion_max(config_.heartbeat));
   }
   if (const auto due = flaps_.next_due()) add("a return", *due, kHoldMax);
+  conflict_.add_timers(now, out);
   dialer_.add_timers(now, out);
 }
 

@@ -36,8 +36,7 @@ bool Core::admit(const MemberRecord& record, base::LinkId from, base::Time now, 
     return false;
   }
   if (record.id == table_.self_id()) {
-    // A former life of this peer, or what others concluded of it.
-    refute(record.incarnation, wire::to_string(record.state), out);
+    on_own_record(record, now, out);
     return true;
   }
   const bool was_alive = known != nullptr && counts_as_alive(known->state);
@@ -66,12 +65,14 @@ void Core::on_gossip(base::LinkId id, const wire::Gossip& gossip, base::Time now
 
 void Core::on_claim(const Claim& claim, base::LinkId from, base::Time now, Outbox& out) {
   const MemberRecord* record = table_.find(claim.subject);
+  if (record == nullptr || !counts_as_alive(record->state)) return;
+  const bool own = record->id == table_.self_id();
+  const bool of_other_process = own && conflict_.is_open(claim.incarnation);
   // Of another incarnation than the one known here: it is refuted already, or comes too early.
-  if (record == nullptr || record->incarnation != claim.incarnation) return;
-  if (!counts_as_alive(record->state)) return;
-  if (record->id == table_.self_id()) {
+  if (record->incarnation != claim.incarnation && !of_other_process) return;
+  if (own) {
     health_.worse();
-    return refute(claim.incarnation, wire::to_string(claim.state), out);
+    return refute(claim.incarnation, wire::to_string(claim.state), now, out);
   }
   accuse(*record, claim.by, claim.reason, from, now, out);
   // Whoever trusts itself less need not wait for itself.
@@ -88,12 +89,43 @@ bool Core::announce(MemberRecord own) {
 }
 
 // Only its owner raises an incarnation, so whatever else others hold of this peer is overruled.
-void Core::refute(std::uint64_t incarnation, const char* taken_for, Outbox& out) {
-  if (left_ || BUG(refute_never)) return;
+bool Core::raise_above(std::uint64_t incarnation, base::Time now) {
+  if (left_) return false;
+  if (conflict_.open() != 0 && incarnation >= conflict_.open()) {
+    conflict_.overruled(rng_.uniform(), now);
+  }
+  if (BUG(refute_never)) return false;
   MemberRecord raised = table_.self();
   raised.incarnation = std::min(incarnation + (RARE(refute_twice) ? 2 : 1), kCounterMax - 1);
-  if (!announce(std::move(raised))) return;
+  return announce(std::move(raised));
+}
+
+void Core::refute(std::uint64_t incarnation, const char* taken_for, base::Time now, Outbox& out) {
+  if (!raise_above(incarnation, now)) return;
   notice(out, NoticeLevel::info, fmt::format("refuted: this peer was taken for {}", taken_for));
+}
+
+// What others concluded of this peer is refuted at once. That it is alive says a former life of it,
+// or another process that has its key and will answer (KeyConflict).
+void Core::on_own_record(const MemberRecord& record, base::Time now, Outbox& out) {
+  if (left_) return;
+  if (record.state != MemberState::alive) {
+    return refute(record.incarnation, wire::to_string(record.state), now, out);
+  }
+  if (conflict_.met(record.incarnation, now)) {
+    const auto& at = record.addresses;
+    notice(out, NoticeLevel::warning,
+           fmt::format("another process has this peer's key (key.pem in its folder) and is at {}: "
+                       "stop one of the two, or start one in a folder of its own",
+                       at.empty() ? "an address it does not tell" : at.front()));
+  }
+  overrule_if_due(now, out);
+}
+
+void Core::overrule_if_due(base::Time now, Outbox& out) {
+  const auto due = conflict_.due();
+  if (!due || *due > now || !raise_above(conflict_.open(), now)) return;
+  notice(out, NoticeLevel::info, "overruled a newer record of this peer that it did not make");
 }
 
 void Core::changed(const MemberRecord& record, bool was_alive, base::LinkId from, base::Time now) {

@@ -298,6 +298,7 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
 
 void Core::ban(const base::PeerId& peer, base::Time now) {
   if (banned_.size() < kMembersMax) banned_[peer] = now + kBanTime;
+  dialer_.shun(peer, kBanTime, now);
 }
 
 bool Core::is_there(const wire::MemberRecord& record) const {

@@ -71,9 +71,17 @@ std::optional<std::string> Dialer::dial_join(bool lonely, const IsKnown& is_know
 }
 
 bool Dialer::dial_found(const std::string& address, base::Time now) {
-  if (dials_.size() >= kDialsMax || !usable(address)) return false;
+  if (dials_.size() >= kDialsMax || found_dials() >= kFoundDialsMax || !usable(address)) {
+    return false;
+  }
   start(address, std::nullopt, now);
+  dials_.at(address).found = true;
   return true;
+}
+
+std::size_t Dialer::found_dials() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(dials_, [](const auto& dial) { return dial.second.found; }));
 }
 
 void Dialer::start(const std::string& address, std::optional<base::PeerId> target, base::Time now) {
@@ -153,6 +161,15 @@ void Dialer::postpone(const base::PeerId& peer, base::Duration pause, base::Time
   set_due(peer, pace, std::max(pace.not_before, now + jittered(pause, rng_)));
 }
 
+void Dialer::shun(const base::PeerId& peer, base::Duration pause, base::Time now) {
+  forget_idle(now);
+  Pace& pace = paces_[peer];
+  set_due(peer, pace, std::max(pace.not_before, now + pause));
+  for (Join& join : join_) {
+    if (join.found == peer) join.pace.not_before = std::max(join.pace.not_before, now + pause);
+  }
+}
+
 void Dialer::hurry(const base::PeerId& peer, base::Time now) {
   const auto pace = paces_.find(peer);
   if (pace == paces_.end()) return;
@@ -189,6 +206,7 @@ std::optional<base::Time> Dialer::next_due(bool lonely, base::Time now) const {
 
 void Dialer::add_bounds(base::Bounds& out) const {
   out.add("dials under way", dials_.size(), kDialsMax);
+  out.add("dials at addresses that were heard", found_dials(), kFoundDialsMax);
   out.add("members to be dialed", paces_.size(), kMembersMax);
   out.add("times of dials", by_due_.size(), paces_.size());
   out.add("configured addresses", join_.size(), kJoinMax);

@@ -42,7 +42,8 @@ class Dialer {
   [[nodiscard]] std::optional<std::string> dial_join(bool lonely, const IsKnown& is_known,
                                                      base::Time now);
 
-  /// Starts a dial of an address that was heard of, once; false where that cannot be now.
+  /// Starts a dial of an address that was heard of, once; false where that cannot be now, or
+  /// kFoundDialsMax are under way.
   [[nodiscard]] bool dial_found(const std::string& address, base::Time now);
 
   /// Outcomes of a dial. failed() returns whether it was under way. `slow`: nothing depends on
@@ -58,6 +59,8 @@ class Dialer {
 
   /// Dial this member no earlier than after about this pause.
   void postpone(const base::PeerId& peer, base::Duration pause, base::Time now);
+  /// Nor for all of this pause, and no configured address at which it was found either.
+  void shun(const base::PeerId& peer, base::Duration pause, base::Time now);
   /// Dial this member at once if it is wanted, and start its back-off anew.
   void hurry(const base::PeerId& peer, base::Time now);
 
@@ -98,10 +101,12 @@ class Dialer {
   struct Dialing {
     std::optional<base::PeerId> target;
     base::Time expires;
+    bool found = false;  ///< by dial_found()
     bool stood_still = false;
   };
 
   [[nodiscard]] bool usable(const std::string& address) const;
+  [[nodiscard]] std::size_t found_dials() const;
   void start(const std::string& address, std::optional<base::PeerId> target, base::Time now);
   void back_off(const base::PeerId& peer, bool slow, base::Time now);
   [[nodiscard]] base::Time after_back_off(Pace& pace, bool slow, base::Time now);

@@ -13,7 +13,6 @@ namespace starling::membership {
 
 /// Why a link or a neighbour relation ended.
 enum class LossReason {
-  refused,    ///< the other end refused us after the transport stood
   reset,      ///< the transport broke
   silent,     ///< nothing was heard for too long
   left,       ///< one end left the swarm

@@ -15,10 +15,12 @@ inline constexpr std::size_t kMembersMax = 4096;   ///< records of the member ta
 inline constexpr std::size_t kProgressMax = 4096;  ///< progress counters
 inline constexpr std::size_t kLinksMax = 64;       ///< ready links, whatever they are for
 inline constexpr std::size_t kDialsMax = 8;        ///< dials under way
-inline constexpr std::size_t kJoinMax = 64;        ///< configured addresses that are used
+/// Of them at addresses heard on the local network, where anybody can say anything.
+inline constexpr std::size_t kFoundDialsMax = kDialsMax / 4;
+inline constexpr std::size_t kJoinMax = 64;  ///< configured addresses that are used
 inline constexpr std::size_t kOwnAddressesMax = 64;
 inline constexpr std::size_t kRememberedMax = 32;  ///< addresses of others that a peer saves
-inline constexpr std::uint32_t kDegreeMax = 32;
+inline constexpr std::uint32_t kDegreeMax = 32;    ///< neighbours that a peer seeks
 /// An incarnation or sample counter from here on is a lie: nobody counts that far.
 inline constexpr std::uint64_t kCounterMax = std::uint64_t{1} << 51;
 /// Bytes of records in one gossip frame: addresses can be long, a frame's metadata is bounded.
@@ -71,6 +73,11 @@ inline constexpr base::Duration kCutMemory = 60s;     ///< so many deaths in thi
 inline constexpr base::Duration kLateMin = 250ms;
 inline constexpr base::Duration kPauseMin = 1s;
 inline constexpr base::Duration kBanTime = 60s;  ///< of a peer that broke the protocol
+/// Between two records with which this peer overrules those of another process that has its key.
+inline constexpr base::Duration kOverruleMin = 1s;
+inline constexpr base::Duration kOverruleMax = 30s;
+inline constexpr base::Duration kConflictMemory = 600s;  ///< without such a record, it is over
+inline constexpr base::Duration kConflictTold = 600s;    ///< a person is told once in so long
 
 /// Every so often one member is dialed that is no neighbour and whose counter has not moved for
 /// kEvidence: nobody on this side of a cut may be watching it.

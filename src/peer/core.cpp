@@ -176,7 +176,7 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
         } else if constexpr (std::is_same_v<T, wire::Reduce>) {
           to_membership(membership::Heard{event.link}, now, out);
           membership_.progress().observe(peer.prefix(), message.samples, now);
-          on_reduce(peer, message, now, out);
+          on_reduce(event.link, peer, message, now, out);
         } else {
           to_membership(membership::Received{event.link, std::move(message)}, now, out);
         }
@@ -192,6 +192,12 @@ void Core::on(const Arriving& event, base::Time now, Outbox& out) {
   const auto neighbour = neighbours_.find(found->second.peer);
   if (neighbour == neighbours_.end() || neighbour->second != event.link) return;
   to_exchange(exchange::KeyframeArriving{neighbour->first, event.bytes}, now, out);
+}
+
+void Core::on(Unreadable& event, base::Time now, Outbox& out) {
+  const auto found = links_.find(event.link);
+  if (found == links_.end()) return;
+  misbehaved(event.link, found->second.peer, event.text, now, out);
 }
 
 void Core::on(Outcome& event, base::Time now, Outbox& out) {
@@ -279,12 +285,15 @@ void Core::on_refuse(const LinkInfo& info, const wire::Refuse& refusal, Outbox& 
   }
 }
 
-void Core::misbehaved(const base::PeerId& peer, const std::string& text, Outbox& out) {
-  const auto found = neighbours_.find(peer);
+// Membership bans it first: told by the link's end alone, it would dial again within a second.
+void Core::misbehaved(base::LinkId link, const base::PeerId& peer, const std::string& text,
+                      base::Time now, Outbox& out) {
   out.push_back(Note{Level::warning, "peer " + peer.brief() + " broke the protocol: " + text});
-  if (found == neighbours_.end()) return;
-  out.push_back(Send{found->second, wire::Bye{wire::ByeReason::misbehaved, text}});
-  out.push_back(Close{found->second});
+  if (!link.valid()) return;  // it ended meanwhile
+  to_membership(membership::LinkLost{link, membership::LossReason::banned, text}, now, out);
+  if (phase_ == Phase::done) return;  // an all-reduce ends with its first loss
+  out.push_back(Send{link, wire::Bye{wire::ByeReason::misbehaved, text}});
+  out.push_back(Close{link});
 }
 
 void Core::to_membership(const membership::Event& event, base::Time now, Outbox& out) {
@@ -342,7 +351,9 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
           } else if constexpr (std::is_same_v<T, exchange::Run>) {
             out.push_back(Run{std::move(value.job)});
           } else if constexpr (std::is_same_v<T, exchange::Misbehaved>) {
-            misbehaved(value.peer, value.text, out);
+            const auto found = neighbours_.find(value.peer);
+            const bool linked = found != neighbours_.end();
+            misbehaved(linked ? found->second : base::LinkId{}, value.peer, value.text, now, out);
           } else if constexpr (std::is_same_v<T, exchange::Settled>) {
             if (value.timed_out) out.push_back(Note{Level::warning, "settling took too long"});
             finish_up(out);

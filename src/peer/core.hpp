@@ -86,12 +86,14 @@ class Core {
   void on(Outcome& event, base::Time now, Outbox& out);
   void on(Leave&, base::Time now, Outbox& out);
   void on(Checkpoint&, base::Time now, Outbox& out);
+  void on(Unreadable& event, base::Time now, Outbox& out);
 
   // Messages that are not for one part alone (core.cpp).
   void on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now, Outbox& out);
   void on_refuse(const LinkInfo& info, const wire::Refuse& refusal, Outbox& out);
   void refuse(base::LinkId link, wire::Refuse refusal, Outbox& out);
-  void misbehaved(const base::PeerId& peer, const std::string& text, Outbox& out);
+  void misbehaved(base::LinkId link, const base::PeerId& peer, const std::string& text,
+                  base::Time now, Outbox& out);
 
   // Carrying events to the parts and their actions on (core.cpp).
   void to_membership(const membership::Event& event, base::Time now, Outbox& out);
@@ -118,7 +120,8 @@ class Core {
   void on_moved(Moved& moved, base::Time now, Outbox& out);
   void on_outer_done(base::Time now, Outbox& out);
   void on_gradient(GradientReady& ready, base::Time now, Outbox& out);
-  void on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time now, Outbox& out);
+  void on_reduce(base::LinkId link, const base::PeerId& peer, wire::Reduce& message, base::Time now,
+                 Outbox& out);
   void report_if_due(Outbox& out);
   void on_step_done(const StepDone& done, base::Time now, Outbox& out);
   void on_evaluated(const std::optional<Evaluated>& evaluated, base::Time now, Outbox& out);

@@ -1,6 +1,7 @@
 // The training half of a peer's core: from waiting for the first links to the last checkpoint.
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -57,10 +58,13 @@ void Core::make_ring(base::Time now, Outbox& out) {
     out.push_back(Run{AnchorJob{static_cast<float>(config_.exchange.outer_lr),
                                 static_cast<float>(config_.exchange.outer_momentum)}});
   }
-  for (auto& [peer, message] : std::exchange(early_, {})) on_reduce(peer, message, now, out);
+  for (auto& [peer, message] : std::exchange(early_, {})) {
+    on_reduce(base::LinkId{}, peer, message, now, out);
+  }
 }
 
-void Core::on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time now, Outbox& out) {
+void Core::on_reduce(base::LinkId link, const base::PeerId& peer, wire::Reduce& message,
+                     base::Time now, Outbox& out) {
   if (ring_) {
     if (peer == ring_->predecessor()) {
       to_ring(exchange::Ring::Received{std::move(message)}, now, out);
@@ -73,7 +77,7 @@ void Core::on_reduce(const base::PeerId& peer, wire::Reduce& message, base::Time
   for (const auto& [from, waiting] : early_) bytes += waiting.payload.size();
   if (!exchange::uses_ring(config_.exchange.mode) || message.payload.empty() ||
       bytes > sizeof(float) * (config_.parameter_count + config_.buffer_count)) {
-    return misbehaved(peer, "gradients that were not asked for", out);
+    return misbehaved(link, peer, "gradients that were not asked for", now, out);
   }
   early_.emplace_back(peer, std::move(message));
 }
@@ -321,6 +325,13 @@ void Core::expire(base::Time now, Outbox& out) {
     if (phase_ == Phase::training && neighbours_.empty()) {
       out.push_back(Note{Level::warning,
                          "no peer was reached: training alone, and looking for others meanwhile"});
+    }
+    if (phase_ == Phase::waiting && exchange::uses_ring(config_.exchange.mode)) {
+      out.push_back(
+          Note{Level::warning, "still waits for peers: " + std::to_string(neighbours_.size() + 1) +
+                                   " of " + std::to_string(config_.peers) +
+                                   " (swarm.peers) are linked, and the first step is "
+                                   "made when all are"});
     }
   }
   for (auto& [link, info] : links_) {

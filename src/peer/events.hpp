@@ -65,6 +65,12 @@ struct Arriving {
 inline constexpr std::size_t kArrivingMin = 1024;
 inline constexpr base::Duration kArrivingEvery = std::chrono::milliseconds(100);
 
+/// A whole frame arrived, and its message cannot be read: the other end breaks the protocol.
+struct Unreadable {
+  base::LinkId link;
+  std::string text;  ///< what is wrong with it
+};
+
 /// Save, say goodbye and end.
 struct Leave {};
 
@@ -72,7 +78,7 @@ struct Leave {};
 struct Checkpoint {};
 
 using Event = std::variant<Start, LinkUp, LinkDown, DialFailed, Found, Received, Outcome, Leave,
-                           Checkpoint, Arriving>;
+                           Checkpoint, Arriving, Unreadable>;
 
 // --- actions ---
 

@@ -13,6 +13,7 @@
 #include "data/config.hpp"
 #include "exchange/config.hpp"
 #include "membership/config.hpp"
+#include "membership/limits.hpp"
 #include "model/spec.hpp"
 #include "train/config.hpp"
 
@@ -20,6 +21,8 @@ namespace starling::peer {
 
 inline constexpr std::uint64_t kRunFileBytesMax = 1 << 20;
 inline constexpr std::size_t kJoinMax = 64;
+/// Peers of a ring: each is a neighbour of all others from the start.
+inline constexpr std::uint32_t kFixedPeersMax = membership::kDegreeMax + 1;
 /// Of the algorithm and of its deltas' format: peers that would not read each other's, or whose
 /// mirrors would come out differently, must not meet.
 inline constexpr std::uint32_t kExchangeVersion = 3;
@@ -72,7 +75,8 @@ struct RunFile {
   train::Config train;
   exchange::Config exchange;
   membership::Config swarm;
-  std::uint32_t peers = 0;  ///< swarm.peers: how many an all-reduce has; 0: any number
+  /// swarm.peers: how many a ring (exchange::uses_ring) has, 2 to kFixedPeersMax; 0: any number.
+  std::uint32_t peers = 0;
   Security security = Security::tls;
   CheckpointConfig checkpoint;
   ReportConfig report;

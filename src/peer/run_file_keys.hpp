@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "membership/limits.hpp"
 #include "peer/run_file.hpp"
 
 namespace starling::peer {
@@ -296,7 +297,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("upload_limit", f.exchange.upload_limit, NumberRange{0, 1e6});
   visit("cpu_share", f.exchange.cpu_share, NumberRange{0, 1});
   visit.section("swarm");
-  visit("degree", f.swarm.degree, IntegerRange{1, exchange::kLinksMax});
+  visit("degree", f.swarm.degree, IntegerRange{1, membership::kDegreeMax});
   visit("join", f.swarm.join, List{kJoinMax});
   visit("heartbeat", f.swarm.heartbeat, SecondsRange{0.05, 60});
   visit("wait_for", f.swarm.wait_for, IntegerRange{0, exchange::kLinksMax});

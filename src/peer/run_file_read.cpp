@@ -12,6 +12,7 @@
 
 #include "base/file.hpp"
 #include "base/suggest.hpp"
+#include "exchange/ring.hpp"
 #include "peer/run_file.hpp"
 #include "peer/run_file_keys.hpp"
 #include "wire/delta_format.hpp"
@@ -24,6 +25,7 @@ using base::ErrorCode;
 using base::fail;
 
 constexpr std::uint64_t kSideMax = 1U << 24;  ///< of a layer
+static_assert(kFixedPeersMax <= exchange::kRingPeersMax);
 
 /// "; did you mean 'x'?" for the most similar of the names, or else what there is.
 template <class Names>
@@ -456,6 +458,33 @@ std::string wrong_steps(const train::Config& train) {
   return "";
 }
 
+struct Wrong {
+  const char* key;
+  std::string text;
+};
+
+/// What of [swarm] keeps a ring from ever being complete, if anything.
+std::optional<Wrong> wrong_ring(const RunFile& f) {
+  const std::string_view mode = word_of(f.exchange.mode, kModeWords);
+  if (f.peers < 2) {
+    return Wrong{"peers", fmt::format("must be at least 2 for exchange.mode = \"{}\": its set of "
+                                      "peers is fixed",
+                                      mode)};
+  }
+  if (f.peers > kFixedPeersMax) {
+    return Wrong{"peers",
+                 fmt::format("{} is too many for exchange.mode = \"{}\", which takes {} at most: "
+                             "each peer is linked with all others",
+                             f.peers, mode, kFixedPeersMax)};
+  }
+  if (!f.swarm.hub.empty()) {
+    return Wrong{"hub", fmt::format("is not for exchange.mode = \"{}\": each peer is linked with "
+                                    "all others, not with one",
+                                    mode)};
+  }
+  return std::nullopt;
+}
+
 /// What no single key can tell.
 base::Status check_together(const Document& document, const RunFile& f) {
   const auto reject = [&](const char* section, const char* key, const std::string& text) {
@@ -505,11 +534,8 @@ base::Status check_together(const Document& document, const RunFile& f) {
     return reject("exchange", "finish_fraction",
                   "start_fraction and finish_fraction are more than the whole run together");
   }
-  if (exchange::uses_ring(f.exchange.mode) && f.peers < 2) {
-    return reject("swarm", "peers",
-                  fmt::format("must be at least 2 for exchange.mode = \"{}\": its set of peers is "
-                              "fixed",
-                              word_of(f.exchange.mode, kModeWords)));
+  if (exchange::uses_ring(f.exchange.mode)) {
+    if (const auto wrong = wrong_ring(f)) return reject("swarm", wrong->key, wrong->text);
   }
   return {};
 }

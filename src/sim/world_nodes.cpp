@@ -13,8 +13,9 @@ namespace starling::sim {
 namespace {
 
 /// Names of peer::Event's alternatives, for people.
-constexpr std::array kEventNames{"start",    "link up", "link down", "dial failed", "found",
-                                 "receives", "outcome", "leave",     "checkpoint",  "arriving"};
+constexpr std::array kEventNames{"start",      "link up",  "link down", "dial failed",
+                                 "found",      "receives", "outcome",   "leave",
+                                 "checkpoint", "arriving", "unreadable"};
 static_assert(kEventNames.size() == std::variant_size_v<peer::Event>);
 
 std::uint64_t link_number(base::LinkId link) {

@@ -64,8 +64,8 @@ base::Result<DeltaHead> unpack_head(std::span<const std::uint8_t> bytes) {
   const bool ends = rest.size() <= kPadding &&
                     std::ranges::all_of(rest, [](std::uint8_t byte) { return byte == 0; });
   if (!cursor.good() || !ends) return refuse("head is cut short or followed by more");
-  if (delta.degree < 1 || delta.degree > kDegreeMax) {
-    return refuse(fmt::format("degree is not in 1 to {}", kDegreeMax));
+  if (delta.degree < 1 || delta.degree > kDeltaDegreeMax) {
+    return refuse(fmt::format("degree is not in 1 to {}", kDeltaDegreeMax));
   }
   if (!is_amount(delta.push)) return refuse("weight is negative or not a number");
   if (!is_amount(delta.bandwidth)) {

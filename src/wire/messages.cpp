@@ -188,13 +188,14 @@ base::Result<Message> read(const fb::Hello& from, Frame&) {
 }
 
 base::Result<Message> read(const fb::Refuse& from, Frame&) {
-  if (from.reason() > fb::RefuseReason::MAX) return bad("a refusal has an unknown reason");
+  const auto reason = static_cast<RefuseReason>(from.reason());
+  const bool known = reason == RefuseReason::none || reason == RefuseReason::other_run ||
+                     reason == RefuseReason::fixed_set;
+  if (!known) return bad("a refusal has an unknown reason");
   if (from.text()->size() > kTextMax || from.canonical()->size() > kCanonicalMax) {
     return bad("a refusal is too long");
   }
-  return Refuse{.reason = static_cast<RefuseReason>(from.reason()),
-                .text = from.text()->str(),
-                .canonical = from.canonical()->str()};
+  return Refuse{.reason = reason, .text = from.text()->str(), .canonical = from.canonical()->str()};
 }
 
 base::Result<Message> read(const fb::Neighbour& from, Frame&) {

@@ -61,7 +61,7 @@ struct Hello {
   MemberRecord self;
 };
 
-enum class RefuseReason : std::uint8_t { none, other_run, full, not_allowed, fixed_set };
+enum class RefuseReason : std::uint8_t { none = 0, other_run = 1, fixed_set = 4 };
 
 /// Answer instead of a Hello; the link is closed after it.
 struct Refuse {

@@ -36,7 +36,8 @@ class Rogue {
   Rogue(Loop& loop, const std::string& address)
       : worker_(UcxWorker::create(loop, "lo", [] { return false; }).value()),
         streams_(*worker_),
-        bootstrap_(loop, streams_, make_plain_session(Role::dialer, base::PeerId{}),
+        resolver_(loop),
+        bootstrap_(resolver_, streams_, make_plain_session(Role::dialer, base::PeerId{}),
                    parse_address(address).value()) {
     const auto done = [&] { return bootstrap_.pump() == Bootstrap::State::done; };
     BOOST_REQUIRE(run_until(loop, done));
@@ -54,6 +55,7 @@ class Rogue {
  private:
   std::unique_ptr<UcxWorker> worker_;
   UcxStreams streams_;
+  Resolver resolver_;
   Bootstrap bootstrap_;
   std::unique_ptr<TcpStream> connection_;
 
@@ -142,6 +144,24 @@ BOOST_AUTO_TEST_CASE(a_silent_stranger_is_cut_after_the_handshake_timeout) {
   BOOST_TEST(run_until(loop, [&] { return stranger->ended(); }));
   BOOST_TEST(a.ups.empty());
   BOOST_TEST(a.downs.empty());
+}
+
+// What is left unread there would be found when the link is up.
+BOOST_AUTO_TEST_CASE(who_speaks_before_it_is_answered_is_told_no_token_and_cut) {
+  Loop loop;
+  Endpoint a(loop, plain());
+  const auto stranger = connect(loop, a.transport->address());
+  base::Buffer bytes = preface_of(kPlainVersion);
+  const std::size_t preface = bytes.size();
+  bytes.push_back(std::byte{1});
+  stranger->send(std::move(bytes));
+  std::size_t answer = 0;
+  BOOST_TEST(run_until(loop, [&] {
+    answer += stranger->take().size();
+    return stranger->ended();
+  }));
+  BOOST_TEST(answer == preface);
+  BOOST_TEST(a.ups.empty());
 }
 
 BOOST_AUTO_TEST_CASE(another_version_is_told_ours_and_cut) {

@@ -407,6 +407,19 @@ BOOST_AUTO_TEST_CASE(an_all_reduce_refuses_another_peer) {
   BOOST_TEST(ended(world, 0, EndReason::done));
 }
 
+BOOST_AUTO_TEST_CASE(a_ring_that_is_not_complete_in_time_says_for_how_many_it_waits) {
+  World world(4);
+  Config config = config_for(world.problem, Mode::allreduce);
+  config.peers = 3;
+  world.add(config);
+  world.add(config, {World::address_of(0)});
+  BOOST_REQUIRE(world.run_until(seconds(20), [&] { return !world.peer(0).warnings.empty(); }));
+  BOOST_TEST(world.peer(0).warnings[0].find("2 of 3") != std::string::npos);
+  world.add(config, {World::address_of(1)});
+  BOOST_TEST(world.run_to_the_end(kPatience));
+  BOOST_TEST(world.peer(0).warnings.size() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(who_speaks_before_its_hello_is_cut_off) {
   World world(11);
   world.add(config_for(world.problem, Mode::tracked));

@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(values_out_of_range_say_the_range) {
              "--set train.lr=-1: train.lr: -1 is out of range: 1e-12 to 100");
   BOOST_TEST(error("batch = 0\n") == "run.toml:18: train.batch: 0 is out of range: 1 to 65536");
   for (const char* override : {"train.lr=nan", "train.lr=inf", "run.seed=-1", "exchange.density=0",
-                               "swarm.degree=65", "run.target_accuracy=1.01", "checkpoint.keep=0",
+                               "swarm.degree=33", "run.target_accuracy=1.01", "checkpoint.keep=0",
                                "limits.link_memory=5", "exchange.grace=-1", "data.alpha=0"}) {
     BOOST_TEST_CONTEXT(override) {
       BOOST_TEST(error_of_override(override).find("out of range") != std::string::npos);
@@ -340,7 +340,14 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_together_is_refused) {
   BOOST_TEST(error_of_override("run.epochs=0").find("run.epochs: is missing") != std::string::npos);
   BOOST_TEST(error("[exchange]\nmode = \"allreduce\"\n").find("swarm.peers: must be at least 2") !=
              std::string::npos);
-  BOOST_TEST(parse({"exchange.mode=allreduce", "swarm.peers=4"}).peers == 4U);
+  BOOST_TEST(parse({"exchange.mode=allreduce", "swarm.peers=33"}).peers == 33U);
+  BOOST_TEST(parse({"swarm.peers=34"}).peers == 34U);  // which only a ring looks at
+  BOOST_TEST(error("[exchange]\nmode = \"local\"\n", {"swarm.peers=34"}) ==
+             "--set swarm.peers=34: swarm.peers: 34 is too many for exchange.mode = \"local\", "
+             "which takes 33 at most: each peer is linked with all others");
+  BOOST_TEST(error("[exchange]\nmode = \"allreduce\"\n", {"swarm.peers=4", "swarm.hub=peer-1"}) ==
+             "--set swarm.hub=peer-1: swarm.hub: is not for exchange.mode = \"allreduce\": each "
+             "peer is linked with all others, not with one");
   BOOST_TEST(parse({"train.accumulate=4"}).train.accumulate == 4U);
   BOOST_TEST(error_of_override("train.accumulate=5") ==
              "--set train.accumulate=5: train.accumulate: must divide train.batch, which is 64");

@@ -197,7 +197,8 @@ BOOST_AUTO_TEST_CASE(a_delta_s_degree_is_1_to_its_bound_and_its_parts_are_known)
     const wire::Delta delta{.exchange = {1}, .degree = degree};
     BOOST_TEST(!wire::decode(frame_of(wire::encode(delta))).has_value());
   }
-  BOOST_TEST(round_trip(wire::Delta{.exchange = {1}, .degree = wire::kDegreeMax}).degree == 64);
+  BOOST_TEST(round_trip(wire::Delta{.exchange = {1}, .degree = wire::kDeltaDegreeMax}).degree ==
+             64);
   std::vector<std::uint8_t> head = wire::pack_head(wire::Delta{.exchange = {1}});
   head[0] |= 0x80;
   BOOST_TEST(!wire::unpack_head(head).has_value());
@@ -206,6 +207,10 @@ BOOST_AUTO_TEST_CASE(a_delta_s_degree_is_1_to_its_bound_and_its_parts_are_known)
 BOOST_AUTO_TEST_CASE(other_messages_keep_their_values) {
   BOOST_TEST(round_trip(wire::Refuse{wire::RefuseReason::other_run, "why", "a = 1\n"}).canonical ==
              "a = 1\n");
+  for (const int unknown : {2, 3, 5}) {  // 2 and 3 have been something
+    const wire::Refuse refuse{static_cast<wire::RefuseReason>(unknown), "why", ""};
+    BOOST_TEST(!wire::decode(frame_of(wire::encode(refuse))).has_value());
+  }
   BOOST_TEST((round_trip(wire::Neighbour{wire::NeighbourKind::urgent_request}).kind ==
               wire::NeighbourKind::urgent_request));
   BOOST_TEST(round_trip(wire::Bye{wire::ByeReason::left, "bye"}).text == "bye");

@@ -1,0 +1,155 @@
+#include "io/address.hpp"
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <boost/test/unit_test.hpp>
+#include <dlfcn.h>
+#include <netdb.h>
+
+#include "harness.hpp"
+
+using namespace starling;
+using namespace starling::io;
+using namespace starling::io::test;
+
+namespace {
+
+/// A name server that does not answer before it is told to.
+class NameServer {
+ public:
+  /// Called on libuv's threads.
+  void ask() {
+    std::unique_lock lock(mutex_);
+    ++asked_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return answers_; });
+  }
+  void wait_until_asked() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return asked_ > 0; });
+  }
+  void answer() {
+    const std::scoped_lock lock(mutex_);
+    answers_ = true;
+    changed_.notify_all();
+  }
+  [[nodiscard]] int asked() {
+    const std::scoped_lock lock(mutex_);
+    return asked_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int asked_ = 0;
+  bool answers_ = false;
+};
+
+NameServer* name_server = nullptr;
+constexpr std::string_view kSlow = ".slow.invalid";
+
+}  // namespace
+
+// In place of the C library's: libuv calls it.
+extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints,
+                           addrinfo** list) {
+  if (node != nullptr && std::string_view(node).ends_with(kSlow)) {
+    name_server->ask();
+    return EAI_NONAME;
+  }
+  using Function = int (*)(const char*, const char*, const addrinfo*, addrinfo**);
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, "getaddrinfo"))(node, service, hints, list);
+}
+
+namespace {
+
+struct Lookups {
+  Lookups() { name_server = &names; }
+  ~Lookups() {
+    lookups.clear();
+    names.answer();
+    loop.run();  // until the threads are through
+    name_server = nullptr;
+  }
+
+  /// Asks; what is answered comes into `answers`.
+  Lookup& look_up(const std::string& host, std::uint16_t port = 1) {
+    lookups.push_back(std::make_unique<Lookup>(
+        resolver, HostPort{host, port},
+        [this](base::Result<sockaddr_in> found) { answers.push_back(std::move(found)); }));
+    return *lookups.back();
+  }
+
+  NameServer names;
+  Loop loop;
+  Resolver resolver{loop};
+  std::vector<std::unique_ptr<Lookup>> lookups;
+  std::vector<base::Result<sockaddr_in>> answers;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(addresses, Lookups)
+
+BOOST_AUTO_TEST_CASE(numbers_need_no_lookup) {
+  const auto found = numeric_address({"10.0.0.5", 7000});
+  BOOST_REQUIRE(found);
+  BOOST_TEST(to_string(*found) == "10.0.0.5:7000");
+  for (const char* host : {"localhost", "10.0.0", "10.0.0.256", "1.2.3.4.example", ""}) {
+    BOOST_TEST(!numeric_address({host, 1}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_lookup_answers_from_the_loop_and_not_at_once) {
+  look_up("localhost", 7000);
+  BOOST_TEST(answers.empty());
+  BOOST_REQUIRE(run_until(loop, [&] { return !answers.empty(); }));
+  BOOST_REQUIRE(answers[0]);
+  BOOST_TEST(to_string(*answers[0]) == "127.0.0.1:7000");
+  BOOST_TEST(resolver.asking() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_name_is_asked_for_once_at_a_time_even_if_nobody_waits_for_it_any_more) {
+  look_up("a.slow.invalid");
+  names.wait_until_asked();
+  for (int i = 0; i < 10; ++i) {
+    lookups.clear();  // the dial timed out
+    look_up("a.slow.invalid", 1);
+    look_up("a.slow.invalid", 2);
+    BOOST_TEST(resolver.asking() == 1U);
+  }
+  names.answer();
+  BOOST_REQUIRE(run_until(loop, [&] { return answers.size() == 2; }));
+  BOOST_TEST(!answers[0]);
+  BOOST_TEST(names.asked() == 1);
+  look_up("a.slow.invalid");
+  BOOST_REQUIRE(run_until(loop, [&] { return answers.size() == 3; }));
+  BOOST_TEST(names.asked() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(names_that_no_server_answers_for_do_not_hold_up_numbers) {
+  for (int i = 0; i < 8; ++i) look_up(std::to_string(i) + std::string(kSlow));
+  names.wait_until_asked();
+  Endpoint a(loop);
+  Endpoint b(loop);
+  BOOST_TEST(link_up(loop, a, b));
+  BOOST_TEST(answers.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_resolver_may_go_while_a_name_is_asked_for) {
+  {
+    Resolver other(loop);
+    Lookup lookup(other, {"b.slow.invalid", 1}, [](const base::Result<sockaddr_in>&) {});
+    names.wait_until_asked();
+  }
+  names.answer();
+  loop.run();
+  BOOST_TEST(names.asked() == 1);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

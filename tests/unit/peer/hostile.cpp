@@ -1,0 +1,83 @@
+// Peers that break the protocol once they are neighbours.
+#include <chrono>
+#include <functional>
+
+#include <boost/test/unit_test.hpp>
+
+#include "membership/limits.hpp"
+#include "peer/core.hpp"
+#include "world.hpp"
+
+using namespace starling;
+using namespace starling::peer;
+using namespace starling::peer::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Two peers that train for longer than a test looks at them, slowly, and are linked.
+void add_pair(World& world) {
+  Config config = config_for(world.problem, exchange::Mode::tracked);
+  config.target_samples = std::uint64_t{1} << 40;
+  config.report_every = 0;
+  config.step_interval = 100ms;
+  world.add(config);
+  world.add(config, {World::address_of(0)});
+  BOOST_REQUIRE(world.run_until(20s, [&] { return world.status(0).exchanges > 4; }));
+}
+
+/// Peer 1 does `breach` on its link with peer 0, which is told so.
+void break_the_protocol(std::uint64_t seed, const std::function<Event(base::LinkId)>& breach) {
+  BOOST_TEST_CONTEXT("seed " << seed) {
+    World world(seed);
+    add_pair(world);
+    const auto before = world.peer(1).last_link;
+    const base::LinkId link = world.peer(0).links.begin()->first;
+    world.give(0, breach(link));
+    BOOST_TEST(world.status(0).links.empty());
+    BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
+    BOOST_REQUIRE(world.peer(0).warnings.size() == 1U);
+    BOOST_TEST(world.peer(0).warnings[0].find("broke the protocol") != std::string::npos);
+    const auto linked = [&] { return !world.status(0).links.empty(); };
+    BOOST_TEST(!world.run_until(membership::kBanTime - 1s, linked));
+    // The other end was told, so it does not dial over and over, and holds nobody dead.
+    BOOST_TEST(world.peer(1).last_link - before <= 1U);
+    for (const MemberStatus& member : world.status(1).members) {
+      BOOST_TEST((member.record.state == wire::MemberState::alive));
+    }
+    BOOST_TEST(world.run_until(20s, linked));
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(hostile)
+
+BOOST_AUTO_TEST_CASE(who_breaks_the_exchange_s_protocol_is_banned) {
+  for (const std::uint64_t seed : {1, 2}) {
+    break_the_protocol(seed, [](base::LinkId link) {
+      return Received{link, wire::Delta{.exchange = {1'000'000}}};
+    });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_sends_what_cannot_be_read_is_banned) {
+  for (const std::uint64_t seed : {1, 2}) {
+    break_the_protocol(seed, [](base::LinkId link) {
+      return Unreadable{link, "a delta without an end"};
+    });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_read_before_a_hello_ends_the_link) {
+  World world(3);
+  world.add(config_for(world.problem, exchange::Mode::tracked));
+  base::PeerId id;
+  id.bytes.fill(7);
+  const base::LinkId link = world.connect_stranger(0, id);
+  world.give(0, Unreadable{link, "a hello without an end"});
+  BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
+  BOOST_TEST(world.status(0).members.size() == 1U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
