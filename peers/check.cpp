@@ -6,6 +6,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/result.hpp"
@@ -97,6 +98,10 @@ void print_text(const peer::RunFile& run_file, const Chosen& device, const Data&
                                         ? "bf16: products take bfloat16, sums are float32"
                                         : "float32: this device gains nothing from bf16");
   }
+  if (!needs.slow_ops.empty()) {
+    fmt::print("slow layers  {}: its libraries have no way for them\n",
+               fmt::join(needs.slow_ops, ", "));
+  }
   const std::string gpu =
       needs.on_gpu ? fmt::format(", and {} of the GPU's", format_bytes(needs.gpu_memory())) : "";
   fmt::print("memory       {}{} a peer{}\n", needs.compiled ? "" : "at least ",
@@ -165,7 +170,8 @@ void print_json(const peer::RunFile& run_file, const Chosen& device, const Data&
                            {"device",
                             {{"name", run_file.train.device},
                              {"about", device.about},
-                             {"precision", rounds ? "bf16" : "float32"}}},
+                             {"precision", rounds ? "bf16" : "float32"},
+                             {"slow_layers", needs.slow_ops}}},
                            {"exchange_bytes", needs.exchange},
                            {"keyframe_bytes", needs.keyframe},
                            {"memory_bytes",

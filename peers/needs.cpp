@@ -142,6 +142,7 @@ base::Result<Needs> measure(const peer::RunFile& run_file, const compute::Graph&
   const std::uint64_t known = needs.training + (needs.resides ? needs.replica : 0);
   needs.activations = trainer->memory_bytes() - std::min(trainer->memory_bytes(), known);
   needs.compiled = true;
+  needs.slow_ops = trainer->slow_ops();
   return needs;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "compute/graph.hpp"
@@ -23,12 +24,13 @@ struct Needs {
   std::uint64_t data = 0;         ///< samples in memory, and batches filled ahead
   /// Sent by one end in one exchange without buffers; all-reduce: by a peer in a step.
   std::uint64_t exchange = 0;
-  std::uint64_t keyframe = 0;  ///< sent once a link that opens, with the buffers
-  double forward_flops = 0;    ///< a sample
-  double training_flops = 0;   ///< a sample
-  bool compiled = false;       ///< otherwise activations are the least there can be
-  bool on_gpu = false;         ///< activations lie in the GPU's memory, not in the machine's
-  bool resides = false;        ///< and replica, mirrors and what training keeps, too
+  std::uint64_t keyframe = 0;         ///< sent once a link that opens, with the buffers
+  double forward_flops = 0;           ///< a sample
+  double training_flops = 0;          ///< a sample
+  bool compiled = false;              ///< otherwise activations are the least there can be
+  bool on_gpu = false;                ///< activations lie in the GPU's memory, not in the machine's
+  bool resides = false;               ///< and replica, mirrors and what training keeps, too
+  std::vector<std::string> slow_ops;  ///< as Program's, once compiled
 
   /// Of the machine.
   [[nodiscard]] std::uint64_t memory() const noexcept {

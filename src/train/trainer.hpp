@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.hpp"
@@ -77,6 +78,8 @@ class Trainer {
   [[nodiscard]] UpdateRule& rule() noexcept { return rule_; }
   /// Bytes held by the program, the gradient and the update rule, wherever they are.
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
+  /// As Program's.
+  [[nodiscard]] std::vector<std::string> slow_ops() const { return program_->slow_ops(); }
 
  private:
   Trainer(const compute::Graph& graph, const Config& config,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -134,15 +135,28 @@ class HostQueue final : public Queue {
   explicit HostQueue(Calls* calls) : calls_(calls) {}
 
   /// As on a GPU not all sizes: the plan without is tested, too.
-  bool fuses(const FusedAttention& attention) override { return attention.sizes.size % 2 == 0; }
+  base::Result<bool> fuses(const FusedAttention& attention) override {
+    return attention.sizes.size % 2 == 0;
+  }
   base::Result<std::byte*> reserve(std::size_t bytes) override {
     arena_ = Arena(bytes + kAlignment);
     const auto address = reinterpret_cast<std::uintptr_t>(arena_.data());
     return arena_.data() + (kAlignment - address % kAlignment) % kAlignment;
   }
-  base::Result<std::size_t> add(std::vector<Work> list, std::vector<std::string>) override {
+  base::Result<std::size_t> add(std::vector<Work> list, std::vector<std::string> names) override {
     lists_.push_back(std::move(list));
+    names_.push_back(std::move(names));
     return lists_.size() - 1;
+  }
+  /// No library does convolutions here.
+  std::vector<std::string> plain_ops(std::size_t list) const override {
+    std::vector<std::string> found;
+    for (const Work& work : lists_[list]) {
+      const std::string& name = names_[list][work.op];
+      if (!std::holds_alternative<Convolution>(work.what)) continue;
+      if (std::ranges::find(found, name) == found.end()) found.push_back(name);
+    }
+    return found;
   }
   base::Status finish() override { return {}; }
   base::Status run(std::size_t list) override {
@@ -212,6 +226,7 @@ class HostQueue final : public Queue {
   Calls* const calls_;
   Arena arena_;
   std::vector<std::vector<Work>> lists_;
+  std::vector<std::vector<std::string>> names_;
 };
 
 class HostBackend final : public Backend {

@@ -53,7 +53,8 @@ class Dnn {
   [[nodiscard]] static base::Result<Dnn> create_for(const std::string& device_json);
 
   /// Chooses an engine that rounds no more than the tensors' type does (no transforms) and gives
-  /// the same bits each time; nothing where cuDNN has none.
+  /// the same bits each time; nothing where cuDNN has none. Error (ErrorCode::device): it could
+  /// not tell, or lacks a library or a driver for those that it has.
   [[nodiscard]] base::Result<std::optional<DnnConvolution>> prepare(
       const Convolution& convolution) const;
   /// As above; which engine that is, sizes and kind decide. Takes a second the first time that it
@@ -69,14 +70,23 @@ class Dnn {
   Dnn(Handle handle, std::optional<DnnDescriptor> device)
       : handle_(std::move(handle)), device_(std::move(device)) {}
 
-  /// The first engine that will do; of bfloat16, tensor cores will.
-  [[nodiscard]] std::optional<DnnPlan> best_plan(const DnnDescriptor& graph, bool rounded,
-                                                 std::int64_t workspace_max) const;
-  [[nodiscard]] std::optional<DnnPlan> first_plan(const DnnDescriptor& graph, bool rounded,
-                                                  std::int64_t workspace_max,
-                                                  cudnnBackendHeurMode_t mode) const;
-  [[nodiscard]] std::optional<DnnPlan> plan_of(DnnDescriptor& choice,
-                                               std::int64_t workspace_max) const;
+  /// A search for an engine, of those that cuDNN proposes for a graph.
+  struct Search {
+    bool rounded = false;  ///< of bfloat16, tensor cores will do
+    std::int64_t workspace_max = 0;
+    std::optional<DnnPlan> beyond;  ///< of those with more work space the one with the least
+    base::Status lacking;           ///< the first that was refused for what the machine lacks
+  };
+  using Found = base::Result<std::optional<DnnPlan>>;
+
+  /// The first engine that will do; where there is none within the limit, the smallest beyond.
+  [[nodiscard]] Found best_plan(const DnnDescriptor& graph, bool rounded,
+                                std::int64_t workspace_max) const;
+  [[nodiscard]] Found first_plan(const DnnDescriptor& graph, cudnnBackendHeurMode_t mode,
+                                 Search& search) const;
+  /// Nothing, where the engine does not take the graph.
+  [[nodiscard]] Found plan_of(const DnnDescriptor& choice, Search& search) const;
+  [[nodiscard]] static Found refused(cudnnStatus_t answer, std::string_view what, Search& search);
   [[nodiscard]] base::Status execute(const DnnDescriptor& plan, std::span<const DnnAddress> tensors,
                                      void* workspace, std::string_view what) const;
 

@@ -200,9 +200,9 @@ Result<std::optional<DnnAttention>> Dnn::prepare(const FusedAttention& attention
     attention.kind == FusedAttention::Kind::forward ? described.forward() : described.backward();
     const auto graph = described.finish(handle_.get());
     if (!graph) return fail(graph.error());
-    if (auto found = best_plan(*graph, true, kWorkspaceMax)) {
-      plan = std::make_shared<const DnnPlan>(std::move(*found));
-    }
+    auto found = best_plan(*graph, true, kWorkspaceMax);
+    if (!found) return fail(found.error());
+    if (*found) plan = std::make_shared<const DnnPlan>(std::move(**found));
     known_.push_back({attention.kind, attention.sizes, plan});
   }
   if (!plan) return std::optional<DnnAttention>{};
