@@ -153,7 +153,8 @@ struct AddRow {
   STARLING_BOTH void operator()(std::size_t i) const { y[i] = x[i] + weight[divide(i, row).rest]; }
 };
 
-/// What follows a convolution, in place: a bias a channel, then a ReLU.
+/// What follows a convolution, in place: a bias a channel, then a ReLU. Of a matrix, channels are
+/// columns, of one point each.
 struct FinishImage {
   std::size_t points;  ///< of a channel
   std::size_t channels;

@@ -259,7 +259,8 @@ Status GpuQueue::perform(const KernelWork& work) {
 }
 
 Status GpuQueue::perform(const BlasGemm& gemm) {
-  return blas_->run(gemm, workspace_.get(), stream_.get());
+  auto done = blas_->run(gemm, workspace_.get(), stream_.get());
+  return done && gemm.rest ? perform(*gemm.rest) : done;
 }
 
 Status GpuQueue::perform(const DnnConvolution& convolution) {

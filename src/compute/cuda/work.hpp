@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <variant>
 
 #include "compute/cuda/attention.hpp"
@@ -59,6 +60,13 @@ struct KernelWork {
   }
   const PlainConvolution<float> exact{convolution};
   return {exact, exact.count()};
+}
+
+/// What a product leaves to do where a library makes it without bias and ReLU; a batch of one.
+[[nodiscard]] inline std::optional<KernelWork> rest_of(const Gemm& gemm) {
+  if (gemm.bias == nullptr && !gemm.relu) return {};
+  return KernelWork{FinishImage{1, gemm.columns, gemm.bias, gemm.relu, gemm.result},
+                    gemm.rows * gemm.columns};
 }
 
 /// Fills with zeros.
