@@ -20,6 +20,7 @@
 #include "peer/run_file.hpp"
 #include "problem.hpp"
 #include "report/format.hpp"
+#include "train/trainer.hpp"
 #include "train/weights.hpp"
 
 namespace starling::peers {
@@ -118,7 +119,8 @@ void print_text(const peer::RunFile& run_file, const Chosen& device, const Data&
       fmt::format("two for each of {} neighbours", needs.mirrors == 0 ? 0 : run_file.swarm.degree));
   part("training", needs.training, needs.resides, "gradient and the optimizer's state");
   part("activations", needs.activations, needs.on_gpu,
-       fmt::format("of a batch of {}, with work space", run_file.train.batch));
+       fmt::format("of {} samples at a time, with work space",
+                   train::compile_options(run_file.train).batch));
   part("data", needs.data, false, "samples in memory, and batches filled ahead");
   if (exchange::uses_ring(run_file.exchange.mode)) {
     const bool rounds = run_file.exchange.mode == exchange::Mode::local;

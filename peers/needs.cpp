@@ -112,7 +112,7 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
   needs.training = (1 + copies_of_optimizer(run_file.train)) * n * kFloat;
   // The outer optimizer's: the start of the round and a momentum.
   if (run_file.exchange.mode == exchange::Mode::local) needs.training += 2 * n * kFloat;
-  needs.activations = run_file.train.batch * least_activations(graph);
+  needs.activations = train::compile_options(run_file.train).batch * least_activations(graph);
   needs.on_gpu = run_file.train.device != "cpu";
   needs.resides = needs.on_gpu && may_reside(run_file);
   needs.forward_flops = compute::forward_flops(graph);
