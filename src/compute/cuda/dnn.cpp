@@ -183,13 +183,24 @@ Result<Dnn> Dnn::create_for(const std::string& device_json) {
   return Dnn(nullptr, std::move(device));
 }
 
-Result<std::optional<DnnConvolution>> Dnn::prepare(const Convolution& convolution) const {
-  const auto graph = graph_of(convolution, handle_.get());
-  if (!graph) return fail(graph.error());
-  auto plan = best_plan(*graph, convolution.rounded, workspace_max(convolution));
-  if (!plan) return fail(plan.error());
-  if (!*plan) return std::optional<DnnConvolution>{};
-  return DnnConvolution{convolution, std::move((*plan)->descriptor), (*plan)->workspace};
+Result<std::optional<DnnConvolution>> Dnn::prepare(const Convolution& convolution) {
+  Convolution sizes = convolution;
+  sizes.x = sizes.w = sizes.y = nullptr;
+  const auto known = std::ranges::find(known_convolutions_, sizes, &KnownConvolution::sizes);
+  std::shared_ptr<const DnnPlan> plan;
+  if (known != known_convolutions_.end()) {
+    plan = known->plan;
+  } else {
+    const auto graph = graph_of(sizes, handle_.get());
+    if (!graph) return fail(graph.error());
+    auto found = best_plan(*graph, sizes.rounded, workspace_max(sizes));
+    if (!found) return fail(found.error());
+    if (*found) plan = std::make_shared<const DnnPlan>(std::move(**found));
+    known_convolutions_.push_back({sizes, plan});
+  }
+  if (!plan) return std::optional<DnnConvolution>{};
+  const std::size_t workspace = plan->workspace;
+  return DnnConvolution{convolution, std::move(plan), workspace};
 }
 
 Dnn::Found Dnn::best_plan(const DnnDescriptor& graph, bool rounded,
@@ -269,7 +280,7 @@ Dnn::Found Dnn::plan_of(const DnnDescriptor& choice, Search& search) const {
 Status Dnn::run(const DnnConvolution& convolution, void* workspace) const {
   const Convolution& c = convolution.convolution;
   const std::array<DnnAddress, 3> tensors{{{kX, c.x}, {kW, c.w}, {kY, c.y}}};
-  return execute(convolution.plan, tensors, workspace, "a convolution");
+  return execute(convolution.plan->descriptor, tensors, workspace, "a convolution");
 }
 
 Status Dnn::execute(const DnnDescriptor& plan, std::span<const DnnAddress> tensors, void* workspace,

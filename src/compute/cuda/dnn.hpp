@@ -19,24 +19,24 @@
 
 namespace starling::compute::cuda {
 
-/// A convolution with its engine; its addresses stay.
-struct DnnConvolution {
-  Convolution convolution;
-  DnnDescriptor plan;
+/// How cuDNN does a graph. It has no addresses: calls of the same sizes share it.
+struct DnnPlan {
+  DnnDescriptor descriptor;
   std::size_t workspace = 0;  ///< bytes
 };
 
-/// How cuDNN does a graph.
-struct DnnPlan {
-  DnnDescriptor descriptor;
+/// A convolution with its engine; its addresses stay.
+struct DnnConvolution {
+  Convolution convolution;
+  std::shared_ptr<const DnnPlan> plan;
   std::size_t workspace = 0;  ///< bytes
 };
 
 /// An attention with its engine; its addresses stay.
 struct DnnAttention {
   FusedAttention attention;
-  std::shared_ptr<const DnnPlan> plan;  ///< calls of the same sizes share it
-  std::size_t workspace = 0;            ///< bytes
+  std::shared_ptr<const DnnPlan> plan;
+  std::size_t workspace = 0;  ///< bytes
 };
 
 /// A tensor's number in a graph, and where it lies.
@@ -55,10 +55,10 @@ class Dnn {
   /// Chooses an engine that rounds no more than the tensors' type does (no transforms) and gives
   /// the same bits each time; nothing where cuDNN has none. Error (ErrorCode::device): it could
   /// not tell, or lacks a library or a driver for those that it has.
-  [[nodiscard]] base::Result<std::optional<DnnConvolution>> prepare(
-      const Convolution& convolution) const;
-  /// As above; which engine that is, sizes and kind decide. Takes a second the first time that it
-  /// sees them: engines of attention are compiled.
+  /// Which engine that is, sizes, type and kind decide: cuDNN is asked the first time that these
+  /// are seen.
+  [[nodiscard]] base::Result<std::optional<DnnConvolution>> prepare(const Convolution& convolution);
+  /// As above. The first time takes a second: engines of attention are compiled.
   [[nodiscard]] base::Result<std::optional<DnnAttention>> prepare(const FusedAttention& attention);
   /// `workspace` has at least the bytes that prepare asked for.
   [[nodiscard]] base::Status run(const DnnConvolution& convolution, void* workspace) const;
@@ -90,7 +90,11 @@ class Dnn {
   [[nodiscard]] base::Status execute(const DnnDescriptor& plan, std::span<const DnnAddress> tensors,
                                      void* workspace, std::string_view what) const;
 
-  /// What prepare has found before; no plan: there is no engine.
+  // What prepare has found before; no plan: there is no engine.
+  struct KnownConvolution {
+    Convolution sizes;  ///< without addresses
+    std::shared_ptr<const DnnPlan> plan;
+  };
   struct KnownAttention {
     FusedAttention::Kind kind;
     AttentionSizes sizes;
@@ -99,7 +103,8 @@ class Dnn {
 
   Handle handle_;
   std::optional<DnnDescriptor> device_;
-  std::vector<KnownAttention> known_;
+  std::vector<KnownConvolution> known_convolutions_;
+  std::vector<KnownAttention> known_attentions_;
 };
 
 }  // namespace starling::compute::cuda

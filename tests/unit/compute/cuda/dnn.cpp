@@ -2,6 +2,7 @@
 #include "compute/cuda/dnn.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -18,6 +19,7 @@ using namespace starling;
 using namespace starling::compute::cuda;
 using compute::cuda::testing::Failing;
 using compute::cuda::testing::Greedy;
+using compute::cuda::testing::questions;
 
 namespace {
 
@@ -121,7 +123,7 @@ BOOST_TEST_GLOBAL_FIXTURE(DriverWithoutGpu);
 BOOST_AUTO_TEST_SUITE(cuda_dnn)
 
 BOOST_AUTO_TEST_CASE(every_convolution_and_gradient_has_an_engine_on_an_h100) {
-  const auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100);
   if (!dnn) {  // how devices are described is cuDNN's own affair
     BOOST_TEST_MESSAGE("skipped: " << dnn.error().text);
     return;
@@ -145,7 +147,7 @@ BOOST_AUTO_TEST_CASE(every_convolution_and_gradient_has_an_engine_on_an_h100) {
 
 BOOST_AUTO_TEST_CASE(
     every_convolution_of_resnets_has_an_engine_with_bounded_work_space_on_an_h100) {
-  const auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100);
   if (!dnn) return;
   std::size_t most = 0;
   for (Convolution c : of_resnets()) {
@@ -169,8 +171,33 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(most < 320 * kMiB);
 }
 
+BOOST_AUTO_TEST_CASE(convolutions_of_the_same_sides_share_an_engine_that_is_asked_for_once) {
+  auto dnn = Dnn::create_for(kH100);
+  if (!dnn) return;
+  std::array<float, 3> memory{};
+  Convolution c = convolution(1, 1, 1);
+  const auto first = dnn->prepare(c);
+  const int asked = questions();
+  c.x = memory.data();
+  const auto second = dnn->prepare(c);
+  BOOST_TEST(questions() == asked);
+  c.kind = Convolution::Kind::weight_gradient;
+  const auto other = dnn->prepare(c);
+  BOOST_TEST(questions() > asked);
+  BOOST_TEST_REQUIRE((first && *first && second && *second && other && *other));
+  BOOST_TEST((**first).plan == (**second).plan);
+  BOOST_TEST((**first).plan != (**other).plan);
+  BOOST_TEST((**second).convolution.x == memory.data());
+  // Nor is it asked again where it has none.
+  const Failing failing(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_STATUS_NOT_SUPPORTED_SHAPE);
+  BOOST_TEST(!dnn->prepare(convolution(1, 2, 2)).value().has_value());
+  const int once = questions();
+  BOOST_TEST(!dnn->prepare(convolution(1, 2, 2)).value().has_value());
+  BOOST_TEST(questions() == once);
+}
+
 BOOST_AUTO_TEST_CASE(large_images_in_bfloat16_may_be_turned_to_what_tensor_cores_take) {
-  const auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100);
   if (!dnn) return;
   Convolution c = convolution(128, 56, 256, 512, 1, 2);  // the shortcut of resnet50's layer2
   c.rounded = true;
@@ -186,7 +213,7 @@ BOOST_AUTO_TEST_CASE(large_images_in_bfloat16_may_be_turned_to_what_tensor_cores
 }
 
 BOOST_AUTO_TEST_CASE(where_all_engines_want_more_work_space_the_smallest_is_taken) {
-  const auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100);
   if (!dnn) return;
   constexpr std::size_t kMore = 1024 * kMiB;
   const Greedy greedy(kMore);
@@ -214,9 +241,9 @@ BOOST_AUTO_TEST_CASE(a_failure_of_cudnn_is_an_error_and_no_lack_of_engines) {
 }
 
 BOOST_AUTO_TEST_CASE(an_engine_that_does_not_take_the_sides_is_passed_over) {
-  const auto dnn = Dnn::create_for(kH100);
-  if (!dnn) return;
   for (const int count : {1, Failing::kAll}) {
+    auto dnn = Dnn::create_for(kH100);
+    if (!dnn) return;
     const Failing failing(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
                           count);
     const auto prepared = dnn->prepare(convolution(1, 1, 1));
@@ -226,7 +253,7 @@ BOOST_AUTO_TEST_CASE(an_engine_that_does_not_take_the_sides_is_passed_over) {
 }
 
 BOOST_AUTO_TEST_CASE(where_all_engines_lack_something_on_the_machine_it_is_named) {
-  const auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100);
   if (!dnn) return;
   const Failing failing(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
                         CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING);
@@ -236,7 +263,7 @@ BOOST_AUTO_TEST_CASE(where_all_engines_lack_something_on_the_machine_it_is_named
 }
 
 BOOST_AUTO_TEST_CASE(sides_that_do_not_fit_are_an_error_in_cudnns_words) {
-  const auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100);
   if (!dnn) return;
   Convolution c = convolution(1, 1, 1);
   c.out_height += 1;
