@@ -176,19 +176,20 @@ void Planner::backward_of(std::size_t op, const Embedding& embedding, const Grad
   if (!add) {
     call(op, {dweight}, [=](const Addresses& at) { return Clear{at.at(dweight), dweight.count}; });
   }
-  kernel(op, {above, dweight}, above.count,
-         [=, width = std::size_t{op_at(op).out[1]}, positions = std::size_t{op_at(op).out[0]},
-          step = plan_.step, tokens = plan_.sorted_tokens,
-          places = plan_.token_places](const Addresses& at) -> Kernel {
-           return EmbedBackward{width,
-                                positions,
-                                at.at<StepState>(step),
-                                at.at<std::int32_t>(tokens),
-                                at.at<std::int32_t>(places),
-                                add,
-                                at.at(above),
-                                at.at(dweight)};
+  const std::size_t width = op_at(op).out[1];
+  const std::size_t positions = op_at(op).out[0];
+  const std::size_t chunks = quotient_up(batch_ * positions, EmbedSums::kChunk);
+  const Value parts = make(2 * chunks * width);
+  const auto sums = [=, step = plan_.step, tokens = plan_.sorted_tokens](const Addresses& at) {
+    return EmbedSums{width, positions,    at.at<StepState>(step), at.at<std::int32_t>(tokens),
+                     add,   at.at(parts), at.at(dweight)};
+  };
+  kernel(op, {above, parts, dweight}, above.count,
+         [=, places = plan_.token_places](const Addresses& at) -> Kernel {
+           return EmbedBackward{sums(at), at.at<std::int32_t>(places), at.at(above)};
          });
+  kernel(op, {parts, dweight}, chunks * width,
+         [=](const Addresses& at) -> Kernel { return EmbedJoin{sums(at)}; });
 }
 
 Value Planner::forward_of(std::size_t op, const Positions& positions, const Value& source) {

@@ -22,12 +22,12 @@ namespace starling::compute::cuda {
 /// A kernel of our own and what it runs over.
 using Kernel = std::variant<
     Activate, ActivateBackward, Round, Widen, SwiGluForward, SwiGluBackward, Drop, Sum, AddRow,
-    FinishImage, Embed, EmbedBackward, ColumnSums, SliceSums, MaxPoolForward, MaxPoolBackward,
-    AveragePoolForward, AveragePoolBackward, SpreadMean, BatchNormApply, BatchNormEvaluate,
-    BatchNormBackward, PlainConvolution<float>, PlainConvolution<std::uint16_t>, SplitHeads,
-    MergeGradients, RoundHeads, WidenHeads, MergeHeads, SplitRows, PlaneMeans, RowNormForward,
-    RowNormBackward, ChannelSums, BatchNormStatistics, BatchNormGradients, CausalSoftmax,
-    CausalSoftmaxBackward, CrossEntropy, MeanSquared, AddUp, SampleDifference<float>,
+    FinishImage, Embed, EmbedBackward, EmbedJoin, ColumnSums, SliceSums, MaxPoolForward,
+    MaxPoolBackward, AveragePoolForward, AveragePoolBackward, SpreadMean, BatchNormApply,
+    BatchNormEvaluate, BatchNormBackward, PlainConvolution<float>, PlainConvolution<std::uint16_t>,
+    SplitHeads, MergeGradients, RoundHeads, WidenHeads, MergeHeads, SplitRows, PlaneMeans,
+    RowNormForward, RowNormBackward, ChannelSums, BatchNormStatistics, BatchNormGradients,
+    CausalSoftmax, CausalSoftmaxBackward, CrossEntropy, MeanSquared, AddUp, SampleDifference<float>,
     SampleDifference<std::uint16_t>, FindLargest<float>, FindLargest<std::uint16_t>,
     CountKeys<AllTiles<float>>, CountKeys<AllTiles<std::uint16_t>>, CountKeys<FoundTiles>,
     CountTiles<AllTiles<float>>, CountTiles<AllTiles<std::uint16_t>>, CountTiles<FoundTiles>,
