@@ -117,6 +117,10 @@ void print_text(const peer::RunFile& run_file, const Chosen& device, const Data&
   part(
       "mirrors", needs.mirrors, needs.resides,
       fmt::format("two for each of {} neighbours", needs.mirrors == 0 ? 0 : run_file.swarm.degree));
+  if (needs.deltas > 0) {
+    part("deltas", needs.deltas, needs.resides,
+         "three for each neighbour, and what making them takes");
+  }
   part("training", needs.training, needs.resides, "gradient and the optimizer's state");
   part("activations", needs.activations, needs.on_gpu,
        fmt::format("of {} samples at a time, with work space",
@@ -182,6 +186,7 @@ void print_json(const peer::RunFile& run_file, const Chosen& device, const Data&
                              {"initial", needs.initial},
                              {"replica", needs.replica},
                              {"mirrors", needs.mirrors},
+                             {"deltas", needs.deltas},
                              {"training", needs.training},
                              {"activations", needs.activations},
                              {"data", needs.data}}}};

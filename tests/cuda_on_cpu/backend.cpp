@@ -132,7 +132,7 @@ void perform(const Clear& clear) { std::fill_n(clear.to, clear.count, 0.0F); }
 /// Copies a few floats at a time, so that the parts of a copy are tested.
 class HostQueue final : public Queue {
  public:
-  explicit HostQueue(Calls* calls) : calls_(calls) {}
+  HostQueue(Calls* calls, std::size_t piece_max) : calls_(calls), piece_max_(piece_max) {}
 
   /// As on a GPU not all sizes: the plan without is tested, too.
   base::Result<bool> fuses(const FusedAttention& attention) override {
@@ -189,7 +189,10 @@ class HostQueue final : public Queue {
     }
     return {};
   }
-  base::Result<Memory> allocate(std::size_t bytes, const char*) override {
+  base::Result<Memory> allocate(std::size_t bytes, const char* what) override {
+    if (bytes > piece_max_) {
+      return base::fail(base::ErrorCode::device, "{} need {} bytes of {}", what, bytes, piece_max_);
+    }
     const std::size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole));
     ASSERT(memory != nullptr);
@@ -224,6 +227,7 @@ class HostQueue final : public Queue {
   }
 
   Calls* const calls_;
+  const std::size_t piece_max_;
   Arena arena_;
   std::vector<std::vector<Work>> lists_;
   std::vector<std::vector<std::string>> names_;
@@ -231,11 +235,12 @@ class HostQueue final : public Queue {
 
 class HostBackend final : public Backend {
  public:
-  explicit HostBackend(Calls* calls) : calls_(calls) {}
+  HostBackend(Calls* calls, std::size_t piece_max) : calls_(calls), piece_max_(piece_max) {}
 
   base::Result<std::unique_ptr<Program>> compile(const Graph& graph,
                                                  const CompileOptions& options) override {
-    return cuda::compile(graph, options, std::make_unique<HostQueue>(calls_), kFewScores);
+    return cuda::compile(graph, options, std::make_unique<HostQueue>(calls_, piece_max_),
+                         kFewScores);
   }
 
   bool has_bfloat16() const noexcept override { return true; }
@@ -245,10 +250,13 @@ class HostBackend final : public Backend {
   static constexpr std::size_t kFewScores = std::size_t{128} << 10;
 
   Calls* const calls_;
+  const std::size_t piece_max_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(Calls* calls) { return std::make_unique<HostBackend>(calls); }
+std::unique_ptr<Backend> make_backend(Calls* calls, std::size_t piece_max) {
+  return std::make_unique<HostBackend>(calls, piece_max);
+}
 
 }  // namespace starling::cuda_on_cpu

@@ -108,6 +108,28 @@ BOOST_AUTO_TEST_CASE(layers_that_the_device_has_no_way_for_are_named) {
              std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(deltas_that_do_not_fit_there_are_told_before_a_run) {
+  const testing::TemporaryFolder folder;
+  const auto check = [&](const std::string& density) {
+    return run(folder, {"check", mlp_run_file(), "--json", "--set", kDevice, "--set", kLayers,
+                        "--set", "exchange.settle_density=" + density});
+  };
+  const auto deltas = [](const Ended& ended) {
+    BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
+    return nlohmann::json::parse(ended.out).at("memory_bytes").at("deltas").get<double>();
+  };
+  const double all = deltas(check("1"));
+  BOOST_TEST(all > 3 * deltas(check("0.2")));
+  // Vectors of the 12,730 parameters fit, deltas of half of them, and of all of them no more.
+  setenv("STARLING_TEST_PIECE_MAX", "65536", 1);
+  const Ended half = check("0.5");
+  const Ended whole = check("1");
+  unsetenv("STARLING_TEST_PIECE_MAX");
+  BOOST_TEST(half.code.value_or(-1) == 6);
+  BOOST_TEST(half.err.find("exchange.settle_density") != std::string::npos, half.err);
+  BOOST_TEST(whole.code.value_or(-1) == 6);
+}
+
 BOOST_AUTO_TEST_CASE(a_killed_peer_there_comes_back_from_its_checkpoint_and_others_go_on) {
   Swarm swarm(3, {kLayers, kDevice, "run.samples=240000"});
   constexpr std::size_t kVictim = 2;
