@@ -64,6 +64,20 @@ struct Round {
   STARLING_BOTH void operator()(std::size_t i) const { y[i] = rounded(x[i]); }
 };
 
+/// The same for rows of a matrix, which begin `stride` elements apart then; what lies between them
+/// stays as it is.
+struct RoundRows {
+  std::size_t width;
+  std::size_t stride;
+  const float* x;
+  std::uint16_t* y;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Divided at = divide(i, width);
+    y[at.quotient * stride + at.rest] = rounded(x[i]);
+  }
+};
+
 /// And back, from what cuDNN gives.
 struct Widen {
   const std::uint16_t* x;

@@ -35,7 +35,7 @@ Value Planner::forward_of(std::size_t op, const Linear& linear, const Value& sou
                 .bias = has_bias ? at.at(bias) : nullptr,
                 .relu = relu};
   };
-  product(op, source, weight, result, describe);
+  product(op, {source, in}, {weight, in}, result, describe);
   return result;
 }
 
@@ -47,30 +47,32 @@ void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& 
   const std::size_t out = columns_of(op_at(op).out);
   ASSERT(!written_[linear.weight], "an embedding's comes last");
   const Value dweight = parameter_gradient(linear.weight);
-  product(op, above, source, dweight, [=](const void* dy, const void* x, const Addresses& at) {
-    return Gemm{.rows = out,
-                .columns = in,
-                .depth = rows,
-                .left = {.data = dy, .stride = out, .turned = true},
-                .right = {.data = x, .stride = in},
-                .result = at.at(dweight),
-                .result_stride = in};
-  });
+  product(op, {above, out}, {source, in}, dweight,
+          [=](const void* dy, const void* x, const Addresses& at) {
+            return Gemm{.rows = out,
+                        .columns = in,
+                        .depth = rows,
+                        .left = {.data = dy, .stride = out, .turned = true},
+                        .right = {.data = x, .stride = in},
+                        .result = at.at(dweight),
+                        .result_stride = in};
+          });
   if (linear.bias != kNoTensor) {
     sum_columns(op, rows, out, above, nullptr, nullptr, parameter_gradient(linear.bias));
   }
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value weight = parameter(linear.weight);
   const Value result = make(rows * in);
-  product(op, above, weight, result, [=](const void* dy, const void* w, const Addresses& at) {
-    return Gemm{.rows = rows,
-                .columns = in,
-                .depth = out,
-                .left = {.data = dy, .stride = out},
-                .right = {.data = w, .stride = in},
-                .result = at.at(result),
-                .result_stride = in};
-  });
+  product(op, {above, out}, {weight, in}, result,
+          [=](const void* dy, const void* w, const Addresses& at) {
+            return Gemm{.rows = rows,
+                        .columns = in,
+                        .depth = out,
+                        .left = {.data = dy, .stride = out},
+                        .right = {.data = w, .stride = in},
+                        .result = at.at(result),
+                        .result_stride = in};
+          });
   give(op, {result});
 }
 

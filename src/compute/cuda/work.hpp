@@ -21,8 +21,8 @@ namespace starling::compute::cuda {
 
 /// A kernel of our own and what it runs over.
 using Kernel = std::variant<
-    Activate, ActivateBackward, Round, Widen, SwiGluForward, SwiGluBackward, Drop, Sum, AddRow,
-    FinishImage, Embed, EmbedBackward, EmbedJoin, ColumnSums, SliceSums, MaxPoolForward,
+    Activate, ActivateBackward, Round, RoundRows, Widen, SwiGluForward, SwiGluBackward, Drop, Sum,
+    AddRow, FinishImage, Embed, EmbedBackward, EmbedJoin, ColumnSums, SliceSums, MaxPoolForward,
     MaxPoolBackward, AveragePoolForward, AveragePoolBackward, SpreadMean, BatchNormApply,
     BatchNormEvaluate, BatchNormBackward, PlainConvolution<float>, PlainConvolution<std::uint16_t>,
     SplitHeads, MergeGradients, RoundHeads, WidenHeads, MergeHeads, SplitRows, PlaneMeans,
