@@ -6,6 +6,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/result.hpp"
@@ -19,6 +20,7 @@
 #include "peer/run_file.hpp"
 #include "problem.hpp"
 #include "report/format.hpp"
+#include "train/trainer.hpp"
 #include "train/weights.hpp"
 
 namespace starling::peers {
@@ -97,6 +99,10 @@ void print_text(const peer::RunFile& run_file, const Chosen& device, const Data&
                                         ? "bf16: products take bfloat16, sums are float32"
                                         : "float32: this device gains nothing from bf16");
   }
+  if (!needs.slow_ops.empty()) {
+    fmt::print("slow layers  {}: its libraries have no way for them\n",
+               fmt::join(needs.slow_ops, ", "));
+  }
   const std::string gpu =
       needs.on_gpu ? fmt::format(", and {} of the GPU's", format_bytes(needs.gpu_memory())) : "";
   fmt::print("memory       {}{} a peer{}\n", needs.compiled ? "" : "at least ",
@@ -111,9 +117,14 @@ void print_text(const peer::RunFile& run_file, const Chosen& device, const Data&
   part(
       "mirrors", needs.mirrors, needs.resides,
       fmt::format("two for each of {} neighbours", needs.mirrors == 0 ? 0 : run_file.swarm.degree));
+  if (needs.deltas > 0) {
+    part("deltas", needs.deltas, needs.resides,
+         "three for each neighbour, and what making them takes");
+  }
   part("training", needs.training, needs.resides, "gradient and the optimizer's state");
   part("activations", needs.activations, needs.on_gpu,
-       fmt::format("of a batch of {}, with work space", run_file.train.batch));
+       fmt::format("of {} samples at a time, with work space",
+                   train::compile_options(run_file.train).batch));
   part("data", needs.data, false, "samples in memory, and batches filled ahead");
   if (exchange::uses_ring(run_file.exchange.mode)) {
     const bool rounds = run_file.exchange.mode == exchange::Mode::local;
@@ -165,7 +176,8 @@ void print_json(const peer::RunFile& run_file, const Chosen& device, const Data&
                            {"device",
                             {{"name", run_file.train.device},
                              {"about", device.about},
-                             {"precision", rounds ? "bf16" : "float32"}}},
+                             {"precision", rounds ? "bf16" : "float32"},
+                             {"slow_layers", needs.slow_ops}}},
                            {"exchange_bytes", needs.exchange},
                            {"keyframe_bytes", needs.keyframe},
                            {"memory_bytes",
@@ -174,6 +186,7 @@ void print_json(const peer::RunFile& run_file, const Chosen& device, const Data&
                              {"initial", needs.initial},
                              {"replica", needs.replica},
                              {"mirrors", needs.mirrors},
+                             {"deltas", needs.deltas},
                              {"training", needs.training},
                              {"activations", needs.activations},
                              {"data", needs.data}}}};

@@ -14,6 +14,7 @@
 #include "open_checkpoint.hpp"
 #include "report/format.hpp"
 #include "report/language.hpp"
+#include "train/trainer.hpp"
 
 namespace starling::peers {
 namespace {
@@ -32,8 +33,8 @@ base::Result<Figures> evaluate(const OpenedModel& opened) {
   const train::Config& config = opened.run_file.train;
   auto backend = compute::open_backend(config.device);
   if (!backend) return fail(backend.error());
-  auto program = (*backend)->compile(opened.problem.model.graph,
-                                     {.batch = config.batch, .threads = config.threads});
+  const compute::CompileOptions compiled = train::compile_options(config);
+  auto program = (*backend)->compile(opened.problem.model.graph, compiled);
   if (!program) return fail(program.error());
   const auto resident =
       hold_weights(**program, opened.problem.model.graph, opened.weights.parameters);
@@ -42,7 +43,7 @@ base::Result<Figures> evaluate(const OpenedModel& opened) {
   data::BatchBuffer batch;
   compute::Evaluation sum;
   for (std::uint32_t done = 0; done < test.size();) {
-    const std::uint32_t count = std::min(config.batch, test.size() - done);
+    const std::uint32_t count = std::min(compiled.batch, test.size() - done);
     test.fill_range(done, count, batch);
     const auto part =
         *resident != nullptr

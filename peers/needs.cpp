@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
@@ -12,6 +13,8 @@
 
 #include "base/assert.hpp"
 #include "base/large_vector.hpp"
+#include "delta/codec.hpp"
+#include "exchange/jobs.hpp"
 #include "report/format.hpp"
 #include "train/trainer.hpp"
 #include "wire/delta_format.hpp"
@@ -79,23 +82,59 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
-/// The replica in the device's memory, and for a moment as many mirrors as there may be.
-base::Status reserve(train::Trainer& trainer, const peer::RunFile& run_file, const Needs& needs) {
-  const auto memory = trainer.reside(run_file.exchange.mirror);
-  if (!memory) return fail(memory.error());
-  ASSERT(*memory != nullptr);
+/// Elements of the largest delta that a peer of this run is likely to make: of a late exchange, or
+/// when it settles.
+std::uint64_t largest_delta(const exchange::Config& config, std::uint64_t n) {
+  const double factor = std::max({1.0, config.start_factor, config.finish_factor});
+  const double late = config.density * factor * exchange::kLagFactorMax;
+  return delta::count_for(std::min(1.0, std::max(late, config.settle_density)), n);
+}
+
+/// What deltas take on a device, about: measure() has it from there.
+std::uint64_t deltas_on_device(const peer::RunFile& run_file, std::uint64_t n) {
+  constexpr std::uint64_t kElement = 2 * kFloat;  // an index and a value
+  constexpr std::uint64_t kCommitted = 3 * kFloat;
+  const std::uint64_t count = largest_delta(run_file.exchange, n);
+  const std::uint64_t exact = (3 * run_file.swarm.degree + 1) * kElement * count +
+                              kElement * delta::room_for(count, n) + 2 * kCommitted * count + n / 8;
+  return exact + exact / 2;  // room grows by half more than is asked for
+}
+
+/// For a moment as many mirrors in the device's memory as there may be, and the largest deltas;
+/// tells the bytes of these.
+base::Result<std::uint64_t> reserve(compute::ReplicaMemory& memory, const peer::RunFile& run_file) {
+  const exchange::Config& config = run_file.exchange;
+  const std::size_t n = memory.size();
+  const bool pushes = config.mode == exchange::Mode::push_sum;
+  if (!exchange::uses_links(config.mode)) return 0;
   std::vector<compute::ReplicaMemory::MirrorId> mirrors;
-  base::Status fits;
-  while (fits && needs.mirrors > 0 && mirrors.size() < 2 * run_file.swarm.degree) {
-    const auto mirror = (*memory)->add_mirror(base::LargeFloats(needs.parameters));
-    if (mirror) {
+  const auto reserve_all = [&]() -> base::Result<std::uint64_t> {
+    // A push brings a mirror before the old one goes.
+    while (mirrors.size() < 2 * run_file.swarm.degree + (pushes ? 1 : 0)) {
+      const auto mirror = memory.add_mirror(base::LargeFloats(n));
+      if (!mirror) return fail(mirror.error());
       mirrors.push_back(*mirror);
-    } else {
-      fits = fail(mirror.error());
     }
-  }
-  for (const auto mirror : mirrors) (*memory)->free_mirror(mirror);
-  return fits;
+    if (pushes) return 0;
+    const std::size_t count = largest_delta(config, n);
+    auto bytes = memory.reserve(count, delta::room_for(count, n));
+    std::vector<std::unique_ptr<compute::Delta>> deltas;
+    while (bytes && deltas.size() < 3 * run_file.swarm.degree) {
+      deltas.push_back(memory.make_delta());
+      const auto taken = deltas.back()->reserve(count);
+      bytes = taken ? base::Result<std::size_t>(*bytes + *taken) : taken;
+    }
+    if (!bytes) {
+      return fail(bytes.error().in(
+          fmt::format("deltas of {} elements (lower swarm.degree, exchange.density or "
+                      "exchange.settle_density)",
+                      count)));
+    }
+    return *bytes;
+  };
+  const auto deltas = reserve_all();
+  for (const auto mirror : mirrors) memory.free_mirror(mirror);
+  return deltas;
 }
 
 }  // namespace
@@ -112,7 +151,7 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
   needs.training = (1 + copies_of_optimizer(run_file.train)) * n * kFloat;
   // The outer optimizer's: the start of the round and a momentum.
   if (run_file.exchange.mode == exchange::Mode::local) needs.training += 2 * n * kFloat;
-  needs.activations = run_file.train.batch * least_activations(graph);
+  needs.activations = train::compile_options(run_file.train).batch * least_activations(graph);
   needs.on_gpu = run_file.train.device != "cpu";
   needs.resides = needs.on_gpu && may_reside(run_file);
   needs.forward_flops = compute::forward_flops(graph);
@@ -125,6 +164,11 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
                          ? keyframe_bytes(n)
                          : delta_bytes(run_file.exchange, n);
     needs.keyframe = keyframe_bytes(n) + graph.buffer_count * kFloat;
+    if (run_file.exchange.mode == exchange::Mode::push_sum) {
+      needs.mirrors += n * wide;  // for a moment
+    } else if (needs.resides) {
+      needs.deltas = deltas_on_device(run_file, n);
+    }
   } else if (exchange::uses_ring(run_file.exchange.mode)) {
     // A ring sends each part of the gradient 2 (P - 1) times in P parts.
     needs.exchange = 2 * (run_file.peers - 1) * (n * kFloat) / run_file.peers;
@@ -136,12 +180,23 @@ base::Result<Needs> measure(const peer::RunFile& run_file, const compute::Graph&
                             Needs needs) {
   auto trainer = train::Trainer::create(graph, run_file.train);
   if (!trainer) return fail(trainer.error());
+  std::uint64_t known = needs.training;
+  compute::ReplicaMemory* memory = nullptr;
   if (needs.resides) {
-    if (auto fits = reserve(*trainer, run_file, needs); !fits) return fail(fits.error());
+    const auto resided = trainer->reside(run_file.exchange.mirror);
+    if (!resided) return fail(resided.error());
+    memory = *resided;
+    ASSERT(memory != nullptr);
+    known += needs.replica;
   }
-  const std::uint64_t known = needs.training + (needs.resides ? needs.replica : 0);
   needs.activations = trainer->memory_bytes() - std::min(trainer->memory_bytes(), known);
+  if (memory != nullptr) {
+    const auto deltas = reserve(*memory, run_file);
+    if (!deltas) return fail(deltas.error());
+    needs.deltas = *deltas;
+  }
   needs.compiled = true;
+  needs.slow_ops = trainer->slow_ops();
   return needs;
 }
 

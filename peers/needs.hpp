@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "compute/graph.hpp"
@@ -18,17 +19,19 @@ struct Needs {
   std::uint64_t initial = 0;      ///< the parameters that the run starts with
   std::uint64_t replica = 0;      ///< parameters as trained, and what is held back
   std::uint64_t mirrors = 0;      ///< two a link
+  std::uint64_t deltas = 0;       ///< three a link, and work space, where the replica resides
   std::uint64_t training = 0;     ///< gradient and the optimizer's state
   std::uint64_t activations = 0;  ///< what a batch goes through, and work space: the arena
   std::uint64_t data = 0;         ///< samples in memory, and batches filled ahead
   /// Sent by one end in one exchange without buffers; all-reduce: by a peer in a step.
   std::uint64_t exchange = 0;
-  std::uint64_t keyframe = 0;  ///< sent once a link that opens, with the buffers
-  double forward_flops = 0;    ///< a sample
-  double training_flops = 0;   ///< a sample
-  bool compiled = false;       ///< otherwise activations are the least there can be
-  bool on_gpu = false;         ///< activations lie in the GPU's memory, not in the machine's
-  bool resides = false;        ///< and replica, mirrors and what training keeps, too
+  std::uint64_t keyframe = 0;         ///< sent once a link that opens, with the buffers
+  double forward_flops = 0;           ///< a sample
+  double training_flops = 0;          ///< a sample
+  bool compiled = false;              ///< otherwise activations are the least there can be
+  bool on_gpu = false;                ///< activations lie in the GPU's memory, not in the machine's
+  bool resides = false;               ///< and replica, mirrors and what training keeps, too
+  std::vector<std::string> slow_ops;  ///< as Program's, once compiled
 
   /// Of the machine.
   [[nodiscard]] std::uint64_t memory() const noexcept {
@@ -36,7 +39,7 @@ struct Needs {
            data;
   }
   [[nodiscard]] std::uint64_t gpu_memory() const noexcept {
-    return (resides ? replica + mirrors + training : 0) + (on_gpu ? activations : 0);
+    return (resides ? replica + mirrors + deltas + training : 0) + (on_gpu ? activations : 0);
   }
 };
 
@@ -50,8 +53,8 @@ struct Needs {
                              std::uint64_t data);
 
 /// The same with activations and the optimizer's state as the device has them: compiles the graph,
-/// and on a GPU makes the replica and its mirrors, which takes that memory for a moment. Errors:
-/// the device's.
+/// and on a GPU makes the replica, its mirrors and deltas, which takes that memory for a moment.
+/// Errors: the device's.
 [[nodiscard]] base::Result<Needs> measure(const peer::RunFile& run_file,
                                           const compute::Graph& graph, Needs needs);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/hash.hpp"
 #include "commands.hpp"
@@ -72,12 +73,16 @@ base::Result<runtime::Task> task_of(const peer::RunFile& run_file, const Problem
 }
 
 /// On the trainer's thread. `run` and what it trains outlive the worker.
-base::Result<std::unique_ptr<peer::Worker>> make_worker(const runtime::Run& run,
-                                                        const Problem& problem,
+base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run, const Problem& problem,
                                                         data::Loader& loader) {
   const peer::RunFile& run_file = run.run_file();
   auto trainer = train::Trainer::create(problem.model.graph, run_file.train);
   if (!trainer) return fail(trainer.error());
+  if (const auto slow = trainer->slow_ops(); !slow.empty()) {
+    run.log().event(report::Level::warning, "slow_layers",
+                    {{"device", std::string_view(run_file.train.device)},
+                     {"layers", std::string_view(fmt::format("{}", fmt::join(slow, ", ")))}});
+  }
   auto replica = run.make_replica();
   if (!replica) return fail(replica.error());
   if (const auto& checkpoint = run.checkpoint()) {

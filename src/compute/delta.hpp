@@ -34,6 +34,12 @@ class Delta {
   [[nodiscard]] virtual std::size_t size() const noexcept = 0;
   /// Its room stays.
   virtual void clear() noexcept = 0;
+  /// Empties it and makes room for so many elements; tells the bytes of a device's memory that it
+  /// has then. What follows makes room by itself: this is to know early that there is some.
+  [[nodiscard]] virtual base::Result<std::size_t> reserve(std::size_t /*count*/) {
+    clear();
+    return std::size_t{0};
+  }
   /// Replaces what the two have.
   [[nodiscard]] virtual base::Status read(std::vector<std::uint32_t>& indices,
                                           std::vector<float>& values) const = 0;

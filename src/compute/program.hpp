@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 #include "compute/batch.hpp"
@@ -60,6 +61,9 @@ class Program {
   [[nodiscard]] virtual std::uint32_t batch() const noexcept = 0;
   /// Bytes of activations and work space that it holds.
   [[nodiscard]] virtual std::size_t memory_bytes() const noexcept = 0;
+  /// Ops, by name and kind, that the device's libraries have no way for: they take many times
+  /// longer than ops of their size. For people, to be told once.
+  [[nodiscard]] virtual std::vector<std::string> slow_ops() const { return {}; }
 };
 
 /// What products of matrices, convolutions and attention take; sums, and all else, are float32. On

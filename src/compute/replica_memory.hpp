@@ -78,6 +78,12 @@ class ReplicaMemory {
   [[nodiscard]] virtual base::Result<std::uint64_t> hash(MirrorId mirror) = 0;
 
   [[nodiscard]] virtual std::unique_ptr<Delta> make_delta() = 0;
+  /// Makes the room that it takes to make, take and commit deltas of up to `count` elements, where
+  /// find() has so much room; as Delta's of the same name.
+  [[nodiscard]] virtual base::Result<std::size_t> reserve(std::size_t /*count*/,
+                                                          std::size_t /*room*/) {
+    return std::size_t{0};
+  }
   /// The difference of x to a mirror, until the next call, or until one of them changes. With
   /// `hold`, find() holds all of it back in the same pass, in single float32 operations, and x
   /// stays but for their rounding:

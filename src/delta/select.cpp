@@ -33,6 +33,8 @@ std::size_t sample_of(std::size_t n) {
   return std::clamp(std::bit_floor(n / kElementsASample), kSampleLeast, kSampleMost);
 }
 
+bool is_sampled(std::size_t count, std::size_t n) { return n >= kExactBelow && count < n; }
+
 // A key that a little more than `count` elements reach, most likely. The places are jittered so
 // that no regular structure of the replica (rows of a layer) is met in step.
 base::Result<std::uint32_t> estimate_key(DeltaSource& source, std::size_t count,
@@ -74,19 +76,22 @@ base::Result<std::uint32_t> estimate_key(DeltaSource& source, std::size_t count,
 
 }  // namespace
 
+std::size_t room_for(std::size_t count, std::size_t n) {
+  if (!is_sampled(count, n)) return n;
+  return std::min(n, 3 * count + kRoomInSamples * (n / sample_of(n)));
+}
+
 base::Result<Choice> select_largest(DeltaSource& source, std::size_t count, float limit,
                                     SelectScratch& scratch) {
   const std::size_t n = source.size();
   ASSERT(count >= 1 && n < std::size_t{1} << 31);
-  const bool sampled = n >= kExactBelow && count < n;
   std::uint32_t key_min = 1;
-  if (sampled) {
+  if (is_sampled(count, n)) {
     const auto estimate = estimate_key(source, count, scratch);
     if (!estimate) return fail(estimate.error());
     key_min = *estimate;
   }
-  const std::size_t room =
-      sampled ? std::min(n, 3 * count + kRoomInSamples * (n / sample_of(n))) : n;
+  const std::size_t room = room_for(count, n);
   const auto found = source.find(key_min, room);
   if (!found) return fail(found.error());
   const bool has_all = *found <= room && (*found >= count || key_min == 1);

@@ -16,6 +16,9 @@ struct SelectScratch {
   std::vector<std::uint32_t> histogram;
 };
 
+/// What select_largest() has room for of the elements that it finds.
+[[nodiscard]] std::size_t room_for(std::size_t count, std::size_t n);
+
 /// Lets the source choose the `count` elements of largest magnitude, as its choose() says. count >=
 /// 1, size < 2^31. Deterministic.
 ///

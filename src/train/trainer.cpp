@@ -43,6 +43,13 @@ tl::unexpected<base::Error> gradient_diverged() {
 
 }  // namespace
 
+compute::CompileOptions compile_options(const Config& config) {
+  ASSERT(config.accumulate > 0);
+  return {.batch = (config.batch + config.accumulate - 1) / config.accumulate,
+          .threads = config.threads,
+          .precision = config.precision};
+}
+
 Result<Trainer> Trainer::create(const compute::Graph& graph, const Config& config) {
   auto backend = compute::open_backend(config.device);
   if (!backend) return fail(backend.error());
@@ -51,10 +58,7 @@ Result<Trainer> Trainer::create(const compute::Graph& graph, const Config& confi
 
 Result<Trainer> Trainer::create(compute::Backend& backend, const compute::Graph& graph,
                                 const Config& config) {
-  ASSERT(config.accumulate > 0);
-  const std::uint32_t piece = (config.batch + config.accumulate - 1) / config.accumulate;
-  auto program = backend.compile(
-      graph, {.batch = piece, .threads = config.threads, .precision = config.precision});
+  auto program = backend.compile(graph, compile_options(config));
   if (!program) return fail(program.error());
   return Trainer(graph, config, std::move(*program));
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.hpp"
@@ -22,14 +23,17 @@ struct Evaluation {
   double loss = 0;      ///< nats a label; not finite where training has diverged
 };
 
+/// What a graph is compiled for, to be trained or evaluated as a run file says: pieces of a batch,
+/// as many as config.accumulate says.
+[[nodiscard]] compute::CompileOptions compile_options(const Config& config);
+
 /// Computes steps over parameters that belong to the caller. All calls come from one thread, the
 /// one that called create.
 /// Errors: ErrorCode::device where the device fails; ErrorCode::diverged where the loss or the
 /// gradient is not finite, in which case parameters and update rule are as they were.
 class Trainer {
  public:
-  /// Compiles `graph` for config.device, config.threads and pieces of config.batch samples, as
-  /// many as config.accumulate says.
+  /// Compiles `graph` for config.device by compile_options().
   [[nodiscard]] static base::Result<Trainer> create(const compute::Graph& graph,
                                                     const Config& config);
   /// For this device, whatever the configuration says.
@@ -69,7 +73,7 @@ class Trainer {
   [[nodiscard]] base::Result<Evaluation> evaluate(std::span<const float> buffers,
                                                   const compute::Batch& set);
 
-  /// Accuracy and loss over any number of samples (at least one), in batches of config.batch.
+  /// Accuracy and loss over any number of samples (at least one), in pieces.
   [[nodiscard]] base::Result<Evaluation> evaluate(std::span<const float> parameters,
                                                   std::span<const float> buffers,
                                                   const compute::Batch& set);
@@ -77,6 +81,8 @@ class Trainer {
   [[nodiscard]] UpdateRule& rule() noexcept { return rule_; }
   /// Bytes held by the program, the gradient and the update rule, wherever they are.
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
+  /// As Program's.
+  [[nodiscard]] std::vector<std::string> slow_ops() const { return program_->slow_ops(); }
 
  private:
   Trainer(const compute::Graph& graph, const Config& config,

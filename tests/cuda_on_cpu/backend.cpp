@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -131,18 +132,31 @@ void perform(const Clear& clear) { std::fill_n(clear.to, clear.count, 0.0F); }
 /// Copies a few floats at a time, so that the parts of a copy are tested.
 class HostQueue final : public Queue {
  public:
-  explicit HostQueue(Calls* calls) : calls_(calls) {}
+  HostQueue(Calls* calls, std::size_t piece_max) : calls_(calls), piece_max_(piece_max) {}
 
   /// As on a GPU not all sizes: the plan without is tested, too.
-  bool fuses(const FusedAttention& attention) override { return attention.sizes.size % 2 == 0; }
+  base::Result<bool> fuses(const FusedAttention& attention) override {
+    return attention.sizes.size % 2 == 0;
+  }
   base::Result<std::byte*> reserve(std::size_t bytes) override {
     arena_ = Arena(bytes + kAlignment);
     const auto address = reinterpret_cast<std::uintptr_t>(arena_.data());
     return arena_.data() + (kAlignment - address % kAlignment) % kAlignment;
   }
-  base::Result<std::size_t> add(std::vector<Work> list, std::vector<std::string>) override {
+  base::Result<std::size_t> add(std::vector<Work> list, std::vector<std::string> names) override {
     lists_.push_back(std::move(list));
+    names_.push_back(std::move(names));
     return lists_.size() - 1;
+  }
+  /// No library does convolutions here.
+  std::vector<std::string> plain_ops(std::size_t list) const override {
+    std::vector<std::string> found;
+    for (const Work& work : lists_[list]) {
+      const std::string& name = names_[list][work.op];
+      if (!std::holds_alternative<Convolution>(work.what)) continue;
+      if (std::ranges::find(found, name) == found.end()) found.push_back(name);
+    }
+    return found;
   }
   base::Status finish() override { return {}; }
   base::Status run(std::size_t list) override {
@@ -175,7 +189,10 @@ class HostQueue final : public Queue {
     }
     return {};
   }
-  base::Result<Memory> allocate(std::size_t bytes, const char*) override {
+  base::Result<Memory> allocate(std::size_t bytes, const char* what) override {
+    if (bytes > piece_max_) {
+      return base::fail(base::ErrorCode::device, "{} need {} bytes of {}", what, bytes, piece_max_);
+    }
     const std::size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole));
     ASSERT(memory != nullptr);
@@ -210,17 +227,20 @@ class HostQueue final : public Queue {
   }
 
   Calls* const calls_;
+  const std::size_t piece_max_;
   Arena arena_;
   std::vector<std::vector<Work>> lists_;
+  std::vector<std::vector<std::string>> names_;
 };
 
 class HostBackend final : public Backend {
  public:
-  explicit HostBackend(Calls* calls) : calls_(calls) {}
+  HostBackend(Calls* calls, std::size_t piece_max) : calls_(calls), piece_max_(piece_max) {}
 
   base::Result<std::unique_ptr<Program>> compile(const Graph& graph,
                                                  const CompileOptions& options) override {
-    return cuda::compile(graph, options, std::make_unique<HostQueue>(calls_), kFewScores);
+    return cuda::compile(graph, options, std::make_unique<HostQueue>(calls_, piece_max_),
+                         kFewScores);
   }
 
   bool has_bfloat16() const noexcept override { return true; }
@@ -230,10 +250,13 @@ class HostBackend final : public Backend {
   static constexpr std::size_t kFewScores = std::size_t{128} << 10;
 
   Calls* const calls_;
+  const std::size_t piece_max_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(Calls* calls) { return std::make_unique<HostBackend>(calls); }
+std::unique_ptr<Backend> make_backend(Calls* calls, std::size_t piece_max) {
+  return std::make_unique<HostBackend>(calls, piece_max);
+}
 
 }  // namespace starling::cuda_on_cpu

@@ -16,7 +16,10 @@ struct Calls {
   std::size_t waits = 0;    ///< for what is copied out
 };
 
-/// `calls`, where it is given, is counted in, and outlives the programs.
-[[nodiscard]] std::unique_ptr<compute::Backend> make_backend(Calls* calls = nullptr);
+/// `calls`, where it is given, is counted in, and outlives the programs. No memory beside the arena
+/// has more than `piece_max` bytes.
+[[nodiscard]] std::unique_ptr<compute::Backend> make_backend(Calls* calls = nullptr,
+                                                             std::size_t piece_max = ~std::size_t{
+                                                                 0});
 
 }  // namespace starling::cuda_on_cpu

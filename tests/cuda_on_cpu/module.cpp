@@ -2,6 +2,9 @@
 // real peers with it, which then have their replicas in a device's memory as far as they can tell.
 #include "compute/cuda/module.hpp"
 
+#include <cstdlib>
+#include <string>
+
 #include "backend.hpp"
 #include "module_generated.h"
 
@@ -13,7 +16,11 @@ starling::base::Result<cuda::OpenedGpu> open(unsigned index) {
   if (index > 0) {
     return starling::base::fail(starling::base::ErrorCode::device, "there is no cuda:{}", index);
   }
-  return cuda::OpenedGpu{starling::cuda_on_cpu::make_backend(), "no GPU: the processor, slowly"};
+  // Where a test says how much: no piece of memory has more.
+  const char* const bytes = std::getenv("STARLING_TEST_PIECE_MAX");
+  const std::size_t piece_max = bytes == nullptr ? ~std::size_t{0} : std::stoull(bytes);
+  return cuda::OpenedGpu{starling::cuda_on_cpu::make_backend(nullptr, piece_max),
+                         "no GPU: the processor, slowly"};
 }
 
 }  // namespace

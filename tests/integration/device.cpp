@@ -76,6 +76,60 @@ BOOST_AUTO_TEST_CASE(what_a_peer_there_saves_goes_on_there_and_here) {
   BOOST_TEST(loss_on("train.device=cpu") == trained, near);
 }
 
+BOOST_AUTO_TEST_CASE(what_was_trained_in_bfloat16_is_evaluated_in_it) {
+  const testing::TemporaryFolder folder;
+  const std::string dir = folder / "runs/peer";
+  const Ended trained =
+      run(folder, {"up", mlp_run_file(), "--name", "peer", "--dir", dir, "--listen", "127.0.0.1:0",
+                   "--set", kLayers, "--set", "run.samples=12800", "--set", kDevice, "--set",
+                   "train.precision=bf16", "--set", "train.accumulate=3"});
+  BOOST_TEST_REQUIRE(trained.code.value_or(-1) == 0, trained.err);
+  const Ended evaluated = run(folder, {"eval", "--json", dir});
+  BOOST_TEST_REQUIRE(evaluated.code.value_or(-1) == 0, evaluated.err);
+  const double loss = report::read_peer_summary(dir)->loss.value();
+  BOOST_TEST(nlohmann::json::parse(evaluated.out).at("loss").get<double>() == loss,
+             boost::test_tools::tolerance(1e-6));
+}
+
+BOOST_AUTO_TEST_CASE(layers_that_the_device_has_no_way_for_are_named) {
+  const testing::TemporaryFolder folder;
+  const std::string layers =
+      R"(model.layers=[{type="conv2d",name="first",out=2,kernel=3},{type="linear",out=10}])";
+  const Ended checked =
+      run(folder, {"check", mlp_run_file(), "--json", "--set", layers, "--set", kDevice});
+  BOOST_TEST_REQUIRE(checked.code.value_or(-1) == 0, checked.err);
+  const auto slow = nlohmann::json::parse(checked.out).at("device").at("slow_layers");
+  BOOST_TEST(slow == nlohmann::json{"first (conv2d)"});
+  const Ended ended =
+      run(folder, {"up", mlp_run_file(), "--name", "peer", "--listen", "127.0.0.1:0", "--set",
+                   layers, "--set", "run.samples=256", "--set", kDevice});
+  BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
+  BOOST_TEST(ended.err.find("slow layers (device cuda:0, layers first (conv2d))") !=
+             std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(deltas_that_do_not_fit_there_are_told_before_a_run) {
+  const testing::TemporaryFolder folder;
+  const std::string wide = R"(model.layers=[{type="linear",out=1000},{type="linear",out=10}])";
+  const auto check = [&](const std::string& density) {
+    return run(folder, {"check", mlp_run_file(), "--json", "--set", kDevice, "--set", wide, "--set",
+                        "exchange.settle_density=" + density});
+  };
+  const auto deltas = [](const Ended& ended) {
+    BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
+    return nlohmann::json::parse(ended.out).at("memory_bytes").at("deltas").get<double>();
+  };
+  BOOST_TEST(deltas(check("1")) > 3 * deltas(check("0.1")));
+  // Vectors of 795,010 parameters have room, deltas of all of them have not.
+  setenv("STARLING_TEST_PIECE_MAX", "4000000", 1);
+  const Ended some = check("0.1");
+  const Ended all = check("1");
+  unsetenv("STARLING_TEST_PIECE_MAX");
+  BOOST_TEST(some.code.value_or(-1) == 0, some.err);
+  BOOST_TEST(all.code.value_or(-1) == 6);
+  BOOST_TEST(all.err.find("exchange.settle_density") != std::string::npos, all.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_killed_peer_there_comes_back_from_its_checkpoint_and_others_go_on) {
   Swarm swarm(3, {kLayers, kDevice, "run.samples=240000"});
   constexpr std::size_t kVictim = 2;

@@ -1,7 +1,11 @@
 #include "compute/cuda/blas.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <utility>
+
+#include "base/assert.hpp"
 
 namespace starling::compute::cuda {
 
@@ -13,6 +17,13 @@ using base::Status;
 namespace {
 
 constexpr std::size_t kBlasWorkspaceMax = std::size_t{32} << 20;
+/// Algorithms that are asked for: of the first ones some may not do.
+constexpr int kAlgorithmsMax = 8;
+/// Partial sums have memory of their own, and an order; or they are added up in the result, one
+/// after the other.
+constexpr std::uint32_t kApart =
+    CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+constexpr std::uint32_t kInPlace = CUBLASLT_REDUCTION_SCHEME_MASK;
 
 /// The largest power of two, up to 256, that the address is a multiple of.
 std::uint32_t alignment_of(const void* address) {
@@ -61,7 +72,11 @@ Result<BlasGemm::Layout> layout_of(const ColumnMatrix& matrix, std::size_t batch
   return layout;
 }
 
-Result<BlasGemm::Descriptor> descriptor_of(const Gemm& gemm, const ColumnGemm& columns) {
+/// With `whole` also bias and ReLU.
+Result<BlasGemm::Descriptor> descriptor_of(const Gemm& gemm, bool whole) {
+  const ColumnGemm columns = by_columns(gemm);
+  const bool biased = whole && gemm.bias != nullptr;
+  const bool relu = whole && gemm.relu;
   cublasLtMatmulDesc_t raw = nullptr;
   auto made = checked(cublasLtMatmulDescCreate(&raw, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                       "describing a product");
@@ -70,13 +85,13 @@ Result<BlasGemm::Descriptor> descriptor_of(const Gemm& gemm, const ColumnGemm& c
   const cublasOperation_t a = columns.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t b = columns.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasLtEpilogue_t epilogue =
-      gemm.bias != nullptr ? (gemm.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS)
-                           : (gemm.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT);
+      biased ? (relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS)
+             : (relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT);
   made = checked(first_failure({set(raw, CUBLASLT_MATMUL_DESC_TRANSA, a),
                                 set(raw, CUBLASLT_MATMUL_DESC_TRANSB, b),
                                 set(raw, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue)}),
                  "describing a product");
-  if (made && gemm.bias != nullptr) {
+  if (made && biased) {
     made = checked(set(raw, CUBLASLT_MATMUL_DESC_BIAS_POINTER, gemm.bias), "describing a bias");
   }
   if (!made) return fail(made.error());
@@ -94,9 +109,6 @@ Result<Blas> Blas::create() {
 Result<BlasGemm> Blas::prepare(const Gemm& gemm) const {
   const ColumnGemm columns = by_columns(gemm);
   BlasGemm made{.gemm = gemm};
-  auto descriptor = descriptor_of(gemm, columns);
-  if (!descriptor) return fail(descriptor.error());
-  made.descriptor = std::move(*descriptor);
   for (auto [to, matrix] : {std::pair{&made.a, &columns.a}, std::pair{&made.b, &columns.b},
                             std::pair{&made.d, &columns.d}}) {
     const bool rounded = gemm.rounded && to != &made.d;
@@ -104,13 +116,40 @@ Result<BlasGemm> Blas::prepare(const Gemm& gemm) const {
     if (!layout) return fail(layout.error());
     *to = std::move(*layout);
   }
+  const std::optional<KernelWork> rest = rest_of(gemm);
+  struct Attempt {
+    bool whole;
+    std::uint32_t reductions;
+  };
+  for (const auto [whole, reductions] :
+       {Attempt{true, kApart}, Attempt{false, kApart}, Attempt{false, kInPlace}}) {
+    if (!whole && reductions == kApart && !rest) continue;  // the same again
+    auto descriptor = descriptor_of(gemm, whole);
+    if (!descriptor) return fail(descriptor.error());
+    made.descriptor = std::move(*descriptor);
+    const auto chosen = choose(made, reductions);
+    if (!chosen) return fail(chosen.error());
+    if (!*chosen) continue;
+    if (!whole && rest) {
+      ASSERT(gemm.batch == 1 && gemm.result_stride == gemm.columns, "a layer's result is dense");
+      made.rest = rest;
+    }
+    return made;
+  }
+  return fail(ErrorCode::device,
+              "cuBLAS has no algorithm for a product of {}x{} and {}x{} in {}: make the layer's "
+              "sides multiples of 8{}",
+              gemm.rows, gemm.depth, gemm.depth, gemm.columns, gemm.rounded ? "bf16" : "float32",
+              gemm.rounded ? ", or set train.precision to \"float32\"" : "");
+}
+
+Result<bool> Blas::choose(BlasGemm& made, std::uint32_t reductions) const {
   cublasLtMatmulPreference_t raw = nullptr;
   auto done = checked(cublasLtMatmulPreferenceCreate(&raw), "choosing an algorithm");
   if (!done) return fail(done.error());
   const std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Freed<cublasLtMatmulPreferenceDestroy>>
       preference(raw);
-  // Partial sums in place are added up as they come; apart from each other they have an order.
-  const auto reductions = static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+  const Gemm& gemm = made.gemm;
   const std::uint32_t result = alignment_of(gemm.result);
   done = checked(
       first_failure(
@@ -122,18 +161,21 @@ Result<BlasGemm> Blas::prepare(const Gemm& gemm) const {
            set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, result)}),
       "choosing an algorithm");
   if (!done) return fail(done.error());
-  cublasLtMatmulHeuristicResult_t chosen{};
-  int found = 0;
+  std::array<cublasLtMatmulHeuristicResult_t, kAlgorithmsMax> proposed{};
+  int count = 0;
   const cublasStatus_t answer = cublasLtMatmulAlgoGetHeuristic(
       handle_.get(), made.descriptor.get(), made.a.get(), made.b.get(), made.d.get(), made.d.get(),
-      raw, 1, &chosen, &found);
-  if (answer != CUBLAS_STATUS_SUCCESS || found == 0 || chosen.state != CUBLAS_STATUS_SUCCESS) {
-    return fail(ErrorCode::device, "cuBLAS has no algorithm for a product of {}x{} and {}x{} ({})",
-                gemm.rows, gemm.depth, gemm.depth, gemm.columns, cublasLtGetStatusString(answer));
-  }
-  made.algorithm = chosen.algo;
-  made.workspace = chosen.workspaceSize;
-  return made;
+      raw, kAlgorithmsMax, proposed.data(), &count);
+  if (answer == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+  done = checked(answer, "choosing an algorithm");
+  if (!done) return fail(done.error());
+  const auto end = proposed.begin() + std::clamp(count, 0, kAlgorithmsMax);
+  const auto first = std::find_if(
+      proposed.begin(), end, [](const auto& one) { return one.state == CUBLAS_STATUS_SUCCESS; });
+  if (first == end) return false;
+  made.algorithm = first->algo;
+  made.workspace = first->workspaceSize;
+  return true;
 }
 
 Status Blas::run(const BlasGemm& gemm, void* workspace, cudaStream_t stream) const {

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "compute/cuda/checked.hpp"
 #include "compute/cuda/gemm.hpp"
+#include "compute/cuda/work.hpp"
 
 namespace starling::compute::cuda {
 
@@ -19,17 +22,19 @@ struct BlasGemm {
   Descriptor descriptor;
   Layout a, b, d;
   cublasLtMatmulAlgo_t algorithm{};
-  std::size_t workspace = 0;  ///< bytes
+  std::size_t workspace = 0;       ///< bytes
+  std::optional<KernelWork> rest;  ///< bias and ReLU, where the algorithm leaves them to a kernel
 };
 
 class Blas {
  public:
   [[nodiscard]] static base::Result<Blas> create();
 
-  /// Chooses an algorithm: the same one for equal products, and only of those that add up in a
-  /// fixed order.
+  /// Chooses an algorithm: the same one for equal products, of those that add up partial sums apart
+  /// from the result. Where there is none, one without bias and ReLU, then one that adds up in the
+  /// result (in a fixed order, too, as cuBLAS says).
   [[nodiscard]] base::Result<BlasGemm> prepare(const Gemm& gemm) const;
-  /// `workspace` has at least the bytes that prepare asked for.
+  /// The product without its rest. `workspace` has at least the bytes that prepare asked for.
   [[nodiscard]] base::Status run(const BlasGemm& gemm, void* workspace, cudaStream_t stream) const;
 
  private:
@@ -37,6 +42,9 @@ class Blas {
     void operator()(cublasLtContext* handle) const noexcept { cublasLtDestroy(handle); }
   };
   using Handle = std::unique_ptr<cublasLtContext, Destroy>;
+
+  /// An algorithm for what is described, to `made`; false where cuBLAS has none.
+  [[nodiscard]] base::Result<bool> choose(BlasGemm& made, std::uint32_t reductions) const;
 
   explicit Blas(Handle handle) : handle_(std::move(handle)) {}
 

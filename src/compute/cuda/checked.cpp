@@ -10,17 +10,24 @@ using base::Status;
 
 namespace {
 
-/// After these nothing works in this process any more.
+/// After these nothing works in this process any more: those of which CUDA's header says so, and
+/// errors of the GPU's memory.
 bool is_lost(cudaError_t answer) {
   switch (answer) {
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchFailure:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorHardwareStackError:
     case cudaErrorECCUncorrectable:
-    case cudaErrorDevicesUnavailable:
+    case cudaErrorContained:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorExternalDevice:
     case cudaErrorUnknown:
       return true;
     default:
@@ -28,15 +35,22 @@ bool is_lost(cudaError_t answer) {
   }
 }
 
+/// What to do about it.
+const char* advice(cudaError_t answer) {
+  if (answer == cudaErrorDevicesUnavailable) {
+    return "; another process has the GPU, or its compute mode forbids this one: see nvidia-smi";
+  }
+  if (!is_lost(answer)) return "";
+  return "; the GPU is lost to this process: start it again. With STARLING_CUDA_CHECK=1 the error "
+         "names the layer";
+}
+
 }  // namespace
 
 Status checked(cudaError_t answer, std::string_view what) {
   if (answer == cudaSuccess) return {};
   return fail(ErrorCode::device, "CUDA failed at {}: {} ({}){}", what, cudaGetErrorString(answer),
-              cudaGetErrorName(answer),
-              is_lost(answer) ? "; the GPU is lost to this process: start it again. With "
-                                "STARLING_CUDA_CHECK=1 the error names the layer"
-                              : "");
+              cudaGetErrorName(answer), advice(answer));
 }
 
 Status checked(cublasStatus_t answer, std::string_view what) {

@@ -134,6 +134,16 @@ Result<std::uint64_t> DeviceReplica::hash(MirrorId mirror) {
 
 std::unique_ptr<Delta> DeviceReplica::make_delta() { return std::make_unique<DeviceDelta>(queue_); }
 
+Result<std::size_t> DeviceReplica::reserve(std::size_t count, std::size_t room) {
+  // A commit works on two deltas.
+  const std::size_t element =
+      by_type([](auto mirror) { return sizeof(CommittedElement<decltype(mirror)>); });
+  if (auto made = room_.make(2 * count * element); !made) return fail(made.error());
+  const auto reserved = source_.reserve(count, room);
+  if (!reserved) return reserved;
+  return room_.bytes() + *reserved;
+}
+
 DeltaSource& DeviceReplica::difference(MirrorId mirror, const std::optional<HoldBack>& hold) {
   by_type([&]<class M>(M) {
     HeldDifference<M> of{.difference = difference_to<M>(mirror)};

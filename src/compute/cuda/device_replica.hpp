@@ -37,6 +37,7 @@ class DeviceReplica final : public ReplicaMemory {
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override;
   base::Result<std::uint64_t> hash(MirrorId mirror) override;
   std::unique_ptr<Delta> make_delta() override;
+  base::Result<std::size_t> reserve(std::size_t count, std::size_t room) override;
   DeltaSource& difference(MirrorId mirror, const std::optional<HoldBack>& hold) override;
   base::Status let_go_of(const Delta& delta, float gain) override;
   base::Result<bool> decode(const CodedDelta& coded, Delta& into) override;

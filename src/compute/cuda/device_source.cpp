@@ -1,6 +1,7 @@
 #include "compute/cuda/device_source.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -18,6 +19,9 @@ namespace {
 
 /// Behind codes that are read by words.
 constexpr std::size_t kBytesBehind = 4 * sizeof(std::uint64_t);
+
+/// Of work space: what calls take beside their largest list, about.
+constexpr std::size_t kWorkBeside = std::size_t{1} << 20;
 
 Levels levels_of(int bits) {
   const auto top = static_cast<float>(1 << (bits - 1));
@@ -56,6 +60,26 @@ DeviceSource::DeviceSource(Queue& queue, std::size_t size)
 
 std::size_t DeviceSource::memory_bytes() const noexcept {
   return found_.bytes() + chosen_.bytes() + tiles_.bytes() + work_.bytes();
+}
+
+Result<std::size_t> DeviceDelta::reserve(std::size_t count) {
+  auto made = elements_.make(count);
+  elements_.clear();
+  if (!made) return fail(made.error());
+  return elements_.bytes();
+}
+
+Result<std::size_t> DeviceSource::reserve(std::size_t count, std::size_t room) {
+  auto done = found_.make(room);
+  if (done) done = chosen_.make(count);
+  if (done) done = tiles_.make(tiles() * sizeof(TileFound));
+  // Of all calls code_indices() has the most work: a gap's code has about as many bits as the gap.
+  const auto shift = static_cast<std::uint32_t>(std::bit_width(size_ / count));
+  if (done) done = work_.make(words_max(count, shift) * sizeof(std::uint32_t) + kWorkBeside);
+  found_.clear();
+  chosen_.clear();
+  if (!done) return fail(done.error());
+  return memory_bytes();
 }
 
 Status DeviceSource::sample(std::span<const std::uint32_t> places, std::span<float> values) {
@@ -209,13 +233,16 @@ Status DeviceSource::code(const Coding& coding, base::Buffer& out, Delta& coded)
   return {};
 }
 
+std::size_t DeviceSource::words_max(std::size_t count, std::uint32_t shift) const {
+  // No code has more bits than its gap and its tail.
+  return quotient_up(size_ + count * (1 + kGolombPrefixMax + shift), 32) + 2;
+}
+
 /// Appends starts and codes.
 Status DeviceSource::code_indices(const Coding& coding, base::Buffer& out) {
   const std::size_t runs = quotient_up(chosen_.size(), kCodesPerRun);
   const IndexRuns of{{chosen_.size(), coding.odd, coding.shift}, chosen_.indices()};
-  // No code has more bits than its gap and its tail.
-  const std::size_t words_max =
-      quotient_up(size_ + chosen_.size() * (1 + kGolombPrefixMax + coding.shift), 32) + 2;
+  const std::size_t words_max = this->words_max(chosen_.size(), coding.shift);
   Places places;
   const std::size_t bits_at = places.add<std::uint64_t>(runs);
   const std::size_t begins_at = places.add<std::uint64_t>(runs + 1);

@@ -50,6 +50,7 @@ class DeviceDelta final : public Delta {
 
   std::size_t size() const noexcept override { return elements_.size(); }
   void clear() noexcept override { elements_.clear(); }
+  base::Result<std::size_t> reserve(std::size_t count) override;
   base::Status read(std::vector<std::uint32_t>& indices, std::vector<float>& values) const override;
 
  private:
@@ -73,6 +74,8 @@ class DeviceSource final : public DeltaSource {
   /// Of vectors of `size` elements. `queue` outlives it.
   DeviceSource(Queue& queue, std::size_t size);
 
+  /// As ReplicaMemory's; tells the bytes of all that it has.
+  [[nodiscard]] base::Result<std::size_t> reserve(std::size_t count, std::size_t room);
   /// Reads this one from now on.
   void read(const AnyDifference& difference) { difference_ = difference; }
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
@@ -90,6 +93,8 @@ class DeviceSource final : public DeltaSource {
 
  private:
   [[nodiscard]] std::size_t tiles() const { return quotient_up(size_, kTile); }
+  /// Words that codes of indices may take.
+  [[nodiscard]] std::size_t words_max(std::size_t count, std::uint32_t shift) const;
   template <class Tiles>
   [[nodiscard]] base::Result<Choice> choose_from(const Tiles& from, std::size_t count, float limit);
   template <class Tiles>

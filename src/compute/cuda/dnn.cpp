@@ -16,8 +16,12 @@ using base::Status;
 
 namespace {
 
-/// Work space beyond this is not worth what it saves.
-constexpr std::int64_t kDnnWorkspaceMax = std::int64_t{256} << 20;
+/// So much work space any convolution may have.
+constexpr std::int64_t kWorkspaceFree = std::int64_t{256} << 20;
+/// Engines for bfloat16 turn x and y to NHWC, with channels filled up to a multiple of 8: about
+/// what the tensors take. With less, what is left for a ResNet-50's first layers is several times
+/// slower.
+constexpr std::int64_t kWorkspaceCopies = 2;
 constexpr std::size_t kEnginesMax = 64;
 
 /// Numbers of the three tensors in cuDNN's graphs.
@@ -114,23 +118,42 @@ Result<DnnDescriptor> graph_of(const Convolution& c, cudnnHandle_t handle) {
   return dnn_graph(operations, handle, "the graph of a convolution");
 }
 
+std::int64_t workspace_max(const Convolution& c) {
+  const std::size_t elements = c.x_size() + c.w_size() + c.y_size();
+  const std::size_t bytes = elements * (c.rounded ? sizeof(std::uint16_t) : sizeof(float));
+  return std::max(kWorkspaceFree, kWorkspaceCopies * static_cast<std::int64_t>(bytes));
+}
+
+/// Of what cuDNN does not support: whether it is for want of something on this machine.
+bool is_lacking(cudnnStatus_t answer) {
+  switch (answer) {
+    case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER:
+    case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART:
+    case CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING:
+    case CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// Whether an engine adds up in single precision, and always the same: of rounded tensors tensor
 /// cores do, of others they round.
-bool is_exact(const DnnDescriptor& choice, bool rounded) {
+Result<bool> is_exact(const DnnDescriptor& choice, bool rounded) {
   DnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   std::int64_t count = 0;
   cudnnBackendDescriptor_t raw = engine.raw();
-  if (cudnnBackendGetAttribute(choice.raw(), CUDNN_ATTR_ENGINECFG_ENGINE,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
-                               &raw) != CUDNN_STATUS_SUCCESS) {
-    return false;
-  }
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
-  if (cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                               CUDNN_TYPE_NUMERICAL_NOTE, notes.size(), &count,
-                               notes.data()) != CUDNN_STATUS_SUCCESS) {
-    return false;
+  auto read = checked(cudnnBackendGetAttribute(choice.raw(), CUDNN_ATTR_ENGINECFG_ENGINE,
+                                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &raw),
+                      "asking for an engine");
+  if (read) {
+    read = checked(
+        cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                 CUDNN_TYPE_NUMERICAL_NOTE, notes.size(), &count, notes.data()),
+        "asking how an engine rounds");
   }
+  if (!read) return fail(read.error());
   const auto known = notes.begin() + std::min<std::int64_t>(count, notes.size());
   return std::all_of(notes.begin(), known, [=](cudnnBackendNumericalNote_t note) {
     return note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP ||
@@ -160,31 +183,44 @@ Result<Dnn> Dnn::create_for(const std::string& device_json) {
   return Dnn(nullptr, std::move(device));
 }
 
-Result<std::optional<DnnConvolution>> Dnn::prepare(const Convolution& convolution) const {
-  const auto graph = graph_of(convolution, handle_.get());
-  if (!graph) return fail(graph.error());
-  auto plan = best_plan(*graph, convolution.rounded, kDnnWorkspaceMax);
+Result<std::optional<DnnConvolution>> Dnn::prepare(const Convolution& convolution) {
+  Convolution sizes = convolution;
+  sizes.x = sizes.w = sizes.y = nullptr;
+  const auto known = std::ranges::find(known_convolutions_, sizes, &KnownConvolution::sizes);
+  std::shared_ptr<const DnnPlan> plan;
+  if (known != known_convolutions_.end()) {
+    plan = known->plan;
+  } else {
+    const auto graph = graph_of(sizes, handle_.get());
+    if (!graph) return fail(graph.error());
+    auto found = best_plan(*graph, sizes.rounded, workspace_max(sizes));
+    if (!found) return fail(found.error());
+    if (*found) plan = std::make_shared<const DnnPlan>(std::move(**found));
+    known_convolutions_.push_back({sizes, plan});
+  }
   if (!plan) return std::optional<DnnConvolution>{};
-  return DnnConvolution{convolution, std::move(plan->descriptor), plan->workspace};
+  const std::size_t workspace = plan->workspace;
+  return DnnConvolution{convolution, std::move(plan), workspace};
 }
 
-std::optional<DnnPlan> Dnn::best_plan(const DnnDescriptor& graph, bool rounded,
-                                      std::int64_t workspace_max) const {
+Dnn::Found Dnn::best_plan(const DnnDescriptor& graph, bool rounded,
+                          std::int64_t workspace_max) const {
+  Search search{.rounded = rounded, .workspace_max = workspace_max, .beyond = {}, .lacking = {}};
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    if (auto found = first_plan(graph, rounded, workspace_max, mode)) return found;
+    auto found = first_plan(graph, mode, search);
+    if (!found || *found) return found;
   }
-  return {};
+  if (!search.beyond && !search.lacking) return fail(search.lacking.error());
+  return std::move(search.beyond);
 }
 
 /// The first of the engines that cuDNN proposes, best first, that will do.
-std::optional<DnnPlan> Dnn::first_plan(const DnnDescriptor& graph, bool rounded,
-                                       std::int64_t workspace_max,
-                                       cudnnBackendHeurMode_t mode) const {
+Dnn::Found Dnn::first_plan(const DnnDescriptor& graph, cudnnBackendHeurMode_t mode,
+                           Search& search) const {
   DnnDescriptor adviser(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   adviser.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
       .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
   if (device_) adviser.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *device_);
-  if (adviser.finish() != CUDNN_STATUS_SUCCESS) return {};
   std::vector<DnnDescriptor> choices;
   std::vector<cudnnBackendDescriptor_t> raw;
   for (std::size_t i = 0; i < kEnginesMax; ++i) {
@@ -192,19 +228,32 @@ std::optional<DnnPlan> Dnn::first_plan(const DnnDescriptor& graph, bool rounded,
     raw.push_back(choices.back().raw());
   }
   std::int64_t count = 0;
-  if (cudnnBackendGetAttribute(adviser.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, kEnginesMax, &count,
-                               raw.data()) != CUDNN_STATUS_SUCCESS) {
-    return {};
+  cudnnStatus_t answer = adviser.finish();
+  if (answer == CUDNN_STATUS_SUCCESS) {
+    answer =
+        cudnnBackendGetAttribute(adviser.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, kEnginesMax, &count, raw.data());
   }
+  if (answer != CUDNN_STATUS_SUCCESS) return refused(answer, "proposing engines", search);
   for (std::size_t i = 0; i < std::min<std::size_t>(kEnginesMax, count); ++i) {
-    if (!is_exact(choices[i], rounded)) continue;
-    if (auto plan = plan_of(choices[i], workspace_max)) return plan;
+    const auto exact = is_exact(choices[i], search.rounded);
+    if (!exact) return fail(exact.error());
+    if (!*exact) continue;
+    auto plan = plan_of(choices[i], search);
+    if (!plan || *plan) return plan;
   }
-  return {};
+  return std::optional<DnnPlan>{};
 }
 
-std::optional<DnnPlan> Dnn::plan_of(DnnDescriptor& choice, std::int64_t workspace_max) const {
+/// Nothing where cuDNN says that it does not support this; where it failed, the error.
+Dnn::Found Dnn::refused(cudnnStatus_t answer, std::string_view what, Search& search) {
+  const Status told = checked(answer, what);
+  if (CUDNN_STATUS_CATEGORY(answer) != CUDNN_STATUS_NOT_SUPPORTED) return fail(told.error());
+  if (is_lacking(answer) && search.lacking) search.lacking = told;
+  return std::optional<DnnPlan>{};
+}
+
+Dnn::Found Dnn::plan_of(const DnnDescriptor& choice, Search& search) const {
   DnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, choice);
   if (device_) {
@@ -213,21 +262,25 @@ std::optional<DnnPlan> Dnn::plan_of(DnnDescriptor& choice, std::int64_t workspac
     plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle_.get());
   }
   // An engine may turn out not to take these sides: then the next one is asked.
-  if (plan.finish() != CUDNN_STATUS_SUCCESS) return {};
+  const cudnnStatus_t answer = plan.finish();
+  if (answer != CUDNN_STATUS_SUCCESS) return refused(answer, "preparing an engine", search);
   std::int64_t bytes = 0;
   std::int64_t count = 0;
-  if (cudnnBackendGetAttribute(plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                               CUDNN_TYPE_INT64, 1, &count, &bytes) != CUDNN_STATUS_SUCCESS ||
-      bytes > workspace_max) {
-    return {};
-  }
-  return DnnPlan{std::move(plan), static_cast<std::size_t>(bytes)};
+  const auto read =
+      checked(cudnnBackendGetAttribute(plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                       CUDNN_TYPE_INT64, 1, &count, &bytes),
+              "asking for an engine's work space");
+  if (!read) return fail(read.error());
+  DnnPlan made{std::move(plan), static_cast<std::size_t>(bytes)};
+  if (bytes <= search.workspace_max) return made;
+  if (!search.beyond || made.workspace < search.beyond->workspace) search.beyond = std::move(made);
+  return std::optional<DnnPlan>{};
 }
 
 Status Dnn::run(const DnnConvolution& convolution, void* workspace) const {
   const Convolution& c = convolution.convolution;
   const std::array<DnnAddress, 3> tensors{{{kX, c.x}, {kW, c.w}, {kY, c.y}}};
-  return execute(convolution.plan, tensors, workspace, "a convolution");
+  return execute(convolution.plan->descriptor, tensors, workspace, "a convolution");
 }
 
 Status Dnn::execute(const DnnDescriptor& plan, std::span<const DnnAddress> tensors, void* workspace,

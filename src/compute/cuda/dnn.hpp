@@ -19,24 +19,24 @@
 
 namespace starling::compute::cuda {
 
-/// A convolution with its engine; its addresses stay.
-struct DnnConvolution {
-  Convolution convolution;
-  DnnDescriptor plan;
+/// How cuDNN does a graph. It has no addresses: calls of the same sizes share it.
+struct DnnPlan {
+  DnnDescriptor descriptor;
   std::size_t workspace = 0;  ///< bytes
 };
 
-/// How cuDNN does a graph.
-struct DnnPlan {
-  DnnDescriptor descriptor;
+/// A convolution with its engine; its addresses stay.
+struct DnnConvolution {
+  Convolution convolution;
+  std::shared_ptr<const DnnPlan> plan;
   std::size_t workspace = 0;  ///< bytes
 };
 
 /// An attention with its engine; its addresses stay.
 struct DnnAttention {
   FusedAttention attention;
-  std::shared_ptr<const DnnPlan> plan;  ///< calls of the same sizes share it
-  std::size_t workspace = 0;            ///< bytes
+  std::shared_ptr<const DnnPlan> plan;
+  std::size_t workspace = 0;  ///< bytes
 };
 
 /// A tensor's number in a graph, and where it lies.
@@ -53,11 +53,12 @@ class Dnn {
   [[nodiscard]] static base::Result<Dnn> create_for(const std::string& device_json);
 
   /// Chooses an engine that rounds no more than the tensors' type does (no transforms) and gives
-  /// the same bits each time; nothing where cuDNN has none.
-  [[nodiscard]] base::Result<std::optional<DnnConvolution>> prepare(
-      const Convolution& convolution) const;
-  /// As above; which engine that is, sizes and kind decide. Takes a second the first time that it
-  /// sees them: engines of attention are compiled.
+  /// the same bits each time; nothing where cuDNN has none. Error (ErrorCode::device): it could
+  /// not tell, or lacks a library or a driver for those that it has.
+  /// Which engine that is, sizes, type and kind decide: cuDNN is asked the first time that these
+  /// are seen.
+  [[nodiscard]] base::Result<std::optional<DnnConvolution>> prepare(const Convolution& convolution);
+  /// As above. The first time takes a second: engines of attention are compiled.
   [[nodiscard]] base::Result<std::optional<DnnAttention>> prepare(const FusedAttention& attention);
   /// `workspace` has at least the bytes that prepare asked for.
   [[nodiscard]] base::Status run(const DnnConvolution& convolution, void* workspace) const;
@@ -69,18 +70,31 @@ class Dnn {
   Dnn(Handle handle, std::optional<DnnDescriptor> device)
       : handle_(std::move(handle)), device_(std::move(device)) {}
 
-  /// The first engine that will do; of bfloat16, tensor cores will.
-  [[nodiscard]] std::optional<DnnPlan> best_plan(const DnnDescriptor& graph, bool rounded,
-                                                 std::int64_t workspace_max) const;
-  [[nodiscard]] std::optional<DnnPlan> first_plan(const DnnDescriptor& graph, bool rounded,
-                                                  std::int64_t workspace_max,
-                                                  cudnnBackendHeurMode_t mode) const;
-  [[nodiscard]] std::optional<DnnPlan> plan_of(DnnDescriptor& choice,
-                                               std::int64_t workspace_max) const;
+  /// A search for an engine, of those that cuDNN proposes for a graph.
+  struct Search {
+    bool rounded = false;  ///< of bfloat16, tensor cores will do
+    std::int64_t workspace_max = 0;
+    std::optional<DnnPlan> beyond;  ///< of those with more work space the one with the least
+    base::Status lacking;           ///< the first that was refused for what the machine lacks
+  };
+  using Found = base::Result<std::optional<DnnPlan>>;
+
+  /// The first engine that will do; where there is none within the limit, the smallest beyond.
+  [[nodiscard]] Found best_plan(const DnnDescriptor& graph, bool rounded,
+                                std::int64_t workspace_max) const;
+  [[nodiscard]] Found first_plan(const DnnDescriptor& graph, cudnnBackendHeurMode_t mode,
+                                 Search& search) const;
+  /// Nothing, where the engine does not take the graph.
+  [[nodiscard]] Found plan_of(const DnnDescriptor& choice, Search& search) const;
+  [[nodiscard]] static Found refused(cudnnStatus_t answer, std::string_view what, Search& search);
   [[nodiscard]] base::Status execute(const DnnDescriptor& plan, std::span<const DnnAddress> tensors,
                                      void* workspace, std::string_view what) const;
 
-  /// What prepare has found before; no plan: there is no engine.
+  // What prepare has found before; no plan: there is no engine.
+  struct KnownConvolution {
+    Convolution sizes;  ///< without addresses
+    std::shared_ptr<const DnnPlan> plan;
+  };
   struct KnownAttention {
     FusedAttention::Kind kind;
     AttentionSizes sizes;
@@ -89,7 +103,8 @@ class Dnn {
 
   Handle handle_;
   std::optional<DnnDescriptor> device_;
-  std::vector<KnownAttention> known_;
+  std::vector<KnownConvolution> known_convolutions_;
+  std::vector<KnownAttention> known_attentions_;
 };
 
 }  // namespace starling::compute::cuda

@@ -189,21 +189,21 @@ bool is_taken(const FusedAttention& attention) {
 }  // namespace
 
 Result<std::optional<DnnAttention>> Dnn::prepare(const FusedAttention& attention) {
-  const auto known = std::ranges::find_if(known_, [&](const KnownAttention& one) {
+  const auto known = std::ranges::find_if(known_attentions_, [&](const KnownAttention& one) {
     return one.kind == attention.kind && one.sizes == attention.sizes;
   });
   std::shared_ptr<const DnnPlan> plan;
-  if (known != known_.end()) {
+  if (known != known_attentions_.end()) {
     plan = known->plan;
   } else if (is_taken(attention)) {
     AttentionGraph described(attention.sizes);
     attention.kind == FusedAttention::Kind::forward ? described.forward() : described.backward();
     const auto graph = described.finish(handle_.get());
     if (!graph) return fail(graph.error());
-    if (auto found = best_plan(*graph, true, kWorkspaceMax)) {
-      plan = std::make_shared<const DnnPlan>(std::move(*found));
-    }
-    known_.push_back({attention.kind, attention.sizes, plan});
+    auto found = best_plan(*graph, true, kWorkspaceMax);
+    if (!found) return fail(found.error());
+    if (*found) plan = std::make_shared<const DnnPlan>(std::move(**found));
+    known_attentions_.push_back({attention.kind, attention.sizes, plan});
   }
   if (!plan) return std::optional<DnnAttention>{};
   std::size_t workspace = plan->workspace;

@@ -64,6 +64,20 @@ struct Round {
   STARLING_BOTH void operator()(std::size_t i) const { y[i] = rounded(x[i]); }
 };
 
+/// The same for rows of a matrix, which begin `stride` elements apart then; what lies between them
+/// stays as it is.
+struct RoundRows {
+  std::size_t width;
+  std::size_t stride;
+  const float* x;
+  std::uint16_t* y;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Divided at = divide(i, width);
+    y[at.quotient * stride + at.rest] = rounded(x[i]);
+  }
+};
+
 /// And back, from what cuDNN gives.
 struct Widen {
   const std::uint16_t* x;
@@ -153,7 +167,8 @@ struct AddRow {
   STARLING_BOTH void operator()(std::size_t i) const { y[i] = x[i] + weight[divide(i, row).rest]; }
 };
 
-/// What follows a convolution, in place: a bias a channel, then a ReLU.
+/// What follows a convolution, in place: a bias a channel, then a ReLU. Of a matrix, channels are
+/// columns, of one point each.
 struct FinishImage {
   std::size_t points;  ///< of a channel
   std::size_t channels;
@@ -181,31 +196,84 @@ struct Embed {
   }
 };
 
-/// The sums of the gradients of equal tokens. The host has sorted the tokens; where one begins,
-/// its first element's call adds up the whole of it. One call an element of dy.
-struct EmbedBackward {
+/// Where the gradients of equal tokens are added up. The host has sorted a batch's tokens; sums are
+/// made of chunks of these first, so that a frequent one is not a single long sum, then of chunks.
+/// In fixed order.
+struct EmbedSums {
+  static constexpr std::size_t kChunk = 64;  ///< places
+
   std::size_t width;
   std::size_t positions;  ///< tokens a sample
   const StepState* step;
   const std::int32_t* tokens;  ///< ascending
-  const std::int32_t* places;  ///< where each lies in the batch, ascending among equal tokens
   bool add;                    ///< to what dweight has; otherwise it is zero
-  const float* dy;
+  float* parts;  ///< {chunks, 2, width}: of the token that a chunk begins with, and of its last
+                 ///< one, where they begin before the chunk or go on behind it
   float* dweight;
 
-  STARLING_BOTH void operator()(std::size_t i) const {
-    const Divided at = divide(i, width);
-    const std::size_t count = step->count * positions;
-    const std::size_t first = at.quotient;
-    if (first >= count) return;
-    const std::int32_t token = tokens[first];
-    if (first > 0 && tokens[first - 1] == token) return;
-    float sum = 0;
-    for (std::size_t k = first; k < count && tokens[k] == token; ++k) {
-      sum += dy[static_cast<std::size_t>(places[k]) * width + at.rest];
-    }
-    float& to = dweight[static_cast<std::size_t>(token) * width + at.rest];
+  [[nodiscard]] STARLING_BOTH std::size_t count() const { return step->count * positions; }
+  /// Whether the token at a place is the one before it, too.
+  [[nodiscard]] STARLING_BOTH bool goes_on(std::size_t place) const {
+    return place > 0 && place < count() && tokens[place - 1] == tokens[place];
+  }
+  [[nodiscard]] STARLING_BOTH float& part(std::size_t chunk, std::size_t which,
+                                          std::size_t i) const {
+    return parts[(2 * chunk + which) * width + i];
+  }
+  STARLING_BOTH void put(float sum, std::int32_t token, std::size_t i) const {
+    float& to = dweight[static_cast<std::size_t>(token) * width + i];
     to = add ? to + sum : sum;
+  }
+};
+
+/// Sums within chunks. Where a token begins there, its first element's call adds up the whole of
+/// it. One call an element of dy.
+struct EmbedBackward {
+  EmbedSums sums;
+  const std::int32_t* places;  ///< where each token lies in the batch, ascending among equal ones
+  const float* dy;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Divided at = divide(i, sums.width);
+    const std::size_t first = at.quotient;
+    const std::size_t count = sums.count();
+    if (first >= count) return;
+    const Divided chunk = divide(first, EmbedSums::kChunk);
+    const bool began_before = sums.goes_on(first);
+    if (began_before && chunk.rest > 0) return;
+    const std::size_t end = first - chunk.rest + EmbedSums::kChunk;
+    float sum = 0;
+    std::size_t k = first;
+    do {
+      sum += dy[static_cast<std::size_t>(places[k]) * sums.width + at.rest];
+    } while (++k < end && sums.goes_on(k));
+    if (began_before || sums.goes_on(k)) {
+      sums.part(chunk.quotient, chunk.rest > 0 ? 1 : 0, at.rest) = sum;
+    } else {
+      sums.put(sum, sums.tokens[first], at.rest);
+    }
+  }
+};
+
+/// Then the sums of the tokens that go on behind the chunk that they begin in. One call an element
+/// of each chunk.
+struct EmbedJoin {
+  EmbedSums sums;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Divided at = divide(i, sums.width);
+    const std::size_t chunk = at.quotient;
+    const std::size_t begin = chunk * EmbedSums::kChunk;
+    std::size_t next = begin + EmbedSums::kChunk;
+    if (!sums.goes_on(next)) return;
+    const std::int32_t token = sums.tokens[next];
+    const bool fills = sums.tokens[begin] == token;
+    if (fills && sums.goes_on(begin)) return;  // it began before
+    float sum = sums.part(chunk, fills ? 0 : 1, at.rest);
+    for (; next < sums.count() && sums.tokens[next] == token; next += EmbedSums::kChunk) {
+      sum += sums.part(next / EmbedSums::kChunk, 0, at.rest);
+    }
+    sums.put(sum, token, at.rest);
   }
 };
 

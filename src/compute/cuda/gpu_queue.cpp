@@ -114,10 +114,11 @@ Result<GpuQueue::DeviceMemory> GpuQueue::reserve(std::size_t bytes, const char* 
   return DeviceMemory(memory);
 }
 
-bool GpuQueue::fuses(const FusedAttention& attention) {
-  if (!take_device()) return false;
+Result<bool> GpuQueue::fuses(const FusedAttention& attention) {
+  if (auto taken = take_device(); !taken) return fail(taken.error());
   const auto prepared = dnn_->prepare(attention);
-  return prepared && *prepared;
+  if (!prepared) return fail(prepared.error());
+  return prepared->has_value();
 }
 
 Result<std::byte*> GpuQueue::reserve(std::size_t bytes) {
@@ -182,9 +183,18 @@ Result<GpuQueue::Prepared> GpuQueue::prepare(const Work& work) {
   const Convolution& convolution = std::get<Convolution>(work.what);
   auto prepared = dnn_->prepare(convolution);
   if (!prepared) return fail(prepared.error());
-  if (!*prepared) return Prepared{plain(convolution), work.op};
+  if (!*prepared) return Prepared{plain(convolution), work.op, true};
   workspace_bytes_ = std::max(workspace_bytes_, (*prepared)->workspace);
   return Prepared{std::move(**prepared), work.op};
+}
+
+std::vector<std::string> GpuQueue::plain_ops(std::size_t list) const {
+  std::vector<std::string> names;
+  for (const Prepared& item : lists_[list].work) {
+    const std::string& name = lists_[list].names[item.op];
+    if (item.plain && std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
 }
 
 Status GpuQueue::finish() {
@@ -249,7 +259,8 @@ Status GpuQueue::perform(const KernelWork& work) {
 }
 
 Status GpuQueue::perform(const BlasGemm& gemm) {
-  return blas_->run(gemm, workspace_.get(), stream_.get());
+  auto done = blas_->run(gemm, workspace_.get(), stream_.get());
+  return done && gemm.rest ? perform(*gemm.rest) : done;
 }
 
 Status GpuQueue::perform(const DnnConvolution& convolution) {

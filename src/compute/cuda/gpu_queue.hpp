@@ -27,9 +27,10 @@ class GpuQueue final : public Queue {
   GpuQueue(const GpuQueue&) = delete;
   GpuQueue& operator=(const GpuQueue&) = delete;
 
-  bool fuses(const FusedAttention& attention) override;
+  base::Result<bool> fuses(const FusedAttention& attention) override;
   base::Result<std::byte*> reserve(std::size_t bytes) override;
   base::Result<std::size_t> add(std::vector<Work> list, std::vector<std::string> names) override;
+  std::vector<std::string> plain_ops(std::size_t list) const override;
   base::Status finish() override;
   base::Status run(std::size_t list) override;
   base::Status run(const KernelWork& work) override;
@@ -52,6 +53,7 @@ class GpuQueue final : public Queue {
   struct Prepared {
     std::variant<KernelWork, BlasGemm, DnnConvolution, DnnAttention, Clear, Sublist> what;
     std::size_t op = 0;
+    bool plain = false;  ///< a kernel where a library had no way
   };
   struct List {
     std::vector<Prepared> work;

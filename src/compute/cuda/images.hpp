@@ -240,6 +240,8 @@ struct Convolution {
   [[nodiscard]] STARLING_BOTH std::size_t y_size() const {
     return samples * out_channels * out_height * out_width;
   }
+
+  friend bool operator==(const Convolution&, const Convolution&) = default;
 };
 
 /// One call an element of what is written. Each sums up a few hundred products by itself: right,

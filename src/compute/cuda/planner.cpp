@@ -242,26 +242,35 @@ void Planner::kernel(std::size_t op, std::initializer_list<Value> touched, std::
   });
 }
 
-void Planner::product(std::size_t op, const Value& left, const Value& right, const Value& result,
+void Planner::product(std::size_t op, const Rows& left, const Rows& right, const Value& result,
                       MakeGemm make) {
   const Value a = factor(op, left);
   const Value b = factor(op, right);
-  call(op, {a, b, result}, [=, make = std::move(make), rounded = rounds_](const Addresses& at) {
-    Gemm gemm = make(at.at(a), at.at(b), at);
-    gemm.rounded = rounded;
-    return gemm;
-  });
+  call(op, {a, b, result},
+       [=, make = std::move(make), rounded = rounds_, left_stride = stride_of(left.width),
+        right_stride = stride_of(right.width)](const Addresses& at) {
+         Gemm gemm = make(at.at(a), at.at(b), at);
+         gemm.rounded = rounded;
+         if (left_stride > 0) gemm.left.stride = left_stride;
+         if (right_stride > 0) gemm.right.stride = right_stride;
+         return gemm;
+       });
 }
 
 // No op writes to what it has rounded: what it makes in place it makes before.
-Value Planner::factor(std::size_t op, const Value& value) {
+Value Planner::factor(std::size_t op, const Rows& rows) {
+  const Value value = rows.value;
   if (!rounds_) return value;
   for (const auto& [from, copy] : rounded_) {
     if (from == value) return copy;
   }
-  const Value copy = make_rounded(value.count);
+  const std::size_t width = rows.width;
+  const std::size_t stride = stride_of(width);
+  const bool dense = stride == width;
+  const Value copy = make_rounded(dense ? value.count : value.count / width * stride);
   kernel(op, {value, copy}, value.count, [=](const Addresses& at) -> Kernel {
-    return Round{at.at(value), at.at<std::uint16_t>(copy)};
+    if (dense) return Round{at.at(value), at.at<std::uint16_t>(copy)};
+    return RoundRows{width, stride, at.at(value), at.at<std::uint16_t>(copy)};
   });
   rounded_.emplace_back(value, copy);
   return copy;

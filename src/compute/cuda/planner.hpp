@@ -144,12 +144,23 @@ class Planner {
   /// A kernel over `count` elements or rows.
   void kernel(std::size_t op, std::initializer_list<Value> touched, std::size_t count,
               std::function<Kernel(const Addresses&)> make, std::size_t width = 0);
-  /// A product as `make` describes it; its factors are rounded where the plan says so.
-  void product(std::size_t op, const Value& left, const Value& right, const Value& result,
+  /// A factor of a product. Where it is a matrix without gaps, with the width of its rows: rounded
+  /// ones begin at multiples of 16 bytes, as tensor cores' fast kernels want them.
+  struct Rows {
+    Rows(const Value& matrix, std::size_t row = 0) : value(matrix), width(row) {}
+    Value value;
+    std::size_t width;
+  };
+  /// A product as `make` describes it, of factors without gaps; they are rounded where the plan
+  /// says so.
+  void product(std::size_t op, const Rows& left, const Rows& right, const Value& result,
                MakeGemm make);
-  /// What products take for `value`: itself, or a copy in bfloat16, the same one for the same value
-  /// until another op is planned.
-  Value factor(std::size_t op, const Value& value);
+  /// What products take for `rows`: itself, or a copy in bfloat16, the same one for the same value
+  /// until another op is planned. Rows of a width begin stride_of(width) elements apart.
+  Value factor(std::size_t op, const Rows& rows);
+  [[nodiscard]] std::size_t stride_of(std::size_t width) const {
+    return rounds_ ? round_up(width, kRowStep) : width;
+  }
   Value make(std::size_t count) { return plan_.add(count); }
   /// For as many bfloat16.
   Value make_rounded(std::size_t count) { return make((count + 1) / 2); }
@@ -166,6 +177,8 @@ class Planner {
   /// Of a matrix with a row a position, or a sample.
   [[nodiscard]] std::size_t rows_of(const Shape& shape) const;
   [[nodiscard]] std::size_t columns_of(const Shape& shape) const;
+
+  static constexpr std::size_t kRowStep = 8;  ///< bfloat16
 
   const Graph& graph_;
   const std::size_t batch_;

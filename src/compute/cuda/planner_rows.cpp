@@ -35,7 +35,7 @@ Value Planner::forward_of(std::size_t op, const Linear& linear, const Value& sou
                 .bias = has_bias ? at.at(bias) : nullptr,
                 .relu = relu};
   };
-  product(op, source, weight, result, describe);
+  product(op, {source, in}, {weight, in}, result, describe);
   return result;
 }
 
@@ -47,30 +47,32 @@ void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& 
   const std::size_t out = columns_of(op_at(op).out);
   ASSERT(!written_[linear.weight], "an embedding's comes last");
   const Value dweight = parameter_gradient(linear.weight);
-  product(op, above, source, dweight, [=](const void* dy, const void* x, const Addresses& at) {
-    return Gemm{.rows = out,
-                .columns = in,
-                .depth = rows,
-                .left = {.data = dy, .stride = out, .turned = true},
-                .right = {.data = x, .stride = in},
-                .result = at.at(dweight),
-                .result_stride = in};
-  });
+  product(op, {above, out}, {source, in}, dweight,
+          [=](const void* dy, const void* x, const Addresses& at) {
+            return Gemm{.rows = out,
+                        .columns = in,
+                        .depth = rows,
+                        .left = {.data = dy, .stride = out, .turned = true},
+                        .right = {.data = x, .stride = in},
+                        .result = at.at(dweight),
+                        .result_stride = in};
+          });
   if (linear.bias != kNoTensor) {
     sum_columns(op, rows, out, above, nullptr, nullptr, parameter_gradient(linear.bias));
   }
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value weight = parameter(linear.weight);
   const Value result = make(rows * in);
-  product(op, above, weight, result, [=](const void* dy, const void* w, const Addresses& at) {
-    return Gemm{.rows = rows,
-                .columns = in,
-                .depth = out,
-                .left = {.data = dy, .stride = out},
-                .right = {.data = w, .stride = in},
-                .result = at.at(result),
-                .result_stride = in};
-  });
+  product(op, {above, out}, {weight, in}, result,
+          [=](const void* dy, const void* w, const Addresses& at) {
+            return Gemm{.rows = rows,
+                        .columns = in,
+                        .depth = out,
+                        .left = {.data = dy, .stride = out},
+                        .right = {.data = w, .stride = in},
+                        .result = at.at(result),
+                        .result_stride = in};
+          });
   give(op, {result});
 }
 
@@ -176,19 +178,20 @@ void Planner::backward_of(std::size_t op, const Embedding& embedding, const Grad
   if (!add) {
     call(op, {dweight}, [=](const Addresses& at) { return Clear{at.at(dweight), dweight.count}; });
   }
-  kernel(op, {above, dweight}, above.count,
-         [=, width = std::size_t{op_at(op).out[1]}, positions = std::size_t{op_at(op).out[0]},
-          step = plan_.step, tokens = plan_.sorted_tokens,
-          places = plan_.token_places](const Addresses& at) -> Kernel {
-           return EmbedBackward{width,
-                                positions,
-                                at.at<StepState>(step),
-                                at.at<std::int32_t>(tokens),
-                                at.at<std::int32_t>(places),
-                                add,
-                                at.at(above),
-                                at.at(dweight)};
+  const std::size_t width = op_at(op).out[1];
+  const std::size_t positions = op_at(op).out[0];
+  const std::size_t chunks = quotient_up(batch_ * positions, EmbedSums::kChunk);
+  const Value parts = make(2 * chunks * width);
+  const auto sums = [=, step = plan_.step, tokens = plan_.sorted_tokens](const Addresses& at) {
+    return EmbedSums{width, positions,    at.at<StepState>(step), at.at<std::int32_t>(tokens),
+                     add,   at.at(parts), at.at(dweight)};
+  };
+  kernel(op, {above, parts, dweight}, above.count,
+         [=, places = plan_.token_places](const Addresses& at) -> Kernel {
+           return EmbedBackward{sums(at), at.at<std::int32_t>(places), at.at(above)};
          });
+  kernel(op, {parts, dweight}, chunks * width,
+         [=](const Addresses& at) -> Kernel { return EmbedJoin{sums(at)}; });
 }
 
 Value Planner::forward_of(std::size_t op, const Positions& positions, const Value& source) {

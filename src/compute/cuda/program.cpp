@@ -36,8 +36,14 @@ Result<std::unique_ptr<Program>> compile(const Graph& graph, const CompileOption
     return fail(ErrorCode::run_file, "batch is {}; it must be 1 to {}", batch, kMaxBatch);
   }
   const bool rounds = options.precision == Precision::bfloat16;
-  const auto fuses = [&](const FusedAttention& attention) { return queue->fuses(attention); };
+  Status asked;
+  const auto fuses = [&](const FusedAttention& attention) {
+    const auto answer = queue->fuses(attention);
+    if (!answer && asked) asked = fail(answer.error());
+    return answer.value_or(false);
+  };
   Plan plan = Planner(graph, batch, rounds, fuses, score_bytes).plan();
+  if (!asked) return fail(asked.error());
   ArenaPlan arena = plan.arena();
   // What to do about too little memory belongs to its errors; the queue knows no run file.
   const std::string advice = fmt::format(
@@ -109,6 +115,11 @@ Result<Resident*> CudaProgram::reside(const Residence& wanted) {
 
 std::size_t CudaProgram::memory_bytes() const noexcept {
   return runner_->memory_bytes() + (resident_ ? resident_->memory_bytes() : 0);
+}
+
+/// All of evaluation's are among those of training.
+std::vector<std::string> CudaProgram::slow_ops() const {
+  return runner_->queue().plain_ops(runner_->lists().training);
 }
 
 }  // namespace starling::compute::cuda

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "compute/cuda/planner.hpp"
 #include "compute/cuda/queue.hpp"
@@ -37,6 +39,7 @@ class CudaProgram final : public Program {
   base::Result<Resident*> reside(const Residence& wanted) override;
   std::uint32_t batch() const noexcept override { return runner_->batch(); }
   std::size_t memory_bytes() const noexcept override;
+  std::vector<std::string> slow_ops() const override;
 
  private:
   base::Status run_evaluation(std::span<const float> parameters, std::span<const float> buffers,

@@ -28,8 +28,8 @@ class Queue {
   virtual ~Queue() = default;
 
   /// Whether it does an attention of this kind and these sizes as one call; asked before it is
-  /// planned, without addresses. Where not, a plan does without.
-  [[nodiscard]] virtual bool fuses(const FusedAttention& attention) = 0;
+  /// planned, without addresses. Where not, a plan does without. Error: it could not tell.
+  [[nodiscard]] virtual base::Result<bool> fuses(const FusedAttention& attention) = 0;
   /// Reserves the arena, all zeros, aligned to kAlignment; once. Error: as much is not to be had.
   [[nodiscard]] virtual base::Result<std::byte*> reserve(std::size_t bytes) = 0;
   /// Takes a list of work with addresses in the arena and chooses how it is done; returns its
@@ -37,6 +37,9 @@ class Queue {
   /// nothing beside the arena: kernels, clearing, and lists that were taken before.
   [[nodiscard]] virtual base::Result<std::size_t> add(std::vector<Work> list,
                                                       std::vector<std::string> names) = 0;
+  /// Names of the ops that have work in a list for which the device's libraries have no way, so
+  /// that a plain kernel does it, slowly; each once.
+  [[nodiscard]] virtual std::vector<std::string> plain_ops(std::size_t list) const = 0;
   /// Reserves what the work of all lists needs beside the arena; once.
   [[nodiscard]] virtual base::Status finish() = 0;
 

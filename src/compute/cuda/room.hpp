@@ -18,10 +18,15 @@ class Room {
     if (bytes <= bytes_) return {};
     memory_.reset();  // before more is asked for
     bytes_ = 0;
-    auto memory = queue_->allocate(bytes + bytes / 2, what_);
+    std::size_t taken = bytes + bytes / 2;  // for what is a little larger
+    auto memory = queue_->allocate(taken, what_);
+    if (!memory) {
+      taken = bytes;
+      memory = queue_->allocate(taken, what_);
+    }
     if (!memory) return base::fail(memory.error());
     memory_ = std::move(*memory);
-    bytes_ = bytes + bytes / 2;
+    bytes_ = taken;
     return {};
   }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <variant>
 
 #include "compute/cuda/attention.hpp"
@@ -20,13 +21,13 @@ namespace starling::compute::cuda {
 
 /// A kernel of our own and what it runs over.
 using Kernel = std::variant<
-    Activate, ActivateBackward, Round, Widen, SwiGluForward, SwiGluBackward, Drop, Sum, AddRow,
-    FinishImage, Embed, EmbedBackward, ColumnSums, SliceSums, MaxPoolForward, MaxPoolBackward,
-    AveragePoolForward, AveragePoolBackward, SpreadMean, BatchNormApply, BatchNormEvaluate,
-    BatchNormBackward, PlainConvolution<float>, PlainConvolution<std::uint16_t>, SplitHeads,
-    MergeGradients, RoundHeads, WidenHeads, MergeHeads, SplitRows, PlaneMeans, RowNormForward,
-    RowNormBackward, ChannelSums, BatchNormStatistics, BatchNormGradients, CausalSoftmax,
-    CausalSoftmaxBackward, CrossEntropy, MeanSquared, AddUp, SampleDifference<float>,
+    Activate, ActivateBackward, Round, RoundRows, Widen, SwiGluForward, SwiGluBackward, Drop, Sum,
+    AddRow, FinishImage, Embed, EmbedBackward, EmbedJoin, ColumnSums, SliceSums, MaxPoolForward,
+    MaxPoolBackward, AveragePoolForward, AveragePoolBackward, SpreadMean, BatchNormApply,
+    BatchNormEvaluate, BatchNormBackward, PlainConvolution<float>, PlainConvolution<std::uint16_t>,
+    SplitHeads, MergeGradients, RoundHeads, WidenHeads, MergeHeads, SplitRows, PlaneMeans,
+    RowNormForward, RowNormBackward, ChannelSums, BatchNormStatistics, BatchNormGradients,
+    CausalSoftmax, CausalSoftmaxBackward, CrossEntropy, MeanSquared, AddUp, SampleDifference<float>,
     SampleDifference<std::uint16_t>, FindLargest<float>, FindLargest<std::uint16_t>,
     CountKeys<AllTiles<float>>, CountKeys<AllTiles<std::uint16_t>>, CountKeys<FoundTiles>,
     CountTiles<AllTiles<float>>, CountTiles<AllTiles<std::uint16_t>>, CountTiles<FoundTiles>,
@@ -57,6 +58,13 @@ struct KernelWork {
   }
   const PlainConvolution<float> exact{convolution};
   return {exact, exact.count()};
+}
+
+/// What a product leaves to do where a library makes it without bias and ReLU; a batch of one.
+[[nodiscard]] inline std::optional<KernelWork> rest_of(const Gemm& gemm) {
+  if (gemm.bias == nullptr && !gemm.relu) return {};
+  return KernelWork{FinishImage{1, gemm.columns, gemm.bias, gemm.relu, gemm.result},
+                    gemm.rows * gemm.columns};
 }
 
 /// Fills with zeros.

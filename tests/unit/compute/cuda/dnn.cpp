@@ -1,15 +1,25 @@
 // What cuDNN plans for a GPU that is not there: its graphs, engines and work space need none.
 #include "compute/cuda/dnn.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <boost/test/unit_test.hpp>
 #include <dlfcn.h>
 
+#include "cudnn_in_between.hpp"
+
 using namespace starling;
 using namespace starling::compute::cuda;
+using compute::cuda::testing::Failing;
+using compute::cuda::testing::Greedy;
+using compute::cuda::testing::questions;
 
 namespace {
 
@@ -41,6 +51,56 @@ Convolution convolution(std::size_t groups, std::size_t stride, std::size_t dila
   return c;
 }
 
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+/// Square images and windows, padded as in ResNets.
+Convolution convolution(std::size_t samples, std::size_t side, std::size_t in, std::size_t out,
+                        std::size_t kernel, std::size_t stride) {
+  Convolution c;
+  c.samples = samples;
+  c.in_channels = in;
+  c.height = c.width = side;
+  c.out_channels = out;
+  c.kernel = kernel;
+  c.stride = stride;
+  c.padding = kernel / 2;
+  c.out_height = c.out_width = (side - 1) / stride + 1;
+  return c;
+}
+
+/// A ResNet's, each once: those of stages of a first block, which may change the sides, and others.
+std::vector<Convolution> resnet(std::size_t samples, std::size_t side, bool bottleneck) {
+  std::vector<Convolution> all;
+  std::size_t in = 64;
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    const std::size_t width = std::size_t{64} << stage;
+    const std::size_t out = bottleneck ? 4 * width : width;
+    for (const std::size_t stride : {stage == 0 ? 1U : 2U, 1U}) {
+      if (bottleneck) {
+        all.push_back(convolution(samples, side, in, width, 1, 1));
+        all.push_back(convolution(samples, side, width, width, 3, stride));
+        all.push_back(convolution(samples, side / stride, width, out, 1, 1));
+      } else {
+        all.push_back(convolution(samples, side, in, width, 3, stride));
+      }
+      if (in != out) all.push_back(convolution(samples, side, in, out, 1, stride));
+      side /= stride;
+      in = out;
+    }
+  }
+  return all;
+}
+
+/// resnet18 on images of 32x32, 32 a step, and resnet50 on 224x224, 128 a step.
+std::vector<Convolution> of_resnets() {
+  std::vector<Convolution> all = resnet(32, 32, false);
+  all.push_back(convolution(32, 32, 3, 64, 3, 1));
+  const std::vector<Convolution> large = resnet(128, 56, true);
+  all.insert(all.end(), large.begin(), large.end());
+  all.push_back(convolution(128, 224, 3, 64, 7, 2));
+  return all;
+}
+
 /// cuDNN compiles attention's engines and lets the driver load them. It shall find this driver
 /// rather than the machine's, if that has one, which may refuse code for an H100.
 struct DriverWithoutGpu {
@@ -63,7 +123,7 @@ BOOST_TEST_GLOBAL_FIXTURE(DriverWithoutGpu);
 BOOST_AUTO_TEST_SUITE(cuda_dnn)
 
 BOOST_AUTO_TEST_CASE(every_convolution_and_gradient_has_an_engine_on_an_h100) {
-  const auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100);
   if (!dnn) {  // how devices are described is cuDNN's own affair
     BOOST_TEST_MESSAGE("skipped: " << dnn.error().text);
     return;
@@ -85,8 +145,125 @@ BOOST_AUTO_TEST_CASE(every_convolution_and_gradient_has_an_engine_on_an_h100) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(
+    every_convolution_of_resnets_has_an_engine_with_bounded_work_space_on_an_h100) {
+  auto dnn = Dnn::create_for(kH100);
+  if (!dnn) return;
+  std::size_t most = 0;
+  for (Convolution c : of_resnets()) {
+    for (const auto kind : {Convolution::Kind::forward, Convolution::Kind::source_gradient,
+                            Convolution::Kind::weight_gradient}) {
+      for (const bool rounded : {false, true}) {
+        c.kind = kind;
+        c.rounded = rounded;
+        BOOST_TEST_CONTEXT("kind " << static_cast<int>(kind) << ", " << c.height << "x" << c.width
+                                   << ", " << c.in_channels << " to " << c.out_channels << ", of "
+                                   << c.kernel << (rounded ? ", bfloat16" : "")) {
+          const auto prepared = dnn->prepare(c);
+          BOOST_TEST_REQUIRE(prepared.has_value());
+          BOOST_TEST_REQUIRE(prepared->has_value());
+          most = std::max(most, (**prepared).workspace);
+        }
+      }
+    }
+  }
+  BOOST_TEST_MESSAGE("work space of up to " << most / kMiB << " MiB");
+  BOOST_TEST(most < 320 * kMiB);
+}
+
+BOOST_AUTO_TEST_CASE(convolutions_of_the_same_sides_share_an_engine_that_is_asked_for_once) {
+  auto dnn = Dnn::create_for(kH100);
+  if (!dnn) return;
+  std::array<float, 3> memory{};
+  Convolution c = convolution(1, 1, 1);
+  const auto first = dnn->prepare(c);
+  const int asked = questions();
+  c.x = memory.data();
+  const auto second = dnn->prepare(c);
+  BOOST_TEST(questions() == asked);
+  c.kind = Convolution::Kind::weight_gradient;
+  const auto other = dnn->prepare(c);
+  BOOST_TEST(questions() > asked);
+  BOOST_TEST_REQUIRE((first && *first && second && *second && other && *other));
+  BOOST_TEST((**first).plan == (**second).plan);
+  BOOST_TEST((**first).plan != (**other).plan);
+  BOOST_TEST((**second).convolution.x == memory.data());
+  // Nor is it asked again where it has none.
+  const Failing failing(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_STATUS_NOT_SUPPORTED_SHAPE);
+  BOOST_TEST(!dnn->prepare(convolution(1, 2, 2)).value().has_value());
+  const int once = questions();
+  BOOST_TEST(!dnn->prepare(convolution(1, 2, 2)).value().has_value());
+  BOOST_TEST(questions() == once);
+}
+
+BOOST_AUTO_TEST_CASE(large_images_in_bfloat16_may_be_turned_to_what_tensor_cores_take) {
+  auto dnn = Dnn::create_for(kH100);
+  if (!dnn) return;
+  Convolution c = convolution(128, 56, 256, 512, 1, 2);  // the shortcut of resnet50's layer2
+  c.rounded = true;
+  const std::size_t turned = (c.x_size() + c.y_size()) * sizeof(std::uint16_t);
+  BOOST_TEST_REQUIRE(turned > 256 * kMiB);
+  for (const auto kind : {Convolution::Kind::forward, Convolution::Kind::source_gradient,
+                          Convolution::Kind::weight_gradient}) {
+    c.kind = kind;
+    const auto prepared = dnn->prepare(c);
+    BOOST_TEST_REQUIRE((prepared && *prepared));
+    BOOST_TEST((**prepared).workspace >= turned);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(where_all_engines_want_more_work_space_the_smallest_is_taken) {
+  auto dnn = Dnn::create_for(kH100);
+  if (!dnn) return;
+  constexpr std::size_t kMore = 1024 * kMiB;
+  const Greedy greedy(kMore);
+  const auto prepared = dnn->prepare(convolution(1, 1, 1));
+  BOOST_TEST_REQUIRE((prepared && *prepared));
+  BOOST_TEST((**prepared).workspace == kMore);  // there are engines that want none
+}
+
+BOOST_AUTO_TEST_CASE(a_failure_of_cudnn_is_an_error_and_no_lack_of_engines) {
+  auto dnn = Dnn::create_for(kH100);
+  if (!dnn) return;
+  for (const auto status : {CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED,
+                            CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED}) {
+    for (const auto type :
+         {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR}) {
+      const Failing failing(type, status, 1);
+      const auto prepared = dnn->prepare(convolution(1, 1, 1));
+      BOOST_REQUIRE(!prepared);
+      BOOST_TEST(prepared.error().text.find("cuDNN failed") != std::string::npos);
+    }
+    const Failing failing(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, status, 1);
+    BOOST_TEST(!dnn->prepare({.kind = kForward, .sizes = kSmall}).has_value());
+  }
+  BOOST_TEST(dnn->prepare({.kind = kForward, .sizes = kSmall}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(an_engine_that_does_not_take_the_sides_is_passed_over) {
+  for (const int count : {1, Failing::kAll}) {
+    auto dnn = Dnn::create_for(kH100);
+    if (!dnn) return;
+    const Failing failing(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
+                          count);
+    const auto prepared = dnn->prepare(convolution(1, 1, 1));
+    BOOST_TEST_REQUIRE(prepared.has_value());
+    BOOST_TEST(prepared->has_value() == (count == 1));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(where_all_engines_lack_something_on_the_machine_it_is_named) {
+  auto dnn = Dnn::create_for(kH100);
+  if (!dnn) return;
+  const Failing failing(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
+                        CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING);
+  const auto prepared = dnn->prepare(convolution(1, 1, 1));
+  BOOST_REQUIRE(!prepared);
+  BOOST_TEST(prepared.error().text.find("PREREQUISITE_MISSING") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(sides_that_do_not_fit_are_an_error_in_cudnns_words) {
-  const auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100);
   if (!dnn) return;
   Convolution c = convolution(1, 1, 1);
   c.out_height += 1;

@@ -100,6 +100,33 @@ BOOST_AUTO_TEST_CASE(backward_takes_a_few_samples_at_a_time_where_scores_are_lar
   }
 }
 
+BOOST_AUTO_TEST_CASE(rows_of_rounded_factors_begin_at_multiples_of_16_bytes) {
+  auto builder = need(GraphBuilder::start_tokens(6, 51));
+  need(builder.embedding(12));
+  need(builder.linear(20));
+  need(builder.linear(51));
+  const Graph graph = need(std::move(builder).finish(51));
+  for (const bool rounds : {false, true}) {
+    const Plan made =
+        Planner(graph, kBatch, rounds, [](const FusedAttention&) { return false; }).plan();
+    const ArenaPlan arena = made.arena();
+    std::vector<std::byte> memory(arena.bytes);
+    const Addresses addresses(memory.data(), arena.offsets);
+    std::size_t products = 0;
+    for (const Call& call : made.training) {
+      const auto what = call.make(addresses);
+      const auto* const gemm = std::get_if<Gemm>(&what);
+      if (gemm == nullptr) continue;
+      ++products;
+      const std::size_t left = gemm->left.turned ? gemm->rows : gemm->depth;
+      const std::size_t right = gemm->right.turned ? gemm->depth : gemm->columns;
+      BOOST_TEST(gemm->left.stride == (rounds ? round_up(left, 8) : left));
+      BOOST_TEST(gemm->right.stride == (rounds ? round_up(right, 8) : right));
+    }
+    BOOST_TEST(products == 6U);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(single_precision_asks_for_no_attention_in_one_call) {
   const Asked asked = plan(false, true);
   BOOST_TEST(asked.questions.empty());
