@@ -59,7 +59,7 @@ class Dialer {
 
   /// Dial this member no earlier than after about this pause.
   void postpone(const base::PeerId& peer, base::Duration pause, base::Time now);
-  /// Nor for all of this pause, and no configured address at which it was found either.
+  /// For all of this pause dial neither this member nor a configured address at which it was found.
   void shun(const base::PeerId& peer, base::Duration pause, base::Time now);
   /// Dial this member at once if it is wanted, and start its back-off anew.
   void hurry(const base::PeerId& peer, base::Time now);
@@ -67,7 +67,8 @@ class Dialer {
   /// Whom a dial under way is for; nothing: unknown as yet, or no such dial.
   [[nodiscard]] std::optional<base::PeerId> target(const std::string& address) const;
   [[nodiscard]] bool is_dialing(const base::PeerId& peer) const;
-  [[nodiscard]] std::size_t dialing() const noexcept { return dials_.size(); }
+  /// Dials that were started because somebody was wanted: all but those of dial_found().
+  [[nodiscard]] std::size_t dialing() const { return dials_.size() - found_dials(); }
   /// When the member is due; the epoch where it was never dialed.
   [[nodiscard]] base::Time due(const base::PeerId& peer) const;
   /// Members that are due after `now`, the earliest first.
