@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(what_was_trained_in_bfloat16_is_evaluated_in_it) {
   const Ended trained =
       run(folder, {"up", mlp_run_file(), "--name", "peer", "--dir", dir, "--listen", "127.0.0.1:0",
                    "--set", kLayers, "--set", "run.samples=12800", "--set", kDevice, "--set",
-                   "train.precision=bf16", "--set", "train.accumulate=3"});
+                   "train.precision=bf16", "--set", "train.accumulate=4"});
   BOOST_TEST_REQUIRE(trained.code.value_or(-1) == 0, trained.err);
   const Ended evaluated = run(folder, {"eval", "--json", dir});
   BOOST_TEST_REQUIRE(evaluated.code.value_or(-1) == 0, evaluated.err);
@@ -93,16 +93,17 @@ BOOST_AUTO_TEST_CASE(what_was_trained_in_bfloat16_is_evaluated_in_it) {
 
 BOOST_AUTO_TEST_CASE(layers_that_the_device_has_no_way_for_are_named) {
   const testing::TemporaryFolder folder;
+  const std::string images = "model.input=[1,28,28]";
   const std::string layers =
       R"(model.layers=[{type="conv2d",name="first",out=2,kernel=3},{type="linear",out=10}])";
-  const Ended checked =
-      run(folder, {"check", mlp_run_file(), "--json", "--set", layers, "--set", kDevice});
+  const Ended checked = run(folder, {"check", mlp_run_file(), "--json", "--set", images, "--set",
+                                     layers, "--set", kDevice});
   BOOST_TEST_REQUIRE(checked.code.value_or(-1) == 0, checked.err);
   const auto slow = nlohmann::json::parse(checked.out).at("device").at("slow_layers");
   BOOST_TEST(slow == nlohmann::json{"first (conv2d)"});
   const Ended ended =
       run(folder, {"up", mlp_run_file(), "--name", "peer", "--listen", "127.0.0.1:0", "--set",
-                   layers, "--set", "run.samples=256", "--set", kDevice});
+                   images, "--set", layers, "--set", "run.samples=256", "--set", kDevice});
   BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
   BOOST_TEST(ended.err.find("slow layers (device cuda:0, layers first (conv2d))") !=
              std::string::npos);
