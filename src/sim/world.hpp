@@ -74,10 +74,15 @@ class Observer {
   virtual void touched(Node& node) = 0;
   virtual void note(const Node& node, const peer::Note& note) = 0;
   virtual void sent(const Node& from, const Node& to, const wire::Message& message) = 0;
+  /// Before its core hears of the step.
   virtual void stepped(Node& node) = 0;
+  /// Before an event's begin, and after its end.
   virtual void fault(const PlannedEvent& event, bool begins) = 0;
   virtual void started(Node& node) = 0;
-  virtual void ended(Node& node) = 0;
+  /// It is about to end without a word.
+  virtual void killed(Node& node) = 0;
+  /// It has come to an end of its own: node.finished.
+  virtual void finished(Node& node) = 0;
   virtual void second() = 0;
 };
 

@@ -115,17 +115,13 @@ void World::begin(const PlannedEvent& event, std::size_t index) {
         if (is_up(node)) kill(node);
         break;
       case Kind::stop:
-        if (node.state == NodeState::running) {
-          node.state = NodeState::stopped;
-          node.last_step.reset();
-        }
+        if (node.state == NodeState::running) node.state = NodeState::stopped;
         break;
       case Kind::leave:
         if (is_up(node)) give(node, peer::Leave{});
         break;
       case Kind::throttle:
         node.speed = plan_.peers[number].speed * event.speed;
-        node.last_step.reset();
         break;
       case Kind::disk_full:
         node.folder.full = true;
@@ -169,10 +165,7 @@ void World::end(const PlannedEvent& event, std::size_t index) {
   for (const std::uint32_t number : event.peers) {
     Node& node = *nodes_[number];
     if (event.kind == Kind::stop && node.state == NodeState::stopped) resume(node);
-    if (event.kind == Kind::throttle) {
-      node.speed = plan_.peers[number].speed;
-      node.last_step.reset();
-    }
+    if (event.kind == Kind::throttle) node.speed = plan_.peers[number].speed;
     if (event.kind == Kind::disk_full) node.folder.full = false;
     if (event.kind == Kind::skew) set_rate(node, 1);
   }
@@ -241,7 +234,7 @@ void World::restart(Node& node, Disk disk) {
 }
 
 void World::kill(Node& node) {
-  if (observer_ != nullptr) observer_->ended(node);
+  if (observer_ != nullptr) observer_->killed(node);
   node.up_seconds += base::seconds(now_ - node.started);
   node.state = NodeState::down;
   // Its machine resets the links.
@@ -300,8 +293,8 @@ void World::act(Node& node, peer::Outbox& out) {
       if (tracing()) trace(fmt::format("peer-{}   \"{}\"", node.number, note->text));
       if (observer_ != nullptr) observer_->note(node, *note);
     } else if (auto* finished = std::get_if<peer::Finished>(&action)) {
-      if (observer_ != nullptr) observer_->ended(node);
       node.finished = std::move(*finished);
+      if (observer_ != nullptr) observer_->finished(node);
       node.up_seconds += base::seconds(now_ - node.started);
       node.state = NodeState::finished;
       const auto links = node.links;
