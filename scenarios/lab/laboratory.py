@@ -105,6 +105,7 @@ class Laboratory:
         count = len(self.plan["peers"])
         namespaces = self.borrowed.namespaces(count)
         self.switch = Switch(self.switch_program, namespaces, self.plan["scenario"]["seed"])
+        self.switch.set_lines(self.plan)
         self.switch.apply(self.paths.resolve())
         full = {n for e in self.plan["timeline"] if e["kind"] == "disk_full" for n in e["peers"]}
         for planned, namespace in zip(self.plan["peers"], namespaces):

@@ -167,6 +167,10 @@ std::string to_toml(const Scenario& scenario) {
     out += fmt::format("\n[[network.pair]]\nbetween = {}\n{}", list_of({pair.a, pair.b}),
                        conditions_text(pair.conditions));
   }
+  for (const Line& line : scenario.lines) {
+    out += fmt::format("\n[[network.line]]\nregion = {}\nrate_mbit = {}\n", quoted(line.region),
+                       line.rate_mbit);
+  }
   for (const Entry& entry : scenario.timeline) out += entry_text(entry);
   if (!scenario.expect.empty()) out += "\n[expect]\n";
   for (const Expectation& expectation : scenario.expect) {

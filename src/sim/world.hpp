@@ -62,8 +62,9 @@ struct Node {
   std::optional<base::Time> last_step{};  ///< undisturbed since
   std::optional<peer::Finished> finished;
   std::uint64_t membership_bytes = 0;
-  std::uint64_t dials = 0;  ///< since it started
-  double up_seconds = 0;    ///< of former lives
+  std::array<base::Time, 2> line_free_at{};  ///< of its line: out of it, and in
+  std::uint64_t dials = 0;                   ///< since it started
+  double up_seconds = 0;                     ///< of former lives
 };
 
 /// Watches the world: checks and measurements.
@@ -235,6 +236,7 @@ class World {
   void close(Node& node, base::LinkId link, bool reset);
   void push(std::uint32_t connection, int from, Item item);
   void fly(std::uint32_t connection, int from, Item item, base::Duration extra);
+  base::Time cross_line(std::uint32_t peer, bool in, base::Time from, Item& item);
   void stall(std::uint32_t connection, int from, Item item);
   void drop(std::uint32_t connection, int side, bool reset, const std::string& text);
   void release(std::uint32_t connection);

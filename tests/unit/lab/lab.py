@@ -177,7 +177,7 @@ class AStoppedPeer(unittest.TestCase):
 class TheLaboratory(unittest.TestCase):
     PLAN = {"scenario": {"seed": 1, "duration": 60}, "run": {"file": "run.toml", "set": []},
             "peers": [{"region": "eu", "speed": 1}] * 2,
-            "network": {"default": {}, "pairs": []}, "expect": [],
+            "network": {"default": {}, "pairs": [], "lines": []}, "expect": [],
             "timeline": [{"at": 0, "until": None, "kind": "join", "peers": [0, 1], "via": []}]}
     STATUS = {"phase": "training", "steps": 5, "swarm_samples": 50, "accuracy": None, "loss": None,
               "drift": 0.1, "links": 1, "bytes_sent": {"total": 10, "membership": 5}}

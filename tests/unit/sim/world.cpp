@@ -67,6 +67,30 @@ BOOST_AUTO_TEST_CASE(a_slow_peer_holds_nobody_up) {
   BOOST_TEST(value_of(mixed, "step_gap_max_s") > 0.39);
 }
 
+BOOST_AUTO_TEST_CASE(all_paths_of_a_peer_share_its_line) {
+  const auto exchanges = [](const std::string& rate) {
+    const Plan plan = plan_of(
+        "duration = 60\n[peers]\ncount = 4\nvia = \"all\"\nregions = [\"room\", \"room\", "
+        "\"room\", "
+        "\"home\"]\n[run]\nset = [\"exchange.every=1\"]\n[network]\nlatency_ms = 1\n" +
+        rate + "[sim]\nproblem = \"quadratic\"\nelements = 32\nstep_ms = 10\n");
+    const auto task = make_task(plan.scenario);
+    BOOST_REQUIRE(task);
+    World world(plan, **task, {});
+    world.run();
+    std::uint64_t sum = 0;
+    for (const auto& [peer, link] : world.nodes()[3]->worker->ledger()) sum += link.committed.value;
+    return static_cast<double>(sum);
+  };
+  const double unlimited = exchanges("");
+  const double each =
+      exchanges("[[network.pair]]\nbetween = [\"room\", \"home\"]\nrate_mbit = 0.03\n");
+  const double together = exchanges("[[network.line]]\nregion = \"home\"\nrate_mbit = 0.03\n");
+  BOOST_TEST(each < 0.7 * unlimited);
+  BOOST_TEST(together > 0.2 * each);
+  BOOST_TEST(together < 0.5 * each);
+}
+
 BOOST_AUTO_TEST_CASE(the_same_seed_does_the_same_and_another_something_else) {
   const std::string text =
       "duration = 40\n[peers]\ncount = 5\n[network]\nloss = 0.05\njitter_ms = 5\n[[timeline]]\n"
