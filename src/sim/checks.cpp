@@ -277,7 +277,8 @@ void Checks::check_mirrors(Node& node, const base::PeerId& peer) {
 
 void Checks::stepped(Node& node) {
   if (close_gap(node)) ++steps_made_;
-  node.last_step = world_.now();
+  // Those that were handed out may come when training is over.
+  if (node.core->phase() == peer::Phase::training) node.last_step = world_.now();
 }
 
 // The time since the last step is over, by another step or by what ends its steps. What a peer
