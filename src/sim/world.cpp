@@ -23,6 +23,7 @@ World::World(const Plan& plan, Task& task, std::function<void(const std::string&
       trace_(std::move(trace)),
       paths_(plan),
       rng_(plan.seed),
+      clocks_(~plan.seed),
       end_(kStart + base::from_seconds(plan.scenario.duration)) {
   for (const PlannedPeer& peer : plan.peers) {
     auto node = std::make_unique<Node>();

@@ -250,6 +250,7 @@ class World {
   Observer* observer_ = nullptr;
   PathTable paths_;
   base::Rng rng_;
+  base::Rng clocks_;  ///< of its own, so that nothing else depends on how often it was drawn from
   base::Time now_ = kStart;
   base::Time end_;
   bool stopped_ = false;

@@ -12,6 +12,9 @@
 namespace starling::sim {
 namespace {
 
+/// What a machine's wall clock may be off by when a process starts, in seconds; less than kStart.
+constexpr std::int64_t kClockOff = 100;
+
 /// Names of peer::Event's alternatives, for people.
 constexpr std::array kEventNames{"start",    "link up", "link down", "dial failed", "found",
                                  "receives", "outcome", "leave",     "checkpoint"};
@@ -187,8 +190,10 @@ void World::start(std::uint32_t number, bool twin) {
   // Monotonic clocks of machines have nothing in common.
   node.rate_since = now_;
   node.rate_base = base::Time(std::chrono::seconds(1 + rng_.below(1'000'000)));
-  // As the system's clock gives it, in seconds.
-  node.incarnation = static_cast<std::uint64_t>(base::seconds(now_.time_since_epoch()));
+  // As the system's clock gives it, in seconds; at another start that one may be set back.
+  const auto off = static_cast<std::int64_t>(clocks_.below(2 * kClockOff + 1)) - kClockOff;
+  const auto wall = static_cast<std::int64_t>(base::seconds(now_.time_since_epoch())) + off;
+  node.incarnation = static_cast<std::uint64_t>(wall);
   if (twin) ++node.incarnation;
   peer::Config config = task_.config;
   for (const std::uint32_t other : node.via) {

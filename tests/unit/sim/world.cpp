@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "membership/limits.hpp"
 #include "sim/random_scenario.hpp"
 #include "sim/run.hpp"
 #include "sim/shrink.hpp"
@@ -135,6 +136,30 @@ BOOST_AUTO_TEST_CASE(a_restart_with_its_disk_goes_on_where_it_was) {
   };
   BOOST_TEST(samples(1) > samples(2) + 16 * 200);
   BOOST_TEST(samples(0) > samples(1));
+}
+
+BOOST_AUTO_TEST_CASE(who_comes_back_with_its_wall_clock_set_back_is_held_alive) {
+  bool was_set_back = false;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const Plan plan = plan_of(
+        "duration = 60\n[peers]\ncount = 4\n[[timeline]]\nkind = \"kill\"\nat = 30\n"
+        "peers = [1]\nfor = 5\n[sim]\nproblem = \"none\"\nstep_ms = 1000\n",
+        seed);
+    const auto task = make_task(plan.scenario);
+    BOOST_REQUIRE(task);
+    World world(plan, **task, {});
+    world.run();
+    const Node& back = *world.nodes()[1];
+    // It learned of what it had told in its former life, and went beyond.
+    was_set_back |= back.core->membership().self().incarnation > back.incarnation + 1;
+    for (const std::size_t other : {0U, 2U, 3U}) {
+      const auto* held = world.nodes()[other]->core->membership().table().find(back.id);
+      BOOST_REQUIRE(held != nullptr);
+      BOOST_TEST(membership::counts_as_alive(held->state));
+      BOOST_TEST(held->incarnation >= back.incarnation);
+    }
+  }
+  BOOST_TEST(was_set_back);
 }
 
 BOOST_AUTO_TEST_CASE(random_scenarios_pass_and_read_back) {
