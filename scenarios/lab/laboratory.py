@@ -17,6 +17,8 @@ from .watch import Watcher, clock
 LEAVE_PATIENCE = 20.0
 START_PATIENCE = 0.02
 ROWS_EVERY = 0.5
+# A path that loses this part of its packets, or more, reaches nobody.
+LOSS_OF_NO_PATH = 0.5
 # After the last start tables and links are filled for so long; what membership costs is measured
 # after it, over so long at least.
 JOIN_SECONDS = 30.0
@@ -64,6 +66,7 @@ class Laboratory:
         self.membership_bytes = {}  # peer: a second since then
         self.blocked_since = {}  # (a, b): clear since
         self.full_at = None
+        self.failed = 0  # lives that ended with an error
         faults = faults_of(plan)
         starts = [e for e in plan["timeline"] if e["kind"] in ("join", "restart")]
         self.first_fault = min((e["at"] for e in faults), default=None)
@@ -102,6 +105,7 @@ class Laboratory:
         count = len(self.plan["peers"])
         namespaces = self.borrowed.namespaces(count)
         self.switch = Switch(self.switch_program, namespaces, self.plan["scenario"]["seed"])
+        self.switch.set_lines(self.plan)
         self.switch.apply(self.paths.resolve())
         full = {n for e in self.plan["timeline"] if e["kind"] == "disk_full" for n in e["peers"]}
         for planned, namespace in zip(self.plan["peers"], namespaces):
@@ -127,10 +131,10 @@ class Laboratory:
                 heapq.heappush(agenda, (event["until"], next(order), event, False))
         end = self.plan["scenario"]["duration"]
         while self.now() < end:
+            self._reap()
             while agenda and agenda[0][0] <= self.now():
                 _, _, event, begins = heapq.heappop(agenda)
                 self._happen(event, begins)
-            self._reap()
             starts = any(e["kind"] in ("join", "restart") for _, _, e, b in agenda if b)
             if not starts and not any(peer.alive for peer in self.peers):
                 break
@@ -154,6 +158,8 @@ class Laboratory:
                 if not peer.leaving:
                     self.verdicts.freeze()
                 code = peer.process.returncode
+                if code:
+                    self.failed += 1
                 self._note(f"{peer.name} ends" + (f" with exit code {code}" if code else ""), "end",
                            [peer.number])
 
@@ -185,8 +191,8 @@ class Laboratory:
         resolved = self.paths.resolve()
         self.switch.apply(resolved)
         now = self.now()
-        for pair, (_, cut) in resolved.items():
-            if cut:
+        for pair, (conditions, cut) in resolved.items():
+            if cut or conditions.get("loss", 0) >= LOSS_OF_NO_PATH:
                 self.blocked_since[pair] = None
             elif self.blocked_since.get(pair, 0.0) is None:
                 self.blocked_since[pair] = now
@@ -198,7 +204,7 @@ class Laboratory:
                 peer.join = event["via"]
                 self._start(peer)
         elif kind == "restart":
-            if peer.state == "ended" and not peer.leaving:
+            if peer.state == "ended" and not peer.leaving and not peer.process.returncode:
                 return  # its run is over
             self.verdicts.came_back(peer.number, now)
             peer.kill()
@@ -237,8 +243,10 @@ class Laboratory:
     def _start(self, peer):
         peer.start(self.now())
         peer.since = self.now()
-        self.last_step.pop(peer.number, None)
-        self.quiet.pop(peer.number, None)
+        # Of a former life nothing counts.
+        self.watcher.forget(peer)
+        for known in (self.last_step, self.quiet, self.latest):
+            known.pop(peer.number, None)
 
     def _heard(self, peer, path, reply, now):
         if path == "/members":
@@ -303,6 +311,7 @@ class Laboratory:
 
     def _end(self):
         """Those that still run are asked to leave; the rest is killed."""
+        self._reap()
         self.verdicts.finish(self.now())
         self.ended_at = self.now()
         for peer in self.peers:
@@ -335,6 +344,7 @@ class Laboratory:
             "loss_max": expect.mean([s["loss"] for s in done]),
             "distance_max": expect.distance(replicas) if "distance_max" in wanted else None,
             "finished_min": len(finished),
+            "failed_max": self.failed,
             "step_gap_max_s": max(gaps, default=None),
             "throughput_min": expect.throughput(
                 {n: rows for n, rows in self.rows.items() if n not in self.disturbed},

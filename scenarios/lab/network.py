@@ -117,6 +117,12 @@ class Switch:
         for (a, settings), targets in changed.items():
             self.ask({"set": json.loads(settings), "from": [a], "to": targets})
 
+    def set_lines(self, plan):
+        """What joins each peer to the network, and all its paths share."""
+        for line in plan["network"]["lines"]:
+            ports = [peer["number"] for peer in plan["peers"] if peer["region"] == line["region"]]
+            self.ask({"line": {"rate_bps": line["rate_mbit"] * 1e6}, "ports": ports})
+
     def counters(self):
         return self.ask({"counters": True})["counters"]
 

@@ -122,15 +122,21 @@ class Peer:
         self.throttle = Throttle(borrowed, self.name, self.process.pid, share * used)
 
     def _end_throttle(self):
-        if self.throttle is not None:
-            self.throttle.end()
-            self.throttle = None
+        if self.throttle is None:
+            return
+        self.throttle.end()
+        self.throttle = None
+        if self.state == "stopped":  # the throttle's end let it go on
+            self.signal(signal.SIGSTOP)
 
     full_speed = _end_throttle
 
     def tick(self, now):
         """Seconds until this wants to be called again; None: at any time."""
-        return self.throttle.tick(now) if self.throttle is not None else None
+        # One that stands still is not to go on in the throttle's turns.
+        if self.throttle is None or self.state != "running":
+            return None
+        return self.throttle.tick(now)
 
     def fill_disk(self):
         """Nothing more can be written in its folder, which is a small file system of its own."""

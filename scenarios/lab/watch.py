@@ -105,6 +105,11 @@ class Watcher:
         for request in [r for r in self.busy.values() if r.deadline <= now]:
             self._end(request)
 
+    def forget(self, target):
+        """What it was asked in a former life is not answered by this one."""
+        for request in [r for r in self.busy.values() if r.target is target]:
+            self._end(request)
+
     def close(self):
         for request in list(self.busy.values()):
             self._end(request)

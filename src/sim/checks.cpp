@@ -31,8 +31,10 @@ bool counts_alive(const wire::MemberRecord& record) {
 
 }  // namespace
 
-Checks::Checks(World& world) : world_(world), own_(world.nodes().size()) {
+Checks::Checks(World& world)
+    : world_(world), own_(world.nodes().size()), verdicts_(world.nodes().size()) {
   views_.resize(own_.size());
+  stages_.resize(own_.size());
   left_at_.assign(own_.size(), -1);
   for (const PlannedEvent& event : world.plan().events) {
     const double end =
@@ -68,27 +70,53 @@ std::uint32_t Checks::subject_of(const base::PeerId& id) {
 void Checks::started(Node& node) {
   if (node.number >= own_.size()) own_.resize(node.number + 1);
   if (node.number >= views_.size()) views_.resize(node.number + 1);
+  if (node.number >= stages_.size()) stages_.resize(node.number + 1);
   const std::uint32_t subject = subject_of(node.id);
   own_[node.number] = subject;
   views_[node.number] = {};
-  verdicts_.erase(verdicts_.lower_bound({node.number, 0}),
-                  verdicts_.lower_bound({node.number + 1, 0}));
+  stages_[node.number] = {node.core->phase(), world_.seconds()};
+  changes_.erase(changes_.lower_bound({node.number, 0}),
+                 changes_.lower_bound({node.number + 1, 0}));
   Subject& self = subjects_[subject];
-  if (node.number == node.peer) self.node = node.number;
+  if (node.number == node.peer) {
+    self.node = node.number;
+    verdicts_.runs(subject, node.peer, world_.seconds());
+  }
   self.running = true;
   self.incarnation = std::max(self.incarnation, node.incarnation);
   self.disturbed_until = std::max(self.disturbed_until, world_.seconds() + kConvalescence);
 }
 
 void Checks::ended(Node& node) {
-  Subject& self = subjects_[own_[node.number]];
   note_samples(node);
+  close_gap(node);
+  if (node.number == node.peer) subjects_[own_[node.number]].running = false;
+}
+
+void Checks::killed(Node& node) {
+  ended(node);
   if (node.number != node.peer) return;  // the twin
-  self.running = false;
-  self.died_at = world_.seconds();
+  const std::uint32_t subject = own_[node.number];
+  std::vector<std::uint32_t> observers;
+  for (const auto& other : world_.nodes()) {
+    const View& view = views_[other->number];
+    if (other->state != NodeState::running || other->number != other->peer) continue;
+    if (subject < view.alive.size() && view.alive[subject]) {
+      observers.push_back(own_[other->number]);
+    }
+  }
+  verdicts_.dies(subject, observers, world_.seconds());
+}
+
+void Checks::finished(Node& node) {
+  ended(node);
+  if (node.number != node.peer) return;
+  verdicts_.leaves(own_[node.number]);
+  note_end(node);
 }
 
 void Checks::fault(const PlannedEvent& event, bool begins) {
+  verdicts_.fault(event, begins, world_.seconds());
   if (event.kind == Kind::leave && begins) {
     for (const std::uint32_t number : event.peers) left_at_[number] = world_.seconds();
   }
@@ -99,7 +127,11 @@ void Checks::fault(const PlannedEvent& event, bool begins) {
     if (!begins && subject.disturbances > 0) --subject.disturbances;
     subject.disturbed_until = std::max(subject.disturbed_until, world_.seconds() + kConvalescence);
     const bool of_network = event.kind == Kind::partition || event.kind == Kind::degrade;
-    if (!of_network) world_.nodes()[number]->last_step.reset();
+    if (of_network) continue;
+    // Whatever happens to its links, a peer goes on, unless it is held up itself.
+    Node& node = *world_.nodes()[number];
+    if (begins) close_gap(node);
+    node.last_step.reset();
   }
 }
 
@@ -144,6 +176,7 @@ void Checks::touched(Node& node) {
     fail(fmt::format("peer-{} {}", node.peer, node.worker->breach()));
   }
   look_at_table(node);
+  look_at_stage(node);
   check_bounds(node);
   for (const base::PeerId& peer : node.worker->take_committed()) {
     ++commits_;
@@ -174,30 +207,20 @@ void Checks::look_at_table(Node& node) {
 }
 
 void Checks::verdict(Node& node, std::uint32_t index, bool alive) {
-  Subject& subject = subjects_[index];
   const double now = world_.seconds();
   if (world_.tracing()) {
-    world_.trace(fmt::format("peer-{}   holds peer-{} {}", node.number, subject.node,
+    world_.trace(fmt::format("peer-{}   holds peer-{} {}", node.number, subjects_[index].node,
                              alive ? "alive" : "dead"));
   }
-  const auto [changes, first] = verdicts_.try_emplace({node.number, index});
+  const auto [changes, first] = changes_.try_emplace({node.number, index});
   // That it is there at all is no change, and what a peer in a fault holds of others is right.
   if ((!first || !alive) && !disturbed(own_[node.number])) {
     std::vector<double>& times = changes->second;
     std::erase_if(times, [&](double at) { return at <= now - kVerdictWindow; });
     times.push_back(now);
-    verdicts_most_ = std::max(verdicts_most_, std::uint64_t{times.size()});
+    changes_most_ = std::max(changes_most_, std::uint64_t{times.size()});
   }
-  if (alive) return;
-  if (!subject.running) {
-    if (subject.died_at >= 0 && !disturbed(own_[node.number])) {
-      detections_.push_back(now - subject.died_at);
-    }
-    return;
-  }
-  if (disturbed(index) || disturbed(own_[node.number])) return;
-  if (now - subject.false_death_at > kConvalescence) ++false_deaths_;
-  subject.false_death_at = now;
+  if (!alive && node.number == node.peer) verdicts_.held_dead(index, own_[node.number], now);
 }
 
 // What can grow is at its limit at most.
@@ -253,17 +276,21 @@ void Checks::check_mirrors(Node& node, const base::PeerId& peer) {
 }
 
 void Checks::stepped(Node& node) {
-  const base::Time now = world_.now();
-  // Whatever happens to its links, a peer goes on, unless it was held up itself or has just come.
-  const bool held_up = node.speed != world_.plan().peers[node.peer].speed || node.rate != 1 ||
-                       base::seconds(now - node.started) < kConvalescence;
-  if (node.last_step && !held_up) {
-    const double gap = base::seconds(now - *node.last_step);
-    step_gap_ = std::max(step_gap_, gap);
-    steps_possible_ += gap * node.speed * 1000 / world_.plan().scenario.sim.step_ms;
-    ++steps_made_;
-  }
-  node.last_step = now;
+  if (close_gap(node)) ++steps_made_;
+  // Those that were handed out may come when training is over.
+  if (node.core->phase() == peer::Phase::training) node.last_step = world_.now();
+}
+
+// The time since the last step is over, by another step or by what ends its steps. What a peer
+// takes until its first step is no gap; returns whether it was one.
+bool Checks::close_gap(Node& node) {
+  const double speed = world_.plan().peers[node.peer].speed;
+  if (!node.last_step || node.speed != speed || node.rate != 1) return false;
+  const double gap = base::seconds(world_.now() - *node.last_step);
+  node.last_step.reset();
+  step_gap_ = std::max(step_gap_, gap);
+  steps_possible_ += gap * speed * 1000 / world_.plan().scenario.sim.step_ms;
+  return true;
 }
 
 }  // namespace starling::sim

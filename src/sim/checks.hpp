@@ -14,12 +14,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sim/verdicts.hpp"
 #include "sim/world.hpp"
 
 namespace starling::sim {
 
 /// Faults over for so long, the swarm must be whole again.
 inline constexpr double kRecoverySeconds = 150;
+/// Rare branches drop links all the time: of an overlay then, it is whole now and then.
+inline constexpr double kMomentSeconds = 10;
 
 struct Outcome {
   std::string name;
@@ -39,7 +42,8 @@ class Checks final : public Observer {
   void stepped(Node& node) override;
   void fault(const PlannedEvent& event, bool begins) override;
   void started(Node& node) override;
-  void ended(Node& node) override;
+  void killed(Node& node) override;
+  void finished(Node& node) override;
   void second() override;
 
   /// After the run.
@@ -61,10 +65,8 @@ class Checks final : public Observer {
     std::uint64_t incarnation = 0;  ///< the highest that its owner told
     std::uint64_t prefix = 0;       ///< of its id
     std::uint64_t samples = 0;      ///< the most that it counted itself
-    double died_at = -1;
     double disturbed_until = -1;
     std::uint32_t disturbances = 0;
-    double false_death_at = -1e9;
   };
   /// Whom a node holds alive.
   struct View {
@@ -72,6 +74,11 @@ class Checks final : public Observer {
     std::vector<bool> alive;  ///< by subject
     std::size_t members = 0;
     double looked_at = -1;  ///< seconds
+  };
+  /// How far a node has come.
+  struct Stage {
+    peer::Phase phase = peer::Phase::waiting;
+    double since = 0;  ///< seconds
   };
 
   /// A peer as it was when the window at the end of the run was opened.
@@ -82,6 +89,10 @@ class Checks final : public Observer {
   };
 
   void fail(const std::string& text);
+  void ended(Node& node);
+  void note_end(const Node& node);
+  bool close_gap(Node& node);
+  void look_at_stage(Node& node);
   void look_at_table(Node& node);
   void verdict(Node& node, std::uint32_t subject, bool alive);
   void check_bounds(const Node& node);
@@ -107,10 +118,14 @@ class Checks final : public Observer {
   void begin_quiet();
   [[nodiscard]] std::optional<double> membership_rate() const;
   void check_exchanges(const Node& node);
+  void check_stage(const Node& node);
+  void check_end();
+  void check_goes_on(const Node& node);
   void check_node(const Node& node);
   void check_shards();
   void check_agreement();
   void check_ended();
+  [[nodiscard]] bool ending() const;
   void check_liveness();
   [[nodiscard]] std::optional<double> value_of(const std::string& name,
                                                std::optional<double> undisturbed_loss) const;
@@ -130,12 +145,13 @@ class Checks final : public Observer {
   bool has_twins_ = false;
   double first_fault_ = -1, last_fault_ = 0, last_start_ = 0;  ///< seconds, of the plan
 
-  std::vector<double> detections_;
-  std::uint64_t false_deaths_ = 0;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<double>> verdicts_;
-  std::uint64_t verdicts_most_ = 0;
+  Verdicts verdicts_;
+  /// By node and subject: when it changed its mind, of the last minute.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<double>> changes_;
+  std::uint64_t changes_most_ = 0;
+  std::vector<Stage> stages_;  ///< of each node
   double step_gap_ = 0;
-  /// Of peers while no fault disturbs them: steps, and those that their speeds allow meanwhile.
+  /// Of peers while no fault holds them up: steps, and those that their speeds allow meanwhile.
   std::uint64_t steps_made_ = 0;
   double steps_possible_ = 0;
   std::optional<double> one_view_at_, views_full_at_, drift_back_at_;
@@ -148,7 +164,8 @@ class Checks final : public Observer {
   /// Then, by node: its life, and what it had sent for membership.
   std::vector<std::pair<std::uint32_t, std::uint64_t>> quiet_;
   std::size_t looked_at_ = 0;
-  double first_done_ = -1;
+  std::uint32_t failed_ = 0;  ///< peers that ended with an error
+  double first_done_ = -1, last_end_ = -1;
   double connected_at_ = -1;  ///< with rare branches: last, near the end of the run
 };
 

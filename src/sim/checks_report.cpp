@@ -142,16 +142,17 @@ std::optional<double> Checks::value_of(const std::string& name,
     }
     return count;
   }
+  if (name == "failed_max") return failed_;
   if (name == "step_gap_max_s") return steps_made_ > 0 ? std::optional(step_gap_) : std::nullopt;
   if (name == "throughput_min") {
     if (steps_made_ == 0) return std::nullopt;
     return static_cast<double>(steps_made_) / steps_possible_;
   }
-  if (name == "detection_p50_s") return percentile(detections_, 0.5);
-  if (name == "detection_p99_s") return percentile(detections_, 0.99);
-  if (name == "false_deaths_max") return static_cast<double>(false_deaths_);
+  if (name == "detection_p50_s") return percentile(verdicts_.detections(), 0.5);
+  if (name == "detection_p99_s") return percentile(verdicts_.detections(), 0.99);
+  if (name == "false_deaths_max") return static_cast<double>(verdicts_.false_deaths());
   if (name == "faulty_held_max") return static_cast<double>(faulty_held());
-  if (name == "verdicts_per_minute_max") return static_cast<double>(verdicts_most_);
+  if (name == "verdicts_per_minute_max") return static_cast<double>(changes_most_);
   if (name == "one_view_within_s") return since(one_view_at_, last_fault_);
   if (name == "views_full_within_s") return since(views_full_at_, last_start_);
   if (name == "drift_back_within_s") return since(drift_back_at_, last_fault_);

@@ -28,11 +28,6 @@ constexpr double kWindowSeconds = 60;
 constexpr double kDistanceMax = 0.2;
 /// Of their buffers, which each peer draws its own way at every step.
 constexpr double kBufferDistanceMax = 0.25;
-/// And at the end of a run, if the faults were over for this long.
-constexpr double kEndDistanceMax = 0.05;
-constexpr double kCalmSeconds = 30;
-/// Rare branches drop links all the time: of an overlay then, it is whole now and then.
-constexpr double kMomentSeconds = 10;
 /// Of what two ends' commits add up to: rounding.
 constexpr double kBalance = 1e-6;
 /// Jobs of a peer and frames on its links that may wait when nothing disturbs it.
@@ -232,6 +227,7 @@ void Checks::second() {
     check_balance(*node);
     check_buffers(*node);
     look_at_table(*node);
+    check_stage(*node);
   }
   for (std::size_t i = 0; i < std::min(kTablesEachSecond, nodes.size()); ++i) {
     const Node& node = *nodes[looked_at_++ % nodes.size()];
@@ -241,10 +237,7 @@ void Checks::second() {
     check_timers(node);
   }
   const double now = world_.seconds();
-  const auto is_done = [](const auto& node) {
-    return node->finished && node->finished->reason == peer::EndReason::done;
-  };
-  if (first_done_ < 0 && std::ranges::any_of(nodes, is_done)) first_done_ = now;
+  check_end();
   const Scenario& scenario = world_.plan().scenario;
   if (scenario.sim.buggify && now > scenario.duration - kMomentSeconds && connected()) {
     connected_at_ = now;
@@ -300,18 +293,6 @@ void Checks::check_exchanges(const Node& node) {
 }
 
 void Checks::check_node(const Node& node) {
-  const Scenario& scenario = world_.plan().scenario;
-  const double past = world_.seconds() - last_fault_;
-  const double step_seconds = scenario.sim.step_ms / 1000 / node.speed;
-  const double still = node.last_step ? base::seconds(world_.now() - *node.last_step) : past;
-  if (still > 10 + 100 * step_seconds) {
-    fail(fmt::format("peer-{} has made no step for {:.1f} s", node.peer, still));
-  }
-  const double left = left_at_[node.peer];
-  if (left >= 0 && base::seconds(node.started - World::kStart) <= left) {
-    fail(
-        fmt::format("peer-{} was asked to leave {:.0f} s ago", node.peer, world_.seconds() - left));
-  }
   check_exchanges(node);
   check_queues(node);
   const double every = base::seconds(world_.task().config.checkpoint_every);
@@ -349,49 +330,6 @@ void Checks::check_agreement() {
   if (buffers && *buffers > kBufferDistanceMax) {
     fail(fmt::format("buffers are {} from their mean", *buffers));
   }
-}
-
-// A run that ended undisturbed leaves all with the same replica.
-void Checks::check_ended() {
-  if (!exchange::uses_links(world_.task().config.exchange.mode)) return;
-  const auto apart = distance();
-  if (apart && *apart > kEndDistanceMax) {
-    fail(fmt::format("the run ended with replicas {} from their mean", *apart));
-  }
-  const auto buffers = buffer_distance();
-  if (buffers && *buffers > kEndDistanceMax) {
-    fail(fmt::format("the run ended with buffers {} from their mean", *buffers));
-  }
-}
-
-void Checks::check_liveness() {
-  // A star is not made to become whole again: its middle may be gone.
-  if (!world_.task().config.membership.hub.empty()) return;
-  if (world_.seconds() - last_fault_ < kRecoverySeconds) return;
-  if (first_done_ > last_fault_ + kCalmSeconds) check_ended();
-  bool any = false;
-  for (const auto& node : world_.nodes()) any = any || world_.is_up(*node);
-  const bool ending = std::ranges::any_of(world_.nodes(), [](const auto& node) {
-    return (node->finished && node->finished->reason != peer::EndReason::left) ||
-           (node->core && node->core->phase() != peer::Phase::training &&
-            node->core->phase() != peer::Phase::done);
-  });
-  if (!any || ending) return;
-  const double past = world_.seconds() - last_fault_;
-  if (!one_view()) fail(fmt::format("{:.0f} s after the last fault tables differ", past));
-  if (!connected() && world_.seconds() > connected_at_ + kMomentSeconds) {
-    fail(fmt::format("{:.0f} s after the last fault the overlay is split", past));
-  }
-  for (const auto& node : world_.nodes()) {
-    if (world_.is_up(*node)) check_node(*node);
-  }
-  check_shards();
-  if (world_.plan().scenario.sim.problem == Problem::quadratic) check_agreement();
-}
-
-void Checks::finish() {
-  if (!world_.breach().empty()) fail(world_.breach());
-  if (failure_.empty()) check_liveness();
 }
 
 }  // namespace starling::sim

@@ -29,6 +29,8 @@ PathTable::PathTable(const Plan& plan) : peers_(plan.peers.size()), faults_of_(p
   PathState base;
   lay_over(base, scenario.network);
   regions_.assign(scenario.regions.size(), std::vector<PathState>(scenario.regions.size(), base));
+  lines_.resize(scenario.regions.size());
+  for (const Line& line : scenario.lines) lines_[index(line.region)] = line.rate_mbit;
   for (const RegionPair& pair : scenario.pairs) {
     lay_over(regions_[index(pair.a)][index(pair.b)], pair.conditions);
     if (pair.a != pair.b) lay_over(regions_[index(pair.b)][index(pair.a)], pair.conditions);

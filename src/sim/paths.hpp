@@ -33,6 +33,8 @@ class PathTable {
 
   [[nodiscard]] PathState state(std::uint32_t from, std::uint32_t to) const;
   [[nodiscard]] bool cut(std::uint32_t from, std::uint32_t to) const;
+  /// Of the line that all paths of the peer share, in Mbit/s; 0: not limited.
+  [[nodiscard]] double line_rate(std::uint32_t peer) const { return lines_[region_[peer]]; }
   /// A partition or a degradation begins; the event outlives this.
   std::uint64_t add(const PlannedEvent& event);
   void remove(std::uint64_t fault);
@@ -53,6 +55,7 @@ class PathTable {
   std::size_t peers_;
   std::vector<std::uint32_t> region_;            ///< of each peer
   std::vector<std::vector<PathState>> regions_;  ///< between two regions
+  std::vector<double> lines_;                    ///< by region
   std::vector<std::vector<Fault>> faults_of_;    ///< by sender, oldest first
   std::list<Set> sets_;
   std::uint64_t next_ = 1;

@@ -61,7 +61,12 @@ std::string to_json(const Plan& plan) {
                              {"region", peer.region},
                              {"speed", peer.speed}});
   }
-  json["network"] = {{"default", conditions_json(scenario.network)}, {"pairs", Json::array()}};
+  json["network"] = {{"default", conditions_json(scenario.network)},
+                     {"pairs", Json::array()},
+                     {"lines", Json::array()}};
+  for (const Line& line : scenario.lines) {
+    json["network"]["lines"].push_back({{"region", line.region}, {"rate_mbit", line.rate_mbit}});
+  }
   for (const RegionPair& pair : scenario.pairs) {
     json["network"]["pairs"].push_back(
         {{"between", {pair.a, pair.b}}, {"conditions", conditions_json(pair.conditions)}});

@@ -112,6 +112,8 @@ const std::vector<ExpectationKind>& expectation_kinds() {
       {"optimum_distance_max", false, 0, 1e6,
        "sim, quadratic: largest relative distance of a final replica from the optimum"},
       {"finished_min", true, 0, kCountMax, "peers that ended their run"},
+      {"failed_max", false, 0, kCountMax,
+       "peers that ended with an error; where it is not given none may"},
       {"step_gap_max_s", false, 0, kSecondsMax,
        "longest time between two steps of a peer that no fault stopped, slowed down or restarted"},
       {"throughput_min", true, 0, 1,
@@ -164,6 +166,10 @@ std::string to_toml(const Scenario& scenario) {
   for (const RegionPair& pair : scenario.pairs) {
     out += fmt::format("\n[[network.pair]]\nbetween = {}\n{}", list_of({pair.a, pair.b}),
                        conditions_text(pair.conditions));
+  }
+  for (const Line& line : scenario.lines) {
+    out += fmt::format("\n[[network.line]]\nregion = {}\nrate_mbit = {}\n", quoted(line.region),
+                       line.rate_mbit);
   }
   for (const Entry& entry : scenario.timeline) out += entry_text(entry);
   if (!scenario.expect.empty()) out += "\n[expect]\n";

@@ -118,6 +118,12 @@ struct RegionPair {
   Conditions conditions;
 };
 
+/// What joins each peer of a region to the network: all its paths share it.
+struct Line {
+  std::string region;
+  double rate_mbit = 0;  ///< each way
+};
+
 /// An expectation: what is measured has to be at most, or at least, the limit.
 struct Expectation {
   std::string name;
@@ -162,6 +168,7 @@ struct Scenario {
 
   Conditions network;
   std::vector<RegionPair> pairs;
+  std::vector<Line> lines;
   std::vector<Entry> timeline;
   std::vector<Expectation> expect;
   SimSettings sim;

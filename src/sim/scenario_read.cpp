@@ -20,6 +20,8 @@ constexpr std::size_t kTextMax = 1000;
 constexpr std::size_t kGroupsMax = 64;
 constexpr std::size_t kOverridesMax = 256;
 constexpr double kPeers = kPeersMax;
+constexpr double kLineRateMin = 0.001;
+constexpr double kLineRateMax = 1e6;
 
 const char* type_name(const toml::node& node) {
   switch (node.type()) {
@@ -500,7 +502,17 @@ void read_network(const toml::table& top, Scenario& scenario, Errors& errors) {
   Fields network(table, "network", errors);
   read_conditions(network, scenario.network);
   const toml::array* const pairs = network.array("pair", kRegionsMax * kRegionsMax);
+  const toml::array* const lines = network.array("line", kRegionsMax);
   network.end();
+  for (const toml::node& node : lines == nullptr ? toml::array{} : *lines) {
+    Fields line(node.as_table(), "network.line", errors);
+    Line& read = scenario.lines.emplace_back();
+    line.text("region", read.region, 64);
+    check_region(scenario, line, "region", read.region);
+    line.number("rate_mbit", read.rate_mbit, kLineRateMin, kLineRateMax);
+    line.end();
+    if (!line.has("rate_mbit")) line.reject("rate_mbit", "is missing: of all its paths together");
+  }
   if (pairs == nullptr) return;
   for (const toml::node& node : *pairs) {
     Fields pair(node.as_table(), "network.pair", errors);

@@ -23,6 +23,7 @@ World::World(const Plan& plan, Task& task, std::function<void(const std::string&
       trace_(std::move(trace)),
       paths_(plan),
       rng_(plan.seed),
+      clocks_(~plan.seed),
       end_(kStart + base::from_seconds(plan.scenario.duration)) {
   for (const PlannedPeer& peer : plan.peers) {
     auto node = std::make_unique<Node>();
@@ -114,10 +115,11 @@ void World::happen(Work& work) {
     return;
   }
   for (peer::Outcome& outcome : node.worker->finish()) {
-    const bool step = std::holds_alternative<peer::StepDone>(outcome);
+    if (std::holds_alternative<peer::StepDone>(outcome) && observer_ != nullptr) {
+      observer_->stepped(node);
+    }
     give(node, std::move(outcome));
     if (!is_up(node) || node.life != work.life) return;
-    if (step && observer_ != nullptr) observer_->stepped(node);
   }
   begin_work(node);
 }
@@ -146,11 +148,12 @@ void World::happen(Planned& planned) {
                       planned.begins ? "begins" : "ends", event.line, fmt::join(event.peers, " ")));
   }
   if (planned.begins) {
+    if (observer_ != nullptr) observer_->fault(event, true);
     begin(event, planned.event);
   } else {
     end(event, planned.event);
+    if (observer_ != nullptr) observer_->fault(event, false);
   }
-  if (observer_ != nullptr) observer_->fault(event, planned.begins);
 }
 
 void World::happen(Second&) {

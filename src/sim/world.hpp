@@ -62,8 +62,9 @@ struct Node {
   std::optional<base::Time> last_step{};  ///< undisturbed since
   std::optional<peer::Finished> finished;
   std::uint64_t membership_bytes = 0;
-  std::uint64_t dials = 0;  ///< since it started
-  double up_seconds = 0;    ///< of former lives
+  std::array<base::Time, 2> line_free_at{};  ///< of its line: out of it, and in
+  std::uint64_t dials = 0;                   ///< since it started
+  double up_seconds = 0;                     ///< of former lives
 };
 
 /// Watches the world: checks and measurements.
@@ -74,10 +75,15 @@ class Observer {
   virtual void touched(Node& node) = 0;
   virtual void note(const Node& node, const peer::Note& note) = 0;
   virtual void sent(const Node& from, const Node& to, const wire::Message& message) = 0;
+  /// Before its core hears of the step.
   virtual void stepped(Node& node) = 0;
+  /// Before an event's begin, and after its end.
   virtual void fault(const PlannedEvent& event, bool begins) = 0;
   virtual void started(Node& node) = 0;
-  virtual void ended(Node& node) = 0;
+  /// It is about to end without a word.
+  virtual void killed(Node& node) = 0;
+  /// It has come to an end of its own: node.finished.
+  virtual void finished(Node& node) = 0;
   virtual void second() = 0;
 };
 
@@ -241,6 +247,7 @@ class World {
   void push(std::uint32_t connection, int from, Item item);
   void fly(std::uint32_t connection, int from, Item item, base::Duration extra);
   void announce(std::uint32_t connection, int from, const Frame& frame, base::Time first);
+  base::Time cross_line(std::uint32_t peer, bool in, base::Time from, Item& item);
   void stall(std::uint32_t connection, int from, Item item);
   void drop(std::uint32_t connection, int side, bool reset, const std::string& text);
   void release(std::uint32_t connection);
@@ -254,6 +261,7 @@ class World {
   Observer* observer_ = nullptr;
   PathTable paths_;
   base::Rng rng_;
+  base::Rng clocks_;  ///< of its own, so that nothing else depends on how often it was drawn from
   base::Time now_ = kStart;
   base::Time end_;
   bool stopped_ = false;

@@ -172,10 +172,12 @@ void World::fly(std::uint32_t slot, int from, Item item, base::Duration extra) {
     leaves = direction.free_at;
     if (auto* frame = std::get_if<Frame>(&item)) frame->took = base::from_seconds(seconds);
   }
+  leaves = cross_line(a, false, leaves, item);
   base::Duration delay = milliseconds(path.latency_ms) + extra;
   if (path.jitter_ms > 0) delay += milliseconds(path.jitter_ms * jitter(rng_));
+  const base::Time arrives = cross_line(b, true, leaves + delay, item);
   const base::Time before = direction.last_arrival;
-  direction.last_arrival = std::max(direction.last_arrival, leaves + delay);
+  direction.last_arrival = std::max(direction.last_arrival, arrives);
   if (const auto* frame = std::get_if<Frame>(&item)) announce(slot, from, *frame, before);
   direction.flying.push_back({direction.last_arrival, std::move(item)});
   at(direction.last_arrival, Arrive{slot, connection.generation, 1 - from});
@@ -214,6 +216,19 @@ void World::happen(Part& part) {
     give(node, peer::Arriving{to.link, part.type, part.bytes});
   }
   after(part.every, part);
+}
+
+// What all paths of a peer share. Returns when the item is through; in order of sending, which for
+// the line into a peer is not quite that of arrival.
+base::Time World::cross_line(std::uint32_t peer, bool in, base::Time from, Item& item) {
+  const double rate = paths_.line_rate(peer);
+  if (rate <= 0) return from;
+  const base::Duration takes =
+      base::from_seconds(static_cast<double>(size_of(item)) * 8 / (rate * 1e6));
+  base::Time& free_at = nodes_[peer]->line_free_at[in ? 1 : 0];
+  free_at = std::max(free_at, from) + takes;
+  if (auto* frame = std::get_if<Frame>(&item)) frame->took = std::max(frame->took, takes);
+  return free_at;
 }
 
 void World::stall(std::uint32_t slot, int from, Item item) {

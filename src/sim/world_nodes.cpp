@@ -12,6 +12,9 @@
 namespace starling::sim {
 namespace {
 
+/// What a machine's wall clock may be off by when a process starts, in seconds; less than kStart.
+constexpr std::int64_t kClockOff = 100;
+
 /// Names of peer::Event's alternatives, for people.
 constexpr std::array kEventNames{"start",      "link up",  "link down", "dial failed",
                                  "found",      "receives", "outcome",   "leave",
@@ -116,17 +119,13 @@ void World::begin(const PlannedEvent& event, std::size_t index) {
         if (is_up(node)) kill(node);
         break;
       case Kind::stop:
-        if (node.state == NodeState::running) {
-          node.state = NodeState::stopped;
-          node.last_step.reset();
-        }
+        if (node.state == NodeState::running) node.state = NodeState::stopped;
         break;
       case Kind::leave:
         if (is_up(node)) give(node, peer::Leave{});
         break;
       case Kind::throttle:
         node.speed = plan_.peers[number].speed * event.speed;
-        node.last_step.reset();
         break;
       case Kind::disk_full:
         node.folder.full = true;
@@ -170,10 +169,7 @@ void World::end(const PlannedEvent& event, std::size_t index) {
   for (const std::uint32_t number : event.peers) {
     Node& node = *nodes_[number];
     if (event.kind == Kind::stop && node.state == NodeState::stopped) resume(node);
-    if (event.kind == Kind::throttle) {
-      node.speed = plan_.peers[number].speed;
-      node.last_step.reset();
-    }
+    if (event.kind == Kind::throttle) node.speed = plan_.peers[number].speed;
     if (event.kind == Kind::disk_full) node.folder.full = false;
     if (event.kind == Kind::skew) set_rate(node, 1);
   }
@@ -195,8 +191,10 @@ void World::start(std::uint32_t number, bool twin) {
   // Monotonic clocks of machines have nothing in common.
   node.rate_since = now_;
   node.rate_base = base::Time(std::chrono::seconds(1 + rng_.below(1'000'000)));
-  // As the system's clock gives it, in seconds.
-  node.incarnation = static_cast<std::uint64_t>(base::seconds(now_.time_since_epoch()));
+  // As the system's clock gives it, in seconds; at another start that one may be set back.
+  const auto off = static_cast<std::int64_t>(clocks_.below(2 * kClockOff + 1)) - kClockOff;
+  const auto wall = static_cast<std::int64_t>(base::seconds(now_.time_since_epoch())) + off;
+  node.incarnation = static_cast<std::uint64_t>(wall);
   if (twin) ++node.incarnation;
   peer::Config config = task_.config;
   for (const std::uint32_t other : node.via) {
@@ -242,7 +240,7 @@ void World::restart(Node& node, Disk disk) {
 }
 
 void World::kill(Node& node) {
-  if (observer_ != nullptr) observer_->ended(node);
+  if (observer_ != nullptr) observer_->killed(node);
   node.up_seconds += base::seconds(now_ - node.started);
   node.state = NodeState::down;
   // Its machine resets the links.
@@ -301,8 +299,8 @@ void World::act(Node& node, peer::Outbox& out) {
       if (tracing()) trace(fmt::format("peer-{}   \"{}\"", node.number, note->text));
       if (observer_ != nullptr) observer_->note(node, *note);
     } else if (auto* finished = std::get_if<peer::Finished>(&action)) {
-      if (observer_ != nullptr) observer_->ended(node);
       node.finished = std::move(*finished);
+      if (observer_ != nullptr) observer_->finished(node);
       node.up_seconds += base::seconds(now_ - node.started);
       node.state = NodeState::finished;
       const auto links = node.links;

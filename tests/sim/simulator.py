@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Runs the simulator as a test: random seeds, regressions, the canary. Ends with "N passed, N
-failed": a seed, a scenario and the canary count as one each.
+"""Runs the simulator as a test: random seeds, regressions, canaries. Ends with "N passed, N
+failed": a seed, a scenario and a canary count as one each.
 
     simulator.py PROGRAM REGRESSIONS [SEEDS]
 
@@ -14,6 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+# Scenarios that must pass, and fail with this bug: a simulator that cannot fail shows nothing.
+CANARIES = {"canary.toml": "mirror_of_theirs_forgotten", "canary_end.toml": "save_once"}
 SLICE = 50  # seeds of one process: one that breaks an assertion takes its slice with it
 
 
@@ -61,14 +63,14 @@ def main():
         passed, failed = passed + good, failed + (not good)
         if not good:
             print(f"{path}\n{said}")
-    # A simulator that cannot fail shows nothing.
-    good, said = run_scenario(program, Path(__file__).with_name("canary.toml"),
-                              "--bug", "mirror_of_theirs_forgotten")
-    sound, why = run_scenario(program, Path(__file__).with_name("canary.toml"))
-    canary = not good and sound
-    passed, failed = passed + canary, failed + (not canary)
-    if not canary:
-        print(f"the canary must pass, and fail with its planted bug\n{said}{why}")
+    for name, bug in CANARIES.items():
+        path = Path(__file__).with_name(name)
+        blind, said = run_scenario(program, path, "--bug", bug)
+        sound, why = run_scenario(program, path)
+        canary = sound and not blind
+        passed, failed = passed + canary, failed + (not canary)
+        if not canary:
+            print(f"{name} must pass, and fail with its planted bug\n{said}{why}")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -5,6 +5,7 @@
 import array
 import json
 import pathlib
+import signal
 import struct
 import sys
 import tempfile
@@ -13,9 +14,11 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scenarios"))
 sys.dont_write_bytecode = True
-from lab import expect, page  # noqa: E402
+from lab import expect, page, processes  # noqa: E402
+from lab.laboratory import Laboratory  # noqa: E402
 from lab.network import Paths, switch_settings  # noqa: E402
 from lab.verdicts import Verdicts, percentile  # noqa: E402
+from lab.watch import Watcher  # noqa: E402
 
 
 class Truth:
@@ -110,6 +113,110 @@ class VerdictsAreJudged(unittest.TestCase):
             state = view([0, 1], dead=[2]) if i % 2 == 0 else view([0, 1, 2])
             self.verdicts.saw(0, state, 10.0 + 25 * i)
         self.assertEqual(self.verdicts.verdicts_per_minute(), 3)
+
+
+class StillPeer(processes.Peer):
+    """A peer without a process, whose signals are noted."""
+
+    class Process:
+        returncode = None
+
+        def poll(self):
+            return self.returncode
+
+    def __init__(self, number):
+        super().__init__(None, {"number": number, "name": f"peer-{number}", "speed": 1}, None,
+                         pathlib.Path("nowhere"))
+        self.signals = []
+
+    def start(self, now):
+        self.process, self.state = self.Process(), "running"
+        self.lives += 1
+
+    def exit(self, code):
+        self.process.returncode = code
+
+    def signal(self, number):
+        self.signals.append(number)
+
+
+class Turns:
+    """A throttle by signals."""
+
+    def __init__(self, peer):
+        self.peer = peer
+
+    def tick(self, now):
+        self.peer.signal(signal.SIGCONT)
+        return 0.01
+
+    def end(self):
+        self.peer.signal(signal.SIGCONT)
+
+
+class AStoppedPeer(unittest.TestCase):
+    def setUp(self):
+        self.peer = StillPeer(0)
+        self.peer.start(0.0)
+        self.peer.throttle = Turns(self.peer)
+
+    def test_is_not_woken_by_the_turns_of_its_throttle(self):
+        self.assertEqual(self.peer.tick(1.0), 0.01)
+        self.peer.stop()
+        self.assertIsNone(self.peer.tick(1.1))
+        self.peer.full_speed()
+        self.assertEqual(self.peer.signals[-1], signal.SIGSTOP)
+        self.peer.go_on()
+        self.assertEqual(self.peer.signals[-1], signal.SIGCONT)
+
+    def test_a_running_one_is_left_to_run_when_its_throttle_ends(self):
+        self.peer.full_speed()
+        self.assertEqual(self.peer.signals, [signal.SIGCONT])
+
+
+class TheLaboratory(unittest.TestCase):
+    PLAN = {"scenario": {"seed": 1, "duration": 60}, "run": {"file": "run.toml", "set": []},
+            "peers": [{"region": "eu", "speed": 1}] * 2,
+            "network": {"default": {}, "pairs": [], "lines": []}, "expect": [],
+            "timeline": [{"at": 0, "until": None, "kind": "join", "peers": [0, 1], "via": []}]}
+    STATUS = {"phase": "training", "steps": 5, "swarm_samples": 50, "accuracy": None, "loss": None,
+              "drift": 0.1, "links": 1, "bytes_sent": {"total": 10, "membership": 5}}
+
+    def setUp(self):
+        self.lab = Laboratory(self.PLAN, (None, None), pathlib.Path("nowhere"), ROOT, lambda _: None)
+        self.lab.peers = [StillPeer(0), StillPeer(1)]
+        self.lab.watcher = Watcher(self.lab.peers, None, self.lab.now, {})
+        self.addCleanup(self.lab.watcher.close)
+        for peer in self.lab.peers:
+            self.lab._start(peer)
+
+    def restart(self, number):
+        event = {"kind": "restart", "peers": [number], "disk": "kept", "until": None}
+        self.lab._do("restart", self.lab.peers[number], event, True)
+
+    def test_links_of_a_former_life_do_not_count(self):
+        self.lab._heard(self.lab.peers[0], "/status", self.STATUS, 1.0)
+        self.assertEqual(self.lab.latest[0]["links"], 1)
+        self.lab.peers[0].state = "dead"
+        self.restart(0)
+        self.assertNotIn(0, self.lab.latest)
+
+    def test_an_error_that_was_not_ordered_fails_the_scenario(self):
+        self.lab.peers[0].exit(1)
+        self.lab.peers[1].exit(0)
+        self.lab._reap()
+        self.assertEqual(self.lab.failed, 1)
+        results = expect.evaluate(self.PLAN, {"failed_max": self.lab.failed})
+        self.assertEqual([(r["name"], r["passed"]) for r in results], [("failed_max", False)])
+        self.assertEqual(expect.evaluate(self.PLAN, {"failed_max": 0}), [])
+
+    def test_a_peer_that_crashed_is_restarted_as_planned_and_one_that_is_done_is_not(self):
+        self.lab.peers[0].exit(1)
+        self.lab.peers[1].exit(0)
+        self.lab._reap()
+        self.restart(0)
+        self.restart(1)
+        self.assertEqual([peer.state for peer in self.lab.peers], ["running", "ended"])
 
 
 class PathsFollowTheTimeline(unittest.TestCase):

@@ -59,6 +59,7 @@ BOOST_AUTO_TEST_CASE(errors_name_file_and_line_and_the_word_that_was_meant) {
 BOOST_AUTO_TEST_CASE(values_are_bounded) {
   BOOST_TEST(says(error_of("[network]\nloss = 1.5\n"), "1.5 is out of range: 0 to 1"));
   BOOST_TEST(says(error_of("[network]\nloss = nan\n"), "out of range"));
+  BOOST_TEST(says(error_of("[[network.line]]\nregion = \"local\"\n"), "rate_mbit: is missing"));
   BOOST_TEST(says(error_of("[network]\nloss = \"much\"\n"), "is a string, must be a number"));
   BOOST_TEST(says(error_of("[[timeline]]\nkind = \"stop\"\nat = -1\npeers = \"first\"\nfor = 3\n"),
                   "-1 is out of range"));
@@ -95,6 +96,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_reads_back_as_the_same) {
                            "regions = [\"eu\", \"us\"]\nspeeds = [1, 0.5]\nvia = \"random 2\"\n"
                            "[network]\nlatency_ms = 5\n[[network.pair]]\n"
                            "between = [\"eu\", \"us\"]\nlatency_ms = 40\nloss = 0.01\n"
+                           "[[network.line]]\nregion = \"us\"\nrate_mbit = 0.5\n"
                            "[[timeline]]\nkind = \"kill\"\nevery = 60\npeers = \"random 10%\"\n"
                            "for = 30\ndisk = \"lost\"\n"
                            "[[timeline]]\nkind = \"partition\"\nat = 3\nshape = \"groups\"\n"
@@ -112,6 +114,9 @@ BOOST_AUTO_TEST_CASE(what_is_written_reads_back_as_the_same) {
   BOOST_TEST(second->timeline.size() == 4U);
   BOOST_TEST(second->timeline[0].peers->percent == 10.0);
   BOOST_TEST((second->timeline[0].disk == Disk::lost));
+  BOOST_REQUIRE(second->lines.size() == 1U);
+  BOOST_TEST(second->lines[0].region == "us");
+  BOOST_TEST(second->lines[0].rate_mbit == 0.5);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "membership/limits.hpp"
 #include "sim/random_scenario.hpp"
 #include "sim/run.hpp"
 #include "sim/shrink.hpp"
@@ -65,6 +66,30 @@ BOOST_AUTO_TEST_CASE(a_slow_peer_holds_nobody_up) {
   BOOST_TEST(value_of(mixed, "throughput_min") > value_of(alike, "throughput_min") - 0.01);
   // The slow one's steps are counted, too.
   BOOST_TEST(value_of(mixed, "step_gap_max_s") > 0.39);
+}
+
+BOOST_AUTO_TEST_CASE(all_paths_of_a_peer_share_its_line) {
+  const auto exchanges = [](const std::string& rate) {
+    const Plan plan = plan_of(
+        "duration = 60\n[peers]\ncount = 4\nvia = \"all\"\nregions = [\"room\", \"room\", "
+        "\"room\", "
+        "\"home\"]\n[run]\nset = [\"exchange.every=1\"]\n[network]\nlatency_ms = 1\n" +
+        rate + "[sim]\nproblem = \"quadratic\"\nelements = 32\nstep_ms = 10\n");
+    const auto task = make_task(plan.scenario);
+    BOOST_REQUIRE(task);
+    World world(plan, **task, {});
+    world.run();
+    std::uint64_t sum = 0;
+    for (const auto& [peer, link] : world.nodes()[3]->worker->ledger()) sum += link.committed.value;
+    return static_cast<double>(sum);
+  };
+  const double unlimited = exchanges("");
+  const double each =
+      exchanges("[[network.pair]]\nbetween = [\"room\", \"home\"]\nrate_mbit = 0.03\n");
+  const double together = exchanges("[[network.line]]\nregion = \"home\"\nrate_mbit = 0.03\n");
+  BOOST_TEST(each < 0.7 * unlimited);
+  BOOST_TEST(together > 0.2 * each);
+  BOOST_TEST(together < 0.5 * each);
 }
 
 BOOST_AUTO_TEST_CASE(the_same_seed_does_the_same_and_another_something_else) {
@@ -153,6 +178,30 @@ BOOST_AUTO_TEST_CASE(a_peer_whose_trainer_stands_keeps_no_joiner_from_training) 
   const Node& late = *world.nodes()[3];
   BOOST_TEST(!late.core->exchange().may_adopt());
   BOOST_TEST(late.worker->step().value > 100U);
+}
+
+BOOST_AUTO_TEST_CASE(who_comes_back_with_its_wall_clock_set_back_is_held_alive) {
+  bool was_set_back = false;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const Plan plan = plan_of(
+        "duration = 60\n[peers]\ncount = 4\n[[timeline]]\nkind = \"kill\"\nat = 30\n"
+        "peers = [1]\nfor = 5\n[sim]\nproblem = \"none\"\nstep_ms = 1000\n",
+        seed);
+    const auto task = make_task(plan.scenario);
+    BOOST_REQUIRE(task);
+    World world(plan, **task, {});
+    world.run();
+    const Node& back = *world.nodes()[1];
+    // It learned of what it had told in its former life, and went beyond.
+    was_set_back |= back.core->membership().self().incarnation > back.incarnation + 1;
+    for (const std::size_t other : {0U, 2U, 3U}) {
+      const auto* held = world.nodes()[other]->core->membership().table().find(back.id);
+      BOOST_REQUIRE(held != nullptr);
+      BOOST_TEST(membership::counts_as_alive(held->state));
+      BOOST_TEST(held->incarnation >= back.incarnation);
+    }
+  }
+  BOOST_TEST(was_set_back);
 }
 
 BOOST_AUTO_TEST_CASE(random_scenarios_pass_and_read_back) {

@@ -66,10 +66,12 @@ BOOST_AUTO_TEST_CASE(what_is_reserved_for_deltas_is_enough_to_make_and_commit_th
   const std::size_t reserved = need(memory.reserve(count, size));
   const auto delta = memory.make_delta();
   base::Buffer bytes;
-  DeltaSource& source = memory.difference(mine);
+  constexpr ReplicaMemory::HoldBack kHold{.keep = 0.5F, .gain = 0.5F};
+  DeltaSource& source = memory.difference(mine, kHold);
   BOOST_TEST(need(source.find(1, size)) == size);
   BOOST_TEST(need(source.choose(DeltaSource::Among::all, count, 1e30F)).count == count);
   need(source.code({.odd = 1, .shift = 3, .bits = 8, .block = 128}, bytes, *delta));
+  need(memory.let_go_of(*delta, kHold.gain));
   need(memory.commit(std::vector<ReplicaMemory::CommitStep>{
       {.mine = mine, .theirs = theirs, .own = delta.get(), .their = delta.get(), .w = 0.5F}}));
   // Nothing of it has grown; room of what was chosen has gone to the delta.

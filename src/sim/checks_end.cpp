@@ -1,0 +1,151 @@
+// How a peer comes to its end, and that it does; what must hold when all faults are over.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sim/checks.hpp"
+
+namespace starling::sim {
+namespace {
+
+/// Of the replicas at the end of a run, if the faults were over for this long before.
+constexpr double kEndDistanceMax = 0.05;
+constexpr double kCalmSeconds = 30;
+/// What the others may take for their last steps, beyond settling, when the first peer is done.
+constexpr double kOthersSeconds = 60;
+/// Until all tables know of an end.
+constexpr double kFarewellSeconds = 30;
+/// Of what a peer is at for so long, in seconds and in steps, nothing comes any more.
+constexpr double kStillSeconds = 10;
+constexpr double kStillSteps = 100;
+
+}  // namespace
+
+void Checks::note_end(const Node& node) {
+  last_end_ = world_.seconds();
+  if (node.finished->reason == peer::EndReason::done && first_done_ < 0) first_done_ = last_end_;
+  if (node.finished->reason != peer::EndReason::failed) return;
+  ++failed_;
+  const auto& expected = world_.plan().scenario.expect;
+  if (std::ranges::count(expected, "failed_max", &Expectation::name) > 0) return;
+  fail(fmt::format("peer-{} ended with an error: {}", node.peer, node.finished->error.text));
+}
+
+void Checks::look_at_stage(Node& node) {
+  Stage& stage = stages_[node.number];
+  if (node.core->phase() == stage.phase) return;
+  stage = {node.core->phase(), world_.seconds()};
+  if (stage.phase != peer::Phase::training) close_gap(node);
+}
+
+// Only training has no end of its own.
+void Checks::check_stage(const Node& node) {
+  const peer::Config& config = world_.task().config;
+  const auto& [phase, since] = stages_[node.number];
+  if (phase == peer::Phase::training || phase == peer::Phase::done) return;
+  // All of a ring have to be there.
+  if (phase == peer::Phase::waiting && exchange::uses_ring(config.exchange.mode)) return;
+  if (node.state != NodeState::running || disturbed(own_[node.number])) return;
+  double limit =
+      kStillSeconds + kStillSteps * world_.plan().scenario.sim.step_ms / 1000 / node.speed;
+  std::string_view what = "finishes";
+  if (phase == peer::Phase::waiting) {
+    limit += base::seconds(config.membership.wait_timeout);
+    what = "waits for its links";
+  } else if (phase == peer::Phase::settling) {
+    limit += base::seconds(config.exchange.settle_timeout);
+    what = "settles";
+  }
+  const double passed =
+      world_.seconds() - std::max(since, subjects_[own_[node.number]].disturbed_until);
+  if (passed > limit) fail(fmt::format("peer-{} {} for {:.0f} s", node.peer, what, passed));
+}
+
+// Where nothing disturbs, what one knows of the others' samples all know soon.
+void Checks::check_end() {
+  if (first_done_ < last_fault_ + kCalmSeconds) return;
+  const double passed = world_.seconds() - first_done_;
+  if (passed <= base::seconds(world_.task().config.exchange.settle_timeout) + kOthersSeconds)
+    return;
+  for (const auto& node : world_.nodes()) {
+    if (!world_.is_up(*node)) continue;
+    fail(fmt::format("peer-{} still runs {:.0f} s after the first was done", node->peer, passed));
+  }
+}
+
+// A run that ended undisturbed leaves all with the same replica.
+void Checks::check_ended() {
+  if (!exchange::uses_links(world_.task().config.exchange.mode)) return;
+  const auto apart = distance();
+  if (apart && *apart > kEndDistanceMax) {
+    fail(fmt::format("the run ended with replicas {} from their mean", *apart));
+  }
+  const auto buffers = buffer_distance();
+  if (buffers && *buffers > kEndDistanceMax) {
+    fail(fmt::format("the run ended with buffers {} from their mean", *buffers));
+  }
+}
+
+// Whatever the others do.
+void Checks::check_goes_on(const Node& node) {
+  const double now = world_.seconds();
+  const double left = left_at_[node.peer];
+  if (left >= 0 && base::seconds(node.started - World::kStart) <= left) {
+    fail(fmt::format("peer-{} was asked to leave {:.0f} s ago", node.peer, now - left));
+  }
+  const peer::Phase phase = node.core->phase();
+  if (phase != peer::Phase::training && phase != peer::Phase::waiting) return;
+  const double step_seconds = world_.plan().scenario.sim.step_ms / 1000 / node.speed;
+  const double still =
+      node.last_step ? base::seconds(world_.now() - *node.last_step) : now - last_fault_;
+  if (still > kStillSeconds + kStillSteps * step_seconds) {
+    fail(fmt::format("peer-{} has made no step for {:.1f} s", node.peer, still));
+  }
+}
+
+// Whether peers are about to end, so that tables and links change. None takes long over it:
+// check_stage.
+bool Checks::ending() const {
+  if (last_end_ >= 0 && world_.seconds() - last_end_ < kFarewellSeconds) return true;
+  return std::ranges::any_of(world_.nodes(), [&](const auto& node) {
+    return world_.is_up(*node) && (node->core->phase() == peer::Phase::settling ||
+                                   node->core->phase() == peer::Phase::finishing);
+  });
+}
+
+void Checks::check_liveness() {
+  // A star is not made to become whole again: its middle may be gone.
+  if (!world_.task().config.membership.hub.empty()) return;
+  const double past = world_.seconds() - last_fault_;
+  if (past < kRecoverySeconds) return;
+  if (first_done_ > last_fault_ + kCalmSeconds) check_ended();
+  bool any = false;
+  for (const auto& node : world_.nodes()) any = any || world_.is_up(*node);
+  if (!any) return;
+  // A ring is over with its first error; who waits for the rest of it makes no step.
+  if (failed_ > 0 && exchange::uses_ring(world_.task().config.exchange.mode)) return;
+  for (const auto& node : world_.nodes()) {
+    if (world_.is_up(*node)) check_goes_on(*node);
+  }
+  if (ending()) return;
+  if (!one_view()) fail(fmt::format("{:.0f} s after the last fault tables differ", past));
+  if (!connected() && world_.seconds() > connected_at_ + kMomentSeconds) {
+    fail(fmt::format("{:.0f} s after the last fault the overlay is split", past));
+  }
+  for (const auto& node : world_.nodes()) {
+    if (world_.is_up(*node)) check_node(*node);
+  }
+  check_shards();
+  if (world_.plan().scenario.sim.problem == Problem::quadratic) check_agreement();
+}
+
+void Checks::finish() {
+  if (!world_.breach().empty()) fail(world_.breach());
+  if (failure_.empty()) check_liveness();
+  verdicts_.finish(world_.seconds());
+  for (const auto& node : world_.nodes()) {
+    if (node->state == NodeState::running) close_gap(*node);
+  }
+}
+
+}  // namespace starling::sim

@@ -1,0 +1,105 @@
+// That what goes wrong in the simulated world is seen. That the checks find planted bugs is shown
+// by tests/sim.
+#include "sim/checks.hpp"
+
+#include <string>
+
+#include <boost/test/unit_test.hpp>
+#include <fmt/format.h>
+
+#include "sim/run.hpp"
+
+using namespace starling;
+using namespace starling::sim;
+
+namespace {
+
+Report report_of(const std::string& rest) {
+  auto parsed = parse_scenario("[scenario]\nname = \"t\"\n" + rest +
+                                   "[sim]\nproblem = \"quadratic\"\nelements = 32\nstep_ms = 40\n",
+                               "t.toml");
+  BOOST_REQUIRE_MESSAGE(parsed, (parsed ? "" : parsed.error().text));
+  const auto plan = make_plan(std::move(*parsed));
+  BOOST_REQUIRE(plan);
+  auto report = run(*plan);
+  BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().text));
+  return std::move(*report);
+}
+
+double measured(const Report& report, const std::string& name) {
+  for (const sim::Outcome& outcome : report.expectations) {
+    if (outcome.name == name && outcome.value) return *outcome.value;
+  }
+  BOOST_FAIL(name + " was not measured");
+  return 0;
+}
+
+/// Four peers whose run cannot go on where a path does not work.
+const std::string kRing =
+    "[peers]\ncount = 4\nvia = \"all\"\n"
+    "[run]\nset = [\"exchange.mode=allreduce\", \"swarm.peers=4\"]\n";
+
+std::string timeline(const std::string& kind, const std::string& peers, double at,
+                     const std::string& more = "") {
+  return fmt::format("[[timeline]]\nkind = \"{}\"\npeers = {}\nat = {}\n{}\n", kind, peers, at,
+                     more);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(checks)
+
+BOOST_AUTO_TEST_CASE(a_peer_that_ends_with_an_error_fails_the_run_unless_that_is_expected) {
+  const std::string deadly = "duration = 60\n" + kRing + timeline("kill", "[1]", 40);
+  const Report unexpected = report_of(deadly);
+  BOOST_TEST(!unexpected.passed);
+  BOOST_TEST(unexpected.failure.find("ended with an error") != std::string::npos,
+             unexpected.failure);
+  const Report expected = report_of(deadly + "[expect]\nfailed_max = 3\n");
+  BOOST_TEST(expected.failure == "");
+  BOOST_TEST(measured(expected, "failed_max") == 3.0);
+  BOOST_TEST(expected.passed);
+  BOOST_TEST(!report_of(deadly + "[expect]\nfailed_max = 2\n").passed);
+}
+
+BOOST_AUTO_TEST_CASE(a_death_is_noticed_later_than_the_news_of_a_goodbye_travels) {
+  // As in scenarios/faults/first_death.toml. All others leave at the end of the run.
+  const Report report = report_of(
+      "duration = 120\n[peers]\ncount = 6\n[network]\nlatency_ms = 2\n"
+      "[run]\nset = [\"run.samples=150000\"]\n" +
+      timeline("kill", "[0]", 15) +
+      "[expect]\nfinished_min = 5\ndetection_p50_s = 8\ndetection_p99_s = 15\n"
+      "step_gap_max_s = 1\n");
+  BOOST_TEST(report.passed, report.failure);
+  BOOST_TEST(measured(report, "detection_p50_s") > 0.1);
+  BOOST_TEST(measured(report, "detection_p99_s") > 0.1);
+}
+
+BOOST_AUTO_TEST_CASE(where_nobody_dies_no_death_is_noticed) {
+  const Report report =
+      report_of("duration = 120\n[peers]\ncount = 4\n[run]\nset = [\"run.samples=30000\"]\n" +
+                timeline("leave", "[1]", 10) + "[expect]\ndetection_p50_s = 100\n");
+  BOOST_REQUIRE(report.expectations.size() == 1U);
+  BOOST_TEST(!report.expectations[0].value.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_stall_is_seen_in_a_peers_first_seconds) {
+  const std::string cut = timeline("partition", "[1]", 12, "shape = \"one\"\nfor = 3");
+  const Report report =
+      report_of("duration = 60\n" + kRing + cut + "[expect]\nstep_gap_max_s = 2\n");
+  BOOST_TEST(report.failure == "");
+  BOOST_TEST(measured(report, "step_gap_max_s") > 2.9);
+}
+
+BOOST_AUTO_TEST_CASE(a_stall_is_seen_that_no_step_ends) {
+  const std::string cut = timeline("partition", "[1]", 12, "shape = \"one\"");
+  const std::string expect = "[expect]\nstep_gap_max_s = 2\nthroughput_min = 0.9\n";
+  const Report cut_short = report_of("duration = 15\n" + kRing + cut + expect);
+  BOOST_TEST(measured(cut_short, "step_gap_max_s") > 2.9);
+  BOOST_TEST(measured(cut_short, "throughput_min") < 0.9);
+  // It ends in an error, after the stall.
+  const Report failed = report_of("duration = 60\n" + kRing + cut + expect + "failed_max = 4\n");
+  BOOST_TEST(measured(failed, "step_gap_max_s") > 2.9);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

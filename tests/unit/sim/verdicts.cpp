@@ -1,0 +1,145 @@
+#include "sim/verdicts.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace starling;
+using namespace starling::sim;
+
+namespace {
+
+PlannedEvent event_of(Kind kind, std::vector<std::uint32_t> peers) {
+  PlannedEvent event;
+  event.kind = kind;
+  event.peers = std::move(peers);
+  return event;
+}
+
+PlannedEvent cut_of(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
+  PlannedEvent event = event_of(Kind::partition, {0, 1, 2, 3});
+  event.paths = {{a, b}, {b, a}};
+  return event;
+}
+
+/// Four peers that run since 0; subjects have the numbers of their peers.
+struct Four {
+  Four() {
+    for (std::uint32_t i = 0; i < 4; ++i) verdicts.runs(i, i, 0);
+  }
+  void kill(std::uint32_t peer, const std::vector<std::uint32_t>& observers, double now) {
+    verdicts.dies(peer, observers, now);
+  }
+  Verdicts verdicts{4};
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(verdicts, Four)
+
+BOOST_AUTO_TEST_CASE(each_observer_of_a_death_is_a_detection) {
+  kill(3, {0, 1}, 10);
+  verdicts.held_dead(3, 0, 12);
+  verdicts.held_dead(3, 1, 13.5);
+  verdicts.held_dead(3, 2, 14);  // did not hold it alive
+  BOOST_TEST(verdicts.detections() == (std::vector<double>{2, 3.5}),
+             boost::test_tools::per_element());
+  BOOST_TEST(verdicts.false_deaths() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(who_did_not_notice_counts_with_the_time_there_was) {
+  kill(3, {0, 1}, 10);
+  verdicts.held_dead(3, 0, 12);
+  verdicts.runs(3, 3, 40);
+  kill(2, {0}, 50);
+  kill(3, {1}, 58);
+  verdicts.finish(60);
+  BOOST_TEST(verdicts.detections() == (std::vector<double>{2, 30, 10}),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_goodbye_is_no_death) {
+  verdicts.leaves(3);
+  verdicts.held_dead(3, 0, 20);
+  verdicts.finish(60);
+  BOOST_TEST(verdicts.detections().empty());
+  BOOST_TEST(verdicts.false_deaths() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(an_observer_that_stands_still_has_nothing_to_notice) {
+  const PlannedEvent stop = event_of(Kind::stop, {0, 1});
+  kill(3, {0, 2}, 10);
+  verdicts.fault(stop, true, 11);
+  verdicts.held_dead(3, 2, 13);
+  kill(2, {1}, 14);
+  verdicts.fault(stop, false, 30);
+  verdicts.held_dead(3, 0, 31);
+  verdicts.finish(60);
+  BOOST_TEST(verdicts.detections() == std::vector<double>{3}, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_death_behind_a_cut_is_noticed_by_those_that_no_cut_concerns) {
+  PlannedEvent alone = cut_of({3}, {0, 1, 2});
+  alone.peers = {3};
+  verdicts.fault(alone, true, 5);
+  kill(3, {0, 1}, 10);
+  verdicts.fault(alone, false, 11);
+  const PlannedEvent halves = cut_of({0, 1}, {2});
+  verdicts.fault(halves, true, 12);
+  kill(2, {0}, 13);
+  verdicts.finish(60);
+  BOOST_TEST(verdicts.detections() == (std::vector<double>{50, 50}),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(holding_a_reachable_peer_dead_is_false_once_a_fault) {
+  verdicts.held_dead(1, 0, 20);
+  verdicts.held_dead(1, 2, 21);
+  BOOST_TEST(verdicts.false_deaths() == 1U);
+  verdicts.fault(event_of(Kind::kill, {3}), true, 22);
+  verdicts.held_dead(1, 0, 30);
+  BOOST_TEST(verdicts.false_deaths() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(who_has_just_started_or_stands_still_is_not_judged) {
+  verdicts.held_dead(1, 0, kSettledSeconds - 0.1);
+  const PlannedEvent stop = event_of(Kind::stop, {1});
+  verdicts.fault(stop, true, 20);
+  verdicts.held_dead(1, 0, 30);
+  verdicts.held_dead(0, 1, 30);
+  verdicts.fault(stop, false, 40);
+  verdicts.held_dead(1, 0, 44);
+  BOOST_TEST(verdicts.false_deaths() == 0U);
+  verdicts.held_dead(1, 0, 46);
+  BOOST_TEST(verdicts.false_deaths() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(during_a_cut_pairs_are_judged_that_still_reach_each_other) {
+  const PlannedEvent halves = cut_of({0, 1}, {2, 3});
+  verdicts.fault(halves, true, 20);
+  verdicts.held_dead(2, 0, 30);
+  verdicts.held_dead(0, 3, 30);
+  BOOST_TEST(verdicts.false_deaths() == 0U);
+  verdicts.held_dead(1, 0, 30);
+  BOOST_TEST(verdicts.false_deaths() == 1U);
+  verdicts.fault(halves, false, 40);
+  verdicts.held_dead(3, 1, 44);  // decided before the heal
+  BOOST_TEST(verdicts.false_deaths() == 1U);
+  verdicts.held_dead(3, 1, 46);
+  BOOST_TEST(verdicts.false_deaths() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_path_that_loses_most_packets_reaches_nobody) {
+  PlannedEvent bad = event_of(Kind::degrade, {1});
+  bad.paths = {{{1}, {0, 2, 3}}};
+  bad.conditions.loss = 0.8;
+  verdicts.fault(bad, true, 20);
+  verdicts.held_dead(1, 0, 30);
+  BOOST_TEST(verdicts.false_deaths() == 0U);
+  PlannedEvent fair = bad;
+  fair.conditions.loss = 0.1;
+  verdicts.fault(bad, false, 31);
+  verdicts.fault(fair, true, 32);
+  verdicts.held_dead(1, 0, 40);
+  BOOST_TEST(verdicts.false_deaths() == 1U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
