@@ -151,13 +151,11 @@ struct Opened {
 
 using Outcome = std::variant<Encoded, Committed, KeyframeMade, Opened>;
 
-/// Runs one job on the thread that owns the replica; `step`: the steps its owner has made. After
-/// the last one at a step boundary Replica::hold_back() is due.
+/// Runs one job on the thread that owns the replica; `step`: the steps its owner has made.
 [[nodiscard]] std::optional<Outcome> run(const Job& job, Replica& replica, base::StepNumber step);
 
 /// Runs jobs that wait at one step boundary. Jobs of one link run in their order; commits of
-/// different links are applied in one pass over the replica, and what their deltas leave out is
-/// held back in another.
+/// different links are applied in one pass over the replica.
 [[nodiscard]] std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica,
                                              base::StepNumber step);
 

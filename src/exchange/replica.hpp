@@ -17,9 +17,10 @@
 //
 // What a delta leaves out is held back from training: when k of L open links have written one,
 //   r = (1 - k / L) r + lambda / L * sum over the k of (x - mine - delta)
-// in the order in which they are written, and y = x - r after each. That is lambda times the mean of
-// what the links left out when they last wrote, where all write at once, and a moving one otherwise. Between two of these r is
-// constant: what is trained after a delta was written is not held back. Without an open link r = 0.
+// in the order in which they are written, and y = x - r after each. That is lambda times the mean
+// of what the links left out when they last wrote, where all write at once, and a moving one
+// otherwise. Between two of these r is constant: what is trained after a delta was written is not
+// held back. Without an open link r = 0.
 //
 // Mirrors in bfloat16 are widened, go through the same operations and are rounded at random, by a
 // draw that both ends make alike: the step is exact for x, and what a mirror loses of it stays

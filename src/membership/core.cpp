@@ -202,7 +202,9 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
     return;
   }
   links_.emplace(event.link, link);
-  if (!admit(event.other, event.link, now, out) || !event.dialed) return;
+  if (!admit(event.other, event.link, now, out)) return;
+  confront(event.link, peer, out);
+  if (!event.dialed) return;
   // A dead member that answers is the way to the other half of a swarm that was cut, and one that
   // nobody here knew may be: that link is worth one neighbour more on either side.
   // So may one that is held alive while its counter alone stands still: an overlay can fall in two
@@ -211,6 +213,20 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   if (fits_overlay(event.other) && (missing() > 0 || !was_there || apart)) {
     request(event.link, !was_there && count(Role::neighbour) > 0, now, out);
   }
+}
+
+// Whom this peer suspects may never have heard of it: while nobody had a link, no word went out.
+void Core::confront(base::LinkId link, const base::PeerId& peer, Outbox& out) {
+  const wire::MemberRecord* record = table_.find(peer);
+  const auto reason = suspicions_.reason(peer);
+  if (record == nullptr || !reason) return;
+  wire::Gossip gossip;
+  gossip.claims.push_back({.subject = peer.prefix(),
+                           .by = table_.self_id().prefix(),
+                           .incarnation = record->incarnation,
+                           .state = wire::MemberState::suspect,
+                           .reason = *reason});
+  send(link, std::move(gossip), out);
 }
 
 bool Core::takes_stranger(base::Time now) {

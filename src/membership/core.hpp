@@ -164,6 +164,7 @@ class Core {
   [[nodiscard]] std::size_t missing() const;
 
   // core_gossip.cpp: records, heartbeats, suspicion
+  void confront(base::LinkId link, const base::PeerId& peer, Outbox& out);
   [[nodiscard]] bool admit(const wire::MemberRecord& record, base::LinkId from, base::Time now,
                            Outbox& out);
   void on_gossip(base::LinkId id, const wire::Gossip& gossip, base::Time now, Outbox& out);

@@ -57,6 +57,11 @@ bool Suspicions::accused_by(const base::PeerId& peer, std::uint64_t by) const {
   return std::find(accusers.begin(), accusers.end(), by) != accusers.end();
 }
 
+std::optional<wire::Loss> Suspicions::reason(const base::PeerId& peer) const {
+  const auto found = open_.find(peer);
+  return found == open_.end() ? std::nullopt : std::optional(found->second.reason);
+}
+
 void Suspicions::extend(base::Duration pause) {
   for (auto& [peer, suspicion] : open_) {
     suspicion.since += pause;

@@ -35,6 +35,8 @@ class Suspicions {
   void clear() { open_.clear(); }
   /// Whether `by` is among the accusers.
   [[nodiscard]] bool accused_by(const base::PeerId& peer, std::uint64_t by) const;
+  /// What it is accused for, by the first one; nothing where it is not accused.
+  [[nodiscard]] std::optional<wire::Loss> reason(const base::PeerId& peer) const;
   /// All end this much later.
   void extend(base::Duration pause);
 
