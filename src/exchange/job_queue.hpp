@@ -27,7 +27,8 @@ enum class Precedence : std::uint8_t {
 
 /// So that the jobs of a link that wait for an owner who does not come stay few. What is dropped
 /// has no outcome, and whoever asked for it does not wait for one any more: by the later job it has
-/// said so. Commits are never dropped, since the other end may have made theirs.
+/// said so. Commits are never dropped, since the other end may have made theirs; they may find
+/// their link suspended, where it broke again before its return was heard of.
 [[nodiscard]] Precedence precedence(const Job& later, const Job& waiting);
 
 /// Takes out of `waiting` what `later` makes needless. False: `later` is needless, too.

@@ -177,7 +177,7 @@ double Replica::buffer_drift(const PeerId& peer) const {
 base::Status Replica::stage(const CommitInput& input) {
   ASSERT(input.w > 0.0F && input.w <= 0.5F);
   Link& link = this->link(input.peer);
-  ASSERT(link.open && !link.staged);
+  ASSERT(!link.staged);
   if (averaging_.mode == Mode::push_sum) {
     if (auto status = stage_push(link, input); !status) return status;
   } else if (auto status = stage_delta(link, input); !status) {

@@ -155,7 +155,8 @@ class Replica {
   /// |buffers - what is known of the other end's| / |buffers|; 0 without buffers, and 1 where
   /// nothing is known yet.
   [[nodiscard]] double buffer_drift(const base::PeerId& peer) const;
-  /// Checks an exchange completely and keeps it for apply_staged(); one a link. On failure
+  /// Checks an exchange completely and keeps it for apply_staged(); one a link, which may be
+  /// suspended: the other end may have made its part. On failure
   /// (protocol: a payload or buffers are malformed, or a mirror would go beyond kMagnitudeMax)
   /// nothing is kept.
   [[nodiscard]] base::Status stage(const CommitInput& input);

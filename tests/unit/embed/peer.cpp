@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(errors_of_the_run_file_and_of_addresses_are_thrown) {
   BOOST_TEST(refused(wrong, ErrorKind::run_file).find("none.toml") != std::string::npos);
   wrong = options("wrong");
   wrong.listen = "nowhere";
-  BOOST_TEST(!refused(wrong, ErrorKind::network).empty());
+  BOOST_TEST(!refused(wrong, ErrorKind::usage).empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -134,6 +134,29 @@ BOOST_AUTO_TEST_CASE(jobs_that_wait_stay_few_however_often_links_open_and_break)
   }
 }
 
+// A link came back, exchanged, and broke again, before the owner heard of any of it.
+BOOST_AUTO_TEST_CASE(a_commit_is_made_on_a_link_that_broke_again_behind_it) {
+  const std::vector<float> initial(1000, 0.5F);
+  Replica replica(initial, 0.5F);
+  const starling::base::PeerId a = peer_named('a');
+  replica.open_fresh(a);
+  CommitJob commit{.peer = a, .tag = 1, .exchange = {1}, .w = 0.25F};
+  for (float& value : replica.trained()) value += 1.0F;
+  BOOST_REQUIRE(replica.encode(a, {.density = 0.05}, commit.own));
+  commit.theirs = commit.own;
+  replica.suspend(a);
+  const std::uint64_t before = replica.mirror_hash(a, MirrorOf::mine);
+  JobQueue queue;
+  queue.push(ResumeJob{a});
+  queue.push(commit);
+  queue.push(SuspendJob{a});
+  const auto outcomes = run_batch(queue.take({0}, true), replica, {0});
+  BOOST_REQUIRE(outcomes.size() == 1U);
+  BOOST_TEST((std::get<Committed>(outcomes[0]).result == CommitResult::applied));
+  BOOST_TEST(replica.mirror_hash(a, MirrorOf::mine) != before);
+  BOOST_TEST(replica.open_links() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(late_deltas_carry_proportionally_more_up_to_a_limit) {
   std::vector<float> initial(10'000);
   for (std::size_t i = 0; i < initial.size(); ++i) initial[i] = 0.001F * static_cast<float>(i % 7);
