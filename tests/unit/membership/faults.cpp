@@ -176,24 +176,6 @@ BOOST_AUTO_TEST_CASE(halves_meet_after_10_minutes_though_the_only_configured_pee
   }
 }
 
-BOOST_AUTO_TEST_CASE(whom_a_peer_without_links_suspects_hears_of_it_when_they_meet_again) {
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-    BOOST_TEST_CONTEXT("seed " << seed) {
-      Swarm swarm(seed, {});
-      make(swarm, 2);
-      const auto held_dead = [&] {
-        return swarm.core(0).table().find(swarm.id(1))->state == wire::MemberState::dead;
-      };
-      swarm.partition({0, 1});
-      swarm.lose_links(0, 1);
-      swarm.run_for(1s);
-      swarm.heal();
-      BOOST_TEST(!swarm.run_until(60s, held_dead));
-      BOOST_TEST(swarm.tables_agree());
-    }
-  }
-}
-
 BOOST_AUTO_TEST_CASE(a_cut_that_comes_and_goes_holds_nobody_back) {
   constexpr std::size_t kCount = 16;
   Swarm swarm(9, {});
