@@ -2,10 +2,9 @@
 //
 // Throughput counts the bytes that the formulas must touch, each float read or written once
 // (src/exchange/README.md says why it is these):
-//   memcpy  read and write n                                                              8 n bytes
-//   encode  and hold back what the delta leaves out: read y, r and the mirror, write y, r 20 n
-//   commit  of k links of 3 at once: read and write y and 2 k mirrors                      8 n (1 +
-//   2 k)
+//   memcpy  read and write n                                            8 n bytes
+//   encode  and hold back: read y, r and the mirror, write y and r     20 n
+//   commit  of k links of 3 at once: read and write y and 2 k mirrors   8 n (1 + 2 k)
 // Of mirrors in bfloat16 half.
 // All are measured in turns, memcpy first in each, by the time of the processor: a ratio is the
 // median over the turns, so what else the machine does weighs on both sides of it.

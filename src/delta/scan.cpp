@@ -85,22 +85,16 @@ template <class Value>
   return found.count;
 }
 
-struct Held {
-  float* base;
-  float* offset;
-  float keep;
-  float gain;
-};
-
-// Writes the difference of `n` elements to `run` and holds it back.
+// Writes the difference of `n` elements from `at` on to `run` and holds it back.
 template <class Value>
-[[gnu::always_inline]] inline void hold_back(const Held& to, const Value* mirror, std::size_t n,
+[[gnu::always_inline]] inline void hold_back(const HoldBack& to, std::size_t at,
+                                             const Value* mirror, std::size_t n,
                                              float* __restrict run) {
-  float* const __restrict base = to.base;
-  float* const __restrict offset = to.offset;
+  float* const __restrict base = to.base.data() + at;
+  float* const __restrict offset = to.offset.data() + at;
   for (std::size_t i = 0; i < n; ++i) {
     const float x = base[i] + offset[i];
-    const float away = x - value_of(mirror[i]);
+    const float away = x - value_of(mirror[at + i]);
     run[i] = away;
     const float held = to.keep * offset[i] + to.gain * away;
     offset[i] = held;
@@ -109,34 +103,34 @@ template <class Value>
 }
 
 template <class Value>
-[[gnu::always_inline]] inline std::size_t scan_held(const Held& to, const Value* mirror,
-                                                    std::size_t first, std::size_t n,
+[[gnu::always_inline]] inline std::size_t scan_held(const HoldBack& to, const Value* mirror,
+                                                    std::size_t begin, std::size_t end,
                                                     std::int32_t limit, Found found) {
   Run run;
-  for (std::size_t at = 0; at < n; at += kRun) {
-    ask(at, to.base, to.offset, mirror);
-    const std::size_t some = std::min(kRun, n - at);
-    if (some < kRun) run.fill(0.0F);  // zeros are never chosen
-    const Held here{to.base + at, to.offset + at, to.keep, to.gain};
-    if (some == kRun) {
-      hold_back(here, mirror + at, kRun, run.data());
-    } else {
-      hold_back(here, mirror + at, some, run.data());
-    }
-    append(run, static_cast<std::uint32_t>(first + at), hits_of(run, limit), found);
+  std::size_t at = begin;
+  for (; at + kRun <= end; at += kRun) {
+    ask(at, to.base.data(), to.offset.data(), mirror);
+    hold_back(to, at, mirror, kRun, run.data());
+    append(run, static_cast<std::uint32_t>(at), hits_of(run, limit), found);
+  }
+  if (at < end) {
+    run.fill(0.0F);  // zeros are never chosen
+    hold_back(to, at, mirror, end - at, run.data());
+    append(run, static_cast<std::uint32_t>(at), hits_of(run, limit), found);
   }
   return found.count;
 }
 
-STARLING_CLONES std::size_t scan_held_full(const Held& to, const float* mirror, std::size_t first,
-                                           std::size_t n, std::int32_t limit, Found found) {
-  return scan_held(to, mirror, first, n, limit, found);
+STARLING_CLONES std::size_t scan_held_full(const HoldBack& to, const float* mirror,
+                                           std::size_t begin, std::size_t end, std::int32_t limit,
+                                           Found found) {
+  return scan_held(to, mirror, begin, end, limit, found);
 }
 
-STARLING_CLONES std::size_t scan_held_half(const Held& to, const base::BFloat16* mirror,
-                                           std::size_t first, std::size_t n, std::int32_t limit,
+STARLING_CLONES std::size_t scan_held_half(const HoldBack& to, const base::BFloat16* mirror,
+                                           std::size_t begin, std::size_t end, std::int32_t limit,
                                            Found found) {
-  return scan_held(to, mirror, first, n, limit, found);
+  return scan_held(to, mirror, begin, end, limit, found);
 }
 
 STARLING_CLONES std::size_t scan_full(const float* base, const float* offset, const float* mirror,
@@ -181,12 +175,10 @@ std::size_t scan_and_hold_back(const HoldBack& hold, const MirrorView& mirror, s
                                std::size_t end, std::uint32_t key_min, std::uint32_t* indices,
                                float* values, std::size_t count) {
   const auto limit = static_cast<std::int32_t>(key_min);
-  const Held to{hold.base.data() + begin, hold.offset.data() + begin, hold.keep, hold.gain};
-  const std::size_t n = end - begin;
   const Found found{indices, values, count};
   const auto floats = mirror.full();
-  return floats.empty() ? scan_held_half(to, mirror.half().data() + begin, begin, n, limit, found)
-                        : scan_held_full(to, floats.data() + begin, begin, n, limit, found);
+  return floats.empty() ? scan_held_half(hold, mirror.half().data(), begin, end, limit, found)
+                        : scan_held_full(hold, floats.data(), begin, end, limit, found);
 }
 
 }  // namespace starling::delta

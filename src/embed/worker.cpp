@@ -8,6 +8,7 @@
 #include "io/loop.hpp"
 
 namespace starling::embed {
+
 Worker::Worker(io::TrainerPort& port, exchange::Replica replica, data::SampleOrder order,
                std::uint32_t batch, Evaluate evaluate, peer::Saver saver,
                base::StepNumber first_step)

@@ -215,20 +215,6 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   }
 }
 
-// Whom this peer suspects may never have heard of it: while nobody had a link, no word went out.
-void Core::confront(base::LinkId link, const base::PeerId& peer, Outbox& out) {
-  const wire::MemberRecord* record = table_.find(peer);
-  const auto reason = suspicions_.reason(peer);
-  if (record == nullptr || !reason) return;
-  wire::Gossip gossip;
-  gossip.claims.push_back({.subject = peer.prefix(),
-                           .by = table_.self_id().prefix(),
-                           .incarnation = record->incarnation,
-                           .state = wire::MemberState::suspect,
-                           .reason = *reason});
-  send(link, std::move(gossip), out);
-}
-
 bool Core::takes_stranger(base::Time now) {
   const double earned = base::seconds(now - strangers_at_) * kStrangersPerSecond;
   strangers_left_ = std::min(strangers_left_ + earned, kStrangersPerSecond);

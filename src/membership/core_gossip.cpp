@@ -14,6 +14,18 @@ using wire::Claim;
 using wire::MemberRecord;
 using wire::MemberState;
 
+namespace {
+
+Claim claim_of(const MemberRecord& record, std::uint64_t by, MemberState state, wire::Loss reason) {
+  return {.subject = record.id.prefix(),
+          .by = by,
+          .incarnation = record.incarnation,
+          .state = state,
+          .reason = reason};
+}
+
+}  // namespace
+
 // Takes a record that came over a link. False where its signature is not its owner's: whoever
 // passes that on does not check what it is told, or lies, and its link is gone.
 bool Core::admit(const MemberRecord& record, base::LinkId from, base::Time now, Outbox& out) {
@@ -176,12 +188,18 @@ void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::Loss reaso
 
 void Core::tell(const MemberRecord& record, std::uint64_t by, MemberState state, wire::Loss reason,
                 base::LinkId from) {
-  claims_.push_back({Claim{.subject = record.id.prefix(),
-                           .by = by,
-                           .incarnation = record.incarnation,
-                           .state = state,
-                           .reason = reason},
-                     from});
+  claims_.push_back({claim_of(record, by, state, reason), from});
+}
+
+// Whom this peer suspects may never have heard of it: while nobody had a link, no word went out.
+void Core::confront(base::LinkId link, const base::PeerId& peer, Outbox& out) {
+  const MemberRecord* record = table_.find(peer);
+  const auto reason = suspicions_.reason(peer);
+  if (record == nullptr || !reason) return;
+  wire::Gossip gossip;
+  gossip.claims.push_back(
+      claim_of(*record, table_.self_id().prefix(), MemberState::suspect, *reason));
+  send(link, std::move(gossip), out);
 }
 
 void Core::end_suspicions(base::Time now, Outbox& out) {
