@@ -96,6 +96,11 @@ struct DataOptions {
 };
 int run_data(const DataOptions& options);
 
+struct KeygenOptions {
+  std::string out;  ///< the secret's file
+};
+int run_keygen(const KeygenOptions& options);
+
 struct BenchOptions {
   std::string what;  ///< "compute" or "codec"
   bool json = false;

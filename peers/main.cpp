@@ -152,6 +152,11 @@ void add_data(CLI::App& app, DataOptions& options) {
   encode->callback([&options] { options.what = "encode"; });
 }
 
+void add_keygen(CLI::App& app, KeygenOptions& options) {
+  auto* keygen = app.add_subcommand("keygen", "Make a secret that alone lets peers into a swarm");
+  keygen->add_option("file", options.out, "The file to write, for security.secret")->required();
+}
+
 void add_bench(CLI::App& app, BenchOptions& options) {
   auto* bench = app.add_subcommand("bench", "Measure a part on this machine");
   bench->add_option("what", options.what, "compute or codec")
@@ -184,6 +189,7 @@ int run(int argc, char** argv) {
   SampleOptions sample;
   SimOptions sim;
   DataOptions data;
+  KeygenOptions keygen;
   BenchOptions bench;
   add_up(app, up);
   add_swarm(app, swarm);
@@ -194,6 +200,7 @@ int run(int argc, char** argv) {
   add_sample(app, sample);
   add_sim(app, sim);
   add_data(app, data);
+  add_keygen(app, keygen);
   add_bench(app, bench);
   // CLI11 would only say that a command is required.
   const auto is_asked_for = [&](CLI::App* command) { return command->get_name() == argv[1]; };
@@ -216,6 +223,7 @@ int run(int argc, char** argv) {
   if (command == "sample") return run_sample(sample);
   if (command == "sim") return run_sim(sim);
   if (command == "data") return run_data(data);
+  if (command == "keygen") return run_keygen(keygen);
   if (command == "bench") return bench.what == "codec" ? bench_codec(bench) : bench_compute(bench);
   query.what = command;
   return run_query(query);

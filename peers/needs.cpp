@@ -132,7 +132,7 @@ base::Result<std::uint64_t> reserve(compute::ReplicaMemory& memory, const peer::
     }
     return *bytes;
   };
-  const auto deltas = reserve_all();
+  auto deltas = reserve_all();
   for (const auto mirror : mirrors) memory.free_mirror(mirror);
   return deltas;
 }

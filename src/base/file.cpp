@@ -128,6 +128,31 @@ Status replace_file(const std::string& path, std::span<const ByteView> parts,
   return sync_folder(parent_of(path));
 }
 
+// Never readable by others, not even for a moment; link() in place of rename() replaces nothing.
+Result<bool> create_private_file(const std::string& path, ByteView content) {
+  std::string temporary = path + ".XXXXXX";
+  Status status;
+  bool created = true;
+  {
+    const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));  // mode 0600
+    if (!file.valid()) {
+      return fail(ErrorCode::data, "{}: cannot be created: {}", path, reason(errno));
+    }
+    const ByteView parts[] = {content};
+    status = write_parts(file, temporary, parts, Durability::synced);
+  }
+  if (status && ::link(temporary.c_str(), path.c_str()) != 0) {
+    created = false;
+    if (errno != EEXIST) {
+      status = fail(ErrorCode::data, "{}: cannot be put in place: {}", path, reason(errno));
+    }
+  }
+  ::unlink(temporary.c_str());
+  if (status) status = sync_folder(parent_of(path));
+  if (!status) return fail(std::move(status.error()));
+  return created;
+}
+
 Status sync_folder(const std::string& path) {
   const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.valid()) {

@@ -29,6 +29,11 @@ enum class Durability {
 [[nodiscard]] Status replace_file(const std::string& path, std::span<const ByteView> parts,
                                   Durability durability = Durability::synced);
 
+/// Creates `path`, which its owner alone may read (mode 0600), whole or not at all, and waits until
+/// it is on disk. False, and nothing is changed, where there is such a file: of two processes that
+/// start at once one makes it.
+[[nodiscard]] Result<bool> create_private_file(const std::string& path, ByteView content);
+
 /// Waits until the entries of a folder (creations, renames) are on disk.
 [[nodiscard]] Status sync_folder(const std::string& path);
 

@@ -1,17 +1,13 @@
 #include "io/identity.hpp"
 
-#include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
-#include <fcntl.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/sha.h>
-#include <unistd.h>
 
 #include "base/bytes.hpp"
 #include "base/file.hpp"
@@ -80,26 +76,7 @@ base::Result<Key> read_key(const std::string& path) {
   return key;
 }
 
-base::Status write_fully(int descriptor, base::ByteView bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      return base::fail(base::ErrorCode::data, "{}: cannot be written: {}", path,
-                        std::generic_category().message(errno));
-    }
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  if (::fsync(descriptor) != 0) {
-    return base::fail(base::ErrorCode::data, "{}: cannot be synced to disk: {}", path,
-                      std::generic_category().message(errno));
-  }
-  return {};
-}
-
-/// base::replace_file makes files that all may read; a key is never readable by others, not even
-/// for a moment. link() instead of rename(): of two processes that start at once the first wins.
-base::Status write_key(const std::string& folder, const std::string& path, EVP_PKEY* key) {
+base::Status write_key(const std::string& path, EVP_PKEY* key) {
   const Bio bio(BIO_new(BIO_s_secmem()));
   if (!bio ||
       PEM_write_bio_PrivateKey(bio.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1) {
@@ -107,20 +84,10 @@ base::Status write_key(const std::string& folder, const std::string& path, EVP_P
   }
   char* text = nullptr;
   const long size = BIO_get_mem_data(bio.get(), &text);
-  std::string temporary = path + ".XXXXXX";
-  const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);  // mode 0600
-  if (descriptor < 0) {
-    return base::fail(base::ErrorCode::data, "{}: cannot be created: {}", path,
-                      std::generic_category().message(errno));
-  }
-  auto status = write_fully(descriptor, base::bytes_of(text, static_cast<std::size_t>(size)), path);
-  ::close(descriptor);
-  if (status && ::link(temporary.c_str(), path.c_str()) != 0 && errno != EEXIST) {
-    status = base::fail(base::ErrorCode::data, "{}: cannot be put in place: {}", path,
-                        std::generic_category().message(errno));
-  }
-  ::unlink(temporary.c_str());
-  return status ? base::sync_folder(folder) : status;
+  auto created =
+      base::create_private_file(path, base::bytes_of(text, static_cast<std::size_t>(size)));
+  if (!created) return base::fail(std::move(created.error()));
+  return {};
 }
 
 }  // namespace
@@ -168,7 +135,7 @@ base::Result<Identity> Identity::load_or_create(const std::string& folder) {
       std::filesystem::file_type::not_found) {
     auto key = make_key();
     if (!key) return base::fail(std::move(key.error()));
-    if (auto written = write_key(folder, path, key->get()); !written) {
+    if (auto written = write_key(path, key->get()); !written) {
       return base::fail(std::move(written.error()));
     }
   }

@@ -1,10 +1,13 @@
 #include "io/tls.hpp"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/hmac.h>
 #include <openssl/x509_vfy.h>
 
 #include "base/assert.hpp"
@@ -13,9 +16,16 @@ namespace starling::io {
 namespace {
 
 constexpr long kCertificatesMax = 4096;  // bytes of what the other end presents
-constexpr std::byte kConfirmation{1};
+constexpr std::byte kAdmitted{1};
+constexpr std::byte kTurnedAway{2};
 constexpr int kTlsHandshakeRecord = 0x16;
 constexpr int kTlsAlertRecord = 0x15;
+
+/// The key of a swarm that has no secret.
+constexpr std::array<std::byte, Secret::kSize> kOpen{};
+using Proof = std::array<std::byte, 32>;
+/// The listener's answer: kAdmitted and its own proof, or kTurnedAway and zeros.
+using Verdict = std::array<std::byte, 1 + std::tuple_size_v<Proof>>;
 
 struct SslDeleter {
   void operator()(SSL* ssl) const noexcept { SSL_free(ssl); }
@@ -33,8 +43,8 @@ int accept_any_key(int, X509_STORE_CTX* store) {
 class TlsSession final : public Session {
  public:
   /// `in` and `out` belong to `ssl`.
-  TlsSession(Role role, Ssl ssl, BIO* in, BIO* out)
-      : role_(role), ssl_(std::move(ssl)), in_(in), out_(out) {}
+  TlsSession(Role role, Ssl ssl, BIO* in, BIO* out, std::optional<Secret> secret)
+      : role_(role), ssl_(std::move(ssl)), in_(in), out_(out), secret_(std::move(secret)) {}
 
   base::Status receive(base::ByteView stream) override {
     if (!heard_ && !stream.empty()) {
@@ -58,20 +68,20 @@ class TlsSession final : public Session {
       const int result = SSL_do_handshake(ssl_.get());
       if (result != 1) return waiting_or_error(result);
       if (auto status = identify(); !status) return status;
-      if (role_ == Role::listener) {
-        established_ = true;
-        return put(base::ByteView(&kConfirmation, 1));
+      if (role_ == Role::dialer) {
+        if (auto status = put(proof_of(Role::dialer)); !status) return status;
       }
     }
-    std::byte confirmation{};
-    ERR_clear_error();
-    const int result = SSL_read(ssl_.get(), &confirmation, 1);
-    if (result <= 0) return waiting_or_error(result);
-    if (confirmation != kConfirmation) {
-      return base::fail(base::ErrorCode::protocol, "the other end does not confirm the handshake");
+    const std::size_t wanted = role_ == Role::listener ? sizeof(Proof) : sizeof(Verdict);
+    while (said_.size() < wanted) {
+      Verdict part;
+      std::size_t size = 0;
+      ERR_clear_error();
+      const int result = SSL_read_ex(ssl_.get(), part.data(), wanted - said_.size(), &size);
+      if (result != 1) return waiting_or_error(result);
+      said_.insert(said_.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(size));
     }
-    established_ = true;
-    return {};
+    return role_ == Role::listener ? judge() : take_verdict();
   }
 
   bool established() const noexcept override { return established_; }
@@ -122,6 +132,52 @@ class TlsSession final : public Session {
     return base::fail(base::ErrorCode::protocol, "TLS failed: {}", take_openssl_error());
   }
 
+  /// What an end in this role says to show that it has the secret.
+  Proof proof_of(Role role) const {
+    const std::string_view label =
+        role == Role::dialer ? "EXPORTER-starling-dialer" : "EXPORTER-starling-listener";
+    std::array<unsigned char, 32> exported{};
+    ASSERT(SSL_export_keying_material(ssl_.get(), exported.data(), exported.size(), label.data(),
+                                      label.size(), nullptr, 0, 0) == 1,
+           "the handshake is over");
+    const base::ByteView key = secret_ ? secret_->bytes() : base::ByteView(kOpen);
+    Proof proof{};
+    ASSERT(
+        HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), exported.data(),
+             exported.size(), reinterpret_cast<unsigned char*>(proof.data()), nullptr) != nullptr,
+        "out of memory");
+    return proof;
+  }
+
+  /// Listener: whether the dialer may come in, which it is told.
+  base::Status judge() {
+    const Proof expected = proof_of(Role::dialer);
+    const bool admitted = CRYPTO_memcmp(said_.data(), expected.data(), expected.size()) == 0;
+    Verdict verdict{admitted ? kAdmitted : kTurnedAway};
+    if (admitted) std::ranges::copy(proof_of(Role::listener), verdict.begin() + 1);
+    if (auto status = put(verdict); !status) return status;
+    if (!admitted) {
+      return base::fail(base::ErrorCode::protocol, "the other end has not this swarm's secret");
+    }
+    established_ = true;
+    return {};
+  }
+
+  base::Status take_verdict() {
+    if (said_.front() != kAdmitted) {
+      return base::fail(base::ErrorCode::protocol,
+                        "the other end lets in only who has its swarm's secret; "
+                        "security.secret must be the same at both ends");
+    }
+    const Proof expected = proof_of(Role::listener);
+    if (CRYPTO_memcmp(said_.data() + 1, expected.data(), expected.size()) != 0) {
+      return base::fail(base::ErrorCode::protocol,
+                        "the other end has not this swarm's secret, though it lets this peer in");
+    }
+    established_ = true;
+    return {};
+  }
+
   base::Status identify() {
     const X509* certificate = SSL_get0_peer_certificate(ssl_.get());
     if (certificate == nullptr) {
@@ -137,6 +193,8 @@ class TlsSession final : public Session {
   Ssl ssl_;
   BIO* in_;
   BIO* out_;
+  const std::optional<Secret> secret_;
+  base::Buffer said_;  ///< by the other end once the handshake is over: its proof or its verdict
   bool heard_ = false;
   bool established_ = false;
   base::PeerId peer_;
@@ -148,8 +206,10 @@ tl::unexpected<base::Error> failure(const char* what) {
 
 }  // namespace
 
-base::Result<TlsContext> TlsContext::create(const Identity& identity) {
+base::Result<TlsContext> TlsContext::create(const Identity& identity,
+                                            const std::optional<Secret>& secret) {
   TlsContext made;
+  made.secret_ = secret;
   made.context_.reset(SSL_CTX_new(TLS_method()));
   SSL_CTX* context = made.context_.get();
   const bool ok = context != nullptr &&
@@ -180,7 +240,7 @@ base::Result<std::unique_ptr<Session>> TlsContext::session(Role role) const {
   } else {
     SSL_set_accept_state(ssl.get());
   }
-  auto session = std::make_unique<TlsSession>(role, std::move(ssl), in, out);
+  auto session = std::make_unique<TlsSession>(role, std::move(ssl), in, out, secret_);
   if (auto status = session->advance(); !status) return base::fail(std::move(status.error()));
   return std::unique_ptr<Session>(std::move(session));
 }

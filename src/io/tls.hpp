@@ -1,13 +1,18 @@
 // Session over TLS 1.3 (OpenSSL, memory BIOs), mutual: each end proves that it has the key of its
-// peer id. Certificates are self-signed; names, dates and chains play no part.
+// peer id. Certificates are self-signed; names, dates and chains play no part. Then each proves
+// that it has the swarm's secret, if there is one, by an HMAC of keying material exported from this
+// very session (RFC 8446, 7.5): nobody can pass it on. Always the same bytes, so that an open peer
+// and one with a secret tell each other apart.
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include <openssl/ssl.h>
 
 #include "base/result.hpp"
 #include "io/identity.hpp"
+#include "io/secret.hpp"
 #include "io/session.hpp"
 
 namespace starling::io {
@@ -15,10 +20,12 @@ namespace starling::io {
 /// What all TLS sessions of a peer share.
 class TlsContext {
  public:
-  [[nodiscard]] static base::Result<TlsContext> create(const Identity& identity);
+  /// Without a secret, whoever has none is let in.
+  [[nodiscard]] static base::Result<TlsContext> create(const Identity& identity,
+                                                       const std::optional<Secret>& secret);
 
-  /// A new session. The first output() of a dialer starts the handshake. The listener confirms
-  /// the handshake with one byte: a TLS 1.3 client is done before it was judged, but a dialer's
+  /// A new session. The first output() of a dialer starts the handshake. The listener answers the
+  /// dialer's proof with its verdict: a TLS 1.3 client is done before it was judged, but a dialer's
   /// session is established only when it was. Error: internal (out of memory).
   [[nodiscard]] base::Result<std::unique_ptr<Session>> session(Role role) const;
 
@@ -27,6 +34,7 @@ class TlsContext {
     void operator()(SSL_CTX* context) const noexcept { SSL_CTX_free(context); }
   };
   std::unique_ptr<SSL_CTX, Deleter> context_;
+  std::optional<Secret> secret_;
 };
 
 }  // namespace starling::io

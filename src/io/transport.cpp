@@ -111,7 +111,7 @@ base::Status Transport::Body::start(const Identity& identity) {
   const auto at = resolve_now(loop_, *target);
   if (!at) return base::fail(at.error().in("cannot listen"));
   if (config_.tls) {
-    auto tls = TlsContext::create(identity);
+    auto tls = TlsContext::create(identity, config_.secret);
     if (!tls) return base::fail(std::move(tls.error()));
     tls_ = std::move(*tls);
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/bytes.hpp"
@@ -14,6 +15,7 @@
 #include "base/time.hpp"
 #include "io/identity.hpp"
 #include "io/loop.hpp"
+#include "io/secret.hpp"
 #include "io/traffic.hpp"
 #include "wire/frame.hpp"
 #include "wire/messages.hpp"
@@ -25,6 +27,8 @@ struct TransportConfig {
   std::string listen = "0.0.0.0:0";
   /// False: no encryption and nothing proves who the other end is. Must be equal at both ends.
   bool tls = true;
+  /// With `tls`: who has another one, or has none, gets no link.
+  std::optional<Secret> secret;
   /// Bytes that may wait on one link to be sent; at least kLinkMemoryMin.
   std::size_t link_memory = 16UL << 20;
   /// Largest payload of a received frame once the link is accepted.

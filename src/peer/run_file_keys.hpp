@@ -306,6 +306,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("hub", f.swarm.hub, Text{64, false});
   visit.section("security");
   visit("mode", f.security, kSecurityWords);
+  visit("secret", f.secret, Text{4096, false});
   visit.section("checkpoint");
   visit("every", f.checkpoint.every, SecondsRange{0, 1e6});
   visit("keep", f.checkpoint.keep, IntegerRange{1, 1000});

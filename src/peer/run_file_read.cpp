@@ -534,6 +534,10 @@ base::Status check_together(const Document& document, const RunFile& f) {
     return reject("exchange", "finish_fraction",
                   "start_fraction and finish_fraction are more than the whole run together");
   }
+  if (!f.secret.empty() && f.security == Security::off) {
+    return reject("security", "secret",
+                  "is of no use with security.mode = \"off\", which lets everybody in");
+  }
   if (exchange::uses_ring(f.exchange.mode)) {
     if (const auto wrong = wrong_ring(f)) return reject("swarm", wrong->key, wrong->text);
   }

@@ -130,6 +130,12 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
     return fail(checked.error());
   }
   if (exchange::uses_ring(run_file.exchange.mode)) run_file.swarm.degree = run_file.peers - 1;
+  std::optional<io::Secret> secret;
+  if (!run_file.secret.empty()) {
+    auto loaded = io::Secret::load(run_file.secret);
+    if (!loaded) return fail(loaded.error());
+    secret = *loaded;
+  }
   auto place = take_place(run_file.run.name, options);
   if (!place) return fail(place.error());
   const std::string& dir = place->dir;
@@ -143,11 +149,11 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
   auto log = report::Log::open(dir, {.quiet = options.quiet});
   if (!log) return fail(log.error());
   return std::unique_ptr<Run>(new Run(std::move(run_file), std::move(options), std::move(*place),
-                                      std::move(*identity), std::move(*log)));
+                                      std::move(secret), std::move(*identity), std::move(*log)));
 }
 
-Run::Run(peer::RunFile run_file, Options options, Place place, io::Identity identity,
-         report::Log log)
+Run::Run(peer::RunFile run_file, Options options, Place place, std::optional<io::Secret> secret,
+         io::Identity identity, report::Log log)
     : age_(process_age()),
       created_(io::Loop::now()),
       run_file_(std::move(run_file)),
@@ -155,6 +161,7 @@ Run::Run(peer::RunFile run_file, Options options, Place place, io::Identity iden
       name_(std::move(place.name)),
       dir_(std::move(place.dir)),
       lock_(std::move(place.lock)),
+      secret_(std::move(secret)),
       identity_(std::move(identity)),
       log_(std::move(log)) {}
 
@@ -208,6 +215,7 @@ base::Status Run::open_node() {
   made.transport = {
       .listen = options_.listen,
       .tls = run_file_.security == peer::Security::tls,
+      .secret = secret_,
       .link_memory = std::max<std::size_t>({run_file_.limits.link_memory, io::kLinkMemoryMin,
                                             per_parameter * task_.parameters.size() +
                                                 kQueuedBuffers * buffer_bytes + kPayloadSlack}),

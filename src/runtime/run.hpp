@@ -18,6 +18,7 @@
 #include "exchange/replica.hpp"
 #include "io/identity.hpp"
 #include "io/node.hpp"
+#include "io/secret.hpp"
 #include "peer/config.hpp"
 #include "peer/run_file.hpp"
 #include "peer/worker.hpp"
@@ -47,7 +48,7 @@ struct Task {
 class Run {
  public:
   /// Makes the peer's folder with its run file, identity and log. Errors: usage (the name, an
-  /// address, or a peer that runs in this folder), data (the folder).
+  /// address, or a peer that runs in this folder), run_file (the secret), data (the folder).
   [[nodiscard]] static base::Result<std::unique_ptr<Run>> open(peer::RunFile run_file,
                                                                Options options);
   ~Run();
@@ -99,7 +100,8 @@ class Run {
  private:
   struct Place;
 
-  Run(peer::RunFile run_file, Options options, Place place, io::Identity identity, report::Log log);
+  Run(peer::RunFile run_file, Options options, Place place, std::optional<io::Secret> secret,
+      io::Identity identity, report::Log log);
   static base::Result<Place> take_place(const std::string& run, const Options& options);
   void load_checkpoint();
   base::Status open_node();
@@ -118,6 +120,7 @@ class Run {
   const std::string dir_;
   /// Key, log and checkpoints have one writer; until it has finished.
   std::optional<base::FileLock> lock_;
+  const std::optional<io::Secret> secret_;
   const io::Identity identity_;
   report::Log log_;
   Task task_;

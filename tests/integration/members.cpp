@@ -105,5 +105,33 @@ BOOST_AUTO_TEST_CASE(a_peer_with_another_run_file_is_refused_and_told_the_differ
   BOOST_TEST(swarm[0].state_of("stranger") == "unknown");
 }
 
+BOOST_AUTO_TEST_CASE(only_who_has_the_swarms_secret_gets_in) {
+  const testing::TemporaryFolder folder;
+  const std::string file = folder / "swarm.secret";
+  const Ended made = run(folder, {"keygen", file});
+  BOOST_TEST_REQUIRE(made.code.value_or(-1) == 0, made.err);
+  BOOST_TEST(run(folder, {"keygen", file}).code.value_or(-1) == 2);
+  const Arguments set = {"run.samples=1000000000", "security.secret=" + file};
+  Peer first(folder, "first", "", set);
+  const std::string address = first.address();
+  BOOST_TEST_REQUIRE(!address.empty(), first.process().err());
+  Peer second(folder, "second", address, set);
+  BOOST_TEST(eventually([&] {
+    const auto status = second.status();
+    return status && status->links == 1 && status->exchanges > 0;
+  }));
+
+  const Ended stranger =
+      run(folder, {"up", mlp_run_file(), "--name", "stranger", "--dir", folder / "stranger",
+                   "--listen", "127.0.0.1:0", "--join", address, "--set", "run.samples=6400",
+                   "--set", "swarm.wait_timeout=0.5"});
+  BOOST_TEST(stranger.code.value_or(-1) == 0, stranger.err);
+  BOOST_TEST(stranger.err.find("security.secret") != std::string::npos, stranger.err);
+  BOOST_TEST(first.state_of("stranger") == "unknown");
+  const auto status = first.status();
+  BOOST_TEST_REQUIRE(status.has_value());
+  BOOST_TEST(status->links == 1U);
+}
+
 }  // namespace
 }  // namespace starling::integration

@@ -40,6 +40,17 @@ BOOST_AUTO_TEST_CASE(replacing_leaves_one_file_with_the_new_content) {
   BOOST_TEST(std::distance(std::filesystem::directory_iterator(path()), {}) == 1);
 }
 
+BOOST_AUTO_TEST_CASE(a_private_file_is_its_owners_alone_and_made_once) {
+  const std::string content = "first";
+  BOOST_TEST(create_private_file(path() + "/a", bytes(content)).value());
+  BOOST_TEST(!create_private_file(path() + "/a", bytes("second")).value());
+  BOOST_TEST(as_text(read_file(path() + "/a", 100).value()) == content);
+  BOOST_TEST(
+      (std::filesystem::status(path() + "/a").permissions() == std::filesystem::perms(0600)));
+  BOOST_TEST(std::distance(std::filesystem::directory_iterator(path()), {}) == 1);
+  BOOST_TEST(!create_private_file(path() + "/none/a", {}).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(file_over_the_limit_is_refused) {
   const std::string content = "12345678";
   const ByteView parts[] = {bytes(content)};

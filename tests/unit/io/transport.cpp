@@ -4,7 +4,9 @@
 #include <boost/test/unit_test.hpp>
 
 #include "harness.hpp"
+#include "io/secret.hpp"
 #include "peer/events.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace starling;
 using namespace starling::io;
@@ -283,6 +285,30 @@ BOOST_DATA_TEST_CASE(ends_that_disagree_on_security_never_link,
   BOOST_REQUIRE(run_until(loop, [&] { return !a.failed.empty(); }));
   BOOST_TEST(!a.failed[0].second.empty());
   BOOST_TEST(b.ups.empty());
+}
+
+BOOST_AUTO_TEST_CASE(who_has_the_same_secret_is_let_in_and_nobody_else) {
+  const testing::TemporaryFolder folder;
+  std::vector<TransportConfig> configs(3);  // the first has none
+  for (const std::size_t i : {1U, 2U}) {
+    const std::string path = fmt::format("{}/secret-{}", folder.path(), i);
+    BOOST_REQUIRE(Secret::create(path));
+    configs[i].secret = *Secret::load(path);
+  }
+  Loop loop;
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    for (std::size_t j = 0; j < configs.size(); ++j) {
+      Endpoint dialer(loop, configs[i]);
+      Endpoint listener(loop, configs[j]);
+      static_cast<void>(dialer.transport->dial(listener.transport->address()));
+      BOOST_REQUIRE(
+          run_until(loop, [&] { return !(dialer.failed.empty() && dialer.ups.empty()); }));
+      BOOST_TEST(dialer.failed.empty() == (i == j));
+      if (i == j) continue;
+      BOOST_TEST(dialer.failed[0].second.find("security.secret") != std::string::npos);
+      BOOST_TEST(listener.ups.empty());
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(links_over_the_limit_are_refused) {

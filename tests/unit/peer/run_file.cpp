@@ -108,6 +108,12 @@ BOOST_AUTO_TEST_CASE(overrides_replace_values_and_bare_words_are_strings) {
   BOOST_TEST((f.exchange.grace == std::chrono::milliseconds(1500)));
 }
 
+BOOST_AUTO_TEST_CASE(a_secret_needs_encryption) {
+  BOOST_TEST(parse({"security.secret=swarm.secret"}).secret == "swarm.secret");
+  BOOST_TEST(error("[security]\nmode = \"off\"\nsecret = \"a\"\n").find("security.mode") !=
+             std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(paths_are_one_string_or_a_list) {
   const RunFile f = parse({"data.path=[\"a\", \"b c\"]", "data.test_path=one", "data.flip=true"});
   BOOST_TEST(f.data.path == (std::vector<std::string>{"a", "b c"}));

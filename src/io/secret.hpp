@@ -1,0 +1,32 @@
+// What all peers of a swarm have and strangers have not: who does not prove that it has it gets no
+// link.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+
+namespace starling::io {
+
+class Secret {
+ public:
+  static constexpr std::size_t kSize = 32;
+
+  /// Reads a file that create() made, or another one of 64 hexadecimal digits. Errors (run_file)
+  /// name the file, what is wrong and what to do.
+  [[nodiscard]] static base::Result<Secret> load(const std::string& path);
+  /// A new one, in a file that only its owner may read. Errors: data; usage where there is a file.
+  [[nodiscard]] static base::Status create(const std::string& path);
+
+  [[nodiscard]] base::ByteView bytes() const noexcept { return bytes_; }
+
+ private:
+  Secret() = default;
+
+  std::array<std::byte, kSize> bytes_{};
+};
+
+}  // namespace starling::io
