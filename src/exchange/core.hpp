@@ -169,6 +169,8 @@ class Core {
   void receive(Links::iterator at, wire::LinkOpen& word, base::Time now, Outbox& out);
   void receive(Links::iterator at, wire::Keyframe& keyframe, base::Time now, Outbox& out);
   [[nodiscard]] bool may_speak(const Link& link) const;
+  /// A neighbour was asked for its replica and is waited for.
+  [[nodiscard]] bool asking() const;
   void speak(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   void speak_all(base::Time now, Outbox& out);
   void decide(Links::iterator at, base::Time now, Outbox& out);

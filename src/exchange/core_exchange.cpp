@@ -223,7 +223,9 @@ void Core::on(const Committed& event, Time now, Outbox& out) {
                             fmt::format("mirrors of the link with {} differ at exchange {}; it is "
                                         "opened again",
                                         event.peer.brief(), event.exchange.value)});
-    if (link.open() != nullptr) {
+    if (link.open() != nullptr && link.round >= kRoundsMax) {
+      misbehaved(at, "has mirrors that differ again and again", out);
+    } else if (link.open() != nullptr) {
       new_round(event.peer, link, out);
     } else if (auto* opening = link.opening()) {
       drop_session(event.peer, link, out);

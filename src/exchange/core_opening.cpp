@@ -35,10 +35,13 @@ bool Core::may_speak(const Link& link) const {
         progress_ <= kFreshProgress && opening->theirs->progress <= kFreshProgress;
     if (both_fresh || opening->theirs->may_adopt) return true;
   }
-  if (link.ask_after || link.asked >= kAsksMax) return false;
-  return std::ranges::none_of(links_, [](const auto& entry) {
-    const auto* other = entry.second.opening();
-    return other != nullptr && other->ask_until.has_value();
+  return !link.ask_after && link.asked < kAsksMax && !asking();
+}
+
+bool Core::asking() const {
+  return std::ranges::any_of(links_, [](const auto& entry) {
+    const auto* opening = entry.second.opening();
+    return opening != nullptr && opening->ask_until.has_value();
   });
 }
 
@@ -93,7 +96,7 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
   OpeningState* opening = link.opening();
   if (opening == nullptr || !opening->mine || !opening->theirs || opening->decision) return;
   const Opening decision = decide_opening(*opening->mine, *opening->theirs);
-  const bool too_late = adopted_ || adopting();
+  const bool too_late = adopted_ || rooted_ || adopting();
   opening->decision = decision;
   if (decision != Opening::adopt) opening->ask_until.reset();
   if (decision != Opening::resume && opening->before) {
@@ -110,9 +113,13 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
       set_mirrors(peer, *opening, OpenKind::fresh, out);
       break;
     case Opening::adopt:
-      // Its keyframe comes by itself. It was passed over, and another one is adopted, or was: this
-      // link opens when that is done.
-      if (too_late) new_round(peer, link, out);
+      // Its keyframe comes by itself. It was passed over, and this peer has another replica by now,
+      // or waits for one: this link opens when that is done.
+      if (too_late) {
+        new_round(peer, link, out);
+      } else if (!opening->ask_until) {
+        opening->ask_until = now + patience(link);  // its word alone took all of the time
+      }
       break;
     case Opening::give:
     case Opening::merge:
@@ -178,7 +185,9 @@ void Core::resume(Links::iterator at, Time now, Outbox& out) {
 void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& out) {
   Link& link = at->second;
   if (of_older_round(link)) {
-    link.ask_after.reset();  // it can give after all, and may be asked again
+    // It can give after all, and may be asked again.
+    link.ask_after.reset();
+    link.asked = 0;
     return;
   }
   OpeningState* opening = link.opening();
@@ -286,14 +295,16 @@ void Core::reopen_others(const PeerId& peer, Outbox& out) {
 }
 
 // Where two peers would both adopt, the one with more samples (the smaller nonce where equal) makes
-// do with what it has after a while, and the other one adopts from it.
+// do with what it has after a while, and the other one adopts from it: but not while somebody
+// better is asked.
 void Core::give_up_adopting(Time now, Outbox& out) {
   const auto waits = [](const Link& link) {
     const auto* opening = link.opening();
     return opening != nullptr && opening->decision == Opening::wait;
   };
+  const bool hopes = adopting() || asking();
   const bool gives_up = std::ranges::any_of(links_, [&](const auto& entry) {
-    if (!waits(entry.second)) return false;
+    if (hopes || !waits(entry.second)) return false;
     const OpeningState& opening = *entry.second.opening();
     const auto& mine = *opening.mine;
     const auto& theirs = *opening.theirs;
@@ -308,7 +319,7 @@ void Core::give_up_adopting(Time now, Outbox& out) {
       rooted_ = true;
       new_round(peer, link, out);
     } else if (opening.wait_until <= now) {
-      opening.wait_until = now + kAdoptPatience;  // the other end's turn
+      opening.wait_until = now + kAdoptPatience;  // not yet, or the other end's turn
     }
   }
 }

@@ -142,8 +142,8 @@ class Replica {
   [[nodiscard]] base::Status open_gave(const base::PeerId& peer, base::ByteView own_keyframe);
 
   // Exchanging.
-  /// Says that so many deltas, of as many links, are written before the next local step. Where it
-  /// is not called, or they are more, each is taken for the only one.
+  /// Says that so many deltas at most, of as many links, are written until it is said anew. Where
+  /// it is not called, or is 0, or they are more, each is taken for the only one.
   void expect_deltas(std::size_t count);
   /// Writes q = C(x - mine), or under push-sum a keyframe, to `out` (replaced), and holds back what
   /// it leaves out. diverged: x is not finite.

@@ -179,6 +179,8 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
     }
   }
   if (const auto until = banned_.find(peer); until != banned_.end() && now < until->second) {
+    // Also where it lives at a configured address, which nothing else keeps from being dialed.
+    dialer_.shun(peer, until->second - now, now);
     out.push_back(Close{event.link, wire::ByeReason::misbehaved});
     return;
   }

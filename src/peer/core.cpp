@@ -131,8 +131,9 @@ void Core::on(LinkDown& event, base::Time now, Outbox& out) {
 }
 
 void Core::on(DialFailed& event, base::Time now, Outbox& out) {
-  // Somebody wrote it down, so it should work; and it is tried for ever.
+  // Where somebody wrote it down it should work; and it is tried for ever.
   const bool is_new = std::ranges::count(config_.membership.join, event.address) > 0 &&
+                      std::ranges::count(remembered_, event.address) == 0 &&
                       told_failed_.insert(event.address).second;
   out.push_back(Note{is_new && neighbours_.empty() ? Level::warning : Level::info,
                      "dialing " + event.address + " failed: " + event.text});
@@ -316,6 +317,7 @@ void Core::to_ring(exchange::Ring::Event event, base::Time now, Outbox& out) {
 
 void Core::take_membership(membership::Outbox& actions, base::Time now, Outbox& out) {
   for (membership::Action& action : actions) {
+    if (phase_ == Phase::done) return;  // Finished is the last action
     std::visit(
         [&](auto& value) {
           using T = std::decay_t<decltype(value)>;
@@ -342,7 +344,9 @@ void Core::take_membership(membership::Outbox& actions, base::Time now, Outbox& 
 }
 
 void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out) {
+  std::vector<exchange::Misbehaved> banned;
   for (exchange::Action& action : actions) {
+    if (phase_ == Phase::done) return;  // Finished is the last action
     std::visit(
         [&](auto& value) {
           using T = std::decay_t<decltype(value)>;
@@ -351,9 +355,7 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
           } else if constexpr (std::is_same_v<T, exchange::Run>) {
             out.push_back(Run{std::move(value.job)});
           } else if constexpr (std::is_same_v<T, exchange::Misbehaved>) {
-            const auto found = neighbours_.find(value.peer);
-            const bool linked = found != neighbours_.end();
-            misbehaved(linked ? found->second : base::LinkId{}, value.peer, value.text, now, out);
+            banned.push_back(std::move(value));
           } else if constexpr (std::is_same_v<T, exchange::Settled>) {
             if (value.timed_out) out.push_back(Note{Level::warning, "settling took too long"});
             finish_up(out);
@@ -366,12 +368,20 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
         },
         action);
   }
+  // What the exchange does about it comes behind what it has done already: jobs are run in order.
+  for (const exchange::Misbehaved& who : banned) {
+    if (phase_ == Phase::done) return;
+    const auto found = neighbours_.find(who.peer);
+    const bool linked = found != neighbours_.end();
+    misbehaved(linked ? found->second : base::LinkId{}, who.peer, who.text, now, out);
+  }
   if (phase_ == Phase::waiting) start_if_ready(now, out);
   if (phase_ == Phase::training && steps_outstanding_ == 0 && !BUG(steps_end)) next_steps(now, out);
 }
 
 void Core::take_ring(std::vector<exchange::Ring::Action>& actions, base::Time now, Outbox& out) {
   for (exchange::Ring::Action& action : actions) {
+    if (phase_ == Phase::done) return;  // Finished is the last action
     std::visit(
         [&](auto& value) {
           using T = std::decay_t<decltype(value)>;
@@ -404,6 +414,7 @@ void Core::neighbour_up(const base::PeerId& peer, base::LinkId link, base::Time 
 void Core::neighbour_down(const base::PeerId& peer, membership::LossReason reason, base::Time now,
                           Outbox& out) {
   neighbours_.erase(peer);
+  early_.erase(peer);  // it may come back, in another life
   ring_at_.reset();
   using enum membership::LossReason;
   if (exchange::uses_links(config_.exchange.mode)) {

@@ -75,6 +75,12 @@ class Core {
     base::Time hello_until;  ///< not ready: closed then
   };
 
+  /// What a neighbour sent of its ring before this peer's was complete.
+  struct Early {
+    std::size_t bytes = 0;
+    std::vector<wire::Reduce> messages;
+  };
+
   // Each takes one event (core.cpp).
   void on(Start&, base::Time now, Outbox& out);
   void on(LinkUp& event, base::Time now, Outbox& out);
@@ -122,6 +128,8 @@ class Core {
   void on_gradient(GradientReady& ready, base::Time now, Outbox& out);
   void on_reduce(base::LinkId link, const base::PeerId& peer, wire::Reduce& message, base::Time now,
                  Outbox& out);
+  [[nodiscard]] std::size_t early_bytes_max() const noexcept;
+  [[nodiscard]] std::size_t early_messages_max() const noexcept;
   void report_if_due(Outbox& out);
   void on_step_done(const StepDone& done, base::Time now, Outbox& out);
   void on_evaluated(const std::optional<Evaluated>& evaluated, base::Time now, Outbox& out);
@@ -140,9 +148,9 @@ class Core {
   membership::Core membership_;
   exchange::Core exchange_;
   std::optional<exchange::Ring> ring_;
-  std::uint32_t round_steps_ = 0;  ///< local: own steps since the last average
-  bool averaging_ = false;         ///< local: no steps until the average is here
-  std::vector<std::pair<base::PeerId, wire::Reduce>> early_;  ///< before the ring is complete
+  std::uint32_t round_steps_ = 0;        ///< local: own steps since the last average
+  bool averaging_ = false;               ///< local: no steps until the average is here
+  std::map<base::PeerId, Early> early_;  ///< of neighbours
 
   std::map<base::LinkId, LinkInfo> links_;
   std::map<base::PeerId, base::LinkId> neighbours_;

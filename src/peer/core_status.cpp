@@ -78,11 +78,16 @@ Status Core::status(base::Time now) const {
 }
 
 void Core::add_bounds(base::Bounds& out) const {
-  std::size_t early = 0;
-  for (const auto& [from, message] : early_) early += message.payload.size();
+  std::size_t early_bytes = 0;
+  std::size_t early_messages = 0;
+  for (const auto& [from, early] : early_) {
+    early_bytes = std::max(early_bytes, early.bytes);
+    early_messages = std::max(early_messages, early.messages.size());
+  }
   out.add("links", links_.size(), kLinksMax);
   out.add("neighbours that exchange", neighbours_.size(), membership::kLinksMax);
-  out.add("bytes of early gradients", early, 4 * config_.parameter_count);
+  out.add("bytes of early gradients of a neighbour", early_bytes, early_bytes_max());
+  out.add("early gradients of a neighbour", early_messages, early_messages_max());
   out.add("shards", owned_.size(), shards_.count());
   out.add("steps asked for", steps_outstanding_, kStepsAhead);
   out.add("checkpoints asked for", saves_outstanding_, kSavesMax);

@@ -35,6 +35,7 @@ void Core::start_if_ready(base::Time now, Outbox& out) {
     if (!ring_at_) ring_at_ = now + kRingQuiet;
     if (now < *ring_at_) return;
     make_ring(now, out);
+    if (phase_ == Phase::done) return;  // what came early was wrong
   } else {
     const std::size_t links =
         config_.exchange.mode == Mode::none ? neighbours_.size() : exchange_.open_links();
@@ -58,9 +59,20 @@ void Core::make_ring(base::Time now, Outbox& out) {
     out.push_back(Run{AnchorJob{static_cast<float>(config_.exchange.outer_lr),
                                 static_cast<float>(config_.exchange.outer_momentum)}});
   }
-  for (auto& [peer, message] : std::exchange(early_, {})) {
-    on_reduce(base::LinkId{}, peer, message, now, out);
+  const auto early = std::exchange(early_, {});
+  const auto found = early.find(ring_->predecessor());
+  if (found == early.end()) return;
+  for (const wire::Reduce& message : found->second.messages) {
+    to_ring(exchange::Ring::Received{message}, now, out);
   }
+}
+
+std::size_t Core::early_bytes_max() const noexcept {
+  return sizeof(float) * (config_.parameter_count + config_.buffer_count);
+}
+
+std::size_t Core::early_messages_max() const noexcept {
+  return early_bytes_max() / (sizeof(float) * exchange::kBucketElements) + config_.peers;
 }
 
 void Core::on_reduce(base::LinkId link, const base::PeerId& peer, wire::Reduce& message,
@@ -71,15 +83,22 @@ void Core::on_reduce(base::LinkId link, const base::PeerId& peer, wire::Reduce& 
     }
     return;
   }
-  // The predecessor knows all peers already. Without this peer it can send its part of one step
-  // and no more; a message without values never is part of one.
-  std::size_t bytes = message.payload.size();
-  for (const auto& [from, waiting] : early_) bytes += waiting.payload.size();
-  if (!exchange::uses_ring(config_.exchange.mode) || message.payload.empty() ||
-      bytes > sizeof(float) * (config_.parameter_count + config_.buffer_count)) {
-    return misbehaved(link, peer, "gradients that were not asked for", now, out);
+  const auto unasked = [&] {
+    misbehaved(link, peer, "gradients that were not asked for", now, out);
+  };
+  if (!exchange::uses_ring(config_.exchange.mode)) return unasked();
+  // What is still on its way when a neighbour relation ends is of no use any more.
+  if (!neighbours_.contains(peer)) return;
+  // The predecessor, whoever that will be, knows all peers already. Without this peer it can send
+  // its part of one step and no more; a message without values never is part of one.
+  Early& early = early_[peer];
+  early.bytes += message.payload.size();
+  early.messages.push_back(std::move(message));
+  if (early.messages.back().payload.empty() || early.bytes > early_bytes_max() ||
+      early.messages.size() > early_messages_max()) {
+    early_.erase(peer);
+    unasked();
   }
-  early_.emplace_back(peer, std::move(message));
 }
 
 void Core::update_progress(base::Time now) {

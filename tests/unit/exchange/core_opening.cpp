@@ -209,6 +209,7 @@ BOOST_AUTO_TEST_CASE(who_has_one_neighbour_trains_and_asks_it_again_ever_more_ra
   peer.now += patience;
   TEST_LINES(peer.expire());
   BOOST_TEST(!peer.core.next_deadline().has_value());
+  TEST_LINES(peer.keyframe('a'), "a: word, may adopt");  // it is well again
   peer.down('a');
   TEST_LINES(peer.up('a'), "a: word, may adopt");
 }
@@ -253,6 +254,38 @@ BOOST_AUTO_TEST_CASE(who_does_not_even_answer_holds_up_nobody_else) {
   TEST_LINES(peer.keyframe('a'));
   TEST_LINES(peer.keyframe('b'), "b: run open adopt");
   TEST_LINES(peer.opened(), "b: run encode 1 at 0", "a: word");
+}
+
+BOOST_AUTO_TEST_CASE(who_answers_late_is_waited_for_as_long_as_others) {
+  Transcript peer(plain_options());
+  TEST_LINES(peer.up('a'), "a: word, may adopt");
+  peer.now += kGivePatience;
+  TEST_LINES(peer.expire());
+  peer.now += 10s;
+  TEST_LINES(peer.word('a', kMember));
+  BOOST_TEST(peer.core.adopting());
+  BOOST_TEST((peer.core.next_deadline() == peer.now + kGivePatience));
+  peer.now += kGivePatience;
+  TEST_LINES(peer.expire(), "notice");
+  BOOST_TEST(!peer.core.adopting());
+}
+
+BOOST_AUTO_TEST_CASE(a_latecomer_gives_its_replica_to_another_only_when_nobody_else_is_asked) {
+  Transcript peer(plain_options());
+  peer.step(4, 0.5);
+  TEST_LINES(peer.up('a'), "a: word, may adopt");
+  peer.up('b');
+  TEST_LINES(peer.word('b', kLatecomerAware), "b: word, may adopt");
+  for (auto waited = kAdoptPatience; waited < kGivePatience; waited += kAdoptPatience) {
+    peer.now += kAdoptPatience;
+    TEST_LINES(peer.expire());
+  }
+  peer.now += kAdoptPatience;
+  TEST_LINES(peer.expire());  // a is passed over
+  peer.now += kAdoptPatience;
+  TEST_LINES(peer.expire(), "b: word");
+  BOOST_TEST(!peer.core.may_adopt());
+  TEST_LINES(peer.word('a', kMember), "a: word");  // too late to adopt: the two merge
 }
 
 BOOST_AUTO_TEST_CASE(links_among_latecomers_open_again_after_an_adoption) {
@@ -425,6 +458,22 @@ BOOST_AUTO_TEST_CASE(mirrors_that_differ_are_set_anew) {
   TEST_LINES(peer.delta('a', 2));  // of the session that is over
   TEST_LINES(peer.word('a', kLatecomer), "a: run open fresh");
   BOOST_TEST(peer.core.totals().reopenings == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(mirrors_that_differ_again_and_again_end_the_link) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  const auto differ = [&](std::uint64_t t) {
+    peer.encoded();
+    peer.delta('a', t);
+    return peer.committed(CommitResult::mismatch);
+  };
+  for (std::uint32_t round = 1; round < kRoundsMax; ++round) {
+    TEST_LINES(differ(1), "notice", "a: run close", "a: word, may adopt");
+    peer.word('a', kLatecomer);
+    peer.opened();
+  }
+  TEST_LINES(differ(1), "notice", "a: run close", "a: misbehaved");
 }
 
 BOOST_AUTO_TEST_CASE(a_link_that_the_other_end_opens_again_is_answered_but_not_without_end) {

@@ -480,10 +480,11 @@ BOOST_AUTO_TEST_CASE(gradients_that_come_before_the_ring_is_complete_are_bounded
   membership::SimulatedSigner signer(id);
   membership::sign(hello.self, signer);
   world.give(0, Received{link, hello});
-  world.give(0, Received{link, wire::Neighbour{wire::NeighbourKind::request}});
-  BOOST_REQUIRE(world.status(0).links.size() == 1U);
   wire::Reduce reduce{.phase = wire::ReducePhase::scatter};
   reduce.payload.resize(4 * config.parameter_count);
+  world.give(0, Received{link, reduce});  // it is no neighbour: nothing is kept
+  world.give(0, Received{link, wire::Neighbour{wire::NeighbourKind::request}});
+  BOOST_REQUIRE(world.status(0).links.size() == 1U);
   world.give(0, Received{link, reduce});
   BOOST_TEST(world.peer(0).closed.empty());
   reduce.payload.clear();  // not even one without a value
