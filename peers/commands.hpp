@@ -22,7 +22,8 @@ int run_up(const UpOptions& options);
 struct SwarmOptions {
   std::string run_file;
   std::uint32_t peers = 4;
-  std::string dir;  ///< empty: runs/<run name>
+  std::string dir;    ///< empty: runs/<run name>
+  bool anew = false;  ///< delete what a former swarm left there, rather than go on from it
   std::vector<std::string> set;
   bool json = false;
 };

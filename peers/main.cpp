@@ -44,12 +44,18 @@ void add_up(CLI::App& app, UpOptions& options) {
 }
 
 void add_swarm(CLI::App& app, SwarmOptions& options) {
-  auto* swarm = app.add_subcommand("swarm", "Run N local peers with one live table");
+  auto* swarm = app.add_subcommand(
+      "swarm",
+      "Run N local peers with one live table. They share out the cores: train.threads and "
+      "swarm.wait_for are theirs to decide, but for --set");
   swarm->add_option("run_file", options.run_file, "Run file (TOML)")->required();
   swarm->add_option("-n,--peers", options.peers, "Number of peers")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   swarm->add_option("--dir", options.dir, "Folder of the run (default: runs/<run name>)");
+  swarm->add_flag("--anew", options.anew,
+                  "Delete the folders of a former swarm's peers; without it peers go on from their "
+                  "checkpoints");
   swarm->add_flag("--json", options.json, "Print the summary as JSON at the end");
   add_set(*swarm, options.set);
 }

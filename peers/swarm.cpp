@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/file_lock.hpp"
 #include "base/hash.hpp"
 #include "base/time.hpp"
 #include "commands.hpp"
@@ -40,6 +42,7 @@ using base::fail;
 using Json = nlohmann::json;
 using SteadyClock = std::chrono::steady_clock;
 
+constexpr std::string_view kPeerPrefix = "peer-";  ///< of the names of peers and their folders
 constexpr auto kPoll = std::chrono::milliseconds(20);
 constexpr auto kAskEvery = std::chrono::milliseconds(1000);
 constexpr double kSlowStart = 5;  ///< seconds after which it is said what a start waits for
@@ -51,6 +54,7 @@ struct Child {
   std::string name;
   std::string dir;
   pid_t pid = 0;
+  fs::file_time_type started;
   std::optional<int> status;  ///< of waitpid, once it has ended
   std::string control;
   report::PeerRow row;
@@ -83,7 +87,7 @@ base::Result<pid_t> start(const Child& child, const SwarmOptions& options, std::
   const int input_file = open("/dev/null", O_RDONLY | O_CLOEXEC);
   const int output_file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (input_file < 0 || output_file < 0) {
-    return fail(ErrorCode::internal, "{}: {}", output, std::strerror(errno));
+    return fail(ErrorCode::data, "{}: {}", output, std::strerror(errno));
   }
   const pid_t parent = getpid();
   const pid_t pid = fork();
@@ -106,28 +110,39 @@ base::Result<pid_t> start(const Child& child, const SwarmOptions& options, std::
   return pid;
 }
 
+/// That a child has written in this life of it.
+std::optional<report::PeerSummary> summary_of(const Child& child) {
+  std::error_code none;
+  const auto written = fs::last_write_time(child.dir + "/summary.json", none);
+  if (none || written < child.started) return std::nullopt;
+  auto summary = report::read_peer_summary(child.dir);
+  return summary ? std::optional(std::move(*summary)) : std::nullopt;
+}
+
 /// Takes note of a child that has ended.
 void reap(Child& child) {
   int status = 0;
   if (child.status || waitpid(child.pid, &status, WNOHANG) != child.pid) return;
   child.status = status;
-  child.row.samples_per_second = 0;
-  child.row.eta_seconds.reset();
+  report::PeerRow& row = child.row;
+  row.samples_per_second = 0;
+  row.eta_seconds.reset();
   if (WIFSIGNALED(status)) {
-    child.row.state = fmt::format("killed ({})", WTERMSIG(status));
-  } else if (WEXITSTATUS(status) == 0) {
-    const auto summary = report::read_peer_summary(child.dir);
-    child.row.state = summary ? summary->end : "ended";
-    if (summary) {
-      if (summary->end == "done") child.row.progress = 1;
-      child.row.accuracy = summary->accuracy;
-      child.row.language = summary->language;
-      child.row.drift = summary->drift;
-      child.row.steps = summary->steps;
-      child.row.bytes_sent = summary->bytes_sent.total;
-    }
-  } else {
-    child.row.state = fmt::format("failed ({})", WEXITSTATUS(status));
+    row.state = fmt::format("killed ({})", WTERMSIG(status));
+    return;
+  }
+  const auto summary = summary_of(child);
+  const int code = WEXITSTATUS(status);
+  row.state = code != 0 ? fmt::format("failed ({})", code) : summary ? summary->end : "ended";
+  if (!summary) return;
+  if (summary->end == "done") row.progress = 1;
+  row.accuracy = summary->accuracy;
+  row.language = summary->language;
+  row.drift = summary->drift;
+  row.steps = summary->steps;
+  row.bytes_sent = summary->bytes_sent.total;
+  if (summary->seconds > 0) {
+    row.samples_per_second = static_cast<double>(summary->samples) / summary->seconds;
   }
 }
 
@@ -174,6 +189,13 @@ std::string said_by(const Child& child) {
   return {reinterpret_cast<const char*>(output->data()), output->size()};
 }
 
+/// The last line of it.
+std::string last_word_of(const Child& child) {
+  std::string said = said_by(child);
+  while (said.ends_with('\n')) said.pop_back();
+  return said.substr(said.rfind('\n') + 1);
+}
+
 /// Waits until the first peer listens, so that the others have an address to join. From then on
 /// it is a peer like any other. That takes as long as to read its data through.
 base::Result<std::string> wait_for_first(Child& first) {
@@ -191,8 +213,10 @@ base::Result<std::string> wait_for_first(Child& first) {
     std::this_thread::sleep_for(kPoll);
   }
   if (!first.status) return fail(ErrorCode::internal, "interrupted while the first peer started");
-  const bool refused = WIFEXITED(*first.status) && WEXITSTATUS(*first.status) == 3;
-  return fail(refused ? ErrorCode::run_file : ErrorCode::internal,
+  const int code = WIFEXITED(*first.status) ? WEXITSTATUS(*first.status) : 0;
+  return fail(code == base::exit_code(ErrorCode::run_file) ? ErrorCode::run_file
+              : code == base::exit_code(ErrorCode::usage)  ? ErrorCode::usage
+                                                           : ErrorCode::internal,
               "the first peer did not start; it said:\n{}", said_by(first));
 }
 
@@ -201,6 +225,7 @@ base::Status start_all(std::vector<Child>& children, const SwarmOptions& options
                        std::uint32_t threads, std::uint32_t wait_for) {
   std::string join;
   for (Child& child : children) {
+    child.started = fs::file_time_type::clock::now();
     const auto pid = start(child, options, threads, wait_for, join);
     if (!pid) return fail(pid.error());
     child.pid = *pid;
@@ -254,10 +279,49 @@ int exit_code_of(const std::vector<Child>& children) {
   return any_ended_well ? 0 : std::max(code, 1);
 }
 
+/// Whether a folder is one that a peer has made, or holds nothing.
+bool is_of_a_peer(const std::string& dir) {
+  std::error_code failed;
+  return fs::exists(dir + "/lock", failed) || fs::is_empty(dir, failed);
+}
+
+/// Makes sure that no peer runs in the folders of a former swarm's peers, and deletes them if
+/// `anew`: none where one of that name is not a peer's.
+base::Status take_over(const std::string& dir, bool anew) {
+  std::vector<std::string> old;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(dir, failed)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(kPeerPrefix)) old.push_back(entry.path());
+  }
+  std::vector<base::FileLock> locks;
+  for (const std::string& folder : old) {
+    if (!is_of_a_peer(folder)) {
+      return fail(ErrorCode::usage, "{}: is not the folder of a peer; give another --dir", folder);
+    }
+    auto lock = base::FileLock::take(folder + "/lock");
+    if (!lock) return fail(lock.error());
+    if (!*lock) {
+      return fail(ErrorCode::usage, "{}: a peer is running there; give another --dir", folder);
+    }
+    locks.push_back(std::move(**lock));
+  }
+  if (!anew) return {};
+  for (const std::string& folder : old) {
+    fs::remove_all(folder, failed);
+    if (failed) return fail(ErrorCode::data, "{}: cannot be deleted: {}", folder, failed.message());
+  }
+  return {};
+}
+
 void print_summary(const report::SwarmSummary& summary, const std::string& dir) {
   const report::PeerSummary& swarm = summary.swarm;
-  fmt::print("\n{}: accuracy {} (mean of the replicas' own), loss {:.4f}\n", swarm.name,
-             report::format_percent(swarm.accuracy.value_or(NAN), 2), swarm.loss.value_or(NAN));
+  if (swarm.accuracy && swarm.loss) {
+    fmt::print("\n{}: accuracy {} (mean of the replicas' own), loss {:.4f}\n", swarm.name,
+               report::format_percent(*swarm.accuracy, 2), *swarm.loss);
+  } else {
+    fmt::print("\n{}: not evaluated\n", swarm.name);
+  }
   if (swarm.language) {
     fmt::print("perplexity {:.2f}, {:.4f} bits a byte\n", swarm.language->perplexity,
                swarm.language->bits_per_byte);
@@ -287,15 +351,23 @@ base::Result<int> run(const SwarmOptions& options) {
 
   std::vector<Child> children(options.peers);
   for (std::size_t i = 0; i < children.size(); ++i) {
-    children[i].name = fmt::format("peer-{}", i + 1);
+    children[i].name = fmt::format("{}{}", kPeerPrefix, i + 1);
     children[i].dir = dir + "/" + children[i].name;
     children[i].row.name = children[i].name;
     children[i].row.state = "starting";
-    std::error_code failed;
-    fs::remove_all(children[i].dir, failed);
-    fs::create_directories(children[i].dir, failed);
+  }
+  if (auto taken = take_over(dir, options.anew); !taken) return fail(taken.error());
+  std::error_code failed;
+  if (fs::exists(children.front().dir + "/checkpoints", failed)) {
+    fmt::print(stderr,
+               "{}: peers go on from their checkpoints there; with --anew they start from the "
+               "beginning\n",
+               dir);
+  }
+  for (const Child& child : children) {
+    fs::create_directories(child.dir, failed);
     if (failed) {
-      return fail(ErrorCode::data, "cannot create {}: {}", children[i].dir, failed.message());
+      return fail(ErrorCode::data, "cannot create {}: {}", child.dir, failed.message());
     }
   }
   const auto count_interrupt = [](int) { interrupts = interrupts + 1; };
@@ -311,11 +383,16 @@ base::Result<int> run(const SwarmOptions& options) {
   auto printer = report::TablePrinter::for_stream(options.json ? stderr : stdout);
   watch(children, printer, run_file->run.name);
 
+  for (const Child& child : children) {
+    if (child.row.state.starts_with("failed")) {
+      fmt::print(stderr, "{} failed: {}\n", child.name, last_word_of(child));
+    }
+  }
   std::vector<report::PeerSummary> summaries;
   std::vector<std::string> ended;
   std::string run_id;
   for (const Child& child : children) {
-    auto summary = report::read_peer_summary(child.dir);
+    auto summary = summary_of(child);
     if (!summary) continue;
     if (summary->end == "done") {
       ended.push_back(child.dir);

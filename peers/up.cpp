@@ -38,6 +38,19 @@ std::string quality_text(const report::PeerSummary& summary) {
   return text;
 }
 
+/// Options as another machine's shell reads them, but for those that are this machine's.
+std::string settings_text(const std::vector<std::string>& set) {
+  std::string text;
+  for (const std::string& setting : set) {
+    const auto is_of = [&](const char* key) { return setting.starts_with(key); };
+    if (is_of("train.device=") || is_of("train.threads=") || is_of("limits.")) continue;
+    std::string quoted;
+    for (const char c : setting) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += fmt::format(" --set '{}'", quoted);
+  }
+  return text;
+}
+
 /// What "auto" comes to is decided once, before anything takes long.
 base::Status choose_device(runtime::Run& run) {
   const train::Config& config = run.run_file().train;
@@ -126,7 +139,7 @@ int print_end(runtime::Run& run, const io::NodeEnd& end, bool json) {
                made.samples, quality_text(made), report::format_bytes(made.bytes_sent.total));
     fmt::print("results are in {}\n", run.dir());
   }
-  return 0;
+  return end.error.text.empty() ? 0 : base::exit_code(end.error.code);
 }
 
 base::Result<int> run_peer(const UpOptions& options) {
@@ -143,8 +156,9 @@ base::Result<int> run_peer(const UpOptions& options) {
   if (!task) return fail(task.error());
   if (auto prepared = run.prepare(std::move(*task)); !prepared) return fail(prepared.error());
   if (!options.json) {
-    fmt::print("peer {} ({}), run {}; others join with:\n  starling up {} --join {}\n", run.name(),
-               run.id().brief(), run.run_id().hex().substr(0, 8), options.run_file, run.address());
+    fmt::print("peer {} ({}), run {}; others join with:\n  starling up {}{} --join {}\n",
+               run.name(), run.id().brief(), run.run_id().hex().substr(0, 8), options.run_file,
+               settings_text(options.set), run.address());
     if (const auto& checkpoint = run.checkpoint()) {
       fmt::print("goes on from {}, {} of the run\n", checkpoint->folder,
                  report::format_percent(checkpoint->state.progress, 1));

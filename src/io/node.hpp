@@ -32,7 +32,7 @@ struct NodeObserver {
 /// How a node ended.
 struct NodeEnd {
   peer::EndReason reason = peer::EndReason::done;
-  base::Error error;    ///< failed
+  base::Error error;    ///< as peer::Finished has it
   peer::Status status;  ///< at the end, its links still counted
   LinkTraffic traffic;  ///< of all links there were
 };

@@ -76,6 +76,9 @@ class Core {
   /// Why a member that is not alive was lost; none where nobody told.
   [[nodiscard]] wire::Loss loss_of(const base::PeerId& peer) const;
 
+  /// Whether a dial has no outcome yet.
+  [[nodiscard]] bool is_dialing() const { return dialer_.is_dialing(); }
+
   /// What can grow, and what waits: nothing is above its limit between two calls. Cheap, and a
   /// look at all that waits.
   void add_bounds(base::Bounds& out) const;

@@ -67,6 +67,8 @@ class Dialer {
   /// Whom a dial under way is for; nothing: unknown as yet, or no such dial.
   [[nodiscard]] std::optional<base::PeerId> target(const std::string& address) const;
   [[nodiscard]] bool is_dialing(const base::PeerId& peer) const;
+  /// Whether any is under way.
+  [[nodiscard]] bool is_dialing() const { return !dials_.empty(); }
   /// Dials that were started because somebody was wanted: all but those of dial_found().
   [[nodiscard]] std::size_t dialing() const { return dials_.size() - found_dials(); }
   /// When the member is due; the epoch where it was never dialed.

@@ -97,7 +97,21 @@ void Core::on(Start&, base::Time now, Outbox& out) {
 void Core::on(LinkUp& event, base::Time now, Outbox& out) {
   if (event.peer == self_.id) {
     out.push_back(Close{event.link});
+    // Its own dial is told only when it has come in at its other end.
+    if (!event.dialed && !membership_.is_dialing() && !std::exchange(told_of_twin_, true)) {
+      out.push_back(Note{Level::warning,
+                         "another process has this peer's key (key.pem in its folder) and dials it "
+                         "from " +
+                             event.address +
+                             ": stop one of the two, or start one in a folder of its own"});
+    }
     if (event.dialed) {
+      if (std::ranges::count(config_.membership.join, event.address) > 0 &&
+          std::ranges::count(remembered_, event.address) == 0) {
+        out.push_back(Note{Level::warning, event.address +
+                                               " leads to this peer itself, or to another process "
+                                               "that has its key (key.pem in its folder)"});
+      }
       to_membership(membership::DialFailed{event.address, "that is this peer", true}, now, out);
     }
     return;

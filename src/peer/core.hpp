@@ -163,6 +163,7 @@ class Core {
   bool started_ = false;
   bool leaving_ = false;
   bool had_neighbour_ = false;
+  bool told_of_twin_ = false;
   bool evaluating_ = false;
   bool waited_ = false;  ///< for links before the first step, as long as it may
   std::uint32_t saves_outstanding_ = 0;

@@ -270,8 +270,10 @@ void Core::on_saved(const Saved& saved, base::Time now, Outbox& out) {
         Note{Level::warning, "the checkpoint was not written: " + saved.status.error().text});
   }
   if (saves_outstanding_ > 0) return;
-  if (leaving_) return end({EndReason::left, {}}, now, out);
-  if (phase_ == Phase::finishing) end({EndReason::done, {}}, now, out);
+  base::Error unsaved;
+  if (!saved.status) unsaved = saved.status.error().in("the model was not saved");
+  if (leaving_) return end({EndReason::left, unsaved}, now, out);
+  if (phase_ == Phase::finishing) end({EndReason::done, unsaved}, now, out);
 }
 
 void Core::end(Finished finished, base::Time now, Outbox& out) {

@@ -127,7 +127,7 @@ struct Refused {
 /// The last action: nothing is expected any more.
 struct Finished {
   EndReason reason = EndReason::done;
-  base::Error error;  ///< failed
+  base::Error error;  ///< failed; else without a text, but where the model could not be saved
 };
 
 using Action = std::variant<Dial, Send, Accept, Close, Run, Note, Report, Refused, Finished>;

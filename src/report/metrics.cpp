@@ -1,10 +1,15 @@
 #include "report/metrics.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+
+#include "base/file.hpp"
 
 namespace starling::report {
 namespace {
@@ -16,30 +21,60 @@ std::string number(const std::optional<double>& value) {
   return value ? fmt::format("{:.6g}", *value) : std::string();
 }
 
-/// Makes a file that a crash left in the middle of a row end with the last whole one.
-/// Returns whether it has a header.
-base::Result<bool> mend(const std::string& path) {
+/// Whole rows of a file that a crash may have left in the middle of one.
+struct OldRows {
+  std::vector<std::string> kept;
+  MetricsRow last;  ///< its counters, whether it is kept or not
+};
+
+/// The number in a column, 0 where there is none.
+template <class Number>
+Number column(const std::vector<std::string_view>& values, std::string_view name) {
+  std::size_t index = 0;
+  for (std::size_t at = 0; at < kMetricsColumns.size(); ++index) {
+    const std::size_t end = std::min(kMetricsColumns.find(',', at), kMetricsColumns.size());
+    if (kMetricsColumns.substr(at, end - at) == name) break;
+    at = end + 1;
+  }
+  Number number{};
+  if (index < values.size()) {
+    std::from_chars(values[index].data(), values[index].data() + values[index].size(), number);
+  }
+  return number;
+}
+
+std::vector<std::string_view> split(std::string_view line) {
+  std::vector<std::string_view> values;
+  for (std::size_t at = 0; at <= line.size();) {
+    const std::size_t end = std::min(line.find(',', at), line.size());
+    values.push_back(line.substr(at, end - at));
+    at = end + 1;
+  }
+  return values;
+}
+
+base::Result<OldRows> read_rows(const std::string& path, std::uint64_t samples_max) {
+  OldRows rows;
   std::ifstream file(path, std::ios::binary);
-  if (!file) return false;
   std::string line;
   std::getline(file, line);
   // A file without one whole line is one that was just made.
-  if (file.eof()) return false;
+  if (!file || file.eof()) return rows;
   if (line != kMetricsColumns) {
     return fail(ErrorCode::data,
                 "{}: has other columns than this version writes; move it away or start in "
                 "another folder",
                 path);
   }
-  auto end = static_cast<std::uintmax_t>(file.tellg());
-  while (std::getline(file, line)) {
-    if (file.eof()) break;
-    end = static_cast<std::uintmax_t>(file.tellg());
+  while (std::getline(file, line) && !file.eof()) {
+    const auto values = split(line);
+    rows.last = {.seconds = column<double>(values, "seconds"),
+                 .bytes_sent = column<std::uint64_t>(values, "bytes_sent"),
+                 .bytes_received = column<std::uint64_t>(values, "bytes_received"),
+                 .exchanges = column<std::uint64_t>(values, "exchanges")};
+    if (column<std::uint64_t>(values, "samples") <= samples_max) rows.kept.push_back(line);
   }
-  std::error_code error;
-  std::filesystem::resize_file(path, end, error);
-  if (error) return fail(ErrorCode::data, "{}: cannot be mended: {}", path, error.message());
-  return true;
+  return rows;
 }
 
 }  // namespace
@@ -51,24 +86,28 @@ std::string metrics_line(const MetricsRow& row) {
                      row.exchanges);
 }
 
-MetricsFile::MetricsFile(std::string path, std::ofstream file)
-    : path_(std::move(path)), file_(std::move(file)) {}
+MetricsFile::MetricsFile(std::string path, std::ofstream file, const MetricsRow& before)
+    : path_(std::move(path)), file_(std::move(file)), before_(before) {}
 
-base::Result<MetricsFile> MetricsFile::open(const std::string& dir, Start start) {
+base::Result<MetricsFile> MetricsFile::open(const std::string& dir,
+                                            std::optional<std::uint64_t> goes_on_from) {
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   if (error) return fail(ErrorCode::data, "{}: cannot be created: {}", dir, error.message());
   const std::string path = dir + "/metrics.csv";
-  bool continued = false;
-  if (start == Start::continued) {
-    const base::Result<bool> mended = mend(path);
-    if (!mended) return fail(mended.error());
-    continued = *mended;
+  OldRows rows;
+  if (goes_on_from) {
+    auto read = read_rows(path, *goes_on_from);
+    if (!read) return fail(read.error());
+    rows = std::move(*read);
   }
-  std::ofstream file(path, continued ? std::ios::app : std::ios::trunc);
-  if (!continued) file << kMetricsColumns << '\n' << std::flush;
+  std::string text = fmt::format("{}\n", kMetricsColumns);
+  for (const std::string& row : rows.kept) text += row + '\n';
+  const base::ByteView parts[] = {base::bytes_of(text.data(), text.size())};
+  if (auto written = base::replace_file(path, parts); !written) return fail(written.error());
+  std::ofstream file(path, std::ios::app);
   if (!file) return fail(ErrorCode::data, "{}: cannot be written", path);
-  return MetricsFile(path, std::move(file));
+  return MetricsFile(path, std::move(file), rows.last);
 }
 
 base::Status MetricsFile::append(const MetricsRow& row) {
@@ -77,7 +116,12 @@ base::Status MetricsFile::append(const MetricsRow& row) {
     if (offered_++ % stride != 0) return {};
     ++written_;
   }
-  file_ << metrics_line(row) << '\n' << std::flush;
+  MetricsRow whole = row;
+  whole.seconds += before_.seconds;
+  whole.bytes_sent += before_.bytes_sent;
+  whole.bytes_received += before_.bytes_received;
+  whole.exchanges += before_.exchanges;
+  file_ << metrics_line(whole) << '\n' << std::flush;
   if (file_) return {};
   file_.clear();
   return fail(ErrorCode::data, "{}: cannot be written (is the disk full?)", path_);

@@ -11,7 +11,7 @@
 
 namespace starling::report {
 
-/// One row. Counters are this peer's since it started in this folder.
+/// One row. Samples and steps are of all lives of this peer, its other counters of this one.
 struct MetricsRow {
   double seconds = 0;              ///< wall time since training started
   std::uint64_t samples = 0;       ///< trained by this peer
@@ -35,28 +35,28 @@ inline constexpr std::string_view kMetricsColumns =
 /// fourth, and so on: a run of a year has a file of some megabytes.
 inline constexpr std::uint64_t kMetricsRowsDense = 1U << 16;
 
-/// A row as it stands in the file, without the end of line.
+/// A row as it stands in the file, without the end of line; there all counters are of all lives.
 [[nodiscard]] std::string metrics_line(const MetricsRow& row);
 
 /// Writes `dir`/metrics.csv. One thread at a time.
 class MetricsFile {
  public:
-  enum class Start {
-    fresh,     ///< what was there is replaced
-    continued  ///< rows are added to those of the same peer before its restart
-  };
-  /// Error (ErrorCode::data): the folder or file cannot be written, or (continued) the file has
-  /// other columns.
-  [[nodiscard]] static base::Result<MetricsFile> open(const std::string& dir, Start start);
+  /// `goes_on_from`: samples of a checkpoint that this peer goes on from. Rows that are beyond it
+  /// are dropped, since what they tell of is lost, and the others stay; seconds, bytes and
+  /// exchanges go on from the last one. Without it what was there is replaced. Error
+  /// (ErrorCode::data): the folder or file cannot be written, or has other columns.
+  [[nodiscard]] static base::Result<MetricsFile> open(
+      const std::string& dir, std::optional<std::uint64_t> goes_on_from = std::nullopt);
 
   /// Adds a row and hands it to the system, so that a killed peer leaves it behind.
   [[nodiscard]] base::Status append(const MetricsRow& row);
 
  private:
-  MetricsFile(std::string path, std::ofstream file);
+  MetricsFile(std::string path, std::ofstream file, const MetricsRow& before);
 
   std::string path_;
   std::ofstream file_;
+  MetricsRow before_;          ///< counters of former lives
   std::uint64_t offered_ = 0;  ///< rows without an evaluation
   std::uint64_t written_ = 0;  ///< of these
 };

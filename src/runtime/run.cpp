@@ -1,8 +1,11 @@
 #include "runtime/run.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -39,13 +42,22 @@ constexpr std::size_t kQueuedPerParameter = 3;
 constexpr std::size_t kQueuedPerParameterAllReduce = 8;
 /// Times that the buffers may wait on a link: with deltas and a keyframe, or parts of a ring.
 constexpr std::size_t kQueuedBuffers = 3;
+constexpr std::size_t kRunBrief = 8;  ///< digits of a run id in messages
 /// Peers of a run on one machine that need no names.
 constexpr int kUnnamedMax = 64;
+
+/// A folder is named by it, and it stands in tables.
+bool is_name(std::string_view text) {
+  const auto may_be = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
+  };
+  return !text.empty() && text != "." && text != ".." && std::ranges::all_of(text, may_be);
+}
 
 /// The host's, of the `number`th peer of a run on this machine.
 std::string default_name(int number) {
   std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0') return "peer";
+  if (gethostname(host.data(), host.size() - 1) != 0 || !is_name(host.data())) return "peer";
   const std::string end = number == 1 ? "" : fmt::format("-{}", number);
   return std::string(host.data()).substr(0, wire::kNameMax - end.size()) + end;
 }
@@ -104,6 +116,10 @@ base::Result<Run::Place> Run::take_place(const std::string& run, const Options& 
   if (options.name.size() > wire::kNameMax) {
     return fail(ErrorCode::usage, "--name: at most {} bytes", wire::kNameMax);
   }
+  if (!options.name.empty() && !is_name(options.name)) {
+    return fail(ErrorCode::usage,
+                "--name: must be of letters, digits, '.', '_' and '-', and not '.' or '..'");
+  }
   std::string dir = options.dir;
   if (dir.ends_with('/')) dir.pop_back();
   for (int number = 1; number <= kUnnamedMax; ++number) {
@@ -139,11 +155,6 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
   auto place = take_place(run_file.run.name, options);
   if (!place) return fail(place.error());
   const std::string& dir = place->dir;
-  const std::string toml = peer::to_toml(run_file);
-  const base::ByteView parts[] = {base::bytes_of(toml.data(), toml.size())};
-  if (auto written = base::replace_file(dir + "/run.toml", parts); !written) {
-    return fail(written.error());
-  }
   auto identity = io::Identity::load_or_create(dir);
   if (!identity) return fail(identity.error());
   auto log = report::Log::open(dir, {.quiet = options.quiet});
@@ -172,9 +183,21 @@ base::Status Run::prepare(Task task) {
   canonical_ = peer::canonical(run_file_, task_.identity);
   run_id_ = peer::run_id(canonical_);
   shards_.emplace(task_.samples, task_.labels, run_file_.data, run_file_.run.seed);
+  for (const base::Hash128& other : train::checkpointed_runs(dir_ + "/checkpoints")) {
+    if (other == run_id_) continue;
+    return fail(ErrorCode::usage,
+                "{}: holds checkpoints of another run ({}), this is run {}; give this peer another "
+                "--name or --dir, or move what is there away",
+                dir_, other.hex().substr(0, kRunBrief), run_id_.hex().substr(0, kRunBrief));
+  }
   load_checkpoint();
-  auto metrics = report::MetricsFile::open(dir_, checkpoint_ ? report::MetricsFile::Start::continued
-                                                             : report::MetricsFile::Start::fresh);
+  const std::string toml = peer::to_toml(run_file_);
+  const base::ByteView parts[] = {base::bytes_of(toml.data(), toml.size())};
+  if (auto written = base::replace_file(dir_ + "/run.toml", parts); !written) {
+    return fail(written.error());
+  }
+  auto metrics = report::MetricsFile::open(
+      dir_, checkpoint_ ? std::optional(checkpoint_->state.samples) : std::nullopt);
   if (!metrics) return fail(metrics.error());
   metrics_.emplace(std::move(*metrics));
   return open_node();
@@ -232,6 +255,7 @@ base::Status Run::open_node() {
             refusal_ = peer::diff(canonical_, refused.canonical);
           }};
   if (options_.lan) made.lan = run_id_;
+  made.signals = options_.signals;
   made.serve = [this](const io::ControlRequest& request, const io::Node& asked) {
     return serve(request, asked);
   };
@@ -410,7 +434,7 @@ report::PeerSummary Run::finish(const io::NodeEnd& end) {
     log_.event(report::Level::warning, "summary_not_written",
                {{"text", std::string_view(written.error().text)}});
   }
-  if (end.reason == peer::EndReason::failed) {
+  if (!end.error.text.empty()) {
     log_.event(report::Level::error, "failed", {{"text", std::string_view(end.error.text)}});
   }
   lock_.reset();

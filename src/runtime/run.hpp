@@ -47,7 +47,7 @@ struct Task {
 /// something else is said.
 class Run {
  public:
-  /// Makes the peer's folder with its run file, identity and log. Errors: usage (the name, an
+  /// Makes the peer's folder with its identity and log. Errors: usage (the name, an
   /// address, or a peer that runs in this folder), run_file (the secret), data (the folder).
   [[nodiscard]] static base::Result<std::unique_ptr<Run>> open(peer::RunFile run_file,
                                                                Options options);
@@ -63,8 +63,8 @@ class Run {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const base::PeerId& id() const noexcept { return identity_.id(); }
 
-  /// Reads the newest checkpoint of this run in the folder, and opens the metrics, the listener and
-  /// the control port.
+  /// Reads the newest checkpoint of this run in the folder, writes the run file there, and opens
+  /// the metrics, the listener and the control port. Error (usage): the folder is another run's.
   [[nodiscard]] base::Status prepare(Task task);
 
   [[nodiscard]] const wire::RunId& run_id() const noexcept { return run_id_; }

@@ -1,5 +1,7 @@
 // Swarms in which nothing goes wrong.
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 
 #include <boost/test/unit_test.hpp>
 
@@ -70,6 +72,52 @@ BOOST_AUTO_TEST_CASE(a_swarm_that_is_killed_leaves_no_peers_behind) {
   BOOST_TEST_REQUIRE(eventually([&] { return asked() == 0; }), swarm.err());
   swarm.signal(SIGKILL);
   BOOST_TEST(eventually([&] { return asked() == 4; }));  // nobody answers
+}
+
+BOOST_AUTO_TEST_CASE(a_swarm_goes_on_where_it_was_and_starts_anew_only_when_told_to) {
+  const testing::TemporaryFolder folder;
+  const std::string dir = folder / "the-swarm";
+  const auto steps_of = [&](const Arguments& more, const std::string& samples) {
+    Arguments arguments{"swarm", mlp_run_file(),          "-n", "2", "--dir", dir, "--json",
+                        "--set", "run.samples=" + samples};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Ended ended = run(folder, arguments);
+    const auto summary = report::swarm_summary_from_json(ended.out);
+    return ended.code == 0 && summary ? summary->swarm.steps : 0;
+  };
+  BOOST_TEST(steps_of({}, "12800") >= 200U);
+  const std::uint64_t checkpoint = checkpoints_of(dir + "/peer-1").back();
+  BOOST_TEST(steps_of({}, "12800") >= 200U);
+  BOOST_TEST(checkpoints_of(dir + "/peer-1").back() == checkpoint);
+  // Another run does not touch what is there.
+  const std::string before = text_of(dir + "/peer-1/run.toml");
+  BOOST_TEST(steps_of({}, "6400") == 0U);
+  BOOST_TEST(text_of(dir + "/peer-1/run.toml") == before);
+  BOOST_TEST(checkpoints_of(dir + "/peer-1").back() == checkpoint);
+  BOOST_TEST(steps_of({"--anew"}, "6400") >= 100U);
+  BOOST_TEST(checkpoints_of(dir + "/peer-1").back() < checkpoint);
+}
+
+BOOST_AUTO_TEST_CASE(folders_that_are_in_use_or_not_a_peers_stay_as_they_are) {
+  const testing::TemporaryFolder folder;
+  const std::string dir = folder / "the-swarm";
+  std::filesystem::create_directories(dir + "/peer-1");
+  std::ofstream(dir + "/peer-1/thesis.txt") << "two years";
+  const Arguments arguments{"swarm", mlp_run_file(), "-n", "1", "--dir", dir, "--anew"};
+  BOOST_TEST(run(folder, arguments).code.value_or(-1) == 2);
+  BOOST_TEST(text_of(dir + "/peer-1/thesis.txt") == "two years");
+
+  std::filesystem::remove(dir + "/peer-1/thesis.txt");
+  Process first(
+      {"swarm", mlp_run_file(), "-n", "1", "--dir", dir, "--set", "run.samples=1000000000"},
+      folder / "first");
+  BOOST_TEST_REQUIRE(
+      eventually([&] { return std::filesystem::exists(dir + "/peer-1/peer.json"); }));
+  const Ended second = run(folder, arguments);
+  BOOST_TEST(second.code.value_or(-1) == 2);
+  BOOST_TEST(second.err.find("running") != std::string::npos, second.err);
+  BOOST_TEST(!first.exit_code());
+  BOOST_TEST(std::filesystem::exists(dir + "/peer-1/peer.json"));
 }
 
 }  // namespace

@@ -528,6 +528,33 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_is_reported_and_trainin
   BOOST_TEST(world.peer(0).saved.size() >= 2U);
 }
 
+BOOST_AUTO_TEST_CASE(a_run_whose_model_was_not_saved_says_so_in_its_end) {
+  World world(18);
+  Config config = config_for(world.problem, Mode::tracked);
+  config.membership.wait_for = 0;
+  world.add(config);
+  world.peer(0).disk_full = true;
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST(ended(world, 0, EndReason::done));
+  const base::Error& error = world.peer(0).finished->error;
+  BOOST_TEST((error.code == base::ErrorCode::data));
+  BOOST_TEST(error.text.find("the model was not saved") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(another_process_with_the_same_key_is_named_once) {
+  World world(19);
+  Config config = config_for(world.problem, Mode::tracked);
+  config.membership.wait_for = 0;
+  config.target_samples = 1 << 20;
+  world.add(config);
+  for (int i = 0; i < 2; ++i) {
+    const base::LinkId link = world.connect_stranger(0, world.peer(0).id);
+    BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
+  }
+  BOOST_REQUIRE(world.peer(0).warnings.size() == 1U);
+  BOOST_TEST(world.peer(0).warnings[0].find("key.pem") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(the_target_accuracy_ends_a_run_early) {
   World world(17);
   Config config = config_for(world.problem, Mode::tracked);

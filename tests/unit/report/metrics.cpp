@@ -7,7 +7,6 @@
 #include "tests/temporary_folder.hpp"
 
 using namespace starling::report;
-using Start = MetricsFile::Start;
 
 namespace {
 
@@ -48,41 +47,58 @@ BOOST_AUTO_TEST_CASE(what_was_not_evaluated_is_empty) {
 
 BOOST_AUTO_TEST_CASE(rows_are_in_the_file_as_soon_as_they_are_appended) {
   const starling::testing::TemporaryFolder folder;
-  auto file = MetricsFile::open(folder.path() + "/new", Start::fresh);
+  auto file = MetricsFile::open(folder.path() + "/new");
   BOOST_REQUIRE(file);
   BOOST_TEST(folder.text("new/metrics.csv") == with_header(""));
   BOOST_TEST(file->append(kRow).has_value());
   BOOST_TEST(folder.text("new/metrics.csv") == with_header(std::string(kLine) + "\n"));
 }
 
-BOOST_AUTO_TEST_CASE(a_fresh_file_replaces_and_a_continued_one_adds) {
+BOOST_AUTO_TEST_CASE(a_fresh_file_replaces_what_was_there) {
   const starling::testing::TemporaryFolder folder;
-  for (const Start start : {Start::fresh, Start::fresh, Start::continued}) {
-    BOOST_TEST(MetricsFile::open(folder.path(), start)->append(kRow).has_value());
+  for (int i = 0; i < 2; ++i) {
+    BOOST_TEST(MetricsFile::open(folder.path())->append(kRow).has_value());
   }
-  const std::string line = std::string(kLine) + "\n";
-  BOOST_TEST(folder.text("metrics.csv") == with_header(line + line));
+  BOOST_TEST(folder.text("metrics.csv") == with_header(std::string(kLine) + "\n"));
+}
+
+BOOST_AUTO_TEST_CASE(counters_go_on_after_a_restart_and_what_was_lost_is_dropped) {
+  const starling::testing::TemporaryFolder folder;
+  MetricsRow lost = kRow;
+  lost.samples = 192;
+  lost.seconds = 2;
+  lost.bytes_sent = 1500;
+  {
+    auto file = MetricsFile::open(folder.path());
+    BOOST_TEST((file->append(kRow) && file->append(lost)));
+  }
+  MetricsRow next = kRow;
+  next.samples = 160;
+  BOOST_TEST(MetricsFile::open(folder.path(), 128)->append(next).has_value());
+  BOOST_TEST(
+      folder.text("metrics.csv") ==
+      with_header(std::string(kLine) + "\n3.500,160,2,0.25,0.5,0.875,0.05,0.001,3,2500,4000,12\n"));
 }
 
 BOOST_AUTO_TEST_CASE(a_row_that_a_crash_cut_off_is_dropped) {
   const starling::testing::TemporaryFolder folder;
   const std::string line = std::string(kLine) + "\n";
   folder.write("metrics.csv", with_header(line + "2.500,25"));
-  BOOST_TEST(MetricsFile::open(folder.path(), Start::continued)->append(kRow).has_value());
-  BOOST_TEST(folder.text("metrics.csv") == with_header(line + line));
+  BOOST_TEST(MetricsFile::open(folder.path(), 128).has_value());
+  BOOST_TEST(folder.text("metrics.csv") == with_header(line));
 }
 
 BOOST_AUTO_TEST_CASE(a_file_with_only_part_of_a_header_starts_anew) {
   const starling::testing::TemporaryFolder folder;
   folder.write("metrics.csv", "seconds,sam");
-  BOOST_TEST(MetricsFile::open(folder.path(), Start::continued).has_value());
+  BOOST_TEST(MetricsFile::open(folder.path(), 128).has_value());
   BOOST_TEST(folder.text("metrics.csv") == with_header(""));
 }
 
 BOOST_AUTO_TEST_CASE(a_file_with_other_columns_is_refused_and_left_alone) {
   const starling::testing::TemporaryFolder folder;
   folder.write("metrics.csv", "a,b\n1,2\n");
-  const auto file = MetricsFile::open(folder.path(), Start::continued);
+  const auto file = MetricsFile::open(folder.path(), 128);
   BOOST_REQUIRE(!file);
   BOOST_TEST(file.error().text.find("other columns") != std::string::npos);
   BOOST_TEST(folder.text("metrics.csv") == "a,b\n1,2\n");
@@ -90,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_file_with_other_columns_is_refused_and_left_alone) {
 
 BOOST_AUTO_TEST_CASE(a_long_run_thins_rows_but_keeps_every_evaluation) {
   const starling::testing::TemporaryFolder folder;
-  auto file = MetricsFile::open(folder.path(), Start::fresh);
+  auto file = MetricsFile::open(folder.path());
   BOOST_REQUIRE(file);
   MetricsRow plain;
   MetricsRow evaluated;
