@@ -1,7 +1,9 @@
 #include "io/control.hpp"
 
 #include <array>
+#include <cctype>
 #include <list>
+#include <string_view>
 #include <utility>
 
 #include <http_parser.h>
@@ -27,6 +29,10 @@ struct Connection {
   std::array<char, 4096> input{};
   std::size_t received = 0;
   std::string path;
+  std::string header;       ///< name of the header that is being read
+  bool value_done = false;  ///< its value has begun: what comes next is another header's name
+  std::string host;
+  bool from_page = false;
   std::string output;
   const Control::Serve* serve = nullptr;
   Connections* all = nullptr;
@@ -55,6 +61,8 @@ const char* reason_of(int code) {
       return "OK";
     case 400:
       return "Bad Request";
+    case 403:
+      return "Forbidden";
     case 405:
       return "Method Not Allowed";
     default:
@@ -79,10 +87,37 @@ int on_url(http_parser* parser, const char* at, std::size_t length) {
   return 0;
 }
 
+int on_header_field(http_parser* parser, const char* at, std::size_t length) {
+  Connection& connection = connection_of(parser->data);
+  if (std::exchange(connection.value_done, false)) connection.header.clear();
+  for (const char c : std::string_view(at, length)) {
+    connection.header += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return 0;
+}
+
+int on_header_value(http_parser* parser, const char* at, std::size_t length) {
+  Connection& connection = connection_of(parser->data);
+  connection.value_done = true;
+  if (connection.header == "host") connection.host.append(at, length);
+  if (connection.header == "origin") connection.from_page = true;
+  return 0;
+}
+
+/// A browser sends what a page of somebody else tells it to, and names the page; and where a name
+/// of that page's has been made to lead here, the name.
+bool comes_from_a_page(const Connection& connection) {
+  const std::string_view host =
+      std::string_view(connection.host).substr(0, connection.host.find(':'));
+  return connection.from_page || !(host.empty() || host == "127.0.0.1" || host == "localhost");
+}
+
 int on_message_complete(http_parser* parser) {
   Connection& connection = connection_of(parser->data);
   const auto method = static_cast<http_method>(parser->method);
-  if (method != HTTP_GET && method != HTTP_POST) {
+  if (comes_from_a_page(connection)) {
+    connection.reply({403, "{\"error\":\"not for pages in a browser\"}\n"});
+  } else if (method != HTTP_GET && method != HTTP_POST) {
     connection.reply({405, "{\"error\":\"only GET and POST\"}\n"});
   } else {
     connection.reply((*connection.serve)({method == HTTP_POST, connection.path}));
@@ -97,6 +132,8 @@ const http_parser_settings& parser_settings() {
     http_parser_settings made;
     http_parser_settings_init(&made);
     made.on_url = on_url;
+    made.on_header_field = on_header_field;
+    made.on_header_value = on_header_value;
     made.on_message_complete = on_message_complete;
     return made;
   }();

@@ -108,7 +108,7 @@ bool starts_with_code(const std::string& reply, int code) {
 BOOST_FIXTURE_TEST_SUITE(control_port, Fixture)
 
 BOOST_AUTO_TEST_CASE(a_get_is_served_with_its_length) {
-  const std::string reply = ask("GET /status HTTP/1.1\r\nHost: here\r\n\r\n");
+  const std::string reply = ask("GET /status HTTP/1.1\r\nHost: 127.0.0.1:7\r\n\r\n");
   BOOST_TEST(starts_with_code(reply, 200));
   BOOST_TEST(reply.find("Content-Length: 11\r\n") != std::string::npos);
   BOOST_TEST(reply.ends_with("\r\n\r\nget /status"));
@@ -119,6 +119,15 @@ BOOST_AUTO_TEST_CASE(a_post_is_served_whatever_its_body_says) {
   BOOST_TEST(reply.ends_with("post /leave"));
   BOOST_REQUIRE(asked.size() == 1U);
   BOOST_TEST(asked[0].post);
+}
+
+BOOST_AUTO_TEST_CASE(pages_in_a_browser_are_refused) {
+  for (const std::string header : {"Origin: https://example.org", "ORIGIN: null",
+                                   "Host: example.org:7", "Host: 127.0.0.1:7\r\nOrigin:"}) {
+    BOOST_TEST(starts_with_code(ask("POST /leave HTTP/1.1\r\n" + header + "\r\n\r\n"), 403));
+  }
+  BOOST_TEST(asked.empty());
+  BOOST_TEST(starts_with_code(ask("POST /leave HTTP/1.1\r\nhost: localhost\r\n\r\n"), 200));
 }
 
 BOOST_AUTO_TEST_CASE(other_methods_are_refused) {
