@@ -164,6 +164,9 @@ class Core {
   [[nodiscard]] bool lacks_evidence(const base::PeerId& peer, base::Time now) const;
   [[nodiscard]] bool is_linked(const base::PeerId& peer) const;
   [[nodiscard]] std::size_t count(Role role) const;
+  /// Neighbours, those that fell silent included unless they are half of all: that is a cut, and
+  /// the own side may have others.
+  [[nodiscard]] std::size_t neighbours_left() const;
   [[nodiscard]] std::size_t missing() const;
 
   // core_gossip.cpp: records, heartbeats, suspicion
@@ -193,6 +196,7 @@ class Core {
   void hurry_beats(base::Time now);
   void watch(base::LinkId id, base::Time now, Outbox& out);
   void end_suspicions(base::Time now, Outbox& out);
+  [[nodiscard]] base::Time suspect_at(const Link& link) const;
   [[nodiscard]] base::Duration patience() const;
   [[nodiscard]] bool speaks(const Link& link) const { return link.role != Role::contact; }
 

@@ -325,9 +325,7 @@ void Core::watch(base::LinkId id, base::Time now, Outbox& out) {
     return close(id, wire::ByeReason::none, LossReason::closed, now, out);
   }
   if (RARE(accuse_healthy)) accuse(link.peer, wire::Loss::silent, now, out);
-  const base::Duration overload =
-      (health_.factor() - 1 + (BUG(silence_unnoticed) ? 1'000'000 : 0)) * config_.heartbeat;
-  const base::Time suspect_at = link.detector.deadline() + overload;
+  const base::Time suspect_at = this->suspect_at(link);
   if (now >= suspect_at + kSuspicionBeatsMax * patience()) {
     accuse(link.peer, wire::Loss::silent, now, out);
     lost_.insert(link.peer);
@@ -336,6 +334,12 @@ void Core::watch(base::LinkId id, base::Time now, Outbox& out) {
   }
   if (now >= suspect_at) accuse(link.peer, wire::Loss::silent, now, out);
   if (now >= link.next_beat) beat(id, link, now, out);
+}
+
+/// When a neighbour has been silent for so long that it is suspect.
+base::Time Core::suspect_at(const Link& link) const {
+  const int overload = health_.factor() - 1 + (BUG(silence_unnoticed) ? 1'000'000 : 0);
+  return link.detector.deadline() + overload * config_.heartbeat;
 }
 
 /// The unit of this peer's timeouts.

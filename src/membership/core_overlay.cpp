@@ -73,7 +73,7 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
   }
   // Requests of ours that are under way may still be rejected: they count against the slack only,
   // or peers that all seek at once would all reject each other.
-  const std::size_t neighbours = count(Role::neighbour);
+  const std::size_t neighbours = neighbours_left();
   const bool full = neighbours >= config_.degree ||
                     neighbours + count(Role::requested) >= config_.degree + kDegreeSlack;
   const bool room = RARE(accept_without_room) || (!full && !RARE(reject_with_room));
@@ -356,8 +356,17 @@ std::size_t Core::count(Role role) const {
       links_.begin(), links_.end(), [&](const auto& entry) { return entry.second.role == role; }));
 }
 
+std::size_t Core::neighbours_left() const {
+  const std::size_t all = count(Role::neighbour);
+  const auto silent =
+      static_cast<std::size_t>(std::count_if(links_.begin(), links_.end(), [&](const auto& entry) {
+        return entry.second.role == Role::neighbour && now_ >= suspect_at(entry.second);
+      }));
+  return 2 * silent >= all ? all - silent : all;
+}
+
 std::size_t Core::missing() const {
-  const std::size_t have = count(Role::neighbour) + count(Role::requested);
+  const std::size_t have = neighbours_left() + count(Role::requested);
   return have >= config_.degree ? 0 : config_.degree - have;
 }
 
