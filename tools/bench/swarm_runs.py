@@ -1,5 +1,6 @@
 """Runs of `starling swarm`, and the figures of one that tables and plots are made of."""
 
+import json
 import math
 import statistics
 import subprocess
@@ -7,8 +8,9 @@ import sys
 
 
 def run(program, run_file, peers, settings, seed, folder):
-    """What `starling swarm --json` prints, as text; ends the program where the run fails."""
-    words = [program, "swarm", run_file, "-n", peers, "--json", "--dir", folder,
+    """What `starling swarm --json` prints, as text; ends the program where a peer does not get to the
+    end of the run."""
+    words = [program, "swarm", run_file, "-n", peers, "--json", "--anew", "--dir", folder,
              "--set", f"run.seed={seed}"]
     for setting in settings:
         words += ["--set", setting]
@@ -16,6 +18,10 @@ def run(program, run_file, peers, settings, seed, folder):
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         sys.exit(f"{sys.argv[0]}: `{' '.join(words)}` ended with {done.returncode}")
+    ends = [peer["end"] for peer in json.loads(done.stdout)["peers"]]
+    if ends != ["done"] * peers:
+        sys.exit(f"{sys.argv[0]}: `{' '.join(words)}`: of {peers} peers there are summaries that say "
+                 f"{ends}")
     return done.stdout
 
 
