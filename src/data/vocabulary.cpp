@@ -1,6 +1,7 @@
 #include "data/vocabulary.hpp"
 
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -15,7 +16,8 @@ namespace {
 using base::ErrorCode;
 using base::fail;
 
-constexpr std::uint64_t kVocabularyBytesMax = std::uint64_t{64} << 20;
+/// Four lines a merge, as a program that indents JSON writes it, with tokens of seven digits.
+constexpr std::uint64_t kVocabularyBytesMax = std::uint64_t{48} * kVocabularyMax;
 constexpr const char* kFormat = "starling vocabulary 1";
 constexpr const char* kTrainOne = "make one with `starling data train-vocabulary`";
 
@@ -43,20 +45,69 @@ void merge_all(const Vocabulary& vocabulary, std::vector<std::int32_t>& tokens) 
   }
 }
 
-/// The merges in a parsed file; nothing if it is not of the format.
-std::optional<std::vector<Merge>> merges_in(const nlohmann::json& file) {
-  if (!file.is_object() || !file.contains("merges") || !file["merges"].is_array()) return {};
-  if (file.value("format", nlohmann::json()) != kFormat) return {};
-  std::vector<Merge> merges;
-  for (const nlohmann::json& pair : file["merges"]) {
-    if (!pair.is_array() || pair.size() != 2) return {};
-    for (const nlohmann::json& token : pair) {
-      if (!token.is_number_unsigned() || token.get<std::uint64_t>() >= kVocabularyMax) return {};
-    }
-    merges.push_back({pair[0].get<std::int32_t>(), pair[1].get<std::int32_t>()});
+/// Takes the merges from a file while it is parsed, and ends that at the first thing that is not of
+/// the format: what a stranger has nested or repeated in it takes neither memory nor stack.
+class MergesReader final : public nlohmann::json::json_sax_t {
+ public:
+  /// Nothing if the file is not of the format.
+  static std::optional<std::vector<Merge>> read(std::string_view text) {
+    MergesReader reader;
+    const bool parsed = nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
+    if (!parsed || !reader.has_format_ || !reader.has_merges_) return {};
+    return std::move(reader.merges_);
   }
-  return merges;
-}
+
+  bool start_object(std::size_t) override {
+    return std::exchange(place_, Place::file) == Place::out;
+  }
+  bool end_object() override { return true; }
+  bool key(std::string& name) override {
+    bool& seen = name == "format" ? has_format_ : has_merges_;
+    in_format_ = name == "format";
+    return (in_format_ || name == "merges") && !std::exchange(seen, true);
+  }
+  bool string(std::string& value) override {
+    return place_ == Place::file && in_format_ && value == kFormat;
+  }
+  bool start_array(std::size_t) override {
+    if (place_ != Place::merges) {
+      return std::exchange(place_, Place::merges) == Place::file && !in_format_;
+    }
+    place_ = Place::merge;
+    tokens_ = 0;
+    return true;
+  }
+  bool end_array() override {
+    if (place_ == Place::merge && tokens_ != 2) return false;
+    place_ = place_ == Place::merge ? Place::merges : Place::file;
+    return true;
+  }
+  bool number_unsigned(std::uint64_t value) override {
+    if (place_ != Place::merge || value >= kVocabularyMax) return false;
+    const auto token = static_cast<std::int32_t>(value);
+    if (tokens_ == 0) merges_.push_back({.left = token});
+    if (tokens_ == 1) merges_.back().right = token;
+    return ++tokens_ <= 2;
+  }
+  bool null() override { return false; }
+  bool boolean(bool) override { return false; }
+  bool number_integer(std::int64_t) override { return false; }
+  bool number_float(double, const std::string&) override { return false; }
+  bool binary(nlohmann::json::binary_t&) override { return false; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
+    return false;
+  }
+
+ private:
+  enum class Place { out, file, merges, merge };
+
+  Place place_ = Place::out;
+  bool in_format_ = false;  ///< the value of that key comes, not that of "merges"
+  bool has_format_ = false;
+  bool has_merges_ = false;
+  int tokens_ = 0;  ///< of the merge under way
+  std::vector<Merge> merges_;
+};
 
 }  // namespace
 
@@ -107,8 +158,7 @@ base::Result<Vocabulary> Vocabulary::load(const std::string& path) {
   const auto bytes = base::read_file(path, kVocabularyBytesMax);
   if (!bytes) return fail(bytes.error());
   const auto* const text = reinterpret_cast<const char*>(bytes->data());
-  const auto parsed = nlohmann::json::parse(text, text + bytes->size(), nullptr, false);
-  auto merges = merges_in(parsed);
+  auto merges = MergesReader::read({text, bytes->size()});
   if (!merges) {
     return fail(ErrorCode::data, "{}: is not a vocabulary (\"format\": \"{}\"): {}", path, kFormat,
                 kTrainOne);

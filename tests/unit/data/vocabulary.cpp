@@ -198,6 +198,24 @@ BOOST_AUTO_TEST_CASE(file_that_is_no_vocabulary_is_refused) {
     BOOST_REQUIRE(!loaded.has_value());
     BOOST_TEST(contains(loaded.error().text, "v.json: is not a vocabulary"));
   }
+  const std::string format = "{\"format\": \"starling vocabulary 1\", ";
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  for (const std::string& text :
+       {deep, "{\"format\": " + deep + ", \"merges\": []}", format + "\"merges\": " + deep + "}",
+        format + "\"merges\": [" + deep + "]}", format + "\"merges\": [], \"merges\": []}",
+        format + "\"merges\": [[1, 2, 3]]}", format + "\"merges\": [[1, 1048576]]}",
+        format + "\"merges\": [1, 2]}", format + "\"merges\": {}}", format + "\"merges\": []} []",
+        std::string("{\"merges\": \"starling vocabulary 1\"}")}) {
+    folder.write("v.json", text);
+    const auto loaded = Vocabulary::load(folder / "v.json");
+    BOOST_REQUIRE(!loaded.has_value());
+    BOOST_TEST(contains(loaded.error().text, "v.json: is not a vocabulary"));
+  }
+  folder.write("v.json", std::string(60 << 20, ' '));
+  BOOST_TEST(contains(Vocabulary::load(folder / "v.json").error().text, "at most 50331648"));
+  folder.write("v.json",
+               "{\n\"merges\": [\n [\n 104,\n 101\n ]\n],\n" + format.substr(1, 33) + "}");
+  BOOST_TEST(Vocabulary::load(folder / "v.json").value().text(256) == "he");
   BOOST_TEST(contains(Vocabulary::load(folder / "none").error().text, "cannot be opened"));
   Config config;
   config.vocabulary = folder / "none";
