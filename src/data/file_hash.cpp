@@ -16,10 +16,10 @@ namespace fs = std::filesystem;
 constexpr std::size_t kHashDigits = 32;
 
 /// What stands in the cache before the hash. Nothing if the file cannot be examined.
-std::optional<std::string> state_of(const std::string& path) {
+std::optional<std::string> state_of(const std::string& path, std::string_view check) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return std::nullopt;
-  return fmt::format("starling-hash-1 {} {} {}.{:09} ", info.st_size, info.st_ino,
+  return fmt::format("starling-hash-2 {} {} {} {}.{:09} ", check, info.st_size, info.st_ino,
                      info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
 
@@ -49,10 +49,9 @@ void remember(const std::string& folder, const std::string& entry, const std::st
 }  // namespace
 
 base::Result<base::Hash128> file_hash(const std::string& path, base::ByteView content,
-                                      const Cache& cache,
-                                      const std::function<base::Status()>& check) {
-  const auto state =
-      cache.folder.empty() || content.size() < kRememberedBytes ? std::nullopt : state_of(path);
+                                      const Cache& cache, const ContentCheck& check) {
+  const bool remembers = !cache.folder.empty() && content.size() >= kRememberedBytes;
+  const auto state = remembers ? state_of(path, check.name) : std::nullopt;
   const std::string entry = state ? entry_of(cache.folder, path) : "";
   if (state) {
     if (const auto hash = remembered(entry, *state)) return *hash;
@@ -60,9 +59,10 @@ base::Result<base::Hash128> file_hash(const std::string& path, base::ByteView co
   if (cache.on_long_read && content.size() >= cache.long_read) {
     cache.on_long_read(path, content.size());
   }
-  if (auto sound = check(); !sound) return base::fail(sound.error());
+  if (auto sound = check.run(); !sound) return base::fail(sound.error());
   const base::Hash128 hash = base::xxh3_128(content);
-  if (state && state == state_of(path)) remember(cache.folder, entry, *state + hash.hex());
+  if (state && state == state_of(path, check.name))
+    remember(cache.folder, entry, *state + hash.hex());
   return hash;
 }
 

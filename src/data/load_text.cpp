@@ -81,7 +81,7 @@ base::Result<Text> TextReader::read(std::span<const std::string> paths) {
     auto file = base::MappedFile::open(path, kTextBytesMax);
     if (!file) return fail(file.error());
     const auto hash =
-        file_hash(path, file->view(), options_.cache, []() -> base::Status { return {}; });
+        file_hash(path, file->view(), options_.cache, {"any", []() -> base::Status { return {}; }});
     if (!hash) return fail(hash.error());
     hashes.push_back(*hash);
     parts.push_back(storage_.emplace_back(std::move(*file)).view());

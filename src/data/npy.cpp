@@ -216,8 +216,8 @@ base::Result<Npy> open_npy(const std::string& path, const Cache& cache) {
                 there < needed ? "it is truncated" : "it has trailing bytes");
   }
   Npy array{.storage = Storage(std::move(*file)), .header = std::move(*header), .hash = {}};
-  const auto hash =
-      file_hash(path, array.storage.view(), cache, [&] { return check_finite(array, path); });
+  const auto hash = file_hash(path, array.storage.view(), cache,
+                              {"finite", [&] { return check_finite(array, path); }});
   if (!hash) return fail(hash.error());
   array.hash = *hash;
   return array;

@@ -94,8 +94,9 @@ base::Result<TokenFile> open_token_file(const std::string& path, const Cache& ca
   if (auto sound = check_header(made.header, made.tokens().size(), path); !sound) {
     return fail(sound.error());
   }
-  const auto hash = file_hash(path, content, cache,
-                              [&] { return check_tokens(made.header, made.tokens(), path); });
+  const auto hash =
+      file_hash(path, content, cache,
+                {"tokens", [&] { return check_tokens(made.header, made.tokens(), path); }});
   if (!hash) return fail(hash.error());
   made.hash = *hash;
   return made;
