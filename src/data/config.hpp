@@ -24,7 +24,7 @@ struct Config {
   std::string source = "fashion-mnist";
   /// Its files, or a folder of them; empty: where Debian's package puts them.
   std::vector<std::string> path;
-  /// Files of their own to evaluate on; empty: the source's, or else the end of `path`.
+  /// Text alone: files of their own to evaluate on; empty: the end of `path`.
   std::vector<std::string> test_path;
   /// Share of the samples or of the text, its end, that is kept for evaluations where the source
   /// has no files for that.

@@ -42,6 +42,11 @@ base::Status check_keys(const Config& config, const SampleSet& train) {
                 "own: use data.split = \"iid\"",
                 config.source);
   }
+  if (!config.test_path.empty() && format.vocabulary == 0) {
+    return fail(ErrorCode::run_file,
+                "data.test_path names files of text, but samples of {} are none: leave it out",
+                config.source);
+  }
   if (!config.augmentation.any()) return {};
   if (format.vocabulary != 0 || format.shape.size() != 3) {
     return fail(ErrorCode::run_file,

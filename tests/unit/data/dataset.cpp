@@ -164,6 +164,10 @@ BOOST_AUTO_TEST_CASE(keys_that_do_not_fit_the_samples_are_refused) {
   BOOST_TEST(contains(error(), "data.crop = 2 moves images of mnist out of sight: at most 1"));
   config.augmentation.crop = 1;
   BOOST_TEST(load(config).has_value());
+  config.test_path = {folder.path()};
+  BOOST_TEST(
+      contains(error(), "data.test_path names files of text, but samples of mnist are none"));
+  config.test_path.clear();
   config.path.push_back("another");
   BOOST_TEST(contains(error(), "takes one folder, not 2"));
 }
