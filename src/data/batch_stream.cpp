@@ -24,6 +24,7 @@ BatchStream::BatchStream(const SampleSet& set, const Shards& shards,
       seed_(seed),
       step_seeds_(seed),
       indices_(batch),
+      shifts_(set.format().vocabulary != 0 ? batch : 0),
       scratch_(augmentation.any() ? set.format().values() : 0) {
   ASSERT(batch > 0);
   ASSERT(shards.all_samples().size() == set.size(), "these shards are of another set");
@@ -31,10 +32,13 @@ BatchStream::BatchStream(const SampleSet& set, const Shards& shards,
 }
 
 void BatchStream::next(BatchBuffer& out) {
-  const bool text = set_.format().vocabulary != 0;
-  const std::uint32_t shift = text ? shift_of(seed_, order_.epoch()) : 0;
-  order_.next(indices_);
-  set_.fill(indices_, shift, out);
+  shifts_.clear();
+  for (std::uint32_t& index : indices_) {
+    index = order_.next();
+    // An epoch may end within the batch, and each has one shift for all its windows.
+    if (set_.format().vocabulary != 0) shifts_.push_back(shift_of(seed_, order_.epoch()));
+  }
+  set_.fill(indices_, shifts_, out);
   if (augmentation_.any()) {
     augment(augmentation_, set_.format().shape, seed_, samples_, out.samples, scratch_);
   }

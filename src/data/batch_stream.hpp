@@ -41,7 +41,8 @@ class BatchStream {
   std::uint64_t samples_ = 0;  ///< so far
   base::Rng step_seeds_;
   std::vector<std::uint32_t> indices_;
-  std::vector<float> scratch_;  ///< room for one image
+  std::vector<std::uint32_t> shifts_;  ///< of each sample of a text; otherwise empty
+  std::vector<float> scratch_;         ///< room for one image
 };
 
 }  // namespace starling::data

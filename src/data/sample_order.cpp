@@ -34,16 +34,19 @@ void SampleOrder::line_up() {
   base::shuffle(order_, rng);
 }
 
-void SampleOrder::next(std::span<std::uint32_t> out) {
-  for (std::uint32_t& sample : out) {
-    if (position_ == order_.size()) {
-      ++epoch_;
-      seen_.assign(seen_.size(), false);
-      line_up();
-    }
-    sample = order_[position_++];
-    seen_[sample] = true;
+std::uint32_t SampleOrder::next() {
+  if (position_ == order_.size()) {
+    ++epoch_;
+    seen_.assign(seen_.size(), false);
+    line_up();
   }
+  const std::uint32_t sample = order_[position_++];
+  seen_[sample] = true;
+  return sample;
+}
+
+void SampleOrder::next(std::span<std::uint32_t> out) {
+  for (std::uint32_t& sample : out) sample = next();
 }
 
 }  // namespace starling::data

@@ -22,6 +22,8 @@ class SampleOrder {
   /// what went is left out.
   void set_shards(std::span<const std::uint32_t> owned);
 
+  /// The next sample. epoch() is then the one that it belongs to.
+  [[nodiscard]] std::uint32_t next();
   /// Fills `out` with the next samples.
   void next(std::span<std::uint32_t> out);
 

@@ -26,10 +26,13 @@ void SampleSet::fill_slot(std::uint32_t index, std::uint32_t shift, std::size_t 
   read(index, shift, slot);
 }
 
-void SampleSet::fill(std::span<const std::uint32_t> indices, std::uint32_t shift,
+void SampleSet::fill(std::span<const std::uint32_t> indices, std::span<const std::uint32_t> shifts,
                      BatchBuffer& out) const {
+  ASSERT(shifts.empty() || shifts.size() == indices.size());
   out.resize(format_, static_cast<std::uint32_t>(indices.size()));
-  for (std::size_t i = 0; i < indices.size(); ++i) fill_slot(indices[i], shift, i, out);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    fill_slot(indices[i], shifts.empty() ? 0 : shifts[i], i, out);
+  }
 }
 
 void SampleSet::fill_range(std::uint32_t first, std::uint32_t count, BatchBuffer& out) const {

@@ -26,9 +26,11 @@ class SampleSet {
   /// The label of each sample, where a sample has one; otherwise empty.
   [[nodiscard]] std::span<const std::int32_t> labels() const noexcept { return labels_; }
 
-  /// Makes `out` a batch of the samples in that order. `shift` moves the windows of a text (see
-  /// TokenSet) and nothing else. Allocates nothing once `out` has room.
-  void fill(std::span<const std::uint32_t> indices, std::uint32_t shift, BatchBuffer& out) const;
+  /// Makes `out` a batch of the samples in that order. `shifts` move the windows of a text, each
+  /// its own (see TokenSet), and nothing else; empty: none is moved. Allocates nothing once `out`
+  /// has room.
+  void fill(std::span<const std::uint32_t> indices, std::span<const std::uint32_t> shifts,
+            BatchBuffer& out) const;
   /// The same for samples first, first + 1, ... as they are, without a shift.
   void fill_range(std::uint32_t first, std::uint32_t count, BatchBuffer& out) const;
 

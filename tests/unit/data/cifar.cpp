@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(records_of_all_files_are_samples) {
   BOOST_TEST((known_format(config, 0) == dataset.format()));
   BatchBuffer batch;
   // The second file begins with sample 10, the third with sample 21.
-  dataset.train->fill(std::vector<std::uint32_t>{9, 10, 21}, 0, batch);
+  dataset.train->fill(std::vector<std::uint32_t>{9, 10, 21}, {}, batch);
   BOOST_TEST(batch.labels == (std::vector<std::int32_t>{9, 0, 0}));
   const auto normal = [](double pixel, double mean, double std) {
     return static_cast<float>((pixel / 255.0 - mean) / std);

@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(samples_come_normalised_with_their_labels) {
   BOOST_TEST(dataset->format().classes == 10U);
   BOOST_TEST(dataset->format().shape == (std::vector<std::uint32_t>{1, 2, 3}));
   BatchBuffer batch;
-  dataset->train->fill(std::vector<std::uint32_t>{17, 4}, 0, batch);
+  dataset->train->fill(std::vector<std::uint32_t>{17, 4}, {}, batch);
   BOOST_TEST(batch.count == 2U);
   BOOST_TEST(batch.labels == (std::vector<std::int32_t>{7, 4}));
   const auto normal = [](double pixel) {

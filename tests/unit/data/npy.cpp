@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(floats_come_as_they_are_and_the_end_is_kept_for_evaluation)
   BOOST_TEST(dataset.format().classes == 4U);
   BOOST_TEST(dataset.format().shape == std::vector<std::uint32_t>{3});
   BatchBuffer batch;
-  dataset.train->fill(std::vector<std::uint32_t>{2, 14}, 0, batch);
+  dataset.train->fill(std::vector<std::uint32_t>{2, 14}, {}, batch);
   BOOST_TEST(batch.samples == (std::vector<float>{x[6], x[7], x[8], x[42], x[43], x[44]}));
   BOOST_TEST(batch.labels == (std::vector<std::int32_t>{2, 2}));
   dataset.test->fill_range(0, 1, batch);

@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(end_of_the_text_is_kept_for_evaluation) {
   BatchBuffer batch;
   for (std::uint32_t shift = 0; shift < 4; ++shift) {
     for (std::uint32_t i = 0; i < dataset.train->size(); ++i) {
-      dataset.train->fill(std::vector<std::uint32_t>{i}, shift, batch);
+      dataset.train->fill(std::vector{i}, std::vector{shift}, batch);
       for (const std::int32_t label : batch.labels) BOOST_REQUIRE(label >= 'a');
     }
   }

@@ -7,6 +7,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "base/bytes.hpp"
+#include "data/batch_stream.hpp"
 
 using namespace starling;
 using namespace starling::data;
@@ -90,7 +91,7 @@ BOOST_AUTO_TEST_CASE(sample_is_a_window_labelled_with_what_follows) {
   BOOST_TEST(set->format().labels() == 8U);
   BOOST_TEST(set->labels().empty());
   BatchBuffer batch;
-  set->fill(std::vector<std::uint32_t>{3, 123}, 0, batch);
+  set->fill(std::vector<std::uint32_t>{3, 123}, {}, batch);
   BOOST_TEST(batch.samples.empty());
   BOOST_TEST(batch.targets.empty());
   auto tokens = counted(24, 8);
@@ -112,12 +113,40 @@ BOOST_AUTO_TEST_CASE(windows_of_one_shift_do_not_overlap_and_every_shift_fits) {
     BatchBuffer batch;
     std::vector<std::uint32_t> all(set->size());
     std::iota(all.begin(), all.end(), 0U);
-    set->fill(all, shift, batch);
+    set->fill(all, std::vector<std::uint32_t>(all.size(), shift), batch);
     BOOST_TEST(batch.tokens == counted(static_cast<std::int32_t>(shift % 10), 330));
     BOOST_TEST(batch.labels == counted(static_cast<std::int32_t>(shift % 10) + 1, 330));
     labelled.insert(batch.labels.begin(), batch.labels.end());
   }
   BOOST_TEST(labelled.size() == 339U);
+}
+
+BOOST_AUTO_TEST_CASE(windows_of_an_epoch_have_one_shift_wherever_it_ends_in_a_batch) {
+  constexpr std::uint32_t kContext = 1000;
+  const Counting text(7 * kContext + kContext);
+  const auto set =
+      TokenSet::make(text.tokens, 10'000, kContext, TokenSet::Windows::shifted, "text").value();
+  BOOST_REQUIRE(set->size() == 7U);
+  const Shards shards(set->size(), set->labels(), {}, 1);
+  BatchStream stream(*set, shards, {}, 4, 5);
+  std::vector<std::int32_t> begins;
+  BatchBuffer batch;
+  for (int i = 0; i < 7; ++i) {  // four epochs
+    stream.next(batch);
+    for (std::size_t s = 0; s < 4; ++s) begins.push_back(batch.tokens[s * kContext]);
+  }
+  std::set<std::int32_t> shifts;
+  for (std::size_t epoch = 0; epoch < 4; ++epoch) {
+    std::set<std::int32_t> windows;
+    for (std::size_t i = 0; i < 7; ++i) {
+      const std::int32_t begin = begins[epoch * 7 + i];
+      BOOST_TEST(begin % 1000 == begins[epoch * 7] % 1000, "epoch " << epoch << ", window " << i);
+      windows.insert(begin);
+    }
+    BOOST_TEST(windows.size() == 7U);
+    shifts.insert(begins[epoch * 7] % 1000);
+  }
+  BOOST_TEST(shifts.size() == 4U);
 }
 
 BOOST_AUTO_TEST_CASE(text_that_is_too_short_says_how_much_is_needed) {
