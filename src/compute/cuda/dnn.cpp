@@ -209,7 +209,7 @@ Dnn::Found Dnn::best_plan(const DnnDescriptor& graph, bool rounded,
     auto found = first_plan(graph, mode, search);
     if (!found || *found) return found;
   }
-  if (!search.beyond && !search.lacking) return fail(search.lacking.error());
+  if (!search.beyond && search.lacking) return fail(*search.lacking);
   return std::move(search.beyond);
 }
 
@@ -248,7 +248,7 @@ Dnn::Found Dnn::first_plan(const DnnDescriptor& graph, cudnnBackendHeurMode_t mo
 Dnn::Found Dnn::refused(cudnnStatus_t answer, std::string_view what, Search& search) {
   const Status told = checked(answer, what);
   if (CUDNN_STATUS_CATEGORY(answer) != CUDNN_STATUS_NOT_SUPPORTED) return fail(told.error());
-  if (is_lacking(answer) && search.lacking) search.lacking = told;
+  if (is_lacking(answer) && !search.lacking) search.lacking = told.error();
   return std::optional<DnnPlan>{};
 }
 

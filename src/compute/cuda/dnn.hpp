@@ -74,8 +74,8 @@ class Dnn {
   struct Search {
     bool rounded = false;  ///< of bfloat16, tensor cores will do
     std::int64_t workspace_max = 0;
-    std::optional<DnnPlan> beyond;  ///< of those with more work space the one with the least
-    base::Status lacking;           ///< the first that was refused for what the machine lacks
+    std::optional<DnnPlan> beyond;       ///< of those with more work space the one with the least
+    std::optional<base::Error> lacking;  ///< the first that was refused for what the machine lacks
   };
   using Found = base::Result<std::optional<DnnPlan>>;
 
