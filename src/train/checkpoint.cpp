@@ -159,11 +159,14 @@ std::vector<std::string> list(const std::string& folder) {
 
 /// Of this run, leaves the one with state `last` and the newest before it.
 void prune(const std::string& folder, const CheckpointState& last, std::uint32_t keep) {
-  std::uint32_t count = 0;
+  std::uint32_t kept = 0;
   for (const std::string& path : list(folder)) {
-    const auto state = read_state(path);
-    if (!state || state->state.run != last.run) continue;
-    if (state->state.step <= last.step && ++count <= keep) continue;
+    const auto read = read_state(path);
+    if (!read || read->state.run != last.run) continue;
+    if (read->state.step <= last.step && kept < keep) {
+      ++kept;
+      continue;
+    }
     std::error_code ignored;
     fs::remove_all(path, ignored);
   }
