@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +17,7 @@
 #include "data/loader.hpp"
 #include "model/model.hpp"
 #include "needs.hpp"
+#include "peer/buffers.hpp"
 #include "peer/build_model.hpp"
 #include "peer/run_file.hpp"
 #include "problem.hpp"
@@ -210,8 +212,10 @@ base::Status check(const CheckOptions& options) {
   const auto model = peer::build_model(*run_file, data->format);
   if (!model) return fail(model.error().in(options.run_file));
   if (!run_file->init.empty()) {
-    const auto start = train::initial_weights(*model, run_file->run.seed, run_file->init);
+    auto start = train::initial_weights(*model, run_file->run.seed, run_file->init);
     if (!start) return fail(start.error());
+    const auto buffers = peer::buffer_spec(model->graph, std::move(start->weights.buffers));
+    if (!buffers) return fail(buffers.error().in("model.init"));
   }
   const std::uint64_t batches =
       data::Loader::kPool * run_file->train.batch * std::uint64_t{data->format.batch_bytes()};

@@ -6,12 +6,14 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "wire/delta_format.hpp"
 
 namespace starling::train {
 namespace {
 
 using base::ErrorCode;
 using base::fail;
+using wire::delta_format::kMagnitudeMax;
 
 constexpr std::string_view kRunningMean = ".running_mean";
 constexpr std::string_view kRunningVariance = ".running_var";
@@ -48,13 +50,18 @@ base::Status check_names(const TensorFile& file, const compute::Graph& graph) {
   return fail(ErrorCode::data, "{}: {}", file.name(), text);
 }
 
-base::Status check_finite(const TensorFile& file, std::span<const compute::Tensor> tensors,
+/// A replica takes no others.
+base::Status check_values(const TensorFile& file, std::span<const compute::Tensor> tensors,
                           std::span<const float> values) {
   for (const compute::Tensor& tensor : tensors) {
-    const auto own = values.subspan(tensor.offset, tensor.size);
-    if (!std::ranges::all_of(own, [](float value) { return std::isfinite(value); })) {
-      return fail(ErrorCode::data, "{}: tensor '{}' has a value that is not finite", file.name(),
-                  tensor.name);
+    for (const float value : values.subspan(tensor.offset, tensor.size)) {
+      if (std::fabs(value) <= kMagnitudeMax) continue;
+      if (!std::isfinite(value)) {
+        return fail(ErrorCode::data, "{}: tensor '{}' has a value that is not finite", file.name(),
+                    tensor.name);
+      }
+      return fail(ErrorCode::data, "{}: tensor '{}' has {}: it must be from {} to {}", file.name(),
+                  tensor.name, value, -kMagnitudeMax, kMagnitudeMax);
     }
   }
   return {};
@@ -88,7 +95,7 @@ base::Result<Weights> read_weights(const TensorFile& file, const compute::Graph&
       {graph.tensors, weights.parameters}, {graph.buffers, weights.buffers}};
   for (const auto& [tensors, values] : segments) {
     if (auto copied = read_tensors(file, tensors, values); !copied) return fail(copied.error());
-    if (auto checked = check_finite(file, tensors, values); !checked) return fail(checked.error());
+    if (auto checked = check_values(file, tensors, values); !checked) return fail(checked.error());
   }
   return weights;
 }

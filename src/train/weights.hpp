@@ -38,7 +38,7 @@ struct Weights {
 /// All values of a graph from a file that holds its tensors and no others. PyTorch's counters
 /// beside the buffers of batch norms ("X.num_batches_tracked") are passed over.
 /// Errors (ErrorCode::data) name what is missing, what is too much, a tensor of another shape
-/// with both shapes, and one with a value that is not finite.
+/// with both shapes, and one with a value that is not finite or beyond what a replica takes.
 [[nodiscard]] base::Result<Weights> read_weights(const TensorFile& file,
                                                  const compute::Graph& graph);
 

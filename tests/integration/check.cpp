@@ -1,11 +1,14 @@
 // `starling check`: what a run file asks for, before anything is started.
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/file.hpp"
 #include "harness.hpp"
+#include "train/safetensors.hpp"
 
 namespace starling::integration {
 namespace {
@@ -59,6 +62,23 @@ BOOST_AUTO_TEST_CASE(a_wrong_shape_names_the_layer_and_both_shapes) {
   BOOST_TEST(has(ended.err,
                  "layers[0] 'one' (residual): the two branches give 4x26x26 and "
                  "1x28x28"));
+}
+
+BOOST_AUTO_TEST_CASE(weights_that_no_run_can_start_from_are_told) {
+  const testing::TemporaryFolder folder;
+  const std::string file = folder / "init.safetensors";
+  std::vector<float> weight(7840);
+  weight[5] = 1e31F;
+  const std::vector<float> bias(10);
+  const std::vector<train::TensorView> tensors{{"layers.0.weight", {10, 784}, weight},
+                                               {"layers.0.bias", {10}, bias}};
+  const std::string header = train::safetensors_header(tensors);
+  BOOST_REQUIRE(base::replace_file(file, train::safetensors_parts(header, tensors)));
+  const Ended ended = check("fashion-mlp.toml", {"--set", "data.path=/no/such/folder", "--set",
+                                                 "model.layers=[{ type = 'linear', out = 10 }]",
+                                                 "--set", "model.init=" + file});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  BOOST_TEST(has(ended.err, "init.safetensors: tensor 'layers.0.weight' has 1e+31"), ended.err);
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_fit_is_refused_before_it_is_tried) {

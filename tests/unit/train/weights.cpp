@@ -124,6 +124,15 @@ BOOST_AUTO_TEST_CASE(a_value_that_is_not_finite_is_refused) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_value_that_no_replica_takes_is_refused) {
+  Weights own = weights();
+  own.parameters[7] = -1e31F;
+  BOOST_TEST(refusal(all_views(own)) ==
+             "test.safetensors: tensor 'fc.bias' has -1e+31: it must be from -1e+30 to 1e+30");
+  own.parameters[7] = -1e30F;
+  BOOST_TEST((read_weights(file_of(all_views(own)), graph()).value() == own));
+}
+
 BOOST_AUTO_TEST_CASE(a_run_starts_from_its_seed_or_from_a_file) {
   const model::Model model{graph()};
   const InitialWeights drawn = initial_weights(model, 7, "").value();
