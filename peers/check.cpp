@@ -127,6 +127,9 @@ void print_text(const peer::RunFile& run_file, const Chosen& device, const Data&
   part("activations", needs.activations, needs.on_gpu,
        fmt::format("of {} samples at a time, with work space",
                    train::compile_options(run_file.train).batch));
+  part("saving", needs.saving, false,
+       needs.resides ? "parameters and the optimizer's state on their way to a checkpoint"
+                     : "parameters as they are evaluated and saved");
   part("data", needs.data, false, "samples in memory, and batches filled ahead");
   if (exchange::uses_ring(run_file.exchange.mode)) {
     const bool rounds = run_file.exchange.mode == exchange::Mode::local;
@@ -191,6 +194,7 @@ void print_json(const peer::RunFile& run_file, const Chosen& device, const Data&
                              {"deltas", needs.deltas},
                              {"training", needs.training},
                              {"activations", needs.activations},
+                             {"saving", needs.saving},
                              {"data", needs.data}}}};
   fmt::print("{}\n", out.dump(2));
 }

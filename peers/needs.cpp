@@ -154,6 +154,7 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
   needs.activations = train::compile_options(run_file.train).batch * least_activations(graph);
   needs.on_gpu = run_file.train.device != "cpu";
   needs.resides = needs.on_gpu && may_reside(run_file);
+  needs.saving = (1 + (needs.resides ? copies_of_optimizer(run_file.train) : 0)) * n * kFloat;
   needs.forward_flops = compute::forward_flops(graph);
   needs.training_flops = compute::training_flops(graph);
   if (exchange::uses_links(run_file.exchange.mode)) {
@@ -222,7 +223,7 @@ base::Status check_memory(const Needs& needs, std::uint64_t available) {
   const std::uint64_t activations = needs.on_gpu ? 0 : needs.activations;
   const std::uint64_t mirrors = needs.resides ? 0 : needs.mirrors;
   const std::uint64_t parameters =
-      needs.initial + (needs.resides ? 0 : needs.replica + needs.training);
+      needs.initial + needs.saving + (needs.resides ? 0 : needs.replica + needs.training);
   std::array<std::pair<std::uint64_t, std::string>, 4> parts{{
       {activations,
        fmt::format("train.batch or the model (activations take {})", size(activations))},

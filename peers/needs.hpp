@@ -22,7 +22,10 @@ struct Needs {
   std::uint64_t deltas = 0;       ///< three a link, and work space, where the replica resides
   std::uint64_t training = 0;     ///< gradient and the optimizer's state
   std::uint64_t activations = 0;  ///< what a batch goes through, and work space: the arena
-  std::uint64_t data = 0;         ///< samples in memory, and batches filled ahead
+  /// Parameters as they are saved and, where the replica resides, the optimizer's state for as
+  /// long as that takes.
+  std::uint64_t saving = 0;
+  std::uint64_t data = 0;  ///< samples in memory, and batches filled ahead
   /// Sent by one end in one exchange without buffers; all-reduce: by a peer in a step.
   std::uint64_t exchange = 0;
   std::uint64_t keyframe = 0;         ///< sent once a link that opens, with the buffers
@@ -36,7 +39,7 @@ struct Needs {
   /// Of the machine.
   [[nodiscard]] std::uint64_t memory() const noexcept {
     return initial + (resides ? 0 : replica + mirrors + training) + (on_gpu ? 0 : activations) +
-           data;
+           saving + data;
   }
   [[nodiscard]] std::uint64_t gpu_memory() const noexcept {
     return (resides ? replica + mirrors + deltas + training : 0) + (on_gpu ? activations : 0);

@@ -295,7 +295,7 @@ base::Status Run::save(const peer::Snapshot& snapshot) const {
   }
   static_assert(membership::kRememberedMax <= train::kCheckpointAddressesMax);
   static_assert(wire::kAddressMax <= train::kCheckpointAddressBytesMax);
-  return train::save_checkpoint(
+  const auto saved = train::save_checkpoint(
       dir_ + "/checkpoints",
       {.run = run_id_,
        .step = snapshot.step,
@@ -304,6 +304,8 @@ base::Status Run::save(const peer::Snapshot& snapshot) const {
        .progress = snapshot.progress,
        .addresses = {snapshot.addresses.begin(), snapshot.addresses.end()}},
       model, state, run_file_.checkpoint.keep);
+  if (snapshot.rule != nullptr) snapshot.rule->let_go();
+  return saved;
 }
 
 io::NodeEnd Run::run() {

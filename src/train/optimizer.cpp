@@ -112,9 +112,14 @@ base::Status UpdateRule::move_to(compute::Resident& resident) {
     if (!written) return written;
   }
   resident_ = &resident;
+  let_go();
+  return {};
+}
+
+void UpdateRule::let_go() noexcept {
+  if (resident_ == nullptr) return;
   first_ = {};
   second_ = {};
-  return {};
 }
 
 compute::Update UpdateRule::next_update(float lr) const {

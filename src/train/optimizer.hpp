@@ -48,7 +48,7 @@ class UpdateRule {
         name;  ///< "layers.0.weight.momentum" of sgd and muon, ".mean" and ".square" of adamw,
                ///< ".moved" and ".slow" where there is a slow momentum
     compute::Shape shape;
-    std::span<float> values;  ///< lives as long as the rule
+    std::span<float> values;  ///< lives as long as the rule, or until let_go()
   };
 
   UpdateRule(const Config& config, const compute::Graph& graph);
@@ -65,9 +65,12 @@ class UpdateRule {
   [[nodiscard]] compute::Update next_update(float lr) const;
   void count_step() noexcept { ++steps_; }
 
-  /// The state, tensor by tensor, to be saved, or overwritten where it has not moved. Error
-  /// (ErrorCode::device): it lies on a device that failed.
+  /// The state, tensor by tensor, to be saved, or overwritten where it has not moved. Where it has,
+  /// this brings a copy here, which let_go() frees. Error (ErrorCode::device): it lies on a device
+  /// that failed.
   [[nodiscard]] base::Result<std::vector<State>> state();
+  /// Ends the life of what state() gave, if that was a copy.
+  void let_go() noexcept;
   /// Steps so far: AdamW's t. Belongs to the state.
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
   void set_steps(std::uint64_t steps) noexcept { steps_ = steps; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,30 @@ compute::Graph two_layers(std::uint32_t rows, std::uint32_t cols, bool bias = tr
   BOOST_REQUIRE(graph);
   return std::move(*graph);
 }
+
+/// A device that has the state, and nothing else.
+class Device final : public compute::Resident {
+ public:
+  base::Status read_state(std::size_t which, std::span<float> to) override {
+    std::ranges::fill(to, static_cast<float>(which + 1));
+    return {};
+  }
+  base::Status write_state(std::size_t, std::span<const float>) override { return {}; }
+  compute::ReplicaMemory& replica() noexcept override { std::abort(); }
+  base::Result<compute::StepResult> step(std::span<float>, std::span<const compute::Piece>,
+                                         const compute::Update&, const compute::Batch*) override {
+    return compute::StepResult{};
+  }
+  base::Status hold_still() override { return {}; }
+  base::Result<compute::Evaluation> evaluate(std::span<const float>,
+                                             const compute::Batch&) override {
+    return compute::Evaluation{};
+  }
+  base::Result<std::span<const float>> outputs(std::span<const float>,
+                                               const compute::Batch&) override {
+    return std::span<const float>();
+  }
+};
 
 /// The state as a checkpoint's file.
 TensorFile saved(UpdateRule& rule) {
@@ -370,6 +395,23 @@ BOOST_AUTO_TEST_CASE(a_rule_with_restored_state_goes_on_with_the_same_bits) {
     }
     BOOST_TEST((parameters == copy), "seed 12, optimizer " << static_cast<int>(kind));
   }
+}
+
+BOOST_AUTO_TEST_CASE(state_of_a_device_is_here_for_no_longer_than_it_takes_to_save_it) {
+  UpdateRule rule({.optimizer = Optimizer::adamw}, flat(100));
+  Device device;
+  BOOST_REQUIRE(rule.move_to(device));
+  BOOST_TEST(rule.memory_bytes() == 0U);
+  for (int save = 0; save < 2; ++save) {
+    const auto pieces = rule.state().value();
+    BOOST_TEST(pieces.at(0).values[99] == 1.0F);
+    BOOST_TEST(pieces.at(1).values[99] == 2.0F);
+    rule.let_go();
+    BOOST_TEST(rule.memory_bytes() == 0U);
+  }
+  UpdateRule here({.optimizer = Optimizer::adamw}, flat(100));
+  here.let_go();
+  BOOST_TEST(here.state().value().at(1).values.size() == 100U);
 }
 
 BOOST_AUTO_TEST_CASE(state_of_another_optimizer_or_model_is_refused_and_changes_nothing) {
