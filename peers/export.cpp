@@ -42,6 +42,7 @@ base::Result<std::vector<train::TensorView>> views_of(const train::TensorFile& f
 
 base::Status write(const std::string& path, const std::vector<train::TensorView>& tensors,
                    const train::TensorMetadata& metadata) {
+  if (auto checked = train::check_tensors(tensors, metadata); !checked) return checked;
   const std::string header = train::safetensors_header(tensors, metadata);
   return base::replace_file(path, train::safetensors_parts(header, tensors));
 }

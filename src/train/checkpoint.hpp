@@ -40,7 +40,7 @@ struct Checkpoint {
 /// How much of a checkpoint is read, and checked.
 enum class CheckpointParts {
   all,    ///< to go on training
-  model,  ///< without the optimizer's tensors, which are up to twice the model's
+  model,  ///< without the optimizer's tensors, up to kTensorVectorsMax times the model's
 };
 
 /// Writes `folder`/step-N with model.safetensors, optimizer.safetensors and state.json. It is

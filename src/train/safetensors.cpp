@@ -23,6 +23,7 @@ using nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "the format's values are little-endian");
 
 constexpr std::size_t kLengthBytes = 8;
+constexpr const char* kMetadata = "__metadata__";
 constexpr int kDepthMax = 3;  ///< header, tensor, shape
 
 struct TypeName {
@@ -93,6 +94,39 @@ std::optional<TensorEntry> parse_entry(const std::string& name, const json& valu
   return entry;
 }
 
+bool is_utf8(const std::string& text) {
+  try {
+    (void)json(text).dump();
+    return true;
+  } catch (const json::exception&) {
+    return false;
+  }
+}
+
+/// The header as JSON, padded.
+std::string header_text(std::span<const TensorView> tensors, const TensorMetadata& metadata) {
+  json header = json::object();
+  if (!metadata.empty()) header[kMetadata] = metadata;
+  std::size_t offset = 0;
+  for (const TensorView& tensor : tensors) {
+    std::size_t size = 1;
+    for (const std::uint32_t side : tensor.shape) size *= side;
+    const TypeName& type =
+        name_of(std::holds_alternative<std::span<const float>>(tensor.values) ? TensorType::f32
+                                                                              : TensorType::i64);
+    const std::size_t end = offset + tensor.bytes().size();
+    ASSERT(end - offset == size * type.bytes && tensor.shape.size() <= kTensorRankMax);
+    ASSERT(!header.contains(tensor.name) && tensor.name != kMetadata);
+    header[tensor.name] = {{"dtype", type.word},
+                           {"shape", tensor.shape},
+                           {"data_offsets", json::array({offset, end})}};
+    offset = end;
+  }
+  std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
 /// IEEE 754 binary16 to binary32, exactly.
 float widen_half(std::uint16_t half) noexcept {
   const std::uint32_t sign = (half & 0x8000U) << 16;
@@ -142,7 +176,7 @@ base::Result<std::vector<TensorEntry>> parse_safetensors(base::ByteView file,
   const std::uint64_t data_at = kLengthBytes + header_bytes;
   std::vector<TensorEntry> entries;
   for (const auto& [key, value] : header->items()) {
-    if (key == "__metadata__") continue;
+    if (key == kMetadata) continue;
     auto entry = parse_entry(key, value, file.size() - data_at);
     if (!entry) {
       return fail(ErrorCode::data,
@@ -168,28 +202,40 @@ base::Result<std::vector<TensorEntry>> parse_safetensors(base::ByteView file,
   return entries;
 }
 
+base::Status check_tensors(std::span<const TensorView> tensors, const TensorMetadata& metadata) {
+  if (tensors.size() > kTensorsMax) {
+    return fail(ErrorCode::usage, "tensors: are {}, at most {} are accepted", tensors.size(),
+                kTensorsMax);
+  }
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::string& name = tensors[i].name;
+    if (!is_utf8(name)) {
+      return fail(ErrorCode::usage, "tensors: the name of number {} is not UTF-8", i);
+    }
+    if (name == kMetadata) {
+      return fail(ErrorCode::usage,
+                  "tensors: '{}' is not for a tensor in a safetensors file: give it another name",
+                  name);
+    }
+    if (!names.insert(name).second) {
+      return fail(ErrorCode::usage, "tensors: '{}' is the name of two", name);
+    }
+  }
+  const std::size_t bytes = header_text(tensors, metadata).size();
+  if (bytes > kTensorHeaderBytesMax) {
+    return fail(ErrorCode::usage,
+                "tensors: names and shapes take {} bytes in a file, at most {} are accepted: give "
+                "them shorter names",
+                bytes, kTensorHeaderBytesMax);
+  }
+  return {};
+}
+
 std::string safetensors_header(std::span<const TensorView> tensors,
                                const TensorMetadata& metadata) {
   ASSERT(tensors.size() <= kTensorsMax);
-  json header = json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
-  std::size_t offset = 0;
-  for (const TensorView& tensor : tensors) {
-    std::size_t size = 1;
-    for (const std::uint32_t side : tensor.shape) size *= side;
-    const TypeName& type =
-        name_of(std::holds_alternative<std::span<const float>>(tensor.values) ? TensorType::f32
-                                                                              : TensorType::i64);
-    const std::size_t end = offset + tensor.bytes().size();
-    ASSERT(end - offset == size * type.bytes && tensor.shape.size() <= kTensorRankMax);
-    ASSERT(!header.contains(tensor.name) && tensor.name != "__metadata__");
-    header[tensor.name] = {{"dtype", type.word},
-                           {"shape", tensor.shape},
-                           {"data_offsets", json::array({offset, end})}};
-    offset = end;
-  }
-  std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
-  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const std::string text = header_text(tensors, metadata);
   ASSERT(text.size() <= kTensorHeaderBytesMax);
   const std::uint64_t length = text.size();
   std::string out(kLengthBytes, '\0');

@@ -12,12 +12,19 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "compute/graph.hpp"
 
 namespace starling::train {
 
-inline constexpr std::uint64_t kTensorFileBytesMax = std::uint64_t{8} << 30;
-inline constexpr std::uint64_t kTensorHeaderBytesMax = std::uint64_t{4} << 20;
-inline constexpr std::size_t kTensorsMax = 1 << 14;
+/// Vectors as long as a model's parameters in one file: AdamW's state with a slow momentum.
+inline constexpr std::size_t kTensorVectorsMax = 4;
+/// An op has a weight and a bias at most, and a batch norm buffers and a counter beside them.
+inline constexpr std::size_t kTensorsMax = kTensorVectorsMax * 4 * compute::kMaxOps;
+inline constexpr std::uint64_t kTensorHeaderBytesMax = std::uint64_t{256} * kTensorsMax;
+/// What is written must be read again: the largest model's optimizer, and the header's length.
+inline constexpr std::uint64_t kTensorFileBytesMax =
+    sizeof(std::uint64_t) + kTensorHeaderBytesMax +
+    kTensorVectorsMax * compute::kMaxParameters * sizeof(float);
 inline constexpr std::size_t kTensorRankMax = 8;
 
 /// Values to write: float32, or counters.
@@ -57,8 +64,14 @@ using TensorMetadata = std::map<std::string, std::string>;
 [[nodiscard]] base::Result<std::vector<TensorEntry>> parse_safetensors(base::ByteView file,
                                                                        const std::string& name);
 
+/// Whether a file can hold these tensors. Error (ErrorCode::usage): there are more than
+/// kTensorsMax; a name is not UTF-8, comes twice or is the format's own; the header would be too
+/// long.
+[[nodiscard]] base::Status check_tensors(std::span<const TensorView> tensors,
+                                         const TensorMetadata& metadata = {});
+
 /// The length and header for these tensors, whose values follow it in the same order; padded so
-/// that they begin at a multiple of 8. Names differ; at most kTensorsMax.
+/// that they begin at a multiple of 8. Precondition: check_tensors() has nothing against them.
 [[nodiscard]] std::string safetensors_header(std::span<const TensorView> tensors,
                                              const TensorMetadata& metadata = {});
 

@@ -414,6 +414,20 @@ BOOST_AUTO_TEST_CASE(state_of_a_device_is_here_for_no_longer_than_it_takes_to_sa
   BOOST_TEST(here.state().value().at(1).values.size() == 100U);
 }
 
+BOOST_AUTO_TEST_CASE(largest_state_of_the_largest_model_fits_a_file) {
+  const compute::Graph graph = two_layers(6, 4);
+  for (const Optimizer kind : {Optimizer::sgd, Optimizer::adamw, Optimizer::muon}) {
+    UpdateRule rule({.optimizer = kind, .slow_every = 2}, graph);
+    std::size_t values = 0;
+    const auto pieces = rule.state().value();
+    for (const UpdateRule::State& piece : pieces) values += piece.values.size();
+    BOOST_TEST(values <= kTensorVectorsMax * graph.parameter_count);
+    BOOST_TEST(pieces.size() <= kTensorVectorsMax * graph.tensors.size());
+  }
+  BOOST_TEST(kTensorFileBytesMax >= kTensorHeaderBytesMax + 4 * 4 * compute::kMaxParameters);
+  BOOST_TEST(kTensorsMax >= 4 * 2 * compute::kMaxOps);
+}
+
 BOOST_AUTO_TEST_CASE(state_of_another_optimizer_or_model_is_refused_and_changes_nothing) {
   const compute::Graph graph = two_layers(6, 4);
   UpdateRule sgd({.optimizer = Optimizer::sgd}, graph);

@@ -142,6 +142,30 @@ BOOST_AUTO_TEST_CASE(counters_and_metadata_are_written) {
                  .text.find("'count' is of type I64, the model needs floats") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(what_no_file_can_hold_is_told_before_it_is_written) {
+  const auto refusal = [](const std::vector<TensorView>& tensors) {
+    const auto checked = check_tensors(tensors);
+    BOOST_TEST_REQUIRE(!checked.has_value());
+    BOOST_TEST((checked.error().code == base::ErrorCode::usage));
+    return checked.error().text;
+  };
+  const TensorView none{"none", {0}, {}};
+  BOOST_TEST(check_tensors(std::vector{none}).has_value());
+  BOOST_TEST(refusal({none, none}) == "tensors: 'none' is the name of two");
+  BOOST_TEST(refusal({none, {"\xff", {0}, {}}}) == "tensors: the name of number 1 is not UTF-8");
+  BOOST_TEST(
+      refusal({{"__metadata__", {0}, {}}}).starts_with("tensors: '__metadata__' is not for"));
+  BOOST_TEST(refusal({{std::string(kTensorHeaderBytesMax, 'n'), {0}, {}}})
+                 .ends_with("at most 16777216 are accepted: give them shorter names"));
+
+  std::vector<TensorView> many;
+  for (std::size_t i = 0; i < kTensorsMax; ++i) many.push_back({std::to_string(i), {0}, {}});
+  BOOST_TEST(check_tensors(many).has_value());
+  BOOST_TEST(accepted(safetensors_header(many).substr(8), 0));
+  many.push_back(none);
+  BOOST_TEST(refusal(many) == "tensors: are 65537, at most 65536 are accepted");
+}
+
 BOOST_AUTO_TEST_CASE(announced_header_length_is_checked) {
   base::Buffer bytes = file_of("{}", 0);
   for (const std::uint64_t length : {std::uint64_t{3}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
