@@ -71,13 +71,14 @@ base::Result<std::vector<compute::Tensor>> lay_out(std::span<const Tensor> tenso
       return fail(ErrorCode::usage, "{}: '{}' needs a name and at most {} dimensions", what,
                   tensor.name, train::kTensorRankMax);
     }
-    std::size_t size = 1;
+    const std::size_t left = values - offset;
+    std::size_t size = left == 0 ? 0 : 1;  // of a shape without sides; 0: it does not fit
     for (const std::uint32_t side : tensor.shape) {
-      size *= side;  // two sides of 32 bits; what has come before is at most `values`
-      if (size == 0 || size > values - offset) {
-        return fail(ErrorCode::usage, "{}: the shapes up to '{}' do not fit {} values", what,
-                    tensor.name, values);
-      }
+      size = side == 0 || size > left / side ? 0 : size * side;
+    }
+    if (size == 0) {
+      return fail(ErrorCode::usage, "{}: the shapes up to '{}' do not fit {} values", what,
+                  tensor.name, values);
     }
     made.push_back({.name = tensor.name, .shape = tensor.shape, .offset = offset, .size = size});
     offset += size;

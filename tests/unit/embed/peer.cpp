@@ -180,6 +180,13 @@ BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_what_is_wrong) {
                o.tensors = {{"a", {3}}, {"b", {65536, 65536, 65536}}};
              }) == "parameters: the shapes up to 'b' do not fit 4 values");
   BOOST_TEST(text([](PeerOptions& o) {
+               o.tensors = {{"a", {3}}, {"b", {0}}, {"c", {1}}};
+             }) == "parameters: the shapes up to 'b' do not fit 4 values");
+  // A shape without sides has one value, and the third one has 2^64 - 1.
+  BOOST_TEST(text([](PeerOptions& o) {
+               o.tensors = {{"a", {4}}, {"b", {}}, {"c", {4294967295, 641, 6700417}}};
+             }) == "parameters: the shapes up to 'b' do not fit 4 values");
+  BOOST_TEST(text([](PeerOptions& o) {
                o.tensors = {{"a", {2}}, {"a", {2}}};
              }) == "tensors: 'a' is the name of two");
   BOOST_TEST(text([](PeerOptions& o) {
