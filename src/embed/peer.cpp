@@ -194,6 +194,7 @@ struct Peer::Implementation {
   Implementation& operator=(const Implementation&) = delete;
 
   void start(runtime::Task task);
+  base::Status make_worker(Evaluate evaluate);
   void fail_with(base::Error error);
   void join();
 };
@@ -212,18 +213,26 @@ Peer::Implementation::Implementation(PeerOptions options)
                           .signals = false,
                           .quiet = !options.warn}));
   start(std::move(task));
-  auto replica = run->make_replica();
-  if (!replica) {
-    fail_with(replica.error());
-    raise(replica.error());
+  // A thread that runs when this is not made to the end would end the program.
+  try {
+    value_or_throw(make_worker(std::move(options.evaluate)));
+  } catch (const std::exception& error) {
+    fail_with({ErrorCode::internal, error.what()});
+    throw;
   }
+}
+
+base::Status Peer::Implementation::make_worker(Evaluate evaluate) {
+  auto replica = run->make_replica();
+  if (!replica) return fail(replica.error());
   const peer::RunFile& run_file = run->run_file();
   data::SampleOrder order(
       run->shards(), data::Loader::peer_seed(run_file.run.seed, run->id(), run->samples_before()));
   worker.emplace(
       run->trainer(), std::move(*replica), std::move(order), run_file.train.batch,
-      std::move(options.evaluate),
-      [this](const peer::Snapshot& snapshot) { return run->save(snapshot); }, run->steps_before());
+      std::move(evaluate), [this](const peer::Snapshot& snapshot) { return run->save(snapshot); },
+      run->steps_before());
+  return {};
 }
 
 Peer::Implementation::~Implementation() {
