@@ -11,6 +11,7 @@
 
 #include "base/assert.hpp"
 #include "base/hash.hpp"
+#include "base/hasher.hpp"
 #include "data/loader.hpp"
 #include "data/sample_set.hpp"
 #include "embed/worker.hpp"
@@ -128,6 +129,18 @@ base::Result<exchange::BufferSpec> buffer_spec(std::span<const Buffer> buffers) 
   return spec;
 }
 
+/// XXH3 of all that peers must agree on where they send each other buffers.
+std::uint64_t hash_of(std::span<const Buffer> buffers) {
+  base::Hasher hasher;
+  for (const Buffer& buffer : buffers) {
+    const std::string about = fmt::format("[{}] {};", fmt::join(buffer.tensor.shape, ", "),
+                                          buffer.never_negative ? "never negative" : "any");
+    hasher.update(base::bytes_of(about.data(), about.size()));
+    hasher.update(std::as_bytes(std::span(buffer.initial)));
+  }
+  return hasher.digest();
+}
+
 struct Layout {
   std::vector<compute::Tensor> parameters;
   std::vector<compute::Tensor> buffers;
@@ -169,12 +182,14 @@ base::Result<runtime::Task> task_of(PeerOptions& options, const Layout& layout) 
   auto buffers = buffer_spec(options.buffers);
   if (!buffers) return fail(buffers.error());
   const std::string data = fmt::format("{} of {}", options.samples, options.dataset);
-  const std::uint64_t parameters = base::xxh3(std::as_bytes(std::span(options.parameters)));
+  peer::Identity identity{base::xxh3_128(data),
+                          base::xxh3(std::as_bytes(std::span(options.parameters)))};
+  if (!options.buffers.empty()) identity.buffers = hash_of(options.buffers);
   return runtime::Task{.parameters = std::move(options.parameters),
                        .buffers = std::move(*buffers),
                        .tensors = layout.parameters,
                        .buffer_tensors = layout.buffers,
-                       .identity = {base::xxh3_128(data), parameters},
+                       .identity = identity,
                        .samples = options.samples};
 }
 

@@ -115,6 +115,8 @@ struct Identity {
   base::Hash128 dataset;                ///< data::Dataset::identity
   std::uint64_t parameters = 0;         ///< XXH3 of the initial parameters' float32 bytes
   std::optional<base::Hash128> init{};  ///< of the file that they come from, if they do
+  /// Of an embedding program's buffers, if it has any; those of a model follow from it.
+  std::optional<std::uint64_t> buffers{};
 };
 
 /// Lines "section.key = value", sorted, of what must agree across the swarm. Not in it: device,

@@ -263,6 +263,7 @@ std::string canonical(const RunFile& f, const Identity& identity) {
   lines["exchange.version"] = fmt::format("{}", kExchangeVersion);
   lines["model.parameters"] = fmt::format("{:016x}", identity.parameters);
   if (identity.init) lines["model.init"] = identity.init->hex();
+  if (identity.buffers) lines["model.buffers"] = fmt::format("{:016x}", *identity.buffers);
   if (f.run.samples != 0) lines["run.samples"] = fmt::format("{}", f.run.samples);
   if (f.run.samples == 0) lines["run.epochs"] = fmt::format("{}", f.run.epochs);
   if (exchange::uses_ring(f.exchange.mode)) {

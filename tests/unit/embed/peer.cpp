@@ -201,6 +201,28 @@ BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_what_is_wrong) {
   BOOST_TEST(text([](PeerOptions& o) { o.name = std::string(1000, 'n'); }).starts_with("--name"));
 }
 
+BOOST_AUTO_TEST_CASE(programs_with_other_buffers_are_told_so) {
+  PeerOptions first = options("first");
+  first.set = {"swarm.wait_for=1", "run.samples=1000000"};
+  first.buffers = {{{"count", {1}}, {1.0F}, true}};
+  Peer one(first);
+  PeerOptions second = options("second");
+  second.set = first.set;
+  second.join = {one.address()};
+  const std::vector<std::vector<starling::Buffer>> others{{},
+                                                          {{{"count", {1}}, {2.0F}, true}},
+                                                          {{{"count", {1, 1}}, {1.0F}, true}},
+                                                          {{{"count", {1}}, {1.0F}, false}}};
+  for (const auto& buffers : others) {
+    second.buffers = buffers;
+    Peer two(second);
+    BOOST_CHECK_EXCEPTION((void)two.next_step(), Error, [](const Error& error) {
+      BOOST_TEST((error.kind() == ErrorKind::run_file), error.what());
+      return std::string(error.what()).find("model.buffers: ") != std::string::npos;
+    });
+  }
+}
+
 BOOST_AUTO_TEST_CASE(errors_of_the_run_file_and_of_addresses_are_thrown) {
   PeerOptions wrong = options("wrong");
   wrong.set = {"train.momentum=0.5"};
