@@ -17,6 +17,7 @@
 #include "embed/worker.hpp"
 #include "peer/run_file.hpp"
 #include "runtime/run.hpp"
+#include "train/weights.hpp"
 #include "wire/delta_format.hpp"
 
 namespace starling {
@@ -91,18 +92,6 @@ base::Result<std::vector<compute::Tensor>> lay_out(std::span<const Tensor> tenso
   return made;
 }
 
-base::Status check_names(std::span<const compute::Tensor> parameters,
-                         std::span<const compute::Tensor> buffers) {
-  std::vector<std::string_view> names;
-  for (const auto tensors : {parameters, buffers}) {
-    for (const compute::Tensor& tensor : tensors) names.push_back(tensor.name);
-  }
-  std::ranges::sort(names);
-  const auto twice = std::ranges::adjacent_find(names);
-  if (twice == names.end()) return {};
-  return fail(ErrorCode::usage, "tensors: '{}' is the name of two", *twice);
-}
-
 base::Status check_values(std::span<const float> values, std::string_view what) {
   for (const float value : values) {
     if (value >= -kMagnitudeMax && value <= kMagnitudeMax) continue;
@@ -146,6 +135,15 @@ struct Layout {
   std::vector<compute::Tensor> buffers;
 };
 
+/// A checkpoint has all of them in one file: better refused now than when it is written.
+base::Status check_file(const PeerOptions& options, const Layout& layout) {
+  auto views = train::tensor_views(layout.parameters, options.parameters);
+  for (const Buffer& buffer : options.buffers) {
+    views.push_back({buffer.tensor.name, buffer.tensor.shape, std::span(buffer.initial)});
+  }
+  return train::check_tensors(views);
+}
+
 base::Result<Layout> layout_of(const PeerOptions& options) {
   std::vector<Tensor> tensors = options.tensors;
   const std::size_t count = options.parameters.size();
@@ -164,9 +162,13 @@ base::Result<Layout> layout_of(const PeerOptions& options) {
         layout.buffers.empty() ? 0 : layout.buffers.back().offset + layout.buffers.back().size;
     layout.buffers.push_back(std::move(one->front()));
   }
-  if (auto checked = check_names(layout.parameters, layout.buffers); !checked) {
-    return fail(checked.error());
+  const std::size_t values =
+      layout.buffers.empty() ? 0 : layout.buffers.back().offset + layout.buffers.back().size;
+  if (values > compute::kMaxParameters) {
+    return fail(ErrorCode::usage, "buffers: are {} values, at most {} are accepted", values,
+                compute::kMaxParameters);
   }
+  if (auto checked = check_file(options, layout); !checked) return fail(checked.error());
   return layout;
 }
 

@@ -201,6 +201,28 @@ BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_what_is_wrong) {
   BOOST_TEST(text([](PeerOptions& o) { o.name = std::string(1000, 'n'); }).starts_with("--name"));
 }
 
+BOOST_AUTO_TEST_CASE(tensors_that_no_checkpoint_could_hold_are_refused) {
+  const auto text = [&](auto change) {
+    PeerOptions wrong = options("wrong");
+    change(wrong);
+    return refused(wrong, ErrorKind::usage);
+  };
+  BOOST_TEST(text([](PeerOptions& o) {
+               o.tensors = {{"__metadata__", {4}}};
+             }).starts_with("tensors: '__metadata__' is not for a tensor"));
+  BOOST_TEST(text([](PeerOptions& o) {
+               o.tensors = {{"caf\xe9", {4}}};
+             }) == "tensors: the name of number 0 is not UTF-8");
+  BOOST_TEST(text([](PeerOptions& o) {
+               o.tensors = {{std::string(1 << 24, 'n'), {4}}};
+             }).ends_with("at most 16777216 are accepted: give them shorter names"));
+  BOOST_TEST(text([](PeerOptions& o) {
+               o.parameters.assign(65536, 0.0F);
+               for (int i = 0; i < 65536; ++i) o.tensors.push_back({std::to_string(i), {1}});
+               o.buffers = {{{"one", {1}}, {0.0F}}};
+             }) == "tensors: are 65537, at most 65536 are accepted");
+}
+
 BOOST_AUTO_TEST_CASE(programs_with_other_buffers_are_told_so) {
   PeerOptions first = options("first");
   first.set = {"swarm.wait_for=1", "run.samples=1000000"};
