@@ -10,14 +10,17 @@ import csv
 import gzip
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 import runner  # noqa: E402
 import safetensors_file  # noqa: E402
+import small_torch  # noqa: E402
 os.environ.setdefault("STARLING_LIBRARY", str(runner.BUILD / "src/embed/libstarling.so"))
 sys.path.insert(0, str(runner.ROOT / "src/embed/python"))
 import starling  # noqa: E402
@@ -142,6 +145,28 @@ class Embedded(WithFolder):
             with self.assertRaisesRegex(starling.Error, "buffers: "):
                 self.open(dir=self.folder / "other", buffers=[("var", (2,), values, True)])
 
+    def test_a_shape_without_sides_has_a_value(self):
+        with self.assertRaisesRegex(starling.Error, "'b' has more values than the 0 left"):
+            self.open(buffers=[("a", (), [1.0], False), ("b", (), [], False)])
+
+    def test_names_that_a_checkpoint_cannot_have_are_refused(self):
+        for name, why in (("__metadata__", "give it another name"),
+                          ("n" * 2**24, "at most 16777216 are accepted")):
+            with self.assertRaisesRegex(starling.Error, why) as raised:
+                self.open(tensors=[(name, (3,))])
+            self.assertEqual(raised.exception.kind, "usage")
+
+    def test_a_handler_of_a_signal_may_ask_it_to_leave_at_any_time(self):
+        peer = self.open()
+
+        def give_up(*_):
+            raise TimeoutError("it waits for itself")
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, give_up))
+        self.addCleanup(signal.alarm, 0)
+        signal.alarm(20)
+        with peer._closing:  # as where a handler comes in while the peer is closed
+            peer.leave()
+
     def test_without_a_name_a_peer_finds_its_own_folder_again(self):
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.folder)
@@ -164,6 +189,57 @@ class Embedded(WithFolder):
                     lambda: next(iter(peer)), lambda: peer.summary):
             with self.assertRaisesRegex(starling.Error, "the peer is closed"):
                 use()
+
+
+class StandIns(WithFolder):
+    """for_module, with what stands in for PyTorch."""
+
+    def open(self, module, **options):
+        self.write_run()
+        options = {"samples": 10, "dir": self.folder / "peer", "listen": "127.0.0.1:0",
+                   "quiet": True, "set": ["swarm.wait_for=0"]} | options
+        with mock.patch.dict(sys.modules, torch=small_torch):
+            peer = starling.for_module(self.run_file, module, **options)
+        self.addCleanup(peer.close)
+        return peer
+
+    def test_a_module_has_what_was_trained(self):
+        module = small_torch.Module(head=small_torch.Module())
+        for step in self.open(module):
+            for part in module.modules():
+                part.weight.fill_(step.number)
+            step.done(0.0)
+        self.assertEqual(module.weight.tolist(), [100, 100])
+        self.assertEqual(module.parts["head"].weight.tolist(), [100, 100])
+
+    def test_a_module_has_its_own_once_the_peer_is_closed_within_a_step(self):
+        module = small_torch.Module()
+        peer = self.open(module)
+        steps = iter(peer)
+        step = next(steps)
+        module.weight.fill_(7)
+        there = starling.ctypes.addressof(starling.c_float.from_buffer(peer.parameters))
+        self.assertEqual(module.weight.data_ptr(), there)
+        peer.close()
+        self.assertNotEqual(module.weight.data_ptr(), there)
+        with self.assertRaisesRegex(starling.Error, "the peer is closed"):
+            step.done(0.0)
+        with self.assertRaisesRegex(starling.Error, "the peer is closed"):
+            next(steps)
+        self.assertEqual(module.weight.tolist(), [7, 7])
+
+    def test_an_evaluation_leaves_each_part_in_its_mode(self):
+        module = small_torch.Module(frozen=small_torch.Module(), head=small_torch.Module())
+        module.parts["frozen"].training = False
+        modes = []
+
+        def evaluate(module):
+            modes.append([part.training for part in module.modules()])
+            return 0.5, 1.0
+        for step in self.open(module, evaluate=evaluate):
+            step.done(0.0)
+        self.assertEqual(modes[-1], [False, False, False])
+        self.assertEqual([part.training for part in module.modules()], [True, False, True])
 
 
 def images_of(part):

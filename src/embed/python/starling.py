@@ -145,14 +145,15 @@ class Peer:
     `parameters`: floats that the run starts with, the same at every peer. `tensors`: names and
     shapes of their parts, in order. `buffers`: of (name, shape, floats, never_negative).
     `evaluate(parameters, buffers, samples)` gives accuracy and loss. `set`, `join`: lists of
-    strings. All else as in starling/peer.hpp. One thread, but for leave().
+    strings. All else as in starling/peer.hpp. One thread, but for leave(), which a signal's
+    handler may call, too.
     """
 
     def __init__(self, run_file, parameters, *, samples, tensors=(), buffers=(), dataset="",
                  evaluate=None, set=(), join=(), listen="0.0.0.0:0", name="", dir="", lan=False,
                  require_peers=False, quiet=False):
         self._peer = None
-        self._closing = threading.Lock()
+        self._closing = threading.RLock()  # a signal's handler may come in where it is held
         self._library = _load()
         self._failure = None
         parameters = _copied(parameters)
@@ -306,17 +307,21 @@ def for_module(run_file, module, *, evaluate=None, **options):
                 tensor.data.copy_(value)
 
     def evaluate_module(parameter_values, buffer_values, _):
-        own, training = [tensor.data for tensor in tensors], module.training
+        own = [tensor.data for tensor in tensors]
+        modes = [(part, part.training) for part in module.modules()]
         try:
             put(parts(parameter_values, buffer_values))
             module.eval()
             with torch.no_grad():
                 return evaluate(module)
         finally:
-            module.train(training)
+            for part, training in modes:  # the program may have frozen some
+                part.training = training
             put(own)
 
     class ModulePeer(Peer):
+        _there = ()  # where the peer has each tensor, as long as the module looks at it
+
         def __iter__(self):
             self._there = parts(self.parameters, self.buffers)
             try:
@@ -325,6 +330,16 @@ def for_module(run_file, module, *, evaluate=None, **options):
                     yield step
                 put(parts(self.read(), self.buffers))
             finally:
+                self._take_back()
+
+        def close(self):
+            self._take_back()
+            super().close()
+
+        def _take_back(self):
+            """Leaves the module with copies: what the peer has is freed with it."""
+            if self._there:
+                self._there = ()
                 for tensor in tensors:
                     tensor.data = tensor.data.clone()
 
