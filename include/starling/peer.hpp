@@ -79,7 +79,7 @@ struct PeerOptions {
   std::vector<float> parameters;
   /// The parameters' parts, in order; empty: one part, "parameters".
   std::vector<Tensor> tensors;
-  std::vector<Buffer> buffers;
+  std::vector<Buffer> buffers;  ///< the same at every peer, too
 
   /// Samples of the training set, numbered from 0, which all peers have. A peer is told which of
   /// them are its own.

@@ -143,7 +143,8 @@ class Peer:
     """One peer of a swarm: iterating gives the steps that are due, until the run has ended.
 
     `parameters`: floats that the run starts with, the same at every peer. `tensors`: names and
-    shapes of their parts, in order. `buffers`: of (name, shape, floats, never_negative).
+    shapes of their parts, in order. `buffers`: of (name, shape, floats, never_negative), the same
+    at every peer, too.
     `evaluate(parameters, buffers, samples)` gives accuracy and loss. `set`, `join`: lists of
     strings. All else as in starling/peer.hpp. One thread, but for leave(), which a signal's
     handler may call, too.
