@@ -112,9 +112,11 @@ BOOST_AUTO_TEST_CASE(peers_that_want_different_things_meet_in_the_middle) {
 }
 
 BOOST_AUTO_TEST_CASE(who_leaves_saves_and_goes_on_from_there) {
+  PeerOptions away = options("away");
+  away.set = {"run.samples=1000000"};  // on a busy machine many steps pass until it has left
   std::uint64_t steps = 0;
   {
-    Peer peer(options("away"));
+    Peer peer(away);
     while (const auto step = peer.next_step()) {
       peer.parameters()[2] = 5.0F;
       if (step->number == 10) peer.leave();
@@ -123,9 +125,9 @@ BOOST_AUTO_TEST_CASE(who_leaves_saves_and_goes_on_from_there) {
     BOOST_TEST(peer.summary().left);
     steps = peer.summary().steps;
     BOOST_TEST(steps >= 10U);
-    BOOST_TEST(steps < 500U);
+    BOOST_TEST(steps < 250'000U);
   }
-  Peer again(options("away"));
+  Peer again(away);
   BOOST_TEST(again.resumed());
   BOOST_TEST(again.parameters()[2] == 5.0F);
   const auto step = again.next_step();
