@@ -167,8 +167,11 @@ void prune(const std::string& folder, const CheckpointState& last, std::uint32_t
       ++kept;
       continue;
     }
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
+    // Under the other name, so that what a crash leaves of it is removed by the next one.
+    const std::string temporary = folder + "/" + kTemporary;
+    std::error_code error;
+    fs::rename(path, temporary, error);
+    if (!error) fs::remove_all(temporary, error);
   }
 }
 
