@@ -65,6 +65,7 @@ class Laboratory:
         self.quiet = {}  # peer: when its tables were filled, bytes that it had sent then
         self.membership_bytes = {}  # peer: a second since then
         self.blocked_since = {}  # (a, b): clear since
+        self.active = {}  # (peer, kind): events in force, in order of begin
         self.full_at = None
         self.failed = 0  # lives that ended with an error
         faults = faults_of(plan)
@@ -216,24 +217,40 @@ class Laboratory:
             self.verdicts.forget(peer.number)
             if was == "running":
                 self.verdicts.died(peer.number, now, self._observers_of(peer.number))
-        elif kind == "stop":
-            if begins:
-                peer.stop()
-                self.verdicts.forget(peer.number)
-            else:
-                peer.go_on()
-                peer.since = now
+        elif kind in ("stop", "throttle", "disk_full"):
+            self._do_lasting(kind, peer, event, begins)
         elif kind == "leave":
             peer.signal(signal.SIGINT)
             peer.leaving = True
             self.verdicts.forget(peer.number)
-        elif kind == "throttle":
-            if begins:
-                peer.slow_down(self.borrowed, event["speed"])
+
+    def _do_lasting(self, kind, peer, event, begins):
+        """Several of one kind may overlap: it lasts until the last of them is over, and the one
+        that began last says by how much."""
+        active = self.active.setdefault((peer.number, kind), [])
+        if begins:
+            active.append(event)
+        elif event in active:
+            active.remove(event)
+        else:
+            return  # another process was stopped
+        if kind == "throttle":
+            if active:
+                peer.slow_down(self.borrowed, active[-1]["speed"])
             else:
                 peer.full_speed()
-        elif kind == "disk_full":
-            peer.fill_disk() if begins else peer.free_disk()
+        elif begins and len(active) == 1:
+            if kind == "stop":
+                peer.stop()
+                self.verdicts.forget(peer.number)
+            else:
+                peer.fill_disk()
+        elif not active:
+            if kind == "stop":
+                peer.go_on()
+                peer.since = self.now()
+            else:
+                peer.free_disk()
 
     def _observers_of(self, victim):
         return [peer.number for peer in self.peers
@@ -241,6 +258,8 @@ class Laboratory:
                 and self.clear_since(victim, peer.number) is not None]
 
     def _start(self, peer):
+        # The machine's faults go on; it was another process that was stopped.
+        self.active.pop((peer.number, "stop"), None)
         peer.start(self.now())
         peer.since = self.now()
         # Of a former life nothing counts.

@@ -55,6 +55,8 @@ class Peer:
         self.join = []
         self.process = None
         self.throttle = None
+        self.slowed = None  # (borrowed, share) while a throttle is in force
+        self.used = None  # processor time a second before that
         self.filler = None
         self.lives = 0
 
@@ -69,14 +71,18 @@ class Peer:
         return ["setpriv", "--pdeathsig", "KILL", *words]
 
     def start(self, now):
+        self.process = self._spawn()
+        self.state, self.started, self.leaving = "running", now, False
+        self.lives += 1
+        self._throttle()
+
+    def _spawn(self):
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "peer.json").unlink(missing_ok=True)
         log = self.laboratory.folder / f"{self.name}.out"
         with open(log, "ab") as output, inside(self.namespace):
-            self.process = subprocess.Popen(self.command(), stdout=output, stderr=output,
-                                            stdin=subprocess.DEVNULL, start_new_session=True)
-        self.state, self.started, self.leaving = "running", now, False
-        self.lives += 1
+            return subprocess.Popen(self.command(), stdout=output, stderr=output,
+                                    stdin=subprocess.DEVNULL, start_new_session=True)
 
     @property
     def alive(self):
@@ -113,13 +119,23 @@ class Peer:
             self.state = "running"
 
     def slow_down(self, borrowed, share):
-        """Leaves it this share of the processor time that it used so far."""
-        if not self.alive:
-            return
+        """Leaves it this share of the processor time that it used before, in its next lives too,
+        until full_speed."""
         self._end_throttle()
-        lived = max(0.5, self.laboratory.now() - self.started)
-        used = (cpu_seconds(self.process.pid) or 0) / lived
-        self.throttle = Throttle(borrowed, self.name, self.process.pid, share * used)
+        if self.used is None and self.alive:
+            lived = max(0.5, self.laboratory.now() - self.started)
+            self.used = (cpu_seconds(self.process.pid) or 0) / lived
+        self.slowed = borrowed, share
+        self._throttle()
+
+    def full_speed(self):
+        self._end_throttle()
+        self.slowed = self.used = None
+
+    def _throttle(self):
+        if self.alive and self.slowed is not None and self.used is not None:
+            borrowed, share = self.slowed
+            self.throttle = Throttle(borrowed, self.name, self.process.pid, share * self.used)
 
     def _end_throttle(self):
         if self.throttle is None:
@@ -128,8 +144,6 @@ class Peer:
         self.throttle = None
         if self.state == "stopped":  # the throttle's end let it go on
             self.signal(signal.SIGSTOP)
-
-    full_speed = _end_throttle
 
     def tick(self, now):
         """Seconds until this wants to be called again; None: at any time."""

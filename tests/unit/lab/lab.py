@@ -10,6 +10,7 @@ import struct
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scenarios"))
@@ -120,6 +121,7 @@ class StillPeer(processes.Peer):
 
     class Process:
         returncode = None
+        pid = 1
 
         def poll(self):
             return self.returncode
@@ -129,9 +131,8 @@ class StillPeer(processes.Peer):
                          pathlib.Path("nowhere"))
         self.signals = []
 
-    def start(self, now):
-        self.process, self.state = self.Process(), "running"
-        self.lives += 1
+    def _spawn(self):
+        return self.Process()
 
     def exit(self, code):
         self.process.returncode = code
@@ -193,6 +194,49 @@ class TheLaboratory(unittest.TestCase):
     def restart(self, number):
         event = {"kind": "restart", "peers": [number], "disk": "kept", "until": None}
         self.lab._do("restart", self.lab.peers[number], event, True)
+
+    def fault(self, kind, begins, at=0, **more):
+        event = {"kind": kind, "peers": [0], "at": at, **more}
+        self.lab._do(kind, self.lab.peers[0], event, begins)
+
+    def test_of_faults_that_overlap_the_last_ends_it(self):
+        peer = self.lab.peers[0]
+        self.fault("stop", True, 1)
+        self.fault("stop", True, 2)
+        self.fault("stop", False, 1)
+        self.assertEqual(peer.state, "stopped")
+        self.fault("stop", False, 2)
+        self.assertEqual(peer.state, "running")
+        with mock.patch.object(peer, "fill_disk") as fill, mock.patch.object(peer, "free_disk") as free:
+            self.fault("disk_full", True, 1)
+            self.fault("disk_full", True, 2)
+            self.fault("disk_full", False, 1)
+            self.assertEqual((fill.call_count, free.call_count), (1, 0))
+            self.fault("disk_full", False, 2)
+            self.assertEqual((fill.call_count, free.call_count), (1, 1))
+
+    def test_a_slow_processor_outlives_the_process_and_a_stop_does_not(self):
+        peer = self.lab.peers[0]
+        peer.laboratory = self.lab
+        shares = []
+
+        def throttle(borrowed, name, pid, share):
+            shares.append(round(share, 3))
+            return Turns(peer)
+        with mock.patch.object(processes, "Throttle", throttle), \
+                mock.patch.object(processes, "cpu_seconds", lambda pid: 0.4):
+            self.fault("throttle", True, 1, speed=0.5)
+            self.fault("throttle", True, 2, speed=0.25)
+            self.fault("throttle", False, 1, speed=0.5)
+            self.fault("stop", True, 3)
+            peer.state = "dead"
+            self.restart(0)
+            self.assertEqual(peer.state, "running")
+            self.fault("stop", False, 3)
+            self.assertEqual(shares, [0.4, 0.2, 0.2, 0.2])
+            self.assertIsNotNone(peer.throttle)
+            self.fault("throttle", False, 2, speed=0.25)
+            self.assertIsNone(peer.throttle)
 
     def test_links_of_a_former_life_do_not_count(self):
         self.lab._heard(self.lab.peers[0], "/status", self.STATUS, 1.0)
