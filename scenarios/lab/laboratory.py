@@ -329,7 +329,7 @@ class Laboratory:
             self.full_at = now
 
     def _end(self):
-        """Those that still run are asked to leave; the rest is killed."""
+        """Those that still run are asked to leave; who does not is killed, and has failed."""
         self._reap()
         self.verdicts.finish(self.now())
         self.ended_at = self.now()
@@ -338,12 +338,19 @@ class Laboratory:
                 peer.go_on()
             peer.full_speed()
             peer.free_disk()
-            peer.signal(signal.SIGINT)
+            if not peer.leaving:  # asked twice it would end at once
+                peer.signal(signal.SIGINT)
+                peer.leaving = True
         limit = clock() + LEAVE_PATIENCE
+        self._reap()
+        while clock() < limit and any(peer.alive for peer in self.peers):
+            self.watcher.run_until(self.now() + START_PATIENCE)
+            self._reap()
         for peer in self.peers:
-            while peer.alive and clock() < limit and not peer.reap():
-                self.watcher.run_until(self.now() + START_PATIENCE)
-            peer.kill()
+            if peer.alive:
+                self.failed += 1
+                self._note(f"{peer.name} does not leave and is killed", "end", [peer.number])
+                peer.kill()
         self.counters = self.switch.counters()
 
     def _measure(self):

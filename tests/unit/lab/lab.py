@@ -15,7 +15,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scenarios"))
 sys.dont_write_bytecode = True
-from lab import expect, page, processes  # noqa: E402
+from lab import expect, laboratory, page, processes  # noqa: E402
 from lab.laboratory import Laboratory  # noqa: E402
 from lab.network import Paths, switch_settings  # noqa: E402
 from lab.verdicts import Verdicts, percentile  # noqa: E402
@@ -125,6 +125,12 @@ class StillPeer(processes.Peer):
 
         def poll(self):
             return self.returncode
+
+        def kill(self):
+            self.returncode = -signal.SIGKILL
+
+        def wait(self):
+            pass
 
     def __init__(self, number):
         super().__init__(None, {"number": number, "name": f"peer-{number}", "speed": 1}, None,
@@ -253,6 +259,25 @@ class TheLaboratory(unittest.TestCase):
         results = expect.evaluate(self.PLAN, {"failed_max": self.lab.failed})
         self.assertEqual([(r["name"], r["passed"]) for r in results], [("failed_max", False)])
         self.assertEqual(expect.evaluate(self.PLAN, {"failed_max": 0}), [])
+
+    def end(self):
+        self.lab.switch = mock.Mock()
+        with mock.patch.object(laboratory, "LEAVE_PATIENCE", 0.05):
+            self.lab._end()
+
+    def test_who_crashes_when_it_is_asked_to_leave_has_failed(self):
+        self.lab.peers[0].exit(0)
+        self.lab.peers[1].signal = lambda _: self.lab.peers[1].exit(-11)
+        self.end()
+        self.assertEqual(self.lab.failed, 1)
+
+    def test_who_does_not_leave_has_failed(self):
+        self.lab.peers[0].leaving = True  # and is not asked again
+        self.lab.peers[1].signal = lambda _: self.lab.peers[1].exit(0)
+        self.end()
+        self.assertEqual([peer.state for peer in self.lab.peers], ["dead", "ended"])
+        self.assertEqual(self.lab.peers[0].signals, [])
+        self.assertEqual(self.lab.failed, 1)
 
     def test_a_peer_that_crashed_is_restarted_as_planned_and_one_that_is_done_is_not(self):
         self.lab.peers[0].exit(1)
