@@ -116,9 +116,10 @@ bool Checks::ending() const {
 void Checks::check_liveness() {
   // A star is not made to become whole again: its middle may be gone.
   if (!world_.task().config.membership.hub.empty()) return;
+  // A run that ends is over soon after its faults: its end is judged whenever it comes.
+  if (first_done_ > last_fault_ + kCalmSeconds) check_ended();
   const double past = world_.seconds() - last_fault_;
   if (past < kRecoverySeconds) return;
-  if (first_done_ > last_fault_ + kCalmSeconds) check_ended();
   bool any = false;
   for (const auto& node : world_.nodes()) any = any || world_.is_up(*node);
   if (!any) return;

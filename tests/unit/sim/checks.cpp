@@ -62,6 +62,20 @@ BOOST_AUTO_TEST_CASE(a_peer_that_ends_with_an_error_fails_the_run_unless_that_is
   BOOST_TEST(!report_of(deadly + "[expect]\nfailed_max = 2\n").passed);
 }
 
+BOOST_AUTO_TEST_CASE(a_run_whose_end_comes_early_ends_with_equal_replicas_all_the_same) {
+  // Nothing disturbs it, and it has no time to settle.
+  const auto end = [](const std::string& settle_timeout) {
+    return report_of(
+        "duration = 200\n[peers]\ncount = 4\nvia = \"all\"\n[network]\nlatency_ms = 60\n[run]\n"
+        "set = [\"run.samples=60000\", \"exchange.every=100\", \"exchange.settle_timeout=" +
+        settle_timeout + "\"]\n");
+  };
+  const Report hasty = end("0.1");
+  BOOST_TEST(hasty.seconds < 150);
+  BOOST_TEST(hasty.failure.find("the run ended with replicas") != std::string::npos, hasty.failure);
+  BOOST_TEST(end("30").failure == "");
+}
+
 BOOST_AUTO_TEST_CASE(a_death_is_noticed_later_than_the_news_of_a_goodbye_travels) {
   // As in scenarios/faults/first_death.toml. All others leave at the end of the run.
   const Report report = report_of(
