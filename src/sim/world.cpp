@@ -107,13 +107,9 @@ void World::happen(Wake& wake) {
 
 void World::happen(Work& work) {
   Node& node = *nodes_[work.node];
-  if (node.life != work.life || !is_up(node)) return;
+  if (node.life != work.life || node.work != work.serial || !is_up(node)) return;
+  ASSERT(node.state == NodeState::running);
   node.working = false;
-  // What a standing process had begun ends when it goes on.
-  if (node.state == NodeState::stopped) {
-    node.working = true;
-    return;
-  }
   for (peer::Outcome& outcome : node.worker->finish()) {
     if (std::holds_alternative<peer::StepDone>(outcome) && observer_ != nullptr) {
       observer_->stepped(node);

@@ -52,12 +52,16 @@ struct Node {
   std::map<base::LinkId, std::uint32_t> links;  ///< to connections
   std::uint32_t last_link = 0;
   std::deque<peer::Event> held;       ///< arrived while it stood still
+  std::vector<std::size_t> faults;    ///< planned events that it is in itself, in order of begin
   double speed = 1;                   ///< of the processor, throttling included
   double rate = 1;                    ///< of the clock
   base::Time rate_since{};            ///< world's time
   base::Time rate_base{};             ///< its own time then
   std::optional<base::Time> wake_at;  ///< world's time
   bool working = false;
+  std::uint64_t work = 0;                 ///< serial of the Work that ends what is under way
+  base::Time work_ends{};                 ///< world's time
+  base::Duration work_left{};             ///< when it was stopped
   base::Time started{};                   ///< world's time
   std::optional<base::Time> last_step{};  ///< undisturbed since
   std::optional<peer::Finished> finished;
@@ -165,8 +169,10 @@ class World {
   struct Wake {
     std::uint32_t node, life;
   };
+  /// Of a node the last alone counts: what it was at when it was stopped ends later than planned.
   struct Work {
     std::uint32_t node, life;
+    std::uint64_t serial;
   };
   struct Arrive {
     std::uint32_t connection, generation;
@@ -228,12 +234,15 @@ class World {
   void start(std::uint32_t number, bool twin = false);
   void restart(Node& node, Disk disk);
   void kill(Node& node);
+  void stop(Node& node);
   void resume(Node& node);
+  void apply_faults(Node& node);
   void set_rate(Node& node, double rate);
   void give(Node& node, peer::Event event);
   void act(Node& node, peer::Outbox& out);
   void note_opening(Node& node, const peer::Job& job);
   void begin_work(Node& node);
+  void end_work_after(Node& node, base::Duration delay);
   void schedule(Node& node);
   [[nodiscard]] base::Time world_time(const Node& node, base::Time local) const;
   [[nodiscard]] Node* find_address(const std::string& address);

@@ -119,19 +119,14 @@ void World::begin(const PlannedEvent& event, std::size_t index) {
         if (is_up(node)) kill(node);
         break;
       case Kind::stop:
-        if (node.state == NodeState::running) node.state = NodeState::stopped;
+      case Kind::throttle:
+      case Kind::disk_full:
+      case Kind::skew:
+        node.faults.push_back(index);
+        apply_faults(node);
         break;
       case Kind::leave:
         if (is_up(node)) give(node, peer::Leave{});
-        break;
-      case Kind::throttle:
-        node.speed = plan_.peers[number].speed * event.speed;
-        break;
-      case Kind::disk_full:
-        node.folder.full = true;
-        break;
-      case Kind::skew:
-        set_rate(node, event.rate);
         break;
       case Kind::twin: {
         auto twin = std::make_unique<Node>();
@@ -168,11 +163,28 @@ void World::end(const PlannedEvent& event, std::size_t index) {
   }
   for (const std::uint32_t number : event.peers) {
     Node& node = *nodes_[number];
-    if (event.kind == Kind::stop && node.state == NodeState::stopped) resume(node);
-    if (event.kind == Kind::throttle) node.speed = plan_.peers[number].speed;
-    if (event.kind == Kind::disk_full) node.folder.full = false;
-    if (event.kind == Kind::skew) set_rate(node, 1);
+    if (std::erase(node.faults, index) > 0) apply_faults(node);
   }
+}
+
+// Several of one kind may overlap: it lasts until the last of them is over, and the one that began
+// last says by how much.
+void World::apply_faults(Node& node) {
+  double speed = 1;
+  double rate = 1;
+  bool stands = false;
+  node.folder.full = false;
+  for (const std::size_t index : node.faults) {
+    const PlannedEvent& event = plan_.events[index];
+    if (event.kind == Kind::throttle) speed = event.speed;
+    if (event.kind == Kind::skew) rate = event.rate;
+    if (event.kind == Kind::stop) stands = true;
+    if (event.kind == Kind::disk_full) node.folder.full = true;
+  }
+  node.speed = plan_.peers[node.peer].speed * speed;
+  if (rate != node.rate) set_rate(node, rate);
+  if (stands && node.state == NodeState::running) stop(node);
+  if (!stands && node.state == NodeState::stopped) resume(node);
 }
 
 void World::start(std::uint32_t number, bool twin) {
@@ -180,6 +192,8 @@ void World::start(std::uint32_t number, bool twin) {
   if (is_up(node)) return;
   ++node.life;
   node.state = NodeState::running;
+  // The machine's faults go on; it was another process that was stopped.
+  std::erase_if(node.faults, [&](std::size_t i) { return plan_.events[i].kind == Kind::stop; });
   node.started = now_;
   node.finished.reset();
   node.held.clear();
@@ -252,10 +266,17 @@ void World::kill(Node& node) {
   node.worker.reset();
 }
 
+void World::stop(Node& node) {
+  node.state = NodeState::stopped;
+  // What is under way does not go on meanwhile.
+  ++node.work;
+  if (node.working) node.work_left = node.work_ends - now_;
+}
+
 void World::resume(Node& node) {
   node.state = NodeState::running;
   const std::uint32_t life = node.life;
-  if (node.working) after(base::Duration(1), Work{node.number, node.life});
+  if (node.working) end_work_after(node, node.work_left);
   while (!node.held.empty() && node.life == life && node.state == NodeState::running) {
     peer::Event event = std::move(node.held.front());
     node.held.pop_front();
@@ -327,7 +348,12 @@ void World::begin_work(Node& node) {
   const auto takes = node.worker->begin();
   if (!takes) return;
   node.working = true;
-  after(base::from_seconds(base::seconds(*takes) / node.speed), Work{node.number, node.life});
+  end_work_after(node, base::from_seconds(base::seconds(*takes) / node.speed));
+}
+
+void World::end_work_after(Node& node, base::Duration delay) {
+  node.work_ends = now_ + delay;
+  after(delay, Work{node.number, node.life, ++node.work});
 }
 
 Node* World::find_address(const std::string& address) {

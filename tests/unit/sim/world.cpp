@@ -1,6 +1,7 @@
 #include "sim/world.hpp"
 
 #include <string>
+#include <tuple>
 
 #include <boost/test/unit_test.hpp>
 
@@ -66,6 +67,63 @@ BOOST_AUTO_TEST_CASE(a_slow_peer_holds_nobody_up) {
   BOOST_TEST(value_of(mixed, "throughput_min") > value_of(alike, "throughput_min") - 0.01);
   // The slow one's steps are counted, too.
   BOOST_TEST(value_of(mixed, "step_gap_max_s") > 0.39);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_under_way_when_a_peer_is_stopped_ends_once_and_later) {
+  const auto steps = [](const std::string& timeline) {
+    const Plan plan = plan_of("duration = 60\n[peers]\ncount = 2\n" + timeline +
+                              "[sim]\nproblem = \"quadratic\"\nelements = 32\nstep_ms = 1000\n");
+    const auto task = make_task(plan.scenario);
+    BOOST_REQUIRE(task);
+    World world(plan, **task, {});
+    world.run();
+    return world.nodes()[1]->worker->step().value;
+  };
+  const auto undisturbed = steps("");
+  // Shorter than a step, each within one.
+  const auto stopped =
+      steps("[[timeline]]\nkind = \"stop\"\nat = 20.1\nevery = 2.05\npeers = [1]\nfor = 0.2\n");
+  BOOST_TEST(stopped < undisturbed);
+  BOOST_TEST(stopped + 6 > undisturbed);
+}
+
+BOOST_AUTO_TEST_CASE(of_faults_that_overlap_the_last_ends_it) {
+  const auto at = [](double seconds, const std::string& timeline) {
+    const Plan plan =
+        plan_of("duration = 40\n[peers]\ncount = 2\nspeeds = [2]\n" + timeline + kBowl);
+    const auto task = make_task(plan.scenario);
+    BOOST_REQUIRE(task);
+    World* running = nullptr;
+    World world(plan, **task, [&](const std::string&) {
+      if (running->seconds() >= seconds) running->stop();
+    });
+    running = &world;
+    world.run();
+    const Node& node = *world.nodes()[1];
+    return std::tuple(node.state, node.speed, node.rate, node.folder.full);
+  };
+  const auto twice = [](const std::string& kind, const std::string& a, const std::string& b) {
+    const std::string entry = "[[timeline]]\nkind = \"" + kind + "\"\npeers = [1]\n";
+    return entry + "at = 10\nfor = 10\n" + a + entry + "at = 15\nfor = 10\n" + b;
+  };
+  const std::string stops = twice("stop", "", "");
+  BOOST_TEST((std::get<0>(at(22, stops)) == NodeState::stopped));
+  BOOST_TEST((std::get<0>(at(26, stops)) == NodeState::running));
+  const std::string throttles = twice("throttle", "speed = 0.5\n", "speed = 0.25\n");
+  BOOST_TEST(std::get<1>(at(12, throttles)) == 1.0);
+  BOOST_TEST(std::get<1>(at(17, throttles)) == 0.5);
+  BOOST_TEST(std::get<1>(at(22, throttles)) == 0.5);
+  BOOST_TEST(std::get<1>(at(26, throttles)) == 2.0);
+  const std::string skews = twice("skew", "rate = 2\n", "rate = 0.5\n");
+  BOOST_TEST(std::get<2>(at(22, skews)) == 0.5);
+  BOOST_TEST(std::get<2>(at(26, skews)) == 1.0);
+  const std::string full = twice("disk_full", "", "");
+  BOOST_TEST(std::get<3>(at(22, full)));
+  BOOST_TEST(!std::get<3>(at(26, full)));
+  // It was another process that was stopped; its machine is slow still.
+  const std::string again = "[[timeline]]\nkind = \"restart\"\nat = 18\npeers = [1]\n";
+  BOOST_TEST((std::get<0>(at(19, stops + again)) == NodeState::running));
+  BOOST_TEST(std::get<1>(at(19, throttles + again)) == 0.5);
 }
 
 BOOST_AUTO_TEST_CASE(all_paths_of_a_peer_share_its_line) {
