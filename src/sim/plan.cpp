@@ -267,10 +267,15 @@ class Planner {
   void heal(double at) {
     for (PlannedEvent& event : plan_.events) {
       const bool open = !event.until || *event.until > at;
-      if ((event.kind == Kind::partition || event.kind == Kind::degrade) && open) {
-        event.until = at;
-      }
+      if (of_paths(event) && open) event.until = at;
     }
+    // Of a cut in turns those that were still to come.
+    std::erase_if(plan_.events,
+                  [&](const PlannedEvent& event) { return of_paths(event) && event.at >= at; });
+  }
+
+  static bool of_paths(const PlannedEvent& event) {
+    return event.kind == Kind::partition || event.kind == Kind::degrade;
   }
 
   bool check_numbers(const Entry& entry) {

@@ -57,7 +57,7 @@ enum class Kind : std::uint8_t {
   join,       ///< new peers start
   leave,      ///< says goodbye and ends
   partition,  ///< nothing passes between some peers
-  heal,       ///< partitions and degradations without an end of their own end
+  heal,       ///< partitions and degradations end, also those with an end of their own
   degrade,    ///< the conditions of some paths change
   throttle,   ///< the processor is slower
   disk_full,  ///< nothing can be written

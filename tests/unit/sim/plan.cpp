@@ -178,6 +178,25 @@ BOOST_AUTO_TEST_CASE(heal_ends_what_has_no_end) {
   BOOST_TEST(of_kind(plan, Kind::heal).empty());
 }
 
+BOOST_AUTO_TEST_CASE(heal_ends_what_is_cut_in_turns_and_what_has_an_end) {
+  for (const char* shape :
+       {"flip_flop\"\nperiod = 3\npeers = [1]", "swizzle\"\npeers = [1, 2, 3, 4]", "halves\""}) {
+    BOOST_TEST_CONTEXT(shape) {
+      const Plan plan = plan_with(
+          "[[timeline]]\nkind = \"partition\"\nat = 10\nfor = 40\nshape = \"" + std::string(shape) +
+          "\n[[timeline]]\nkind = \"heal\"\nat = 16\n"
+          "[[timeline]]\nkind = \"degrade\"\nat = 16\npeers = [0]\nloss = 0.1\n");
+      BOOST_TEST(!of_kind(plan, Kind::partition).empty());
+      for (const PlannedEvent& cut : of_kind(plan, Kind::partition)) {
+        BOOST_TEST(cut.at < 16);
+        BOOST_TEST((cut.until > cut.at && cut.until <= 16));
+      }
+      // What begins at that moment, but stands below, is not healed.
+      BOOST_TEST(of_kind(plan, Kind::degrade).size() == 1U);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_seed_decides_whom_it_strikes) {
   const std::string timeline = "[[timeline]]\nkind = \"kill\"\nat = 9\npeers = \"random 10%\"\n";
   BOOST_TEST(to_json(plan_with(timeline, 100, 1)) == to_json(plan_with(timeline, 100, 1)));
