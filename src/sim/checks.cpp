@@ -269,7 +269,7 @@ void Checks::check_mirrors(Node& node, const base::PeerId& peer) {
   }
   if (!a.moved || !b.moved) return;
   const double tolerance = static_cast<double>(x.size()) * 1e-6 * (1 + std::abs(*a.moved));
-  if (std::abs(*a.moved + *b.moved) > tolerance) {
+  if (!(std::abs(*a.moved + *b.moved) <= tolerance)) {
     fail(fmt::format("exchange {} of peer-{} and peer-{} is not in balance: {} and {}",
                      a.committed.value, node.peer, other.peer, *a.moved, *b.moved));
   }

@@ -52,7 +52,7 @@ class Checks final : public Observer {
   [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
   [[nodiscard]] double failed_at() const noexcept { return failed_at_; }
   [[nodiscard]] std::vector<Outcome> outcomes(std::optional<double> undisturbed_loss) const;
-  /// Mean loss of the peers that run or have finished.
+  /// Mean loss of the peers that run or were done.
   [[nodiscard]] std::optional<double> loss() const;
   /// Of averaging over the links that there were kJoinSeconds after the last start.
   [[nodiscard]] std::optional<double> overlay_gap() const noexcept { return gap_; }
@@ -91,6 +91,7 @@ class Checks final : public Observer {
   void fail(const std::string& text);
   void ended(Node& node);
   void note_end(const Node& node);
+  [[nodiscard]] bool failures_are_expected() const;
   bool close_gap(Node& node);
   void look_at_stage(Node& node);
   void look_at_table(Node& node);
@@ -109,6 +110,7 @@ class Checks final : public Observer {
   [[nodiscard]] std::size_t faulty_held() const;
   void note_samples(const Node& node);
   void check_balance(const Node& node);
+  void check_finite(const Node& node);
   void check_buffers(const Node& node);
   void check_queues(const Node& node);
   void check_counters(const Node& node);
@@ -166,6 +168,7 @@ class Checks final : public Observer {
   std::size_t looked_at_ = 0;
   std::uint32_t failed_ = 0;  ///< peers that ended with an error
   double first_done_ = -1, last_end_ = -1;
+  std::vector<float> scratch_;
   double connected_at_ = -1;  ///< with rare branches: last, near the end of the run
 };
 

@@ -14,6 +14,9 @@ std::optional<double> percentile(std::vector<double> values, double p) {
   return values[at];
 }
 
+/// The larger of two; of what is not a number nothing is larger.
+double worse(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
 /// max |v_i - mean| / |mean|
 std::optional<double> spread(const std::vector<std::vector<float>>& all) {
   if (all.size() < 2) return std::nullopt;
@@ -30,9 +33,9 @@ std::optional<double> spread(const std::vector<std::vector<float>>& all) {
     for (std::size_t e = 0; e < mean.size(); ++e) {
       off += (static_cast<double>(x[e]) - mean[e]) * (static_cast<double>(x[e]) - mean[e]);
     }
-    most = std::max(most, off);
+    most = worse(most, off);
   }
-  return std::sqrt(most / norm);
+  return most == 0 ? 0 : std::sqrt(most / norm);
 }
 
 std::optional<double> since(const std::optional<double>& at, double begin) {
@@ -45,7 +48,10 @@ std::optional<double> since(const std::optional<double>& at, double begin) {
 std::vector<const Node*> Checks::trained() const {
   std::vector<const Node*> all;
   for (const auto& node : world_.nodes()) {
-    if (node->worker && node->number == node->peer) all.push_back(node.get());
+    if (!node->worker || node->number != node->peer) continue;
+    // Who left, or failed, has not seen the end.
+    if (node->finished && node->finished->reason != peer::EndReason::done) continue;
+    all.push_back(node.get());
   }
   return all;
 }
@@ -55,8 +61,7 @@ std::optional<double> Checks::quality(bool accuracy) const {
   std::size_t count = 0;
   for (const Node* node : trained()) {
     const auto& evaluated = node->worker->evaluated();
-    // Who left has not seen the end.
-    if (!node->finished || node->finished->reason != peer::EndReason::done || !evaluated) continue;
+    if (!node->finished || !evaluated) continue;
     sum += accuracy ? evaluated->accuracy : evaluated->loss;
     ++count;
   }
@@ -109,7 +114,7 @@ std::optional<double> Checks::optimum_distance() const {
       off += difference * difference;
       norm += static_cast<double>(optimum[e]) * static_cast<double>(optimum[e]);
     }
-    most = std::max(most.value_or(0), std::sqrt(off / norm));
+    most = worse(most.value_or(0), std::sqrt(off / norm));
   }
   return most;
 }

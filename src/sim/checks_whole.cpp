@@ -171,6 +171,18 @@ void Checks::check_balance(const Node& node) {
   }
 }
 
+// Where a peer may end with an error, it may be because it diverged.
+void Checks::check_finite(const Node& node) {
+  if (failures_are_expected()) return;
+  const exchange::Replica& replica = node.worker->replica();
+  scratch_.resize(replica.size());
+  replica.read(scratch_);
+  const auto finite = [](float value) { return std::isfinite(value); };
+  if (!std::ranges::all_of(scratch_, finite)) {
+    fail(fmt::format("the replica of peer-{} is not finite", node.peer));
+  }
+}
+
 // Beside the parameters, and not in the ledger: averages need not add up.
 void Checks::check_buffers(const Node& node) {
   const exchange::BufferSpec& spec = world_.task().buffers;
@@ -225,6 +237,7 @@ void Checks::second() {
     if (!world_.is_up(*node)) continue;
     note_samples(*node);
     check_balance(*node);
+    check_finite(*node);
     check_buffers(*node);
     look_at_table(*node);
     check_stage(*node);
@@ -322,12 +335,13 @@ void Checks::check_shards() {
 void Checks::check_agreement() {
   if (!exchange::uses_links(world_.task().config.exchange.mode)) return;
   const auto near = [&](const char* what, const std::optional<double>& value) {
-    if (value && *value > kDistanceMax) fail(fmt::format("replicas are {} from {}", *value, what));
+    if (value && !(*value <= kDistanceMax))
+      fail(fmt::format("replicas are {} from {}", *value, what));
   };
   near("their mean", distance());
   near("the optimum", optimum_distance());
   const auto buffers = buffer_distance();
-  if (buffers && *buffers > kBufferDistanceMax) {
+  if (buffers && !(*buffers <= kBufferDistanceMax)) {
     fail(fmt::format("buffers are {} from their mean", *buffers));
   }
 }

@@ -168,7 +168,7 @@ Worker::Shares Worker::check_ledger(const std::vector<exchange::Job>& due,
   }
   // Mirrors in bfloat16 are as far from what they were meant to be as their last bit says.
   const double rounding = averaging.mirror == exchange::MirrorType::float32 ? 1e-5 : 0x1p-7;
-  if (std::abs(moved - expected) > 1e-4 + rounding * size && breach_.empty()) {
+  if (!(std::abs(moved - expected) <= 1e-4 + rounding * size) && breach_.empty()) {
     breach_ = fmt::format("moved by {} in a commit whose mirrors say {}", moved, expected);
   }
   return shares;

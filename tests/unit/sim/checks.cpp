@@ -76,6 +76,21 @@ BOOST_AUTO_TEST_CASE(a_run_whose_end_comes_early_ends_with_equal_replicas_all_th
   BOOST_TEST(end("30").failure == "");
 }
 
+BOOST_AUTO_TEST_CASE(what_is_not_a_number_meets_no_limit) {
+  const std::string diverging =
+      "duration = 30\n[peers]\ncount = 2\n[run]\n"
+      "set = [\"train.lr=100\", \"exchange.mode='none'\"]\n[expect]\n";
+  const Report unexpected = report_of(diverging + "finished_min = 0\n");
+  BOOST_TEST(unexpected.failure.find("is not finite") != std::string::npos, unexpected.failure);
+  const Report expected =
+      report_of(diverging + "failed_max = 2\noptimum_distance_max = 1\ndistance_max = 1\n");
+  BOOST_TEST(expected.failure == "");
+  BOOST_TEST(expected.expectations.size() == 3U);
+  for (const sim::Outcome& outcome : expected.expectations) {
+    BOOST_TEST(outcome.passed == (outcome.name == "failed_max"), outcome.name);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_death_is_noticed_later_than_the_news_of_a_goodbye_travels) {
   // As in scenarios/faults/first_death.toml. All others leave at the end of the run.
   const Report report = report_of(
