@@ -24,6 +24,7 @@ LOSS_OF_NO_PATH = 0.5
 JOIN_SECONDS = 30.0
 RATE_SECONDS = 10.0
 FAULTS = ("kill", "stop", "restart", "leave", "partition", "degrade", "throttle", "disk_full")
+AT_ONCE = ("kill", "restart", "leave")
 SIMULATED_ONLY = ("twin", "skew")
 ENDING = ("settling", "finishing", "done")
 # Membership alone: every peer waits for more links than there can be before its first step.
@@ -35,8 +36,20 @@ def faults_of(plan):
     return [event for event in plan["timeline"] if event["kind"] in FAULTS]
 
 
-def over_at(event):
-    return event["at"] if event["until"] is None else event["until"]
+def fault_times(plan):
+    """(when the first fault begins, None where there is none; when all are over and all have
+    started; the last start). What has no end ends with the plan."""
+    faults = faults_of(plan)
+    end = plan["scenario"]["duration"]
+
+    def over_at(event):
+        if event["until"] is not None:
+            return event["until"]
+        return event["at"] if event["kind"] in AT_ONCE else end
+    last_start = max((e["at"] for e in plan["timeline"] if e["kind"] in ("join", "restart")),
+                     default=0.0)
+    return (min((e["at"] for e in faults), default=None),
+            max([last_start, *(over_at(e) for e in faults)]), last_start)
 
 
 class Laboratory:
@@ -69,10 +82,7 @@ class Laboratory:
         self.full_at = None
         self.failed = 0  # lives that ended with an error
         faults = faults_of(plan)
-        starts = [e for e in plan["timeline"] if e["kind"] in ("join", "restart")]
-        self.first_fault = min((e["at"] for e in faults), default=None)
-        self.last_fault = max((over_at(e) for e in faults), default=0.0)
-        self.last_start = max((e["at"] for e in starts), default=0.0)
+        self.first_fault, self.last_fault, self.last_start = fault_times(plan)
         self.disturbed = {n for e in faults if e["kind"] not in ("partition", "degrade")
                           for n in e["peers"]}
         self.verdicts = Verdicts(self, self.last_fault)
@@ -161,6 +171,9 @@ class Laboratory:
                 code = peer.process.returncode
                 if code:
                     self.failed += 1
+                elif not peer.leaving:
+                    self.verdicts.said_goodbye(peer.number, self.now())
+                self._end_gap(peer.number, self.now())
                 self._note(f"{peer.name} ends" + (f" with exit code {code}" if code else ""), "end",
                            [peer.number])
 
@@ -301,15 +314,17 @@ class Laboratory:
         return view
 
     def _count_gap(self, peer, status, phase, now):
-        when, steps = self.last_step.get(peer.number, (None, 0))
-        if phase != "training":
-            return
-        if status["steps"] > steps or when is None:
-            if when is not None:
-                gap = now - when
-                self.gaps[peer.number] = max(self.gaps.get(peer.number, 0.0), gap)
-            if status["steps"] > 0:
-                self.last_step[peer.number] = (now, status["steps"])
+        _, steps = self.last_step.get(peer.number, (None, 0))
+        if phase != "training" or status["steps"] > steps:
+            self._end_gap(peer.number, now)
+        if phase == "training" and status["steps"] > steps:
+            self.last_step[peer.number] = (now, status["steps"])
+
+    def _end_gap(self, number, now):
+        """By another step, or by what ends the peer's steps."""
+        when, _ = self.last_step.pop(number, (None, 0))
+        if when is not None:
+            self.gaps[number] = max(self.gaps.get(number, 0.0), now - when)
 
     def _degree(self):
         for peer in self.peers:
@@ -333,6 +348,8 @@ class Laboratory:
         self._reap()
         self.verdicts.finish(self.now())
         self.ended_at = self.now()
+        for number in list(self.last_step):
+            self._end_gap(number, self.ended_at)
         for peer in self.peers:
             if peer.state == "stopped":
                 peer.go_on()
@@ -358,9 +375,6 @@ class Laboratory:
         done = [summary for summary in summaries if summary.get("end") == "done"]
         finished = [peer for peer in self.peers if (peer.summary() or {}).get("end") == "done"]
         replicas = [path for path in (peer.final_replica() for peer in finished) if path]
-        for number, (when, _) in self.last_step.items():
-            if self.latest[number]["phase"] == "training":
-                self.gaps[number] = max(self.gaps.get(number, 0.0), self.ended_at - when)
         gaps = [gap for n, gap in self.gaps.items() if n not in self.disturbed]
         wanted = {expectation["name"] for expectation in self.plan["expect"]}
         drifts = [(row[0], row[6]) for rows in self.rows.values() for row in rows
@@ -400,7 +414,7 @@ class Laboratory:
                 "detections": [[round(s, 3), v, o, noticed]
                                for s, v, o, noticed in self.verdicts.detections],
                 "false_deaths": [{"peer": v, "at": round(t, 2), "held_by": o}
-                                 for (v, _), (t, o) in self.verdicts.false.items()],
+                                 for (v, _), (t, o, _) in self.verdicts.false.items()],
                 "switch": self.counters}
 
     def close(self):

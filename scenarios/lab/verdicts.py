@@ -1,5 +1,7 @@
 """What the peers hold of each other against what is true: detection, false deaths, one view."""
 
+import math
+
 # A verdict is false only when its subject ran and could be reached for this long before: what was
 # decided during a fault may arrive a little later.
 SETTLED = 5.0
@@ -18,7 +20,7 @@ class Verdicts:
         self.views = {}  # observer: (when, {number: "alive", "dead" or "left"})
         self.pending = {}  # (victim, observer): when the victim died
         self.detections = []  # (seconds, victim, observer, whether it was noticed at all)
-        self.false = {}  # (victim, which fault): (when, observer)
+        self.false = {}  # (victim, which fault): (when, observer, "dead" or "left")
         self.changes = {}  # (observer, victim): times
         self.log = []  # (when, observer, victim, state)
         self.fault = 0
@@ -64,17 +66,23 @@ class Verdicts:
                 continue
             self.changes.setdefault((observer, victim), []).append(now)
             self.log.append((round(now, 2), observer, victim, state))
-            if state == "dead":
-                self._held_dead(observer, victim, now)
+            if state != "alive":
+                self._held_gone(observer, victim, state, now)
         self._compare(now)
 
-    def _held_dead(self, observer, victim, now):
+    def _held_gone(self, observer, victim, state, now):
         since = self.pending.pop((victim, observer), None)
         if since is not None:
             self.detections.append((now - since, victim, observer, True))
         reachable = self._reachable(observer, victim)
         if reachable is not None and now - reachable >= SETTLED:
-            self.false.setdefault((victim, self.fault), (now, observer))
+            self.false.setdefault((victim, self.fault), (now, observer, state))
+
+    def said_goodbye(self, victim, now):
+        """Its process has ended by itself: who heard before that it left was right."""
+        self.false = {key: (when, observer, state)
+                      for key, (when, observer, state) in self.false.items()
+                      if key[0] != victim or state != "left" or now - when > SETTLED}
 
     def _compare(self, now):
         """Whether all tables agree on who runs."""
@@ -124,5 +132,6 @@ def percentile(values, part):
     ordered = sorted(values)
     if not ordered:
         return None
-    at = max(0, min(len(ordered) - 1, -(-int(part * len(ordered) * 1000) // 1000) - 1))
-    return ordered[at]
+    # Of what is a whole number but for rounding, that number.
+    rank = math.ceil(part * len(ordered) - 1e-9)
+    return ordered[max(0, min(len(ordered) - 1, rank - 1))]

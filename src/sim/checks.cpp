@@ -36,19 +36,12 @@ Checks::Checks(World& world)
   views_.resize(own_.size());
   stages_.resize(own_.size());
   left_at_.assign(own_.size(), -1);
-  for (const PlannedEvent& event : world.plan().events) {
-    const double end =
-        event.until.value_or(lasts(event.kind) ? world.plan().scenario.duration : event.at);
-    if (event.kind == Kind::join) {
-      last_start_ = std::max(last_start_, event.at);
-      continue;
-    }
-    if (event.kind == Kind::twin) has_twins_ = true;
-    if (event.kind == Kind::restart) last_start_ = std::max(last_start_, event.at);
-    if (first_fault_ < 0) first_fault_ = event.at;
-    last_fault_ = std::max(last_fault_, end);
-  }
-  last_fault_ = std::max(last_fault_, last_start_);
+  has_twins_ = std::ranges::any_of(
+      world.plan().events, [](const PlannedEvent& event) { return event.kind == Kind::twin; });
+  const FaultTimes times = fault_times(world.plan());
+  first_fault_ = times.first;
+  last_fault_ = times.last;
+  last_start_ = times.last_start;
   world.set_observer(this);
 }
 

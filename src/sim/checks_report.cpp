@@ -7,13 +7,6 @@
 namespace starling::sim {
 namespace {
 
-std::optional<double> percentile(std::vector<double> values, double p) {
-  if (values.empty()) return std::nullopt;
-  std::ranges::sort(values);
-  const auto at = static_cast<std::size_t>(std::lround(p * static_cast<double>(values.size() - 1)));
-  return values[at];
-}
-
 /// The larger of two; of what is not a number nothing is larger.
 double worse(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 

@@ -428,6 +428,22 @@ class Planner {
 
 }  // namespace
 
+FaultTimes fault_times(const Plan& plan) {
+  FaultTimes times;
+  for (const PlannedEvent& event : plan.events) {
+    using enum Kind;
+    const bool starts = event.kind == join || event.kind == restart;
+    if (starts) times.last_start = std::max(times.last_start, event.at);
+    if (event.kind == join) continue;
+    const bool happens_at_once = starts || event.kind == kill || event.kind == leave;
+    const double no_end = happens_at_once ? event.at : plan.scenario.duration;
+    times.first = times.first < 0 ? event.at : std::min(times.first, event.at);
+    times.last = std::max(times.last, event.until.value_or(no_end));
+  }
+  times.last = std::max(times.last, times.last_start);
+  return times;
+}
+
 base::Result<Plan> make_plan(Scenario scenario, std::optional<std::uint64_t> seed) {
   Plan plan;
   plan.seed = seed.value_or(scenario.seed);

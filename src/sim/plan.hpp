@@ -47,6 +47,14 @@ struct Plan {
   std::vector<PlannedEvent> events;  ///< in order of time
 };
 
+/// When faults begin and end, in seconds; joins are none.
+struct FaultTimes {
+  double first = -1;      ///< below 0: there is none
+  double last = 0;        ///< all are over and all have started. What has no end ends with the plan
+  double last_start = 0;  ///< joins and restarts
+};
+[[nodiscard]] FaultTimes fault_times(const Plan& plan);
+
 /// Resolves with the scenario's seed, or with another. Errors (ErrorCode::run_file): a peer that
 /// there is not, too many peers or events.
 [[nodiscard]] base::Result<Plan> make_plan(Scenario scenario,

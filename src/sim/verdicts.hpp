@@ -19,6 +19,9 @@ inline constexpr double kSettledSeconds = 5;
 /// A path that loses this part of its packets, or more, reaches nobody.
 inline constexpr double kLossOfNoPath = 0.5;
 
+/// The smallest of the values that at least this part of all do not exceed; nothing: there is none.
+[[nodiscard]] std::optional<double> percentile(std::vector<double> values, double part);
+
 /// A subject is an identity; of each peer one runs at a time (twins are not judged). Times are
 /// seconds since the start and never decrease.
 class Verdicts {
@@ -33,7 +36,7 @@ class Verdicts {
   void dies(std::uint32_t subject, std::span<const std::uint32_t> observers, double now);
   /// Any event of the plan; `event` outlives this.
   void fault(const PlannedEvent& event, bool begins, double now);
-  /// The observer's table says so from now on.
+  /// The observer's table says so from now on, or that it has left.
   void held_dead(std::uint32_t subject, std::uint32_t observer, double now);
   /// No more is heard. Deaths that were not noticed count with the time that there was for it.
   void finish(double now);

@@ -1,6 +1,12 @@
 #include "sim/verdicts.hpp"
 
+#include <fstream>
+
 #include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+
+#include "membership/record.hpp"
+#include "sim/words.hpp"
 
 using namespace starling;
 using namespace starling::sim;
@@ -18,6 +24,14 @@ PlannedEvent cut_of(const std::vector<std::uint32_t>& a, const std::vector<std::
   PlannedEvent event = event_of(Kind::partition, {0, 1, 2, 3});
   event.paths = {{a, b}, {b, a}};
   return event;
+}
+
+/// What real peers are judged by as well.
+nlohmann::json judged() { return nlohmann::json::parse(std::ifstream(JUDGED)); }
+
+Kind kind_of(const nlohmann::json& event) {
+  const auto named = [&](const auto& word) { return word.first == event.at("kind"); };
+  return std::ranges::find_if(kKindWords, named)->second;
 }
 
 /// Four peers that run since 0; subjects have the numbers of their peers.
@@ -140,6 +154,41 @@ BOOST_AUTO_TEST_CASE(a_path_that_loses_most_packets_reaches_nobody) {
   verdicts.fault(fair, true, 32);
   verdicts.held_dead(1, 0, 40);
   BOOST_TEST(verdicts.false_deaths() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_percentile_is_what_real_peers_are_judged_by) {
+  for (const auto& entry : judged().at("percentiles")) {
+    const auto value = percentile(entry.at("values"), entry.at("part"));
+    BOOST_TEST(value.has_value() == !entry.at("value").is_null(), entry.dump());
+    if (value) BOOST_TEST(*value == entry.at("value").get<double>(), entry.dump());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_is_held_gone_is_what_real_peers_are_judged_by) {
+  for (const auto& entry : judged().at("held")) {
+    using wire::MemberState;
+    const auto state = entry.at("state") == "alive"  ? MemberState::alive
+                       : entry.at("state") == "dead" ? MemberState::dead
+                                                     : MemberState::left;
+    BOOST_TEST(membership::counts_as_alive(state) != entry.at("false").get<bool>(), entry.dump());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(faults_are_over_when_they_are_for_real_peers) {
+  for (const auto& entry : judged().at("fault_times")) {
+    Plan plan;
+    plan.scenario.duration = judged().at("duration");
+    for (const auto& event : entry.at("timeline")) {
+      PlannedEvent& planned = plan.events.emplace_back(event_of(kind_of(event), {0}));
+      planned.at = event.at("at");
+      if (!event.at("until").is_null()) planned.until = event.at("until");
+    }
+    const FaultTimes times = fault_times(plan);
+    const bool none = entry.at("first").is_null();
+    BOOST_TEST(times.first == (none ? -1 : entry.at("first").get<double>()), entry.dump());
+    BOOST_TEST(times.last == entry.at("last").get<double>(), entry.dump());
+    BOOST_TEST(times.last_start == entry.at("last_start").get<double>(), entry.dump());
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
