@@ -108,7 +108,7 @@ class World {
   [[nodiscard]] const Plan& plan() const noexcept { return plan_; }
   [[nodiscard]] Task& task() noexcept { return task_; }
   [[nodiscard]] base::Time local(const Node& node) const;
-  /// XXH3 over every event that was delivered, in order.
+  /// XXH3 over every event that was delivered and the bytes of every frame, in order.
   [[nodiscard]] std::uint64_t trace_hash() const noexcept { return trace_hash_; }
   [[nodiscard]] std::uint64_t events() const noexcept { return delivered_; }
   [[nodiscard]] double peer_seconds() const;

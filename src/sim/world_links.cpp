@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "base/hash.hpp"
 #include "sim/world.hpp"
 
 namespace starling::sim {
@@ -61,8 +62,10 @@ void World::dial(Node& node, const std::string& address) {
   const PathState out = paths_.state(node.peer, there);
   const PathState back = paths_.state(there, node.peer);
   // TCP and TLS take two round trips, each packet resent as long as it is lost.
-  base::Duration takes = milliseconds(2 * (out.latency_ms + back.latency_ms) +
-                                      out.jitter_ms * jitter(rng_) + back.jitter_ms * jitter(rng_));
+  const double jitter_out = out.jitter_ms * jitter(rng_);
+  const double jitter_back = back.jitter_ms * jitter(rng_);
+  base::Duration takes =
+      milliseconds(2 * (out.latency_ms + back.latency_ms) + jitter_out + jitter_back);
   base::Duration pause = std::chrono::seconds(1);
   for (int packet = 0; packet < 2; ++packet) {
     const double lost = 1 - (1 - out.loss) * (1 - back.loss);
@@ -283,6 +286,7 @@ void World::happen(Arrive& arrive) {
     return drop(arrive.connection, arrive.to, gone->reset, "by the other end");
   }
   auto& frame = std::get<Frame>(item);
+  trace_hash_ = base::xxh3(frame.bytes, trace_hash_);
   if (!there) {
     // A machine without the process answers with a reset.
     if (connection.ends[1 - arrive.to].open && !direction.stalled) {

@@ -161,6 +161,18 @@ BOOST_AUTO_TEST_CASE(the_same_seed_does_the_same_and_another_something_else) {
   BOOST_TEST(run_it(plan_of(text, 4)).trace_hash != first.trace_hash);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_in_the_frames_is_in_the_hash) {
+  // Two runs that differ in what is said alone: who trains what is not trained.
+  const auto hash = [](const std::string& seed) {
+    return run_it(plan_of("duration = 20\n[peers]\ncount = 3\n[run]\nset = [\"run.seed=" + seed +
+                          "\"]\n[sim]\nproblem = \"none\"\nstep_ms = 1000\n"));
+  };
+  const Report one = hash("1");
+  const Report two = hash("2");
+  BOOST_TEST(one.events == two.events);
+  BOOST_TEST(one.trace_hash != two.trace_hash);
+}
+
 BOOST_AUTO_TEST_CASE(a_death_is_noticed_and_nobody_else_is_taken_for_dead) {
   const Report report =
       run_it(plan_of("duration = 120\n[peers]\ncount = 8\n[[timeline]]\nkind = \"kill\"\nat = 60\n"
