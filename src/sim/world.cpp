@@ -132,7 +132,6 @@ void World::happen(Dialed& dialed) {
 void World::happen(Closed& closed) {
   Node& node = *nodes_[closed.node];
   if (node.life != closed.life || !is_up(node)) return;
-  using Reason = membership::LossReason;
   const auto reason = closed.reset ? Reason::reset : Reason::closed;
   give(node, peer::LinkDown{closed.link, reason, closed.reset ? "reset" : "closed"});
 }

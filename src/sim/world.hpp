@@ -258,7 +258,8 @@ class World {
   void announce(std::uint32_t connection, int from, const Frame& frame, base::Time first);
   base::Time cross_line(std::uint32_t peer, bool in, base::Time from, Item& item);
   void stall(std::uint32_t connection, int from, Item item);
-  void drop(std::uint32_t connection, int side, bool reset, const std::string& text);
+  using Reason = membership::LossReason;
+  void drop(std::uint32_t connection, int side, Reason reason, const std::string& text);
   void release(std::uint32_t connection);
   [[nodiscard]] static std::size_t size_of(const Item& item);
   [[nodiscard]] static int side_of(const Connection& connection, const Node& node,

@@ -283,7 +283,8 @@ void World::happen(Arrive& arrive) {
                                    up->dialed ? connection.address : "somewhere:1"});
   }
   if (const auto* gone = std::get_if<Gone>(&item)) {
-    return drop(arrive.connection, arrive.to, gone->reset, "by the other end");
+    return drop(arrive.connection, arrive.to, gone->reset ? Reason::reset : Reason::closed,
+                "by the other end");
   }
   auto& frame = std::get<Frame>(item);
   trace_hash_ = base::xxh3(frame.bytes, trace_hash_);
@@ -301,8 +302,9 @@ void World::happen(Arrive& arrive) {
     auto read = reader.read(stream);
     if (!read || !*read) {
       trace(fmt::format("peer-{} refuses a damaged frame", node.number));
-      drop(arrive.connection, 1 - arrive.to, true, "protocol");
-      return drop(arrive.connection, arrive.to, true, "damaged frame");
+      // As io ends it: the reader blames its sender, who sees a link that broke.
+      drop(arrive.connection, 1 - arrive.to, Reason::reset, "protocol");
+      return drop(arrive.connection, arrive.to, Reason::banned, "damaged frame");
     }
     auto decoded = wire::decode(std::move(**read));
     if (frame.damaged && breach_.empty()) {
@@ -352,7 +354,7 @@ void World::close(Node& node, base::LinkId link, bool reset) {
   release(slot);
 }
 
-void World::drop(std::uint32_t slot, int side, bool reset, const std::string& text) {
+void World::drop(std::uint32_t slot, int side, Reason reason, const std::string& text) {
   Connection& connection = connections_[slot];
   End& end = connection.ends[side];
   if (!std::exchange(end.open, false)) return release(slot);
@@ -361,8 +363,6 @@ void World::drop(std::uint32_t slot, int side, bool reset, const std::string& te
   const End copy = end;
   release(slot);
   if (node.life != copy.life || !is_up(node)) return;
-  using Reason = membership::LossReason;
-  const auto reason = reset ? Reason::reset : Reason::closed;
   give(node, peer::LinkDown{copy.link, reason, text});
 }
 
