@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -149,12 +150,30 @@ void write_regression(const sim::Plan& plan, const std::string& folder) {
   };
   sim::Scenario scenario = sim::shrink(plan.scenario, fails);
   scenario.seed = plan.seed;
-  const std::string text = sim::to_toml(scenario);
+  const std::string text = sim::to_toml(scenario, folder);
   const std::string path = fmt::format("{}/{}-{}.toml", folder, scenario.name, plan.seed);
   const base::ByteView part = base::bytes_of(text.data(), text.size());
   const auto written = base::replace_file(path, std::span(&part, 1), base::Durability::unsynced);
   std::fprintf(stderr, "%s\n",
                written ? ("written: " + path).c_str() : written.error().text.c_str());
+}
+
+/// What cannot be done together would be left out silently, or mixed on stdout.
+base::Status check_options(const SimOptions& options) {
+  const auto refuse = [](std::string_view a, std::string_view b) {
+    return base::fail(base::ErrorCode::usage, "{} and {} do not go together: leave one out", a, b);
+  };
+  if (!options.seeds.empty()) {
+    if (options.seed) return refuse("--seeds", "--seed");
+    if (options.plan) return refuse("--seeds", "--plan");
+    if (options.trace) return refuse("--seeds", "--trace");
+  } else if (!options.regressions.empty()) {
+    return base::fail(base::ErrorCode::usage, "--regressions goes with --seeds A..B");
+  }
+  if (options.plan && options.trace) return refuse("--plan", "--trace");
+  if (options.plan && !options.json.empty()) return refuse("--plan", "--json");
+  if (options.trace && options.json == "-") return refuse("--trace", "--json -");
+  return {};
 }
 
 int run_seeds(const SimOptions& options) {
@@ -204,6 +223,7 @@ int run_seeds(const SimOptions& options) {
 }  // namespace
 
 int run_sim(const SimOptions& options) {
+  if (const auto status = check_options(options); !status) return complain(status.error());
   if (!options.seeds.empty()) return run_seeds(options);
   const auto plan = load(options, options.seed);
   if (!plan) return complain(plan.error());

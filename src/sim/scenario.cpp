@@ -1,5 +1,7 @@
 #include "sim/scenario.hpp"
 
+#include <filesystem>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,6 +23,16 @@ std::string quoted(const std::string& text) {
     }
   }
   return out + '"';
+}
+
+/// A path from the current folder, as it is named from another folder.
+std::string beside(const std::string& path, const std::string& folder) {
+  namespace fs = std::filesystem;
+  if (fs::path(path).is_absolute()) return path;
+  std::error_code error;
+  const fs::path from = fs::absolute(folder.empty() ? "." : folder, error).lexically_normal();
+  const fs::path to = fs::absolute(path, error).lexically_normal();
+  return error ? path : to.lexically_relative(from).string();
 }
 
 std::string list_of(const std::vector<std::string>& texts) {
@@ -148,7 +160,7 @@ std::string_view to_string(Shape shape) noexcept { return word_of(shape, kShapeW
 std::string_view to_string(Disk disk) noexcept { return word_of(disk, kDiskWords); }
 std::string_view to_string(Problem problem) noexcept { return word_of(problem, kProblemWords); }
 
-std::string to_toml(const Scenario& scenario) {
+std::string to_toml(const Scenario& scenario, const std::string& folder) {
   std::string out =
       fmt::format("[scenario]\nname = {}\nabout = {}\nseed = {}\nduration = {}\n",
                   quoted(scenario.name), quoted(scenario.about), scenario.seed, scenario.duration);
@@ -156,7 +168,9 @@ std::string to_toml(const Scenario& scenario) {
                      scenario.count, list_of(scenario.regions), fmt::join(scenario.speeds, ", "),
                      scenario.spacing, selector_text(scenario.via));
   out += "\n[run]\n";
-  if (!scenario.run_file.empty()) out += fmt::format("file = {}\n", quoted(scenario.run_file));
+  if (!scenario.run_file.empty()) {
+    out += fmt::format("file = {}\n", quoted(beside(scenario.run_file, folder)));
+  }
   if (!scenario.set.empty()) out += fmt::format("set = {}\n", list_of(scenario.set));
   out += fmt::format(
       "\n[sim]\nproblem = \"{}\"\nstep_ms = {}\nelements = {}\nbuffers = {}\nbuggify = {}\n",

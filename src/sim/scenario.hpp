@@ -185,7 +185,8 @@ struct Scenario {
 [[nodiscard]] std::string_view to_string(Disk disk) noexcept;
 [[nodiscard]] std::string_view to_string(Problem problem) noexcept;
 
-/// The scenario as TOML; parse_scenario makes an equal one of it.
-[[nodiscard]] std::string to_toml(const Scenario& scenario);
+/// The scenario as TOML; parse_scenario makes an equal one of it when the text stands in `folder`,
+/// beside which its run file is searched.
+[[nodiscard]] std::string to_toml(const Scenario& scenario, const std::string& folder = {});
 
 }  // namespace starling::sim

@@ -1,5 +1,6 @@
 #include "sim/scenario.hpp"
 
+#include <filesystem>
 #include <string>
 
 #include <boost/test/unit_test.hpp>
@@ -87,6 +88,21 @@ BOOST_AUTO_TEST_CASE(selectors_that_are_none_are_refused) {
     BOOST_TEST_CONTEXT(peers) {
       const std::string entry = "[[timeline]]\nkind = \"kill\"\nat = 1\npeers = ";
       BOOST_TEST(says(error_of(entry + peers + "\n"), "timeline 1.peers: must"));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_file_is_found_beside_where_the_scenario_is_written) {
+  for (const std::string run_file : {"../runs/x.toml", "/runs/x.toml", "x.toml"}) {
+    const auto first = parse_scenario(kHead + "[run]\nfile = \"" + run_file + "\"\n", "a/f/t.toml");
+    BOOST_REQUIRE(first);
+    for (const std::string folder : {"b", "a/f", ".", "../c", "/tmp/d", "./b/"}) {
+      const auto second = parse_scenario(to_toml(*first, folder), folder + "/t.toml");
+      BOOST_REQUIRE(second);
+      namespace fs = std::filesystem;
+      BOOST_TEST(fs::absolute(second->run_file).lexically_normal() ==
+                     fs::absolute(first->run_file).lexically_normal(),
+                 folder << ": " << second->run_file);
     }
   }
 }

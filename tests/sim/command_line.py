@@ -1,0 +1,63 @@
+#!/usr/bin/python3
+"""What the simulator's command line refuses, and the scenarios that it writes. The last line is
+"N passed, N failed".
+
+    command_line.py PROGRAM
+"""
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PROGRAM = ""
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*words, **options):
+    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, **options)
+
+
+class TheCommandLine(unittest.TestCase):
+    def test_refuses_what_would_be_ignored_or_mixed(self):
+        for words in (("--seeds", "1..2", "--plan"), ("--seeds", "1..2", "--seed", "3"),
+                      ("--seeds", "1..2", "--trace"), ("--trace", "--json", "-"),
+                      ("--plan", "--json", "-"), ("--plan", "--trace"), ("--regressions", ".")):
+            with self.subTest(words=words):
+                result = run("random", *words)
+                self.assertEqual(result.returncode, 2)
+                self.assertEqual(result.stdout, "")
+                for word in words:
+                    if word.startswith("--"):
+                        self.assertIn(word, result.stderr)
+
+    def test_writes_a_failing_scenario_that_can_be_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder)
+            for name in ("scenarios", "runs", "failing"):
+                (place / name).mkdir()
+            text = (ROOT / "tests/sim/canary.toml").read_text()
+            text = text.replace('[sim]', '[run]\nfile = "../runs/run.toml"\n\n[sim]')
+            (place / "scenarios/canary.toml").write_text(text)
+            (place / "runs/run.toml").write_text(
+                '[run]\nname = "x"\nsamples = 100000\n[model]\ninput = [16]\n'
+                'layers = [{ type = "linear", out = 4 }]\n')
+            result = run("scenarios/canary.toml", "--seeds", "1..1", "--regressions", "failing",
+                         "--bug", "mirror_of_theirs_forgotten", cwd=place)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            written = re.search(r"written: (.*)", result.stderr)[1]
+            again = run(written, "--bug", "mirror_of_theirs_forgotten", cwd=place)
+            self.assertEqual(again.returncode, 1, again.stderr)
+
+
+def main():
+    result = unittest.main(argv=sys.argv[:1], exit=False).result
+    failed = len(result.failures) + len(result.errors)
+    print(f"{result.testsRun - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    PROGRAM = str(Path(sys.argv[1]).resolve())
+    sys.exit(main())
