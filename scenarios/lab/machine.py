@@ -1,4 +1,4 @@
-"""What a run borrows of this machine: network namespaces, tmpfs mounts, cgroups.
+"""What a run borrows of this machine: network namespaces, tmpfs mounts, cgroups, a folder of /tmp.
 
 Everything carries the run's mark, "starling-PID-STARTED" (STARTED: when that process began, as the
 kernel counts), so that a later run can tell what a killed one left behind, and removes it.
@@ -8,13 +8,16 @@ import ctypes
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 NETNS = pathlib.Path("/run/netns")
 CLONE_NEWNET = 0x40000000
 MARK = re.compile(r"starling-(\d+)-(\d+)")
+SWITCH_FOLDER = "-switch-"  # after a mark and a number, in the folder for temporary files
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -60,9 +63,8 @@ def missing():
         return "network namespaces need root: run this with sudo"
     if not os.path.exists("/dev/net/tun"):
         return "there is no /dev/net/tun: load the kernel's module tun"
-    from shutil import which
     for command in ("ip", "setpriv"):
-        if which(command) is None:
+        if shutil.which(command) is None:
             return f"there is no command {command} (Debian packages iproute2 and util-linux)"
     name = f"starling-{os.getpid()}-{started_at(os.getpid())}-probe"
     done = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True)
@@ -157,7 +159,17 @@ def remove_marked(of):
         if mark and of(mark.group(0)):
             _remove_cgroup(group)
             removed.append(f"cgroup {group.name}")
+    for folder in switch_folders():
+        if of(MARK.match(folder.name).group(0)):
+            shutil.rmtree(folder, ignore_errors=True)
+            removed.append(f"folder {folder}")
     return removed
+
+
+def switch_folders():
+    """Those of all runs."""
+    found = pathlib.Path(tempfile.gettempdir()).glob(f"starling-*{SWITCH_FOLDER}*")
+    return [folder for folder in found if MARK.match(folder.name)]
 
 
 def _remove_cgroup(group):

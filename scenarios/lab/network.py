@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 
-from .machine import LabError, inside, ip
+from .machine import SWITCH_FOLDER, LabError, inside, ip
 
 READY_PATIENCE = 20.0
 # The scenario states a standard deviation, the switch spreads evenly over a width.
@@ -71,7 +71,8 @@ class Switch:
 
     def __init__(self, program, namespaces, seed, mtu=1500):
         self.namespaces = namespaces
-        self.folder = tempfile.TemporaryDirectory(prefix="starling-switch-")
+        # It carries the run's mark, as the namespaces do.
+        self.folder = tempfile.TemporaryDirectory(prefix=f"{namespaces[0]}{SWITCH_FOLDER}")
         path = pathlib.Path(self.folder.name) / "control"
         self.socket = None
         self.set = {}

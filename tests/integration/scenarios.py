@@ -146,19 +146,21 @@ class TheSwitch(unittest.TestCase):
         self.assertLessEqual(machine.cpu_seconds(pid) - before, 0.02)
 
 
-def left_behind(mark):
-    """What of a run is still there: names of namespaces, mounts, cgroups, processes."""
+def left_behind(mark, folder):
+    """What of a run is still there: names of namespaces, mounts, cgroups, folders, processes.
+    `folder` is the run's: its peers carry no mark."""
     found = [path.name for path in machine.NETNS.glob("starling-*") if path.name.startswith(mark)]
     mounts = pathlib.Path("/proc/mounts").read_text().splitlines()
     found += [line for line in mounts if line.startswith(mark)]
     place = machine.cgroup_folder()
     found += [group.name for group in place[0].glob(f"{mark}*")] if place else []
+    found += [path.name for path in machine.switch_folders() if path.name.startswith(mark)]
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes()
         except OSError:
             continue
-        if mark.encode() in words:
+        if mark.encode() in words or f"{folder}/".encode() in words:
             found.append(words.decode(errors="replace"))
     return found
 
@@ -170,15 +172,19 @@ class AScenario(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def start(self, name):
+    def start(self, name, run="run"):
+        self.run_folder = self.folder / run
         self.out = self.folder / "verdict.json"
         process = subprocess.Popen(
             [ROOT / "scenarios/run", ROOT / "tests/integration" / name, "--build", BUILD, "--dir",
-             self.folder / "run", "--json", self.out],
+             self.run_folder, "--json", self.out],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.mark = f"starling-{process.pid}-{machine.started_at(process.pid)}"
         return process
+
+    def left(self):
+        return left_behind(self.mark, self.run_folder)
 
     def test_with_a_kill_and_a_partition_passes_and_leaves_nothing(self):
         process = self.start("scenario_short.toml")
@@ -187,7 +193,7 @@ class AScenario(unittest.TestCase):
         verdict = json.loads(self.out.read_text())
         self.assertTrue(verdict["passed"])
         self.assertEqual(len(verdict["expectations"]), 6)
-        self.assertEqual(left_behind(self.mark), [])
+        self.assertEqual(self.left(), [])
         page = (self.folder / "run/report.html").read_text()
         for text in ("kill", "partition", "peer-3", "accuracy", "drift", "links", "passed"):
             self.assertIn(text, page)
@@ -201,7 +207,7 @@ class AScenario(unittest.TestCase):
         self.assertFalse(verdict["passed"])
         self.assertEqual([e["name"] for e in verdict["expectations"] if not e["passed"]],
                          ["step_gap_max_s"])
-        self.assertEqual(left_behind(self.mark), [])
+        self.assertEqual(self.left(), [])
 
     def test_that_is_interrupted_leaves_nothing(self):
         process = self.start("scenario_canary.toml")
@@ -209,29 +215,32 @@ class AScenario(unittest.TestCase):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
         self.assertNotEqual(process.returncode, 0)
-        self.assertEqual(left_behind(self.mark), [])
+        self.assertEqual(self.left(), [])
 
     def test_that_was_killed_is_cleaned_up_by_the_next(self):
         process = self.start("scenario_canary.toml")
         self.wait_for_peers(process)
         process.kill()
         process.communicate(timeout=30)
-        killed = self.mark
+        killed = self.mark, self.run_folder
         # Its peers and its switch die with it; its namespaces cannot.
         self.assertTrue(self.eventually(lambda: not any(" " in name or "\0" in name
-                                                        for name in left_behind(killed))))
-        self.assertNotEqual(left_behind(killed), [])
-        shutil.rmtree(self.folder / "run")
-        second = self.start("scenario_canary.toml")
+                                                        for name in left_behind(*killed))))
+        self.assertNotEqual(left_behind(*killed), [])
+        second = self.start("scenario_canary.toml", "again")
         self.wait_for_peers(second)
-        self.assertEqual(left_behind(killed), [])
+        self.assertEqual(left_behind(*killed), [])
         second.send_signal(signal.SIGTERM)
         second.communicate(timeout=30)
-        self.assertEqual(left_behind(self.mark), [])
+        self.assertEqual(self.left(), [])
 
     def wait_for_peers(self, process):
-        self.assertTrue(self.eventually(lambda: (self.folder / "run/peer-1/peer.json").exists()
+        self.assertTrue(self.eventually(lambda: (self.run_folder / "peer-1/peer.json").exists()
                                         and process.poll() is None), "no peers come up")
+        # What is looked for later is there now.
+        left = " ".join(self.left())
+        for part in ("peer-1", "-switch-"):
+            self.assertIn(part, left)
 
     @staticmethod
     def eventually(condition, patience=60):

@@ -15,7 +15,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scenarios"))
 sys.dont_write_bytecode = True
-from lab import expect, laboratory, page, processes  # noqa: E402
+from lab import expect, laboratory, machine, page, processes  # noqa: E402
 from lab.laboratory import Laboratory  # noqa: E402
 from lab.network import Paths, switch_settings  # noqa: E402
 from lab.verdicts import Verdicts, percentile  # noqa: E402
@@ -348,6 +348,16 @@ class PathsFollowTheTimeline(unittest.TestCase):
         self.assertAlmostEqual(settings["jitter_ms"] ** 2 / 12, 4)
         self.assertEqual(settings["rate_bps"], 20e6)
         self.assertTrue(settings["cut"])
+
+
+class WhatAKilledRunLeft(unittest.TestCase):
+    def test_its_folder_for_the_switch_is_removed(self):
+        with tempfile.TemporaryDirectory() as place, mock.patch("tempfile.tempdir", place):
+            for name in ("starling-1-1-0-switch-a", "starling-1-2-0-switch-b", "starling-1-1-x"):
+                (pathlib.Path(place) / name).mkdir()
+            machine.remove_marked(lambda mark: mark == "starling-1-1")
+            self.assertEqual(sorted(path.name for path in pathlib.Path(place).iterdir()),
+                             ["starling-1-1-x", "starling-1-2-0-switch-b"])
 
 
 class ExpectationsAreMeasured(unittest.TestCase):
