@@ -10,6 +10,9 @@ namespace {
 
 /// Of the replicas at the end of a run, if the faults were over for this long before.
 constexpr double kEndDistanceMax = 0.05;
+/// Of their buffers where rare branches drop links all the time: who has lost a link does not wait
+/// for that neighbour, and buffers have fewer exchanges to come together in than replicas.
+constexpr double kEndBuffersRareMax = 0.25;
 constexpr double kCalmSeconds = 30;
 /// What the others may take for their last steps, beyond settling, when the first peer is done.
 constexpr double kOthersSeconds = 60;
@@ -85,7 +88,8 @@ void Checks::check_ended() {
     fail(fmt::format("the run ended with replicas {} from their mean", *apart));
   }
   const auto buffers = buffer_distance();
-  if (buffers && !(*buffers <= kEndDistanceMax)) {
+  const bool rare = world_.plan().scenario.sim.buggify;
+  if (buffers && !(*buffers <= (rare ? kEndBuffersRareMax : kEndDistanceMax))) {
     fail(fmt::format("the run ended with buffers {} from their mean", *buffers));
   }
 }
