@@ -215,7 +215,7 @@ class Laboratory:
         now = self.now()
         if kind == "join":
             if peer.state == "absent":
-                peer.join = event["via"]
+                peer.join = [self.peers[other].address for other in event["via"]]
                 self._start(peer)
         elif kind == "restart":
             if peer.state == "ended" and not peer.leaving and not peer.process.returncode:
@@ -223,6 +223,8 @@ class Laboratory:
             self.verdicts.came_back(peer.number, now)
             peer.kill()
             peer.change_disk(event["disk"])
+            if event["address"] == "new":
+                peer.move(self.switch)
             self._start(peer)
         elif kind == "kill":
             was = peer.state

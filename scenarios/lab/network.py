@@ -14,10 +14,16 @@ from .machine import SWITCH_FOLDER, LabError, inside, ip
 READY_PATIENCE = 20.0
 # The scenario states a standard deviation, the switch spreads evenly over a width.
 UNIFORM_WIDTH = math.sqrt(12)
+# The third number of an address: that of a peer's next one is so much higher, beyond all peers'.
+MOVE = 17
 
 
-def address_of(number):
-    return f"10.77.{number // 250}.{number % 250 + 1}"
+def address_of(number, moves=0):
+    """Of a peer that has got a new address so many times."""
+    third = number // 250 + MOVE * moves
+    if third > 255:
+        raise LabError(f"peer-{number} has got more new addresses than there are")
+    return f"10.77.{third}.{number % 250 + 1}"
 
 
 def mac_of(number):
@@ -71,6 +77,7 @@ class Switch:
 
     def __init__(self, program, namespaces, seed, mtu=1500):
         self.namespaces = namespaces
+        self.addresses = [address_of(number) for number in range(len(namespaces))]
         # It carries the run's mark, as the namespaces do.
         self.folder = tempfile.TemporaryDirectory(prefix=f"{namespaces[0]}{SWITCH_FOLDER}")
         path = pathlib.Path(self.folder.name) / "control"
@@ -93,12 +100,30 @@ class Switch:
     def _configure(self):
         for number, namespace in enumerate(self.namespaces):
             with inside(namespace):
-                # Fixed neighbours: a cut path is then as silent as a cut cable far away, while
-                # an unanswered ARP request would tell the kernel at once.
                 ip("link set lo up", "link set eth0 up",
-                   f"addr add {address_of(number)}/16 broadcast + dev eth0",
-                   *(f"neigh replace {address_of(other)} lladdr {mac_of(other)} dev eth0 "
-                     "nud permanent" for other in range(len(self.namespaces)) if other != number))
+                   f"addr add {self.addresses[number]}/16 broadcast + dev eth0",
+                   *self._neighbours(number))
+
+    def move(self, number, before, after):
+        """A peer's machine has another address; what goes to the one before is not heard."""
+        with inside(self.namespaces[number]):
+            # The kernel forgets the fixed neighbours with the last address.
+            ip(f"addr del {before}/16 dev eth0", f"addr add {after}/16 broadcast + dev eth0",
+               *self._neighbours(number))
+        self.addresses[number] = after
+        for other, namespace in enumerate(self.namespaces):
+            if other != number:
+                with inside(namespace):
+                    ip(self._neighbour(number))
+
+    def _neighbour(self, number):
+        return (f"neigh replace {self.addresses[number]} lladdr {mac_of(number)} dev eth0 "
+                "nud permanent")
+
+    def _neighbours(self, number):
+        # Fixed neighbours: a cut path is then as silent as a cut cable far away, while an
+        # unanswered ARP request would tell the kernel at once.
+        return [self._neighbour(other) for other in range(len(self.namespaces)) if other != number]
 
     def ask(self, request):
         self.socket.sendall((json.dumps(request) + "\n").encode())

@@ -52,7 +52,8 @@ class Peer:
         self.started = None
         self.since = 0.0
         self.leaving = False
-        self.join = []
+        self.join = []  # addresses
+        self.moves = 0
         self.process = None
         self.throttle = None
         self.slowed = None  # (borrowed, share) while a throttle is in force
@@ -60,14 +61,23 @@ class Peer:
         self.filler = None
         self.lives = 0
 
+    @property
+    def address(self):
+        return address_of(self.number, self.moves)
+
+    def move(self, switch):
+        """Its machine gets another address; the peer must not run."""
+        before = self.address
+        self.moves += 1
+        switch.move(self.number, before, self.address)
+
     def command(self):
         words = [str(self.laboratory.program), "up", str(self.laboratory.run_file), "--name",
-                 self.name, "--dir", str(self.folder), "--listen",
-                 f"{address_of(self.number)}:{PORT}"]
+                 self.name, "--dir", str(self.folder), "--listen", f"{self.address}:{PORT}"]
         for setting in self.laboratory.settings(self.speed):
             words += ["--set", setting]
         for other in self.join:
-            words += ["--join", f"{address_of(other)}:{PORT}"]
+            words += ["--join", f"{other}:{PORT}"]
         return ["setpriv", "--pdeathsig", "KILL", *words]
 
     def start(self, now):

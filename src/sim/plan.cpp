@@ -244,6 +244,7 @@ class Planner {
     event.kind = Kind::restart;
     event.until.reset();
     event.disk = entry.disk;
+    event.address = entry.address;
   }
 
   void set_up(const Numbers& peers, bool up) {

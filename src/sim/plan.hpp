@@ -37,6 +37,7 @@ struct PlannedEvent {
   double speed = 1;                  ///< throttle
   double rate = 1;                   ///< skew
   Disk disk = Disk::kept;            ///< restart
+  Address address = Address::kept;   ///< restart
   int line = 0;                      ///< of the timeline's entry; 0: the peers of the start
 };
 

@@ -24,7 +24,10 @@ Json event_json(const PlannedEvent& event) {
             {"peers", event.peers},
             {"line", event.line}};
   if (event.kind == Kind::join) json["via"] = event.via;
-  if (event.kind == Kind::restart) json["disk"] = to_string(event.disk);
+  if (event.kind == Kind::restart) {
+    json["disk"] = to_string(event.disk);
+    json["address"] = to_string(event.address);
+  }
   if (event.kind == Kind::throttle) json["speed"] = event.speed;
   if (event.kind == Kind::skew) json["rate"] = event.rate;
   if (event.kind == Kind::degrade) json["conditions"] = conditions_json(event.conditions);

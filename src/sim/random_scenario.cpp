@@ -47,6 +47,23 @@ Conditions bad_conditions(base::Rng& rng) {
   return conditions;
 }
 
+/// Some come back with another address: those of one entry alone, so that the others are where they
+/// were, and where no disk is lost or damaged: the first of all knows of nobody then, and nobody
+/// where it is.
+void move_some(Scenario& scenario) {
+  const auto loses = [](const Entry& entry) { return entry.disk != Disk::kept; };
+  if (std::ranges::any_of(scenario.timeline, loses)) return;
+  constexpr std::uint64_t kOwn = 0xADD2E55;  // so that other choices do not depend on it
+  base::Rng rng(scenario.seed ^ kOwn);
+  for (Entry& entry : scenario.timeline) {
+    const bool comes_back =
+        entry.kind == Kind::restart || (entry.kind == Kind::kill && entry.duration);
+    if (!comes_back || rng.below(2) == 0) continue;
+    entry.address = Address::fresh;
+    return;
+  }
+}
+
 Entry random_entry(base::Rng& rng, Kind kind, std::uint32_t count) {
   Entry entry{.kind = kind, .region = {}, .groups = {}, .between = {}, .conditions = {}};
   entry.at = between(rng, kFaultsFrom, kFaultsUntil - 10);
@@ -158,6 +175,7 @@ Scenario random_scenario(std::uint64_t seed) {
     scenario.timeline.push_back(random_entry(rng, kinds[rng.below(kinds.size())], scenario.count));
     scenario.timeline.back().line = static_cast<int>(i) + 1;
   }
+  move_some(scenario);
   return scenario;
 }
 

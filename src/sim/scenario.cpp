@@ -85,6 +85,7 @@ std::string entry_text(const Entry& entry) {
   if (entry.duration) line("for", *entry.duration);
   if (entry.kind != Kind::kill || entry.duration) {
     line("disk", fmt::format("\"{}\"", to_string(entry.disk)));
+    line("address", fmt::format("\"{}\"", to_string(entry.address)));
   }
   line("count", entry.count);
   line("spacing", entry.spacing);
@@ -158,6 +159,7 @@ const std::vector<ExpectationKind>& expectation_kinds() {
 std::string_view to_string(Kind kind) noexcept { return word_of(kind, kKindWords); }
 std::string_view to_string(Shape shape) noexcept { return word_of(shape, kShapeWords); }
 std::string_view to_string(Disk disk) noexcept { return word_of(disk, kDiskWords); }
+std::string_view to_string(Address address) noexcept { return word_of(address, kAddressWords); }
 std::string_view to_string(Problem problem) noexcept { return word_of(problem, kProblemWords); }
 
 std::string to_toml(const Scenario& scenario, const std::string& folder) {

@@ -87,6 +87,9 @@ enum class Shape : std::uint8_t {
 /// What a restarted peer finds of its folder.
 enum class Disk : std::uint8_t { kept, lost, torn, flipped };
 
+/// Where a restarted peer is found.
+enum class Address : std::uint8_t { kept, fresh };
+
 /// How the end of a path is meant in a degradation of the selected peers.
 enum class Direction : std::uint8_t { both, out, in };
 
@@ -111,6 +114,7 @@ struct Entry {
   double speed = 1;  ///< throttle
   double rate = 1;   ///< skew: of the clock
   Disk disk = Disk::kept;
+  Address address = Address::kept;
 };
 
 struct RegionPair {
@@ -183,6 +187,7 @@ struct Scenario {
 [[nodiscard]] std::string_view to_string(Kind kind) noexcept;
 [[nodiscard]] std::string_view to_string(Shape shape) noexcept;
 [[nodiscard]] std::string_view to_string(Disk disk) noexcept;
+[[nodiscard]] std::string_view to_string(Address address) noexcept;
 [[nodiscard]] std::string_view to_string(Problem problem) noexcept;
 
 /// The scenario as TOML; parse_scenario makes an equal one of it when the text stands in `folder`,

@@ -344,6 +344,7 @@ void read_parameters(const Scenario& scenario, Fields& fields, Entry& entry) {
   }
   fields.number("for", entry.duration, 0.001, kSecondsMax);
   fields.word("disk", entry.disk, kDiskWords);
+  fields.word("address", entry.address, kAddressWords);
   fields.integer("count", entry.count, 1, kPeersMax);
   fields.number("spacing", entry.spacing, 0, kSecondsMax);
   fields.text("region", entry.region, 64);
@@ -391,8 +392,10 @@ void check_entry(Fields& fields, const Entry& entry) {
   }
   if (entry.kind == throttle) needs("speed");
   if (entry.kind == skew) needs("rate");
-  if (entry.kind == kill && fields.has("disk") && !fields.has("for")) {
-    fields.reject("disk", "goes with 'for': it says what the restart finds");
+  for (const std::string_view of_restart : {"disk", "address"}) {
+    if (entry.kind == kill && fields.has(of_restart) && !fields.has("for")) {
+      fields.reject(of_restart, "goes with 'for': it is of the restart");
+    }
   }
 }
 
@@ -418,9 +421,9 @@ void read_entry(const toml::node& node, std::size_t number, Scenario& scenario, 
     if (!common && !entry_takes(entry.kind, name)) {
       std::vector<std::string_view> known{"kind", "at", "every", "until"};
       for (const std::string_view other :
-           {"peers",     "for",       "disk",  "count",     "spacing", "region",    "shape",
-            "groups",    "period",    "speed", "rate",      "between", "direction", "latency_ms",
-            "jitter_ms", "rate_mbit", "loss",  "duplicate", "reorder", "corrupt"}) {
+           {"peers",      "for",       "disk",      "address", "count",     "spacing", "region",
+            "shape",      "groups",    "period",    "speed",   "rate",      "between", "direction",
+            "latency_ms", "jitter_ms", "rate_mbit", "loss",    "duplicate", "reorder", "corrupt"}) {
         if (entry_takes(entry.kind, other)) known.push_back(other);
       }
       fields.reject(name, "'{}' has no such key{}", to_string(entry.kind),

@@ -43,6 +43,10 @@ inline constexpr Words<Disk, 4> kDiskWords{{
     {"torn", Disk::torn},
     {"flipped", Disk::flipped},
 }};
+inline constexpr Words<Address, 2> kAddressWords{{
+    {"kept", Address::kept},
+    {"new", Address::fresh},
+}};
 inline constexpr Words<Direction, 3> kDirectionWords{{
     {"both", Direction::both},
     {"out", Direction::out},
@@ -80,7 +84,7 @@ void visit_conditions(C& conditions, Visitor&& visit) {
   using enum Kind;
   if (key == "peers") return kind != join && kind != heal;
   if (key == "for") return kind != join && kind != heal && kind != restart;
-  if (key == "disk") return kind == kill || kind == restart;
+  if (key == "disk" || key == "address") return kind == kill || kind == restart;
   if (key == "count" || key == "spacing" || key == "region") return kind == join;
   if (key == "shape" || key == "groups" || key == "period") return kind == partition;
   if (key == "speed") return kind == throttle;

@@ -48,7 +48,7 @@ struct Node {
   std::unique_ptr<peer::Core> core;
   std::unique_ptr<Worker> worker;
   Folder folder;
-  std::vector<std::uint32_t> via;
+  std::vector<std::string> join;  ///< addresses that it was given, and is at each start
   std::map<base::LinkId, std::uint32_t> links;  ///< to connections
   std::uint32_t last_link = 0;
   std::deque<peer::Event> held;       ///< arrived while it stood still
@@ -234,6 +234,9 @@ class World {
   void start(std::uint32_t number, bool twin = false);
   void restart(Node& node, Disk disk);
   void kill(Node& node);
+  void move(Node& node);
+  [[nodiscard]] std::vector<std::string> addresses_of(
+      const std::vector<std::uint32_t>& peers) const;
   void stop(Node& node);
   void resume(Node& node);
   void apply_faults(Node& node);

@@ -108,11 +108,12 @@ void World::begin(const PlannedEvent& event, std::size_t index) {
     Node& node = *nodes_[number];
     switch (event.kind) {
       case Kind::join:
-        node.via = event.via;
+        node.join = addresses_of(event.via);
         start(number);
         break;
       case Kind::restart:
         if (is_up(node)) kill(node);
+        if (event.address == Address::fresh) move(node);
         restart(node, event.disk);
         break;
       case Kind::kill:
@@ -133,7 +134,7 @@ void World::begin(const PlannedEvent& event, std::size_t index) {
         twin->number = static_cast<std::uint32_t>(nodes_.size());
         twin->peer = number;
         twin->id = node.id;
-        twin->via = {number};
+        twin->join = {node.address};
         twin->address = fmt::format("{}-twin-{}:1", plan_.peers[number].name, twin->number);
         addresses_[twin->address] = twin->number;
         twins_[index].push_back(twin->number);
@@ -211,14 +212,12 @@ void World::start(std::uint32_t number, bool twin) {
   node.incarnation = static_cast<std::uint64_t>(wall);
   if (twin) ++node.incarnation;
   peer::Config config = task_.config;
-  for (const std::uint32_t other : node.via) {
-    config.membership.join.push_back(nodes_[other]->address);
-  }
+  config.membership.join.insert(config.membership.join.end(), node.join.begin(), node.join.end());
   peer::Resume resume;
   if (const Checkpoint* saved = node.folder.newest_whole(); saved != nullptr) {
     resume = {saved->step, saved->samples, saved->progress, saved->addresses};
   }
-  if (config.membership.wait_for == 0 && !node.via.empty()) config.membership.wait_for = 1;
+  if (config.membership.wait_for == 0 && !node.join.empty()) config.membership.wait_for = 1;
   const double step_ms = plan_.scenario.sim.step_ms;
   node.worker = std::make_unique<Worker>(
       task_.learner(node.id),
@@ -233,6 +232,19 @@ void World::start(std::uint32_t number, bool twin) {
                                            resume, *node.signer, rng_.fork());
   if (observer_ != nullptr) observer_->started(node);
   give(node, peer::Start{});
+}
+
+std::vector<std::string> World::addresses_of(const std::vector<std::uint32_t>& peers) const {
+  std::vector<std::string> addresses;
+  for (const std::uint32_t peer : peers) addresses.push_back(nodes_[peer]->address);
+  return addresses;
+}
+
+// Nobody answers any more where it was.
+void World::move(Node& node) {
+  addresses_.erase(node.address);
+  node.address = fmt::format("{}-life-{}:1", plan_.peers[node.peer].name, node.life + 1);
+  addresses_[node.address] = node.number;
 }
 
 void World::restart(Node& node, Disk disk) {

@@ -215,8 +215,9 @@ class TheLaboratory(unittest.TestCase):
         for peer in self.lab.peers:
             self.lab._start(peer)
 
-    def restart(self, number):
-        event = {"kind": "restart", "peers": [number], "disk": "kept", "until": None}
+    def restart(self, number, address="kept"):
+        event = {"kind": "restart", "peers": [number], "disk": "kept", "address": address,
+                 "until": None}
         self.lab._do("restart", self.lab.peers[number], event, True)
 
     def fault(self, kind, begins, at=0, **more):
@@ -280,6 +281,18 @@ class TheLaboratory(unittest.TestCase):
         self.assertEqual(self.lab.gaps, {0: 3.5})
         says(60.0, "finishing", 6)
         self.assertEqual(self.lab.gaps, {0: 3.5})
+
+    def test_a_new_address_is_told_to_the_switch_and_to_those_that_join_later(self):
+        self.lab.switch = mock.Mock()
+        self.lab.peers[0].state = self.lab.peers[1].state = "dead"
+        self.restart(1)
+        self.lab.switch.move.assert_not_called()
+        self.restart(0, "new")
+        self.lab.switch.move.assert_called_once_with(0, "10.77.0.1", "10.77.17.1")
+        late = StillPeer(2)
+        self.lab.peers.append(late)
+        self.lab._do("join", late, {"via": [0, 1]}, True)
+        self.assertEqual(late.join, ["10.77.17.1", "10.77.0.2"])
 
     def test_an_error_that_was_not_ordered_fails_the_scenario(self):
         self.lab.peers[0].exit(1)

@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(all_start_and_join_by_the_first) {
 BOOST_AUTO_TEST_CASE(a_kill_for_some_time_brings_a_restart) {
   const Plan plan = plan_with(
       "[[timeline]]\nkind = \"kill\"\nevery = 60\npeers = \"random 2\"\nfor = 30\n"
-      "disk = \"lost\"\n");
+      "disk = \"lost\"\naddress = \"new\"\n");
   const auto kills = of_kind(plan, Kind::kill);
   const auto restarts = of_kind(plan, Kind::restart);
   BOOST_REQUIRE(kills.size() == 5U);
@@ -64,6 +64,7 @@ BOOST_AUTO_TEST_CASE(a_kill_for_some_time_brings_a_restart) {
     BOOST_TEST(restarts[i].at == kills[i].at + 30);
     BOOST_TEST(restarts[i].peers == kills[i].peers);
     BOOST_TEST((restarts[i].disk == Disk::lost));
+    BOOST_TEST((restarts[i].address == Address::fresh));
   }
 }
 

@@ -82,6 +82,13 @@ BOOST_AUTO_TEST_CASE(what_a_kind_needs_is_asked_for) {
                   "run.file: is missing"));
 }
 
+BOOST_AUTO_TEST_CASE(what_a_restart_finds_goes_with_a_restart) {
+  const std::string kill = "[[timeline]]\nkind = \"kill\"\nat = 1\npeers = \"first\"\n";
+  BOOST_TEST(says(error_of(kill + "address = \"new\"\n"), "address: goes with 'for'"));
+  BOOST_TEST(says(error_of(kill + "disk = \"lost\"\n"), "disk: goes with 'for'"));
+  BOOST_TEST(says(error_of(kill + "for = 1\naddress = \"other\"\n"), "'other' is not known"));
+}
+
 BOOST_AUTO_TEST_CASE(selectors_that_are_none_are_refused) {
   for (const char* peers : {"\"some\"", "\"random 0\"", "\"random 101%\"", "\"first x\"",
                             "\"all 3\"", "\"region\"", "[]", "[-1]", "[5000]", "3"}) {
@@ -114,7 +121,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_reads_back_as_the_same) {
                            "between = [\"eu\", \"us\"]\nlatency_ms = 40\nloss = 0.01\n"
                            "[[network.line]]\nregion = \"us\"\nrate_mbit = 0.5\n"
                            "[[timeline]]\nkind = \"kill\"\nevery = 60\npeers = \"random 10%\"\n"
-                           "for = 30\ndisk = \"lost\"\n"
+                           "for = 30\ndisk = \"lost\"\naddress = \"new\"\n"
                            "[[timeline]]\nkind = \"partition\"\nat = 3\nshape = \"groups\"\n"
                            "groups = [[0, 1], [3]]\nfor = 3\n"
                            "[[timeline]]\nkind = \"degrade\"\nat = 3\nbetween = [\"eu\", \"us\"]\n"
@@ -130,6 +137,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_reads_back_as_the_same) {
   BOOST_TEST(second->timeline.size() == 4U);
   BOOST_TEST(second->timeline[0].peers->percent == 10.0);
   BOOST_TEST((second->timeline[0].disk == Disk::lost));
+  BOOST_TEST((second->timeline[0].address == Address::fresh));
   BOOST_REQUIRE(second->lines.size() == 1U);
   BOOST_TEST(second->lines[0].region == "us");
   BOOST_TEST(second->lines[0].rate_mbit == 0.5);

@@ -224,6 +224,26 @@ BOOST_AUTO_TEST_CASE(a_restart_with_its_disk_goes_on_where_it_was) {
   BOOST_TEST(samples(0) > samples(1));
 }
 
+BOOST_AUTO_TEST_CASE(who_comes_back_at_a_new_address_is_found_there_and_not_where_it_was) {
+  const Plan plan = plan_of(
+      "duration = 60\n[peers]\ncount = 4\n[[timeline]]\nkind = \"kill\"\nat = 30\n"
+      "peers = [0]\nfor = 5\naddress = \"new\"\n"
+      "[[timeline]]\nkind = \"join\"\nat = 40\n[sim]\nproblem = \"none\"\nstep_ms = 1000\n");
+  const auto task = make_task(plan.scenario);
+  BOOST_REQUIRE(task);
+  World world(plan, **task, {});
+  world.run();
+  const Node& moved = *world.nodes()[0];
+  BOOST_TEST(moved.address != "peer-0:1");
+  BOOST_TEST(world.nodes()[4]->join == std::vector{moved.address});
+  for (const std::size_t other : {1U, 2U, 3U, 4U}) {
+    const auto* held = world.nodes()[other]->core->membership().table().find(moved.id);
+    BOOST_REQUIRE(held != nullptr);
+    BOOST_TEST(membership::counts_as_alive(held->state));
+    BOOST_TEST(held->addresses == std::vector{moved.address});
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_frame_that_takes_long_is_heard_and_nobody_is_accused_meanwhile) {
   // A keyframe weighs 200 kB and takes 16 s.
   const Plan plan = plan_of(
