@@ -156,7 +156,8 @@ class World {
     std::uint32_t node = 0;
     std::uint32_t life = 0;
     base::LinkId link;
-    bool open = false;  ///< the node has it
+    bool open = false;     ///< the node has it
+    bool accepts = false;  ///< frames of any size
   };
   struct Connection {
     std::uint32_t generation = 0;
@@ -233,16 +234,25 @@ class World {
   void end(const PlannedEvent& event, std::size_t index);
   void start(std::uint32_t number, bool twin = false);
   void restart(Node& node, Disk disk);
-  void kill(Node& node);
   void move(Node& node);
   [[nodiscard]] std::vector<std::string> addresses_of(
       const std::vector<std::uint32_t>& peers) const;
+  void kill(Node& node);
   void stop(Node& node);
   void resume(Node& node);
   void apply_faults(Node& node);
   void set_rate(Node& node, double rate);
   void give(Node& node, peer::Event event);
   void act(Node& node, peer::Outbox& out);
+  void act(Node& node, const peer::Dial& action);
+  void act(Node& node, const peer::Send& action);
+  void act(Node& node, const peer::Accept& action);
+  void act(Node& node, const peer::Close& action);
+  void act(Node& node, peer::Run& action);
+  void act(Node& node, const peer::Note& action);
+  void act(Node& node, const peer::Report& action);
+  void act(Node& node, const peer::Refused& action);
+  void act(Node& node, peer::Finished& action);
   void note_opening(Node& node, const peer::Job& job);
   void begin_work(Node& node);
   void end_work_after(Node& node, base::Duration delay);

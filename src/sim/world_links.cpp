@@ -25,6 +25,10 @@ constexpr base::Duration kHandshakeTimeout = std::chrono::seconds(5);
 /// real network, for the sake of the reader of frames.
 constexpr double kPassesChecksum = 0.2;
 
+/// What the reader of a link takes at most until it is told to accept more.
+constexpr std::size_t kFrameMaxBeforeHello =
+    wire::kFrameHeaderSize + wire::kMetadataMax + wire::kPayloadMaxBeforeHello;
+
 base::Duration milliseconds(double ms) { return base::from_seconds(ms / 1000); }
 
 /// Sum of four uniform numbers, scaled to a standard deviation of one; never negative.
@@ -294,6 +298,11 @@ void World::happen(Arrive& arrive) {
       push(arrive.connection, arrive.to, Gone{true});
     }
     return;
+  }
+  if (!end.accepts && frame.bytes.size() > kFrameMaxBeforeHello && breach_.empty()) {
+    breach_ = fmt::format("peer-{} is sent {} bytes before it accepts them", node.number,
+                          frame.bytes.size());
+    return stop();
   }
   // The same bytes come out as went in, unless something is broken: most are taken as they are.
   if (frame.damaged || frame.bytes.back() == std::byte{}) {

@@ -318,28 +318,52 @@ void World::give(Node& node, peer::Event event) {
 
 void World::act(Node& node, peer::Outbox& out) {
   for (peer::Action& action : out) {
-    if (const auto* to = std::get_if<peer::Dial>(&action)) {
-      dial(node, to->address);
-    } else if (const auto* message = std::get_if<peer::Send>(&action)) {
-      send(node, message->link, message->message);
-    } else if (const auto* closed = std::get_if<peer::Close>(&action)) {
-      close(node, closed->link, false);
-    } else if (auto* run = std::get_if<peer::Run>(&action)) {
-      note_opening(node, run->job);
-      node.worker->submit(std::move(run->job));
-      if (!node.working) begin_work(node);
-    } else if (const auto* note = std::get_if<peer::Note>(&action)) {
-      if (tracing()) trace(fmt::format("peer-{}   \"{}\"", node.number, note->text));
-      if (observer_ != nullptr) observer_->note(node, *note);
-    } else if (auto* finished = std::get_if<peer::Finished>(&action)) {
-      node.finished = std::move(*finished);
-      if (observer_ != nullptr) observer_->finished(node);
-      node.up_seconds += base::seconds(now_ - node.started);
-      node.state = NodeState::finished;
-      const auto links = node.links;
-      for (const auto& [link, connection] : links) close(node, link, false);
-    }
+    std::visit([&](auto& of_kind) { act(node, of_kind); }, action);
   }
+}
+
+void World::act(Node& node, const peer::Dial& action) { dial(node, action.address); }
+
+void World::act(Node& node, const peer::Send& action) { send(node, action.link, action.message); }
+
+void World::act(Node& node, const peer::Accept& action) {
+  const auto found = node.links.find(action.link);
+  if (found == node.links.end()) return;
+  Connection& connection = connections_[found->second];
+  connection.ends[side_of(connection, node, action.link)].accepts = true;
+}
+
+void World::act(Node& node, const peer::Close& action) { close(node, action.link, false); }
+
+void World::act(Node& node, peer::Run& action) {
+  note_opening(node, action.job);
+  node.worker->submit(std::move(action.job));
+  if (!node.working) begin_work(node);
+}
+
+void World::act(Node& node, const peer::Note& action) {
+  if (tracing()) trace(fmt::format("peer-{}   \"{}\"", node.number, action.text));
+  if (observer_ != nullptr) observer_->note(node, action);
+}
+
+// A row of a file that nobody reads here.
+void World::act(Node&, const peer::Report&) {}
+
+void World::act(Node& node, const peer::Refused& action) {
+  if (breach_.empty()) {
+    breach_ =
+        fmt::format("peer-{} was refused at {}: of one run all are", node.peer, action.address);
+  }
+  stop();
+}
+
+void World::act(Node& node, peer::Finished& action) {
+  node.finished = std::move(action);
+  if (observer_ != nullptr) observer_->finished(node);
+  node.up_seconds += base::seconds(now_ - node.started);
+  node.state = NodeState::finished;
+  const auto links = node.links;
+  for (const auto& [link, connection] : links) close(node, link, false);
 }
 
 // Both ends know the link on which they set their mirrors by its connection.
