@@ -27,7 +27,7 @@ class AFinding(unittest.TestCase):
         self.assertIsNone(finding(ended(0, "passed: 60 virtual seconds\n")))
 
     def test_is_not_that_nothing_ran(self):
-        for status, said in ((2, "usage: starling-sim ...\n"), (3, "starling sim: x: no such file\n"),
+        for status, said in ((2, "usage: starling-sim ...\n"), (3, "starling sim: no such file\n"),
                              (1, "starling sim: cannot write\n"), (-11, ""), (-9, ""), (-6, "")):
             with self.subTest(status=status), self.assertRaises(ValueError):
                 finding(ended(status, said))

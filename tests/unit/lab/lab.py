@@ -232,7 +232,8 @@ class TheLaboratory(unittest.TestCase):
         self.assertEqual(peer.state, "stopped")
         self.fault("stop", False, 2)
         self.assertEqual(peer.state, "running")
-        with mock.patch.object(peer, "fill_disk") as fill, mock.patch.object(peer, "free_disk") as free:
+        with mock.patch.object(peer, "fill_disk") as fill, \
+                mock.patch.object(peer, "free_disk") as free:
             self.fault("disk_full", True, 1)
             self.fault("disk_full", True, 2)
             self.fault("disk_full", False, 1)
