@@ -88,7 +88,8 @@ def evaluate(plan, measured):
         else:
             passed = value <= limit
         results.append({"name": name, "passed": passed,
-                        "value": None if value is None else round(value, 6), "limit": limit})
+                        "value": None if value is None or math.isnan(value) else round(value, 6),
+                        "limit": limit})
     return results
 
 

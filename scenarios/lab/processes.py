@@ -183,6 +183,8 @@ class Peer:
         if disk == "lost":
             for entry in list(self.folder.iterdir()) if self.folder.exists() else []:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            if self.filler is not None:  # its machine's disk is full still
+                self.fill_disk()
             return
         models = sorted(self.folder.glob("checkpoints/*/model.safetensors"),
                         key=lambda path: path.stat().st_mtime)

@@ -199,6 +199,18 @@ class AStoppedPeer(unittest.TestCase):
         self.assertEqual(self.peer.signals, [signal.SIGCONT])
 
 
+class ADisk(unittest.TestCase):
+    def test_that_is_full_is_so_for_who_comes_back_without_its_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            peer = StillPeer(0)
+            peer.folder = pathlib.Path(folder)
+            peer.filler = peer.folder / ".filler"
+            (peer.folder / "run.toml").touch()
+            with mock.patch.object(peer, "fill_disk") as fill:
+                peer.change_disk("lost")
+            self.assertEqual((fill.call_count, list(peer.folder.iterdir())), (1, []))
+
+
 class TheLaboratory(unittest.TestCase):
     PLAN = {"scenario": {"seed": 1, "duration": 60}, "run": {"file": "run.toml", "set": []},
             "peers": [{"region": "eu", "speed": 1}] * 2,
@@ -382,6 +394,11 @@ class ExpectationsAreMeasured(unittest.TestCase):
         results = expect.evaluate(plan, {"accuracy_min": 0.8, "step_gap_max_s": 2.1})
         self.assertEqual([r["passed"] for r in results], [True, False, False])
         self.assertIsNone(results[2]["value"])
+
+    def test_what_is_not_a_number_meets_no_limit(self):
+        plan = {"expect": [{"name": "loss_max", "limit": 1}, {"name": "accuracy_min", "limit": 0}]}
+        results = expect.evaluate(plan, {"loss_max": float("nan"), "accuracy_min": float("nan")})
+        self.assertEqual([(r["passed"], r["value"]) for r in results], [(False, None)] * 2)
 
     def test_a_percentile_is_a_value_that_was_seen(self):
         self.assertEqual(percentile(range(1, 101), 0.99), 99)
