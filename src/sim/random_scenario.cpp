@@ -64,6 +64,18 @@ void move_some(Scenario& scenario) {
   }
 }
 
+/// Some cuts, and what they still had to come, end before their time.
+void heal_some(Scenario& scenario) {
+  const auto cuts = [](const Entry& entry) { return entry.kind == Kind::partition; };
+  constexpr std::uint64_t kOwn = 0x4EA1;  // so that other choices do not depend on it
+  base::Rng rng(scenario.seed ^ kOwn);
+  if (std::ranges::none_of(scenario.timeline, cuts) || rng.below(4) != 0) return;
+  Entry heal{.kind = Kind::heal, .region = {}, .groups = {}, .between = {}, .conditions = {}};
+  heal.at = between(rng, kFaultsFrom, kFaultsUntil);
+  heal.line = static_cast<int>(scenario.timeline.size()) + 1;
+  scenario.timeline.push_back(std::move(heal));
+}
+
 Entry random_entry(base::Rng& rng, Kind kind, std::uint32_t count) {
   Entry entry{.kind = kind, .region = {}, .groups = {}, .between = {}, .conditions = {}};
   entry.at = between(rng, kFaultsFrom, kFaultsUntil - 10);
@@ -176,6 +188,7 @@ Scenario random_scenario(std::uint64_t seed) {
     scenario.timeline.back().line = static_cast<int>(i) + 1;
   }
   move_some(scenario);
+  heal_some(scenario);
   return scenario;
 }
 
