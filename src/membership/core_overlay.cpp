@@ -204,9 +204,13 @@ void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
 // addresses where nobody was found, so that a cut swarm grows together again.
 void Core::seek(base::Time now, Outbox& out) {
   if (RARE(no_seek)) return;
-  if (dialer_.join_due(count(Role::neighbour) == 0, now)) dial_joins(now, out);
+  const bool lonely = count(Role::neighbour) == 0;
+  if (lonely && dialer_.join_due(lonely, now)) dial_joins(now, out);
   const std::size_t wanted = now < seek_after_ ? 0 : missing();
   if (wanted > dialer_.dialing()) seek_members(true, wanted - dialer_.dialing(), now, out);
+  // Of the addresses that were given or saved some may be of long ago, and each of those keeps a
+  // dial for as long as it may take: members come first.
+  if (!lonely && dialer_.join_due(lonely, now)) dial_joins(now, out);
   if (!table_.dead().empty() && dialer_.dialing() < kDialsMax / 2 && !BUG(dead_not_retried)) {
     seek_members(false, 1, now, out);
   }
