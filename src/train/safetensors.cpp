@@ -41,19 +41,37 @@ constexpr std::array kTypes{
 
 const TypeName& name_of(TensorType type) { return kTypes[static_cast<std::size_t>(type)]; }
 
-/// Parses the header; refuses nesting deeper than the format's, and names that come twice.
+/// Looks at a header as it is parsed and keeps nothing of it but names: stops where nesting is
+/// deeper than the format's, and at a name that comes twice. (The parser's own callbacks look
+/// through all that was read at the end of each value.)
+class HeaderCheck final : public json::json_sax_t {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return ++depth_ <= kDepthMax; }
+  bool key(string_t& name) override { return depth_ > 1 || names_.insert(name).second; }
+  bool end_object() override { return --depth_ >= 0; }
+  bool start_array(std::size_t) override { return ++depth_ <= kDepthMax; }
+  bool end_array() override { return --depth_ >= 0; }
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override {
+    return false;
+  }
+
+ private:
+  int depth_ = 0;
+  std::set<std::string> names_;
+};
+
 std::optional<json> parse_header(std::string_view text) {
-  bool accepted = true;
-  std::set<std::string> names;
-  const auto check = [&](int depth, json::parse_event_t event, json& value) {
-    if (depth > kDepthMax) accepted = false;
-    if (event == json::parse_event_t::key && depth == 1) {
-      accepted = accepted && names.insert(value.get<std::string>()).second;
-    }
-    return accepted;
-  };
-  json header = json::parse(text.begin(), text.end(), check, false);
-  if (!accepted || !header.is_object()) return std::nullopt;
+  HeaderCheck check;
+  if (!json::sax_parse(text.begin(), text.end(), &check)) return std::nullopt;
+  json header = json::parse(text.begin(), text.end(), nullptr, false);
+  if (!header.is_object()) return std::nullopt;
   return header;
 }
 
