@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.hpp"
 #include "model/presets.hpp"
 #include "peer/run_file.hpp"
 #include "peer/run_file_keys.hpp"
@@ -220,15 +221,6 @@ std::map<std::string, std::string> lines_of(std::string_view canonical) {
   return lines;
 }
 
-/// Text that is safe to show, whoever it comes from.
-std::string printable(std::string_view text) {
-  std::string out(text.substr(0, kDiffTextMax));
-  std::ranges::replace_if(
-      out, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
-  if (text.size() > kDiffTextMax) out += "...";
-  return out;
-}
-
 }  // namespace
 
 std::string to_toml(const RunFile& run_file) {
@@ -295,8 +287,9 @@ std::string diff(std::string_view here, std::string_view there) {
   for (const auto& [key, values] : lines) {
     if (values.first == values.second) continue;
     if (++count > kDiffLinesMax) return text + "and more\n";
-    text += fmt::format("{}: {} here, {} there\n", printable(key), printable(values.first),
-                        printable(values.second));
+    const auto shown = [](std::string_view part) { return base::printable(part, kDiffTextMax); };
+    text += fmt::format("{}: {} here, {} there\n", shown(key), shown(values.first),
+                        shown(values.second));
   }
   return text;
 }

@@ -44,12 +44,4 @@ std::string format_duration(double seconds) {
   return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
 }
 
-std::string format_safe(std::string_view text, std::size_t length_max) {
-  std::string safe(text.substr(0, length_max));
-  for (char& c : safe) {
-    if (c < ' ' || c > '~') c = '?';  // plain char may be signed: bytes above 127 are caught too
-  }
-  return safe;
-}
-
 }  // namespace starling::report

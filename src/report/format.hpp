@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 namespace starling::report {
 
@@ -19,9 +18,5 @@ namespace starling::report {
 /// A duration in seconds: "4.2 s", "2 min 03 s", "1 h 02 min"; "-" where it is not finite or
 /// negative.
 [[nodiscard]] std::string format_duration(double seconds);
-
-/// `text` for a terminal: control characters and bytes outside ASCII become '?', and what exceeds
-/// `length_max` bytes is cut. Names and reasons come from other machines.
-[[nodiscard]] std::string format_safe(std::string_view text, std::size_t length_max);
 
 }  // namespace starling::report

@@ -12,7 +12,7 @@
 #include <spdlog/sinks/rotating_file_sink.h>
 
 #include "base/assert.hpp"
-#include "report/format.hpp"
+#include "base/printable.hpp"
 
 namespace starling::report {
 namespace {
@@ -58,7 +58,7 @@ std::string value_json(const Field::Value& value) {
 
 std::string value_text(const Field::Value& value) {
   if (const auto* text = std::get_if<std::string_view>(&value)) {
-    return format_safe(*text, kLogTextBytesMax);
+    return base::printable(*text, kLogTextBytesMax);
   }
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{:.6g}", *number);
   return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
@@ -83,6 +83,10 @@ std::string log_fields_json(std::string_view name, std::initializer_list<Field> 
 }
 
 std::string log_text(std::string_view name, std::initializer_list<Field> fields) {
+  // A text that is all there is says what happened: the event's name is for programs then.
+  if (fields.size() == 1 && fields.begin()->name == "text") {
+    return value_text(fields.begin()->value);
+  }
   std::string text = with_spaces(name);
   std::string_view separator = " (";
   for (const Field& field : fields) {

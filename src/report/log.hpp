@@ -60,7 +60,7 @@ class Log {
 [[nodiscard]] std::string log_fields_json(std::string_view name,
                                           std::initializer_list<Field> fields);
 
-/// The line for people, without "starling: LEVEL: ".
+/// The line for people, without "starling: LEVEL: ". A field "text" without others stands for all.
 [[nodiscard]] std::string log_text(std::string_view name, std::initializer_list<Field> fields);
 
 }  // namespace starling::report

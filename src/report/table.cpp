@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/printable.hpp"
 #include "report/format.hpp"
 
 namespace starling::report {
@@ -64,7 +65,7 @@ std::string header_text(const Layout& layout) {
 std::string row_text(const PeerRow& row, const Layout& layout) {
   const auto& language = row.language;
   return line_text(
-      format_safe(row.name, layout.name_width), format_safe(row.state, kStateMax),
+      base::printable(row.name, layout.name_width), base::printable(row.state, kStateMax),
       {format_percent(row.progress), format_count(row.steps),
        fmt::format("{:.0f}", row.samples_per_second),
        row.loss ? fmt::format("{:.3f}", *row.loss) : "-", optional_percent(row.accuracy, 2),
@@ -139,7 +140,7 @@ std::string table_text(const SwarmSnapshot& snapshot, TableSize size) {
   }
   std::string text;
   add_line(text,
-           fmt::format("{}: {} peers, {}", format_safe(snapshot.run, 40), snapshot.peers.size(),
+           fmt::format("{}: {} peers, {}", base::printable(snapshot.run, 40), snapshot.peers.size(),
                        format_duration(snapshot.seconds)),
            size.columns);
   add_line(text, header_text(layout), size.columns);

@@ -12,6 +12,7 @@
 
 #include "base/assert.hpp"
 #include "base/bfloat16.hpp"
+#include "base/printable.hpp"
 
 namespace starling::train {
 namespace {
@@ -74,6 +75,9 @@ std::optional<json> parse_header(std::string_view text) {
   if (!header.is_object()) return std::nullopt;
   return header;
 }
+
+/// A tensor's name in a message: files come from anywhere.
+std::string shown(std::string_view name) { return base::printable(name, base::kShownMax); }
 
 /// A whole number that is not negative.
 std::optional<std::uint64_t> natural(const json& value) {
@@ -199,7 +203,7 @@ base::Result<std::vector<TensorEntry>> parse_safetensors(base::ByteView file,
     if (!entry) {
       return fail(ErrorCode::data,
                   "{}: tensor '{}' is not of type F32, F16, BF16 or I64, or lies outside the file",
-                  name, key);
+                  name, shown(key));
     }
     entries.push_back(std::move(*entry));
   }
@@ -208,7 +212,7 @@ base::Result<std::vector<TensorEntry>> parse_safetensors(base::ByteView file,
   for (TensorEntry& entry : entries) {
     if (entry.offset != position) {
       return fail(ErrorCode::data, "{}: tensor '{}' overlaps another or leaves a gap", name,
-                  entry.name);
+                  shown(entry.name));
     }
     position += entry.size * name_of(entry.type).bytes;
     entry.offset += data_at;
@@ -282,11 +286,11 @@ base::Status TensorFile::copy(std::string_view tensor, std::span<const std::uint
                               std::span<float> out) const {
   const auto entry = std::ranges::find(entries_, tensor, &TensorEntry::name);
   if (entry == entries_.end()) {
-    return fail(ErrorCode::data, "{}: has no tensor '{}'", name_, tensor);
+    return fail(ErrorCode::data, "{}: has no tensor '{}'", name_, shown(tensor));
   }
   if (!std::ranges::equal(entry->shape, shape)) {
     return fail(ErrorCode::data, "{}: tensor '{}' has shape [{}], the model needs [{}]", name_,
-                tensor, fmt::join(entry->shape, ", "), fmt::join(shape, ", "));
+                shown(tensor), fmt::join(entry->shape, ", "), fmt::join(shape, ", "));
   }
   ASSERT(out.size() == entry->size);
   const std::byte* const from = file_.data() + entry->offset;
@@ -304,7 +308,7 @@ base::Status TensorFile::copy(std::string_view tensor, std::span<const std::uint
       break;
   }
   return fail(ErrorCode::data, "{}: tensor '{}' is of type {}, the model needs floats", name_,
-              tensor, name_of(entry->type).word);
+              shown(tensor), name_of(entry->type).word);
 }
 
 }  // namespace starling::train

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "base/printable.hpp"
 #include "wire/delta_format.hpp"
 
 namespace starling::train {
@@ -22,8 +23,11 @@ constexpr std::size_t kNamesMax = 8;  ///< in one message
 /// "'a', 'b' and 3 more"
 std::string listed(const std::vector<std::string>& names) {
   const std::size_t shown = std::min(names.size(), kNamesMax);
-  std::string text = fmt::format(
-      "'{}'", fmt::join(names.begin(), names.begin() + static_cast<long>(shown), "', '"));
+  std::vector<std::string> quoted;
+  for (const std::string& name : std::span(names).first(shown)) {
+    quoted.push_back(fmt::format("'{}'", base::printable(name, base::kShownMax)));
+  }
+  std::string text = fmt::format("{}", fmt::join(quoted, ", "));
   if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
   return text;
 }

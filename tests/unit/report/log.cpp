@@ -89,6 +89,13 @@ BOOST_AUTO_TEST_CASE(people_read_words_without_control_characters) {
   BOOST_TEST(log_text("left", {}) == "left");
 }
 
+BOOST_AUTO_TEST_CASE(people_read_a_text_that_is_all_of_an_event_alone) {
+  BOOST_TEST(log_text("note", {{"text", "dialing 127.0.0.1:9 failed\n"}}) ==
+             "dialing 127.0.0.1:9 failed?");
+  BOOST_TEST(log_text("lost", {{"text", "a"}, {"links", std::uint64_t{1}}}) ==
+             "lost (text a, links 1)");
+}
+
 BOOST_AUTO_TEST_CASE(the_log_rotates_and_its_files_are_bounded) {
   const starling::testing::TemporaryFolder folder;
   auto opened = Log::open(folder.path(), kFileOnly);

@@ -100,6 +100,14 @@ BOOST_AUTO_TEST_CASE(malformed_files_are_refused) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_tensors_name_is_said_short_and_printable) {
+  const std::string name = "\\u001b[2J" + std::string(1'000'000, 'x');
+  const auto refused = parse_safetensors(file_of("{\"" + name + "\":1}", 0), "test");
+  BOOST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().text.find("test: tensor '?[2Jxxx") == 0U);
+  BOOST_TEST(refused.error().text.size() < 300U);
+}
+
 BOOST_AUTO_TEST_CASE(narrow_floats_are_widened_exactly) {
   // 1, -2, the largest, the smallest normal, the smallest, -0, infinity; bfloat16 likewise.
   const std::vector<std::uint16_t> halves{0x3c00, 0xc000, 0x7bff, 0x0400, 0x0001, 0x8000, 0x7c00};
