@@ -69,6 +69,26 @@ Status write_parts(const Descriptor& file, const std::string& path, std::span<co
   return {};
 }
 
+/// What a rename to `path` may replace: a file, or nothing. A symbolic link stands for the file it
+/// leads to, and stays; a device or a pipe would be gone for all who use it.
+Result<std::string> replaceable(const std::string& path) {
+  struct stat info {};
+  std::string target = path;
+  if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
+    char* const real = ::realpath(path.c_str(), nullptr);
+    if (real == nullptr) {
+      return fail(ErrorCode::data, "{}: this symbolic link cannot be followed: {}", path,
+                  reason(errno));
+    }
+    target = real;
+    std::free(real);
+  }
+  if (::stat(target.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return fail(ErrorCode::data, "{}: is not a regular file, and only such are replaced", path);
+  }
+  return target;
+}
+
 std::string parent_of(const std::string& path) {
   const auto slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -107,7 +127,9 @@ Status write_file_synced(const std::string& path, std::span<const ByteView> part
 
 Status replace_file(const std::string& path, std::span<const ByteView> parts,
                     Durability durability) {
-  std::string temporary = path + ".XXXXXX";
+  const auto target = replaceable(path);
+  if (!target) return fail(target.error());
+  std::string temporary = *target + ".XXXXXX";
   Status status;
   {
     const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
@@ -117,7 +139,7 @@ Status replace_file(const std::string& path, std::span<const ByteView> parts,
     ::fchmod(file.get(), 0644);
     status = write_parts(file, temporary, parts, durability);
   }
-  if (status && ::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (status && ::rename(temporary.c_str(), target->c_str()) != 0) {
     status = fail(ErrorCode::data, "{}: cannot be replaced: {}", path, reason(errno));
   }
   if (!status) {
@@ -125,7 +147,7 @@ Status replace_file(const std::string& path, std::span<const ByteView> parts,
     return status;
   }
   if (durability == Durability::unsynced) return {};
-  return sync_folder(parent_of(path));
+  return sync_folder(parent_of(*target));
 }
 
 // Never readable by others, not even for a moment; link() in place of rename() replaces nothing.

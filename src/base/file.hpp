@@ -25,7 +25,8 @@ enum class Durability {
 };
 
 /// Writes beside `path` and renames: whoever opens `path` finds the old or the new content,
-/// whole, also after a crash (if synced), and with several writers one of their contents.
+/// whole, also after a crash (if synced), and with several writers one of their contents. Where
+/// `path` is a symbolic link, it is the file behind it; a device, a pipe or a folder is refused.
 [[nodiscard]] Status replace_file(const std::string& path, std::span<const ByteView> parts,
                                   Durability durability = Durability::synced);
 

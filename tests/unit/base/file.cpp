@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include <boost/test/unit_test.hpp>
+#include <sys/stat.h>
 
 #include "base/hash.hpp"
 #include "base/hasher.hpp"
@@ -38,6 +39,36 @@ BOOST_AUTO_TEST_CASE(replacing_leaves_one_file_with_the_new_content) {
   }
   BOOST_TEST(as_text(read_file(path() + "/a", 100).value()) == "new");
   BOOST_TEST(std::distance(std::filesystem::directory_iterator(path()), {}) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_pipe_or_a_folder_is_not_replaced) {
+  const std::string pipe = path() + "/pipe";
+  BOOST_REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  std::filesystem::create_directory(path() + "/folder");
+  std::filesystem::create_symlink("pipe", path() + "/link");
+  for (const char* name : {"/pipe", "/folder", "/link"}) {
+    const auto replaced = replace_file(path() + name, {});
+    BOOST_REQUIRE(!replaced.has_value());
+    BOOST_TEST((replaced.error().code == ErrorCode::data));
+    BOOST_TEST(replaced.error().text.find(name + 1 + std::string(": is not a regular file")) !=
+               std::string::npos);
+  }
+  BOOST_TEST(std::filesystem::is_fifo(pipe));
+  BOOST_TEST(std::filesystem::is_symlink(path() + "/link"));
+  BOOST_TEST(std::distance(std::filesystem::directory_iterator(path()), {}) == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_symbolic_link_stays_and_its_file_is_replaced) {
+  std::filesystem::create_directory(path() + "/folder");
+  const std::string link = path() + "/link";
+  std::filesystem::create_symlink("folder/a", link);
+  BOOST_TEST(!replace_file(link, {}).has_value());  // leads to nothing
+  BOOST_REQUIRE(write_file_synced(path() + "/folder/a", {}).has_value());
+  const std::string content = "new";
+  const ByteView parts[] = {bytes(content)};
+  BOOST_REQUIRE(replace_file(link, parts).has_value());
+  BOOST_TEST(std::filesystem::is_symlink(link));
+  BOOST_TEST(as_text(read_file(path() + "/folder/a", 100).value()) == content);
 }
 
 BOOST_AUTO_TEST_CASE(a_private_file_is_its_owners_alone_and_made_once) {
