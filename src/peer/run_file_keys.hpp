@@ -164,7 +164,9 @@ void visit_layer_keys(Layer& l, Visitor&& visit) {
   visit("name", l.name, optional, TensorName{});
   visit("out", l.out, must(conv2d, linear, embedding), kSide);
   visit("kernel", l.kernel, must(conv2d, max_pool2d, avg_pool2d), kSide);
-  visit("stride", l.stride, may(conv2d, max_pool2d, avg_pool2d), kSideOrZero);
+  // 0 stands for a pool's default alone: its kernel.
+  visit("stride", l.stride, may(conv2d, max_pool2d, avg_pool2d),
+        l.kind == conv2d ? kSide : kSideOrZero);
   visit("padding", l.padding, may(conv2d, max_pool2d), kSideOrZero);
   visit("dilation", l.dilation, may(conv2d), kSide);
   visit("groups", l.groups, may(conv2d), kSide);

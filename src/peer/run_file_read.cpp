@@ -11,11 +11,12 @@
 #include <toml++/toml.h>
 
 #include "base/file.hpp"
+#include "base/printable.hpp"
 #include "base/suggest.hpp"
 #include "exchange/ring.hpp"
 #include "peer/run_file.hpp"
 #include "peer/run_file_keys.hpp"
-#include "wire/delta_format.hpp"
+#include "peer/run_file_together.hpp"
 
 namespace starling::peer {
 namespace {
@@ -26,6 +27,9 @@ using base::fail;
 
 constexpr std::uint64_t kSideMax = 1U << 24;  ///< of a layer
 static_assert(kFixedPeersMax <= exchange::kRingPeersMax);
+
+/// A name or value of the file within a message.
+std::string shown(std::string_view text) { return base::printable(text, base::kShownMax); }
 
 /// "; did you mean 'x'?" for the most similar of the names, or else what there is.
 template <class Names>
@@ -60,13 +64,21 @@ class Names {
 struct Document {
   toml::table table;
   std::string name;
-  std::map<std::string, std::string> overridden;  ///< "section.key" to the override's text
+  /// "section.key", or "[section]" that the file has not, to the override's text.
+  std::map<std::string, std::string> overridden;
+  /// "section.key" of overrides that are strings since they are no TOML.
+  std::set<std::string> not_toml;
+
+  /// "section.key" of a key with a part of its value after it: "model.layers[2].out".
+  [[nodiscard]] static std::string whole(const std::string& key) {
+    if (key.starts_with('[')) return key;
+    return key.substr(0, key.find_first_of(".[", key.find('.') + 1));
+  }
 
   /// "run.toml:12: train.lr", or "--set train.lr=x: train.lr". After the key's name may stand
-  /// which part of its value is meant: "model.layers[2].out".
+  /// which part of its value is meant.
   [[nodiscard]] std::string place(const std::string& key, const toml::node* node) const {
-    const std::string whole = key.substr(0, key.find_first_of(".[", key.find('.') + 1));
-    if (const auto at = overridden.find(whole); at != overridden.end()) {
+    if (const auto at = overridden.find(whole(key)); at != overridden.end()) {
       return fmt::format("--set {}: {}", at->second, key);
     }
     if (node == nullptr || node->source().begin.line == 0) {
@@ -74,6 +86,9 @@ struct Document {
     }
     return fmt::format("{}:{}: {}", name, node->source().begin.line, key);
   }
+
+  /// Puts one "section.key=value" in. Error: ErrorCode::usage.
+  base::Status apply_override(const std::string& text);
 
   [[nodiscard]] const toml::node* find(std::string_view section, std::string_view key) const {
     const toml::table* const keys = table[section].as_table();
@@ -98,6 +113,52 @@ std::string type_name(const toml::node& node) {
     default:
       return "a date or time";
   }
+}
+
+base::Status Document::apply_override(const std::string& text) {
+  const auto equals = text.find('=');
+  const auto dot = text.find('.');
+  if (equals == std::string::npos || dot == std::string::npos || dot == 0 || dot + 1 >= equals) {
+    return fail(ErrorCode::usage, "--set {}: must have the form section.key=value", text);
+  }
+  const std::string section = text.substr(0, dot);
+  const std::string key = text.substr(dot + 1, equals - dot - 1);
+  if (!is_word(section) || !is_word(key)) {
+    return fail(ErrorCode::usage, "--set {}: must have the form section.key=value: '{}' is no {}",
+                text, is_word(section) ? key : section, is_word(section) ? "key" : "section");
+  }
+  const std::string value = text.substr(equals + 1);
+  toml::table parsed;
+  try {
+    parsed = toml::parse("value = " + value);
+  } catch (const toml::parse_error&) {
+    parsed.clear();
+  }
+  const std::string full = fmt::format("{}.{}", section, key);
+  not_toml.erase(full);
+  // A bare word is no TOML; a text with line breaks may be more than one value.
+  if (parsed.size() != 1 || !parsed.contains("value")) {
+    parsed.clear();
+    parsed.insert("value", value);
+    // What begins like a number, a list, a table or a string was meant to be one.
+    if (value.find_first_of("0123456789+-.[{\"'") == 0) not_toml.insert(full);
+  }
+  toml::table* keys = table[section].as_table();
+  if (keys == nullptr) {
+    if (table.contains(section)) return {};  // not a section: check_names says so
+    table.insert(section, toml::table{});
+    overridden[fmt::format("[{}]", section)] = text;
+    keys = table[section].as_table();
+  }
+  if (full == "run.epochs") keys->erase("samples");
+  if (full == "run.samples") keys->erase("epochs");
+  if (full == "model.preset") {
+    keys->erase("layers");
+    keys->erase("blocks");
+  }
+  keys->insert_or_assign(key, std::move(*parsed.get("value")));
+  overridden[full] = text;
+  return {};
 }
 
 /// Fills the fields of a RunFile from a document. Keeps the first error.
@@ -126,12 +187,17 @@ class Reader {
                                                fmt::format(format, std::forward<Args>(args)...))};
   }
 
+  /// "a string", or what an override is that was to be something else.
+  [[nodiscard]] std::string type_name(const std::string& key, const toml::node& node) const {
+    return document_.not_toml.contains(key) ? "no valid TOML" : peer::type_name(node);
+  }
+
   template <class Number>
   void read(const std::string& key, const toml::node& node, Number& field,
             const IntegerRange& range) {
     const auto value = node.value_exact<std::int64_t>();
     if (!value) {
-      return reject(key, node, "is {}, must be an integer from {} to {}", type_name(node),
+      return reject(key, node, "is {}, must be an integer from {} to {}", type_name(key, node),
                     range.min, range.max);
     }
     if (*value < 0 || static_cast<std::uint64_t>(*value) < range.min ||
@@ -144,8 +210,8 @@ class Reader {
   void read(const std::string& key, const toml::node& node, double& field,
             const NumberRange& range) {
     if (!node.is_number()) {
-      return reject(key, node, "is {}, must be a number from {} to {}", type_name(node), range.min,
-                    range.max);
+      return reject(key, node, "is {}, must be a number from {} to {}", type_name(key, node),
+                    range.min, range.max);
     }
     const double value = *node.value<double>();
     if (!(value >= range.min && value <= range.max)) {  // NaN too
@@ -156,7 +222,7 @@ class Reader {
 
   void read(const std::string& key, const toml::node& node, bool& field, const Flag&) {
     const auto value = node.value_exact<bool>();
-    if (!value) return reject(key, node, "is {}, must be true or false", type_name(node));
+    if (!value) return reject(key, node, "is {}, must be true or false", type_name(key, node));
     field = *value;
   }
 
@@ -169,7 +235,7 @@ class Reader {
 
   void read(const std::string& key, const toml::node& node, std::string& field, const Text& rule) {
     const auto value = node.value_exact<std::string>();
-    if (!value) return reject(key, node, "is {}, must be a string", type_name(node));
+    if (!value) return reject(key, node, "is {}, must be a string", type_name(key, node));
     if (value->size() > rule.max) {
       return reject(key, node, "has {} characters, at most {} are allowed", value->size(),
                     rule.max);
@@ -180,7 +246,7 @@ class Reader {
       return reject(key, node,
                     "'{}' must consist of letters, digits, '.', '_' and '-', and not begin with "
                     "a dot",
-                    *value);
+                    shown(*value));
     }
     if (value->find('\0') != std::string::npos) {
       return reject(key, node, "must not contain a zero byte");
@@ -195,7 +261,7 @@ class Reader {
     std::ranges::transform(words, names.begin(), [](const auto& word) { return word.first; });
     const auto value = node.value_exact<std::string>();
     if (!value) {
-      return reject(key, node, "is {}, must be one of: {}", type_name(node),
+      return reject(key, node, "is {}, must be one of: {}", type_name(key, node),
                     fmt::join(names, ", "));
     }
     for (const auto& [word, meaning] : words) {
@@ -204,14 +270,14 @@ class Reader {
         return;
       }
     }
-    reject(key, node, "'{}' is not known{}", *value, suggestion(*value, names));
+    reject(key, node, "'{}' is not known{}", shown(*value), suggestion(*value, names));
   }
 
   /// The array behind a node, checked for its length.
   const toml::array* array(const std::string& key, const toml::node& node, std::size_t max) {
     const toml::array* const list = node.as_array();
     if (list == nullptr) {
-      reject(key, node, "is {}, must be an array", type_name(node));
+      reject(key, node, "is {}, must be an array", type_name(key, node));
     } else if (list->size() > max) {
       reject(key, node, "has {} elements, at most {} are allowed", list->size(), max);
       return nullptr;
@@ -262,7 +328,7 @@ class Reader {
       read(key, node, path, kPath);
       if (!error) field = path.empty() ? std::vector<std::string>{} : std::vector{path};
     } else {
-      reject(key, node, "is {}, must be a string or an array of them", type_name(node));
+      reject(key, node, "is {}, must be a string or an array of them", type_name(key, node));
     }
   }
 
@@ -282,7 +348,7 @@ class Reader {
       return reject(key, node,
                     "'{}' must consist of letters, digits, '_' and '-', with single dots between "
                     "them",
-                    name);
+                    shown(name));
     }
     field = name;
   }
@@ -306,14 +372,14 @@ class Reader {
             const Blocks&) {
     const toml::table* const table = node.as_table();
     if (table == nullptr) {
-      return reject(key, node, "is {}, must be a table of lists of layers", type_name(node));
+      return reject(key, node, "is {}, must be a table of lists of layers", type_name(key, node));
     }
     if (table->size() > model::kBlocksMax) {
       return reject(key, node, "has {} blocks, at most {} are allowed", table->size(),
                     model::kBlocksMax);
     }
     for (const auto& [name, layers] : *table) {
-      const std::string full = fmt::format("{}.{}", key, name.str());
+      const std::string full = fmt::format("{}.{}", key, shown(name.str()));
       if (!is_word(name.str()) || name.str().size() > model::kNameMax) {
         return reject(full, layers,
                       "a block's name must consist of 1 to {} letters, digits, '_' and '-'",
@@ -341,7 +407,7 @@ class Reader {
     });
     for (const auto& [name, value] : *table) {
       if (std::ranges::find(known, name.str()) == known.end()) {
-        return reject(fmt::format("{}.{}", key, name.str()), value, "{} has no such key{}",
+        return reject(fmt::format("{}.{}", key, shown(name.str())), value, "{} has no such key{}",
                       model::name_of(layer.kind), suggestion(name.str(), known));
       }
     }
@@ -379,7 +445,7 @@ base::Status check_names(const Document& document) {
     const auto known = names.sections.find(section_name);
     if (known == names.sections.end()) {
       return fail(ErrorCode::run_file, "{}: unknown section{}",
-                  document.place(fmt::format("[{}]", section_name), &node),
+                  document.place(fmt::format("[{}]", shown(section_name)), &node),
                   suggestion(section_name, sections));
     }
     const toml::table* const table = node.as_table();
@@ -389,7 +455,7 @@ base::Status check_names(const Document& document) {
     }
     for (const auto& [key, value] : *table) {
       if (std::ranges::find(known->second, key.str()) != known->second.end()) continue;
-      const std::string full = fmt::format("{}.{}", section_name, key.str());
+      const std::string full = fmt::format("{}.{}", section_name, shown(key.str()));
       std::string elsewhere;
       for (const auto& [other, keys] : names.sections) {
         if (std::ranges::find(keys, key.str()) == keys.end()) continue;
@@ -402,153 +468,20 @@ base::Status check_names(const Document& document) {
   return {};
 }
 
-/// Puts one "section.key=value" into the document.
-base::Status apply_override(Document& document, const std::string& text) {
-  const auto equals = text.find('=');
-  const auto dot = text.find('.');
-  if (equals == std::string::npos || dot == std::string::npos || dot == 0 || dot + 1 >= equals) {
-    return fail(ErrorCode::usage, "--set {}: must have the form section.key=value", text);
-  }
-  const std::string section = text.substr(0, dot);
-  const std::string key = text.substr(dot + 1, equals - dot - 1);
-  const std::string value = text.substr(equals + 1);
-  toml::table parsed;
-  try {
-    parsed = toml::parse("value = " + value);
-  } catch (const toml::parse_error&) {
-    parsed.clear();
-  }
-  // A bare word is no TOML; a text with line breaks may be more than one value.
-  if (parsed.size() != 1 || !parsed.contains("value")) {
-    parsed.clear();
-    parsed.insert("value", value);
-  }
-  toml::table* table = document.table[section].as_table();
-  if (table == nullptr) {
-    if (document.table.contains(section)) return {};  // not a section: check_names says so
-    document.table.insert(section, toml::table{});
-    table = document.table[section].as_table();
-  }
-  const std::string full = fmt::format("{}.{}", section, key);
-  if (full == "run.epochs") table->erase("samples");
-  if (full == "run.samples") table->erase("epochs");
-  if (full == "model.preset") {
-    table->erase("layers");
-    table->erase("blocks");
-  }
-  table->insert_or_assign(key, std::move(*parsed.get("value")));
-  document.overridden[full] = text;
-  return {};
-}
-
-/// What is wrong with the steps of a learning rate, if anything.
-std::string wrong_steps(const train::Config& train) {
-  if (train.schedule != train::Schedule::step) {
-    return train.steps.empty() ? "" : "is only for train.schedule = \"step\"";
-  }
-  if (train.steps.empty()) {
-    return "is missing: say after which fractions of the run the learning rate goes down, like "
-           "[0.5, 0.75]";
-  }
-  double last = train.warmup;
-  for (const double step : train.steps) {
-    if (step <= last) return "must ascend, and begin after train.warmup";
-    last = step;
-  }
-  return "";
-}
-
-struct Wrong {
-  const char* key;
-  std::string text;
-};
-
-/// What of [swarm] keeps a ring from ever being complete, if anything.
-std::optional<Wrong> wrong_ring(const RunFile& f) {
-  const std::string_view mode = word_of(f.exchange.mode, kModeWords);
-  if (f.peers < 2) {
-    return Wrong{"peers", fmt::format("must be at least 2 for exchange.mode = \"{}\": its set of "
-                                      "peers is fixed",
-                                      mode)};
-  }
-  if (f.peers > kFixedPeersMax) {
-    return Wrong{"peers",
-                 fmt::format("{} is too many for exchange.mode = \"{}\", which takes {} at most: "
-                             "each peer is linked with all others",
-                             f.peers, mode, kFixedPeersMax)};
-  }
-  if (!f.swarm.hub.empty()) {
-    return Wrong{"hub", fmt::format("is not for exchange.mode = \"{}\": each peer is linked with "
-                                    "all others, not with one",
-                                    mode)};
-  }
-  return std::nullopt;
-}
-
 /// What no single key can tell.
-base::Status check_together(const Document& document, const RunFile& f) {
-  const auto reject = [&](const char* section, const char* key, const std::string& text) {
-    return fail(ErrorCode::run_file, "{}: {}",
-                document.place(fmt::format("{}.{}", section, key), document.find(section, key)),
-                text);
-  };
-  if (f.run.epochs == 0 && f.run.samples == 0) {
-    return reject("run", "epochs",
-                  "is missing: say how long the run is, in epochs of the whole "
-                  "training set over the swarm, or give run.samples");
-  }
-  if (f.run.epochs != 0 && f.run.samples != 0) {
-    return reject("run", "samples", "is given beside run.epochs: keep one of them");
-  }
-  if (f.embedded && exchange::uses_ring(f.exchange.mode)) {
-    return reject("exchange", "mode",
-                  fmt::format("\"{}\" is only for runs that Starling's own trainer trains",
-                              word_of(f.exchange.mode, kModeWords)));
-  }
-  if (!f.embedded && f.model.preset == model::Preset::none && f.model.layers.empty()) {
-    return reject("model", "layers",
-                  "is missing or empty: the model needs layers, or a preset in their place");
-  }
-  if (f.train.batch_min > f.train.batch) {
-    return reject("train", "batch_min",
-                  fmt::format("is more than train.batch, which is {}", f.train.batch));
-  }
-  if (f.train.batch_min != 0 && exchange::uses_ring(f.exchange.mode)) {
-    return reject("train", "batch_min",
-                  fmt::format("all take the same steps under exchange.mode = \"{}\"",
-                              word_of(f.exchange.mode, kModeWords)));
-  }
-  if (f.train.batch % f.train.accumulate != 0) {
-    return reject("train", "accumulate",
-                  fmt::format("must divide train.batch, which is {}", f.train.batch));
-  }
-  if (const std::string wrong = wrong_steps(f.train); !wrong.empty()) {
-    return reject("train", "steps", wrong);
-  }
-  for (const auto& [key, bits] :
-       {std::pair("bits", f.exchange.bits), std::pair("settle_bits", f.exchange.settle_bits)}) {
-    if (wire::delta_format::is_bits(bits)) continue;
-    return reject("exchange", key, fmt::format("{} is not 1, 2, 3, 4 or 8", bits));
-  }
-  if (f.exchange.start_fraction + f.exchange.finish_fraction > 1) {
-    return reject("exchange", "finish_fraction",
-                  "start_fraction and finish_fraction are more than the whole run together");
-  }
-  if (!f.secret.empty() && f.security == Security::off) {
-    return reject("security", "secret",
-                  "is of no use with security.mode = \"off\", which lets everybody in");
-  }
-  if (exchange::uses_ring(f.exchange.mode)) {
-    if (const auto wrong = wrong_ring(f)) return reject("swarm", wrong->key, wrong->text);
-  }
-  return {};
+base::Status check_together(const Document& document, const RunFile& run_file) {
+  const auto wrong = wrong_together(run_file);
+  if (!wrong) return {};
+  const toml::node* const node = document.find(wrong->section, wrong->key);
+  return fail(ErrorCode::run_file, "{}: {}",
+              document.place(fmt::format("{}.{}", wrong->section, wrong->key), node), wrong->text);
 }
 
 }  // namespace
 
 base::Result<RunFile> parse_run_file(std::string_view text, const std::string& name,
                                      std::span<const std::string> overrides, bool embedded) {
-  Document document{.table = {}, .name = name, .overridden = {}};
+  Document document{.table = {}, .name = name, .overridden = {}, .not_toml = {}};
   if (text.size() > kRunFileBytesMax) {
     return fail(ErrorCode::run_file, "{}: has {} bytes, at most {} are accepted", name, text.size(),
                 kRunFileBytesMax);
@@ -560,7 +493,7 @@ base::Result<RunFile> parse_run_file(std::string_view text, const std::string& n
                 error.source().begin.line, error.source().begin.column, error.description());
   }
   for (const std::string& override : overrides) {
-    if (base::Status status = apply_override(document, override); !status) {
+    if (base::Status status = document.apply_override(override); !status) {
       return fail(status.error());
     }
   }

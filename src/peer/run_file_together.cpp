@@ -1,0 +1,114 @@
+#include "peer/run_file_together.hpp"
+
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "peer/run_file_keys.hpp"
+#include "wire/delta_format.hpp"
+
+namespace starling::peer {
+namespace {
+
+/// What is wrong with the steps of a learning rate, if anything.
+std::string wrong_steps(const train::Config& train) {
+  if (train.schedule != train::Schedule::step) {
+    return train.steps.empty() ? "" : "is only for train.schedule = \"step\"";
+  }
+  if (train.steps.empty()) {
+    return "is missing: say after which fractions of the run the learning rate goes down, like "
+           "[0.5, 0.75]";
+  }
+  double last = train.warmup;
+  for (const double step : train.steps) {
+    if (step <= last) return "must ascend, and begin after train.warmup";
+    last = step;
+  }
+  return "";
+}
+
+/// What of [swarm] keeps a ring from ever being complete, if anything.
+std::optional<Wrong> wrong_ring(const RunFile& f) {
+  const std::string_view mode = word_of(f.exchange.mode, kModeWords);
+  if (f.peers < 2) {
+    return Wrong{"swarm", "peers",
+                 fmt::format("must be at least 2 for exchange.mode = \"{}\": its set of "
+                             "peers is fixed",
+                             mode)};
+  }
+  if (f.peers > kFixedPeersMax) {
+    return Wrong{"swarm", "peers",
+                 fmt::format("{} is too many for exchange.mode = \"{}\", which takes {} at most: "
+                             "each peer is linked with all others",
+                             f.peers, mode, kFixedPeersMax)};
+  }
+  if (!f.swarm.hub.empty()) {
+    return Wrong{"swarm", "hub",
+                 fmt::format("is not for exchange.mode = \"{}\": each peer is linked with "
+                             "all others, not with one",
+                             mode)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Wrong> wrong_together(const RunFile& f) {
+  const auto wrong = [](const char* section, const char* key, std::string text) {
+    return Wrong{section, key, std::move(text)};
+  };
+  if (f.run.epochs == 0 && f.run.samples == 0) {
+    return wrong("run", "epochs",
+                 "is missing: say how long the run is, in epochs of the whole "
+                 "training set over the swarm, or give run.samples");
+  }
+  if (f.run.epochs != 0 && f.run.samples != 0) {
+    return wrong("run", "samples", "is given beside run.epochs: keep one of them");
+  }
+  if (f.run.target_accuracy > 0 && f.model.loss == compute::LossKind::mean_squared) {
+    return wrong("run", "target_accuracy", "there is none with model.loss = \"mean_squared\"");
+  }
+  if (f.embedded && exchange::uses_ring(f.exchange.mode)) {
+    return wrong("exchange", "mode",
+                 fmt::format("\"{}\" is only for runs that Starling's own trainer trains",
+                             word_of(f.exchange.mode, kModeWords)));
+  }
+  if (!f.embedded && f.model.preset == model::Preset::none && f.model.layers.empty()) {
+    return wrong("model", "layers",
+                 "is missing or empty: the model needs layers, or a preset in their place");
+  }
+  if (f.train.batch_min > f.train.batch) {
+    return wrong("train", "batch_min",
+                 fmt::format("is more than train.batch, which is {}", f.train.batch));
+  }
+  if (f.train.batch_min != 0 && exchange::uses_ring(f.exchange.mode)) {
+    return wrong("train", "batch_min",
+                 fmt::format("all take the same steps under exchange.mode = \"{}\"",
+                             word_of(f.exchange.mode, kModeWords)));
+  }
+  if (f.train.batch % f.train.accumulate != 0) {
+    return wrong("train", "accumulate",
+                 fmt::format("must divide train.batch, which is {}", f.train.batch));
+  }
+  if (std::string steps = wrong_steps(f.train); !steps.empty()) {
+    return wrong("train", "steps", std::move(steps));
+  }
+  for (const auto& [key, bits] :
+       {std::pair("bits", f.exchange.bits), std::pair("settle_bits", f.exchange.settle_bits)}) {
+    if (wire::delta_format::is_bits(bits)) continue;
+    return wrong("exchange", key, fmt::format("{} is not 1, 2, 3, 4 or 8", bits));
+  }
+  if (f.exchange.start_fraction + f.exchange.finish_fraction > 1) {
+    return wrong("exchange", "finish_fraction",
+                 "start_fraction and finish_fraction are more than the whole run together");
+  }
+  if (!f.secret.empty() && f.security == Security::off) {
+    return wrong("security", "secret",
+                 "is of no use with security.mode = \"off\", which lets everybody in");
+  }
+  if (exchange::uses_ring(f.exchange.mode)) return wrong_ring(f);
+  return std::nullopt;
+}
+
+}  // namespace starling::peer
