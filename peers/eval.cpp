@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 
 /// Figures over the whole test set.
 struct Figures {
-  double accuracy = 0;
+  std::optional<double> accuracy;  ///< where samples have labels
   double loss = 0;
   std::optional<report::LanguageQuality> language;
 };
@@ -56,11 +56,10 @@ base::Result<Figures> evaluate(const OpenedModel& opened) {
     done += count;
   }
   const auto count = static_cast<double>(sum.count);
-  const double loss = sum.loss_sum / count;
-  return Figures{
-      .accuracy = static_cast<double>(sum.correct) / count,
-      .loss = loss,
-      .language = report::language_quality(loss, opened.problem.dataset.bytes_per_label)};
+  Figures figures{.accuracy = {}, .loss = sum.loss_sum / count, .language = {}};
+  if (test.format().classes != 0) figures.accuracy = static_cast<double>(sum.correct) / count;
+  figures.language = report::language_quality(figures.loss, opened.problem.dataset.bytes_per_label);
+  return figures;
 }
 
 void print_text(const OpenedModel& opened, const Figures& figures) {
@@ -77,8 +76,8 @@ void print_text(const OpenedModel& opened, const Figures& figures) {
   line("test set",
        fmt::format("{} samples of {}", report::format_count(opened.problem.dataset.test->size()),
                    opened.run_file.data.source));
-  line("accuracy", report::format_percent(figures.accuracy, 2));
-  line("loss", fmt::format("{:.4f} nats", figures.loss));
+  if (figures.accuracy) line("accuracy", report::format_percent(*figures.accuracy, 2));
+  line("loss", fmt::format("{:.4f}{}", figures.loss, figures.accuracy ? " nats" : ""));
   if (figures.language) {
     line("perplexity", fmt::format("{:.2f}", figures.language->perplexity));
     line("bits a byte", fmt::format("{:.4f}", figures.language->bits_per_byte));
@@ -95,7 +94,7 @@ void print_json(const OpenedModel& opened, const Figures& figures) {
                  {"samples", state ? Json(state->samples) : Json()},
                  {"progress", state ? Json(state->progress) : Json()},
                  {"test_samples", opened.problem.dataset.test->size()},
-                 {"accuracy", number(figures.accuracy)},
+                 {"accuracy", figures.accuracy ? number(*figures.accuracy) : Json()},
                  {"loss", number(figures.loss)},
                  {"perplexity", language ? number(language->perplexity) : Json()},
                  {"bits_per_byte", language ? number(language->bits_per_byte) : Json()}};

@@ -1,4 +1,6 @@
 // A peer's core as it describes itself.
+#include <cmath>
+
 #include "membership/limits.hpp"
 #include "peer/core.hpp"
 
@@ -37,7 +39,7 @@ Status Core::status(base::Time now) const {
                 .first_step = first_step_,
                 .last_step = last_step_};
   if (evaluated_) {
-    status.accuracy = evaluated_->accuracy;
+    if (!std::isnan(evaluated_->accuracy)) status.accuracy = evaluated_->accuracy;
     status.loss = evaluated_->loss;
     status.whole_test_set = evaluated_->whole;
   }

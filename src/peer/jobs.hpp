@@ -91,7 +91,7 @@ struct OuterDone {};
 struct Evaluated {
   std::uint32_t samples = 0;  ///< of the test set that were used
   bool whole = false;
-  double accuracy = 0;
+  double accuracy = 0;  ///< 0 to 1; NaN: there is none, since samples have targets, not labels
   double loss = 0;
 };
 

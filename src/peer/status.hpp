@@ -51,7 +51,7 @@ struct Status {
   double progress = 0;
   double learning_rate = 0;
   double train_loss = 0;           ///< of the last batches, smoothed
-  std::optional<double> accuracy;  ///< of the latest evaluation
+  std::optional<double> accuracy;  ///< of the latest evaluation, where samples have labels
   std::optional<double> loss;
   bool whole_test_set = false;  ///< the latest evaluation was of all of it
   double drift = 0;

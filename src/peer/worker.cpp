@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -156,9 +157,11 @@ void Worker::run_evaluation(std::vector<Outcome>& outcomes) {
     evaluation_.loss += piece->loss * count;
     evaluation_.done += count;
     if (evaluation_.done < evaluation_.samples) return;
+    const bool labelled = test_.format().classes != 0;
     outcomes.push_back(Evaluated{.samples = evaluation_.samples,
                                  .whole = evaluation_.samples == test_.size(),
-                                 .accuracy = evaluation_.correct / evaluation_.samples,
+                                 .accuracy = labelled ? evaluation_.correct / evaluation_.samples
+                                                      : std::numeric_limits<double>::quiet_NaN(),
                                  .loss = evaluation_.loss / evaluation_.samples});
   }
   evaluating_ = false;

@@ -49,14 +49,16 @@ std::vector<HistoryPoint> mean_history(std::span<const PeerSummary> peers) {
   std::vector<HistoryPoint> mean(length);
   const auto count = static_cast<double>(peers.size());
   for (std::size_t k = 0; k < length; ++k) {
+    Mean accuracy;
     for (const PeerSummary& peer : peers) {
       const HistoryPoint& point = peer.history[k];
       mean[k].seconds += point.seconds / count;
       mean[k].samples += point.samples;
-      mean[k].accuracy += point.accuracy / count;
+      accuracy.add(point.accuracy);
       mean[k].loss += point.loss / count;
       mean[k].bytes_sent += point.bytes_sent;
     }
+    mean[k].accuracy = accuracy.value();
   }
   return mean;
 }

@@ -28,8 +28,8 @@ struct BytesByPurpose {
 struct HistoryPoint {
   double seconds = 0;
   std::uint64_t samples = 0;
-  double accuracy = 0;
-  double loss = 0;  ///< nats
+  std::optional<double> accuracy;  ///< nothing where samples have no labels
+  double loss = 0;                 ///< nats
   std::uint64_t bytes_sent = 0;
 
   friend bool operator==(const HistoryPoint&, const HistoryPoint&) = default;
@@ -38,8 +38,8 @@ struct HistoryPoint {
 inline constexpr std::size_t kHistoryMax = 4096;       ///< evaluations in a summary
 inline constexpr std::size_t kSummaryPeersMax = 4096;  ///< peers in a swarm's summary
 
-/// How one peer's run went. What is not known (no evaluation was made, no step) has no value and
-/// is null in the file.
+/// How one peer's run went. What is not known (no evaluation was made, no step) or is not there (an
+/// accuracy without labels) has no value and is null in the file.
 struct PeerSummary {
   std::string name;
   std::string id;                  ///< peer id, 64 hexadecimal digits

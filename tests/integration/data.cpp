@@ -114,6 +114,19 @@ path = ")" + folder.path() + R"("
 lr = 0.05
 )");
   BOOST_TEST(trained(folder / "run.toml") < 0.01);  // the mean of y squared is 0.11
+  // Targets are no labels: nothing is right or wrong.
+  const auto summary = report::read_peer_summary(folder / "peer").value();
+  BOOST_TEST(!summary.accuracy.has_value());
+  BOOST_TEST_REQUIRE(!summary.history.empty());
+  BOOST_TEST(!summary.history.back().accuracy.has_value());
+  const Ended evaluated = run(folder, {"eval", folder / "peer"});
+  BOOST_TEST(evaluated.code.value_or(-1) == 0, evaluated.err);
+  BOOST_TEST(has(evaluated.out, "loss  "), evaluated.out);
+  BOOST_TEST(!has(evaluated.out, "accuracy"), evaluated.out);
+  const Ended again = run(folder, {"up", folder / "run.toml", "--dir", folder / "other", "--listen",
+                                   "127.0.0.1:0", "--set", "run.epochs=1"});
+  BOOST_TEST(has(again.out, " samples, loss 0."), again.out);
+  BOOST_TEST(!has(again.out, "accuracy"), again.out);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

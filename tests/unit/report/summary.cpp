@@ -89,6 +89,15 @@ BOOST_AUTO_TEST_CASE(what_is_unknown_or_not_finite_is_null_and_reads_back_as_not
   BOOST_TEST(!read->loss.has_value());
 }
 
+BOOST_AUTO_TEST_CASE(an_accuracy_that_is_not_there_is_null_in_the_history_too) {
+  PeerSummary one = peer("one", 0.5);
+  for (HistoryPoint& point : one.history) point.accuracy.reset();
+  const auto json = nlohmann::json::parse(to_json(one));
+  BOOST_TEST(json.at("history").at(1).at("accuracy").is_null());
+  BOOST_TEST((peer_summary_from_json(to_json(one)).value() == one));
+  BOOST_TEST(!summarize("run", {one, one}).swarm.history.at(1).accuracy.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_swarm_has_totals_of_what_adds_up_and_means_of_the_rest) {
   PeerSummary killed = peer("killed", 0);
   killed.accuracy.reset();
@@ -111,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_swarms_history_ends_where_the_shortest_one_does) {
   longer.history.push_back({.seconds = 3});
   const SwarmSummary all = summarize("run", {peer("one", 0.25), longer});
   BOOST_REQUIRE(all.swarm.history.size() == 2U);
-  BOOST_TEST(all.swarm.history[1].accuracy == 0.375);
+  BOOST_TEST(all.swarm.history[1].accuracy.value() == 0.375);
   BOOST_TEST(all.swarm.history[1].samples == 2560U);
   BOOST_TEST(all.swarm.history[1].seconds == 2);
 }
