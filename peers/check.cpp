@@ -1,4 +1,5 @@
 // starling check: what a run file asks for, before anything is started.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -22,6 +23,7 @@
 #include "peer/run_file.hpp"
 #include "problem.hpp"
 #include "report/format.hpp"
+#include "runtime/run.hpp"
 #include "train/trainer.hpp"
 #include "train/weights.hpp"
 
@@ -39,7 +41,28 @@ struct Data {
   data::SampleFormat format;
   std::uint64_t training_set = 0;  ///< samples; 0: not known
   std::uint64_t memory = 0;        ///< bytes, without batches
+  std::string odd_label;           ///< what is odd about the highest label, if anything
 };
+
+/// A label far above all others makes classes that nothing belongs to: damage, more often than not.
+std::string find_odd_label(const data::Dataset& dataset) {
+  std::int32_t highest = -1;
+  std::int32_t next = -1;
+  std::uint64_t count = 0;  ///< samples with the highest
+  for (const data::SampleSet* set : {dataset.train.get(), dataset.test.get()}) {
+    for (const std::int32_t label : set->labels()) {
+      if (label > highest) {
+        next = std::exchange(highest, label);
+        count = 0;
+      }
+      if (label < highest) next = std::max(next, label);
+      count += label == highest ? 1 : 0;
+    }
+  }
+  if (highest - next <= 1) return "";
+  return fmt::format("; {} sample{} the highest label, {}, and the next is {}", format_count(count),
+                     count == 1 ? " has" : "s have", highest, next);
+}
 
 base::Result<Data> look_at_data(const peer::RunFile& run_file) {
   const std::uint32_t context = model::context_of(run_file.model);
@@ -48,12 +71,13 @@ base::Result<Data> look_at_data(const peer::RunFile& run_file) {
     return Data{.missing = {},
                 .format = dataset->format(),
                 .training_set = dataset->train->size(),
-                .memory = dataset->memory_bytes()};
+                .memory = dataset->memory_bytes(),
+                .odd_label = find_odd_label(*dataset)};
   }
   if (dataset.error().code != ErrorCode::data) return fail(dataset.error());
   const auto format = data::known_format(run_file.data, context);
   if (!format) return fail(dataset.error());
-  return Data{.missing = dataset.error(), .format = *format};
+  return Data{.missing = dataset.error(), .format = *format, .odd_label = {}};
 }
 
 /// "4.41 MFLOP".
@@ -210,11 +234,17 @@ Chosen choose_device(peer::RunFile& run_file) {
 base::Status check(const CheckOptions& options) {
   auto run_file = peer::read_run_file(options.run_file, options.set);
   if (!run_file) return fail(run_file.error());
+  if (auto join = runtime::check_join(*run_file); !join) {
+    return fail(join.error().in(options.run_file));
+  }
   const Chosen device = choose_device(*run_file);
   const auto data = look_at_data(*run_file);
   if (!data) return fail(data.error());
   const auto model = peer::build_model(*run_file, data->format);
-  if (!model) return fail(model.error().in(options.run_file));
+  if (!model) {
+    return fail(model.error().code, "{}: {}{}", options.run_file, model.error().text,
+                data->odd_label);
+  }
   if (!run_file->init.empty()) {
     auto start = train::initial_weights(*model, run_file->run.seed, run_file->init);
     if (!start) return fail(start.error());

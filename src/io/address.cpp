@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/printable.hpp"
 
 namespace starling::io {
 namespace {
@@ -30,14 +31,18 @@ base::Result<sockaddr_in> first_address(const HostPort& target, int status, cons
   return address;
 }
 
+/// Addresses may come from other peers.
+tl::unexpected<base::Error> not_an_address(std::string_view address, const char* what) {
+  return base::fail(base::ErrorCode::network,
+                    "\"{}\" is not an address: {}; write host:port, as in 192.168.1.5:7000",
+                    base::printable(address, kHostMax), what);
+}
+
 }  // namespace
 
 base::Result<HostPort> parse_address(std::string_view address) {
-  const auto bad = [&](const char* what) {
-    return base::fail(base::ErrorCode::network,
-                      "\"{}\" is not an address: {}; write host:port, as in 192.168.1.5:7000",
-                      address.substr(0, kHostMax), what);
-  };
+  const auto bad = [&](const char* what) { return not_an_address(address, what); };
+  if (address.find("://") != std::string_view::npos) return bad("it is a URL");
   const auto colon = address.rfind(':');
   if (colon == std::string_view::npos) return bad("the port is missing");
   const std::string_view host = address.substr(0, colon);
@@ -54,6 +59,12 @@ base::Result<HostPort> parse_address(std::string_view address) {
     return bad("the port must be a number from 0 to 65535");
   }
   return result;
+}
+
+base::Result<HostPort> parse_target(std::string_view address) {
+  auto parsed = parse_address(address);
+  if (parsed && parsed->port == 0) return not_an_address(address, "nobody has the port 0");
+  return parsed;
 }
 
 std::string to_string(const sockaddr_in& address) {

@@ -24,6 +24,9 @@ struct HostPort {
 /// Splits "host:port". Errors (network) say what is missing; IPv6 is refused (the README says why).
 [[nodiscard]] base::Result<HostPort> parse_address(std::string_view address);
 
+/// The same of an address to dial, where a port of 0 is an error, too.
+[[nodiscard]] base::Result<HostPort> parse_target(std::string_view address);
+
 /// "a.b.c.d:port".
 [[nodiscard]] std::string to_string(const sockaddr_in& address);
 

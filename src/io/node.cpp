@@ -218,7 +218,8 @@ void Node::take_outcomes() {
 
 void Node::on_signal() {
   if (std::exchange(interrupted_, true)) _exit(kInterruptedExit);
-  note(peer::Level::info, "interrupted: saving and leaving; interrupt again to stop at once");
+  // A warning, since who pressed Ctrl-C waits to be told.
+  note(peer::Level::warning, "interrupted: saving and leaving; interrupt again to stop at once");
   feed(peer::Leave{});
 }
 

@@ -62,10 +62,19 @@ std::string default_name(int number) {
   return std::string(host.data()).substr(0, wire::kNameMax - end.size()) + end;
 }
 
-base::Status check_address(const std::string& address, const char* option) {
-  const auto parsed = io::parse_address(address);
+base::Status check_address(const base::Result<io::HostPort>& parsed, ErrorCode code,
+                           const char* place) {
   if (parsed) return {};
-  return fail(ErrorCode::usage, "{}: {}", option, parsed.error().text);
+  return fail(code, "{}: {}", place, parsed.error().text);
+}
+
+base::Status check_targets(const std::vector<std::string>& join, ErrorCode code,
+                           const char* place) {
+  for (const std::string& address : join) {
+    auto checked = check_address(io::parse_target(address), code, place);
+    if (!checked) return checked;
+  }
+  return {};
 }
 
 /// Makes a folder and locks it; nothing where a peer has it.
@@ -104,6 +113,10 @@ report::BytesByPurpose by_purpose(const io::Bytes& bytes) {
 
 }  // namespace
 
+base::Status check_join(const peer::RunFile& run_file) {
+  return check_targets(run_file.swarm.join, ErrorCode::run_file, "swarm.join");
+}
+
 struct Run::Place {
   std::string name;
   std::string dir;
@@ -121,7 +134,10 @@ base::Result<Run::Place> Run::take_place(const std::string& run, const Options& 
                 "--name: must be of letters, digits, '.', '_' and '-', and not '.' or '..'");
   }
   std::string dir = options.dir;
-  if (dir.ends_with('/')) dir.pop_back();
+  while (dir.ends_with('/')) dir.pop_back();
+  if (dir.empty() && !options.dir.empty()) {
+    return fail(ErrorCode::usage, "--dir {}: a peer needs a folder of its own", options.dir);
+  }
   for (int number = 1; number <= kUnnamedMax; ++number) {
     const std::string name = options.name.empty() ? default_name(number) : options.name;
     if (options.dir.empty()) dir = "runs/" + run + "/" + name;
@@ -137,12 +153,13 @@ base::Result<Run::Place> Run::take_place(const std::string& run, const Options& 
 }
 
 base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options options) {
-  for (const std::string& address : options.join) run_file.swarm.join.push_back(address);
-  for (const std::string& address : run_file.swarm.join) {
-    if (auto checked = check_address(address, "--join or swarm.join"); !checked)
-      return fail(checked.error());
+  if (auto checked = check_join(run_file); !checked) return fail(checked.error());
+  if (auto checked = check_targets(options.join, ErrorCode::usage, "--join"); !checked) {
+    return fail(checked.error());
   }
-  if (auto checked = check_address(options.listen, "--listen"); !checked) {
+  for (const std::string& address : options.join) run_file.swarm.join.push_back(address);
+  if (auto checked = check_address(io::parse_address(options.listen), ErrorCode::usage, "--listen");
+      !checked) {
     return fail(checked.error());
   }
   if (exchange::uses_ring(run_file.exchange.mode)) run_file.swarm.degree = run_file.peers - 1;
@@ -344,10 +361,10 @@ void Run::on_report(const peer::Status& status) {
   const io::LinkTraffic traffic = node_->traffic();
   const double seconds =
       status.training_since ? base::seconds(io::Loop::now() - *status.training_since) : 0;
-  if (status.accuracy && history_.size() < report::kHistoryMax) {
+  if (status.loss && history_.size() < report::kHistoryMax) {
     history_.push_back({.seconds = seconds,
                         .samples = status.samples,
-                        .accuracy = *status.accuracy,
+                        .accuracy = status.accuracy,
                         .loss = *status.loss,
                         .bytes_sent = traffic.sent_total()});
   }

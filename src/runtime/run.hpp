@@ -43,12 +43,16 @@ struct Task {
   double bytes_per_label = 0;            ///< data::Dataset::bytes_per_label
 };
 
+/// Error (ErrorCode::run_file): one of swarm.join is no address that can be dialed.
+[[nodiscard]] base::Status check_join(const peer::RunFile& run_file);
+
 /// One peer of a process. Opened, prepared and run, in that order. All on one thread, but where
 /// something else is said.
 class Run {
  public:
   /// Makes the peer's folder with its identity and log. Errors: usage (the name, an
-  /// address, or a peer that runs in this folder), run_file (the secret), data (the folder).
+  /// address, or a peer that runs in this folder), run_file (the secret, swarm.join), data (the
+  /// folder).
   [[nodiscard]] static base::Result<std::unique_ptr<Run>> open(peer::RunFile run_file,
                                                                Options options);
   ~Run();

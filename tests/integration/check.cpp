@@ -1,6 +1,8 @@
 // `starling check`: what a run file asks for, before anything is started.
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
@@ -79,6 +81,58 @@ BOOST_AUTO_TEST_CASE(weights_that_no_run_can_start_from_are_told) {
                                                  "--set", "model.init=" + file});
   BOOST_TEST(ended.code.value_or(-1) == 3);
   BOOST_TEST(has(ended.err, "init.safetensors: tensor 'layers.0.weight' has 1e+31"), ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(addresses_that_cannot_be_dialed_are_refused) {
+  for (const auto& [address, why] :
+       {std::pair("foo", "the port is missing"), std::pair("127.0.0.1:0", "port 0"),
+        std::pair("http://x:80", "it is a URL")}) {
+    const Ended ended =
+        check("fashion-mlp.toml", {"--set", "swarm.join=[\"" + std::string(address) + "\"]"});
+    BOOST_TEST_CONTEXT(ended.err) {
+      BOOST_TEST(ended.code.value_or(-1) == 3);
+      BOOST_TEST(has(ended.err, std::string("swarm.join: \"") + address + "\" is not an address"));
+      BOOST_TEST(has(ended.err, why));
+    }
+  }
+}
+
+/// An IDX file (big-endian sizes).
+void write_idx(const std::string& path, const std::vector<unsigned char>& sizes,
+               const std::vector<unsigned char>& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file << std::string("\0\0\x08", 3) << static_cast<char>(sizes.size());
+  for (const unsigned char size : sizes) file << std::string(3, '\0') << static_cast<char>(size);
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+BOOST_AUTO_TEST_CASE(a_label_that_is_damaged_is_named) {
+  const testing::TemporaryFolder folder;
+  std::vector<unsigned char> labels(100);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<unsigned char>(i % 10);
+  const std::vector<unsigned char> pixels(400, 7);
+  for (const std::string part : {"train", "t10k"}) {
+    if (part == "t10k") labels[42] = 255;
+    write_idx(folder / (part + "-images-idx3-ubyte"), {100, 2, 2}, pixels);
+    write_idx(folder / (part + "-labels-idx1-ubyte"), {100}, labels);
+  }
+  const Ended ended =
+      check("fashion-mlp.toml", {"--set", "data.source=idx", "--set", "data.path=" + folder.path(),
+                                 "--set", "model.input=[4]"});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  BOOST_TEST(has(ended.err, "the data has 256 classes"), ended.err);
+  BOOST_TEST(has(ended.err, "1 sample has the highest label, 255, and the next is 9"), ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(output_that_cannot_be_written_is_an_error) {
+  const testing::TemporaryFolder folder;
+  // Its standard output is open for reading only.
+  Process process("/bin/sh",
+                  {"-c", "exec \"$0\" check \"$1\" 1</dev/null", program(), mlp_run_file()},
+                  folder / "command");
+  BOOST_TEST(process.wait().value_or(-1) == 1);
+  BOOST_TEST(has(process.err(), "could not be written"), process.err());
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_fit_is_refused_before_it_is_tried) {

@@ -90,6 +90,8 @@ bool eventually(const std::function<bool()>& condition, Duration patience, Durat
   return true;
 }
 
+std::string program() { return STARLING_PROGRAM; }
+
 std::string mlp_run_file() { return STARLING_RUNS "/fashion-mlp.toml"; }
 
 std::string text_of(const std::string& path) {

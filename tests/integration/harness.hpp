@@ -32,6 +32,9 @@ inline constexpr Duration kPoll = std::chrono::milliseconds(20);
 [[nodiscard]] bool eventually(const std::function<bool()>& condition, Duration patience = kPatience,
                               Duration pause = kPoll);
 
+/// The path of `starling`.
+[[nodiscard]] std::string program();
+
 /// The run file that most tests train: a small MLP on Fashion-MNIST.
 [[nodiscard]] std::string mlp_run_file();
 

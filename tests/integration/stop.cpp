@@ -52,6 +52,9 @@ BOOST_AUTO_TEST_CASE(a_second_interrupt_stops_at_once) {
   BOOST_TEST_REQUIRE(eventually([&] { return says_interrupted(peer); }, kPatience, 1ms));
   peer.process().signal(SIGINT);
   BOOST_TEST(peer.process().wait().value_or(-1) == 130);
+  // On the terminal, too.
+  BOOST_TEST(peer.process().err().find("interrupted: saving and leaving; interrupt again") !=
+             std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(an_interrupted_swarm_command_lets_all_its_peers_leave) {

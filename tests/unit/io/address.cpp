@@ -105,6 +105,16 @@ BOOST_AUTO_TEST_CASE(numbers_need_no_lookup) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_is_no_address_is_told_why) {
+  const auto said = [](std::string_view address) { return parse_address(address).error().text; };
+  BOOST_TEST(said("http://x:80").find("it is a URL") != std::string::npos);
+  BOOST_TEST(said("[::1]:80").find("IPv6 is not supported") != std::string::npos);
+  BOOST_TEST(said("\x1b[2J").find("\"?[2J\" is not an address: the port is missing") == 0U);
+  BOOST_TEST(parse_address("a:0").has_value());
+  BOOST_TEST(parse_target("a:0").error().text.find("\"a:0\" is not an address: nobody has") == 0U);
+  BOOST_TEST(parse_target("a:1").value().port == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(a_lookup_answers_from_the_loop_and_not_at_once) {
   look_up("localhost", 7000);
   BOOST_TEST(answers.empty());
