@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <httplib.h>
+#include <netdb.h>
 #include <signal.h>
 
 #include "report/peer_file.hpp"
@@ -35,6 +36,25 @@ std::vector<std::string> running_peers() {
   return found;
 }
 
+/// Why nothing came back. A host that is not known and a port that nobody has are one error to
+/// httplib.
+std::string reason(httplib::Error error, const std::string& host) {
+  switch (error) {
+    case httplib::Error::Connection: {
+      addrinfo* list = nullptr;
+      const int failed = getaddrinfo(host.c_str(), nullptr, nullptr, &list);
+      if (failed != 0)
+        return fmt::format("this host name cannot be resolved: {}", gai_strerror(failed));
+      freeaddrinfo(list);
+      return "nothing listens there, or a firewall is in between";
+    }
+    case httplib::Error::Read:
+      return "what listens there says nothing that a peer would say";
+    default:
+      return httplib::to_string(error);
+  }
+}
+
 }  // namespace
 
 base::Result<std::string> ask(const std::string& control, const std::string& path, bool post) {
@@ -51,8 +71,8 @@ base::Result<std::string> ask(const std::string& control, const std::string& pat
   client.set_read_timeout(kTimeoutSeconds);
   const auto reply = post ? client.Post(path.c_str()) : client.Get(path.c_str());
   if (!reply) {
-    return fail(ErrorCode::unreachable, "no peer answers at {} ({})", control,
-                httplib::to_string(reply.error()));
+    return fail(ErrorCode::unreachable, "no peer answers at {}: {}", control,
+                reason(reply.error(), host));
   }
   if (reply->status != 200) {
     return fail(ErrorCode::unreachable, "the peer at {} answered {} to {}", control, reply->status,
@@ -82,6 +102,10 @@ base::Result<std::string> find_control(const std::string& peer) {
                   file->pid);
     }
     return file->control;
+  }
+  if (peer.find(':') == std::string::npos || peer.find('/') != std::string::npos) {
+    return fail(ErrorCode::usage, "'{}': there is no such folder, and it is no address host:port",
+                peer);
   }
   return peer;
 }

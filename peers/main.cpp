@@ -1,10 +1,14 @@
 // The command line of `starling`: the only file that includes CLI11, which costs seconds to
 // compile.
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <limits>
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "commands.hpp"
 #include "version.hpp"
@@ -15,6 +19,31 @@ using namespace starling::peers;
 
 constexpr int kFailedExit = 1;
 constexpr int kUsageExit = 2;
+
+/// CLI::Range with bounds that NaN is not within.
+CLI::Validator number_from(double min, double max) {
+  const auto wrong = [min, max](const std::string& text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool good = error == std::errc{} && end == text.data() + text.size();
+    if (good && value >= min && value <= max) return std::string();
+    return fmt::format("{} is no number from {} to {}", text, min, max);
+  };
+  return {wrong, fmt::format("in [{} - {}]", min, max)};
+}
+
+/// A whole number that `Number` holds: CLI11 reads -1 as the largest one.
+template <class Number>
+CLI::Validator whole_number() {
+  const auto wrong = [](const std::string& text) {
+    Number value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc{} && end == text.data() + text.size()) return std::string();
+    return fmt::format("{} is no whole number from 0 to {}", text,
+                       std::numeric_limits<Number>::max());
+  };
+  return {wrong, ""};
+}
 
 void add_set(CLI::App& command, std::vector<std::string>& set) {
   command
@@ -109,11 +138,14 @@ void add_sample(CLI::App& app, SampleOptions& options) {
   sample
       ->add_option("--temperature", options.temperature,
                    "Below 1: likely tokens come more often; 0: always the likeliest")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(number_from(0, 100))
       ->capture_default_str();
   sample->add_option("--top-k", options.top_k, "Only so many of the likeliest tokens; 0: all")
+      ->check(whole_number<std::uint32_t>())
       ->capture_default_str();
-  sample->add_option("--seed", options.seed, "Another seed, another text")->capture_default_str();
+  sample->add_option("--seed", options.seed, "Another seed, another text")
+      ->check(whole_number<std::uint64_t>())
+      ->capture_default_str();
 }
 
 void add_export(CLI::App& app, ExportOptions& options) {
@@ -129,7 +161,8 @@ void add_sim(CLI::App& app, SimOptions& options) {
   auto* sim = app.add_subcommand("sim", "Run a scenario in the simulator");
   sim->add_option("scenario", options.scenario, "Scenario (TOML), or 'random': drawn from the seed")
       ->required();
-  sim->add_option("--seed", options.seed, "Seed in place of the scenario's");
+  sim->add_option("--seed", options.seed, "Seed in place of the scenario's")
+      ->check(whole_number<std::uint64_t>());
   sim->add_option("--seeds", options.seeds, "A..B: once with each of these seeds");
   sim->add_option("--json", options.json, "Write the report as JSON; -: to stdout");
   sim->add_option("--regressions", options.regressions,
@@ -163,6 +196,15 @@ void add_keygen(CLI::App& app, KeygenOptions& options) {
   keygen->add_option("file", options.out, "The file to write, for security.secret")->required();
 }
 
+/// The first option that `bench codec` would not heed, if one is given.
+std::string idle_option(const CLI::App& bench, const BenchOptions& options) {
+  if (options.what != "codec") return "";
+  for (const char* option : {"--only", "--threads", "--bf16"}) {
+    if (bench.count(option) > 0) return option;
+  }
+  return "";
+}
+
 void add_bench(CLI::App& app, BenchOptions& options) {
   auto* bench = app.add_subcommand("bench", "Measure a part on this machine");
   bench->add_option("what", options.what, "compute or codec")
@@ -178,7 +220,7 @@ void add_bench(CLI::App& app, BenchOptions& options) {
   bench->add_option("--device", options.device, "cpu, or cuda:0 and so on")->capture_default_str();
   bench->add_flag("--bf16", options.bfloat16, "compute: with train.precision = \"bf16\"");
   bench->add_option("--seconds", options.seconds, "Time for each figure")
-      ->check(CLI::Range(0.1, 600.0))
+      ->check(number_from(0.1, 600))
       ->capture_default_str();
 }
 
@@ -221,6 +263,11 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kUsageExit;
   }
   const std::string command = app.get_subcommands().front()->get_name();
+  const std::string idle = idle_option(*app.get_subcommand("bench"), bench);
+  if (!idle.empty()) {
+    std::fprintf(stderr, "starling bench: %s is for compute, not for codec\n", idle.c_str());
+    return kUsageExit;
+  }
   if (command == "up") return run_up(up);
   if (command == "swarm") return run_swarm(swarm);
   if (command == "check") return run_check(check);
@@ -235,11 +282,18 @@ int run(int argc, char** argv) {
   return run_query(query);
 }
 
+/// The exit code, once all that was printed has been taken: by a full disk it is not.
+int finish(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fputs("starling: what it printed could not be written (is the disk full?)\n", stderr);
+  return code == 0 ? kFailedExit : code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    return finish(run(argc, argv));
   } catch (const std::exception& error) {  // no memory, above all
     std::fprintf(stderr, "starling: %s\n", error.what());
     return kFailedExit;

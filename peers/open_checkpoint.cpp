@@ -62,9 +62,8 @@ base::Result<FoundWeights> read_newest(const fs::path& peer) {
   const auto runs = train::checkpointed_runs(folder);
   if (runs.empty()) return fail(ErrorCode::data, "{}: holds no usable checkpoint", folder);
   if (runs.size() > 1) {
-    return fail(ErrorCode::usage,
-                "{}: holds checkpoints of {} runs: name one of its folders step-N", folder,
-                runs.size());
+    return fail(ErrorCode::data, "{}: holds checkpoints of {} runs: name one of its folders step-N",
+                folder, runs.size());
   }
   auto loaded = train::load_latest_checkpoint(folder, runs.front(), train::CheckpointParts::model);
   if (!loaded.checkpoint) {
@@ -86,7 +85,7 @@ base::Result<FoundWeights> find(const std::string& path) {
     if (!checkpoint) return fail(checkpoint.error());
     return found_in(std::move(*checkpoint), tidy(folder).parent_path().parent_path());
   }
-  return fail(ErrorCode::usage,
+  return fail(ErrorCode::data,
               "{}: is no checkpoint (a folder with state.json), no peer's folder (with "
               "{}/) and no safetensors file",
               path, kCheckpoints);

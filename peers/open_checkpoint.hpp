@@ -26,8 +26,8 @@ struct FoundWeights {
   std::vector<std::string> notes;  ///< on newer checkpoints that were passed over
 };
 
-/// Errors: ErrorCode::usage where the path is none of the three, or several runs have checkpoints
-/// there; ErrorCode::data where files are damaged.
+/// Errors: ErrorCode::data where the path is none of the three, where several runs have checkpoints
+/// there, or where files are damaged.
 [[nodiscard]] base::Result<FoundWeights> find_weights(const CheckpointOptions& options);
 
 /// The run file of found weights. Errors: ErrorCode::usage where there is none; the run file's.

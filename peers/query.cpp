@@ -1,15 +1,18 @@
 // status, members, links, leave, checkpoint: asking a running peer.
 #include <cmath>
 #include <cstdio>
-#include <iterator>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.hpp"
 #include "commands.hpp"
 #include "control_client.hpp"
 #include "report/format.hpp"
+#include "wire/messages.hpp"
 
 namespace starling::peers {
 namespace {
@@ -24,14 +27,21 @@ std::string number(const Json& value, int digits) {
   return value.is_number() ? fmt::format("{:.{}f}", value.get<double>(), digits) : "-";
 }
 
-void print_status(const Json& status) {
-  const auto line = [](const char* name, const std::string& value) {
-    fmt::print("{:<12} {}\n", name, value);
+/// What a peer says of itself and of others, whose names and addresses are theirs to choose.
+std::string shown(const Json& value) {
+  return base::printable(value.get<std::string>(), wire::kAddressMax);
+}
+
+std::string brief(const Json& id) { return shown(id).substr(0, 8); }
+
+std::string status_text(const Json& status) {
+  std::string text;
+  const auto line = [&](const char* name, const std::string& value) {
+    text += fmt::format("{:<12} {}\n", name, value);
   };
-  line("peer", fmt::format("{} ({})", status.at("name").get<std::string>(),
-                           status.at("id").get<std::string>().substr(0, 8)));
-  line("address", status.at("address").get<std::string>());
-  line("phase", status.at("phase").get<std::string>());
+  line("peer", fmt::format("{} ({})", shown(status.at("name")), brief(status.at("id"))));
+  line("address", shown(status.at("address")));
+  line("phase", shown(status.at("phase")));
   line("progress", fmt::format("{} ({} of {} samples)", percent(status.at("progress")),
                                status.at("swarm_samples").get<std::uint64_t>(),
                                status.at("target_samples").get<std::uint64_t>()));
@@ -53,48 +63,58 @@ void print_status(const Json& status) {
   line("sent", report::format_bytes(status.at("bytes_sent").at("total").get<std::uint64_t>()));
   line("received",
        report::format_bytes(status.at("bytes_received").at("total").get<std::uint64_t>()));
+  return text;
 }
 
-void print_members(const Json& members) {
-  fmt::print("{:<18} {:<8} {:<8} {:>12} {:>9} {:>8} {:>6}  {}\n", "name", "id", "state", "samples",
-             "accuracy", "drift", "links", "addresses");
+std::string members_text(const Json& members) {
+  std::string text = fmt::format("{:<18} {:<8} {:<8} {:>12} {:>9} {:>8} {:>6}  {}\n", "name", "id",
+                                 "state", "samples", "accuracy", "drift", "links", "addresses");
   for (const Json& member : members) {
-    fmt::print("{:<18} {:<8} {:<8} {:>12} {:>9} {:>8} {:>6}  {}\n",
-               member.at("name").get<std::string>(),
-               member.at("id").get<std::string>().substr(0, 8),
-               member.at("self").get<bool>() ? "self" : member.at("state").get<std::string>(),
-               member.at("samples").get<std::uint64_t>(), percent(member.at("accuracy")),
-               percent(member.at("drift")), member.at("links").get<std::uint32_t>(),
-               fmt::join(member.at("addresses").get<std::vector<std::string>>(), " "));
+    std::vector<std::string> addresses;
+    for (const Json& address : member.at("addresses")) addresses.push_back(shown(address));
+    text += fmt::format("{:<18} {:<8} {:<8} {:>12} {:>9} {:>8} {:>6}  {}\n",
+                        shown(member.at("name")), brief(member.at("id")),
+                        member.at("self").get<bool>() ? "self" : shown(member.at("state")),
+                        member.at("samples").get<std::uint64_t>(), percent(member.at("accuracy")),
+                        percent(member.at("drift")), member.at("links").get<std::uint32_t>(),
+                        fmt::join(addresses, " "));
   }
+  return text;
 }
 
-void print_links(const Json& links) {
-  fmt::print("{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {}\n", "name", "id",
-             "state", "exchange", "drift", "density", "Mbit/s", "rtt ms", "sent", "received",
-             "address");
+std::string links_text(const Json& links) {
+  std::string text = fmt::format(
+      "{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {}\n", "name", "id", "state",
+      "exchange", "drift", "density", "Mbit/s", "rtt ms", "sent", "received", "address");
   for (const Json& link : links) {
-    fmt::print("{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {}\n",
-               link.at("name").get<std::string>(), link.at("id").get<std::string>().substr(0, 8),
-               link.at("state").get<std::string>(), link.at("exchange").get<std::uint64_t>(),
-               percent(link.at("drift")), percent(link.at("density")), number(link.at("mbit"), 1),
-               number(link.at("round_trip_ms"), 2),
-               report::format_bytes(link.at("bytes_sent").at("total").get<std::uint64_t>()),
-               report::format_bytes(link.at("bytes_received").at("total").get<std::uint64_t>()),
-               link.at("address").get<std::string>());
+    text += fmt::format(
+        "{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {}\n",
+        shown(link.at("name")), brief(link.at("id")), shown(link.at("state")),
+        link.at("exchange").get<std::uint64_t>(), percent(link.at("drift")),
+        percent(link.at("density")), number(link.at("mbit"), 1),
+        number(link.at("round_trip_ms"), 2),
+        report::format_bytes(link.at("bytes_sent").at("total").get<std::uint64_t>()),
+        report::format_bytes(link.at("bytes_received").at("total").get<std::uint64_t>()),
+        shown(link.at("address")));
   }
+  return text;
 }
 
-void print(const std::string& what, const Json& reply) {
-  if (what == "status") {
-    print_status(reply);
-  } else if (what == "members") {
-    print_members(reply);
-  } else if (what == "links") {
-    print_links(reply);
-  } else {
-    fmt::print("{}\n", what == "leave" ? "the peer saves and leaves" : "the peer saves");
+/// What is printed of a reply; nothing where it is not what a peer answers.
+std::optional<std::string> text_of(const QueryOptions& options, const std::string& reply) {
+  const std::string& what = options.what;
+  const Json json = Json::parse(reply, nullptr, false);
+  const bool list = what == "members" || what == "links";
+  if (list ? !json.is_array() : !json.is_object()) return std::nullopt;
+  if (options.json) return reply;
+  try {
+    if (what == "status") return status_text(json);
+    if (what == "members") return members_text(json);
+    if (what == "links") return links_text(json);
+  } catch (const Json::exception&) {
+    return std::nullopt;
   }
+  return what == "leave" ? "the peer saves and leaves\n" : "the peer saves\n";
 }
 
 }  // namespace
@@ -108,19 +128,14 @@ int run_query(const QueryOptions& options) {
     fmt::print(stderr, "starling {}: {}\n", options.what, reply.error().text);
     return base::exit_code(reply.error().code);
   }
-  if (options.json) {
-    fmt::print("{}", *reply);
-    return 0;
-  }
-  try {
-    print(options.what, Json::parse(*reply));
-  } catch (const Json::exception&) {
+  const auto text = text_of(options, *reply);
+  if (!text) {
     fmt::print(stderr,
-               "starling {}: the reply is not what a peer answers; is it of another "
-               "version?\n",
+               "starling {}: the reply is not what a peer answers; is it of another version?\n",
                options.what);
     return base::exit_code(base::ErrorCode::internal);
   }
+  fmt::print("{}", *text);
   return 0;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -319,6 +318,8 @@ void print_summary(const report::SwarmSummary& summary, const std::string& dir) 
   if (swarm.accuracy && swarm.loss) {
     fmt::print("\n{}: accuracy {} (mean of the replicas' own), loss {:.4f}\n", swarm.name,
                report::format_percent(*swarm.accuracy, 2), *swarm.loss);
+  } else if (swarm.loss) {  // no labels
+    fmt::print("\n{}: loss {:.4f} (mean of the replicas' own)\n", swarm.name, *swarm.loss);
   } else {
     fmt::print("\n{}: not evaluated\n", swarm.name);
   }
@@ -410,7 +411,7 @@ base::Result<int> run(const SwarmOptions& options) {
     return fail(written.error());
   }
   if (options.json) {
-    fmt::print("{}", report::to_json(summary));
+    fmt::print("{}\n", report::to_json(summary));
   } else {
     print_summary(summary, dir);
   }

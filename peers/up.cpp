@@ -27,9 +27,10 @@ namespace {
 namespace fs = std::filesystem;
 using base::fail;
 
-/// "accuracy 88.46%", for text also in its units.
+/// "accuracy 88.46%", for text also in its units; without labels "loss 0.0123".
 std::string quality_text(const report::PeerSummary& summary) {
-  if (!summary.accuracy) return "not evaluated";
+  if (!summary.loss) return "not evaluated";
+  if (!summary.accuracy) return fmt::format("loss {:.4f}", *summary.loss);
   std::string text = "accuracy " + report::format_percent(*summary.accuracy, 2);
   if (summary.language) {
     text += fmt::format(", perplexity {:.2f}, {:.4f} bits a byte", summary.language->perplexity,
@@ -128,13 +129,12 @@ io::NodeEnd train(runtime::Run& run, const Problem& problem) {
 
 int print_end(runtime::Run& run, const io::NodeEnd& end, bool json) {
   const report::PeerSummary made = run.finish(end);
+  if (json) fmt::print("{}\n", report::to_json(made));
   if (end.reason == peer::EndReason::failed) {
     fmt::print(stderr, "{}", run.refusal());
     return base::exit_code(end.error.code);
   }
-  if (json) {
-    fmt::print("{}", report::to_json(made));
-  } else {
+  if (!json) {
     fmt::print("{}: {} after {} steps, {} samples, {}; sent {}\n", run.name(), made.end, made.steps,
                made.samples, quality_text(made), report::format_bytes(made.bytes_sent.total));
     fmt::print("results are in {}\n", run.dir());

@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness.hpp"
@@ -47,6 +48,15 @@ class Socket {
   void connect_to(std::uint16_t port) {
     const sockaddr_in at = loopback(port);
     BOOST_REQUIRE(connect(handle_, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
+  }
+  /// Takes one connection, reads what comes first and writes this.
+  void answer(const std::string& bytes) {
+    const int taken = accept(handle_, nullptr, nullptr);
+    BOOST_REQUIRE(taken >= 0);
+    char request[4096];
+    BOOST_TEST(recv(taken, request, sizeof request, 0) > 0);
+    (void)send(taken, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    close(taken);
   }
   /// As much of it as the other end takes.
   void write(const std::string& bytes) {
@@ -162,19 +172,80 @@ BOOST_AUTO_TEST_CASE(a_peer_that_reaches_nobody_says_so_and_trains_alone) {
   BOOST_TEST_REQUIRE(summary.has_value());
   BOOST_TEST(summary->end == "done");
   BOOST_TEST(summary->steps == 100U);
-  BOOST_TEST(has(ended.err, "dialing " + nobody + " failed"), ended.err);
+  BOOST_TEST(has(ended.err, "starling: warning: dialing " + nobody + " failed"), ended.err);
   BOOST_TEST(has(ended.err, "training alone"), ended.err);
 }
 
 BOOST_AUTO_TEST_CASE(an_address_that_is_none_is_an_error_before_anything_is_made) {
   const testing::TemporaryFolder folder;
   for (const auto& [option, value] :
-       {std::pair("--join", "somewhere"), std::pair("--listen", "7000")}) {
+       {std::pair("--join", "somewhere"), std::pair("--join", "127.0.0.1:0"),
+        std::pair("--listen", "7000")}) {
     const Ended ended = up(folder, mlp_run_file(), {option, value});
     BOOST_TEST(ended.code.value_or(-1) == 2);
     BOOST_TEST(has(ended.err, value), ended.err);
   }
   BOOST_TEST(!fs::exists(folder / "peer"));
+}
+
+BOOST_AUTO_TEST_CASE(a_pipe_is_not_replaced_by_a_file) {
+  const testing::TemporaryFolder folder;
+  folder.write("text.txt", "to be or not to be");
+  const std::string pipe = folder / "pipe";
+  BOOST_TEST_REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const Ended ended = run(
+      folder, {"data", "train-vocabulary", folder / "text.txt", "--size", "257", "--out", pipe});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  BOOST_TEST(has(ended.err, pipe + ": is not a regular file"), ended.err);
+  BOOST_TEST(fs::is_fifo(pipe));
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_fails_has_its_summary_as_json_too) {
+  const testing::TemporaryFolder folder;
+  const Ended ended =
+      up(folder, mlp_run_file(), {"--listen", "127.0.0.1:0", "--json", "--set", "train.lr=100"});
+  BOOST_TEST(ended.code.value_or(-1) == 5, ended.err);
+  const auto summary = report::peer_summary_from_json(ended.out);
+  BOOST_TEST_REQUIRE(summary.has_value(), ended.out);
+  BOOST_TEST(summary->end == "diverged");
+  BOOST_TEST(ended.out.ends_with("}\n"));
+  BOOST_TEST(!has(ended.err, "(text "), ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(who_answers_a_query_says_nothing_to_the_terminal) {
+  const testing::TemporaryFolder folder;
+  const auto asked = [&](const std::string& command, const std::string& answer) {
+    Socket server;
+    const std::string address = "127.0.0.1:" + std::to_string(server.bind_any());
+    server.listen();
+    Process process({command, "--peer", address}, folder / "command");
+    server.answer("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(answer.size()) +
+                  "\r\n\r\n" + answer);
+    const auto code = process.wait();
+    return Ended{code, process.out(), process.err()};
+  };
+  const Ended members =
+      asked("members", R"([{"name": "\u001b[2J\n\t", "id": "\u001b", "self": false,
+      "state": "alive", "samples": 1, "accuracy": null, "drift": 0, "links": 1,
+      "addresses": ["\u001b[31m"]}])");
+  BOOST_TEST(members.code.value_or(-1) == 0, members.err);
+  BOOST_TEST(has(members.out, "?[2J??"), members.out);
+  BOOST_TEST(!has(members.out, "\x1b"), members.out);
+  for (const char* answer : {"42", "[1,2,3,4]", "{}", "null", "no"}) {
+    for (const char* command : {"status", "members", "links"}) {
+      const Ended wrong = asked(command, answer);
+      BOOST_TEST(wrong.code.value_or(-1) == 1, command << ' ' << answer);
+      BOOST_TEST(wrong.out.empty(), wrong.out);
+      BOOST_TEST(has(wrong.err, "is not what a peer answers"), wrong.err);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_is_not_known_is_called_so) {
+  const testing::TemporaryFolder folder;
+  const Ended ended = run(folder, {"status", "--peer", "no.such.host.invalid:12"});
+  BOOST_TEST(ended.code.value_or(-1) == 4);
+  BOOST_TEST(has(ended.err, "this host name cannot be resolved"), ended.err);
 }
 
 BOOST_AUTO_TEST_CASE(random_bytes_at_its_ports_do_not_disturb_a_swarm) {
@@ -215,7 +286,15 @@ BOOST_AUTO_TEST_CASE(a_wrong_command_line_is_a_usage_error) {
       {{}, "subcommand"},
       {{"up"}, "run_file"},
       {{"swarm", mlp_run_file(), "-n", "0"}, "--peers"},
-      {{"up", mlp_run_file(), "--lissen", "x"}, "--lissen"}};
+      {{"up", mlp_run_file(), "--lissen", "x"}, "--lissen"},
+      {{"up", mlp_run_file(), "--dir", "/"}, "a folder of its own"},
+      {{"bench", "compute", "--seconds", "nan"}, "--seconds"},
+      {{"bench", "codec", "--only", "mlp"}, "--only"},
+      {{"sample", "x", "--temperature", "nan"}, "--temperature"},
+      {{"sample", "x", "--seed", "-1"}, "--seed"},
+      {{"sample", "x", "--seed", "18446744073709551616"}, "--seed"},
+      {{"sim", "random", "--seed", "-1", "--plan"}, "--seed"},
+      {{"checkpoint", "--peer", folder / "nothing"}, "there is no such folder"}};
   for (const auto& [arguments, word] : wrong) {
     const Ended ended = run(folder, arguments);
     BOOST_TEST(ended.code.value_or(-1) == 2, ended.err);

@@ -114,9 +114,9 @@ BOOST_AUTO_TEST_CASE(weights_of_another_model_are_refused_with_the_tensor_and_bo
              ended.err);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_a_usage_error_that_says_what_is_accepted) {
+BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_an_error_that_says_what_is_accepted) {
   const Ended nothing = run(folder, {"eval", folder / "nothing"});
-  BOOST_TEST(nothing.code.value_or(-1) == 2);
+  BOOST_TEST(nothing.code.value_or(-1) == 3);
   BOOST_TEST(has(nothing.err, "is no checkpoint"), nothing.err);
   const Ended no_run_file = run(folder, {"eval", checkpoint + "/model.safetensors"});
   BOOST_TEST(no_run_file.code.value_or(-1) == 2);
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_of_two_runs_are_told_apart) {
                                    "127.0.0.1:0", "--set", "run.samples=640"});
   BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
   const Ended unclear = run(folder, {"eval", dir});
-  BOOST_TEST(unclear.code.value_or(-1) == 2);
+  BOOST_TEST(unclear.code.value_or(-1) == 3);
   BOOST_TEST(has(unclear.err, "checkpoints of 2 runs"), unclear.err);
   BOOST_TEST(eval({dir + "/checkpoints/step-10"}).at("samples") == 640U);
 }
