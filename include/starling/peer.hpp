@@ -63,7 +63,7 @@ struct Buffer {
 
 /// How good the parameters are, on data that is not trained on.
 struct Evaluation {
-  double accuracy = 0;  ///< 0 to 1
+  double accuracy = 0;  ///< 0 to 1; NaN: there is none
   double loss = 0;      ///< nats a label
 };
 
@@ -71,30 +71,31 @@ struct Evaluation {
 using Evaluate = std::function<Evaluation(std::span<const float> parameters,
                                           std::span<const float> buffers, std::uint32_t samples)>;
 
+/// All have defaults, so that an initializer may name some of them without a warning.
 struct PeerOptions {
-  std::string run_file;          ///< path of the TOML file
-  std::vector<std::string> set;  ///< "section.key=value": in place of what it says
+  std::string run_file{};          ///< path of the TOML file
+  std::vector<std::string> set{};  ///< "section.key=value": in place of what it says
 
   /// That the run starts with; the same at every peer. At least one.
-  std::vector<float> parameters;
+  std::vector<float> parameters{};
   /// The parameters' parts, in order; empty: one part, "parameters".
-  std::vector<Tensor> tensors;
-  std::vector<Buffer> buffers;  ///< the same at every peer, too
+  std::vector<Tensor> tensors{};
+  std::vector<Buffer> buffers{};  ///< the same at every peer, too
 
   /// Samples of the training set, numbered from 0, which all peers have. A peer is told which of
   /// them are its own.
   std::uint32_t samples = 0;
   /// Says which data that is, for people and for peers: those that say something else are of
   /// another run.
-  std::string dataset;
+  std::string dataset{};
   /// Without it there is no accuracy in status, metrics and summary.
-  Evaluate evaluate;
+  Evaluate evaluate{};
 
-  std::vector<std::string> join;     ///< "host:port" of any peer of the swarm
+  std::vector<std::string> join{};   ///< "host:port" of any peer of the swarm
   std::string listen = "0.0.0.0:0";  ///< "ip:port"; port 0: any free one
   bool lan = false;                  ///< look for peers on the local network
-  std::string name;                  ///< empty: the host's, with a number where others run there
-  std::string dir;                   ///< empty: runs/<run name>/<peer name>
+  std::string name{};                ///< empty: the host's, with a number where others run there
+  std::string dir{};                 ///< empty: runs/<run name>/<peer name>
   bool require_peers = false;        ///< end with `unreachable` where none is met in a minute
   bool warn = true;                  ///< warnings go to stderr, too, not to the log alone
 };

@@ -83,11 +83,9 @@ int run(std::span<char*> arguments) {
   const std::string join = arguments[3];
   const std::uint64_t fails_at =
       arguments.size() > 5 ? std::strtoull(arguments[5], nullptr, 10) : 0;
-  starling::PeerOptions options;
-  options.run_file = arguments[1];
-  options.dir = arguments[2];
+  starling::PeerOptions options{
+      .run_file = arguments[1], .listen = "127.0.0.1:0", .dir = arguments[2]};
   options.name = options.dir.substr(options.dir.rfind('/') + 1);
-  options.listen = "127.0.0.1:0";
   if (!join.empty()) options.join.push_back(join);
   options.parameters.assign(kInputs, 0.0F);
   options.tensors = {{"plane.weight", {1, kInputs}}};
