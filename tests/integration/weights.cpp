@@ -128,13 +128,16 @@ BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_an_error_that_says_what_is_accepte
 }
 
 BOOST_AUTO_TEST_CASE(checkpoints_of_two_runs_are_told_apart) {
-  const Ended ended = run(folder, {"up", mlp_run_file(), "--name", "peer", "--dir", dir, "--listen",
-                                   "127.0.0.1:0", "--set", "run.samples=640"});
+  const std::string other = folder / "runs/other";
+  const Ended ended = run(folder, {"up", mlp_run_file(), "--name", "peer", "--dir", other,
+                                   "--listen", "127.0.0.1:0", "--set", "run.samples=640"});
   BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
+  const std::string step = "/checkpoints/step-10";
+  fs::copy(other + step, dir + step);
   const Ended unclear = run(folder, {"eval", dir});
   BOOST_TEST(unclear.code.value_or(-1) == 3);
   BOOST_TEST(has(unclear.err, "checkpoints of 2 runs"), unclear.err);
-  BOOST_TEST(eval({dir + "/checkpoints/step-10"}).at("samples") == 640U);
+  BOOST_TEST(eval({dir + step}).at("samples") == 640U);
 }
 
 /// A run that starts from a file ends where it started if it learns nothing.
