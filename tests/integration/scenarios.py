@@ -283,7 +283,7 @@ class WithoutAnAddress(unittest.TestCase):
             with machine.inside(self.namespaces[number]):
                 host, port = peer["control"].split(":")
                 with socket.create_connection((host, int(port)), timeout=5) as asked:
-                    asked.sendall(b"GET /members HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                    asked.sendall(b"GET /members HTTP/1.1\r\nConnection: close\r\n\r\n")
                     reply = asked.makefile("rb").read()
             members = json.loads(reply.split(b"\r\n\r\n", 1)[1])
             return {m["name"] for m in members if m["neighbour"]}

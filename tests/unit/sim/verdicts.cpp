@@ -157,7 +157,8 @@ BOOST_AUTO_TEST_CASE(a_path_that_loses_most_packets_reaches_nobody) {
 }
 
 BOOST_AUTO_TEST_CASE(a_percentile_is_what_real_peers_are_judged_by) {
-  for (const auto& entry : judged().at("percentiles")) {
+  const auto table = judged();
+  for (const auto& entry : table.at("percentiles")) {
     const auto value = percentile(entry.at("values"), entry.at("part"));
     BOOST_TEST(value.has_value() == !entry.at("value").is_null(), entry.dump());
     if (value) BOOST_TEST(*value == entry.at("value").get<double>(), entry.dump());
@@ -165,7 +166,8 @@ BOOST_AUTO_TEST_CASE(a_percentile_is_what_real_peers_are_judged_by) {
 }
 
 BOOST_AUTO_TEST_CASE(who_is_held_gone_is_what_real_peers_are_judged_by) {
-  for (const auto& entry : judged().at("held")) {
+  const auto table = judged();
+  for (const auto& entry : table.at("held")) {
     using wire::MemberState;
     const auto state = entry.at("state") == "alive"  ? MemberState::alive
                        : entry.at("state") == "dead" ? MemberState::dead
@@ -175,9 +177,10 @@ BOOST_AUTO_TEST_CASE(who_is_held_gone_is_what_real_peers_are_judged_by) {
 }
 
 BOOST_AUTO_TEST_CASE(faults_are_over_when_they_are_for_real_peers) {
-  for (const auto& entry : judged().at("fault_times")) {
+  const auto table = judged();
+  for (const auto& entry : table.at("fault_times")) {
     Plan plan;
-    plan.scenario.duration = judged().at("duration");
+    plan.scenario.duration = table.at("duration");
     for (const auto& event : entry.at("timeline")) {
       PlannedEvent& planned = plan.events.emplace_back(event_of(kind_of(event), {0}));
       planned.at = event.at("at");
