@@ -151,8 +151,8 @@ std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica, Step
     if (ran[i]) continue;
     if (auto outcome = run(jobs[i], replica, step)) outcomes.push_back(std::move(*outcome));
   }
-  replica.expect_deltas(
-      0);  // fewer may have been written: a delta that is as good as none is left out
+  // Fewer may have been written: one that would tell next to nothing is left out.
+  replica.expect_deltas(0);
   return outcomes;
 }
 

@@ -78,8 +78,8 @@ struct RunFile {
   /// swarm.peers: how many a ring (exchange::uses_ring) has, 2 to kFixedPeersMax; 0: any number.
   std::uint32_t peers = 0;
   Security security = Security::tls;
-  std::string
-      secret;  ///< security.secret: file with what peers must have to get in; empty: all may
+  /// security.secret: file with what peers must have to get in; empty: all may.
+  std::string secret;
   CheckpointConfig checkpoint;
   ReportConfig report;
   LimitsConfig limits;
