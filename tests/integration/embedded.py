@@ -18,6 +18,7 @@ import unittest
 from unittest import mock
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import runner  # noqa: E402
 import safetensors_file  # noqa: E402
 import small_torch  # noqa: E402

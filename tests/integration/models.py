@@ -16,6 +16,7 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import runner  # noqa: E402
 import safetensors_file  # noqa: E402
 from runner import BUILD  # noqa: E402

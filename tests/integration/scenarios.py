@@ -20,6 +20,7 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import runner  # noqa: E402
 from runner import BUILD, ROOT  # noqa: E402
 sys.path.insert(0, str(ROOT / "scenarios"))

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """What the scenarios' laboratory concludes from what it sees. The last line is
-"N passed, N failed"."""
+"N passed, N failed, N skipped"."""
 
 import array
 import json
@@ -12,9 +12,11 @@ import tempfile
 import unittest
 from unittest import mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "scenarios"))
 sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import runner  # noqa: E402
+from runner import ROOT  # noqa: E402
+sys.path.insert(0, str(ROOT / "scenarios"))
 from lab import expect, laboratory, machine, page, processes  # noqa: E402
 from lab.laboratory import Laboratory  # noqa: E402
 from lab.network import Paths, switch_settings  # noqa: E402
@@ -455,12 +457,5 @@ class TheReport(unittest.TestCase):
             self.assertNotIn(part, text)
 
 
-def main():
-    result = unittest.main(exit=False).result
-    failed = len(result.failures) + len(result.errors)
-    print(f"{result.testsRun - failed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runner.run())
