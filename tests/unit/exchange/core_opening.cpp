@@ -31,6 +31,14 @@ const LinkOpen kMember{.nonce = 7, .samples = 5000, .progress = 0.5};
 const LinkOpen kLatecomer{.nonce = 7, .may_adopt = true};
 const LinkOpen kLatecomerAware{.nonce = 7, .samples = 64, .progress = 0.5, .may_adopt = true};
 
+// One that has asked the first of these neighbours for its replica, who will give it; all said so.
+Transcript latecomer(const std::string& neighbours) {
+  Transcript peer(plain_options());
+  for (const char name : neighbours) peer.up(name);
+  for (std::size_t i = neighbours.size(); i-- > 0;) peer.word(neighbours[i], kMember);
+  return peer;
+}
+
 // A link with `exchanges` committed at both ends, and the own delta of the next one sent.
 Transcript in_exchange(std::uint64_t exchanges) {
   Transcript peer(plain_options());
@@ -160,11 +168,7 @@ BOOST_AUTO_TEST_CASE(a_latecomer_adopts_from_its_first_link_and_merges_with_the_
 }
 
 BOOST_AUTO_TEST_CASE(a_latecomer_turns_to_the_next_when_its_giver_goes) {
-  Transcript peer(plain_options());
-  peer.up('a');
-  peer.up('b');
-  peer.word('b', kMember);
-  peer.word('a', kMember);
+  Transcript peer = latecomer("ab");
   TEST_LINES(peer.down('a'), "b: word, may adopt");
   TEST_LINES(peer.keyframe('b'), "b: run open adopt");
   TEST_LINES(peer.down('b'), "b: run close");
@@ -173,11 +177,7 @@ BOOST_AUTO_TEST_CASE(a_latecomer_turns_to_the_next_when_its_giver_goes) {
 }
 
 BOOST_AUTO_TEST_CASE(who_does_not_give_its_replica_in_time_is_passed_over) {
-  Transcript peer(plain_options());
-  peer.up('a');
-  peer.up('b');
-  peer.word('b', kMember);
-  peer.word('a', kMember);
+  Transcript peer = latecomer("ab");
   BOOST_TEST((peer.core.next_deadline() == peer.now + kGivePatience));
   peer.now += kGivePatience;
   TEST_LINES(peer.expire(), "notice", "b: word, may adopt");
@@ -190,9 +190,7 @@ BOOST_AUTO_TEST_CASE(who_does_not_give_its_replica_in_time_is_passed_over) {
 }
 
 BOOST_AUTO_TEST_CASE(who_has_one_neighbour_trains_and_asks_it_again_ever_more_rarely) {
-  Transcript peer(plain_options());
-  peer.up('a');
-  peer.word('a', kMember);
+  Transcript peer = latecomer("a");
   starling::base::Duration patience = kGivePatience;
   for (std::uint32_t asked = 1; asked < kAsksMax; ++asked) {
     BOOST_TEST(peer.core.adopting());
@@ -215,9 +213,7 @@ BOOST_AUTO_TEST_CASE(who_has_one_neighbour_trains_and_asks_it_again_ever_more_ra
 }
 
 BOOST_AUTO_TEST_CASE(a_replica_that_comes_too_late_shows_who_may_be_asked_again) {
-  Transcript peer(plain_options());
-  peer.up('a');
-  peer.word('a', kMember);
+  Transcript peer = latecomer("a");
   peer.now += kGivePatience;
   peer.expire();
   TEST_LINES(peer.keyframe('a'), "a: word, may adopt");
@@ -227,9 +223,7 @@ BOOST_AUTO_TEST_CASE(a_replica_that_comes_too_late_shows_who_may_be_asked_again)
 
 BOOST_AUTO_TEST_CASE(a_keyframe_may_take_long_but_not_trickle) {
   const auto adopts_for = [](std::size_t bytes, starling::base::Duration most) {
-    Transcript peer(plain_options());
-    peer.up('a');
-    peer.word('a', kMember);
+    Transcript peer = latecomer("a");
     const auto began = peer.now;
     while (peer.core.adopting() && peer.now - began < most) {
       peer.now += 5s;
@@ -340,9 +334,7 @@ BOOST_AUTO_TEST_CASE(one_that_saw_the_start_from_inside_does_not_adopt_any_more)
 }
 
 BOOST_AUTO_TEST_CASE(a_keyframe_that_does_not_hold_is_reported) {
-  Transcript peer(plain_options());
-  peer.up('a');
-  peer.word('a', kMember);
+  Transcript peer = latecomer("a");
   peer.keyframe('a');
   const starling::base::Status bad =
       starling::base::fail(starling::base::ErrorCode::protocol, "malformed");

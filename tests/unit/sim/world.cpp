@@ -1,7 +1,9 @@
 #include "sim/world.hpp"
 
+#include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include <boost/test/unit_test.hpp>
 
@@ -21,6 +23,12 @@ Plan plan_of(const std::string& rest, std::uint64_t seed = 1) {
   auto plan = make_plan(std::move(*parsed), seed);
   BOOST_REQUIRE(plan);
   return *plan;
+}
+
+std::unique_ptr<Task> task_of(const Plan& plan) {
+  auto task = make_task(plan.scenario);
+  BOOST_REQUIRE(task);
+  return std::move(*task);
 }
 
 Report run_it(const Plan& plan) {
@@ -73,9 +81,8 @@ BOOST_AUTO_TEST_CASE(what_is_under_way_when_a_peer_is_stopped_ends_once_and_late
   const auto steps = [](const std::string& timeline) {
     const Plan plan = plan_of("duration = 60\n[peers]\ncount = 2\n" + timeline +
                               "[sim]\nproblem = \"quadratic\"\nelements = 32\nstep_ms = 1000\n");
-    const auto task = make_task(plan.scenario);
-    BOOST_REQUIRE(task);
-    World world(plan, **task, {});
+    const auto task = task_of(plan);
+    World world(plan, *task, {});
     world.run();
     return world.nodes()[1]->worker->step().value;
   };
@@ -91,10 +98,9 @@ BOOST_AUTO_TEST_CASE(of_faults_that_overlap_the_last_ends_it) {
   const auto at = [](double seconds, const std::string& timeline) {
     const Plan plan =
         plan_of("duration = 40\n[peers]\ncount = 2\nspeeds = [2]\n" + timeline + kBowl);
-    const auto task = make_task(plan.scenario);
-    BOOST_REQUIRE(task);
+    const auto task = task_of(plan);
     World* running = nullptr;
-    World world(plan, **task, [&](const std::string&) {
+    World world(plan, *task, [&](const std::string&) {
       if (running->seconds() >= seconds) running->stop();
     });
     running = &world;
@@ -133,9 +139,8 @@ BOOST_AUTO_TEST_CASE(all_paths_of_a_peer_share_its_line) {
         "\"room\", "
         "\"home\"]\n[run]\nset = [\"exchange.every=1\"]\n[network]\nlatency_ms = 1\n" +
         rate + "[sim]\nproblem = \"quadratic\"\nelements = 32\nstep_ms = 10\n");
-    const auto task = make_task(plan.scenario);
-    BOOST_REQUIRE(task);
-    World world(plan, **task, {});
+    const auto task = task_of(plan);
+    World world(plan, *task, {});
     world.run();
     std::uint64_t sum = 0;
     for (const auto& [peer, link] : world.nodes()[3]->worker->ledger()) sum += link.committed.value;
@@ -176,11 +181,10 @@ BOOST_AUTO_TEST_CASE(what_is_in_the_frames_is_in_the_hash) {
 BOOST_AUTO_TEST_CASE(who_reads_a_damaged_frame_blames_its_sender) {
   const Plan plan =
       plan_of("duration = 60\n[peers]\ncount = 3\n[network]\ncorrupt = 0.003\n" + kBowl);
-  const auto task = make_task(plan.scenario);
-  BOOST_REQUIRE(task);
+  const auto task = task_of(plan);
   std::size_t refused = 0;
   std::size_t blamed = 0;
-  World world(plan, **task, [&](const std::string& line) {
+  World world(plan, *task, [&](const std::string& line) {
     refused += line.find("refuses a damaged frame") != std::string::npos ? 1 : 0;
     blamed += line.find("ended: banned") != std::string::npos ? 1 : 0;
   });
@@ -213,9 +217,8 @@ BOOST_AUTO_TEST_CASE(a_restart_with_its_disk_goes_on_where_it_was) {
       "duration = 90\n[peers]\ncount = 4\n[[timeline]]\nkind = \"kill\"\nat = 50\npeers = [1]\n"
       "for = 5\n[[timeline]]\nkind = \"kill\"\nat = 50\npeers = [2]\nfor = 5\ndisk = \"lost\"\n" +
       kBowl);
-  const auto task = make_task(plan.scenario);
-  BOOST_REQUIRE(task);
-  World world(plan, **task, {});
+  const auto task = task_of(plan);
+  World world(plan, *task, {});
   world.run();
   const auto samples = [&](std::size_t i) {
     return world.nodes()[i]->core->status(world.local(*world.nodes()[i])).samples;
@@ -229,9 +232,8 @@ BOOST_AUTO_TEST_CASE(who_comes_back_at_a_new_address_is_found_there_and_not_wher
       "duration = 60\n[peers]\ncount = 4\n[[timeline]]\nkind = \"kill\"\nat = 30\n"
       "peers = [0]\nfor = 5\naddress = \"new\"\n"
       "[[timeline]]\nkind = \"join\"\nat = 40\n[sim]\nproblem = \"none\"\nstep_ms = 1000\n");
-  const auto task = make_task(plan.scenario);
-  BOOST_REQUIRE(task);
-  World world(plan, **task, {});
+  const auto task = task_of(plan);
+  World world(plan, *task, {});
   world.run();
   const Node& moved = *world.nodes()[0];
   BOOST_TEST(moved.address != "peer-0:1");
@@ -253,11 +255,10 @@ BOOST_AUTO_TEST_CASE(a_frame_that_takes_long_is_heard_and_nobody_is_accused_mean
       "[[timeline]]\nkind = \"join\"\nat = 30\ncount = 1\nregion = \"home\"\n"
       "[run]\nset = [\"run.samples=100000\"]\n"
       "[sim]\nproblem = \"quadratic\"\nelements = 200000\nstep_ms = 200\n");
-  const auto task = make_task(plan.scenario);
-  BOOST_REQUIRE(task);
+  const auto task = task_of(plan);
   std::size_t parts = 0;
   std::string accusations;
-  World world(plan, **task, [&](const std::string& line) {
+  World world(plan, *task, [&](const std::string& line) {
     if (line.find("peer-2 arriving") != std::string::npos) ++parts;
     if (line.find("suspect") != std::string::npos) accusations += line + "\n";
   });
@@ -277,9 +278,8 @@ BOOST_AUTO_TEST_CASE(a_peer_whose_trainer_stands_keeps_no_joiner_from_training) 
       "peers = [0]\nspeed = 0.001\n[[timeline]]\nkind = \"join\"\nat = 30\ncount = 1\n"
       "[run]\nset = [\"run.samples=100000\"]\n" +
       kBowl);
-  const auto task = make_task(plan.scenario);
-  BOOST_REQUIRE(task);
-  World world(plan, **task, {});
+  const auto task = task_of(plan);
+  World world(plan, *task, {});
   world.run();
   const Node& late = *world.nodes()[3];
   BOOST_TEST(!late.core->exchange().may_adopt());
@@ -293,9 +293,8 @@ BOOST_AUTO_TEST_CASE(who_comes_back_with_its_wall_clock_set_back_is_held_alive) 
         "duration = 60\n[peers]\ncount = 4\n[[timeline]]\nkind = \"kill\"\nat = 30\n"
         "peers = [1]\nfor = 5\n[sim]\nproblem = \"none\"\nstep_ms = 1000\n",
         seed);
-    const auto task = make_task(plan.scenario);
-    BOOST_REQUIRE(task);
-    World world(plan, **task, {});
+    const auto task = task_of(plan);
+    World world(plan, *task, {});
     world.run();
     const Node& back = *world.nodes()[1];
     // It learned of what it had told in its former life, and went beyond.
