@@ -33,18 +33,22 @@ int hex_digit(char c) noexcept {
   return -1;
 }
 
+bool from_hex(std::string_view hex, std::span<std::uint8_t> out) noexcept {
+  if (hex.size() != 2 * out.size()) return false;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const int high = hex_digit(hex[2 * i]);
+    const int low = hex_digit(hex[2 * i + 1]);
+    if (high < 0 || low < 0) return false;
+    out[i] = static_cast<std::uint8_t>(high << 4 | low);
+  }
+  return true;
+}
+
 std::string Hash128::hex() const { return to_hex(bytes); }
 
 std::optional<Hash128> Hash128::parse(std::string_view hex) noexcept {
   Hash128 hash;
-  if (hex.size() != 2 * hash.bytes.size()) return std::nullopt;
-  for (std::size_t i = 0; i < hash.bytes.size(); ++i) {
-    const int high = hex_digit(hex[2 * i]);
-    const int low = hex_digit(hex[2 * i + 1]);
-    if (high < 0 || low < 0) return std::nullopt;
-    hash.bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
-  }
-  return hash;
+  return from_hex(hex, hash.bytes) ? std::optional(hash) : std::nullopt;
 }
 
 std::uint64_t xxh3(ByteView bytes, std::uint64_t seed) noexcept {

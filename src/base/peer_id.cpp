@@ -1,5 +1,7 @@
 #include "base/peer_id.hpp"
 
+#include <algorithm>
+
 #include "base/hash.hpp"
 
 namespace starling::base {
@@ -13,16 +15,10 @@ Result<PeerId> PeerId::parse(std::string_view hex) {
   if (hex.size() != id.bytes.size() * 2) {
     return fail(ErrorCode::usage, "'{}' is not a peer id: it needs 64 hexadecimal digits", hex);
   }
-  for (std::size_t i = 0; i < id.bytes.size(); ++i) {
-    const int high = hex_digit(hex[2 * i]);
-    const int low = hex_digit(hex[2 * i + 1]);
-    if (high < 0 || low < 0) {
-      return fail(ErrorCode::usage, "'{}' is not a peer id: digit {} is not hexadecimal", hex,
-                  2 * i + (high < 0 ? 1 : 2));
-    }
-    id.bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
-  }
-  return id;
+  if (from_hex(hex, id.bytes)) return id;
+  const auto wrong = std::ranges::find_if(hex, [](char c) { return hex_digit(c) < 0; });
+  return fail(ErrorCode::usage, "'{}' is not a peer id: digit {} is not hexadecimal", hex,
+              wrong - hex.begin() + 1);
 }
 
 }  // namespace starling::base

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/bytes.hpp"
@@ -21,12 +23,12 @@ class Secret {
   /// A new one, in a file that only its owner may read. Errors: data; usage where there is a file.
   [[nodiscard]] static base::Status create(const std::string& path);
 
-  [[nodiscard]] base::ByteView bytes() const noexcept { return bytes_; }
+  [[nodiscard]] base::ByteView bytes() const noexcept { return std::as_bytes(std::span(bytes_)); }
 
  private:
   Secret() = default;
 
-  std::array<std::byte, kSize> bytes_{};
+  std::array<std::uint8_t, kSize> bytes_{};
 };
 
 }  // namespace starling::io
