@@ -106,8 +106,7 @@ void Core::on(LinkUp& event, base::Time now, Outbox& out) {
                              ": stop one of the two, or start one in a folder of its own"});
     }
     if (event.dialed) {
-      if (std::ranges::count(config_.membership.join, event.address) > 0 &&
-          std::ranges::count(remembered_, event.address) == 0) {
+      if (was_given(event.address)) {
         out.push_back(Note{Level::warning, event.address +
                                                " leads to this peer itself, or to another process "
                                                "that has its key (key.pem in its folder)"});
@@ -146,12 +145,15 @@ void Core::on(LinkDown& event, base::Time now, Outbox& out) {
 
 void Core::on(DialFailed& event, base::Time now, Outbox& out) {
   // Where somebody wrote it down it should work; and it is tried for ever.
-  const bool is_new = std::ranges::count(config_.membership.join, event.address) > 0 &&
-                      std::ranges::count(remembered_, event.address) == 0 &&
-                      told_failed_.insert(event.address).second;
+  const bool is_new = was_given(event.address) && told_failed_.insert(event.address).second;
   out.push_back(Note{is_new && neighbours_.empty() ? Level::warning : Level::info,
                      "dialing " + event.address + " failed: " + event.text});
   to_membership(membership::DialFailed{event.address, event.text, event.own}, now, out);
+}
+
+bool Core::was_given(const std::string& address) const {
+  return std::ranges::count(config_.membership.join, address) > 0 &&
+         std::ranges::count(remembered_, address) == 0;
 }
 
 void Core::on(Found& event, base::Time now, Outbox& out) {

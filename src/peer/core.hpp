@@ -98,6 +98,8 @@ class Core {
   void on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now, Outbox& out);
   void on_refuse(const LinkInfo& info, const wire::Refuse& refusal, Outbox& out);
   void refuse(base::LinkId link, wire::Refuse refusal, Outbox& out);
+  /// Whether a person named this address, in the run file or when the peer was started.
+  [[nodiscard]] bool was_given(const std::string& address) const;
   void misbehaved(base::LinkId link, const base::PeerId& peer, const std::string& text,
                   base::Time now, Outbox& out);
 

@@ -27,6 +27,9 @@ inline constexpr std::uint32_t kFixedPeersMax = membership::kDegreeMax + 1;
 /// mirrors would come out differently, must not meet.
 inline constexpr std::uint32_t kExchangeVersion = 3;
 
+/// Letters, digits, '.', '_' and '-': of names that folders have.
+[[nodiscard]] bool may_be_in_name(char c) noexcept;
+
 /// [run]: what the run is called and how long it is. One of epochs and samples is given.
 struct RunConfig {
   std::string name = "run";    ///< letters, digits, '.', '_' and '-': part of folder names

@@ -240,9 +240,8 @@ class Reader {
       return reject(key, node, "has {} characters, at most {} are allowed", value->size(),
                     rule.max);
     }
-    const auto in_name = [](char c) { return c == '.' || in_word(c); };
     if (rule.name &&
-        (value->empty() || value->front() == '.' || !std::ranges::all_of(*value, in_name))) {
+        (value->empty() || value->front() == '.' || !std::ranges::all_of(*value, may_be_in_name))) {
       return reject(key, node,
                     "'{}' must consist of letters, digits, '.', '_' and '-', and not begin with "
                     "a dot",
@@ -478,6 +477,8 @@ base::Status check_together(const Document& document, const RunFile& run_file) {
 }
 
 }  // namespace
+
+bool may_be_in_name(char c) noexcept { return c == '.' || in_word(c); }
 
 base::Result<RunFile> parse_run_file(std::string_view text, const std::string& name,
                                      std::span<const std::string> overrides, bool embedded) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -48,10 +47,8 @@ constexpr int kUnnamedMax = 64;
 
 /// A folder is named by it, and it stands in tables.
 bool is_name(std::string_view text) {
-  const auto may_be = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
-  };
-  return !text.empty() && text != "." && text != ".." && std::ranges::all_of(text, may_be);
+  return !text.empty() && text != "." && text != ".." &&
+         std::ranges::all_of(text, peer::may_be_in_name);
 }
 
 /// The host's, of the `number`th peer of a run on this machine.
