@@ -27,22 +27,6 @@ struct OldRows {
   MetricsRow last;  ///< its counters, whether it is kept or not
 };
 
-/// The number in a column, 0 where there is none.
-template <class Number>
-Number column(const std::vector<std::string_view>& values, std::string_view name) {
-  std::size_t index = 0;
-  for (std::size_t at = 0; at < kMetricsColumns.size(); ++index) {
-    const std::size_t end = std::min(kMetricsColumns.find(',', at), kMetricsColumns.size());
-    if (kMetricsColumns.substr(at, end - at) == name) break;
-    at = end + 1;
-  }
-  Number number{};
-  if (index < values.size()) {
-    std::from_chars(values[index].data(), values[index].data() + values[index].size(), number);
-  }
-  return number;
-}
-
 std::vector<std::string_view> split(std::string_view line) {
   std::vector<std::string_view> values;
   for (std::size_t at = 0; at <= line.size();) {
@@ -51,6 +35,22 @@ std::vector<std::string_view> split(std::string_view line) {
     at = end + 1;
   }
   return values;
+}
+
+/// Where a column's values stand in a row.
+std::size_t place_of(std::string_view column) {
+  const auto columns = split(kMetricsColumns);
+  return static_cast<std::size_t>(std::ranges::find(columns, column) - columns.begin());
+}
+
+/// The number there, 0 where there is none.
+template <class Number>
+Number number_at(std::size_t place, const std::vector<std::string_view>& values) {
+  Number number{};
+  if (place < values.size()) {
+    std::from_chars(values[place].data(), values[place].data() + values[place].size(), number);
+  }
+  return number;
 }
 
 base::Result<OldRows> read_rows(const std::string& path, std::uint64_t samples_max) {
@@ -66,13 +66,18 @@ base::Result<OldRows> read_rows(const std::string& path, std::uint64_t samples_m
                 "another folder",
                 path);
   }
+  const std::size_t seconds = place_of("seconds");
+  const std::size_t samples = place_of("samples");
+  const std::size_t sent = place_of("bytes_sent");
+  const std::size_t received = place_of("bytes_received");
+  const std::size_t exchanges = place_of("exchanges");
   while (std::getline(file, line) && !file.eof()) {
     const auto values = split(line);
-    rows.last = {.seconds = column<double>(values, "seconds"),
-                 .bytes_sent = column<std::uint64_t>(values, "bytes_sent"),
-                 .bytes_received = column<std::uint64_t>(values, "bytes_received"),
-                 .exchanges = column<std::uint64_t>(values, "exchanges")};
-    if (column<std::uint64_t>(values, "samples") <= samples_max) rows.kept.push_back(line);
+    rows.last = {.seconds = number_at<double>(seconds, values),
+                 .bytes_sent = number_at<std::uint64_t>(sent, values),
+                 .bytes_received = number_at<std::uint64_t>(received, values),
+                 .exchanges = number_at<std::uint64_t>(exchanges, values)};
+    if (number_at<std::uint64_t>(samples, values) <= samples_max) rows.kept.push_back(line);
   }
   return rows;
 }
