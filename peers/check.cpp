@@ -18,14 +18,12 @@
 #include "data/loader.hpp"
 #include "model/model.hpp"
 #include "needs.hpp"
-#include "peer/buffers.hpp"
 #include "peer/build_model.hpp"
 #include "peer/run_file.hpp"
 #include "problem.hpp"
 #include "report/format.hpp"
 #include "runtime/run.hpp"
 #include "train/trainer.hpp"
-#include "train/weights.hpp"
 
 namespace starling::peers {
 namespace {
@@ -246,10 +244,7 @@ base::Status check(const CheckOptions& options) {
                 data->odd_label);
   }
   if (!run_file->init.empty()) {
-    auto start = train::initial_weights(*model, run_file->run.seed, run_file->init);
-    if (!start) return fail(start.error());
-    const auto buffers = peer::buffer_spec(model->graph, std::move(start->weights.buffers));
-    if (!buffers) return fail(buffers.error().in("model.init"));
+    if (const auto start = start_of(*run_file, *model); !start) return fail(start.error());
   }
   const std::uint64_t batches =
       data::Loader::kPool * run_file->train.batch * std::uint64_t{data->format.batch_bytes()};

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -20,13 +21,20 @@ using namespace starling::peers;
 constexpr int kFailedExit = 1;
 constexpr int kUsageExit = 2;
 
+/// A text that is one number and nothing else.
+template <class Number>
+std::optional<Number> number_in(const std::string& text) {
+  Number value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  return whole ? std::optional(value) : std::nullopt;
+}
+
 /// CLI::Range with bounds that NaN is not within.
 CLI::Validator number_from(double min, double max) {
   const auto wrong = [min, max](const std::string& text) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool good = error == std::errc{} && end == text.data() + text.size();
-    if (good && value >= min && value <= max) return std::string();
+    const auto value = number_in<double>(text);
+    if (value && *value >= min && *value <= max) return std::string();
     return fmt::format("{} is no number from {} to {}", text, min, max);
   };
   return {wrong, fmt::format("in [{} - {}]", min, max)};
@@ -36,9 +44,7 @@ CLI::Validator number_from(double min, double max) {
 template <class Number>
 CLI::Validator whole_number() {
   const auto wrong = [](const std::string& text) {
-    Number value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc{} && end == text.data() + text.size()) return std::string();
+    if (number_in<Number>(text)) return std::string();
     return fmt::format("{} is no whole number from 0 to {}", text,
                        std::numeric_limits<Number>::max());
   };
@@ -196,13 +202,14 @@ void add_keygen(CLI::App& app, KeygenOptions& options) {
   keygen->add_option("file", options.out, "The file to write, for security.secret")->required();
 }
 
-/// The first option that `bench codec` would not heed, if one is given.
-std::string idle_option(const CLI::App& bench, const BenchOptions& options) {
-  if (options.what != "codec") return "";
+int run_bench(const CLI::App& command, const BenchOptions& options) {
+  if (options.what == "compute") return bench_compute(options);
   for (const char* option : {"--only", "--threads", "--bf16"}) {
-    if (bench.count(option) > 0) return option;
+    if (command.count(option) == 0) continue;
+    std::fprintf(stderr, "starling bench: %s is for compute, not for codec\n", option);
+    return kUsageExit;
   }
-  return "";
+  return bench_codec(options);
 }
 
 void add_bench(CLI::App& app, BenchOptions& options) {
@@ -262,12 +269,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageExit;
   }
-  const std::string command = app.get_subcommands().front()->get_name();
-  const std::string idle = idle_option(*app.get_subcommand("bench"), bench);
-  if (!idle.empty()) {
-    std::fprintf(stderr, "starling bench: %s is for compute, not for codec\n", idle.c_str());
-    return kUsageExit;
-  }
+  const CLI::App& chosen = *app.get_subcommands().front();
+  const std::string command = chosen.get_name();
   if (command == "up") return run_up(up);
   if (command == "swarm") return run_swarm(swarm);
   if (command == "check") return run_check(check);
@@ -277,7 +280,7 @@ int run(int argc, char** argv) {
   if (command == "sim") return run_sim(sim);
   if (command == "data") return run_data(data);
   if (command == "keygen") return run_keygen(keygen);
-  if (command == "bench") return bench.what == "codec" ? bench_codec(bench) : bench_compute(bench);
+  if (command == "bench") return run_bench(chosen, bench);
   query.what = command;
   return run_query(query);
 }

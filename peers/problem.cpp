@@ -5,8 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "peer/buffers.hpp"
 #include "peer/build_model.hpp"
 #include "report/format.hpp"
+#include "train/weights.hpp"
 
 namespace starling::peers {
 
@@ -25,6 +27,14 @@ base::Result<Problem> load_problem(const peer::RunFile& run_file, const std::str
   auto model = peer::build_model(run_file, dataset->format());
   if (!model) return fail(model.error().in(place));
   return Problem{std::move(*dataset), std::move(*model)};
+}
+
+base::Result<Start> start_of(const peer::RunFile& run_file, const model::Model& model) {
+  auto start = train::initial_weights(model, run_file.run.seed, run_file.init);
+  if (!start) return fail(start.error());
+  auto buffers = peer::buffer_spec(model.graph, std::move(start->weights.buffers));
+  if (!buffers) return fail(buffers.error().in("model.init"));
+  return Start{std::move(start->weights.parameters), std::move(*buffers), start->file};
 }
 
 }  // namespace starling::peers

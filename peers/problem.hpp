@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "base/hash.hpp"
 #include "base/result.hpp"
 #include "data/dataset.hpp"
+#include "exchange/buffers.hpp"
 #include "model/model.hpp"
 #include "peer/run_file.hpp"
 
@@ -24,5 +28,15 @@ void tell_of_long_read(const std::string& path, std::uint64_t bytes);
 [[nodiscard]] base::Result<Problem> load_problem(const peer::RunFile& run_file,
                                                  const std::string& place,
                                                  const std::string& cache_folder);
+
+/// What a run starts with.
+struct Start {
+  std::vector<float> parameters;
+  exchange::BufferSpec buffers;
+  std::optional<base::Hash128> file;  ///< model.init's, where it is given
+};
+/// Drawn from run.seed, or read from model.init. Errors: that file's.
+[[nodiscard]] base::Result<Start> start_of(const peer::RunFile& run_file,
+                                           const model::Model& model);
 
 }  // namespace starling::peers

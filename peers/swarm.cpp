@@ -54,7 +54,8 @@ struct Child {
   std::string dir;
   pid_t pid = 0;
   fs::file_time_type started;
-  std::optional<int> status;  ///< of waitpid, once it has ended
+  std::optional<int> status;                   ///< of waitpid, once it has ended
+  std::optional<report::PeerSummary> summary;  ///< that it has written in this life of it
   std::string control;
   report::PeerRow row;
 };
@@ -109,13 +110,16 @@ base::Result<pid_t> start(const Child& child, const SwarmOptions& options, std::
   return pid;
 }
 
-/// That a child has written in this life of it.
-std::optional<report::PeerSummary> summary_of(const Child& child) {
+void read_summary(Child& child) {
   std::error_code none;
   const auto written = fs::last_write_time(child.dir + "/summary.json", none);
-  if (none || written < child.started) return std::nullopt;
-  auto summary = report::read_peer_summary(child.dir);
-  return summary ? std::optional(std::move(*summary)) : std::nullopt;
+  if (none || written < child.started) return;
+  if (auto summary = report::read_peer_summary(child.dir)) child.summary = std::move(*summary);
+}
+
+bool has_failed(const Child& child) {
+  const int status = child.status.value_or(0);
+  return WIFEXITED(status) && WEXITSTATUS(status) != 0;
 }
 
 /// Takes note of a child that has ended.
@@ -123,6 +127,7 @@ void reap(Child& child) {
   int status = 0;
   if (child.status || waitpid(child.pid, &status, WNOHANG) != child.pid) return;
   child.status = status;
+  read_summary(child);
   report::PeerRow& row = child.row;
   row.samples_per_second = 0;
   row.eta_seconds.reset();
@@ -130,7 +135,7 @@ void reap(Child& child) {
     row.state = fmt::format("killed ({})", WTERMSIG(status));
     return;
   }
-  const auto summary = summary_of(child);
+  const auto& summary = child.summary;
   const int code = WEXITSTATUS(status);
   row.state = code != 0 ? fmt::format("failed ({})", code) : summary ? summary->end : "ended";
   if (!summary) return;
@@ -273,7 +278,7 @@ int exit_code_of(const std::vector<Child>& children) {
   for (const Child& child : children) {
     const int status = child.status.value_or(0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) any_ended_well = true;
-    if (WIFEXITED(status) && WEXITSTATUS(status) != 0 && code == 0) code = WEXITSTATUS(status);
+    if (has_failed(child) && code == 0) code = WEXITSTATUS(status);
   }
   return any_ended_well ? 0 : std::max(code, 1);
 }
@@ -384,22 +389,19 @@ base::Result<int> run(const SwarmOptions& options) {
   auto printer = report::TablePrinter::for_stream(options.json ? stderr : stdout);
   watch(children, printer, run_file->run.name);
 
-  for (const Child& child : children) {
-    if (child.row.state.starts_with("failed")) {
-      fmt::print(stderr, "{} failed: {}\n", child.name, last_word_of(child));
-    }
-  }
   std::vector<report::PeerSummary> summaries;
   std::vector<std::string> ended;
   std::string run_id;
   for (const Child& child : children) {
-    auto summary = summary_of(child);
-    if (!summary) continue;
-    if (summary->end == "done") {
-      ended.push_back(child.dir);
-      run_id = summary->run;
+    if (has_failed(child)) {
+      fmt::print(stderr, "{} failed: {}\n", child.name, last_word_of(child));
     }
-    summaries.push_back(std::move(*summary));
+    if (!child.summary) continue;
+    if (child.summary->end == "done") {
+      ended.push_back(child.dir);
+      run_id = child.summary->run;
+    }
+    summaries.push_back(*child.summary);
   }
   report::SwarmSummary summary = report::summarize(run_file->run.name, std::move(summaries));
   if (const auto run = base::Hash128::parse(run_id); run && ended.size() > 1) {

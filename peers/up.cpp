@@ -14,12 +14,10 @@
 #include "data/loader.hpp"
 #include "io/trainer_thread.hpp"
 #include "needs.hpp"
-#include "peer/buffers.hpp"
 #include "peer/run_file.hpp"
 #include "problem.hpp"
 #include "report/format.hpp"
 #include "runtime/run.hpp"
-#include "train/weights.hpp"
 
 namespace starling::peers {
 namespace {
@@ -69,15 +67,12 @@ base::Status choose_device(runtime::Run& run) {
 
 /// What the run trains. `problem` outlives the run.
 base::Result<runtime::Task> task_of(const peer::RunFile& run_file, const Problem& problem) {
-  auto start = train::initial_weights(problem.model, run_file.run.seed, run_file.init);
+  auto start = start_of(run_file, problem.model);
   if (!start) return fail(start.error());
   const compute::Graph& graph = problem.model.graph;
-  auto buffers = peer::buffer_spec(graph, std::move(start->weights.buffers));
-  if (!buffers) return fail(buffers.error().in("model.init"));
-  std::vector<float>& parameters = start->weights.parameters;
-  const std::uint64_t hash = base::xxh3(std::as_bytes(std::span(parameters)));
-  return runtime::Task{.parameters = std::move(parameters),
-                       .buffers = std::move(*buffers),
+  const std::uint64_t hash = base::xxh3(std::as_bytes(std::span(start->parameters)));
+  return runtime::Task{.parameters = std::move(start->parameters),
+                       .buffers = std::move(start->buffers),
                        .tensors = graph.tensors,
                        .buffer_tensors = graph.buffers,
                        .identity = {problem.dataset.identity, hash, start->file},
