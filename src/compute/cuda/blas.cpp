@@ -72,11 +72,9 @@ Result<BlasGemm::Layout> layout_of(const ColumnMatrix& matrix, std::size_t batch
   return layout;
 }
 
-/// With `whole` also bias and ReLU.
-Result<BlasGemm::Descriptor> descriptor_of(const Gemm& gemm, bool whole) {
+/// `biased`: the product adds the bias, too.
+Result<BlasGemm::Descriptor> descriptor_of(const Gemm& gemm, bool biased) {
   const ColumnGemm columns = by_columns(gemm);
-  const bool biased = whole && gemm.bias != nullptr;
-  const bool relu = whole && gemm.relu;
   cublasLtMatmulDesc_t raw = nullptr;
   auto made = checked(cublasLtMatmulDescCreate(&raw, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                       "describing a product");
@@ -84,9 +82,7 @@ Result<BlasGemm::Descriptor> descriptor_of(const Gemm& gemm, bool whole) {
   BlasGemm::Descriptor descriptor(raw);
   const cublasOperation_t a = columns.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t b = columns.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-  const cublasLtEpilogue_t epilogue =
-      biased ? (relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS)
-             : (relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT);
+  const cublasLtEpilogue_t epilogue = biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
   made = checked(first_failure({set(raw, CUBLASLT_MATMUL_DESC_TRANSA, a),
                                 set(raw, CUBLASLT_MATMUL_DESC_TRANSB, b),
                                 set(raw, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue)}),
@@ -117,20 +113,22 @@ Result<BlasGemm> Blas::prepare(const Gemm& gemm) const {
     *to = std::move(*layout);
   }
   const std::optional<KernelWork> rest = rest_of(gemm);
+  // cuBLASLt's ReLU makes zeros of what is not a number, and nobody would see that training failed.
+  const bool may_bias = gemm.bias != nullptr && !gemm.relu;
   struct Attempt {
-    bool whole;
+    bool biased;
     std::uint32_t reductions;
   };
-  for (const auto [whole, reductions] :
+  for (const auto [biased, reductions] :
        {Attempt{true, kApart}, Attempt{false, kApart}, Attempt{false, kInPlace}}) {
-    if (!whole && reductions == kApart && !rest) continue;  // the same again
-    auto descriptor = descriptor_of(gemm, whole);
+    if (biased && !may_bias) continue;
+    auto descriptor = descriptor_of(gemm, biased);
     if (!descriptor) return fail(descriptor.error());
     made.descriptor = std::move(*descriptor);
     const auto chosen = choose(made, reductions);
     if (!chosen) return fail(chosen.error());
     if (!*chosen) continue;
-    if (!whole && rest) {
+    if (!biased && rest) {
       ASSERT(gemm.batch == 1 && gemm.result_stride == gemm.columns, "a layer's result is dense");
       made.rest = rest;
     }

@@ -1,6 +1,7 @@
 #include "compute/cuda/checked.hpp"
 
 #include <array>
+#include <string>
 
 namespace starling::compute::cuda {
 
@@ -16,6 +17,8 @@ bool is_lost(cudaError_t answer) {
   switch (answer) {
     case cudaErrorECCUncorrectable:
     case cudaErrorContained:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContextIsDestroyed:
     case cudaErrorIllegalAddress:
     case cudaErrorLaunchTimeout:
     case cudaErrorAssert:
@@ -40,30 +43,47 @@ const char* advice(cudaError_t answer) {
   if (answer == cudaErrorDevicesUnavailable) {
     return "; another process has the GPU, or its compute mode forbids this one: see nvidia-smi";
   }
+  if (answer == cudaErrorSystemNotReady) {
+    return "; on machines with NVSwitch the service nvidia-fabricmanager has to run";
+  }
+  if (answer == cudaErrorSystemDriverMismatch) {
+    return "; the loaded kernel module is another version than the driver's libraries: start the "
+           "machine again";
+  }
   if (!is_lost(answer)) return "";
   return "; the GPU is lost to this process: start it again. With STARLING_CUDA_CHECK=1 the error "
          "names the layer";
+}
+
+/// What CUDA itself says after a library on it has failed.
+std::string reason() {
+  const cudaError_t answer = cudaGetLastError();
+  if (answer == cudaSuccess) return "";
+  return fmt::format("; CUDA says: {} ({}){}", cudaGetErrorString(answer), cudaGetErrorName(answer),
+                     advice(answer));
 }
 
 }  // namespace
 
 Status checked(cudaError_t answer, std::string_view what) {
   if (answer == cudaSuccess) return {};
+  static_cast<void>(cudaGetLastError());  // it is told here, not at the next call
   return fail(ErrorCode::device, "CUDA failed at {}: {} ({}){}", what, cudaGetErrorString(answer),
               cudaGetErrorName(answer), advice(answer));
 }
 
 Status checked(cublasStatus_t answer, std::string_view what) {
   if (answer == CUBLAS_STATUS_SUCCESS) return {};
-  return fail(ErrorCode::device, "cuBLAS failed at {}: {}", what, cublasLtGetStatusString(answer));
+  return fail(ErrorCode::device, "cuBLAS failed at {}: {}{}", what, cublasLtGetStatusString(answer),
+              reason());
 }
 
 Status checked(cudnnStatus_t answer, std::string_view what) {
   if (answer == CUDNN_STATUS_SUCCESS) return {};
   std::array<char, 512> words{};
   cudnnGetLastErrorString(words.data(), words.size());
-  return fail(ErrorCode::device, "cuDNN failed at {}: {} ({})", what, cudnnGetErrorString(answer),
-              words.data());
+  return fail(ErrorCode::device, "cuDNN failed at {}: {} ({}){}", what, cudnnGetErrorString(answer),
+              words.data(), reason());
 }
 
 }  // namespace starling::compute::cuda

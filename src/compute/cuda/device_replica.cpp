@@ -84,7 +84,7 @@ Status DeviceReplica::write(std::span<const float> values) {
   return queue_.clear(r_.memory.get(), size_ * sizeof(float));
 }
 
-Status DeviceReplica::let_go() { return queue_.run(KernelWork{LetGo{y(), r()}, size_}); }
+Status DeviceReplica::release() { return queue_.run(KernelWork{Release{y(), r()}, size_}); }
 
 Result<DeviceReplica::MirrorId> DeviceReplica::add_mirror(base::LargeFloats values) {
   ASSERT(values.size() == size_);
@@ -153,9 +153,9 @@ DeltaSource& DeviceReplica::difference(MirrorId mirror, const std::optional<Hold
   return source_;
 }
 
-Status DeviceReplica::let_go_of(const Delta& delta, float gain) {
+Status DeviceReplica::release_sent(const Delta& delta, float gain) {
   const DeviceElements carried = view_of(delta);
-  return queue_.run(KernelWork{LetGoOf{y(), r(), carried, gain}, carried.count});
+  return queue_.run(KernelWork{ReleaseSent{y(), r(), carried, gain}, carried.count});
 }
 
 Result<bool> DeviceReplica::decode(const CodedDelta& coded, Delta& into) {

@@ -31,7 +31,7 @@ class DeviceReplica final : public ReplicaMemory {
   MirrorType mirror_type() const noexcept override { return mirror_type_; }
   base::Status read(std::span<float> x) override;
   base::Status write(std::span<const float> values) override;
-  base::Status let_go() override;
+  base::Status release() override;
   base::Result<MirrorId> add_mirror(base::LargeFloats values) override;
   void free_mirror(MirrorId mirror) override;
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override;
@@ -39,7 +39,7 @@ class DeviceReplica final : public ReplicaMemory {
   std::unique_ptr<Delta> make_delta() override;
   base::Result<std::size_t> reserve(std::size_t count, std::size_t room) override;
   DeltaSource& difference(MirrorId mirror, const std::optional<HoldBack>& hold) override;
-  base::Status let_go_of(const Delta& delta, float gain) override;
+  base::Status release_sent(const Delta& delta, float gain) override;
   base::Result<bool> decode(const CodedDelta& coded, Delta& into) override;
   base::Result<Squares> squares(MirrorId mirror, std::size_t first, std::size_t every) override;
   base::Status commit(std::span<const CommitStep> steps) override;

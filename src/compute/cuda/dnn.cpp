@@ -123,9 +123,13 @@ std::int64_t workspace_max(const Convolution& c) {
   return std::max(kWorkspaceFree, kWorkspaceCopies * static_cast<std::int64_t>(bytes));
 }
 
-/// Of what cuDNN does not support: whether it is for want of something on this machine.
-bool is_lacking(cudnnStatus_t answer) {
+/// Of an engine that cuDNN did not make ready: whether that is for want of something on this
+/// machine, or of one that works, and not for what was asked of it.
+bool is_failure(cudnnStatus_t answer) {
   switch (answer) {
+    case CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED:
+    case CUDNN_STATUS_INTERNAL_ERROR_UNEXPECTED_VALUE:
+    case CUDNN_STATUS_INTERNAL_ERROR_BAD_LAUNCH_PARAM:
     case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER:
     case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART:
     case CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING:
@@ -169,17 +173,25 @@ Result<Dnn> Dnn::create(cudaStream_t stream) {
   if (auto set = checked(cudnnSetStream(raw, stream), "taking a stream"); !set) {
     return fail(set.error());
   }
-  return Dnn(std::move(handle), std::nullopt);
+  int device = 0;
+  int capability = 0;
+  auto asked = checked(cudaGetDevice(&device), "asking for the GPU");
+  if (asked) {
+    asked = checked(cudaDeviceGetAttribute(&capability, cudaDevAttrComputeCapabilityMajor, device),
+                    "asking what the GPU is");
+  }
+  if (!asked) return fail(asked.error());
+  return Dnn(std::move(handle), std::nullopt, capability);
 }
 
-Result<Dnn> Dnn::create_for(const std::string& device_json) {
+Result<Dnn> Dnn::create_for(const std::string& device_json, int capability) {
   DnnDescriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, device_json.data(),
              static_cast<std::int64_t>(device_json.size()));
   if (auto made = checked(device.finish(), "describing a device"); !made) {
     return fail(made.error());
   }
-  return Dnn(nullptr, std::move(device));
+  return Dnn(nullptr, std::move(device), capability);
 }
 
 Result<std::optional<DnnConvolution>> Dnn::prepare(const Convolution& convolution) {
@@ -204,12 +216,12 @@ Result<std::optional<DnnConvolution>> Dnn::prepare(const Convolution& convolutio
 
 Dnn::Found Dnn::best_plan(const DnnDescriptor& graph, bool rounded,
                           std::int64_t workspace_max) const {
-  Search search{.rounded = rounded, .workspace_max = workspace_max, .beyond = {}, .lacking = {}};
+  Search search{.rounded = rounded, .workspace_max = workspace_max, .beyond = {}, .failed = {}};
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     auto found = first_plan(graph, mode, search);
     if (!found || *found) return found;
   }
-  if (!search.beyond && search.lacking) return fail(*search.lacking);
+  if (!search.beyond && search.failed) return fail(*search.failed);
   return std::move(search.beyond);
 }
 
@@ -244,11 +256,14 @@ Dnn::Found Dnn::first_plan(const DnnDescriptor& graph, cudnnBackendHeurMode_t mo
   return std::optional<DnnPlan>{};
 }
 
-/// Nothing where cuDNN says that it does not support this; where it failed, the error.
+/// Nothing where another engine may do; else the error.
 Dnn::Found Dnn::refused(cudnnStatus_t answer, std::string_view what, Search& search) {
   const Status told = checked(answer, what);
-  if (CUDNN_STATUS_CATEGORY(answer) != CUDNN_STATUS_NOT_SUPPORTED) return fail(told.error());
-  if (is_lacking(answer) && !search.lacking) search.lacking = told.error();
+  const bool failed = is_failure(answer);
+  if (!failed && CUDNN_STATUS_CATEGORY(answer) != CUDNN_STATUS_NOT_SUPPORTED) {
+    return fail(told.error());
+  }
+  if (failed && !search.failed) search.failed = told.error();
   return std::optional<DnnPlan>{};
 }
 

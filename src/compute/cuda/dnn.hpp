@@ -48,9 +48,9 @@ struct DnnAddress {
 class Dnn {
  public:
   [[nodiscard]] static base::Result<Dnn> create(cudaStream_t stream);
-  /// For GPUs that are not there: prepares as for the one that cuDNN's JSON describes, and cannot
-  /// run.
-  [[nodiscard]] static base::Result<Dnn> create_for(const std::string& device_json);
+  /// For GPUs that are not there: prepares as for the one that cuDNN's JSON describes, of this
+  /// compute capability (its first number), and cannot run.
+  [[nodiscard]] static base::Result<Dnn> create_for(const std::string& device_json, int capability);
 
   /// Chooses an engine that rounds no more than the tensors' type does (no transforms) and gives
   /// the same bits each time; nothing where cuDNN has none. Error (ErrorCode::device): it could
@@ -67,15 +67,15 @@ class Dnn {
  private:
   using Handle = std::unique_ptr<cudnnContext, Freed<cudnnDestroy>>;
 
-  Dnn(Handle handle, std::optional<DnnDescriptor> device)
-      : handle_(std::move(handle)), device_(std::move(device)) {}
+  Dnn(Handle handle, std::optional<DnnDescriptor> device, int capability)
+      : handle_(std::move(handle)), device_(std::move(device)), capability_(capability) {}
 
   /// A search for an engine, of those that cuDNN proposes for a graph.
   struct Search {
     bool rounded = false;  ///< of bfloat16, tensor cores will do
     std::int64_t workspace_max = 0;
-    std::optional<DnnPlan> beyond;       ///< of those with more work space the one with the least
-    std::optional<base::Error> lacking;  ///< the first that was refused for what the machine lacks
+    std::optional<DnnPlan> beyond;      ///< of those with more work space the one with the least
+    std::optional<base::Error> failed;  ///< the first that the machine could not do
   };
   using Found = base::Result<std::optional<DnnPlan>>;
 
@@ -101,8 +101,12 @@ class Dnn {
     std::shared_ptr<const DnnPlan> plan;
   };
 
+  /// Whether cuDNN has engines for it that give the same bits each time.
+  [[nodiscard]] bool is_taken(const FusedAttention& attention) const;
+
   Handle handle_;
   std::optional<DnnDescriptor> device_;
+  int capability_;
   std::vector<KnownConvolution> known_convolutions_;
   std::vector<KnownAttention> known_attentions_;
 };

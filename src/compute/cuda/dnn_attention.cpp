@@ -21,9 +21,15 @@ namespace {
 
 /// Features of a head: so that rows of bfloat16 are aligned.
 constexpr std::size_t kSizeStep = 8;
-/// Up to this version backward makes mistakes in a last block of positions that is not full.
-constexpr std::size_t kVersionOfFullBlocks = 91500;
+/// And at most so many, forward, and backward on GPUs other than of capability 9.
+constexpr std::size_t kSizeMax = 256;
+constexpr std::size_t kSizeMaxBackward = 128;
+/// Before this version backward makes mistakes in a last block of positions that is not full (9.15
+/// and older), or may read work space that nothing was written to.
+constexpr std::size_t kVersionOfPartBlocks = 91800;
 constexpr std::size_t kBlock = 128;
+/// From this capability on backward is not repeatable without engines that are asked for by number.
+constexpr int kCapabilityOfNumberedEngines = 10;
 /// Where our part of the work space starts behind cuDNN's.
 constexpr std::size_t kWorkspaceAlignment = 256;
 /// Whatever it takes is less than the scores that attention would take without an engine.
@@ -177,16 +183,17 @@ void AttentionGraph::backward() {
   graph_.multiply(gradient, key_rows, graph_.outside(kQueryGradient, queries()));
 }
 
-/// What cuDNN has engines for, or proposes them wrongly.
-bool is_taken(const FusedAttention& attention) {
-  const AttentionSizes& sizes = attention.sizes;
-  if (sizes.size % kSizeStep != 0) return false;
-  if (attention.kind == FusedAttention::Kind::forward) return true;
-  if (sizes.positions == 1) return false;
-  return sizes.positions % kBlock == 0 || cudnnGetVersion() > kVersionOfFullBlocks;
-}
-
 }  // namespace
+
+bool Dnn::is_taken(const FusedAttention& attention) const {
+  const AttentionSizes& sizes = attention.sizes;
+  if (sizes.size % kSizeStep != 0 || sizes.size > kSizeMax) return false;
+  if (attention.kind == FusedAttention::Kind::forward) return true;
+  if (capability_ >= kCapabilityOfNumberedEngines) return false;
+  if (capability_ != 9 && sizes.size > kSizeMaxBackward) return false;
+  if (sizes.positions == 1) return false;
+  return sizes.positions % kBlock == 0 || cudnnGetVersion() >= kVersionOfPartBlocks;
+}
 
 Result<std::optional<DnnAttention>> Dnn::prepare(const FusedAttention& attention) {
   const auto known = std::ranges::find_if(known_attentions_, [&](const KnownAttention& one) {

@@ -26,6 +26,16 @@ bool asked_to_check() {
   return value != nullptr && std::string_view(value) == "1";
 }
 
+/// cudaFree need not wait for work that still uses the memory, and the thread may have another GPU.
+void free_unused(std::byte* owned) {
+  cudaPointerAttributes about{};
+  if (cudaPointerGetAttributes(&about, owned) == cudaSuccess &&
+      cudaSetDevice(about.device) == cudaSuccess) {
+    static_cast<void>(cudaDeviceSynchronize());
+  }
+  static_cast<void>(cudaFree(owned));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Queue>> GpuQueue::create(int device) {
@@ -136,9 +146,7 @@ Result<Queue::Memory> GpuQueue::allocate(std::size_t bytes, const char* what) {
   if (auto taken = take_device(); !taken) return fail(taken.error());
   auto reserved = reserve(bytes, what);
   if (!reserved) return fail(reserved.error());
-  // Freeing waits for what may still use it.
-  Memory memory(static_cast<std::byte*>(reserved->release()),
-                [](std::byte* owned) { static_cast<void>(cudaFree(owned)); });
+  Memory memory(static_cast<std::byte*>(reserved->release()), free_unused);
   auto cleared = clear(memory.get(), bytes);
   if (cleared) cleared = let_copies_follow();
   if (!cleared) return fail(cleared.error());
@@ -259,16 +267,26 @@ Status GpuQueue::perform(const KernelWork& work) {
 }
 
 Status GpuQueue::perform(const BlasGemm& gemm) {
-  auto done = blas_->run(gemm, workspace_.get(), stream_.get());
+  auto done = spoil_workspace();
+  if (done) done = blas_->run(gemm, workspace_.get(), stream_.get());
   return done && gemm.rest ? perform(*gemm.rest) : done;
 }
 
 Status GpuQueue::perform(const DnnConvolution& convolution) {
-  return dnn_->run(convolution, workspace_.get());
+  auto done = spoil_workspace();
+  return done ? dnn_->run(convolution, workspace_.get()) : done;
 }
 
 Status GpuQueue::perform(const DnnAttention& attention) {
-  return dnn_->run(attention, workspace_.get());
+  auto done = spoil_workspace();
+  return done ? dnn_->run(attention, workspace_.get()) : done;
+}
+
+/// Where calls are checked, one that reads what it has not written there shall be seen.
+Status GpuQueue::spoil_workspace() const {
+  if (!checking_ || workspace_bytes_ == 0) return {};
+  return checked(cudaMemsetAsync(workspace_.get(), 0xff, workspace_bytes_, stream_.get()),
+                 "filling the work space");
 }
 
 Status GpuQueue::perform(const Clear& clear) {

@@ -17,8 +17,8 @@ namespace starling::compute::cuda {
 
 /// A list of work runs call by call the first time, so that libraries load what they need; the
 /// second time it is recorded, together with the lists in it, and from then on the recording (a
-/// CUDA graph) is run. With the environment variable STARLING_CUDA_CHECK=1 nothing is recorded, and
-/// each call is waited for, so that an error names its layer.
+/// CUDA graph) is run. With the environment variable STARLING_CUDA_CHECK=1 nothing is recorded,
+/// each call is waited for, so that an error names its layer, and finds its work space full of NaN.
 class GpuQueue final : public Queue {
  public:
   /// Of GPU number `device`.
@@ -84,6 +84,7 @@ class GpuQueue final : public Queue {
   [[nodiscard]] base::Status perform(const DnnAttention& attention);
   [[nodiscard]] base::Status perform(const Clear& clear);
   [[nodiscard]] base::Status perform(const Sublist& sublist);
+  [[nodiscard]] base::Status spoil_workspace() const;
   [[nodiscard]] base::Status let_copies_follow();
   [[nodiscard]] static base::Result<Stream> make_stream();
   [[nodiscard]] static base::Result<Event> make_event();

@@ -168,20 +168,23 @@ unsigned row_threads(std::size_t width) {
 
 cudaError_t launch(const KernelWork& work, cudaStream_t stream) {
   if (work.count == 0) return cudaSuccess;
-  std::visit(
+  cudaLaunchConfig_t config{};
+  config.stream = stream;
+  return std::visit(
       [&](const auto& kernel) {
         using K = std::remove_cv_t<std::remove_reference_t<decltype(kernel)>>;
         if constexpr (RowKernel<K>) {
-          const auto blocks = static_cast<unsigned>(std::min(work.count, kBlocksMax));
-          each_row<<<blocks, row_threads(work.width), 0, stream>>>(kernel, work.count);
+          config.gridDim = static_cast<unsigned>(std::min(work.count, kBlocksMax));
+          config.blockDim = row_threads(work.width);
+          return cudaLaunchKernelEx(&config, each_row<K>, kernel, work.count);
         } else {
           const std::size_t wanted = (work.count + kElementThreads - 1) / kElementThreads;
-          const auto blocks = static_cast<unsigned>(std::min(wanted, kBlocksMax));
-          each_element<<<blocks, kElementThreads, 0, stream>>>(kernel, work.count);
+          config.gridDim = static_cast<unsigned>(std::min(wanted, kBlocksMax));
+          config.blockDim = kElementThreads;
+          return cudaLaunchKernelEx(&config, each_element<K>, kernel, work.count);
         }
       },
       work.kernel);
-  return cudaGetLastError();
 }
 
 }  // namespace starling::compute::cuda

@@ -68,7 +68,7 @@ struct RunSquares {
 };
 
 /// y += r, r = 0
-struct LetGo {
+struct Release {
   float* y;
   float* r;
 
@@ -209,7 +209,7 @@ struct HoldBackOne {
 };
 
 /// Lets go of what a delta carries. One call a value.
-struct LetGoOf {
+struct ReleaseSent {
   float* y;
   float* r;
   DeviceElements delta;

@@ -188,7 +188,7 @@ Status CudaResident::write_state(std::size_t which, std::span<const float> from)
   return copy_in(runner_.queue(), state(which), from);
 }
 
-Status CudaResident::hold_still() { return runner_.queue().run(spread_work(replica_->r())); }
+Status CudaResident::snapshot() { return runner_.queue().run(spread_work(replica_->r())); }
 
 Status CudaResident::run_evaluation(std::span<const float> buffers, const Batch& batch) {
   auto done = runner_.begin(batch, {});

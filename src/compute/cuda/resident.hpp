@@ -28,7 +28,7 @@ class CudaResident final : public Resident {
                                 const Update& update, const Batch* next) override;
   base::Status read_state(std::size_t which, std::span<float> to) override;
   base::Status write_state(std::size_t which, std::span<const float> from) override;
-  base::Status hold_still() override;
+  base::Status snapshot() override;
   base::Result<Evaluation> evaluate(std::span<const float> buffers, const Batch& batch) override;
   base::Result<std::span<const float>> outputs(std::span<const float> buffers,
                                                const Batch& batch) override;

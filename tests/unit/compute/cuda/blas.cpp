@@ -2,8 +2,10 @@
 // are ours here; those that describe a product are its own.
 #include "compute/cuda/blas.hpp"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -35,7 +37,8 @@ struct Heuristic {
 };
 Heuristic heuristic;
 
-Gemm layer(bool relu) {
+/// A linear layer's; without `bias` as a product of attention.
+Gemm layer(bool bias, bool relu = false) {
   static std::vector<float> memory(64);
   return {.rows = 3,
           .columns = 5,
@@ -44,7 +47,7 @@ Gemm layer(bool relu) {
           .right = {.data = memory.data(), .stride = 7, .turned = true},
           .result = memory.data(),
           .result_stride = 5,
-          .bias = relu ? memory.data() : nullptr,
+          .bias = bias ? memory.data() : nullptr,
           .relu = relu};
 }
 
@@ -87,7 +90,7 @@ extern "C" cublasStatus_t CUBLASWINAPI cublasLtMatmulAlgoGetHeuristic(
 BOOST_AUTO_TEST_SUITE(cuda_blas)
 
 BOOST_AUTO_TEST_CASE(a_product_has_the_first_algorithm_that_does) {
-  const auto made = prepare(layer(true), {.has = Question{CUBLASLT_EPILOGUE_RELU_BIAS, kApart}});
+  const auto made = prepare(layer(true), {.has = Question{CUBLASLT_EPILOGUE_BIAS, kApart}});
   BOOST_REQUIRE(made);
   BOOST_TEST(made->workspace == 42U);
   BOOST_TEST(!made->rest.has_value());
@@ -98,24 +101,37 @@ BOOST_AUTO_TEST_CASE(where_none_adds_a_bias_a_kernel_does) {
   const auto made = prepare(layer(true), {.has = Question{CUBLASLT_EPILOGUE_DEFAULT, kApart}});
   BOOST_REQUIRE(made);
   BOOST_TEST_REQUIRE(made->rest.has_value());
+  BOOST_TEST(std::get<FinishImage>(made->rest->kernel).bias == made->gemm.bias);
+  BOOST_TEST(!std::get<FinishImage>(made->rest->kernel).relu);
+}
+
+BOOST_AUTO_TEST_CASE(a_relu_is_a_kernels_which_keeps_what_is_not_a_number) {
+  const auto made =
+      prepare(layer(true, true), {.has = Question{CUBLASLT_EPILOGUE_DEFAULT, kApart}});
+  BOOST_REQUIRE(made);
+  BOOST_TEST(heuristic.asked.size() == 1U);
+  BOOST_TEST_REQUIRE(made->rest.has_value());
   BOOST_TEST(made->rest->count == 15U);
   const auto& rest = std::get<FinishImage>(made->rest->kernel);
   BOOST_TEST(rest.bias == made->gemm.bias);
   BOOST_TEST(rest.relu);
-  std::vector<float> y{-3, -1, 0, 1, 2, -2, 5, 0, 1, 1, 0, 0, 0, 0, 0};
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> y{-3, -1, 0, 1, 2, -2, 5, 0, 1, 1, 0, 0, 0, 0, nan};
   const std::vector<float> bias{1, 2, 3, -4, -5};
   const FinishImage finish{rest.points, rest.channels, bias.data(), rest.relu, y.data()};
   for (std::size_t i = 0; i < made->rest->count; ++i) finish(i);
-  const std::vector<float> expected{0, 1, 3, 0, 0, 0, 7, 3, 0, 0, 1, 2, 3, 0, 0};
+  BOOST_TEST(std::isnan(y.back()));
+  y.pop_back();
+  const std::vector<float> expected{0, 1, 3, 0, 0, 0, 7, 3, 0, 0, 1, 2, 3, 0};
   BOOST_TEST(y == expected, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(where_none_adds_up_apart_one_that_does_in_place_is_taken) {
-  for (const bool relu : {false, true}) {
-    const auto made = prepare(layer(relu), {.has = Question{CUBLASLT_EPILOGUE_DEFAULT, kAll}});
+  for (const bool bias : {false, true}) {
+    const auto made = prepare(layer(bias), {.has = Question{CUBLASLT_EPILOGUE_DEFAULT, kAll}});
     BOOST_REQUIRE(made);
-    BOOST_TEST(made->rest.has_value() == relu);
-    BOOST_TEST(heuristic.asked.size() == (relu ? 3U : 2U));
+    BOOST_TEST(made->rest.has_value() == bias);
+    BOOST_TEST(heuristic.asked.size() == (bias ? 3U : 2U));
   }
 }
 

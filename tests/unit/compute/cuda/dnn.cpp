@@ -123,7 +123,7 @@ BOOST_TEST_GLOBAL_FIXTURE(DriverWithoutGpu);
 BOOST_AUTO_TEST_SUITE(cuda_dnn)
 
 BOOST_AUTO_TEST_CASE(every_convolution_and_gradient_has_an_engine_on_an_h100) {
-  auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100, 9);
   if (!dnn) {  // how devices are described is cuDNN's own affair
     BOOST_TEST_MESSAGE("skipped: " << dnn.error().text);
     return;
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(every_convolution_and_gradient_has_an_engine_on_an_h100) {
 
 BOOST_AUTO_TEST_CASE(
     every_convolution_of_resnets_has_an_engine_with_bounded_work_space_on_an_h100) {
-  auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100, 9);
   if (!dnn) return;
   std::size_t most = 0;
   for (Convolution c : of_resnets()) {
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(
 }
 
 BOOST_AUTO_TEST_CASE(convolutions_of_the_same_sides_share_an_engine_that_is_asked_for_once) {
-  auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100, 9);
   if (!dnn) return;
   std::array<float, 3> memory{};
   Convolution c = convolution(1, 1, 1);
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(convolutions_of_the_same_sides_share_an_engine_that_is_aske
 }
 
 BOOST_AUTO_TEST_CASE(large_images_in_bfloat16_may_be_turned_to_what_tensor_cores_take) {
-  auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100, 9);
   if (!dnn) return;
   Convolution c = convolution(128, 56, 256, 512, 1, 2);  // the shortcut of resnet50's layer2
   c.rounded = true;
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(large_images_in_bfloat16_may_be_turned_to_what_tensor_cores
 }
 
 BOOST_AUTO_TEST_CASE(where_all_engines_want_more_work_space_the_smallest_is_taken) {
-  auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100, 9);
   if (!dnn) return;
   constexpr std::size_t kMore = 1024 * kMiB;
   const Greedy greedy(kMore);
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(where_all_engines_want_more_work_space_the_smallest_is_take
 }
 
 BOOST_AUTO_TEST_CASE(a_failure_of_cudnn_is_an_error_and_no_lack_of_engines) {
-  auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100, 9);
   if (!dnn) return;
   for (const auto status : {CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED,
                             CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED}) {
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(a_failure_of_cudnn_is_an_error_and_no_lack_of_engines) {
 
 BOOST_AUTO_TEST_CASE(an_engine_that_does_not_take_the_sides_is_passed_over) {
   for (const int count : {1, Failing::kAll}) {
-    auto dnn = Dnn::create_for(kH100);
+    auto dnn = Dnn::create_for(kH100, 9);
     if (!dnn) return;
     const Failing failing(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
                           count);
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(an_engine_that_does_not_take_the_sides_is_passed_over) {
 }
 
 BOOST_AUTO_TEST_CASE(where_all_engines_lack_something_on_the_machine_it_is_named) {
-  auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100, 9);
   if (!dnn) return;
   const Failing failing(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
                         CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING);
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(where_all_engines_lack_something_on_the_machine_it_is_named
 }
 
 BOOST_AUTO_TEST_CASE(sides_that_do_not_fit_are_an_error_in_cudnns_words) {
-  auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100, 9);
   if (!dnn) return;
   Convolution c = convolution(1, 1, 1);
   c.out_height += 1;
@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(sides_that_do_not_fit_are_an_error_in_cudnns_words) {
 }
 
 BOOST_AUTO_TEST_CASE(attention_of_known_models_has_engines_on_an_h100) {
-  auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100, 9);
   if (!dnn) {
     BOOST_TEST_MESSAGE("skipped: " << dnn.error().text);
     return;
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(attention_of_known_models_has_engines_on_an_h100) {
 }
 
 BOOST_AUTO_TEST_CASE(attentions_of_the_same_sizes_share_an_engine) {
-  auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100, 9);
   if (!dnn) return;
   const auto first = dnn->prepare({.kind = kForward, .sizes = kSmall});
   const auto second = dnn->prepare({.kind = kForward, .sizes = kSmall});
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(attentions_of_the_same_sizes_share_an_engine) {
 }
 
 BOOST_AUTO_TEST_CASE(attention_of_unaligned_heads_or_one_position_has_no_engine) {
-  auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100, 9);
   if (!dnn) return;
   AttentionSizes odd = kSmall;
   odd.size = 12;
@@ -325,7 +325,7 @@ BOOST_AUTO_TEST_CASE(attention_of_unaligned_heads_or_one_position_has_no_engine)
 }
 
 BOOST_AUTO_TEST_CASE(attention_of_sizes_that_make_no_sense_is_an_error_in_cudnns_words) {
-  auto dnn = Dnn::create_for(kH100);
+  auto dnn = Dnn::create_for(kH100, 9);
   if (!dnn) return;
   AttentionSizes sizes = kSmall;
   sizes.kv_heads = 3;  // of 4 heads

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 SHARED = re.compile(r"(CommitTouched|CommitAll|CommitPut|Push|SampleDifference|FindLargest|TakeChosen|"
-                    r"FitScales|PackValues|UnpackValues|LetGoOf|LetGo)(?:I([ft])E)?")
+                    r"FitScales|PackValues|UnpackValues|ReleaseSent|Release)(?:I([ft])E)?")
 # Each for mirrors in float32 and bfloat16, TakeChosen also of what was found; and those without.
 KERNELS = 2 * 7 + 1 + 5
 
