@@ -132,7 +132,7 @@ class BenchReplica {
 
   /// Reads and writes two vectors.
   void pass() {
-    ASSERT(memory_->let_go());
+    ASSERT(memory_->release());
     wait();
   }
   /// Until all is done: a look at few elements comes after it.

@@ -180,7 +180,7 @@ base::Status measure(const Subject& subject, double peak_gflops, const BenchOpti
                              : trainer->step(parameters, buffers, batch, 1e-4F, ++seed);
     if (!loss) status = base::fail(loss.error());
   });
-  if (on_gpu && status) status = trainer->hold_still();
+  if (on_gpu && status) status = trainer->snapshot();
   const double sweeps = best_rate(options.seconds, [&] {
     const auto sums =
         on_gpu ? trainer->evaluate(buffers, batch) : trainer->evaluate(parameters, buffers, batch);

@@ -30,9 +30,9 @@ struct SwarmOptions {
 int run_swarm(const SwarmOptions& options);
 
 struct QueryOptions {
-  std::string what;  ///< "status", "members" or "links"
-  std::string
-      peer;  ///< address of its control port or its folder; empty: the only one that runs here
+  std::string what;  ///< "status", "members", "links", "leave" or "checkpoint"
+  /// Address of its control port, or its folder; empty: the only one that runs here.
+  std::string peer;
   bool json = false;
 };
 int run_query(const QueryOptions& options);

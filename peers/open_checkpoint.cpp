@@ -128,7 +128,7 @@ base::Result<compute::Resident*> hold_weights(compute::Program& program,
   auto resident = program.reside({.decays = std::vector<bool>(graph.tensors.size())});
   if (!resident || *resident == nullptr) return resident;
   auto held = (*resident)->replica().write(parameters);
-  if (held) held = (*resident)->hold_still();
+  if (held) held = (*resident)->snapshot();
   if (!held) return fail(held.error());
   return resident;
 }

@@ -97,7 +97,7 @@ struct PeerOptions {
   std::string name{};                ///< empty: the host's, with a number where others run there
   std::string dir{};                 ///< empty: runs/<run name>/<peer name>
   bool require_peers = false;        ///< end with `unreachable` where none is met in a minute
-  bool warn = true;                  ///< warnings go to stderr, too, not to the log alone
+  bool quiet = false;                ///< warnings go to the log alone, not to stderr, too
 };
 
 /// A step that is due.

@@ -88,8 +88,6 @@ class BoundedQueue {
     return items_.size();
   }
 
-  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
-
  private:
   std::optional<T> take(std::unique_lock<std::mutex>& lock) {
     if (items_.empty()) return std::nullopt;

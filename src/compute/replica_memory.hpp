@@ -68,7 +68,7 @@ class ReplicaMemory {
   /// y = values, r = 0
   [[nodiscard]] virtual base::Status write(std::span<const float> values) = 0;
   /// y += r, r = 0
-  [[nodiscard]] virtual base::Status let_go() = 0;
+  [[nodiscard]] virtual base::Status release() = 0;
 
   /// A new mirror with these values, rounded to the nearest where it is narrower.
   [[nodiscard]] virtual base::Result<MirrorId> add_mirror(base::LargeFloats values) = 0;
@@ -90,9 +90,10 @@ class ReplicaMemory {
   ///   x = y + r    r = keep r + gain (x - mirror)    y = x - r
   [[nodiscard]] virtual DeltaSource& difference(MirrorId mirror,
                                                 const std::optional<HoldBack>& hold) = 0;
-  /// Lets go of what a delta of that difference carries. For each of its elements:
+  /// Nothing is held back any more of what a delta of that difference carries. For each of its
+  /// elements:
   ///   x = y + r    r -= gain value    y = x - r
-  [[nodiscard]] virtual base::Status let_go_of(const Delta& delta, float gain) = 0;
+  [[nodiscard]] virtual base::Status release_sent(const Delta& delta, float gain) = 0;
   /// Checks and takes a delta that came. False, with `into` in any state, where its indices are not
   /// strictly rising numbers below size(), in codes that use up their bytes.
   [[nodiscard]] virtual base::Result<bool> decode(const CodedDelta& coded, Delta& into) = 0;

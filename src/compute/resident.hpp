@@ -59,8 +59,8 @@ class Resident {
                                                  std::span<const float> from) = 0;
 
   /// Keeps x as it is now for evaluate() and outputs(), until the next step().
-  [[nodiscard]] virtual base::Status hold_still() = 0;
-  /// As Program's, of what hold_still() kept.
+  [[nodiscard]] virtual base::Status snapshot() = 0;
+  /// As Program's, of what snapshot() kept.
   [[nodiscard]] virtual base::Result<Evaluation> evaluate(std::span<const float> buffers,
                                                           const Batch& batch) = 0;
   [[nodiscard]] virtual base::Result<std::span<const float>> outputs(std::span<const float> buffers,

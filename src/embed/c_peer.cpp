@@ -121,7 +121,7 @@ PeerOptions peer_options(const starling_options& options) {
                    .name = text(options.name),
                    .dir = text(options.dir),
                    .require_peers = options.require_peers != 0,
-                   .warn = options.quiet == 0};
+                   .quiet = options.quiet != 0};
   for (std::size_t i = 0; i < options.tensor_count; ++i) {
     made.tensors.push_back(tensor(options.tensors[i]));
   }

@@ -228,7 +228,7 @@ Peer::Implementation::Implementation(PeerOptions options)
                           .dir = std::move(options.dir),
                           .require_peers = options.require_peers,
                           .signals = false,
-                          .quiet = !options.warn}));
+                          .quiet = options.quiet}));
   start(std::move(task));
   // A thread that runs when this is not made to the end would end the program.
   try {

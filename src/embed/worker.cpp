@@ -109,8 +109,7 @@ void Worker::run_save(const peer::SaveJob& job) {
                                        .rule = nullptr,
                                        .step = step_,
                                        .samples = job.samples,
-                                       .progress = job.progress,
-                                       .addresses = job.addresses})});
+                                       .progress = job.progress})});
 }
 
 void Worker::hand_back(peer::Outcome outcome) {

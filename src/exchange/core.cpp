@@ -58,7 +58,8 @@ std::optional<Time> Core::next_deadline() const {
   for (const auto& [peer, link] : links_) {
     if (const auto* broken = link.broken()) consider(broken->until);
     const auto* opening = link.opening();
-    if (opening != nullptr && opening->decision == Opening::wait) consider(opening->wait_until);
+    if (opening != nullptr && opening->decision == OpenDecision::wait)
+      consider(opening->wait_until);
     if (opening != nullptr && opening->ask_until) consider(*opening->ask_until);
     if (link.ask_after) consider(*link.ask_after);
     const auto* open = link.open();
@@ -105,9 +106,9 @@ void Core::on(const NeighbourUp& event, Time now, Outbox& out) {
   opening.before = std::move(link.broken()->session);
   link.state = std::move(opening);
   link.round = 1;
-  link.said = 0;
-  link.heard = 0;
-  link.asked = 0;
+  link.said_round = 0;
+  link.heard_round = 0;
+  link.failed_asks = 0;
   link.ask_after.reset();
 }
 
@@ -163,7 +164,7 @@ void Core::on(const Phase& phase, Time now, Outbox& out) {
 void Core::drop_session(const PeerId& peer, Link& link, Outbox& out) {
   const Session* session = link.session();
   const auto* opening = link.opening();
-  const bool asked = opening != nullptr && (opening->opening != 0 || opening->keyframing != 0);
+  const bool asked = opening != nullptr && (opening->open_job != 0 || opening->keyframe_job != 0);
   if ((session != nullptr || asked) && !BUG(close_forgotten)) {
     out.emplace_back(Run{CloseJob{peer}});
   }
@@ -193,9 +194,9 @@ void Core::break_link(Links::iterator at, Time now, Outbox& out) {
   }
   if (link.open() != nullptr) out.emplace_back(Run{SuspendJob{at->first}});
   // What was not sent is written anew, what was not committed is sent again.
-  session->encoding = 0;
+  session->encode_job = 0;
   session->rests = false;
-  session->early.reset();
+  session->received.reset();
   BrokenState broken{.session = std::move(*session), .until = now + options_.config.grace};
   link.state = std::move(broken);
   bound_grace(out);
@@ -285,7 +286,7 @@ void Core::add_timers(Time now, base::Bounds& out) const {
     if (opening->ask_until) {
       out.add_timer("a replica to adopt", *opening->ask_until, now, kGivePatienceMax);
     }
-    if (opening->decision != Opening::wait) continue;
+    if (opening->decision != OpenDecision::wait) continue;
     out.add_timer("a better replica to adopt", opening->wait_until, now, kAdoptPatience);
   }
   if (!settle_until_) return;
@@ -295,12 +296,12 @@ void Core::add_timers(Time now, base::Bounds& out) const {
 bool Core::adopting() const {
   return std::ranges::any_of(links_, [](const auto& entry) {
     const auto* opening = entry.second.opening();
-    return opening != nullptr && opening->decision == Opening::adopt;
+    return opening != nullptr && opening->decision == OpenDecision::adopt;
   });
 }
 
 bool Core::may_adopt() const {
-  if (adopted_ || rooted_) return false;
+  if (rooted_) return false;
   const auto target = static_cast<double>(options_.samples_target);
   const double own = static_cast<double>(samples_ - options_.samples) / target;
   // What the others have done of the run since this replica took part in it.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/bound.hpp"
+#include "base/notice.hpp"
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
 #include "base/rng.hpp"
@@ -85,17 +86,12 @@ struct Misbehaved {
 struct Settled {
   bool timed_out = false;
 };
-enum class Level : std::uint8_t { info, warning };
-struct Notice {
-  Level level = Level::info;
-  std::string text;
-};
 /// The own replica is not finite: the run cannot go on.
 struct Failed {
   base::Error error;
 };
 
-using Action = std::variant<Send, Run, Misbehaved, Settled, Notice, Failed>;
+using Action = std::variant<Send, Run, Misbehaved, Settled, base::Notice, Failed>;
 using Outbox = std::vector<Action>;
 
 struct Options {
@@ -175,7 +171,7 @@ class Core {
   void speak_all(base::Time now, Outbox& out);
   void decide(Links::iterator at, base::Time now, Outbox& out);
   void resume(Links::iterator at, base::Time now, Outbox& out);
-  void set_mirrors(const base::PeerId& peer, OpeningState& opening, OpenKind kind, Outbox& out);
+  void set_mirrors(const base::PeerId& peer, OpeningState& opening, Outbox& out);
   void merge_when_ready(const base::PeerId& peer, OpeningState& opening, Outbox& out);
   void new_round(const base::PeerId& peer, Link& link, Outbox& out);
   void reopen_others(const base::PeerId& peer, Outbox& out);
@@ -212,7 +208,6 @@ class Core {
   std::uint64_t samples_;
   double progress_;
   Phase phase_ = Phase::training;
-  bool adopted_ = false;
   bool rooted_ = false;  // its replica has a history with others: it does not adopt any more
   bool settled_ = false;
   std::optional<base::Time> settle_until_;

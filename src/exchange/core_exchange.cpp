@@ -46,7 +46,7 @@ void Core::receive(Links::iterator at, wire::Delta& delta, base::Duration took, 
     return;
   }
   OpeningState& opening = *link.opening();
-  if (opening.opening == 0 || opening.early) {
+  if (opening.open_job == 0 || opening.early) {
     misbehaved(at, "sent a delta before its link was open", out);
     return;
   }
@@ -56,10 +56,10 @@ void Core::receive(Links::iterator at, wire::Delta& delta, base::Duration took, 
 void Core::take(Links::iterator at, wire::Delta delta, Time now, Outbox& out) {
   Link& link = at->second;
   Session& session = link.open()->session;
-  if (delta.exchange != session.expected() || session.early) {
+  if (delta.exchange != session.expected() || session.received) {
     misbehaved(at,
                fmt::format("sent a delta of exchange {} where {} was due", delta.exchange.value,
-                           session.expected().value + (session.early ? 1 : 0)),
+                           session.expected().value + (session.received ? 1 : 0)),
                out);
     return;
   }
@@ -67,7 +67,7 @@ void Core::take(Links::iterator at, wire::Delta delta, Time now, Outbox& out) {
   std::erase_if(session.kept, [&](const wire::Delta& own) {
     return own.exchange < delta.exchange && !BUG(kept_for_ever);
   });
-  session.early = std::move(delta);
+  session.received = std::move(delta);
   commit_when_ready(at->first, link, now, out);
   request_next(at->first, link, now, out);
 }
@@ -99,12 +99,12 @@ bool Core::with_buffers(ExchangeNumber t) const {
 void Core::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbox& out) {
   const Config& config = options_.config;
   Session& session = link.open()->session;
-  session.encoding = ++last_tag_;
+  session.encode_job = ++last_tag_;
   const Size size = this->size(link);
   const int bits = phase_ == Phase::training ? config.bits : config.settle_bits;
   out.emplace_back(
       Run{EncodeJob{.peer = peer,
-                    .tag = session.encoding,
+                    .tag = session.encode_job,
                     .exchange = t,
                     .not_before = {session.due.value + (RARE(delta_late) ? 1 : 0)},
                     .every = pace_.every(open_links()),
@@ -113,7 +113,7 @@ void Core::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbo
                     .with_hash = t.value % config.hash_every == 0 || RARE(hash_with_delta),
                     .with_buffers = with_buffers(t),
                     .near_enough = phase_ == Phase::training ? 0.0 : config.settle_drift,
-                    .may_skip = session.settled && !session.early,
+                    .may_skip = session.settled && !session.received,
                     .options = {.density = size.density,
                                 .bits = RARE(other_bits) ? 8 : bits,
                                 .block = RARE(other_block) ? 64U : config.block}}});
@@ -123,9 +123,9 @@ void Core::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbo
 // answers, and a link that has rests until something moves.
 bool Core::wants_delta(const Session& session) const {
   const ExchangeNumber t = session.expected();
-  if (phase_ == Phase::done || session.encoding != 0 || session.own(t) != nullptr) return false;
+  if (phase_ == Phase::done || session.encode_job != 0 || session.own(t) != nullptr) return false;
   const bool silent = settled_ || session.rests;
-  if (silent && !(session.early && session.early->exchange == t)) return false;
+  if (silent && !(session.received && session.received->exchange == t)) return false;
   return !(BUG(next_not_asked_for) && t.value > 3);
 }
 
@@ -140,8 +140,8 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
   if (at == links_.end() || at->second.open() == nullptr) return;
   Link& link = at->second;
   Session& session = link.open()->session;
-  if (session.encoding != event.tag) return;
-  session.encoding = 0;
+  if (session.encode_job != event.tag) return;
+  session.encode_job = 0;
   if (link.round < kRoundsMax / 4 && RARE(opened_again)) return new_round(event.peer, link, out);
   if (!event.status) {
     out.emplace_back(Failed{event.status.error()});
@@ -184,24 +184,24 @@ void Core::commit_when_ready(const PeerId& peer, Link& link, Time now, Outbox& o
   Session& session = link.open()->session;
   const ExchangeNumber t = session.committed.next();
   const wire::Delta* own = session.own(t);
-  if (session.committing != 0 || own == nullptr || !session.early) return;
-  ASSERT(session.early->exchange == t);
-  const std::uint16_t other_degree = BUG(weight_of_own_degree) ? 1 : session.early->degree;
+  if (session.commit_job != 0 || own == nullptr || !session.received) return;
+  ASSERT(session.received->exchange == t);
+  const std::uint16_t other_degree = BUG(weight_of_own_degree) ? 1 : session.received->degree;
   const auto degree = static_cast<float>(std::max(own->degree, other_degree));
-  session.both_settling = own->settled && session.early->settled;
-  session.committing = ++last_tag_;
+  session.both_settling = own->settled && session.received->settled;
+  session.commit_job = ++last_tag_;
   out.emplace_back(Run{CommitJob{.peer = peer,
-                                 .tag = session.committing,
+                                 .tag = session.commit_job,
                                  .exchange = t,
                                  .own = own->payload,
-                                 .theirs = std::move(session.early->payload),
+                                 .theirs = std::move(session.received->payload),
                                  .w = 1.0F / (1.0F + degree),
-                                 .expected_hash = session.early->mirror_hash,
+                                 .expected_hash = session.received->mirror_hash,
                                  .own_buffers = own->buffers,
-                                 .their_buffers = std::move(session.early->buffers),
+                                 .their_buffers = std::move(session.received->buffers),
                                  .own_push = own->push,
-                                 .their_push = session.early->push}});
-  session.early.reset();
+                                 .their_push = session.received->push}});
+  session.received.reset();
   request_next(peer, link, now, out);
 }
 
@@ -210,8 +210,8 @@ void Core::on(const Committed& event, Time now, Outbox& out) {
   if (at == links_.end()) return;
   Link& link = at->second;
   Session* session = link.session();
-  if (session == nullptr || session->committing != event.tag) return;
-  session->committing = 0;
+  if (session == nullptr || session->commit_job != event.tag) return;
+  session->commit_job = 0;
   pace_.committed(event.took);
   if (event.result == CommitResult::invalid) {
     misbehaved(at, event.text, out);
@@ -219,10 +219,12 @@ void Core::on(const Committed& event, Time now, Outbox& out) {
   }
   if (event.result == CommitResult::mismatch) {
     ++link.counters.mismatches;
-    out.emplace_back(Notice{Level::warning,
-                            fmt::format("mirrors of the link with {} differ at exchange {}; it is "
-                                        "opened again",
-                                        event.peer.brief(), event.exchange.value)});
+    out.emplace_back(
+        base::Notice{base::Severity::warning,
+                     fmt::format("mirrors of the link with {} differ at exchange {}; it is opened "
+                                 "again",
+                                 event.peer.brief(), event.exchange.value),
+                     true});
     if (link.open() != nullptr && link.round >= kRoundsMax) {
       misbehaved(at, "has mirrors that differ again and again", out);
     } else if (link.open() != nullptr) {
@@ -258,7 +260,7 @@ void Core::start_settling(Time now, Outbox& out) {
   settle_until_ = now + options_.config.settle_timeout;
   for (auto& [peer, link] : links_) {
     auto* open = link.open();
-    if (open == nullptr || open->session.encoding == 0) continue;
+    if (open == nullptr || open->session.encode_job == 0) continue;
     // It may wait for a step that is not made any more.
     request_delta(peer, link, open->session.expected(), out);
   }

@@ -14,7 +14,7 @@ using base::Time;
 namespace {
 
 base::Duration patience(const Link& link) {
-  const base::Duration doubled = kGivePatience * (1 << std::min(link.asked, kAsksMax));
+  const base::Duration doubled = kGivePatience * (1 << std::min(link.failed_asks, kAsksMax));
   return std::min(doubled, kGivePatienceMax);
 }
 
@@ -26,8 +26,8 @@ base::Duration patience(const Link& link) {
 // passed over for a while.
 bool Core::may_speak(const Link& link) const {
   const auto* opening = link.opening();
-  if (opening == nullptr || link.said == link.round) return false;
-  if (opening->before && opening->before->committing != 0) return false;
+  if (opening == nullptr || link.said_round == link.round) return false;
+  if (opening->before && opening->before->commit_job != 0) return false;
   if (adopting()) return false;
   if (!may_adopt()) return true;
   if (opening->theirs) {
@@ -35,7 +35,7 @@ bool Core::may_speak(const Link& link) const {
         progress_ <= kFreshProgress && opening->theirs->progress <= kFreshProgress;
     if (both_fresh || opening->theirs->may_adopt) return true;
   }
-  return !link.ask_after && link.asked < kAsksMax && !asking();
+  return !link.ask_after && link.failed_asks < kAsksMax && !asking();
 }
 
 bool Core::asking() const {
@@ -57,7 +57,7 @@ void Core::speak(const PeerId& peer, Link& link, Time now, Outbox& out) {
   }
   opening.mine = word;
   if (word.may_adopt) opening.ask_until = now + patience(link);
-  link.said = link.round;
+  link.said_round = link.round;
   out.emplace_back(Send{peer, word});
 }
 
@@ -77,15 +77,15 @@ void Core::speak_all(Time now, Outbox& out) {
 
 void Core::receive(Links::iterator at, wire::LinkOpen& word, Time now, Outbox& out) {
   Link& link = at->second;
-  if (link.heard == link.round) {
-    if (link.said != link.round || link.round >= kRoundsMax) {
+  if (link.heard_round == link.round) {
+    if (link.said_round != link.round || link.round >= kRoundsMax) {
       misbehaved(at, "opens its link again and again", out);
       return;
     }
     new_round(at->first, link, out);
   }
-  ++link.heard;
-  if (link.heard < link.round) return;
+  ++link.heard_round;
+  if (link.heard_round < link.round) return;
   link.opening()->theirs = word;
   decide(at, now, out);
 }
@@ -95,24 +95,24 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
   Link& link = at->second;
   OpeningState* opening = link.opening();
   if (opening == nullptr || !opening->mine || !opening->theirs || opening->decision) return;
-  const Opening decision = decide_opening(*opening->mine, *opening->theirs);
-  const bool too_late = adopted_ || rooted_ || adopting();
+  const OpenDecision decision = decide_opening(*opening->mine, *opening->theirs);
+  const bool too_late = rooted_ || adopting();
   opening->decision = decision;
-  if (decision != Opening::adopt) opening->ask_until.reset();
-  if (decision != Opening::resume && opening->before) {
+  if (decision != OpenDecision::adopt) opening->ask_until.reset();
+  if (decision != OpenDecision::resume && opening->before) {
     drop_session(peer, link, out);
     opening->before.reset();
   }
-  if (decision != Opening::resume && link.opened) ++link.counters.reopenings;
+  if (decision != OpenDecision::resume && link.opened) ++link.counters.reopenings;
   switch (decision) {
-    case Opening::resume:
+    case OpenDecision::resume:
       rooted_ = true;
       resume(at, now, out);
       break;
-    case Opening::fresh:
-      set_mirrors(peer, *opening, OpenKind::fresh, out);
+    case OpenDecision::fresh:
+      set_mirrors(peer, *opening, out);
       break;
-    case Opening::adopt:
+    case OpenDecision::adopt:
       // Its keyframe comes by itself. It was passed over, and this peer has another replica by now,
       // or waits for one: this link opens when that is done.
       if (too_late) {
@@ -121,24 +121,24 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
         opening->ask_until = now + patience(link);  // its word alone took all of the time
       }
       break;
-    case Opening::give:
-    case Opening::merge:
+    case OpenDecision::give:
+    case OpenDecision::merge:
       rooted_ = true;
-      opening->keyframing = ++last_tag_;
+      opening->keyframe_job = ++last_tag_;
       out.emplace_back(
           Run{KeyframeJob{.peer = peer,
-                          .tag = opening->keyframing,
-                          .with_buffers = decision == Opening::give && options_.buffers > 0}});
+                          .tag = opening->keyframe_job,
+                          .with_buffers = decision == OpenDecision::give && options_.buffers > 0}});
       break;
-    case Opening::wait:
+    case OpenDecision::wait:
       opening->wait_until = now + kAdoptPatience;
       break;
   }
 }
 
-void Core::set_mirrors(const PeerId& peer, OpeningState& opening, OpenKind kind, Outbox& out) {
-  opening.opening = ++last_tag_;
-  OpenJob job{.peer = peer, .tag = opening.opening, .kind = kind};
+void Core::set_mirrors(const PeerId& peer, OpeningState& opening, Outbox& out) {
+  opening.open_job = ++last_tag_;
+  OpenJob job{.peer = peer, .tag = opening.open_job, .decision = *opening.decision};
   if (opening.own_keyframe) job.own = std::move(*opening.own_keyframe);
   if (opening.their_keyframe) job.theirs = std::move(*opening.their_keyframe);
   job.their_buffers = std::move(opening.their_buffers);
@@ -149,7 +149,7 @@ void Core::set_mirrors(const PeerId& peer, OpeningState& opening, OpenKind kind,
 
 void Core::merge_when_ready(const PeerId& peer, OpeningState& opening, Outbox& out) {
   if (opening.own_keyframe && opening.their_keyframe) {
-    set_mirrors(peer, opening, OpenKind::merge, out);
+    set_mirrors(peer, opening, out);
   }
 }
 
@@ -187,12 +187,13 @@ void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& o
   if (of_older_round(link)) {
     // It can give after all, and may be asked again.
     link.ask_after.reset();
-    link.asked = 0;
+    link.failed_asks = 0;
     return;
   }
   OpeningState* opening = link.opening();
-  const bool wanted = opening != nullptr && opening->opening == 0 && !opening->their_keyframe &&
-                      (opening->decision == Opening::adopt || opening->decision == Opening::merge);
+  const bool wanted =
+      opening != nullptr && opening->open_job == 0 && !opening->their_keyframe &&
+      (opening->decision == OpenDecision::adopt || opening->decision == OpenDecision::merge);
   if (!wanted) {
     misbehaved(at, "sent a keyframe that was not due", out);
     return;
@@ -202,7 +203,7 @@ void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& o
     return;
   }
   const std::size_t due =
-      opening->decision == Opening::adopt ? options_.buffers * sizeof(float) : 0;
+      opening->decision == OpenDecision::adopt ? options_.buffers * sizeof(float) : 0;
   if (keyframe.buffers.size() != due) {
     misbehaved(at,
                fmt::format("sent {} bytes of buffers with a keyframe where {} were due",
@@ -214,8 +215,8 @@ void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& o
   opening->ask_until.reset();
   opening->their_keyframe = std::move(keyframe.payload);
   opening->their_buffers = std::move(keyframe.buffers);
-  if (opening->decision == Opening::adopt) {
-    set_mirrors(at->first, *opening, OpenKind::adopt, out);
+  if (opening->decision == OpenDecision::adopt) {
+    set_mirrors(at->first, *opening, out);
   } else {
     merge_when_ready(at->first, *opening, out);
   }
@@ -227,7 +228,7 @@ void Core::on(const KeyframeArriving& event, Time now, Outbox&) {
   const auto at = links_.find(event.peer);
   if (at == links_.end() || of_older_round(at->second)) return;
   OpeningState* opening = at->second.opening();
-  if (opening == nullptr || opening->decision != Opening::adopt || !opening->ask_until) return;
+  if (opening == nullptr || opening->decision != OpenDecision::adopt || !opening->ask_until) return;
   const auto paid = base::from_seconds(static_cast<double>(event.bytes) / kKeyframeRateMin);
   opening->ask_until = std::min(*opening->ask_until + paid, now + patience(at->second));
 }
@@ -236,8 +237,8 @@ void Core::on(KeyframeMade& event, Time, Outbox& out) {
   const auto at = links_.find(event.peer);
   if (at == links_.end()) return;
   OpeningState* opening = at->second.opening();
-  if (opening == nullptr || opening->keyframing != event.tag) return;
-  opening->keyframing = 0;
+  if (opening == nullptr || opening->keyframe_job != event.tag) return;
+  opening->keyframe_job = 0;
   if (!event.status) {
     out.emplace_back(Failed{event.status.error()});
     return;
@@ -247,8 +248,8 @@ void Core::on(KeyframeMade& event, Time, Outbox& out) {
                                                    .payload = event.payload,
                                                    .buffers = std::move(event.buffers)}});
   opening->own_keyframe = std::move(event.payload);
-  if (opening->decision == Opening::give) {
-    set_mirrors(event.peer, *opening, OpenKind::give, out);
+  if (opening->decision == OpenDecision::give) {
+    set_mirrors(event.peer, *opening, out);
   } else {
     merge_when_ready(event.peer, *opening, out);
   }
@@ -259,18 +260,17 @@ void Core::on(const Opened& event, Time now, Outbox& out) {
   if (at == links_.end()) return;
   Link& link = at->second;
   OpeningState* opening = link.opening();
-  if (opening == nullptr || opening->opening != event.tag) return;
+  if (opening == nullptr || opening->open_job != event.tag) return;
   if (!event.status) {
     misbehaved(at, event.status.error().text, out);
     return;
   }
-  const Opening decision = *opening->decision;
+  const OpenDecision decision = *opening->decision;
   std::optional<wire::Delta> early = std::move(opening->early);
   link.state =
       OpenState{{.id = session_of(opening->mine->nonce, opening->theirs->nonce), .due = step_}};
   link.opened = true;
-  if (decision == Opening::adopt) {
-    adopted_ = true;
+  if (decision == OpenDecision::adopt) {
     rooted_ = true;
     reopen_others(event.peer, out);
   }
@@ -280,7 +280,7 @@ void Core::on(const Opened& event, Time now, Outbox& out) {
 
 // Starts the opening of a link again; this end's word follows as soon as it may speak.
 void Core::new_round(const PeerId& peer, Link& link, Outbox& out) {
-  ASSERT(link.heard == link.round && link.said == link.round);
+  ASSERT(link.heard_round == link.round && link.said_round == link.round);
   drop_session(peer, link, out);
   link.state = OpeningState{};
   ++link.round;
@@ -290,7 +290,8 @@ void Core::new_round(const PeerId& peer, Link& link, Outbox& out) {
 void Core::reopen_others(const PeerId& peer, Outbox& out) {
   for (auto& [other, link] : links_) {
     if (other == peer || link.broken() != nullptr) continue;
-    if (link.heard == link.round && link.said == link.round) new_round(other, link, out);
+    if (link.heard_round == link.round && link.said_round == link.round)
+      new_round(other, link, out);
   }
 }
 
@@ -300,7 +301,7 @@ void Core::reopen_others(const PeerId& peer, Outbox& out) {
 void Core::give_up_adopting(Time now, Outbox& out) {
   const auto waits = [](const Link& link) {
     const auto* opening = link.opening();
-    return opening != nullptr && opening->decision == Opening::wait;
+    return opening != nullptr && opening->decision == OpenDecision::wait;
   };
   const bool hopes = adopting() || asking();
   const bool gives_up = std::ranges::any_of(links_, [&](const auto& entry) {
@@ -334,11 +335,12 @@ void Core::give_up_asking(Time now, Outbox& out) {
     opening->ask_until.reset();
     if (!opening->decision) continue;
     link.ask_after = now + patience(link);
-    ++link.asked;
-    out.emplace_back(Notice{
-        Level::warning, fmt::format("{} was asked for its replica and does not give it; whoever "
-                                    "else is there is asked",
-                                    peer.brief())});
+    ++link.failed_asks;
+    out.emplace_back(
+        base::Notice{base::Severity::warning,
+                     fmt::format("{} was asked for its replica and does not give it; whoever else "
+                                 "is there is asked",
+                                 peer.brief())});
     new_round(peer, link, out);
   }
 }

@@ -63,7 +63,7 @@ Status HostMemory::write(std::span<const float> values) {
   return {};
 }
 
-Status HostMemory::let_go() {
+Status HostMemory::release() {
   std::ranges::transform(y_, r_, y_.begin(), std::plus<>());
   std::ranges::fill(r_, 0.0F);
   return {};
@@ -98,7 +98,7 @@ compute::DeltaSource& HostMemory::difference(MirrorId mirror, const std::optiona
   return source_;
 }
 
-Status HostMemory::let_go_of(const compute::Delta& delta, float gain) {
+Status HostMemory::release_sent(const compute::Delta& delta, float gain) {
   const delta::Elements& carried = elements_of(delta);
   for (std::size_t j = 0; j < carried.size(); ++j) {
     const std::size_t ahead = carried.indices[std::min(j + kElementsAhead, carried.size() - 1)];

@@ -28,7 +28,7 @@ class HostMemory final : public compute::ReplicaMemory {
   MirrorType mirror_type() const noexcept override { return mirror_type_; }
   base::Status read(std::span<float> x) override;
   base::Status write(std::span<const float> values) override;
-  base::Status let_go() override;
+  base::Status release() override;
 
   base::Result<MirrorId> add_mirror(base::LargeFloats values) override;
   void free_mirror(MirrorId mirror) override;
@@ -37,7 +37,7 @@ class HostMemory final : public compute::ReplicaMemory {
 
   std::unique_ptr<compute::Delta> make_delta() override;
   compute::DeltaSource& difference(MirrorId mirror, const std::optional<HoldBack>& hold) override;
-  base::Status let_go_of(const compute::Delta& delta, float gain) override;
+  base::Status release_sent(const compute::Delta& delta, float gain) override;
   base::Result<bool> decode(const compute::CodedDelta& coded, compute::Delta& into) override;
   base::Result<compute::Squares> squares(MirrorId mirror, std::size_t first,
                                          std::size_t every) override;

@@ -15,6 +15,7 @@
 #include "base/strong.hpp"
 #include "base/time.hpp"
 #include "delta/codec.hpp"
+#include "exchange/opening.hpp"
 
 namespace starling::exchange {
 
@@ -72,14 +73,12 @@ struct KeyframeJob {
   bool with_buffers = false;  ///< for who takes the replica over
 };
 
-enum class OpenKind : std::uint8_t { fresh, merge, adopt, give };
-
-/// Set a link's mirrors. Payloads: fresh none; merge both; adopt `theirs` and their buffers; give
-/// `own`.
+/// Set a link's mirrors, as was decided: by anything but resume and wait. Payloads: fresh none;
+/// merge both; adopt `theirs` and their buffers; give `own`.
 struct OpenJob {
   base::PeerId peer;
   JobTag tag = 0;
-  OpenKind kind = OpenKind::fresh;
+  OpenDecision decision = OpenDecision::fresh;
   base::Buffer own{};
   base::Buffer theirs{};
   base::Buffer their_buffers{};

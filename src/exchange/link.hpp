@@ -24,14 +24,14 @@ inline constexpr std::size_t kKeptMax = 2;
 struct Session {
   std::uint64_t id = 0;
   base::ExchangeNumber committed;
-  base::StepNumber due;        ///< step from which the next delta may be written
-  JobTag encoding = 0;         ///< the delta of committed + 1, or of + 2 while that is committing
-  JobTag committing = 0;       ///< the commit of committed + 1
-  bool both_settling = false;  ///< both deltas of the exchange being committed say settled
-  bool settled = false;        ///< both deltas of the last exchange say settled
-  bool rests = false;          ///< settled, and nothing has moved since that was looked at
-  std::vector<wire::Delta> kept{};     ///< own deltas, oldest first
-  std::optional<wire::Delta> early{};  ///< the other end's, not being committed yet
+  base::StepNumber due;   ///< step from which the next delta may be written
+  JobTag encode_job = 0;  ///< writes the delta of committed + 1, or of + 2 while that is committed
+  JobTag commit_job = 0;  ///< commits committed + 1
+  bool both_settling = false;       ///< both deltas of the exchange being committed say settled
+  bool settled = false;             ///< both deltas of the last exchange say settled
+  bool rests = false;               ///< settled, and nothing has moved since that was looked at
+  std::vector<wire::Delta> kept{};  ///< own deltas, oldest first
+  std::optional<wire::Delta> received{};  ///< the other end's, not being committed yet
 
   [[nodiscard]] const wire::Delta* own(base::ExchangeNumber t) const {
     for (const wire::Delta& delta : kept) {
@@ -41,7 +41,7 @@ struct Session {
   }
   /// The exchange whose delta the other end may send now.
   [[nodiscard]] base::ExchangeNumber expected() const {
-    return committing == 0 ? committed.next() : committed.next().next();
+    return commit_job == 0 ? committed.next() : committed.next().next();
   }
 };
 
@@ -50,12 +50,12 @@ struct OpeningState {
   std::optional<Session> before{};  ///< of the link as it broke: its mirrors are suspended
   std::optional<wire::LinkOpen> mine{};
   std::optional<wire::LinkOpen> theirs{};
-  std::optional<Opening> decision{};
-  base::Time wait_until{};  ///< with Opening::wait
+  std::optional<OpenDecision> decision{};
+  base::Time wait_until{};  ///< with OpenDecision::wait
   /// Asked to give its replica, and it has not: until then nobody else is asked.
   std::optional<base::Time> ask_until{};
-  JobTag keyframing = 0;
-  JobTag opening = 0;  ///< the job that sets the mirrors
+  JobTag keyframe_job = 0;  ///< writes the own keyframe
+  JobTag open_job = 0;      ///< sets the mirrors
   std::optional<base::Buffer> own_keyframe{};
   std::optional<base::Buffer> their_keyframe{};
   base::Buffer their_buffers{};        ///< beside it
@@ -97,9 +97,9 @@ struct Link {
   // word that either says first, and only once the last round's words are known to it. What came
   // before the other end's word of the current round belongs to an older one.
   std::uint32_t round = 1;
-  std::uint32_t said = 0;
-  std::uint32_t heard = 0;
-  std::uint32_t asked = 0;                ///< for a replica, in vain
+  std::uint32_t said_round = 0;           ///< of the last own word
+  std::uint32_t heard_round = 0;          ///< of the other end's
+  std::uint32_t failed_asks = 0;          ///< for its replica
   std::optional<base::Time> ask_after{};  ///< not asked again before
   bool opened = false;                    ///< at least once since it is known
   double drift = 0.0;
@@ -126,7 +126,7 @@ struct Link {
 
 /// Whether what comes now was sent before the other end knew of this round of opening.
 [[nodiscard]] inline bool of_older_round(const Link& link) {
-  return link.heard > 0 && link.heard < link.round;
+  return link.heard_round > 0 && link.heard_round < link.round;
 }
 
 }  // namespace starling::exchange

@@ -8,17 +8,18 @@
 
 namespace starling::exchange {
 
-Opening decide_opening(const wire::LinkOpen& mine, const wire::LinkOpen& theirs) {
+OpenDecision decide_opening(const wire::LinkOpen& mine, const wire::LinkOpen& theirs) {
   const std::uint64_t ahead = std::max(mine.committed, theirs.committed).value;
   const std::uint64_t behind = std::min(mine.committed, theirs.committed).value;
   if (mine.session != 0 && mine.session == theirs.session && ahead - behind <= 1) {
-    return Opening::resume;
+    return OpenDecision::resume;
   }
-  if (mine.progress <= kFreshProgress && theirs.progress <= kFreshProgress) return Opening::fresh;
-  if (mine.may_adopt && theirs.may_adopt) return Opening::wait;
-  if (mine.may_adopt) return BUG(merge_for_adopt) ? Opening::merge : Opening::adopt;
-  if (theirs.may_adopt) return Opening::give;
-  return Opening::merge;
+  if (mine.progress <= kFreshProgress && theirs.progress <= kFreshProgress)
+    return OpenDecision::fresh;
+  if (mine.may_adopt && theirs.may_adopt) return OpenDecision::wait;
+  if (mine.may_adopt) return BUG(merge_for_adopt) ? OpenDecision::merge : OpenDecision::adopt;
+  if (theirs.may_adopt) return OpenDecision::give;
+  return OpenDecision::merge;
 }
 
 std::uint64_t session_of(std::uint64_t one_nonce, std::uint64_t other_nonce) {
@@ -28,19 +29,19 @@ std::uint64_t session_of(std::uint64_t one_nonce, std::uint64_t other_nonce) {
   return session == 0 ? 1 : session;
 }
 
-const char* to_string(Opening opening) noexcept {
-  switch (opening) {
-    case Opening::resume:
+const char* to_string(OpenDecision decision) noexcept {
+  switch (decision) {
+    case OpenDecision::resume:
       return "resume";
-    case Opening::fresh:
+    case OpenDecision::fresh:
       return "fresh";
-    case Opening::adopt:
+    case OpenDecision::adopt:
       return "adopt";
-    case Opening::give:
+    case OpenDecision::give:
       return "give";
-    case Opening::merge:
+    case OpenDecision::merge:
       return "merge";
-    case Opening::wait:
+    case OpenDecision::wait:
       return "wait";
   }
   return "unknown";

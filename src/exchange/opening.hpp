@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kAsksMax = 8;
 /// kKeyframeRateMin for all of it.
 inline constexpr double kKeyframeRateMin = 1024;
 
-enum class Opening : std::uint8_t {
+enum class OpenDecision : std::uint8_t {
   resume,  ///< both still have the mirrors of one session
   fresh,   ///< both at the start: mirrors are the initial parameters, nothing is sent
   adopt,   ///< this end takes the other's replica
@@ -35,11 +35,11 @@ enum class Opening : std::uint8_t {
 };
 
 /// Pure, and symmetric: with the arguments swapped adopt becomes give, the rest stays.
-[[nodiscard]] Opening decide_opening(const wire::LinkOpen& mine, const wire::LinkOpen& theirs);
+[[nodiscard]] OpenDecision decide_opening(const wire::LinkOpen& mine, const wire::LinkOpen& theirs);
 
 /// Names what the two ends share from here on; the same for both, never 0.
 [[nodiscard]] std::uint64_t session_of(std::uint64_t one_nonce, std::uint64_t other_nonce);
 
-[[nodiscard]] const char* to_string(Opening opening) noexcept;
+[[nodiscard]] const char* to_string(OpenDecision decision) noexcept;
 
 }  // namespace starling::exchange

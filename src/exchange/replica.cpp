@@ -135,7 +135,7 @@ base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyf
   if (auto status = add_link(peer, *values, *values, std::move(*buffers)); !status) {
     return noted(std::move(status));
   }
-  if (BUG(adopted_not)) return noted(memory_->let_go());
+  if (BUG(adopted_not)) return noted(memory_->release());
   // Mirrors may be narrower than what came.
   return noted(memory_->write(mirror(peer, MirrorOf::theirs)));
 }
@@ -162,7 +162,7 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
   const auto hold = next_hold(link);
   compute::DeltaSource& difference = memory_->difference(link.mine, hold);
   auto coded = noted(delta::encode(difference, options, scratch_, out, *link.written));
-  if (coded && hold) coded = noted(memory_->let_go_of(*link.written, hold->gain));
+  if (coded && hold) coded = noted(memory_->release_sent(*link.written, hold->gain));
   if (!coded) return fail(coded.error());
   link.written_hash = base::xxh3(out);
   return EncodeStats{.count = link.written->size(), .drift = distance_to(link.theirs, link)};
@@ -286,7 +286,7 @@ void Replica::suspend(const PeerId& peer) {
   Link& link = this->link(peer);
   ASSERT(link.open);
   link.open = false;
-  let_go_if_alone();
+  release_if_alone();
 }
 
 void Replica::resume(const PeerId& peer) {
@@ -301,7 +301,7 @@ void Replica::close(const PeerId& peer) {
   memory_->free_mirror(closed->second.mine);
   memory_->free_mirror(closed->second.theirs);
   links_.erase(closed);
-  let_go_if_alone();
+  release_if_alone();
 }
 
 std::size_t Replica::open_links() const noexcept {
@@ -418,8 +418,8 @@ base::Status Replica::commit_deltas() {
   return memory_->commit(steps);
 }
 
-void Replica::let_go_if_alone() {
-  if (open_links() == 0) noted(memory_->let_go());
+void Replica::release_if_alone() {
+  if (open_links() == 0) noted(memory_->release());
 }
 
 double Replica::distance(const PeerId& peer, MirrorOf which) {

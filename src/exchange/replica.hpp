@@ -225,7 +225,7 @@ class Replica {
   base::Status commit_pushes();
   base::Status commit_deltas();
   std::optional<compute::ReplicaMemory::HoldBack> next_hold(const Link& link);
-  void let_go_if_alone();
+  void release_if_alone();
   double distance_to(MirrorId mirror, Link& link);
   void average_buffers(Link& link);
   bool staging() const noexcept;

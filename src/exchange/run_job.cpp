@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/simulated.hpp"
 #include "exchange/jobs.hpp"
 #include "exchange/replica.hpp"
@@ -88,19 +89,22 @@ std::optional<Outcome> run_one(const KeyframeJob& job, Replica& replica, StepNum
 
 std::optional<Outcome> run_one(const OpenJob& job, Replica& replica, StepNumber) {
   Opened outcome{.peer = job.peer, .tag = job.tag, .status = {}};
-  switch (job.kind) {
-    case OpenKind::fresh:
+  switch (job.decision) {
+    case OpenDecision::fresh:
       replica.open_fresh(job.peer);
       break;
-    case OpenKind::merge:
+    case OpenDecision::merge:
       outcome.status = replica.open_merge(job.peer, job.own, job.theirs);
       break;
-    case OpenKind::adopt:
+    case OpenDecision::adopt:
       outcome.status = replica.open_adopted(job.peer, job.theirs, job.their_buffers);
       break;
-    case OpenKind::give:
+    case OpenDecision::give:
       outcome.status = replica.open_gave(job.peer, job.own);
       break;
+    case OpenDecision::resume:
+    case OpenDecision::wait:
+      ASSERT(false, "these set no mirrors");
   }
   return outcome;
 }

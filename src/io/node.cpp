@@ -113,10 +113,10 @@ void Node::open_lan(const base::PeerId& own) {
                             [this](const base::PeerId& peer, const std::string& address) {
                               feed(peer::Found{peer, address});
                             });
-  if (!opened) return note(peer::Level::warning, opened.error().text);
+  if (!opened) return note(base::Severity::warning, opened.error().text);
   lan_ = std::move(*opened);
   lan_timer_ = std::make_unique<Timer>(loop_, [this] {
-    if (lan_ && !lan_->heard_any()) note(peer::Level::warning, lan_->diagnosis());
+    if (lan_ && !lan_->heard_any()) note(base::Severity::warning, lan_->diagnosis());
   });
   lan_timer_->start(kLanSilence);
 }
@@ -163,8 +163,8 @@ void Node::schedule() {
   timer_->start(*deadline - Loop::now());
 }
 
-void Node::note(peer::Level level, const std::string& text) const {
-  options_.observer.note(level, text);
+void Node::note(base::Severity severity, const std::string& text) const {
+  options_.observer.note(severity, text);
 }
 
 void Node::act(peer::Outbox& out) {
@@ -193,9 +193,11 @@ void Node::perform(peer::Close& close) { transport_->close(close.link); }
 
 void Node::perform(peer::Run& run) { trainer_->submit(std::move(run.job)); }
 
-void Node::perform(peer::Note& said) { note(said.level, said.text); }
+void Node::perform(base::Notice& said) { note(said.severity, said.text); }
 
 void Node::perform(peer::Report&) { options_.observer.report(status()); }
+
+void Node::perform(peer::Remember& action) { options_.observer.remember(action.addresses); }
 
 void Node::perform(peer::Refused& refused) { options_.observer.refused(refused); }
 
@@ -219,7 +221,7 @@ void Node::take_outcomes() {
 void Node::on_signal() {
   if (std::exchange(interrupted_, true)) _exit(kInterruptedExit);
   // A warning, since who pressed Ctrl-C waits to be told.
-  note(peer::Level::warning, "interrupted: saving and leaving; interrupt again to stop at once");
+  note(base::Severity::warning, "interrupted: saving and leaving; interrupt again to stop at once");
   feed(peer::Leave{});
 }
 

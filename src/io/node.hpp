@@ -22,9 +22,11 @@ namespace starling::io {
 
 /// What whoever runs a node hears of it; on the loop's thread.
 struct NodeObserver {
-  std::function<void(peer::Level, const std::string& text)> note;
+  std::function<void(base::Severity, const std::string& text)> note;
   /// A row for the metrics is due.
   std::function<void(const peer::Status&)> report;
+  /// Where others are, for the next start.
+  std::function<void(const std::vector<std::string>& addresses)> remember;
   /// The swarm trains another run.
   std::function<void(const peer::Refused&)> refused;
 };
@@ -92,11 +94,12 @@ class Node {
   void perform(peer::Accept& accept);
   void perform(peer::Close& close);
   void perform(peer::Run& run);
-  void perform(peer::Note& said);
+  void perform(base::Notice& said);
   void perform(peer::Report&);
+  void perform(peer::Remember& action);
   void perform(peer::Refused& refused);
   void perform(peer::Finished& finished);
-  void note(peer::Level level, const std::string& text) const;
+  void note(base::Severity severity, const std::string& text) const;
   void schedule();
   void on_timer();
   void take_outcomes();

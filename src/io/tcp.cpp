@@ -155,10 +155,6 @@ bool TcpStream::ended() const noexcept { return socket_->ended; }
 
 const std::string& TcpStream::error() const noexcept { return socket_->error; }
 
-sockaddr_in TcpStream::local_address() const {
-  return name_of(&socket_->handle, uv_tcp_getsockname);
-}
-
 sockaddr_in TcpStream::remote_address() const {
   return name_of(&socket_->handle, uv_tcp_getpeername);
 }

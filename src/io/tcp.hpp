@@ -42,8 +42,7 @@ class TcpStream {
   /// Why the connection broke; empty if it did not.
   [[nodiscard]] const std::string& error() const noexcept;
 
-  /// This machine's and the other end's address; needs connected().
-  [[nodiscard]] sockaddr_in local_address() const;
+  /// The other end's address; needs connected().
   [[nodiscard]] sockaddr_in remote_address() const;
 
  private:

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/bounded_queue.hpp"
-#include "peer/worker.hpp"
+#include "peer/jobs.hpp"
 
 namespace starling::io {
 
@@ -47,9 +47,9 @@ class TrainerPort {
 
   std::mutex waking_;  ///< guards wake_
   std::function<void()> wake_;
-  base::BoundedQueue<peer::Job> jobs_{peer::Worker::kJobsMax};
+  base::BoundedQueue<peer::Job> jobs_{peer::kJobsMax};
   /// A job has one outcome at most, so this can't overflow before jobs_ does.
-  base::BoundedQueue<peer::Outcome> outcomes_{2 * peer::Worker::kJobsMax};
+  base::BoundedQueue<peer::Outcome> outcomes_{2 * peer::kJobsMax};
   std::atomic<bool> leaving_ = false;
   std::atomic<bool> closed_ = false;
 };

@@ -44,8 +44,6 @@ class UcxStreams {
   UcxStreams& operator=(const UcxStreams&) = delete;
   ~UcxStreams();
 
-  [[nodiscard]] UcxWorker& worker() noexcept { return worker_; }
-
  private:
   friend class UcxStream;
   static ucs_status_t received(void* arg, const void* header, size_t header_length, void* data,
@@ -91,8 +89,6 @@ class UcxStream {
 
   [[nodiscard]] Failure failure() const noexcept { return failure_; }
   [[nodiscard]] const std::string& failure_text() const noexcept { return failure_text_; }
-  /// Whether the other end was ever heard.
-  [[nodiscard]] bool heard() const noexcept { return received_number_ > 0; }
 
   /// Cost of messages sent and not known to be consumed: what is in flight.
   [[nodiscard]] std::size_t unconsumed() const noexcept { return sent_cost_ - granted_cost_; }

@@ -13,6 +13,8 @@
 
 namespace starling::membership {
 
+using base::Severity;
+
 const char* to_string(LossReason reason) noexcept {
   switch (reason) {
     case LossReason::reset:
@@ -122,7 +124,7 @@ void Core::begin(base::Time now, Outbox& out) {
   suspicions_.extend(pause);
   dialer_.extend(pause);
   deadline_ = now;
-  notice(out, NoticeLevel::warning,
+  notice(out, Severity::warning,
          fmt::format("this peer stood still for {:.1f} s", base::seconds(pause)));
 }
 
@@ -185,7 +187,7 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
     return;
   }
   // A crowd of joiners that all know this peer: those it has no time for start with others.
-  const bool turned_away = !event.dialed && known == nullptr && !takes_stranger(now);
+  const bool turned_away = !event.dialed && known == nullptr && !take_stranger_token(now);
   if (left_ || turned_away || links_.size() >= kLinksMax) {
     if (!left_) refer(event.link, peer, out);
     out.push_back(Close{event.link, left_ ? wire::ByeReason::left : wire::ByeReason::none});
@@ -199,7 +201,7 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
                                       : event.dialed      ? kContactLife
                                                           : kContactLifeMax),
                   .detector = FailureDetector(config_.heartbeat, now)};
-  if (loses_to_other(event.link, link, now, out)) {
+  if (resolve_duplicates(event.link, link, now, out)) {
     out.push_back(Close{event.link, wire::ByeReason::duplicate});
     return;
   }
@@ -217,7 +219,7 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   }
 }
 
-bool Core::takes_stranger(base::Time now) {
+bool Core::take_stranger_token(base::Time now) {
   const double earned = base::seconds(now - strangers_at_) * kStrangersPerSecond;
   strangers_left_ = std::min(strangers_left_ + earned, kStrangersPerSecond);
   strangers_at_ = now;
@@ -246,7 +248,6 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
 }
 
 void Core::on(const DialFailed& event, base::Time now, Outbox& out) {
-  notice(out, NoticeLevel::debug, fmt::format("no peer at {}: {}", event.address, event.text));
   dial_failed(event.address, event.own, now, out);
 }
 
@@ -329,8 +330,8 @@ void Core::send(base::LinkId id, wire::Message message, Outbox& out) {
   out.push_back(Send{id, std::move(message)});
 }
 
-void Core::notice(Outbox& out, NoticeLevel level, std::string text) {
-  out.push_back(Notice{level, std::move(text)});
+void Core::notice(Outbox& out, base::Severity severity, std::string text) {
+  out.push_back(base::Notice{severity, std::move(text)});
 }
 
 void Core::set_own_progress(const wire::Progress& own, bool trains, base::Time now) {

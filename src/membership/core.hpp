@@ -88,7 +88,7 @@ class Core {
   static constexpr std::size_t kBeatsKept = 16;
 
   enum class Role {
-    contact,    ///< swaps tables, then is closed; or waits for the other end's request
+    contact,    ///< no neighbours: closed after kContactLife, unless one end asks for that
     requested,  ///< this end asked to be neighbours
     neighbour,
   };
@@ -134,11 +134,12 @@ class Core {
   void on(const Weighed& event, base::Time now, Outbox& out);
   void on(const Leave& event, base::Time now, Outbox& out);
   static void send(base::LinkId id, wire::Message message, Outbox& out);
-  static void notice(Outbox& out, NoticeLevel level, std::string text);
+  static void notice(Outbox& out, base::Severity severity, std::string text);
 
   // core_overlay.cpp: links and neighbours
-  [[nodiscard]] bool takes_stranger(base::Time now);
-  [[nodiscard]] bool loses_to_other(base::LinkId id, const Link& link, base::Time now, Outbox& out);
+  [[nodiscard]] bool take_stranger_token(base::Time now);
+  [[nodiscard]] bool resolve_duplicates(base::LinkId id, const Link& link, base::Time now,
+                                        Outbox& out);
   void on_neighbour(base::LinkId id, wire::NeighbourKind kind, base::Time now, Outbox& out);
   void on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out);
   void on_reject(base::LinkId id, base::Time now, Outbox& out);

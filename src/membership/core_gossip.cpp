@@ -10,6 +10,7 @@
 
 namespace starling::membership {
 
+using base::Severity;
 using wire::Claim;
 using wire::MemberRecord;
 using wire::MemberState;
@@ -40,9 +41,11 @@ bool Core::admit(const MemberRecord& record, base::LinkId from, base::Time now, 
                         signed_bytes(*known) == signed_bytes(believed);
   if (!verified && !is_genuine(believed, signer_)) {
     const base::PeerId peer = links_.at(from).peer;
-    notice(out, NoticeLevel::warning,
-           fmt::format("{} passed on a record of {} that its owner did not sign", peer.brief(),
-                       record.id.brief()));
+    out.push_back(
+        base::Notice{Severity::warning,
+                     fmt::format("{} passed on a record of {} that its owner did not sign",
+                                 peer.brief(), record.id.brief()),
+                     true});
     ban(peer, now);
     close(from, wire::ByeReason::misbehaved, LossReason::banned, now, out);
     return false;
@@ -59,7 +62,7 @@ bool Core::admit(const MemberRecord& record, base::LinkId from, base::Time now, 
   if (doubted) believed.state = MemberState::alive;
   const bool returns =
       known != nullptr && known->state == MemberState::dead && counts_as_alive(believed.state);
-  if (returns && flaps_.holds_back(believed, now)) return true;
+  if (returns && flaps_.hold_back(believed, now)) return true;
   if (table_.apply(believed)) changed(believed, was_alive, from, now);
   const auto link = links_.find(from);
   if (doubted && link != links_.end()) {
@@ -114,7 +117,7 @@ bool Core::raise_above(std::uint64_t incarnation, base::Time now) {
 
 void Core::refute(std::uint64_t incarnation, const char* taken_for, base::Time now, Outbox& out) {
   if (!raise_above(incarnation, now)) return;
-  notice(out, NoticeLevel::info, fmt::format("refuted: this peer was taken for {}", taken_for));
+  notice(out, Severity::info, fmt::format("refuted: this peer was taken for {}", taken_for));
 }
 
 // What others concluded of this peer is refuted at once. That it is alive says a former life of it,
@@ -124,9 +127,9 @@ void Core::on_own_record(const MemberRecord& record, base::Time now, Outbox& out
   if (record.state != MemberState::alive) {
     return refute(record.incarnation, wire::to_string(record.state), now, out);
   }
-  if (conflict_.met(record.incarnation, now)) {
+  if (conflict_.note_other(record.incarnation, now)) {
     const auto& at = record.addresses;
-    notice(out, NoticeLevel::warning,
+    notice(out, Severity::warning,
            fmt::format("another process has this peer's key (key.pem in its folder) and is at {}: "
                        "stop one of the two, or start one in a folder of its own",
                        at.empty() ? "an address it does not tell" : at.front()));
@@ -137,7 +140,7 @@ void Core::on_own_record(const MemberRecord& record, base::Time now, Outbox& out
 void Core::overrule_if_due(base::Time now, Outbox& out) {
   const auto due = conflict_.due();
   if (!due || *due > now || !raise_above(conflict_.open(), now)) return;
-  notice(out, NoticeLevel::info, "overruled a newer record of this peer that it did not make");
+  notice(out, Severity::info, "overruled a newer record of this peer that it did not make");
 }
 
 void Core::changed(const MemberRecord& record, bool was_alive, base::LinkId from, base::Time now) {
@@ -179,9 +182,9 @@ void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::Loss reaso
   }
   tell(record, by, MemberState::suspect, reason, from);
   if (record.state == MemberState::suspect) return;
-  table_.set_suspect(record.id, true);
+  table_.mark_suspect(record.id);
   progress_.set_state(record.id.prefix(), MemberState::suspect);
-  notice(out, NoticeLevel::info,
+  notice(out, Severity::info,
          fmt::format("{} ({}) is suspect: {}", record.name, record.id.brief(),
                      wire::to_string(reason)));
 }
@@ -217,7 +220,7 @@ void Core::end_suspicions(base::Time now, Outbox& out) {
     flaps_.died(record, table_.alive_count(), now);
     lost_.erase(record.id);
     dialer_.postpone(record.id, kRevivalMin, now);
-    notice(out, NoticeLevel::info,
+    notice(out, Severity::info,
            fmt::format("{} ({}) is dead: {}", record.name, record.id.brief(),
                        wire::to_string(verdict.reason)));
   }

@@ -10,13 +10,14 @@
 
 namespace starling::membership {
 
+using base::Severity;
 using wire::NeighbourKind;
 
 // Of two links between a pair, the end that dialed the losing one closes it: it alone knows
 // whether the other link is alive on its side. A peer that dials anew because its old link broke
 // keeps the new one, whatever this end still believes of the old, and asks for it (on_request).
 // Two simultaneous dials: the smaller id's link stays, and both ends find so.
-bool Core::loses_to_other(base::LinkId id, const Link& link, base::Time now, Outbox& out) {
+bool Core::resolve_duplicates(base::LinkId id, const Link& link, base::Time now, Outbox& out) {
   const bool smaller = table_.self_id() < link.peer;
   std::vector<base::LinkId> losers;
   for (const auto& [other_id, other] : links_) {
@@ -165,7 +166,7 @@ void Core::end_neighbour(base::LinkId id, LossReason reason, base::Time now, Out
   link.role_ends = now + kContactLife;
   if (!BUG(told_kept)) progress_.forget(link.peer.prefix());
   out.push_back(NeighbourDown{link.peer, id, reason});
-  notice(out, NoticeLevel::info,
+  notice(out, Severity::info,
          fmt::format("link to {} ended: {}", link.peer.brief(), to_string(reason)));
 }
 

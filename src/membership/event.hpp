@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/notice.hpp"
 #include "base/peer_id.hpp"
 #include "base/strong.hpp"
 #include "wire/messages.hpp"
@@ -112,15 +113,8 @@ struct NeighbourDown {
 /// The set of alive members or a weight changed: data shards move.
 struct MembersChanged {};
 
-enum class NoticeLevel { debug, info, warning };
-
-/// For the log.
-struct Notice {
-  NoticeLevel level = NoticeLevel::info;
-  std::string text;
-};
-
-using Action = std::variant<Dial, Send, Close, NeighbourUp, NeighbourDown, MembersChanged, Notice>;
+using Action =
+    std::variant<Dial, Send, Close, NeighbourUp, NeighbourDown, MembersChanged, base::Notice>;
 using Outbox = std::vector<Action>;
 
 }  // namespace starling::membership

@@ -41,7 +41,7 @@ void Flaps::died(const wire::MemberRecord& record, std::size_t alive, base::Time
   }
 }
 
-bool Flaps::holds_back(const wire::MemberRecord& record, base::Time now) {
+bool Flaps::hold_back(const wire::MemberRecord& record, base::Time now) {
   const auto found = flaps_.find(record.id);
   if (found == flaps_.end()) return false;
   Flap& flap = found->second;

@@ -25,13 +25,13 @@ class Flaps {
   /// This peer came to the verdict that the member of `record` is dead; `alive` members, self
   /// included, are left. With half as many deaths within kCutMemory none of those counts.
   void died(const wire::MemberRecord& record, std::size_t alive, base::Time now);
-  /// Whether its return is not believed yet. The record is kept until it is.
-  bool holds_back(const wire::MemberRecord& record, base::Time now);
+  /// Keeps the record, and says so, where its return is not to be believed yet.
+  bool hold_back(const wire::MemberRecord& record, base::Time now);
   /// Whether its return is known here, and not believed yet.
   [[nodiscard]] bool waits(const base::PeerId& peer) const { return waiting_.contains(peer); }
   /// Its return was believed.
   void returned(const wire::MemberRecord& record, base::Time now);
-  /// No verdict on this member before.
+  /// Until then this member is not declared dead again.
   [[nodiscard]] base::Time rests_until(const base::PeerId& peer) const;
   /// The newest records of those that are to be believed now.
   [[nodiscard]] std::vector<wire::MemberRecord> take_due(base::Time now);

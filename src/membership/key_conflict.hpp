@@ -18,7 +18,7 @@ class KeyConflict {
  public:
   /// A record with this peer's signature says that it is alive, and is newer than its own. True
   /// where a person is to be told: a former life does not answer, another process does.
-  [[nodiscard]] bool met(std::uint64_t incarnation, base::Time now) {
+  [[nodiscard]] bool note_other(std::uint64_t incarnation, base::Time now) {
     if (!met_at_ || now - *met_at_ >= kConflictMemory) {
       *this = {};
       not_before_ = now;

@@ -41,8 +41,8 @@ inline constexpr std::uint32_t kDegreeSlack = 1;  ///< requests are accepted bel
 inline constexpr std::uint32_t kRejectionsBeforeUrgent = 3;
 /// Before a peer that was rejected dials members again, or without neighbours asks urgently again.
 inline constexpr base::Duration kSeekPauseMax = 5s;
-inline constexpr base::Duration kRequestTimeout = 5s;  ///< a request without an answer
-inline constexpr base::Duration kContactLife = 2s;     ///< of a link that only swaps tables: dialer
+inline constexpr base::Duration kRequestTimeout = 5s;   ///< a request without an answer
+inline constexpr base::Duration kContactLife = 2s;      ///< of a link between no neighbours: dialer
 inline constexpr base::Duration kContactLifeMax = 10s;  ///< and acceptor
 /// Two links between a pair, dialed by different ends, can only be of simultaneous dials while
 /// the first is younger than this.

@@ -57,10 +57,10 @@ bool MemberTable::apply(const MemberRecord& record) {
   return true;
 }
 
-void MemberTable::set_suspect(const base::PeerId& id, bool suspect) {
+void MemberTable::mark_suspect(const base::PeerId& id) {
   const auto found = records_.find(id);
   ASSERT(found != records_.end() && counts_as_alive(found->second.state));
-  found->second.state = suspect ? MemberState::suspect : MemberState::alive;
+  found->second.state = MemberState::suspect;
 }
 
 void MemberTable::count(const MemberRecord& record) {

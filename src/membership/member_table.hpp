@@ -25,8 +25,8 @@ class MemberTable {
   /// or if the table is full of members that are alive. In a full table a dead or left one goes
   /// first, the lowest id of them.
   bool apply(const wire::MemberRecord& record);
-  /// An alive member becomes suspect or a suspect one alive, at the same version.
-  void set_suspect(const base::PeerId& id, bool suspect);
+  /// An alive member becomes suspect, at the same version.
+  void mark_suspect(const base::PeerId& id);
 
   [[nodiscard]] const wire::MemberRecord* find(const base::PeerId& id) const;
   /// The first record of the prefix, as PeerId::prefix() gives it.

@@ -75,10 +75,6 @@ std::uint64_t version_of(const MemberRecord& record) noexcept {
   return (record.incarnation << kStateBits | state) << kSignatureBits | mark;
 }
 
-std::uint64_t incarnation_in(std::uint64_t version) noexcept {
-  return version >> (kStateBits + kSignatureBits);
-}
-
 std::uint64_t fingerprint(const base::PeerId& id, std::uint64_t version) noexcept {
   return base::xxh3(std::as_bytes(std::span(id.bytes)), version);
 }

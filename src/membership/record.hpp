@@ -29,8 +29,6 @@ void sign(wire::MemberRecord& record, Signer& signer);
 /// left; suspicion ends by itself and at each peer for itself, so it counts as alive), then some
 /// bits of the signature, in case two processes run with one key. Incarnations below kCounterMax.
 [[nodiscard]] std::uint64_t version_of(const wire::MemberRecord& record) noexcept;
-/// The incarnation in a version.
-[[nodiscard]] std::uint64_t incarnation_in(std::uint64_t version) noexcept;
 
 /// A record's part in a table's hash.
 [[nodiscard]] std::uint64_t fingerprint(const base::PeerId& id, std::uint64_t version) noexcept;

@@ -10,6 +10,9 @@
 
 namespace starling::peer {
 
+using base::Notice;
+using base::Severity;
+
 const char* to_string(Phase phase) noexcept {
   switch (phase) {
     case Phase::waiting:
@@ -54,6 +57,7 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, c
            membership::Signer& signer, base::Rng rng)
     : config_(std::move(config)),
       remembered_(remember(config_.membership, resume.addresses)),
+      to_remember_(resume.addresses),
       self_(std::move(self)),
       shards_(shards),
       membership_(config_.membership, self_, signer, rng.fork()),
@@ -72,10 +76,26 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, c
 
 void Core::save(Outbox& out) {
   ++saves_outstanding_;
+  remember_others(out);
+  out.push_back(Run{SaveJob{samples_, progress_}});
+}
+
+/// The next checkpoint may never come.
+void Core::remember_changes(base::Time now, Outbox& out) {
+  const std::uint64_t hash = membership_.table().hash();
+  if (hash == remembered_hash_ || now < remember_after_) return;
+  remembered_hash_ = hash;
+  remember_after_ = now + kRememberEvery;
+  remember_others(out);
+}
+
+void Core::remember_others(Outbox& out) {
   // Who was not met again in this life may be in the next.
   std::vector<std::string> addresses = membership_.addresses_of_others();
   add_new(addresses, remembered_, membership::kRememberedMax);
-  out.push_back(Run{SaveJob{samples_, progress_, std::move(addresses)}});
+  if (addresses == to_remember_) return;
+  to_remember_ = addresses;
+  out.push_back(Remember{std::move(addresses)});
 }
 
 void Core::handle(Event event, base::Time now, Outbox& out) {
@@ -99,17 +119,17 @@ void Core::on(LinkUp& event, base::Time now, Outbox& out) {
     out.push_back(Close{event.link});
     // Its own dial is told only when it has come in at its other end.
     if (!event.dialed && !membership_.is_dialing() && !std::exchange(told_of_twin_, true)) {
-      out.push_back(Note{Level::warning,
-                         "another process has this peer's key (key.pem in its folder) and dials it "
-                         "from " +
-                             event.address +
-                             ": stop one of the two, or start one in a folder of its own"});
+      out.push_back(
+          Notice{Severity::warning,
+                 "another process has this peer's key (key.pem in its folder) and dials it "
+                 "from " +
+                     event.address + ": stop one of the two, or start one in a folder of its own"});
     }
     if (event.dialed) {
       if (was_given(event.address)) {
-        out.push_back(Note{Level::warning, event.address +
-                                               " leads to this peer itself, or to another process "
-                                               "that has its key (key.pem in its folder)"});
+        out.push_back(Notice{Severity::warning,
+                             event.address + " leads to this peer itself, or to another process "
+                                             "that has its key (key.pem in its folder)"});
       }
       to_membership(membership::DialFailed{event.address, "that is this peer", true}, now, out);
     }
@@ -146,8 +166,8 @@ void Core::on(LinkDown& event, base::Time now, Outbox& out) {
 void Core::on(DialFailed& event, base::Time now, Outbox& out) {
   // Where somebody wrote it down it should work; and it is tried for ever.
   const bool is_new = was_given(event.address) && told_failed_.insert(event.address).second;
-  out.push_back(Note{is_new && neighbours_.empty() ? Level::warning : Level::info,
-                     "dialing " + event.address + " failed: " + event.text});
+  out.push_back(Notice{is_new && neighbours_.empty() ? Severity::warning : Severity::info,
+                       "dialing " + event.address + " failed: " + event.text});
   to_membership(membership::DialFailed{event.address, event.text, event.own}, now, out);
 }
 
@@ -171,7 +191,8 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
     return on_refuse(info, *refusal, out);
   }
   if (!info.ready) {
-    out.push_back(Note{Level::warning, "peer " + info.peer.brief() + " spoke before its hello"});
+    out.push_back(
+        Notice{Severity::warning, "peer " + info.peer.brief() + " spoke before its hello", true});
     out.push_back(Close{event.link});
     return;
   }
@@ -225,10 +246,10 @@ void Core::on(Outcome& event, base::Time now, Outbox& out) {
           on_step_done(outcome, now, out);
         } else if constexpr (std::is_same_v<T, GradientReady>) {
           on_gradient(outcome, now, out);
-        } else if constexpr (std::is_same_v<T, Moved>) {
-          on_moved(outcome, now, out);
-        } else if constexpr (std::is_same_v<T, OuterDone>) {
-          on_outer_done(now, out);
+        } else if constexpr (std::is_same_v<T, OuterGradient>) {
+          on_outer_gradient(outcome, now, out);
+        } else if constexpr (std::is_same_v<T, OuterStepDone>) {
+          on_outer_step_done(now, out);
         } else if constexpr (std::is_same_v<T, Evaluated>) {
           on_evaluated(outcome, now, out);
         } else if constexpr (std::is_same_v<T, NotEvaluated>) {
@@ -253,7 +274,8 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
                     Outbox& out) {
   if (RARE(hello_ignored)) return out.push_back(Close{link});
   if (info.ready || hello.self.id != info.peer) {
-    out.push_back(Note{Level::warning, "peer " + info.peer.brief() + " sent a wrong hello"});
+    out.push_back(
+        Notice{Severity::warning, "peer " + info.peer.brief() + " sent a wrong hello", true});
     out.push_back(Close{link});
     return;
   }
@@ -261,8 +283,8 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
     // Both ends see it. The one that joins leaves the refusal to the other, whose word says what
     // differs and ends this peer: closing here would drop that word on its way.
     if (info.dialed && !had_neighbour_) return;
-    out.push_back(Note{Level::warning, "peer " + hello.self.name + " (" + info.peer.brief() +
-                                           ") has another run file and was refused"});
+    out.push_back(Notice{Severity::warning, "peer " + hello.self.name + " (" + info.peer.brief() +
+                                                ") has another run file and was refused"});
     return refuse(
         link, {wire::RefuseReason::other_run, "this swarm trains another run", config_.canonical},
         out);
@@ -286,7 +308,7 @@ void Core::refuse(base::LinkId link, wire::Refuse refusal, Outbox& out) {
 }
 
 void Core::on_refuse(const LinkInfo& info, const wire::Refuse& refusal, Outbox& out) {
-  out.push_back(Note{Level::warning, "peer " + info.address + " refused: " + refusal.text});
+  out.push_back(Notice{Severity::warning, "peer " + info.address + " refused: " + refusal.text});
   // Whoever already has neighbours is in the right swarm and was merely dialed by a stranger; and
   // at an address of a former life another swarm may have moved in.
   if (!info.dialed || had_neighbour_ || std::ranges::count(remembered_, info.address) > 0) return;
@@ -305,7 +327,8 @@ void Core::on_refuse(const LinkInfo& info, const wire::Refuse& refusal, Outbox& 
 // Membership bans it first: told by the link's end alone, it would dial again within a second.
 void Core::misbehaved(base::LinkId link, const base::PeerId& peer, const std::string& text,
                       base::Time now, Outbox& out) {
-  out.push_back(Note{Level::warning, "peer " + peer.brief() + " broke the protocol: " + text});
+  out.push_back(
+      Notice{Severity::warning, "peer " + peer.brief() + " broke the protocol: " + text, true});
   if (!link.valid()) return;  // it ended meanwhile
   to_membership(membership::LinkLost{link, membership::LossReason::banned, text}, now, out);
   if (phase_ == Phase::done) return;  // an all-reduce ends with its first loss
@@ -350,13 +373,13 @@ void Core::take_membership(membership::Outbox& actions, base::Time now, Outbox& 
             neighbour_down(value.peer, value.reason, now, out);
           } else if constexpr (std::is_same_v<T, membership::MembersChanged>) {
             members_changed_ = true;
-          } else if (value.level != membership::NoticeLevel::debug) {
-            const bool warns = value.level == membership::NoticeLevel::warning;
-            out.push_back(Note{warns ? Level::warning : Level::info, std::move(value.text)});
+          } else {
+            out.push_back(std::move(value));
           }
         },
         action);
   }
+  if (phase_ != Phase::done) remember_changes(now, out);
 }
 
 void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out) {
@@ -373,13 +396,12 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
           } else if constexpr (std::is_same_v<T, exchange::Misbehaved>) {
             banned.push_back(std::move(value));
           } else if constexpr (std::is_same_v<T, exchange::Settled>) {
-            if (value.timed_out) out.push_back(Note{Level::warning, "settling took too long"});
+            if (value.timed_out) out.push_back(Notice{Severity::warning, "settling took too long"});
             finish_up(out);
           } else if constexpr (std::is_same_v<T, exchange::Failed>) {
             end({EndReason::failed, std::move(value.error)}, now, out);
           } else {
-            const bool warns = value.level == exchange::Level::warning;
-            out.push_back(Note{warns ? Level::warning : Level::info, std::move(value.text)});
+            out.push_back(std::move(value));
           }
         },
         action);
@@ -405,7 +427,7 @@ void Core::take_ring(std::vector<exchange::Ring::Action>& actions, base::Time no
             send_to(ring_->successor(), std::move(value.message), out);
           } else if constexpr (std::is_same_v<T, exchange::Ring::Reduced>) {
             if (config_.exchange.mode == exchange::Mode::local) {
-              out.push_back(Run{OuterJob{std::move(value.mean)}});
+              out.push_back(Run{OuterStepJob{std::move(value.mean)}});
             } else {
               out.push_back(Run{ApplyJob{std::move(value.mean), learning_rate_}});
             }

@@ -26,6 +26,8 @@ namespace starling::peer {
 inline constexpr base::Duration kHelloTimeout = std::chrono::seconds(5);
 /// Links, those without a Hello and those on their way out included; further ones are closed.
 inline constexpr std::size_t kLinksMax = 256;
+/// Changes of others' addresses are told at most so often; a heartbeat is about as frequent.
+inline constexpr base::Duration kRememberEvery = std::chrono::seconds(1);
 /// Steps handed to the trainer ahead of time, so that it never waits for the event loop.
 inline constexpr std::uint32_t kStepsAhead = 2;
 /// Checkpoints asked for: by time or by a person, at the end, and when leaving.
@@ -33,13 +35,13 @@ inline constexpr std::uint32_t kSavesMax = 3;
 /// And evaluations: one on the way, one at the end.
 inline constexpr std::size_t kTrainingJobsMax = kStepsAhead + kSavesMax + 2;
 
-/// What a peer starts from: nothing, or its own checkpoint.
+/// What a peer starts from: nothing, or what a former life of it left.
 struct Resume {
   base::StepNumber step;
   std::uint64_t samples = 0;  ///< of this peer
   double progress = 0;        ///< of the swarm, as the checkpoint knows it
-  /// Of others when it was saved: dialed and waited for like configured ones, but whoever answers
-  /// there now may be of another run.
+  /// The last that it was told to remember: dialed and waited for like configured ones, but whoever
+  /// answers there now may be of another run.
   std::vector<std::string> addresses;
 };
 
@@ -114,6 +116,8 @@ class Core {
   void neighbour_down(const base::PeerId& peer, membership::LossReason reason, base::Time now,
                       Outbox& out);
   void send_to(const base::PeerId& peer, wire::Message message, Outbox& out);
+  void remember_changes(base::Time now, Outbox& out);
+  void remember_others(Outbox& out);
   void share_out(Outbox& out);
   [[nodiscard]] std::uint32_t fair_batch(std::span<const data::Member> members) const;
 
@@ -122,11 +126,11 @@ class Core {
   void make_ring(base::Time now, Outbox& out);
   void update_progress(base::Time now);
   void next_steps(base::Time now, Outbox& out);
-  [[nodiscard]] bool may_step(base::Time now);
+  [[nodiscard]] bool take_step_slot(base::Time now);
   [[nodiscard]] bool waits_for_step() const noexcept;
-  [[nodiscard]] bool in_average(bool over, Outbox& out);
-  void on_moved(Moved& moved, base::Time now, Outbox& out);
-  void on_outer_done(base::Time now, Outbox& out);
+  void begin_average_if_due(bool over, Outbox& out);
+  void on_outer_gradient(OuterGradient& ready, base::Time now, Outbox& out);
+  void on_outer_step_done(base::Time now, Outbox& out);
   void on_gradient(GradientReady& ready, base::Time now, Outbox& out);
   void on_reduce(base::LinkId link, const base::PeerId& peer, wire::Reduce& message, base::Time now,
                  Outbox& out);
@@ -144,7 +148,10 @@ class Core {
   void weigh(base::Time now, Outbox& out);
 
   Config config_;
-  std::vector<std::string> remembered_;  ///< addresses that were added to the configured ones
+  std::vector<std::string> remembered_;   ///< addresses that were added to the configured ones
+  std::vector<std::string> to_remember_;  ///< as it was last told
+  std::uint64_t remembered_hash_ = 0;     ///< of the member table, then
+  base::Time remember_after_{};
   wire::MemberRecord self_;
   const data::Shards& shards_;
   membership::Core membership_;

@@ -10,6 +10,9 @@
 #include "train/schedule.hpp"
 
 namespace starling::peer {
+
+using base::Notice;
+using base::Severity;
 namespace {
 
 /// The neighbours of a ring must have been the same for this long before its first message.
@@ -129,7 +132,8 @@ void Core::next_steps(base::Time now, Outbox& out) {
   const bool reached =
       config_.target_accuracy && evaluated_ && evaluated_->accuracy >= *config_.target_accuracy;
   const bool over = progress_ >= 1.0 || reached;
-  if (config_.exchange.mode == Mode::local && in_average(over, out)) return;
+  if (config_.exchange.mode == Mode::local) begin_average_if_due(over, out);
+  if (averaging_) return;
   if (over) return settle(now, out);
   learning_rate_ = train::learning_rate(config_.train, progress_);
   if (BUG(rate_of_zero)) learning_rate_ = 0;
@@ -137,7 +141,7 @@ void Core::next_steps(base::Time now, Outbox& out) {
   const auto last = [&] {
     return swarm_samples_ + std::uint64_t{steps_outstanding_} * batch_ >= config_.target_samples;
   };
-  for (; steps_outstanding_ < ahead && !last() && may_step(now); ++steps_outstanding_) {
+  for (; steps_outstanding_ < ahead && !last() && take_step_slot(now); ++steps_outstanding_) {
     share_out(out);
     if (config_.exchange.mode == Mode::allreduce) {
       out.push_back(Run{GradientJob{}});
@@ -149,31 +153,29 @@ void Core::next_steps(base::Time now, Outbox& out) {
   }
 }
 
-/// Local training: whether a round's average is under way. It begins after the round's last step.
-bool Core::in_average(bool over, Outbox& out) {
-  if (averaging_) return true;
+/// Local training: a round's average begins after its last step.
+void Core::begin_average_if_due(bool over, Outbox& out) {
   const bool complete = round_steps_ >= config_.exchange.every || (over && round_steps_ > 0);
-  if (!complete || steps_outstanding_ > 0) return false;
+  if (averaging_ || !complete || steps_outstanding_ > 0) return;
   averaging_ = true;
   round_steps_ = 0;
-  out.push_back(Run{MovedJob{}});
-  return true;
+  out.push_back(Run{OuterGradientJob{}});
 }
 
-void Core::on_moved(Moved& moved, base::Time now, Outbox& out) {
-  to_ring(exchange::Ring::GradientReady{ring_->step(), samples_, std::move(moved.values)}, now,
+void Core::on_outer_gradient(OuterGradient& ready, base::Time now, Outbox& out) {
+  to_ring(exchange::Ring::GradientReady{ring_->step(), samples_, std::move(ready.values)}, now,
           out);
 }
 
 // All have the same replica: whatever is decided by what it is worth, all decide alike.
-void Core::on_outer_done(base::Time now, Outbox& out) {
+void Core::on_outer_step_done(base::Time now, Outbox& out) {
   averaging_ = false;
   report_if_due(out);
   next_steps(now, out);
 }
 
 /// Whether the limit of steps a second lets another one go; if so, that one is counted.
-bool Core::may_step(base::Time now) {
+bool Core::take_step_slot(base::Time now) {
   if (config_.step_interval == base::Duration{}) return true;
   if (step_at_ && *step_at_ > now) return false;
   // A smaller batch is less work. A late timer is made up for by one step, not by a burst after a
@@ -267,7 +269,7 @@ void Core::on_saved(const Saved& saved, base::Time now, Outbox& out) {
   if (saved.status || !BUG(save_once)) --saves_outstanding_;
   if (!saved.status) {
     out.push_back(
-        Note{Level::warning, "the checkpoint was not written: " + saved.status.error().text});
+        Notice{Severity::warning, "the checkpoint was not written: " + saved.status.error().text});
   }
   if (saves_outstanding_ > 0) return;
   base::Error unsaved;
@@ -344,15 +346,16 @@ void Core::expire(base::Time now, Outbox& out) {
     waited_ = true;
     start_if_ready(now, out);
     if (phase_ == Phase::training && neighbours_.empty()) {
-      out.push_back(Note{Level::warning,
-                         "no peer was reached: training alone, and looking for others meanwhile"});
+      out.push_back(
+          Notice{Severity::warning,
+                 "no peer was reached: training alone, and looking for others meanwhile"});
     }
     if (phase_ == Phase::waiting && exchange::uses_ring(config_.exchange.mode)) {
-      out.push_back(
-          Note{Level::warning, "still waits for peers: " + std::to_string(neighbours_.size() + 1) +
-                                   " of " + std::to_string(config_.peers) +
-                                   " (swarm.peers) are linked, and the first step is "
-                                   "made when all are"});
+      out.push_back(Notice{Severity::warning,
+                           "still waits for peers: " + std::to_string(neighbours_.size() + 1) +
+                               " of " + std::to_string(config_.peers) +
+                               " (swarm.peers) are linked, and the first step is "
+                               "made when all are"});
     }
   }
   for (auto& [link, info] : links_) {

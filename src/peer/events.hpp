@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/notice.hpp"
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
 #include "base/strong.hpp"
@@ -105,18 +106,16 @@ struct Run {
   Job job;
 };
 
-enum class Level : std::uint8_t { info, warning };
-
-/// For the log.
-struct Note {
-  Level level = Level::info;
-  std::string text;
-};
-
 /// A row for the metrics: the status at this moment.
 struct Report {};
 
 enum class EndReason : std::uint8_t { done, left, failed };
+
+/// Where others are, for this peer's next start (Resume::addresses): in place of what it was told
+/// before. At most membership::kRememberedMax, each of at most wire::kAddressMax bytes.
+struct Remember {
+  std::vector<std::string> addresses;
+};
 
 /// The swarm that this peer wants to join trains another run; `canonical` is that run's.
 struct Refused {
@@ -130,7 +129,8 @@ struct Finished {
   base::Error error;  ///< failed; else without a text, but where the model could not be saved
 };
 
-using Action = std::variant<Dial, Send, Accept, Close, Run, Note, Report, Refused, Finished>;
+using Action =
+    std::variant<Dial, Send, Accept, Close, Run, base::Notice, Report, Remember, Refused, Finished>;
 using Outbox = std::vector<Action>;
 
 }  // namespace starling::peer

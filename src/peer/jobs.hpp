@@ -38,11 +38,12 @@ struct AnchorJob {
   float momentum = 0;
 };
 
-/// What the steps of a round have moved the replica by, with the buffers behind it.
-struct MovedJob {};
+/// The outer gradient (DiLoCo, arXiv:2311.08105): what the steps of a round have moved the replica
+/// by, with the buffers behind it.
+struct OuterGradientJob {};
 
 /// Ends a round: takes the swarm's mean of both.
-struct OuterJob {
+struct OuterStepJob {
   std::vector<float> mean;
 };
 
@@ -54,9 +55,8 @@ struct EvaluateJob {
 /// Writes a checkpoint of the replica as it is when the job starts.
 struct SaveJob {
   // For the checkpoint's state.
-  std::uint64_t samples = 0;           ///< trained by this peer
-  double progress = 0;                 ///< of the swarm, 0 to 1
-  std::vector<std::string> addresses;  ///< of others
+  std::uint64_t samples = 0;  ///< trained by this peer
+  double progress = 0;        ///< of the swarm, 0 to 1
 };
 
 /// Trains on these shards from now on, in batches of so many samples.
@@ -65,8 +65,8 @@ struct ShardsJob {
   std::uint32_t batch = 1;
 };
 
-using Job = std::variant<StepJob, GradientJob, ApplyJob, AnchorJob, MovedJob, OuterJob, EvaluateJob,
-                         SaveJob, ShardsJob, exchange::Job>;
+using Job = std::variant<StepJob, GradientJob, ApplyJob, AnchorJob, OuterGradientJob, OuterStepJob,
+                         EvaluateJob, SaveJob, ShardsJob, exchange::Job>;
 
 struct StepDone {
   base::StepNumber step;      ///< steps done, this one included
@@ -82,11 +82,11 @@ struct GradientReady {
   std::vector<float> gradient;  ///< and buffers
 };
 
-struct Moved {
+struct OuterGradient {
   std::vector<float> values;  ///< the start of the round less the replica, and buffers
 };
 
-struct OuterDone {};
+struct OuterStepDone {};
 
 struct Evaluated {
   std::uint32_t samples = 0;  ///< of the test set that were used
@@ -108,8 +108,12 @@ struct Failed {
   base::Error error;
 };
 
-using Outcome = std::variant<StepDone, GradientReady, Moved, OuterDone, Evaluated, NotEvaluated,
-                             Saved, Failed, exchange::Outcome>;
+using Outcome = std::variant<StepDone, GradientReady, OuterGradient, OuterStepDone, Evaluated,
+                             NotEvaluated, Saved, Failed, exchange::Outcome>;
+
+/// Jobs that may wait at once for the owner of the replica. A peer gives far fewer
+/// (kTrainingJobsMax of training, exchange::kJobsMax of links), so reaching it is a bug.
+inline constexpr std::size_t kJobsMax = 1024;
 
 /// Runs what is due once `step` steps are made, and appends what came of it. False: nothing was
 /// due.

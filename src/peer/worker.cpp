@@ -49,10 +49,10 @@ bool Worker::work(std::vector<Outcome>& outcomes) {
     outcomes.push_back(run_apply(*apply));
   } else if (const auto* anchor = std::get_if<AnchorJob>(&job)) {
     outer_.emplace(replica_.trained(), anchor->lr, anchor->momentum);
-  } else if (std::holds_alternative<MovedJob>(job)) {
-    outcomes.push_back(run_moved());
-  } else if (const auto* outer = std::get_if<OuterJob>(&job)) {
-    outcomes.push_back(run_outer(*outer));
+  } else if (std::holds_alternative<OuterGradientJob>(job)) {
+    outcomes.push_back(run_outer_gradient());
+  } else if (const auto* outer = std::get_if<OuterStepJob>(&job)) {
+    outcomes.push_back(run_outer_step(*outer));
   } else if (const auto* save = std::get_if<SaveJob>(&job)) {
     outcomes.push_back(run_save(*save));
   }
@@ -106,17 +106,17 @@ Outcome Worker::run_apply(const ApplyJob& job) {
   return StepDone{step_, batch_samples_, batch_loss_};
 }
 
-Outcome Worker::run_moved() {
+Outcome Worker::run_outer_gradient() {
   std::vector<float> moved(replica_.size());
   outer_->moved(replica_.trained(), moved);
-  return Moved{replica_.buffers().behind(moved)};
+  return OuterGradient{replica_.buffers().behind(moved)};
 }
 
-Outcome Worker::run_outer(const OuterJob& job) {
+Outcome Worker::run_outer_step(const OuterStepJob& job) {
   const auto moved = replica_.buffers().take_from(job.mean, base::ErrorCode::diverged);
   if (!moved) return Failed{moved.error()};
   outer_->apply(*moved, replica_.trained());
-  return OuterDone{};
+  return OuterStepDone{};
 }
 
 Outcome Worker::run_save(const SaveJob& job) {
@@ -127,8 +127,7 @@ Outcome Worker::run_save(const SaveJob& job) {
                               .rule = &trainer_.rule(),
                               .step = step_,
                               .samples = job.samples,
-                              .progress = job.progress,
-                              .addresses = job.addresses})};
+                              .progress = job.progress})};
 }
 
 void Worker::run_evaluation(std::vector<Outcome>& outcomes) {
@@ -137,7 +136,7 @@ void Worker::run_evaluation(std::vector<Outcome>& outcomes) {
     evaluation_ = {.samples = wanted == 0 ? test_.size() : std::min(wanted, test_.size())};
     if (!trainer_.resides()) {
       replica_.read(copy_);
-    } else if (const auto held = trainer_.hold_still(); !held) {
+    } else if (const auto held = trainer_.snapshot(); !held) {
       outcomes.push_back(Failed{held.error()});
       jobs_.pop_front();
       return;

@@ -26,19 +26,14 @@ struct Snapshot {
   std::span<const float> buffers;
   train::UpdateRule* rule = nullptr;  ///< null: another program has the optimizer
   base::StepNumber step;
-  std::uint64_t samples = 0;               ///< trained by this peer
-  double progress = 0;                     ///< of the swarm, 0 to 1
-  std::span<const std::string> addresses;  ///< of others
+  std::uint64_t samples = 0;  ///< trained by this peer
+  double progress = 0;        ///< of the swarm, 0 to 1
 };
 
 using Saver = std::function<base::Status(const Snapshot&)>;
 
 class Worker {
  public:
-  /// Jobs of training that may wait at once. The peer keeps at most two steps, one evaluation and
-  /// few saves outstanding, so reaching it is a bug.
-  static constexpr std::size_t kJobsMax = 1024;
-
   /// `loader` and `test` outlive this. `replica` lies where `trainer` trains. `first_step`: steps
   /// done before, from a checkpoint.
   /// Every method on the thread that created `trainer`.
@@ -59,8 +54,8 @@ class Worker {
   base::Result<float> run_resident_step(const data::BatchBuffer& batch, float lr);
   Outcome run_gradient();
   Outcome run_apply(const ApplyJob& job);
-  Outcome run_moved();
-  Outcome run_outer(const OuterJob& job);
+  Outcome run_outer_gradient();
+  Outcome run_outer_step(const OuterStepJob& job);
   Outcome run_save(const SaveJob& job);
   void run_evaluation(std::vector<Outcome>& outcomes);
 

@@ -19,8 +19,6 @@ namespace {
 
 spdlog::level::level_enum spdlog_level(Level level) {
   switch (level) {
-    case Level::debug:
-      return spdlog::level::debug;
     case Level::info:
       return spdlog::level::info;
     case Level::warning:
@@ -33,8 +31,6 @@ spdlog::level::level_enum spdlog_level(Level level) {
 
 std::string_view level_name(Level level) {
   switch (level) {
-    case Level::debug:
-      return "debug";
     case Level::info:
       return "info";
     case Level::warning:
@@ -104,7 +100,6 @@ struct Log::Implementation {
 
   Implementation(const LogOptions& wanted, spdlog::sink_ptr sink)
       : options(wanted), logger("log", std::move(sink)) {
-    logger.set_level(spdlog_level(options.file));
     // Events are rare (links, evaluations, faults); what led to a crash must be on disk.
     logger.flush_on(spdlog::level::trace);
     logger.set_error_handler([this](const std::string& text) {
@@ -140,13 +135,10 @@ Log& Log::operator=(Log&&) noexcept = default;
 Log::~Log() = default;
 
 void Log::event(Level level, std::string_view name, std::initializer_list<Field> fields) {
-  const LogOptions& options = implementation_->options;
-  if (level >= options.file) {
-    implementation_->logger.log(
-        spdlog_level(level),
-        fmt::format(R"("level":"{}",{})", level_name(level), log_fields_json(name, fields)));
-  }
-  if (!options.quiet && level >= options.people) {
+  implementation_->logger.log(
+      spdlog_level(level),
+      fmt::format(R"("level":"{}",{})", level_name(level), log_fields_json(name, fields)));
+  if (!implementation_->options.quiet && level >= Level::warning) {
     std::fprintf(stderr, "starling: %s: %s\n", std::string(level_name(level)).c_str(),
                  log_text(name, fields).c_str());
   }

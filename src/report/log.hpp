@@ -12,7 +12,7 @@
 
 namespace starling::report {
 
-enum class Level { debug, info, warning, error };
+enum class Level { info, warning, error };
 
 /// One fact of an event. What it refers to must live until event() returns.
 struct Field {
@@ -23,9 +23,7 @@ struct Field {
 };
 
 struct LogOptions {
-  Level file = Level::info;       ///< the least serious level in log.jsonl
-  Level people = Level::warning;  ///< the least serious level on stderr
-  bool quiet = false;             ///< nothing on stderr
+  bool quiet = false;  ///< nothing on stderr, where warnings and errors go, too
 };
 
 inline constexpr std::size_t kLogFileBytesMax = 16U << 20;  ///< of log.jsonl, which then rotates

@@ -17,7 +17,7 @@ struct MetricsRow {
   std::uint64_t samples = 0;       ///< trained by this peer
   std::uint64_t steps = 0;         ///< of the optimizer
   std::optional<double> loss;      ///< nats, test set; nothing where it was not evaluated
-  double train_loss = 0;           ///< nats, mean of the batches since the last row
+  double train_loss = 0;           ///< nats, training batches, exponentially smoothed
   std::optional<double> accuracy;  ///< 0 to 1, test set
   double lr = 0;
   double drift = 0;

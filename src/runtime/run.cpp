@@ -21,6 +21,7 @@
 #include "membership/limits.hpp"
 #include "report/language.hpp"
 #include "report/peer_file.hpp"
+#include "runtime/addresses_file.hpp"
 #include "train/optimizer.hpp"
 #include "train/weights.hpp"
 #include "wire/messages.hpp"
@@ -205,6 +206,7 @@ base::Status Run::prepare(Task task) {
                 dir_, other.hex().substr(0, kRunBrief), run_id_.hex().substr(0, kRunBrief));
   }
   load_checkpoint();
+  load_addresses();
   const std::string toml = peer::to_toml(run_file_);
   const base::ByteView parts[] = {base::bytes_of(toml.data(), toml.size())};
   if (auto written = base::replace_file(dir_ + "/run.toml", parts); !written) {
@@ -219,10 +221,7 @@ base::Status Run::prepare(Task task) {
 
 void Run::load_checkpoint() {
   auto loaded = train::load_latest_checkpoint(dir_ + "/checkpoints", run_id_);
-  for (const std::string& note : loaded.notes) {
-    log_.event(report::Level::warning, "checkpoint_passed_over",
-               {{"text", std::string_view(note)}});
-  }
+  for (const std::string& note : loaded.notes) warn("checkpoint_passed_over", note);
   checkpoint_ = std::move(loaded.checkpoint);
   if (!checkpoint_) return;
   const train::CheckpointState& state = checkpoint_->state;
@@ -230,9 +229,24 @@ void Run::load_checkpoint() {
       report::Level::info, "resumed",
       {{"step", state.step.value}, {"samples", state.samples}, {"progress", state.progress}});
   if (state.progress < 1) return;
-  const std::string text = fmt::format(
-      "{}: this run is over, and has been trained here; another --name or --dir trains anew", dir_);
-  log_.event(report::Level::warning, "run_is_over", {{"text", std::string_view(text)}});
+  warn(
+      "run_is_over",
+      fmt::format("{}: this run is over, and has been trained here; another --name or --dir trains "
+                  "anew",
+                  dir_));
+}
+
+void Run::load_addresses() {
+  auto loaded = read_addresses(dir_);
+  if (loaded) {
+    remembered_ = std::move(*loaded);
+  } else {
+    warn("addresses_passed_over", loaded.error().text);
+  }
+}
+
+void Run::warn(std::string_view event, std::string_view text) {
+  log_.event(report::Level::warning, event, {{"text", text}});
 }
 
 std::uint64_t Run::samples_before() const noexcept {
@@ -257,17 +271,23 @@ base::Status Run::open_node() {
                                             per_parameter * task_.parameters.size() +
                                                 kQueuedBuffers * buffer_bytes + kPayloadSlack}),
       .payload_max = 2 * task_.parameters.size() + buffer_bytes + kPayloadSlack};
-  made.observer = {
-      .note =
-          [this](peer::Level level, const std::string& text) {
-            log_.event(level == peer::Level::warning ? report::Level::warning : report::Level::info,
-                       "note", {{"text", std::string_view(text)}});
-          },
-      .report = [this](const peer::Status& status) { on_report(status); },
-      .refused =
-          [this](const peer::Refused& refused) {
-            refusal_ = peer::diff(canonical_, refused.canonical);
-          }};
+  made.observer = {.note =
+                       [this](base::Severity severity, const std::string& text) {
+                         log_.event(severity == base::Severity::warning ? report::Level::warning
+                                                                        : report::Level::info,
+                                    "note", {{"text", std::string_view(text)}});
+                       },
+                   .report = [this](const peer::Status& status) { on_report(status); },
+                   .remember =
+                       [this](const std::vector<std::string>& addresses) {
+                         if (auto written = write_addresses(dir_, addresses); !written) {
+                           warn("addresses_not_written", written.error().text);
+                         }
+                       },
+                   .refused =
+                       [this](const peer::Refused& refused) {
+                         refusal_ = peer::diff(canonical_, refused.canonical);
+                       }};
   if (options_.lan) made.lan = run_id_;
   made.signals = options_.signals;
   made.serve = [this](const io::ControlRequest& request, const io::Node& asked) {
@@ -307,18 +327,15 @@ base::Status Run::save(const peer::Snapshot& snapshot) const {
   for (const train::UpdateRule::State& piece : *pieces) {
     state.push_back({piece.name, piece.shape, std::span<const float>(piece.values)});
   }
-  static_assert(membership::kRememberedMax <= train::kCheckpointAddressesMax);
-  static_assert(wire::kAddressMax <= train::kCheckpointAddressBytesMax);
   const auto saved = train::save_checkpoint(
       dir_ + "/checkpoints",
       {.run = run_id_,
        .step = snapshot.step,
        .optimizer_steps = snapshot.rule == nullptr ? 0 : snapshot.rule->steps(),
        .samples = snapshot.samples,
-       .progress = snapshot.progress,
-       .addresses = {snapshot.addresses.begin(), snapshot.addresses.end()}},
+       .progress = snapshot.progress},
       model, state, run_file_.checkpoint.keep);
-  if (snapshot.rule != nullptr) snapshot.rule->let_go();
+  if (snapshot.rule != nullptr) snapshot.rule->free_copy();
   return saved;
 }
 
@@ -331,10 +348,11 @@ io::NodeEnd Run::run() {
   log_.event(report::Level::info, "started",
              {{"name", std::string_view(name_)}, {"address", std::string_view(node_->address())}});
   io::RecordSigner signer(identity_);
-  peer::Resume resume;
+  peer::Resume resume{.addresses = remembered_};
   if (checkpoint_) {
-    const train::CheckpointState& state = checkpoint_->state;
-    resume = {state.step, state.samples, state.progress, state.addresses};
+    resume.step = checkpoint_->state.step;
+    resume.samples = checkpoint_->state.samples;
+    resume.progress = checkpoint_->state.progress;
   }
   return node_->run(std::make_unique<peer::Core>(core_config(), std::move(self), *shards_, resume,
                                                  signer,
@@ -377,10 +395,7 @@ void Run::on_report(const peer::Status& status) {
                                          .bytes_sent = traffic.sent_total(),
                                          .bytes_received = traffic.received_total(),
                                          .exchanges = status.exchanges});
-  if (!written) {
-    log_.event(report::Level::warning, "metrics_not_written",
-               {{"text", std::string_view(written.error().text)}});
-  }
+  if (!written) warn("metrics_not_written", written.error().text);
 }
 
 report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked) const {
@@ -447,8 +462,7 @@ report::PeerSummary Run::summary(const io::NodeEnd& end) const {
 report::PeerSummary Run::finish(const io::NodeEnd& end) {
   report::PeerSummary made = summary(end);
   if (const auto written = report::write_summary(dir_, made); !written) {
-    log_.event(report::Level::warning, "summary_not_written",
-               {{"text", std::string_view(written.error().text)}});
+    warn("summary_not_written", written.error().text);
   }
   if (!end.error.text.empty()) {
     log_.event(report::Level::error, "failed", {{"text", std::string_view(end.error.text)}});

@@ -108,6 +108,9 @@ class Run {
       io::Identity identity, report::Log log);
   static base::Result<Place> take_place(const std::string& run, const Options& options);
   void load_checkpoint();
+  void load_addresses();
+  /// For the log and for people.
+  void warn(std::string_view event, std::string_view text);
   base::Status open_node();
   [[nodiscard]] peer::Config core_config() const;
   void on_report(const peer::Status& status);
@@ -135,6 +138,7 @@ class Run {
   std::optional<report::MetricsFile> metrics_;
   std::unique_ptr<io::Node> node_;
   std::vector<std::string> addresses_;
+  std::vector<std::string> remembered_;  ///< addresses of others, from a former life
   std::vector<report::HistoryPoint> history_;
   std::string refusal_;
 };

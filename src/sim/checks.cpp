@@ -134,18 +134,11 @@ bool Checks::disturbed(std::uint32_t subject) const {
 }
 
 // Honest peers never find each other at fault; frames that were damaged do not get that far.
-void Checks::note(const Node& node, const peer::Note& note) {
-  constexpr std::string_view kFaults[] = {"broke the protocol", "did not sign",
-                                          "sent a wrong hello", "spoke before its hello",
-                                          "mirrors of the link"};
-  if (has_twins_) return;
-  for (const std::string_view fault : kFaults) {
-    if (note.text.find(fault) == std::string::npos) continue;
-    fail(fmt::format("peer-{} says: {}", node.peer, note.text));
-  }
+void Checks::noticed(const Node& node, const base::Notice& notice) {
+  if (notice.accuses && !has_twins_) fail(fmt::format("peer-{} says: {}", node.peer, notice.text));
 }
 
-void Checks::sent(const Node& from, const Node&, const wire::Message& message) {
+void Checks::sent(const Node& from, const wire::Message& message) {
   const auto check = [&](const wire::MemberRecord& record) {
     const std::uint32_t index = subject_of(record.id);
     Subject& subject = subjects_[index];

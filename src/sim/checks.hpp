@@ -37,8 +37,8 @@ class Checks final : public Observer {
   explicit Checks(World& world);
 
   void touched(Node& node) override;
-  void note(const Node& node, const peer::Note& note) override;
-  void sent(const Node& from, const Node& to, const wire::Message& message) override;
+  void noticed(const Node& node, const base::Notice& notice) override;
+  void sent(const Node& from, const wire::Message& message) override;
   void stepped(Node& node) override;
   void fault(const PlannedEvent& event, bool begins) override;
   void started(Node& node) override;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/assert.hpp"
 #include "sim/checks.hpp"
 
 namespace starling::sim {
@@ -160,7 +161,9 @@ std::optional<double> Checks::value_of(const std::string& name,
     return *own / *undisturbed_loss;
   }
   if (name == "spectral_gap_min") return gap_;
-  return membership_rate();
+  if (name == "membership_bytes_per_s_max") return membership_rate();
+  ASSERT(false, "every kind of expectation has a value");
+  return std::nullopt;
 }
 
 std::vector<Outcome> Checks::outcomes(std::optional<double> undisturbed_loss) const {

@@ -1,4 +1,5 @@
-// A simulated peer's folder: the checkpoints in it, as bytes that can be damaged.
+// A simulated peer's folder: the checkpoints in it, as bytes that can be damaged, and where others
+// are.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,8 @@ struct Checkpoint {
   double progress = 0;
   std::vector<float> parameters;
   std::vector<float> buffers;
-  std::vector<float> state;            ///< of the learner
-  std::vector<std::string> addresses;  ///< of others
-  std::uint64_t hash = 0;              ///< of all of them, when it was written
+  std::vector<float> state;  ///< of the learner
+  std::uint64_t hash = 0;    ///< of all of them, when it was written
 
   [[nodiscard]] std::uint64_t hash_now() const {
     return base::xxh3(std::as_bytes(std::span(parameters))) ^
@@ -32,6 +32,7 @@ struct Checkpoint {
 };
 
 /// The newest kKept checkpoints; a damaged one is passed over, as after a restart of a real peer.
+/// The addresses of others are a file of their own, that is written between two checkpoints, too.
 class Folder {
  public:
   static constexpr std::size_t kKept = 2;
@@ -51,7 +52,14 @@ class Folder {
     auto& values = kept_.back().parameters;
     values[where % values.size()] += 1.0F;
   }
-  void lose() { kept_.clear(); }
+  void lose() {
+    kept_.clear();
+    addresses_.clear();
+  }
+  void write_addresses(const std::vector<std::string>& addresses) {
+    if (!full) addresses_ = addresses;
+  }
+  [[nodiscard]] const std::vector<std::string>& addresses() const noexcept { return addresses_; }
   [[nodiscard]] const Checkpoint* newest_whole() const {
     for (auto at = kept_.rbegin(); at != kept_.rend(); ++at) {
       if (at->hash == at->hash_now()) return &*at;
@@ -63,6 +71,7 @@ class Folder {
 
  private:
   std::deque<Checkpoint> kept_;
+  std::vector<std::string> addresses_;
 };
 
 }  // namespace starling::sim

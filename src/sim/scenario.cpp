@@ -102,19 +102,6 @@ std::string entry_text(const Entry& entry) {
 
 }  // namespace
 
-Conditions Conditions::with(const Conditions& over) const {
-  const auto choose = [](const std::optional<double>& a, const std::optional<double>& b) {
-    return a ? a : b;
-  };
-  return {.latency_ms = choose(over.latency_ms, latency_ms),
-          .jitter_ms = choose(over.jitter_ms, jitter_ms),
-          .rate_mbit = choose(over.rate_mbit, rate_mbit),
-          .loss = choose(over.loss, loss),
-          .duplicate = choose(over.duplicate, duplicate),
-          .reorder = choose(over.reorder, reorder),
-          .corrupt = choose(over.corrupt, corrupt)};
-}
-
 bool Conditions::empty() const { return *this == Conditions{}; }
 
 const std::vector<ExpectationKind>& expectation_kinds() {

@@ -34,8 +34,6 @@ struct Conditions {
   std::optional<double> reorder;     ///< of packets, 0 to 1
   std::optional<double> corrupt;     ///< of packets, 0 to 1
 
-  /// `over` wins where it is set.
-  [[nodiscard]] Conditions with(const Conditions& over) const;
   [[nodiscard]] bool empty() const;
   friend bool operator==(const Conditions&, const Conditions&) = default;
 };

@@ -111,7 +111,7 @@ void Worker::note_opening(const exchange::OpenJob& job) {
 // Who adopts has the other's replica, as the mirrors have it, and buffers. Other links of the same
 // batch may have moved it since, so nothing is asked where there are any.
 void Worker::check_adoption(const exchange::OpenJob& job) {
-  if (job.kind != exchange::OpenKind::adopt || !replica_.has(job.peer)) return;
+  if (job.decision != exchange::OpenDecision::adopt || !replica_.has(job.peer)) return;
   const auto buffers = base::bytes_of(std::as_const(replica_).buffers().values());
   if (!std::ranges::equal(buffers, job.their_buffers) && breach_.empty()) {
     breach_ = "does not have the buffers that it adopted";
@@ -241,15 +241,15 @@ base::Duration Worker::run_job(const peer::Job& job) {
     outcomes_.emplace_back(peer::StepDone{++step_, gradient_samples_, gradient_loss_});
   } else if (const auto* anchor = std::get_if<peer::AnchorJob>(&job)) {
     outer_.emplace(replica_.trained(), anchor->lr, anchor->momentum);
-  } else if (std::holds_alternative<peer::MovedJob>(job)) {
+  } else if (std::holds_alternative<peer::OuterGradientJob>(job)) {
     gradient_.resize(replica_.size());
     outer_->moved(replica_.trained(), gradient_);
-    outcomes_.emplace_back(peer::Moved{replica_.buffers().behind(gradient_)});
-  } else if (const auto* outer = std::get_if<peer::OuterJob>(&job)) {
+    outcomes_.emplace_back(peer::OuterGradient{replica_.buffers().behind(gradient_)});
+  } else if (const auto* outer = std::get_if<peer::OuterStepJob>(&job)) {
     const auto mean = replica_.buffers().take_from(outer->mean, kProtocol);
     if (!mean) return failed(mean.error());
     outer_->apply(*mean, replica_.trained());
-    outcomes_.emplace_back(peer::OuterDone{});
+    outcomes_.emplace_back(peer::OuterStepDone{});
   }
   return step_time_ / 20;
 }
@@ -299,8 +299,7 @@ base::Duration Worker::run_save(const peer::SaveJob& job) {
                         .progress = job.progress,
                         .parameters = scratch_,
                         .buffers = {buffers.begin(), buffers.end()},
-                        .state = learner_->state(),
-                        .addresses = job.addresses};
+                        .state = learner_->state()};
   return kSaveTime;
 }
 

@@ -56,7 +56,6 @@ class Worker {
     times = on == link ? times + 1 : 1;
     on = link;
   }
-  [[nodiscard]] bool busy() const noexcept { return busy_; }
   /// Jobs that wait.
   [[nodiscard]] std::size_t waiting() const noexcept {
     return jobs_.size() + exchange_jobs_.size();

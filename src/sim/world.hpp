@@ -77,8 +77,8 @@ class Observer {
   virtual ~Observer() = default;
   /// After every event of a node.
   virtual void touched(Node& node) = 0;
-  virtual void note(const Node& node, const peer::Note& note) = 0;
-  virtual void sent(const Node& from, const Node& to, const wire::Message& message) = 0;
+  virtual void noticed(const Node& node, const base::Notice& notice) = 0;
+  virtual void sent(const Node& from, const wire::Message& message) = 0;
   /// Before its core hears of the step.
   virtual void stepped(Node& node) = 0;
   /// Before an event's begin, and after its end.
@@ -116,7 +116,7 @@ class World {
   [[nodiscard]] std::size_t unsent(const Node& node) const;
   [[nodiscard]] bool tracing() const noexcept { return static_cast<bool>(trace_); }
   void trace(const std::string& text) const;
-  /// Timers that fired without time moving on, the most in a row.
+  /// The first rule of the world that was broken; empty: none.
   [[nodiscard]] const std::string& breach() const noexcept { return breach_; }
   [[nodiscard]] bool is_up(const Node& node) const noexcept {
     return node.state == NodeState::running || node.state == NodeState::stopped;
@@ -249,8 +249,9 @@ class World {
   void act(Node& node, const peer::Accept& action);
   void act(Node& node, const peer::Close& action);
   void act(Node& node, peer::Run& action);
-  void act(Node& node, const peer::Note& action);
+  void act(Node& node, const base::Notice& action);
   void act(Node& node, const peer::Report& action);
+  void act(Node& node, const peer::Remember& action);
   void act(Node& node, const peer::Refused& action);
   void act(Node& node, peer::Finished& action);
   void note_opening(Node& node, const peer::Job& job);

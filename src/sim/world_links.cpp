@@ -120,13 +120,12 @@ void World::send(Node& node, base::LinkId link, const wire::Message& message) {
   if (found == node.links.end()) return;
   const std::uint32_t slot = found->second;
   const int from = side_of(connections_[slot], node, link);
-  Node& other = *nodes_[connections_[slot].ends[1 - from].node];
   Frame frame{.bytes = wire::encode(message), .message = message, .damaged = false, .took = {}};
   if (wire::purpose_of(static_cast<std::uint8_t>(wire::type_of(message))) ==
       wire::Purpose::membership) {
     node.membership_bytes += frame.bytes.size();
   }
-  if (observer_ != nullptr) observer_->sent(node, other, message);
+  if (observer_ != nullptr) observer_->sent(node, message);
   push(slot, from, std::move(frame));
 }
 

@@ -20,6 +20,14 @@ constexpr std::array kEventNames{"start",      "link up",  "link down", "dial fa
                                  "found",      "receives", "outcome",   "leave",
                                  "checkpoint", "arriving", "unreadable"};
 static_assert(kEventNames.size() == std::variant_size_v<peer::Event>);
+constexpr std::array kMessageNames{"Hello",     "Refuse",   "Neighbour", "Gossip",
+                                   "Heartbeat", "LinkOpen", "Keyframe",  "Delta",
+                                   "Reduce",    "Bye",      "Reconcile"};
+static_assert(kMessageNames.size() == std::variant_size_v<wire::Message>);
+constexpr std::array kOutcomeNames{"step done",       "gradient",  "moved",
+                                   "outer step done", "evaluated", "not evaluated",
+                                   "saved",           "failed",    "exchange"};
+static_assert(kOutcomeNames.size() == std::variant_size_v<peer::Outcome>);
 
 std::uint64_t link_number(base::LinkId link) {
   return (std::uint64_t{link.slot} << 32) | link.generation;
@@ -52,16 +60,11 @@ std::string text_of(const peer::Event& event) {
     return fmt::format("{} {}: {}", name, failed->address, failed->text);
   }
   if (const auto* received = std::get_if<peer::Received>(&event)) {
-    constexpr std::array kNames{"Hello",     "Refuse",   "Neighbour", "Gossip",
-                                "Heartbeat", "LinkOpen", "Keyframe",  "Delta",
-                                "Reduce",    "Bye",      "Reconcile", "?"};
-    const std::size_t index = std::min(received->message.index(), kNames.size() - 1);
-    return fmt::format("{} {} on link {}", name, kNames[index], received->link.slot);
+    return fmt::format("{} {} on link {}", name, kMessageNames[received->message.index()],
+                       received->link.slot);
   }
   if (const auto* outcome = std::get_if<peer::Outcome>(&event)) {
-    constexpr std::array kNames{"step done", "gradient", "evaluated",
-                                "saved",     "failed",   "exchange"};
-    return fmt::format("{}: {}", name, kNames[std::min(outcome->index(), kNames.size() - 1)]);
+    return fmt::format("{}: {}", name, kOutcomeNames[outcome->index()]);
   }
   return name;
 }
@@ -213,9 +216,11 @@ void World::start(std::uint32_t number, bool twin) {
   if (twin) ++node.incarnation;
   peer::Config config = task_.config;
   config.membership.join.insert(config.membership.join.end(), node.join.begin(), node.join.end());
-  peer::Resume resume;
+  peer::Resume resume{.addresses = node.folder.addresses()};
   if (const Checkpoint* saved = node.folder.newest_whole(); saved != nullptr) {
-    resume = {saved->step, saved->samples, saved->progress, saved->addresses};
+    resume.step = saved->step;
+    resume.samples = saved->samples;
+    resume.progress = saved->progress;
   }
   if (config.membership.wait_for == 0 && !node.join.empty()) config.membership.wait_for = 1;
   const double step_ms = plan_.scenario.sim.step_ms;
@@ -341,13 +346,17 @@ void World::act(Node& node, peer::Run& action) {
   if (!node.working) begin_work(node);
 }
 
-void World::act(Node& node, const peer::Note& action) {
+void World::act(Node& node, const base::Notice& action) {
   if (tracing()) trace(fmt::format("peer-{}   \"{}\"", node.number, action.text));
-  if (observer_ != nullptr) observer_->note(node, action);
+  if (observer_ != nullptr) observer_->noticed(node, action);
 }
 
 // A row of a file that nobody reads here.
 void World::act(Node&, const peer::Report&) {}
+
+void World::act(Node& node, const peer::Remember& action) {
+  node.folder.write_addresses(action.addresses);
+}
 
 void World::act(Node& node, const peer::Refused& action) {
   if (breach_.empty()) {

@@ -67,7 +67,6 @@ base::Status write_folder(const std::string& folder, const CheckpointState& stat
             {"optimizer_steps", state.optimizer_steps},
             {"samples", state.samples},
             {"progress", state.progress},
-            {"addresses", state.addresses},
             {"xxh3", {{kModelFile, *model_hash}, {kOptimizerFile, *optimizer_hash}}}};
   text["hash"] = state_hash(text);
   const std::string out = text.dump(2) + "\n";
@@ -101,21 +100,11 @@ base::Result<StateFile> read_state(const std::string& folder) {
     }
     const auto run = base::Hash128::parse(state.at("run_id").get<std::string>());
     if (!run) return fail(ErrorCode::data, "{}: has no run id", path);
-    // Those before it had none.
-    auto addresses = state.value("addresses", std::vector<std::string>{});
-    if (addresses.size() > kCheckpointAddressesMax ||
-        std::ranges::any_of(addresses, [](const std::string& address) {
-          return address.size() > kCheckpointAddressBytesMax;
-        })) {
-      return fail(ErrorCode::data, "{}: is damaged: over {} addresses, or one over {} bytes", path,
-                  kCheckpointAddressesMax, kCheckpointAddressBytesMax);
-    }
     return StateFile{.state = {.run = *run,
                                .step = {state.at("step").get<std::uint64_t>()},
                                .optimizer_steps = state.at("optimizer_steps").get<std::uint64_t>(),
                                .samples = state.at("samples").get<std::uint64_t>(),
-                               .progress = state.at("progress").get<double>(),
-                               .addresses = std::move(addresses)},
+                               .progress = state.at("progress").get<double>()},
                      .model_hash = state.at("xxh3").at(kModelFile).get<std::string>(),
                      .optimizer_hash = state.at("xxh3").at(kOptimizerFile).get<std::string>()};
   } catch (const json::exception& error) {
@@ -195,7 +184,6 @@ base::Status save_checkpoint(const std::string& folder, const CheckpointState& s
                              std::span<const TensorView> model,
                              std::span<const TensorView> optimizer, std::uint32_t keep) {
   ASSERT(keep >= 1 && std::isfinite(state.progress));
-  ASSERT(state.addresses.size() <= kCheckpointAddressesMax);
   const std::string path = fmt::format("{}/{}{}", folder, kPrefix, state.step.value);
   const std::string temporary = folder + "/" + kTemporary;
   std::error_code error;

@@ -14,18 +14,13 @@
 
 namespace starling::train {
 
-/// Addresses in a checkpoint; one with more is damaged.
-inline constexpr std::size_t kCheckpointAddressesMax = 64;
-inline constexpr std::size_t kCheckpointAddressBytesMax = 300;  ///< of one
-
 /// What goes with a checkpoint's tensors.
 struct CheckpointState {
-  base::Hash128 run;                   ///< run id
-  base::StepNumber step;               ///< of this peer
-  std::uint64_t optimizer_steps = 0;   ///< UpdateRule::steps
-  std::uint64_t samples = 0;           ///< trained by this peer
-  double progress = 0;                 ///< of the swarm, as far as this peer knew; finite
-  std::vector<std::string> addresses;  ///< of other peers, at most kCheckpointAddressesMax
+  base::Hash128 run;                  ///< run id
+  base::StepNumber step;              ///< of this peer
+  std::uint64_t optimizer_steps = 0;  ///< UpdateRule::steps
+  std::uint64_t samples = 0;          ///< trained by this peer
+  double progress = 0;                ///< of the swarm, as far as this peer knew; finite
 
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
 };

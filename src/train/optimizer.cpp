@@ -112,11 +112,11 @@ base::Status UpdateRule::move_to(compute::Resident& resident) {
     if (!written) return written;
   }
   resident_ = &resident;
-  let_go();
+  free_copy();
   return {};
 }
 
-void UpdateRule::let_go() noexcept {
+void UpdateRule::free_copy() noexcept {
   if (resident_ == nullptr) return;
   first_ = {};
   second_ = {};

@@ -48,7 +48,7 @@ class UpdateRule {
         name;  ///< "layers.0.weight.momentum" of sgd and muon, ".mean" and ".square" of adamw,
                ///< ".moved" and ".slow" where there is a slow momentum
     compute::Shape shape;
-    std::span<float> values;  ///< lives as long as the rule, or until let_go()
+    std::span<float> values;  ///< lives as long as the rule, or until free_copy()
   };
 
   UpdateRule(const Config& config, const compute::Graph& graph);
@@ -66,14 +66,13 @@ class UpdateRule {
   void count_step() noexcept { ++steps_; }
 
   /// The state, tensor by tensor, to be saved, or overwritten where it has not moved. Where it has,
-  /// this brings a copy here, which let_go() frees. Error (ErrorCode::device): it lies on a device
-  /// that failed.
+  /// this brings a copy here, which free_copy() frees. Error (ErrorCode::device): it lies on a
+  /// device that failed.
   [[nodiscard]] base::Result<std::vector<State>> state();
   /// Ends the life of what state() gave, if that was a copy.
-  void let_go() noexcept;
+  void free_copy() noexcept;
   /// Steps so far: AdamW's t. Belongs to the state.
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
-  void set_steps(std::uint64_t steps) noexcept { steps_ = steps; }
   /// Takes the state from a checkpoint's optimizer file. Error (ErrorCode::data): it holds that of
   /// another optimizer or model; then nothing has changed.
   [[nodiscard]] base::Status restore(const TensorFile& file, std::uint64_t steps);

@@ -178,9 +178,9 @@ Result<float> Trainer::step(std::span<float> buffers, const compute::Batch& batc
   return loss;
 }
 
-Status Trainer::hold_still() {
+Status Trainer::snapshot() {
   ASSERT(resides());
-  return resident_->hold_still();
+  return resident_->snapshot();
 }
 
 Result<Evaluation> Trainer::evaluate(std::span<const float> buffers, const compute::Batch& set) {

@@ -68,8 +68,8 @@ class Trainer {
   /// it is copied to the device while this one is computed, and must not change until then.
   [[nodiscard]] base::Result<float> step(std::span<float> buffers, const compute::Batch& batch,
                                          const compute::Batch* next, float lr, std::uint64_t seed);
-  /// evaluate() of that replica's x, as it was at the last call of hold_still().
-  [[nodiscard]] base::Status hold_still();
+  /// evaluate() of that replica's x, as it was at the last call of snapshot().
+  [[nodiscard]] base::Status snapshot();
   [[nodiscard]] base::Result<Evaluation> evaluate(std::span<const float> buffers,
                                                   const compute::Batch& set);
 

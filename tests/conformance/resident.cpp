@@ -194,7 +194,7 @@ class Trained {
     BOOST_TEST(moved_->rule().steps() == plain_->rule().steps());
   }
   void check_evaluation(const Batch& set) {
-    need(moved_->hold_still());
+    need(moved_->snapshot());
     const auto here = need(plain_->evaluate(here_.parameters, here_.buffers, set));
     const auto there = need(moved_->evaluate(there_.buffers, set));
     check_loss(there.loss, here.loss, "loss of evaluation", tolerance_);
@@ -318,7 +318,7 @@ void resident_outputs_are_those_of_the_program(const std::string& device, const 
       need(held->reside({.decays = std::vector<bool>(graph.tensors.size())}));
   BOOST_REQUIRE(resident != nullptr);
   need(resident->replica().write(state.parameters));
-  need(resident->hold_still());
+  need(resident->snapshot());
   for (const std::size_t count : {std::size_t{3}, std::size_t{1}}) {
     const Batch batch = samples.view(0, count);
     const auto values = need(resident->outputs(state.buffers, batch));

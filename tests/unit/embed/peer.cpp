@@ -33,7 +33,7 @@ struct PeerFixture {
     made.listen = "127.0.0.1:0";
     made.dir = folder / name;
     made.name = name;
-    made.warn = false;
+    made.quiet = true;
     return made;
   }
   /// What the constructor throws.

@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(who_adopts_takes_the_buffers_or_nothing) {
   }
   const OpenJob job{.peer = kA,
                     .tag = 2,
-                    .kind = OpenKind::adopt,
+                    .decision = OpenDecision::adopt,
                     .theirs = made.payload,
                     .their_buffers = made.buffers};
   BOOST_TEST(std::get<Opened>(*run(job, taker, {})).status.has_value());

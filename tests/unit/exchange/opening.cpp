@@ -8,7 +8,7 @@ using namespace starling::exchange;
 using starling::base::Rng;
 using starling::wire::LinkOpen;
 
-BOOST_TEST_DONT_PRINT_LOG_VALUE(Opening)
+BOOST_TEST_DONT_PRINT_LOG_VALUE(OpenDecision)
 
 BOOST_AUTO_TEST_SUITE(opening)
 
@@ -25,25 +25,25 @@ BOOST_AUTO_TEST_CASE(every_pair_of_words_opens_as_the_table_says) {
     const char* name;
     LinkOpen mine;
     LinkOpen theirs;
-    Opening expected;
+    OpenDecision expected;
   };
   const Case cases[] = {
-      {"both at the start", start, start, Opening::fresh},
-      {"both at the start, one may adopt", start_adopts, start, Opening::fresh},
-      {"only one end at the start", start, later, Opening::merge},
-      {"both with a history", later, later, Opening::merge},
-      {"I come late", start_adopts, later, Opening::adopt},
-      {"I come late and know the progress", late_adopts, later, Opening::adopt},
-      {"the other comes late", later, late_adopts, Opening::give},
-      {"both come late", late_adopts, late_adopts, Opening::wait},
-      {"one knows no progress yet, both come late", start_adopts, late_adopts, Opening::wait},
-      {"same session, equal", at_five, at_five, Opening::resume},
-      {"same session, one ahead", at_five, at_six, Opening::resume},
-      {"same session, one behind", at_six, at_five, Opening::resume},
-      {"same session, two apart", at_five, at_seven, Opening::merge},
-      {"other session", at_five, other, Opening::merge},
-      {"only one has a session", at_five, later, Opening::merge},
-      {"neither has a session, equal counts", later, later, Opening::merge},
+      {"both at the start", start, start, OpenDecision::fresh},
+      {"both at the start, one may adopt", start_adopts, start, OpenDecision::fresh},
+      {"only one end at the start", start, later, OpenDecision::merge},
+      {"both with a history", later, later, OpenDecision::merge},
+      {"I come late", start_adopts, later, OpenDecision::adopt},
+      {"I come late and know the progress", late_adopts, later, OpenDecision::adopt},
+      {"the other comes late", later, late_adopts, OpenDecision::give},
+      {"both come late", late_adopts, late_adopts, OpenDecision::wait},
+      {"one knows no progress yet, both come late", start_adopts, late_adopts, OpenDecision::wait},
+      {"same session, equal", at_five, at_five, OpenDecision::resume},
+      {"same session, one ahead", at_five, at_six, OpenDecision::resume},
+      {"same session, one behind", at_six, at_five, OpenDecision::resume},
+      {"same session, two apart", at_five, at_seven, OpenDecision::merge},
+      {"other session", at_five, other, OpenDecision::merge},
+      {"only one has a session", at_five, later, OpenDecision::merge},
+      {"neither has a session, equal counts", later, later, OpenDecision::merge},
   };
   for (const Case& one : cases) {
     BOOST_TEST_CONTEXT(one.name) {
@@ -66,10 +66,10 @@ BOOST_AUTO_TEST_CASE(both_ends_decide_alike) {
     };
     const LinkOpen one = any();
     const LinkOpen other = any();
-    const Opening here = decide_opening(one, other);
-    const Opening there = decide_opening(other, one);
-    const bool gives_and_takes = (here == Opening::adopt && there == Opening::give) ||
-                                 (here == Opening::give && there == Opening::adopt);
+    const OpenDecision here = decide_opening(one, other);
+    const OpenDecision there = decide_opening(other, one);
+    const bool gives_and_takes = (here == OpenDecision::adopt && there == OpenDecision::give) ||
+                                 (here == OpenDecision::give && there == OpenDecision::adopt);
     roles += gives_and_takes ? 1 : 0;
     BOOST_TEST((gives_and_takes || here == there));
     BOOST_TEST(session_of(one.nonce, other.nonce) == session_of(other.nonce, one.nonce));

@@ -265,7 +265,7 @@ void Swarm::run_due(std::size_t i) {
       const auto x_before = x(i);
       const auto outcome = run(job, self.replica, self.step);
       const auto* open = std::get_if<OpenJob>(&job);
-      if (open != nullptr && open->kind == OpenKind::adopt) {
+      if (open != nullptr && open->decision == OpenDecision::adopt) {
         const auto x_after = x(i);
         for (std::size_t e = 0; e < x_after.size(); ++e) {
           self.moved[e] += static_cast<double>(x_after[e]) - static_cast<double>(x_before[e]);

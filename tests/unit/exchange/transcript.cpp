@@ -21,8 +21,7 @@ std::string text_of(const CommitJob& job) {
 }
 std::string text_of(const KeyframeJob&) { return "run keyframe"; }
 std::string text_of(const OpenJob& job) {
-  constexpr const char* kNames[] = {"fresh", "merge", "adopt", "give"};
-  return fmt::format("run open {}", kNames[static_cast<int>(job.kind)]);
+  return fmt::format("run open {}", to_string(job.decision));
 }
 std::string text_of(const SuspendJob&) { return "run suspend"; }
 std::string text_of(const ResumeJob&) { return "run resume"; }
@@ -51,7 +50,7 @@ std::string line(const Run& run) {
 }
 std::string line(const Misbehaved& bad) { return name_of(bad.peer) + ": misbehaved"; }
 std::string line(const Settled& settled) { return settled.timed_out ? "settled late" : "settled"; }
-std::string line(const Notice&) { return "notice"; }
+std::string line(const base::Notice&) { return "notice"; }
 std::string line(const Failed&) { return "failed"; }
 
 }  // namespace

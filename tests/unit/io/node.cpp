@@ -41,8 +41,9 @@ class WaitingNode {
     RecordSigner signer(identity);
     Node::Options options;
     options.transport.listen = "127.0.0.1:0";
-    options.observer = {.note = [](peer::Level, const std::string&) {},
+    options.observer = {.note = [](base::Severity, const std::string&) {},
                         .report = [](const peer::Status&) {},
+                        .remember = [](const std::vector<std::string>&) {},
                         .refused = [](const peer::Refused&) {}};
     options.signals = false;
     const auto node = std::move(Node::create(identity, std::move(options)).value());

@@ -27,11 +27,11 @@ BOOST_AUTO_TEST_CASE(jobs_go_one_way_and_outcomes_the_other) {
   BOOST_TEST(std::get<peer::StepJob>(port.next().value()).lr == 0.5F);
   BOOST_TEST(std::holds_alternative<peer::SaveJob>(port.try_next().value()));
   BOOST_TEST(!port.try_next().has_value());
-  outcomes = {peer::OuterDone{}, peer::StepDone{}};
+  outcomes = {peer::OuterStepDone{}, peer::StepDone{}};
   port.hand_back(outcomes);
   BOOST_TEST(outcomes.empty());
   BOOST_TEST(woken == 1);
-  BOOST_TEST(std::holds_alternative<peer::OuterDone>(port.take().value()));
+  BOOST_TEST(std::holds_alternative<peer::OuterStepDone>(port.take().value()));
   BOOST_TEST(std::holds_alternative<peer::StepDone>(port.take().value()));
   BOOST_TEST(!port.take().has_value());
 }
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(jobs_go_one_way_and_outcomes_the_other) {
 BOOST_AUTO_TEST_CASE(a_program_that_does_not_come_for_its_jobs_finds_few) {
   base::PeerId peer;
   port.submit(peer::StepJob{});
-  for (std::size_t i = 0; i < 3 * peer::Worker::kJobsMax; ++i) {
+  for (std::size_t i = 0; i < 3 * peer::kJobsMax; ++i) {
     // Links of strangers that open and break, and one that is lost and comes back.
     peer.bytes[1] = static_cast<std::uint8_t>(i);
     peer.bytes[2] = static_cast<std::uint8_t>(i >> 8);

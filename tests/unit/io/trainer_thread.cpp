@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(an_idle_thread_takes_a_job_that_comes_later) {
 
 BOOST_AUTO_TEST_CASE(stopping_while_jobs_wait_ends_it_and_nothing_comes_afterwards) {
   start_worker();
-  for (std::size_t i = 0; i < peer::Worker::kJobsMax / 2; ++i) {
+  for (std::size_t i = 0; i < peer::kJobsMax / 2; ++i) {
     port.submit(peer::EvaluateJob{});
   }
   BOOST_REQUIRE(next());

@@ -92,8 +92,9 @@ class Alone {
   void take() {
     for (const Action& action : out_) {
       if (const auto* dial = std::get_if<Dial>(&action)) dials.push_back(dial->address);
-      const auto* notice = std::get_if<Notice>(&action);
-      if (notice != nullptr && notice->level == NoticeLevel::warning) said.push_back(notice->text);
+      const auto* notice = std::get_if<base::Notice>(&action);
+      if (notice != nullptr && notice->severity == base::Severity::warning)
+        said.push_back(notice->text);
       const auto* sent = std::get_if<Send>(&action);
       const auto* gossip = sent == nullptr ? nullptr : std::get_if<wire::Gossip>(&sent->message);
       if (gossip == nullptr) continue;

@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(alive_version_moves_with_the_alive_members_alone) {
   const auto moved = [&] { return std::exchange(version, table.alive_version()) != version; };
   BOOST_TEST(table.apply(record(1, 1, alive)));
   BOOST_TEST(moved());
-  table.set_suspect(record(1, 1, alive).id, true);
+  table.mark_suspect(record(1, 1, alive).id);
   BOOST_TEST(!moved());
   BOOST_TEST(table.apply(record(1, 1, dead)));
   BOOST_TEST(moved());

@@ -78,13 +78,13 @@ BOOST_AUTO_TEST_CASE(the_verdict_of_another_leaves_a_beat_and_no_less_than_all_a
 BOOST_AUTO_TEST_CASE(the_first_return_is_believed_and_further_ones_ever_later) {
   Flaps flaps;
   wire::MemberRecord record{.id = kPeer, .incarnation = 2};
-  BOOST_TEST(!flaps.holds_back(record, kBegin));
+  BOOST_TEST(!flaps.hold_back(record, kBegin));
   flaps.died(record, 50, kBegin);
-  BOOST_TEST(!flaps.holds_back(record, kBegin + 1s));
+  BOOST_TEST(!flaps.hold_back(record, kBegin + 1s));
   flaps.died(record, 50, kBegin + 10s);
-  BOOST_TEST(flaps.holds_back(record, kBegin + 11s));
+  BOOST_TEST(flaps.hold_back(record, kBegin + 11s));
   record.incarnation = 3;
-  BOOST_TEST(flaps.holds_back(record, kBegin + 20s));
+  BOOST_TEST(flaps.hold_back(record, kBegin + 20s));
   BOOST_TEST((flaps.next_due() == kBegin + 10s + membership::kHoldMin));
   BOOST_TEST(flaps.take_due(kBegin + 60s).empty());
   const auto due = flaps.take_due(kBegin + 70s);
@@ -92,8 +92,8 @@ BOOST_AUTO_TEST_CASE(the_first_return_is_believed_and_further_ones_ever_later) {
   BOOST_TEST(due[0].incarnation == 3U);
   BOOST_TEST(!flaps.next_due().has_value());
   flaps.died(record, 50, kBegin + 100s);
-  BOOST_TEST(flaps.holds_back(record, kBegin + 219s));
-  BOOST_TEST(!flaps.holds_back(record, kBegin + 220s));
+  BOOST_TEST(flaps.hold_back(record, kBegin + 219s));
+  BOOST_TEST(!flaps.hold_back(record, kBegin + 220s));
 }
 
 BOOST_AUTO_TEST_CASE(in_a_large_swarm_a_refuted_death_and_the_next_one_wait) {
@@ -102,8 +102,8 @@ BOOST_AUTO_TEST_CASE(in_a_large_swarm_a_refuted_death_and_the_next_one_wait) {
   const wire::MemberRecord refuted{.id = kPeer, .incarnation = 1'001};
   const wire::MemberRecord restarted{.id = kPeer, .incarnation = 1'100};
   flaps.died(died, membership::kLargeSwarm, kBegin);
-  BOOST_TEST(!flaps.holds_back(restarted, kBegin + 5s));
-  BOOST_TEST(flaps.holds_back(refuted, kBegin + 5s));
+  BOOST_TEST(!flaps.hold_back(restarted, kBegin + 5s));
+  BOOST_TEST(flaps.hold_back(refuted, kBegin + 5s));
   BOOST_TEST(flaps.take_due(kBegin + membership::kHoldMin - 1s).empty());
   const base::Time back = kBegin + membership::kHoldMin;
   BOOST_TEST(flaps.take_due(back).size() == 1U);
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(deaths_of_half_the_swarm_are_of_a_cut_and_hold_nobody_back)
   const wire::MemberRecord flapping{.id = kPeer, .incarnation = 2};
   flaps.died(flapping, 7, kBegin);
   flaps.died(flapping, 7, kBegin + 100s);
-  BOOST_TEST(flaps.holds_back(flapping, kBegin + 101s));
+  BOOST_TEST(flaps.hold_back(flapping, kBegin + 101s));
   for (int turn = 0; turn < 5; ++turn) {
     const base::Time now = kBegin + 110s + turn * 40s;
     for (std::uint8_t i = 1; i <= 4; ++i) {
@@ -129,12 +129,12 @@ BOOST_AUTO_TEST_CASE(deaths_of_half_the_swarm_are_of_a_cut_and_hold_nobody_back)
     }
     for (std::uint8_t i = 1; i <= 4; ++i) {
       const wire::MemberRecord back{.id = base::PeerId{{i}}, .incarnation = 2};
-      BOOST_TEST(!flaps.holds_back(back, now + 20s), "turn " << turn << " peer " << int{i});
+      BOOST_TEST(!flaps.hold_back(back, now + 20s), "turn " << turn << " peer " << int{i});
     }
     if (turn == 0) BOOST_TEST(flaps.take_due(now).size() == 1U);  // that was waiting
   }
   flaps.died(flapping, 7, kBegin + 500s);
-  BOOST_TEST(flaps.holds_back(flapping, kBegin + 501s));
+  BOOST_TEST(flaps.hold_back(flapping, kBegin + 501s));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

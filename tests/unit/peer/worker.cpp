@@ -118,19 +118,19 @@ BOOST_AUTO_TEST_CASE(a_round_of_local_steps_ends_with_the_mean_of_what_moved) {
   worker->submit(AnchorJob{1.0F, 0.0F});
   worker->submit(StepJob{0.1F});
   worker->submit(StepJob{0.1F});
-  worker->submit(MovedJob{});
+  worker->submit(OuterGradientJob{});
   auto outcomes = work_all();
   BOOST_REQUIRE(outcomes.size() == 3U);
-  std::vector<float> values = std::get<Moved>(outcomes[2]).values;
+  std::vector<float> values = std::get<OuterGradient>(outcomes[2]).values;
   const std::vector<float> stepped = replica();
   BOOST_REQUIRE(values.size() == stepped.size());
   for (std::size_t i = 0; i < stepped.size(); ++i) {
     BOOST_REQUIRE(values[i] == problem.initial[i] - stepped[i]);
     values[i] *= 0.5F;  // another peer has not moved
   }
-  worker->submit(OuterJob{values});
+  worker->submit(OuterStepJob{values});
   outcomes = work_all();
-  BOOST_TEST(std::holds_alternative<OuterDone>(outcomes.at(0)));
+  BOOST_TEST(std::holds_alternative<OuterStepDone>(outcomes.at(0)));
   const std::vector<float> averaged = replica();
   for (std::size_t i = 0; i < stepped.size(); ++i) {
     BOOST_REQUIRE(averaged[i] == problem.initial[i] - values[i]);
@@ -202,7 +202,7 @@ BOOST_FIXTURE_TEST_CASE(an_evaluation_takes_the_buffers_as_they_were_at_its_star
   BOOST_REQUIRE(away.buffers().write(statistics).has_value());
   worker->submit(exchange::OpenJob{.peer = other,
                                    .tag = 1,
-                                   .kind = exchange::OpenKind::adopt,
+                                   .decision = exchange::OpenDecision::adopt,
                                    .theirs = keyframe,
                                    .their_buffers = statistics});
   worker->submit(EvaluateJob{});

@@ -106,9 +106,7 @@ std::size_t World::add(Config config, std::vector<std::string> join, Resume resu
       data::Loader::peer_seed(seed_, peer.id), std::span<const std::uint32_t>{});
   peer.worker = problem.worker(*peer.loader, [&peer](const Snapshot& snapshot) -> base::Status {
     if (peer.disk_full) return base::fail(base::ErrorCode::data, "no space left");
-    peer.saved.push_back({snapshot.samples,
-                          snapshot.progress,
-                          {snapshot.addresses.begin(), snapshot.addresses.end()}});
+    peer.saved.push_back({snapshot.samples, snapshot.progress});
     return {};
   });
   config.membership.join = std::move(join);
@@ -203,10 +201,12 @@ void World::act(std::size_t index, Outbox& out) {
     } else if (auto* run = std::get_if<Run>(&action)) {
       peer.worker->submit(std::move(run->job));
       if (!std::exchange(peer.working, true)) later(kJobTime, [this, index] { work(index); });
-    } else if (const auto* note = std::get_if<Note>(&action)) {
-      if (note->level == Level::warning) peer.warnings.push_back(note->text);
+    } else if (const auto* note = std::get_if<base::Notice>(&action)) {
+      if (note->severity == base::Severity::warning) peer.warnings.push_back(note->text);
     } else if (std::holds_alternative<Report>(action)) {
       ++peer.reports;
+    } else if (auto* remember = std::get_if<Remember>(&action)) {
+      peer.remembered = std::move(remember->addresses);
     } else if (auto* refused = std::get_if<Refused>(&action)) {
       peer.refused = std::move(*refused);
     } else if (auto* finished = std::get_if<Finished>(&action)) {

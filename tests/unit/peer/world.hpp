@@ -80,6 +80,7 @@ class World {
     std::optional<Refused> refused;
     std::optional<Finished> finished;
     std::vector<SaveJob> saved;
+    std::vector<std::string> remembered;
     std::vector<std::string> warnings;
     std::vector<base::LinkId> closed;  ///< by the core
     std::size_t reports = 0;

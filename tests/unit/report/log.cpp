@@ -48,17 +48,6 @@ BOOST_AUTO_TEST_CASE(an_event_is_one_json_object_with_time_level_name_and_fields
   BOOST_TEST(lines[1].at("level") == "error");
 }
 
-BOOST_AUTO_TEST_CASE(events_below_the_level_are_left_out) {
-  const starling::testing::TemporaryFolder folder;
-  auto opened = Log::open(folder.path(), {.file = Level::warning, .quiet = true});
-  BOOST_REQUIRE(opened);
-  opened->event(Level::info, "small");
-  opened->event(Level::warning, "large");
-  const auto lines = lines_of(folder.text("log.jsonl"));
-  BOOST_REQUIRE(lines.size() == 1);
-  BOOST_TEST(lines[0].at("event") == "large");
-}
-
 BOOST_AUTO_TEST_CASE(a_restarted_peer_adds_to_its_log) {
   const starling::testing::TemporaryFolder folder;
   for (int i = 0; i < 2; ++i) Log::open(folder.path(), kFileOnly)->event(Level::info, "started");

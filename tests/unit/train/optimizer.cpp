@@ -56,7 +56,7 @@ class Device final : public compute::Resident {
                                          const compute::Update&, const compute::Batch*) override {
     return compute::StepResult{};
   }
-  base::Status hold_still() override { return {}; }
+  base::Status snapshot() override { return {}; }
   base::Result<compute::Evaluation> evaluate(std::span<const float>,
                                              const compute::Batch&) override {
     return compute::Evaluation{};
@@ -406,11 +406,11 @@ BOOST_AUTO_TEST_CASE(state_of_a_device_is_here_for_no_longer_than_it_takes_to_sa
     const auto pieces = rule.state().value();
     BOOST_TEST(pieces.at(0).values[99] == 1.0F);
     BOOST_TEST(pieces.at(1).values[99] == 2.0F);
-    rule.let_go();
+    rule.free_copy();
     BOOST_TEST(rule.memory_bytes() == 0U);
   }
   UpdateRule here({.optimizer = Optimizer::adamw}, flat(100));
-  here.let_go();
+  here.free_copy();
   BOOST_TEST(here.state().value().at(1).values.size() == 100U);
 }
 
