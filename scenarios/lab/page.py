@@ -3,6 +3,8 @@
 import html
 import math
 
+from .verdicts import percentile
+
 WIDTH, LEFT, RIGHT = 1000, 90, 20
 ROW, GAP = 18, 6
 CHART = 64
@@ -160,10 +162,10 @@ def expectations(record):
 def detections(record):
     if not record["detections"]:
         return ""
-    seconds = sorted(d[0] for d in record["detections"])
+    seconds = [d[0] for d in record["detections"]]
     missed = sum(1 for d in record["detections"] if not d[3])
     text = (f"{len(seconds)} times a running peer had to notice a death: median "
-            f"{seconds[len(seconds) // 2]:.2f} s, longest {seconds[-1]:.2f} s")
+            f"{percentile(seconds, 0.5):.2f} s, longest {max(seconds):.2f} s")
     if missed:
         text += f"; {missed} times it did not before the dead peer was back or the run over"
     return f"<h2>deaths noticed</h2><p>{text}.</p>"

@@ -441,7 +441,7 @@ class ExpectationsAreMeasured(unittest.TestCase):
 class TheReport(unittest.TestCase):
     def test_is_one_page_that_names_what_is_in_it(self):
         record = {"scenario": {"name": "a<b", "about": "x & y", "seed": 1}, "seconds": 10.0,
-                  "passed": False, "detections": [[3.0, 1, 0, True]],
+                  "passed": False, "detections": [[4.0, 1, 2, True], [3.0, 1, 0, True]],
                   "peers": [{"number": 0, "name": "peer-0", "region": "eu", "summary": None,
                              "rows": [[1.0, "training", 5, 50, None, None, 0.1, 2, 1000],
                                       [1.5, "training", 9, 90, 0.5, 1.1, 0.2, 2, 2000]]}],
@@ -451,7 +451,7 @@ class TheReport(unittest.TestCase):
                                     "limit": 0.8}]}
         text = page.render(record)
         for part in ("a&lt;b", "x &amp; y", "peer-0", "partition", "not measured", "<polyline",
-                     "median 3.00 s"):
+                     "median 3.00 s, longest 4.00 s"):
             self.assertIn(part, text)
         for part in ("<script", "http://", "https://", "nan"):
             self.assertNotIn(part, text)
