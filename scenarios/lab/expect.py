@@ -71,6 +71,11 @@ def drift_back(rows, first_fault, last_fault):
     return None
 
 
+def is_least(name):
+    """Whether the limit of an expectation is the least that is allowed, not the most."""
+    return name.endswith("_min")
+
+
 def evaluate(plan, measured):
     """The list for the report. `measured`: {name: value}, None where nothing was measured. Peers
     that end with an error are expected only where the scenario says so."""
@@ -83,7 +88,7 @@ def evaluate(plan, measured):
         value = measured.get(name)
         if value is None:
             passed = False
-        elif name.endswith("_min"):
+        elif is_least(name):
             passed = value >= limit
         else:
             passed = value <= limit

@@ -3,6 +3,7 @@
 import html
 import math
 
+from .expect import is_least
 from .verdicts import percentile
 
 WIDTH, LEFT, RIGHT = 1000, 90, 20
@@ -151,7 +152,7 @@ def expectations(record):
     rows = []
     for result in record["expectations"]:
         state = "passed" if result["passed"] else "failed"
-        relation = "at least" if result["name"].endswith("_min") else "at most"
+        relation = "at least" if is_least(result["name"]) else "at most"
         value = "not measured" if result["value"] is None else f"{result['value']:g}"
         rows.append(f'<tr><td class="{state}">{state}</td><td>{result["name"]}</td>'
                     f'<td>{value}</td><td>{relation} {result["limit"]:g}</td></tr>')
