@@ -8,6 +8,7 @@ import sys
 
 from .verdicts import percentile
 
+# Peers tell their drift one after the other: a mean over all of them takes so long.
 DRIFT_WINDOW = 5.0
 
 

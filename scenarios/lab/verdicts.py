@@ -5,9 +5,11 @@ import math
 # A verdict is false only when its subject ran and could be reached for this long before: what was
 # decided during a fault may arrive a little later.
 SETTLED = 5.0
-# One view must last this long to count.
+# One view must last this long to count: tables are heard one after the other, so that a moment's
+# agreement may never have been.
 LASTING = 3.0
-VERDICT_WINDOW = 60.0
+# A minute, less what a change may be seen late by.
+VERDICT_WINDOW = 59.0
 
 
 class Verdicts:
@@ -117,7 +119,7 @@ class Verdicts:
         most = 0
         for times in self.changes.values():
             for i, first in enumerate(times):
-                most = max(most, sum(1 for t in times[i:] if t - first <= VERDICT_WINDOW))
+                most = max(most, sum(1 for t in times[i:] if t - first < VERDICT_WINDOW))
         return most
 
     def one_view_after(self):

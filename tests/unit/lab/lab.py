@@ -135,6 +135,11 @@ class VerdictsAreJudged(unittest.TestCase):
             self.verdicts.saw(0, state, 10.0 + 25 * i)
         self.assertEqual(self.verdicts.verdicts_per_minute(), 3)
 
+    def test_changes_a_minute_apart_are_not_of_one_minute_though_the_first_was_seen_late(self):
+        self.verdicts.saw(0, view([0, 1], dead=[2]), 10.3)
+        self.verdicts.saw(0, view([0, 1, 2]), 70.0)
+        self.assertEqual(self.verdicts.verdicts_per_minute(), 1)
+
 
 class StillPeer(processes.Peer):
     """A peer without a process, whose signals are noted."""
