@@ -44,13 +44,14 @@ def mean(values):
 
 def throughput(rows, allowed):
     """Steps of all peers from the first row of training to the last one, as part of what is
-    allowed. `rows`: (when, phase, steps, ...) of each peer; `allowed`: its steps a second."""
+    allowed. `rows`: the Rows of each peer; `allowed`: its steps a second."""
     made = possible = 0
     for number, all_rows in rows.items():
-        training = [row for row in all_rows if row[1] == "training" and row[2] > 0]
+        training = [row for row in all_rows if row.phase == "training" and row.steps > 0]
         if len(training) > 1:
-            made += training[-1][2] - training[0][2]
-            possible += (training[-1][0] - training[0][0]) * allowed[number]
+            first, last = training[0], training[-1]
+            made += last.steps - first.steps
+            possible += (last.seconds - first.seconds) * allowed[number]
     return made / possible if possible > 0 else None
 
 

@@ -9,6 +9,7 @@ import tomllib
 
 from . import expect
 from .machine import Borrowed, LabError
+from .measurements import Measurements, Row
 from .network import Paths, Switch
 from .processes import DISK_MEGABYTES, Peer
 from .verdicts import Verdicts
@@ -16,13 +17,8 @@ from .watch import Watcher, clock
 
 LEAVE_PATIENCE = 20.0
 START_PATIENCE = 0.02
-ROWS_EVERY = 0.5
 # A path that loses this part of its packets, or more, reaches nobody.
 LOSS_OF_NO_PATH = 0.5
-# After the last start tables and links are filled for so long; what membership costs is measured
-# after it, over so long at least.
-JOIN_SECONDS = 30.0
-RATE_SECONDS = 10.0
 FAULTS = ("kill", "stop", "restart", "leave", "partition", "degrade", "throttle", "disk_full")
 AT_ONCE = ("kill", "restart", "leave")
 SIMULATED_ONLY = ("twin", "skew")
@@ -70,13 +66,8 @@ class Laboratory:
         self.peers = []
         self.mounts = []
         self.began = clock()
-        self.rows = {}  # peer: rows of the report
         self.events = []  # what was done when
-        self.last_step = {}  # peer: (when, steps)
-        self.gaps = {}  # peer: longest
         self.latest = {}  # peer: its latest status
-        self.quiet = {}  # peer: when its tables were filled, bytes that it had sent then
-        self.membership_bytes = {}  # peer: a second since then
         self.blocked_since = {}  # (a, b): clear since
         self.active = {}  # (peer, kind): events in force, in order of begin
         self.full_at = None
@@ -86,6 +77,7 @@ class Laboratory:
         self.disturbed = {n for e in faults if e["kind"] not in ("partition", "degrade")
                           for n in e["peers"]}
         self.verdicts = Verdicts(self, self.last_fault)
+        self.measurements = Measurements(self.last_start)
 
     # What the verdicts are judged by.
     def running_since(self, number):
@@ -173,7 +165,7 @@ class Laboratory:
                     self.failed += 1
                 elif not peer.leaving:
                     self.verdicts.said_goodbye(peer.number, self.now())
-                self._end_gap(peer.number, self.now())
+                self.measurements.end_gap(peer.number, self.now())
                 self._note(f"{peer.name} ends" + (f" with exit code {code}" if code else ""), "end",
                            [peer.number])
 
@@ -279,28 +271,16 @@ class Laboratory:
         peer.since = self.now()
         # Of a former life nothing counts.
         self.watcher.forget(peer)
-        for known in (self.last_step, self.quiet, self.latest):
-            known.pop(peer.number, None)
+        self.latest.pop(peer.number, None)
+        self.measurements.forget(peer.number)
 
     def _heard(self, peer, path, reply, now):
         if path == "/members":
             return self.verdicts.saw(peer.number, self._view(reply), now)
-        phase = reply.get("phase")
-        if phase in ENDING and not peer.leaving:
+        if reply.get("phase") in ENDING and not peer.leaving:
             self.verdicts.freeze()
-        self._count_gap(peer, reply, phase, now)
+        self.measurements.heard(peer.number, reply, peer.since, now)
         self.latest[peer.number] = reply
-        sent = reply["bytes_sent"]
-        if now >= max(self.last_start, peer.since) + JOIN_SECONDS:
-            since, before = self.quiet.setdefault(peer.number, (now, sent["membership"]))
-            if now >= since + RATE_SECONDS:
-                rate = (sent["membership"] - before) / (now - since)
-                self.membership_bytes[peer.number] = rate
-        rows = self.rows.setdefault(peer.number, [])
-        if not rows or now - rows[-1][0] >= ROWS_EVERY or rows[-1][1] != phase:
-            rows.append([round(now, 2), phase, reply["steps"], reply["swarm_samples"],
-                         reply["accuracy"], reply["loss"], reply["drift"], reply["links"],
-                         sent["total"]])
         self._count_links(now)
 
     def _view(self, members):
@@ -314,19 +294,6 @@ class Laboratory:
             if number is not None and view.get(number) != "alive":
                 view[number] = state if state == "alive" else max(state, view.get(number, ""))
         return view
-
-    def _count_gap(self, peer, status, phase, now):
-        _, steps = self.last_step.get(peer.number, (None, 0))
-        if phase != "training" or status["steps"] > steps:
-            self._end_gap(peer.number, now)
-        if phase == "training" and status["steps"] > steps:
-            self.last_step[peer.number] = (now, status["steps"])
-
-    def _end_gap(self, number, now):
-        """By another step, or by what ends the peer's steps."""
-        when, _ = self.last_step.pop(number, (None, 0))
-        if when is not None:
-            self.gaps[number] = max(self.gaps.get(number, 0.0), now - when)
 
     def _degree(self):
         for peer in self.peers:
@@ -350,8 +317,7 @@ class Laboratory:
         self._reap()
         self.verdicts.finish(self.now())
         self.ended_at = self.now()
-        for number in list(self.last_step):
-            self._end_gap(number, self.ended_at)
+        self.measurements.end_gaps(self.ended_at)
         for peer in self.peers:
             if peer.state == "stopped":
                 peer.go_on()
@@ -377,10 +343,11 @@ class Laboratory:
         done = [summary for summary in summaries if summary.get("end") == "done"]
         finished = [peer for peer in self.peers if (peer.summary() or {}).get("end") == "done"]
         replicas = [path for path in (peer.final_replica() for peer in finished) if path]
-        gaps = [gap for n, gap in self.gaps.items() if n not in self.disturbed]
+        gaps = [gap for n, gap in self.measurements.gaps.items() if n not in self.disturbed]
         wanted = {expectation["name"] for expectation in self.plan["expect"]}
-        drifts = [(row[0], row[6]) for rows in self.rows.values() for row in rows
-                  if row[1] == "training"]
+        rows = self.measurements.rows
+        drifts = [(row.seconds, row.drift) for said in rows.values() for row in said
+                  if row.phase == "training"]
         return {
             "accuracy_min": expect.mean([s["accuracy"] for s in done]),
             "loss_max": expect.mean([s["loss"] for s in done]),
@@ -389,7 +356,7 @@ class Laboratory:
             "failed_max": self.failed,
             "step_gap_max_s": max(gaps, default=None),
             "throughput_min": expect.throughput(
-                {n: rows for n, rows in self.rows.items() if n not in self.disturbed},
+                {n: said for n, said in rows.items() if n not in self.disturbed},
                 [self.pace(peer["speed"]) for peer in self.plan["peers"]]),
             "detection_p50_s": expect.detection(self.verdicts, 0.5),
             "detection_p99_s": expect.detection(self.verdicts, 0.99),
@@ -401,17 +368,18 @@ class Laboratory:
             "drift_back_within_s":
                 None if self.first_fault is None else
                 expect.drift_back(drifts, self.first_fault, self.last_fault),
-            "membership_bytes_per_s_max": max(self.membership_bytes.values(), default=None),
+            "membership_bytes_per_s_max": max(self.measurements.membership_bytes.values(),
+                                              default=None),
         }
 
     def record(self):
         """Everything that the report shows, as JSON takes it."""
         return {"scenario": self.plan["scenario"], "seconds": round(self.ended_at, 2),
                 "peers": [{"number": p.number, "name": p.name, "region": r["region"],
-                           "rows": self.rows.get(p.number, []), "summary": p.summary()}
+                           "rows": self.measurements.rows.get(p.number, []),
+                           "summary": p.summary()}
                           for p, r in zip(self.peers, self.plan["peers"])],
-                "columns": ["seconds", "phase", "steps", "swarm_samples", "accuracy", "loss",
-                            "drift", "links", "bytes_sent"],
+                "columns": Row._fields,
                 "events": self.events, "verdicts": self.verdicts.log,
                 "detections": [[round(s, 3), v, o, noticed]
                                for s, v, o, noticed in self.verdicts.detections],

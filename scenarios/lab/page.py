@@ -4,6 +4,7 @@ import html
 import math
 
 from .expect import is_least
+from .measurements import Row
 from .verdicts import percentile
 
 WIDTH, LEFT, RIGHT = 1000, 90, 20
@@ -15,8 +16,8 @@ COLOURS = {"kill": "#c0392b", "restart": "#27ae60", "join": "#27ae60", "leave": 
            "throttle": "#2980b9", "disk_full": "#795548", "end": "#34495e"}
 PHASES = {"waiting": "#eeeeee", "training": "#d5f0dc", "settling": "#d6e6f5",
           "finishing": "#d6e6f5", "done": "#d6e6f5"}
-CHARTS = [("accuracy", 4, "#1a5276"), ("loss", 5, "#922b21"), ("drift", 6, "#9a7d0a"),
-          ("links", 7, "#4a235a"), ("bytes sent", 8, "#0e6251")]
+CHARTS = [("accuracy", "#1a5276"), ("loss", "#922b21"), ("drift", "#9a7d0a"),
+          ("links", "#4a235a"), ("bytes_sent", "#0e6251")]
 STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2em auto; max-width: 1040px; color: #222; }
 h1 { font-size: 1.4em; margin-bottom: 0; } h2 { font-size: 1.05em; margin: 1.4em 0 .3em; }
@@ -94,14 +95,14 @@ def _line(rows, column, x, top, low, high):
             parts.append(" ".join(points))
             points.clear()
     for row in rows:
-        value = row[column]
+        value = getattr(row, column)
         if value is None:
             continue
-        if last is not None and row[0] - last > SILENCE:
+        if last is not None and row.seconds - last > SILENCE:
             flush()
-        last = row[0]
+        last = row.seconds
         y = top + (CHART - 10) * (1 - (value - low) / (high - low))
-        points.append(f"{x(row[0]):.1f},{y:.1f}")
+        points.append(f"{x(row.seconds):.1f},{y:.1f}")
     flush()
     return parts
 
@@ -111,28 +112,29 @@ def _phases(rows):
     stretches = []
     for row in rows:
         last = stretches[-1] if stretches else None
-        if last and row[0] - last[1] <= SILENCE:
-            last[1] = row[0]
-            if last[2] == row[1]:
+        if last and row.seconds - last[1] <= SILENCE:
+            last[1] = row.seconds
+            if last[2] == row.phase:
                 continue
-        stretches.append([row[0], row[0], row[1]])
+        stretches.append([row.seconds, row.seconds, row.phase])
     return stretches
 
 
-def chart(record, name, column, colour, x):
-    """All peers' values of one column, a small strip each with a common scale."""
-    values = [row[column] for peer in record["peers"] for row in peer["rows"]
-              if row[column] is not None]
+def chart(peers, column, colour, x):
+    """All peers' values of one column, a small strip each with a common scale. `peers`: (peer of
+    the record, its Rows)."""
+    values = [getattr(row, column) for _, rows in peers for row in rows]
+    values = [value for value in values if value is not None]
     if not values:
         return ""
-    low, high = (0.0 if name != "accuracy" else min(values)), max(values)
+    low, high = (0.0 if column != "accuracy" else min(values)), max(values)
     if high <= low:
         high = low + 1
-    height = len(record["peers"]) * (CHART + GAP) + 16
+    height = len(peers) * (CHART + GAP) + 16
     parts = _axis(x, height)
-    for index, peer in enumerate(record["peers"]):
+    for index, (peer, rows) in enumerate(peers):
         top = index * (CHART + GAP)
-        for begin, end, phase in _phases(peer["rows"]):
+        for begin, end, phase in _phases(rows):
             parts.append(f'<rect x="{x(begin):.1f}" y="{top}" '
                          f'width="{max(0.5, x(end) - x(begin)):.1f}" height="{CHART - 4}" '
                          f'fill="{PHASES.get(phase, "#fff")}"/>')
@@ -142,10 +144,10 @@ def chart(record, name, column, colour, x):
                      f'{html.escape(peer["region"])}</text>'
                      f'<text x="{LEFT - 8}" y="{top + 46}" text-anchor="end">'
                      f'max {_number(high)}</text>')
-        for points in _line(peer["rows"], column, x, top + 3, low, high):
+        for points in _line(rows, column, x, top + 3, low, high):
             parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" '
                          'stroke-width="1.5"/>')
-    return f"<h2>{name}</h2>" + _svg(height, parts)
+    return f"<h2>{column.replace('_', ' ')}</h2>" + _svg(height, parts)
 
 
 def expectations(record):
@@ -178,7 +180,8 @@ def render(record):
     scenario = record["scenario"]
     state = "passed" if record["passed"] else "failed"
     name = html.escape(scenario["name"])
-    charts = "".join(chart(record, *about, x) for about in CHARTS)
+    peers = [(peer, [Row(*row) for row in peer["rows"]]) for peer in record["peers"]]
+    charts = "".join(chart(peers, column, colour, x) for column, colour in CHARTS)
     return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
             f"<style>{STYLE}</style></head><body><h1>{name}: "
             f'<span class="{state}">{state}</span></h1><p>{html.escape(scenario["about"])}<br>'

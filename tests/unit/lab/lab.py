@@ -19,6 +19,7 @@ from runner import ROOT  # noqa: E402
 sys.path.insert(0, str(ROOT / "scenarios"))
 from lab import expect, laboratory, machine, page, processes  # noqa: E402
 from lab.laboratory import Laboratory  # noqa: E402
+from lab.measurements import Row  # noqa: E402
 from lab.network import Paths, switch_settings  # noqa: E402
 from lab.verdicts import Verdicts, percentile  # noqa: E402
 from lab.watch import Watcher  # noqa: E402
@@ -298,9 +299,9 @@ class TheLaboratory(unittest.TestCase):
         says(2.0, "training", 6)
         says(5.0, "training", 6)
         says(5.5, "settling", 6)
-        self.assertEqual(self.lab.gaps, {0: 3.5})
+        self.assertEqual(self.lab.measurements.gaps, {0: 3.5})
         says(60.0, "finishing", 6)
-        self.assertEqual(self.lab.gaps, {0: 3.5})
+        self.assertEqual(self.lab.measurements.gaps, {0: 3.5})
 
     def test_a_new_address_is_told_to_the_switch_and_to_those_that_join_later(self):
         self.lab.switch = mock.Mock()
@@ -427,9 +428,11 @@ class ExpectationsAreMeasured(unittest.TestCase):
             self.assertIsNone(expect.distance(paths[:1]))
 
     def test_throughput_weighs_each_peer_by_its_speed(self):
-        rows = {0: [(0.0, "waiting", 0), (1.0, "training", 2), (3.0, "training", 20),
-                    (11.0, "training", 102), (12.0, "settling", 102)],
-                1: [(1.0, "training", 1), (11.0, "training", 16)]}
+        def said(*rows):
+            return [Row(*row, 0, None, None, 0.0, 0, 0) for row in rows]
+        rows = {0: said((0.0, "waiting", 0), (1.0, "training", 2), (3.0, "training", 20),
+                        (11.0, "training", 102), (12.0, "settling", 102)),
+                1: said((1.0, "training", 1), (11.0, "training", 16))}
         # 100 of 100 steps, and 15 of 25.
         self.assertAlmostEqual(expect.throughput(rows, [10, 2.5]), 115 / 125)
         self.assertIsNone(expect.throughput({0: rows[0][:2]}, [10]))
