@@ -113,7 +113,6 @@ class Laboratory:
         full = {n for e in self.plan["timeline"] if e["kind"] == "disk_full" for n in e["peers"]}
         for planned, namespace in zip(self.plan["peers"], namespaces):
             peer = Peer(self, planned, namespace, self.folder / planned["name"])
-            peer.since = 0.0
             if peer.number in full:
                 peer.folder.mkdir(parents=True)
                 self.borrowed.tmpfs(peer.folder, DISK_MEGABYTES)
@@ -254,8 +253,7 @@ class Laboratory:
                 peer.fill_disk()
         elif not active:
             if kind == "stop":
-                peer.go_on()
-                peer.since = self.now()
+                peer.go_on(self.now())
             else:
                 peer.free_disk()
 
@@ -268,7 +266,6 @@ class Laboratory:
         # The machine's faults go on; it was another process that was stopped.
         self.active.pop((peer.number, "stop"), None)
         peer.start(self.now())
-        peer.since = self.now()
         # Of a former life nothing counts.
         self.watcher.forget(peer)
         self.latest.pop(peer.number, None)
@@ -320,7 +317,7 @@ class Laboratory:
         self.measurements.end_gaps(self.ended_at)
         for peer in self.peers:
             if peer.state == "stopped":
-                peer.go_on()
+                peer.go_on(self.ended_at)
             peer.full_speed()
             peer.free_disk()
             if not peer.leaving:  # asked twice it would end at once

@@ -243,7 +243,7 @@ class Throttle:
             _remove_cgroup_if_empty(group)
 
     def tick(self, now):
-        """Seconds until it wants to be called again; None: never."""
+        """Seconds until this wants to be called again; None: it need not be."""
         if self.group is not None:
             return None
         phase = now % self.PERIOD

@@ -49,8 +49,8 @@ class Peer:
         self.namespace = namespace
         self.folder = folder
         self.state = "absent"
-        self.started = None
-        self.since = 0.0
+        self.started = None  # when its process was
+        self.since = None  # when it was started or went on
         self.leaving = False
         self.join = []  # addresses
         self.moves = 0
@@ -59,7 +59,6 @@ class Peer:
         self.slowed = None  # (borrowed, share) while a throttle is in force
         self.used = None  # processor time a second before that
         self.filler = None
-        self.lives = 0
 
     @property
     def address(self):
@@ -82,8 +81,8 @@ class Peer:
 
     def start(self, now):
         self.process = self._spawn()
-        self.state, self.started, self.leaving = "running", now, False
-        self.lives += 1
+        self.state, self.leaving = "running", False
+        self.started = self.since = now
         self._throttle()
 
     def _spawn(self):
@@ -123,10 +122,10 @@ class Peer:
             self.signal(signal.SIGSTOP)
             self.state = "stopped"
 
-    def go_on(self):
+    def go_on(self, now):
         if self.state == "stopped":
             self.signal(signal.SIGCONT)
-            self.state = "running"
+            self.state, self.since = "running", now
 
     def slow_down(self, borrowed, share):
         """Leaves it this share of the processor time that it used before, in its next lives too,
@@ -156,7 +155,7 @@ class Peer:
             self.signal(signal.SIGSTOP)
 
     def tick(self, now):
-        """Seconds until this wants to be called again; None: at any time."""
+        """Seconds until this wants to be called again; None: it need not be."""
         # One that stands still is not to go on in the throttle's turns.
         if self.throttle is None or self.state != "running":
             return None

@@ -199,8 +199,9 @@ class AStoppedPeer(unittest.TestCase):
         self.assertIsNone(self.peer.tick(1.1))
         self.peer.full_speed()
         self.assertEqual(self.peer.signals[-1], signal.SIGSTOP)
-        self.peer.go_on()
+        self.peer.go_on(2.0)
         self.assertEqual(self.peer.signals[-1], signal.SIGCONT)
+        self.assertEqual((self.peer.started, self.peer.since), (0.0, 2.0))
 
     def test_a_running_one_is_left_to_run_when_its_throttle_ends(self):
         self.peer.full_speed()
