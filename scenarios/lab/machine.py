@@ -18,6 +18,7 @@ NETNS = pathlib.Path("/run/netns")
 CLONE_NEWNET = 0x40000000
 MARK = re.compile(r"starling-(\d+)-(\d+)")
 SWITCH_FOLDER = "-switch-"  # after a mark and a number, in the folder for temporary files
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -38,6 +39,20 @@ def die_with_parent():
     """Lets this process get SIGTERM when the one that started it is gone."""
     pr_set_pdeathsig = 1
     _libc.prctl(pr_set_pdeathsig, signal.SIGTERM, 0, 0, 0)
+
+
+def take_signals():
+    """Signals that end a program become an exception, so that everything is given back."""
+    def stop(number, _):
+        raise SystemExit(128 + number)
+    for number in ENDING_SIGNALS:
+        signal.signal(number, stop)
+
+
+def ignore_signals():
+    """Those that take_signals takes."""
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def cpu_seconds(pid):
