@@ -1,10 +1,13 @@
-"""What every result says of itself: the commit and the machine."""
+"""What every result says of itself, the commit and the machine, and where it is kept."""
 
+import datetime
+import json
 import os
 import pathlib
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "tools" / "bench" / "results"
 
 
 def device():
@@ -25,6 +28,20 @@ def commit():
     changed = git("status", "--porcelain", "--untracked-files=no", "--", ".",
                   ":!tools/bench/results")
     return (git("describe", "--always") or "unknown") + ("-dirty" if changed else "")
+
+
+def header(measured=None):
+    """What a result begins with. `measured`: the device, where it is not the processor."""
+    return {"date": datetime.date.today().isoformat(), "commit": commit(),
+            "device": measured or device()}
+
+
+def store(name, result, text=None):
+    """results/NAME.json, and NAME.md where there is a text for people."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    if text is not None:
+        (RESULTS / f"{name}.md").write_text(text)
 
 
 def is_current(found):

@@ -1,13 +1,11 @@
 """Figures of tools/bench, as files whose bytes depend on what is drawn alone."""
 
-import pathlib
 import sys
 
-RESULTS = pathlib.Path(__file__).resolve().parent / "results"
+from about import RESULTS
+
 COLORS = ["#0b6e99", "#d1495b", "#5b8c2a", "#8a4fbf", "#b8860b", "#444444", "#d17a22", "#3a9d9d",
           "#999999", "#e58fb1"]
-
-
 COLUMNS = 3
 
 
