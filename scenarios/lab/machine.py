@@ -90,12 +90,15 @@ def missing():
 
 
 class inside:
-    """A with-block whose sockets and processes belong to a namespace. Main thread alone."""
+    """A with-block whose sockets and processes belong to a namespace. Main thread alone. None: the
+    one that this process is in."""
 
     def __init__(self, namespace):
         self.namespace = namespace
 
     def __enter__(self):
+        if self.namespace is None:
+            return
         self.home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         try:
             there = os.open(NETNS / self.namespace, os.O_RDONLY)
@@ -108,6 +111,8 @@ class inside:
             raise
 
     def __exit__(self, *_):
+        if self.namespace is None:
+            return
         try:
             self._enter(self.home)
         finally:

@@ -14,16 +14,21 @@ PORT = 7000
 DISK_MEGABYTES = 64
 
 
-def control_of(folder, pid):
-    """(host, port) of the control port of the peer that runs there as `pid`; None until it has one."""
+def running_in(folder):
+    """(pid, (host, port) of its control port) of the peer that was last there; None until it has
+    one."""
     try:
         known = json.loads((folder / "peer.json").read_text())
     except (OSError, ValueError):
         return None
-    if known.get("pid") != pid:
-        return None
     host, _, port = known["control"].rpartition(":")
-    return host, int(port)
+    return known["pid"], (host, int(port))
+
+
+def control_of(folder, pid):
+    """(host, port) of the control port of the peer that runs there as `pid`, as running_in."""
+    known = running_in(folder)
+    return known[1] if known and known[0] == pid else None
 
 
 def summary_of(folder):

@@ -1,7 +1,9 @@
-"""Asks many control ports at once, each inside its namespace, on one thread without waiting."""
+"""Asks many control ports at once, each inside its namespace, on one thread without waiting; the
+steps that are seen so."""
 
 import errno
 import json
+import math
 import selectors
 import socket
 import time
@@ -114,6 +116,19 @@ class Watcher:
         for request in list(self.busy.values()):
             self._end(request)
         self.selector.close()
+
+
+def note_steps(steps, status, now):
+    """Adds to what was seen of a peer's steps, [(steps, when)], if its status says more of them."""
+    if status.get("steps", 0) > (steps[-1][0] if steps else 0):
+        steps.append((status["steps"], now))
+
+
+def longest_pause(steps, after, until=math.inf):
+    """Seconds between two steps that were seen one after the other, the later of them after `after`
+    and by `until`; None: there are no such two."""
+    times = [when for _, when in steps]
+    return max((b - a for a, b in zip(times, times[1:]) if after < b <= until), default=None)
 
 
 def clock():

@@ -22,7 +22,7 @@ from lab.laboratory import Laboratory  # noqa: E402
 from lab.measurements import Row  # noqa: E402
 from lab.network import Paths, switch_settings  # noqa: E402
 from lab.verdicts import Verdicts, percentile  # noqa: E402
-from lab.watch import Watcher  # noqa: E402
+from lab.watch import Watcher, longest_pause, note_steps  # noqa: E402
 
 
 # How both worlds judge: the simulator's tests read it, too.
@@ -359,6 +359,22 @@ class FaultsAreOver(unittest.TestCase):
             plan = {"scenario": {"duration": JUDGED["duration"]}, "timeline": case["timeline"]}
             self.assertEqual(laboratory.fault_times(plan),
                              (case["first"], case["last"], case["last_start"]), case)
+
+
+class StepsThatAreSeen(unittest.TestCase):
+    def test_count_once_each(self):
+        steps = []
+        for now, status in enumerate(({}, {"steps": 0}, {"steps": 2}, {"steps": 2}, {"steps": 3})):
+            note_steps(steps, status, now)
+        self.assertEqual(steps, [(2, 2), (3, 4)])
+
+    def test_a_pause_in_which_something_happens_is_one_after_it(self):
+        steps = [(1, 0.0), (2, 4.0), (3, 5.0), (4, 8.0), (5, 8.5)]
+        self.assertEqual(longest_pause(steps, 6.0), 3.0)
+        self.assertEqual(longest_pause(steps, 4.0, 6.0), 1.0)
+        self.assertEqual(longest_pause(steps, 3.0, 6.0), 4.0)
+        self.assertIsNone(longest_pause(steps, 8.5))
+        self.assertIsNone(longest_pause([], 0.0))
 
 
 class PathsFollowTheTimeline(unittest.TestCase):

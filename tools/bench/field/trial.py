@@ -4,6 +4,7 @@ Used by tools/bench/peers.
 """
 
 import json
+import math
 import os
 import pathlib
 import signal
@@ -19,7 +20,7 @@ sys.path.insert(0, str(ROOT / "scenarios"))
 from lab.machine import Borrowed, LabError, inside, ip  # noqa: E402
 from lab.network import Switch, address_of, find_program  # noqa: E402
 from lab.processes import PORT, control_of, summary_of  # noqa: E402
-from lab.watch import Watcher, clock  # noqa: E402
+from lab.watch import Watcher, clock, longest_pause, note_steps  # noqa: E402
 
 PEERS = 4
 VICTIM = 2
@@ -221,8 +222,7 @@ class Peer:
         self.ended = self.ended or time.time()
 
     def heard(self, status):
-        if status.get("steps", 0) > (self.steps[-1][0] if self.steps else 0):
-            self.steps.append((status["steps"], time.time()))
+        note_steps(self.steps, status, time.time())
 
     def read_steps(self):
         """What another system than Starling wrote down since the last call."""
@@ -404,18 +404,14 @@ class Trial:
         """What those noticed that the fault did not hit."""
         hit = VICTIM if self.fault == "kill" else LATE
         others = [peer for peer in self.peers if peer.number != hit]
-        pauses, before = [], []
-        for peer in others:
-            times = [when for _, when in peer.steps]
-            gaps = [(b - a, b) for a, b in zip(times, times[1:])]
-            before.append(max((gap for gap, at in gaps if at <= self.fault_at), default=None))
-            pauses.append(max((gap for gap, at in gaps if at > self.fault_at), default=None))
         went_on = [bool(peer.steps and peer.ended and peer.process.returncode == 0)
                    for peer in others]
         ended = [None if ok or peer.ended is None else round(peer.ended - self.fault_at, 2)
                  for ok, peer in zip(went_on, others)]
-        return {"went_on": went_on, "ended_after": ended, "pause_before": before,
-                "pause_after": pauses,
+        return {"went_on": went_on, "ended_after": ended,
+                "pause_before": [longest_pause(peer.steps, -math.inf, self.fault_at)
+                                 for peer in others],
+                "pause_after": [longest_pause(peer.steps, self.fault_at) for peer in others],
                 "waited_for_late": self.fault == "late" and all(
                     not peer.steps or peer.steps[0][1] > self.fault_at for peer in others)}
 
