@@ -6,7 +6,7 @@
 #include "base/assert.hpp"
 #include "base/bfloat16.hpp"
 #include "base/bytes.hpp"
-#include "base/hash.hpp"
+#include "base/hasher.hpp"
 
 namespace starling::compute::cuda {
 
@@ -125,11 +125,12 @@ Result<base::LargeFloats> DeviceReplica::mirror(MirrorId mirror) {
 }
 
 Result<std::uint64_t> DeviceReplica::hash(MirrorId mirror) {
-  base::LargeVector<std::byte> bits(mirror_bytes());
-  if (auto copied = copy_out(queue_, at(mirror), std::span(bits)); !copied) {
-    return fail(copied.error());
-  }
-  return base::xxh3(bits);
+  base::Hasher hasher;
+  const auto copied =
+      queue_.copy_out(static_cast<const std::byte*>(at(mirror)), mirror_bytes(),
+                      [&](std::size_t, std::span<const std::byte> bits) { hasher.update(bits); });
+  if (!copied) return fail(copied.error());
+  return hasher.digest();
 }
 
 std::unique_ptr<Delta> DeviceReplica::make_delta() { return std::make_unique<DeviceDelta>(queue_); }

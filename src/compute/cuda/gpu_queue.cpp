@@ -223,9 +223,9 @@ Status GpuQueue::run(std::size_t number) {
     list.warm = true;
     return run_calls(list);
   }
-  if (!list.recording) {
-    if (auto recorded = record(list); !recorded) return recorded;
-  }
+  // A library's call may not let itself be recorded. What fails for another reason fails again.
+  if (!list.recording && !list.unrecordable) list.unrecordable = !record(list).has_value();
+  if (!list.recording) return run_calls(list);
   return checked(cudaGraphLaunch(list.recording.get(), stream_.get()), "running a recorded step");
 }
 

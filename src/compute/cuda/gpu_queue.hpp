@@ -17,8 +17,9 @@ namespace starling::compute::cuda {
 
 /// A list of work runs call by call the first time, so that libraries load what they need; the
 /// second time it is recorded, together with the lists in it, and from then on the recording (a
-/// CUDA graph) is run. With the environment variable STARLING_CUDA_CHECK=1 nothing is recorded,
-/// each call is waited for, so that an error names its layer, and finds its work space full of NaN.
+/// CUDA graph) is run; where a call cannot be recorded, all go on call by call. With the
+/// environment variable STARLING_CUDA_CHECK=1 nothing is recorded, each call is waited for, so that
+/// an error names its layer, and finds its work space full of NaN.
 class GpuQueue final : public Queue {
  public:
   /// Of GPU number `device`.
@@ -59,6 +60,7 @@ class GpuQueue final : public Queue {
     std::vector<Prepared> work;
     std::vector<std::string> names;
     bool warm = false;
+    bool unrecordable = false;
     Recording recording;
   };
   /// Pinned memory that copies go through; free again once its event has passed.

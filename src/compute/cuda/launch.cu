@@ -8,7 +8,8 @@ namespace {
 
 constexpr unsigned kWarp = 32;
 constexpr unsigned kElementThreads = 256;
-constexpr std::size_t kBlocksMax = 65535;  ///< more work than that is done in rounds
+constexpr std::size_t kBlocksMax = 65535;   ///< more work than that is done in rounds
+constexpr std::size_t kBlocksWanted = 264;  ///< two for each processor of an H100
 
 /// All threads of a block, which are whole warps, on one row together. Sums have a fixed order:
 /// each thread's elements, a butterfly over each warp (the same bits in all of its lanes), then
@@ -164,6 +165,14 @@ unsigned row_threads(std::size_t width) {
   return threads;
 }
 
+/// Threads of a block of elements: whole warps, and fewer where blocks would be fewer than a GPU
+/// has processors, as where each element is a run of codes that is read one after the other.
+unsigned element_threads(std::size_t count) {
+  unsigned threads = kElementThreads;
+  while (threads > kWarp && count < threads * kBlocksWanted) threads /= 2;
+  return threads;
+}
+
 }  // namespace
 
 cudaError_t launch(const KernelWork& work, cudaStream_t stream) {
@@ -178,9 +187,10 @@ cudaError_t launch(const KernelWork& work, cudaStream_t stream) {
           config.blockDim = row_threads(work.width);
           return cudaLaunchKernelEx(&config, each_row<K>, kernel, work.count);
         } else {
-          const std::size_t wanted = (work.count + kElementThreads - 1) / kElementThreads;
+          const unsigned threads = element_threads(work.count);
+          const std::size_t wanted = (work.count + threads - 1) / threads;
           config.gridDim = static_cast<unsigned>(std::min(wanted, kBlocksMax));
-          config.blockDim = kElementThreads;
+          config.blockDim = threads;
           return cudaLaunchKernelEx(&config, each_element<K>, kernel, work.count);
         }
       },
