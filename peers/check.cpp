@@ -124,7 +124,7 @@ void print_text(const peer::RunFile& run_file, const Chosen& device, const Data&
                                         : "float32: this device gains nothing from bf16");
   }
   if (!needs.slow_ops.empty()) {
-    fmt::print("slow layers  {}: its libraries have no way for them\n",
+    fmt::print("slow layers  {}: its libraries have no fast kernel for them\n",
                fmt::join(needs.slow_ops, ", "));
   }
   const std::string gpu =

@@ -64,7 +64,7 @@ base::Status train_vocabulary(const DataOptions& options) {
   if (auto saved = vocabulary.save(options.out); !saved) return saved;
   if (vocabulary.size() < options.size) {
     fmt::print(stderr,
-               "starling data: no pair of tokens comes twice any more: the vocabulary has fewer "
+               "starling data: no pair of tokens occurs twice any more: the vocabulary has fewer "
                "than {} tokens\n",
                options.size);
   }

@@ -68,7 +68,7 @@ base::Result<Speaker> Speaker::open(const CheckpointOptions& options) {
   const std::uint32_t context = model::context_of(run_file->model);
   if (context == 0 || run_file->model.loss != compute::LossKind::cross_entropy) {
     return fail(ErrorCode::usage,
-                "{}: its model does not tell tokens from tokens: only language models write text",
+                "{}: only language models write text, and its model is another kind",
                 found->run_file);
   }
   auto vocabulary = data::load_vocabulary(run_file->data);

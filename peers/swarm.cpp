@@ -344,17 +344,7 @@ void print_summary(const report::SwarmSummary& summary, const std::string& dir) 
   fmt::print("results are in {}\n", dir);
 }
 
-base::Result<int> run(const SwarmOptions& options) {
-  std::vector<std::string> set{fmt::format("swarm.peers={}", options.peers)};
-  set.insert(set.end(), options.set.begin(), options.set.end());
-  const auto run_file = peer::read_run_file(options.run_file, set);
-  if (!run_file) return fail(run_file.error());
-  const std::string dir = options.dir.empty() ? "runs/" + run_file->run.name : options.dir;
-  const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
-  const std::uint32_t threads = std::max(1U, cores / options.peers);
-  const std::uint32_t links = run_file->swarm.hub.empty() ? run_file->swarm.degree : 1;
-  const std::uint32_t wait_for = std::min(links, options.peers - 1);
-
+std::vector<Child> children_of(const SwarmOptions& options, const std::string& dir) {
   std::vector<Child> children(options.peers);
   for (std::size_t i = 0; i < children.size(); ++i) {
     children[i].name = fmt::format("{}{}", kPeerPrefix, i + 1);
@@ -362,7 +352,10 @@ base::Result<int> run(const SwarmOptions& options) {
     children[i].row.name = children[i].name;
     children[i].row.state = "starting";
   }
-  if (auto taken = take_over(dir, options.anew); !taken) return fail(taken.error());
+  return children;
+}
+
+base::Status make_folders(const std::vector<Child>& children, const std::string& dir) {
   std::error_code failed;
   if (fs::exists(children.front().dir + "/checkpoints", failed)) {
     fmt::print(stderr,
@@ -376,19 +369,20 @@ base::Result<int> run(const SwarmOptions& options) {
       return fail(ErrorCode::data, "cannot create {}: {}", child.dir, failed.message());
     }
   }
-  const auto count_interrupt = [](int) { interrupts = interrupts + 1; };
-  signal(SIGINT, count_interrupt);
-  signal(SIGTERM, count_interrupt);
+  return {};
+}
+
+void count_interrupts() {
+  const auto count = [](int) { interrupts = interrupts + 1; };
+  signal(SIGINT, count);
+  signal(SIGTERM, count);
   // A closed terminal: the peers are in groups of their own, so it does not reach them.
-  signal(SIGHUP, count_interrupt);
+  signal(SIGHUP, count);
+}
 
-  if (auto started = start_all(children, options, threads, wait_for); !started) {
-    interrupt(children);
-    return fail(started.error());
-  }
-  auto printer = report::TablePrinter::for_stream(options.json ? stderr : stdout);
-  watch(children, printer, run_file->run.name);
-
+/// What the peers say of their runs, and how far their replicas are apart; tells which failed.
+base::Result<report::SwarmSummary> summary_of(const std::vector<Child>& children,
+                                              const std::string& run) {
   std::vector<report::PeerSummary> summaries;
   std::vector<std::string> ended;
   std::string run_id;
@@ -403,19 +397,47 @@ base::Result<int> run(const SwarmOptions& options) {
     }
     summaries.push_back(*child.summary);
   }
-  report::SwarmSummary summary = report::summarize(run_file->run.name, std::move(summaries));
-  if (const auto run = base::Hash128::parse(run_id); run && ended.size() > 1) {
-    const auto distance = replica_distance(ended, *run);
+  report::SwarmSummary summary = report::summarize(run, std::move(summaries));
+  if (const auto id = base::Hash128::parse(run_id); id && ended.size() > 1) {
+    const auto distance = replica_distance(ended, *id);
     if (!distance) return fail(distance.error());
     summary.distance = *distance;
   }
-  if (const auto written = report::write_summary(dir, summary); !written) {
+  return summary;
+}
+
+base::Result<int> run(const SwarmOptions& options) {
+  std::vector<std::string> set{fmt::format("swarm.peers={}", options.peers)};
+  set.insert(set.end(), options.set.begin(), options.set.end());
+  const auto run_file = peer::read_run_file(options.run_file, set);
+  if (!run_file) return fail(run_file.error());
+  const std::string& name = run_file->run.name;
+  const std::string dir = options.dir.empty() ? "runs/" + name : options.dir;
+  const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::uint32_t threads = std::max(1U, cores / options.peers);
+  const std::uint32_t links = run_file->swarm.hub.empty() ? run_file->swarm.degree : 1;
+  const std::uint32_t wait_for = std::min(links, options.peers - 1);
+
+  std::vector<Child> children = children_of(options, dir);
+  if (auto taken = take_over(dir, options.anew); !taken) return fail(taken.error());
+  if (auto made = make_folders(children, dir); !made) return fail(made.error());
+  count_interrupts();
+  if (auto started = start_all(children, options, threads, wait_for); !started) {
+    interrupt(children);
+    return fail(started.error());
+  }
+  auto printer = report::TablePrinter::for_stream(options.json ? stderr : stdout);
+  watch(children, printer, name);
+
+  const auto summary = summary_of(children, name);
+  if (!summary) return fail(summary.error());
+  if (const auto written = report::write_summary(dir, *summary); !written) {
     return fail(written.error());
   }
   if (options.json) {
-    fmt::print("{}\n", report::to_json(summary));
+    fmt::print("{}\n", report::to_json(*summary));
   } else {
-    print_summary(summary, dir);
+    print_summary(*summary, dir);
   }
   return exit_code_of(children);
 }

@@ -1,9 +1,10 @@
 /* starling/peer.hpp for C, and for languages that call C. What a peer is, and what each call means,
  * stands there; here is how errors, memory and callbacks cross.
  *
- * Every function may be called from the thread that opened the peer alone, but for
- * starling_peer_leave and starling_last_error. What fails returns a negative number, or NULL, and
- * starling_last_error() says why. Pointers in options are read during the call alone. */
+ * Call every function on the thread that opened the peer, except starling_peer_leave and the two of
+ * the last error. What fails returns a negative number, or NULL, and starling_last_error() says why.
+ * Pointers in options are read during the call alone; strings that a peer returns live until it is
+ * closed. */
 #ifndef STARLING_PEER_H
 #define STARLING_PEER_H
 
@@ -38,12 +39,15 @@ typedef struct {
   size_t rank;
 } starling_tensor;
 
-/* Writes how good the parameters are; 0. Anything else: the evaluation failed, which makes
- * starling_peer_next_step return STARLING_INTERNAL; the caller knows why. */
+/* Called in starling_peer_next_step. Writes how good these parameters and buffers are (as many values
+ * as the options have) on the first `samples` samples of data that is not trained on, or on all of
+ * them for 0: accuracy from 0 to 1, NaN where there is none, and loss in nats a label. Returns 0.
+ * Anything else: the evaluation failed, which makes starling_peer_next_step return
+ * STARLING_INTERNAL; the caller knows why. */
 typedef int (*starling_evaluate)(void* context, const float* parameters, const float* buffers,
                                  uint32_t samples, double* accuracy, double* loss);
 
-/* All zeros but for run_file, parameters, parameter_count and samples is good. */
+/* Begin with all zeros; run_file, parameters, parameter_count and samples must be set. */
 typedef struct {
   const char* run_file;
   const char* const* set; /* the last one is NULL; NULL: none */
@@ -73,7 +77,7 @@ typedef struct {
   uint64_t number;
   float learning_rate;
   uint32_t sample_count;
-  const uint32_t* samples; /* valid until the next call */
+  const uint32_t* samples; /* valid until the next call of starling_peer_next_step or _step_done */
 } starling_step;
 
 typedef struct {
@@ -96,13 +100,13 @@ STARLING_EXPORT int starling_peer_resumed(const starling_peer* peer);
 /* `parameter_count` numbers, at the same place until the peer is closed. */
 STARLING_EXPORT float* starling_peer_parameters(starling_peer* peer);
 STARLING_EXPORT float* starling_peer_buffers(starling_peer* peer);
-/* `out` has room for `parameter_count` numbers. */
+/* `out` has room for `parameter_count` numbers. At any time until the peer is closed. */
 STARLING_EXPORT int starling_peer_read(const starling_peer* peer, float* out);
 
 /* 1: `step` is due. 0: the run has ended, or this peer has left. */
 STARLING_EXPORT int starling_peer_next_step(starling_peer* peer, starling_step* step);
 STARLING_EXPORT int starling_peer_step_done(starling_peer* peer, float loss);
-/* Any thread. */
+/* Any thread, until starling_peer_close is called; not a signal's handler. */
 STARLING_EXPORT void starling_peer_leave(starling_peer* peer);
 /* Once starling_peer_next_step has returned 0. */
 STARLING_EXPORT int starling_peer_summary(const starling_peer* peer, starling_summary* summary);

@@ -105,7 +105,7 @@ struct Step {
   std::uint64_t number = 0;  ///< from 1; goes on where a checkpoint left off
   float learning_rate = 0;   ///< of the schedule, at the progress of the swarm
   /// What to train on: train.batch of the training set, or fewer. A program whose data the others
-  /// do not have takes as many of its own. Valid until the next call.
+  /// do not have takes as many of its own. Valid until the next next_step() or step_done().
   std::span<const std::uint32_t> samples;
 };
 
@@ -120,9 +120,9 @@ struct Summary {
 };
 
 /// One peer of a swarm. It looks after links and other peers on a thread of its own; all that
-/// touches the parameters is done within next_step(), on the caller's. Every method on the thread
-/// that made it, but for leave(). All throw Error; std::logic_error where they are called out of
-/// turn.
+/// touches the parameters is done within next_step(), on the caller's. Call every method on the
+/// thread that made it, except leave(). The constructor and next_step() throw Error; those that are
+/// called out of turn std::logic_error.
 class [[gnu::visibility("default")]] Peer {
  public:
   /// Reads the run file and, where the peer's folder has one of this run, a checkpoint; listens.
@@ -145,15 +145,16 @@ class [[gnu::visibility("default")]] Peer {
   [[nodiscard]] std::span<float> parameters() noexcept;
   /// The same for the buffers, one after the other.
   [[nodiscard]] std::span<float> buffers() noexcept;
-  /// Writes what the swarm agrees on to `out`, which is as long as the parameters: they are a
-  /// little ahead of it while exchanges go on. To evaluate and to keep.
+  /// Writes what the swarm agrees on to `out`, which is as long as the parameters, at any time.
+  /// While exchanges go on parameters() differs from it by what is held back until they are done.
+  /// To evaluate and to keep.
   void read(std::span<float> out) const;
 
   /// Exchanges, evaluates and saves what is due, waits where nothing is, and returns the next step.
   /// Nothing once the run has ended or this peer has left. Throws once it has failed.
   [[nodiscard]] std::optional<Step> next_step();
   /// Tells that the step was made, with the mean loss of its samples in nats. A loss that is not
-  /// finite ends the peer, as `diverged`.
+  /// finite ends the peer: next_step() then throws `diverged`.
   void step_done(float loss);
 
   /// Asks the peer to save, say goodbye and end. Any thread; not a signal's handler.

@@ -15,14 +15,14 @@ inline constexpr double kRootedProgress = 0.1;
 /// How long two ends that would both adopt wait for somebody better to adopt from.
 inline constexpr base::Duration kAdoptPatience = std::chrono::seconds(5);
 
-/// A neighbour that was asked for its replica is waited for so long, each time in vain twice as
-/// long up to the last; as long it is left alone then. It may be in a long step.
+/// A neighbour that was asked for its replica is waited for so long, since it may be in a long
+/// step; twice as long after each ask that failed, up to the last. After a failure it is not asked
+/// again for as long.
 inline constexpr base::Duration kGivePatience = std::chrono::seconds(30);
 inline constexpr base::Duration kGivePatienceMax = std::chrono::minutes(8);
 /// And so often it is asked while its link lasts.
 inline constexpr std::uint32_t kAsksMax = 8;
-/// Bytes/s of a keyframe that add to the patience as much as they take: who sends fewer has bytes /
-/// kKeyframeRateMin for all of it.
+/// Bytes of a keyframe that arrive extend the patience by bytes / kKeyframeRateMin seconds.
 inline constexpr double kKeyframeRateMin = 1024;
 
 enum class OpenDecision : std::uint8_t {

@@ -55,8 +55,8 @@ class Core {
   void expire(base::Time now, Outbox& out);
   [[nodiscard]] std::optional<base::Time> next_deadline() const;
 
-  /// This peer's counter and what it reports; `links` is filled in. Sent with the heartbeats; that
-  /// it `trains` no longer at once (by an expire() that is due then).
+  /// This peer's counter and what it reports; `links` is filled in. Sent with the heartbeats. If
+  /// `trains` turns false, an expire() becomes due at once, so that the others hear of it.
   void set_own_progress(const wire::Progress& own, bool trains, base::Time now);
   /// Counters of all peers; observe() may be called on it at any time.
   [[nodiscard]] ProgressBook& progress() noexcept { return progress_; }

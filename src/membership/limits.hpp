@@ -29,7 +29,8 @@ inline constexpr std::size_t kGossipBytesMax = 32 * 1024;
 // --- dialing ---
 inline constexpr base::Duration kBackoffMin = 100ms;  ///< alive members and join addresses
 inline constexpr base::Duration kBackoffMax = 15s;
-inline constexpr base::Duration kRevivalMin = 5s;  ///< dead members and join addresses of no need
+inline constexpr base::Duration kRevivalMin =
+    5s;  ///< dead members; join addresses, no link missing
 inline constexpr base::Duration kRevivalMax = 60s;
 inline constexpr base::Duration kRejectedPause =
     1s;                                   ///< before a peer that rejected is asked again
@@ -49,10 +50,11 @@ inline constexpr base::Duration kContactLifeMax = 10s;  ///< and acceptor
 inline constexpr base::Duration kSimultaneous = kDialTimeout + 1s;
 
 // --- failure detection ---
-inline constexpr int kBeatsApartMax = 3;   ///< heartbeats between two beats, at most
-inline constexpr int kSilentBeatsMin = 3;  ///< heartbeats missed before a neighbour is suspect
+// "Periods" are swarm.heartbeat; beats are the messages.
+inline constexpr int kBeatsApartMax = 3;   ///< periods between two beats, at most
+inline constexpr int kSilentBeatsMin = 3;  ///< beats missed before a neighbour is suspect
 inline constexpr base::Duration kSilenceMax = 15s;
-/// Heartbeats from suspect to dead: with one accuser, and with kAccusersMax; all of a member's
+/// Periods from suspect to dead: with one accuser, and with kAccusersMax; all of a member's
 /// link partners leave it one. Times the local health.
 inline constexpr int kSuspicionBeatsMax = 5;
 inline constexpr int kSuspicionBeatsMin = 2;
@@ -67,7 +69,7 @@ inline constexpr base::Duration kFlapMemory = 600s;
 /// it as long.
 inline constexpr std::size_t kLargeSwarm = 64;
 inline constexpr std::uint64_t kRefutationsMax = 30;  ///< of one life, in this memory
-inline constexpr base::Duration kCutMemory = 60s;     ///< so many deaths in this time are of a cut
+inline constexpr base::Duration kCutMemory = 60s;  ///< deaths of half the members within it: a cut
 /// A timer this late means that this peer is overloaded; and this late, that it stood still: it
 /// then suspects nobody for it.
 inline constexpr base::Duration kLateMin = 250ms;
@@ -104,8 +106,9 @@ inline constexpr double kStrangersPerSecond = 64;
 inline constexpr double kProgressBytesPerSecond = 1000;
 inline constexpr double kProgressEntryBytes = 16;
 inline constexpr double kProgressCopies = 3;
-inline constexpr base::Duration kExtrapolateMin = 2s;  ///< of a counter, in small swarms
-inline constexpr base::Duration kStall = 2s;           ///< without a step: the others are told so
+inline constexpr base::Duration kExtrapolateMin =
+    2s;                                       ///< a counter is taken to go on so long, at least
+inline constexpr base::Duration kStall = 2s;  ///< without a step: the others are told so
 inline constexpr int kReportEvery = 8;  ///< an own entry with the report, though only drift moved
 inline constexpr base::Duration kBeatPauseMin = 100ms;  ///< between beats that news hurries
 

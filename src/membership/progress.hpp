@@ -91,7 +91,7 @@ class ProgressBook {
     base::Time measured{};             ///< when its owner had that many samples
   };
 
-  /// Whether its owner has just ended.
+  /// Takes a newer entry; true: its owner has just ended.
   bool update(const wire::Progress& latest, std::uint64_t from, base::Time now);
   void tell_own(bool report, base::Time now);
   void pass_on(Entry& entry, bool report);

@@ -11,8 +11,8 @@ namespace starling::runtime {
 
 inline constexpr char kAddressesFile[] = "addresses.txt";
 
-/// Replaces the file, without waiting for the disk: it can be made again. Leaves out what nobody could
-/// dial.
+/// Replaces the file, without waiting for the disk: it can be made again. Leaves out what nobody
+/// could dial.
 [[nodiscard]] base::Status write_addresses(const std::string& dir,
                                            std::span<const std::string> addresses);
 

@@ -43,22 +43,6 @@ constexpr std::size_t kQueuedPerParameterAllReduce = 8;
 /// Times that the buffers may wait on a link: with deltas and a keyframe, or parts of a ring.
 constexpr std::size_t kQueuedBuffers = 3;
 constexpr std::size_t kRunBrief = 8;  ///< digits of a run id in messages
-/// Peers of a run on one machine that need no names.
-constexpr int kUnnamedMax = 64;
-
-/// A folder is named by it, and it stands in tables.
-bool is_name(std::string_view text) {
-  return !text.empty() && text != "." && text != ".." &&
-         std::ranges::all_of(text, peer::may_be_in_name);
-}
-
-/// The host's, of the `number`th peer of a run on this machine.
-std::string default_name(int number) {
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0 || !is_name(host.data())) return "peer";
-  const std::string end = number == 1 ? "" : fmt::format("-{}", number);
-  return std::string(host.data()).substr(0, wire::kNameMax - end.size()) + end;
-}
 
 base::Status check_address(const base::Result<io::HostPort>& parsed, ErrorCode code,
                            const char* place) {
@@ -73,14 +57,6 @@ base::Status check_targets(const std::vector<std::string>& join, ErrorCode code,
     if (!checked) return checked;
   }
   return {};
-}
-
-/// Makes a folder and locks it; nothing where a peer has it.
-base::Result<std::optional<base::FileLock>> take_folder(const std::string& dir) {
-  std::error_code failed;
-  fs::create_directories(dir, failed);
-  if (failed) return fail(ErrorCode::data, "cannot create {}: {}", dir, failed.message());
-  return base::FileLock::take(dir + "/lock");
 }
 
 /// Seconds since this process was started, counted by the kernel in hundredths.
@@ -115,41 +91,6 @@ base::Status check_join(const peer::RunFile& run_file) {
   return check_targets(run_file.swarm.join, ErrorCode::run_file, "swarm.join");
 }
 
-struct Run::Place {
-  std::string name;
-  std::string dir;
-  base::FileLock lock;
-};
-
-// Without a name it is the first folder that no peer has: what is started again with the same line
-// finds its own.
-base::Result<Run::Place> Run::take_place(const std::string& run, const Options& options) {
-  if (options.name.size() > wire::kNameMax) {
-    return fail(ErrorCode::usage, "--name: at most {} bytes", wire::kNameMax);
-  }
-  if (!options.name.empty() && !is_name(options.name)) {
-    return fail(ErrorCode::usage,
-                "--name: must be of letters, digits, '.', '_' and '-', and not '.' or '..'");
-  }
-  std::string dir = options.dir;
-  while (dir.ends_with('/')) dir.pop_back();
-  if (dir.empty() && !options.dir.empty()) {
-    return fail(ErrorCode::usage, "--dir {}: a peer needs a folder of its own", options.dir);
-  }
-  for (int number = 1; number <= kUnnamedMax; ++number) {
-    const std::string name = options.name.empty() ? default_name(number) : options.name;
-    if (options.dir.empty()) dir = "runs/" + run + "/" + name;
-    auto lock = take_folder(dir);
-    if (!lock) return fail(lock.error());
-    if (*lock) return Place{name, dir, std::move(**lock)};
-    if (!options.name.empty() || !options.dir.empty()) break;
-  }
-  return fail(ErrorCode::usage,
-              "{}: a peer that is running has this folder; wait for it to end, or give this one "
-              "another --name or --dir",
-              dir);
-}
-
 base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options options) {
   if (auto checked = check_join(run_file); !checked) return fail(checked.error());
   if (auto checked = check_targets(options.join, ErrorCode::usage, "--join"); !checked) {
@@ -167,7 +108,7 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
     if (!loaded) return fail(loaded.error());
     secret = *loaded;
   }
-  auto place = take_place(run_file.run.name, options);
+  auto place = take_place(run_file.run.name, options.name, options.dir);
   if (!place) return fail(place.error());
   const std::string& dir = place->dir;
   auto identity = io::Identity::load_or_create(dir);

@@ -27,6 +27,7 @@
 #include "report/status_json.hpp"
 #include "report/summary.hpp"
 #include "runtime/options.hpp"
+#include "runtime/place.hpp"
 #include "train/checkpoint.hpp"
 
 namespace starling::runtime {
@@ -102,11 +103,8 @@ class Run {
   [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
 
  private:
-  struct Place;
-
   Run(peer::RunFile run_file, Options options, Place place, std::optional<io::Secret> secret,
       io::Identity identity, report::Log log);
-  static base::Result<Place> take_place(const std::string& run, const Options& options);
   void load_checkpoint();
   void load_addresses();
   /// For the log and for people.

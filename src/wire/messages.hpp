@@ -57,17 +57,18 @@ struct MemberRecord {
 /// First message of either end of a new link.
 struct Hello {
   RunId run;
-  std::uint64_t parameters_hash = 0;
+  std::uint64_t parameters_hash = 0;  ///< XXH3 of the run's initial parameters
   MemberRecord self;
 };
 
+/// 2 and 3 were of earlier versions.
 enum class RefuseReason : std::uint8_t { none = 0, other_run = 1, fixed_set = 4 };
 
 /// Answer instead of a Hello; the link is closed after it.
 struct Refuse {
   RefuseReason reason = RefuseReason::none;
-  std::string text;
-  std::string canonical;
+  std::string text;       ///< for people; at most kTextMax bytes
+  std::string canonical;  ///< other_run: that run's, of which the run id is the hash
 };
 
 enum class NeighbourKind : std::uint8_t { none, request, urgent_request, accept, reject, leave };
@@ -99,6 +100,7 @@ struct Claim {
   friend bool operator==(const Claim&, const Claim&) = default;
 };
 
+/// What others may not have heard: newest records, and word of who is suspect or dead.
 struct Gossip {
   std::vector<MemberRecord> members;
   std::vector<Claim> claims;
@@ -118,12 +120,14 @@ struct Progress {
   std::uint32_t links = 0;
 };
 
+/// A sign of life between neighbours, by which they measure the round trip and compare their
+/// tables.
 struct Heartbeat {
-  std::uint32_t sequence = 0;
-  std::uint32_t echo = 0;
-  std::uint32_t echo_age_us = 0;
-  std::uint64_t table_hash = 0;
-  std::vector<Progress> progress;
+  std::uint32_t sequence = 0;      ///< of the sender's on this link, from 1
+  std::uint32_t echo = 0;          ///< newest sequence heard from the other end; 0: none
+  std::uint32_t echo_age_us = 0;   ///< how long ago that was
+  std::uint64_t table_hash = 0;    ///< of the sender's member table
+  std::vector<Progress> progress;  ///< at most kProgressPerFrame
 };
 
 /// A record of a member table and how new it is: newer versions are greater.
@@ -144,43 +148,49 @@ struct Reconcile {
   std::vector<std::uint64_t> wanted;   ///< prefixes of records asked for, as many
 };
 
+/// One end's word in an opening (exchange/opening.hpp): by both words both ends decide alike how
+/// the link gets its mirrors.
 struct LinkOpen {
-  std::uint64_t nonce = 0;
-  std::uint64_t samples = 0;
-  double progress = 0;
-  bool may_adopt = false;
-  std::uint64_t session = 0;
-  base::ExchangeNumber committed;
+  std::uint64_t nonce = 0;         ///< drawn anew each time; both ends' nonces name the session
+  std::uint64_t samples = 0;       ///< trained by the sender in this run
+  double progress = 0;             ///< of the swarm, as the sender knows it, 0 to 1
+  bool may_adopt = false;          ///< the sender has no history of its own worth keeping
+  std::uint64_t session = 0;       ///< whose mirrors the sender still has; 0: none
+  base::ExchangeNumber committed;  ///< its last in that session
 };
 
+/// One end's half of an exchange.
 struct Delta {
   base::ExchangeNumber exchange;
   std::uint64_t samples = 0;                 ///< of the sender
   std::optional<std::uint64_t> mirror_hash;  ///< of the sender's mirror before this delta
   std::uint16_t degree = 1;                  ///< open links of the sender when it encoded, 1 to 64
-  bool settled = false;  ///< the sender has made its last step, and this link agrees
-  base::Buffer payload;
+  bool settled = false;    ///< the sender has made its last step, and this link agrees
+  base::Buffer payload;    ///< as wire/delta_format.hpp has it
   base::Buffer buffers{};  ///< float32 values, all of the sender's buffers; empty: not told
   float push = 0;          ///< weight that goes with it, under push-sum
-  float bandwidth = 0;     ///< bytes/s at which the receiver's deltas came, to 8 bits; 0: not known
+  /// Bytes/s at which the receiver's own deltas came in here, rounded to 8 bits; 0: not known.
+  float bandwidth = 0;
 };
 
+/// A whole replica: its difference to the run's initial parameters.
 struct Keyframe {
-  std::uint64_t samples = 0;
-  base::Buffer payload;
-  base::Buffer buffers{};  ///< as a delta's
+  std::uint64_t samples = 0;  ///< of the sender
+  base::Buffer payload;       ///< a dense delta of 8 bits a value
+  base::Buffer buffers{};     ///< as a delta's
 };
 
 enum class ReducePhase : std::uint8_t { none, scatter, gather };
 
+/// A piece of a ring all-reduce among N peers (exchange/ring.hpp).
 struct Reduce {
-  base::StepNumber step;
-  std::uint64_t samples = 0;
+  base::StepNumber step;      ///< that the gradient belongs to
+  std::uint64_t samples = 0;  ///< of the sender
   ReducePhase phase = ReducePhase::none;
-  std::uint16_t hop = 0;
-  std::uint16_t chunk = 0;
-  std::uint32_t bucket = 0;
-  base::Buffer payload;  ///< float32 values
+  std::uint16_t hop = 0;     ///< 0 to N - 2
+  std::uint16_t chunk = 0;   ///< which of the N parts of the gradient
+  std::uint32_t bucket = 0;  ///< which piece of that part
+  base::Buffer payload;      ///< float32 values
 };
 
 enum class ByeReason : std::uint8_t { none, left, done, duplicate, misbehaved, silent, replaced };
@@ -188,7 +198,7 @@ enum class ByeReason : std::uint8_t { none, left, done, duplicate, misbehaved, s
 /// Last message on a link that is closed on purpose.
 struct Bye {
   ByeReason reason = ByeReason::none;
-  std::string text;
+  std::string text;  ///< for people; at most kTextMax bytes
 };
 
 using Message = std::variant<Hello, Refuse, Neighbour, Gossip, Heartbeat, LinkOpen, Keyframe, Delta,
