@@ -194,7 +194,7 @@ void Core::commit_when_ready(const PeerId& peer, Link& link, Time now, Outbox& o
                                  .tag = session.commit_job,
                                  .exchange = t,
                                  .own = own->payload,
-                                 .theirs = std::move(session.received->payload),
+                                 .their = std::move(session.received->payload),
                                  .w = 1.0F / (1.0F + degree),
                                  .expected_hash = session.received->mirror_hash,
                                  .own_buffers = own->buffers,

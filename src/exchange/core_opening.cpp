@@ -140,7 +140,7 @@ void Core::set_mirrors(const PeerId& peer, OpeningState& opening, Outbox& out) {
   opening.open_job = ++last_tag_;
   OpenJob job{.peer = peer, .tag = opening.open_job, .decision = *opening.decision};
   if (opening.own_keyframe) job.own = std::move(*opening.own_keyframe);
-  if (opening.their_keyframe) job.theirs = std::move(*opening.their_keyframe);
+  if (opening.their_keyframe) job.their = std::move(*opening.their_keyframe);
   job.their_buffers = std::move(opening.their_buffers);
   opening.own_keyframe.reset();
   opening.their_keyframe.reset();

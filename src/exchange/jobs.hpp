@@ -57,7 +57,7 @@ struct CommitJob {
   JobTag tag = 0;
   base::ExchangeNumber exchange;
   base::Buffer own;
-  base::Buffer theirs;
+  base::Buffer their;
   float w = 0.0F;
   std::optional<std::uint64_t> expected_hash;
   base::Buffer own_buffers{};    ///< empty: the exchange carries none
@@ -74,13 +74,13 @@ struct KeyframeJob {
 };
 
 /// Set a link's mirrors, as was decided: by anything but resume and wait. Payloads: fresh none;
-/// merge both; adopt `theirs` and their buffers; give `own`.
+/// merge both; adopt `their` and the buffers beside it; give `own`.
 struct OpenJob {
   base::PeerId peer;
   JobTag tag = 0;
   OpenDecision decision = OpenDecision::fresh;
   base::Buffer own{};
-  base::Buffer theirs{};
+  base::Buffer their{};
   base::Buffer their_buffers{};
 };
 

@@ -61,7 +61,7 @@ Committed stage(const CommitJob& job, Replica& replica) {
   const auto status = replica.stage({.peer = job.peer,
                                      .exchange = job.exchange,
                                      .own = job.own,
-                                     .their = job.theirs,
+                                     .their = job.their,
                                      .w = job.w,
                                      .own_buffers = job.own_buffers,
                                      .their_buffers = job.their_buffers,
@@ -94,10 +94,10 @@ std::optional<Outcome> run_one(const OpenJob& job, Replica& replica, StepNumber)
       replica.open_fresh(job.peer);
       break;
     case OpenDecision::merge:
-      outcome.status = replica.open_merge(job.peer, job.own, job.theirs);
+      outcome.status = replica.open_merge(job.peer, job.own, job.their);
       break;
     case OpenDecision::adopt:
-      outcome.status = replica.open_adopted(job.peer, job.theirs, job.their_buffers);
+      outcome.status = replica.open_adopted(job.peer, job.their, job.their_buffers);
       break;
     case OpenDecision::give:
       outcome.status = replica.open_gave(job.peer, job.own);

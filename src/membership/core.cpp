@@ -188,7 +188,7 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   }
   // A crowd of joiners that all know this peer: those it has no time for start with others.
   const bool turned_away = !event.dialed && known == nullptr && !take_stranger_token(now);
-  if (left_ || turned_away || links_.size() >= kLinksMax) {
+  if (left_ || turned_away || links_.size() >= kReadyLinksMax) {
     if (!left_) refer(event.link, peer, out);
     out.push_back(Close{event.link, left_ ? wire::ByeReason::left : wire::ByeReason::none});
     return;
@@ -318,7 +318,7 @@ void Core::on(const Leave&, base::Time now, Outbox& out) {
   record.state = wire::MemberState::left;
   if (!BUG(leave_unsigned)) sign(record, signer_);
   (void)table_.apply(record);
-  rumours_.insert_or_assign(record.id, base::LinkId{});
+  queued_records_.insert_or_assign(record.id, base::LinkId{});
   send_rumours(out);
   while (!links_.empty()) {
     close(links_.begin()->first, wire::ByeReason::left, LossReason::left, now, out);

@@ -117,7 +117,7 @@ class Core {
   using Links = std::map<base::LinkId, Link>;
 
   /// What is to be told on all links but the one that it came from.
-  struct Rumour {
+  struct QueuedClaim {
     wire::Claim claim;
     base::LinkId from;
   };
@@ -221,8 +221,8 @@ class Core {
   ProgressBook progress_;
   Links links_;
   /// Changed records and the link each came from (none: from here), to be sent on all others.
-  std::map<base::PeerId, base::LinkId> rumours_;
-  std::vector<Rumour> claims_;  ///< likewise
+  std::map<base::PeerId, base::LinkId> queued_records_;
+  std::vector<QueuedClaim> queued_claims_;  ///< likewise
   Suspicions suspicions_;
   Flaps flaps_;
   LocalHealth health_;

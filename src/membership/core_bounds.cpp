@@ -40,11 +40,11 @@ void Core::add_bounds(base::Bounds& out) const {
   out.add("reasons of losses", losses_.size(), members - alive);
   out.add("neighbours wanted back", lost_.size(), alive);
   out.add("banned peers", banned_.size(), kMembersMax);
-  out.add("ready links", links_.size(), kLinksMax);
+  out.add("ready links", links_.size(), kReadyLinksMax);
   out.add("neighbours", neighbours, config_.degree + kDegreeSlack);
   // They are told before an event's handling ends.
-  out.add("rumours of records", rumours_.size(), 0);
-  out.add("rumours of claims", claims_.size(), 0);
+  out.add("rumours of records", queued_records_.size(), 0);
+  out.add("rumours of claims", queued_claims_.size(), 0);
   progress_.add_bounds(neighbours, out);
   dialer_.add_bounds(out);
 }

@@ -92,14 +92,14 @@ void Core::on_claim(const Claim& claim, base::LinkId from, base::Time now, Outbo
   accuse(*record, claim.by, claim.reason, from, now, out);
   // Whoever trusts itself less need not wait for itself.
   if (claim.state == MemberState::dead && suspicions_.convict(record->id, config_.heartbeat, now)) {
-    claims_.push_back({claim, from});
+    queued_claims_.push_back({claim, from});
   }
 }
 
 bool Core::announce(MemberRecord own) {
   sign(own, signer_);
   if (!table_.apply(own)) return false;
-  rumours_.insert_or_assign(own.id, base::LinkId{});
+  queued_records_.insert_or_assign(own.id, base::LinkId{});
   return true;
 }
 
@@ -144,7 +144,7 @@ void Core::overrule_if_due(base::Time now, Outbox& out) {
 }
 
 void Core::changed(const MemberRecord& record, bool was_alive, base::LinkId from, base::Time now) {
-  rumours_.insert_or_assign(record.id, from);
+  queued_records_.insert_or_assign(record.id, from);
   if (suspicions_.accused_by(record.id, table_.self_id().prefix()) &&
       record.state == MemberState::alive) {
     health_.worse();  // it was alive all the time
@@ -191,7 +191,7 @@ void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::Loss reaso
 
 void Core::tell(const MemberRecord& record, std::uint64_t by, MemberState state, wire::Loss reason,
                 base::LinkId from) {
-  claims_.push_back({claim_of(record, by, state, reason), from});
+  queued_claims_.push_back({claim_of(record, by, state, reason), from});
 }
 
 // Whom this peer suspects may never have heard of it: while nobody had a link, no word went out.
@@ -227,26 +227,26 @@ void Core::end_suspicions(base::Time now, Outbox& out) {
 }
 
 void Core::send_rumours(Outbox& out) {
-  if (rumours_.empty() && claims_.empty()) return;
+  if (queued_records_.empty() && queued_claims_.empty()) return;
   for (const auto& [id, link] : links_) {
     if (!speaks(link)) continue;
     std::vector<MemberRecord> records;
-    for (const auto& [peer, from] : rumours_) {
+    for (const auto& [peer, from] : queued_records_) {
       const MemberRecord* record = table_.find(peer);
       if (from != id && record != nullptr) records.push_back(*record);
     }
     std::vector<wire::Gossip> messages = to_gossip(std::move(records));
-    for (const Rumour& rumour : claims_) {
-      if (rumour.from == id) continue;
+    for (const QueuedClaim& queued : queued_claims_) {
+      if (queued.from == id) continue;
       if (messages.empty() || messages.back().claims.size() >= wire::kClaimsPerGossip) {
         messages.emplace_back();
       }
-      messages.back().claims.push_back(rumour.claim);
+      messages.back().claims.push_back(queued.claim);
     }
     for (wire::Gossip& gossip : messages) send(id, std::move(gossip), out);
   }
-  rumours_.clear();
-  if (!BUG(claims_kept)) claims_.clear();
+  queued_records_.clear();
+  if (!BUG(claims_kept)) queued_claims_.clear();
 }
 
 void Core::on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time now, Outbox& out) {

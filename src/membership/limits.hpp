@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 // --- tables ---
 inline constexpr std::size_t kMembersMax = 4096;   ///< records of the member table, self included
 inline constexpr std::size_t kProgressMax = 4096;  ///< progress counters
-inline constexpr std::size_t kLinksMax = 64;       ///< ready links, whatever they are for
+inline constexpr std::size_t kReadyLinksMax = 64;  ///< ready links, whatever they are for
 inline constexpr std::size_t kDialsMax = 8;        ///< dials under way
 /// Of them at addresses heard on the local network, where anybody can say anything.
 inline constexpr std::size_t kFoundDialsMax = kDialsMax / 4;

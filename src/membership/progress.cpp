@@ -114,7 +114,7 @@ bool ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base
   const bool report = latest.report && (fresh || own_word || says_more(latest, entry.latest)) &&
                       !reports_the_same(latest, entry.latest);
   if (!fresh && !report && !says_more(latest, entry.latest)) {
-    if (latest.samples == entry.latest.samples && entry.sources.size() < kLinksMax) {
+    if (latest.samples == entry.latest.samples && entry.sources.size() < kReadyLinksMax) {
       entry.sources.push_back(from);
     }
     if (own_word) entry.latest.rate = std::min(latest.rate, static_cast<float>(kRateMax));

@@ -84,7 +84,7 @@ class ProgressBook {
     bool alive = true;
     bool suspect = false;
     /// Neighbours that told us, or said the same since: they need not be told. At most
-    /// kLinksMax.
+    /// kReadyLinksMax.
     std::vector<std::uint64_t> sources;
     std::uint64_t version = 0;         ///< of this book, when it was last to be passed on
     std::uint64_t report_version = 0;  ///< and when its report was

@@ -135,7 +135,7 @@ void Core::on(LinkUp& event, base::Time now, Outbox& out) {
     }
     return;
   }
-  if (links_.size() >= kLinksMax) {
+  if (links_.size() >= kConnectionsMax) {
     out.push_back(Close{event.link});
     if (event.dialed) {
       to_membership(membership::DialFailed{event.address, "too many links", false}, now, out);

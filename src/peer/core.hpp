@@ -25,7 +25,7 @@ namespace starling::peer {
 /// How long a new link may be silent before its Hello.
 inline constexpr base::Duration kHelloTimeout = std::chrono::seconds(5);
 /// Links, those without a Hello and those on their way out included; further ones are closed.
-inline constexpr std::size_t kLinksMax = 256;
+inline constexpr std::size_t kConnectionsMax = 256;
 /// Changes of others' addresses are told at most so often; a heartbeat is about as frequent.
 inline constexpr base::Duration kRememberEvery = std::chrono::seconds(1);
 /// Steps handed to the trainer ahead of time, so that it never waits for the event loop.

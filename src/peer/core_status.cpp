@@ -86,8 +86,8 @@ void Core::add_bounds(base::Bounds& out) const {
     early_bytes = std::max(early_bytes, early.bytes);
     early_messages = std::max(early_messages, early.messages.size());
   }
-  out.add("links", links_.size(), kLinksMax);
-  out.add("neighbours that exchange", neighbours_.size(), membership::kLinksMax);
+  out.add("links", links_.size(), kConnectionsMax);
+  out.add("neighbours that exchange", neighbours_.size(), membership::kReadyLinksMax);
   out.add("bytes of early gradients of a neighbour", early_bytes, early_bytes_max());
   out.add("early gradients of a neighbour", early_messages, early_messages_max());
   out.add("shards", owned_.size(), shards_.count());

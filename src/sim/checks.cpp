@@ -214,7 +214,7 @@ void Checks::check_bounds(const Node& node) {
   base::Bounds bounds;
   node.core->add_bounds(bounds);
   node.worker->add_bounds(bounds);
-  bounds.add("connections", node.links.size(), peer::kLinksMax);
+  bounds.add("connections", node.links.size(), peer::kConnectionsMax);
   bounds.add("events of a process that stands still", node.held.size(), kHeldMax);
   require(node, bounds);
 }

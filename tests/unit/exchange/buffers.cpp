@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(who_adopts_takes_the_buffers_or_nothing) {
   const OpenJob job{.peer = kA,
                     .tag = 2,
                     .decision = OpenDecision::adopt,
-                    .theirs = made.payload,
+                    .their = made.payload,
                     .their_buffers = made.buffers};
   BOOST_TEST(std::get<Opened>(*run(job, taker, {})).status.has_value());
   BOOST_TEST(same(values_of(taker.buffers()), Values{5.0F, 7.0F}));

@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_commit_is_made_on_a_link_that_broke_again_behind_it) {
   CommitJob commit{.peer = a, .tag = 1, .exchange = {1}, .w = 0.25F};
   for (float& value : replica.trained()) value += 1.0F;
   BOOST_REQUIRE(replica.encode(a, {.density = 0.05}, commit.own));
-  commit.theirs = commit.own;
+  commit.their = commit.own;
   replica.suspend(a);
   const std::uint64_t before = replica.mirror_hash(a, MirrorOf::mine);
   JobQueue queue;
@@ -247,9 +247,9 @@ BOOST_AUTO_TEST_CASE(a_batch_of_commits_does_what_they_do_one_by_one) {
     starling::delta::Options options{.density = 0.05};
     BOOST_REQUIRE(one.encode(peer_named(name), options, job.own));
     BOOST_REQUIRE(batch.encode(peer_named(name), options, job.own));
-    job.theirs = job.own;
-    if (name == 'b') job.expected_hash = 1;               // wrong
-    if (name == 'c') job.theirs.front() ^= std::byte{1};  // malformed
+    job.their = job.own;
+    if (name == 'b') job.expected_hash = 1;              // wrong
+    if (name == 'c') job.their.front() ^= std::byte{1};  // malformed
     jobs.emplace_back(job);
   }
   jobs.emplace_back(encode('a', 2, 0));

@@ -442,7 +442,7 @@ BOOST_AUTO_TEST_CASE(who_speaks_before_its_hello_is_cut_off) {
 BOOST_AUTO_TEST_CASE(links_beyond_the_limit_are_closed) {
   World world(14);
   world.add(config_for(world.problem, Mode::tracked));
-  for (std::size_t i = 0; i < kLinksMax + 20; ++i) {
+  for (std::size_t i = 0; i < kConnectionsMax + 20; ++i) {
     base::PeerId id;
     id.bytes.fill(7);
     id.bytes[0] = static_cast<std::uint8_t>(i);

@@ -203,7 +203,7 @@ BOOST_FIXTURE_TEST_CASE(an_evaluation_takes_the_buffers_as_they_were_at_its_star
   worker->submit(exchange::OpenJob{.peer = other,
                                    .tag = 1,
                                    .decision = exchange::OpenDecision::adopt,
-                                   .theirs = keyframe,
+                                   .their = keyframe,
                                    .their_buffers = statistics});
   worker->submit(EvaluateJob{});
   const auto outcomes = work_all();
