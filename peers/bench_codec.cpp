@@ -25,6 +25,7 @@
 #include "base/large_vector.hpp"
 #include "base/rng.hpp"
 #include "commands.hpp"
+#include "complain.hpp"
 #include "compute/program.hpp"
 #include "compute/resident.hpp"
 #include "exchange/replica.hpp"
@@ -287,8 +288,7 @@ int bench_codec(const BenchOptions& options) {
   for (const std::size_t n : kSizes) {
     for (const MirrorType mirror : {MirrorType::float32, MirrorType::bfloat16}) {
       if (auto done = bench_size(n, mirror, options); !done) {
-        fmt::print(stderr, "starling: bench codec: {}\n", done.error().text);
-        return base::exit_code(done.error().code);
+        return complain("bench codec", done.error());
       }
     }
   }

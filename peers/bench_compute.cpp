@@ -13,6 +13,7 @@
 #include "base/assert.hpp"
 #include "base/rng.hpp"
 #include "commands.hpp"
+#include "complain.hpp"
 #include "compute/cpu/gemm.hpp"
 #include "compute/cpu/peak.hpp"
 #include "compute/program.hpp"
@@ -207,13 +208,10 @@ base::Status measure(const Subject& subject, double peak_gflops, const BenchOpti
 int bench_compute(const BenchOptions& options) {
   const bool on_gpu = options.device != "cpu";
   const auto device = compute::open_device(options.device);
-  if (!device) {
-    fmt::print(stderr, "starling: bench compute: {}\n", device.error().text);
-    return base::exit_code(device.error().code);
-  }
+  if (!device) return complain("bench compute", device.error());
   if (options.bfloat16 && !device->backend->has_bfloat16()) {
-    fmt::print(stderr, "starling: bench compute: this processor gains nothing from bf16\n");
-    return base::exit_code(base::ErrorCode::device);
+    return complain("bench compute",
+                    {base::ErrorCode::device, "this processor gains nothing from bf16"});
   }
   const double peak = on_gpu ? 0 : compute::cpu::peak_gflops(options.seconds, options.threads);
   if (!options.json && on_gpu) fmt::print("{} ({})\n\n", device->name, device->about);
@@ -229,15 +227,15 @@ int bench_compute(const BenchOptions& options) {
     if (!options.only.empty() && options.only != subject.name) continue;
     known = true;
     if (auto status = measure(subject, peak, options); !status) {
-      fmt::print(stderr, "starling: bench compute: {}\n", status.error().text);
-      return base::exit_code(status.error().code);
+      return complain("bench compute", status.error());
     }
   }
   if (known) return 0;
-  fmt::print(stderr, "starling: bench compute: there is no model '{}'; there are:", options.only);
-  for (const Subject& subject : subjects(on_gpu)) fmt::print(stderr, " {}", subject.name);
-  fmt::print(stderr, "\n");
-  return base::exit_code(base::ErrorCode::usage);
+  std::string names;
+  for (const Subject& subject : subjects(on_gpu)) names += fmt::format(" {}", subject.name);
+  return complain("bench compute",
+                  {base::ErrorCode::usage,
+                   fmt::format("there is no model '{}'; there are:{}", options.only, names)});
 }
 
 }  // namespace starling::peers

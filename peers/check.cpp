@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 
 #include "base/result.hpp"
 #include "commands.hpp"
+#include "complain.hpp"
 #include "compute/program.hpp"
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
@@ -267,9 +267,7 @@ base::Status check(const CheckOptions& options) {
 int run_check(const CheckOptions& options) {
   const auto checked = check(options);
   if (checked) return 0;
-  std::fflush(stdout);
-  fmt::print(stderr, "starling check: {}\n", checked.error().text);
-  return base::exit_code(checked.error().code);
+  return complain("check", checked.error());
 }
 
 }  // namespace starling::peers

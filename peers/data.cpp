@@ -9,6 +9,7 @@
 
 #include "base/file.hpp"
 #include "commands.hpp"
+#include "complain.hpp"
 #include "data/bible.hpp"
 #include "data/storage.hpp"
 #include "data/text_files.hpp"
@@ -114,8 +115,7 @@ base::Status encode(const DataOptions& options) {
 int run_data(const DataOptions& options) {
   const auto done = options.what == "encode" ? encode(options) : train_vocabulary(options);
   if (done) return 0;
-  fmt::print(stderr, "starling data: {}\n", done.error().text);
-  return base::exit_code(done.error().code);
+  return complain("data", done.error());
 }
 
 }  // namespace starling::peers

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
+#include "complain.hpp"
 #include "compute/program.hpp"
 #include "compute/resident.hpp"
 #include "open_checkpoint.hpp"
@@ -122,8 +123,7 @@ base::Status eval(const EvalOptions& options) {
 int run_eval(const EvalOptions& options) {
   const auto evaluated = eval(options);
   if (evaluated) return 0;
-  fmt::print(stderr, "starling eval: {}\n", evaluated.error().text);
-  return base::exit_code(evaluated.error().code);
+  return complain("eval", evaluated.error());
 }
 
 }  // namespace starling::peers

@@ -8,6 +8,7 @@
 
 #include "base/file.hpp"
 #include "commands.hpp"
+#include "complain.hpp"
 #include "open_checkpoint.hpp"
 #include "report/format.hpp"
 
@@ -89,8 +90,7 @@ base::Status export_weights(const ExportOptions& options) {
 int run_export(const ExportOptions& options) {
   const auto exported = export_weights(options);
   if (exported) return 0;
-  fmt::print(stderr, "starling export: {}\n", exported.error().text);
-  return base::exit_code(exported.error().code);
+  return complain("export", exported.error());
 }
 
 }  // namespace starling::peers

@@ -1,17 +1,16 @@
 // starling keygen: the secret of a swarm that is not open to all.
-#include <cstdio>
 
 #include <fmt/format.h>
 
 #include "commands.hpp"
+#include "complain.hpp"
 #include "io/secret.hpp"
 
 namespace starling::peers {
 
 int run_keygen(const KeygenOptions& options) {
   if (const auto created = io::Secret::create(options.out); !created) {
-    fmt::print(stderr, "starling keygen: {}\n", created.error().text);
-    return base::exit_code(created.error().code);
+    return complain("keygen", created.error());
   }
   fmt::print(
       "{}: a new secret. With --set security.secret=FILE, or so in the run file, a peer links "

@@ -1,6 +1,5 @@
 // status, members, links, leave, checkpoint: asking a running peer.
 #include <cmath>
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 
 #include "base/printable.hpp"
 #include "commands.hpp"
+#include "complain.hpp"
 #include "control_client.hpp"
 #include "report/format.hpp"
 #include "wire/messages.hpp"
@@ -124,16 +124,12 @@ int run_query(const QueryOptions& options) {
   const auto control = find_control(options.peer);
   const auto reply = control ? ask(*control, "/" + options.what, post)
                              : base::Result<std::string>(tl::unexpect, control.error());
-  if (!reply) {
-    fmt::print(stderr, "starling {}: {}\n", options.what, reply.error().text);
-    return base::exit_code(reply.error().code);
-  }
+  if (!reply) return complain(options.what, reply.error());
   const auto text = text_of(options, *reply);
   if (!text) {
-    fmt::print(stderr,
-               "starling {}: the reply is not what a peer answers; is it of another version?\n",
-               options.what);
-    return base::exit_code(base::ErrorCode::internal);
+    return complain(options.what,
+                    {base::ErrorCode::internal,
+                     "the reply is not what a peer answers; is it of another version?"});
   }
   fmt::print("{}", *text);
   return 0;

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "commands.hpp"
+#include "complain.hpp"
 #include "compute/program.hpp"
 #include "compute/resident.hpp"
 #include "data/vocabulary.hpp"
@@ -142,8 +143,7 @@ base::Status sample(const SampleOptions& options) {
 int run_sample(const SampleOptions& options) {
   const auto sampled = sample(options);
   if (sampled) return 0;
-  fmt::print(stderr, "starling sample: {}\n", sampled.error().text);
-  return base::exit_code(sampled.error().code);
+  return complain("sample", sampled.error());
 }
 
 }  // namespace starling::peers

@@ -21,6 +21,7 @@
 #include "base/file.hpp"
 #include "base/result.hpp"
 #include "commands.hpp"
+#include "complain.hpp"
 #include "sim/plan.hpp"
 #include "sim/random_scenario.hpp"
 #include "sim/run.hpp"
@@ -69,11 +70,6 @@ void use_huge_pages() {
   const std::size_t used = reinterpret_cast<std::uintptr_t>(before) % kPage;  // of its page
   char* const first = before + (kPage - used) % kPage;
   if (end() > first) madvise(first, static_cast<std::size_t>(end() - first), MADV_HUGEPAGE);
-}
-
-int complain(const base::Error& error) {
-  std::fprintf(stderr, "starling sim: %s\n", error.text.c_str());
-  return base::exit_code(error.code);
 }
 
 double core_seconds() {
@@ -178,7 +174,7 @@ base::Status check_options(const SimOptions& options) {
 
 int run_seeds(const SimOptions& options) {
   const auto seeds = parse_seeds(options.seeds);
-  if (!seeds) return complain(seeds.error());
+  if (!seeds) return complain("sim", seeds.error());
   std::uint64_t passed = 0;
   std::uint64_t failed = 0;
   std::optional<std::uint64_t> first;
@@ -186,14 +182,14 @@ int run_seeds(const SimOptions& options) {
   const double before = core_seconds();
   for (std::uint64_t seed = seeds->first; seed <= seeds->second; ++seed) {
     const auto plan = load(options, seed);
-    if (!plan) return complain(plan.error());
+    if (!plan) return complain("sim", plan.error());
     prepare_abort(options, plan->seed);
     auto report = sim::run(*plan);
-    if (!report) return complain(report.error());
+    if (!report) return complain("sim", report.error());
     peer_seconds += report->peer_seconds;
     if (seed % kTwiceEvery == 0) {
       const auto again = sim::run(*plan);
-      if (!again) return complain(again.error());
+      if (!again) return complain("sim", again.error());
       peer_seconds += again->peer_seconds;
       if (again->trace_hash != report->trace_hash) {
         report->passed = false;
@@ -215,7 +211,7 @@ int run_seeds(const SimOptions& options) {
   if (options.json.empty()) {
     std::puts(json.c_str());
   } else if (const auto written = write_json(options.json, json); !written) {
-    return complain(written.error());
+    return complain("sim", written.error());
   }
   return failed == 0 ? 0 : 1;
 }
@@ -223,10 +219,10 @@ int run_seeds(const SimOptions& options) {
 }  // namespace
 
 int run_sim(const SimOptions& options) {
-  if (const auto status = check_options(options); !status) return complain(status.error());
+  if (const auto status = check_options(options); !status) return complain("sim", status.error());
   if (!options.seeds.empty()) return run_seeds(options);
   const auto plan = load(options, options.seed);
-  if (!plan) return complain(plan.error());
+  if (!plan) return complain("sim", plan.error());
   if (options.plan) {
     std::puts(sim::to_json(*plan).c_str());
     return 0;
@@ -237,7 +233,7 @@ int run_sim(const SimOptions& options) {
   const double before = core_seconds();
   prepare_abort(options, plan->seed);
   const auto report = sim::run(*plan, trace);
-  if (!report) return complain(report.error());
+  if (!report) return complain("sim", report.error());
   const double took = core_seconds() - before;
   print(*report);
   if (report->spectral_gap) {
@@ -253,7 +249,7 @@ int run_sim(const SimOptions& options) {
   if (!report->passed) print_failure(options, *report);
   if (!options.json.empty()) {
     if (const auto written = write_json(options.json, sim::to_json(*report)); !written) {
-      return complain(written.error());
+      return complain("sim", written.error());
     }
   }
   return report->passed ? 0 : 1;

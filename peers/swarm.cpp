@@ -24,6 +24,7 @@
 #include "base/hash.hpp"
 #include "base/time.hpp"
 #include "commands.hpp"
+#include "complain.hpp"
 #include "control_client.hpp"
 #include "peer/run_file.hpp"
 #include "report/format.hpp"
@@ -447,8 +448,7 @@ base::Result<int> run(const SwarmOptions& options) {
 int run_swarm(const SwarmOptions& options) {
   const auto code = run(options);
   if (code) return *code;
-  fmt::print(stderr, "starling swarm: {}\n", code.error().text);
-  return base::exit_code(code.error().code);
+  return complain("swarm", code.error());
 }
 
 }  // namespace starling::peers

@@ -10,6 +10,7 @@
 
 #include "base/hash.hpp"
 #include "commands.hpp"
+#include "complain.hpp"
 #include "compute/program.hpp"
 #include "data/loader.hpp"
 #include "io/trainer_thread.hpp"
@@ -168,8 +169,7 @@ base::Result<int> run_peer(const UpOptions& options) {
 int run_up(const UpOptions& options) {
   const auto code = run_peer(options);
   if (code) return *code;
-  fmt::print(stderr, "starling up: {}\n", code.error().text);
-  return base::exit_code(code.error().code);
+  return complain("up", code.error());
 }
 
 }  // namespace starling::peers

@@ -45,11 +45,11 @@ struct Session {
   }
 };
 
-/// The ends exchange words (LinkOpen), decide, and set their mirrors. Its stages, and what they have:
+/// The ends exchange words (LinkOpen), decide, and set their mirrors. Stages, and what each has:
 ///   words      `mine` and `theirs` as they are said and heard; `before` until something else than
 ///              resume is decided; `ask_until` from an own word that would adopt
-///   decided    `decision`. adopt: `ask_until` until the keyframe is here; give: `keyframe_job` until
-///              the own one is written; merge: the same, and the other end's; wait: `wait_until`
+///   decided    `decision`. adopt: `ask_until` until the keyframe is here; give: `keyframe_job`
+///              until the own one is written; merge: that and the other end's; wait: `wait_until`
 ///   opening    `open_job`, while the worker sets the mirrors; `early` if the other end is done
 struct OpeningState {
   std::optional<Session> before{};  ///< of the link as it broke: its mirrors are suspended
