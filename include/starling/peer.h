@@ -2,9 +2,9 @@
  * stands there; here is how errors, memory and callbacks cross.
  *
  * Call every function on the thread that opened the peer, except starling_peer_leave and the two of
- * the last error. What fails returns a negative number, or NULL, and starling_last_error() says why.
- * Pointers in options are read during the call alone; strings that a peer returns live until it is
- * closed. */
+ * the last error. What fails returns a negative number, or NULL, and starling_last_error() says
+ * why. Pointers in options are read during the call alone; strings that a peer returns live until it
+ * is closed. */
 #ifndef STARLING_PEER_H
 #define STARLING_PEER_H
 
@@ -39,10 +39,10 @@ typedef struct {
   size_t rank;
 } starling_tensor;
 
-/* Called in starling_peer_next_step. Writes how good these parameters and buffers are (as many values
- * as the options have) on the first `samples` samples of data that is not trained on, or on all of
- * them for 0: accuracy from 0 to 1, NaN where there is none, and loss in nats a label. Returns 0.
- * Anything else: the evaluation failed, which makes starling_peer_next_step return
+/* Called in starling_peer_next_step. Writes how good these parameters and buffers are (as many
+ * values as the options have) on the first `samples` samples of data that is not trained on, or on
+ * all of them for 0: accuracy from 0 to 1, NaN where there is none, and loss in nats a label.
+ * Returns 0. Anything else: the evaluation failed, which makes starling_peer_next_step return
  * STARLING_INTERNAL; the caller knows why. */
 typedef int (*starling_evaluate)(void* context, const float* parameters, const float* buffers,
                                  uint32_t samples, double* accuracy, double* loss);

@@ -37,7 +37,7 @@ struct Config {
   double density = 0.003;     ///< fraction of the elements that a delta carries
   int bits = 4;               ///< a value: 1, 2, 3, 4 or 8
   std::uint32_t block = 128;  ///< values that share a scale
-  double lambda = 0.5;  ///< tracked: part of what deltas left out that training does without, 0 to 1
+  double lambda = 0.5;        ///< tracked: part of what deltas left out held back, 0 to 1
   MirrorType mirror = MirrorType::float32;
   double gamma = 0.2;             ///< choco: consensus step size, 0 to 1
   double outer_lr = 0.7;          ///< local: of the step that ends a round, train::OuterStep
