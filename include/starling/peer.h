@@ -3,8 +3,8 @@
  *
  * Call every function on the thread that opened the peer, except starling_peer_leave and the two of
  * the last error. What fails returns a negative number, or NULL, and starling_last_error() says
- * why. Pointers in options are read during the call alone; strings that a peer returns live until it
- * is closed. */
+ * why. Pointers in options are read during the call alone; strings that a peer returns live until
+ * it is closed. */
 #ifndef STARLING_PEER_H
 #define STARLING_PEER_H
 
