@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace starling::base {
 
@@ -11,7 +12,12 @@ enum class Severity : std::uint8_t { info, warning };
 struct Notice {
   Severity severity = Severity::info;
   std::string text;
-  bool accuses = false;  ///< another peer, of what no honest one does
+  bool accuses = false;  ///< as accusation() has it
 };
+
+/// Says that another peer did what no honest one does.
+[[nodiscard]] inline Notice accusation(std::string text) {
+  return {Severity::warning, std::move(text), true};
+}
 
 }  // namespace starling::base

@@ -42,10 +42,8 @@ bool Core::admit(const MemberRecord& record, base::LinkId from, base::Time now, 
   if (!verified && !is_genuine(believed, signer_)) {
     const base::PeerId peer = links_.at(from).peer;
     out.push_back(
-        base::Notice{Severity::warning,
-                     fmt::format("{} passed on a record of {} that its owner did not sign",
-                                 peer.brief(), record.id.brief()),
-                     true});
+        base::accusation(fmt::format("{} passed on a record of {} that its owner did not sign",
+                                     peer.brief(), record.id.brief())));
     ban(peer, now);
     close(from, wire::ByeReason::misbehaved, LossReason::banned, now, out);
     return false;

@@ -191,8 +191,7 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
     return on_refuse(info, *refusal, out);
   }
   if (!info.ready) {
-    out.push_back(
-        Notice{Severity::warning, "peer " + info.peer.brief() + " spoke before its hello", true});
+    out.push_back(base::accusation("peer " + info.peer.brief() + " spoke before its hello"));
     out.push_back(Close{event.link});
     return;
   }
@@ -274,8 +273,7 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
                     Outbox& out) {
   if (RARE(hello_ignored)) return out.push_back(Close{link});
   if (info.ready || hello.self.id != info.peer) {
-    out.push_back(
-        Notice{Severity::warning, "peer " + info.peer.brief() + " sent a wrong hello", true});
+    out.push_back(base::accusation("peer " + info.peer.brief() + " sent a wrong hello"));
     out.push_back(Close{link});
     return;
   }
@@ -327,8 +325,7 @@ void Core::on_refuse(const LinkInfo& info, const wire::Refuse& refusal, Outbox& 
 // Membership bans it first: told by the link's end alone, it would dial again within a second.
 void Core::misbehaved(base::LinkId link, const base::PeerId& peer, const std::string& text,
                       base::Time now, Outbox& out) {
-  out.push_back(
-      Notice{Severity::warning, "peer " + peer.brief() + " broke the protocol: " + text, true});
+  out.push_back(base::accusation("peer " + peer.brief() + " broke the protocol: " + text));
   if (!link.valid()) return;  // it ended meanwhile
   to_membership(membership::LinkLost{link, membership::LossReason::banned, text}, now, out);
   if (phase_ == Phase::done) return;  // an all-reduce ends with its first loss
