@@ -219,12 +219,9 @@ void Core::on(const Committed& event, Time now, Outbox& out) {
   }
   if (event.result == CommitResult::mismatch) {
     ++link.counters.mismatches;
-    out.emplace_back(
-        base::Notice{base::Severity::warning,
-                     fmt::format("mirrors of the link with {} differ at exchange {}; it is opened "
-                                 "again",
-                                 event.peer.brief(), event.exchange.value),
-                     true});
+    out.emplace_back(base::accusation(
+        fmt::format("mirrors of the link with {} differ at exchange {}; it is opened again",
+                    event.peer.brief(), event.exchange.value)));
     if (link.open() != nullptr && link.round >= kRoundsMax) {
       misbehaved(at, "has mirrors that differ again and again", out);
     } else if (link.open() != nullptr) {
