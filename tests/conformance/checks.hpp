@@ -40,6 +40,7 @@ void replica_has_the_same_bits(const std::string& device);
 void replica_opens_in_every_way(const std::string& device);
 /// Deltas are made and taken there as here, of any difference and from any bytes.
 void deltas_are_those_of_the_host(const std::string& device);
+void deltas_of_large_replicas_are_those_of_the_host(const std::string& device);
 void what_is_not_finite_is_told_as_by_the_host(const std::string& device);
 void indices_end_where_the_replica_does(const std::string& device);
 void deltas_with_wrong_bits_are_judged_as_by_the_host(const std::string& device);

@@ -161,6 +161,27 @@ void deltas_are_those_of_the_host(const std::string& device) {
   }
 }
 
+void deltas_of_large_replicas_are_those_of_the_host(const std::string& device) {
+  // On a GPU so many that its kernels take rounds, copies several pieces, and codes several blocks.
+  const compute::Graph graph = device.starts_with("cuda:") ? layers(3000, 6600) : layers(600, 500);
+  constexpr std::uint64_t kSeed = 74;
+  base::Rng rng(kSeed);
+  for (const MirrorType mirrors : {MirrorType::float32, MirrorType::bfloat16}) {
+    Memories memories(device, graph, mirrors);
+    std::vector<float> equal = delta::test::normals(memories.size(), rng);
+    for (float& value : equal) value = value < 0 ? -1.0F : 1.0F;
+    for (const auto& x : {delta::test::normals(memories.size(), rng), equal}) {
+      memories.set(x, std::vector<float>(memories.size()));
+      for (const double density : {1.0, 0.1, 0.003}) {
+        BOOST_TEST_CONTEXT("seed " << kSeed << ", density " << density) {
+          const ReplicaMemory::HoldBack hold{.keep = 0.75F, .gain = 0.2F};
+          BOOST_TEST(memories.decode(need(memories.encode({.density = density}, hold))));
+        }
+      }
+    }
+  }
+}
+
 void what_is_not_finite_is_told_as_by_the_host(const std::string& device) {
   base::Rng rng(72);
   Memories memories(device, layers(200, 250), MirrorType::float32);
