@@ -182,7 +182,7 @@ void Run::load_addresses() {
   if (loaded) {
     remembered_ = std::move(*loaded);
   } else {
-    warn("addresses_passed_over", loaded.error().text);
+    warn("addresses_passed_over", loaded.error().text + "; the file is passed over");
   }
 }
 
