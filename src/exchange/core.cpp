@@ -58,8 +58,9 @@ std::optional<Time> Core::next_deadline() const {
   for (const auto& [peer, link] : links_) {
     if (const auto* broken = link.broken()) consider(broken->until);
     const auto* opening = link.opening();
-    if (opening != nullptr && opening->decision == OpenDecision::wait)
+    if (opening != nullptr && opening->decision == OpenDecision::wait) {
       consider(opening->wait_until);
+    }
     if (opening != nullptr && opening->ask_until) consider(*opening->ask_until);
     if (link.ask_after) consider(*link.ask_after);
     const auto* open = link.open();

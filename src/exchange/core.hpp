@@ -171,8 +171,7 @@ class Core {
   void speak_all(base::Time now, Outbox& out);
   void decide(Links::iterator at, base::Time now, Outbox& out);
   void resume(Links::iterator at, base::Time now, Outbox& out);
-  void set_mirrors(const base::PeerId& peer, OpeningState& opening, Outbox& out);
-  void merge_when_ready(const base::PeerId& peer, OpeningState& opening, Outbox& out);
+  void set_mirrors_when_ready(const base::PeerId& peer, OpeningState& opening, Outbox& out);
   void new_round(const base::PeerId& peer, Link& link, Outbox& out);
   void reopen_others(const base::PeerId& peer, Outbox& out);
   void give_up_adopting(base::Time now, Outbox& out);

@@ -110,7 +110,7 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
       resume(at, now, out);
       break;
     case OpenDecision::fresh:
-      set_mirrors(peer, *opening, out);
+      set_mirrors_when_ready(peer, *opening, out);
       break;
     case OpenDecision::adopt:
       // Its keyframe comes by itself. It was passed over, and this peer has another replica by now,
@@ -136,7 +136,9 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
   }
 }
 
-void Core::set_mirrors(const PeerId& peer, OpeningState& opening, Outbox& out) {
+void Core::set_mirrors_when_ready(const PeerId& peer, OpeningState& opening, Outbox& out) {
+  const bool merges = opening.decision == OpenDecision::merge;
+  if (merges && !(opening.own_keyframe && opening.their_keyframe)) return;
   opening.open_job = ++last_tag_;
   OpenJob job{.peer = peer, .tag = opening.open_job, .decision = *opening.decision};
   if (opening.own_keyframe) job.own = std::move(*opening.own_keyframe);
@@ -145,12 +147,6 @@ void Core::set_mirrors(const PeerId& peer, OpeningState& opening, Outbox& out) {
   opening.own_keyframe.reset();
   opening.their_keyframe.reset();
   out.emplace_back(Run{std::move(job)});
-}
-
-void Core::merge_when_ready(const PeerId& peer, OpeningState& opening, Outbox& out) {
-  if (opening.own_keyframe && opening.their_keyframe) {
-    set_mirrors(peer, opening, out);
-  }
 }
 
 // Goes on where both ends stand: each sends again what the other has not committed.
@@ -215,11 +211,7 @@ void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& o
   opening->ask_until.reset();
   opening->their_keyframe = std::move(keyframe.payload);
   opening->their_buffers = std::move(keyframe.buffers);
-  if (opening->decision == OpenDecision::adopt) {
-    set_mirrors(at->first, *opening, out);
-  } else {
-    merge_when_ready(at->first, *opening, out);
-  }
+  set_mirrors_when_ready(at->first, *opening, out);
 }
 
 // A keyframe takes as long as its line needs. What it brings counts by its bytes, so that who sends
@@ -248,11 +240,7 @@ void Core::on(KeyframeMade& event, Time, Outbox& out) {
                                                    .payload = event.payload,
                                                    .buffers = std::move(event.buffers)}});
   opening->own_keyframe = std::move(event.payload);
-  if (opening->decision == OpenDecision::give) {
-    set_mirrors(event.peer, *opening, out);
-  } else {
-    merge_when_ready(event.peer, *opening, out);
-  }
+  set_mirrors_when_ready(event.peer, *opening, out);
 }
 
 void Core::on(const Opened& event, Time now, Outbox& out) {
@@ -290,8 +278,8 @@ void Core::new_round(const PeerId& peer, Link& link, Outbox& out) {
 void Core::reopen_others(const PeerId& peer, Outbox& out) {
   for (auto& [other, link] : links_) {
     if (other == peer || link.broken() != nullptr) continue;
-    if (link.heard_round == link.round && link.said_round == link.round)
-      new_round(other, link, out);
+    if (link.heard_round != link.round || link.said_round != link.round) continue;
+    new_round(other, link, out);
   }
 }
 

@@ -29,8 +29,8 @@ inline constexpr std::size_t kGossipBytesMax = 32 * 1024;
 // --- dialing ---
 inline constexpr base::Duration kBackoffMin = 100ms;  ///< alive members and join addresses
 inline constexpr base::Duration kBackoffMax = 15s;
-inline constexpr base::Duration kRevivalMin =
-    5s;  ///< dead members; join addresses, no link missing
+/// Dead members, and join addresses while no link is missing.
+inline constexpr base::Duration kRevivalMin = 5s;
 inline constexpr base::Duration kRevivalMax = 60s;
 inline constexpr base::Duration kRejectedPause =
     1s;                                   ///< before a peer that rejected is asked again
@@ -106,8 +106,8 @@ inline constexpr double kStrangersPerSecond = 64;
 inline constexpr double kProgressBytesPerSecond = 1000;
 inline constexpr double kProgressEntryBytes = 16;
 inline constexpr double kProgressCopies = 3;
-inline constexpr base::Duration kExtrapolateMin =
-    2s;                                       ///< a counter is taken to go on so long, at least
+/// A counter is taken to go on for so long, at least.
+inline constexpr base::Duration kExtrapolateMin = 2s;
 inline constexpr base::Duration kStall = 2s;  ///< without a step: the others are told so
 inline constexpr int kReportEvery = 8;  ///< an own entry with the report, though only drift moved
 inline constexpr base::Duration kBeatPauseMin = 100ms;  ///< between beats that news hurries

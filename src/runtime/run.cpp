@@ -1,9 +1,6 @@
 #include "runtime/run.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
-#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -18,7 +15,6 @@
 #include "io/address.hpp"
 #include "io/interfaces.hpp"
 #include "io/record_signer.hpp"
-#include "membership/limits.hpp"
 #include "report/language.hpp"
 #include "report/peer_file.hpp"
 #include "runtime/addresses_file.hpp"
@@ -29,7 +25,6 @@
 namespace starling::runtime {
 namespace {
 
-namespace fs = std::filesystem;
 using base::ErrorCode;
 using base::fail;
 
@@ -147,7 +142,6 @@ base::Status Run::prepare(Task task) {
                 dir_, other.hex().substr(0, kRunBrief), run_id_.hex().substr(0, kRunBrief));
   }
   load_checkpoint();
-  load_addresses();
   const std::string toml = peer::to_toml(run_file_);
   const base::ByteView parts[] = {base::bytes_of(toml.data(), toml.size())};
   if (auto written = base::replace_file(dir_ + "/run.toml", parts); !written) {
@@ -177,13 +171,11 @@ void Run::load_checkpoint() {
                   dir_));
 }
 
-void Run::load_addresses() {
+std::vector<std::string> Run::load_addresses() {
   auto loaded = read_addresses(dir_);
-  if (loaded) {
-    remembered_ = std::move(*loaded);
-  } else {
-    warn("addresses_passed_over", loaded.error().text + "; the file is passed over");
-  }
+  if (loaded) return std::move(*loaded);
+  warn("addresses_passed_over", loaded.error().text + "; the file is passed over");
+  return {};
 }
 
 void Run::warn(std::string_view event, std::string_view text) {
@@ -289,7 +281,7 @@ io::NodeEnd Run::run() {
   log_.event(report::Level::info, "started",
              {{"name", std::string_view(name_)}, {"address", std::string_view(node_->address())}});
   io::RecordSigner signer(identity_);
-  peer::Resume resume{.addresses = remembered_};
+  peer::Resume resume{.addresses = load_addresses()};
   if (checkpoint_) {
     resume.step = checkpoint_->state.step;
     resume.samples = checkpoint_->state.samples;

@@ -106,7 +106,8 @@ class Run {
   Run(peer::RunFile run_file, Options options, Place place, std::optional<io::Secret> secret,
       io::Identity identity, report::Log log);
   void load_checkpoint();
-  void load_addresses();
+  /// Of others, from a former life.
+  std::vector<std::string> load_addresses();
   /// For the log and for people.
   void warn(std::string_view event, std::string_view text);
   base::Status open_node();
@@ -136,7 +137,6 @@ class Run {
   std::optional<report::MetricsFile> metrics_;
   std::unique_ptr<io::Node> node_;
   std::vector<std::string> addresses_;
-  std::vector<std::string> remembered_;  ///< addresses of others, from a former life
   std::vector<report::HistoryPoint> history_;
   std::string refusal_;
 };

@@ -24,7 +24,7 @@ constexpr std::array kMessageNames{"Hello",     "Refuse",   "Neighbour", "Gossip
                                    "Heartbeat", "LinkOpen", "Keyframe",  "Delta",
                                    "Reduce",    "Bye",      "Reconcile"};
 static_assert(kMessageNames.size() == std::variant_size_v<wire::Message>);
-constexpr std::array kOutcomeNames{"step done",       "gradient",  "moved",
+constexpr std::array kOutcomeNames{"step done",       "gradient",  "outer gradient",
                                    "outer step done", "evaluated", "not evaluated",
                                    "saved",           "failed",    "exchange"};
 static_assert(kOutcomeNames.size() == std::variant_size_v<peer::Outcome>);

@@ -55,12 +55,15 @@ const char* advice(cudaError_t answer) {
          "names the layer";
 }
 
+std::string words_of(cudaError_t answer) {
+  return fmt::format("{} ({}){}", cudaGetErrorString(answer), cudaGetErrorName(answer),
+                     advice(answer));
+}
+
 /// What CUDA itself says after a library on it has failed.
 std::string reason() {
   const cudaError_t answer = cudaGetLastError();
-  if (answer == cudaSuccess) return "";
-  return fmt::format("; CUDA says: {} ({}){}", cudaGetErrorString(answer), cudaGetErrorName(answer),
-                     advice(answer));
+  return answer == cudaSuccess ? "" : "; CUDA says: " + words_of(answer);
 }
 
 }  // namespace
@@ -68,8 +71,7 @@ std::string reason() {
 Status checked(cudaError_t answer, std::string_view what) {
   if (answer == cudaSuccess) return {};
   static_cast<void>(cudaGetLastError());  // it is told here, not at the next call
-  return fail(ErrorCode::device, "CUDA failed at {}: {} ({}){}", what, cudaGetErrorString(answer),
-              cudaGetErrorName(answer), advice(answer));
+  return fail(ErrorCode::device, "CUDA failed at {}: {}", what, words_of(answer));
 }
 
 Status checked(cublasStatus_t answer, std::string_view what) {

@@ -94,9 +94,8 @@ template <class M>
 struct AllTiles {
   MirrorDifference<M> difference;
   std::size_t n;
+  static constexpr std::size_t width = kTile;
 
-  /// Of a tile, about.
-  [[nodiscard]] std::size_t width() const { return kTile; }
   [[nodiscard]] STARLING_BOTH std::size_t count(std::size_t tile) const {
     return n - tile * kTile < kTile ? n - tile * kTile : kTile;
   }
@@ -113,9 +112,8 @@ struct FoundTiles {
   const TileFound* tiles;
   const std::uint32_t* indices;
   const float* values;
-  std::size_t of_each;  ///< elements of a tile, about: few
+  std::size_t width;  ///< elements of a tile, about: few
 
-  [[nodiscard]] std::size_t width() const { return of_each; }
   [[nodiscard]] STARLING_BOTH std::size_t count(std::size_t tile) const {
     return tiles[tile].count;
   }

@@ -178,7 +178,7 @@ Status DeviceSource::count_keys(const Tiles& from, std::optional<std::uint32_t> 
                                                   .lower = high.has_value(),
                                                   .high = high.value_or(0),
                                                   .bins = work_.at<std::uint32_t>()},
-                                 tiles(), from.width()});
+                                 tiles(), from.width});
   }
   return done ? copy_out(queue_, work_.at<void>(), std::span(bins_)) : done;
 }
@@ -195,12 +195,13 @@ Status DeviceSource::take(const Tiles& from, const Cut& cut, std::size_t count) 
   auto* const counts = work_.at<std::uint64_t>(counts_at);
   auto* const begins = work_.at<std::uint64_t>(begins_at);
   auto* const last = work_.at<std::uint32_t>(last_at);
-  if (done)
-    done = queue_.run(KernelWork{CountTiles<Tiles>{from, cut.key, counts}, tiles(), from.width()});
+  if (done) {
+    done = queue_.run(KernelWork{CountTiles<Tiles>{from, cut.key, counts}, tiles(), from.width});
+  }
   if (done) done = queue_.run(KernelWork{AddBefore{counts, tiles(), begins}, 1, tiles()});
   if (done && cut.equals > 0) {
     done = queue_.run(KernelWork{FindLastEqual<Tiles>{from, cut.key, cut.equals, begins, last},
-                                 tiles(), from.width()});
+                                 tiles(), from.width});
   }
   if (done) {
     done = queue_.run(KernelWork{TakeChosen<Tiles>{.from = from,
@@ -210,7 +211,7 @@ Status DeviceSource::take(const Tiles& from, const Cut& cut, std::size_t count) 
                                                    .last = last,
                                                    .indices = chosen_.indices(),
                                                    .values = chosen_.values()},
-                                 tiles(), from.width()});
+                                 tiles(), from.width});
   }
   return done;
 }

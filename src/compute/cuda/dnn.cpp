@@ -166,20 +166,17 @@ Result<bool> is_exact(const DnnDescriptor& choice, bool rounded) {
 
 }  // namespace
 
-Result<Dnn> Dnn::create(cudaStream_t stream) {
+Result<Dnn> Dnn::create(cudaStream_t stream, int device) {
   cudnnHandle_t raw = nullptr;
   if (auto made = checked(cudnnCreate(&raw), "its start"); !made) return fail(made.error());
   Handle handle(raw);
   if (auto set = checked(cudnnSetStream(raw, stream), "taking a stream"); !set) {
     return fail(set.error());
   }
-  int device = 0;
   int capability = 0;
-  auto asked = checked(cudaGetDevice(&device), "asking for the GPU");
-  if (asked) {
-    asked = checked(cudaDeviceGetAttribute(&capability, cudaDevAttrComputeCapabilityMajor, device),
-                    "asking what the GPU is");
-  }
+  const auto asked =
+      checked(cudaDeviceGetAttribute(&capability, cudaDevAttrComputeCapabilityMajor, device),
+              "asking what the GPU is");
   if (!asked) return fail(asked.error());
   return Dnn(std::move(handle), std::nullopt, capability);
 }

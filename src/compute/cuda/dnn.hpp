@@ -47,7 +47,8 @@ struct DnnAddress {
 
 class Dnn {
  public:
-  [[nodiscard]] static base::Result<Dnn> create(cudaStream_t stream);
+  /// On GPU number `device`.
+  [[nodiscard]] static base::Result<Dnn> create(cudaStream_t stream, int device);
   /// For GPUs that are not there: prepares as for the one that cuDNN's JSON describes, of this
   /// compute capability (its first number), and cannot run.
   [[nodiscard]] static base::Result<Dnn> create_for(const std::string& device_json, int capability);

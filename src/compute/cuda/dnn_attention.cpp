@@ -21,9 +21,10 @@ namespace {
 
 /// Features of a head: so that rows of bfloat16 are aligned.
 constexpr std::size_t kSizeStep = 8;
-/// And at most so many, forward, and backward on GPUs other than of capability 9.
+/// And at most so many: forward, and backward on GPUs of the capability that has engines for it.
 constexpr std::size_t kSizeMax = 256;
-constexpr std::size_t kSizeMaxBackward = 128;
+constexpr int kCapabilityOfLargeHeads = 9;
+constexpr std::size_t kSizeMaxBackward = 128;  ///< on others
 /// Before this version backward makes mistakes in a last block of positions that is not full (9.15
 /// and older), or may read work space that nothing was written to.
 constexpr std::size_t kVersionOfPartBlocks = 91800;
@@ -190,7 +191,7 @@ bool Dnn::is_taken(const FusedAttention& attention) const {
   if (sizes.size % kSizeStep != 0 || sizes.size > kSizeMax) return false;
   if (attention.kind == FusedAttention::Kind::forward) return true;
   if (capability_ >= kCapabilityOfNumberedEngines) return false;
-  if (capability_ != 9 && sizes.size > kSizeMaxBackward) return false;
+  if (capability_ != kCapabilityOfLargeHeads && sizes.size > kSizeMaxBackward) return false;
   if (sizes.positions == 1) return false;
   return sizes.positions % kBlock == 0 || cudnnGetVersion() >= kVersionOfPartBlocks;
 }

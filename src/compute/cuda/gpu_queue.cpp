@@ -73,7 +73,7 @@ Status GpuQueue::open() {
   auto blas = Blas::create();
   if (!blas) return fail(blas.error());
   blas_ = std::make_unique<Blas>(std::move(*blas));
-  auto dnn = Dnn::create(stream_.get());
+  auto dnn = Dnn::create(stream_.get(), device_);
   if (!dnn) return fail(dnn.error());
   dnn_ = std::make_unique<Dnn>(std::move(*dnn));
   return {};
