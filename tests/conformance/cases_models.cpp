@@ -89,6 +89,8 @@ Cases deep_cases() {
 }
 
 Cases wide_cases() {
+  // Float32 sums of ten thousand terms a sample, most of which cancel in front of the norm.
+  constexpr double kToleranceOfManyPoints = 5e-5;
   return {
       {"wide_sequence",
        [] {
@@ -122,6 +124,21 @@ Cases wide_cases() {
              .linear(5)
              .classify(5);
        }},
+      // A channel has more elements than one of the CUDA backend's kernels adds up in one go, and
+      // with fewer samples fewer such chunks.
+      {"many_points",
+       [] {
+         return Network({2, 101, 99})
+             .conv(3, 1)
+             .batch_norm()
+             .activation(ActivationKind::silu)
+             .conv(4, 1)
+             .activation(ActivationKind::gelu_tanh)
+             .global_avg_pool()
+             .linear(3)
+             .classify(3);
+       },
+       kToleranceOfManyPoints},
   };
 }
 

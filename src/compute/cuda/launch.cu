@@ -11,6 +11,18 @@ constexpr unsigned kElementThreads = 256;
 constexpr std::size_t kBlocksMax = 65535;   ///< more work than that is done in rounds
 constexpr std::size_t kBlocksWanted = 264;  ///< two for each processor of an H100
 
+/// Elements that a thread adds up side by side, so that as many loads are under way.
+constexpr unsigned kSideBySide = 4;
+
+/// The value of the lane whose number differs in these bits.
+template <class Value>
+__device__ Value of_lane(const Value& own, unsigned bits) {
+  return __shfl_xor_sync(0xffffffffU, own, bits);
+}
+__device__ Pair of_lane(const Pair& own, unsigned bits) {
+  return {of_lane(own.first, bits), of_lane(own.second, bits)};
+}
+
 /// All threads of a block, which are whole warps, on one row together. Sums have a fixed order:
 /// each thread's elements, a butterfly over each warp (the same bits in all of its lanes), then
 /// the warps in turn.
@@ -19,11 +31,17 @@ struct BlockTeam {
   __device__ auto sum(std::size_t count, const F& f) const {
     using Value = decltype(f(std::size_t{}));
     __shared__ Value parts[kWarp];
-    Value own{};
-    for (std::size_t i = threadIdx.x; i < count; i += blockDim.x) own += f(i);
-    for (unsigned lane = kWarp / 2; lane > 0; lane /= 2) {
-      own += __shfl_xor_sync(0xffffffffU, own, lane);
+    Value sums[kSideBySide]{};
+    std::size_t i = threadIdx.x;
+    for (; i + (kSideBySide - 1) * blockDim.x < count; i += kSideBySide * blockDim.x) {
+#pragma unroll
+      for (unsigned side = 0; side < kSideBySide; ++side) sums[side] += f(i + side * blockDim.x);
     }
+    for (; i < count; i += blockDim.x) sums[0] += f(i);
+    Value own = sums[0];
+#pragma unroll
+    for (unsigned side = 1; side < kSideBySide; ++side) own += sums[side];
+    for (unsigned lane = kWarp / 2; lane > 0; lane /= 2) own += of_lane(own, lane);
     if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = own;
     __syncthreads();
     Value all{};

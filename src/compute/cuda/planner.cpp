@@ -236,7 +236,7 @@ void Planner::call(std::size_t op, std::initializer_list<Value> touched, MakeWor
 }
 
 void Planner::kernel(std::size_t op, std::initializer_list<Value> touched, std::size_t count,
-                     std::function<Kernel(const Addresses&)> make, std::size_t width) {
+                     MakeKernel make, std::size_t width) {
   call(op, touched, [=, make = std::move(make)](const Addresses& at) {
     return KernelWork{make(at), count, width};
   });

@@ -55,6 +55,8 @@ class Planner {
     Value value;
     Value scores;
   };
+  /// Describes a kernel once there are addresses.
+  using MakeKernel = std::function<Kernel(const Addresses&)>;
   /// Describes a product once there are addresses.
   using MakeGemm =
       std::function<Gemm(const void* left, const void* right, const Addresses& others)>;
@@ -94,6 +96,13 @@ class Planner {
   void convolve(std::size_t op, const Convolution& what, const Value& x, const Value& w,
                 const Value& y);
   [[nodiscard]] Convolution convolution_of(std::size_t op, const Conv2d& conv) const;
+  /// A kernel that sums up the chunks of a batch's channels, and one that joins these sums.
+  void kernel_of_chunks(std::size_t op, std::initializer_list<Value> touched,
+                        const Channels& channels, MakeKernel make);
+  void kernel_of_channels(std::size_t op, std::initializer_list<Value> touched,
+                          const Channels& channels, MakeKernel make);
+  /// Of all channels.
+  [[nodiscard]] std::size_t chunks(const Channels& channels) const;
 
   // Rows of features: planner_rows.cpp.
   Value forward_of(std::size_t op, const Linear& linear, const Value& source);
@@ -143,7 +152,7 @@ class Planner {
   void call(std::size_t op, std::initializer_list<Value> touched, MakeWork make);
   /// A kernel over `count` elements or rows.
   void kernel(std::size_t op, std::initializer_list<Value> touched, std::size_t count,
-              std::function<Kernel(const Addresses&)> make, std::size_t width = 0);
+              MakeKernel make, std::size_t width = 0);
   /// A factor of a product. Where it is a matrix without gaps, with the width of its rows: rounded
   /// ones begin at multiples of 16 bytes, as tensor cores' fast kernels want them.
   struct Rows {

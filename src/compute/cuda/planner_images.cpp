@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "compute/cuda/planner.hpp"
@@ -28,9 +29,10 @@ Window window_of(const Op& op, const AveragePool2d& pool) {
   return window_of(op, pool.kernel, pool.stride, 0);
 }
 
-/// Floats of the figures of so many channels.
-std::size_t floats_of_figures(std::size_t channels) {
-  return channels * sizeof(ChannelFigures) / sizeof(float);
+/// Floats in whose place so many Ts fit.
+template <class T>
+std::size_t floats_of(std::size_t count) {
+  return count * sizeof(T) / sizeof(float);
 }
 
 }  // namespace
@@ -107,12 +109,15 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gr
     const Shape& out = op_at(op).out;
     const Channels channels{.points = std::size_t{out[1]} * out[2], .channels = out[0]};
     const Value dbias = parameter_gradient(conv.bias);
-    kernel(
-        op, {above, dbias}, channels.channels,
-        [=, samples = batch_](const Addresses& at) -> Kernel {
-          return ChannelSums{channels, samples, at.at(above), at.at(dbias)};
-        },
-        batch_* channels.points);
+    const Value parts = make(floats_of<double>(chunks(channels)));
+    kernel_of_chunks(op, {above, parts}, channels,
+                     [=, samples = batch_](const Addresses& at) -> Kernel {
+                       return ChannelSums{channels, samples, at.at(above), at.at<double>(parts)};
+                     });
+    kernel_of_channels(
+        op, {parts, dbias}, channels, [=, samples = batch_](const Addresses& at) -> Kernel {
+          return JoinChannelSums{channels, samples, at.at<double>(parts), at.at(dbias)};
+        });
   }
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value weight = parameter(conv.weight);
@@ -122,28 +127,52 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gr
   give(op, {result});
 }
 
+std::size_t Planner::chunks(const Channels& channels) const {
+  return channels.channels * chunks_of(channels, batch_);
+}
+
+void Planner::kernel_of_chunks(std::size_t op, std::initializer_list<Value> touched,
+                               const Channels& channels, MakeKernel make) {
+  kernel(op, touched, chunks(channels), std::move(make),
+         std::min(batch_ * channels.points, kChannelChunk));
+}
+
+void Planner::kernel_of_channels(std::size_t op, std::initializer_list<Value> touched,
+                                 const Channels& channels, MakeKernel make) {
+  kernel(op, touched, channels.channels, std::move(make), chunks_of(channels, batch_));
+}
+
 Value Planner::forward_of(std::size_t op, const BatchNorm& norm, const Value& source) {
   const Channels channels = channels_of(op_at(op));
   const Value weight = parameter(norm.weight);
   const Value bias = parameter(norm.bias);
   const Value mean = running(norm.mean);
   const Value variance = running(norm.variance);
-  const Value figures = make(floats_of_figures(channels.channels));
+  const Value figures = make(floats_of<ChannelFigures>(channels.channels));
   const Value result = make(source.count);
   saved_[op].source = source;
   saved_[op].extra = figures;
   if (training_) {
-    kernel(
-        op, {source, weight, bias, mean, variance, figures}, channels.channels,
-        [=, step = plan_.step, epsilon = norm.epsilon,
-         momentum = norm.momentum](const Addresses& at) -> Kernel {
-          return BatchNormStatistics{channels,        at.at<StepState>(step),
-                                     epsilon,         momentum,
-                                     at.at(source),   at.at(weight),
-                                     at.at(bias),     at.at(mean),
-                                     at.at(variance), at.at<ChannelFigures>(figures)};
-        },
-        batch_* channels.points);
+    const Value parts = make(floats_of<Pair>(chunks(channels)));
+    kernel_of_chunks(
+        op, {source, parts}, channels, [=, step = plan_.step](const Addresses& at) -> Kernel {
+          return BatchNormSums{channels, at.at<StepState>(step), at.at(source), at.at<Pair>(parts)};
+        });
+    kernel_of_channels(op, {source, parts, weight, bias, mean, variance, figures}, channels,
+                       [=, step = plan_.step, epsilon = norm.epsilon,
+                        momentum = norm.momentum](const Addresses& at) -> Kernel {
+                         return BatchNormStatistics{channels,
+                                                    at.at<StepState>(step),
+                                                    epsilon,
+                                                    momentum,
+                                                    at.at(source),
+                                                    at.at<Pair>(parts),
+                                                    at.at(weight),
+                                                    at.at(bias),
+                                                    at.at(mean),
+                                                    at.at(variance),
+                                                    at.at<ChannelFigures>(figures)};
+                       });
   } else {
     kernel(op, {weight, bias, mean, variance, figures}, channels.channels,
            [=, epsilon = norm.epsilon](const Addresses& at) -> Kernel {
@@ -167,14 +196,20 @@ void Planner::backward_of(std::size_t op, const BatchNorm& norm, const Gradient&
   const Value weight = parameter(norm.weight);
   const Value dweight = parameter_gradient(norm.weight);
   const Value dbias = parameter_gradient(norm.bias);
-  kernel(
-      op, {source, figures, above, weight, dweight, dbias}, channels.channels,
-      [=, step = plan_.step](const Addresses& at) -> Kernel {
-        return BatchNormGradients{
-            channels,     at.at<StepState>(step),         at.at(source),  at.at(weight),
-            at.at(above), at.at<ChannelFigures>(figures), at.at(dweight), at.at(dbias)};
-      },
-      batch_* channels.points);
+  const Value parts = make(floats_of<Pair>(chunks(channels)));
+  kernel_of_chunks(op, {source, figures, above, parts}, channels,
+                   [=, step = plan_.step](const Addresses& at) -> Kernel {
+                     return BatchNormGradientSums{
+                         channels,     at.at<StepState>(step),         at.at(source),
+                         at.at(above), at.at<ChannelFigures>(figures), at.at<Pair>(parts)};
+                   });
+  kernel_of_channels(op, {parts, weight, figures, dweight, dbias}, channels,
+                     [=, step = plan_.step](const Addresses& at) -> Kernel {
+                       return BatchNormGradients{
+                           channels,      at.at<StepState>(step),         at.at<Pair>(parts),
+                           at.at(weight), at.at<ChannelFigures>(figures), at.at(dweight),
+                           at.at(dbias)};
+                     });
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value result = writable(gradient);
   kernel(op, {source, figures, above, result}, source.count,

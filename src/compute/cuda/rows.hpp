@@ -91,43 +91,119 @@ struct RowNormBackward {
   }
 };
 
-/// A channel's elements in the first samples of a batch of images.
-struct ChannelElements {
-  std::size_t first;  ///< of the channel in sample 0
-  std::size_t points;
+/// Elements of a channel that a team adds up at most. The first layers of a network have over a
+/// million a channel, and fewer channels than a GPU has processors, so several teams share one, and
+/// a second kernel adds up what they leave. Where a channel has no more than this, it is one chunk.
+inline constexpr std::size_t kChannelChunk = 8192;
+
+STARLING_BOTH inline std::size_t chunks_of(const Channels& channels, std::size_t samples) {
+  return (samples * channels.points + kChannelChunk - 1) / kChannelChunk;
+}
+
+/// Some of a channel's elements in the first samples of a batch of images.
+struct ChannelChunk {
+  std::size_t channel;
+  std::size_t count;      ///< elements; none behind the samples
+  std::size_t first;      ///< of the channel in the sample that the chunk begins in
+  std::uint32_t skipped;  ///< points of that sample that belong to the chunk before
+  std::uint32_t points;
   std::size_t sample;  ///< elements of a sample
 
+  /// In 32 bits, without the branch of `divide`: loads of several elements can be under way.
   [[nodiscard]] STARLING_BOTH std::size_t at(std::size_t i) const {
-    const Divided place = divide(i, points);
-    return place.quotient * sample + first + place.rest;
+    const std::uint32_t place = skipped + static_cast<std::uint32_t>(i);
+    const std::uint32_t samples = place / points;
+    return first + samples * sample + (place - samples * points);
   }
 };
 
-STARLING_BOTH inline ChannelElements elements_of(const Channels& channels, std::size_t channel) {
-  return {channel * channels.points, channels.points, channels.channels * channels.points};
+/// Rows are the first chunk of each channel, then the second of each, and so on: teams that work at
+/// the same time read the same samples.
+STARLING_BOTH inline ChannelChunk chunk_of(const Channels& channels, std::size_t samples,
+                                           std::size_t row) {
+  const Divided at = divide(row, channels.channels);
+  const std::size_t begin = at.quotient * kChannelChunk;
+  const std::size_t all = samples * channels.points;
+  const std::size_t left = begin < all ? all - begin : 0;
+  const Divided place = divide(begin, channels.points);
+  const std::size_t sample = channels.channels * channels.points;
+  return {.channel = at.rest,
+          .count = left < kChannelChunk ? left : kChannelChunk,
+          .first = place.quotient * sample + at.rest * channels.points,
+          .skipped = static_cast<std::uint32_t>(place.rest),
+          .points = static_cast<std::uint32_t>(channels.points),
+          .sample = sample};
 }
 
-/// Sums of each channel: gradients of biases of convolutions. All samples: those behind the step's
-/// have gradients of zero.
+/// The sum of what the teams of a channel's chunks have left.
+template <class T, class Team>
+STARLING_BOTH T sum_of_chunks(const Team& team, const Channels& channels, std::size_t samples,
+                              const T* parts, std::size_t channel) {
+  const std::size_t step = channels.channels;
+  return team.sum(chunks_of(channels, samples),
+                  [=](std::size_t chunk) { return parts[chunk * step + channel]; });
+}
+
+/// Sums of each channel's chunks: gradients of biases of convolutions. All samples: those behind
+/// the step's have gradients of zero.
 struct ChannelSums {
   static constexpr bool kByRows = true;
   Channels channels;
   std::size_t samples;
   const float* dy;
+  double* parts;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const ChannelChunk chunk = chunk_of(channels, samples, row);
+    const float* const above = dy;
+    const double sum = team.sum(
+        chunk.count, [=](std::size_t i) { return static_cast<double>(above[chunk.at(i)]); });
+    if (team.leads()) parts[row] = sum;
+  }
+};
+
+/// Then of each channel.
+struct JoinChannelSums {
+  static constexpr bool kByRows = true;
+  Channels channels;
+  std::size_t samples;
+  const double* parts;
   float* to;
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t channel) const {
-    const ChannelElements elements = elements_of(channels, channel);
-    const float* const above = dy;
-    const double sum = team.sum(samples * channels.points, [=](std::size_t i) {
-      return static_cast<double>(above[elements.at(i)]);
-    });
+    const double sum = sum_of_chunks(team, channels, samples, parts, channel);
     if (team.leads()) to[channel] = static_cast<float>(sum);
   }
 };
 
-/// Mean and variance of each channel over the step's samples; moves the running ones.
+/// Sums over each chunk of how far the step's elements lie from the first one of their channel, and
+/// of the squares of that. One pass is enough for the variance: of N elements none lies further
+/// than sqrt(N) deviations from the mean, so at worst it loses about N roundings of a double to
+/// cancellation, wherever the mean lies.
+struct BatchNormSums {
+  static constexpr bool kByRows = true;
+  Channels channels;
+  const StepState* step;
+  const float* x;
+  Pair* parts;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const ChannelChunk chunk = chunk_of(channels, step->count, row);
+    if (chunk.count == 0) return;
+    const float* const from = x;
+    const auto origin = static_cast<double>(from[chunk.channel * channels.points]);
+    const Pair sums = team.sum(chunk.count, [=](std::size_t i) {
+      const double difference = static_cast<double>(from[chunk.at(i)]) - origin;
+      return Pair{difference, difference * difference};
+    });
+    if (team.leads()) parts[row] = sums;
+  }
+};
+
+/// Mean and variance of each channel from those sums; moves the running ones.
 struct BatchNormStatistics {
   static constexpr bool kByRows = true;
   Channels channels;
@@ -135,6 +211,7 @@ struct BatchNormStatistics {
   float epsilon;
   float momentum;
   const float* x;
+  const Pair* parts;
   const float* weight;
   const float* bias;
   float* running_mean;
@@ -143,18 +220,14 @@ struct BatchNormStatistics {
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t channel) const {
-    const ChannelElements elements = elements_of(channels, channel);
-    const std::size_t count = step->count * channels.points;
-    const auto number = static_cast<double>(count);
-    const float* const from = x;
-    const double sum =
-        team.sum(count, [=](std::size_t i) { return static_cast<double>(from[elements.at(i)]); });
-    const auto mean = static_cast<float>(sum / number);
-    const double squares = team.sum(count, [=](std::size_t i) {
-      const float difference = from[elements.at(i)] - mean;
-      return static_cast<double>(difference * difference);
-    });
+    const Pair sums = sum_of_chunks(team, channels, step->count, parts, channel);
     if (!team.leads()) return;
+    const auto number = static_cast<double>(step->count * channels.points);
+    const double from_origin = sums.first / number;
+    const auto mean =
+        static_cast<float>(static_cast<double>(x[channel * channels.points]) + from_origin);
+    const double difference = sums.second - sums.first * from_origin;
+    const double squares = difference < 0 ? 0.0 : difference;  // what is not a number stays so
     const auto variance = static_cast<float>(squares / number);
     const auto unbiased = static_cast<float>(squares / (number > 1 ? number - 1 : 1.0));
     running_mean[channel] += momentum * (mean - running_mean[channel]);
@@ -168,42 +241,56 @@ struct BatchNormStatistics {
   }
 };
 
+/// Sums of dy and of dy (x - mean) over each chunk of the step's elements.
+struct BatchNormGradientSums {
+  static constexpr bool kByRows = true;
+  Channels channels;
+  const StepState* step;
+  const float* x;
+  const float* dy;
+  const ChannelFigures* figures;
+  Pair* parts;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const ChannelChunk chunk = chunk_of(channels, step->count, row);
+    if (chunk.count == 0) return;
+    const float* const from = x;
+    const float* const above = dy;
+    const float mean = figures[chunk.channel].mean;
+    const Pair sums = team.sum(chunk.count, [=](std::size_t i) {
+      const std::size_t k = chunk.at(i);
+      return Pair{static_cast<double>(above[k]), static_cast<double>(above[k] * (from[k] - mean))};
+    });
+    if (team.leads()) parts[row] = sums;
+  }
+};
+
 /// With h = (x - mean) / deviation: dweight = sum(dy h), dbias = sum(dy), and for the elements
 /// dx = weight / deviation (dy - dbias / N - h dweight / N).
 struct BatchNormGradients {
   static constexpr bool kByRows = true;
   Channels channels;
   const StepState* step;
-  const float* x;
+  const Pair* parts;
   const float* weight;
-  const float* dy;
   ChannelFigures* figures;
   float* dweight;
   float* dbias;
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t channel) const {
-    const ChannelElements elements = elements_of(channels, channel);
-    const std::size_t count = step->count * channels.points;
-    const auto number = static_cast<double>(count);
-    const float* const from = x;
-    const float* const above = dy;
-    const float mean = figures[channel].mean;
-    const double sum =
-        team.sum(count, [=](std::size_t i) { return static_cast<double>(above[elements.at(i)]); });
-    const double product = team.sum(count, [=](std::size_t i) {
-      const std::size_t k = elements.at(i);
-      return static_cast<double>(above[k] * (from[k] - mean));
-    });
+    const Pair sums = sum_of_chunks(team, channels, step->count, parts, channel);
     if (!team.leads()) return;
+    const auto number = static_cast<double>(step->count * channels.points);
     ChannelFigures& figure = figures[channel];
     const auto inverse = static_cast<double>(figure.inverse);
     const double scale = static_cast<double>(weight[channel]) * inverse;
-    dweight[channel] = static_cast<float>(product * inverse);
-    dbias[channel] = static_cast<float>(sum);
+    dweight[channel] = static_cast<float>(sums.second * inverse);
+    dbias[channel] = static_cast<float>(sums.first);
     figure.dy_factor = static_cast<float>(scale);
-    figure.x_factor = static_cast<float>(-scale * inverse * inverse * product / number);
-    figure.rest = static_cast<float>(-scale * sum / number);
+    figure.x_factor = static_cast<float>(-scale * inverse * inverse * sums.second / number);
+    figure.rest = static_cast<float>(-scale * sums.first / number);
   }
 };
 

@@ -78,15 +78,27 @@ STARLING_BOTH inline Divided divide(std::size_t value, std::size_t by) {
 //   and at the same time;
 // - one row a call: `void operator()(const Team& team, std::size_t row) const`, marked by kByRows.
 //   A team works on a row together: all of a block's threads on the GPU, one on the processor.
-//   `team.sum(n, f)` and `team.largest(n, f)` give every member the same result over f(0) ..
-//   f(n - 1); `team.each(n, f)` shares out calls; `team.leads()` holds for one member;
-//   `team.once(f)` gives every member what f() gave one of them; `team.in_order(n, hit, f)` calls
-//   f(rank, i) for each i with hit(i), where rank counts these by i; `team.running_sum(n, f, g)`
-//   calls g(i, f(0) + .. + f(i - 1)) for each i, of integers, and gives the sum of all. All members
-//   call the same of these in the same order. Nothing that one member writes may be read by
+//   `team.sum(n, f)`, of numbers or pairs, and `team.largest(n, f)` give every member the same
+//   result over f(0) .. f(n - 1); `team.each(n, f)` shares out calls; `team.leads()` holds for one
+//   member; `team.once(f)` gives every member what f() gave one of them; `team.in_order(n, hit, f)`
+//   calls f(rank, i) for each i with hit(i), where rank counts these by i; `team.running_sum(n, f,
+//   g)` calls g(i, f(0) + .. + f(i - 1)) for each i, of integers, and gives the sum of all. All
+//   members call the same of these in the same order. Nothing that one member writes may be read by
 //   another, other than by a later kernel.
 //
 // Every sum has a fixed order, so that equal inputs give equal bits.
+
+/// Two sums in one pass.
+struct Pair {
+  double first;
+  double second;
+
+  STARLING_BOTH Pair& operator+=(const Pair& other) {
+    first += other.first;
+    second += other.second;
+    return *this;
+  }
+};
 
 /// A row's largest element, the first of equals.
 struct Largest {

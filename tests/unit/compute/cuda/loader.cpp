@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_module_that_is_not_there_is_told_by_the_loaders_words) {
 }
 
 BOOST_AUTO_TEST_CASE(a_file_that_is_no_library_is_refused) {
-  const testing::TemporaryFolder folder;
+  const starling::testing::TemporaryFolder folder;
   folder.write("starling_cuda.so", "not a library");
   const auto module = cuda::load_module(folder / "starling_cuda.so");
   BOOST_REQUIRE(!module);
