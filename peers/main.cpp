@@ -68,6 +68,10 @@ void add_up(CLI::App& app, UpOptions& options) {
                "Find peers of this run on the local network, by UDP multicast and broadcast");
   up->add_option("--listen", options.peer.listen, "Address to listen on; port 0: any free one")
       ->capture_default_str();
+  up->add_option("--http", options.peer.http,
+                 "Address of the page, /metrics and commands such as `starling status`; whoever "
+                 "reaches it may read them")
+      ->capture_default_str();
   up->add_option("--name", options.peer.name,
                  "Name of this peer (default: that of the host, with a number where others run)");
   up->add_option("--dir", options.peer.dir,

@@ -203,12 +203,12 @@ std::string last_word_of(const Child& child) {
 
 /// Waits until the first peer listens, so that the others have an address to join. From then on
 /// it is a peer like any other. That takes as long as to read its data through.
-base::Result<std::string> wait_for_first(Child& first) {
+base::Result<report::PeerFile> wait_for_first(Child& first) {
   const auto started = SteadyClock::now();
   bool told = false;
   while (interrupts == 0) {
     const auto file = report::read_peer_file(first.dir);
-    if (file && file->pid == first.pid) return file->address;
+    if (file && file->pid == first.pid) return *file;
     reap(first);
     if (first.status) break;
     if (!told && seconds_since(started) > kSlowStart) {
@@ -235,9 +235,10 @@ base::Status start_all(std::vector<Child>& children, const SwarmOptions& options
     if (!pid) return fail(pid.error());
     child.pid = *pid;
     if (!join.empty()) continue;
-    auto address = wait_for_first(child);
-    if (!address) return fail(address.error());
-    join = *address;
+    const auto reached = wait_for_first(child);
+    if (!reached) return fail(reached.error());
+    join = reached->address;
+    fmt::print(stderr, "how it goes, as {} sees it: http://{}/\n", child.name, reached->control);
   }
   return {};
 }

@@ -152,9 +152,11 @@ base::Result<int> run_peer(const UpOptions& options) {
   if (!task) return fail(task.error());
   if (auto prepared = run.prepare(std::move(*task)); !prepared) return fail(prepared.error());
   if (!options.json) {
-    fmt::print("peer {} ({}), run {}; others join with:\n  starling up {}{} --join {}\n",
-               run.name(), run.id().brief(), run.run_id().hex().substr(0, 8), options.run_file,
-               settings_text(options.set), run.address());
+    fmt::print(
+        "peer {} ({}), run {}; others join with:\n  starling up {}{} --join {}\n"
+        "how it goes: http://{}/\n",
+        run.name(), run.id().brief(), run.run_id().hex().substr(0, 8), options.run_file,
+        settings_text(options.set), run.address(), run.http_address());
     if (const auto& checkpoint = run.checkpoint()) {
       fmt::print("goes on from {}, {} of the run\n", checkpoint->folder,
                  report::format_percent(checkpoint->state.progress, 1));

@@ -11,12 +11,22 @@
 #include <uv.h>
 
 #include "base/assert.hpp"
+#include "io/address.hpp"
+#include "io/loop.hpp"
 
 namespace starling::io {
 namespace {
 
 struct Connection;
 using Connections = std::list<std::unique_ptr<Connection>>;
+
+/// What every answer says beside its length: a page may load what comes from here and nothing else,
+/// and lies in no other page's frame.
+constexpr std::string_view kHeaders =
+    "Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+    "X-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n"
+    "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src 'self'\r\n";
 
 /// One client. Its memory is freed when both handles have closed.
 struct Connection {
@@ -36,9 +46,12 @@ struct Connection {
   std::string output;
   const Control::Serve* serve = nullptr;
   Connections* all = nullptr;
+  bool exposed = false;  ///< other machines reach this port
 
   void close();
   void reply(const ControlReply& reply);
+  /// What must not be served to whoever asked; empty: nothing.
+  [[nodiscard]] std::string_view refusal() const;
 };
 
 Connection& connection_of(void* data) { return *static_cast<Connection*>(data); }
@@ -72,10 +85,9 @@ const char* reason_of(int code) {
 
 void Connection::reply(const ControlReply& answer) {
   uv_read_stop(reinterpret_cast<uv_stream_t*>(&tcp));
-  output = fmt::format(
-      "HTTP/1.1 {} {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n"
-      "Connection: close\r\n\r\n{}",
-      answer.code, reason_of(answer.code), answer.body.size(), answer.body);
+  output = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}\r\n{}",
+                       answer.code, reason_of(answer.code), answer.type, answer.body.size(),
+                       kHeaders, answer.body);
   uv_buf_t buffer = uv_buf_init(output.data(), static_cast<unsigned>(output.size()));
   write.data = this;
   const auto on_written = [](uv_write_t* request, int) { connection_of(request->data).close(); };
@@ -104,19 +116,37 @@ int on_header_value(http_parser* parser, const char* at, std::size_t length) {
   return 0;
 }
 
-/// A browser sends what a page of somebody else tells it to, and names the page; and where a name
-/// of that page's has been made to lead here, the name.
-bool comes_from_a_page(const Connection& connection) {
-  const std::string_view host =
-      std::string_view(connection.host).substr(0, connection.host.find(':'));
-  return connection.from_page || !(host.empty() || host == "127.0.0.1" || host == "localhost");
+bool is_loopback(const sockaddr_in& address) {
+  return (ntohl(address.sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
+}
+
+/// From a loopback address, or from the very address that it leads to.
+bool is_from_this_machine(const uv_tcp_t& tcp) {
+  sockaddr_in client{};
+  sockaddr_in own{};
+  int length = sizeof client;
+  int own_length = sizeof own;
+  if (uv_tcp_getpeername(&tcp, reinterpret_cast<sockaddr*>(&client), &length) != 0) return false;
+  if (uv_tcp_getsockname(&tcp, reinterpret_cast<sockaddr*>(&own), &own_length) != 0) return false;
+  return is_loopback(client) || client.sin_addr.s_addr == own.sin_addr.s_addr;
+}
+
+// A browser sends what a page of somebody else tells it to, and names the page; and where a name of
+// that page's has been made to lead here, the name. Where others may read, such a page may, too.
+std::string_view Connection::refusal() const {
+  const std::string named = host.substr(0, host.find(':'));
+  const bool named_here = named.empty() || named == "localhost" || numeric_address({named, 0});
+  const bool post = parser.method == HTTP_POST;
+  if (from_page || (!named_here && (post || !exposed))) return "not for other pages in a browser";
+  if (post && !is_from_this_machine(tcp)) return "only for programs on this machine";
+  return {};
 }
 
 int on_message_complete(http_parser* parser) {
   Connection& connection = connection_of(parser->data);
   const auto method = static_cast<http_method>(parser->method);
-  if (comes_from_a_page(connection)) {
-    connection.reply({403, "{\"error\":\"not for pages in a browser\"}\n"});
+  if (const auto refused = connection.refusal(); !refused.empty()) {
+    connection.reply({403, fmt::format("{{\"error\":\"{}\"}}\n", refused)});
   } else if (method != HTTP_GET && method != HTTP_POST) {
     connection.reply({405, "{\"error\":\"only GET and POST\"}\n"});
   } else {
@@ -164,6 +194,7 @@ void on_alloc(uv_handle_t* handle, std::size_t, uv_buf_t* buffer) {
 struct Control::Impl {
   uv_tcp_t listener{};
   bool listener_open = false;
+  bool exposed = false;
   Serve serve;
   Connections connections;
 
@@ -175,6 +206,7 @@ void Control::Impl::accept() {
   Connection& added = *connection;
   added.serve = &serve;
   added.all = &connections;
+  added.exposed = exposed;
   uv_tcp_init(listener.loop, &added.tcp);
   uv_timer_init(listener.loop, &added.timer);
   added.tcp.data = added.timer.data = &added;
@@ -190,18 +222,22 @@ void Control::Impl::accept() {
   uv_read_start(stream, on_alloc, on_read);
 }
 
-base::Result<std::unique_ptr<Control>> Control::create(uv_loop_s* loop, Serve serve) {
+base::Result<std::unique_ptr<Control>> Control::create(Loop& loop, std::string_view address,
+                                                       Serve serve) {
+  const auto wanted = parse_address(address);
+  if (!wanted) return base::fail(wanted.error());
+  const auto at = resolve_now(loop, *wanted);
+  if (!at) return base::fail(at.error());
   std::unique_ptr<Control> control(new Control);
   control->impl_ = std::make_unique<Impl>();
   Impl& impl = *control->impl_;
   impl.serve = std::move(serve);
-  uv_tcp_init(loop, &impl.listener);
+  impl.exposed = !is_loopback(*at);
+  uv_tcp_init(loop.raw(), &impl.listener);
   impl.listener.data = &impl;
   impl.listener_open = true;
-  sockaddr_in any_port{};
-  uv_ip4_addr("127.0.0.1", 0, &any_port);
   auto* stream = reinterpret_cast<uv_stream_t*>(&impl.listener);
-  int failed = uv_tcp_bind(&impl.listener, reinterpret_cast<const sockaddr*>(&any_port), 0);
+  int failed = uv_tcp_bind(&impl.listener, reinterpret_cast<const sockaddr*>(&*at), 0);
   if (failed == 0) {
     failed = uv_listen(stream, static_cast<int>(kConnectionsMax), [](uv_stream_t* server, int bad) {
       if (bad == 0) static_cast<Impl*>(server->data)->accept();
@@ -214,11 +250,12 @@ base::Result<std::unique_ptr<Control>> Control::create(uv_loop_s* loop, Serve se
   }
   if (failed != 0) {
     control->close();
-    uv_run(loop, UV_RUN_NOWAIT);
-    return base::fail(base::ErrorCode::network, "cannot open a control port on 127.0.0.1: {}",
+    uv_run(loop.raw(), UV_RUN_NOWAIT);
+    return base::fail(base::ErrorCode::network, "cannot serve HTTP at {}: {}", address,
                       uv_strerror(failed));
   }
-  control->address_ = fmt::format("127.0.0.1:{}", ntohs(bound.sin_port));
+  if (bound.sin_addr.s_addr == INADDR_ANY) bound.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  control->address_ = to_string(bound);
   return control;
 }
 

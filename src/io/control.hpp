@@ -1,17 +1,18 @@
-// A peer's control port: HTTP/1.1 on the loopback interface, for `starling status` and its like.
-// Parsing by http_parser (github.com/nodejs/http-parser).
+// A peer's HTTP/1.1 port, for `starling status` and its like, its page in a browser, and
+// Prometheus. Parsing by http_parser (github.com/nodejs/http-parser).
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 
-struct uv_loop_s;
-
 namespace starling::io {
+
+class Loop;
 
 struct ControlRequest {
   bool post = false;  ///< else GET
@@ -20,10 +21,16 @@ struct ControlRequest {
 
 struct ControlReply {
   int code = 404;
-  std::string body;  ///< JSON
+  std::string body;
+  std::string_view type = "application/json";  ///< media type, from a constant
 };
 
 /// Serves requests on the loop's thread. One request a connection.
+///
+/// POSTs, which change what a peer does, are served for programs on this machine alone: they must
+/// come from it, and not from a page in a browser. GETs that such a page's script makes are
+/// refused, too, unless the page came from here; and on a loopback address, whatever names another
+/// host.
 class Control {
  public:
   static constexpr std::size_t kConnectionsMax = 32;
@@ -32,14 +39,17 @@ class Control {
 
   using Serve = std::function<ControlReply(const ControlRequest&)>;
 
-  /// Listens on 127.0.0.1 at any free port.
-  [[nodiscard]] static base::Result<std::unique_ptr<Control>> create(uv_loop_s* loop, Serve serve);
+  /// Listens at `address`, "host:port"; port 0: any free one. Error (network): that is no address,
+  /// or cannot be had.
+  [[nodiscard]] static base::Result<std::unique_ptr<Control>> create(Loop& loop,
+                                                                     std::string_view address,
+                                                                     Serve serve);
   /// close() must have been called, and the loop run until it had ended.
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  /// "127.0.0.1:port".
+  /// "ip:port" that a program on this machine reaches it at.
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   /// Stops listening and closes every connection; the handles end in the loop's next turns.
   void close();

@@ -97,7 +97,7 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
   if (!transport) return base::fail(std::move(transport.error()));
   node->transport_ = std::move(*transport);
   auto control = Control::create(
-      node->loop_.raw(),
+      node->loop_, node->options_.http,
       [raw = node.get()](const ControlRequest& request) { return raw->serve(request); });
   if (!control) return base::fail(std::move(control.error()));
   node->control_ = std::move(*control);
@@ -195,7 +195,7 @@ void Node::perform(peer::Run& run) { trainer_->submit(std::move(run.job)); }
 
 void Node::perform(base::Notice& said) { note(said.severity, said.text); }
 
-void Node::perform(peer::Report&) { options_.observer.report(status()); }
+void Node::perform(peer::Report& report) { options_.observer.report(status(), report); }
 
 void Node::perform(peer::Remember& action) { options_.observer.remember(action.addresses); }
 

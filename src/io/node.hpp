@@ -24,7 +24,7 @@ namespace starling::io {
 struct NodeObserver {
   std::function<void(base::Severity, const std::string& text)> note;
   /// A row for the metrics is due.
-  std::function<void(const peer::Status&)> report;
+  std::function<void(const peer::Status&, const peer::Report&)> report;
   /// Where others are, for the next start.
   std::function<void(const std::vector<std::string>& addresses)> remember;
   /// The swarm trains another run.
@@ -48,6 +48,7 @@ class Node {
     std::optional<wire::RunId> lan;
     /// SIGINT or SIGTERM once: the peer leaves; a second one exits the process with 130 at once.
     bool signals = true;
+    std::string http = "127.0.0.1:0";  ///< where the control port is
     /// Answers the control port's GETs from the status; POSTs to /leave and /checkpoint are the
     /// node's own.
     std::function<ControlReply(const ControlRequest&, const Node&)> serve;
@@ -95,7 +96,7 @@ class Node {
   void perform(peer::Close& close);
   void perform(peer::Run& run);
   void perform(base::Notice& said);
-  void perform(peer::Report&);
+  void perform(peer::Report& report);
   void perform(peer::Remember& action);
   void perform(peer::Refused& refused);
   void perform(peer::Finished& finished);

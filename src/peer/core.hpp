@@ -28,6 +28,8 @@ inline constexpr base::Duration kHelloTimeout = std::chrono::seconds(5);
 inline constexpr std::size_t kConnectionsMax = 256;
 /// Changes of others' addresses are told at most so often; a heartbeat is about as frequent.
 inline constexpr base::Duration kRememberEvery = std::chrono::seconds(1);
+/// Between two rows of the metrics, beside those with an evaluation.
+inline constexpr base::Duration kReportEvery = std::chrono::seconds(2);
 /// Steps handed to the trainer ahead of time, so that it never waits for the event loop.
 inline constexpr std::uint32_t kStepsAhead = 2;
 /// Checkpoints asked for: by time or by a person, at the end, and when leaving.
@@ -192,6 +194,7 @@ class Core {
   std::optional<base::Time> ring_at_;      ///< all-reduce: when its neighbours will have been quiet
   std::optional<base::Time> alone_until_;  ///< require_peers: it ends then unless it met one
   std::optional<base::Time> checkpoint_at_;
+  std::optional<base::Time> report_at_;
   std::optional<base::Time> weighed_at_;  ///< since when the own speed is measured
   std::uint64_t weighed_samples_ = 0;     ///< own, then
   std::optional<base::Time> step_at_;     ///< step_interval: when the next step may be handed out

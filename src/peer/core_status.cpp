@@ -109,6 +109,7 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
   add("the wait for links", wait_until_, config_.membership.wait_timeout);
   add("the wait for peers", alone_until_, config_.require_peers);
   add("the next checkpoint", checkpoint_at_, config_.checkpoint_every);
+  add("the next row of the metrics", report_at_, kReportEvery);
   add("the next step", step_at_, config_.step_interval);
   membership_.add_timers(now, out);
   exchange_.add_timers(now, out);

@@ -49,6 +49,7 @@ void Core::start_if_ready(base::Time now, Outbox& out) {
   phase_ = Phase::training;
   training_since_ = now;
   if (config_.checkpoint_every > base::Duration{}) checkpoint_at_ = now + config_.checkpoint_every;
+  report_at_ = now + kReportEvery;
   next_steps(now, out);
 }
 
@@ -262,7 +263,7 @@ void Core::on_evaluated(const std::optional<Evaluated>& evaluated, base::Time no
   evaluated_ = evaluated;
   evaluating_ = false;
   publish(now);
-  out.push_back(Report{});
+  out.push_back(Report{.evaluated = evaluated.has_value()});
 }
 
 void Core::on_saved(const Saved& saved, base::Time now, Outbox& out) {
@@ -318,6 +319,7 @@ std::optional<base::Time> Core::next_deadline() const {
   consider(membership_.next_deadline());
   consider(exchange_.next_deadline());
   consider(checkpoint_at_);
+  consider(report_at_);
   consider(alone_until_);
   if (waits_for_step()) consider(step_at_);
   for (const auto& [link, info] : links_) {
@@ -374,6 +376,10 @@ void Core::expire(base::Time now, Outbox& out) {
   if (due(checkpoint_at_)) {
     checkpoint_at_ = now + config_.checkpoint_every;
     if (saves_outstanding_ == 0) save(out);
+  }
+  if (due(report_at_)) {
+    report_at_ = now + kReportEvery;
+    out.push_back(Report{});
   }
 }
 

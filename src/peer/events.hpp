@@ -107,7 +107,9 @@ struct Run {
 };
 
 /// A row for the metrics: the status at this moment.
-struct Report {};
+struct Report {
+  bool evaluated = false;  ///< it has an evaluation that no earlier row had
+};
 
 enum class EndReason : std::uint8_t { done, left, failed };
 

@@ -5,8 +5,9 @@
 namespace starling::report {
 
 nlohmann::ordered_json bytes_json(const BytesByPurpose& bytes) {
-  return {{"total", bytes.total},           {"delta", bytes.delta},   {"keyframe", bytes.keyframe},
-          {"membership", bytes.membership}, {"reduce", bytes.reduce}, {"other", bytes.other}};
+  nlohmann::ordered_json json{{"total", bytes.total}};
+  for (const auto& [name, part] : kPurposes) json[name] = bytes.*part;
+  return json;
 }
 
 }  // namespace starling::report

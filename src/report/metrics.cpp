@@ -112,7 +112,29 @@ base::Result<MetricsFile> MetricsFile::open(const std::string& dir,
   if (auto written = base::replace_file(path, parts); !written) return fail(written.error());
   std::ofstream file(path, std::ios::app);
   if (!file) return fail(ErrorCode::data, "{}: cannot be written", path);
-  return MetricsFile(path, std::move(file), rows.last);
+  MetricsFile made(path, std::move(file), rows.last);
+  const std::size_t loss = place_of("loss");
+  for (std::string& row : rows.kept) {
+    const auto values = split(row);
+    const bool evaluated = loss < values.size() && !values[loss].empty();
+    made.remember(std::move(row), evaluated);
+  }
+  return made;
+}
+
+void MetricsFile::remember(std::string line, bool evaluated) {
+  (evaluated ? evaluated_ : others_).push({rows_++, std::move(line)});
+}
+
+std::string MetricsFile::thinned() const {
+  std::vector<const NumberedLine*> lines;
+  for (const auto* some : {&evaluated_, &others_}) {
+    for (const NumberedLine& line : some->values()) lines.push_back(&line);
+  }
+  std::ranges::sort(lines, {}, [](const NumberedLine* line) { return line->number; });
+  std::string text = fmt::format("{}\n", kMetricsColumns);
+  for (const NumberedLine* line : lines) text += line->line + '\n';
+  return text;
 }
 
 base::Status MetricsFile::append(const MetricsRow& row) {
@@ -126,7 +148,9 @@ base::Status MetricsFile::append(const MetricsRow& row) {
   whole.bytes_sent += before_.bytes_sent;
   whole.bytes_received += before_.bytes_received;
   whole.exchanges += before_.exchanges;
-  file_ << metrics_line(whole) << '\n' << std::flush;
+  std::string line = metrics_line(whole);
+  file_ << line << '\n' << std::flush;
+  remember(std::move(line), row.accuracy || row.loss);
   if (file_) return {};
   file_.clear();
   return fail(ErrorCode::data, "{}: cannot be written (is the disk full?)", path_);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "report/thinned.hpp"
 
 namespace starling::report {
 
@@ -35,6 +36,9 @@ inline constexpr std::string_view kMetricsColumns =
 /// fourth, and so on: a run of a year has a file of some megabytes.
 inline constexpr std::uint64_t kMetricsRowsDense = 1U << 16;
 
+/// Rows that are remembered for a picture of the run: as many with an evaluation, as many without.
+inline constexpr std::size_t kMetricsRowsDrawn = 256;
+
 /// A row as it stands in the file, without the end of line; there all counters are of all lives.
 [[nodiscard]] std::string metrics_line(const MetricsRow& row);
 
@@ -51,7 +55,16 @@ class MetricsFile {
   /// Adds a row and hands it to the system, so that a killed peer leaves it behind.
   [[nodiscard]] base::Status append(const MetricsRow& row);
 
+  /// The file's rows, thinned to a bounded number for a picture: CSV with the same columns.
+  [[nodiscard]] std::string thinned() const;
+
  private:
+  struct NumberedLine {
+    std::uint64_t number;
+    std::string line;
+  };
+  void remember(std::string line, bool evaluated);
+
   MetricsFile(std::string path, std::ofstream file, const MetricsRow& before);
 
   std::string path_;
@@ -59,6 +72,9 @@ class MetricsFile {
   MetricsRow before_;          ///< counters of former lives
   std::uint64_t offered_ = 0;  ///< rows without an evaluation
   std::uint64_t written_ = 0;  ///< of these
+  std::uint64_t rows_ = 0;
+  Thinned<NumberedLine> evaluated_{kMetricsRowsDrawn};
+  Thinned<NumberedLine> others_{kMetricsRowsDrawn};
 };
 
 }  // namespace starling::report

@@ -1,6 +1,7 @@
 // A peer's status as JSON: what its control port answers and `starling status --json` prints.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,11 @@ namespace starling::report {
 
 /// What the core does not know of itself.
 struct StatusExtra {
-  std::string address;  ///< "ip:port" for links
-  double seconds = 0;   ///< since training started
+  std::string run;               ///< its name
+  std::string run_id;            ///< 32 hexadecimal digits
+  std::uint64_t parameters = 0;  ///< of the model
+  std::string address;           ///< "ip:port" for links
+  double seconds = 0;            ///< since training started
   double samples_per_second = 0;
   double bytes_per_label = 0;  ///< of the test set, if it is text; otherwise 0
   BytesByPurpose bytes_sent;

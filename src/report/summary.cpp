@@ -35,11 +35,7 @@ class Mean {
 
 void add(BytesByPurpose& sum, const BytesByPurpose& bytes) {
   sum.total += bytes.total;
-  sum.delta += bytes.delta;
-  sum.keyframe += bytes.keyframe;
-  sum.membership += bytes.membership;
-  sum.reduce += bytes.reduce;
-  sum.other += bytes.other;
+  for (const auto& [name, part] : kPurposes) sum.*part += bytes.*part;
 }
 
 std::vector<HistoryPoint> mean_history(std::span<const PeerSummary> peers) {

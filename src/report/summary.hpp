@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -22,6 +23,13 @@ struct BytesByPurpose {
   std::uint64_t other = 0;
 
   friend bool operator==(const BytesByPurpose&, const BytesByPurpose&) = default;
+};
+
+/// The purposes, whose sum is the total, by their names in files and metrics.
+inline constexpr std::pair<const char*, std::uint64_t BytesByPurpose::*> kPurposes[] = {
+    {"delta", &BytesByPurpose::delta},           {"keyframe", &BytesByPurpose::keyframe},
+    {"membership", &BytesByPurpose::membership}, {"reduce", &BytesByPurpose::reduce},
+    {"other", &BytesByPurpose::other},
 };
 
 /// One evaluation on the test set.

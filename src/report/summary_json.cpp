@@ -86,11 +86,7 @@ class Reader {
     if (found == nullptr) return;
     Reader inner(*found, place_ + key + ".");
     inner.read("total", bytes.total);
-    inner.read("delta", bytes.delta);
-    inner.read("keyframe", bytes.keyframe);
-    inner.read("membership", bytes.membership);
-    inner.read("reduce", bytes.reduce);
-    inner.read("other", bytes.other);
+    for (const auto& [name, part] : kPurposes) inner.read(name, bytes.*part);
     adopt(inner);
   }
 

@@ -16,7 +16,9 @@
 #include "io/interfaces.hpp"
 #include "io/record_signer.hpp"
 #include "report/language.hpp"
+#include "report/page.hpp"
 #include "report/peer_file.hpp"
+#include "report/prometheus.hpp"
 #include "runtime/addresses_file.hpp"
 #include "train/optimizer.hpp"
 #include "train/weights.hpp"
@@ -93,6 +95,10 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
   }
   for (const std::string& address : options.join) run_file.swarm.join.push_back(address);
   if (auto checked = check_address(io::parse_address(options.listen), ErrorCode::usage, "--listen");
+      !checked) {
+    return fail(checked.error());
+  }
+  if (auto checked = check_address(io::parse_address(options.http), ErrorCode::usage, "--http");
       !checked) {
     return fail(checked.error());
   }
@@ -204,25 +210,28 @@ base::Status Run::open_node() {
                                             per_parameter * task_.parameters.size() +
                                                 kQueuedBuffers * buffer_bytes + kPayloadSlack}),
       .payload_max = 2 * task_.parameters.size() + buffer_bytes + kPayloadSlack};
-  made.observer = {.note =
-                       [this](base::Severity severity, const std::string& text) {
-                         log_.event(severity == base::Severity::warning ? report::Level::warning
-                                                                        : report::Level::info,
-                                    "note", {{"text", std::string_view(text)}});
-                       },
-                   .report = [this](const peer::Status& status) { on_report(status); },
-                   .remember =
-                       [this](const std::vector<std::string>& addresses) {
-                         if (auto written = write_addresses(dir_, addresses); !written) {
-                           warn("addresses_not_written", written.error().text);
-                         }
-                       },
-                   .refused =
-                       [this](const peer::Refused& refused) {
-                         refusal_ = peer::diff(canonical_, refused.canonical);
-                       }};
+  made.observer = {
+      .note =
+          [this](base::Severity severity, const std::string& text) {
+            log_.event(
+                severity == base::Severity::warning ? report::Level::warning : report::Level::info,
+                "note", {{"text", std::string_view(text)}});
+          },
+      .report = [this](const peer::Status& status,
+                       const peer::Report& report) { on_report(status, report.evaluated); },
+      .remember =
+          [this](const std::vector<std::string>& addresses) {
+            if (auto written = write_addresses(dir_, addresses); !written) {
+              warn("addresses_not_written", written.error().text);
+            }
+          },
+      .refused =
+          [this](const peer::Refused& refused) {
+            refusal_ = peer::diff(canonical_, refused.canonical);
+          }};
   if (options_.lan) made.lan = run_id_;
   made.signals = options_.signals;
+  made.http = options_.http;
   made.serve = [this](const io::ControlRequest& request, const io::Node& asked) {
     return serve(request, asked);
   };
@@ -305,11 +314,11 @@ peer::Config Run::core_config() const {
   return config;
 }
 
-void Run::on_report(const peer::Status& status) {
+void Run::on_report(const peer::Status& status, bool evaluated) {
   const io::LinkTraffic traffic = node_->traffic();
   const double seconds =
       status.training_since ? base::seconds(io::Loop::now() - *status.training_since) : 0;
-  if (status.loss && history_.size() < report::kHistoryMax) {
+  if (evaluated && status.loss && history_.size() < report::kHistoryMax) {
     history_.push_back({.seconds = seconds,
                         .samples = status.samples,
                         .accuracy = status.accuracy,
@@ -319,9 +328,9 @@ void Run::on_report(const peer::Status& status) {
   const auto written = metrics_->append({.seconds = seconds,
                                          .samples = status.samples,
                                          .steps = status.steps,
-                                         .loss = status.loss,
+                                         .loss = evaluated ? status.loss : std::nullopt,
                                          .train_loss = status.train_loss,
-                                         .accuracy = status.accuracy,
+                                         .accuracy = evaluated ? status.accuracy : std::nullopt,
                                          .lr = status.learning_rate,
                                          .drift = status.drift,
                                          .links = static_cast<std::uint32_t>(status.links.size()),
@@ -332,7 +341,11 @@ void Run::on_report(const peer::Status& status) {
 }
 
 report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked) const {
-  report::StatusExtra made{.address = asked.address(), .bytes_per_label = task_.bytes_per_label};
+  report::StatusExtra made{.run = run_file_.run.name,
+                           .run_id = run_id_.hex(),
+                           .parameters = task_.parameters.size(),
+                           .address = asked.address(),
+                           .bytes_per_label = task_.bytes_per_label};
   if (status.training_since) {
     made.seconds = base::seconds(io::Loop::now() - *status.training_since);
     const double trained =
@@ -353,7 +366,14 @@ report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked
 }
 
 io::ControlReply Run::serve(const io::ControlRequest& request, const io::Node& asked) const {
+  if (const auto file = report::page_file(request.path)) {
+    return {200, std::string(file->content), file->type};
+  }
+  if (request.path == "/history") return {200, metrics_->thinned(), "text/csv"};
   const peer::Status status = asked.status();
+  if (request.path == "/metrics") {
+    return {200, report::prometheus_text(status, extra(status, asked)), report::kPrometheusType};
+  }
   if (request.path == "/status") return {200, report::status_json(status, extra(status, asked))};
   if (request.path == "/members") return {200, report::members_json(status)};
   if (request.path == "/links") return {200, report::links_json(status, extra(status, asked))};

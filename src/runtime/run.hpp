@@ -76,6 +76,8 @@ class Run {
   [[nodiscard]] const data::Shards& shards() const noexcept { return *shards_; }
   /// "ip:port" that others reach this peer at.
   [[nodiscard]] const std::string& address() const noexcept { return addresses_.front(); }
+  /// "ip:port" of the page, the metrics and the commands, for this machine.
+  [[nodiscard]] const std::string& http_address() const { return node_->control_address(); }
   [[nodiscard]] const std::optional<train::Checkpoint>& checkpoint() const noexcept {
     return checkpoint_;
   }
@@ -112,7 +114,7 @@ class Run {
   void warn(std::string_view event, std::string_view text);
   base::Status open_node();
   [[nodiscard]] peer::Config core_config() const;
-  void on_report(const peer::Status& status);
+  void on_report(const peer::Status& status, bool evaluated);
   [[nodiscard]] report::StatusExtra extra(const peer::Status& status, const io::Node& node) const;
   [[nodiscard]] io::ControlReply serve(const io::ControlRequest& request,
                                        const io::Node& node) const;

@@ -1,9 +1,11 @@
 // Asking a running peer, and telling it what to do.
+#include <algorithm>
 #include <string>
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
+#include "control_client.hpp"
 #include "harness.hpp"
 
 namespace starling::integration {
@@ -61,6 +63,22 @@ BOOST_FIXTURE_TEST_CASE(a_running_peer_answers_in_json_and_in_words, Pair) {
     BOOST_TEST(asked.code.value_or(-1) == 0, asked.err);
     BOOST_TEST(asked.out.find("peer-") != std::string::npos, asked.out);
   }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_running_peer_has_a_page_a_history_and_metrics, Pair) {
+  const std::string& control = swarm[0].control();
+  const auto page = peers::ask(control, "/");
+  BOOST_TEST_REQUIRE(page.has_value());
+  BOOST_TEST(page->find("<title>Starling</title>") != std::string::npos);
+  const auto metrics = peers::ask(control, "/metrics");
+  BOOST_TEST_REQUIRE(metrics.has_value());
+  BOOST_TEST(metrics->find("\nstarling_members{state=\"alive\"} 2\n") != std::string::npos,
+             *metrics);
+  // The first row comes 2 s after the first step, whether it was evaluated or not.
+  BOOST_TEST(eventually([&] {
+    const auto history = peers::ask(control, "/history");
+    return history && std::ranges::count(*history, '\n') > 1;
+  }));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_peer_that_is_told_to_leave_ends_and_the_other_goes_on, Pair) {

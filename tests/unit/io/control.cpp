@@ -74,10 +74,11 @@ class HttpClient {
 
 /// A control port that answers with the method and the path, and remembers what it was asked.
 struct Fixture {
-  Fixture() {
-    auto made = Control::create(loop.raw(), [this](const ControlRequest& request) {
+  explicit Fixture(const char* address = "127.0.0.1:0") {
+    auto made = Control::create(loop, address, [this](const ControlRequest& request) {
       asked.push_back(request);
-      return ControlReply{200, std::string(request.post ? "post " : "get ") + request.path};
+      return ControlReply{200, std::string(request.post ? "post " : "get ") + request.path,
+                          "text/plain"};
     });
     BOOST_REQUIRE(made);
     control = std::move(*made);
@@ -128,6 +129,34 @@ BOOST_AUTO_TEST_CASE(pages_in_a_browser_are_refused) {
   }
   BOOST_TEST(asked.empty());
   BOOST_TEST(starts_with_code(ask("POST /leave HTTP/1.1\r\nhost: localhost\r\n\r\n"), 200));
+}
+
+// Names of hosts can be made to lead here, so they may read only what all may read, and never
+// write.
+BOOST_AUTO_TEST_CASE(a_port_that_others_reach_answers_them_but_takes_no_orders) {
+  Fixture open("0.0.0.0:0");
+  BOOST_TEST(open.control->address().starts_with("127.0.0.1:"));
+  BOOST_TEST(starts_with_code(open.ask("GET /metrics HTTP/1.1\r\nHost: gpu1:9000\r\n\r\n"), 200));
+  BOOST_TEST(starts_with_code(open.ask("GET / HTTP/1.1\r\nOrigin: null\r\n\r\n"), 403));
+  BOOST_TEST(starts_with_code(open.ask("POST /leave HTTP/1.1\r\nHost: gpu1:9000\r\n\r\n"), 403));
+  BOOST_TEST(open.asked.size() == 1U);
+  BOOST_TEST(starts_with_code(open.ask("POST /leave HTTP/1.1\r\nHost: 10.0.0.1:9\r\n\r\n"), 200));
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_tells_a_browser_what_it_is_and_to_load_nothing_else) {
+  const std::string reply = ask("GET / HTTP/1.1\r\n\r\n");
+  BOOST_TEST(reply.find("\r\nContent-Type: text/plain\r\n") != std::string::npos);
+  BOOST_TEST(reply.find("\r\nContent-Security-Policy: default-src 'none'; ") != std::string::npos);
+  BOOST_TEST(reply.find("\r\nX-Content-Type-Options: nosniff\r\n") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(an_address_that_cannot_be_had_is_an_error) {
+  for (const char* address : {"127.0.0.1", "127.0.0.1:70000", "192.0.2.1:0"}) {
+    BOOST_TEST(!Control::create(loop, address, {}));
+  }
+  const auto taken = Control::create(loop, control->address(), {});
+  BOOST_REQUIRE(!taken);
+  BOOST_TEST(taken.error().text.find(control->address()) != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(other_methods_are_refused) {

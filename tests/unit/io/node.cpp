@@ -42,7 +42,7 @@ class WaitingNode {
     Node::Options options;
     options.transport.listen = "127.0.0.1:0";
     options.observer = {.note = [](base::Severity, const std::string&) {},
-                        .report = [](const peer::Status&) {},
+                        .report = [](const peer::Status&, const peer::Report&) {},
                         .remember = [](const std::vector<std::string>&) {},
                         .refused = [](const peer::Refused&) {}};
     options.signals = false;

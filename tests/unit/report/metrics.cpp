@@ -121,4 +121,43 @@ BOOST_AUTO_TEST_CASE(a_long_run_thins_rows_but_keeps_every_evaluation) {
              1 + kMetricsRowsDense + kExtra / 2 + kExtra);
 }
 
+BOOST_AUTO_TEST_CASE(rows_for_a_picture_are_those_of_the_file_while_they_are_few) {
+  const starling::testing::TemporaryFolder folder;
+  MetricsRow plain = kRow;
+  plain.loss.reset();
+  plain.accuracy.reset();
+  {
+    auto file = MetricsFile::open(folder.path());
+    BOOST_REQUIRE(file);
+    BOOST_TEST(file->thinned() == with_header(""));
+    for (const MetricsRow& row : {plain, kRow, plain, kRow, plain}) {
+      BOOST_TEST(file->append(row).has_value());
+    }
+    BOOST_TEST(file->thinned() == folder.text("metrics.csv"));
+  }
+  const auto again = MetricsFile::open(folder.path(), kRow.samples);
+  BOOST_REQUIRE(again);
+  BOOST_TEST(again->thinned() == folder.text("metrics.csv"));
+}
+
+BOOST_AUTO_TEST_CASE(rows_for_a_picture_are_bounded_and_those_with_an_evaluation_stay) {
+  const starling::testing::TemporaryFolder folder;
+  auto file = MetricsFile::open(folder.path());
+  BOOST_REQUIRE(file);
+  MetricsRow row = kRow;
+  for (std::uint64_t i = 0; i < 20 * kMetricsRowsDrawn; ++i) {
+    row.steps = i;
+    row.loss = i % 100 == 0 ? std::optional(0.25) : std::nullopt;
+    row.accuracy.reset();
+    BOOST_REQUIRE(file->append(row).has_value());
+  }
+  const std::string text = file->thinned();
+  const auto rows = static_cast<std::size_t>(std::ranges::count(text, '\n')) - 1;
+  BOOST_TEST(rows <= 2 * kMetricsRowsDrawn);
+  std::size_t evaluated = 0;
+  for (std::size_t at = 0; (at = text.find(",0.25,0.5,", at)) != std::string::npos; ++at)
+    ++evaluated;
+  BOOST_TEST(evaluated == 20 * kMetricsRowsDrawn / 100 + 1);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

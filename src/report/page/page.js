@@ -1,0 +1,308 @@
+// The page of a peer: asks the peer that served it how it is, again and again, and draws the answers.
+// Names and addresses are those of other peers: they only ever become text.
+"use strict";
+
+const REFRESH_MS = 2000;
+const HISTORY_EVERY = 3;        // refreshes
+const MEMBERS_SHOWN = 200;      // rows of the table; the others are counted
+const MEMBERS_DRAWN = 400;
+const SVG = "http://www.w3.org/2000/svg";
+const AXES = [["samples", "samples"], ["seconds", "time"], ["bytes_sent", "bytes sent"]];
+
+const at = (id) => document.getElementById(id);
+let axis = AXES[0][0];
+let history = [];
+let last = null;                // when the peer answered
+
+// --- what people read ---
+
+const scaled = (value, units, step) => {
+  let unit = 0;
+  while (value >= step && unit < units.length - 1) {
+    value /= step;
+    unit += 1;
+  }
+  return `${unit && value < 99.95 ? value.toFixed(1).replace(".0", "") : Math.round(value)}${units[unit]}`;
+};
+const missing = (value) => value === null || value === undefined || !Number.isFinite(value);
+const bytes = (value) => missing(value) ? "-" : scaled(value, [" B", " kB", " MB", " GB", " TB"], 1000);
+const count = (value) => missing(value) ? "-" : value.toLocaleString("en-US");
+const short = (value) => missing(value) ? "-" : scaled(value, ["", "k", "M", "G"], 1000);
+const percent = (value, digits = 2) => missing(value) ? "-" : `${(value * 100).toFixed(digits)}%`;
+const fixed = (value, digits) => missing(value) ? "-" : value.toFixed(digits);
+const duration = (value) => {
+  if (missing(value)) return "-";
+  if (value < 100) return `${Math.round(value)} s`;
+  if (value < 6000) return `${Math.round(value / 60)} min`;
+  return value < 360000 ? `${(value / 3600).toFixed(1)} h` : `${(value / 86400).toFixed(1)} days`;
+};
+
+// --- the document ---
+
+function element(tag, content, className) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (typeof content === "string") made.textContent = content;
+  else if (content) made.append(...content);
+  return made;
+}
+
+function shape(tag, attributes, text) {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+/// Columns: [heading, value of a row, class]; a value is a text or nodes.
+function fill(table, columns, rows, rowClass) {
+  const head = element("tr", columns.map(([heading, , kind]) => {
+    const cell = element("th", heading, kind);
+    cell.scope = "col";
+    return cell;
+  }));
+  const body = rows.map((row) =>
+    element("tr", columns.map(([, value, kind]) => element("td", value(row), kind)), rowClass?.(row)));
+  table.replaceChildren(element("thead", [head]), element("tbody", body));
+}
+
+const named = (name, state) => [element("span", "", `dot ${state}`), name || "?"];
+
+// --- charts ---
+
+const BOX = {width: 340, height: 190, left: 46, right: 10, top: 10, bottom: 24};
+
+/// Round numbers that divide [low, high] into about `parts`.
+function ticks(low, high, parts) {
+  const raw = (high - low) / parts || 1;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= raw);
+  const made = [];
+  for (let i = Math.ceil(low / step); i * step <= high * (1 + 1e-9); i += 1) made.push(i * step);
+  return made;
+}
+
+/// curves: [{name, color, key}]; only rows that have both values count.
+function chart(title, curves, format) {
+  const points = curves.map(({key}) => history
+    .filter((row) => !missing(row[axis]) && !missing(row[key]))
+    .map((row) => ({x: row[axis], y: row[key]})));
+  const all = points.flat();
+  const legend = curves.map(({name, color}, i) => {
+    const newest = points[i].at(-1);
+    return element("span", `${name} ${newest ? format(newest.y) : ""}`, color);
+  });
+  const caption = element("figcaption", [title, element("span", legend.flatMap((one) => [one, " "]))]);
+  const svg = shape("svg", {viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", "aria-label": title});
+  const figure = element("figure", [caption, svg]);
+  if (all.length < 2) {
+    svg.append(shape("text", {x: BOX.width / 2, y: BOX.height / 2, "text-anchor": "middle"},
+      "nothing to draw yet"));
+    return figure;
+  }
+  const xMax = Math.max(...all.map(({x}) => x)) || 1;
+  let low = Math.min(...all.map(({y}) => y));
+  let high = Math.max(...all.map(({y}) => y));
+  if (high === low) high = low + Math.max(Math.abs(low), 1e-9);
+  low = Math.max(low - (high - low) * 0.05, low >= 0 ? 0 : -Infinity);
+  high += (high - low) * 0.05;
+  const px = (x) => BOX.left + (x / xMax) * (BOX.width - BOX.left - BOX.right);
+  const py = (y) => BOX.height - BOX.bottom - ((y - low) / (high - low)) * (BOX.height - BOX.top - BOX.bottom);
+  for (const y of ticks(low, high, 4)) {
+    svg.append(shape("line", {class: "grid", x1: BOX.left, x2: BOX.width - BOX.right, y1: py(y), y2: py(y)}),
+      shape("text", {x: BOX.left - 6, y: py(y) + 4, "text-anchor": "end"}, format(y)));
+  }
+  const xFormat = {samples: short, seconds: duration, bytes_sent: bytes}[axis];
+  for (const x of ticks(0, xMax, 4)) {
+    svg.append(shape("text", {x: px(x), y: BOX.height - 8, "text-anchor": "middle"}, xFormat(x)));
+  }
+  curves.forEach(({color}, i) => {
+    const line = points[i].map(({x, y}) => `${px(x).toFixed(1)},${py(y).toFixed(1)}`).join(" ");
+    svg.append(shape("polyline", {class: `curve ${color}`, points: line}));
+  });
+  const here = shape("line", {class: "here", y1: BOX.top, y2: BOX.height - BOX.bottom, visibility: "hidden"});
+  svg.append(here);
+  const newest = legend.map((one) => one.textContent);
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const x = (((event.clientX - box.left) / box.width) * BOX.width - BOX.left) /
+      (BOX.width - BOX.left - BOX.right) * xMax;
+    curves.forEach(({name}, i) => {
+      if (points[i].length === 0) return;
+      const near = points[i].reduce((best, one) => Math.abs(one.x - x) < Math.abs(best.x - x) ? one : best);
+      legend[i].textContent = `${name} ${format(near.y)} at ${xFormat(near.x)}`;
+      here.setAttribute("x1", px(near.x));
+      here.setAttribute("x2", px(near.x));
+    });
+    here.setAttribute("visibility", "visible");
+  });
+  svg.addEventListener("pointerleave", () => {
+    here.setAttribute("visibility", "hidden");
+    legend.forEach((one, i) => { one.textContent = newest[i]; });
+  });
+  return figure;
+}
+
+function drawCharts() {
+  const made = [chart("loss (nats)", [{name: "test", color: "blue", key: "loss"},
+    {name: "training", color: "red", key: "train_loss"}], (value) => fixed(value, 3))];
+  if (history.some((row) => !missing(row.accuracy))) {
+    made.push(chart("accuracy", [{name: "test", color: "blue", key: "accuracy"}], (value) => percent(value, 1)));
+  }
+  made.push(chart("drift from neighbours", [{name: "", color: "blue", key: "drift"}],
+    (value) => percent(value, 1)));
+  made.push(chart("bytes", [{name: "sent", color: "blue", key: "bytes_sent"},
+    {name: "received", color: "red", key: "bytes_received"}], bytes));
+  at("charts").replaceChildren(...made);
+}
+
+function drawAxes() {
+  at("axes").replaceChildren(...AXES.map(([key, name]) => {
+    const button = element("button", name);
+    button.setAttribute("aria-pressed", String(key === axis));
+    button.addEventListener("click", () => {
+      axis = key;
+      drawAxes();
+      drawCharts();
+    });
+    return button;
+  }));
+}
+
+// --- the answers ---
+
+const tile = (name, value, note) =>
+  element("div", [element("span", name, "quiet"), element("b", value), element("span", note, "quiet")]);
+
+/// What a ring all-reduce of the gradients among as many peers would have sent, over what was sent.
+function savings(status, alive) {
+  const newest = history.at(-1);
+  if (!newest || !newest.bytes_sent || alive < 2 || status.bytes_sent.reduce > 0) return "";
+  const ring = newest.steps * 2 * (alive - 1) / alive * 4 * status.parameters;
+  const times = ring / newest.bytes_sent;
+  return times < 2 ? "" : `${count(Math.round(times))} times fewer than an all-reduce`;
+}
+
+function drawStatus(status, members) {
+  const alive = members.filter((member) => member.state === "alive");
+  const rate = alive.reduce((sum, member) => sum + (member.samples_per_second || 0), 0);
+  const missingSamples = Math.max(status.target_samples - status.swarm_samples, 0);
+  document.title = `${status.run}: ${status.name}`;
+  at("run").textContent = status.run;
+  at("phase").textContent = status.phase;
+  at("peer").textContent = `peer ${status.name} (${status.id.slice(0, 8)}) at ${status.address}, ` +
+    `run ${status.run_id.slice(0, 8)}, ${count(status.parameters)} parameters`;
+  at("done").style.width = percent(Math.min(status.progress, 1));
+  at("samples").textContent = `${percent(status.progress, 1)} of the run: ${count(status.swarm_samples)} of ` +
+    `${count(status.target_samples)} samples, by all peers`;
+  at("left").textContent = status.phase === "training" && rate > 0 && missingSamples > 0
+    ? `about ${duration(missingSamples / rate)} left` : "";
+  const evaluated = status.whole_test_set ? "on the whole test set" : "on the test set";
+  const quality = missing(status.accuracy)
+    ? tile("test loss", fixed(status.loss, 4), missing(status.bits_per_byte) ? evaluated
+      : `${fixed(status.bits_per_byte, 3)} bits a byte`)
+    : tile("accuracy", percent(status.accuracy), `loss ${fixed(status.loss, 4)}, ${evaluated}`);
+  at("figures").replaceChildren(
+    quality,
+    tile("training loss", fixed(status.train_loss, 4), `learning rate ${status.learning_rate.toPrecision(3)}`),
+    tile("samples/s", short(status.samples_per_second), `all ${alive.length} peers: ${short(rate)}`),
+    tile("drift", percent(status.drift), `${count(status.exchanges)} exchanges`),
+    tile("sent", bytes(status.bytes_sent.total), savings(status, alive.length)),
+    tile("links", String(status.links), `${status.shards} shards of the data`));
+}
+
+function drawFlock(members, links) {
+  const drawn = members.slice(0, MEMBERS_DRAWN);
+  const place = new Map(drawn.map((member, i) => {
+    const angle = (i / drawn.length) * 2 * Math.PI - Math.PI / 2;
+    return [member.id, {x: 95 * Math.cos(angle), y: 95 * Math.sin(angle)}];
+  }));
+  const radius = Math.max(1.5, Math.min(7, 150 / drawn.length));
+  const own = place.get(drawn.find((member) => member.self)?.id);
+  const lines = links.filter((link) => own && place.has(link.id)).map((link) => {
+    const other = place.get(link.id);
+    return shape("line", {class: link.state, x1: own.x, y1: own.y, x2: other.x, y2: other.y});
+  });
+  const dots = drawn.map((member) => {
+    const {x, y} = place.get(member.id);
+    const dot = shape("circle", {class: member.self ? "self" : member.state, cx: x, cy: y,
+      r: member.self ? radius * 1.4 : radius});
+    dot.append(shape("title", {}, `${member.name}: ${member.self ? "this peer" : member.state}`));
+    return dot;
+  });
+  at("flock").replaceChildren(...lines, ...dots);
+  const states = new Map();
+  for (const {state} of members) states.set(state, (states.get(state) || 0) + 1);
+  at("states").textContent = [...states].map(([state, number]) => `${number} ${state}`).join(", ") +
+    "; lines are links of this peer";
+}
+
+function drawTables(members, links) {
+  fill(at("members"), [
+    ["name", (member) => named(member.name, member.state)],
+    ["state", (member) => member.self ? "this peer" : member.lost ? `${member.state} (${member.lost})` : member.state,
+      "words"],
+    ["samples", (member) => count(member.samples)],
+    ["a second", (member) => short(member.samples_per_second)],
+    ["accuracy", (member) => percent(member.accuracy)],
+    ["loss", (member) => fixed(member.loss, 4)],
+    ["drift", (member) => percent(member.drift)],
+    ["links", (member) => String(member.links)],
+    ["addresses", (member) => member.addresses.join(" "), "words"],
+  ], members.slice(0, MEMBERS_SHOWN), (member) => member.self ? "self" : "");
+  at("more").textContent = members.length > MEMBERS_SHOWN
+    ? `and ${count(members.length - MEMBERS_SHOWN)} more: see members below` : "";
+  fill(at("links"), [
+    ["to", (link) => named(link.name, link.state)],
+    ["exchange", (link) => link.state, "words"],
+    ["number", (link) => count(link.exchange)],
+    ["drift", (link) => percent(link.drift)],
+    ["density", (link) => percent(link.density, 3)],
+    ["round trip", (link) => missing(link.round_trip_ms) ? "-" : `${fixed(link.round_trip_ms, 1)} ms`],
+    ["Mbit/s", (link) => fixed(link.mbit, 1)],
+    ["sent", (link) => bytes(link.bytes_sent.total)],
+    ["received", (link) => bytes(link.bytes_received.total)],
+  ], links);
+}
+
+/// Numbers of a CSV, null where a cell is empty.
+function rowsOf(csv) {
+  const [head, ...lines] = csv.trim().split("\n");
+  const columns = head.split(",");
+  return lines.map((line) => {
+    const cells = line.split(",");
+    return Object.fromEntries(columns.map((name, i) => [name, cells[i] ? Number(cells[i]) : null]));
+  });
+}
+
+async function ask(path, read) {
+  const reply = await fetch(path, {cache: "no-store", signal: AbortSignal.timeout(5000)});
+  if (!reply.ok) throw new Error(`${path}: ${reply.status}`);
+  return read(reply);
+}
+
+async function refresh(turn) {
+  try {
+    const json = (reply) => reply.json();
+    const [status, members, links] = await Promise.all(
+      ["status", "members", "links"].map((path) => ask(path, json)));
+    if (turn % HISTORY_EVERY === 0 || history.length < 2) {
+      history = rowsOf(await ask("history", (reply) => reply.text()));
+      drawCharts();
+    }
+    members.sort((a, b) => Number(b.self) - Number(a.self) || a.name.localeCompare(b.name));
+    drawStatus(status, members);
+    drawFlock(members, links);
+    drawTables(members, links);
+    last = new Date();
+    at("silent").hidden = true;
+  } catch (error) {
+    at("silent").hidden = false;
+    at("silent").textContent = "This peer does not answer: it has ended, or cannot be reached. " +
+      (last ? `What is below is of ${last.toLocaleTimeString()}.` : "");
+  }
+  setTimeout(refresh, REFRESH_MS, turn + 1);
+}
+
+drawAxes();
+refresh(0);
