@@ -19,6 +19,13 @@ struct UpOptions {
 };
 int run_up(const UpOptions& options);
 
+struct JoinOptions {
+  std::string invite;
+  std::string secret;  ///< file with the swarm's secret; empty: it has none
+  UpOptions up;        ///< without a run file
+};
+int run_join(JoinOptions options);
+
 struct SwarmOptions {
   std::string run_file;
   std::uint32_t peers = 4;
@@ -30,7 +37,7 @@ struct SwarmOptions {
 int run_swarm(const SwarmOptions& options);
 
 struct QueryOptions {
-  std::string what;  ///< "status", "members", "links", "leave" or "checkpoint"
+  std::string what;  ///< "status", "members", "links", "invite", "leave" or "checkpoint"
   /// Address of its control port, or its folder; empty: the only one that runs here.
   std::string peer;
   bool json = false;

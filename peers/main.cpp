@@ -58,28 +58,46 @@ void add_set(CLI::App& command, std::vector<std::string>& set) {
       ->allow_extra_args(false);
 }
 
+/// How a peer is run, whatever it trains.
+void add_peer(CLI::App& command, UpOptions& options) {
+  command
+      .add_option("--join", options.peer.join,
+                  "Address host:port of any peer of the swarm (repeatable)")
+      ->allow_extra_args(false);
+  command.add_flag("--lan", options.peer.lan,
+                   "Find peers of this run on the local network, by UDP multicast and broadcast");
+  command.add_option("--listen", options.peer.listen, "Address to listen on; port 0: any free one")
+      ->capture_default_str();
+  command
+      .add_option("--http", options.peer.http,
+                  "Address of the page, /metrics and commands such as `starling status`; whoever "
+                  "reaches it may read them")
+      ->capture_default_str();
+  command.add_option(
+      "--name", options.peer.name,
+      "Name of this peer (default: that of the host, with a number where others run)");
+  command.add_option("--dir", options.peer.dir,
+                     "Folder of this peer (default: runs/<run name>/<name>)");
+  command.add_flag("--require-peers", options.peer.require_peers,
+                   "Exit with 4 when no peer was reached within a minute");
+  command.add_flag("--json", options.json, "Print the summary as JSON at the end");
+  add_set(command, options.set);
+}
+
 void add_up(CLI::App& app, UpOptions& options) {
   auto* up = app.add_subcommand("up", "Run one peer: find the swarm, train, agree");
   up->add_option("run_file", options.run_file, "Run file (TOML)")->required();
-  up->add_option("--join", options.peer.join,
-                 "Address host:port of any peer of the swarm (repeatable)")
-      ->allow_extra_args(false);
-  up->add_flag("--lan", options.peer.lan,
-               "Find peers of this run on the local network, by UDP multicast and broadcast");
-  up->add_option("--listen", options.peer.listen, "Address to listen on; port 0: any free one")
-      ->capture_default_str();
-  up->add_option("--http", options.peer.http,
-                 "Address of the page, /metrics and commands such as `starling status`; whoever "
-                 "reaches it may read them")
-      ->capture_default_str();
-  up->add_option("--name", options.peer.name,
-                 "Name of this peer (default: that of the host, with a number where others run)");
-  up->add_option("--dir", options.peer.dir,
-                 "Folder of this peer (default: runs/<run name>/<name>)");
-  up->add_flag("--require-peers", options.peer.require_peers,
-               "Exit with 4 when no peer was reached within a minute");
-  up->add_flag("--json", options.json, "Print the summary as JSON at the end");
-  add_set(*up, options.set);
+  add_peer(*up, options);
+}
+
+void add_join(CLI::App& app, JoinOptions& options) {
+  auto* join = app.add_subcommand(
+      "join", "Run one peer of a swarm that hands out its run file; started again, it goes on");
+  join->add_option("invite", options.invite,
+                   "What `starling up` printed there, or `starling invite`")
+      ->required();
+  join->add_option("--secret", options.secret, "File with the swarm's secret, if it has one");
+  add_peer(*join, options.up);
 }
 
 void add_swarm(CLI::App& app, SwarmOptions& options) {
@@ -104,6 +122,7 @@ void add_queries(CLI::App& app, QueryOptions& options) {
       {"status", "What a running peer is doing"},
       {"members", "Who is in the swarm, as a running peer knows it"},
       {"links", "The links of a running peer"},
+      {"invite", "What to type on another machine to join the swarm of a running peer"},
       {"leave", "Ask a running peer to save, say goodbye and end"},
       {"checkpoint", "Ask a running peer to save a checkpoint now"}};
   for (const auto& [name, text] : queries) {
@@ -240,6 +259,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", std::string("starling ") + kVersion);
   app.require_subcommand(1);
   UpOptions up;
+  JoinOptions join;
   SwarmOptions swarm;
   QueryOptions query;
   CheckOptions check;
@@ -251,6 +271,7 @@ int run(int argc, char** argv) {
   KeygenOptions keygen;
   BenchOptions bench;
   add_up(app, up);
+  add_join(app, join);
   add_swarm(app, swarm);
   add_queries(app, query);
   add_check(app, check);
@@ -276,6 +297,7 @@ int run(int argc, char** argv) {
   const CLI::App& chosen = *app.get_subcommands().front();
   const std::string command = chosen.get_name();
   if (command == "up") return run_up(up);
+  if (command == "join") return run_join(join);
   if (command == "swarm") return run_swarm(swarm);
   if (command == "check") return run_check(check);
   if (command == "eval") return run_eval(eval);

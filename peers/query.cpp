@@ -1,4 +1,4 @@
-// status, members, links, leave, checkpoint: asking a running peer.
+// status, members, links, invite, leave, checkpoint: asking a running peer.
 #include <cmath>
 #include <optional>
 #include <string>
@@ -100,6 +100,11 @@ std::string links_text(const Json& links) {
   return text;
 }
 
+std::string invite_text(const Json& invite) {
+  return fmt::format("starling join {}{}\n", shown(invite.at("invite")),
+                     invite.at("secret").get<bool>() ? " --secret FILE" : "");
+}
+
 /// What is printed of a reply; nothing where it is not what a peer answers.
 std::optional<std::string> text_of(const QueryOptions& options, const std::string& reply) {
   const std::string& what = options.what;
@@ -111,6 +116,7 @@ std::optional<std::string> text_of(const QueryOptions& options, const std::strin
     if (what == "status") return status_text(json);
     if (what == "members") return members_text(json);
     if (what == "links") return links_text(json);
+    if (what == "invite") return invite_text(json);
   } catch (const Json::exception&) {
     return std::nullopt;
   }

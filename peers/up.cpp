@@ -38,19 +38,6 @@ std::string quality_text(const report::PeerSummary& summary) {
   return text;
 }
 
-/// Options as another machine's shell reads them, but for those that are this machine's.
-std::string settings_text(const std::vector<std::string>& set) {
-  std::string text;
-  for (const std::string& setting : set) {
-    const auto is_of = [&](const char* key) { return setting.starts_with(key); };
-    if (is_of("train.device=") || is_of("train.threads=") || is_of("limits.")) continue;
-    std::string quoted;
-    for (const char c : setting) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    text += fmt::format(" --set '{}'", quoted);
-  }
-  return text;
-}
-
 /// What "auto" comes to is decided once, before anything takes long.
 base::Status choose_device(runtime::Run& run) {
   const train::Config& config = run.run_file().train;
@@ -153,10 +140,11 @@ base::Result<int> run_peer(const UpOptions& options) {
   if (auto prepared = run.prepare(std::move(*task)); !prepared) return fail(prepared.error());
   if (!options.json) {
     fmt::print(
-        "peer {} ({}), run {}; others join with:\n  starling up {}{} --join {}\n"
+        "peer {} ({}), run {}; another machine joins with:\n  starling join {}{}\n"
         "how it goes: http://{}/\n",
-        run.name(), run.id().brief(), run.run_id().hex().substr(0, 8), options.run_file,
-        settings_text(options.set), run.address(), run.http_address());
+        run.name(), run.id().brief(), run.run_id().hex().substr(0, 8),
+        peer::to_string(run.invite()), run.run_file().secret.empty() ? "" : " --secret FILE",
+        run.http_address());
     if (const auto& checkpoint = run.checkpoint()) {
       fmt::print("goes on from {}, {} of the run\n", checkpoint->folder,
                  report::format_percent(checkpoint->state.progress, 1));

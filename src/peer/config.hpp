@@ -18,6 +18,9 @@ namespace starling::peer {
 struct Config {
   wire::RunId run;
   std::string canonical;  ///< what `run` is the hash of; sent to a peer of another run
+  /// The run file as it is handed out to invited machines; at most wire::kRunFileTextMax bytes.
+  /// Empty: it is not.
+  std::string shared_run_file;
   std::uint64_t parameters_hash = 0;
   std::size_t parameter_count = 0;
   std::size_t buffer_count = 0;

@@ -190,6 +190,9 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
   if (const auto* refusal = std::get_if<wire::Refuse>(&event.message)) {
     return on_refuse(info, *refusal, out);
   }
+  if (std::holds_alternative<wire::RunFileRequest>(event.message)) {
+    return on_run_file_request(event.link, info, out);
+  }
   if (!info.ready) {
     out.push_back(base::accusation("peer " + info.peer.brief() + " spoke before its hello"));
     out.push_back(Close{event.link});
@@ -298,6 +301,26 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
   out.push_back(Accept{link});
   to_membership(membership::LinkReady{link, std::move(hello.self), info.dialed, info.address}, now,
                 out);
+}
+
+// A link serves for one answer, so nobody gets more out of this peer than they dial for.
+void Core::on_run_file_request(base::LinkId link, const LinkInfo& info, Outbox& out) {
+  if (info.ready || info.dialed) {
+    out.push_back(
+        base::accusation("peer " + info.peer.brief() + " asked for a run file that it has"));
+    out.push_back(Close{link});
+    return;
+  }
+  if (config_.shared_run_file.empty()) {
+    return refuse(link,
+                  {wire::RefuseReason::none,
+                   "this peer hands out no run file (another program trains, or the file is too "
+                   "long): start with the file itself",
+                   {}},
+                  out);
+  }
+  out.push_back(Send{link, wire::RunFileReply{config_.shared_run_file}});
+  out.push_back(Close{link});
 }
 
 void Core::refuse(base::LinkId link, wire::Refuse refusal, Outbox& out) {

@@ -101,6 +101,7 @@ class Core {
   // Messages that are not for one part alone (core.cpp).
   void on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now, Outbox& out);
   void on_refuse(const LinkInfo& info, const wire::Refuse& refusal, Outbox& out);
+  void on_run_file_request(base::LinkId link, const LinkInfo& info, Outbox& out);
   void refuse(base::LinkId link, wire::Refuse refusal, Outbox& out);
   /// Whether a person named this address, in the run file or when the peer was started.
   [[nodiscard]] bool was_given(const std::string& address) const;

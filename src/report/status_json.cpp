@@ -104,4 +104,8 @@ std::string links_json(const peer::Status& status, const StatusExtra& extra) {
   return dump(links);
 }
 
+std::string invite_json(const peer::Invite& invite, bool secret) {
+  return dump(Json{{"invite", peer::to_string(invite)}, {"secret", secret}});
+}
+
 }  // namespace starling::report

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "peer/invite.hpp"
 #include "peer/status.hpp"
 #include "report/summary.hpp"
 
@@ -32,5 +33,8 @@ struct StatusExtra {
 [[nodiscard]] std::string members_json(const peer::Status& status);
 /// [{"name", "id", "address", "exchange", "drift", ...}], one object a link.
 [[nodiscard]] std::string links_json(const peer::Status& status, const StatusExtra& extra);
+
+/// {"invite", "secret"}: the invite's text, and whether its reader needs the swarm's secret.
+[[nodiscard]] std::string invite_json(const peer::Invite& invite, bool secret);
 
 }  // namespace starling::report

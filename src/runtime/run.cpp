@@ -305,6 +305,8 @@ peer::Config Run::core_config() const {
   peer::Config config =
       peer::core_config(run_file_, canonical_, task_.identity.parameters, task_.parameters.size(),
                         task_.buffers.initial.size(), task_.samples);
+  if (!run_file_.embedded) config.shared_run_file = peer::shared_toml(run_file_);
+  if (config.shared_run_file.size() > wire::kRunFileTextMax) config.shared_run_file.clear();
   config.require_peers = options_.require_peers ? kRequirePeers : base::Duration{};
   if (run_file_.limits.steps_per_second > 0) {
     config.step_interval = base::from_seconds(1 / run_file_.limits.steps_per_second);
@@ -365,6 +367,15 @@ report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked
   return made;
 }
 
+peer::Invite Run::invite(std::vector<std::string> others) const {
+  peer::Invite made{.addresses = {address()}, .run = run_id_, .security = run_file_.security};
+  for (std::string& other : others) {
+    if (made.addresses.size() == peer::kInviteAddressesMax) break;
+    made.addresses.push_back(std::move(other));
+  }
+  return made;
+}
+
 io::ControlReply Run::serve(const io::ControlRequest& request, const io::Node& asked) const {
   if (const auto file = report::page_file(request.path)) {
     return {200, std::string(file->content), file->type};
@@ -375,6 +386,14 @@ io::ControlReply Run::serve(const io::ControlRequest& request, const io::Node& a
     return {200, report::prometheus_text(status, extra(status, asked)), report::kPrometheusType};
   }
   if (request.path == "/status") return {200, report::status_json(status, extra(status, asked))};
+  if (request.path == "/invite") {
+    std::vector<std::string> others;
+    for (const peer::MemberStatus& member : status.members) {
+      if (member.self || member.record.state != wire::MemberState::alive) continue;
+      if (!member.record.addresses.empty()) others.push_back(member.record.addresses.front());
+    }
+    return {200, report::invite_json(invite(std::move(others)), secret_.has_value())};
+  }
   if (request.path == "/members") return {200, report::members_json(status)};
   if (request.path == "/links") return {200, report::links_json(status, extra(status, asked))};
   return {404, "{\"error\":\"no such path\"}\n"};

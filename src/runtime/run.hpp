@@ -20,6 +20,7 @@
 #include "io/node.hpp"
 #include "io/secret.hpp"
 #include "peer/config.hpp"
+#include "peer/invite.hpp"
 #include "peer/run_file.hpp"
 #include "peer/worker.hpp"
 #include "report/log.hpp"
@@ -76,6 +77,8 @@ class Run {
   [[nodiscard]] const data::Shards& shards() const noexcept { return *shards_; }
   /// "ip:port" that others reach this peer at.
   [[nodiscard]] const std::string& address() const noexcept { return addresses_.front(); }
+  /// For a machine that has no run file, with this peer's address and of `others` as many as fit.
+  [[nodiscard]] peer::Invite invite(std::vector<std::string> others = {}) const;
   /// "ip:port" of the page, the metrics and the commands, for this machine.
   [[nodiscard]] const std::string& http_address() const { return node_->control_address(); }
   [[nodiscard]] const std::optional<train::Checkpoint>& checkpoint() const noexcept {

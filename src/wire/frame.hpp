@@ -37,6 +37,8 @@ enum class FrameType : std::uint8_t {
   reduce = 9,
   bye = 10,
   reconcile = 11,
+  run_file_request = 12,
+  run_file_reply = 13,
   wire_up = 15,  ///< of links among themselves, before they are up; no message
 };
 

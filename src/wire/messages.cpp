@@ -177,6 +177,17 @@ Payload build(FlatBufferBuilder& builder, const Bye& bye) {
   return {};
 }
 
+Payload build(FlatBufferBuilder& builder, const RunFileRequest&) {
+  builder.Finish(fb::CreateRunFileRequest(builder));
+  return {};
+}
+
+Payload build(FlatBufferBuilder& builder, const RunFileReply& reply) {
+  ASSERT(reply.text.size() <= kRunFileTextMax);
+  builder.Finish(fb::CreateRunFileReply(builder, builder.CreateString(reply.text)));
+  return {};
+}
+
 // --- decoding: each overload gets verified metadata and checks the values ---
 
 base::Result<Message> read(const fb::Hello& from, Frame&) {
@@ -356,6 +367,13 @@ base::Result<Message> read(const fb::Bye& from, Frame&) {
   return bye;
 }
 
+base::Result<Message> read(const fb::RunFileRequest&, Frame&) { return RunFileRequest{}; }
+
+base::Result<Message> read(const fb::RunFileReply& from, Frame&) {
+  if (from.text()->size() > kRunFileTextMax) return bad("a run file is too long");
+  return RunFileReply{.text = from.text()->str()};
+}
+
 template <class Table>
 base::Result<std::optional<Message>> verified(Frame& frame) {
   const base::ByteView metadata = frame.metadata();
@@ -373,10 +391,12 @@ base::Result<std::optional<Message>> verified(Frame& frame) {
 
 FrameType type_of(const Message& message) noexcept {
   // In the order of Message's alternatives.
-  constexpr FrameType kTypes[] = {FrameType::hello,    FrameType::refuse,    FrameType::neighbour,
-                                  FrameType::gossip,   FrameType::heartbeat, FrameType::link_open,
-                                  FrameType::keyframe, FrameType::delta,     FrameType::reduce,
-                                  FrameType::bye,      FrameType::reconcile};
+  constexpr FrameType kTypes[] = {
+      FrameType::hello,         FrameType::refuse,    FrameType::neighbour,
+      FrameType::gossip,        FrameType::heartbeat, FrameType::link_open,
+      FrameType::keyframe,      FrameType::delta,     FrameType::reduce,
+      FrameType::bye,           FrameType::reconcile, FrameType::run_file_request,
+      FrameType::run_file_reply};
   static_assert(std::size(kTypes) == std::variant_size_v<Message>);
   return kTypes[message.index()];
 }
@@ -422,6 +442,10 @@ base::Result<std::optional<Message>> decode(Frame&& frame) {
       return verified<fb::Bye>(frame);
     case FrameType::reconcile:
       return verified<fb::Reconcile>(frame);
+    case FrameType::run_file_request:
+      return verified<fb::RunFileRequest>(frame);
+    case FrameType::run_file_reply:
+      return verified<fb::RunFileReply>(frame);
     case FrameType::wire_up:
       break;
   }
@@ -445,6 +469,8 @@ Purpose purpose_of(std::uint8_t frame_type) noexcept {
     case FrameType::refuse:
     case FrameType::link_open:
     case FrameType::bye:
+    case FrameType::run_file_request:
+    case FrameType::run_file_reply:
     case FrameType::wire_up:
       break;
   }

@@ -31,6 +31,7 @@ inline constexpr std::uint8_t kBucketBitsMax = 8;      ///< a member table is cu
 inline constexpr std::size_t kEntriesPerFrame = 1024;  ///< entries, and records asked for
 inline constexpr std::size_t kTextMax = 1024;          ///< bytes of a reason in words
 inline constexpr std::size_t kCanonicalMax = 16 * 1024;
+inline constexpr std::size_t kRunFileTextMax = 48 * 1024;
 
 using RunId = base::Hash128;
 
@@ -69,6 +70,14 @@ struct Refuse {
   RefuseReason reason = RefuseReason::none;
   std::string text;       ///< for people; at most kTextMax bytes
   std::string canonical;  ///< other_run: that run's, of which the run id is the hash
+};
+
+/// In place of a Hello, from a machine that was invited and has no run file yet.
+struct RunFileRequest {};
+
+/// The answer, after which the link is closed.
+struct RunFileReply {
+  std::string text;  ///< TOML without what is of one machine alone; at most kRunFileTextMax bytes
 };
 
 enum class NeighbourKind : std::uint8_t { none, request, urgent_request, accept, reject, leave };
@@ -202,7 +211,7 @@ struct Bye {
 };
 
 using Message = std::variant<Hello, Refuse, Neighbour, Gossip, Heartbeat, LinkOpen, Keyframe, Delta,
-                             Reduce, Bye, Reconcile>;
+                             Reduce, Bye, Reconcile, RunFileRequest, RunFileReply>;
 
 /// What a frame's bytes are spent on, for the byte meter.
 enum class Purpose : std::uint8_t { delta, keyframe, membership, reduce, other };

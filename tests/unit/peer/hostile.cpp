@@ -80,4 +80,14 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_read_before_a_hello_ends_the_link) {
   BOOST_TEST(world.status(0).members.size() == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(who_has_said_hello_gets_no_run_file) {
+  World world(4);
+  add_pair(world);
+  const base::LinkId link = world.peer(0).links.begin()->first;
+  world.give(0, Received{link, wire::RunFileRequest{}});
+  BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
+  BOOST_REQUIRE(world.peer(0).warnings.size() == 1U);
+  BOOST_TEST(world.peer(0).warnings[0].find("asked for a run file") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -278,7 +278,10 @@ void World::send(std::size_t index, base::LinkId link, const wire::Message& mess
   if (found == peers_[index]->links.end()) return;
   const std::size_t c = found->second;
   const int side = side_of(c, index);
-  if (!connections_[c].ends[1 - side].peer) return;
+  if (!connections_[c].ends[1 - side].peer) {
+    peers_[index]->told_strangers.push_back(through_the_wire(message));
+    return;
+  }
   carry(c, side, [this, c, side, received = through_the_wire(message)] {
     const End& to = connections_[c].ends[1 - side];
     if (to.up) give(*to.peer, Received{to.link, received});

@@ -83,6 +83,7 @@ class World {
     std::vector<std::string> remembered;
     std::vector<std::string> warnings;
     std::vector<base::LinkId> closed;  ///< by the core
+    std::vector<wire::Message> told_strangers;
     std::size_t reports = 0;
     bool disk_full = false;  ///< what is saved from now on fails
   };

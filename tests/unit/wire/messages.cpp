@@ -1,6 +1,8 @@
 #include "wire/messages.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include <boost/test/unit_test.hpp>
 
@@ -202,6 +204,29 @@ BOOST_AUTO_TEST_CASE(a_delta_s_degree_is_1_to_its_bound_and_its_parts_are_known)
   std::vector<std::uint8_t> head = wire::pack_head(wire::Delta{.exchange = {1}});
   head[0] |= 0x80;
   BOOST_TEST(!wire::unpack_head(head).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(run_files_are_asked_for_and_handed_out) {
+  static_cast<void>(round_trip(wire::RunFileRequest{}));
+  for (const std::size_t size : {std::size_t{0}, wire::kRunFileTextMax}) {
+    const std::string text(size, '#');
+    BOOST_TEST((round_trip(wire::RunFileReply{text}).text == text));
+  }
+  // A longer one: the text is what the metadata ends with.
+  const auto longest =
+      frame_of(wire::encode(wire::RunFileReply{std::string(wire::kRunFileTextMax, '#')}));
+  base::Buffer metadata(longest.metadata().begin(), longest.metadata().end());
+  metadata.resize(metadata.size() + 16);
+  const auto size = static_cast<std::uint32_t>(wire::kRunFileTextMax);
+  const base::ByteView bytes_of_size = std::as_bytes(std::span(&size, 1));
+  const auto found = std::ranges::search(metadata, bytes_of_size).begin();
+  BOOST_REQUIRE((found != metadata.end()));
+  const std::uint32_t larger = size + 8;
+  std::ranges::copy(std::as_bytes(std::span(&larger, 1)), found);
+  const auto decoded =
+      wire::decode(frame_of(wire::make_frame(wire::FrameType::run_file_reply, metadata, {})));
+  BOOST_REQUIRE(!decoded);
+  BOOST_TEST(decoded.error().text.find("a run file is too long") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(other_messages_keep_their_values) {

@@ -1,0 +1,68 @@
+// join: a peer of a swarm whose run file is not here yet.
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "commands.hpp"
+#include "complain.hpp"
+#include "io/run_file_request.hpp"
+#include "io/secret.hpp"
+#include "peer/invite.hpp"
+
+namespace starling::peers {
+namespace {
+
+namespace fs = std::filesystem;
+using base::fail;
+
+/// Kept here for the next start, when whoever handed it out may be gone: below runs/, by the run.
+constexpr const char* kFolder = "runs/joined";
+
+base::Status store(const std::string& path, const std::string& text) {
+  std::error_code error;
+  fs::create_directories(kFolder, error);
+  if (error) {
+    return fail(base::ErrorCode::data, "{}: cannot be created: {}", kFolder, error.message());
+  }
+  const base::ByteView parts[] = {base::bytes_of(text.data(), text.size())};
+  return base::replace_file(path, parts);
+}
+
+/// Makes sure that the run file is at `path`.
+base::Status obtain(const peer::Invite& invite, const std::string& secret_file,
+                    const std::string& path) {
+  if (fs::exists(path)) return {};
+  std::optional<io::Secret> secret;
+  if (!secret_file.empty()) {
+    auto loaded = io::Secret::load(secret_file);
+    if (!loaded) return fail(loaded.error());
+    secret = *loaded;
+  }
+  const auto text = io::request_run_file(invite, secret);
+  if (!text) return fail(text.error());
+  if (auto checked = peer::parse_run_file(*text, "the swarm's run file"); !checked) {
+    return fail(checked.error());
+  }
+  return store(path, *text);
+}
+
+}  // namespace
+
+int run_join(JoinOptions options) {
+  const auto invite = peer::parse_invite(options.invite);
+  if (!invite) return complain("join", invite.error());
+  UpOptions& up = options.up;
+  up.run_file = fmt::format("{}/{}.toml", kFolder, invite->run.hex());
+  if (const auto there = obtain(*invite, options.secret, up.run_file); !there) {
+    return complain("join", there.error());
+  }
+  for (const std::string& address : invite->addresses) up.peer.join.push_back(address);
+  if (!options.secret.empty()) up.set.push_back("security.secret=" + options.secret);
+  if (!up.json) fmt::print("the swarm's run file is {}\n", up.run_file);
+  return run_up(up);
+}
+
+}  // namespace starling::peers

@@ -1,0 +1,67 @@
+#include "peer/invite.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/printable.hpp"
+
+namespace starling::peer {
+namespace {
+
+constexpr std::string_view kOff = "/security=off";
+
+base::Error wrong(std::string_view text, std::string_view what) {
+  return {
+      base::ErrorCode::usage,
+      fmt::format("'{}' is no invite: {}; it is what `starling up` and `starling invite` print, "
+                  "like 192.0.2.7:7000/0123456789abcdef0123456789abcdef",
+                  base::printable(text, base::kShownMax), what)};
+}
+
+}  // namespace
+
+std::string to_string(const Invite& invite) {
+  return fmt::format("{}/{}{}", fmt::join(invite.addresses, ","), invite.run.hex(),
+                     invite.security == Security::off ? kOff : "");
+}
+
+base::Result<Invite> parse_invite(std::string_view text) {
+  Invite invite;
+  std::string_view rest = text;
+  if (rest.ends_with(kOff)) {
+    invite.security = Security::off;
+    rest.remove_suffix(kOff.size());
+  }
+  const std::size_t slash = rest.find('/');
+  if (slash == std::string_view::npos) return base::fail(wrong(text, "it has no run behind a '/'"));
+  const auto run = wire::RunId::parse(rest.substr(slash + 1));
+  if (!run) return base::fail(wrong(text, "the run is not 32 hexadecimal digits"));
+  invite.run = *run;
+  for (std::string_view addresses = rest.substr(0, slash);;) {
+    const std::size_t end = std::min(addresses.find(','), addresses.size());
+    if (end == 0) return base::fail(wrong(text, "an address is missing"));
+    if (invite.addresses.size() == kInviteAddressesMax) {
+      return base::fail(wrong(text, fmt::format("it has over {} addresses", kInviteAddressesMax)));
+    }
+    invite.addresses.emplace_back(addresses.substr(0, end));
+    if (end == addresses.size()) return invite;
+    addresses.remove_prefix(end + 1);
+  }
+}
+
+std::string shared_toml(RunFile run_file) {
+  const RunFile defaults;
+  run_file.train.device = defaults.train.device;
+  run_file.train.threads = defaults.train.threads;
+  run_file.swarm.join.clear();
+  run_file.swarm.wait_for = defaults.swarm.wait_for;
+  run_file.secret.clear();
+  run_file.limits = defaults.limits;
+  run_file.exchange.upload_limit = defaults.exchange.upload_limit;
+  run_file.exchange.cpu_share = defaults.exchange.cpu_share;
+  return to_toml(run_file);
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,37 @@
+// What brings a machine into a swarm that has no run file of it: an invite, which people pass on,
+// and the run file as peers hand it out.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "peer/run_file.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::peer {
+
+inline constexpr std::size_t kInviteAddressesMax = 4;
+
+/// Written as "ADDRESS[,ADDRESS...]/RUN", with the 32 hexadecimal digits of the run id, and
+/// "/security=off" behind them if the swarm's links are not encrypted.
+struct Invite {
+  std::vector<std::string> addresses;  ///< "host:port" of peers, 1 to kInviteAddressesMax
+  wire::RunId run;
+  Security security = Security::tls;
+
+  friend bool operator==(const Invite&, const Invite&) = default;
+};
+
+[[nodiscard]] std::string to_string(const Invite& invite);
+
+/// Addresses are checked by who dials them. Error (ErrorCode::usage): what is wrong.
+[[nodiscard]] base::Result<Invite> parse_invite(std::string_view text);
+
+/// The run file for another machine: TOML in which what is of one machine alone (addresses, device,
+/// threads, limits, the place of a secret) is as if nothing had been said.
+[[nodiscard]] std::string shared_toml(RunFile run_file);
+
+}  // namespace starling::peer

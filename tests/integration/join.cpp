@@ -1,0 +1,144 @@
+// Joining a swarm whose run file is only at its peers.
+#include <csignal>
+#include <filesystem>
+#include <string>
+
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+
+#include "control_client.hpp"
+#include "harness.hpp"
+
+namespace starling::integration {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const Arguments kForEver{"run.samples=1000000000"};
+
+/// A peer in a folder that is the current one of its process, where it keeps a run file.
+class Joiner {
+ public:
+  Joiner(const testing::TemporaryFolder& folder, const std::string& invite, Arguments more = {})
+      : peer_("/bin/sh", command(folder, invite, std::move(more)), folder, "joiner") {}
+
+  [[nodiscard]] Peer& peer() noexcept { return peer_; }
+
+ private:
+  static Arguments command(const testing::TemporaryFolder& folder, const std::string& invite,
+                           Arguments more) {
+    fs::create_directories(folder / "joiner");
+    Arguments words{"-c",
+                    "cd \"$1\" && shift && exec \"$@\"",
+                    "sh",
+                    folder.path(),
+                    program(),
+                    "join",
+                    invite,
+                    "--dir",
+                    folder / "joiner",
+                    "--listen",
+                    "127.0.0.1:0"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  Peer peer_;
+};
+
+std::string invite_of(Peer& peer) {
+  BOOST_TEST_REQUIRE(!peer.address().empty(), peer.process().err());
+  std::string text;
+  BOOST_TEST_REQUIRE(eventually([&] {
+    const auto reply = peers::ask(peer.control(), "/invite");
+    if (reply) text = Json::parse(*reply).at("invite");
+    return reply.has_value();
+  }));
+  return text;
+}
+
+/// The path that a run file is kept at.
+std::string kept(const testing::TemporaryFolder& folder, const std::string& invite) {
+  return folder / ("runs/joined/" + invite.substr(invite.find('/') + 1) + ".toml");
+}
+
+BOOST_AUTO_TEST_CASE(an_invited_machine_trains_the_swarm_s_run_and_comes_back_without_it) {
+  Swarm swarm{1, {"run.samples=1000000000", "train.lr=0.0375", "limits.steps_per_second=200"}};
+  const std::string invite = invite_of(swarm[0]);
+  {
+    Joiner joiner(swarm.folder(), invite);
+    BOOST_TEST_REQUIRE(eventually([&] {
+                         const auto status = joiner.peer().status();
+                         return status && status->exchanges > 0;
+                       }),
+                       joiner.peer().process().err());
+    const std::string text = text_of(kept(swarm.folder(), invite));
+    BOOST_TEST(text.find("lr = 0.0375\n") != std::string::npos, text);
+    BOOST_TEST(text.find("steps_per_second = 0\n") != std::string::npos, text);
+    swarm.kill(0);
+    joiner.peer().process().signal(SIGTERM);
+    BOOST_TEST(joiner.peer().process().wait().value_or(-1) == 0, joiner.peer().process().err());
+  }
+  Joiner again(swarm.folder(), invite);
+  BOOST_TEST(eventually([&] {
+               const auto status = again.peer().status();
+               return status && status->steps > 0;
+             }),
+             again.peer().process().err());
+  BOOST_TEST(again.peer().process().out().find("goes on from") != std::string::npos,
+             again.peer().process().out());
+}
+
+BOOST_AUTO_TEST_CASE(a_swarm_s_secret_guards_its_run_file) {
+  const testing::TemporaryFolder folder;
+  const std::string secret = folder / "secret";
+  BOOST_TEST(run(folder, {"keygen", secret}).code.value_or(-1) == 0);
+  Swarm swarm{1, {"run.samples=1000000000", "security.secret=" + secret}};
+  const std::string invite = invite_of(swarm[0]);
+  const Ended stranger = run(swarm.folder(), {"join", invite});
+  BOOST_TEST(stranger.code.value_or(-1) == 4);
+  BOOST_TEST(stranger.err.find("secret") != std::string::npos, stranger.err);
+
+  Joiner joiner(swarm.folder(), invite, {"--secret", secret});
+  BOOST_TEST(eventually([&] {
+               const auto status = joiner.peer().status();
+               return status && status->links == 1;
+             }),
+             joiner.peer().process().err());
+}
+
+BOOST_AUTO_TEST_CASE(links_that_are_not_encrypted_are_named_in_the_invite) {
+  Swarm swarm{1, {"run.samples=1000000000", "security.mode=off"}};
+  const std::string invite = invite_of(swarm[0]);
+  BOOST_TEST(invite.ends_with("/security=off"), invite);
+  Joiner joiner(swarm.folder(), invite);
+  BOOST_TEST(eventually([&] {
+               const auto status = joiner.peer().status();
+               return status && status->links == 1;
+             }),
+             joiner.peer().process().err());
+}
+
+BOOST_AUTO_TEST_CASE(who_cannot_be_asked_is_named_with_the_reason) {
+  Swarm swarm{1, kForEver};
+  const std::string invite = invite_of(swarm[0]);
+  const std::string other = std::string(32, '0');
+  const Ended ended =
+      run(swarm.folder(), {"join", "127.0.0.1:1," + swarm[0].address() + ",nonsense/" + other});
+  BOOST_TEST(ended.code.value_or(-1) == 4);
+  const std::string run_id = invite.substr(invite.find('/') + 1);
+  for (const std::string& part :
+       {std::string("127.0.0.1:1: connection refused"),
+        swarm[0].address() + ": trains another run, " + run_id, std::string("nonsense")}) {
+    BOOST_TEST(ended.err.find(part) != std::string::npos, ended.err);
+  }
+  BOOST_TEST(!fs::exists(kept(swarm.folder(), other)));
+
+  const Ended wrong = run(swarm.folder(), {"join", "nonsense"});
+  BOOST_TEST(wrong.code.value_or(-1) == 2);
+  BOOST_TEST(wrong.err.find("is no invite") != std::string::npos, wrong.err);
+}
+
+}  // namespace
+}  // namespace starling::integration

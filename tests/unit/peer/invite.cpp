@@ -1,0 +1,107 @@
+#include "peer/invite.hpp"
+
+#include <string>
+#include <variant>
+
+#include <boost/test/unit_test.hpp>
+
+#include "peer/core.hpp"
+#include "world.hpp"
+
+using namespace starling;
+using namespace starling::peer;
+using namespace starling::peer::testing;
+
+namespace {
+
+const std::string kRun = "0123456789abcdef0123456789abcdef";
+
+/// What a peer tells a stranger that asks it for its run file, after its hello.
+std::vector<wire::Message> answer_of(Config config) {
+  World world(1);
+  world.add(std::move(config));
+  base::PeerId id;
+  id.bytes.fill(7);
+  const base::LinkId link = world.connect_stranger(0, id);
+  world.give(0, Received{link, wire::RunFileRequest{}});
+  BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
+  BOOST_TEST(world.peer(0).warnings.empty());
+  return world.peer(0).told_strangers;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(invite)
+
+BOOST_AUTO_TEST_CASE(invites_survive_being_written_and_read) {
+  for (const std::string& text :
+       {"one:7000/" + kRun, "192.0.2.7:7000,192.0.2.8:7001/" + kRun, "a:1,b:2,c:3,d:4/" + kRun,
+        "one:7000/" + kRun + "/security=off"}) {
+    const auto read = parse_invite(text);
+    BOOST_REQUIRE(read);
+    BOOST_TEST(to_string(*read) == text);
+  }
+  const auto read = parse_invite("one:7000,two:7000/" + kRun + "/security=off");
+  BOOST_REQUIRE(read);
+  BOOST_TEST((read->addresses == std::vector<std::string>{"one:7000", "two:7000"}));
+  BOOST_TEST((read->security == Security::off));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_invite_is_refused_with_its_reason) {
+  const std::pair<std::string, std::string> wrong[] = {
+      {"", "no run"},
+      {"one:7000", "no run"},
+      {"/" + kRun, "an address is missing"},
+      {"one:7000,/" + kRun, "an address is missing"},
+      {",one:7000/" + kRun, "an address is missing"},
+      {"a:1,b:2,c:3,d:4,e:5/" + kRun, "over 4 addresses"},
+      {"one:7000/" + kRun.substr(1), "32 hexadecimal digits"},
+      {"one:7000/" + kRun + "/security=tls", "32 hexadecimal digits"},
+      {"one:7000/" + std::string(32, 'x'), "32 hexadecimal digits"},
+  };
+  for (const auto& [text, reason] : wrong) {
+    const auto read = parse_invite(text);
+    BOOST_REQUIRE_MESSAGE(!read, text);
+    BOOST_TEST((read.error().code == base::ErrorCode::usage));
+    BOOST_TEST(read.error().text.find(reason) != std::string::npos, read.error().text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_shared_run_file_says_what_is_trained_and_nothing_of_one_machine) {
+  const std::string text =
+      "[run]\nname = 'x'\nepochs = 2\n[model]\ninput = [4]\nlayers = [{ type = 'linear', out = 2 "
+      "}]\n[data]\nsource = 'fashion-mnist'\n[train]\nlr = 0.3\n[exchange]\ndensity = 0.01\n";
+  const auto plain = parse_run_file(text, "plain");
+  BOOST_REQUIRE(plain);
+  const std::string own[] = {"train.device=cuda:3",       "train.threads=7",
+                             "swarm.join=['10.0.0.1:7']", "swarm.wait_for=3",
+                             "security.secret=/my/key",   "limits.steps_per_second=5",
+                             "exchange.upload_limit=8",   "exchange.cpu_share=0.2"};
+  const auto here = parse_run_file(text, "here", own);
+  BOOST_REQUIRE(here);
+  const auto there = parse_run_file(shared_toml(*here), "there");
+  BOOST_REQUIRE(there);
+  BOOST_TEST((*there == *plain));
+}
+
+BOOST_AUTO_TEST_CASE(a_stranger_that_asks_gets_the_run_file_and_the_link_is_closed) {
+  const Problem problem(1);
+  Config config = config_for(problem, exchange::Mode::tracked);
+  config.shared_run_file = "[run]\n";
+  const auto told = answer_of(config);
+  BOOST_REQUIRE(told.size() == 2U);
+  BOOST_REQUIRE(std::holds_alternative<wire::Hello>(told[0]));
+  BOOST_TEST((std::get<wire::Hello>(told[0]).run == config.run));
+  BOOST_REQUIRE(std::holds_alternative<wire::RunFileReply>(told[1]));
+  BOOST_TEST(std::get<wire::RunFileReply>(told[1]).text == "[run]\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_without_a_run_file_to_hand_out_says_so) {
+  const Problem problem(1);
+  const auto told = answer_of(config_for(problem, exchange::Mode::tracked));
+  BOOST_REQUIRE(told.size() == 2U);
+  BOOST_REQUIRE(std::holds_alternative<wire::Refuse>(told[1]));
+  BOOST_TEST(std::get<wire::Refuse>(told[1]).text.find("no run file") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
