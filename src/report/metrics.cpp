@@ -137,10 +137,10 @@ std::string MetricsFile::thinned() const {
   return text;
 }
 
-base::Status MetricsFile::append(const MetricsRow& row) {
+base::Result<std::optional<MetricsRow>> MetricsFile::append(const MetricsRow& row) {
   if (!row.accuracy && !row.loss) {
     const std::uint64_t stride = std::uint64_t{1} << (written_ / kMetricsRowsDense);
-    if (offered_++ % stride != 0) return {};
+    if (offered_++ % stride != 0) return std::nullopt;
     ++written_;
   }
   MetricsRow whole = row;
@@ -151,7 +151,7 @@ base::Status MetricsFile::append(const MetricsRow& row) {
   std::string line = metrics_line(whole);
   file_ << line << '\n' << std::flush;
   remember(std::move(line), row.accuracy || row.loss);
-  if (file_) return {};
+  if (file_) return whole;
   file_.clear();
   return fail(ErrorCode::data, "{}: cannot be written (is the disk full?)", path_);
 }

@@ -52,8 +52,9 @@ class MetricsFile {
   [[nodiscard]] static base::Result<MetricsFile> open(
       const std::string& dir, std::optional<std::uint64_t> goes_on_from = std::nullopt);
 
-  /// Adds a row and hands it to the system, so that a killed peer leaves it behind.
-  [[nodiscard]] base::Status append(const MetricsRow& row);
+  /// Adds a row and hands it to the system, so that a killed peer leaves it behind. The row as it
+  /// stands in the file, with counters of all lives; nothing where it was left out.
+  [[nodiscard]] base::Result<std::optional<MetricsRow>> append(const MetricsRow& row);
 
   /// The file's rows, thinned to a bounded number for a picture: CSV with the same columns.
   [[nodiscard]] std::string thinned() const;

@@ -1,5 +1,6 @@
 #include "runtime/run.hpp"
 
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -54,6 +55,10 @@ base::Status check_targets(const std::vector<std::string>& join, ErrorCode code,
     if (!checked) return checked;
   }
   return {};
+}
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 /// Seconds since this process was started, counted by the kernel in hundredths.
@@ -157,6 +162,10 @@ base::Status Run::prepare(Task task) {
       dir_, checkpoint_ ? std::optional(checkpoint_->state.samples) : std::nullopt);
   if (!metrics) return fail(metrics.error());
   metrics_.emplace(std::move(*metrics));
+  auto tensorboard =
+      report::TensorBoardFile::open(dir_, name_, steps_before().value, seconds_since_1970());
+  if (!tensorboard) return fail(tensorboard.error());
+  tensorboard_.emplace(std::move(*tensorboard));
   return open_node();
 }
 
@@ -339,7 +348,11 @@ void Run::on_report(const peer::Status& status, bool evaluated) {
                                          .bytes_sent = traffic.sent_total(),
                                          .bytes_received = traffic.received_total(),
                                          .exchanges = status.exchanges});
-  if (!written) warn("metrics_not_written", written.error().text);
+  if (!written) return warn("metrics_not_written", written.error().text);
+  if (!*written) return;
+  if (auto added = tensorboard_->append(**written, seconds_since_1970()); !added) {
+    warn("metrics_not_written", added.error().text);
+  }
 }
 
 report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked) const {

@@ -27,6 +27,7 @@
 #include "report/metrics.hpp"
 #include "report/status_json.hpp"
 #include "report/summary.hpp"
+#include "report/tensorboard.hpp"
 #include "runtime/options.hpp"
 #include "runtime/place.hpp"
 #include "train/checkpoint.hpp"
@@ -140,6 +141,7 @@ class Run {
   std::optional<data::Shards> shards_;
   std::optional<train::Checkpoint> checkpoint_;
   std::optional<report::MetricsFile> metrics_;
+  std::optional<report::TensorBoardFile> tensorboard_;
   std::unique_ptr<io::Node> node_;
   std::vector<std::string> addresses_;
   std::vector<report::HistoryPoint> history_;

@@ -1,0 +1,118 @@
+#include "report/tensorboard.hpp"
+
+#include <array>
+#include <bit>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace starling::report {
+namespace {
+
+using base::ErrorCode;
+using base::fail;
+
+// --- protocol buffers: a field is its number and wire type, then its value ---
+
+enum class Wire : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+
+template <class Value>
+std::string little_endian(Value value) {
+  static_assert(std::endian::native == std::endian::little);
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+std::string varint(std::uint64_t value) {
+  std::string text;
+  for (; value >= 0x80; value >>= 7) text += static_cast<char>(value | 0x80);
+  return text + static_cast<char>(value);
+}
+
+std::string field(std::uint8_t number, Wire wire, std::string_view value) {
+  std::string text(1, static_cast<char>(number << 3 | static_cast<std::uint8_t>(wire)));
+  if (wire == Wire::bytes) text += varint(value.size());
+  return text.append(value);
+}
+
+/// event.proto's Event; `what`: one of its alternatives, as a field.
+std::string event(double seconds, std::uint64_t step, std::string_view what) {
+  return field(1, Wire::fixed64, little_endian(seconds)) + field(2, Wire::varint, varint(step)) +
+         std::string(what);
+}
+
+/// A Summary::Value.
+std::string scalar(std::string_view tag, double value) {
+  return field(1, Wire::bytes,
+               field(1, Wire::bytes, tag) +
+                   field(2, Wire::fixed32, little_endian(static_cast<float>(value))));
+}
+
+// --- records: length, its checksum, the event, its checksum ---
+
+/// CRC-32C (Castagnoli, RFC 3720), reflected.
+constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t i = 0; i < table.size(); ++i) {
+    table[i] = i;
+    for (int bit = 0; bit < 8; ++bit) table[i] = table[i] >> 1 ^ (table[i] & 1) * 0x82F63B78U;
+  }
+  return table;
+}();
+
+/// As records store it: rotated and moved, since sums of what holds sums are weak.
+std::string checksum(std::string_view bytes) {
+  std::uint32_t crc = ~0U;
+  for (const char byte : bytes) {
+    crc = crc >> 8 ^ kCrcTable[(crc ^ static_cast<std::uint8_t>(byte)) & 0xFF];
+  }
+  return little_endian(std::rotr(~crc, 15) + 0xA282EAD8U);
+}
+
+std::string record(std::string_view bytes) {
+  const std::string length = little_endian(std::uint64_t{bytes.size()});
+  return length + checksum(length) + std::string(bytes) + checksum(bytes);
+}
+
+}  // namespace
+
+base::Result<TensorBoardFile> TensorBoardFile::open(const std::string& dir, const std::string& peer,
+                                                    std::uint64_t steps, double seconds) {
+  const std::string folder = dir + "/tb";
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return fail(ErrorCode::data, "{}: cannot be created: {}", folder, error.message());
+  std::string path =
+      fmt::format("{}/events.out.tfevents.{:.0f}.{}.{}", folder, seconds, peer, getpid());
+  std::ofstream file(path, std::ios::binary | std::ios::app);
+  TensorBoardFile made(std::move(path), std::move(file));
+  auto written = made.write(event(seconds, 0, field(3, Wire::bytes, "brain.Event:2")));
+  const std::string starts = field(7, Wire::bytes, field(1, Wire::varint, varint(1)));
+  if (written) written = made.write(event(seconds, steps, starts));
+  if (!written) return fail(written.error());
+  return made;
+}
+
+base::Status TensorBoardFile::append(const MetricsRow& row, double seconds) {
+  std::string values = scalar("train/loss", row.train_loss) + scalar("train/learning rate", row.lr);
+  if (row.loss) values += scalar("test/loss", *row.loss);
+  if (row.accuracy) values += scalar("test/accuracy", *row.accuracy);
+  values += scalar("swarm/drift", row.drift) + scalar("swarm/links", row.links) +
+            scalar("swarm/exchanges", static_cast<double>(row.exchanges)) +
+            scalar("bytes/sent", static_cast<double>(row.bytes_sent)) +
+            scalar("bytes/received", static_cast<double>(row.bytes_received));
+  return write(event(seconds, row.steps, field(5, Wire::bytes, values)));
+}
+
+base::Status TensorBoardFile::write(const std::string& event) {
+  file_ << record(event) << std::flush;
+  if (file_) return {};
+  file_.clear();
+  return fail(ErrorCode::data, "{}: cannot be written (is the disk full?)", path_);
+}
+
+}  // namespace starling::report

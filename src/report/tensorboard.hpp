@@ -1,0 +1,37 @@
+// The metrics as TensorBoard reads them: records of TensorFlow's TFRecord format that hold its
+// Event messages (github.com/tensorflow/tensorflow: core/lib/io/record_writer.cc,
+// core/util/event.proto).
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+#include "base/result.hpp"
+#include "report/metrics.hpp"
+
+namespace starling::report {
+
+/// Writes `dir`/tb/events.out.tfevents.*, a file for each start of a peer. One thread at a time.
+class TensorBoardFile {
+ public:
+  /// `steps`: of the optimizer, before the first row; rows of earlier starts that are beyond it are
+  /// dropped by TensorBoard, since what they tell of is lost. `seconds`: since 1970, in the file's
+  /// name. Error (ErrorCode::data): the folder or file cannot be written.
+  [[nodiscard]] static base::Result<TensorBoardFile> open(const std::string& dir,
+                                                          const std::string& peer,
+                                                          std::uint64_t steps, double seconds);
+
+  /// Adds a row, as of the optimizer's step, and hands it to the system. `seconds`: since 1970.
+  [[nodiscard]] base::Status append(const MetricsRow& row, double seconds);
+
+ private:
+  TensorBoardFile(std::string path, std::ofstream file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+  [[nodiscard]] base::Status write(const std::string& event);
+
+  std::string path_;
+  std::ofstream file_;
+};
+
+}  // namespace starling::report
