@@ -7,7 +7,13 @@
 
 namespace starling::data {
 
-enum class Split { iid, dirichlet };
+/// Who trains on what.
+enum class Split {
+  iid,           ///< all files are at all peers, which share out the samples in random shards
+  stratified,    ///< the same, with every label in every shard in proportion
+  dirichlet,     ///< the same, but some peers see some labels more often than others
+  private_data,  ///< every peer has files of its own, and trains on all of them
+};
 
 /// How training images are changed each time they are shown; images in evaluations never are.
 struct Augmentation {

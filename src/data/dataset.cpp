@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "base/suggest.hpp"
 #include "data/sources.hpp"
 #include "data/vocabulary.hpp"
@@ -36,11 +38,12 @@ constexpr auto kSourceNames = [] {
 /// What the keys ask of the samples that the source turned out to have.
 base::Status check_keys(const Config& config, const SampleSet& train) {
   const SampleFormat& format = train.format();
-  if (config.split == Split::dirichlet && train.labels().empty()) {
+  const bool by_labels = config.split == Split::stratified || config.split == Split::dirichlet;
+  if (by_labels && train.labels().empty()) {
     return fail(ErrorCode::run_file,
-                "data.split = \"dirichlet\" skews labels, but samples of {} have no label of their "
+                "data.split = \"{}\" goes by labels, but samples of {} have no label of their "
                 "own: use data.split = \"iid\"",
-                config.source);
+                config.split == Split::stratified ? "stratified" : "dirichlet", config.source);
   }
   if (!config.test_path.empty() && format.vocabulary == 0) {
     return fail(ErrorCode::run_file,
@@ -59,6 +62,18 @@ base::Status check_keys(const Config& config, const SampleSet& train) {
                 config.augmentation.crop, config.source, side - 1);
   }
   return {};
+}
+
+/// Equal where samples look alike and their tokens stand for the same.
+base::Result<base::Hash128> identity_of_format(const Config& config, const SampleFormat& format) {
+  std::string text =
+      fmt::format("{} {} {}", fmt::join(format.shape, "x"), format.classes, format.vocabulary);
+  if (format.vocabulary != 0) {
+    const auto vocabulary = load_vocabulary(config);
+    if (!vocabulary) return fail(vocabulary.error());
+    text += " " + vocabulary->hash().hex();
+  }
+  return base::xxh3_128(text);
 }
 
 }  // namespace
@@ -97,6 +112,11 @@ base::Result<Dataset> load(const Config& config, std::uint32_t context, const Ca
   auto loaded = source->load({config, context, cache});
   if (!loaded) return loaded;
   if (auto fits = check_keys(config, *loaded->train); !fits) return fail(fits.error());
+  if (config.split == Split::private_data) {
+    const auto identity = identity_of_format(config, loaded->format());
+    if (!identity) return fail(identity.error());
+    loaded->identity = *identity;
+  }
   // Files have been read through by now, from begin to end. Samples are taken in any order: what
   // is read around them would only push others out of memory.
   for (Storage& part : loaded->storage) part.expect_random_reads();

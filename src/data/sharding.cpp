@@ -7,6 +7,7 @@
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/hash.hpp"
@@ -60,11 +61,14 @@ Shards::Shards(std::uint32_t samples, std::span<const std::int32_t> labels, cons
   base::Rng rng(seed);
   std::iota(samples_.begin(), samples_.end(), 0U);
   base::shuffle(samples_, rng);
-  if (split_ == Split::iid) {
+  if (split_ == Split::iid || split_ == Split::private_data) {
     cut(0, samples_.size(), config.shards);
   } else {
     ASSERT(labels.size() == samples);
     std::ranges::stable_sort(samples_, {}, [&](std::uint32_t sample) { return labels[sample]; });
+  }
+  if (split_ == Split::stratified) deal(config.shards);
+  if (split_ == Split::dirichlet) {
     for (std::size_t first = 0; first < samples_.size();) {
       const std::int32_t label = labels[samples_[first]];
       std::size_t end = first;
@@ -81,6 +85,17 @@ Shards::Shards(std::uint32_t samples, std::span<const std::int32_t> labels, cons
 void Shards::cut(std::size_t first, std::size_t count, std::size_t parts) {
   parts = std::clamp<std::size_t>(parts, 1, count);
   for (std::size_t i = 0; i < parts; ++i) begins_.push_back(first + count * i / parts);
+}
+
+/// Deals samples_ out to `parts` shards like cards.
+void Shards::deal(std::size_t parts) {
+  parts = std::min(parts, samples_.size());
+  const std::vector<std::uint32_t> sorted = std::exchange(samples_, {});
+  samples_.reserve(sorted.size());
+  for (std::size_t part = 0; part < parts; ++part) {
+    begins_.push_back(samples_.size());
+    for (std::size_t i = part; i < sorted.size(); i += parts) samples_.push_back(sorted[i]);
+  }
 }
 
 std::span<const std::uint32_t> Shards::samples(std::uint32_t shard) const noexcept {
@@ -134,8 +149,13 @@ std::vector<std::uint32_t> shard_owners(const Shards& shards, std::span<const Me
 
 std::vector<std::uint32_t> owned_shards(const Shards& shards, std::span<const Member> members,
                                         const base::PeerId& self) {
-  const std::vector<std::uint32_t> owners = shard_owners(shards, members);
   std::vector<std::uint32_t> owned;
+  if (shards.split() == Split::private_data) {
+    owned.resize(shards.count());
+    std::iota(owned.begin(), owned.end(), 0U);
+    return owned;
+  }
+  const std::vector<std::uint32_t> owners = shard_owners(shards, members);
   for (std::uint32_t shard = 0; shard < shards.count(); ++shard) {
     if (members[owners[shard]].id == self) owned.push_back(shard);
   }

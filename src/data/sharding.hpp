@@ -24,11 +24,12 @@ struct Member {
 };
 
 /// The samples of a training set in shards: a partition that depends on their number, split, number
-/// of shards, seed and (dirichlet) labels alone. iid: shuffled samples, sizes equal to one;
-/// dirichlet: samples of one label each. There are never more shards than samples. Immutable.
+/// of shards, seed and labels alone. iid, private: shuffled samples, sizes equal to one;
+/// stratified: so that the shards' counts of a label are equal to one, too; dirichlet: samples of
+/// one label each. There are never more shards than samples. Immutable.
 class Shards {
  public:
-  /// `labels`: of each of the `samples` (at least one); only dirichlet looks at them.
+  /// `labels`: of each of the `samples` (at least one); only stratified and dirichlet look at them.
   Shards(std::uint32_t samples, std::span<const std::int32_t> labels, const Config& config,
          std::uint64_t seed);
 
@@ -48,22 +49,23 @@ class Shards {
 
  private:
   void cut(std::size_t first, std::size_t count, std::size_t parts);
+  void deal(std::size_t parts);
 
   Split split_;
   double alpha_;
   std::uint64_t seed_;
   std::vector<std::uint32_t> samples_;
   std::vector<std::size_t> begins_;   ///< of each shard in samples_, and the end
-  std::vector<std::int32_t> labels_;  ///< of each shard; iid: empty
+  std::vector<std::int32_t> labels_;  ///< dirichlet: of each shard
 };
 
-/// The owner of every shard, as an index into `members` (not empty). The order of the members
-/// does not matter. Members may disagree on a shard for as long as their member tables do: it is
-/// then trained by two peers or by none. Cost: about 30 ns a shard and member.
+/// The owner of every shard that is shared out, as an index into `members` (not empty). The order
+/// of the members does not matter. Members may disagree on a shard for as long as their member
+/// tables do: it is then trained by two peers or by none. Cost: about 30 ns a shard and member.
 [[nodiscard]] std::vector<std::uint32_t> shard_owners(const Shards& shards,
                                                       std::span<const Member> members);
 
-/// The shards that member `self` owns, in ascending order; may be none.
+/// The shards that member `self` owns, in ascending order; may be none. Private: all.
 [[nodiscard]] std::vector<std::uint32_t> owned_shards(const Shards& shards,
                                                       std::span<const Member> members,
                                                       const base::PeerId& self);

@@ -58,6 +58,10 @@ std::string shared_toml(RunFile run_file) {
   run_file.swarm.join.clear();
   run_file.swarm.wait_for = defaults.swarm.wait_for;
   run_file.secret.clear();
+  if (run_file.data.split == data::Split::private_data) {
+    run_file.data.path.clear();
+    run_file.data.test_path.clear();
+  }
   run_file.limits = defaults.limits;
   run_file.exchange.upload_limit = defaults.exchange.upload_limit;
   run_file.exchange.cpu_share = defaults.exchange.cpu_share;

@@ -31,7 +31,7 @@ struct Invite {
 [[nodiscard]] base::Result<Invite> parse_invite(std::string_view text);
 
 /// The run file for another machine: TOML in which what is of one machine alone (addresses, device,
-/// threads, limits, the place of a secret) is as if nothing had been said.
+/// threads, limits, the places of a secret and of private data) is as if nothing had been said.
 [[nodiscard]] std::string shared_toml(RunFile run_file);
 
 }  // namespace starling::peer

@@ -99,9 +99,11 @@ inline constexpr Words<compute::LossKind, 2> kLossWords{{
     {"cross_entropy", compute::LossKind::cross_entropy},
     {"mean_squared", compute::LossKind::mean_squared},
 }};
-inline constexpr Words<data::Split, 2> kSplitWords{{
+inline constexpr Words<data::Split, 4> kSplitWords{{
     {"iid", data::Split::iid},
+    {"stratified", data::Split::stratified},
     {"dirichlet", data::Split::dirichlet},
+    {"private", data::Split::private_data},
 }};
 inline constexpr Words<train::Optimizer, 3> kOptimizerWords{{
     {"sgd", train::Optimizer::sgd},

@@ -66,6 +66,11 @@ std::optional<Wrong> wrong_together(const RunFile& f) {
   if (f.run.epochs != 0 && f.run.samples != 0) {
     return wrong("run", "samples", "is given beside run.epochs: keep one of them");
   }
+  if (f.run.samples == 0 && f.data.split == data::Split::private_data) {
+    return wrong("run", "epochs",
+                 "needs the number of all samples, which nobody knows with data.split = "
+                 "\"private\": give run.samples, the samples that all peers train on together");
+  }
   if (f.run.target_accuracy > 0 && f.model.loss == compute::LossKind::mean_squared) {
     return wrong("run", "target_accuracy", "there is none with model.loss = \"mean_squared\"");
   }

@@ -194,7 +194,7 @@ class ModelLines {
 
 /// The lines of what Starling's own trainer trains.
 void add_training(const RunFile& f, std::map<std::string, std::string>& lines) {
-  lines["data.source"] = f.data.source;
+  if (f.data.split != data::Split::private_data) lines["data.source"] = f.data.source;
   lines["data.split"] = word_of(f.data.split, kSplitWords);
   if (f.data.split == data::Split::dirichlet) lines["data.alpha"] = fmt::format("{}", f.data.alpha);
   model::Spec spec = f.model;
@@ -239,7 +239,9 @@ std::string canonical(const RunFile& f, const Identity& identity) {
   std::map<std::string, std::string> lines;
   lines["data.identity"] = identity.dataset.hex();
   lines["run.seed"] = fmt::format("{}", f.run.seed);
-  lines["data.shards"] = fmt::format("{}", f.data.shards);
+  if (f.data.split != data::Split::private_data) {
+    lines["data.shards"] = fmt::format("{}", f.data.shards);
+  }
   lines["exchange.mode"] = word_of(f.exchange.mode, kModeWords);
   if (f.exchange.mode == exchange::Mode::choco) {
     lines["exchange.gamma"] = fmt::format("{}", f.exchange.gamma);

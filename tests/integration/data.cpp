@@ -1,7 +1,9 @@
 // Data of other kinds than the usual images, from files to a trained peer.
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -127,6 +129,65 @@ lr = 0.05
                                    "127.0.0.1:0", "--set", "run.epochs=1"});
   BOOST_TEST(has(again.out, " samples, loss 0."), again.out);
   BOOST_TEST(!has(again.out, "accuracy"), again.out);
+}
+
+// Each peer has seen one half of a function, and is asked for the other.
+BOOST_AUTO_TEST_CASE(peers_learn_from_each_other_s_private_data) {
+  const char* const names[] = {"below", "above"};
+  for (int peer = 0; peer < 2; ++peer) {
+    const std::string dir = folder / names[peer];
+    std::filesystem::create_directories(dir);
+    for (const bool test : {false, true}) {
+      const int count = test ? 500 : 4000 - 1000 * peer;
+      const float side = (peer == 0) != test ? -1.0F : 1.0F;
+      std::vector<float> x;
+      std::vector<float> y;
+      for (int i = 0; i < count; ++i) {
+        x.push_back(side * static_cast<float>(i) / static_cast<float>(count));
+        y.push_back(std::abs(x.back()));
+      }
+      const std::string size = std::to_string(count);
+      const std::string set = test ? "_test.npy" : "_train.npy";
+      write_floats(dir + "/x" + set, "(" + size + ", 1)", x);
+      write_floats(dir + "/y" + set, "(" + size + ",)", y);
+    }
+  }
+  folder.write("run.toml", R"([run]
+name = "private"
+samples = 400000
+[model]
+preset = "mlp"
+widths = [32]
+loss = "mean_squared"
+[data]
+source = "npy"
+split = "private"
+[train]
+lr = 0.05
+schedule = "cosine"
+[exchange]
+density = 0.1
+[swarm]
+wait_for = 1
+[limits]
+steps_per_second = 2000
+)");
+  const auto start = [&](const char* name, const std::string& join) {
+    Arguments arguments{"up",       folder / "run.toml",
+                        "--dir",    folder / (std::string("peer-") + name),
+                        "--name",   name,
+                        "--set",    "data.path=" + (folder / name),
+                        "--listen", "127.0.0.1:0"};
+    if (!join.empty()) arguments.insert(arguments.end(), {"--join", join});
+    return std::make_unique<Peer>(program(), arguments, folder, std::string("peer-") + name);
+  };
+  const auto below = start(names[0], "");
+  const auto above = start(names[1], below->address());
+  for (Peer* peer : {below.get(), above.get()}) {
+    BOOST_TEST_REQUIRE(peer->process().wait().value_or(-1) == 0, peer->process().err());
+    // The mean of y squared is 0.33; what each has seen, continued, is 1.3 off.
+    BOOST_TEST(peer->summary().loss.value() < 0.01);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

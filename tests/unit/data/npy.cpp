@@ -247,4 +247,16 @@ BOOST_AUTO_TEST_CASE(identity_follows_content_and_split) {
   BOOST_TEST((loaded().identity != before));
 }
 
+BOOST_AUTO_TEST_CASE(identity_of_private_data_is_that_of_its_form) {
+  config.split = Split::private_data;
+  const auto before = loaded().identity;
+  config.test_fraction = 0.5;
+  y[0] = 3;
+  put("y_train", array_bytes("<i8", "20,", y));
+  BOOST_TEST((loaded().identity == before));
+  y[0] = 7;  // one class more
+  put("y_train", array_bytes("<i8", "20,", y));
+  BOOST_TEST((loaded().identity != before));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -46,12 +46,19 @@ Config dirichlet(double alpha) {
   return config;
 }
 
+Config with_split(Split split) {
+  Config config;
+  config.split = split;
+  return config;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(sharding)
 
 BOOST_AUTO_TEST_CASE(shards_partition_the_samples) {
-  for (const Config& config : {Config{}, dirichlet(0.3)}) {
+  for (const Config& config :
+       {Config{}, with_split(Split::stratified), dirichlet(0.3), with_split(Split::private_data)}) {
     for (const std::size_t count : {1U, 9U, 1000U, 60000U}) {
       const Shards shards = shards_of(count, config);
       std::vector<std::uint32_t> all;
@@ -77,6 +84,29 @@ BOOST_AUTO_TEST_CASE(iid_shards_are_even_and_follow_the_seed) {
   BOOST_TEST(std::ranges::equal(shards.all_samples(), again.all_samples()));
   const Shards other = shards_of(60000, Config{}, kSeed + 1);
   BOOST_TEST(!std::ranges::equal(shards.all_samples(), other.all_samples()));
+}
+
+BOOST_AUTO_TEST_CASE(stratified_shards_hold_every_label_in_proportion) {
+  const auto labels = labels_of(60000);
+  const Shards shards = shards_of(60000, with_split(Split::stratified));
+  BOOST_TEST(shards.count() == 1024U);
+  std::map<std::int32_t, double> whole;
+  for (const std::int32_t label : labels) whole[label] += 1.0 / shards.count();
+  for (std::uint32_t shard = 0; shard < shards.count(); ++shard) {
+    BOOST_TEST(std::abs(static_cast<double>(shards.samples(shard).size()) - 60000.0 / 1024) < 1);
+    std::map<std::int32_t, double> here;
+    for (const std::uint32_t sample : shards.samples(shard)) here[labels[sample]] += 1;
+    for (const auto& [label, count] : whole) BOOST_TEST(std::abs(here[label] - count) < 1);
+  }
+  BOOST_TEST(shards_of(3, with_split(Split::stratified)).count() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(private_shards_are_all_their_peer_s_own) {
+  const Shards shards = shards_of(5000, with_split(Split::private_data));
+  const auto members = members_of(4);
+  for (const Member& member : members) {
+    BOOST_TEST(owned_shards(shards, members, member.id).size() == shards.count());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(dirichlet_shard_holds_one_label) {

@@ -117,8 +117,10 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_trained_on_is_explained) {
   BOOST_TEST(contains(error(0), "the model takes none: use model.preset = \"gpt\""));
   BOOST_TEST(contains(error(60), "has 90 tokens, but a context of 60 needs at least 120"));
   BOOST_TEST(contains(error(30), "to evaluate on: has 10 tokens"));
-  config.split = Split::dirichlet;
-  BOOST_TEST(contains(error(), "use data.split = \"iid\""));
+  for (const Split split : {Split::stratified, Split::dirichlet}) {
+    config.split = split;
+    BOOST_TEST(contains(error(), "use data.split = \"iid\""));
+  }
   config.split = Split::iid;
   config.augmentation.flip = true;
   BOOST_TEST(contains(error(), "data.crop and data.flip change images"));

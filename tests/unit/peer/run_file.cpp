@@ -344,6 +344,9 @@ BOOST_AUTO_TEST_CASE(preset_stands_in_place_of_layers) {
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_together_is_refused) {
   BOOST_TEST(error_of_override("run.epochs=0").find("run.epochs: is missing") != std::string::npos);
+  BOOST_TEST(error_of_override("data.split=private").find("give run.samples") != std::string::npos);
+  BOOST_TEST((parse({"data.split=private", "run.samples=100"}).data.split ==
+              starling::data::Split::private_data));
   BOOST_TEST(error("[exchange]\nmode = \"allreduce\"\n").find("swarm.peers: must be at least 2") !=
              std::string::npos);
   BOOST_TEST(parse({"exchange.mode=allreduce", "swarm.peers=33"}).peers == 33U);
