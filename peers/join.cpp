@@ -1,11 +1,14 @@
 // join: a peer of a swarm whose run file is not here yet.
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/printable.hpp"
 #include "commands.hpp"
 #include "complain.hpp"
 #include "io/run_file_request.hpp"
@@ -49,6 +52,24 @@ base::Status obtain(const peer::Invite& invite, const std::string& secret_file,
   return store(path, *text);
 }
 
+/// Files of this machine that the swarm's run file names are read only if the user says so, too.
+base::Status check_files(const std::string& path, const std::vector<std::string>& set) {
+  const auto run_file = peer::read_run_file(path);
+  if (!run_file) return fail(run_file.error());
+  std::string missing;
+  for (const peer::NamedFile& file : peer::named_files(*run_file)) {
+    const auto sets = [&](const std::string& one) { return one.starts_with(file.key + "="); };
+    if (std::ranges::any_of(set, sets)) continue;
+    missing += fmt::format("\n  --set {}=PATH   (it says {})", file.key,
+                           base::printable(file.value, base::kShownMax));
+  }
+  if (missing.empty()) return {};
+  return fail(base::ErrorCode::usage,
+              "the swarm's run file ({}) names files of this machine; say where they are here, or "
+              "repeat what it says if you trust it with them:{}",
+              path, missing);
+}
+
 }  // namespace
 
 int run_join(JoinOptions options) {
@@ -59,8 +80,11 @@ int run_join(JoinOptions options) {
   if (const auto there = obtain(*invite, options.secret, up.run_file); !there) {
     return complain("join", there.error());
   }
-  for (const std::string& address : invite->addresses) up.peer.join.push_back(address);
   if (!options.secret.empty()) up.set.push_back("security.secret=" + options.secret);
+  if (const auto files = check_files(up.run_file, up.set); !files) {
+    return complain("join", files.error());
+  }
+  for (const std::string& address : invite->addresses) up.peer.join.push_back(address);
   if (!up.json) fmt::print("the swarm's run file is {}\n", up.run_file);
   return run_up(up);
 }

@@ -51,6 +51,19 @@ base::Result<Invite> parse_invite(std::string_view text) {
   }
 }
 
+std::vector<NamedFile> named_files(const RunFile& run_file) {
+  std::vector<NamedFile> files;
+  const auto add = [&](const char* key, const std::string& value) {
+    if (!value.empty()) files.push_back({key, value});
+  };
+  add("model.init", run_file.init);
+  add("data.path", fmt::format("{}", fmt::join(run_file.data.path, ", ")));
+  add("data.test_path", fmt::format("{}", fmt::join(run_file.data.test_path, ", ")));
+  add("data.vocabulary", run_file.data.vocabulary);
+  add("security.secret", run_file.secret);
+  return files;
+}
+
 std::string shared_toml(RunFile run_file) {
   const RunFile defaults;
   run_file.train.device = defaults.train.device;

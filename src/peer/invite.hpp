@@ -34,4 +34,13 @@ struct Invite {
 /// threads, limits, the places of a secret and of private data) is as if nothing had been said.
 [[nodiscard]] std::string shared_toml(RunFile run_file);
 
+/// Keys of a run file by which it names files of the machine that it runs on, with what they say,
+/// as in "data.path = /srv/text". Of another's run file, no such file may be read unasked: what is
+/// trained on can be read out of deltas by those who get them.
+struct NamedFile {
+  std::string key;
+  std::string value;
+};
+[[nodiscard]] std::vector<NamedFile> named_files(const RunFile& run_file);
+
 }  // namespace starling::peer

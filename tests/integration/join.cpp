@@ -140,5 +140,30 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_asked_is_named_with_the_reason) {
   BOOST_TEST(wrong.err.find("is no invite") != std::string::npos, wrong.err);
 }
 
+// A run file from elsewhere must not choose which files of this machine are trained on.
+BOOST_AUTO_TEST_CASE(files_that_the_run_file_names_are_read_only_if_the_user_says_so) {
+  const testing::TemporaryFolder folder;
+  folder.write("text.txt", std::string(4000, 'a') + std::string(4000, 'b'));
+  folder.write("run.toml",
+               "[run]\nsamples = 1000000000\n[model]\npreset = 'gpt'\ndepth = 1\n"
+               "width = 16\nheads = 1\ncontext = 16\n[data]\nsource = 'text'\npath = '" +
+                   (folder / "text.txt") + "'\n");
+  Peer first(program(),
+             {"up", folder / "run.toml", "--dir", folder / "first", "--listen", "127.0.0.1:0"},
+             folder, "first");
+  const std::string invite = invite_of(first);
+  Joiner unasked(folder, invite);
+  BOOST_TEST(unasked.peer().process().wait().value_or(-1) == 2);
+  BOOST_TEST(unasked.peer().process().err().find("--set data.path=PATH   (it says " +
+                                                 (folder / "text.txt") + ")") != std::string::npos,
+             unasked.peer().process().err());
+  Joiner asked(folder, invite, {"--set", "data.path=" + (folder / "text.txt")});
+  BOOST_TEST(eventually([&] {
+               const auto status = asked.peer().status();
+               return status && status->links == 1;
+             }),
+             asked.peer().process().err());
+}
+
 }  // namespace
 }  // namespace starling::integration

@@ -84,6 +84,20 @@ BOOST_AUTO_TEST_CASE(a_shared_run_file_says_what_is_trained_and_nothing_of_one_m
   BOOST_TEST((*there == *plain));
 }
 
+BOOST_AUTO_TEST_CASE(files_that_a_run_file_names_are_listed) {
+  const std::string text =
+      "[run]\nsamples = 2\n[model]\ninit = '/w'\npreset = 'gpt'\n[data]\nsource = 'text'\n"
+      "path = ['/a', '/b']\ntest_path = '/t'\nvocabulary = '/v'\n[security]\nsecret = '/s'\n";
+  const auto run_file = parse_run_file(text, "text");
+  BOOST_REQUIRE_MESSAGE(run_file, (run_file ? "" : run_file.error().text));
+  std::string files;
+  for (const NamedFile& file : named_files(*run_file)) files += file.key + " " + file.value + "\n";
+  BOOST_TEST(files ==
+             "model.init /w\ndata.path /a, /b\ndata.test_path /t\ndata.vocabulary /v\n"
+             "security.secret /s\n");
+  BOOST_TEST(named_files(RunFile{}).empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_stranger_that_asks_gets_the_run_file_and_the_link_is_closed) {
   const Problem problem(1);
   Config config = config_for(problem, exchange::Mode::tracked);
