@@ -104,6 +104,15 @@ struct DataOptions {
 };
 int run_data(const DataOptions& options);
 
+struct DoctorOptions {
+  std::string listen = "0.0.0.0:0";
+  std::vector<std::string> join;  ///< addresses of peers that should be reached
+  std::string secret;             ///< file with the swarm's secret; empty: it has none
+  bool encrypted = true;          ///< false: the swarm has security.mode = "off"
+  bool json = false;
+};
+int run_doctor(const DoctorOptions& options);
+
 struct KeygenOptions {
   std::string out;  ///< the secret's file
 };

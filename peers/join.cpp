@@ -11,8 +11,8 @@
 #include "base/printable.hpp"
 #include "commands.hpp"
 #include "complain.hpp"
-#include "io/run_file_request.hpp"
 #include "io/secret.hpp"
+#include "io/visit.hpp"
 #include "peer/invite.hpp"
 
 namespace starling::peers {

@@ -220,6 +220,20 @@ void add_data(CLI::App& app, DataOptions& options) {
   encode->callback([&options] { options.what = "encode"; });
 }
 
+void add_doctor(CLI::App& app, DoctorOptions& options) {
+  auto* doctor = app.add_subcommand(
+      "doctor", "Check what a peer needs: this machine, its links, and peers that it should reach");
+  doctor->add_option("--listen", options.listen, "Address that a peer would listen on")
+      ->capture_default_str();
+  doctor
+      ->add_option("--join", options.join,
+                   "Address host:port of a peer that this machine should reach (repeatable)")
+      ->allow_extra_args(false);
+  doctor->add_option("--secret", options.secret, "File with the swarm's secret, if it has one");
+  doctor->add_flag("!--not-encrypted", options.encrypted, "The swarm has security.mode = \"off\"");
+  doctor->add_flag("--json", options.json, "Print JSON");
+}
+
 void add_keygen(CLI::App& app, KeygenOptions& options) {
   auto* keygen = app.add_subcommand("keygen", "Make a secret that alone lets peers into a swarm");
   keygen->add_option("file", options.out, "The file to write, for security.secret")->required();
@@ -268,6 +282,7 @@ int run(int argc, char** argv) {
   SampleOptions sample;
   SimOptions sim;
   DataOptions data;
+  DoctorOptions doctor;
   KeygenOptions keygen;
   BenchOptions bench;
   add_up(app, up);
@@ -280,6 +295,7 @@ int run(int argc, char** argv) {
   add_sample(app, sample);
   add_sim(app, sim);
   add_data(app, data);
+  add_doctor(app, doctor);
   add_keygen(app, keygen);
   add_bench(app, bench);
   // CLI11 would only say that a command is required.
@@ -305,6 +321,7 @@ int run(int argc, char** argv) {
   if (command == "sample") return run_sample(sample);
   if (command == "sim") return run_sim(sim);
   if (command == "data") return run_data(data);
+  if (command == "doctor") return run_doctor(doctor);
   if (command == "keygen") return run_keygen(keygen);
   if (command == "bench") return run_bench(chosen, bench);
   query.what = command;

@@ -1,0 +1,162 @@
+// doctor: what a peer needs, tried for real: this machine, its links, and peers that it should
+// reach.
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+
+#include "base/printable.hpp"
+#include "commands.hpp"
+#include "complain.hpp"
+#include "compute/program.hpp"
+#include "data/dataset.hpp"
+#include "io/address.hpp"
+#include "io/visit.hpp"
+#include "needs.hpp"
+#include "report/format.hpp"
+
+namespace starling::peers {
+namespace {
+
+/// What a check came to. Only what is wrong counts against the machine.
+enum class Verdict : std::uint8_t { good, absent, wrong };
+
+struct Finding {
+  std::string what;
+  Verdict verdict = Verdict::good;
+  std::string text;
+};
+
+constexpr std::array kVerdictNames{"ok", "none", "WRONG"};
+
+/// A peer keeps up to two hundred links for a moment, and files for logs, data and checkpoints.
+constexpr rlim_t kFilesWanted = 1024;
+/// Data sets of Debian's packages, which need no path.
+constexpr std::array<std::string_view, 2> kPackagedSources{"fashion-mnist", "bible-kjv"};
+/// Tokens of a sample, where a source is text: any number will do.
+constexpr std::uint32_t kContext = 64;
+
+class Doctor {
+ public:
+  explicit Doctor(const DoctorOptions& options) : options_(options) {}
+
+  /// Error: an option that is none.
+  base::Status examine() {
+    io::LinkSecurity security{.tls = options_.encrypted};
+    if (!options_.secret.empty()) {
+      auto secret = io::Secret::load(options_.secret);
+      if (!secret) return base::fail(secret.error());
+      security.secret = *secret;
+    }
+    if (auto listen = io::parse_address(options_.listen); !listen) {
+      return base::fail(base::ErrorCode::usage, "--listen: {}", listen.error().text);
+    }
+    machine();
+    data();
+    links();
+    for (const std::string& address : options_.join) peer(address, security);
+    return {};
+  }
+
+  [[nodiscard]] const std::vector<Finding>& findings() const noexcept { return findings_; }
+
+ private:
+  void add(std::string what, Verdict verdict, std::string text) {
+    findings_.push_back({std::move(what), verdict, std::move(text)});
+  }
+
+  void machine() {
+    add("processor", Verdict::good,
+        fmt::format("{} threads at a time", std::thread::hardware_concurrency()));
+    if (const auto memory = available_memory()) {
+      add("memory", Verdict::good, report::format_bytes(*memory) + " to spare");
+    }
+    const auto gpu = compute::open_device("cuda:0");
+    add("GPU", gpu ? Verdict::good : Verdict::absent, gpu ? gpu->about : gpu.error().text);
+    rlimit files{};
+    getrlimit(RLIMIT_NOFILE, &files);
+    if (files.rlim_cur < kFilesWanted) {
+      add("open files", Verdict::wrong,
+          fmt::format("at most {}: raise the limit to {} (ulimit -n)", files.rlim_cur,
+                      kFilesWanted));
+    }
+  }
+
+  void data() {
+    for (const std::string_view source : kPackagedSources) {
+      data::Config config;
+      config.source = source;
+      const auto loaded = data::load(config, source == "bible-kjv" ? kContext : 0);
+      add("data", loaded ? Verdict::good : Verdict::absent,
+          loaded
+              ? fmt::format("{}: {} samples", source, report::format_count(loaded->train->size()))
+              : loaded.error().text);
+    }
+  }
+
+  void links() {
+    const auto links = io::check_own_links(options_.listen);
+    if (!links) return add("links", Verdict::wrong, links.error().text);
+    for (const io::OwnLink& link : *links) {
+      add("links", link.took ? Verdict::good : Verdict::wrong,
+          link.took ? fmt::format("to itself at {}, encrypted, within {:.0f} ms", link.address,
+                                  base::seconds(*link.took) * 1e3)
+                    : link.took.error().text);
+    }
+    const auto lan = io::check_lan();
+    add("network", lan ? Verdict::good : Verdict::absent,
+        lan ? "announcements of --lan come back" : lan.error().text);
+  }
+
+  void peer(const std::string& address, const io::LinkSecurity& security) {
+    const auto greeting = io::greet(address, security);
+    if (!greeting) return add("peer", Verdict::wrong, greeting.error().text);
+    add("peer", Verdict::good,
+        fmt::format("{} is {} ({}), trains run {}, and answered within {:.0f} ms", address,
+                    base::printable(greeting->name, base::kShownMax), greeting->id.brief(),
+                    greeting->run.hex(), base::seconds(greeting->took) * 1e3));
+  }
+
+  const DoctorOptions& options_;
+  std::vector<Finding> findings_;
+};
+
+void print(const std::vector<Finding>& findings, bool json) {
+  if (!json) {
+    for (const auto& [what, verdict, text] : findings) {
+      fmt::print("{:<6} {:<10} {}\n", kVerdictNames[static_cast<std::size_t>(verdict)], what, text);
+    }
+    return;
+  }
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [what, verdict, text] : findings) {
+    list.push_back({{"what", what},
+                    {"verdict", kVerdictNames[static_cast<std::size_t>(verdict)]},
+                    {"text", text}});
+  }
+  fmt::print("{}\n", list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+}  // namespace
+
+int run_doctor(const DoctorOptions& options) {
+  Doctor doctor(options);
+  if (auto examined = doctor.examine(); !examined) return complain("doctor", examined.error());
+  print(doctor.findings(), options.json);
+  int code = 0;
+  for (const Finding& finding : doctor.findings()) {
+    if (finding.verdict != Verdict::wrong) continue;
+    const bool unreachable = finding.what == "peer";
+    code = std::max(code, base::exit_code(unreachable ? base::ErrorCode::unreachable
+                                                      : base::ErrorCode::network));
+  }
+  return code;
+}
+
+}  // namespace starling::peers

@@ -1,0 +1,60 @@
+// Calling on peers without being one: before there is a peer, or to see whether there could be one.
+// All of it blocks.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/peer_id.hpp"
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "io/secret.hpp"
+#include "peer/invite.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::io {
+
+/// From the first dial until an answer has to be there.
+inline constexpr base::Duration kVisitTimeout = std::chrono::seconds(10);
+
+/// How links of a swarm are made.
+struct LinkSecurity {
+  bool tls = true;
+  std::optional<Secret> secret;  ///< the swarm's, if it has one
+};
+
+/// Dials all peers that the invite names, and returns what the first one answers that trains its
+/// run: TOML from a stranger, to be checked like any run file. Errors: unreachable (for each
+/// address, why), network, internal.
+[[nodiscard]] base::Result<std::string> request_run_file(const peer::Invite& invite,
+                                                         const std::optional<Secret>& secret);
+
+/// What a peer says when a link to it is up.
+struct Greeting {
+  base::PeerId id;
+  std::string name;  ///< its own choice of at most wire::kNameMax bytes
+  wire::RunId run;
+  base::Duration took{};  ///< from the dial
+};
+
+/// Dials a peer as one that wants to join would. Errors as above.
+[[nodiscard]] base::Result<Greeting> greet(const std::string& address,
+                                           const LinkSecurity& security);
+
+/// Listens as a peer would, makes a link from this process to itself over an address that others
+/// were told, and sends a frame on it.
+struct OwnLink {
+  std::string address;
+  base::Result<base::Duration> took;  ///< from the dial until the frame was there
+};
+
+/// One for each address that `listen` ("host:port") is reached at. Errors as above: it cannot
+/// listen at all.
+[[nodiscard]] base::Result<std::vector<OwnLink>> check_own_links(const std::string& listen);
+
+/// Announces a run of its own on the local network, as --lan does, and waits until it hears that.
+/// Error (network): why it did not.
+[[nodiscard]] base::Status check_lan();
+
+}  // namespace starling::io
