@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/options.hpp"
+#include "wire/messages.hpp"
 
 namespace starling::peers {
 
@@ -16,6 +17,7 @@ struct UpOptions {
   std::vector<std::string> set;  ///< "section.key=value"
   runtime::Options peer;
   bool json = false;
+  std::optional<wire::RunId> invited_to;  ///< it must be this run
 };
 int run_up(const UpOptions& options);
 

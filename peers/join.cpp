@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -37,7 +38,9 @@ base::Status store(const std::string& path, const std::string& text) {
 /// Makes sure that the run file is at `path`.
 base::Status obtain(const peer::Invite& invite, const std::string& secret_file,
                     const std::string& path) {
-  if (fs::exists(path)) return {};
+  std::error_code error;
+  if (fs::exists(path, error)) return {};
+  if (error) return fail(base::ErrorCode::data, "{}: {}", path, error.message());
   std::optional<io::Secret> secret;
   if (!secret_file.empty()) {
     auto loaded = io::Secret::load(secret_file);
@@ -52,10 +55,17 @@ base::Status obtain(const peer::Invite& invite, const std::string& secret_file,
   return store(path, *text);
 }
 
-/// Files of this machine that the swarm's run file names are read only if the user says so, too.
-base::Status check_files(const std::string& path, const std::vector<std::string>& set) {
+/// Links must be as the invite has them, and files of this machine that the swarm's run file names
+/// are read only if the user says so, too.
+base::Status check_trust(const std::string& path, const peer::Invite& invite,
+                         const std::vector<std::string>& set) {
   const auto run_file = peer::read_run_file(path);
   if (!run_file) return fail(run_file.error());
+  if (run_file->security != invite.security) {
+    return fail(base::ErrorCode::run_file,
+                "{}: its security.mode is not that of the invite; do not trust who handed it out",
+                path);
+  }
   std::string missing;
   for (const peer::NamedFile& file : peer::named_files(*run_file)) {
     const auto sets = [&](const std::string& one) { return one.starts_with(file.key + "="); };
@@ -76,13 +86,14 @@ int run_join(JoinOptions options) {
   const auto invite = peer::parse_invite(options.invite);
   if (!invite) return complain("join", invite.error());
   UpOptions& up = options.up;
+  up.invited_to = invite->run;
   up.run_file = fmt::format("{}/{}.toml", kFolder, invite->run.hex());
   if (const auto there = obtain(*invite, options.secret, up.run_file); !there) {
     return complain("join", there.error());
   }
   if (!options.secret.empty()) up.set.push_back("security.secret=" + options.secret);
-  if (const auto files = check_files(up.run_file, up.set); !files) {
-    return complain("join", files.error());
+  if (const auto checked = check_trust(up.run_file, *invite, up.set); !checked) {
+    return complain("join", checked.error());
   }
   for (const std::string& address : invite->addresses) up.peer.join.push_back(address);
   if (!up.json) fmt::print("the swarm's run file is {}\n", up.run_file);

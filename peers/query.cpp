@@ -11,6 +11,7 @@
 #include "commands.hpp"
 #include "complain.hpp"
 #include "control_client.hpp"
+#include "peer/invite.hpp"
 #include "report/format.hpp"
 #include "wire/messages.hpp"
 
@@ -101,7 +102,14 @@ std::string links_text(const Json& links) {
 }
 
 std::string invite_text(const Json& invite) {
-  return fmt::format("starling join {}{}\n", shown(invite.at("invite")),
+  if (invite.at("invite").is_null()) {
+    return fmt::format(
+        "this peer hands out no run file (another program trains, or the file is too long); with a "
+        "copy of it:\nstarling up RUN.toml --join {}\n",
+        shown(invite.at("address")));
+  }
+  return fmt::format("starling join {}{}\n",
+                     base::printable(invite.at("invite").get<std::string>(), peer::kInviteTextMax),
                      invite.at("secret").get<bool>() ? " --secret FILE" : "");
 }
 

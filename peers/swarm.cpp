@@ -412,6 +412,11 @@ base::Result<int> run(const SwarmOptions& options) {
   std::vector<std::string> set{fmt::format("swarm.peers={}", options.peers)};
   set.insert(set.end(), options.set.begin(), options.set.end());
   const auto run_file = peer::read_run_file(options.run_file, set);
+  if (run_file && run_file->data.split == data::Split::private_data) {
+    return fail(ErrorCode::usage,
+                "data.split = \"private\" is for peers that have different files; these would all "
+                "have the same: start each with `starling up` and its own --set data.path");
+  }
   if (!run_file) return fail(run_file.error());
   const std::string& name = run_file->run.name;
   const std::string dir = options.dir.empty() ? "runs/" + name : options.dir;

@@ -125,6 +125,20 @@ int print_end(runtime::Run& run, const io::NodeEnd& end, bool json) {
   return end.error.text.empty() ? 0 : base::exit_code(end.error.code);
 }
 
+/// How others join, and where to look.
+void print_start(const runtime::Run& run, const std::string& run_file) {
+  const bool secret = !run.run_file().secret.empty();
+  const auto invite = run.invite();
+  const std::string command =
+      invite ? fmt::format("join {}{}", peer::to_string(*invite), secret ? " --secret FILE" : "")
+             : fmt::format("up {} --join {}{}", run_file, run.address(),
+                           secret ? " --set security.secret=FILE" : "");
+  fmt::print(
+      "peer {} ({}), run {}; another machine joins with:\n  starling {}\n"
+      "how it goes: http://{}/\n",
+      run.name(), run.id().brief(), run.run_id().hex().substr(0, 8), command, run.http_address());
+}
+
 base::Result<int> run_peer(const UpOptions& options) {
   auto run_file = peer::read_run_file(options.run_file, options.set);
   if (!run_file) return fail(run_file.error());
@@ -138,13 +152,15 @@ base::Result<int> run_peer(const UpOptions& options) {
   auto task = task_of(run.run_file(), *problem);
   if (!task) return fail(task.error());
   if (auto prepared = run.prepare(std::move(*task)); !prepared) return fail(prepared.error());
+  if (options.invited_to && *options.invited_to != run.run_id()) {
+    return fail(
+        base::ErrorCode::run_file,
+        "the invite is for run {}, but {}, this machine's data and --set make run {}: is it "
+        "the same data? Without the file, it is asked for again",
+        options.invited_to->hex(), options.run_file, run.run_id().hex());
+  }
   if (!options.json) {
-    fmt::print(
-        "peer {} ({}), run {}; another machine joins with:\n  starling join {}{}\n"
-        "how it goes: http://{}/\n",
-        run.name(), run.id().brief(), run.run_id().hex().substr(0, 8),
-        peer::to_string(run.invite()), run.run_file().secret.empty() ? "" : " --secret FILE",
-        run.http_address());
+    print_start(run, options.run_file);
     if (const auto& checkpoint = run.checkpoint()) {
       fmt::print("goes on from {}, {} of the run\n", checkpoint->folder,
                  report::format_percent(checkpoint->state.progress, 1));

@@ -80,4 +80,7 @@ class ArraySet final : public SampleSet {
 /// spread evenly. Sums of integers: the same on every machine. A deviation of 0 becomes 1.
 [[nodiscard]] std::vector<Normalisation> measure(const Inputs& inputs);
 
+/// For bytes of private data: peers must agree on it, and none knows what the others have.
+inline constexpr Normalisation kAgreedNormalisation{0.5, 0.25};
+
 }  // namespace starling::data

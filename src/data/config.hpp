@@ -35,6 +35,9 @@ struct Config {
   /// Share of the samples or of the text, its end, that is kept for evaluations where the source
   /// has no files for that.
   double test_fraction = 0.1;
+  /// Labels of idx and npy are below it; 0: as many as the labels say. Private data whose labels do
+  /// not all occur at every peer need it.
+  std::uint32_t classes = 0;
   /// Text: the file of its vocabulary; empty: every byte is a token.
   std::string vocabulary;
   Split split = Split::iid;
@@ -48,6 +51,7 @@ struct Config {
 };
 
 inline constexpr std::uint32_t kShardsMax = 1 << 16;
+inline constexpr std::uint32_t kClassesMax = 1 << 20;
 inline constexpr std::size_t kPathsMax = 4096;  ///< files of a data set
 inline constexpr std::uint32_t kCropMax = 256;
 

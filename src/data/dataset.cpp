@@ -45,6 +45,10 @@ base::Status check_keys(const Config& config, const SampleSet& train) {
                 "own: use data.split = \"iid\"",
                 config.split == Split::stratified ? "stratified" : "dirichlet", config.source);
   }
+  if (config.classes != 0 && config.classes != format.classes) {
+    return fail(ErrorCode::run_file, "data.classes is for data.source idx and npy: {} has {}",
+                config.source, format.classes);
+  }
   if (!config.test_path.empty() && format.vocabulary == 0) {
     return fail(ErrorCode::run_file,
                 "data.test_path names files of text, but samples of {} are none: leave it out",
@@ -65,9 +69,11 @@ base::Status check_keys(const Config& config, const SampleSet& train) {
 }
 
 /// Equal where samples look alike and their tokens stand for the same.
-base::Result<base::Hash128> identity_of_format(const Config& config, const SampleFormat& format) {
+base::Result<base::Hash128> identity_of_format(const Config& config, const SampleFormat& format,
+                                               bool floats) {
   std::string text =
-      fmt::format("{} {} {}", fmt::join(format.shape, "x"), format.classes, format.vocabulary);
+      fmt::format("{} {} {} {} {}", fmt::join(format.shape, "x"), floats, format.classes,
+                  fmt::join(format.target_shape, "x"), format.vocabulary);
   if (format.vocabulary != 0) {
     const auto vocabulary = load_vocabulary(config);
     if (!vocabulary) return fail(vocabulary.error());
@@ -113,7 +119,7 @@ base::Result<Dataset> load(const Config& config, std::uint32_t context, const Ca
   if (!loaded) return loaded;
   if (auto fits = check_keys(config, *loaded->train); !fits) return fail(fits.error());
   if (config.split == Split::private_data) {
-    const auto identity = identity_of_format(config, loaded->format());
+    const auto identity = identity_of_format(config, loaded->format(), loaded->floats);
     if (!identity) return fail(identity.error());
     loaded->identity = *identity;
   }
@@ -121,6 +127,19 @@ base::Result<Dataset> load(const Config& config, std::uint32_t context, const Ca
   // is read around them would only push others out of memory.
   for (Storage& part : loaded->storage) part.expect_random_reads();
   return loaded;
+}
+
+std::vector<Normalisation> normalisation_of(const Config& config, const Inputs& inputs) {
+  if (config.split == Split::private_data) return {kAgreedNormalisation};
+  return measure(inputs);
+}
+
+base::Result<std::uint32_t> classes_of(const Config& config, std::int32_t largest) {
+  const std::uint32_t needed = static_cast<std::uint32_t>(largest) + 1;
+  if (config.classes == 0) return needed;
+  if (config.classes >= needed) return config.classes;
+  return fail(ErrorCode::run_file, "data.classes = {} is too small: there is a label {}",
+              config.classes, largest);
 }
 
 base::Result<std::string> only_path(const Config& config, const std::string& fallback,

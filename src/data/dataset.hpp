@@ -25,6 +25,7 @@ struct Dataset {
   /// Part of the run id: of all contents and of what is kept for the test; with private data, which
   /// differ, of what samples look like and what their tokens stand for.
   base::Hash128 identity;
+  bool floats = false;  ///< samples are floats in the files, too, and not bytes or text
   /// Text: bytes that a label of the test set stands for, in the mean (1 for bytes as tokens): a
   /// loss in nats, over this and ln 2, is in bits a byte. 0 for anything else.
   double bytes_per_label = 0;

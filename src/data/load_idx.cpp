@@ -127,11 +127,15 @@ base::Result<Dataset> load_idx(const LoadOptions& options) {
   }
   std::uint32_t classes = known.classes;
   if (classes == 0) {
-    classes = 1U + std::max(std::ranges::max(train->labels.values()),
-                            std::ranges::max(test->labels.values()));
+    const auto agreed =
+        classes_of(options.config, std::max(std::ranges::max(train->labels.values()),
+                                            std::ranges::max(test->labels.values())));
+    if (!agreed) return fail(agreed.error());
+    classes = *agreed;
   }
   const std::vector<Normalisation> normalisation =
-      known.normalisation.std != 0 ? std::vector{known.normalisation} : measure(train_inputs);
+      known.normalisation.std != 0 ? std::vector{known.normalisation}
+                                   : normalisation_of(options.config, train_inputs);
   Dataset dataset;
   dataset.identity = combine(hashes);
   auto train_set = make_set(*train, classes, normalisation, dataset.storage);

@@ -191,13 +191,13 @@ Made take_end(Made& all, std::uint32_t count) {
 
 /// Gives both sets what only both together tell: how many classes there are, and how the training
 /// samples are normalised.
-base::Status agree(Made& train, Made& test, const std::string& folder) {
+base::Status agree(const Config& config, Made& train, Made& test, const std::string& folder) {
   if (train.inputs.shape != test.inputs.shape || train.inputs.floats != test.inputs.floats ||
       train.answers.target_shape != test.answers.target_shape) {
     return fail(ErrorCode::data, "{}: training and test samples differ in shape or type", folder);
   }
   if (!train.inputs.floats) {
-    train.inputs.normalisation = measure(train.inputs);
+    train.inputs.normalisation = normalisation_of(config, train.inputs);
     test.inputs.normalisation = train.inputs.normalisation;
   }
   if (train.answers.labels.empty()) return {};
@@ -205,7 +205,9 @@ base::Status agree(Made& train, Made& test, const std::string& folder) {
   for (const Made* made : {&train, &test}) {
     for (const std::int32_t label : made->answers.labels) largest = std::max(largest, label);
   }
-  train.answers.classes = static_cast<std::uint32_t>(largest) + 1;
+  const auto classes = classes_of(config, largest);
+  if (!classes) return fail(classes.error());
+  train.answers.classes = *classes;
   test.answers.classes = train.answers.classes;
   return {};
 }
@@ -227,9 +229,11 @@ base::Result<Dataset> load_npy(const LoadOptions& options) {
                        static_cast<std::uint32_t>(options.config.test_fraction *
                                                   static_cast<double>(train->inputs.count())));
   if (!test) return fail(test.error());
-  if (auto agreed = agree(*train, *test, *folder); !agreed) return fail(agreed.error());
+  if (auto agreed = agree(options.config, *train, *test, *folder); !agreed)
+    return fail(agreed.error());
   const std::array sizes{train->inputs.count(), test->inputs.count()};
   dataset.identity = combine(hashes, sizes);
+  dataset.floats = train->inputs.floats;
   auto train_set = ArraySet::make(std::move(train->inputs), std::move(train->answers), train->name);
   if (!train_set) return fail(train_set.error());
   auto test_set = ArraySet::make(std::move(test->inputs), std::move(test->answers), test->name);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "data/array_set.hpp"
 #include "data/config.hpp"
 #include "data/dataset.hpp"
 
@@ -31,6 +32,13 @@ struct LoadOptions {
 /// neither, and then `how_to_get` is told; or there are several.
 [[nodiscard]] base::Result<std::string> only_path(const Config& config, const std::string& fallback,
                                                   const std::string& how_to_get);
+
+/// How bytes of a source without a normalisation of its own are normalised.
+[[nodiscard]] std::vector<Normalisation> normalisation_of(const Config& config,
+                                                          const Inputs& inputs);
+
+/// data.classes, or what follows from the largest label. Error (run_file): a label is beyond it.
+[[nodiscard]] base::Result<std::uint32_t> classes_of(const Config& config, std::int32_t largest);
 
 /// The hash of hashes and numbers, in that order.
 [[nodiscard]] base::Hash128 combine(std::span<const base::Hash128> hashes,

@@ -3,9 +3,11 @@
 #include <array>
 #include <cctype>
 #include <list>
+#include <set>
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
 #include <http_parser.h>
 #include <netinet/in.h>
 #include <uv.h>
@@ -25,8 +27,10 @@ using Connections = std::list<std::unique_ptr<Connection>>;
 constexpr std::string_view kHeaders =
     "Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
     "X-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n"
+    "Cross-Origin-Resource-Policy: same-origin\r\n"
     "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
-    "connect-src 'self'; img-src 'self'\r\n";
+    "connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'\r\n";
 
 /// One client. Its memory is freed when both handles have closed.
 struct Connection {
@@ -42,11 +46,12 @@ struct Connection {
   std::string header;       ///< name of the header that is being read
   bool value_done = false;  ///< its value has begun: what comes next is another header's name
   std::string host;
-  bool from_page = false;
+  bool from_page = false;  ///< a script's request that may not read the answer, if it is another's
+  bool from_browser = false;
   std::string output;
   const Control::Serve* serve = nullptr;
   Connections* all = nullptr;
-  bool exposed = false;  ///< other machines reach this port
+  const std::set<std::string>* names = nullptr;  ///< of this machine
 
   void close();
   void reply(const ControlReply& reply);
@@ -113,6 +118,7 @@ int on_header_value(http_parser* parser, const char* at, std::size_t length) {
   connection.value_done = true;
   if (connection.header == "host") connection.host.append(at, length);
   if (connection.header == "origin") connection.from_page = true;
+  if (connection.header == "sec-fetch-site") connection.from_browser = true;
   return 0;
 }
 
@@ -132,14 +138,27 @@ bool is_from_this_machine(const uv_tcp_t& tcp) {
 }
 
 // A browser sends what a page of somebody else tells it to, and names the page; and where a name of
-// that page's has been made to lead here, the name. Where others may read, such a page may, too.
+// that page's has been made to lead here, the name.
 std::string_view Connection::refusal() const {
   const std::string named = host.substr(0, host.find(':'));
-  const bool named_here = named.empty() || named == "localhost" || numeric_address({named, 0});
+  const bool named_here = named.empty() || names->contains(named) || numeric_address({named, 0});
   const bool post = parser.method == HTTP_POST;
-  if (from_page || (!named_here && (post || !exposed))) return "not for other pages in a browser";
+  if (from_page || (post && from_browser)) return "not for pages in a browser";
+  if (!named_here) return "only under this machine's address or host name";
   if (post && !is_from_this_machine(tcp)) return "only for programs on this machine";
   return {};
+}
+
+/// Names that lead here, whoever answers for names.
+std::set<std::string> names_of_this_machine(const std::string& listen_host) {
+  std::set<std::string> names{"localhost", listen_host};
+  std::array<char, UV_MAXHOSTNAMESIZE> name{};
+  std::size_t size = name.size();
+  if (uv_os_gethostname(name.data(), &size) == 0) {
+    names.insert(name.data());
+    names.insert(std::string(name.data()).substr(0, std::string_view(name.data()).find('.')));
+  }
+  return names;
 }
 
 int on_message_complete(http_parser* parser) {
@@ -194,7 +213,7 @@ void on_alloc(uv_handle_t* handle, std::size_t, uv_buf_t* buffer) {
 struct Control::Impl {
   uv_tcp_t listener{};
   bool listener_open = false;
-  bool exposed = false;
+  std::set<std::string> names;
   Serve serve;
   Connections connections;
 
@@ -206,7 +225,7 @@ void Control::Impl::accept() {
   Connection& added = *connection;
   added.serve = &serve;
   added.all = &connections;
-  added.exposed = exposed;
+  added.names = &names;
   uv_tcp_init(listener.loop, &added.tcp);
   uv_timer_init(listener.loop, &added.timer);
   added.tcp.data = added.timer.data = &added;
@@ -215,7 +234,10 @@ void Control::Impl::accept() {
   connections.push_back(std::move(connection));
   auto* stream = reinterpret_cast<uv_stream_t*>(&added.tcp);
   const bool taken = uv_accept(reinterpret_cast<uv_stream_t*>(&listener), stream) == 0;
-  if (!taken || connections.size() > kConnectionsMax) return added.close();
+  // Some are kept for this machine: strangers must not keep its owner from `starling leave`.
+  const bool own = taken && is_from_this_machine(added.tcp);
+  const std::size_t room = own ? kConnectionsMax : kConnectionsMax - kOwnConnections;
+  if (!taken || connections.size() > room) return added.close();
   uv_timer_start(
       &added.timer, [](uv_timer_t* timer) { connection_of(timer->data).close(); },
       kConnectionTimeoutMs, 0);
@@ -232,7 +254,7 @@ base::Result<std::unique_ptr<Control>> Control::create(Loop& loop, std::string_v
   control->impl_ = std::make_unique<Impl>();
   Impl& impl = *control->impl_;
   impl.serve = std::move(serve);
-  impl.exposed = !is_loopback(*at);
+  impl.names = names_of_this_machine(wanted->host);
   uv_tcp_init(loop.raw(), &impl.listener);
   impl.listener.data = &impl;
   impl.listener_open = true;

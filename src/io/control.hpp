@@ -28,12 +28,13 @@ struct ControlReply {
 /// Serves requests on the loop's thread. One request a connection.
 ///
 /// POSTs, which change what a peer does, are served for programs on this machine alone: they must
-/// come from it, and not from a page in a browser. GETs that such a page's script makes are
-/// refused, too, unless the page came from here; and on a loopback address, whatever names another
-/// host.
+/// come from it, and not from a browser. GETs are served for a page that came from here, too. A
+/// request that names another host than this one is refused: a name of somebody else's page may
+/// have been made to lead here.
 class Control {
  public:
   static constexpr std::size_t kConnectionsMax = 32;
+  static constexpr std::size_t kOwnConnections = 8;     ///< of these, for this machine alone
   static constexpr std::size_t kRequestMax = 8 * 1024;  ///< bytes; a longer one is cut off
   static constexpr std::uint64_t kConnectionTimeoutMs = 5000;
 

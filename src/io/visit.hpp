@@ -24,9 +24,9 @@ struct LinkSecurity {
   std::optional<Secret> secret;  ///< the swarm's, if it has one
 };
 
-/// Dials all peers that the invite names, and returns what the first one answers that trains its
-/// run: TOML from a stranger, to be checked like any run file. Errors: unreachable (for each
-/// address, why), network, internal.
+/// Dials all peers that the invite names, and returns what the first one answers that says it
+/// trains its run: TOML from a stranger, to be checked like any run file. Errors: unreachable (for
+/// each address, why), network, internal.
 [[nodiscard]] base::Result<std::string> request_run_file(const peer::Invite& invite,
                                                          const std::optional<Secret>& secret);
 

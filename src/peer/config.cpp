@@ -22,6 +22,7 @@ Config core_config(const RunFile& run_file, std::string canonical, std::uint64_t
                 .peers = run_file.peers,
                 .report_every = static_cast<std::uint64_t>(run_file.report.every *
                                                            static_cast<double>(training_set)),
+                .report_by_own_samples = run_file.data.split == data::Split::private_data,
                 .report_samples = run_file.report.samples,
                 .checkpoint_every = run_file.checkpoint.every};
   if (run_file.run.target_accuracy > 0) config.target_accuracy = run_file.run.target_accuracy;

@@ -33,6 +33,8 @@ struct Config {
   std::uint32_t peers = 0;
   /// Samples of the swarm between two evaluations while training; 0: only at the end.
   std::uint64_t report_every = 0;
+  /// Of this peer's own instead, whose training set nobody else has.
+  bool report_by_own_samples = false;
   std::uint32_t report_samples = 1000;  ///< of the test set; the final one uses all
   /// Ends with an error when no peer was met within this time; zero: trains alone.
   base::Duration require_peers{};

@@ -119,7 +119,8 @@ void Core::update_progress(base::Time now) {
 
 void Core::report_if_due(Outbox& out) {
   if (config_.report_every == 0 || evaluating_) return;
-  const std::uint64_t due = swarm_samples_ / config_.report_every;
+  const std::uint64_t trained = config_.report_by_own_samples ? samples_ : swarm_samples_;
+  const std::uint64_t due = trained / config_.report_every;
   if (due <= reports_ || progress_ >= 1.0) return;
   reports_ = due;
   evaluating_ = true;

@@ -1,6 +1,9 @@
 #include "peer/invite.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +14,8 @@ namespace starling::peer {
 namespace {
 
 constexpr std::string_view kOff = "/security=off";
+/// Characters: four of these, the run and the rest fit in kInviteTextMax.
+constexpr std::size_t kInviteAddressMax = 230;
 
 base::Error wrong(std::string_view text, std::string_view what) {
   return {
@@ -21,6 +26,22 @@ base::Error wrong(std::string_view text, std::string_view what) {
 }
 
 }  // namespace
+
+bool may_be_in_invite(std::string_view address) noexcept {
+  const std::size_t colon = address.find(':');
+  if (colon == 0 || colon == std::string_view::npos || address.size() > kInviteAddressMax) {
+    return false;
+  }
+  const auto is_of_host = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-';
+  };
+  const std::string_view digits = address.substr(colon + 1);
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  return std::ranges::all_of(address.substr(0, colon), is_of_host) && error == std::errc{} &&
+         end == digits.data() + digits.size() && port > 0;
+}
 
 std::string to_string(const Invite& invite) {
   return fmt::format("{}/{}{}", fmt::join(invite.addresses, ","), invite.run.hex(),
@@ -45,7 +66,12 @@ base::Result<Invite> parse_invite(std::string_view text) {
     if (invite.addresses.size() == kInviteAddressesMax) {
       return base::fail(wrong(text, fmt::format("it has over {} addresses", kInviteAddressesMax)));
     }
-    invite.addresses.emplace_back(addresses.substr(0, end));
+    const std::string_view address = addresses.substr(0, end);
+    if (!may_be_in_invite(address)) {
+      return base::fail(wrong(
+          text, fmt::format("'{}' is no host:port", base::printable(address, base::kShownMax))));
+    }
+    invite.addresses.emplace_back(address);
     if (end == addresses.size()) return invite;
     addresses.remove_prefix(end + 1);
   }
@@ -75,6 +101,14 @@ std::string shared_toml(RunFile run_file) {
     run_file.data.path.clear();
     run_file.data.test_path.clear();
   }
+  const auto keep_name = [](std::string& path) {
+    while (path.ends_with('/')) path.pop_back();
+    path = path.substr(path.rfind('/') + 1);
+  };
+  for (std::string& path : run_file.data.path) keep_name(path);
+  for (std::string& path : run_file.data.test_path) keep_name(path);
+  keep_name(run_file.data.vocabulary);
+  keep_name(run_file.init);
   run_file.limits = defaults.limits;
   run_file.exchange.upload_limit = defaults.exchange.upload_limit;
   run_file.exchange.cpu_share = defaults.exchange.cpu_share;

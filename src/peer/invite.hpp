@@ -14,11 +14,17 @@
 namespace starling::peer {
 
 inline constexpr std::size_t kInviteAddressesMax = 4;
+/// Characters of an invite in words.
+inline constexpr std::size_t kInviteTextMax = 1024;
+
+/// Whether an address is "host:port" of letters, digits, '.' and '-' with a port above 0. An invite
+/// is pasted into shells, and addresses are what other peers say.
+[[nodiscard]] bool may_be_in_invite(std::string_view address) noexcept;
 
 /// Written as "ADDRESS[,ADDRESS...]/RUN", with the 32 hexadecimal digits of the run id, and
 /// "/security=off" behind them if the swarm's links are not encrypted.
 struct Invite {
-  std::vector<std::string> addresses;  ///< "host:port" of peers, 1 to kInviteAddressesMax
+  std::vector<std::string> addresses;  ///< of peers, 1 to kInviteAddressesMax
   wire::RunId run;
   Security security = Security::tls;
 
@@ -27,11 +33,12 @@ struct Invite {
 
 [[nodiscard]] std::string to_string(const Invite& invite);
 
-/// Addresses are checked by who dials them. Error (ErrorCode::usage): what is wrong.
+/// Error (ErrorCode::usage): what is wrong.
 [[nodiscard]] base::Result<Invite> parse_invite(std::string_view text);
 
-/// The run file for another machine: TOML in which what is of one machine alone (addresses, device,
-/// threads, limits, the places of a secret and of private data) is as if nothing had been said.
+/// The run file for another machine: TOML in which what is of one machine alone (addresses to join,
+/// peers to wait for, device, threads, limits, the places of a secret and of private data) is as if
+/// nothing had been said. Of other files only the names are left: whoever joins has them elsewhere.
 [[nodiscard]] std::string shared_toml(RunFile run_file);
 
 /// Keys of a run file by which it names files of the machine that it runs on, with what they say,

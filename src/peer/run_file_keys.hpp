@@ -267,6 +267,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   own("path", f.data.path, Paths{data::kPathsMax});
   own("test_path", f.data.test_path, Paths{data::kPathsMax});
   own("test_fraction", f.data.test_fraction, NumberRange{0.0001, 0.9});
+  own("classes", f.data.classes, IntegerRange{0, data::kClassesMax});
   own("vocabulary", f.data.vocabulary, Text{4096, false});
   own("split", f.data.split, kSplitWords);
   own("alpha", f.data.alpha, NumberRange{1e-3, 1e6});

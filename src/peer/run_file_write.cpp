@@ -195,6 +195,7 @@ class ModelLines {
 /// The lines of what Starling's own trainer trains.
 void add_training(const RunFile& f, std::map<std::string, std::string>& lines) {
   if (f.data.split != data::Split::private_data) lines["data.source"] = f.data.source;
+  if (f.data.classes != 0) lines["data.classes"] = fmt::format("{}", f.data.classes);
   lines["data.split"] = word_of(f.data.split, kSplitWords);
   if (f.data.split == data::Split::dirichlet) lines["data.alpha"] = fmt::format("{}", f.data.alpha);
   model::Spec spec = f.model;

@@ -127,13 +127,11 @@ void MetricsFile::remember(std::string line, bool evaluated) {
 }
 
 std::string MetricsFile::thinned() const {
-  std::vector<const NumberedLine*> lines;
-  for (const auto* some : {&evaluated_, &others_}) {
-    for (const NumberedLine& line : some->values()) lines.push_back(&line);
-  }
-  std::ranges::sort(lines, {}, [](const NumberedLine* line) { return line->number; });
+  std::vector<NumberedLine> lines = evaluated_.values();
+  for (NumberedLine& line : others_.values()) lines.push_back(std::move(line));
+  std::ranges::sort(lines, {}, &NumberedLine::number);
   std::string text = fmt::format("{}\n", kMetricsColumns);
-  for (const NumberedLine* line : lines) text += line->line + '\n';
+  for (const NumberedLine& line : lines) text += line.line + '\n';
   return text;
 }
 

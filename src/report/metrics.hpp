@@ -61,7 +61,7 @@ class MetricsFile {
 
  private:
   struct NumberedLine {
-    std::uint64_t number;
+    std::uint64_t number = 0;
     std::string line;
   };
   void remember(std::string line, bool evaluated);

@@ -104,8 +104,11 @@ std::string links_json(const peer::Status& status, const StatusExtra& extra) {
   return dump(links);
 }
 
-std::string invite_json(const peer::Invite& invite, bool secret) {
-  return dump(Json{{"invite", peer::to_string(invite)}, {"secret", secret}});
+std::string invite_json(const std::optional<peer::Invite>& invite, const std::string& address,
+                        bool secret) {
+  return dump(Json{{"invite", invite ? Json(peer::to_string(*invite)) : Json(nullptr)},
+                   {"address", address},
+                   {"secret", secret}});
 }
 
 }  // namespace starling::report

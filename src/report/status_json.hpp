@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,9 @@ struct StatusExtra {
 /// [{"name", "id", "address", "exchange", "drift", ...}], one object a link.
 [[nodiscard]] std::string links_json(const peer::Status& status, const StatusExtra& extra);
 
-/// {"invite", "secret"}: the invite's text, and whether its reader needs the swarm's secret.
-[[nodiscard]] std::string invite_json(const peer::Invite& invite, bool secret);
+/// {"invite", "address", "secret"}: the invite's text, or null, the peer's address, and whether who
+/// joins needs the swarm's secret.
+[[nodiscard]] std::string invite_json(const std::optional<peer::Invite>& invite,
+                                      const std::string& address, bool secret);
 
 }  // namespace starling::report

@@ -3,7 +3,6 @@
 #include <array>
 #include <bit>
 #include <filesystem>
-#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -81,7 +80,7 @@ std::string record(std::string_view bytes) {
 }  // namespace
 
 base::Result<TensorBoardFile> TensorBoardFile::open(const std::string& dir, const std::string& peer,
-                                                    std::uint64_t steps, double seconds) {
+                                                    std::uint64_t first_step, double seconds) {
   const std::string folder = dir + "/tb";
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -92,7 +91,7 @@ base::Result<TensorBoardFile> TensorBoardFile::open(const std::string& dir, cons
   TensorBoardFile made(std::move(path), std::move(file));
   auto written = made.write(event(seconds, 0, field(3, Wire::bytes, "brain.Event:2")));
   const std::string starts = field(7, Wire::bytes, field(1, Wire::varint, varint(1)));
-  if (written) written = made.write(event(seconds, steps, starts));
+  if (written) written = made.write(event(seconds, first_step, starts));
   if (!written) return fail(written.error());
   return made;
 }

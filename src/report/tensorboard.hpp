@@ -15,12 +15,12 @@ namespace starling::report {
 /// Writes `dir`/tb/events.out.tfevents.*, a file for each start of a peer. One thread at a time.
 class TensorBoardFile {
  public:
-  /// `steps`: of the optimizer, before the first row; rows of earlier starts that are beyond it are
-  /// dropped by TensorBoard, since what they tell of is lost. `seconds`: since 1970, in the file's
+  /// `first_step`: of the optimizer, that the first row may have; TensorBoard drops rows of earlier
+  /// starts from there on, since what they tell of is lost. `seconds`: since 1970, in the file's
   /// name. Error (ErrorCode::data): the folder or file cannot be written.
   [[nodiscard]] static base::Result<TensorBoardFile> open(const std::string& dir,
                                                           const std::string& peer,
-                                                          std::uint64_t steps, double seconds);
+                                                          std::uint64_t first_step, double seconds);
 
   /// Adds a row, as of the optimizer's step, and hands it to the system. `seconds`: since 1970.
   [[nodiscard]] base::Status append(const MetricsRow& row, double seconds);

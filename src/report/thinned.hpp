@@ -10,7 +10,7 @@ namespace starling::report {
 
 /// Values in the order in which they came: all of them while they are few. When there would be more
 /// than `max`, every second one goes, and of those that follow every second one, then every fourth,
-/// and so on, is taken. The first one always stays.
+/// and so on, is kept. The first and the newest one are always there.
 template <class Value>
 class Thinned {
  public:
@@ -18,14 +18,17 @@ class Thinned {
   explicit Thinned(std::size_t max) : max_(max) {}
 
   void push(Value value) {
-    if (offered_ % stride_ == 0) {
-      if (values_.size() == max_) thin();
-      if (offered_ % stride_ == 0) values_.push_back(std::move(value));
-    }
-    ++offered_;
+    if (offered_ % stride_ == 0 && values_.size() == max_) thin();
+    passed_over_ = offered_++ % stride_ != 0;
+    (passed_over_ ? newest_ : values_.emplace_back()) = std::move(value);
   }
 
-  [[nodiscard]] const std::vector<Value>& values() const noexcept { return values_; }
+  /// At most max + 1.
+  [[nodiscard]] std::vector<Value> values() const {
+    std::vector<Value> all = values_;
+    if (passed_over_) all.push_back(newest_);
+    return all;
+  }
 
  private:
   void thin() {
@@ -39,6 +42,8 @@ class Thinned {
   std::uint64_t stride_ = 1;
   std::uint64_t offered_ = 0;
   std::vector<Value> values_;
+  Value newest_{};  ///< where it is not in values_
+  bool passed_over_ = false;
 };
 
 }  // namespace starling::report

@@ -1,5 +1,6 @@
 #include "runtime/run.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
@@ -162,8 +163,8 @@ base::Status Run::prepare(Task task) {
       dir_, checkpoint_ ? std::optional(checkpoint_->state.samples) : std::nullopt);
   if (!metrics) return fail(metrics.error());
   metrics_.emplace(std::move(*metrics));
-  auto tensorboard =
-      report::TensorBoardFile::open(dir_, name_, steps_before().value, seconds_since_1970());
+  auto tensorboard = report::TensorBoardFile::open(
+      dir_, name_, checkpoint_ ? steps_before().value + 1 : 0, seconds_since_1970());
   if (!tensorboard) return fail(tensorboard.error());
   tensorboard_.emplace(std::move(*tensorboard));
   return open_node();
@@ -314,8 +315,7 @@ peer::Config Run::core_config() const {
   peer::Config config =
       peer::core_config(run_file_, canonical_, task_.identity.parameters, task_.parameters.size(),
                         task_.buffers.initial.size(), task_.samples);
-  if (!run_file_.embedded) config.shared_run_file = peer::shared_toml(run_file_);
-  if (config.shared_run_file.size() > wire::kRunFileTextMax) config.shared_run_file.clear();
+  config.shared_run_file = shared_run_file();
   config.require_peers = options_.require_peers ? kRequirePeers : base::Duration{};
   if (run_file_.limits.steps_per_second > 0) {
     config.step_interval = base::from_seconds(1 / run_file_.limits.steps_per_second);
@@ -348,11 +348,15 @@ void Run::on_report(const peer::Status& status, bool evaluated) {
                                          .bytes_sent = traffic.sent_total(),
                                          .bytes_received = traffic.received_total(),
                                          .exchanges = status.exchanges});
-  if (!written) return warn("metrics_not_written", written.error().text);
-  if (!*written) return;
-  if (auto added = tensorboard_->append(**written, seconds_since_1970()); !added) {
-    warn("metrics_not_written", added.error().text);
+  base::Status added;
+  if (!written) {
+    added = fail(written.error());
+  } else if (*written) {
+    added = tensorboard_->append(**written, seconds_since_1970());
   }
+  // A full disk is told once, not with each row.
+  if (!added && !metrics_fail_) warn("metrics_not_written", added.error().text);
+  metrics_fail_ = !added;
 }
 
 report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked) const {
@@ -380,12 +384,23 @@ report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked
   return made;
 }
 
-peer::Invite Run::invite(std::vector<std::string> others) const {
-  peer::Invite made{.addresses = {address()}, .run = run_id_, .security = run_file_.security};
-  for (std::string& other : others) {
-    if (made.addresses.size() == peer::kInviteAddressesMax) break;
-    made.addresses.push_back(std::move(other));
-  }
+std::string Run::shared_run_file() const {
+  if (run_file_.embedded) return {};
+  std::string text = peer::shared_toml(run_file_);
+  return text.size() <= wire::kRunFileTextMax ? text : std::string();
+}
+
+std::optional<peer::Invite> Run::invite(const std::vector<std::string>& others) const {
+  if (shared_run_file().empty()) return std::nullopt;
+  peer::Invite made{.run = run_id_, .security = run_file_.security};
+  const auto add = [&](const std::string& address) {
+    const bool full = made.addresses.size() == peer::kInviteAddressesMax;
+    if (full || !peer::may_be_in_invite(address)) return;
+    if (std::ranges::count(made.addresses, address) == 0) made.addresses.push_back(address);
+  };
+  add(address());
+  for (const std::string& other : others) add(other);
+  for (const std::string& own : addresses_) add(own);
   return made;
 }
 
@@ -405,7 +420,7 @@ io::ControlReply Run::serve(const io::ControlRequest& request, const io::Node& a
       if (member.self || member.record.state != wire::MemberState::alive) continue;
       if (!member.record.addresses.empty()) others.push_back(member.record.addresses.front());
     }
-    return {200, report::invite_json(invite(std::move(others)), secret_.has_value())};
+    return {200, report::invite_json(invite(others), address(), secret_.has_value())};
   }
   if (request.path == "/members") return {200, report::members_json(status)};
   if (request.path == "/links") return {200, report::links_json(status, extra(status, asked))};

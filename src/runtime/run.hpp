@@ -78,8 +78,11 @@ class Run {
   [[nodiscard]] const data::Shards& shards() const noexcept { return *shards_; }
   /// "ip:port" that others reach this peer at.
   [[nodiscard]] const std::string& address() const noexcept { return addresses_.front(); }
-  /// For a machine that has no run file, with this peer's address and of `others` as many as fit.
-  [[nodiscard]] peer::Invite invite(std::vector<std::string> others = {}) const;
+  /// For a machine that has no run file, with this peer's address and of `others`, and then its
+  /// further ones, as many as fit. Nothing where this peer does not hand out its run file: another
+  /// program trains, or the file is too long.
+  [[nodiscard]] std::optional<peer::Invite> invite(
+      const std::vector<std::string>& others = {}) const;
   /// "ip:port" of the page, the metrics and the commands, for this machine.
   [[nodiscard]] const std::string& http_address() const { return node_->control_address(); }
   [[nodiscard]] const std::optional<train::Checkpoint>& checkpoint() const noexcept {
@@ -118,6 +121,8 @@ class Run {
   void warn(std::string_view event, std::string_view text);
   base::Status open_node();
   [[nodiscard]] peer::Config core_config() const;
+  /// What is handed out; empty: nothing.
+  [[nodiscard]] std::string shared_run_file() const;
   void on_report(const peer::Status& status, bool evaluated);
   [[nodiscard]] report::StatusExtra extra(const peer::Status& status, const io::Node& node) const;
   [[nodiscard]] io::ControlReply serve(const io::ControlRequest& request,
@@ -146,6 +151,7 @@ class Run {
   std::vector<std::string> addresses_;
   std::vector<report::HistoryPoint> history_;
   std::string refusal_;
+  bool metrics_fail_ = false;  ///< and that was said
 };
 
 }  // namespace starling::runtime

@@ -125,12 +125,11 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_asked_is_named_with_the_reason) {
   const std::string invite = invite_of(swarm[0]);
   const std::string other = std::string(32, '0');
   const Ended ended =
-      run(swarm.folder(), {"join", "127.0.0.1:1," + swarm[0].address() + ",nonsense/" + other});
+      run(swarm.folder(), {"join", "127.0.0.1:1," + swarm[0].address() + "/" + other});
   BOOST_TEST(ended.code.value_or(-1) == 4);
   const std::string run_id = invite.substr(invite.find('/') + 1);
-  for (const std::string& part :
-       {std::string("127.0.0.1:1: connection refused"),
-        swarm[0].address() + ": trains another run, " + run_id, std::string("nonsense")}) {
+  for (const std::string& part : {std::string("127.0.0.1:1: connection refused"),
+                                  swarm[0].address() + ": trains another run, " + run_id}) {
     BOOST_TEST(ended.err.find(part) != std::string::npos, ended.err);
   }
   BOOST_TEST(!fs::exists(kept(swarm.folder(), other)));
@@ -154,8 +153,8 @@ BOOST_AUTO_TEST_CASE(files_that_the_run_file_names_are_read_only_if_the_user_say
   const std::string invite = invite_of(first);
   Joiner unasked(folder, invite);
   BOOST_TEST(unasked.peer().process().wait().value_or(-1) == 2);
-  BOOST_TEST(unasked.peer().process().err().find("--set data.path=PATH   (it says " +
-                                                 (folder / "text.txt") + ")") != std::string::npos,
+  BOOST_TEST(unasked.peer().process().err().find("--set data.path=PATH   (it says text.txt)") !=
+                 std::string::npos,
              unasked.peer().process().err());
   Joiner asked(folder, invite, {"--set", "data.path=" + (folder / "text.txt")});
   BOOST_TEST(eventually([&] {
@@ -163,6 +162,22 @@ BOOST_AUTO_TEST_CASE(files_that_the_run_file_names_are_read_only_if_the_user_say
                return status && status->links == 1;
              }),
              asked.peer().process().err());
+}
+
+// Whoever hands out a run file only says which run it is of.
+BOOST_AUTO_TEST_CASE(a_run_file_of_another_run_than_the_invite_s_is_not_trained) {
+  const testing::TemporaryFolder folder;
+  const std::string invite = "127.0.0.1:1/" + std::string(32, '0');
+  std::filesystem::create_directories(folder / "runs/joined");
+  folder.write("runs/joined/" + std::string(32, '0') + ".toml", text_of(mlp_run_file()));
+  Joiner joiner(folder, invite);
+  BOOST_TEST(joiner.peer().process().wait().value_or(-1) == 3);
+  BOOST_TEST(joiner.peer().process().err().find("the invite is for run 0000") != std::string::npos,
+             joiner.peer().process().err());
+  Joiner open(folder, invite + "/security=off");
+  BOOST_TEST(open.peer().process().wait().value_or(-1) == 3);
+  BOOST_TEST(open.peer().process().err().find("security.mode") != std::string::npos,
+             open.peer().process().err());
 }
 
 }  // namespace

@@ -9,10 +9,10 @@ const MEMBERS_DRAWN = 400;
 const SVG = "http://www.w3.org/2000/svg";
 const AXES = [["samples", "samples"], ["seconds", "time"], ["bytes_sent", "bytes sent"]];
 
-const at = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 let axis = AXES[0][0];
-let history = [];
-let last = null;                // when the peer answered
+let rows = [];                  // of the metrics
+let answeredAt = null;
 
 // --- what people read ---
 
@@ -55,13 +55,13 @@ function shape(tag, attributes, text) {
 }
 
 /// Columns: [heading, value of a row, class]; a value is a text or nodes.
-function fill(table, columns, rows, rowClass) {
+function fill(table, columns, entries, rowClass) {
   const head = element("tr", columns.map(([heading, , kind]) => {
     const cell = element("th", heading, kind);
     cell.scope = "col";
     return cell;
   }));
-  const body = rows.map((row) =>
+  const body = entries.map((row) =>
     element("tr", columns.map(([, value, kind]) => element("td", value(row), kind)), rowClass?.(row)));
   table.replaceChildren(element("thead", [head]), element("tbody", body));
 }
@@ -84,7 +84,7 @@ function ticks(low, high, parts) {
 
 /// curves: [{name, color, key}]; only rows that have both values count.
 function chart(title, curves, format) {
-  const points = curves.map(({key}) => history
+  const points = curves.map(({key}) => rows
     .filter((row) => !missing(row[axis]) && !missing(row[key]))
     .map((row) => ({x: row[axis], y: row[key]})));
   const all = points.flat();
@@ -146,18 +146,18 @@ function chart(title, curves, format) {
 function drawCharts() {
   const made = [chart("loss (nats)", [{name: "test", color: "blue", key: "loss"},
     {name: "training", color: "red", key: "train_loss"}], (value) => fixed(value, 3))];
-  if (history.some((row) => !missing(row.accuracy))) {
+  if (rows.some((row) => !missing(row.accuracy))) {
     made.push(chart("accuracy", [{name: "test", color: "blue", key: "accuracy"}], (value) => percent(value, 1)));
   }
   made.push(chart("drift from neighbours", [{name: "", color: "blue", key: "drift"}],
     (value) => percent(value, 1)));
   made.push(chart("bytes", [{name: "sent", color: "blue", key: "bytes_sent"},
     {name: "received", color: "red", key: "bytes_received"}], bytes));
-  at("charts").replaceChildren(...made);
+  byId("charts").replaceChildren(...made);
 }
 
 function drawAxes() {
-  at("axes").replaceChildren(...AXES.map(([key, name]) => {
+  byId("axes").replaceChildren(...AXES.map(([key, name]) => {
     const button = element("button", name);
     button.setAttribute("aria-pressed", String(key === axis));
     button.addEventListener("click", () => {
@@ -176,7 +176,7 @@ const tile = (name, value, note) =>
 
 /// What a ring all-reduce of the gradients among as many peers would have sent, over what was sent.
 function savings(status, alive) {
-  const newest = history.at(-1);
+  const newest = rows.at(-1);
   if (!newest || !newest.bytes_sent || alive < 2 || status.bytes_sent.reduce > 0) return "";
   const ring = newest.steps * 2 * (alive - 1) / alive * 4 * status.parameters;
   const times = ring / newest.bytes_sent;
@@ -188,21 +188,21 @@ function drawStatus(status, members) {
   const rate = alive.reduce((sum, member) => sum + (member.samples_per_second || 0), 0);
   const missingSamples = Math.max(status.target_samples - status.swarm_samples, 0);
   document.title = `${status.run}: ${status.name}`;
-  at("run").textContent = status.run;
-  at("phase").textContent = status.phase;
-  at("peer").textContent = `peer ${status.name} (${status.id.slice(0, 8)}) at ${status.address}, ` +
+  byId("run").textContent = status.run;
+  byId("phase").textContent = status.phase;
+  byId("peer").textContent = `peer ${status.name} (${status.id.slice(0, 8)}) at ${status.address}, ` +
     `run ${status.run_id.slice(0, 8)}, ${count(status.parameters)} parameters`;
-  at("done").style.width = percent(Math.min(status.progress, 1));
-  at("samples").textContent = `${percent(status.progress, 1)} of the run: ${count(status.swarm_samples)} of ` +
+  byId("done").style.width = percent(Math.min(status.progress, 1));
+  byId("samples").textContent = `${percent(status.progress, 1)} of the run: ${count(status.swarm_samples)} of ` +
     `${count(status.target_samples)} samples, by all peers`;
-  at("left").textContent = status.phase === "training" && rate > 0 && missingSamples > 0
+  byId("left").textContent = status.phase === "training" && rate > 0 && missingSamples > 0
     ? `about ${duration(missingSamples / rate)} left` : "";
   const evaluated = status.whole_test_set ? "on the whole test set" : "on the test set";
   const quality = missing(status.accuracy)
     ? tile("test loss", fixed(status.loss, 4), missing(status.bits_per_byte) ? evaluated
       : `${fixed(status.bits_per_byte, 3)} bits a byte`)
     : tile("accuracy", percent(status.accuracy), `loss ${fixed(status.loss, 4)}, ${evaluated}`);
-  at("figures").replaceChildren(
+  byId("figures").replaceChildren(
     quality,
     tile("training loss", fixed(status.train_loss, 4), `learning rate ${status.learning_rate.toPrecision(3)}`),
     tile("samples/s", short(status.samples_per_second), `all ${alive.length} peers: ${short(rate)}`),
@@ -230,15 +230,15 @@ function drawFlock(members, links) {
     dot.append(shape("title", {}, `${member.name}: ${member.self ? "this peer" : member.state}`));
     return dot;
   });
-  at("flock").replaceChildren(...lines, ...dots);
+  byId("flock").replaceChildren(...lines, ...dots);
   const states = new Map();
   for (const {state} of members) states.set(state, (states.get(state) || 0) + 1);
-  at("states").textContent = [...states].map(([state, number]) => `${number} ${state}`).join(", ") +
+  byId("states").textContent = [...states].map(([state, number]) => `${number} ${state}`).join(", ") +
     "; lines are links of this peer";
 }
 
 function drawTables(members, links) {
-  fill(at("members"), [
+  fill(byId("members"), [
     ["name", (member) => named(member.name, member.state)],
     ["state", (member) => member.self ? "this peer" : member.lost ? `${member.state} (${member.lost})` : member.state,
       "words"],
@@ -250,9 +250,9 @@ function drawTables(members, links) {
     ["links", (member) => String(member.links)],
     ["addresses", (member) => member.addresses.join(" "), "words"],
   ], members.slice(0, MEMBERS_SHOWN), (member) => member.self ? "self" : "");
-  at("more").textContent = members.length > MEMBERS_SHOWN
+  byId("more").textContent = members.length > MEMBERS_SHOWN
     ? `and ${count(members.length - MEMBERS_SHOWN)} more: see members below` : "";
-  fill(at("links"), [
+  fill(byId("links"), [
     ["to", (link) => named(link.name, link.state)],
     ["exchange", (link) => link.state, "words"],
     ["number", (link) => count(link.exchange)],
@@ -281,27 +281,42 @@ async function ask(path, read) {
   return read(reply);
 }
 
-async function refresh(turn) {
+/// What the peer says now; null where it says nothing.
+async function answers(turn) {
+  const json = (reply) => reply.json();
   try {
-    const json = (reply) => reply.json();
     const [status, members, links] = await Promise.all(
       ["status", "members", "links"].map((path) => ask(path, json)));
-    if (turn % HISTORY_EVERY === 0 || history.length < 2) {
-      history = rowsOf(await ask("history", (reply) => reply.text()));
-      drawCharts();
-    }
-    members.sort((a, b) => Number(b.self) - Number(a.self) || a.name.localeCompare(b.name));
-    drawStatus(status, members);
-    drawFlock(members, links);
-    drawTables(members, links);
-    last = new Date();
-    at("silent").hidden = true;
-  } catch (error) {
-    at("silent").hidden = false;
-    at("silent").textContent = "This peer does not answer: it has ended, or cannot be reached. " +
-      (last ? `What is below is of ${last.toLocaleTimeString()}.` : "");
+    const wantsRows = turn % HISTORY_EVERY === 0 || rows.length < 2;
+    const csv = wantsRows ? await ask("history", (reply) => reply.text()) : null;
+    return {status, members, links, csv};
+  } catch {
+    return null;
   }
+}
+
+function show({status, members, links, csv}) {
+  if (csv !== null) {
+    rows = rowsOf(csv);
+    drawCharts();
+  }
+  members.sort((a, b) => Number(b.self) - Number(a.self) || a.name.localeCompare(b.name));
+  drawStatus(status, members);
+  drawFlock(members, links);
+  drawTables(members, links);
+}
+
+async function refresh(turn) {
+  const answer = await answers(turn);
   setTimeout(refresh, REFRESH_MS, turn + 1);
+  byId("silent").hidden = answer !== null;
+  if (answer === null) {
+    byId("silent").textContent = "This peer does not answer: it has ended, or cannot be reached. " +
+      (answeredAt ? `What is below is of ${answeredAt.toLocaleTimeString()}.` : "");
+    return;
+  }
+  answeredAt = new Date();
+  show(answer);
 }
 
 drawAxes();

@@ -254,9 +254,36 @@ BOOST_AUTO_TEST_CASE(identity_of_private_data_is_that_of_its_form) {
   y[0] = 3;
   put("y_train", array_bytes("<i8", "20,", y));
   BOOST_TEST((loaded().identity == before));
-  y[0] = 7;  // one class more
+  y[0] = 7;  // more classes
   put("y_train", array_bytes("<i8", "20,", y));
   BOOST_TEST((loaded().identity != before));
+  config.classes = 9;
+  const auto with_classes = loaded().identity;
+  y[0] = 0;
+  put("y_train", array_bytes("<i8", "20,", y));
+  BOOST_TEST((loaded().identity == with_classes));
+  BOOST_TEST(loaded().format().classes == 9U);
+  config.classes = 2;
+  const auto too_few = load(config);
+  BOOST_REQUIRE(!too_few);
+  BOOST_TEST(contains(too_few.error().text, "data.classes = 2 is too small: there is a label"));
+}
+
+// What one peer's pixels mean must not depend on what else it has.
+BOOST_AUTO_TEST_CASE(bytes_of_private_data_are_normalised_alike_everywhere) {
+  config.split = Split::private_data;
+  const auto first_values = [&](std::uint8_t offset) {
+    std::vector<std::uint8_t> pixels(20 * 4);
+    for (std::size_t i = 0; i < pixels.size(); ++i) {
+      pixels[i] = static_cast<std::uint8_t>(i + (i < 4 ? 0 : offset));
+    }
+    put("x_train", array_bytes("|u1", "20, 4", pixels));
+    const Dataset dataset = loaded();
+    BatchBuffer batch;
+    dataset.train->fill_range(0, 1, batch);
+    return batch.samples;
+  };
+  BOOST_TEST((first_values(0) == first_values(100)));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

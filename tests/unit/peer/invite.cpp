@@ -1,7 +1,10 @@
 #include "peer/invite.hpp"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include <boost/test/unit_test.hpp>
 
@@ -55,6 +58,12 @@ BOOST_AUTO_TEST_CASE(what_is_no_invite_is_refused_with_its_reason) {
       {"one:7000,/" + kRun, "an address is missing"},
       {",one:7000/" + kRun, "an address is missing"},
       {"a:1,b:2,c:3,d:4,e:5/" + kRun, "over 4 addresses"},
+      {"one/" + kRun, "'one' is no host:port"},
+      {"one:0/" + kRun, "is no host:port"},
+      {"one:70000/" + kRun, "is no host:port"},
+      {"one:7 /" + kRun, "is no host:port"},
+      {"x$(evil):1/" + kRun, "is no host:port"},
+      {"x`evil`:1/" + kRun, "is no host:port"},
       {"one:7000/" + kRun.substr(1), "32 hexadecimal digits"},
       {"one:7000/" + kRun + "/security=tls", "32 hexadecimal digits"},
       {"one:7000/" + std::string(32, 'x'), "32 hexadecimal digits"},
@@ -82,6 +91,39 @@ BOOST_AUTO_TEST_CASE(a_shared_run_file_says_what_is_trained_and_nothing_of_one_m
   const auto there = parse_run_file(shared_toml(*here), "there");
   BOOST_REQUIRE(there);
   BOOST_TEST((*there == *plain));
+}
+
+BOOST_AUTO_TEST_CASE(a_shared_run_file_is_of_the_same_run) {
+  const std::string text =
+      "[run]\nsamples = 2\n[model]\ninput = [4]\nlayers = [{ type = 'linear', out = 2 }]\n"
+      "[data]\nsource = 'npy'\npath = '/here'\n";
+  const std::vector<std::vector<std::string>> settings{{},
+                                                       {"data.split=private", "data.classes=5"},
+                                                       {"data.split=dirichlet", "data.alpha=0.3"},
+                                                       {"exchange.mode=allreduce", "swarm.peers=3"},
+                                                       {"exchange.mirror=bf16"}};
+  for (const auto& set : settings) {
+    const auto here = parse_run_file(text, "here", set);
+    BOOST_REQUIRE_MESSAGE(here, (here ? "" : here.error().text));
+    const auto there = parse_run_file(shared_toml(*here), "there");
+    BOOST_REQUIRE_MESSAGE(there, (there ? "" : there.error().text));
+    BOOST_TEST(canonical(*there, {}) == canonical(*here, {}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_shared_run_file_does_not_tell_where_files_are) {
+  const std::string text =
+      "[run]\nsamples = 2\n[model]\ninit = '/home/me/w'\npreset = 'gpt'\n[data]\n"
+      "source = 'text'\npath = ['/srv/a.txt', '/srv/books/']\nvocabulary = '/srv/v'\n";
+  const auto shared = parse_run_file(shared_toml(parse_run_file(text, "here").value()), "there");
+  BOOST_REQUIRE(shared);
+  BOOST_TEST((shared->data.path == std::vector<std::string>{"a.txt", "books"}));
+  BOOST_TEST(shared->data.vocabulary == "v");
+  BOOST_TEST(shared->init == "w");
+  const std::string own[] = {"data.split=private"};
+  BOOST_TEST(parse_run_file(shared_toml(parse_run_file(text, "here", own).value()), "there")
+                 .value()
+                 .data.path.empty());
 }
 
 BOOST_AUTO_TEST_CASE(files_that_a_run_file_names_are_listed) {

@@ -203,8 +203,9 @@ void World::act(std::size_t index, Outbox& out) {
       if (!std::exchange(peer.working, true)) later(kJobTime, [this, index] { work(index); });
     } else if (const auto* note = std::get_if<base::Notice>(&action)) {
       if (note->severity == base::Severity::warning) peer.warnings.push_back(note->text);
-    } else if (std::holds_alternative<Report>(action)) {
-      ++peer.reports;
+    } else if (const auto* report = std::get_if<Report>(&action)) {
+      if (report->evaluated) ++peer.reports;
+      if (!report->evaluated) peer.timed_reports.push_back(now_);
     } else if (auto* remember = std::get_if<Remember>(&action)) {
       peer.remembered = std::move(remember->addresses);
     } else if (auto* refused = std::get_if<Refused>(&action)) {

@@ -84,8 +84,9 @@ class World {
     std::vector<std::string> warnings;
     std::vector<base::LinkId> closed;  ///< by the core
     std::vector<wire::Message> told_strangers;
-    std::size_t reports = 0;
-    bool disk_full = false;  ///< what is saved from now on fails
+    std::size_t reports = 0;                ///< rows with a new evaluation
+    std::vector<base::Time> timed_reports;  ///< when there were others
+    bool disk_full = false;                 ///< what is saved from now on fails
   };
   [[nodiscard]] Peer& peer(std::size_t index) { return *peers_[index]; }
   [[nodiscard]] std::size_t size() const { return peers_.size(); }

@@ -153,7 +153,8 @@ BOOST_AUTO_TEST_CASE(rows_for_a_picture_are_bounded_and_those_with_an_evaluation
   }
   const std::string text = file->thinned();
   const auto rows = static_cast<std::size_t>(std::ranges::count(text, '\n')) - 1;
-  BOOST_TEST(rows <= 2 * kMetricsRowsDrawn);
+  BOOST_TEST(rows <= 2 * (kMetricsRowsDrawn + 1));
+  BOOST_TEST(text.find("," + std::to_string(row.steps) + ",") != std::string::npos);
   std::size_t evaluated = 0;
   for (std::size_t at = 0; (at = text.find(",0.25,0.5,", at)) != std::string::npos; ++at)
     ++evaluated;

@@ -1,5 +1,7 @@
 #include "report/prometheus.hpp"
 
+#include <chrono>
+#include <limits>
 #include <map>
 #include <regex>
 #include <set>
