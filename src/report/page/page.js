@@ -198,14 +198,16 @@ function drawStatus(status, members) {
   byId("left").textContent = status.phase === "training" && rate > 0 && missingSamples > 0
     ? `about ${duration(missingSamples / rate)} left` : "";
   const evaluated = status.whole_test_set ? "on the whole test set" : "on the test set";
-  const quality = missing(status.accuracy)
-    ? tile("test loss", fixed(status.loss, 4), missing(status.bits_per_byte) ? evaluated
-      : `${fixed(status.bits_per_byte, 3)} bits a byte`)
-    : tile("accuracy", percent(status.accuracy), `loss ${fixed(status.loss, 4)}, ${evaluated}`);
+  const loss = `loss ${fixed(status.loss, 4)}, ${evaluated}`;
+  const quality = !missing(status.bits_per_byte)
+    ? tile("bits a byte", fixed(status.bits_per_byte, 3), loss)
+    : missing(status.accuracy)
+      ? tile("test loss", fixed(status.loss, 4), evaluated)
+      : tile("accuracy", percent(status.accuracy), loss);
   byId("figures").replaceChildren(
     quality,
     tile("training loss", fixed(status.train_loss, 4), `learning rate ${status.learning_rate.toPrecision(3)}`),
-    tile("samples/s", short(status.samples_per_second), `all ${alive.length} peers: ${short(rate)}`),
+    tile("samples/s", short(status.samples_per_second), `all ${alive.length} peers: ${rate > 0 ? short(rate) : "-"}`),
     tile("drift", percent(status.drift), `${count(status.exchanges)} exchanges`),
     tile("sent", bytes(status.bytes_sent.total), savings(status, alive.length)),
     tile("links", String(status.links), `${status.shards} shards of the data`));

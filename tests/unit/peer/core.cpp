@@ -557,38 +557,6 @@ BOOST_AUTO_TEST_CASE(another_process_with_the_same_key_is_named_once) {
   BOOST_TEST(world.peer(0).warnings[0].find("key.pem") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(rows_of_the_metrics_come_at_their_times_while_there_is_training) {
-  World world(22);
-  Config config = config_for(world.problem, Mode::tracked);
-  config.membership.wait_for = 0;
-  config.report_every = 0;
-  config.step_interval = std::chrono::milliseconds(50);
-  world.add(config);
-  BOOST_REQUIRE(world.run_to_the_end(kPatience));
-  const auto& times = world.peer(0).timed_reports;
-  BOOST_TEST(world.peer(0).reports == 1U);  // the evaluation at the end
-  BOOST_REQUIRE(times.size() > 5U);
-  const base::Time started = *world.status(0).training_since;
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    BOOST_TEST(base::seconds(times[i] - started - (i + 1) * kReportEvery) < 0.2);
-    BOOST_TEST((times[i] >= started + (i + 1) * kReportEvery));
-  }
-}
-
-BOOST_AUTO_TEST_CASE(private_data_are_evaluated_by_the_own_samples) {
-  World world(23);
-  Config config = config_for(world.problem, Mode::tracked);
-  config.report_every = 1024;
-  config.report_by_own_samples = true;
-  add_swarm(world, 4, config);
-  BOOST_REQUIRE(world.run_to_the_end(kPatience));
-  for (std::size_t i = 0; i < world.size(); ++i) {
-    // One for each 1,024 of its about 2,048 samples, and the last one.
-    BOOST_TEST(world.peer(i).reports >= 2U);
-    BOOST_TEST(world.peer(i).reports <= 2 + world.status(i).samples / 1024);
-  }
-}
-
 BOOST_AUTO_TEST_CASE(the_target_accuracy_ends_a_run_early) {
   World world(17);
   Config config = config_for(world.problem, Mode::tracked);
