@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "membership/limits.hpp"
@@ -217,7 +218,24 @@ void visit_model_keys(Spec& m, Visitor&& visit) {
   visit("blocks", m.blocks, Only<Blocks>{layered, "a model without preset", {}});
 }
 
-/// The keys of [train], as visit_keys. `own`: visits those that are for Starling's own trainer.
+/// The keys of [data], as visit_keys. `own`: visits those that are for Starling's own trainer.
+template <class Data, class Visitor, class Own>
+void visit_data_keys(Data& d, Visitor&& visit, Own&& own) {
+  visit.section("data");
+  own("source", d.source, Text{64, true});
+  own("path", d.path, Paths{data::kPathsMax});
+  own("test_path", d.test_path, Paths{data::kPathsMax});
+  own("test_fraction", d.test_fraction, NumberRange{0.0001, 0.9});
+  own("classes", d.classes, IntegerRange{0, data::kClassesMax});
+  own("vocabulary", d.vocabulary, Text{4096, false});
+  own("split", d.split, kSplitWords);
+  own("alpha", d.alpha, NumberRange{1e-3, 1e6});
+  visit("shards", d.shards, IntegerRange{1, data::kShardsMax});
+  own("crop", d.augmentation.crop, IntegerRange{0, data::kCropMax});
+  own("flip", d.augmentation.flip, Flag{});
+}
+
+/// The keys of [train], likewise.
 template <class Train, class Visitor, class Own>
 void visit_train_keys(Train& t, Visitor&& visit, Own&& own) {
   constexpr double kTiny = 1e-12;
@@ -259,21 +277,11 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("epochs", f.run.epochs, NumberRange{0, 1e6});
   visit("samples", f.run.samples, IntegerRange{0, kInt});
   visit("target_accuracy", f.run.target_accuracy, NumberRange{0, 1});
-  OnlyWith own{!f.embedded, "runs that Starling's own trainer trains", visit};
+  OnlyWith<std::remove_reference_t<Visitor>> own{!f.embedded,
+                                                 "runs that Starling's own trainer trains", visit};
   visit_model_keys(f.model, own);
   own("init", f.init, Text{4096, false});
-  visit.section("data");
-  own("source", f.data.source, Text{64, true});
-  own("path", f.data.path, Paths{data::kPathsMax});
-  own("test_path", f.data.test_path, Paths{data::kPathsMax});
-  own("test_fraction", f.data.test_fraction, NumberRange{0.0001, 0.9});
-  own("classes", f.data.classes, IntegerRange{0, data::kClassesMax});
-  own("vocabulary", f.data.vocabulary, Text{4096, false});
-  own("split", f.data.split, kSplitWords);
-  own("alpha", f.data.alpha, NumberRange{1e-3, 1e6});
-  visit("shards", f.data.shards, IntegerRange{1, data::kShardsMax});
-  own("crop", f.data.augmentation.crop, IntegerRange{0, data::kCropMax});
-  own("flip", f.data.augmentation.flip, Flag{});
+  visit_data_keys(f.data, visit, own);
   visit_train_keys(f.train, visit, own);
   visit.section("exchange");
   visit("mode", f.exchange.mode, kModeWords);

@@ -123,7 +123,7 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
   auto log = report::Log::open(dir, {.quiet = options.quiet});
   if (!log) return fail(log.error());
   return std::unique_ptr<Run>(new Run(std::move(run_file), std::move(options), std::move(*place),
-                                      std::move(secret), std::move(*identity), std::move(*log)));
+                                      secret, std::move(*identity), std::move(*log)));
 }
 
 Run::Run(peer::RunFile run_file, Options options, Place place, std::optional<io::Secret> secret,
@@ -135,7 +135,7 @@ Run::Run(peer::RunFile run_file, Options options, Place place, std::optional<io:
       name_(std::move(place.name)),
       dir_(std::move(place.dir)),
       lock_(std::move(place.lock)),
-      secret_(std::move(secret)),
+      secret_(secret),
       identity_(std::move(identity)),
       log_(std::move(log)) {}
 
@@ -279,7 +279,7 @@ base::Status Run::save(const peer::Snapshot& snapshot) const {
   for (const train::UpdateRule::State& piece : *pieces) {
     state.push_back({piece.name, piece.shape, std::span<const float>(piece.values)});
   }
-  const auto saved = train::save_checkpoint(
+  auto saved = train::save_checkpoint(
       dir_ + "/checkpoints",
       {.run = run_id_,
        .step = snapshot.step,

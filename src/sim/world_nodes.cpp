@@ -241,6 +241,7 @@ void World::start(std::uint32_t number, bool twin) {
 
 std::vector<std::string> World::addresses_of(const std::vector<std::uint32_t>& peers) const {
   std::vector<std::string> addresses;
+  addresses.reserve(peers.size());
   for (const std::uint32_t peer : peers) addresses.push_back(nodes_[peer]->address);
   return addresses;
 }
