@@ -48,12 +48,9 @@ class Doctor {
 
   /// Error: an option that is none.
   base::Status examine() {
-    io::LinkSecurity security{.tls = options_.encrypted};
-    if (!options_.secret.empty()) {
-      auto secret = io::Secret::load(options_.secret);
-      if (!secret) return base::fail(secret.error());
-      security.secret = *secret;
-    }
+    const auto secret = io::Secret::load_if_any(options_.secret);
+    if (!secret) return base::fail(secret.error());
+    const io::LinkSecurity security{options_.encrypted, *secret};
     if (auto listen = io::parse_address(options_.listen); !listen) {
       return base::fail(base::ErrorCode::usage, "--listen: {}", listen.error().text);
     }

@@ -1,7 +1,6 @@
 // join: a peer of a swarm whose run file is not here yet.
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -41,13 +40,9 @@ base::Status obtain(const peer::Invite& invite, const std::string& secret_file,
   std::error_code error;
   if (fs::exists(path, error)) return {};
   if (error) return fail(base::ErrorCode::data, "{}: {}", path, error.message());
-  std::optional<io::Secret> secret;
-  if (!secret_file.empty()) {
-    auto loaded = io::Secret::load(secret_file);
-    if (!loaded) return fail(loaded.error());
-    secret = *loaded;
-  }
-  const auto text = io::request_run_file(invite, secret);
+  const auto secret = io::Secret::load_if_any(secret_file);
+  if (!secret) return fail(secret.error());
+  const auto text = io::request_run_file(invite, *secret);
   if (!text) return fail(text.error());
   if (auto checked = peer::parse_run_file(*text, "the swarm's run file"); !checked) {
     return fail(checked.error());

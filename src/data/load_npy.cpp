@@ -229,8 +229,8 @@ base::Result<Dataset> load_npy(const LoadOptions& options) {
                        static_cast<std::uint32_t>(options.config.test_fraction *
                                                   static_cast<double>(train->inputs.count())));
   if (!test) return fail(test.error());
-  if (auto agreed = agree(options.config, *train, *test, *folder); !agreed)
-    return fail(agreed.error());
+  const auto agreed = agree(options.config, *train, *test, *folder);
+  if (!agreed) return fail(agreed.error());
   const std::array sizes{train->inputs.count(), test->inputs.count()};
   dataset.identity = combine(hashes, sizes);
   dataset.floats = train->inputs.floats;

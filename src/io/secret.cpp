@@ -38,6 +38,13 @@ base::Result<Secret> Secret::load(const std::string& path) {
   return secret;
 }
 
+base::Result<std::optional<Secret>> Secret::load_if_any(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  const auto loaded = load(path);
+  if (!loaded) return base::fail(loaded.error());
+  return *loaded;
+}
+
 base::Status Secret::create(const std::string& path) {
   std::array<std::uint8_t, kSize> bytes{};
   if (RAND_priv_bytes(bytes.data(), bytes.size()) != 1) {

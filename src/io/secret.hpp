@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -20,6 +21,8 @@ class Secret {
   /// Reads a file that create() made, or another one of 64 hexadecimal digits. Errors (run_file)
   /// name the file, what is wrong and what to do.
   [[nodiscard]] static base::Result<Secret> load(const std::string& path);
+  /// The same where a swarm may have none: nothing for an empty path.
+  [[nodiscard]] static base::Result<std::optional<Secret>> load_if_any(const std::string& path);
   /// A new one, in a file that only its owner may read. Errors: data; usage where there is a file.
   [[nodiscard]] static base::Status create(const std::string& path);
 

@@ -44,6 +44,9 @@ class Events : public TransportHandler {
     loop_.stop();
   }
 
+ protected:
+  [[nodiscard]] Loop& loop() noexcept { return loop_; }
+
  private:
   virtual void up(base::LinkId, std::uint64_t /*dial*/) {}
   virtual void received(base::LinkId, wire::Frame&&) {}
@@ -111,32 +114,29 @@ void run_until(Loop& loop, base::Duration patience, const std::function<bool()>&
 class Visit final : public Events {
  public:
   /// `wanted`: the run that must be trained there; nothing: any.
-  Visit(Loop& loop, const std::vector<std::string>& addresses, const LinkSecurity& security,
-        std::optional<wire::RunId> wanted, bool asks_for_run_file)
-      : Events(loop),
-        loop_(loop),
-        addresses_(addresses),
-        security_(security),
-        wanted_(wanted),
-        asks_for_run_file_(asks_for_run_file) {}
+  Visit(Loop& loop, std::optional<wire::RunId> wanted, bool asks_for_run_file)
+      : Events(loop), wanted_(wanted), asks_for_run_file_(asks_for_run_file) {}
 
   /// Error: nobody has.
-  [[nodiscard]] base::Status make() {
-    auto caller = Caller::create(loop_, security_, *this, "0.0.0.0:0");
+  [[nodiscard]] base::Status make(const std::vector<std::string>& addresses,
+                                  const LinkSecurity& security) {
+    auto caller = Caller::create(loop(), security, *this, "0.0.0.0:0");
     if (!caller) return base::fail(caller.error());
     transport_ = &(*caller)->transport();
-    for (const std::string& address : addresses_) {
+    for (const std::string& address : addresses) {
       if (auto target = parse_target(address); !target) {
         failures_ += "\n  " + target.error().text;  // which names the address
       } else {
         dials_[transport_->dial(address)] = {address, Loop::now()};
       }
     }
-    run_until(loop_, kVisitTimeout, [&] { return done_ || (dials_.empty() && links_.empty()); });
-    for (const auto& [dial, call] : std::exchange(dials_, {}))
-      add_failure(call, "no answer in time");
-    for (const auto& [link, call] : std::exchange(links_, {}))
-      add_failure(call, "no answer in time");
+    run_until(loop(), kVisitTimeout, [&] { return done_ || (dials_.empty() && links_.empty()); });
+    const auto give_up_all = [&](auto& calls) {
+      for (const auto& [key, call] : calls) add_failure(call, "no answer in time");
+      calls.clear();
+    };
+    give_up_all(dials_);
+    give_up_all(links_);
     if (done_) return {};
     return base::fail(base::ErrorCode::unreachable, "{}", failures_);
   }
@@ -208,9 +208,6 @@ class Visit final : public Events {
     transport_->abort(link);
   }
 
-  Loop& loop_;
-  const std::vector<std::string>& addresses_;
-  const LinkSecurity& security_;
   std::optional<wire::RunId> wanted_;
   bool asks_for_run_file_;
   Transport* transport_ = nullptr;
@@ -269,18 +266,17 @@ base::Result<std::string> request_run_file(const peer::Invite& invite,
                                            const std::optional<Secret>& secret) {
   const LinkSecurity security{invite.security == peer::Security::tls, secret};
   Loop loop;
-  Visit visit(loop, invite.addresses, security, invite.run, true);
-  if (auto made = visit.make(); !made) {
+  Visit visit(loop, invite.run, true);
+  if (auto made = visit.make(invite.addresses, security); !made) {
     return base::fail(made.error().code, "no peer has handed out a run file:{}", made.error().text);
   }
   return visit.take_run_file();
 }
 
 base::Result<Greeting> greet(const std::string& address, const LinkSecurity& security) {
-  const std::vector<std::string> addresses{address};
   Loop loop;
-  Visit visit(loop, addresses, security, std::nullopt, false);
-  if (auto made = visit.make(); !made) {
+  Visit visit(loop, std::nullopt, false);
+  if (auto made = visit.make({address}, security); !made) {
     const std::string& text = made.error().text;
     return base::fail(made.error().code, "{}", text.substr(text.find_first_not_of("\n ")));
   }
@@ -308,8 +304,7 @@ base::Status check_lan() {
   for (int end = 0; end < 2; ++end) {
     const auto identity = Identity::generate();
     if (!identity) return base::fail(identity.error());
-    if (end == 0)
-      run = base::xxh3_128(base::ByteView(std::as_bytes(std::span(identity->id().bytes))));
+    if (end == 0) run = base::xxh3_128(base::bytes_of(std::span(identity->id().bytes)));
     auto lan = Lan::create(loop, {run, identity->id(), 1}, kLanPort,
                            [&](const base::PeerId&, const std::string&) { loop.stop(); });
     if (!lan) return base::fail(lan.error());

@@ -109,12 +109,8 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
     return fail(checked.error());
   }
   if (exchange::uses_ring(run_file.exchange.mode)) run_file.swarm.degree = run_file.peers - 1;
-  std::optional<io::Secret> secret;
-  if (!run_file.secret.empty()) {
-    auto loaded = io::Secret::load(run_file.secret);
-    if (!loaded) return fail(loaded.error());
-    secret = *loaded;
-  }
+  const auto secret = io::Secret::load_if_any(run_file.secret);
+  if (!secret) return fail(secret.error());
   auto place = take_place(run_file.run.name, options.name, options.dir);
   if (!place) return fail(place.error());
   const std::string& dir = place->dir;
@@ -123,7 +119,7 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
   auto log = report::Log::open(dir, {.quiet = options.quiet});
   if (!log) return fail(log.error());
   return std::unique_ptr<Run>(new Run(std::move(run_file), std::move(options), std::move(*place),
-                                      secret, std::move(*identity), std::move(*log)));
+                                      *secret, std::move(*identity), std::move(*log)));
 }
 
 Run::Run(peer::RunFile run_file, Options options, Place place, std::optional<io::Secret> secret,

@@ -83,10 +83,6 @@ Ended up(const testing::TemporaryFolder& folder, const std::string& run_file,
   return run(folder, arguments);
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 BOOST_AUTO_TEST_CASE(a_misspelt_key_is_an_error_that_names_the_right_one) {
   const testing::TemporaryFolder folder;
   std::string text = text_of(mlp_run_file());

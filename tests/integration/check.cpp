@@ -15,10 +15,6 @@
 namespace starling::integration {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 Ended check(const std::string& run_file, const Arguments& more) {
   const testing::TemporaryFolder folder;
   const std::string folder_of_runs = std::filesystem::path(mlp_run_file()).parent_path();

@@ -15,10 +15,6 @@
 namespace starling::integration {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// A text that is easy to guess: a pangram with numbers in between.
 std::string some_text() {
   std::string text;

@@ -35,10 +35,6 @@ std::string found(const Json& findings, const std::string& what) {
   return text;
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 BOOST_FIXTURE_TEST_SUITE(doctor, Doctor)
 
 BOOST_AUTO_TEST_CASE(a_machine_that_has_what_a_peer_needs_is_well) {

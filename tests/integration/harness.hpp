@@ -38,6 +38,10 @@ inline constexpr Duration kPoll = std::chrono::milliseconds(20);
 /// The run file that most tests train: a small MLP on Fashion-MNIST.
 [[nodiscard]] std::string mlp_run_file();
 
+[[nodiscard]] inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 /// A file's whole text; empty if there is no such file.
 [[nodiscard]] std::string text_of(const std::string& path);
 

@@ -15,10 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// A peer that has trained for 100 steps, with checkpoints of its last two moments.
 struct Trained {
   Trained() {
