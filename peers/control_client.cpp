@@ -1,5 +1,6 @@
 #include "control_client.hpp"
 
+#include <cerrno>
 #include <filesystem>
 #include <vector>
 
@@ -21,7 +22,10 @@ using report::read_peer_file;
 
 constexpr int kTimeoutSeconds = 5;
 
-bool runs(const PeerFile& file) { return kill(static_cast<pid_t>(file.pid), 0) == 0; }
+/// Another user's process cannot be signalled, but is there.
+bool runs(const PeerFile& file) {
+  return kill(static_cast<pid_t>(file.pid), 0) == 0 || errno == EPERM;
+}
 
 /// The folders with a running peer below runs/: runs/<run>/<peer>.
 std::vector<std::string> running_peers() {

@@ -25,13 +25,8 @@ using base::fail;
 constexpr const char* kFolder = "runs/joined";
 
 base::Status store(const std::string& path, const std::string& text) {
-  std::error_code error;
-  fs::create_directories(kFolder, error);
-  if (error) {
-    return fail(base::ErrorCode::data, "{}: cannot be created: {}", kFolder, error.message());
-  }
-  const base::ByteView parts[] = {base::bytes_of(text.data(), text.size())};
-  return base::replace_file(path, parts);
+  if (auto made = base::make_folder(kFolder); !made) return made;
+  return base::replace_file(path, text);
 }
 
 /// Makes sure that the run file is at `path`.

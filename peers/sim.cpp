@@ -7,7 +7,6 @@
 #include <ctime>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -84,8 +83,7 @@ base::Status write_json(const std::string& where, const std::string& json) {
     std::puts(json.c_str());
     return {};
   }
-  const base::ByteView part = base::bytes_of(json.data(), json.size());
-  return base::replace_file(where, std::span(&part, 1), base::Durability::unsynced);
+  return base::replace_file(where, json, base::Durability::unsynced);
 }
 
 void print(const sim::Report& report) {
@@ -148,8 +146,7 @@ void write_regression(const sim::Plan& plan, const std::string& folder) {
   scenario.seed = plan.seed;
   const std::string text = sim::to_toml(scenario, folder);
   const std::string path = fmt::format("{}/{}-{}.toml", folder, scenario.name, plan.seed);
-  const base::ByteView part = base::bytes_of(text.data(), text.size());
-  const auto written = base::replace_file(path, std::span(&part, 1), base::Durability::unsynced);
+  const auto written = base::replace_file(path, text, base::Durability::unsynced);
   std::fprintf(stderr, "%s\n",
                written ? ("written: " + path).c_str() : written.error().text.c_str());
 }

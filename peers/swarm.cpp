@@ -366,10 +366,7 @@ base::Status make_folders(const std::vector<Child>& children, const std::string&
                dir);
   }
   for (const Child& child : children) {
-    fs::create_directories(child.dir, failed);
-    if (failed) {
-      return fail(ErrorCode::data, "cannot create {}: {}", child.dir, failed.message());
-    }
+    if (auto made = base::make_folder(child.dir); !made) return made;
   }
   return {};
 }

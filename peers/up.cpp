@@ -1,5 +1,7 @@
 // starling up: one peer, from its run file to its summary.
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -7,6 +9,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/hash.hpp"
 #include "commands.hpp"
@@ -25,6 +29,21 @@ namespace {
 
 namespace fs = std::filesystem;
 using base::fail;
+
+/// Seconds since this process was started, counted by the kernel in hundredths.
+double process_age() {
+  std::ifstream file("/proc/self/stat");
+  std::string text;
+  timespec now{};
+  if (!std::getline(file, text) || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+  // Field 22; the second one, in parentheses, may hold anything.
+  std::size_t at = text.rfind(')');
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
+  if (at == std::string::npos) return 0;
+  const double started =
+      std::strtod(text.c_str() + at, nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
+}
 
 /// "accuracy 88.46%", for text also in its units; without labels "loss 0.0123".
 std::string quality_text(const report::PeerSummary& summary) {
@@ -142,7 +161,9 @@ void print_start(const runtime::Run& run, const std::string& run_file) {
 base::Result<int> run_peer(const UpOptions& options) {
   auto run_file = peer::read_run_file(options.run_file, options.set);
   if (!run_file) return fail(run_file.error());
-  auto opened = runtime::Run::open(std::move(*run_file), options.peer);
+  runtime::Options peer = options.peer;
+  peer.age = process_age();
+  auto opened = runtime::Run::open(std::move(*run_file), std::move(peer));
   if (!opened) return fail(opened.error());
   runtime::Run& run = **opened;
   if (auto chosen = choose_device(run); !chosen) return fail(chosen.error());

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <system_error>
 
 #include <fcntl.h>
@@ -150,6 +151,18 @@ Status replace_file(const std::string& path, std::span<const ByteView> parts,
   return sync_folder(parent_of(*target));
 }
 
+Status replace_file(const std::string& path, std::string_view text, Durability durability) {
+  const ByteView parts[] = {bytes_of(text.data(), text.size())};
+  return replace_file(path, parts, durability);
+}
+
+Status make_folder(const std::string& path) {
+  std::error_code failed;
+  std::filesystem::create_directories(path, failed);
+  if (failed) return fail(ErrorCode::data, "{}: cannot be created: {}", path, failed.message());
+  return {};
+}
+
 // Never readable by others, not even for a moment; link() in place of rename() replaces nothing.
 Result<bool> create_private_file(const std::string& path, ByteView content) {
   std::string temporary = path + ".XXXXXX";
@@ -193,6 +206,24 @@ MappedFile::~MappedFile() {
 void MappedFile::expect_random_reads() noexcept {
   // Advice: where it is not taken, reading is slower and nothing else.
   if (data_ != nullptr) (void)::madvise(data_, size_, MADV_RANDOM);
+}
+
+AppendedFile::~AppendedFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<AppendedFile> AppendedFile::open(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd < 0) return fail(ErrorCode::data, "{}: cannot be opened: {}", path, reason(errno));
+  return AppendedFile(path, fd);
+}
+
+Status AppendedFile::append(std::string_view piece) {
+  const off_t size = ::lseek(fd_, 0, SEEK_END);
+  Status status = write_all(fd_, path_, bytes_of(piece.data(), piece.size()));
+  // What cannot be taken back either stays in the file: nothing better can be done.
+  if (!status && size >= 0) static_cast<void>(!::ftruncate(fd_, size));
+  return status;
 }
 
 Result<MappedFile> MappedFile::open(const std::string& path, std::uint64_t bytes_max) {

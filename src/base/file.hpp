@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -29,14 +30,47 @@ enum class Durability {
 /// `path` is a symbolic link, it is the file behind it; a device, a pipe or a folder is refused.
 [[nodiscard]] Status replace_file(const std::string& path, std::span<const ByteView> parts,
                                   Durability durability = Durability::synced);
+[[nodiscard]] Status replace_file(const std::string& path, std::string_view text,
+                                  Durability durability = Durability::synced);
 
 /// Creates `path`, which its owner alone may read (mode 0600), whole or not at all, and waits until
 /// it is on disk. False, and nothing is changed, where there is such a file: of two processes that
 /// start at once one makes it.
 [[nodiscard]] Result<bool> create_private_file(const std::string& path, ByteView content);
 
+/// Creates a folder, and those that it is to lie in; good where it is there. Errors
+/// (ErrorCode::data) name the path and the reason.
+[[nodiscard]] Status make_folder(const std::string& path);
+
 /// Waits until the entries of a folder (creations, renames) are on disk.
 [[nodiscard]] Status sync_folder(const std::string& path);
+
+/// A file that grows by whole pieces, in order. One thread at a time.
+class AppendedFile {
+ public:
+  AppendedFile(AppendedFile&& other) noexcept
+      : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+  AppendedFile& operator=(AppendedFile&& other) noexcept {
+    path_.swap(other.path_);
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~AppendedFile();
+
+  /// Adds to what `path` holds, or creates it. Errors (ErrorCode::data), here and below, name the
+  /// path and the reason.
+  [[nodiscard]] static Result<AppendedFile> open(const std::string& path);
+
+  /// Adds a piece and hands it to the system. After an error (a full disk, above all) nothing of it
+  /// is in the file, and the next piece may be tried.
+  [[nodiscard]] Status append(std::string_view piece);
+
+ private:
+  AppendedFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+
+  std::string path_;
+  int fd_;
+};
 
 /// A regular file mapped for reading; peers on one machine share its pages. Whoever replaces
 /// such a file must rename a new one over it: reading pages that were cut off ends the program.

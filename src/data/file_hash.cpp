@@ -40,10 +40,8 @@ std::optional<base::Hash128> remembered(const std::string& entry, const std::str
 }
 
 void remember(const std::string& folder, const std::string& entry, const std::string& text) {
-  std::error_code ignored;
-  fs::create_directories(folder, ignored);
-  const base::ByteView parts[] = {base::bytes_of(text.data(), text.size())};
-  (void)base::replace_file(entry, parts, base::Durability::unsynced);
+  if (!base::make_folder(folder)) return;
+  (void)base::replace_file(entry, text, base::Durability::unsynced);
 }
 
 }  // namespace

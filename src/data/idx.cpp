@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/file.hpp"
 #include "data/gzip.hpp"
 #include "data/idx_header.hpp"
 
@@ -63,8 +64,7 @@ std::optional<Idx> read_cache(const std::string& path, const std::string& name) 
 
 /// Keeps unpacked content for the next start. Best effort: without it a start only takes longer.
 void write_cache(const std::string& folder, const std::string& path, base::ByteView content) {
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
+  if (!base::make_folder(folder)) return;
   const CacheHeader header{.size = content.size(), .hash = base::xxh3_128(content)};
   const std::array parts{base::bytes_of(std::span(&header, 1)), content};
   (void)base::replace_file(path, parts, base::Durability::unsynced);

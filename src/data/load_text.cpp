@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file.hpp"
 #include "data/bible.hpp"
 #include "data/file_hash.hpp"
 #include "data/sources.hpp"
@@ -146,8 +147,7 @@ base::Result<Text> TextReader::encode(std::span<const base::ByteView> parts,
     }
   }
   TokenFile file = encode_text(parts, vocabulary_);
-  if (!options_.cache.folder.empty()) {
-    std::filesystem::create_directories(options_.cache.folder, ignored);
+  if (!options_.cache.folder.empty() && base::make_folder(options_.cache.folder)) {
     (void)base::replace_file(cached, std::array{file.storage.view()}, base::Durability::unsynced);
   }
   append(text, std::move(file));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/file.hpp"
 #include "data/file_hash.hpp"
 #include "data/token_set.hpp"
 #include "data/words.hpp"
@@ -127,9 +128,8 @@ TokenFile encode_text(std::span<const base::ByteView> parts, const Vocabulary& v
 
 base::Result<TokenWriter> TokenWriter::create(std::string folder, const Vocabulary& vocabulary,
                                               std::uint64_t tokens_a_file) {
+  if (auto made = base::make_folder(folder); !made) return fail(made.error());
   std::error_code failed;
-  fs::create_directories(folder, failed);
-  if (failed) return fail(ErrorCode::data, "cannot create {}: {}", folder, failed.message());
   for (fs::directory_iterator at(folder, failed); !failed && at != fs::directory_iterator();
        at.increment(failed)) {
     if (at->path().extension() != kTokenFileSuffix) continue;

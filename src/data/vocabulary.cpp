@@ -173,8 +173,7 @@ base::Status Vocabulary::save(const std::string& path) const {
     out += fmt::format("{}[{}, {}]", before, merges_[i].left, merges_[i].right);
   }
   out += "]}\n";
-  const base::ByteView parts[] = {base::bytes_of(out.data(), out.size())};
-  return base::replace_file(path, parts);
+  return base::replace_file(path, out);
 }
 
 std::int32_t Vocabulary::merged(std::int32_t left, std::int32_t right) const noexcept {

@@ -1,5 +1,6 @@
 #include "io/address.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <utility>
@@ -52,6 +53,12 @@ base::Result<HostPort> parse_address(std::string_view address) {
   }
   if (host.empty()) return bad("the host is missing");
   if (host.size() > kHostMax) return bad("the host name is too long");
+  const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
+  if (!std::ranges::all_of(host, is_plain)) {
+    return bad(
+        "the host name has other characters than a name server knows (another alphabet is "
+        "written as xn--...)");
+  }
   HostPort result{std::string(host), 0};
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), result.port);
@@ -77,6 +84,11 @@ std::optional<sockaddr_in> numeric_address(const HostPort& target) {
   sockaddr_in address{};
   if (uv_ip4_addr(target.host.c_str(), target.port, &address) != 0) return std::nullopt;
   return address;
+}
+
+bool is_own_client(const sockaddr_in& client, const sockaddr_in& reached) {
+  const bool loopback = (ntohl(client.sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
+  return loopback || client.sin_addr.s_addr == reached.sin_addr.s_addr;
 }
 
 base::Result<sockaddr_in> resolve_now(Loop& loop, const HostPort& target) {

@@ -33,6 +33,10 @@ struct HostPort {
 /// The address if the host is written in numbers, as a.b.c.d; nothing else needs a lookup.
 [[nodiscard]] std::optional<sockaddr_in> numeric_address(const HostPort& target);
 
+/// Whether a client is on this machine, by its address and the one that it reached: it comes from a
+/// loopback address, or from the very address that it leads to.
+[[nodiscard]] bool is_own_client(const sockaddr_in& client, const sockaddr_in& reached);
+
 /// Finds a host's IPv4 address and waits for the answer: for start-up only.
 [[nodiscard]] base::Result<sockaddr_in> resolve_now(Loop& loop, const HostPort& target);
 

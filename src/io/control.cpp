@@ -1,5 +1,6 @@
 #include "io/control.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <list>
@@ -59,6 +60,13 @@ struct Connection {
   [[nodiscard]] std::string_view refusal() const;
 };
 
+/// Names of headers and of hosts are the same in capitals.
+std::string lower(std::string_view text) {
+  std::string made(text);
+  std::ranges::transform(made, made.begin(), [](unsigned char c) { return std::tolower(c); });
+  return made;
+}
+
 Connection& connection_of(void* data) { return *static_cast<Connection*>(data); }
 
 void on_closed(uv_handle_t* handle) {
@@ -107,9 +115,7 @@ int on_url(http_parser* parser, const char* at, std::size_t length) {
 int on_header_field(http_parser* parser, const char* at, std::size_t length) {
   Connection& connection = connection_of(parser->data);
   if (std::exchange(connection.value_done, false)) connection.header.clear();
-  for (const char c : std::string_view(at, length)) {
-    connection.header += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
+  connection.header += lower({at, length});
   return 0;
 }
 
@@ -122,11 +128,6 @@ int on_header_value(http_parser* parser, const char* at, std::size_t length) {
   return 0;
 }
 
-bool is_loopback(const sockaddr_in& address) {
-  return (ntohl(address.sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
-}
-
-/// From a loopback address, or from the very address that it leads to.
 bool is_from_this_machine(const uv_tcp_t& tcp) {
   sockaddr_in client{};
   sockaddr_in own{};
@@ -134,13 +135,14 @@ bool is_from_this_machine(const uv_tcp_t& tcp) {
   int own_length = sizeof own;
   if (uv_tcp_getpeername(&tcp, reinterpret_cast<sockaddr*>(&client), &length) != 0) return false;
   if (uv_tcp_getsockname(&tcp, reinterpret_cast<sockaddr*>(&own), &own_length) != 0) return false;
-  return is_loopback(client) || client.sin_addr.s_addr == own.sin_addr.s_addr;
+  return is_own_client(client, own);
 }
 
 // A browser sends what a page of somebody else tells it to, and names the page; and where a name of
 // that page's has been made to lead here, the name.
 std::string_view Connection::refusal() const {
-  const std::string named = host.substr(0, host.find(':'));
+  std::string named = lower(std::string_view(host).substr(0, host.find(':')));
+  if (named.ends_with('.')) named.pop_back();  // of a name that is complete
   const bool named_here = named.empty() || names->contains(named) || numeric_address({named, 0});
   const bool post = parser.method == HTTP_POST;
   if (from_page || (post && from_browser)) return "not for pages in a browser";
@@ -151,12 +153,13 @@ std::string_view Connection::refusal() const {
 
 /// Names that lead here, whoever answers for names.
 std::set<std::string> names_of_this_machine(const std::string& listen_host) {
-  std::set<std::string> names{"localhost", listen_host};
+  std::set<std::string> names{"localhost", lower(listen_host)};
   std::array<char, UV_MAXHOSTNAMESIZE> name{};
   std::size_t size = name.size();
   if (uv_os_gethostname(name.data(), &size) == 0) {
-    names.insert(name.data());
-    names.insert(std::string(name.data()).substr(0, std::string_view(name.data()).find('.')));
+    const std::string own = lower(name.data());
+    names.insert(own);
+    names.insert(own.substr(0, own.find('.')));
   }
   return names;
 }

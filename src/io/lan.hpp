@@ -49,6 +49,8 @@ inline constexpr int kLanFastCount = 10;                              ///< so ma
 inline constexpr base::Duration kLanSlow = std::chrono::seconds(10);  ///< and later
 /// A sender is told to the owner once in this time.
 inline constexpr base::Duration kLanAgain = std::chrono::seconds(5);
+static_assert(kLanPeersMax >= kLanHeardPerSecond * (kLanAgain / std::chrono::seconds(1)),
+              "the first may be forgotten before there are more");
 
 /// A part of a network: where to announce.
 struct LanInterface {
@@ -78,6 +80,8 @@ class Lan {
   [[nodiscard]] bool heard_any() const noexcept { return !peers_.empty(); }
   /// Why nobody was, for people.
   [[nodiscard]] std::string diagnosis() const;
+  /// Senders: at most kLanPeersMax.
+  [[nodiscard]] std::size_t remembered() const noexcept { return peers_.size(); }
 
   /// A datagram as the socket gives it.
   void receive(base::ByteView bytes, const sockaddr_in& from, base::Time now);

@@ -68,6 +68,8 @@ class Link {
   [[nodiscard]] bool pump(base::Time now, const Reports& reports);
 
   [[nodiscard]] State state() const noexcept { return state_; }
+  /// Whether the other end has shown who it is.
+  [[nodiscard]] bool was_up() const noexcept { return session_ != nullptr; }
   [[nodiscard]] std::uint64_t dial() const noexcept { return dial_; }
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   [[nodiscard]] const base::PeerId& peer() const noexcept { return session_->peer(); }

@@ -1,11 +1,19 @@
 #include "io/loop.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 
 namespace starling::io {
 
-Loop::Loop() { ASSERT(uv_loop_init(&loop_) == 0, "no event loop: out of descriptors or memory"); }
+Loop::Loop() {
+  ASSERT(uv_loop_init(&loop_) == 0, "no event loop: out of descriptors or memory");
+  // libuv does not keep a write on a connection that the other end has cut from ending the program.
+  sigset_t cut;
+  sigemptyset(&cut);
+  sigaddset(&cut, SIGPIPE);
+  ASSERT(pthread_sigmask(SIG_BLOCK, &cut, nullptr) == 0);
+}
 
 Loop::~Loop() {
   // Only handles that are closing may be left: their callbacks come in this run.

@@ -18,6 +18,10 @@ namespace {
 constexpr long kCertificatesMax = 4096;  // bytes of what the other end presents
 constexpr std::byte kAdmitted{1};
 constexpr std::byte kTurnedAway{2};
+// What OpenSSL has to say of its own accord once the handshake is over, until there is credit for
+// it: alerts. Nobody here wants new keys; who asks for them over and over, and grants no credit,
+// would fill the memory with answers.
+constexpr int kUnaskedMax = 4096;
 constexpr int kTlsHandshakeRecord = 0x16;
 constexpr int kTlsAlertRecord = 0x15;
 
@@ -93,6 +97,9 @@ class TlsSession final : public Session {
     std::size_t size = 0;
     ERR_clear_error();
     const int result = SSL_read_ex(ssl_.get(), out.data(), out.size(), &size);
+    if (BIO_ctrl_pending(out_) > kUnaskedMax) {
+      return base::fail(base::ErrorCode::protocol, "the other end asks for new keys all the time");
+    }
     if (result == 1) return size;
     if (auto status = waiting_or_error(result); !status) return base::fail(status.error());
     return 0;

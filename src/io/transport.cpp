@@ -177,7 +177,7 @@ std::size_t Transport::Body::links() const {
 
 std::size_t Transport::Body::strangers() const {
   return static_cast<std::size_t>(std::ranges::count_if(slots_, [](const Slot& slot) {
-    return slot.link && slot.link->dial() == 0 && slot.link->state() == Link::State::connecting;
+    return slot.link && slot.link->dial() == 0 && !slot.link->was_up();
   }));
 }
 

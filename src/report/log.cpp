@@ -2,8 +2,6 @@
 
 #include <atomic>
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -12,6 +10,7 @@
 #include <spdlog/sinks/rotating_file_sink.h>
 
 #include "base/assert.hpp"
+#include "base/file.hpp"
 #include "base/printable.hpp"
 
 namespace starling::report {
@@ -113,11 +112,7 @@ struct Log::Implementation {
 };
 
 base::Result<Log> Log::open(const std::string& dir, LogOptions options) {
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  if (error) {
-    return base::fail(base::ErrorCode::data, "{}: cannot be created: {}", dir, error.message());
-  }
+  if (auto made = base::make_folder(dir); !made) return base::fail(made.error());
   try {
     auto sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
         dir + "/log.jsonl", kLogFileBytesMax, kLogFilesOldMax);

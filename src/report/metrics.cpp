@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <system_error>
+#include <fstream>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-
-#include "base/file.hpp"
 
 namespace starling::report {
 namespace {
@@ -91,14 +88,12 @@ std::string metrics_line(const MetricsRow& row) {
                      row.exchanges);
 }
 
-MetricsFile::MetricsFile(std::string path, std::ofstream file, const MetricsRow& before)
-    : path_(std::move(path)), file_(std::move(file)), before_(before) {}
+MetricsFile::MetricsFile(base::AppendedFile file, const MetricsRow& before)
+    : file_(std::move(file)), before_(before) {}
 
 base::Result<MetricsFile> MetricsFile::open(const std::string& dir,
                                             std::optional<std::uint64_t> goes_on_from) {
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  if (error) return fail(ErrorCode::data, "{}: cannot be created: {}", dir, error.message());
+  if (auto made = base::make_folder(dir); !made) return fail(made.error());
   const std::string path = dir + "/metrics.csv";
   OldRows rows;
   if (goes_on_from) {
@@ -108,11 +103,10 @@ base::Result<MetricsFile> MetricsFile::open(const std::string& dir,
   }
   std::string text = fmt::format("{}\n", kMetricsColumns);
   for (const std::string& row : rows.kept) text += row + '\n';
-  const base::ByteView parts[] = {base::bytes_of(text.data(), text.size())};
-  if (auto written = base::replace_file(path, parts); !written) return fail(written.error());
-  std::ofstream file(path, std::ios::app);
-  if (!file) return fail(ErrorCode::data, "{}: cannot be written", path);
-  MetricsFile made(path, std::move(file), rows.last);
+  if (auto written = base::replace_file(path, text); !written) return fail(written.error());
+  auto file = base::AppendedFile::open(path);
+  if (!file) return fail(file.error());
+  MetricsFile made(std::move(*file), rows.last);
   const std::size_t loss = place_of("loss");
   for (std::string& row : rows.kept) {
     const auto values = split(row);
@@ -147,11 +141,10 @@ base::Result<std::optional<MetricsRow>> MetricsFile::append(const MetricsRow& ro
   whole.bytes_received += before_.bytes_received;
   whole.exchanges += before_.exchanges;
   std::string line = metrics_line(whole);
-  file_ << line << '\n' << std::flush;
+  const auto added = file_.append(line + '\n');
   remember(std::move(line), row.accuracy || row.loss);
-  if (file_) return whole;
-  file_.clear();
-  return fail(ErrorCode::data, "{}: cannot be written (is the disk full?)", path_);
+  if (!added) return fail(added.error());
+  return whole;
 }
 
 }  // namespace starling::report

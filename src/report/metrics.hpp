@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/file.hpp"
 #include "base/result.hpp"
 #include "report/thinned.hpp"
 
@@ -66,10 +66,9 @@ class MetricsFile {
   };
   void remember(std::string line, bool evaluated);
 
-  MetricsFile(std::string path, std::ofstream file, const MetricsRow& before);
+  MetricsFile(base::AppendedFile file, const MetricsRow& before);
 
-  std::string path_;
-  std::ofstream file_;
+  base::AppendedFile file_;
   MetricsRow before_;          ///< counters of former lives
   std::uint64_t offered_ = 0;  ///< rows without an evaluation
   std::uint64_t written_ = 0;  ///< of these

@@ -18,8 +18,7 @@ base::Status write_peer_file(const std::string& dir, const PeerFile& file) {
                                                   {"pid", file.pid}}
                                .dump(2) +
                            "\n";
-  const base::ByteView parts[] = {base::bytes_of(text.data(), text.size())};
-  return base::replace_file(dir + "/" + kPeerFile, parts, base::Durability::unsynced);
+  return base::replace_file(dir + "/" + kPeerFile, text, base::Durability::unsynced);
 }
 
 base::Result<PeerFile> read_peer_file(const std::string& dir) {

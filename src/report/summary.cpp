@@ -1,10 +1,7 @@
 #include "report/summary.hpp"
 
 #include <algorithm>
-#include <array>
-#include <filesystem>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "base/file.hpp"
@@ -12,7 +9,6 @@
 namespace starling::report {
 namespace {
 
-using base::ErrorCode;
 using base::fail;
 
 /// The mean of those that have a value.
@@ -60,12 +56,9 @@ std::vector<HistoryPoint> mean_history(std::span<const PeerSummary> peers) {
 }
 
 base::Status write_text(const std::string& dir, std::string text) {
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  if (error) return fail(ErrorCode::data, "{}: cannot be created: {}", dir, error.message());
+  if (auto made = base::make_folder(dir); !made) return made;
   text += '\n';
-  const std::array parts{base::bytes_of(text.data(), text.size())};
-  return base::replace_file(dir + "/summary.json", parts);
+  return base::replace_file(dir + "/summary.json", text);
 }
 
 template <class Parse>

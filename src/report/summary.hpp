@@ -65,7 +65,7 @@ struct PeerSummary {
   std::uint64_t exchanges = 0;
   std::optional<double> drift;
   std::uint64_t rss_max_bytes = 0;              ///< peak resident memory
-  std::optional<double> seconds_to_first_step;  ///< since the process started
+  std::optional<double> seconds_to_first_step;  ///< since the program was started
   std::vector<HistoryPoint> history;
 
   friend bool operator==(const PeerSummary&, const PeerSummary&) = default;

@@ -2,9 +2,7 @@
 
 #include <array>
 #include <bit>
-#include <filesystem>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,7 +11,6 @@
 namespace starling::report {
 namespace {
 
-using base::ErrorCode;
 using base::fail;
 
 // --- protocol buffers: a field is its number and wire type, then its value ---
@@ -82,18 +79,16 @@ std::string record(std::string_view bytes) {
 base::Result<TensorBoardFile> TensorBoardFile::open(const std::string& dir, const std::string& peer,
                                                     std::uint64_t first_step, double seconds) {
   const std::string folder = dir + "/tb";
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return fail(ErrorCode::data, "{}: cannot be created: {}", folder, error.message());
-  std::string path =
-      fmt::format("{}/events.out.tfevents.{:.0f}.{}.{}", folder, seconds, peer, getpid());
-  std::ofstream file(path, std::ios::binary | std::ios::app);
-  TensorBoardFile made(std::move(path), std::move(file));
-  auto written = made.write(event(seconds, 0, field(3, Wire::bytes, "brain.Event:2")));
+  if (auto made = base::make_folder(folder); !made) return fail(made.error());
+  auto file = base::AppendedFile::open(
+      fmt::format("{}/events.out.tfevents.{:.0f}.{}.{}", folder, seconds, peer, getpid()));
+  if (!file) return fail(file.error());
   const std::string starts = field(7, Wire::bytes, field(1, Wire::varint, varint(1)));
-  if (written) written = made.write(event(seconds, first_step, starts));
+  const auto written =
+      file->append(record(event(seconds, 0, field(3, Wire::bytes, "brain.Event:2"))) +
+                   record(event(seconds, first_step, starts)));
   if (!written) return fail(written.error());
-  return made;
+  return TensorBoardFile(std::move(*file));
 }
 
 base::Status TensorBoardFile::append(const MetricsRow& row, double seconds) {
@@ -104,14 +99,7 @@ base::Status TensorBoardFile::append(const MetricsRow& row, double seconds) {
             scalar("swarm/exchanges", static_cast<double>(row.exchanges)) +
             scalar("bytes/sent", static_cast<double>(row.bytes_sent)) +
             scalar("bytes/received", static_cast<double>(row.bytes_received));
-  return write(event(seconds, row.steps, field(5, Wire::bytes, values)));
-}
-
-base::Status TensorBoardFile::write(const std::string& event) {
-  file_ << record(event) << std::flush;
-  if (file_) return {};
-  file_.clear();
-  return fail(ErrorCode::data, "{}: cannot be written (is the disk full?)", path_);
+  return file_.append(record(event(seconds, row.steps, field(5, Wire::bytes, values))));
 }
 
 }  // namespace starling::report

@@ -4,9 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <string>
+#include <utility>
 
+#include "base/file.hpp"
 #include "base/result.hpp"
 #include "report/metrics.hpp"
 
@@ -26,12 +27,9 @@ class TensorBoardFile {
   [[nodiscard]] base::Status append(const MetricsRow& row, double seconds);
 
  private:
-  TensorBoardFile(std::string path, std::ofstream file)
-      : path_(std::move(path)), file_(std::move(file)) {}
-  [[nodiscard]] base::Status write(const std::string& event);
+  explicit TensorBoardFile(base::AppendedFile file) : file_(std::move(file)) {}
 
-  std::string path_;
-  std::ofstream file_;
+  base::AppendedFile file_;
 };
 
 }  // namespace starling::report

@@ -27,8 +27,7 @@ base::Status write_addresses(const std::string& dir, std::span<const std::string
   for (const std::string& address : addresses) {
     if (is_kept(address)) text += address + "\n";
   }
-  const base::ByteView parts[] = {base::bytes_of(text.data(), text.size())};
-  return base::replace_file(dir + "/" + kAddressesFile, parts, base::Durability::unsynced);
+  return base::replace_file(dir + "/" + kAddressesFile, text, base::Durability::unsynced);
 }
 
 base::Result<std::vector<std::string>> read_addresses(const std::string& dir) {

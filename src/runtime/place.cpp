@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -10,13 +9,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
 #include "peer/run_file.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::runtime {
 namespace {
 
-namespace fs = std::filesystem;
 using base::ErrorCode;
 using base::fail;
 
@@ -39,9 +38,7 @@ std::string default_name(int number) {
 
 /// Makes a folder and locks it; nothing where a peer has it.
 base::Result<std::optional<base::FileLock>> take_folder(const std::string& dir) {
-  std::error_code failed;
-  fs::create_directories(dir, failed);
-  if (failed) return fail(ErrorCode::data, "cannot create {}: {}", dir, failed.message());
+  if (auto made = base::make_folder(dir); !made) return fail(made.error());
   return base::FileLock::take(dir + "/lock");
 }
 

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
@@ -62,21 +60,6 @@ double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Seconds since this process was started, counted by the kernel in hundredths.
-double process_age() {
-  const auto stat = base::read_file("/proc/self/stat", 1 << 16);
-  timespec now{};
-  if (!stat || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
-  const std::string text(reinterpret_cast<const char*>(stat->data()), stat->size());
-  // Field 22; the second one, in parentheses, may hold anything.
-  std::size_t at = text.rfind(')');
-  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
-  if (at == std::string::npos) return 0;
-  const double started =
-      std::strtod(text.c_str() + at, nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
-}
-
 report::BytesByPurpose by_purpose(const io::Bytes& bytes) {
   const auto of = [&](wire::Purpose purpose) { return bytes[static_cast<std::size_t>(purpose)]; };
   report::BytesByPurpose result{.delta = of(wire::Purpose::delta),
@@ -124,8 +107,7 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
 
 Run::Run(peer::RunFile run_file, Options options, Place place, std::optional<io::Secret> secret,
          io::Identity identity, report::Log log)
-    : age_(process_age()),
-      created_(io::Loop::now()),
+    : created_(io::Loop::now()),
       run_file_(std::move(run_file)),
       options_(std::move(options)),
       name_(std::move(place.name)),
@@ -150,9 +132,7 @@ base::Status Run::prepare(Task task) {
                 dir_, other.hex().substr(0, kRunBrief), run_id_.hex().substr(0, kRunBrief));
   }
   load_checkpoint();
-  const std::string toml = peer::to_toml(run_file_);
-  const base::ByteView parts[] = {base::bytes_of(toml.data(), toml.size())};
-  if (auto written = base::replace_file(dir_ + "/run.toml", parts); !written) {
+  if (auto written = base::replace_file(dir_ + "/run.toml", peer::to_toml(run_file_)); !written) {
     return fail(written.error());
   }
   auto metrics = report::MetricsFile::open(
@@ -450,7 +430,7 @@ report::PeerSummary Run::summary(const io::NodeEnd& end) const {
     made.seconds = base::seconds(*status.last_step - *status.training_since);
   }
   if (status.first_step) {
-    made.seconds_to_first_step = age_ + base::seconds(*status.first_step - created_);
+    made.seconds_to_first_step = options_.age + base::seconds(*status.first_step - created_);
   }
   return made;
 }

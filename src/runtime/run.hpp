@@ -129,7 +129,6 @@ class Run {
                                        const io::Node& node) const;
   [[nodiscard]] report::PeerSummary summary(const io::NodeEnd& end) const;
 
-  const double age_;          ///< of the process when this was made, seconds
   const base::Time created_;  ///< when that was
   peer::RunFile run_file_;
   const Options options_;

@@ -188,8 +188,7 @@ base::Status save_checkpoint(const std::string& folder, const CheckpointState& s
   const std::string temporary = folder + "/" + kTemporary;
   std::error_code error;
   fs::remove_all(temporary, error);  // of a crash
-  fs::create_directories(temporary, error);
-  if (error) return fail(ErrorCode::data, "{}: cannot be created: {}", temporary, error.message());
+  if (base::Status made = base::make_folder(temporary); !made) return made;
   if (base::Status status = write_folder(temporary, state, model, optimizer); !status) {
     fs::remove_all(temporary, error);
     return status;

@@ -1,8 +1,10 @@
 #include "base/file.hpp"
 
+#include <csignal>
 #include <filesystem>
 
 #include <boost/test/unit_test.hpp>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/hash.hpp"
@@ -18,6 +20,26 @@ ByteView bytes(const std::string& text) { return bytes_of(text.data(), text.size
 std::string as_text(ByteView content) {
   return {reinterpret_cast<const char*>(content.data()), content.size()};
 }
+
+/// While it lives, no file of this process grows beyond so many bytes.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    BOOST_REQUIRE(::getrlimit(RLIMIT_FSIZE, &before_) == 0);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    BOOST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
 
 }  // namespace
 
@@ -47,7 +69,7 @@ BOOST_AUTO_TEST_CASE(a_pipe_or_a_folder_is_not_replaced) {
   std::filesystem::create_directory(path() + "/folder");
   std::filesystem::create_symlink("pipe", path() + "/link");
   for (const char* name : {"/pipe", "/folder", "/link"}) {
-    const auto replaced = replace_file(path() + name, {});
+    const auto replaced = replace_file(path() + name, "");
     BOOST_REQUIRE(!replaced.has_value());
     BOOST_TEST((replaced.error().code == ErrorCode::data));
     BOOST_TEST(replaced.error().text.find(name + 1 + std::string(": is not a regular file")) !=
@@ -62,13 +84,42 @@ BOOST_AUTO_TEST_CASE(a_symbolic_link_stays_and_its_file_is_replaced) {
   std::filesystem::create_directory(path() + "/folder");
   const std::string link = path() + "/link";
   std::filesystem::create_symlink("folder/a", link);
-  BOOST_TEST(!replace_file(link, {}).has_value());  // leads to nothing
+  BOOST_TEST(!replace_file(link, "").has_value());  // leads to nothing
   BOOST_REQUIRE(write_file_synced(path() + "/folder/a", {}).has_value());
   const std::string content = "new";
   const ByteView parts[] = {bytes(content)};
   BOOST_REQUIRE(replace_file(link, parts).has_value());
   BOOST_TEST(std::filesystem::is_symlink(link));
   BOOST_TEST(as_text(read_file(path() + "/folder/a", 100).value()) == content);
+}
+
+BOOST_AUTO_TEST_CASE(a_text_is_written_as_it_is_and_folders_are_made_on_the_way) {
+  const std::string folder = path() + "/one/two";
+  BOOST_REQUIRE(make_folder(folder).has_value());
+  BOOST_TEST(make_folder(folder).has_value());
+  BOOST_REQUIRE(replace_file(folder + "/a", "a text").has_value());
+  BOOST_TEST(as_text(read_file(folder + "/a", 100).value()) == "a text");
+  const auto refused = make_folder(folder + "/a/b");
+  BOOST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().text.starts_with(folder + "/a/b: cannot be created: "));
+}
+
+BOOST_AUTO_TEST_CASE(an_appended_file_holds_whole_pieces_whatever_the_disk_takes) {
+  const std::string file = path() + "/a";
+  BOOST_REQUIRE(AppendedFile::open(file)->append("one ").has_value());
+  auto appended = AppendedFile::open(file);
+  BOOST_REQUIRE(appended);
+  Status refused;
+  {
+    const FileSizeLimit disk(6);  // takes a part of the next piece
+    refused = appended->append("two three");
+  }
+  BOOST_TEST(as_text(read_file(file, 100).value()) == "one ");
+  BOOST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().text.starts_with(file + ": cannot be written: "));
+  BOOST_TEST(appended->append("four").has_value());
+  BOOST_TEST(as_text(read_file(file, 100).value()) == "one four");
+  BOOST_TEST(!AppendedFile::open(path() + "/none/a").has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_private_file_is_its_owners_alone_and_made_once) {
@@ -95,7 +146,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_regular_file_is_refused) {
   BOOST_TEST(read_file(path(), 100).error().text.find("not a regular file") != std::string::npos);
   BOOST_TEST(read_file(path() + "/none", 100).error().text.find("cannot be opened") !=
              std::string::npos);
-  BOOST_TEST(!replace_file(path() + "/none/a", {}).has_value());
+  BOOST_TEST(!replace_file(path() + "/none/a", "").has_value());
   BOOST_TEST(!sync_folder(path() + "/none").has_value());
 }
 

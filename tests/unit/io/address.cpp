@@ -110,9 +110,22 @@ BOOST_AUTO_TEST_CASE(what_is_no_address_is_told_why) {
   BOOST_TEST(said("http://x:80").find("it is a URL") != std::string::npos);
   BOOST_TEST(said("[::1]:80").find("IPv6 is not supported") != std::string::npos);
   BOOST_TEST(said("\x1b[2J").find("\"?[2J\" is not an address: the port is missing") == 0U);
+  BOOST_TEST(said("b\xfcro:80").find("\"b?ro:80\" is not an address: the host name") == 0U);
+  BOOST_TEST(said("a b:80").find("the host name has other characters") != std::string::npos);
   BOOST_TEST(parse_address("a:0").has_value());
   BOOST_TEST(parse_target("a:0").error().text.find("\"a:0\" is not an address: nobody has") == 0U);
   BOOST_TEST(parse_target("a:1").value().port == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_client_is_this_machines_by_loopback_or_by_the_address_it_reached) {
+  const auto is_own = [](const char* client, const char* reached) {
+    return is_own_client(*numeric_address({client, 1}), *numeric_address({reached, 2}));
+  };
+  BOOST_TEST(is_own("127.0.0.1", "127.0.0.1"));
+  BOOST_TEST(is_own("127.0.0.2", "10.0.0.5"));
+  BOOST_TEST(is_own("10.0.0.5", "10.0.0.5"));
+  BOOST_TEST(!is_own("10.0.0.6", "10.0.0.5"));
+  BOOST_TEST(!is_own("10.0.0.127", "127.0.0.1"));
 }
 
 BOOST_AUTO_TEST_CASE(a_lookup_answers_from_the_loop_and_not_at_once) {

@@ -1,11 +1,14 @@
 #include "io/control.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
+#include <unistd.h>
 #include <uv.h>
 
 #include "harness.hpp"
@@ -143,6 +146,20 @@ BOOST_AUTO_TEST_CASE(a_port_that_others_reach_answers_them_but_takes_no_orders) 
   BOOST_TEST(code_of("POST /leave", "Host: localhost\r\nSec-Fetch-Site: same-origin") == "403");
   BOOST_TEST(open.asked.size() == 1U);
   BOOST_TEST(code_of("POST /leave", "Host: 10.0.0.1:9") == "200");
+}
+
+// As browsers write it, whatever is typed.
+BOOST_AUTO_TEST_CASE(a_host_name_is_the_same_in_capitals) {
+  std::string name(256, '\0');
+  BOOST_REQUIRE(gethostname(name.data(), name.size()) == 0);
+  name.resize(name.find('\0'));
+  std::string capitals = name;
+  std::ranges::transform(capitals, capitals.begin(), [](unsigned char c) { return toupper(c); });
+  std::string small = name;
+  std::ranges::transform(small, small.begin(), [](unsigned char c) { return tolower(c); });
+  for (const std::string& host : {capitals, small, "LocalHost:7", "localhost.:7"}) {
+    BOOST_TEST(starts_with_code(ask("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n"), 200));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_tells_a_browser_what_it_is_and_to_load_nothing_else) {

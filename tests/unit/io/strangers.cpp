@@ -5,11 +5,15 @@
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/rng.hpp"
 #include "harness.hpp"
 #include "io/address.hpp"
 #include "io/bootstrap.hpp"
+#include "io/control.hpp"
 #include "io/plain_session.hpp"
 #include "io/tls.hpp"
 #include "io/ucx_stream.hpp"
@@ -124,6 +128,55 @@ BOOST_AUTO_TEST_CASE(a_dial_to_a_port_that_never_answers_fails_in_time) {
   static_cast<void>(a.transport->dial(to_string(any)));
   BOOST_REQUIRE(run_until(loop, [&] { return !a.failed.empty(); }));
   BOOST_TEST(a.failed[0].second.find("in time") != std::string::npos);
+}
+
+/// Says something, ends its side, and cuts the connection: what is written to it afterwards raises
+/// SIGPIPE.
+void speak_and_cut(const std::string& address, const std::string& text) {
+  const HostPort target = parse_address(address).value();
+  const sockaddr_in to = numeric_address(target).value();
+  const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  BOOST_REQUIRE(::connect(client, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
+  BOOST_REQUIRE(::send(client, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()));
+  BOOST_REQUIRE(::shutdown(client, SHUT_WR) == 0);
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  BOOST_REQUIRE(::setsockopt(client, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) == 0);
+  ::close(client);
+}
+
+BOOST_AUTO_TEST_CASE(who_cuts_the_connection_before_the_answer_does_not_end_the_program) {
+  Loop loop;
+  Endpoint a(loop, plain());
+  const base::Buffer preface = preface_of(kPlainVersion);
+  const std::string text(reinterpret_cast<const char*>(preface.data()), preface.size());
+  for (int i = 0; i < 20; ++i) speak_and_cut(a.transport->address(), text);
+  Endpoint b(loop, plain());
+  BOOST_TEST(link_up(loop, b, a));
+  const auto control = Control::create(loop, "127.0.0.1:0", [](const ControlRequest&) {
+    return ControlReply{200, "an answer", "text/plain"};
+  });
+  BOOST_REQUIRE(control);
+  for (int i = 0; i < 20; ++i) speak_and_cut((*control)->address(), "GET / HTTP/1.1\r\n\r\n");
+  const auto last = connect(loop, (*control)->address());
+  last->send(base::Buffer(10));
+  BOOST_TEST(run_until(loop, [&] { return last->ended(); }));
+  (*control)->close();
+  static_cast<void>(link_up(loop, b, a));  // turns the loop until it has closed
+}
+
+BOOST_AUTO_TEST_CASE(strangers_that_were_turned_away_and_stay_leave_room_for_dials) {
+  Loop loop;
+  TransportConfig config;
+  config.links_max = kStrangersMax + 1;
+  Endpoint a(loop, config);
+  Endpoint b(loop);
+  std::vector<std::unique_ptr<TcpStream>> strangers;
+  for (std::size_t i = 0; i < kStrangersMax + 8; ++i) {
+    strangers.push_back(connect(loop, a.transport->address()));
+    strangers.back()->send(base::Buffer(16, std::byte{'x'}));
+  }
+  BOOST_TEST(link_up(loop, a, b));
+  BOOST_TEST(a.failed.empty());
 }
 
 // Zeros end the handshake at once; a beginning of a handshake waits for its end in vain.

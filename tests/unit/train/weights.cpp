@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_file_to_start_from_that_cannot_be_used_is_named) {
   const std::string missing = initial_weights(model, 7, path).error().text;
   BOOST_TEST(missing.starts_with("model.init: " + path), missing);
   BOOST_TEST(missing.find("every peer of the run needs this file") != std::string::npos, missing);
-  BOOST_REQUIRE(base::replace_file(path, {}));
+  BOOST_REQUIRE(base::replace_file(path, ""));
   const std::string empty = initial_weights(model, 7, path).error().text;
   BOOST_TEST(empty == "model.init: " + path + ": is truncated: 0 bytes");
 }
