@@ -114,7 +114,8 @@ base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run, const
   }
   return std::make_unique<peer::Worker>(
       std::move(*trainer), std::move(*replica), loader, *problem.dataset.test,
-      [&run](const peer::Snapshot& snapshot) { return run.save(snapshot); }, run.steps_before());
+      [&run](const peer::Snapshot& snapshot) { return run.save(snapshot); }, run.steps_before(),
+      run.samples_before());
 }
 
 /// Trains until the peer has ended.

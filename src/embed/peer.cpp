@@ -248,7 +248,7 @@ base::Status Peer::Implementation::make_worker(Evaluate evaluate) {
   worker.emplace(
       run->trainer(), std::move(*replica), std::move(order), run_file.train.batch,
       std::move(evaluate), [this](const peer::Snapshot& snapshot) { return run->save(snapshot); },
-      run->steps_before());
+      run->steps_before(), run->samples_before());
   return {};
 }
 

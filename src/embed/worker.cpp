@@ -11,7 +11,7 @@ namespace starling::embed {
 
 Worker::Worker(io::TrainerPort& port, exchange::Replica replica, data::SampleOrder order,
                std::uint32_t batch, Evaluate evaluate, peer::Saver saver,
-               base::StepNumber first_step)
+               base::StepNumber first_step, std::uint64_t first_samples)
     : port_(port),
       replica_(std::move(replica)),
       order_(std::move(order)),
@@ -19,6 +19,7 @@ Worker::Worker(io::TrainerPort& port, exchange::Replica replica, data::SampleOrd
       evaluate_(std::move(evaluate)),
       saver_(std::move(saver)),
       step_(first_step),
+      trained_(first_samples),
       copy_(replica_.size()) {}
 
 std::optional<Step> Worker::next_step() {
@@ -49,6 +50,7 @@ void Worker::step_done(float loss) {
     return hand_back(peer::Failed{{base::ErrorCode::diverged, "the loss is not finite"}});
   }
   ++step_;
+  trained_ += samples_.size();
   hand_back(peer::StepDone{.step = step_,
                            .samples = static_cast<std::uint32_t>(samples_.size()),
                            .loss = loss,
@@ -108,8 +110,9 @@ void Worker::run_save(const peer::SaveJob& job) {
                                        .buffers = replica_.buffers().values(),
                                        .rule = nullptr,
                                        .step = step_,
-                                       .samples = job.samples,
-                                       .progress = job.progress})});
+                                       .samples = trained_,
+                                       .progress = job.progress,
+                                       .counters = job.counters})});
 }
 
 void Worker::hand_back(peer::Outcome outcome) {

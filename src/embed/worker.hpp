@@ -23,10 +23,11 @@ namespace starling::embed {
 /// One thread, and `port` is its side's.
 class Worker {
  public:
-  /// `evaluate` may be empty. `batch`: samples of a step at first. `first_step`: steps done before,
-  /// from a checkpoint.
+  /// `evaluate` may be empty. `batch`: samples of a step at first. `first_step`,
+  /// `first_samples`: done before, from a checkpoint.
   Worker(io::TrainerPort& port, exchange::Replica replica, data::SampleOrder order,
-         std::uint32_t batch, Evaluate evaluate, peer::Saver saver, base::StepNumber first_step);
+         std::uint32_t batch, Evaluate evaluate, peer::Saver saver, base::StepNumber first_step,
+         std::uint64_t first_samples);
 
   /// Runs jobs until a step is due, waiting for them. Nothing once the port is closed.
   /// Precondition: the last step was done.
@@ -53,6 +54,7 @@ class Worker {
   Evaluate evaluate_;
   peer::Saver saver_;
   base::StepNumber step_;
+  std::uint64_t trained_;  ///< samples, in the steps
   bool stepping_ = false;
   bool failed_ = false;
   base::Time began_;  ///< the step under way

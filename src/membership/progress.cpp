@@ -41,10 +41,47 @@ base::Duration progress_interval(std::size_t peers, base::Duration heartbeat) {
   return std::max(heartbeat, base::from_seconds(round / kProgressBytesPerSecond));
 }
 
+void ProgressBook::restore(std::span<const base::SampleCounter> counters) {
+  for (const base::SampleCounter& counter : counters) {
+    if (counter.samples >= kCounterMax) continue;
+    if (counter.peer == own_prefix_) {
+      least_ = std::max(least_, counter.samples);
+      continue;
+    }
+    if (entry_of(counter.peer) != nullptr || entries_.size() >= kProgressMax - 1) continue;
+    Entry& entry = add(counter.peer);
+    entry.latest.samples = counter.samples;
+    entry.alive = false;  // until its record comes
+    --alive_;
+    pass_on(entry, false);
+  }
+}
+
+std::vector<base::SampleCounter> ProgressBook::counters() const {
+  std::vector<base::SampleCounter> all;
+  all.reserve(entries_.size());
+  for (const Entry& entry : entries_) all.push_back({entry.latest.id_prefix, entry.samples()});
+  return all;
+}
+
+/// Others know of more than this peer does: it was killed after it had told them.
+void ProgressBook::recall(std::uint64_t samples, base::Time now) {
+  least_ = std::max(least_, samples);
+  Entry* const own = entry_of(own_prefix_);
+  if (own == nullptr || samples <= own->latest.samples) return;
+  const std::uint64_t more = samples - own->latest.samples;
+  lost_ += more;
+  rate_samples_ += more;
+  own->latest.samples = samples;
+  tell_own(false, now);
+}
+
 bool ProgressBook::set_own(wire::Progress own, bool trains, base::Time now) {
   own.id_prefix = own_prefix_;
   Entry* const known = entry_of(own_prefix_);
   const bool fresh = known == nullptr;
+  if (fresh && own.samples < least_) lost_ = least_ - own.samples;
+  own.samples += lost_;
   Entry& entry = fresh ? add(own_prefix_) : *known;
   own.samples = std::max(own.samples, entry.latest.samples);
   const bool stepped = own.samples > entry.latest.samples;
@@ -94,13 +131,17 @@ bool ProgressBook::merge(std::span<const wire::Progress> entries, std::uint64_t 
 void ProgressBook::observe(std::uint64_t id_prefix, std::uint64_t samples, base::Time now) {
   Entry* const entry = entry_of(id_prefix);
   if (entry == nullptr || id_prefix == own_prefix_ || samples >= kCounterMax) return;
-  if (samples <= entry->latest.samples) return;
-  entry->latest.samples = samples + (BUG(samples_added) ? entry->latest.samples : 0);
-  entry->measured = now;
+  if (samples <= entry->samples()) return;
+  entry->observed = samples + (BUG(samples_added) ? entry->samples() : 0);
+  entry->observed_at = now;
 }
 
 bool ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base::Time now) {
-  if (latest.id_prefix == own_prefix_ || latest.samples >= kCounterMax) return false;
+  if (latest.samples >= kCounterMax) return false;
+  if (latest.id_prefix == own_prefix_) {
+    recall(latest.samples, now);
+    return false;
+  }
   Entry* const known = entry_of(latest.id_prefix);
   const bool fresh = known == nullptr;
   if (fresh) {
@@ -199,6 +240,12 @@ std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t ne
   std::uint64_t& sent = sent_[neighbour];
   const std::uint64_t before = sent;
   std::vector<wire::Progress> entries;
+  if (const Entry* theirs = before == 0 ? entry_of(neighbour) : nullptr; theirs != nullptr) {
+    if (!theirs->told_by(neighbour)) {
+      entries.push_back(told_of(*theirs, before, now));
+      entries.back().samples = theirs->samples();
+    }
+  }
   auto change =
       std::ranges::upper_bound(changes_, before, {}, &decltype(changes_)::value_type::first);
   for (; change != changes_.end(); ++change) {
@@ -207,20 +254,23 @@ std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t ne
     if (entries.size() == wire::kProgressPerFrame) return entries;
     if (!entries.empty() && RARE(few_progress_entries)) return entries;
     sent = entry.version;
-    const bool own_entry = entry.latest.id_prefix == own_prefix_;
     if (entry.latest.id_prefix == neighbour) continue;
-    if (!own_entry &&
-        std::find(entry.sources.begin(), entry.sources.end(), neighbour) != entry.sources.end()) {
-      continue;
-    }
-    wire::Progress told = own_entry ? told_ : entry.latest;
-    told.report = entry.report_version > before || RARE(reports_told_again);
-    const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
-        now - (own_entry ? told_measured_ : entry.measured));
-    told.age_ms = static_cast<std::uint32_t>(std::clamp<std::int64_t>(age.count(), 0, 1 << 30));
-    entries.push_back(told);
+    if (entry.latest.id_prefix != own_prefix_ && entry.told_by(neighbour)) continue;
+    entries.push_back(told_of(entry, before, now));
   }
   return entries;
+}
+
+/// As it is told to who knows what was passed on `before`.
+wire::Progress ProgressBook::told_of(const Entry& entry, std::uint64_t before,
+                                     base::Time now) const {
+  const bool own_entry = entry.latest.id_prefix == own_prefix_;
+  wire::Progress told = own_entry ? told_ : entry.latest;
+  told.report = entry.report_version > before || RARE(reports_told_again);
+  const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
+      now - (own_entry ? told_measured_ : entry.measured));
+  told.age_ms = static_cast<std::uint32_t>(std::clamp<std::int64_t>(age.count(), 0, 1 << 30));
+  return told;
 }
 
 void ProgressBook::set_state(std::uint64_t id_prefix, wire::MemberState state) {
@@ -243,9 +293,9 @@ std::uint64_t ProgressBook::total(base::Time now) const {
   std::uint64_t total = 0;
   double ahead = 0;
   for (const Entry& entry : entries_) {
-    total += entry.latest.samples;  // no overflow: kProgressMax * kCounterMax = 2^63
+    total += entry.samples();  // no overflow: kProgressMax * kCounterMax = 2^63
     if (entry.latest.id_prefix == own_prefix_ || !entry.alive || entry.suspect) continue;
-    const base::Duration age = std::clamp(now - entry.measured, base::Duration{0}, most);
+    const base::Duration age = std::clamp(now - entry.counted_at(), base::Duration{0}, most);
     ahead += entry.latest.rate * base::seconds(age);
   }
   return total + static_cast<std::uint64_t>(std::min(ahead, 0x1p62));
@@ -255,7 +305,8 @@ double ProgressBook::rate(base::Time now) const {
   const base::Duration most = horizon();
   double rate = 0;
   for (const Entry& entry : entries_) {
-    if (entry.alive && !entry.suspect && now - entry.measured <= most) rate += entry.latest.rate;
+    const bool counts = entry.alive && !entry.suspect && now - entry.counted_at() <= most;
+    if (counts) rate += entry.latest.rate;
   }
   return rate;
 }
@@ -273,10 +324,15 @@ void ProgressBook::add_bounds(std::size_t neighbours, base::Bounds& out) const {
   out.add("new progress counters", new_.size(), 0);
 }
 
+std::uint64_t ProgressBook::samples_of(std::uint64_t id_prefix) const {
+  const Entry* const entry = entry_of(id_prefix);
+  return entry == nullptr ? 0 : entry->samples();
+}
+
 std::optional<base::Duration> ProgressBook::age(std::uint64_t id_prefix, base::Time now) const {
   const Entry* const entry = entry_of(id_prefix);
   if (entry == nullptr) return std::nullopt;
-  return now - entry->measured;
+  return now - entry->counted_at();
 }
 
 }  // namespace starling::membership

@@ -2,6 +2,7 @@
 // drives the schedule and the end of a run; no peer keeps a global clock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/bound.hpp"
+#include "base/sample_counter.hpp"
 #include "base/time.hpp"
 #include "wire/messages.hpp"
 
@@ -25,15 +27,23 @@ class ProgressBook {
   ProgressBook(std::uint64_t own_prefix, base::Duration heartbeat)
       : own_prefix_(own_prefix), heartbeat_(heartbeat) {}
 
-  /// This peer's own entry; its counter never falls. `id_prefix` and `rate` are filled in: the
-  /// rate is what was measured, or 0 when it does not train. Whether the others must be told at
+  /// What a former life of this peer knew, its own counter included, before set_own(). What is
+  /// over the bounds is ignored.
+  void restore(std::span<const base::SampleCounter> counters);
+  /// For that: all counters, as they were last told.
+  [[nodiscard]] std::vector<base::SampleCounter> counters() const;
+
+  /// This peer's own entry; its counter never falls, and counts what former lives trained and this
+  /// one does not know of: others have it in their replicas. `id_prefix` and `rate` are filled in:
+  /// the rate is what was measured, or 0 when it does not train. Whether the others must be told at
   /// once: it has just ended training, and they would go on taking it further.
   bool set_own(wire::Progress own, bool trains, base::Time now);
 
   /// Entries from the neighbour with prefix `from`. Of two entries with the same counter the one
   /// that trains no longer, and then the one with the lower loss, is kept, so that all peers end
-  /// with the same. Counters at kCounterMax and above, this peer's own and what is over the bound
-  /// are ignored. Whether a peer is among them that has just ended.
+  /// with the same. Counters at kCounterMax and above and what is over the bound are ignored. This
+  /// peer's own says what a former life of it has told. Whether a peer is among them that has just
+  /// ended.
   bool merge(std::span<const wire::Progress> entries, std::uint64_t from, base::Time now);
 
   /// A counter seen on a delta of its owner. It is not passed on: its owner does that.
@@ -41,6 +51,7 @@ class ProgressBook {
 
   /// What changed since the last call for this neighbour, oldest change first, at most
   /// kProgressPerFrame; what it told us itself is left out, and the own entry while it is not due.
+  /// Its own counter is told once, at first: it may have trained more than it knows of.
   [[nodiscard]] std::vector<wire::Progress> entries_for_heartbeat(std::uint64_t neighbour,
                                                                   base::Time now);
   /// The link is gone: the next one starts with everything, also with what this neighbour once
@@ -69,7 +80,10 @@ class ProgressBook {
   /// which it is told, and half a beat a hop.
   [[nodiscard]] base::Duration horizon() const;
 
+  /// What the peer told last.
   [[nodiscard]] const wire::Progress* find(std::uint64_t id_prefix) const;
+  /// Its samples, as far as they are known; 0 for an unknown peer.
+  [[nodiscard]] std::uint64_t samples_of(std::uint64_t id_prefix) const;
   /// How long ago its counter or report was as it is; nothing for an unknown peer.
   [[nodiscard]] std::optional<base::Duration> age(std::uint64_t id_prefix, base::Time now) const;
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
@@ -80,7 +94,8 @@ class ProgressBook {
   using Place = std::uint32_t;  ///< in entries_
 
   struct Entry {
-    wire::Progress latest;
+    wire::Progress latest;       ///< as its owner told it
+    std::uint64_t observed = 0;  ///< samples on its deltas, which it had later, if they are more
     bool alive = true;
     bool suspect = false;
     /// Neighbours that told us, or said the same since: they need not be told. At most
@@ -88,11 +103,25 @@ class ProgressBook {
     std::vector<std::uint64_t> sources;
     std::uint64_t version = 0;         ///< of this book, when it was last to be passed on
     std::uint64_t report_version = 0;  ///< and when its report was
-    base::Time measured{};             ///< when its owner had that many samples
+    base::Time measured{};             ///< when its owner had as many samples as it told
+    base::Time observed_at{};
+
+    [[nodiscard]] std::uint64_t samples() const noexcept {
+      return std::max(latest.samples, observed);
+    }
+    [[nodiscard]] base::Time counted_at() const noexcept {
+      return observed > latest.samples ? observed_at : measured;
+    }
+    [[nodiscard]] bool told_by(std::uint64_t neighbour) const noexcept {
+      return std::ranges::count(sources, neighbour) > 0;
+    }
   };
 
   /// Takes a newer entry; true: its owner has just ended.
   bool update(const wire::Progress& latest, std::uint64_t from, base::Time now);
+  void recall(std::uint64_t samples, base::Time now);
+  [[nodiscard]] wire::Progress told_of(const Entry& entry, std::uint64_t before,
+                                       base::Time now) const;
   void tell_own(bool report, base::Time now);
   void pass_on(Entry& entry, bool report);
   [[nodiscard]] Entry* entry_of(std::uint64_t id_prefix);
@@ -114,6 +143,8 @@ class ProgressBook {
   std::size_t alive_ = 0;                        ///< entries that are
 
   // The own entry.
+  std::uint64_t least_ = 0;  ///< samples of former lives, as far as it is known
+  std::uint64_t lost_ = 0;   ///< of these, what is to be added to those that set_own() says
   bool trains_ = false;
   bool stalled_ = false;            ///< and says so, with a rate of 0
   base::Time stepped_at_{};         ///< when it last rose

@@ -72,12 +72,15 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, c
                 rng.fork()),
       batch_(config_.train.batch),
       step_(resume.step),
-      samples_(BUG(samples_forgotten) ? 0 : resume.samples) {}
+      samples_(BUG(samples_forgotten) ? 0 : resume.samples),
+      progress_(resume.progress) {
+  membership_.progress().restore(resume.counters);
+}
 
 void Core::save(Outbox& out) {
   ++saves_outstanding_;
   remember_others(out);
-  out.push_back(Run{SaveJob{samples_, progress_}});
+  out.push_back(Run{SaveJob{progress_, membership_.progress().counters()}});
 }
 
 /// The next checkpoint may never come.
@@ -108,6 +111,7 @@ void Core::on(Start&, base::Time now, Outbox& out) {
   wait_until_ = now + config_.membership.wait_timeout;
   if (config_.require_peers > base::Duration{}) alone_until_ = now + config_.require_peers;
   publish(now);
+  update_progress(now);
   membership::Outbox actions;
   membership_.expire(now, actions);
   take_membership(actions, now, out);
@@ -188,7 +192,7 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
     return on_hello(event.link, info, *hello, now, out);
   }
   if (const auto* refusal = std::get_if<wire::Refuse>(&event.message)) {
-    return on_refuse(info, *refusal, out);
+    return on_refuse(info, *refusal, now, out);
   }
   if (std::holds_alternative<wire::RunFileRequest>(event.message)) {
     return on_run_file_request(event.link, info, out);
@@ -328,20 +332,23 @@ void Core::refuse(base::LinkId link, wire::Refuse refusal, Outbox& out) {
   out.push_back(Close{link});
 }
 
-void Core::on_refuse(const LinkInfo& info, const wire::Refuse& refusal, Outbox& out) {
+void Core::on_refuse(const LinkInfo& info, const wire::Refuse& refusal, base::Time now,
+                     Outbox& out) {
   out.push_back(Notice{Severity::warning, "peer " + info.address + " refused: " + refusal.text});
-  // Whoever already has neighbours is in the right swarm and was merely dialed by a stranger; and
-  // at an address of a former life another swarm may have moved in.
-  if (!info.dialed || had_neighbour_ || std::ranges::count(remembered_, info.address) > 0) return;
+  // Whoever has met a peer of its run is in the right swarm. At an address that nobody gave, of a
+  // former life, that a member has left or that was heard on the network, anybody may live.
+  if (!info.dialed || had_neighbour_ || !was_given(info.address)) return;
   if (refusal.reason == wire::RefuseReason::other_run) {
+    const auto is_ready = [](const auto& entry) { return entry.second.ready; };
+    if (std::ranges::any_of(links_, is_ready)) return;
     out.push_back(Refused{refusal.canonical, info.address});
   }
   if (refusal.reason == wire::RefuseReason::other_run ||
       refusal.reason == wire::RefuseReason::fixed_set) {
-    phase_ = Phase::done;
-    out.push_back(Finished{EndReason::failed,
-                           {base::ErrorCode::run_file, "the peer at " + info.address +
-                                                           " refused this peer: " + refusal.text}});
+    end({EndReason::failed,
+         {base::ErrorCode::run_file,
+          "the peer at " + info.address + " refused this peer: " + refusal.text}},
+        now, out);
   }
 }
 

@@ -42,6 +42,8 @@ struct Resume {
   base::StepNumber step;
   std::uint64_t samples = 0;  ///< of this peer
   double progress = 0;        ///< of the swarm, as the checkpoint knows it
+  /// Of all peers, as the checkpoint knows them.
+  std::vector<base::SampleCounter> counters;
   /// The last that it was told to remember: dialed and waited for like configured ones, but whoever
   /// answers there now may be of another run.
   std::vector<std::string> addresses;
@@ -100,7 +102,7 @@ class Core {
 
   // Messages that are not for one part alone (core.cpp).
   void on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now, Outbox& out);
-  void on_refuse(const LinkInfo& info, const wire::Refuse& refusal, Outbox& out);
+  void on_refuse(const LinkInfo& info, const wire::Refuse& refusal, base::Time now, Outbox& out);
   void on_run_file_request(base::LinkId link, const LinkInfo& info, Outbox& out);
   void refuse(base::LinkId link, wire::Refuse refusal, Outbox& out);
   /// Whether a person named this address, in the run file or when the peer was started.
@@ -145,6 +147,7 @@ class Core {
   void on_saved(const Saved& saved, base::Time now, Outbox& out);
   void settle(base::Time now, Outbox& out);
   void finish_up(Outbox& out);
+  void end_if_finished(base::Time now, Outbox& out);
   void save(Outbox& out);
   void end(Finished finished, base::Time now, Outbox& out);
   void publish(base::Time now);
@@ -176,9 +179,10 @@ class Core {
   bool leaving_ = false;
   bool had_neighbour_ = false;
   bool told_of_twin_ = false;
-  bool evaluating_ = false;
+  std::uint32_t evaluations_outstanding_ = 0;
   bool waited_ = false;  ///< for links before the first step, as long as it may
   std::uint32_t saves_outstanding_ = 0;
+  base::Error unsaved_;  ///< why the last checkpoint was not written, if it was not
   std::uint32_t steps_outstanding_ = 0;
   base::StepNumber step_;
   std::uint64_t samples_ = 0;

@@ -33,10 +33,20 @@ using exchange::Mode;
 void Core::start_if_ready(base::Time now, Outbox& out) {
   if (phase_ != Phase::waiting || !started_ || leaving_) return;
   if (exchange::uses_ring(config_.exchange.mode)) {
-    if (neighbours_.size() + 1 < config_.peers) return;
+    const std::size_t here = neighbours_.size() + 1;
+    if (here < config_.peers) return;
     // Of two links that a pair made at the same time one is closed: what is sent on it is lost.
     if (!ring_at_) ring_at_ = now + kRingQuiet;
     if (now < *ring_at_) return;
+    if (here > config_.peers) {
+      // Each might leave out another one.
+      return end({EndReason::failed,
+                  {base::ErrorCode::run_file,
+                   std::to_string(here) + " peers are here, and swarm.peers says " +
+                       std::to_string(config_.peers) + ": start so many, or set it to " +
+                       std::to_string(here) + " at all of them"}},
+                 now, out);
+    }
     make_ring(now, out);
     if (phase_ == Phase::done) return;  // what came early was wrong
   } else {
@@ -118,12 +128,12 @@ void Core::update_progress(base::Time now) {
 }
 
 void Core::report_if_due(Outbox& out) {
-  if (config_.report_every == 0 || evaluating_) return;
+  if (config_.report_every == 0 || evaluations_outstanding_ > 0) return;
   const std::uint64_t trained = config_.report_by_own_samples ? samples_ : swarm_samples_;
   const std::uint64_t due = trained / config_.report_every;
   if (due <= reports_ || progress_ >= 1.0) return;
   reports_ = due;
-  evaluating_ = true;
+  ++evaluations_outstanding_;
   out.push_back(Run{EvaluateJob{config_.report_samples}});
 }
 
@@ -133,7 +143,8 @@ void Core::next_steps(base::Time now, Outbox& out) {
   if (leaving_ || phase_ != Phase::training || exchange_.adopting()) return;
   const bool reached =
       config_.target_accuracy && evaluated_ && evaluated_->accuracy >= *config_.target_accuracy;
-  const bool over = progress_ >= 1.0 || reached;
+  if (reached) progress_ = 1.0;  // so that a restart does not train on, either
+  const bool over = progress_ >= 1.0;
   if (config_.exchange.mode == Mode::local) begin_average_if_due(over, out);
   if (averaging_) return;
   if (over) return settle(now, out);
@@ -212,6 +223,7 @@ void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
   update_progress(now);
   if (exchange::uses_links(config_.exchange.mode)) {
     to_exchange(exchange::Progressed{step_, samples_, progress_, done.took}, now, out);
+    if (phase_ == Phase::done) return;
   }
   if (phase_ == Phase::settling && steps_outstanding_ == 0) {
     to_exchange(exchange::Phase::settling, now, out);
@@ -250,21 +262,25 @@ void Core::settle(base::Time now, Outbox& out) {
 void Core::finish_up(Outbox& out) {
   if (phase_ == Phase::finishing || leaving_) return;
   phase_ = Phase::finishing;
-  out.push_back(Run{EvaluateJob{}});
+  // In this order: to evaluate may take long, and whoever ends this peer meanwhile loses nothing.
   save(out);
+  ++evaluations_outstanding_;
+  out.push_back(Run{EvaluateJob{}});
 }
 
 void Core::on(Leave&, base::Time now, Outbox& out) {
   if (std::exchange(leaving_, true)) return;
   if (phase_ == Phase::waiting) return end({EndReason::left, {}}, now, out);
-  if (phase_ != Phase::finishing) save(out);
+  if (phase_ != Phase::finishing) return save(out);
+  if (saves_outstanding_ == 0) end({EndReason::left, unsaved_}, now, out);
 }
 
 void Core::on_evaluated(const std::optional<Evaluated>& evaluated, base::Time now, Outbox& out) {
   evaluated_ = evaluated;
-  evaluating_ = false;
+  --evaluations_outstanding_;
   publish(now);
   out.push_back(Report{.evaluated = evaluated.has_value()});
+  end_if_finished(now, out);
 }
 
 void Core::on_saved(const Saved& saved, base::Time now, Outbox& out) {
@@ -274,10 +290,15 @@ void Core::on_saved(const Saved& saved, base::Time now, Outbox& out) {
         Notice{Severity::warning, "the checkpoint was not written: " + saved.status.error().text});
   }
   if (saves_outstanding_ > 0) return;
-  base::Error unsaved;
-  if (!saved.status) unsaved = saved.status.error().in("the model was not saved");
-  if (leaving_) return end({EndReason::left, unsaved}, now, out);
-  if (phase_ == Phase::finishing) end({EndReason::done, unsaved}, now, out);
+  unsaved_ = {};
+  if (!saved.status) unsaved_ = saved.status.error().in("the model was not saved");
+  if (leaving_) return end({EndReason::left, unsaved_}, now, out);
+  end_if_finished(now, out);
+}
+
+void Core::end_if_finished(base::Time now, Outbox& out) {
+  if (phase_ != Phase::finishing || saves_outstanding_ > 0 || evaluations_outstanding_ > 0) return;
+  end({EndReason::done, unsaved_}, now, out);
 }
 
 void Core::end(Finished finished, base::Time now, Outbox& out) {
@@ -338,11 +359,13 @@ void Core::expire(base::Time now, Outbox& out) {
     membership::Outbox actions;
     membership_.expire(now, actions);
     take_membership(actions, now, out);
+    if (phase_ == Phase::done) return;
   }
   if (due(exchange_.next_deadline())) {
     exchange::Outbox actions;
     exchange_.expire(now, actions);
     take_exchange(actions, now, out);
+    if (phase_ == Phase::done) return;
   }
   if (phase_ == Phase::waiting && due(ring_at_)) start_if_ready(now, out);
   if (phase_ == Phase::waiting && !waited_ && due(wait_until_)) {

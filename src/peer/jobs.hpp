@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/sample_counter.hpp"
 #include "base/strong.hpp"
 #include "base/time.hpp"
 #include "exchange/job_queue.hpp"
@@ -55,8 +56,8 @@ struct EvaluateJob {
 /// Writes a checkpoint of the replica as it is when the job starts.
 struct SaveJob {
   // For the checkpoint's state.
-  std::uint64_t samples = 0;  ///< trained by this peer
-  double progress = 0;        ///< of the swarm, 0 to 1
+  double progress = 0;                          ///< of the swarm, 0 to 1
+  std::vector<base::SampleCounter> counters{};  ///< that are known, this peer's included
 };
 
 /// Trains on these shards from now on, in batches of so many samples.

@@ -10,13 +10,15 @@
 
 namespace starling::peer {
 Worker::Worker(train::Trainer trainer, exchange::Replica replica, data::Loader& loader,
-               const data::SampleSet& test, Saver saver, base::StepNumber first_step)
+               const data::SampleSet& test, Saver saver, base::StepNumber first_step,
+               std::uint64_t first_samples)
     : trainer_(std::move(trainer)),
       replica_(std::move(replica)),
       loader_(loader),
       test_(test),
       saver_(std::move(saver)),
       step_(first_step),
+      samples_(first_samples),
       copy_(replica_.size()) {}
 
 void Worker::submit(Job job) {
@@ -70,6 +72,7 @@ Outcome Worker::run_step(float lr) {
   loader_.recycle(std::move(*batch));
   if (!loss) return Failed{loss.error()};
   ++step_;
+  samples_ += samples;
   return StepDone{step_, samples, *loss};
 }
 
@@ -103,6 +106,7 @@ Outcome Worker::run_apply(const ApplyJob& job) {
     return Failed{applied.error()};
   }
   ++step_;
+  samples_ += batch_samples_;
   return StepDone{step_, batch_samples_, batch_loss_};
 }
 
@@ -126,8 +130,9 @@ Outcome Worker::run_save(const SaveJob& job) {
                               .buffers = replica_.buffers().values(),
                               .rule = &trainer_.rule(),
                               .step = step_,
-                              .samples = job.samples,
-                              .progress = job.progress})};
+                              .samples = samples_,
+                              .progress = job.progress,
+                              .counters = job.counters})};
 }
 
 void Worker::run_evaluation(std::vector<Outcome>& outcomes) {

@@ -28,17 +28,19 @@ struct Snapshot {
   base::StepNumber step;
   std::uint64_t samples = 0;  ///< trained by this peer
   double progress = 0;        ///< of the swarm, 0 to 1
+  std::span<const base::SampleCounter> counters;
 };
 
 using Saver = std::function<base::Status(const Snapshot&)>;
 
 class Worker {
  public:
-  /// `loader` and `test` outlive this. `replica` lies where `trainer` trains. `first_step`: steps
-  /// done before, from a checkpoint.
+  /// `loader` and `test` outlive this. `replica` lies where `trainer` trains. `first_step`,
+  /// `first_samples`: done before, from a checkpoint.
   /// Every method on the thread that created `trainer`.
   Worker(train::Trainer trainer, exchange::Replica replica, data::Loader& loader,
-         const data::SampleSet& test, Saver saver, base::StepNumber first_step);
+         const data::SampleSet& test, Saver saver, base::StepNumber first_step,
+         std::uint64_t first_samples);
 
   void submit(Job job);
 
@@ -74,6 +76,7 @@ class Worker {
   const data::SampleSet& test_;
   Saver saver_;
   base::StepNumber step_;
+  std::uint64_t samples_;                   ///< in the steps
   std::optional<data::BatchBuffer> ahead_;  ///< the next step's batch, on its way to the device
   std::uint32_t batch_samples_ = 0;         ///< of the gradient that waits for its mean
   float batch_loss_ = 0;

@@ -261,7 +261,8 @@ base::Status Run::save(const peer::Snapshot& snapshot) const {
        .step = snapshot.step,
        .optimizer_steps = snapshot.rule == nullptr ? 0 : snapshot.rule->steps(),
        .samples = snapshot.samples,
-       .progress = snapshot.progress},
+       .progress = snapshot.progress,
+       .counters = {snapshot.counters.begin(), snapshot.counters.end()}},
       model, state, run_file_.checkpoint.keep);
   if (snapshot.rule != nullptr) snapshot.rule->free_copy();
   return saved;
@@ -281,6 +282,7 @@ io::NodeEnd Run::run() {
     resume.step = checkpoint_->state.step;
     resume.samples = checkpoint_->state.samples;
     resume.progress = checkpoint_->state.progress;
+    resume.counters = checkpoint_->state.counters;
   }
   return node_->run(std::make_unique<peer::Core>(core_config(), std::move(self), *shards_, resume,
                                                  signer,

@@ -11,6 +11,7 @@
 
 #include "base/hash.hpp"
 #include "base/result.hpp"
+#include "base/sample_counter.hpp"
 #include "base/strong.hpp"
 
 namespace starling::sim {
@@ -19,6 +20,7 @@ struct Checkpoint {
   base::StepNumber step;
   std::uint64_t samples = 0;
   double progress = 0;
+  std::vector<base::SampleCounter> counters;
   std::vector<float> parameters;
   std::vector<float> buffers;
   std::vector<float> state;  ///< of the learner

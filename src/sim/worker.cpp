@@ -22,11 +22,13 @@ constexpr auto kProtocol = base::ErrorCode::protocol;
 }  // namespace
 
 Worker::Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Folder& folder,
-               base::StepNumber first_step, base::Duration step, std::uint32_t batch)
+               base::StepNumber first_step, std::uint64_t first_samples, base::Duration step,
+               std::uint32_t batch)
     : learner_(std::move(learner)),
       replica_(std::move(replica)),
       folder_(folder),
       step_(first_step),
+      samples_(first_samples),
       step_time_(step),
       whole_batch_(batch),
       batch_(batch) {
@@ -238,6 +240,7 @@ base::Duration Worker::run_job(const peer::Job& job) {
     const auto mean = replica_.buffers().take_from(apply->mean, kProtocol);
     if (!mean) return failed(mean.error());
     learner_->apply(replica_.trained(), *mean, apply->lr);
+    samples_ += gradient_samples_;
     outcomes_.emplace_back(peer::StepDone{++step_, gradient_samples_, gradient_loss_});
   } else if (const auto* anchor = std::get_if<peer::AnchorJob>(&job)) {
     outer_.emplace(replica_.trained(), anchor->lr, anchor->momentum);
@@ -263,6 +266,7 @@ base::Duration Worker::run_step(float lr) {
   const auto result = learner_->step(replica_.trained(), replica_.buffers().values(), lr);
   if (!result) return failed(result.error());
   loss_ = static_cast<double>(result->loss);
+  samples_ += result->samples;
   outcomes_.emplace_back(peer::StepDone{++step_, result->samples, result->loss});
   return step_time_ * batch_ / whole_batch_;
 }
@@ -295,8 +299,9 @@ base::Duration Worker::run_save(const peer::SaveJob& job) {
   read_replica();
   const auto buffers = std::as_const(replica_).buffers().values();
   writing_ = Checkpoint{.step = step_,
-                        .samples = job.samples,
+                        .samples = samples_,
                         .progress = job.progress,
+                        .counters = job.counters,
                         .parameters = scratch_,
                         .buffers = {buffers.begin(), buffers.end()},
                         .state = learner_->state()};

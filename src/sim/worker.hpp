@@ -46,7 +46,8 @@ class Worker {
  public:
   /// `folder` outlives this. `step`: of virtual time, for a training step on a whole `batch`.
   Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Folder& folder,
-         base::StepNumber first_step, base::Duration step, std::uint32_t batch);
+         base::StepNumber first_step, std::uint64_t first_samples, base::Duration step,
+         std::uint32_t batch);
 
   void submit(peer::Job job);
   /// Before a job that sets the mirrors with `peer`: the link, the same number at both ends, on
@@ -108,6 +109,7 @@ class Worker {
   exchange::Replica replica_;
   Folder& folder_;
   base::StepNumber step_;
+  std::uint64_t samples_;  ///< in the steps
   base::Duration step_time_;
   std::uint32_t whole_batch_;
   std::uint32_t batch_;  ///< samples of the next steps

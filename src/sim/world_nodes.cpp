@@ -221,13 +221,14 @@ void World::start(std::uint32_t number, bool twin) {
     resume.step = saved->step;
     resume.samples = saved->samples;
     resume.progress = saved->progress;
+    resume.counters = saved->counters;
   }
   if (config.membership.wait_for == 0 && !node.join.empty()) config.membership.wait_for = 1;
   const double step_ms = plan_.scenario.sim.step_ms;
   node.worker = std::make_unique<Worker>(
       task_.learner(node.id),
       exchange::make_replica(task_.initial, task_.run_file.exchange, task_.buffers), node.folder,
-      resume.step, base::from_seconds(step_ms / 1000), task_.run_file.train.batch);
+      resume.step, resume.samples, base::from_seconds(step_ms / 1000), task_.run_file.train.batch);
   wire::MemberRecord self{.id = node.id,
                           .name = plan_.peers[node.peer].name,
                           .addresses = {node.address},

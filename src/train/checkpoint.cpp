@@ -26,7 +26,7 @@ using base::fail;
 using nlohmann::json;
 
 constexpr int kFormat = 1;
-constexpr std::uint64_t kStateBytesMax = 1 << 16;
+constexpr std::uint64_t kStateBytesMax = 1 << 19;  // with thousands of counters
 constexpr std::string_view kPrefix = "step-";
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
@@ -68,6 +68,9 @@ base::Status write_folder(const std::string& folder, const CheckpointState& stat
             {"samples", state.samples},
             {"progress", state.progress},
             {"xxh3", {{kModelFile, *model_hash}, {kOptimizerFile, *optimizer_hash}}}};
+  json& counters = text["counters"] = json::object();
+  for (const base::SampleCounter& counter : state.counters)
+    counters[hex(counter.peer)] = counter.samples;
   text["hash"] = state_hash(text);
   const std::string out = text.dump(2) + "\n";
   const std::array parts{base::bytes_of(out.data(), out.size())};
@@ -75,6 +78,23 @@ base::Status write_folder(const std::string& folder, const CheckpointState& stat
     return status;
   }
   return base::sync_folder(folder);
+}
+
+/// Earlier versions wrote none.
+base::Result<std::vector<base::SampleCounter>> counters_in(const json& state) {
+  std::vector<base::SampleCounter> counters;
+  const auto written = state.find("counters");
+  if (written == state.end()) return counters;
+  for (const auto& [name, samples] : written->items()) {
+    base::SampleCounter& counter = counters.emplace_back();
+    const char* const last = name.data() + name.size();
+    const auto [end, error] = std::from_chars(name.data(), last, counter.peer, 16);
+    if (error != std::errc{} || end != last) {
+      return fail(ErrorCode::data, "is damaged: \"{}\" names no peer", name);
+    }
+    counter.samples = samples.get<std::uint64_t>();
+  }
+  return counters;
 }
 
 /// What state.json says, checked against its own hash.
@@ -100,11 +120,14 @@ base::Result<StateFile> read_state(const std::string& folder) {
     }
     const auto run = base::Hash128::parse(state.at("run_id").get<std::string>());
     if (!run) return fail(ErrorCode::data, "{}: has no run id", path);
+    auto counters = counters_in(state);
+    if (!counters) return fail(counters.error().in(path));
     return StateFile{.state = {.run = *run,
                                .step = {state.at("step").get<std::uint64_t>()},
                                .optimizer_steps = state.at("optimizer_steps").get<std::uint64_t>(),
                                .samples = state.at("samples").get<std::uint64_t>(),
-                               .progress = state.at("progress").get<double>()},
+                               .progress = state.at("progress").get<double>(),
+                               .counters = std::move(*counters)},
                      .model_hash = state.at("xxh3").at(kModelFile).get<std::string>(),
                      .optimizer_hash = state.at("xxh3").at(kOptimizerFile).get<std::string>()};
   } catch (const json::exception& error) {

@@ -29,9 +29,11 @@ struct WorkerFixture {
             [this](const peer::Snapshot& snapshot) {
               saved.assign(snapshot.parameters.begin(), snapshot.parameters.end());
               saved_rule = snapshot.rule;
+              saved_samples = snapshot.samples;
               return base::Status{};
             },
-            first};
+            first,
+            100};
   }
   template <class T>
   T outcome() {
@@ -45,6 +47,7 @@ struct WorkerFixture {
   data::Shards shards{kSamples, {}, {}, 1};
   std::vector<float> saved;
   train::UpdateRule* saved_rule = nullptr;
+  std::uint64_t saved_samples = 0;
 };
 
 }  // namespace
@@ -96,12 +99,17 @@ BOOST_AUTO_TEST_CASE(exchanges_come_before_a_step_that_was_asked_for_earlier) {
 
 BOOST_AUTO_TEST_CASE(what_is_saved_is_the_replica_and_no_optimizer) {
   embed::Worker worker = make({}, base::StepNumber{3});
-  port.submit(peer::SaveJob{.samples = 9});
+  port.submit(peer::StepJob{});
+  port.submit(peer::SaveJob{});
   port.submit(peer::StepJob{});
   BOOST_TEST(worker.next_step().has_value());
+  worker.step_done(1);
+  (void)outcome<peer::StepDone>();
+  BOOST_TEST(worker.next_step().has_value());
   BOOST_TEST((saved == std::vector<float>{1, 2, 3}));
+  BOOST_TEST(saved_samples == 100U + kBatch);
   BOOST_TEST(saved_rule == nullptr);
-  BOOST_TEST(outcome<peer::Saved>().step.value == 3U);
+  BOOST_TEST(outcome<peer::Saved>().step.value == 4U);
 }
 
 BOOST_AUTO_TEST_CASE(an_evaluation_asks_the_program) {

@@ -40,12 +40,86 @@ BOOST_AUTO_TEST_CASE(counters_never_fall) {
   BOOST_TEST(book.total(kStart) == 130);
 }
 
-BOOST_AUTO_TEST_CASE(others_cannot_set_our_counter_nor_an_absurd_one) {
+BOOST_AUTO_TEST_CASE(an_absurd_counter_is_not_taken) {
+  ProgressBook book(1, 1s);
+  (void)book.set_own(entry(1, 10), true, kStart);
+  merge(book, entry(1, membership::kCounterMax), kStart);
+  merge(book, entry(2, std::numeric_limits<std::uint64_t>::max()), kStart);
+  BOOST_TEST(book.total(kStart) == 10);
+}
+
+// It was killed after it had told them, and its last checkpoint is older.
+BOOST_AUTO_TEST_CASE(what_others_know_of_a_former_life_counts_and_what_follows_on_top) {
   ProgressBook book(1, 1s);
   (void)book.set_own(entry(1, 10), true, kStart);
   merge(book, entry(1, 1000), kStart);
-  merge(book, entry(2, std::numeric_limits<std::uint64_t>::max()), kStart);
-  BOOST_TEST(book.total(kStart) == 10);
+  BOOST_TEST(book.total(kStart) == 1000);
+  (void)book.set_own(entry(1, 30), true, kStart + 1s);
+  BOOST_TEST(book.total(kStart + 1s) == 1020);
+  BOOST_TEST(book.find(1)->rate <= 20);  // the jump is no speed
+  merge(book, entry(1, 1020), kStart + 1s);
+  BOOST_TEST(book.total(kStart + 1s) == 1020);
+}
+
+BOOST_AUTO_TEST_CASE(a_neighbour_is_told_its_own_counter_where_it_may_not_know_it) {
+  ProgressBook book(1, 1s);
+  (void)book.set_own(entry(1, 10), true, kStart);
+  merge(book, entry(7, 30), kStart, 7);
+  BOOST_TEST(book.entries_for_heartbeat(7, kStart).size() == 1U);  // ours: it has said the other
+  book.forget(7);
+  const auto entries = book.entries_for_heartbeat(7, kStart);
+  BOOST_REQUIRE(entries.size() == 2U);
+  BOOST_TEST(entries[0].id_prefix == 7U);
+  BOOST_TEST(entries[0].samples == 30U);
+  book.observe(7, 50, kStart);
+  book.forget(7);
+  BOOST_TEST(book.entries_for_heartbeat(7, kStart)[0].samples == 50U);
+  merge(book, entry(7, 60), kStart, 8);  // by another way than its own word
+  BOOST_TEST(book.entries_for_heartbeat(7, kStart).empty());
+}
+
+BOOST_AUTO_TEST_CASE(counters_of_a_former_life_are_restored_and_passed_on) {
+  ProgressBook former(1, 1s);
+  (void)former.set_own(entry(1, 100), true, kStart);
+  merge(former, entry(2, 500, 50), kStart);
+  std::vector<base::SampleCounter> counters = former.counters();
+  counters.push_back({3, membership::kCounterMax});
+  ProgressBook book(1, 1s);
+  book.restore(counters);
+  (void)book.set_own(entry(1, 60), true, kStart + 10s);  // its checkpoint is older
+  BOOST_TEST(book.total(kStart + 11s) == 600);           // nobody is taken further
+  BOOST_TEST(book.entries_for_heartbeat(9, kStart + 11s).size() == 2U);
+  (void)book.set_own(entry(1, 70), true, kStart + 12s);
+  merge(book, entry(2, 510), kStart + 12s);
+  BOOST_TEST(book.total(kStart + 12s) == 620);
+}
+
+BOOST_AUTO_TEST_CASE(no_more_counters_are_restored_than_there_may_be) {
+  std::vector<base::SampleCounter> counters;
+  for (std::uint64_t prefix = 2; prefix < 2 + 2 * membership::kProgressMax; ++prefix) {
+    counters.push_back({prefix, 1});
+  }
+  ProgressBook book(1, 1s);
+  book.restore(counters);
+  (void)book.set_own(entry(1, 1), true, kStart);
+  BOOST_TEST(book.size() == membership::kProgressMax);
+}
+
+BOOST_AUTO_TEST_CASE(a_report_counts_though_later_samples_were_seen_before_it_came) {
+  ProgressBook book(1, 1s);
+  merge(book, entry(2, 90), kStart, 2);
+  book.observe(2, 120, kStart + 1s);
+  Progress report = entry(2, 100);
+  report.accuracy = 0.5F;
+  report.links = 3;
+  merge(book, report, kStart + 1s, 2);
+  BOOST_TEST(book.find(2)->accuracy == 0.5F);
+  BOOST_TEST(book.samples_of(2) == 120U);
+  BOOST_TEST(book.total(kStart + 1s) == 120U);
+  const auto told = book.entries_for_heartbeat(9, kStart + 1s);
+  BOOST_REQUIRE(told.size() == 1U);
+  BOOST_TEST(told[0].samples == 100U);  // with the report, as its owner told it
+  BOOST_TEST(told[0].links == 3U);
 }
 
 BOOST_AUTO_TEST_CASE(a_silent_alive_peer_is_taken_further_at_the_rate_it_told_up_to_the_horizon) {
@@ -207,9 +281,9 @@ BOOST_AUTO_TEST_CASE(a_heartbeat_carries_what_changed_and_not_what_its_receiver_
   BOOST_TEST(told(7, kStart + 1s) == 1);
   book.forget(8);
   BOOST_TEST(told(8, kStart + 1s) == 3);
-  // It may have forgotten in a restart what it told; its own counter it has.
+  // It may have forgotten in a restart what it told, its own counter included.
   book.forget(7);
-  BOOST_TEST(told(7, kStart + 1s) == 2);
+  BOOST_TEST(told(7, kStart + 1s) == 3);
 }
 
 BOOST_AUTO_TEST_CASE(all_neighbours_are_told_the_same_count_though_their_beats_differ) {

@@ -254,7 +254,9 @@ BOOST_AUTO_TEST_CASE(leaving_saves_and_says_goodbye) {
   BOOST_REQUIRE(world.run_until(seconds(1), [&] { return world.peer(1).finished.has_value(); }));
   BOOST_TEST(ended(world, 1, EndReason::left));
   BOOST_REQUIRE(world.peer(1).saved.size() == 1U);
-  BOOST_TEST(world.peer(1).saved[0].samples <= world.status(1).samples);
+  BOOST_TEST(world.peer(1).saved[0].samples == world.status(1).samples);
+  BOOST_TEST(world.peer(1).saved[0].samples ==
+             world.peer(1).saved[0].step.value * world.problem.training.batch);
   BOOST_TEST(world.peer(1).saved[0].samples > 0U);
   const base::PeerId left = world.peer(1).id;
   BOOST_TEST(world.run_until(seconds(1), [&] {
@@ -264,46 +266,6 @@ BOOST_AUTO_TEST_CASE(leaving_saves_and_says_goodbye) {
   BOOST_REQUIRE(world.run_to_the_end(kPatience));
   BOOST_TEST(ended(world, 0, EndReason::done));
   BOOST_TEST(ended(world, 2, EndReason::done));
-}
-
-BOOST_AUTO_TEST_CASE(who_dies_without_a_checkpoint_knows_where_the_others_are) {
-  World world(12);
-  Config config = config_for(world.problem, Mode::tracked);
-  config.target_samples *= 1000;  // the run outlasts the test
-  add_swarm(world, 3, config);
-  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.peer(1).remembered.size() == 2; }));
-  world.kill(1);
-  BOOST_TEST(world.peer(1).saved.empty());
-  std::vector<std::string> addresses = world.peer(1).remembered;
-  std::ranges::sort(addresses);
-  BOOST_TEST(addresses == (std::vector{World::address_of(0), World::address_of(2)}));
-  // One that knows nothing else finds the swarm by it, and keeps what it did not meet.
-  addresses[0] = "nobody:1";
-  const std::size_t back = world.add(config, {}, {.addresses = addresses});
-  BOOST_REQUIRE(world.run_until(kPatience, [&] {
-    return world.status(back).links.size() == 2 && world.status(back).phase == Phase::training;
-  }));
-  BOOST_TEST(world.run_until(kPatience, [&] {
-    return std::ranges::all_of(
-        std::vector<std::string>{World::address_of(0), World::address_of(2), "nobody:1"},
-        [&](const std::string& address) {
-          return std::ranges::count(world.peer(back).remembered, address) == 1;
-        });
-  }));
-}
-
-BOOST_AUTO_TEST_CASE(another_swarm_at_an_address_of_a_former_life_ends_nothing) {
-  World world(13);
-  const Config config = config_for(world.problem, Mode::tracked);
-  add_swarm(world, 2, config);
-  Config other = config;
-  other.run.bytes[0] ^= 1U;
-  const std::size_t alone = world.add(other, {}, {.addresses = {World::address_of(0)}});
-  BOOST_REQUIRE(world.run_to_the_end(kPatience));
-  BOOST_TEST(ended(world, alone, EndReason::done));
-  BOOST_TEST(std::ranges::count_if(world.peer(alone).warnings, [](const std::string& text) {
-               return text.find("refused") != std::string::npos;
-             }) > 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_still_waits_for_others_can_leave) {
@@ -407,6 +369,25 @@ BOOST_AUTO_TEST_CASE(an_all_reduce_refuses_another_peer) {
   BOOST_TEST(failed_with(world, third, base::ErrorCode::run_file));
   BOOST_TEST(!world.peer(third).refused);  // the run is the same
   BOOST_TEST(ended(world, 0, EndReason::done));
+}
+
+BOOST_AUTO_TEST_CASE(of_more_peers_than_a_ring_was_made_for_it_is_made_without_one_or_not_at_all) {
+  World world(15);
+  Config config = config_for(world.problem, Mode::allreduce);
+  config.peers = 2;
+  config.membership.degree = 4;
+  add_swarm(world, 3, config);
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < world.size(); ++i) {
+    if (ended(world, i, EndReason::done)) {
+      ++done;
+      continue;
+    }
+    BOOST_TEST(failed_with(world, i, base::ErrorCode::run_file));
+    BOOST_TEST(world.peer(i).finished->error.text.find("3 peers are here") == 0U);
+  }
+  BOOST_TEST((done == 0 || done == 2));
 }
 
 BOOST_AUTO_TEST_CASE(a_ring_that_is_not_complete_in_time_says_for_how_many_it_waits) {

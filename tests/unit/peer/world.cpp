@@ -71,10 +71,12 @@ Problem::Problem(std::uint64_t seed, bool batch_norm)
       initial(model.initial_parameters(seed)),
       buffers(buffer_spec(model.graph, model.initial_buffers()).value()) {}
 
-std::unique_ptr<Worker> Problem::worker(data::Loader& loader, Saver saver) const {
+std::unique_ptr<Worker> Problem::worker(data::Loader& loader, Saver saver,
+                                        const Resume& resume) const {
   auto trainer = train::Trainer::create(model.graph, training).value();
   return std::make_unique<Worker>(std::move(trainer), exchange::Replica(initial, 0.5F, buffers),
-                                  loader, *data.test, std::move(saver), base::StepNumber{});
+                                  loader, *data.test, std::move(saver), resume.step,
+                                  resume.samples);
 }
 
 Config config_for(const Problem& problem, exchange::Mode mode) {
@@ -96,24 +98,31 @@ Config config_for(const Problem& problem, exchange::Mode mode) {
 
 std::string World::address_of(std::size_t index) { return "peer-" + std::to_string(index) + ":1"; }
 
-std::size_t World::add(Config config, std::vector<std::string> join, Resume resume) {
+std::size_t World::add(Config config, std::vector<std::string> join, Resume resume,
+                       std::optional<std::size_t> former) {
   const std::size_t index = peers_.size();
   auto added = std::make_unique<Peer>();
   Peer& peer = *added;
   for (std::uint8_t& byte : peer.id.bytes) byte = static_cast<std::uint8_t>(rng_.below(256));
+  if (former) peer.id = peers_[*former]->id;
   peer.loader = std::make_unique<data::Loader>(
       *problem.data.train, problem.shards, problem.training.batch,
       data::Loader::peer_seed(seed_, peer.id), std::span<const std::uint32_t>{});
-  peer.worker = problem.worker(*peer.loader, [&peer](const Snapshot& snapshot) -> base::Status {
+  const auto save = [&peer](const Snapshot& snapshot) -> base::Status {
     if (peer.disk_full) return base::fail(base::ErrorCode::data, "no space left");
-    peer.saved.push_back({snapshot.samples, snapshot.progress});
+    peer.saved.push_back({.step = snapshot.step,
+                          .samples = snapshot.samples,
+                          .progress = snapshot.progress,
+                          .counters = {snapshot.counters.begin(), snapshot.counters.end()},
+                          .addresses = {}});
     return {};
-  });
+  };
+  peer.worker = problem.worker(*peer.loader, save, resume);
   config.membership.join = std::move(join);
   const wire::MemberRecord self{.id = peer.id,
                                 .name = "peer-" + std::to_string(index),
                                 .addresses = {address_of(index)},
-                                .incarnation = 1};
+                                .incarnation = index + 1};
   peer.signer = std::make_unique<membership::SimulatedSigner>(peer.id);
   peer.core = std::make_unique<Core>(std::move(config), self, problem.shards, std::move(resume),
                                      *peer.signer, rng_.fork());
@@ -191,6 +200,7 @@ bool World::run_to_the_end(base::Duration limit) {
 void World::act(std::size_t index, Outbox& out) {
   Peer& peer = *peers_[index];
   for (Action& action : out) {
+    BOOST_REQUIRE(!peer.finished);  // that is the last action
     if (const auto* to = std::get_if<Dial>(&action)) {
       dial(index, to->address);
     } else if (const auto* sent = std::get_if<Send>(&action)) {
@@ -211,7 +221,6 @@ void World::act(std::size_t index, Outbox& out) {
     } else if (auto* refused = std::get_if<Refused>(&action)) {
       peer.refused = std::move(*refused);
     } else if (auto* finished = std::get_if<Finished>(&action)) {
-      BOOST_REQUIRE(!peer.finished);
       peer.finished = std::move(*finished);
       close_all(index, membership::LossReason::closed);
     }

@@ -38,9 +38,10 @@ struct Problem {
   exchange::BufferSpec buffers;
   train::Config training{.lr = 0.1, .batch = 16};
 
-  /// A worker that starts at the initial parameters. `loader` outlives it. Any thread: it states
-  /// nothing to Boost.Test.
-  [[nodiscard]] std::unique_ptr<Worker> worker(data::Loader& loader, Saver saver) const;
+  /// A worker that starts at the initial parameters, whatever was done before. `loader` outlives
+  /// it. Any thread: it states nothing to Boost.Test.
+  [[nodiscard]] std::unique_ptr<Worker> worker(data::Loader& loader, Saver saver,
+                                               const Resume& resume = {}) const;
 };
 
 /// What a core is told of a run on the problem: 8,192 samples, an exchange every other step.
@@ -51,8 +52,10 @@ class World {
   explicit World(std::uint64_t seed, bool batch_norm = false)
       : problem(seed, batch_norm), seed_(seed), rng_(seed) {}
 
-  /// A new peer that starts now and listens on address_of(its index).
-  std::size_t add(Config config, std::vector<std::string> join = {}, Resume resume = {});
+  /// A new peer that starts now and listens on address_of(its index). `former`: of which peer, that
+  /// was killed or has ended, it is another life; its replica starts at the initial parameters.
+  std::size_t add(Config config, std::vector<std::string> join = {}, Resume resume = {},
+                  std::optional<std::size_t> former = {});
   [[nodiscard]] static std::string address_of(std::size_t index);
   void give(std::size_t index, Event event);
   /// The process ends without a word; its machine resets the links.
@@ -79,7 +82,7 @@ class World {
     std::optional<Evaluated> evaluated;
     std::optional<Refused> refused;
     std::optional<Finished> finished;
-    std::vector<SaveJob> saved;
+    std::vector<Resume> saved;  ///< without addresses
     std::vector<std::string> remembered;
     std::vector<std::string> warnings;
     std::vector<base::LinkId> closed;  ///< by the core

@@ -29,7 +29,8 @@ struct Fixture {
                                 .step = {step},
                                 .optimizer_steps = step + 1,
                                 .samples = 64 * step,
-                                .progress = 0.1 * static_cast<double>(step)};
+                                .progress = 0.1 * static_cast<double>(step),
+                                .counters = {{5, 100 * step}, {~std::uint64_t{0}, 7}}};
     const auto saved = save_checkpoint(folder, state, model, optimizer, keep);
     BOOST_REQUIRE_MESSAGE(saved.has_value(), (saved ? "" : saved.error().text));
   }
@@ -92,6 +93,8 @@ BOOST_AUTO_TEST_CASE(saved_state_and_tensors_come_back) {
   BOOST_TEST(state.samples == 448U);
   BOOST_TEST(state.optimizer_steps == 8U);
   BOOST_TEST(state.progress == 0.1 * 7);
+  BOOST_TEST(
+      (state.counters == std::vector<base::SampleCounter>{{5, 700}, {~std::uint64_t{0}, 7}}));
   std::vector<float> out(2);
   BOOST_REQUIRE(loaded.checkpoint->model.copy("bias", std::vector<std::uint32_t>{2}, out));
   BOOST_TEST(out == (std::vector<float>{11, 12}));

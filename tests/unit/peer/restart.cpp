@@ -1,0 +1,177 @@
+// What a peer knows of its former lives, and what others do.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "world.hpp"
+
+using namespace starling;
+using namespace starling::peer;
+using namespace starling::peer::testing;
+using exchange::Mode;
+using std::chrono::seconds;
+
+namespace {
+
+constexpr base::Duration kPatience = std::chrono::minutes(2);  // of virtual time
+
+void add_swarm(World& world, std::size_t count, const Config& config) {
+  world.add(config);
+  while (world.size() < count) world.add(config, {World::address_of(0)});
+}
+
+std::uint64_t own_counter(World& world, std::size_t of, std::size_t known_to) {
+  return world.peer(known_to).core->membership().progress().samples_of(world.peer(of).id.prefix());
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(restart)
+
+BOOST_AUTO_TEST_CASE(a_run_that_is_over_is_not_trained_on_by_who_starts_again) {
+  World world(1);
+  const Config config = config_for(world.problem, Mode::tracked);
+  add_swarm(world, 3, config);
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  const Resume left = world.peer(0).saved.back();
+  BOOST_TEST(left.progress == 1.0);
+  Config alone = config;
+  alone.membership.wait_for = 0;
+  const std::size_t again = world.add(alone, {}, left, 0);
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_REQUIRE(world.peer(again).finished);
+  BOOST_TEST((world.peer(again).finished->reason == EndReason::done));
+  BOOST_TEST(world.peer(again).saved.back().step.value == left.step.value);
+  BOOST_TEST(world.peer(again).saved.back().samples == left.samples);
+}
+
+BOOST_AUTO_TEST_CASE(so_is_a_run_that_reached_its_accuracy) {
+  World world(2);
+  Config config = config_for(world.problem, Mode::tracked);
+  config.target_samples *= 100;
+  config.target_accuracy = 0.5;
+  add_swarm(world, 2, config);
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  const Resume left = world.peer(0).saved.back();
+  config.membership.wait_for = 0;
+  const std::size_t again = world.add(config, {}, left, 0);
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST(world.peer(again).saved.back().step.value == left.step.value);
+}
+
+BOOST_AUTO_TEST_CASE(what_peers_that_are_gone_have_trained_counts_after_a_restart) {
+  World world(3);
+  Config config = config_for(world.problem, Mode::tracked);
+  add_swarm(world, 3, config);
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).progress > 0.5; }));
+  for (const std::size_t peer : {0, 1, 2}) world.give(peer, Leave{});
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  const Resume left = world.peer(0).saved.back();
+  BOOST_TEST(left.counters.size() == 3U);
+  config.membership.wait_for = 0;
+  const std::size_t again = world.add(config, {}, left, 0);
+  BOOST_TEST(world.status(again).progress >= left.progress);
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  std::uint64_t others = 0;
+  for (const std::size_t peer : {1, 2}) others += world.status(peer).samples;
+  const std::uint64_t trained = others + world.status(again).samples;
+  BOOST_TEST(trained <= config.target_samples + 8 * world.problem.training.batch);
+  BOOST_TEST(trained >= config.target_samples - 8 * world.problem.training.batch);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_known_of_a_former_life_is_told_while_others_are_waited_for) {
+  World world(6);
+  Config config = config_for(world.problem, Mode::tracked);
+  const std::size_t waits =
+      world.add(config, {"nobody:1"}, {.samples = 64, .progress = 0.25, .counters = {{7, 1984}}});
+  BOOST_TEST(world.status(waits).progress == 0.25);
+  BOOST_TEST(world.status(waits).swarm_samples == 2048U);
+}
+
+BOOST_AUTO_TEST_CASE(who_was_killed_before_it_saved_learns_from_others_what_it_had_trained) {
+  World world(4);
+  const Config config = config_for(world.problem, Mode::tracked);
+  add_swarm(world, 3, config);
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).progress > 0.5; }));
+  const std::uint64_t known = own_counter(world, 1, 0);
+  BOOST_REQUIRE(known > 0U);
+  world.kill(1);
+  const std::size_t again = world.add(config, {World::address_of(0)}, {}, 1);
+  BOOST_TEST(
+      world.run_until(seconds(20), [&] { return own_counter(world, again, again) >= known; }));
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  for (const std::size_t peer : {std::size_t{0}, std::size_t{2}, again}) {
+    BOOST_TEST((world.peer(peer).finished->reason == EndReason::done));
+  }
+  BOOST_TEST(own_counter(world, again, 0) == own_counter(world, again, again));
+}
+
+BOOST_AUTO_TEST_CASE(who_dies_without_a_checkpoint_knows_where_the_others_are) {
+  World world(12);
+  Config config = config_for(world.problem, Mode::tracked);
+  config.target_samples *= 1000;  // the run outlasts the test
+  add_swarm(world, 3, config);
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.peer(1).remembered.size() == 2; }));
+  world.kill(1);
+  BOOST_TEST(world.peer(1).saved.empty());
+  std::vector<std::string> addresses = world.peer(1).remembered;
+  std::ranges::sort(addresses);
+  BOOST_TEST(addresses == (std::vector{World::address_of(0), World::address_of(2)}));
+  // One that knows nothing else finds the swarm by it, and keeps what it did not meet.
+  addresses[0] = "nobody:1";
+  const std::size_t back = world.add(config, {}, {.addresses = addresses});
+  BOOST_REQUIRE(world.run_until(kPatience, [&] {
+    return world.status(back).links.size() == 2 && world.status(back).phase == Phase::training;
+  }));
+  BOOST_TEST(world.run_until(kPatience, [&] {
+    return std::ranges::all_of(
+        std::vector<std::string>{World::address_of(0), World::address_of(2), "nobody:1"},
+        [&](const std::string& address) {
+          return std::ranges::count(world.peer(back).remembered, address) == 1;
+        });
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(another_swarm_at_an_address_of_a_former_life_ends_nothing) {
+  World world(13);
+  const Config config = config_for(world.problem, Mode::tracked);
+  add_swarm(world, 2, config);
+  Config other = config;
+  other.run.bytes[0] ^= 1U;
+  const std::size_t alone = world.add(other, {}, {.addresses = {World::address_of(0)}});
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST((world.peer(alone).finished->reason == EndReason::done));
+  BOOST_TEST(std::ranges::count_if(world.peer(alone).warnings, [](const std::string& text) {
+               return text.find("refused") != std::string::npos;
+             }) > 0);
+}
+
+BOOST_AUTO_TEST_CASE(another_swarm_at_an_address_that_nobody_gave_ends_nothing) {
+  World world(14);
+  const Config config = config_for(world.problem, Mode::tracked);
+  add_swarm(world, 2, config);
+  Config other = config;
+  other.run.bytes[0] ^= 1U;
+  const std::size_t alone = world.add(other, {"nobody:1"});
+  world.give(alone, Found{world.peer(0).id, World::address_of(0)});  // on the local network
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST((world.peer(alone).finished->reason == EndReason::done));
+  BOOST_TEST(!world.peer(alone).refused);
+}
+
+// To evaluate may take minutes.
+BOOST_AUTO_TEST_CASE(the_last_checkpoint_comes_before_the_last_evaluation) {
+  World world(5);
+  add_swarm(world, 1, config_for(world.problem, Mode::none));
+  const auto saves = [&] { return world.peer(0).saved.size(); };
+  BOOST_REQUIRE(world.run_until(
+      kPatience, [&] { return world.status(0).phase == Phase::finishing && saves() == 1; }));
+  BOOST_TEST(!world.peer(0).finished);
+  world.give(0, Leave{});  // nothing is left to be saved
+  BOOST_REQUIRE(world.peer(0).finished);
+  BOOST_TEST((world.peer(0).finished->reason == EndReason::left));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
