@@ -9,7 +9,9 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "commands.hpp"
 #include "version.hpp"
@@ -335,9 +337,17 @@ int finish(int code) {
   return code == 0 ? kFailedExit : code;
 }
 
+/// What is opened first must not get the number of stdout, and what is printed with it.
+void open_missing_streams() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(number, F_GETFD) < 0) open("/dev/null", O_RDWR);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_missing_streams();
   try {
     return finish(run(argc, argv));
   } catch (const std::exception& error) {  // no memory, above all

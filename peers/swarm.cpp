@@ -375,8 +375,9 @@ void count_interrupts() {
   const auto count = [](int) { interrupts = interrupts + 1; };
   signal(SIGINT, count);
   signal(SIGTERM, count);
-  // A closed terminal: the peers are in groups of their own, so it does not reach them.
-  signal(SIGHUP, count);
+  // A closed terminal: the peers are in groups of their own, so it does not reach them. Under nohup
+  // it is to be ignored.
+  if (signal(SIGHUP, SIG_IGN) != SIG_IGN) signal(SIGHUP, count);
 }
 
 /// What the peers say of their runs, and how far their replicas are apart; tells which failed.

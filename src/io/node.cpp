@@ -31,6 +31,11 @@ membership::LossReason reason_of(LinkEnd end) {
   return membership::LossReason::reset;
 }
 
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 /// What the transport tells the node.
@@ -77,7 +82,8 @@ Node::Node(Options options)
       timer_(std::make_unique<Timer>(loop_, [this] { on_timer(); })),
       trainer_(std::make_unique<TrainerPort>([this] { wake_->wake(); })) {
   if (!options_.signals) return;
-  for (const int number : {SIGINT, SIGTERM}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    if (number == SIGHUP && is_ignored(number)) continue;  // by nohup
     signals_.push_back(std::make_unique<Signal>(loop_, number, [this] { on_signal(); }));
   }
 }

@@ -1,9 +1,11 @@
 #include "io/ucx_worker.hpp"
 
+#include <csignal>
 #include <cstdlib>
 #include <utility>
 
 #include <ucs/config/global_opts.h>
+#include <ucs/debug/debug.h>
 
 namespace starling::io {
 namespace {
@@ -12,6 +14,26 @@ namespace {
 constexpr int kProgressMax = 64;
 // Rounds of progress and turn before the loop's other handles get theirs.
 constexpr int kRoundsMax = 16;
+
+/// When UCX is loaded it takes signals that belong to the program, this one or one that embeds it:
+/// a closed terminal would end nothing and raise UCX's log level, and a crash would be told by UCX.
+void give_back_signals() {
+  for (const int number : {SIGHUP, SIGILL, SIGBUS, SIGFPE, SIGSEGV}) {
+    struct sigaction now {};
+    if (sigaction(number, nullptr, &now) != 0) continue;
+    // UCX complains of those that it has not taken.
+    const bool taken = now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN;
+    if (taken) ucs_debug_disable_signal(number);
+  }
+}
+
+/// UCX prints to stdout, which belongs to the program's data; every failure that matters comes back
+/// as a status. Who debugs UCX sets its level in the environment.
+const bool ucx_is_quiet = [] {
+  if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
+  give_back_signals();
+  return true;
+}();
 
 base::Status set(ucp_config_t* config, const char* name, const std::string& value) {
   const ucs_status_t status = ucp_config_modify(config, name, value.c_str());
@@ -31,9 +53,6 @@ base::Status configure(ucp_config_t* config, const std::string& device) {
 }
 
 base::Result<ucp_context_h> make_context(const std::string& device) {
-  // UCX prints to stdout, which belongs to the program's data; every failure that matters comes
-  // back as a status. Who debugs UCX sets its level in the environment.
-  if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) {

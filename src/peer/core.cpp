@@ -410,6 +410,7 @@ void Core::take_membership(membership::Outbox& actions, base::Time now, Outbox& 
 }
 
 void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out) {
+  if (exchange_.open_links() > 0) drift_ = exchange_.drift();
   std::vector<exchange::Misbehaved> banned;
   for (exchange::Action& action : actions) {
     if (phase_ == Phase::done) return;  // Finished is the last action

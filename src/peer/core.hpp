@@ -190,7 +190,8 @@ class Core {
   double progress_ = 0;        ///< of the swarm, 0 to 1; never falls
   std::uint64_t reports_ = 0;  ///< evaluations asked for
   float learning_rate_ = 0;
-  double train_loss_ = 0;
+  std::optional<double> train_loss_;
+  std::optional<double> drift_;  ///< when a link was open last
   std::optional<Evaluated> evaluated_;
   std::optional<base::Time> training_since_;
   std::optional<base::Time> first_step_;

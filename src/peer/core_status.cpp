@@ -33,7 +33,7 @@ Status Core::status(base::Time now) const {
                 .progress = progress_,
                 .learning_rate = learning_rate_,
                 .train_loss = train_loss_,
-                .drift = exchange_.drift(),
+                .drift = drift_,
                 .exchanges = exchange_.totals().exchanges,
                 .training_since = training_since_,
                 .first_step = first_step_,

@@ -216,7 +216,7 @@ void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
   if (!first_step_) first_step_ = now;
   samples_ += done.samples;
   const double loss = done.loss;
-  train_loss_ = train_loss_ == 0 ? loss : train_loss_ + kLossSmoothing * (loss - train_loss_);
+  train_loss_ = train_loss_ ? *train_loss_ + kLossSmoothing * (loss - *train_loss_) : loss;
   weigh(now, out);
   if (!RARE(progress_unpublished)) publish(now);
   if (saves_outstanding_ == 0 && RARE(save_now)) save(out);
@@ -321,7 +321,7 @@ void Core::end(Finished finished, base::Time now, Outbox& out) {
 void Core::publish(base::Time now) {
   wire::Progress own{.id_prefix = self_.id.prefix(),
                      .samples = samples_,
-                     .drift = static_cast<float>(exchange_.drift()),
+                     .drift = static_cast<float>(drift_.value_or(0)),
                      .links = static_cast<std::uint32_t>(neighbours_.size())};
   if (evaluated_) {
     own.loss = static_cast<float>(evaluated_->loss);

@@ -50,11 +50,11 @@ struct Status {
   std::uint64_t target_samples = 0;
   double progress = 0;
   double learning_rate = 0;
-  double train_loss = 0;           ///< of the last batches, smoothed
-  std::optional<double> accuracy;  ///< of the latest evaluation, where samples have labels
+  std::optional<double> train_loss;  ///< of the last batches of this life, smoothed
+  std::optional<double> accuracy;    ///< of the latest evaluation, where samples have labels
   std::optional<double> loss;
   bool whole_test_set = false;  ///< the latest evaluation was of all of it
-  double drift = 0;
+  std::optional<double> drift;  ///< the last, where no link is open any more
   std::uint64_t exchanges = 0;
   std::optional<base::Time> training_since;  ///< when the first step was handed to the trainer
   std::optional<base::Time> first_step;      ///< when it was done

@@ -82,9 +82,9 @@ base::Result<OldRows> read_rows(const std::string& path, std::uint64_t samples_m
 }  // namespace
 
 std::string metrics_line(const MetricsRow& row) {
-  return fmt::format("{:.3f},{},{},{},{:.6g},{},{:.6g},{:.6g},{},{},{},{}", row.seconds,
-                     row.samples, row.steps, number(row.loss), row.train_loss, number(row.accuracy),
-                     row.lr, row.drift, row.links, row.bytes_sent, row.bytes_received,
+  return fmt::format("{:.3f},{},{},{},{},{},{:.6g},{},{},{},{},{}", row.seconds, row.samples,
+                     row.steps, number(row.loss), number(row.train_loss), number(row.accuracy),
+                     row.lr, number(row.drift), row.links, row.bytes_sent, row.bytes_received,
                      row.exchanges);
 }
 

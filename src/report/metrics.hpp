@@ -14,14 +14,14 @@ namespace starling::report {
 
 /// One row. Samples and steps are of all lives of this peer, its other counters of this one.
 struct MetricsRow {
-  double seconds = 0;              ///< wall time since training started
-  std::uint64_t samples = 0;       ///< trained by this peer
-  std::uint64_t steps = 0;         ///< of the optimizer
-  std::optional<double> loss;      ///< nats, test set; nothing where it was not evaluated
-  double train_loss = 0;           ///< nats, training batches, exponentially smoothed
-  std::optional<double> accuracy;  ///< 0 to 1, test set
+  double seconds = 0;                ///< wall time since training started
+  std::uint64_t samples = 0;         ///< trained by this peer
+  std::uint64_t steps = 0;           ///< of the optimizer
+  std::optional<double> loss;        ///< nats, test set; nothing where it was not evaluated
+  std::optional<double> train_loss;  ///< nats, training batches, exponentially smoothed
+  std::optional<double> accuracy;    ///< 0 to 1, test set
   double lr = 0;
-  double drift = 0;
+  std::optional<double> drift;  ///< nothing before the first link
   std::uint32_t links = 0;
   std::uint64_t bytes_sent = 0;  ///< all purposes
   std::uint64_t bytes_received = 0;

@@ -134,10 +134,11 @@ std::string prometheus_text(const peer::Status& status, const StatusExtra& extra
              "Samples at which the run ends.");
   text.gauge("progress_ratio", status.progress, "Of the run, from 0 to 1.");
   text.gauge("learning_rate", status.learning_rate, "Of the next step.");
-  text.gauge("train_loss", status.train_loss, "Of the last batches, smoothed, in nats.");
+  text.gauge("train_loss", status.train_loss.value_or(kNone),
+             "Of the last batches, smoothed, in nats.");
   text.gauge("test_loss", status.loss.value_or(kNone), "Of the last evaluation, in nats.");
   text.gauge("test_accuracy_ratio", status.accuracy.value_or(kNone), "Of the last evaluation.");
-  text.gauge("drift_ratio", status.drift,
+  text.gauge("drift_ratio", status.drift.value_or(kNone),
              "Distance from the neighbours' replicas, relative to the norm.");
   text.counter("exchanges_total", status.exchanges, "Exchanges committed, over all links.");
   text.family("members", "gauge", "Peers that this one knows of, itself included.");

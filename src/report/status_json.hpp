@@ -17,7 +17,7 @@ struct StatusExtra {
   std::string run;               ///< its name
   std::string run_id;            ///< 32 hexadecimal digits
   std::uint64_t parameters = 0;  ///< of the model
-  std::string address;           ///< "ip:port" for links
+  std::string address;           ///< "ip:port" that others make links to
   double seconds = 0;            ///< since training started
   double samples_per_second = 0;
   double bytes_per_label = 0;  ///< of the test set, if it is text; otherwise 0

@@ -92,10 +92,15 @@ base::Result<TensorBoardFile> TensorBoardFile::open(const std::string& dir, cons
 }
 
 base::Status TensorBoardFile::append(const MetricsRow& row, double seconds) {
-  std::string values = scalar("train/loss", row.train_loss) + scalar("train/learning rate", row.lr);
-  if (row.loss) values += scalar("test/loss", *row.loss);
-  if (row.accuracy) values += scalar("test/accuracy", *row.accuracy);
-  values += scalar("swarm/drift", row.drift) + scalar("swarm/links", row.links) +
+  std::string values = scalar("train/learning rate", row.lr);
+  const auto add = [&](std::string_view tag, const std::optional<double>& value) {
+    if (value) values += scalar(tag, *value);
+  };
+  add("train/loss", row.train_loss);
+  add("test/loss", row.loss);
+  add("test/accuracy", row.accuracy);
+  add("swarm/drift", row.drift);
+  values += scalar("swarm/links", row.links) +
             scalar("swarm/exchanges", static_cast<double>(row.exchanges)) +
             scalar("bytes/sent", static_cast<double>(row.bytes_sent)) +
             scalar("bytes/received", static_cast<double>(row.bytes_received));

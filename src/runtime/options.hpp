@@ -15,7 +15,7 @@ struct Options {
   std::string name;                  ///< empty: the host's, with a number where others run there
   std::string dir;                   ///< empty: runs/<run name>/<peer name>
   bool require_peers = false;        ///< ends with an error where none is met within a minute
-  bool signals = true;               ///< SIGINT and SIGTERM make the peer leave
+  bool signals = true;               ///< SIGINT, SIGTERM and SIGHUP make the peer leave
   bool quiet = false;                ///< warnings go to the log alone, not to stderr
   double age = 0;                    ///< seconds that went by before, for seconds_to_first_step
 };

@@ -341,7 +341,7 @@ report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked
   report::StatusExtra made{.run = run_file_.run.name,
                            .run_id = run_id_.hex(),
                            .parameters = task_.parameters.size(),
-                           .address = asked.address(),
+                           .address = address(),
                            .bytes_per_label = task_.bytes_per_label};
   if (status.training_since) {
     made.seconds = base::seconds(io::Loop::now() - *status.training_since);
