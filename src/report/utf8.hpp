@@ -8,8 +8,7 @@ namespace starling::report {
 
 /// Turns bytes into whole UTF-8 characters. What is no UTF-8 (RFC 3629), and control characters
 /// other than tab and line end, which a terminal would obey, come out as U+FFFD: one for each
-/// maximal piece that no character can begin with (Unicode 15, section 3.9, "U+FFFD Substitution
-/// of Maximal Subparts").
+/// maximal piece that no character can begin with (base/utf8.hpp).
 class Utf8Stream {
  public:
   /// The characters that are whole with these bytes. The beginning of a further one is kept.

@@ -13,6 +13,7 @@
 #include "base/assert.hpp"
 #include "base/bfloat16.hpp"
 #include "base/printable.hpp"
+#include "base/utf8.hpp"
 
 namespace starling::train {
 namespace {
@@ -114,15 +115,6 @@ std::optional<TensorEntry> parse_entry(const std::string& name, const json& valu
   }
   entry.offset = *begin;
   return entry;
-}
-
-bool is_utf8(const std::string& text) {
-  try {
-    (void)json(text).dump();
-    return true;
-  } catch (const json::exception&) {
-    return false;
-  }
 }
 
 /// The header as JSON, padded.
@@ -232,7 +224,7 @@ base::Status check_tensors(std::span<const TensorView> tensors, const TensorMeta
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::string& name = tensors[i].name;
-    if (!is_utf8(name)) {
+    if (!base::is_utf8(name)) {
       return fail(ErrorCode::usage, "tensors: the name of number {} is not UTF-8", i);
     }
     if (name == kMetadata) {
