@@ -15,6 +15,11 @@ enum class Split {
   private_data,  ///< every peer has files of its own, and trains on all of them
 };
 
+/// Whether every sample must have a label for it.
+[[nodiscard]] constexpr bool goes_by_labels(Split split) noexcept {
+  return split == Split::stratified || split == Split::dirichlet;
+}
+
 /// How training images are changed each time they are shown; images in evaluations never are.
 struct Augmentation {
   /// Pixels by which an image may move up, down, left and right; what comes in is 0, the mean.

@@ -38,8 +38,7 @@ constexpr auto kSourceNames = [] {
 /// What the keys ask of the samples that the source turned out to have.
 base::Status check_keys(const Config& config, const SampleSet& train) {
   const SampleFormat& format = train.format();
-  const bool by_labels = config.split == Split::stratified || config.split == Split::dirichlet;
-  if (by_labels && train.labels().empty()) {
+  if (goes_by_labels(config.split) && train.labels().empty()) {
     return fail(ErrorCode::run_file,
                 "data.split = \"{}\" goes by labels, but samples of {} have no label of their "
                 "own: use data.split = \"iid\"",
@@ -69,16 +68,12 @@ base::Status check_keys(const Config& config, const SampleSet& train) {
 }
 
 /// Equal where samples look alike and their tokens stand for the same.
-base::Result<base::Hash128> identity_of_format(const Config& config, const SampleFormat& format,
-                                               bool floats) {
+base::Hash128 identity_of_format(const Dataset& dataset) {
+  const SampleFormat& format = dataset.format();
   std::string text =
-      fmt::format("{} {} {} {} {}", fmt::join(format.shape, "x"), floats, format.classes,
+      fmt::format("{} {} {} {} {}", fmt::join(format.shape, "x"), dataset.floats, format.classes,
                   fmt::join(format.target_shape, "x"), format.vocabulary);
-  if (format.vocabulary != 0) {
-    const auto vocabulary = load_vocabulary(config);
-    if (!vocabulary) return fail(vocabulary.error());
-    text += " " + vocabulary->hash().hex();
-  }
+  if (dataset.vocabulary) text += " " + dataset.vocabulary->hex();
   return base::xxh3_128(text);
 }
 
@@ -118,11 +113,7 @@ base::Result<Dataset> load(const Config& config, std::uint32_t context, const Ca
   auto loaded = source->load({config, context, cache});
   if (!loaded) return loaded;
   if (auto fits = check_keys(config, *loaded->train); !fits) return fail(fits.error());
-  if (config.split == Split::private_data) {
-    const auto identity = identity_of_format(config, loaded->format(), loaded->floats);
-    if (!identity) return fail(identity.error());
-    loaded->identity = *identity;
-  }
+  if (config.split == Split::private_data) loaded->identity = identity_of_format(*loaded);
   // Files have been read through by now, from begin to end. Samples are taken in any order: what
   // is read around them would only push others out of memory.
   for (Storage& part : loaded->storage) part.expect_random_reads();

@@ -26,6 +26,7 @@ struct Dataset {
   /// differ, of what samples look like and what their tokens stand for.
   base::Hash128 identity;
   bool floats = false;  ///< samples are floats in the files, too, and not bytes or text
+  std::optional<base::Hash128> vocabulary;  ///< text: Vocabulary::hash of what its tokens stand for
   /// Text: bytes that a label of the test set stands for, in the mean (1 for bytes as tokens): a
   /// loss in nats, over this and ln 2, is in bits a byte. 0 for anything else.
   double bytes_per_label = 0;

@@ -206,6 +206,7 @@ base::Result<Dataset> load_text(const LoadOptions& options) {
   }
   const std::array sizes{parts.train.size(), parts.test.size()};
   dataset.identity = combine(text->hashes, sizes);
+  dataset.vocabulary = vocabulary->hash();
   const std::string name = fmt::format("data.source = \"{}\"", config.source);
   auto train = TokenSet::make(std::move(parts.train), vocabulary->size(), options.context,
                               TokenSet::Windows::shifted, name + ", to train on");

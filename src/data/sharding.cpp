@@ -61,11 +61,11 @@ Shards::Shards(std::uint32_t samples, std::span<const std::int32_t> labels, cons
   base::Rng rng(seed);
   std::iota(samples_.begin(), samples_.end(), 0U);
   base::shuffle(samples_, rng);
-  if (split_ == Split::iid || split_ == Split::private_data) {
-    cut(0, samples_.size(), config.shards);
-  } else {
+  if (goes_by_labels(split_)) {
     ASSERT(labels.size() == samples);
     std::ranges::stable_sort(samples_, {}, [&](std::uint32_t sample) { return labels[sample]; });
+  } else {
+    cut(0, samples_.size(), config.shards);
   }
   if (split_ == Split::stratified) deal(config.shards);
   if (split_ == Split::dirichlet) {

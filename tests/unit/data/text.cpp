@@ -3,6 +3,7 @@
 
 #include "data/dataset.hpp"
 #include "data/sharding.hpp"
+#include "data/vocabulary.hpp"
 #include "idx_bytes.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -104,6 +105,21 @@ BOOST_AUTO_TEST_CASE(identity_follows_content_and_split) {
   BOOST_TEST((loaded().identity != before));
   config.test_fraction = 0.1;
   folder.write("a.txt", "abcdefghiJ");
+  BOOST_TEST((loaded().identity != before));
+}
+
+BOOST_AUTO_TEST_CASE(identity_of_private_text_is_that_of_its_form_and_its_tokens) {
+  config.split = Split::private_data;
+  config.vocabulary = folder / "v.json";
+  const auto of_merge = [&](Merge merge) {
+    BOOST_TEST_REQUIRE(Vocabulary::make({merge}, "v")->save(config.vocabulary).has_value());
+    return loaded().identity;
+  };
+  const auto before = of_merge({'a', 'b'});
+  folder.write("b.txt", std::string(80, 'y'));
+  BOOST_TEST((of_merge({'a', 'b'}) == before));
+  BOOST_TEST((of_merge({'a', 'c'}) != before));  // as many tokens, which stand for something else
+  config.vocabulary.clear();
   BOOST_TEST((loaded().identity != before));
 }
 
