@@ -29,35 +29,33 @@ base::Status store(const std::string& path, const std::string& text) {
   return base::replace_file(path, text);
 }
 
-/// Makes sure that the run file is at `path`.
-base::Status obtain(const peer::Invite& invite, const std::string& secret_file,
-                    const std::string& path) {
+/// The run file at `path`, which is put there first if it is missing.
+base::Result<peer::RunFile> obtain(const peer::Invite& invite, const std::string& secret_file,
+                                   const std::string& path) {
   std::error_code error;
-  if (fs::exists(path, error)) return {};
+  if (fs::exists(path, error)) return peer::read_run_file(path);
   if (error) return fail(base::ErrorCode::data, "{}: {}", path, error.message());
   const auto secret = io::Secret::load_if_any(secret_file);
   if (!secret) return fail(secret.error());
   const auto text = io::request_run_file(invite, *secret);
   if (!text) return fail(text.error());
-  if (auto checked = peer::parse_run_file(*text, "the swarm's run file"); !checked) {
-    return fail(checked.error());
-  }
-  return store(path, *text);
+  auto run_file = peer::parse_run_file(*text, "the swarm's run file");
+  if (!run_file) return run_file;
+  if (const auto stored = store(path, *text); !stored) return fail(stored.error());
+  return run_file;
 }
 
-/// Links must be as the invite has them, and files of this machine that the swarm's run file names
-/// are read only if the user says so, too.
-base::Status check_trust(const std::string& path, const peer::Invite& invite,
-                         const std::vector<std::string>& set) {
-  const auto run_file = peer::read_run_file(path);
-  if (!run_file) return fail(run_file.error());
-  if (run_file->security != invite.security) {
+/// Links must be as the invite has them, and files of this machine that the swarm's run file, which
+/// is at `path`, names are read only if the user says so, too.
+base::Status check_trust(const peer::RunFile& run_file, const std::string& path,
+                         const peer::Invite& invite, const std::vector<std::string>& set) {
+  if (run_file.security != invite.security) {
     return fail(base::ErrorCode::run_file,
                 "{}: its security.mode is not that of the invite; do not trust who handed it out",
                 path);
   }
   std::string missing;
-  for (const peer::NamedFile& file : peer::named_files(*run_file)) {
+  for (const peer::NamedFile& file : peer::named_files(run_file)) {
     const auto sets = [&](const std::string& one) { return one.starts_with(file.key + "="); };
     if (std::ranges::any_of(set, sets)) continue;
     missing += fmt::format("\n  --set {}=PATH   (it says {})", file.key,
@@ -78,11 +76,10 @@ int run_join(JoinOptions options) {
   UpOptions& up = options.up;
   up.invited_to = invite->run;
   up.run_file = fmt::format("{}/{}.toml", kFolder, invite->run.hex());
-  if (const auto there = obtain(*invite, options.secret, up.run_file); !there) {
-    return complain("join", there.error());
-  }
+  const auto run_file = obtain(*invite, options.secret, up.run_file);
+  if (!run_file) return complain("join", run_file.error());
   if (!options.secret.empty()) up.set.push_back("security.secret=" + options.secret);
-  if (const auto checked = check_trust(up.run_file, *invite, up.set); !checked) {
+  if (const auto checked = check_trust(*run_file, up.run_file, *invite, up.set); !checked) {
     return complain("join", checked.error());
   }
   for (const std::string& address : invite->addresses) up.peer.join.push_back(address);
