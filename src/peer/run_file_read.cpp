@@ -13,6 +13,7 @@
 #include "base/file.hpp"
 #include "base/printable.hpp"
 #include "base/suggest.hpp"
+#include "base/utf8.hpp"
 #include "exchange/ring.hpp"
 #include "peer/run_file.hpp"
 #include "peer/run_file_keys.hpp"
@@ -157,8 +158,15 @@ base::Status Document::apply_override(const std::string& text) {
     keys->erase("blocks");
   }
   keys->insert_or_assign(key, std::move(*parsed.get("value")));
-  overridden[full] = text;
+  overridden[full] = base::is_utf8(text) ? text : base::printable(text, text.size());
   return {};
+}
+
+/// The value of an integer or a floating-point number. value<double>() has none for an integer that
+/// lies between two doubles.
+double number_of(const toml::node& node) {
+  const auto whole = node.value_exact<std::int64_t>();
+  return whole ? static_cast<double>(*whole) : *node.value_exact<double>();
 }
 
 /// Fills the fields of a RunFile from a document. Keeps the first error.
@@ -213,7 +221,7 @@ class Reader {
       return reject(key, node, "is {}, must be a number from {} to {}", type_name(key, node),
                     range.min, range.max);
     }
-    const double value = *node.value<double>();
+    const double value = number_of(node);
     if (!(value >= range.min && value <= range.max)) {  // NaN too
       return reject(key, node, "{} is out of range: {} to {}", value, range.min, range.max);
     }
@@ -249,6 +257,10 @@ class Reader {
     }
     if (value->find('\0') != std::string::npos) {
       return reject(key, node, "must not contain a zero byte");
+    }
+    // The text of an override, as it is.
+    if (!base::is_utf8(*value)) {
+      return reject(key, node, "is not valid UTF-8, and a run file can hold nothing else");
     }
     field = *value;
   }

@@ -1,0 +1,80 @@
+// Values of a run file that are easily taken for others, or for none.
+#include <string>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "peer/run_file.hpp"
+
+using namespace starling;
+using namespace starling::peer;
+
+namespace {
+
+const std::string kRunFile =
+    "[run]\nepochs = 1\n[model]\ninput = [4]\n"
+    "layers = [{ type = \"dropout\", rate = 0 }, { type = \"linear\", out = 2 }]\n";
+
+base::Result<RunFile> parse(const std::vector<std::string>& overrides,
+                            const std::string& text = kRunFile) {
+  return parse_run_file(text, "run.toml", overrides);
+}
+
+/// What is said against the run file, which is refused.
+std::string error_of(const std::vector<std::string>& overrides,
+                     const std::string& text = kRunFile) {
+  const auto run_file = parse(overrides, text);
+  BOOST_REQUIRE(!run_file.has_value());
+  BOOST_TEST((run_file.error().code == base::ErrorCode::run_file));
+  return run_file.error().text;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(run_file_values)
+
+BOOST_AUTO_TEST_CASE(an_integer_between_two_doubles_is_a_number_as_well) {
+  for (const std::string integer : {"9007199254740993", "-9007199254740993"}) {
+    for (const std::string key : {"run.epochs", "train.lr", "checkpoint.every",
+                                  "exchange.upload_limit", "exchange.grace"}) {
+      const std::string text = error_of({key + "=" + integer});
+      BOOST_TEST(text.find("is out of range: ") != std::string::npos, text);
+    }
+    const std::string steps =
+        error_of({"train.schedule=step", "train.steps=[0.5, " + integer + "]"});
+    BOOST_TEST(steps.find("is out of range: 0 to 1") != std::string::npos, steps);
+    const std::string rate = error_of({"model.layers=[{ type = 'dropout', rate = " + integer +
+                                       " }, { type = 'linear', out = 2 }]"});
+    BOOST_TEST(rate.find("model.layers[0].rate") != std::string::npos, rate);
+  }
+  BOOST_TEST(error_of({"train.lr=9223372036854775807"}) ==
+             "--set train.lr=9223372036854775807: train.lr: 9.223372036854776e+18 is out of range: "
+             "1e-12 to 100");
+  BOOST_TEST(parse({"train.lr=3"})->train.lr == 3.0);
+  BOOST_TEST(
+      (parse({"checkpoint.every=1000000"})->checkpoint.every == std::chrono::seconds(1000000)));
+}
+
+BOOST_AUTO_TEST_CASE(a_string_that_a_written_run_file_could_not_hold_is_refused) {
+  for (const std::string path : {"caf\xE9", "\xFF", "\"caf\xE9\"", "a\xED\xA0\x80z"}) {
+    for (const std::string key : {"data.path", "data.test_path", "data.vocabulary", "model.init",
+                                  "security.secret", "swarm.hub", "train.device"}) {
+      const std::string text = error_of({key + "=" + path});
+      BOOST_TEST(text.find(key + ": is not valid UTF-8") != std::string::npos, text);
+      BOOST_TEST(text.find('\xE9') == std::string::npos);
+    }
+  }
+  // Everything else is kept, whatever TOML thinks of it.
+  std::string all;
+  for (char c = 1; c < 0x7f; ++c) all += c;
+  for (const std::string& path : {all, std::string("\x7f\u0080\u0085\u00A0\u00E9\u2028\u2029\uFEFF"
+                                                   "\uFFFE\U0001F426\U0010FFFF")}) {
+    const auto run_file = parse({"data.vocabulary=" + path});
+    BOOST_REQUIRE_MESSAGE(run_file.has_value(), (run_file ? "" : run_file.error().text));
+    const auto again = parse({}, to_toml(*run_file));
+    BOOST_REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().text));
+    BOOST_TEST(again->data.vocabulary == path);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
