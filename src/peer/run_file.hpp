@@ -106,8 +106,8 @@ struct RunFile {
                                                    std::span<const std::string> overrides = {},
                                                    bool embedded = false);
 
-/// The run file as TOML with every key that it may have; parse_run_file makes an equal RunFile of
-/// it.
+/// The run file as TOML with every key that has a meaning in it; parse_run_file makes an equal
+/// RunFile of it.
 [[nodiscard]] std::string to_toml(const RunFile& run_file);
 
 /// Samples over the swarm after which the run ends, for a training set of that size; at least 1.

@@ -74,6 +74,17 @@ struct Only {
   Rule rule;
 };
 
+/// A key that has an effect only with some values of the key `by`: with `what`. Elsewhere it may be
+/// given the value that it has by default, which earlier versions wrote, but no other one; and
+/// where an override says `by`, what the file says for another value of that is passed over.
+template <class Rule>
+struct Used {
+  bool applies;
+  std::string_view by;  ///< "section.key"
+  std::string_view what;
+  Rule rule;
+};
+
 /// Passes keys on as such that are there only with some values of others: with `what`.
 template <class Visitor>
 struct OnlyWith {
@@ -240,14 +251,26 @@ template <class Train, class Visitor, class Own>
 void visit_train_keys(Train& t, Visitor&& visit, Own&& own) {
   constexpr double kTiny = 1e-12;
   visit.section("train");
-  own("optimizer", t.optimizer, kOptimizerWords);
+  own("optimizer", t.optimizer, kOptimizerWords);  // says which of the others have an effect
+  const bool sgd = t.optimizer == train::Optimizer::sgd;
+  const bool adamw = t.optimizer == train::Optimizer::adamw;
+  constexpr std::string_view kBy = "train.optimizer";
+  const auto of_muon = [&](auto rule) {
+    return Used<decltype(rule)>{!sgd && !adamw, kBy, "optimizer muon", rule};
+  };
+  const auto of_momentum = [&](auto rule) {
+    return Used<decltype(rule)>{!adamw, kBy, "optimizers sgd and muon", rule};
+  };
+  const auto of_adamw = [&](auto rule) {
+    return Used<decltype(rule)>{!sgd, kBy, "optimizers adamw and muon", rule};
+  };
   visit("lr", t.lr, NumberRange{kTiny, 100});
-  own("adam_lr", t.adam_lr, NumberRange{kTiny, 100});
-  own("momentum", t.momentum, NumberRange{0, 0.9999});
-  own("nesterov", t.nesterov, Flag{});
-  own("beta1", t.beta1, NumberRange{0, 0.9999});
-  own("beta2", t.beta2, NumberRange{0, 0.999999});
-  own("epsilon", t.epsilon, NumberRange{kTiny, 1});
+  own("adam_lr", t.adam_lr, of_muon(NumberRange{kTiny, 100}));
+  own("momentum", t.momentum, of_momentum(NumberRange{0, 0.9999}));
+  own("nesterov", t.nesterov, of_momentum(Flag{}));
+  own("beta1", t.beta1, of_adamw(NumberRange{0, 0.9999}));
+  own("beta2", t.beta2, of_adamw(NumberRange{0, 0.999999}));
+  own("epsilon", t.epsilon, of_adamw(NumberRange{kTiny, 1}));
   own("weight_decay", t.weight_decay, NumberRange{0, 1});
   own("decay_all", t.decay_all, Flag{});
   own("clip", t.clip, NumberRange{0, 1e6});

@@ -440,6 +440,19 @@ class Reader {
     read(key, node, field, only.rule);
   }
 
+  template <class Field, class Rule>
+  void read(const std::string& key, const toml::node& node, Field& field, const Used<Rule>& used) {
+    Field given = field;
+    read(key, node, given, used.rule);
+    if (error) return;
+    if (used.applies) {
+      field = std::move(given);
+    } else if (given != field && (document_.overridden.contains(key) ||
+                                  !document_.overridden.contains(std::string(used.by)))) {
+      reject(key, node, "is only for {}", used.what);
+    }
+  }
+
   const Document& document_;
   std::string section_;
   std::size_t depth_ = 0;  ///< lists of layers within each other

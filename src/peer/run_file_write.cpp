@@ -132,6 +132,10 @@ class Writer {
   void operator()(const char* key, const Field& field, const Only<Rule>& only) {
     if (only.applies) (*this)(key, field, only.rule);
   }
+  template <class Field, class Rule>
+  void operator()(const char* key, const Field& field, const Used<Rule>& used) {
+    if (used.applies) (*this)(key, field, used.rule);
+  }
   void operator()(const char* key, const decltype(model::Spec::blocks)& field, const Blocks&) {
     for (const auto& [name, layers] : field) {
       out += fmt::format("{}.{} = {}\n", key, name, value(layers, Layers{}));

@@ -440,7 +440,7 @@ BOOST_AUTO_TEST_CASE(resolved_run_file_reads_back_equal) {
              "exchange.mode=allreduce", "swarm.peers=3", "data.split=dirichlet", "data.alpha=0.3",
              "data.path='C:\\odd \"path\" é'", "exchange.grace=0.123456789", "security.mode=off",
              "train.optimizer=adamw", "train.epsilon=1e-9", "run.seed=9223372036854775807",
-             "train.nesterov=true", "train.schedule=step", "train.steps=[0.1, 0.7]"});
+             "train.schedule=step", "train.steps=[0.1, 0.7]"});
   const std::string text = to_toml(f);
   const auto again = parse_run_file(text, "resolved");
   BOOST_REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().text));

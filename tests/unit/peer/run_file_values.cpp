@@ -77,4 +77,55 @@ BOOST_AUTO_TEST_CASE(a_string_that_a_written_run_file_could_not_hold_is_refused)
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_the_optimizer_does_not_use_cannot_be_set_to_something) {
+  const auto refused = [](const std::string& optimizer, const std::string& key,
+                          const std::string& optimizers) {
+    const std::string text = error_of({"train.optimizer=" + optimizer, "train." + key});
+    const std::string expected = "is only for " + optimizers;
+    BOOST_TEST(text.find(expected) != std::string::npos, text);
+  };
+  for (const std::string key : {"momentum=0.5", "nesterov=true"}) {
+    refused("adamw", key, "optimizers sgd and muon");
+  }
+  for (const std::string key : {"beta1=0.8", "beta2=0.95", "epsilon=1e-6"}) {
+    refused("sgd", key, "optimizers adamw and muon");
+  }
+  for (const std::string optimizer : {"sgd", "adamw"}) {
+    refused(optimizer, "adam_lr=0.001", "optimizer muon");
+  }
+  for (const std::string key : {"adam_lr=0.001", "momentum=0.5", "nesterov=false", "beta1=0.8",
+                                "beta2=0.9", "epsilon=1e-6"}) {
+    BOOST_TEST(parse({"train.optimizer=muon", "train." + key}).has_value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(another_optimizer_passes_over_what_the_file_says_of_the_first_one) {
+  const std::string adamw = kRunFile + "[train]\noptimizer = \"adamw\"\nbeta2 = 0.95\n";
+  const auto sgd = parse({"train.optimizer=sgd"}, adamw);
+  BOOST_REQUIRE_MESSAGE(sgd.has_value(), (sgd ? "" : sgd.error().text));
+  BOOST_TEST((*sgd == *parse({"train.optimizer=sgd"})));
+  BOOST_TEST(error_of({"train.optimizer=sgd", "train.beta2=0.95"}, adamw)
+                 .find("--set train.beta2=0.95: train.beta2: is only for") == 0U);
+  BOOST_TEST(error_of({}, kRunFile + "[train]\nbeta2 = 0.95\n") ==
+             "run.toml:7: train.beta2: is only for optimizers adamw and muon");
+}
+
+BOOST_AUTO_TEST_CASE(what_the_optimizer_does_not_use_may_have_its_default) {
+  const std::string all =
+      "[train]\nadam_lr = 0.0003\nmomentum = 0.9\nnesterov = false\nbeta1 = 0.9\nbeta2 = 0.999\n"
+      "epsilon = 1e-08\n";
+  for (const std::string optimizer : {"sgd", "adamw"}) {
+    const auto said = parse({"train.optimizer=" + optimizer}, kRunFile + all);
+    BOOST_REQUIRE_MESSAGE(said.has_value(), (said ? "" : said.error().text));
+    BOOST_TEST((*said == *parse({"train.optimizer=" + optimizer})));
+    const std::string written = to_toml(*said);
+    BOOST_TEST((*parse({}, written) == *said));
+    BOOST_TEST((written.find("\nmomentum = 0.9\n") != std::string::npos) == (optimizer == "sgd"));
+    BOOST_TEST((written.find("beta1 = ") != std::string::npos) == (optimizer == "adamw"));
+    BOOST_TEST(written.find("adam_lr") == std::string::npos);
+  }
+  const auto muon = parse({"train.optimizer=muon", "train.adam_lr=0.002"});
+  BOOST_TEST((*parse({}, to_toml(*muon)) == *muon));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
