@@ -1,10 +1,21 @@
 #include "peer/config.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "peer/run_file.hpp"
 
 namespace starling::peer {
+namespace {
+
+/// In samples: not 0, which would be never, for however small a part of a training set.
+std::uint64_t report_every(double epochs, std::uint64_t training_set) {
+  if (epochs == 0) return 0;
+  const double samples = epochs * static_cast<double>(training_set);
+  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(samples));
+}
+
+}  // namespace
 
 Config core_config(const RunFile& run_file, std::string canonical, std::uint64_t parameters_hash,
                    std::size_t parameter_count, std::size_t buffer_count,
@@ -20,8 +31,7 @@ Config core_config(const RunFile& run_file, std::string canonical, std::uint64_t
                 .membership = run_file.swarm,
                 .train = run_file.train,
                 .peers = run_file.peers,
-                .report_every = static_cast<std::uint64_t>(run_file.report.every *
-                                                           static_cast<double>(training_set)),
+                .report_every = report_every(run_file.report.every, training_set),
                 .report_by_own_samples = run_file.data.split == data::Split::private_data,
                 .report_samples = run_file.report.samples,
                 .checkpoint_every = run_file.checkpoint.every};

@@ -63,7 +63,7 @@ struct ReportConfig {
 /// [limits]
 struct LimitsConfig {
   std::uint64_t link_memory = std::uint64_t{16} << 20;  ///< bytes a link may buffer
-  /// Of this peer, on whole batches, to leave the machine usable; 0: no limit.
+  /// Of this peer, on whole batches, to leave the machine usable: 1e-5 or more; 0: no limit.
   double steps_per_second = 0;
 
   friend bool operator==(const LimitsConfig&, const LimitsConfig&) = default;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "membership/limits.hpp"
 #include "peer/run_file_keys.hpp"
 #include "wire/delta_format.hpp"
 
@@ -26,6 +27,31 @@ std::string wrong_steps(const train::Config& train) {
     last = step;
   }
   return "";
+}
+
+/// A step in 28 hours. What follows from a slower pace, in nanoseconds and times the samples of a
+/// batch, would not fit into 64 bits.
+constexpr double kStepsPerSecondMin = 1e-5;
+
+/// What keeps peers from finding out that run.target_accuracy is reached, if anything.
+std::optional<Wrong> wrong_target(const RunFile& f) {
+  const auto wrong = [](std::string text) {
+    return Wrong{"run", "target_accuracy", std::move(text)};
+  };
+  if (f.run.target_accuracy == 0) return std::nullopt;
+  if (f.model.loss == compute::LossKind::mean_squared) {
+    return wrong("there is none with model.loss = \"mean_squared\"");
+  }
+  if (f.report.every == 0) {
+    return wrong("nobody looks at the accuracy before the end with report.every = 0");
+  }
+  if (exchange::uses_ring(f.exchange.mode) && f.data.split == data::Split::private_data) {
+    return wrong(
+        fmt::format("peers with test sets of their own (data.split = \"private\") would not reach "
+                    "it together, which exchange.mode = \"{}\" needs",
+                    word_of(f.exchange.mode, kModeWords)));
+  }
+  return std::nullopt;
 }
 
 /// What of [swarm] keeps a ring from ever being complete, if anything.
@@ -71,9 +97,7 @@ std::optional<Wrong> wrong_together(const RunFile& f) {
                  "needs the number of all samples, which nobody knows with data.split = "
                  "\"private\": give run.samples, the samples that all peers train on together");
   }
-  if (f.run.target_accuracy > 0 && f.model.loss == compute::LossKind::mean_squared) {
-    return wrong("run", "target_accuracy", "there is none with model.loss = \"mean_squared\"");
-  }
+  if (auto target = wrong_target(f)) return target;
   if (f.embedded && exchange::uses_ring(f.exchange.mode)) {
     return wrong("exchange", "mode",
                  fmt::format("\"{}\" is only for runs that Starling's own trainer trains",
@@ -107,6 +131,20 @@ std::optional<Wrong> wrong_together(const RunFile& f) {
   if (f.exchange.start_fraction + f.exchange.finish_fraction > 1) {
     return wrong("exchange", "finish_fraction",
                  "start_fraction and finish_fraction are more than the whole run together");
+  }
+  // Without exchanges it is allowed: membership alone, as long as swarm.wait_timeout says.
+  const std::uint32_t degree = f.swarm.hub.empty() ? f.swarm.degree : membership::kDegreeMax;
+  const std::uint32_t neighbours = degree + membership::kDegreeSlack;
+  if (exchange::uses_links(f.exchange.mode) && f.swarm.wait_for > neighbours) {
+    return wrong("swarm", "wait_for",
+                 fmt::format("{} is more than the {} neighbours that a peer has at most; it seeks "
+                             "swarm.degree",
+                             f.swarm.wait_for, neighbours));
+  }
+  if (f.limits.steps_per_second > 0 && f.limits.steps_per_second < kStepsPerSecondMin) {
+    return wrong("limits", "steps_per_second",
+                 fmt::format("{} is too low: at least {}, or 0 for no limit",
+                             f.limits.steps_per_second, kStepsPerSecondMin));
   }
   if (!f.secret.empty() && f.security == Security::off) {
     return wrong("security", "secret",

@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "peer/config.hpp"
 #include "peer/run_file.hpp"
 
 using namespace starling;
@@ -27,6 +28,12 @@ std::string error_of(const std::vector<std::string>& overrides,
   BOOST_REQUIRE(!run_file.has_value());
   BOOST_TEST((run_file.error().code == base::ErrorCode::run_file));
   return run_file.error().text;
+}
+
+std::uint64_t report_every(const std::string& epochs, std::uint64_t training_set) {
+  const auto run_file = parse({"report.every=" + epochs});
+  BOOST_REQUIRE_MESSAGE(run_file.has_value(), (run_file ? "" : run_file.error().text));
+  return core_config(*run_file, "", 0, 1, 0, training_set).report_every;
 }
 
 }  // namespace
@@ -75,6 +82,16 @@ BOOST_AUTO_TEST_CASE(a_string_that_a_written_run_file_could_not_hold_is_refused)
     BOOST_REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().text));
     BOOST_TEST(again->data.vocabulary == path);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_pace_too_slow_to_be_kept_is_refused) {
+  for (const std::string pace : {"1e-10", "1e-300", "9e-6"}) {
+    const std::string text = error_of({"limits.steps_per_second=" + pace});
+    BOOST_TEST(text.find("is too low: at least 1e-05, or 0 for no limit") != std::string::npos,
+               text);
+  }
+  BOOST_TEST(parse({"limits.steps_per_second=0"}).has_value());
+  BOOST_TEST(parse({"limits.steps_per_second=1e-5"}).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(what_the_optimizer_does_not_use_cannot_be_set_to_something) {
@@ -126,6 +143,41 @@ BOOST_AUTO_TEST_CASE(what_the_optimizer_does_not_use_may_have_its_default) {
   }
   const auto muon = parse({"train.optimizer=muon", "train.adam_lr=0.002"});
   BOOST_TEST((*parse({}, to_toml(*muon)) == *muon));
+}
+
+BOOST_AUTO_TEST_CASE(more_neighbours_than_a_peer_has_cannot_be_waited_for) {
+  BOOST_TEST(parse({"swarm.degree=3", "swarm.wait_for=4"}).has_value());
+  BOOST_TEST(error_of({"swarm.degree=3", "swarm.wait_for=5"}) ==
+             "--set swarm.wait_for=5: swarm.wait_for: 5 is more than the 4 neighbours that a peer "
+             "has at most; it seeks swarm.degree");
+  // The hub of a star has more; a ring is complete or not; and membership may go without training.
+  BOOST_TEST(parse({"swarm.degree=1", "swarm.hub=peer-1", "swarm.wait_for=33"}).has_value());
+  BOOST_TEST(!parse({"swarm.degree=1", "swarm.hub=peer-1", "swarm.wait_for=34"}).has_value());
+  BOOST_TEST(parse({"exchange.mode=allreduce", "swarm.peers=8", "swarm.wait_for=7"}).has_value());
+  BOOST_TEST(parse({"exchange.mode=none", "swarm.wait_for=64"}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(an_accuracy_that_nobody_looks_at_is_no_target) {
+  BOOST_TEST(error_of({"run.target_accuracy=0.9", "report.every=0"})
+                 .find("run.target_accuracy: nobody looks at the accuracy before the end") !=
+             std::string::npos);
+  BOOST_TEST(parse({"report.every=0"}).has_value());
+  const std::vector<std::string> apart{"run.target_accuracy=0.9", "data.split=private",
+                                       "run.samples=100", "swarm.peers=2"};
+  BOOST_TEST(parse(apart).has_value());
+  for (const std::string mode : {"allreduce", "local"}) {
+    std::vector<std::string> together = apart;
+    together.push_back("exchange.mode=" + mode);
+    BOOST_TEST(error_of(together).find("would not reach it together") != std::string::npos);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_small_part_of_an_epoch_is_one_sample_and_not_never) {
+  BOOST_TEST(report_every("0", 1000) == 0U);
+  BOOST_TEST(report_every("1e-9", 1000) == 1U);
+  BOOST_TEST(report_every("0.0019", 1000) == 1U);
+  BOOST_TEST(report_every("0.5", 1000) == 500U);
+  BOOST_TEST(report_every("2", 1000) == 2000U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
