@@ -16,6 +16,7 @@
 #include "base/utf8.hpp"
 #include "exchange/ring.hpp"
 #include "peer/run_file.hpp"
+#include "peer/run_file_depth.hpp"
 #include "peer/run_file_keys.hpp"
 #include "peer/run_file_together.hpp"
 
@@ -129,9 +130,14 @@ base::Status Document::apply_override(const std::string& text) {
                 text, is_word(section) ? key : section, is_word(section) ? "key" : "section");
   }
   const std::string value = text.substr(equals + 1);
+  const std::string assignment = "value = " + value;
+  if (line_of_deep_key(assignment)) {
+    return fail(ErrorCode::usage, "--set {}: a key in it has more than {} parts", shown(text),
+                kKeyPartsMax);
+  }
   toml::table parsed;
   try {
-    parsed = toml::parse("value = " + value);
+    parsed = toml::parse(assignment);
   } catch (const toml::parse_error&) {
     parsed.clear();
   }
@@ -511,6 +517,10 @@ base::Result<RunFile> parse_run_file(std::string_view text, const std::string& n
   if (text.size() > kRunFileBytesMax) {
     return fail(ErrorCode::run_file, "{}: has {} bytes, at most {} are accepted", name, text.size(),
                 kRunFileBytesMax);
+  }
+  if (const auto line = line_of_deep_key(text)) {
+    return fail(ErrorCode::run_file, "{}:{}: a key has more than {} parts", name, *line,
+                kKeyPartsMax);
   }
   try {
     document.table = toml::parse(text);

@@ -36,6 +36,12 @@ std::uint64_t report_every(const std::string& epochs, std::uint64_t training_set
   return core_config(*run_file, "", 0, 1, 0, training_set).report_every;
 }
 
+std::string key_of(std::size_t parts) {
+  std::string key = "a";
+  for (std::size_t i = 1; i < parts; ++i) key += ".a";
+  return key;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(run_file_values)
@@ -178,6 +184,41 @@ BOOST_AUTO_TEST_CASE(a_small_part_of_an_epoch_is_one_sample_and_not_never) {
   BOOST_TEST(report_every("0.0019", 1000) == 1U);
   BOOST_TEST(report_every("0.5", 1000) == 500U);
   BOOST_TEST(report_every("2", 1000) == 2000U);
+}
+
+BOOST_AUTO_TEST_CASE(a_key_of_very_many_parts_is_refused_before_it_is_parsed) {
+  for (const std::size_t parts : {17UL, 1000UL, 60'000UL}) {
+    const std::string key = key_of(parts);
+    for (const std::string& text :
+         {key + " = 1\n", "[" + key + "]\n", "[[" + key + "]]\n", "[run]\n  " + key + " = 1",
+          "x = { " + key + " = 1 }\n", "x = [1, { a = \"\", " + key + " = 1 }]\n",
+          "x = \"\"\"\n\"a\"\"\"\"\ny = ''\n" + key + " = 1\n"}) {
+      BOOST_TEST(error_of({}, text).find("a key has more than 16 parts") != std::string::npos);
+    }
+    for (const std::string& value : {"{ " + key + " = 1 }", "1\n[" + key + "]"}) {
+      const auto run_file = parse({"data.path=" + value});
+      BOOST_REQUIRE(!run_file.has_value());
+      BOOST_TEST((run_file.error().code == base::ErrorCode::usage));
+      BOOST_TEST(run_file.error().text.size() < 200U);
+    }
+  }
+  BOOST_TEST(error_of({}, "# a\n\n[run]\n" + key_of(17) + " = 1\n") ==
+             "run.toml:4: a key has more than 16 parts");
+  BOOST_TEST(error_of({}, key_of(16) + " = 1\n").find("unknown section") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(dots_that_are_in_no_key_are_not_counted) {
+  const std::string dots(100, '.');
+  const std::string many = key_of(100);
+  const auto held = parse({}, "# " + dots + "\n" + kRunFile + "[data]\npath = ['" + many +
+                                  "', \"\\\"" + many + "\", \"\"\"\n" + many + "\"\"\"] # " + many +
+                                  "\nvocabulary = \"" + dots + "\"\n");
+  BOOST_REQUIRE_MESSAGE(held.has_value(), (held ? "" : held.error().text));
+  BOOST_TEST(held->data.path == (std::vector<std::string>{many, '"' + many, many}));
+  BOOST_TEST(parse({"data.path=" + many})->data.path == std::vector<std::string>{many});
+  std::string up = "a[1]";
+  for (int i = 0; i < 20; ++i) up += "/../..";
+  BOOST_TEST(parse({"data.path=" + up})->data.path == std::vector<std::string>{up});
 }
 
 BOOST_AUTO_TEST_SUITE_END()
