@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "base/simulated.hpp"
 #include "membership/limits.hpp"
+#include "peer/run_file_keys.hpp"
 
 namespace starling::peer {
 
@@ -297,7 +298,8 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
   if (ring_ && !neighbours_.contains(info.peer)) {
     return refuse(link,
                   {wire::RefuseReason::fixed_set,
-                   "this swarm runs in all-reduce mode: its peers are fixed",
+                   fmt::format("this swarm runs with exchange.mode = \"{}\": its peers are fixed",
+                               word_of(config_.exchange.mode, kModeWords)),
                    {}},
                   out);
   }
@@ -490,8 +492,10 @@ void Core::neighbour_down(const base::PeerId& peer, membership::LossReason reaso
   if (ring_ && phase_ == Phase::training && reason != duplicate) {
     end({EndReason::failed,
          {base::ErrorCode::network,
-          "peer " + peer.brief() + " is gone (" + membership::to_string(reason) +
-              "): an all-reduce cannot go on without it; use [exchange] mode = \"tracked\""}},
+          fmt::format("peer {} is gone ({}): exchange.mode = \"{}\" cannot go on without it; use "
+                      "\"tracked\"",
+                      peer.brief(), membership::to_string(reason),
+                      word_of(config_.exchange.mode, kModeWords))}},
         now, out);
   }
 }

@@ -123,7 +123,8 @@ struct Identity {
 };
 
 /// Lines "section.key = value", sorted, of what must agree across the swarm. Not in it: device,
-/// threads, addresses, limits, folders, cadence, density.
+/// threads, addresses, limits, folders, cadence, density; and how an optimizer is set, except in a
+/// ring, whose peers must take the same steps and end at the same one.
 [[nodiscard]] std::string canonical(const RunFile& run_file, const Identity& identity);
 
 /// Names the run: XXH3-128 of its canonical form.

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -156,15 +159,18 @@ model::LayerSpec normalised(model::LayerSpec layer) {
   return layer;
 }
 
-/// Collects the lines of a model.
-class ModelLines {
+/// Collects the lines of a section, but for some keys.
+class SectionLines {
  public:
-  explicit ModelLines(std::map<std::string, std::string>& lines) : lines_(lines) {}
+  explicit SectionLines(std::map<std::string, std::string>& lines,
+                        std::span<const std::string_view> without = {})
+      : lines_(lines), without_(without) {}
 
-  void section(const char*) {}
+  void section(const char* name) { section_ = name; }
   template <class Field, class Rule>
   void operator()(const char* key, const Field& field, const Rule& rule) {
-    add(fmt::format("model.{}", key), field, rule);
+    if (std::ranges::find(without_, key) != without_.end()) return;
+    add(fmt::format("{}.{}", section_, key), field, rule);
   }
 
  private:
@@ -175,6 +181,10 @@ class ModelLines {
   template <class Field, class Rule>
   void add(const std::string& key, const Field& field, const Only<Rule>& only) {
     if (only.applies) add(key, field, only.rule);
+  }
+  template <class Field, class Rule>
+  void add(const std::string& key, const Field& field, const Used<Rule>& used) {
+    if (used.applies) add(key, field, used.rule);
   }
   void add(const std::string& key, const std::vector<model::LayerSpec>& field, const Layers&) {
     for (std::size_t i = 0; i < field.size(); ++i) {
@@ -194,7 +204,30 @@ class ModelLines {
   }
 
   std::map<std::string, std::string>& lines_;
+  std::span<const std::string_view> without_;
+  std::string section_;
 };
+
+/// Of [train], what each peer of a ring may choose for itself: how it comes to its gradient.
+constexpr std::array<std::string_view, 4> kOwnInARing{"accumulate", "device", "threads",
+                                                      "precision"};
+
+/// The lines of a ring, whose peers must take the same steps and end at the same one.
+void add_ring(const RunFile& f, std::map<std::string, std::string>& lines) {
+  lines["swarm.peers"] = fmt::format("{}", f.peers);
+  if (f.exchange.mode == exchange::Mode::allreduce) {
+    SectionLines all(lines, kOwnInARing);
+    visit_train_keys(f.train, all, all);
+  } else {
+    lines["train.batch"] = fmt::format("{}", f.train.batch);  // all count on as many samples
+  }
+  if (f.run.target_accuracy == 0) return;
+  // Whether a replica is good enough, all must find out at the same step and by the same numbers.
+  lines["run.target_accuracy"] = fmt::format("{}", f.run.target_accuracy);
+  lines["report.every"] = fmt::format("{}", f.report.every);
+  lines["report.samples"] = fmt::format("{}", f.report.samples);
+  lines["train.precision"] = word_of(f.train.precision, kPrecisionWords);
+}
 
 /// The lines of what Starling's own trainer trains.
 void add_training(const RunFile& f, std::map<std::string, std::string>& lines) {
@@ -204,7 +237,7 @@ void add_training(const RunFile& f, std::map<std::string, std::string>& lines) {
   if (f.data.split == data::Split::dirichlet) lines["data.alpha"] = fmt::format("{}", f.data.alpha);
   model::Spec spec = f.model;
   spec.sizes = model::resolved(spec.preset, spec.sizes);
-  visit_model_keys(std::as_const(spec), ModelLines(lines));
+  visit_model_keys(std::as_const(spec), SectionLines(lines));
   lines["train.optimizer"] = word_of(f.train.optimizer, kOptimizerWords);
 }
 
@@ -265,9 +298,7 @@ std::string canonical(const RunFile& f, const Identity& identity) {
   if (identity.buffers) lines["model.buffers"] = fmt::format("{:016x}", *identity.buffers);
   if (f.run.samples != 0) lines["run.samples"] = fmt::format("{}", f.run.samples);
   if (f.run.samples == 0) lines["run.epochs"] = fmt::format("{}", f.run.epochs);
-  if (exchange::uses_ring(f.exchange.mode)) {
-    lines["swarm.peers"] = fmt::format("{}", f.peers);
-  }
+  if (exchange::uses_ring(f.exchange.mode)) add_ring(f, lines);
   if (f.embedded) {
     lines["run.trainer"] = "another program";
   } else {

@@ -62,7 +62,8 @@ BOOST_AUTO_TEST_CASE(a_death_ends_the_others_with_an_error_that_says_so) {
     BOOST_TEST_CONTEXT(swarm[i].name()) {
       BOOST_TEST(swarm[i].process().wait().value_or(-1) == 1);
       const std::string said = swarm[i].process().err();
-      BOOST_TEST(said.find("all-reduce") != std::string::npos, said);
+      BOOST_TEST(said.find("exchange.mode = \"allreduce\" cannot go on") != std::string::npos,
+                 said);
       BOOST_TEST(swarm[i].summary().end == "failed");
     }
   }

@@ -559,8 +559,11 @@ BOOST_AUTO_TEST_CASE(diff_names_each_line_that_differs) {
   BOOST_TEST(diff(here, here) == "");
   BOOST_TEST(diff(here, canonical(parse({"train.optimizer=adamw", "run.seed=8"}), identity)) ==
              "run.seed: 7 here, 8 there\ntrain.optimizer: sgd here, adamw there\n");
-  BOOST_TEST(diff(here, canonical(parse({"exchange.mode=allreduce", "swarm.peers=4"}), identity)) ==
-             "exchange.mode: tracked here, allreduce there\nswarm.peers: nothing here, 4 there\n");
+  BOOST_TEST(diff(here, canonical(parse({"exchange.mode=local", "swarm.peers=4"}), identity)) ==
+             "exchange.every: nothing here, 2 there\nexchange.mode: tracked here, local there\n"
+             "exchange.outer_lr: nothing here, 0.7 there\n"
+             "exchange.outer_momentum: nothing here, 0.9 there\n"
+             "swarm.peers: nothing here, 4 there\ntrain.batch: nothing here, 64 there\n");
   BOOST_TEST(diff(here, canonical(parse({"exchange.mirror=bf16"}), identity)) ==
              "exchange.mirror: nothing here, bf16 there\n");
 }
