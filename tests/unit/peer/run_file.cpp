@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(steps_of_a_learning_rate_are_checked) {
              std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(lan_discovery_is_refused_while_it_is_not_there) {
+BOOST_AUTO_TEST_CASE(discovery_on_the_local_network_is_no_key_but_an_option_of_up) {
   BOOST_TEST(error("[swarm]\nlan = true\n").find("swarm.lan: unknown key") != std::string::npos);
 }
 
