@@ -62,6 +62,7 @@ std::optional<Time> Core::next_deadline() const {
       consider(opening->wait_until);
     }
     if (opening != nullptr && opening->ask_until) consider(*opening->ask_until);
+    if (opening != nullptr && opening->listen_until) consider(*opening->listen_until);
     if (link.ask_after) consider(*link.ask_after);
     const auto* open = link.open();
     if (open != nullptr && wants_delta(open->session)) consider(link.free_at);
@@ -80,6 +81,7 @@ void Core::expire(Time now, Outbox& out) {
   }
   give_up_adopting(now, out);
   give_up_asking(now, out);
+  give_up_listening(now);
   if (settle_until_ && *settle_until_ <= now && !settled_) {
     settled_ = true;
     out.emplace_back(Settled{.timed_out = true});
@@ -99,7 +101,8 @@ void Core::on(const NeighbourUp& event, Time now, Outbox& out) {
     const auto live = std::ranges::count_if(
         links_, [](const auto& entry) { return entry.second.broken() == nullptr; });
     ASSERT(static_cast<std::size_t>(live) < kLinksMax, "the overlay bounds the links");
-    links_.emplace(event.peer, Link{});
+    Link& link = links_.emplace(event.peer, Link{}).first->second;
+    if (has_just_come_back()) link.opening()->listen_until = now + kListenPatience;
     return;
   }
   Link& link = at->second;
@@ -287,6 +290,9 @@ void Core::add_timers(Time now, base::Bounds& out) const {
     if (opening->ask_until) {
       out.add_timer("a replica to adopt", *opening->ask_until, now, kGivePatienceMax);
     }
+    if (opening->listen_until) {
+      out.add_timer("another end's word", *opening->listen_until, now, kListenPatience);
+    }
     if (opening->decision != OpenDecision::wait) continue;
     out.add_timer("a better replica to adopt", opening->wait_until, now, kAdoptPatience);
   }
@@ -306,7 +312,7 @@ bool Core::may_adopt() const {
   const auto target = static_cast<double>(options_.samples_target);
   const double own = static_cast<double>(samples_ - options_.samples) / target;
   // What the others have done of the run since this replica took part in it.
-  const double behind = progress_ - options_.progress - own;
+  const double behind = known_progress() - options_.progress - own;
   return (!options_.has_state && own <= kFreshProgress) || behind > options_.config.stale;
 }
 

@@ -6,6 +6,7 @@
 // under way on a link, the slower end sets its pace, and no link waits for another.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -141,6 +142,10 @@ class Core {
   [[nodiscard]] bool adopting() const;
   /// This peer would take over a neighbour's replica rather than mix its own in.
   [[nodiscard]] bool may_adopt() const;
+  /// The swarm's progress, by what this peer was told and what neighbours have said.
+  [[nodiscard]] double known_progress() const noexcept {
+    return std::max(progress_, heard_progress_);
+  }
   /// What can grow, of a peer with so many neighbours, and what waits: nothing is above its limit
   /// between two calls.
   void add_bounds(std::size_t neighbours, base::Bounds& out) const;
@@ -165,6 +170,8 @@ class Core {
   void receive(Links::iterator at, wire::LinkOpen& word, base::Time now, Outbox& out);
   void receive(Links::iterator at, wire::Keyframe& keyframe, base::Time now, Outbox& out);
   [[nodiscard]] bool may_speak(const Link& link) const;
+  /// Its state may be too old, and it has heard of nobody's yet.
+  [[nodiscard]] bool has_just_come_back() const;
   /// A neighbour was asked for its replica and is waited for.
   [[nodiscard]] bool asking() const;
   void speak(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
@@ -176,6 +183,7 @@ class Core {
   void reopen_others(const base::PeerId& peer, Outbox& out);
   void give_up_adopting(base::Time now, Outbox& out);
   void give_up_asking(base::Time now, Outbox& out);
+  void give_up_listening(base::Time now);
 
   // Exchanges (core_exchange.cpp).
   void receive(Links::iterator at, wire::Delta& delta, base::Duration took, base::Time now,
@@ -184,6 +192,7 @@ class Core {
   void take(Links::iterator at, wire::Delta delta, base::Time now, Outbox& out);
   [[nodiscard]] bool wants_delta(const Session& session) const;
   void request_delta(const base::PeerId& peer, Link& link, base::ExchangeNumber t, Outbox& out);
+  void hold(Link& link, std::size_t bytes, base::Time now);
   void request_next(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   void commit_when_ready(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   [[nodiscard]] Size size(const Link& link) const;
@@ -206,6 +215,7 @@ class Core {
   base::StepNumber step_;
   std::uint64_t samples_;
   double progress_;
+  double heard_progress_ = 0;  // the most that a neighbour's word said
   Phase phase_ = Phase::training;
   bool rooted_ = false;  // its replica has a history with others: it does not adopt any more
   bool settled_ = false;

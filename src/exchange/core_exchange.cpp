@@ -129,6 +129,12 @@ bool Core::wants_delta(const Session& session) const {
   return !(BUG(next_not_asked_for) && t.value > 3);
 }
 
+// Whatever is sent takes its part of the link's share of the upload.
+void Core::hold(Link& link, std::size_t bytes, Time now) {
+  const Time from = std::max(link.free_at, now);
+  link.free_at = std::min(from + pace_.hold(bytes, open_links()), now + kHoldMax);
+}
+
 void Core::request_next(const PeerId& peer, Link& link, Time now, Outbox& out) {
   Session& session = link.open()->session;
   if (link.free_at > now || !wants_delta(session)) return;
@@ -154,7 +160,7 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
   }
   const std::size_t bytes = event.payload.size() + event.buffers.size();
   pace_.wrote(bytes, event.density, event.took);
-  link.free_at = std::max(link.free_at, now) + pace_.hold(bytes, open_links());
+  hold(link, bytes, now);
   session.due = {event.step.value + pace_.every(open_links())};
   link.density = event.density;
   link.line.lag = event.lag;

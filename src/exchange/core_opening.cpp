@@ -29,13 +29,18 @@ bool Core::may_speak(const Link& link) const {
   if (opening == nullptr || link.said_round == link.round) return false;
   if (opening->before && opening->before->commit_job != 0) return false;
   if (adopting()) return false;
+  if (opening->listen_until && has_just_come_back()) return false;
   if (!may_adopt()) return true;
   if (opening->theirs) {
     const bool both_fresh =
-        progress_ <= kFreshProgress && opening->theirs->progress <= kFreshProgress;
+        known_progress() <= kFreshProgress && opening->theirs->progress <= kFreshProgress;
     if (both_fresh || opening->theirs->may_adopt) return true;
   }
   return !link.ask_after && link.failed_asks < kAsksMax && !asking();
+}
+
+bool Core::has_just_come_back() const {
+  return options_.has_state && !rooted_ && samples_ == options_.samples;
 }
 
 bool Core::asking() const {
@@ -49,7 +54,7 @@ void Core::speak(const PeerId& peer, Link& link, Time now, Outbox& out) {
   OpeningState& opening = *link.opening();
   wire::LinkOpen word{.nonce = rng_(),
                       .samples = samples_,
-                      .progress = std::clamp(progress_, 0.0, 1.0),
+                      .progress = std::clamp(known_progress(), 0.0, 1.0),
                       .may_adopt = may_adopt()};
   if (opening.before && !RARE(session_forgotten)) {
     word.session = opening.before->id;
@@ -86,6 +91,8 @@ void Core::receive(Links::iterator at, wire::LinkOpen& word, Time now, Outbox& o
   }
   ++link.heard_round;
   if (link.heard_round < link.round) return;
+  heard_progress_ = std::max(heard_progress_, word.progress);
+  link.opening()->listen_until.reset();
   link.opening()->theirs = word;
   decide(at, now, out);
 }
@@ -96,6 +103,8 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
   OpeningState* opening = link.opening();
   if (opening == nullptr || !opening->mine || !opening->theirs || opening->decision) return;
   const OpenDecision decision = decide_opening(*opening->mine, *opening->theirs);
+  // The session went with the replica that it was of, when this end had said its word.
+  if (decision == OpenDecision::resume && !opening->before) return new_round(peer, link, out);
   const bool too_late = rooted_ || adopting();
   opening->decision = decision;
   if (decision != OpenDecision::adopt) opening->ask_until.reset();
@@ -172,7 +181,9 @@ void Core::resume(Links::iterator at, Time now, Outbox& out) {
   });
   for (const wire::Delta& delta : open.kept) {
     if ((delta.exchange <= theirs && !BUG(all_resent)) || BUG(nothing_resent)) continue;
-    link.counters.bytes_sent += delta.payload.size() + delta.buffers.size();
+    const std::size_t bytes = delta.payload.size() + delta.buffers.size();
+    link.counters.bytes_sent += bytes;
+    hold(link, bytes, now);
     out.emplace_back(Send{peer, delta});
   }
   request_next(peer, link, now, out);
@@ -181,9 +192,9 @@ void Core::resume(Links::iterator at, Time now, Outbox& out) {
 void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& out) {
   Link& link = at->second;
   if (of_older_round(link)) {
-    // It can give after all, and may be asked again.
+    // It can give after all, and may be asked again: with the patience that it needs.
     link.ask_after.reset();
-    link.failed_asks = 0;
+    link.failed_asks = std::min(link.failed_asks, kAsksMax - 1);
     return;
   }
   OpeningState* opening = link.opening();
@@ -225,7 +236,7 @@ void Core::on(const KeyframeArriving& event, Time now, Outbox&) {
   opening->ask_until = std::min(*opening->ask_until + paid, now + patience(at->second));
 }
 
-void Core::on(KeyframeMade& event, Time, Outbox& out) {
+void Core::on(KeyframeMade& event, Time now, Outbox& out) {
   const auto at = links_.find(event.peer);
   if (at == links_.end()) return;
   OpeningState* opening = at->second.opening();
@@ -235,7 +246,9 @@ void Core::on(KeyframeMade& event, Time, Outbox& out) {
     out.emplace_back(Failed{event.status.error()});
     return;
   }
-  at->second.counters.bytes_sent += event.payload.size() + event.buffers.size();
+  const std::size_t bytes = event.payload.size() + event.buffers.size();
+  at->second.counters.bytes_sent += bytes;
+  hold(at->second, bytes, now);
   out.emplace_back(Send{event.peer, wire::Keyframe{.samples = samples_,
                                                    .payload = event.payload,
                                                    .buffers = std::move(event.buffers)}});
@@ -274,10 +287,21 @@ void Core::new_round(const PeerId& peer, Link& link, Outbox& out) {
   ++link.round;
 }
 
-// The replica has become another one: links that were opened, or wait, with the old one start anew.
+// The replica has become another one: links that were opened, or wait, with the old one start anew,
+// and what a link that broke had of it is gone.
 void Core::reopen_others(const PeerId& peer, Outbox& out) {
-  for (auto& [other, link] : links_) {
-    if (other == peer || link.broken() != nullptr) continue;
+  for (auto at = links_.begin(); at != links_.end();) {
+    const auto current = at++;
+    auto& [other, link] = *current;
+    if (other == peer) continue;
+    if (link.broken() != nullptr) {
+      forget(current, out);
+      continue;
+    }
+    if (auto* opening = link.opening(); opening != nullptr && opening->before) {
+      drop_session(other, link, out);
+      opening->before.reset();
+    }
     if (link.heard_round != link.round || link.said_round != link.round) continue;
     new_round(other, link, out);
   }
@@ -310,6 +334,14 @@ void Core::give_up_adopting(Time now, Outbox& out) {
     } else if (opening.wait_until <= now) {
       opening.wait_until = now + kAdoptPatience;  // not yet, or the other end's turn
     }
+  }
+}
+
+// Both ends may have come back.
+void Core::give_up_listening(Time now) {
+  for (auto& [peer, link] : links_) {
+    OpeningState* opening = link.opening();
+    if (opening != nullptr && opening->listen_until <= now) opening->listen_until.reset();
   }
 }
 

@@ -47,7 +47,8 @@ struct Session {
 
 /// The ends exchange words (LinkOpen), decide, and set their mirrors. Stages, and what each has:
 ///   words      `mine` and `theirs` as they are said and heard; `before` until something else than
-///              resume is decided; `ask_until` from an own word that would adopt
+///              resume is decided; `listen_until` until `theirs` is there; `ask_until` from an own
+///              word that would adopt
 ///   decided    `decision`. adopt: `ask_until` until the keyframe is here; give: `keyframe_job`
 ///              until the own one is written; merge: that and the other end's; wait: `wait_until`
 ///   opening    `open_job`, while the worker sets the mirrors; `early` if the other end is done
@@ -56,6 +57,8 @@ struct OpeningState {
   std::optional<wire::LinkOpen> mine{};
   std::optional<wire::LinkOpen> theirs{};
   std::optional<OpenDecision> decision{};
+  /// The other end's word is waited for before the own one is said.
+  std::optional<base::Time> listen_until{};
   base::Time wait_until{};  ///< with OpenDecision::wait
   /// Asked to give its replica, and it has not: until then nobody else is asked.
   std::optional<base::Time> ask_until{};

@@ -15,6 +15,9 @@ inline constexpr double kRootedProgress = 0.1;
 /// How long two ends that would both adopt wait for somebody better to adopt from.
 inline constexpr base::Duration kAdoptPatience = std::chrono::seconds(5);
 
+/// A peer that comes back lets its neighbours say first how far the swarm is, so long.
+inline constexpr base::Duration kListenPatience = std::chrono::seconds(1);
+
 /// A neighbour that was asked for its replica is waited for so long, since it may be in a long
 /// step; twice as long after each ask that failed, up to the last. After a failure it is not asked
 /// again for as long.

@@ -20,8 +20,8 @@ namespace starling::exchange {
 inline constexpr double kDensityFactorMax = 8.0;
 /// Drift changes densities by this factor at most, down or up.
 inline constexpr double kDriftFactorMax = 4.0;
-/// Longest time that one delta keeps its link from the next one.
-inline constexpr base::Duration kHoldMax = std::chrono::seconds(60);
+/// Longest time that what was sent keeps its link from the next delta.
+inline constexpr base::Duration kHoldMax = std::chrono::hours(1);
 /// Most steps between two exchanges of a link that a limit on computing time leads to.
 inline constexpr std::uint32_t kEveryMax = 1024;
 
@@ -91,7 +91,7 @@ class Pace {
   /// either case no more than its line carries between two deltas, or while they wait for another
   /// thing, as a far end's answer.
   [[nodiscard]] Size size(double wanted, double drift, const Line& line, std::size_t links) const;
-  /// How long a delta of `bytes` takes its link's share of the upload; 0 without a limit.
+  /// How long `bytes` take their link's share of the upload; 0 without a limit.
   [[nodiscard]] base::Duration hold(std::size_t bytes, std::size_t links) const;
 
  private:

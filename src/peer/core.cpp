@@ -469,11 +469,18 @@ void Core::take_ring(std::vector<exchange::Ring::Action>& actions, base::Time no
   }
 }
 
+/// What was heard of the swarm's progress since the last own step decides how links open.
+void Core::tell_progress(base::Time now, Outbox& out) {
+  update_progress(now);
+  to_exchange(exchange::Progressed{step_, samples_, progress_}, now, out);
+}
+
 void Core::neighbour_up(const base::PeerId& peer, base::LinkId link, base::Time now, Outbox& out) {
   had_neighbour_ = true;
   ring_at_.reset();
   neighbours_[peer] = link;
   if (exchange::uses_links(config_.exchange.mode)) {
+    tell_progress(now, out);
     to_exchange(exchange::NeighbourUp{peer}, now, out);
   }
   if (phase_ == Phase::waiting) start_if_ready(now, out);

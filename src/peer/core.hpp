@@ -117,6 +117,7 @@ class Core {
   void take_membership(membership::Outbox& actions, base::Time now, Outbox& out);
   void take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out);
   void take_ring(std::vector<exchange::Ring::Action>& actions, base::Time now, Outbox& out);
+  void tell_progress(base::Time now, Outbox& out);
   void neighbour_up(const base::PeerId& peer, base::LinkId link, base::Time now, Outbox& out);
   void neighbour_down(const base::PeerId& peer, membership::LossReason reason, base::Time now,
                       Outbox& out);

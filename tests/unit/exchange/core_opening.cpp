@@ -79,8 +79,8 @@ BOOST_AUTO_TEST_CASE(two_early_deltas_are_one_too_many) {
 
 BOOST_AUTO_TEST_CASE(two_ends_with_a_history_swap_keyframes) {
   Transcript peer = member();
-  TEST_LINES(peer.up('a'), "a: word");
-  TEST_LINES(peer.word('a', kMember), "a: run keyframe");
+  TEST_LINES(peer.up('a'));
+  TEST_LINES(peer.word('a', kMember), "a: word", "a: run keyframe");
   TEST_LINES(peer.keyframe('a'));
   TEST_LINES(peer.keyframe_made(), "a: keyframe", "a: run open merge");
   TEST_LINES(peer.opened(), "a: run encode 1 at 0");
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(two_ends_with_a_history_swap_keyframes) {
 BOOST_AUTO_TEST_CASE(a_latecomer_is_given_a_replica) {
   Transcript peer = member();
   peer.up('a');
-  TEST_LINES(peer.word('a', kLatecomer), "a: run keyframe");
+  TEST_LINES(peer.word('a', kLatecomer), "a: word", "a: run keyframe");
   TEST_LINES(peer.keyframe_made(), "a: keyframe", "a: run open give");
   TEST_LINES(peer.opened(), "a: run encode 1 at 0");
 }
@@ -221,6 +221,18 @@ BOOST_AUTO_TEST_CASE(a_replica_that_comes_too_late_shows_who_may_be_asked_again)
   TEST_LINES(peer.keyframe('a'), "a: run open adopt");
 }
 
+// Its next keyframe would be too late again.
+BOOST_AUTO_TEST_CASE(who_is_slow_to_give_is_waited_for_longer_the_next_time) {
+  Transcript peer = latecomer("a");
+  peer.now += kGivePatience;
+  peer.expire();
+  peer.keyframe('a');
+  peer.word('a', kMember);
+  peer.now += 2 * kGivePatience - 1s;
+  TEST_LINES(peer.expire());
+  TEST_LINES(peer.keyframe('a'), "a: run open adopt");
+}
+
 BOOST_AUTO_TEST_CASE(a_keyframe_may_take_long_but_not_trickle) {
   const auto adopts_for = [](std::size_t bytes, starling::base::Duration most) {
     Transcript peer = latecomer("a");
@@ -322,7 +334,65 @@ BOOST_AUTO_TEST_CASE(a_state_that_is_too_old_is_given_up) {
   BOOST_TEST(!peer.core.may_adopt());
   peer.on(Progressed{{0}, 1000, 0.36});
   BOOST_TEST(peer.core.may_adopt());
+}
+
+// Before its first step, all that a peer knows of the swarm is what its neighbours say.
+BOOST_AUTO_TEST_CASE(who_comes_back_listens_first_and_gives_up_a_state_that_is_too_old) {
+  Options options = member_options();
+  options.progress = 0.1;
+  Transcript peer(options);
+  TEST_LINES(peer.up('a'));
+  TEST_LINES(peer.word('a', kMember), "a: word, may adopt");
+  BOOST_TEST(peer.core.adopting());
+  BOOST_TEST(peer.said->progress == kMember.progress);
+
+  Transcript near(member_options());
+  TEST_LINES(near.up('a'));
+  TEST_LINES(near.word('a', kMember), "a: word", "a: run keyframe");
+}
+
+BOOST_AUTO_TEST_CASE(two_that_come_back_do_not_wait_for_each_other_for_long) {
+  Transcript peer = member();
+  TEST_LINES(peer.up('a'));
+  BOOST_REQUIRE((peer.core.next_deadline() == peer.now + kListenPatience));
+  peer.now += kListenPatience;
+  TEST_LINES(peer.expire(), "a: word");
+  BOOST_TEST(!peer.core.next_deadline().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(who_has_adopted_is_no_newcomer_to_the_next_latecomer) {
+  Transcript peer = latecomer("a");
+  peer.keyframe('a');
+  peer.opened();
+  TEST_LINES(peer.up('b'), "b: word");
+  BOOST_TEST(peer.said->progress == kMember.progress);
+  TEST_LINES(peer.word('b', kLatecomer), "b: run keyframe");
+}
+
+// Its mirrors are of a replica that is gone.
+BOOST_AUTO_TEST_CASE(a_link_that_broke_before_an_adoption_opens_anew) {
+  Transcript peer(plain_options());
+  peer.open_fresh('b');
+  peer.down('b');
   TEST_LINES(peer.up('a'), "a: word, may adopt");
+  peer.word('a', kMember);
+  peer.keyframe('a');
+  TEST_LINES(peer.opened(), "b: run close", "a: run encode 1 at 0");
+  TEST_LINES(peer.up('b'), "b: word");
+  BOOST_TEST(peer.said->session == 0U);
+}
+
+// It had said that it still has the session, and the other end takes it at its word.
+BOOST_AUTO_TEST_CASE(a_session_that_was_offered_before_an_adoption_is_not_resumed) {
+  Transcript peer(plain_options());
+  peer.open_fresh('b');
+  peer.down('b');
+  TEST_LINES(peer.up('a'), "a: word, may adopt");
+  peer.word('a', kMember);
+  TEST_LINES(peer.up('b'));
+  peer.keyframe('a');
+  peer.opened();
+  BOOST_TEST(peer.said->session == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(one_that_saw_the_start_from_inside_does_not_adopt_any_more) {

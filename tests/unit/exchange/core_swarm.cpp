@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(latecomers_adopt_once_whatever_they_meet_first) {
       for (std::size_t i = 0; i < swarm.size(); ++i) {
         BOOST_TEST(swarm.peer(i).core.open_links() == swarm.size() - 1);
         // All of them are where the three have got to: nobody was pulled back to the start.
-        BOOST_TEST(std::fabs(swarm.x(i)[0] - far) < 0.2F * std::fabs(far - start));
+        BOOST_TEST(std::fabs(swarm.x(i)[0] - far) < 0.05F * std::fabs(far - start));
       }
       for (const std::size_t i : late) BOOST_TEST(!swarm.peer(i).core.may_adopt());
       drain(swarm);
