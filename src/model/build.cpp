@@ -217,10 +217,17 @@ Result<Ends> ends_of(const Spec& spec, Ends ends) {
 
 Result<compute::Graph> finish(compute::GraphBuilder&& builder, const Spec& spec, const Ends& ends) {
   const compute::Shape& out = builder.shape();
-  const auto given = static_cast<std::uint32_t>(out.size() == 2 ? out[1] : compute::elements(out));
+  const bool sequence = out.size() == 2;
+  const auto given = static_cast<std::uint32_t>(sequence ? out[1] : compute::elements(out));
   if (spec.loss == compute::LossKind::cross_entropy) {
-    return std::move(builder).finish(ends.outputs == 0 ? given : ends.outputs,
-                                     static_cast<float>(spec.label_smoothing));
+    const std::uint32_t classes = ends.outputs == 0 ? given : ends.outputs;
+    if (ends.vocabulary > 0 && (sequence ? out[0] : 1) != ends.input[0]) {
+      return fail(ErrorCode::run_file,
+                  "its input is {} tokens and its output {}, but text has a label for each "
+                  "position: the output must be {}x{}",
+                  ends.input[0], compute::to_string(out), ends.input[0], classes);
+    }
+    return std::move(builder).finish(classes, static_cast<float>(spec.label_smoothing));
   }
   if (ends.outputs != 0 && compute::elements(out) != ends.outputs) {
     return fail(ErrorCode::run_file, "the last layer gives {} outputs, but a target has {} values",

@@ -192,6 +192,28 @@ BOOST_AUTO_TEST_CASE(tokens_go_through_an_embedding) {
       contains(build(spec, text).error().text, "samples are tokens, but the model takes none"));
 }
 
+BOOST_AUTO_TEST_CASE(text_needs_outputs_at_each_of_its_positions) {
+  const Ends text{.input = {8}, .vocabulary = 50, .outputs = 50};
+  Spec spec{{8},
+            {{.kind = LayerKind::embedding, .out = 4},
+             {.kind = LayerKind::flatten},
+             {.kind = LayerKind::linear, .out = 50}}};
+  BOOST_TEST(error_of(spec, text) ==
+             "model: its input is 8 tokens and its output 50, but text has a label for each "
+             "position: the output must be 8x50");
+  const auto refused = build(spec, text);
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST((refused.error().code == base::ErrorCode::run_file));
+  spec.layers.erase(spec.layers.begin() + 1);
+  BOOST_TEST(error_of(spec, text) == "");
+  // A single position may be flattened away.
+  spec = {{1},
+          {{.kind = LayerKind::embedding, .out = 4},
+           {.kind = LayerKind::flatten},
+           {.kind = LayerKind::linear, .out = 50}}};
+  BOOST_TEST(error_of(spec, {.vocabulary = 50, .outputs = 50}) == "");
+}
+
 BOOST_AUTO_TEST_CASE(losses_are_as_asked) {
   Spec spec{{8}, {{.kind = LayerKind::linear, .out = 3}}};
   spec.label_smoothing = 0.25;
