@@ -124,6 +124,26 @@ Cases wide_cases() {
              .linear(5)
              .classify(5);
        }},
+      // The processor keeps what was there before a dropout whose input is needed again.
+      {"wide_dropout",
+       [] {
+         return Network({2, 8, 8})
+             .batch_norm()
+             .conv(8, 3, kSame)
+             .relu()
+             .max_pool(2, 2)
+             .conv(4, 3, kSame)
+             .relu()
+             .conv(4, 3, kSame)
+             .relu()
+             .dropout(0.4F)
+             .add(5)
+             .linear(1024)
+             .relu()
+             .dropout(0.5F)
+             .linear(10)
+             .classify(10);
+       }},
       // A channel has more elements than one of the CUDA backend's kernels adds up in one go, and
       // with fewer samples fewer such chunks.
       {"many_points",

@@ -152,12 +152,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Dropout& dropout, Value
   const bool in_place = may_overwrite(op_at(op).inputs.front());
   const Value from = convert(source, plain(op_at(op).in));
   Value to = in_place ? from : make(from.memory.get_desc());
-  call(
-      [rate = dropout.rate, op, sample = elements(op_at(op).in), step = &plan_.step(),
-       from = from.memory, to = to.memory] {
-        drop(rate, step->seed, op, step->count * sample, floats(from), floats(to));
-      },
-      {from, to});
+  drop(op, dropout, from, to);
   return to;
 }
 
@@ -166,14 +161,18 @@ void Planner::backward_of(std::size_t op, const Dropout& dropout, const Gradient
   if (dropout.rate == 0) return give(op, gradient);
   const Gradient from = convert(gradient, plain(op_at(op).in));
   const Value to = writable(from);
-  call(
-      [rate = dropout.rate, op, sample = elements(op_at(op).in), batch = batch_,
-       step = &plan_.step(), from = from.value.memory, to = to.memory] {
-        drop(rate, step->seed, op, static_cast<std::size_t>(batch) * sample, floats(from),
-             floats(to));
-      },
-      {from.value, to});
+  drop(op, dropout, from.value, to);
   give(op, {to});
+}
+
+/// The same elements on the way there and back: op and step decide them. Of a short batch what lies
+/// behind the samples, too: the gradients of weights sum over the whole batch, and what another
+/// buffer left there need not be a number.
+void Planner::drop(std::size_t op, const Dropout& dropout, const Value& from, const Value& to) {
+  call([rate = dropout.rate, op, count = floats_of(from.memory), step = &plan_.step(),
+        from = from.memory,
+        to = to.memory] { cpu::drop(rate, step->seed, op, count, floats(from), floats(to)); },
+       {from, to});
 }
 
 Planner::Value Planner::forward_of(std::size_t op, const Add&, const Value& source) {

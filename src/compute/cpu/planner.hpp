@@ -112,6 +112,7 @@ class Planner {
   void backward_of(std::size_t op, const Dropout& dropout, const Gradient& gradient);
   void backward_of(std::size_t op, const Add& add, const Gradient& gradient);
   void backward_of(std::size_t op, const Flatten& flatten, const Gradient& gradient);
+  void drop(std::size_t op, const Dropout& dropout, const Value& from, const Value& to);
 
   // Calls and values: planner_calls.cpp.
   /// Appends a call, with the shared scratchpad where its description asks for one.
