@@ -110,6 +110,10 @@ Cases conv2d_cases() {
              .linear(3)
              .classify(3);
        }},
+      {"conv2d_of_one_point",
+       [] {
+         return Network({32, 1, 1}).conv(32, 3, {.padding = 2}).linear(2).classify(2);
+       }},
       {"conv2d_kernel_beyond_image",
        [] {
          return Network({2, 3, 4}).conv(3, 5, {.padding = 2}).linear(3).classify(3);

@@ -227,6 +227,8 @@ def image_cases():
     yield ("conv2d_16_channels", Floats(16, 5, 5),
            Net(conv(16, 16, 3, 1, 1), ReLU(), nn.MaxPool2d(2, 2), conv(16, 24, 2), ReLU(),
                Linear(24, 3)), classify(3))
+    yield ("conv2d_of_one_point", Floats(32, 1, 1),
+           Net(conv(32, 32, 3, 1, 2), Linear(32 * 3 * 3, 2)), classify(2))
     yield ("conv2d_kernel_beyond_image", Floats(2, 3, 4),
            Net(conv(2, 3, 5, 1, 2), Linear(3 * 3 * 4, 3)), classify(3))
     yield ("max_pool2d_of_relu", Floats(1, 8, 8),

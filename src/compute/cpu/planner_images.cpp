@@ -92,8 +92,9 @@ std::optional<WinogradShape> winograd_shape(const Op& op, const Conv2d& conv,
       std::min(op.out[1], op.out[2]) < kWinogradSideMin) {
     return std::nullopt;
   }
-  const std::size_t given = plane_layout(source).block;
-  const std::size_t block = given == 1 ? 8 : given;
+  // Any other layout is converted: a plain one, and one with all channels side by side, which is
+  // how an image of one point looks.
+  const std::size_t block = plane_layout(source).block == 16 ? 16 : 8;
   if (in % block != 0 || out % block != 0) return std::nullopt;
   return WinogradShape{.samples = static_cast<std::size_t>(source.dims().front()),
                        .in_channels = in,
@@ -117,6 +118,7 @@ bool gains_from_rounding(const Op& op, const Conv2d& conv,
 }
 
 memory::desc blocked(const memory::dims& sides, std::size_t block) {
+  ASSERT(block == 8 || block == 16);
   return dense(sides, block == 16 ? Tag::aBcd16b : Tag::aBcd8b);
 }
 
