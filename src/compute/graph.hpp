@@ -190,7 +190,7 @@ enum class LossKind : std::uint8_t {
 
 struct Loss {
   LossKind kind = LossKind::cross_entropy;
-  float label_smoothing = 0;  ///< share of the label's weight that goes to all classes alike
+  float label_smoothing = 0;  ///< in training: share of the label's weight that all classes share
 };
 
 /// A network: ops in an order in which each comes after its inputs; the last one's result goes

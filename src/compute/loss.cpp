@@ -41,14 +41,13 @@ void add_row(std::span<const float> row, std::int32_t label, float smoothing, co
 }  // namespace
 
 Evaluation softmax_cross_entropy(std::span<const float> outputs,
-                                 std::span<const std::int32_t> labels, std::uint32_t classes,
-                                 float label_smoothing) {
+                                 std::span<const std::int32_t> labels, std::uint32_t classes) {
   ASSERT(outputs.size() >= labels.size() * classes);
   Evaluation evaluation;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const std::span<const float> row = outputs.subspan(i * classes, classes);
     ASSERT(static_cast<std::uint32_t>(labels[i]) < classes, "labels are checked where read");
-    add_row(row, labels[i], label_smoothing, look_at(row), evaluation);
+    add_row(row, labels[i], 0, look_at(row), evaluation);
   }
   return evaluation;
 }

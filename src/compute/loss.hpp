@@ -10,13 +10,13 @@
 namespace starling::compute {
 
 /// Adds up loss and hits over labels.size() rows of `classes` outputs each. The sum runs in
-/// double precision, in order.
+/// double precision, in order. This is evaluation's loss: that of the labels, as they are.
 [[nodiscard]] Evaluation softmax_cross_entropy(std::span<const float> outputs,
                                                std::span<const std::int32_t> labels,
-                                               std::uint32_t classes, float label_smoothing = 0);
+                                               std::uint32_t classes);
 
-/// The same, and writes the gradient of the mean loss with respect to the outputs. Rows of
-/// `gradient` beyond labels.size() (the rest of a short batch) become zero.
+/// Training's: smooths the labels, and writes the gradient of the mean loss with respect to the
+/// outputs. Rows of `gradient` beyond labels.size() (the rest of a short batch) become zero.
 [[nodiscard]] Evaluation softmax_cross_entropy(std::span<const float> outputs,
                                                std::span<const std::int32_t> labels,
                                                std::uint32_t classes, float label_smoothing,

@@ -43,7 +43,7 @@ class Program {
                                                              const Batch& batch, std::uint64_t seed,
                                                              std::span<float> gradient) = 0;
 
-  /// Loss and hits, as in evaluation.
+  /// Loss and hits, as in evaluation: of the labels without smoothing.
   [[nodiscard]] virtual base::Result<Evaluation> evaluate(std::span<const float> parameters,
                                                           std::span<const float> buffers,
                                                           const Batch& batch) = 0;

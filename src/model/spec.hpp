@@ -159,7 +159,7 @@ struct Spec {
   Preset preset = Preset::none;
   PresetSizes sizes{};
   compute::LossKind loss = compute::LossKind::cross_entropy;
-  double label_smoothing = 0;  ///< cross_entropy, 0 to 1
+  double label_smoothing = 0;  ///< cross_entropy in training, 0 to 1
 
   friend bool operator==(const Spec&, const Spec&) = default;
 };

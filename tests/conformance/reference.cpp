@@ -332,10 +332,12 @@ class Pass {
 };
 
 /// Mean over the labels: with smoothing e, the target is 1 - e at the label plus e / classes at
-/// every class.
-void cross_entropy(const Graph& graph, std::span<const std::int32_t> labels, Reference& result) {
+/// every class. Only training smooths.
+void cross_entropy(const Graph& graph, std::span<const std::int32_t> labels, Mode mode,
+                   Reference& result) {
   const std::size_t classes = graph.classes;
-  const double smoothing = static_cast<double>(graph.loss.label_smoothing);
+  const double smoothing =
+      mode == Mode::training ? static_cast<double>(graph.loss.label_smoothing) : 0.0;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const std::span row(&result.outputs[i * classes], classes);
     const auto label = static_cast<std::size_t>(labels[i]);
@@ -370,7 +372,7 @@ Reference run_reference(const Graph& graph, const Doubles& parameters, const Dou
   if (graph.vocabulary > 0) input.assign(batch.tokens.begin(), batch.tokens.end());
   result.outputs = Pass(graph, parameters, result.buffers, count, mode, seed).run(input);
   if (graph.loss.kind == LossKind::cross_entropy) {
-    cross_entropy(graph, batch.labels, result);
+    cross_entropy(graph, batch.labels, mode, result);
   } else {
     mean_squared(batch.targets, result);
   }

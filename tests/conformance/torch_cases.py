@@ -145,6 +145,8 @@ class Net(nn.Module):
 # ---- Losses -----------------------------------------------------------------------------------
 
 class CrossEntropy:
+    """Smooths in training alone."""
+
     def __init__(self, classes, smoothing=0.0):
         self.classes, self.smoothing = classes, smoothing
 
@@ -153,16 +155,16 @@ class CrossEntropy:
         rows = shape[:2] if len(shape) == 3 else shape[:1]
         return {"labels": torch.randint(self.classes, rows, generator=generator)}
 
-    def __call__(self, outputs, answers):
+    def __call__(self, outputs, answers, training):
         return F.cross_entropy(outputs.reshape(-1, self.classes), answers["labels"].flatten(),
-                               label_smoothing=self.smoothing)
+                               label_smoothing=self.smoothing if training else 0.0)
 
 
 class MeanSquared:
     def answers(self, shape, generator):
         return {"targets": uniform(shape, generator)}
 
-    def __call__(self, outputs, answers):
+    def __call__(self, outputs, answers, training):
         return F.mse_loss(outputs, answers["targets"])
 
 

@@ -70,7 +70,7 @@ Result<Evaluation> CpuProgram::evaluate(std::span<const float> parameters,
   const auto outputs = this->outputs(parameters, buffers, batch);
   if (!outputs) return fail(outputs.error());
   return loss_.kind == LossKind::cross_entropy
-             ? softmax_cross_entropy(*outputs, batch.labels, classes_, loss_.label_smoothing)
+             ? softmax_cross_entropy(*outputs, batch.labels, classes_)
              : mean_squared(*outputs, batch.targets, output_elements_);
 }
 

@@ -86,7 +86,7 @@ void Planner::loss(const Value* gradient) {
     kernel(
         op, {outputs, losses, right, to}, rows,
         [=, step = plan_.step, labels = plan_.labels, positions = std::size_t{graph_.positions},
-         smoothing = graph_.loss.label_smoothing](const Addresses& at) -> Kernel {
+         smoothing = wanted ? graph_.loss.label_smoothing : 0.0F](const Addresses& at) -> Kernel {
           return CrossEntropy{width,
                               positions,
                               smoothing,

@@ -36,6 +36,28 @@ BOOST_AUTO_TEST_CASE(evaluate_gives_the_loss_of_forward_backward) {
   BOOST_TEST(evaluation.correct <= 8U);
 }
 
+BOOST_AUTO_TEST_CASE(an_evaluation_is_of_the_labels_without_smoothing) {
+  base::Rng rng(1);
+  const auto graph_with = [](float smoothing) {
+    GraphBuilder builder = need(GraphBuilder::start({6}));
+    need(builder.linear(5));
+    return need(std::move(builder).finish(5, smoothing));
+  };
+  const Graph plain = graph_with(0);
+  const Graph smoothed = graph_with(0.3F);
+  const auto parameters = random_floats(plain.parameter_count, rng, 1.0F);
+  const OwnedBatch batch(plain, 8, rng);
+  const auto evaluate = [&](const Graph& graph) {
+    return need(compile(graph, 8)->evaluate(parameters, {}, batch.view())).loss_sum;
+  };
+  const auto train = [&](const Graph& graph) {
+    std::vector<float> gradient(graph.parameter_count);
+    return need(compile(graph, 8)->forward_backward(parameters, {}, batch.view(), 0, gradient));
+  };
+  BOOST_TEST(evaluate(smoothed) == evaluate(plain));
+  BOOST_TEST(std::abs(train(smoothed) - train(plain)) > 1e-3F);
+}
+
 BOOST_AUTO_TEST_CASE(a_set_cut_into_batches_of_any_size_adds_up) {
   base::Rng rng(2);
   const Graph graph = reference_cnn();
