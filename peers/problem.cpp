@@ -33,8 +33,7 @@ base::Result<Start> start_of(const peer::RunFile& run_file, const model::Model& 
   auto start = train::initial_weights(model, run_file.run.seed, run_file.init);
   if (!start) return fail(start.error());
   auto buffers = peer::buffer_spec(model.graph, std::move(start->weights.buffers));
-  if (!buffers) return fail(buffers.error().in("model.init"));
-  return Start{std::move(start->weights.parameters), std::move(*buffers), start->file};
+  return Start{std::move(start->weights.parameters), std::move(buffers), start->file};
 }
 
 }  // namespace starling::peers

@@ -3,15 +3,14 @@
 
 #include <vector>
 
-#include "base/result.hpp"
 #include "compute/graph.hpp"
 #include "exchange/buffers.hpp"
 
 namespace starling::peer {
 
-/// The graph's buffers, which start from these values: no variance is ever below zero.
-/// Error (ErrorCode::data), naming the tensor: a value is out of bounds.
-[[nodiscard]] base::Result<exchange::BufferSpec> buffer_spec(const compute::Graph& graph,
-                                                             std::vector<float> initial);
+/// The graph's buffers, which start from these values, those of train::initial_weights: these are
+/// within their bounds.
+[[nodiscard]] exchange::BufferSpec buffer_spec(const compute::Graph& graph,
+                                               std::vector<float> initial);
 
 }  // namespace starling::peer

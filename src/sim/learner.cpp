@@ -315,10 +315,8 @@ base::Result<std::unique_ptr<Network>> make_network(peer::RunFile& run_file, Pro
   auto task = std::make_unique<Network>(std::move(*dataset), std::move(*built));
   auto start = train::initial_weights(task->model, run_file.run.seed, run_file.init);
   if (!start) return fail(start.error());
-  auto buffers = peer::buffer_spec(task->model.graph, std::move(start->weights.buffers));
-  if (!buffers) return fail(buffers.error());
   task->initial = std::move(start->weights.parameters);
-  task->buffers = std::move(*buffers);
+  task->buffers = peer::buffer_spec(task->model.graph, std::move(start->weights.buffers));
   auto backend = compute::open_backend(run_file.train.device);
   if (!backend) return fail(backend.error());
   task->backend = std::move(*backend);

@@ -58,20 +58,25 @@ base::Status check_names(const TensorFile& file, const compute::Graph& graph) {
 base::Status check_values(const TensorFile& file, std::span<const compute::Tensor> tensors,
                           std::span<const float> values) {
   for (const compute::Tensor& tensor : tensors) {
+    const float least = least_value(tensor);
     for (const float value : values.subspan(tensor.offset, tensor.size)) {
-      if (std::fabs(value) <= kMagnitudeMax) continue;
+      if (value >= least && value <= kMagnitudeMax) continue;
       if (!std::isfinite(value)) {
         return fail(ErrorCode::data, "{}: tensor '{}' has a value that is not finite", file.name(),
                     tensor.name);
       }
       return fail(ErrorCode::data, "{}: tensor '{}' has {}: it must be from {} to {}", file.name(),
-                  tensor.name, value, -kMagnitudeMax, kMagnitudeMax);
+                  tensor.name, value, least, kMagnitudeMax);
     }
   }
   return {};
 }
 
 }  // namespace
+
+float least_value(const compute::Tensor& tensor) noexcept {
+  return tensor.kind == compute::TensorKind::running_variance ? 0.0F : -kMagnitudeMax;
+}
 
 std::vector<TensorView> tensor_views(std::span<const compute::Tensor> tensors,
                                      std::span<const float> values) {

@@ -35,10 +35,14 @@ struct Weights {
                                         std::span<const compute::Tensor> tensors,
                                         std::span<float> values);
 
+/// The least value that a replica takes in this tensor: no variance is below zero. The greatest is
+/// wire::delta_format::kMagnitudeMax in all of them.
+[[nodiscard]] float least_value(const compute::Tensor& tensor) noexcept;
+
 /// All values of a graph from a file that holds its tensors and no others. PyTorch's counters
 /// beside the buffers of batch norms ("X.num_batches_tracked") are passed over.
 /// Errors (ErrorCode::data) name what is missing, what is too much, a tensor of another shape
-/// with both shapes, and one with a value that is not finite or beyond what a replica takes.
+/// with both shapes, and one with a value that is not finite or not one that a replica takes.
 [[nodiscard]] base::Result<Weights> read_weights(const TensorFile& file,
                                                  const compute::Graph& graph);
 

@@ -69,7 +69,7 @@ Problem::Problem(std::uint64_t seed, bool batch_norm)
       shards(kTrainingSamples, data.train->labels(), {.shards = 64}, seed),
       model(make_model(batch_norm)),
       initial(model.initial_parameters(seed)),
-      buffers(buffer_spec(model.graph, model.initial_buffers()).value()) {}
+      buffers(buffer_spec(model.graph, model.initial_buffers())) {}
 
 std::unique_ptr<Worker> Problem::worker(data::Loader& loader, Saver saver,
                                         const Resume& resume) const {

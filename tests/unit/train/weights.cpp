@@ -25,7 +25,11 @@ compute::Graph graph() {
   made.parameter_count = 10;
   made.buffers = {
       {.name = "bn.running_mean", .shape = {2}, .offset = 0, .size = 2},
-      {.name = "bn.running_var", .shape = {2}, .offset = 2, .size = 2},
+      {.name = "bn.running_var",
+       .kind = compute::TensorKind::running_variance,
+       .shape = {2},
+       .offset = 2,
+       .size = 2},
   };
   made.buffer_count = 4;
   return made;
@@ -131,6 +135,16 @@ BOOST_AUTO_TEST_CASE(a_value_that_no_replica_takes_is_refused) {
              "test.safetensors: tensor 'fc.bias' has -1e+31: it must be from -1e+30 to 1e+30");
   own.parameters[7] = -1e30F;
   BOOST_TEST((read_weights(file_of(all_views(own)), graph()).value() == own));
+}
+
+BOOST_AUTO_TEST_CASE(a_running_variance_below_zero_is_refused) {
+  Weights own = weights();
+  own.buffers[1] = -0.5F;
+  own.buffers[3] = 0;
+  BOOST_TEST((read_weights(file_of(all_views(own)), graph()).value() == own));
+  own.buffers[3] = -0.5F;
+  BOOST_TEST(refusal(all_views(own)) ==
+             "test.safetensors: tensor 'bn.running_var' has -0.5: it must be from 0 to 1e+30");
 }
 
 BOOST_AUTO_TEST_CASE(a_run_starts_from_its_seed_or_from_a_file) {
