@@ -20,6 +20,7 @@
 namespace starling::peers {
 namespace {
 
+using base::ErrorCode;
 using base::fail;
 using Json = nlohmann::ordered_json;
 
@@ -58,6 +59,11 @@ base::Result<Figures> evaluate(const OpenedModel& opened) {
   }
   const auto count = static_cast<double>(sum.count);
   Figures figures{.accuracy = {}, .loss = sum.loss_sum / count, .language = {}};
+  if (!std::isfinite(figures.loss)) {
+    return fail(ErrorCode::diverged,
+                "{}: the loss on the test set is {}: weights, or values of samples, are too large",
+                opened.found.path, figures.loss);
+  }
   if (test.format().classes != 0) figures.accuracy = static_cast<double>(sum.correct) / count;
   figures.language = report::language_quality(figures.loss, opened.problem.dataset.bytes_per_label);
   return figures;

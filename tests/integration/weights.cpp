@@ -94,6 +94,29 @@ BOOST_AUTO_TEST_CASE(a_torn_checkpoint_is_refused_and_the_older_one_is_used) {
   BOOST_TEST(has(none.err, "no usable checkpoint"), none.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_is_an_error_of_eval) {
+  const std::string file = folder / "mlp.safetensors";
+  BOOST_TEST_REQUIRE(run(folder, {"export", dir, "--out", file}).code.value_or(-1) == 0);
+  {
+    std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
+    std::uint64_t header = 0;
+    stream.read(reinterpret_cast<char*>(&header), sizeof header);
+    const float large = 1e30F;  // a replica takes it, a sum of its products is beyond float32
+    stream.seekp(static_cast<std::streamoff>(sizeof header + header));
+    for (std::uint64_t at = sizeof header + header; at < fs::file_size(file); at += sizeof large) {
+      stream.write(reinterpret_cast<const char*>(&large), sizeof large);
+    }
+  }
+  for (const Arguments& arguments : {Arguments{"eval", file}, {"eval", "--json", file}}) {
+    Arguments all = arguments;
+    all.insert(all.end(), {"--run", dir + "/run.toml"});
+    const Ended ended = run(folder, all);
+    BOOST_TEST(ended.code.value_or(-1) == 5, ended.err);
+    BOOST_TEST(has(ended.err, file + ": the loss on the test set is "), ended.err);
+    BOOST_TEST(ended.out == "");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(metrics_of_another_version_are_an_error_that_says_what_to_do) {
   std::ofstream(dir + "/metrics.csv") << "seconds,loss\n";
   const Ended ended = run(folder, {"up", mlp_run_file(), "--name", "peer", "--dir", dir, "--listen",
