@@ -44,6 +44,11 @@ base::Status check_keys(const Config& config, const SampleSet& train) {
                 "own: use data.split = \"iid\"",
                 config.split == Split::stratified ? "stratified" : "dirichlet", config.source);
   }
+  if (config.classes != 0 && format.classes == 0) {
+    return fail(ErrorCode::run_file,
+                "data.classes counts labels, but samples of {} have targets: leave it out",
+                config.source);
+  }
   if (config.classes != 0 && config.classes != format.classes) {
     return fail(ErrorCode::run_file, "data.classes is for data.source idx and npy: {} has {}",
                 config.source, format.classes);

@@ -221,8 +221,10 @@ base::Result<Dataset> load_npy(const LoadOptions& options) {
   std::vector<base::Hash128> hashes;
   auto train = read_pair(options, *folder, "train", dataset.storage, hashes);
   if (!train) return fail(train.error());
+  // One of the two alone is no reason to train on less than was given: opening them says so.
   std::error_code ignored;
-  const bool apart = std::filesystem::exists(*folder + "/x_test.npy", ignored);
+  const bool apart = std::filesystem::exists(*folder + "/x_test.npy", ignored) ||
+                     std::filesystem::exists(*folder + "/y_test.npy", ignored);
   auto test =
       apart ? read_pair(options, *folder, "test", dataset.storage, hashes)
             : take_end(*train,

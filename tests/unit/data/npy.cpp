@@ -231,6 +231,24 @@ BOOST_AUTO_TEST_CASE(sets_that_do_not_belong_together_are_refused) {
   BOOST_TEST(contains(error(), "set data.path to a folder with x_train.npy"));
 }
 
+BOOST_AUTO_TEST_CASE(half_of_a_test_set_is_none_and_the_missing_half_is_named) {
+  put("y_test", array_bytes("<i4", "2", std::vector<std::int32_t>(2)));
+  BOOST_TEST(contains(error(), "x_test.npy: cannot be opened"));
+  std::filesystem::remove(folder / "y_test.npy");
+  put("x_test", array_bytes("<f4", "2, 3", std::vector<float>(6)));
+  BOOST_TEST(contains(error(), "y_test.npy: cannot be opened"));
+}
+
+BOOST_AUTO_TEST_CASE(targets_have_no_classes) {
+  put("y_train", array_bytes("<f4", "20", std::vector<float>(20)));
+  config.classes = 4;
+  const auto refused = load(config);
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST((refused.error().code == base::ErrorCode::run_file));
+  BOOST_TEST(refused.error().text ==
+             "data.classes counts labels, but samples of npy have targets: leave it out");
+}
+
 BOOST_AUTO_TEST_CASE(test_set_must_not_be_empty) {
   config.test_fraction = 0.01;
   BOOST_TEST(contains(error(), "its end, for the test set: holds no samples"));
