@@ -1,6 +1,5 @@
 // starling eval: a trained model on the whole held-out set.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 #include "compute/program.hpp"
 #include "compute/resident.hpp"
 #include "open_checkpoint.hpp"
+#include "report/bytes_json.hpp"
 #include "report/format.hpp"
 #include "report/language.hpp"
 #include "train/trainer.hpp"
@@ -92,7 +92,7 @@ void print_text(const OpenedModel& opened, const Figures& figures) {
 }
 
 void print_json(const OpenedModel& opened, const Figures& figures) {
-  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
+  using report::number_json;
   const auto& language = figures.language;
   const auto& state = opened.found.state;
   const Json out{{"weights", opened.found.path},
@@ -101,10 +101,10 @@ void print_json(const OpenedModel& opened, const Figures& figures) {
                  {"samples", state ? Json(state->samples) : Json()},
                  {"progress", state ? Json(state->progress) : Json()},
                  {"test_samples", opened.problem.dataset.test->size()},
-                 {"accuracy", figures.accuracy ? number(*figures.accuracy) : Json()},
-                 {"loss", number(figures.loss)},
-                 {"perplexity", language ? number(language->perplexity) : Json()},
-                 {"bits_per_byte", language ? number(language->bits_per_byte) : Json()}};
+                 {"accuracy", number_json(figures.accuracy)},
+                 {"loss", number_json(figures.loss)},
+                 {"perplexity", language ? number_json(language->perplexity) : Json()},
+                 {"bits_per_byte", language ? number_json(language->bits_per_byte) : Json()}};
   fmt::print("{}\n", out.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 

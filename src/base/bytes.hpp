@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace starling::base {
@@ -19,6 +19,11 @@ template <class T, std::size_t N>
 
 [[nodiscard]] inline ByteView bytes_of(const char* data, std::size_t size) noexcept {
   return {reinterpret_cast<const std::byte*>(data), size};
+}
+
+/// The same bytes as characters, of whatever encoding they are. As long as what is viewed.
+[[nodiscard]] inline std::string_view text_of(ByteView bytes) noexcept {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace starling::base

@@ -34,7 +34,7 @@ std::string entry_of(const std::string& folder, const std::string& path) {
 std::optional<base::Hash128> remembered(const std::string& entry, const std::string& state) {
   const auto bytes = base::read_file(entry, state.size() + kHashDigits);
   if (!bytes || bytes->size() != state.size() + kHashDigits) return std::nullopt;
-  const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  const std::string_view text = base::text_of(*bytes);
   if (!text.starts_with(state)) return std::nullopt;
   return base::Hash128::parse(text.substr(state.size()));
 }

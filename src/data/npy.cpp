@@ -5,7 +5,6 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -129,7 +128,7 @@ std::optional<Fields> read_fields(std::string_view text) {
 
 /// Where the header's text lies in the file.
 base::Result<std::string_view> header_text(base::ByteView bytes, const std::string& path) {
-  const std::string_view file(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string_view file = base::text_of(bytes);
   if (!file.starts_with(kNpyMagic) || file.size() < kNpyMagic.size() + 4) {
     return fail(ErrorCode::data, "{}: is not a NumPy array file (.npy)", path);
   }

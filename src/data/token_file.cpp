@@ -109,7 +109,7 @@ TokenFile encode_text(std::span<const base::ByteView> parts, const Vocabulary& v
   Encoder encoder(vocabulary);
   std::vector<std::int32_t> tokens;
   for (const base::ByteView part : parts) {
-    Words words({reinterpret_cast<const char*>(part.data()), part.size()});
+    Words words(base::text_of(part));
     for (auto word = words.next(); !word.empty(); word = words.next()) {
       tokens.clear();
       encoder.append(word, tokens);

@@ -157,8 +157,7 @@ base::Result<Vocabulary> Vocabulary::make(std::vector<Merge> merges, const std::
 base::Result<Vocabulary> Vocabulary::load(const std::string& path) {
   const auto bytes = base::read_file(path, kVocabularyBytesMax);
   if (!bytes) return fail(bytes.error());
-  const auto* const text = reinterpret_cast<const char*>(bytes->data());
-  auto merges = MergesReader::read({text, bytes->size()});
+  auto merges = MergesReader::read(base::text_of(*bytes));
   if (!merges) {
     return fail(ErrorCode::data, "{}: is not a vocabulary (\"format\": \"{}\"): {}", path, kFormat,
                 kTrainOne);

@@ -1,5 +1,7 @@
-// Bytes by purpose as JSON, as status and summaries have them.
+// Values as JSON, as status and summaries have them.
 #pragma once
+
+#include <optional>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -8,5 +10,8 @@
 namespace starling::report {
 
 [[nodiscard]] nlohmann::ordered_json bytes_json(const BytesByPurpose& bytes);
+
+/// null where there is no number, or one that is not finite.
+[[nodiscard]] nlohmann::ordered_json number_json(const std::optional<double>& value);
 
 }  // namespace starling::report

@@ -25,8 +25,7 @@ base::Result<PeerFile> read_peer_file(const std::string& dir) {
   const std::string path = dir + "/" + kPeerFile;
   const auto bytes = base::read_file(path, kPeerFileMax);
   if (!bytes) return base::fail(bytes.error());
-  const auto* text = reinterpret_cast<const char*>(bytes->data());
-  const auto json = nlohmann::json::parse(text, text + bytes->size(), nullptr, false);
+  const auto json = nlohmann::json::parse(base::text_of(*bytes), nullptr, false);
   try {
     return PeerFile{.name = json.at("name"),
                     .address = json.at("address"),

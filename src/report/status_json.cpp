@@ -1,7 +1,5 @@
 #include "report/status_json.hpp"
 
-#include <cmath>
-
 #include <nlohmann/json.hpp>
 
 #include "base/assert.hpp"
@@ -11,8 +9,6 @@ namespace starling::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 template <class T>
 Json or_null(const std::optional<T>& value) {
@@ -47,8 +43,8 @@ std::string status_json(const peer::Status& status, const StatusExtra& extra) {
                    {"train_loss", or_null(status.train_loss)},
                    {"accuracy", or_null(status.accuracy)},
                    {"loss", or_null(status.loss)},
-                   {"perplexity", language ? number_or_null(language->perplexity) : Json()},
-                   {"bits_per_byte", language ? number_or_null(language->bits_per_byte) : Json()},
+                   {"perplexity", language ? number_json(language->perplexity) : Json()},
+                   {"bits_per_byte", language ? number_json(language->bits_per_byte) : Json()},
                    {"whole_test_set", status.whole_test_set},
                    {"drift", or_null(status.drift)},
                    {"exchanges", status.exchanges},
@@ -72,10 +68,10 @@ std::string members_json(const peer::Status& status) {
          {"addresses", member.record.addresses},
          {"incarnation", member.record.incarnation},
          {"samples", member.progress.samples},
-         {"samples_per_second", number_or_null(member.progress.rate)},
-         {"accuracy", number_or_null(member.progress.accuracy)},
-         {"loss", number_or_null(member.progress.loss)},
-         {"drift", number_or_null(member.progress.drift)},
+         {"samples_per_second", number_json(member.progress.rate)},
+         {"accuracy", number_json(member.progress.accuracy)},
+         {"loss", number_json(member.progress.loss)},
+         {"drift", number_json(member.progress.drift)},
          {"links", member.progress.links}});
   }
   return dump(members);

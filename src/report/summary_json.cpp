@@ -1,5 +1,4 @@
 // Summaries as JSON and back.
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -15,10 +14,6 @@ using base::ErrorCode;
 using base::fail;
 using base::Result;
 using Json = nlohmann::ordered_json;  // keys stay in the order in which people want to read them
-
-Json number_json(const std::optional<double>& value) {
-  return value && std::isfinite(*value) ? Json(*value) : Json();
-}
 
 Json peer_json(const PeerSummary& summary) {
   Json json{{"name", summary.name},

@@ -36,7 +36,7 @@ base::Result<std::vector<std::string>> read_addresses(const std::string& dir) {
   if (!std::filesystem::exists(path, error) && !error) return std::vector<std::string>{};
   const auto bytes = base::read_file(path, kBytesMax);
   if (!bytes) return base::fail(bytes.error());
-  std::string_view rest(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  std::string_view rest = base::text_of(*bytes);
   std::vector<std::string> addresses;
   while (!rest.empty()) {
     const std::size_t end = rest.find('\n');

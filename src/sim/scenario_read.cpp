@@ -594,7 +594,7 @@ base::Result<Scenario> parse_scenario(std::string_view text, const std::string& 
 base::Result<Scenario> read_scenario(const std::string& path) {
   const auto bytes = base::read_file(path, kScenarioBytesMax);
   if (!bytes) return fail(ErrorCode::run_file, "{}", bytes.error().text);
-  return parse_scenario({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path);
+  return parse_scenario(base::text_of(*bytes), path);
 }
 
 }  // namespace starling::sim

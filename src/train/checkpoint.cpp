@@ -108,9 +108,8 @@ base::Result<StateFile> read_state(const std::string& folder) {
   const std::string path = folder + "/" + kStateFile;
   const auto bytes = base::read_file(path, kStateBytesMax);
   if (!bytes) return fail(bytes.error());
-  const char* const text = reinterpret_cast<const char*>(bytes->data());
   try {
-    const json state = json::parse(text, text + bytes->size());
+    const json state = json::parse(base::text_of(*bytes));
     if (state.at("format") != kFormat) {
       return fail(ErrorCode::data, "{}: has format {}, this version reads {}", path,
                   state.at("format").dump(), kFormat);

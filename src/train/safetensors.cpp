@@ -181,9 +181,7 @@ base::Result<std::vector<TensorEntry>> parse_safetensors(base::ByteView file,
                 "{}: is truncated or no safetensors file: announces a header of {} bytes", name,
                 header_bytes);
   }
-  const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes,
-                              header_bytes);
-  const auto header = parse_header(text);
+  const auto header = parse_header(base::text_of(file.subspan(kLengthBytes, header_bytes)));
   if (!header || header->size() > kTensorsMax + 1) {
     return fail(ErrorCode::data, "{}: its header is not that of a safetensors file", name);
   }

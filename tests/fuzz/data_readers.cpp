@@ -49,7 +49,7 @@ void fuzz_vocabulary(base::ByteView bytes) {
   }
   const auto vocabulary = data::Vocabulary::make(std::move(merges), "");
   if (!vocabulary) return;
-  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string text(base::text_of(bytes));
   ASSERT(vocabulary->decode(vocabulary->encode(text)) == text);
 }
 

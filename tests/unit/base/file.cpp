@@ -17,9 +17,7 @@ namespace {
 
 ByteView bytes(const std::string& text) { return bytes_of(text.data(), text.size()); }
 
-std::string as_text(ByteView content) {
-  return {reinterpret_cast<const char*>(content.data()), content.size()};
-}
+std::string as_text(ByteView content) { return std::string(text_of(content)); }
 
 /// While it lives, no file of this process grows beyond so many bytes.
 class FileSizeLimit {

@@ -77,9 +77,7 @@ class Packer {
   base::Buffer out_;
 };
 
-std::string as_text(const base::Buffer& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+std::string as_text(const base::Buffer& bytes) { return std::string(base::text_of(bytes)); }
 
 /// Words that come again and again, and runs of one byte.
 std::string some_text(std::size_t size, std::uint64_t seed) {
