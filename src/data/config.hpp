@@ -31,7 +31,7 @@ struct Augmentation {
 };
 
 struct Config {
-  /// A name that known_sources() has.
+  /// One of the names that README.md lists; load() refuses any other.
   std::string source = "fashion-mnist";
   /// Its files, or a folder of them; empty: where Debian's package puts them.
   std::vector<std::string> path;

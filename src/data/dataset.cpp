@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include <fmt/ranges.h>
 
@@ -106,8 +105,6 @@ std::uint64_t Dataset::memory_bytes() const noexcept {
   for (const Storage& part : storage) bytes += part.memory_bytes();
   return bytes;
 }
-
-std::span<const std::string_view> known_sources() noexcept { return kSourceNames; }
 
 base::Result<Dataset> load(const Config& config, std::uint32_t context, const Cache& cache) {
   const auto source = std::ranges::find(kSources, config.source, &Source::name);

@@ -4,9 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/hash.hpp"
@@ -50,8 +47,5 @@ struct Dataset {
 /// What samples of a source look like, where that does not depend on its files; `context` as in
 /// load().
 [[nodiscard]] std::optional<SampleFormat> known_format(const Config& config, std::uint32_t context);
-
-/// The names that data.source may have.
-[[nodiscard]] std::span<const std::string_view> known_sources() noexcept;
 
 }  // namespace starling::data

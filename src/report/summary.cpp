@@ -61,17 +61,6 @@ base::Status write_text(const std::string& dir, std::string text) {
   return base::replace_file(dir + "/summary.json", text);
 }
 
-template <class Parse>
-auto read_text(const std::string& dir, Parse parse) -> decltype(parse(std::string_view())) {
-  const std::string path = dir + "/summary.json";
-  const base::Result<base::Buffer> bytes = base::read_file(path, kSummaryBytesMax);
-  if (!bytes) return fail(bytes.error());
-  auto summary =
-      parse(std::string_view(reinterpret_cast<const char*>(bytes->data()), bytes->size()));
-  if (!summary) return fail(summary.error().in(path));
-  return summary;
-}
-
 }  // namespace
 
 SwarmSummary summarize(std::string name, std::vector<PeerSummary> peers) {
@@ -120,11 +109,12 @@ base::Status write_summary(const std::string& dir, const SwarmSummary& summary) 
 }
 
 base::Result<PeerSummary> read_peer_summary(const std::string& dir) {
-  return read_text(dir, peer_summary_from_json);
-}
-
-base::Result<SwarmSummary> read_swarm_summary(const std::string& dir) {
-  return read_text(dir, swarm_summary_from_json);
+  const std::string path = dir + "/summary.json";
+  const base::Result<base::Buffer> bytes = base::read_file(path, kSummaryBytesMax);
+  if (!bytes) return fail(bytes.error());
+  auto summary = peer_summary_from_json(base::text_of(*bytes));
+  if (!summary) return fail(summary.error().in(path));
+  return summary;
 }
 
 }  // namespace starling::report

@@ -100,6 +100,5 @@ inline constexpr std::uint64_t kSummaryBytesMax = 64U << 20;  ///< of a file tha
 [[nodiscard]] base::Status write_summary(const std::string& dir, const PeerSummary& summary);
 [[nodiscard]] base::Status write_summary(const std::string& dir, const SwarmSummary& summary);
 [[nodiscard]] base::Result<PeerSummary> read_peer_summary(const std::string& dir);
-[[nodiscard]] base::Result<SwarmSummary> read_swarm_summary(const std::string& dir);
 
 }  // namespace starling::report

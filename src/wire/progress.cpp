@@ -4,6 +4,7 @@
 
 #include "base/assert.hpp"
 #include "base/simulated.hpp"
+#include "wire/frame.hpp"
 #include "wire/packed.hpp"
 
 namespace starling::wire {
@@ -12,6 +13,10 @@ namespace {
 constexpr std::uint8_t kHasReport = 1;
 constexpr std::uint32_t kAgeUnitMs = 50;
 constexpr std::uint64_t kAgeUnitsMax = 24ULL * 3600 * 1000 / kAgeUnitMs;
+/// Bytes of the largest entry.
+constexpr std::size_t kEntryMax = 8 + 1 + 10 + 5 + 2 + 8 + 2 + 5;
+// A heartbeat must fit, however large its numbers are; the rest of it is far smaller than half.
+static_assert(kProgressPerFrame * kEntryMax <= kMetadataMax / 2);
 
 }  // namespace
 
@@ -30,6 +35,7 @@ std::vector<std::uint8_t> pack_progress(std::span<const Progress> entries) {
     put_bfloat16(bytes, entry.drift);
     put_varint(bytes, entry.links);
   }
+  ASSERT(bytes.size() <= entries.size() * kEntryMax);
   return bytes;
 }
 

@@ -18,9 +18,6 @@
 
 namespace starling::wire {
 
-/// Bytes of the largest entry.
-inline constexpr std::size_t kPackedEntryMax = 8 + 1 + 10 + 5 + 2 + 8 + 2 + 5;
-
 /// At most kProgressPerFrame entries.
 [[nodiscard]] std::vector<std::uint8_t> pack_progress(std::span<const Progress> entries);
 

@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(an_interrupted_swarm_command_lets_all_its_peers_leave) {
       swarm.err());
   swarm.signal(SIGINT);
   BOOST_TEST(swarm.wait().value_or(-1) == 0);
-  const auto summary = report::read_swarm_summary(dir);
+  const auto summary = report::swarm_summary_from_json(text_of(dir + "/summary.json"));
   BOOST_TEST_REQUIRE(summary.has_value(), swarm.err());
   BOOST_TEST(summary->peers.size() == 2U);
   for (const report::PeerSummary& peer : summary->peers) BOOST_TEST(peer.end == "left");

@@ -16,11 +16,6 @@ struct MaxPoolShape {
   std::size_t out_height = 0, out_width = 0;  ///< of the result
   std::size_t kernel = 0, stride = 0;
   std::size_t padding = 0;  ///< around the source; it is never the largest
-
-  [[nodiscard]] std::size_t source_size() const noexcept { return planes * height * width * block; }
-  [[nodiscard]] std::size_t result_size() const noexcept {
-    return planes * out_height * out_width * block;
-  }
 };
 
 /// The largest element of each window, and in `chosen` (as many as results) which of the window's

@@ -59,13 +59,14 @@ BOOST_AUTO_TEST_CASE(every_block_gives_what_single_channels_give) {
                        .out_width = 2,
                        .kernel = 3,
                        .stride = 2};
-    std::vector<float> source(shape.source_size());
+    const std::size_t results = shape.planes * shape.out_height * shape.out_width * block;
+    std::vector<float> source(shape.planes * shape.height * shape.width * block);
     for (std::size_t i = 0; i < source.size(); ++i) {
       source[i] = static_cast<float>((i * 7919) % 101);
     }
-    std::vector<float> result(shape.result_size());
-    std::vector<std::int32_t> chosen(shape.result_size());
-    std::vector<float> back(shape.source_size());
+    std::vector<float> result(results);
+    std::vector<std::int32_t> chosen(results);
+    std::vector<float> back(source.size());
     max_pool_forward(shape, false, source.data(), result.data(), chosen.data());
     max_pool_backward(shape, result.data(), chosen.data(), back.data());
 

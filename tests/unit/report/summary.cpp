@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/file.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace starling::report;
@@ -63,7 +64,9 @@ BOOST_AUTO_TEST_CASE(summaries_read_back_equal) {
   SwarmSummary swarm = summarize("fashion", {one, peer("two", 0.885)});
   swarm.distance = 0.003;
   BOOST_TEST(write_summary(folder.path(), swarm).has_value());
-  const auto read_swarm = read_swarm_summary(folder.path());
+  const auto written = starling::base::read_file(folder.path() + "/summary.json", 1 << 20);
+  BOOST_REQUIRE(written);
+  const auto read_swarm = swarm_summary_from_json(starling::base::text_of(*written));
   BOOST_REQUIRE(read_swarm);
   BOOST_TEST((*read_swarm == swarm));
 }

@@ -306,7 +306,6 @@ BOOST_AUTO_TEST_CASE(a_heartbeat_is_small) {
 BOOST_AUTO_TEST_CASE(packed_progress_is_refused_where_it_is_cut_or_absurd) {
   const std::vector<wire::Progress> entries = {{.id_prefix = 1, .samples = 300, .links = 2}};
   const std::vector<std::uint8_t> packed = wire::pack_progress(entries);
-  BOOST_TEST(packed.size() <= wire::kPackedEntryMax);
   for (std::size_t size = 1; size < packed.size(); ++size) {
     BOOST_TEST(!wire::unpack_progress(std::span(packed).first(size)).has_value());
   }
