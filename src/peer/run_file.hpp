@@ -132,7 +132,8 @@ struct Identity {
 
 /// What differs between two canonical forms, a line each: "train.optimizer: sgd here, adamw
 /// there"; empty if nothing does. `there` may come from a stranger: at most kDiffLinesMax lines
-/// of kDiffTextMax printable characters a value come out.
+/// of kDiffTextMax printable characters a value come out. Where it has wire::kCanonicalMax bytes,
+/// it was cut to them on its way: its whole lines are compared, and a last line says so.
 [[nodiscard]] std::string diff(std::string_view here, std::string_view there);
 
 inline constexpr std::size_t kDiffLinesMax = 64;

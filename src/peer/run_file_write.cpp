@@ -13,6 +13,7 @@
 #include "model/presets.hpp"
 #include "peer/run_file.hpp"
 #include "peer/run_file_keys.hpp"
+#include "wire/messages.hpp"
 
 namespace starling::peer {
 namespace {
@@ -312,8 +313,13 @@ std::string canonical(const RunFile& f, const Identity& identity) {
 base::Hash128 run_id(std::string_view canonical) { return base::xxh3_128(canonical); }
 
 std::string diff(std::string_view here, std::string_view there) {
-  const auto ours = lines_of(here);
+  // A refusal has room for so much: what lies behind it is not missing there.
+  const bool cut = there.size() >= wire::kCanonicalMax;
+  if (cut) there = there.substr(0, there.rfind('\n') + 1);
+  auto ours = lines_of(here);
   const auto theirs = lines_of(there);
+  const std::string last = cut && !theirs.empty() ? theirs.rbegin()->first : "";
+  if (cut) ours.erase(ours.upper_bound(last), ours.end());
   std::map<std::string, std::pair<std::string, std::string>> lines;
   const std::string nothing = "nothing";
   for (const auto& [key, value] : ours) lines[key] = {value, nothing};
@@ -328,6 +334,11 @@ std::string diff(std::string_view here, std::string_view there) {
     const auto shown = [](std::string_view part) { return base::printable(part, kDiffTextMax); };
     text += fmt::format("{}: {} here, {} there\n", shown(key), shown(values.first),
                         shown(values.second));
+  }
+  if (cut) {
+    text += last.empty() ? "the rest was cut off on its way\n"
+                         : fmt::format("what comes behind {} was cut off on its way\n",
+                                       base::printable(last, kDiffTextMax));
   }
   return text;
 }
