@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,6 +18,7 @@
 #include "data/loader.hpp"
 #include "io/trainer_thread.hpp"
 #include "needs.hpp"
+#include "peer/invite.hpp"
 #include "peer/run_file.hpp"
 #include "problem.hpp"
 #include "report/format.hpp"
@@ -146,12 +146,13 @@ int print_end(runtime::Run& run, const io::NodeEnd& end, bool json) {
 }
 
 /// How others join, and where to look.
-void print_start(const runtime::Run& run, const std::string& run_file) {
+void print_start(const runtime::Run& run, const UpOptions& options) {
   const bool secret = !run.run_file().secret.empty();
   const auto invite = run.invite();
   const std::string command =
       invite ? fmt::format("join {}{}", peer::to_string(*invite), secret ? " --secret FILE" : "")
-             : fmt::format("up {} --join {}{}", run_file, run.address(),
+             : fmt::format("up {}{} --join {}{}", options.run_file,
+                           peer::shared_settings(run.run_file(), options.set), run.address(),
                            secret ? " --set security.secret=FILE" : "");
   fmt::print(
       "peer {} ({}), run {}; another machine joins with:\n  starling {}\n"
@@ -182,7 +183,7 @@ base::Result<int> run_peer(const UpOptions& options) {
         options.invited_to->hex(), options.run_file, run.run_id().hex());
   }
   if (!options.json) {
-    print_start(run, options.run_file);
+    print_start(run, options);
     if (const auto& checkpoint = run.checkpoint()) {
       fmt::print("goes on from {}, {} of the run\n", checkpoint->folder,
                  report::format_percent(checkpoint->state.progress, 1));

@@ -115,4 +115,21 @@ std::string shared_toml(RunFile run_file) {
   return to_toml(run_file);
 }
 
+std::string shared_settings(const RunFile& run_file, std::span<const std::string> set) {
+  constexpr std::string_view kOfOneMachine[] = {
+      "train.device",    "train.threads",         "swarm.join",        "swarm.wait_for",
+      "security.secret", "exchange.upload_limit", "exchange.cpu_share"};
+  const bool is_private = run_file.data.split == data::Split::private_data;
+  std::string text;
+  for (const std::string& setting : set) {
+    const std::string_view key = std::string_view(setting).substr(0, setting.find('='));
+    if (key.starts_with("limits.") || std::ranges::count(kOfOneMachine, key) != 0) continue;
+    if (is_private && (key == "data.path" || key == "data.test_path")) continue;
+    std::string quoted;
+    for (const char c : setting) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += fmt::format(" --set '{}'", quoted);
+  }
+  return text;
+}
+
 }  // namespace starling::peer

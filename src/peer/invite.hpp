@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,12 @@ struct Invite {
 /// peers to wait for, device, threads, limits, the places of a secret and of private data) is as if
 /// nothing had been said. Of other files only the names are left: whoever joins has them elsewhere.
 [[nodiscard]] std::string shared_toml(RunFile run_file);
+
+/// The --set options with which another machine's shell gives a copy of the run file the values
+/// that `set` ("section.key=value") gave it here: " --set '...'" each, in their order, without what
+/// shared_toml() leaves out.
+[[nodiscard]] std::string shared_settings(const RunFile& run_file,
+                                          std::span<const std::string> set);
 
 /// Keys of a run file by which it names files of the machine that it runs on, with what they say,
 /// as in "data.path = /srv/text". Of another's run file, no such file may be read unasked: what is

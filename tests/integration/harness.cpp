@@ -94,6 +94,19 @@ std::string program() { return STARLING_PROGRAM; }
 
 std::string mlp_run_file() { return STARLING_RUNS "/fashion-mlp.toml"; }
 
+std::string long_run_file(const testing::TemporaryFolder& folder) {
+  std::string text = text_of(mlp_run_file());
+  const std::string layer = "  { type = \"relu\" },\n";
+  const auto at = text.find(layer);
+  BOOST_TEST_REQUIRE(at != std::string::npos);
+  for (int i = 0; i < 600; ++i) {
+    const std::string name = std::string(56, 'x') + std::to_string(1000 + i);
+    text.insert(at, "  { type = \"relu\", name = \"" + name + "\" },\n");
+  }
+  folder.write("long.toml", text);
+  return folder / "long.toml";
+}
+
 std::string text_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

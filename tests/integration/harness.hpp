@@ -38,6 +38,9 @@ inline constexpr Duration kPoll = std::chrono::milliseconds(20);
 /// The run file that most tests train: a small MLP on Fashion-MNIST.
 [[nodiscard]] std::string mlp_run_file();
 
+/// The same run with a run file that is too long for a peer to hand it out.
+[[nodiscard]] std::string long_run_file(const testing::TemporaryFolder& folder);
+
 [[nodiscard]] inline bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }

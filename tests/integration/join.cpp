@@ -120,6 +120,39 @@ BOOST_AUTO_TEST_CASE(links_that_are_not_encrypted_are_named_in_the_invite) {
              joiner.peer().process().err());
 }
 
+// A run file that is not handed out must be there, with what --set made of it.
+BOOST_AUTO_TEST_CASE(without_an_invite_the_printed_command_is_one_that_joins) {
+  const testing::TemporaryFolder folder;
+  Peer first(program(),
+             {"up", long_run_file(folder), "--dir", folder / "first", "--listen", "127.0.0.1:0",
+              "--set", "run.samples=1000000000", "--set", "train.lr=0.01", "--set",
+              "train.threads=1", "--set", "run.name=it-s"},
+             folder, "first");
+  BOOST_TEST_REQUIRE(!first.address().empty(), first.process().err());
+  const auto command = [&] {
+    const std::string out = first.process().out();
+    const std::string before = "  starling ";
+    const auto begin = out.find(before);
+    const auto end = out.find('\n', begin);
+    if (begin == std::string::npos || end == std::string::npos) return std::string();
+    return out.substr(begin + before.size(), end - begin - before.size());
+  };
+  BOOST_TEST_REQUIRE(eventually([&] { return !command().empty(); }), first.process().err());
+  BOOST_TEST(command() == "up " + (folder / "long.toml") +
+                              " --set 'run.samples=1000000000' --set 'train.lr=0.01' --set "
+                              "'run.name=it-s' --join " +
+                              first.address());
+  Peer second("/bin/sh",
+              {"-c", "exec " + program() + " " + command() + " --name second --dir " +
+                         (folder / "second") + " --listen 127.0.0.1:0"},
+              folder, "second");
+  BOOST_TEST(eventually([&] {
+               const auto status = second.status();
+               return status && status->links == 1;
+             }),
+             second.process().err());
+}
+
 BOOST_AUTO_TEST_CASE(who_cannot_be_asked_is_named_with_the_reason) {
   Swarm swarm{1, kForEver};
   const std::string invite = invite_of(swarm[0]);

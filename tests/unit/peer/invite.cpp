@@ -126,6 +126,21 @@ BOOST_AUTO_TEST_CASE(a_shared_run_file_does_not_tell_where_files_are) {
                  .data.path.empty());
 }
 
+BOOST_AUTO_TEST_CASE(settings_for_another_machine_are_those_that_a_shared_run_file_has) {
+  const std::string set[] = {"train.lr=0.1",           "train.device=cuda:3",
+                             "run.name=it's",          "train.threads=7",
+                             "swarm.join=['a:7']",     "swarm.wait_for=3",
+                             "security.secret=/key",   "limits.steps_per_second=5",
+                             "exchange.cpu_share=0.2", "exchange.upload_limit=8",
+                             "data.path=/a b"};
+  BOOST_TEST(shared_settings({}, set) ==
+             " --set 'train.lr=0.1' --set 'run.name=it'\\''s' --set 'data.path=/a b'");
+  RunFile own;
+  own.data.split = data::Split::private_data;
+  BOOST_TEST(shared_settings(own, set) == " --set 'train.lr=0.1' --set 'run.name=it'\\''s'");
+  BOOST_TEST(shared_settings({}, {}) == "");
+}
+
 BOOST_AUTO_TEST_CASE(files_that_a_run_file_names_are_listed) {
   const std::string text =
       "[run]\nsamples = 2\n[model]\ninit = '/w'\npreset = 'gpt'\n[data]\nsource = 'text'\n"
