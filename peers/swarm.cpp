@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,7 +21,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/file.hpp"
 #include "base/file_lock.hpp"
 #include "base/hash.hpp"
 #include "base/time.hpp"
@@ -45,6 +46,7 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::string_view kPeerPrefix = "peer-";  ///< of the names of peers and their folders
 constexpr auto kPoll = std::chrono::milliseconds(20);
 constexpr auto kAskEvery = std::chrono::milliseconds(1000);
+constexpr std::streamoff kSaidMax = 1 << 16;  ///< bytes of a peer's output that are shown
 constexpr double kSlowStart = 5;  ///< seconds after which it is said what a start waits for
 
 volatile sig_atomic_t interrupts = 0;
@@ -123,6 +125,14 @@ bool has_failed(const Child& child) {
   return WIFEXITED(status) && WEXITSTATUS(status) != 0;
 }
 
+/// "failed", or by what a child was killed; empty for one that runs or ended well.
+std::string misfortune_of(const Child& child) {
+  if (has_failed(child)) return "failed";
+  const int status = child.status.value_or(0);
+  if (!WIFSIGNALED(status)) return "";
+  return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+}
+
 /// Takes note of a child that has ended.
 void reap(Child& child) {
   int status = 0;
@@ -187,11 +197,16 @@ void refresh(Child& child) {
   }
 }
 
-/// What a child has printed so far.
+/// What a child has printed so far, or the last lines of it.
 std::string said_by(const Child& child) {
-  const auto output = base::read_file(child.dir + "/output.txt", 1 << 16);
-  if (!output || output->empty()) return "nothing\n";
-  return {reinterpret_cast<const char*>(output->data()), output->size()};
+  std::ifstream output(child.dir + "/output.txt", std::ios::binary | std::ios::ate);
+  const auto size = static_cast<std::streamoff>(output.tellg());
+  const bool cut = size > kSaidMax;
+  output.seekg(cut ? size - kSaidMax : 0);
+  std::string said{std::istreambuf_iterator<char>(output), {}};
+  // The first line is not whole; an only one is better than nothing.
+  if (const auto end = said.find('\n'); cut && end + 1 < said.size()) said.erase(0, end + 1);
+  return said.empty() ? "nothing\n" : said;
 }
 
 /// The last line of it.
@@ -218,11 +233,10 @@ base::Result<report::PeerFile> wait_for_first(Child& first) {
     std::this_thread::sleep_for(kPoll);
   }
   if (!first.status) return fail(ErrorCode::internal, "interrupted while the first peer started");
-  const int code = WIFEXITED(*first.status) ? WEXITSTATUS(*first.status) : 0;
-  return fail(code == base::exit_code(ErrorCode::run_file) ? ErrorCode::run_file
-              : code == base::exit_code(ErrorCode::usage)  ? ErrorCode::usage
-                                                           : ErrorCode::internal,
-              "the first peer did not start; it said:\n{}", said_by(first));
+  const std::string misfortune = misfortune_of(first);
+  return fail(ErrorCode::internal, "the first peer {}; it said:\n{}",
+              has_failed(first) || misfortune.empty() ? "did not start" : misfortune,
+              said_by(first));
 }
 
 /// Starts all; each but the first one joins there.
@@ -387,8 +401,8 @@ base::Result<report::SwarmSummary> summary_of(const std::vector<Child>& children
   std::vector<std::string> ended;
   std::string run_id;
   for (const Child& child : children) {
-    if (has_failed(child)) {
-      fmt::print(stderr, "{} failed: {}\n", child.name, last_word_of(child));
+    if (const std::string misfortune = misfortune_of(child); !misfortune.empty()) {
+      fmt::print(stderr, "{} {}: {}\n", child.name, misfortune, last_word_of(child));
     }
     if (!child.summary) continue;
     if (child.summary->end == "done") {
@@ -429,7 +443,9 @@ base::Result<int> run(const SwarmOptions& options) {
   count_interrupts();
   if (auto started = start_all(children, options, threads, wait_for); !started) {
     interrupt(children);
-    return fail(started.error());
+    const int code = complain("swarm", started.error());
+    const Child& first = children.front();
+    return has_failed(first) ? WEXITSTATUS(*first.status) : code;
   }
   auto printer = report::TablePrinter::for_stream(options.json ? stderr : stdout);
   watch(children, printer, name);

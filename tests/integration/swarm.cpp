@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "harness.hpp"
+#include "report/peer_file.hpp"
 
 namespace starling::integration {
 namespace {
@@ -96,6 +97,49 @@ BOOST_AUTO_TEST_CASE(a_swarm_goes_on_where_it_was_and_starts_anew_only_when_told
   BOOST_TEST(checkpoints_of(dir + "/peer-1").back() == checkpoint);
   BOOST_TEST(steps_of({"--anew"}, "6400") >= 100U);
   BOOST_TEST(checkpoints_of(dir + "/peer-1").back() < checkpoint);
+}
+
+BOOST_AUTO_TEST_CASE(the_exit_code_of_a_first_peer_that_does_not_start_is_the_swarm_s) {
+  const testing::TemporaryFolder folder;
+  const auto start = [&](const std::string& set) {
+    return run(folder,
+               {"swarm", mlp_run_file(), "-n", "2", "--dir", folder / "the-swarm", "--set", set});
+  };
+  const Ended device = start("train.device=cuda:63");
+  BOOST_TEST(device.code.value_or(-1) == 6, device.err);
+  BOOST_TEST(has(device.err, "the first peer did not start"), device.err);
+  const Ended data = start("data.path=/no/such/folder");
+  BOOST_TEST(data.code.value_or(-1) == 3, data.err);
+}
+
+// The long command line that a peer prints stands before the reason why it ended.
+BOOST_AUTO_TEST_CASE(why_a_peer_failed_is_told_however_much_it_said_before) {
+  const testing::TemporaryFolder folder;
+  const std::string dir = folder / "the-swarm";
+  Arguments arguments{"swarm", long_run_file(folder), "-n", "1", "--dir", dir};
+  for (int i = 0; i < 4000; ++i) arguments.insert(arguments.end(), {"--set", "train.lr=100"});
+  const Ended ended = run(folder, arguments);
+  BOOST_TEST(ended.code.value_or(-1) == 5, ended.err);
+  BOOST_TEST(std::filesystem::file_size(dir + "/peer-1/output.txt") > std::uint64_t{1} << 16);
+  BOOST_TEST(has(ended.err, "peer-1 failed: starling: error: the loss is "), ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_a_signal_ended_is_named) {
+  const testing::TemporaryFolder folder;
+  const std::string dir = folder / "the-swarm";
+  Process swarm(
+      {"swarm", mlp_run_file(), "-n", "2", "--dir", dir, "--set", "run.samples=1000000000"},
+      folder / "swarm");
+  for (const char* peer : {"/peer-1", "/peer-2"}) {
+    BOOST_TEST_REQUIRE(eventually([&] { return report::read_peer_file(dir + peer).has_value(); }),
+                       swarm.err());
+  }
+  const pid_t victim = report::read_peer_file(dir + "/peer-2")->pid;
+  kill(victim, SIGABRT);
+  BOOST_TEST_REQUIRE(eventually([&] { return kill(victim, 0) != 0; }));  // the swarm has seen it
+  swarm.signal(SIGINT);
+  BOOST_TEST(swarm.wait().value_or(-1) == 0, swarm.err());
+  BOOST_TEST(has(swarm.err(), "peer-2 was killed by signal 6 (Aborted)"), swarm.err());
 }
 
 BOOST_AUTO_TEST_CASE(folders_that_are_in_use_or_not_a_peers_stay_as_they_are) {
