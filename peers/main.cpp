@@ -1,11 +1,9 @@
 // The command line of `starling`: the only file that includes CLI11, which costs seconds to
 // compile.
-#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <limits>
-#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +12,7 @@
 #include <unistd.h>
 
 #include "commands.hpp"
+#include "parse_number.hpp"
 #include "version.hpp"
 
 namespace {
@@ -23,19 +22,10 @@ using namespace starling::peers;
 constexpr int kFailedExit = 1;
 constexpr int kUsageExit = 2;
 
-/// A text that is one number and nothing else.
-template <class Number>
-std::optional<Number> number_in(const std::string& text) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc{} && end == text.data() + text.size();
-  return whole ? std::optional(value) : std::nullopt;
-}
-
 /// CLI::Range with bounds that NaN is not within.
 CLI::Validator number_from(double min, double max) {
   const auto wrong = [min, max](const std::string& text) {
-    const auto value = number_in<double>(text);
+    const auto value = parse_number<double>(text);
     if (value && *value >= min && *value <= max) return std::string();
     return fmt::format("{} is no number from {} to {}", text, min, max);
   };
@@ -46,7 +36,7 @@ CLI::Validator number_from(double min, double max) {
 template <class Number>
 CLI::Validator whole_number() {
   const auto wrong = [](const std::string& text) {
-    if (number_in<Number>(text)) return std::string();
+    if (parse_number<Number>(text)) return std::string();
     return fmt::format("{} is no whole number from 0 to {}", text,
                        std::numeric_limits<Number>::max());
   };

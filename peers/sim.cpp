@@ -1,5 +1,4 @@
 // starling sim: runs a scenario in the simulator.
-#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -21,6 +20,7 @@
 #include "base/result.hpp"
 #include "commands.hpp"
 #include "complain.hpp"
+#include "parse_number.hpp"
 #include "sim/plan.hpp"
 #include "sim/random_scenario.hpp"
 #include "sim/run.hpp"
@@ -106,22 +106,17 @@ void print_failure(const SimOptions& options, const sim::Report& report) {
 }
 
 /// "A..B", both included.
-base::Result<std::pair<std::uint64_t, std::uint64_t>> parse_seeds(const std::string& text) {
+base::Result<std::pair<std::uint64_t, std::uint64_t>> parse_seeds(std::string_view text) {
   const auto dots = text.find("..");
-  std::uint64_t first = 0;
-  std::uint64_t last = 0;
-  const char* const begin = text.data();
-  const char* const end = begin + text.size();
-  const auto good = [](const char* from, const char* to, std::uint64_t& value) {
-    const auto [stop, error] = std::from_chars(from, to, value);
-    return from != to && error == std::errc{} && stop == to;
-  };
-  if (dots == std::string::npos || !good(begin, begin + dots, first) ||
-      !good(begin + dots + 2, end, last) || first > last || last - first >= kSeedsMax) {
-    return base::fail(base::ErrorCode::usage,
-                      "--seeds {}: must be A..B with A <= B, at most {} seeds", text, kSeedsMax);
+  if (dots != std::string_view::npos) {
+    const auto first = parse_number<std::uint64_t>(text.substr(0, dots));
+    const auto last = parse_number<std::uint64_t>(text.substr(dots + 2));
+    if (first && last && *first <= *last && *last - *first < kSeedsMax) {
+      return std::pair{*first, *last};
+    }
   }
-  return std::pair{first, last};
+  return base::fail(base::ErrorCode::usage,
+                    "--seeds {}: must be A..B with A <= B, at most {} seeds", text, kSeedsMax);
 }
 
 /// The scenario of the command line: a file, or one drawn from the seed.
@@ -177,7 +172,9 @@ int run_seeds(const SimOptions& options) {
   std::optional<std::uint64_t> first;
   double peer_seconds = 0;
   const double before = core_seconds();
-  for (std::uint64_t seed = seeds->first; seed <= seeds->second; ++seed) {
+  // Counted from the first: the last seed may be the largest number that there is.
+  for (std::uint64_t i = 0; i <= seeds->second - seeds->first; ++i) {
+    const std::uint64_t seed = seeds->first + i;
     const auto plan = load(options, seed);
     if (!plan) return complain("sim", plan.error());
     prepare_abort(options, plan->seed);

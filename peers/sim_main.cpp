@@ -3,7 +3,7 @@
 //
 //     starling-sim bugs                  lists the bugs that can be planted
 //     starling-sim SCENARIO --bug NAME   plants one
-#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -11,6 +11,7 @@
 
 #include "base/simulated.hpp"
 #include "commands.hpp"
+#include "parse_number.hpp"
 
 namespace {
 
@@ -70,10 +71,8 @@ int main(int argc, char** argv) {
   if (options.scenario.empty() || (!bug.empty() && !plant(bug))) return usage();
   if (!bug.empty()) options.more = " --bug " + bug;
   if (!seed.empty()) {
-    std::uint64_t number = 0;
-    const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), number);
-    if (error != std::errc{} || end != seed.data() + seed.size()) return usage();
-    options.seed = number;
+    options.seed = peers::parse_number<std::uint64_t>(seed);
+    if (!options.seed) return usage();
   }
   return peers::run_sim(options);
 }

@@ -36,6 +36,19 @@ class TheCommandLine(unittest.TestCase):
                     if word.startswith("--"):
                         self.assertIn(word, result.stderr)
 
+    def test_ends_with_the_last_seed_that_there_is(self):
+        last = 2**64 - 1
+        result = run("random", "--seeds", f"{last - 1}..{last}", timeout=120)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn('"passed": 2', result.stdout)
+
+    def test_refuses_what_is_no_number(self):
+        for words in (("--seed", "1x"), ("--seed", "-1"), ("--seed", str(2**64)),
+                      ("--seeds", "1"), ("--seeds", "..2"), ("--seeds", "1.."), ("--seeds", "2..1"),
+                      ("--seeds", "1..2x")):
+            with self.subTest(words=words):
+                self.assertEqual(run("random", *words, timeout=120).returncode, 2)
+
     def test_writes_a_failing_scenario_that_can_be_read(self):
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder)
