@@ -218,7 +218,7 @@ void print_json(const peer::RunFile& run_file, const Chosen& device, const Data&
                              {"activations", needs.activations},
                              {"saving", needs.saving},
                              {"data", needs.data}}}};
-  fmt::print("{}\n", out.dump(2));
+  fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 /// Names the device that "auto" comes to. One that is not to be had stays; compiling says why.

@@ -1,11 +1,10 @@
 // starling data: what text needs before it can be trained on.
 #include <array>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/file.hpp"
 #include "commands.hpp"
@@ -47,19 +46,17 @@ base::Result<std::vector<data::Storage>> open_texts(const std::vector<std::strin
   return texts;
 }
 
-std::string_view text_of(const data::Storage& storage) {
-  const base::ByteView bytes = storage.view();
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 base::Status train_vocabulary(const DataOptions& options) {
   const auto texts = open_texts(options.texts);
   if (!texts) return fail(texts.error());
   data::VocabularyTraining training;
   std::uint64_t bytes = 0;
   for (const data::Storage& text : *texts) {
-    training.add(text_of(text));
+    training.add(base::text_of(text.view()));
     bytes += text.view().size();
+  }
+  if (bytes == 0) {
+    return fail(base::ErrorCode::data, "{}: the text is empty", fmt::join(options.texts, " "));
   }
   const data::Vocabulary vocabulary = training.train(options.size);
   if (auto saved = vocabulary.save(options.out); !saved) return saved;
@@ -93,7 +90,7 @@ base::Status encode(const DataOptions& options) {
   };
   for (const data::Storage& text : *texts) {
     bytes += text.view().size();
-    data::Words words(text_of(text));
+    data::Words words(base::text_of(text.view()));
     for (auto word = words.next(); !word.empty(); word = words.next()) {
       encoder.append(word, tokens);
       if (tokens.size() < kTokensAtOnce) continue;

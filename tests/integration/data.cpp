@@ -87,6 +87,15 @@ batch = 8
   BOOST_TEST(has(other.err, "was encoded with another vocabulary"), other.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_vocabulary_is_not_learned_from_nothing) {
+  folder.write("empty.txt", "");
+  const Ended ended = run(folder, {"data", "train-vocabulary", folder / "empty.txt", "--size",
+                                   "300", "--out", folder / "v.json"});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  BOOST_TEST(has(ended.err, "empty.txt: the text is empty"), ended.err);
+  BOOST_TEST(!std::filesystem::exists(folder / "v.json"));
+}
+
 BOOST_AUTO_TEST_CASE(an_mlp_learns_a_function_from_numpy_arrays) {
   std::vector<float> x;
   std::vector<float> y;
