@@ -7,6 +7,7 @@ What needs PyTorch is skipped where there is none. The build folder stands in ST
 
 import array
 import csv
+import gc
 import gzip
 import os
 import pathlib
@@ -93,6 +94,13 @@ class Embedded(WithFolder):
             next((self.folder / "peer/checkpoints").glob("step-*")) / "model.safetensors")
         self.assertEqual({name: shape for name, (_, shape, _) in saved.items()},
                          {"first": [1], "second": [1, 1], "count": [2]})
+
+    def test_a_wrong_call_raises_its_own_error_alone(self):
+        with mock.patch("sys.unraisablehook") as beside:
+            with self.assertRaises(TypeError):
+                starling.Peer(self.run_file)
+            gc.collect()
+        beside.assert_not_called()
 
     def test_it_evaluates(self):
         asked = []

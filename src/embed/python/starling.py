@@ -150,10 +150,11 @@ class Peer:
     handler may call, too.
     """
 
+    _peer = None  # of the class: __del__ comes for what a wrong call of Peer() left, too
+
     def __init__(self, run_file, parameters, *, samples, tensors=(), buffers=(), dataset="",
                  evaluate=None, set=(), join=(), listen="0.0.0.0:0", name="", dir="", lan=False,
                  require_peers=False, quiet=False):
-        self._peer = None
         self._closing = threading.RLock()  # a signal's handler may come in where it is held
         self._library = _load()
         self._failure = None
@@ -179,7 +180,8 @@ class Peer:
             self._fail()
 
     def __del__(self):
-        self.close()
+        if self._peer:
+            self.close()
 
     def close(self):
         """Ends the peer at once where it has not ended: no checkpoint, but a goodbye."""
