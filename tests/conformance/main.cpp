@@ -99,6 +99,12 @@ void add_resident_claims(ut::test_suite& suite, const std::string& device,
   }
 }
 
+/// A device's name without what means something else to --run_test.
+std::string suite_named(std::string device) {
+  std::ranges::replace(device, ':', '_');
+  return device;
+}
+
 void add_device(const std::string& device) {
   const bool rounded = rounds(device);
   struct Claim {
@@ -120,7 +126,7 @@ void add_device(const std::string& device) {
   const auto backend = open(device);
   const std::string missing = backend ? "" : backend.error().text;
   if (!backend) std::printf("skipped: %s: %s\n", device.c_str(), missing.c_str());
-  ut::test_suite* suite = BOOST_TEST_SUITE(device);
+  ut::test_suite* suite = BOOST_TEST_SUITE(suite_named(device));
   for (const Claim& claim : claims) {
     const auto body = [=](Case item) {
       if (rounded) item.tolerance *= kRoundedTolerances;
