@@ -109,8 +109,10 @@ class BenchReplica {
     return replica_.status();
   }
 
-  void open_links() {
-    for (std::uint8_t k = 0; k < kLinks; ++k) replica_.open_fresh(neighbour(k));
+  base::Status open_links() {
+    base::Status opened;
+    for (std::uint8_t k = 0; opened && k < kLinks; ++k) opened = replica_.open_fresh(neighbour(k));
+    return opened;
   }
 
   /// What training does between two exchanges, as far as they can see it.
@@ -247,7 +249,7 @@ base::Status bench_size(std::size_t n, MirrorType mirror, const BenchOptions& op
   if (on_gpu) {
     if (auto moved = subject.move_to(options.device); !moved) return moved;
   }
-  subject.open_links();
+  if (auto opened = subject.open_links(); !opened) return opened;
   exchange::Replica& replica = subject.replica();
   const std::vector<float> noise = noises(0.01F);
   std::vector<base::Buffer> payloads(std::size(kDensities));

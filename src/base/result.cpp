@@ -14,6 +14,7 @@ int exit_code(ErrorCode code) noexcept {
     case ErrorCode::diverged:
       return 5;
     case ErrorCode::device:
+    case ErrorCode::no_room:
       return 6;
     case ErrorCode::internal:
     case ErrorCode::network:

@@ -19,6 +19,7 @@ enum class ErrorCode {
   unreachable,  ///< no peer answers (exit 4, only where a peer was required)
   diverged,     ///< training produced a value that is not finite (exit 5)
   device,       ///< the compute device (exit 6)
+  no_room,      ///< its memory has no room for one thing more; what it holds is sound (exit 6)
   network,      ///< sockets, addresses, TLS (exit 1)
   protocol,     ///< bytes from a peer that break the protocol; never ends a program
 };

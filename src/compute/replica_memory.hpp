@@ -31,8 +31,9 @@ struct Squares {
 /// wherever they are read. What comes out, distances aside, has the same bits in every memory.
 ///
 /// One thread at a time. Errors (ErrorCode::device) are the device's, and may come later than the
-/// call that they belong to; after one nothing is known of the vectors. In the processor's memory
-/// nothing fails.
+/// call that they belong to; after one nothing is known of the vectors. ErrorCode::no_room is that
+/// call's own: what it was to make is not there, and all else is as it was. In the processor's
+/// memory nothing fails.
 class ReplicaMemory {
  public:
   using MirrorId = std::uint64_t;
@@ -102,7 +103,11 @@ class ReplicaMemory {
   [[nodiscard]] virtual base::Result<Squares> squares(MirrorId mirror, std::size_t first,
                                                       std::size_t every) = 0;
 
-  /// One step after the other.
+  /// Makes the room that it takes to commit two deltas.
+  [[nodiscard]] virtual base::Status reserve_commit(const Delta& /*own*/, const Delta& /*their*/) {
+    return {};
+  }
+  /// One step after the other; reserve_commit() has made room for each.
   [[nodiscard]] virtual base::Status commit(std::span<const CommitStep> steps) = 0;
   /// y += in (theirs - y) - out (mine - y)
   [[nodiscard]] virtual base::Status push(MirrorId mine, MirrorId theirs, float out, float in) = 0;

@@ -40,6 +40,7 @@ ErrorKind kind_of(ErrorCode code) {
     case ErrorCode::diverged:
       return ErrorKind::diverged;
     case ErrorCode::device:
+    case ErrorCode::no_room:
       return ErrorKind::device;
     case ErrorCode::network:
       return ErrorKind::network;

@@ -187,6 +187,17 @@ void Core::misbehaved(Links::iterator at, std::string text, Outbox& out) {
   out.emplace_back(Misbehaved{peer, std::move(text)});
 }
 
+// What failed here and for a reason of this end. Where there was no room, others go on.
+void Core::refuse_or_fail(Links::iterator at, const base::Error& error, Outbox& out) {
+  if (error.code != base::ErrorCode::no_room) {
+    out.emplace_back(Failed{error});
+    return;
+  }
+  const PeerId peer = at->first;
+  forget(at, out);
+  out.emplace_back(Refused{peer, error.text});
+}
+
 // The mirrors of a link stay for a while if both ends have them.
 void Core::break_link(Links::iterator at, Time now, Outbox& out) {
   Link& link = at->second;
@@ -207,15 +218,22 @@ void Core::break_link(Links::iterator at, Time now, Outbox& out) {
 }
 
 void Core::bound_grace(Outbox& out) {
-  std::size_t count = 0;
+  const auto count = static_cast<std::size_t>(std::ranges::count_if(
+      links_, [](const auto& entry) { return entry.second.broken() != nullptr; }));
+  if (count > (RARE(grace_of_one) ? 1 : kGraceLinksMax)) static_cast<void>(end_oldest_grace(out));
+}
+
+// Frees the mirrors of the link that broke first; false where none is in grace.
+bool Core::end_oldest_grace(Outbox& out) {
   auto oldest = links_.end();
   for (auto at = links_.begin(); at != links_.end(); ++at) {
     const auto* broken = at->second.broken();
     if (broken == nullptr) continue;
-    ++count;
     if (oldest == links_.end() || broken->until < oldest->second.broken()->until) oldest = at;
   }
-  if (count > (RARE(grace_of_one) ? 1 : kGraceLinksMax)) forget(oldest, out);
+  if (oldest == links_.end()) return false;
+  forget(oldest, out);
+  return true;
 }
 
 std::vector<LinkStatus> Core::links() const {

@@ -83,16 +83,22 @@ struct Misbehaved {
   base::PeerId peer;
   std::string text;
 };
+/// There is no room for a link with this peer, which is not to blame: the link is to be closed, and
+/// none to be opened for a while. The core has forgotten it already.
+struct Refused {
+  base::PeerId peer;
+  std::string text;
+};
 /// Once, in Phase::settling: every link partner has settled and agrees, or the time is up.
 struct Settled {
   bool timed_out = false;
 };
-/// The own replica is not finite: the run cannot go on.
+/// The own replica is not finite or lost, or what this end made is wrong: the run cannot go on.
 struct Failed {
   base::Error error;
 };
 
-using Action = std::variant<Send, Run, Misbehaved, Settled, base::Notice, Failed>;
+using Action = std::variant<Send, Run, Misbehaved, Refused, Settled, base::Notice, Failed>;
 using Outbox = std::vector<Action>;
 
 struct Options {
@@ -163,7 +169,7 @@ class Core {
   void on(Encoded& event, base::Time now, Outbox& out);
   void on(const Committed& event, base::Time now, Outbox& out);
   void on(KeyframeMade& event, base::Time now, Outbox& out);
-  void on(const Opened& event, base::Time now, Outbox& out);
+  void on(Opened& event, base::Time now, Outbox& out);
   void on(const KeyframeArriving& event, base::Time now, Outbox& out);
 
   // Opening (core_opening.cpp).
@@ -203,6 +209,8 @@ class Core {
   void drop_session(const base::PeerId& peer, Link& link, Outbox& out);
   void forget(Links::iterator at, Outbox& out);
   void misbehaved(Links::iterator at, std::string text, Outbox& out);
+  void refuse_or_fail(Links::iterator at, const base::Error& error, Outbox& out);
+  [[nodiscard]] bool end_oldest_grace(Outbox& out);
   void break_link(Links::iterator at, base::Time now, Outbox& out);
   void bound_grace(Outbox& out);
 

@@ -150,8 +150,9 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
   session.encode_job = 0;
   if (link.round < kRoundsMax / 4 && RARE(opened_again)) return new_round(event.peer, link, out);
   if (!event.status) {
-    out.emplace_back(Failed{event.status.error()});
-    return;
+    const bool no_room = event.status.error().code == base::ErrorCode::no_room;
+    if (no_room && end_oldest_grace(out)) return request_next(event.peer, link, now, out);
+    return refuse_or_fail(at, event.status.error(), out);
   }
   link.drift = event.drift;
   if (event.skipped) {
@@ -220,9 +221,10 @@ void Core::on(const Committed& event, Time now, Outbox& out) {
   session->commit_job = 0;
   pace_.committed(event.took);
   if (event.result == CommitResult::invalid) {
-    misbehaved(at, event.text, out);
+    misbehaved(at, event.error.text, out);
     return;
   }
+  if (event.result == CommitResult::failed) return refuse_or_fail(at, event.error, out);
   if (event.result == CommitResult::mismatch) {
     ++link.counters.mismatches;
     out.emplace_back(base::accusation(

@@ -242,10 +242,7 @@ void Core::on(KeyframeMade& event, Time now, Outbox& out) {
   OpeningState* opening = at->second.opening();
   if (opening == nullptr || opening->keyframe_job != event.tag) return;
   opening->keyframe_job = 0;
-  if (!event.status) {
-    out.emplace_back(Failed{event.status.error()});
-    return;
-  }
+  if (!event.status) return refuse_or_fail(at, event.status.error(), out);
   const std::size_t bytes = event.payload.size() + event.buffers.size();
   at->second.counters.bytes_sent += bytes;
   hold(at->second, bytes, now);
@@ -256,16 +253,22 @@ void Core::on(KeyframeMade& event, Time now, Outbox& out) {
   set_mirrors_when_ready(event.peer, *opening, out);
 }
 
-void Core::on(const Opened& event, Time now, Outbox& out) {
+void Core::on(Opened& event, Time now, Outbox& out) {
   const auto at = links_.find(event.peer);
   if (at == links_.end()) return;
   Link& link = at->second;
   OpeningState* opening = link.opening();
   if (opening == nullptr || opening->open_job != event.tag) return;
-  if (!event.status) {
+  if (!event.status && event.status.error().code == base::ErrorCode::protocol) {
     misbehaved(at, event.status.error().text, out);
     return;
   }
+  if (!event.status && event.again && end_oldest_grace(out)) {
+    opening->open_job = event.again->tag = ++last_tag_;
+    out.emplace_back(Run{std::move(*event.again)});
+    return;
+  }
+  if (!event.status) return refuse_or_fail(at, event.status.error(), out);
   const OpenDecision decision = *opening->decision;
   std::optional<wire::Delta> early = std::move(opening->early);
   link.state =

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <variant>
 #include <vector>
 
@@ -104,7 +103,7 @@ struct Encoded {
   base::PeerId peer;
   JobTag tag = 0;
   base::ExchangeNumber exchange;
-  base::Status status;   ///< diverged: the replica is not finite
+  base::Status status;   ///< diverged: the replica is not finite; no_room: x is as it was
   bool skipped = false;  ///< nothing was written
   base::Buffer payload{};
   double drift = 0.0;
@@ -122,7 +121,8 @@ struct Encoded {
 enum class CommitResult : std::uint8_t {
   applied,
   mismatch,  ///< the mirrors of the two ends differ; nothing was applied
-  invalid,   ///< a payload is malformed or not finite; nothing was applied
+  invalid,   ///< the other end's payload is malformed or not finite; nothing was applied
+  failed,    ///< for a reason of this end; nothing was applied
 };
 
 struct Committed {
@@ -130,7 +130,7 @@ struct Committed {
   JobTag tag = 0;
   base::ExchangeNumber exchange;
   CommitResult result = CommitResult::applied;
-  std::string text{};     ///< what is wrong, where invalid
+  base::Error error{};    ///< where invalid or failed; no_room: the replica is as it was
   base::Duration took{};  ///< on the thread that owns the replica
 };
 
@@ -145,7 +145,9 @@ struct KeyframeMade {
 struct Opened {
   base::PeerId peer;
   JobTag tag = 0;
+  /// protocol: what the other end sent; no_room: for the mirrors, and the replica is as it was.
   base::Status status;
+  std::optional<OpenJob> again{};  ///< the job, where there was no room
 };
 
 using Outcome = std::variant<Encoded, Committed, KeyframeMade, Opened>;
@@ -154,7 +156,7 @@ using Outcome = std::variant<Encoded, Committed, KeyframeMade, Opened>;
 [[nodiscard]] std::optional<Outcome> run(const Job& job, Replica& replica, base::StepNumber step);
 
 /// Runs jobs that wait at one step boundary. Jobs of one link run in their order; commits of
-/// different links are applied in one pass over the replica.
+/// different links are applied together. Stops where the replica is lost (Replica::status).
 [[nodiscard]] std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica,
                                              base::StepNumber step);
 

@@ -46,6 +46,12 @@ float bound_after(float bound, float largest, MirrorType type) {
   return (bound + largest) * rounding_of(type);
 }
 
+// What this end has made itself, and cannot read, is no fault of the other end's.
+base::Error own_fault(base::Error error) {
+  if (error.code == ErrorCode::protocol) error.code = ErrorCode::internal;
+  return error.in("what this peer wrote itself");
+}
+
 template <class Links>
 auto find(Links& links, const PeerId& peer) {
   const auto found = links.find(peer);
@@ -77,7 +83,7 @@ Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffer
 void Replica::move_to(compute::ReplicaMemory& memory) {
   ASSERT(host_ != nullptr && links_.empty());
   ASSERT(memory.size() == size() && memory.mirror_type() == averaging_.mirror);
-  noted(memory.write(host_->y()));
+  must(memory.write(host_->y()));
   memory_ = &memory;
   host_.reset();
 }
@@ -88,11 +94,17 @@ base::Status Replica::noted(base::Status status) const {
   return status;
 }
 
+// Of what cannot be left undone: for want of room, too.
+base::Status Replica::must(base::Status status) const {
+  if (!status && status_) status_ = status;
+  return status;
+}
+
 // The value, or one that nobody may rely on.
 template <class T>
-T Replica::noted(base::Result<T> result) const {
+T Replica::must(base::Result<T> result) const {
   if (result) return std::move(*result);
-  static_cast<void>(noted(base::Status(fail(std::move(result.error())))));
+  must(base::Status(fail(std::move(result.error()))));
   return T{};
 }
 
@@ -106,9 +118,11 @@ std::span<const float> Replica::trained() const noexcept {
   return std::as_const(*host_).y();
 }
 
-void Replica::read(std::span<float> x) const { noted(memory_->read(x)); }
+void Replica::read(std::span<float> x) const { must(memory_->read(x)); }
 
-void Replica::open_fresh(const PeerId& peer) { noted(add_link(peer, initial_, initial_)); }
+base::Status Replica::open_fresh(const PeerId& peer) {
+  return noted(add_link(peer, initial_, initial_));
+}
 
 base::Status Replica::encode_keyframe(base::Buffer& out) const {
   base::LargeFloats x(size());
@@ -119,7 +133,7 @@ base::Status Replica::encode_keyframe(base::Buffer& out) const {
 base::Status Replica::open_merge(const PeerId& peer, base::ByteView own_keyframe,
                                  base::ByteView their_keyframe) {
   auto mine = read_keyframe(own_keyframe);
-  if (!mine) return fail(std::move(mine.error()));
+  if (!mine) return fail(own_fault(std::move(mine.error())));
   auto theirs = read_keyframe(their_keyframe);
   if (!theirs) return fail(std::move(theirs.error()));
   return noted(add_link(peer, std::move(*mine), std::move(*theirs)));
@@ -131,10 +145,10 @@ base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyf
   if (!values) return fail(std::move(values.error()));
   auto buffers = buffers_.read(their_buffers);
   if (!buffers) return fail(std::move(buffers.error()));
-  if (!BUG(buffers_not_adopted)) std::ranges::copy(*buffers, buffers_.values().begin());
-  if (auto status = add_link(peer, *values, *values, std::move(*buffers)); !status) {
+  if (auto status = add_link(peer, *values, *values, *buffers); !status) {
     return noted(std::move(status));
   }
+  if (!BUG(buffers_not_adopted)) std::ranges::copy(*buffers, buffers_.values().begin());
   if (BUG(adopted_not)) return noted(memory_->release());
   // Mirrors may be narrower than what came.
   return noted(memory_->write(mirror(peer, MirrorOf::theirs)));
@@ -142,7 +156,7 @@ base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyf
 
 base::Status Replica::open_gave(const PeerId& peer, base::ByteView own_keyframe) {
   auto values = read_keyframe(own_keyframe);
-  if (!values) return fail(std::move(values.error()));
+  if (!values) return fail(own_fault(std::move(values.error())));
   return noted(add_link(peer, *values, *values));
 }
 
@@ -164,6 +178,7 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
   auto coded = noted(delta::encode(difference, options, scratch_, out, *link.written));
   if (coded && hold) coded = noted(memory_->release_sent(*link.written, hold->gain));
   if (!coded) return fail(coded.error());
+  largest_written_ = std::max(largest_written_, link.written->size());
   link.written_hash = base::xxh3(out);
   return EncodeStats{.count = link.written->size(), .drift = distance_to(link.theirs, link)};
 }
@@ -188,6 +203,7 @@ base::Status Replica::stage(const CommitInput& input) {
   for (std::size_t i = 0; i < 2; ++i) {
     if (bytes[i].empty()) continue;
     auto values = buffers_.read(bytes[i]);
+    if (!values && i == 0) return fail(own_fault(std::move(values.error())));
     if (!values) return fail(std::move(values.error()));
     buffers[i] = std::move(*values);
   }
@@ -203,7 +219,7 @@ base::Status Replica::stage(const CommitInput& input) {
 base::Status Replica::stage_push(Link& link, const CommitInput& input) {
   ASSERT(input.own_push >= 0.0F && input.their_push >= 0.0F && input.their_push <= kPushMax);
   auto own = read_keyframe(input.own);
-  if (!own) return fail(std::move(own.error()));
+  if (!own) return fail(own_fault(std::move(own.error())));
   auto their = read_keyframe(input.their);
   if (!their) return fail(std::move(their.error()));
   link.own_keyframe = std::move(*own);
@@ -215,15 +231,22 @@ base::Status Replica::stage_push(Link& link, const CommitInput& input) {
 
 base::Status Replica::stage_delta(Link& link, const CommitInput& input) {
   const auto own = delta::check(input.own, size());
-  if (!own) return fail(own.error());
+  if (!own) return fail(own_fault(own.error()));
   const auto their = delta::check(input.their, size());
   if (!their) return fail(their.error());
   // What this end wrote last is known.
   link.own_is_written = link.written->size() > 0 && link.written_hash == base::xxh3(input.own);
   base::Status decoded;
-  if (!link.own_is_written) decoded = delta::decode(*own, *memory_, *link.own);
-  if (decoded) decoded = delta::decode(*their, *memory_, *link.their);
-  if (!decoded) return noted(decoded);
+  if (!link.own_is_written) {
+    decoded = delta::decode(*own, *memory_, *link.own);
+    if (!decoded) return noted(fail(own_fault(decoded.error())));
+  }
+  decoded = delta::decode(*their, *memory_, *link.their);
+  if (decoded) decoded = memory_->reserve_commit(own_delta(link), *link.their);
+  if (!decoded) {
+    link.their->free_beyond(0);  // how large it is, the other end has decided
+    return noted(decoded);
+  }
   const float largest = std::max(delta::largest_value(*own), delta::largest_value(*their));
   link.staged_bound = bound_after(link.bound, largest, averaging_.mirror);
   return link.staged_bound > kMagnitudeMax ? check_bounds(link, largest) : base::Status{};
@@ -232,33 +255,39 @@ base::Status Replica::stage_delta(Link& link, const CommitInput& input) {
 // Only where the mirrors come near the bound is each element looked at.
 base::Status Replica::check_bounds(Link& link, float largest) const {
   link.bound = 0.0F;
-  bool stay_bounded = true;
-  const std::pair<MirrorId, const compute::Delta*> sides[] = {{link.mine, &own_delta(link)},
-                                                              {link.theirs, link.their.get()}};
-  for (const auto& [mirror, delta] : sides) {
-    const auto values = memory_->mirror(mirror);
+  bool stays[2]{};
+  const std::pair<MirrorId, const compute::Delta*> sides[2] = {{link.mine, &own_delta(link)},
+                                                               {link.theirs, link.their.get()}};
+  for (std::size_t side = 0; side < 2; ++side) {
+    const auto values = memory_->mirror(sides[side].first);
     if (!values) return noted(base::Status(fail(values.error())));
     delta::Elements elements;
-    if (auto read = delta->read(elements.indices, elements.values); !read) return noted(read);
+    if (auto read = sides[side].second->read(elements.indices, elements.values); !read) {
+      return noted(read);
+    }
     link.bound = std::max(link.bound, kernels::largest(values->data(), size()));
-    stay_bounded = stay_bounded && stays_bounded(*values, elements);
+    stays[side] = stays_bounded(*values, elements);
   }
   link.staged_bound = bound_after(link.bound, largest, averaging_.mirror);
-  if (link.staged_bound > kMagnitudeMax && !stay_bounded) {
+  if (link.staged_bound <= kMagnitudeMax || (stays[0] && stays[1])) return {};
+  if (!stays[1]) {
     return fail(ErrorCode::protocol, "delta: moves a mirror beyond {}", kMagnitudeMax);
   }
-  return {};
+  return fail(ErrorCode::diverged, "the own delta moves a mirror beyond {}: training has diverged",
+              kMagnitudeMax);
 }
 
 void Replica::apply_staged() {
   if (!staging()) return;
-  noted(averaging_.mode == Mode::push_sum ? commit_pushes() : commit_deltas());
+  must(averaging_.mode == Mode::push_sum ? commit_pushes() : commit_deltas());
   for (auto& [peer, link] : links_) {
     if (!link.staged) continue;
     average_buffers(link);
     link.bound = std::min(link.staged_bound, 2.0F * kMagnitudeMax);
     link.staged = false;
     link.written->clear();  // the mirror has it now
+    // What others send decides on no more memory than twice what this end takes itself.
+    link.their->free_beyond(2 * largest_written_);
   }
 }
 
@@ -310,11 +339,11 @@ std::size_t Replica::open_links() const noexcept {
 }
 
 std::uint64_t Replica::mirror_hash(const PeerId& peer, MirrorOf which) const {
-  return noted(memory_->hash(find_mirror(peer, which)));
+  return must(memory_->hash(find_mirror(peer, which)));
 }
 
 base::LargeFloats Replica::mirror(const PeerId& peer, MirrorOf which) const {
-  return noted(memory_->mirror(find_mirror(peer, which)));
+  return must(memory_->mirror(find_mirror(peer, which)));
 }
 
 Replica::MirrorId Replica::find_mirror(const PeerId& peer, MirrorOf which) const {
@@ -419,7 +448,7 @@ base::Status Replica::commit_deltas() {
 }
 
 void Replica::release_if_alone() {
-  if (open_links() == 0) noted(memory_->release());
+  if (open_links() == 0) must(memory_->release());
 }
 
 double Replica::distance(const PeerId& peer, MirrorOf which) {
@@ -430,7 +459,7 @@ double Replica::distance_to(MirrorId mirror, Link& link) {
   const std::size_t n = size();
   // Every call reads other runs.
   const std::size_t every = n < kDriftWhole ? 1 : std::max(kDriftEvery, n / kDriftMost);
-  const compute::Squares sums = noted(memory_->squares(mirror, link.looks++ % every, every));
+  const compute::Squares sums = must(memory_->squares(mirror, link.looks++ % every, every));
   if (sums.norm > 0.0) return std::sqrt(sums.away / sums.norm);
   return sums.away > 0.0 ? 1.0 : 0.0;
 }

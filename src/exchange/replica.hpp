@@ -98,7 +98,8 @@ struct Averaging {
 /// kLinksMax open links and kGraceLinksMax suspended ones. Naming a link that is not there is a bug
 /// (ASSERT), as is opening one that is, and everything but stage() and apply_staged() while commits
 /// are staged. Where a device fails, the first error stands in status(), and what the replica holds
-/// is lost.
+/// is lost. Where a device has no room for a link or a delta of it (ErrorCode::no_room), the
+/// replica is as it was.
 class Replica {
  public:
   /// y = `initial`, which is kept: keyframes are differences to it. 0 <= lambda <= 1, 0 under
@@ -126,9 +127,10 @@ class Replica {
   [[nodiscard]] Buffers& buffers() noexcept { return buffers_; }
   [[nodiscard]] const Buffers& buffers() const noexcept { return buffers_; }
 
-  // Opening. On failure (protocol: a payload; diverged: x) nothing has changed.
+  // Opening. On failure (protocol: the other end's payload; internal: the own one; diverged: x;
+  // no_room: for the mirrors) nothing has changed.
   /// Both ends stand at the initial parameters.
-  void open_fresh(const base::PeerId& peer);
+  [[nodiscard]] base::Status open_fresh(const base::PeerId& peer);
   /// Writes the keyframe of x: its difference to the initial parameters.
   [[nodiscard]] base::Status encode_keyframe(base::Buffer& out) const;
   /// Both have a history: each mirror becomes what its keyframe says.
@@ -146,7 +148,7 @@ class Replica {
   /// it is not called, or is 0, or they are more, each is taken for the only one.
   void expect_deltas(std::size_t count);
   /// Writes q = C(x - mine), or under push-sum a keyframe, to `out` (replaced), and holds back what
-  /// it leaves out. diverged: x is not finite.
+  /// it leaves out. diverged: x is not finite; no_room: x is as it was.
   [[nodiscard]] base::Result<EncodeStats> encode(const base::PeerId& peer,
                                                  const delta::Options& options, base::Buffer& out);
   /// |x - a mirror of the link| / |x|, estimated from 1/32 of the elements of a large one, and from
@@ -156,11 +158,12 @@ class Replica {
   /// nothing is known yet.
   [[nodiscard]] double buffer_drift(const base::PeerId& peer) const;
   /// Checks an exchange completely and keeps it for apply_staged(); one a link, which may be
-  /// suspended: the other end may have made its part. On failure
-  /// (protocol: a payload or buffers are malformed, or a mirror would go beyond kMagnitudeMax)
-  /// nothing is kept.
+  /// suspended: the other end may have made its part. On failure (protocol: the other end's payload
+  /// or buffers are malformed, or would take its mirror beyond kMagnitudeMax; internal: the same of
+  /// the own ones; no_room: for the deltas) nothing is kept.
   [[nodiscard]] base::Status stage(const CommitInput& input);
-  /// Commits all that is staged, in order of peer id, in one pass over the memory.
+  /// Commits all that is staged, in order of peer id. One pass over the memory, but on a GPU with
+  /// mirrors in bfloat16, where it is one a link.
   void apply_staged();
   /// stage() and apply_staged() of one exchange.
   [[nodiscard]] base::Status commit(const CommitInput& input);
@@ -230,7 +233,8 @@ class Replica {
   void average_buffers(Link& link);
   bool staging() const noexcept;
   template <class T>
-  T noted(base::Result<T> result) const;
+  T must(base::Result<T> result) const;
+  base::Status must(base::Status status) const;
   base::Status noted(base::Status status) const;
 
   base::LargeFloats initial_;
@@ -238,8 +242,9 @@ class Replica {
   compute::ReplicaMemory* memory_;
   mutable base::Status status_;  // reading may be what fails
   float lambda_;
-  std::size_t deltas_to_come_ = 0;  // before the next local step
-  std::size_t parts_to_clear_ = 0;  // of r, by the next of them
+  std::size_t deltas_to_come_ = 0;   // before the next local step
+  std::size_t parts_to_clear_ = 0;   // of r, by the next of them
+  std::size_t largest_written_ = 0;  // elements of a delta, so far
   Averaging averaging_;
   double weight_ = 1.0;
   Buffers buffers_;

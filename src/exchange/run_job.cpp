@@ -68,8 +68,9 @@ Committed stage(const CommitJob& job, Replica& replica) {
                                      .own_push = job.own_push,
                                      .their_push = job.their_push});
   if (!status) {
-    outcome.result = CommitResult::invalid;
-    outcome.text = status.error().text;
+    const bool is_theirs = status.error().code == base::ErrorCode::protocol;
+    outcome.result = is_theirs ? CommitResult::invalid : CommitResult::failed;
+    outcome.error = status.error();
   }
   return outcome;
 }
@@ -91,7 +92,7 @@ std::optional<Outcome> run_one(const OpenJob& job, Replica& replica, StepNumber)
   Opened outcome{.peer = job.peer, .tag = job.tag, .status = {}};
   switch (job.decision) {
     case OpenDecision::fresh:
-      replica.open_fresh(job.peer);
+      outcome.status = replica.open_fresh(job.peer);
       break;
     case OpenDecision::merge:
       outcome.status = replica.open_merge(job.peer, job.own, job.their);
@@ -105,6 +106,9 @@ std::optional<Outcome> run_one(const OpenJob& job, Replica& replica, StepNumber)
     case OpenDecision::resume:
     case OpenDecision::wait:
       ASSERT(false, "these set no mirrors");
+  }
+  if (!outcome.status && outcome.status.error().code == base::ErrorCode::no_room) {
+    outcome.again = job;
   }
   return outcome;
 }
@@ -136,6 +140,8 @@ std::optional<Outcome> run(const Job& job, Replica& replica, StepNumber step) {
 
 std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica, StepNumber step) {
   std::vector<Outcome> outcomes;
+  // Nothing is asked of a replica that is lost: a link may not be as its jobs take for granted.
+  if (!replica.status()) return outcomes;
   std::vector<bool> ran(jobs.size(), false);
   // A commit may go ahead of what concerns other links, not of what concerns its own.
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -147,12 +153,14 @@ std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica, Step
     }
     outcomes.emplace_back(stage(*commit, replica));
     ran[i] = true;
+    if (!replica.status()) return outcomes;
   }
   replica.apply_staged();
   replica.expect_deltas(static_cast<std::size_t>(std::ranges::count_if(
       jobs, [](const Job& job) { return std::holds_alternative<EncodeJob>(job); })));
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (ran[i]) continue;
+    if (!replica.status()) break;
     if (auto outcome = run(jobs[i], replica, step)) outcomes.push_back(std::move(*outcome));
   }
   // Fewer may have been written: one that would tell next to nothing is left out.

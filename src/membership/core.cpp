@@ -31,6 +31,8 @@ const char* to_string(LossReason reason) noexcept {
       return "duplicate";
     case LossReason::replaced:
       return "replaced";
+    case LossReason::no_room:
+      return "no room for it";
   }
   return "unknown";
 }
@@ -87,7 +89,9 @@ void Core::handle(const Event& event, base::Time now, Outbox& out) {
 
 void Core::expire(base::Time now, Outbox& out) {
   begin(now, out);
-  std::erase_if(banned_, [&](const auto& entry) { return entry.second <= now; });
+  for (auto* const peers : {&banned_, &no_room_}) {
+    std::erase_if(*peers, [&](const auto& entry) { return entry.second <= now; });
+  }
   if (!left_) {
     std::vector<base::LinkId> ids;
     for (const auto& [id, link] : links_) ids.push_back(id);
@@ -214,7 +218,8 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   // So may one that is held alive while its counter alone stands still: an overlay can fall in two
   // parts in which nobody misses a neighbour.
   const bool apart = progress_.rate(now) > 0 && lacks_evidence(peer, now);
-  if (fits_overlay(event.other) && (missing() > 0 || !was_there || apart)) {
+  if (fits_overlay(event.other) && !no_room_.contains(peer) &&
+      (missing() > 0 || !was_there || apart)) {
     request(event.link, !was_there && count(Role::neighbour) > 0, now, out);
   }
 }
@@ -236,6 +241,10 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
   if (neighbour) end_neighbour(event.link, event.reason, now, out);
   links_.erase(event.link);
   if (event.reason == LossReason::banned) ban(peer, now);
+  if (event.reason == LossReason::no_room) {
+    if (no_room_.size() < kMembersMax) no_room_[peer] = now + kNoRoomTime;
+    dialer_.shun(peer, kNoRoomTime, now);
+  }
   if (neighbour && event.reason == LossReason::reset && !RARE(reset_unnoticed)) {
     lost_.insert(peer);
     if (!RARE(wait_before_redial)) dialer_.hurry(peer, now);

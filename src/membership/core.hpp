@@ -227,8 +227,9 @@ class Core {
   Flaps flaps_;
   LocalHealth health_;
   KeyConflict conflict_;
-  std::map<base::PeerId, wire::Loss> losses_;  ///< why members that are not alive are not
-  std::map<base::PeerId, base::Time> banned_;  ///< until when
+  std::map<base::PeerId, wire::Loss> losses_;   ///< why members that are not alive are not
+  std::map<base::PeerId, base::Time> banned_;   ///< until when
+  std::map<base::PeerId, base::Time> no_room_;  ///< no neighbours until then
   std::set<base::PeerId> lost_;   ///< neighbours lost without their doing, wanted back first
   std::uint32_t rejections_ = 0;  ///< in a row
   base::Time seek_after_{};       ///< members for more neighbours

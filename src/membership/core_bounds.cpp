@@ -40,6 +40,7 @@ void Core::add_bounds(base::Bounds& out) const {
   out.add("reasons of losses", losses_.size(), members - alive);
   out.add("neighbours wanted back", lost_.size(), alive);
   out.add("banned peers", banned_.size(), kMembersMax);
+  out.add("peers without room here", no_room_.size(), kMembersMax);
   out.add("ready links", links_.size(), kReadyLinksMax);
   out.add("neighbours", neighbours, config_.degree + kDegreeSlack);
   // They are told before an event's handling ends.
@@ -66,6 +67,7 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
     add("the next comparison of tables", link.table_after, kTableEveryMax);
   }
   for (const auto& [peer, until] : banned_) add("the end of a ban", until, kBanTime);
+  for (const auto& [peer, until] : no_room_) add("room for a peer", until, kNoRoomTime);
   if (const auto end = suspicions_.last_end()) {
     add("the end of a suspicion", *end, suspicion_max(config_.heartbeat));
   }

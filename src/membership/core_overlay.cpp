@@ -79,7 +79,8 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
                     neighbours + count(Role::requested) >= config_.degree + kDegreeSlack;
   const bool room = RARE(accept_without_room) || (!full && !RARE(reject_with_room));
   const wire::MemberRecord* record = table_.find(peer);
-  if ((!moved && !urgent && !room) || (record != nullptr && !fits_overlay(*record))) {
+  const bool fits = (record == nullptr || fits_overlay(*record)) && !no_room_.contains(peer);
+  if ((!moved && !urgent && !room) || !fits) {
     refer(id, peer, out);
     send(id, wire::Neighbour{NeighbourKind::reject}, out);
     return;
@@ -318,7 +319,8 @@ bool Core::is_wanted(const wire::MemberRecord& record, bool alive) const {
   const bool there = is_there(record);
   const bool fits = alive ? there : record.state == wire::MemberState::dead && !there;
   return fits && fits_overlay(record) && record.id != table_.self_id() &&
-         !banned_.contains(record.id) && !is_linked(record.id) && !dialer_.is_dialing(record.id);
+         !banned_.contains(record.id) && !no_room_.contains(record.id) && !is_linked(record.id) &&
+         !dialer_.is_dialing(record.id);
 }
 
 void Core::dial_failed(const std::string& address, bool own, base::Time now, Outbox& out) {

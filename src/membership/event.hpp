@@ -21,6 +21,7 @@ enum class LossReason {
   closed,     ///< the other end closed it on purpose, or no longer wants to be a neighbour
   duplicate,  ///< another link to the same peer takes over
   replaced,   ///< another neighbour took its place: this end had more than it seeks
+  no_room,    ///< this end lacks the memory for a link with it
 };
 
 [[nodiscard]] const char* to_string(LossReason reason) noexcept;

@@ -75,6 +75,8 @@ inline constexpr base::Duration kCutMemory = 60s;  ///< deaths of half the membe
 inline constexpr base::Duration kLateMin = 250ms;
 inline constexpr base::Duration kPauseMin = 1s;
 inline constexpr base::Duration kBanTime = 60s;  ///< of a peer that broke the protocol
+/// Before a peer is a neighbour again that this one had no memory for.
+inline constexpr base::Duration kNoRoomTime = 60s;
 /// Between two records with which this peer overrules those of another process that has its key.
 inline constexpr base::Duration kOverruleMin = 1s;
 inline constexpr base::Duration kOverruleMax = 30s;

@@ -263,6 +263,8 @@ void Core::on(Outcome& event, base::Time now, Outbox& out) {
           on_evaluated(std::nullopt, now, out);
         } else if constexpr (std::is_same_v<T, Saved>) {
           on_saved(outcome, now, out);
+        } else if constexpr (std::is_same_v<T, Notice>) {
+          out.push_back(std::move(outcome));
         } else if constexpr (std::is_same_v<T, Failed>) {
           end({EndReason::failed, std::move(outcome.error)}, now, out);
         } else {
@@ -365,6 +367,20 @@ void Core::misbehaved(base::LinkId link, const base::PeerId& peer, const std::st
   out.push_back(Close{link});
 }
 
+// The peer goes on with the neighbours that it has, and takes no link with this one for a while.
+void Core::no_room_for(base::LinkId link, const base::PeerId& peer, const std::string& text,
+                       base::Time now, Outbox& out) {
+  out.push_back(Notice{Severity::warning,
+                       "no link with " + peer.brief() + " for a minute: " + text +
+                           "; lower swarm.degree or exchange.density, or set exchange.mirror to "
+                           "bf16"});
+  if (!link.valid()) return;
+  to_membership(membership::LinkLost{link, membership::LossReason::no_room, text}, now, out);
+  if (phase_ == Phase::done) return;
+  out.push_back(Send{link, wire::Bye{wire::ByeReason::none, "has no room for another link"}});
+  out.push_back(Close{link});
+}
+
 void Core::to_membership(const membership::Event& event, base::Time now, Outbox& out) {
   membership::Outbox actions;
   membership_.handle(event, now, actions);
@@ -414,6 +430,7 @@ void Core::take_membership(membership::Outbox& actions, base::Time now, Outbox& 
 void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out) {
   if (exchange_.open_links() > 0) drift_ = exchange_.drift();
   std::vector<exchange::Misbehaved> banned;
+  std::vector<exchange::Refused> refused;
   for (exchange::Action& action : actions) {
     if (phase_ == Phase::done) return;  // Finished is the last action
     std::visit(
@@ -425,6 +442,8 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
             out.push_back(Run{std::move(value.job)});
           } else if constexpr (std::is_same_v<T, exchange::Misbehaved>) {
             banned.push_back(std::move(value));
+          } else if constexpr (std::is_same_v<T, exchange::Refused>) {
+            refused.push_back(std::move(value));
           } else if constexpr (std::is_same_v<T, exchange::Settled>) {
             if (value.timed_out) out.push_back(Notice{Severity::warning, "settling took too long"});
             finish_up(out);
@@ -437,11 +456,17 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
         action);
   }
   // What the exchange does about it comes behind what it has done already: jobs are run in order.
+  const auto link_of = [this](const base::PeerId& peer) {
+    const auto found = neighbours_.find(peer);
+    return found != neighbours_.end() ? found->second : base::LinkId{};
+  };
   for (const exchange::Misbehaved& who : banned) {
     if (phase_ == Phase::done) return;
-    const auto found = neighbours_.find(who.peer);
-    const bool linked = found != neighbours_.end();
-    misbehaved(linked ? found->second : base::LinkId{}, who.peer, who.text, now, out);
+    misbehaved(link_of(who.peer), who.peer, who.text, now, out);
+  }
+  for (const exchange::Refused& who : refused) {
+    if (phase_ == Phase::done) return;
+    no_room_for(link_of(who.peer), who.peer, who.text, now, out);
   }
   if (phase_ == Phase::waiting) start_if_ready(now, out);
   if (phase_ == Phase::training && steps_outstanding_ == 0 && !BUG(steps_end)) next_steps(now, out);
@@ -493,7 +518,7 @@ void Core::neighbour_down(const base::PeerId& peer, membership::LossReason reaso
   ring_at_.reset();
   using enum membership::LossReason;
   if (exchange::uses_links(config_.exchange.mode)) {
-    const bool for_good = reason == left || reason == banned;
+    const bool for_good = reason == left || reason == banned || reason == no_room;
     to_exchange(exchange::NeighbourDown{peer, for_good}, now, out);
   }
   if (ring_ && phase_ == Phase::training && reason != duplicate) {

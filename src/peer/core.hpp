@@ -107,6 +107,8 @@ class Core {
   void refuse(base::LinkId link, wire::Refuse refusal, Outbox& out);
   /// Whether a person named this address, in the run file or when the peer was started.
   [[nodiscard]] bool was_given(const std::string& address) const;
+  void no_room_for(base::LinkId link, const base::PeerId& peer, const std::string& text,
+                   base::Time now, Outbox& out);
   void misbehaved(base::LinkId link, const base::PeerId& peer, const std::string& text,
                   base::Time now, Outbox& out);
 

@@ -58,8 +58,8 @@ const std::vector<Values> kBad{{},
 /// Two replicas with a link between them and the payloads of an exchange.
 struct Pair {
   Pair() {
-    a.open_fresh(kB);
-    b.open_fresh(kA);
+    BOOST_REQUIRE(a.open_fresh(kB).has_value());
+    BOOST_REQUIRE(b.open_fresh(kA).has_value());
     train(a, rng, 0.1F);
     train(b, rng, 0.1F);
     encode(a, kB, {.density = 0.1}, qa);

@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_commit_is_made_on_a_link_that_broke_again_behind_it) {
   const std::vector<float> initial(1000, 0.5F);
   Replica replica(initial, 0.5F);
   const starling::base::PeerId a = peer_named('a');
-  replica.open_fresh(a);
+  BOOST_REQUIRE(replica.open_fresh(a).has_value());
   CommitJob commit{.peer = a, .tag = 1, .exchange = {1}, .w = 0.25F};
   for (float& value : replica.trained()) value += 1.0F;
   BOOST_REQUIRE(replica.encode(a, {.density = 0.05}, commit.own));
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(late_deltas_carry_proportionally_more_up_to_a_limit) {
   std::vector<float> initial(10'000);
   for (std::size_t i = 0; i < initial.size(); ++i) initial[i] = 0.001F * static_cast<float>(i % 7);
   Replica replica(initial, 0.5F);
-  replica.open_fresh(peer_named('a'));
+  BOOST_REQUIRE(replica.open_fresh(peer_named('a')).has_value());
   for (float& value : replica.trained()) value += 1.0F;
   const auto lag_at = [&](std::uint64_t step, bool at_once) {
     EncodeJob job = encode('a', 1, 10);
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(late_deltas_carry_proportionally_more_up_to_a_limit) {
 BOOST_AUTO_TEST_CASE(in_settling_a_delta_carries_no_more_than_its_other_end_needs) {
   const std::vector<float> initial(10'000, 1.0F);
   Replica replica(initial, 0.0F);
-  replica.open_fresh(peer_named('a'));
+  BOOST_REQUIRE(replica.open_fresh(peer_named('a')).has_value());
   EncodeJob job = encode('a', 1, 0);
   const auto write = [&](double moved, double near_enough, bool may_skip) {
     for (float& value : replica.trained()) value = 1.0F + static_cast<float>(moved);
@@ -222,10 +222,10 @@ BOOST_AUTO_TEST_CASE(nothing_is_skipped_while_the_other_end_is_far_or_its_buffer
   BOOST_TEST(!skips(far));
 
   Replica unknown(initial, 0.5F, BufferSpec{{0.0F}, {-1.0F}});
-  unknown.open_fresh(peer_named('a'));
+  BOOST_REQUIRE(unknown.open_fresh(peer_named('a')).has_value());
   BOOST_TEST(!skips(unknown));
   Replica near(initial, 0.5F);
-  near.open_fresh(peer_named('a'));
+  BOOST_REQUIRE(near.open_fresh(peer_named('a')).has_value());
   BOOST_TEST(skips(near));
 }
 
@@ -235,7 +235,9 @@ BOOST_AUTO_TEST_CASE(a_batch_of_commits_does_what_they_do_one_by_one) {
   Replica batch(initial, 0.5F);
   std::vector<Job> jobs;
   for (const char name : {'a', 'b', 'c'}) {
-    for (Replica* replica : {&one, &batch}) replica->open_fresh(peer_named(name));
+    for (Replica* replica : {&one, &batch}) {
+      BOOST_REQUIRE(replica->open_fresh(peer_named(name)).has_value());
+    }
   }
   for (Replica* replica : {&one, &batch}) {
     for (std::size_t i = 0; i < initial.size(); ++i) {

@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(a_fresh_link_stands_at_the_initial_parameters_on_both_ends)
   Rng rng(62);
   const auto initial = noises(kN, rng);
   Replica a(initial, 0.5F);
-  a.open_fresh(kB);
+  BOOST_REQUIRE(a.open_fresh(kB).has_value());
   BOOST_TEST(same(a.mirror(kB, MirrorOf::mine), initial));
   BOOST_TEST(same(a.mirror(kB, MirrorOf::theirs), initial));
   BOOST_TEST(a.open_links() == 1U);
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(what_a_delta_leaves_out_is_held_back_until_the_link_closes)
   Rng rng(63);
   const auto initial = noises(kN, rng);
   Replica a(initial, 0.5F);
-  a.open_fresh(kB);
+  BOOST_REQUIRE(a.open_fresh(kB).has_value());
   train(a, rng, 0.1F);
   const auto x = x_of(a);
   BOOST_TEST(same(a.trained(), x));
@@ -94,8 +94,8 @@ BOOST_AUTO_TEST_CASE(what_is_trained_after_a_delta_was_written_is_not_held_back)
   const auto initial = noises(kN, rng);
   Replica a(initial, 1.0F);
   Replica b(initial, 1.0F);
-  a.open_fresh(kB);
-  b.open_fresh(kA);
+  BOOST_REQUIRE(a.open_fresh(kB).has_value());
+  BOOST_REQUIRE(b.open_fresh(kA).has_value());
   Buffer qa;
   Buffer qb;
   encode(a, kB, {.density = 1.0, .bits = 8}, qa);  // of nothing: all is known
@@ -112,8 +112,8 @@ BOOST_AUTO_TEST_CASE(links_that_write_in_turn_share_what_is_held_back) {
   Rng rng(73);
   const auto initial = noises(kN, rng);
   Replica a(initial, 1.0F);
-  a.open_fresh(kB);
-  a.open_fresh(kC);
+  BOOST_REQUIRE(a.open_fresh(kB).has_value());
+  BOOST_REQUIRE(a.open_fresh(kC).has_value());
   train(a, rng, 0.1F);
   const auto x = x_of(a);
   Buffer bytes;
@@ -134,8 +134,8 @@ BOOST_AUTO_TEST_CASE(links_that_write_in_turn_share_what_is_held_back) {
 BOOST_AUTO_TEST_CASE(a_suspended_link_does_not_count_and_keeps_its_mirrors) {
   Rng rng(64);
   Replica a(noises(kN, rng), 1.0F);
-  a.open_fresh(kB);
-  a.open_fresh(kC);
+  BOOST_REQUIRE(a.open_fresh(kB).has_value());
+  BOOST_REQUIRE(a.open_fresh(kC).has_value());
   train(a, rng, 0.1F);
   const auto x = x_of(a);
   const auto hash = a.mirror_hash(kB, MirrorOf::mine);
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_keyframe_opens_nothing_and_changes_nothing) {
   Rng rng(67);
   const auto initial = noises(kN, rng);
   Replica a(initial, 0.5F);
-  a.open_fresh(kB);
+  BOOST_REQUIRE(a.open_fresh(kB).has_value());
   train(a, rng, 0.2F);
   const Buffer good = keyframe(a);
   Buffer bad = good;
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(a_hostile_delta_changes_nothing) {
   Rng rng(68);
   const auto initial = noises(kN, rng);
   Replica a(initial, 0.5F);
-  a.open_fresh(kB);
+  BOOST_REQUIRE(a.open_fresh(kB).has_value());
   train(a, rng, 0.2F);
   Buffer own;
   encode(a, kB, {.density = 0.05}, own);
@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(a_hostile_delta_changes_nothing) {
 
 BOOST_AUTO_TEST_CASE(a_mirror_cannot_be_pushed_beyond_its_bound_in_many_steps) {
   Replica a(std::vector<float>(100, 0.0F), 0.5F);
-  a.open_fresh(kB);
+  BOOST_REQUIRE(a.open_fresh(kB).has_value());
   // What a peer would send whose replica runs away: each payload is sound by itself.
   const std::vector<float> far(100, 9e29F);
   const std::vector<float> zero(100, 0.0F);
@@ -262,9 +262,9 @@ BOOST_AUTO_TEST_CASE(a_refused_exchange_does_not_stop_those_staged_beside_it) {
   const auto initial = noises(kN, rng);
   Replica a(initial, 0.5F);
   Replica b(initial, 0.5F);
-  a.open_fresh(kB);
-  a.open_fresh(kC);
-  b.open_fresh(kA);
+  BOOST_REQUIRE(a.open_fresh(kB).has_value());
+  BOOST_REQUIRE(a.open_fresh(kC).has_value());
+  BOOST_REQUIRE(b.open_fresh(kA).has_value());
   train(a, rng, 0.1F);
   train(b, rng, 0.1F);
   Buffer to_b;
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(a_refused_exchange_does_not_stop_those_staged_beside_it) {
 BOOST_AUTO_TEST_CASE(a_replica_that_is_not_finite_is_reported_and_not_sent) {
   Rng rng(70);
   Replica a(noises(kN, rng), 0.5F);
-  a.open_fresh(kB);
+  BOOST_REQUIRE(a.open_fresh(kB).has_value());
   a.trained()[17] = std::numeric_limits<float>::quiet_NaN();
   Buffer out;
   BOOST_TEST((a.encode(kB, {}, out).error().code == base::ErrorCode::diverged));
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(drift_is_the_distance_to_the_neighbours_mirror) {
     BOOST_TEST_CONTEXT("seed " << kSeed << ", n " << n) {
       const auto initial = noises(n, rng);
       Replica a(initial, 0.5F);
-      a.open_fresh(kB);
+      BOOST_REQUIRE(a.open_fresh(kB).has_value());
       Buffer out;
       BOOST_TEST(a.encode(kB, {}, out)->drift == 0.0);
       train(a, rng, 0.1F);

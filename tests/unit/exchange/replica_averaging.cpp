@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(exchanges_of_several_links_follow_the_formulas_to_the_bit) 
                 std::vector<float>(n, 0.0F),
                 {initial, initial, initial},
                 {initial, initial, initial}};
-    for (std::uint8_t k = 0; k < 3; ++k) replica.open_fresh(peer(k));
+    for (std::uint8_t k = 0; k < 3; ++k) BOOST_REQUIRE(replica.open_fresh(peer(k)).has_value());
     for (int t = 0; t < 30; ++t) {
       train(replica, rng, 0.1F);
       std::ranges::copy(replica.trained(), plain.y.begin());
@@ -141,8 +141,8 @@ BOOST_AUTO_TEST_CASE(choco_moves_replicas_and_leaves_the_mirrors_as_the_deltas_m
   const auto initial = noises(kN, rng);
   Replica a(initial, 0.0F, {}, kChoco);
   Replica b(initial, 0.0F, {}, kChoco);
-  a.open_fresh(peer(2));
-  b.open_fresh(peer(1));
+  BOOST_REQUIRE(a.open_fresh(peer(2)).has_value());
+  BOOST_REQUIRE(b.open_fresh(peer(1)).has_value());
   std::vector<float> of_a = initial;
   std::vector<float> of_b = initial;
   for (int t = 0; t < 50; ++t) {
@@ -207,8 +207,8 @@ BOOST_DATA_TEST_CASE(mirrors_are_bit_equal_at_both_ends_after_every_commit, kMir
   const auto initial = noises(kN, rng);
   Replica a(initial, 0.5F, {}, {.mirror = sample});
   Replica b(initial, 0.5F, {}, {.mirror = sample});
-  a.open_fresh(peer(2));
-  b.open_fresh(peer(1));
+  BOOST_REQUIRE(a.open_fresh(peer(2)).has_value());
+  BOOST_REQUIRE(b.open_fresh(peer(1)).has_value());
   for (int t = 0; t < 500; ++t) {
     train(a, rng, 0.05F);
     train(b, rng, 0.02F);
@@ -237,8 +237,8 @@ BOOST_DATA_TEST_CASE(zeros_of_either_sign_stay_bit_equal, kMirrorTypes) {
   const std::vector<float> initial{-0.0F, 0.0F, 1.0F, -1.0F};
   Replica a(initial, 0.5F, {}, {.mirror = sample});
   Replica b(initial, 0.5F, {}, {.mirror = sample});
-  a.open_fresh(peer(2));
-  b.open_fresh(peer(1));
+  BOOST_REQUIRE(a.open_fresh(peer(2)).has_value());
+  BOOST_REQUIRE(b.open_fresh(peer(1)).has_value());
   for (int t = 0; t < 4; ++t) {
     a.trained()[2] -= 1.0F;  // elements that come to cancel
     b.trained()[3] += 1.0F;
@@ -258,8 +258,8 @@ BOOST_AUTO_TEST_CASE(pushes_conserve_vectors_and_weights_and_lead_to_their_mean)
   for (int i = 0; i < 3; ++i) all.emplace_back(initial, 0.0F, BufferSpec{}, kPushSum);
   const std::array<std::pair<std::uint8_t, std::uint8_t>, 2> links{{{0, 1}, {1, 2}}};
   for (const auto& [a, b] : links) {
-    all[a].open_fresh(peer(b));
-    all[b].open_fresh(peer(a));
+    BOOST_REQUIRE(all[a].open_fresh(peer(b)).has_value());
+    BOOST_REQUIRE(all[b].open_fresh(peer(a)).has_value());
   }
   std::vector<double> sum(kN, 0.0);
   for (Replica& replica : all) {
@@ -323,7 +323,7 @@ BOOST_AUTO_TEST_CASE(a_push_that_is_malformed_changes_nothing) {
   Rng rng(88);
   const auto initial = noises(500, rng);
   Replica a(initial, 0.0F, {}, kPushSum);
-  a.open_fresh(peer(2));
+  BOOST_REQUIRE(a.open_fresh(peer(2)).has_value());
   train(a, rng, 0.1F);
   Buffer own;
   const auto stats = a.encode(peer(2), {}, own);
@@ -351,8 +351,8 @@ BOOST_AUTO_TEST_CASE(bfloat16_mirrors_lose_no_step_that_is_too_small_for_them) {
   const auto initial = noises(kN, rng);
   Replica a(initial, 0.0F, {}, {.mirror = MirrorType::bfloat16});
   Replica b(initial, 0.0F, {}, {.mirror = MirrorType::bfloat16});
-  a.open_fresh(peer(2));
-  b.open_fresh(peer(1));
+  BOOST_REQUIRE(a.open_fresh(peer(2)).has_value());
+  BOOST_REQUIRE(b.open_fresh(peer(1)).has_value());
   train(a, rng, 0.02F);
   train(b, rng, 0.02F);
   const auto of_a = x_of(a);
@@ -382,8 +382,8 @@ BOOST_AUTO_TEST_CASE(equal_replicas_do_not_move_each_other) {
   const auto initial = noises(1000, rng);
   Replica a(initial, 0.5F);
   Replica b(initial, 0.5F);
-  a.open_fresh(peer(2));
-  b.open_fresh(peer(1));
+  BOOST_REQUIRE(a.open_fresh(peer(2)).has_value());
+  BOOST_REQUIRE(b.open_fresh(peer(1)).has_value());
   meet(a, peer(1), b, peer(2), 0.5F, {});
   BOOST_TEST(same(x_of(a), initial));
   BOOST_TEST(same(a.trained(), initial));

@@ -26,7 +26,7 @@ class Swarm {
     for (std::size_t i = 0; i < peers; ++i) replicas_.emplace_back(initial, lambda);
     for (std::size_t i = 0; i < peers; ++i) {
       for (std::size_t j = 0; j < peers; ++j) {
-        if (i != j) replicas_[i].open_fresh(id(j));
+        if (i != j) BOOST_REQUIRE(replicas_[i].open_fresh(id(j)).has_value());
         if (i < j) links_.push_back({.ends = {i, j}});
       }
     }

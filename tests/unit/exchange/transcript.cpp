@@ -49,6 +49,7 @@ std::string line(const Run& run) {
          std::visit([](const auto& job) { return text_of(job); }, run.job);
 }
 std::string line(const Misbehaved& bad) { return name_of(bad.peer) + ": misbehaved"; }
+std::string line(const Refused& refused) { return name_of(refused.peer) + ": refused"; }
 std::string line(const Settled& settled) { return settled.timed_out ? "settled late" : "settled"; }
 std::string line(const base::Notice&) { return "notice"; }
 std::string line(const Failed&) { return "failed"; }
@@ -105,12 +106,12 @@ Lines Transcript::step(std::uint64_t step, double progress) {
   return on(Progressed{{step}, step * 32, progress});
 }
 
-Lines Transcript::encoded(double drift) {
+Lines Transcript::encoded(double drift, base::Status status) {
   BOOST_REQUIRE(encode);
   return on(Encoded{.peer = encode->peer,
                     .tag = encode->tag,
                     .exchange = encode->exchange,
-                    .status = {},
+                    .status = std::move(status),
                     .payload = base::Buffer(4, static_cast<std::byte>(encode->exchange.value)),
                     .drift = drift,
                     .density = encode->options.density,
@@ -129,9 +130,9 @@ Lines Transcript::skipped() {
                     .step = {steps}});
 }
 
-Lines Transcript::committed(CommitResult result) {
+Lines Transcript::committed(CommitResult result, base::ErrorCode code) {
   BOOST_REQUIRE(commit);
-  return on(Committed{commit->peer, commit->tag, commit->exchange, result, "text"});
+  return on(Committed{commit->peer, commit->tag, commit->exchange, result, {code, "text"}});
 }
 
 Lines Transcript::keyframe_made() {
@@ -141,7 +142,9 @@ Lines Transcript::keyframe_made() {
 
 Lines Transcript::opened(base::Status status) {
   BOOST_REQUIRE(open);
-  return on(Opened{open->peer, open->tag, std::move(status)});
+  const bool no_room = !status && status.error().code == base::ErrorCode::no_room;
+  return on(Opened{open->peer, open->tag, std::move(status),
+                   no_room ? std::optional(*open) : std::nullopt});
 }
 
 Lines Transcript::open_fresh(char peer) {

@@ -41,9 +41,10 @@ class Transcript {
   Lines step(std::uint64_t step, double progress = 0.0);
 
   /// The outcomes of the jobs that were asked for last, of the kind named.
-  Lines encoded(double drift = 0.1);
+  Lines encoded(double drift = 0.1, base::Status status = {});
   Lines skipped();
-  Lines committed(CommitResult result = CommitResult::applied);
+  Lines committed(CommitResult result = CommitResult::applied,
+                  base::ErrorCode code = base::ErrorCode::protocol);
   Lines keyframe_made();
   Lines opened(base::Status status = {});
 

@@ -69,6 +69,40 @@ BOOST_AUTO_TEST_CASE(who_sends_what_cannot_be_read_is_banned) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(who_finds_no_room_is_left_alone_for_a_minute_and_not_accused) {
+  for (const std::uint64_t seed : {5, 6}) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      World world(seed);
+      add_pair(world);
+      const base::PeerId other = world.peer(1).id;
+      const base::LinkId link = world.peer(0).links.begin()->first;
+      bool failed = false;
+      world.tamper = [&](std::size_t index, Outcome& outcome) {
+        auto* const exchanged = std::get_if<exchange::Outcome>(&outcome);
+        auto* const encoded =
+            exchanged == nullptr ? nullptr : std::get_if<exchange::Encoded>(exchanged);
+        if (index != 0 || encoded == nullptr || failed) return;
+        encoded->status = base::fail(base::ErrorCode::no_room, "a delta needs 1 MB");
+        failed = true;
+      };
+      BOOST_REQUIRE(world.run_until(5s, [&] { return failed; }));
+      BOOST_TEST(world.status(0).links.empty());
+      BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
+      BOOST_REQUIRE(world.peer(0).warnings.size() == 1U);
+      BOOST_TEST(world.peer(0).warnings[0].find("no link with " + other.brief()) !=
+                 std::string::npos);
+      const auto linked = [&] { return !world.status(0).links.empty(); };
+      BOOST_TEST(!world.run_until(membership::kNoRoomTime - 1s, linked));
+      for (const std::size_t at : {0, 1}) {
+        for (const MemberStatus& member : world.status(at).members) {
+          BOOST_TEST((member.record.state == wire::MemberState::alive));
+        }
+      }
+      BOOST_TEST(world.run_until(20s, linked));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_read_before_a_hello_ends_the_link) {
   World world(3);
   world.add(config_for(world.problem, exchange::Mode::tracked));

@@ -234,6 +234,7 @@ void World::work(std::size_t index) {
   peer.working = peer.worker->work(outcomes);
   if (peer.working) later(kJobTime, [this, index] { work(index); });
   for (Outcome& outcome : outcomes) {
+    if (tamper) tamper(index, outcome);
     if (const auto* evaluated = std::get_if<Evaluated>(&outcome)) peer.evaluated = *evaluated;
     give(index, std::move(outcome));
   }

@@ -101,6 +101,8 @@ class World {
   [[nodiscard]] base::Time now() const { return now_; }
 
   const Problem problem;
+  /// Changes what a peer's worker says.
+  std::function<void(std::size_t index, Outcome& outcome)> tamper;
 
  private:
   struct End {
