@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,6 +65,9 @@ class Program {
   /// Ops, by name and kind, that the device's libraries have no way for: they take many times
   /// longer than ops of their size. For people, to be told once.
   [[nodiscard]] virtual std::vector<std::string> slow_ops() const { return {}; }
+  /// Why steps take longer than they should, where they do; known after two of them. For people, to
+  /// be told once.
+  [[nodiscard]] virtual std::optional<std::string> slow_steps() const { return {}; }
 };
 
 /// What products of matrices, convolutions and attention take; sums, and all else, are float32. On

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/notice.hpp"
 #include "base/result.hpp"
 #include "base/sample_counter.hpp"
 #include "base/strong.hpp"
@@ -110,7 +111,7 @@ struct Failed {
 };
 
 using Outcome = std::variant<StepDone, GradientReady, OuterGradient, OuterStepDone, Evaluated,
-                             NotEvaluated, Saved, Failed, exchange::Outcome>;
+                             NotEvaluated, Saved, Failed, base::Notice, exchange::Outcome>;
 
 /// Jobs that may wait at once for the owner of the replica. A peer gives far fewer
 /// (kTrainingJobsMax of training, exchange::kJobsMax of links), so reaching it is a bug.

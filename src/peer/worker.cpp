@@ -45,8 +45,10 @@ bool Worker::work(std::vector<Outcome>& outcomes) {
   jobs_.pop_front();
   if (const auto* step = std::get_if<StepJob>(&job)) {
     outcomes.push_back(run_step(step->lr));
+    tell_if_slow(outcomes);
   } else if (std::holds_alternative<GradientJob>(job)) {
     outcomes.push_back(run_gradient());
+    tell_if_slow(outcomes);
   } else if (const auto* apply = std::get_if<ApplyJob>(&job)) {
     outcomes.push_back(run_apply(*apply));
   } else if (const auto* anchor = std::get_if<AnchorJob>(&job)) {
@@ -74,6 +76,13 @@ Outcome Worker::run_step(float lr) {
   ++step_;
   samples_ += samples;
   return StepDone{step_, samples, *loss};
+}
+
+void Worker::tell_if_slow(std::vector<Outcome>& outcomes) {
+  if (told_slow_) return;
+  auto why = trainer_.slow_steps();
+  told_slow_ = why.has_value();
+  if (why) outcomes.emplace_back(base::Notice{base::Severity::warning, std::move(*why)});
 }
 
 /// The next batch goes to the device beside it.

@@ -54,6 +54,7 @@ class Worker {
  private:
   Outcome run_step(float lr);
   base::Result<float> run_resident_step(const data::BatchBuffer& batch, float lr);
+  void tell_if_slow(std::vector<Outcome>& outcomes);
   Outcome run_gradient();
   Outcome run_apply(const ApplyJob& job);
   Outcome run_outer_gradient();
@@ -86,6 +87,7 @@ class Worker {
   std::vector<float> copy_;          ///< x, for evaluations and checkpoints
   std::vector<float> buffers_copy_;  ///< for an evaluation
   bool evaluating_ = false;
+  bool told_slow_ = false;
   Evaluation evaluation_;
   data::BatchBuffer tested_;
 };

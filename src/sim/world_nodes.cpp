@@ -24,9 +24,9 @@ constexpr std::array kMessageNames{
     "Hello", "Refuse", "Neighbour", "Gossip",    "Heartbeat",      "LinkOpen",    "Keyframe",
     "Delta", "Reduce", "Bye",       "Reconcile", "RunFileRequest", "RunFileReply"};
 static_assert(kMessageNames.size() == std::variant_size_v<wire::Message>);
-constexpr std::array kOutcomeNames{"step done",       "gradient",  "outer gradient",
-                                   "outer step done", "evaluated", "not evaluated",
-                                   "saved",           "failed",    "exchange"};
+constexpr std::array kOutcomeNames{
+    "step done",     "gradient", "outer gradient", "outer step done", "evaluated",
+    "not evaluated", "saved",    "failed",         "notice",          "exchange"};
 static_assert(kOutcomeNames.size() == std::variant_size_v<peer::Outcome>);
 
 std::uint64_t link_number(base::LinkId link) {

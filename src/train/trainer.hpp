@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -83,6 +84,7 @@ class Trainer {
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
   /// As Program's.
   [[nodiscard]] std::vector<std::string> slow_ops() const { return program_->slow_ops(); }
+  [[nodiscard]] std::optional<std::string> slow_steps() const { return program_->slow_steps(); }
 
  private:
   Trainer(const compute::Graph& graph, const Config& config,
