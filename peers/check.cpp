@@ -138,9 +138,13 @@ void print_text(const peer::RunFile& run_file, const Chosen& device, const Data&
   };
   part("initial", needs.initial, false, "parameters that the run starts with");
   part("replica", needs.replica, needs.resides, "parameters as trained, and what is held back");
-  part(
-      "mirrors", needs.mirrors, needs.resides,
-      fmt::format("two for each of {} neighbours", needs.mirrors == 0 ? 0 : run_file.swarm.degree));
+  std::string mirrors = "none";
+  if (needs.mirrors > 0) {
+    mirrors = fmt::format("two for each of {} neighbours; those of broken links may add {} for {}",
+                          run_file.swarm.degree, format_bytes(needs.grace),
+                          report::format_duration(base::seconds(run_file.exchange.grace)));
+  }
+  part("mirrors", needs.mirrors, needs.resides, mirrors);
   if (needs.deltas > 0) {
     part("deltas", needs.deltas, needs.resides,
          "three for each neighbour, and what making them takes");
@@ -213,6 +217,7 @@ void print_json(const peer::RunFile& run_file, const Chosen& device, const Data&
                              {"initial", needs.initial},
                              {"replica", needs.replica},
                              {"mirrors", needs.mirrors},
+                             {"mirrors_in_grace", needs.grace},
                              {"deltas", needs.deltas},
                              {"training", needs.training},
                              {"activations", needs.activations},

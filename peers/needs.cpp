@@ -93,10 +93,12 @@ std::uint64_t largest_delta(const exchange::Config& config, std::uint64_t n) {
 /// What deltas take on a device, about: measure() has it from there.
 std::uint64_t deltas_on_device(const peer::RunFile& run_file, std::uint64_t n) {
   constexpr std::uint64_t kElement = 2 * kFloat;  // an index and a value
-  constexpr std::uint64_t kCommitted = 3 * kFloat;
+  const bool narrow = run_file.exchange.mirror == exchange::MirrorType::bfloat16;
+  const std::uint64_t committed = narrow ? 2 * kFloat : 0;  // set aside for one
   const std::uint64_t count = largest_delta(run_file.exchange, n);
   const std::uint64_t exact = (3 * run_file.swarm.degree + 1) * kElement * count +
-                              kElement * delta::room_for(count, n) + 2 * kCommitted * count + n / 8;
+                              kElement * delta::room_for(count, n) + 2 * committed * count +
+                              2 * (n / 8);
   return exact + exact / 2;  // room grows by half more than is asked for
 }
 
@@ -161,6 +163,7 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
     const std::uint64_t wide =
         run_file.exchange.mirror == exchange::MirrorType::float32 ? kFloat : kFloat / 2;
     needs.mirrors = std::uint64_t{2} * run_file.swarm.degree * n * wide;
+    needs.grace = 2 * exchange::kGraceLinksMax * n * wide;
     needs.exchange = run_file.exchange.mode == exchange::Mode::push_sum
                          ? keyframe_bytes(n)
                          : delta_bytes(run_file.exchange, n);

@@ -14,13 +14,14 @@ namespace starling::peers {
 
 /// Bytes, where nothing else is said.
 struct Needs {
-  std::uint64_t parameters = 0;   ///< their number
-  std::uint64_t buffers = 0;      ///< their number
-  std::uint64_t initial = 0;      ///< the parameters that the run starts with
-  std::uint64_t replica = 0;      ///< parameters as trained, and what is held back
-  std::uint64_t mirrors = 0;      ///< two a link
-  std::uint64_t deltas = 0;       ///< three a link, and work space, where the replica resides
-  std::uint64_t training = 0;     ///< gradient and the optimizer's state
+  std::uint64_t parameters = 0;  ///< their number
+  std::uint64_t buffers = 0;     ///< their number
+  std::uint64_t initial = 0;     ///< the parameters that the run starts with
+  std::uint64_t replica = 0;     ///< parameters as trained, and what is held back
+  std::uint64_t mirrors = 0;     ///< two a link
+  std::uint64_t grace = 0;       ///< mirrors of broken links, at most: beside all else, for a while
+  std::uint64_t deltas = 0;      ///< three a link, and work space, where the replica resides
+  std::uint64_t training = 0;    ///< gradient and the optimizer's state
   std::uint64_t activations = 0;  ///< what a batch goes through, and work space: the arena
   /// Parameters as they are saved and, where the replica resides, the optimizer's state for as
   /// long as that takes.
