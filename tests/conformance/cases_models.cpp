@@ -112,6 +112,12 @@ Cases wide_cases() {
              .tied_linear()
              .classify(50);
        }},
+      // More positions than a tile of an engine for attention has, and the last tile with one
+      // alone.
+      {"wide_attention",
+       [] {
+         return Network({257, 8}).linear(512).attention(4, 2).linear(3).classify(3);
+       }},
       {"wide_image",
        [] {
          return Network({16, 13, 12})
