@@ -95,9 +95,14 @@ Result<OpenedGpu> open_gpu_number(unsigned index) {
                 "cuda:{} ({}) has compute capability {}.{}; this build has code for {}.0 and newer",
                 index, properties.name, properties.major, properties.minor, kCapabilityMin);
   }
+  std::size_t free = 0;
+  std::size_t total = 0;
+  auto done = checked(cudaSetDevice(device), "choosing the GPU");
+  if (done) done = checked(cudaMemGetInfo(&free, &total), "asking how much memory is free");
+  if (!done) return fail(done.error());
   return OpenedGpu{std::make_unique<CudaBackend>(device),
-                   fmt::format("{}, {:.0f} GB", properties.name,
-                               static_cast<double>(properties.totalGlobalMem) / 1e9)};
+                   fmt::format("{}, {:.0f} of {:.0f} GB free", properties.name,
+                               static_cast<double>(free) / 1e9, static_cast<double>(total) / 1e9)};
 }
 
 }  // namespace
