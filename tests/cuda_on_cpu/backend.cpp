@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -46,6 +48,12 @@ struct HostTeam {
   auto once(const F& f) const {
     return f();
   }
+  template <class T>
+  T& shared() const {
+    static thread_local T memory;
+    return memory;
+  }
+  void meet() const {}
   template <class Hit, class F>
   void in_order(std::size_t count, const Hit& hit, const F& f) const {
     for (std::size_t i = 0, rank = 0; i < count; ++i) {
@@ -132,7 +140,7 @@ void perform(const Clear& clear) { std::fill_n(clear.to, clear.count, 0.0F); }
 /// Copies a few floats at a time, so that the parts of a copy are tested.
 class HostQueue final : public Queue {
  public:
-  HostQueue(Calls* calls, std::size_t piece_max) : calls_(calls), piece_max_(piece_max) {}
+  HostQueue(Calls* calls, const Faults& faults) : calls_(calls), faults_(faults) {}
 
   /// As on a GPU not all sizes: the plan without is tested, too.
   base::Result<bool> fuses(const FusedAttention& attention) override {
@@ -190,24 +198,44 @@ class HostQueue final : public Queue {
     return {};
   }
   base::Result<Memory> allocate(std::size_t bytes, const char* what) override {
-    if (bytes > piece_max_) {
-      return base::fail(base::ErrorCode::device, "{} need {} bytes of {}", what, bytes, piece_max_);
+    const std::size_t free = std::min(faults_.piece_max, faults_.room - *taken_);
+    if (bytes > free) {
+      return base::fail(base::ErrorCode::no_room,
+                        "{} bytes are needed for {}, and {} are to be had", bytes, what, free);
     }
-    const std::size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    // How many they are stands in front of them, for the count.
+    const std::size_t whole = (bytes + 2 * kAlignment - 1) / kAlignment * kAlignment;
     auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole));
     ASSERT(memory != nullptr);
     std::memset(memory, 0, whole);
-    return Memory(memory, [](std::byte* owned) { std::free(owned); });
+    *taken_ += bytes;
+    new (memory) Piece{bytes, taken_};
+    return Memory(memory + kAlignment, [](std::byte* owned) {
+      auto* const piece = reinterpret_cast<Piece*>(owned - kAlignment);
+      *piece->taken -= piece->bytes;
+      piece->~Piece();
+      std::free(piece);
+    });
   }
   base::Status run(const KernelWork& work) override {
     count(&Calls::kernels);
     perform(work);
     return {};
   }
+  base::Status recorded() const override {
+    if (faults_.recording.empty()) return {};
+    return base::fail(base::ErrorCode::device, "{}", faults_.recording);
+  }
   std::size_t memory_bytes() const noexcept override { return arena_.size(); }
 
  private:
   static constexpr std::size_t kPart = 37 * sizeof(float);
+
+  /// In front of memory that was taken, which may be freed after the queue.
+  struct Piece {
+    std::size_t bytes;
+    std::shared_ptr<std::size_t> taken;
+  };
 
   void count(std::size_t Calls::*which) {
     if (calls_ != nullptr) ++(calls_->*which);
@@ -227,7 +255,8 @@ class HostQueue final : public Queue {
   }
 
   Calls* const calls_;
-  const std::size_t piece_max_;
+  const Faults faults_;
+  std::shared_ptr<std::size_t> taken_ = std::make_shared<std::size_t>(0);
   Arena arena_;
   std::vector<std::vector<Work>> lists_;
   std::vector<std::vector<std::string>> names_;
@@ -235,12 +264,11 @@ class HostQueue final : public Queue {
 
 class HostBackend final : public Backend {
  public:
-  HostBackend(Calls* calls, std::size_t piece_max) : calls_(calls), piece_max_(piece_max) {}
+  HostBackend(Calls* calls, Faults faults) : calls_(calls), faults_(std::move(faults)) {}
 
   base::Result<std::unique_ptr<Program>> compile(const Graph& graph,
                                                  const CompileOptions& options) override {
-    return cuda::compile(graph, options, std::make_unique<HostQueue>(calls_, piece_max_),
-                         kFewScores);
+    return cuda::compile(graph, options, std::make_unique<HostQueue>(calls_, faults_), kFewScores);
   }
 
   bool has_bfloat16() const noexcept override { return true; }
@@ -250,13 +278,13 @@ class HostBackend final : public Backend {
   static constexpr std::size_t kFewScores = std::size_t{128} << 10;
 
   Calls* const calls_;
-  const std::size_t piece_max_;
+  const Faults faults_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(Calls* calls, std::size_t piece_max) {
-  return std::make_unique<HostBackend>(calls, piece_max);
+std::unique_ptr<Backend> make_backend(Calls* calls, Faults faults) {
+  return std::make_unique<HostBackend>(calls, std::move(faults));
 }
 
 }  // namespace starling::cuda_on_cpu

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "compute/program.hpp"
 
@@ -16,10 +17,15 @@ struct Calls {
   std::size_t waits = 0;    ///< for what is copied out
 };
 
-/// `calls`, where it is given, is counted in, and outlives the programs. No memory beside the arena
-/// has more than `piece_max` bytes.
+/// A device's faults.
+struct Faults {
+  std::size_t piece_max = ~std::size_t{0};  ///< bytes of a piece of memory beside the arena
+  std::size_t room = ~std::size_t{0};       ///< bytes of all of them
+  std::string recording{};                  ///< why steps cannot be recorded; empty: they can
+};
+
+/// `calls`, where it is given, is counted in, and outlives the programs.
 [[nodiscard]] std::unique_ptr<compute::Backend> make_backend(Calls* calls = nullptr,
-                                                             std::size_t piece_max = ~std::size_t{
-                                                                 0});
+                                                             Faults faults = {});
 
 }  // namespace starling::cuda_on_cpu

@@ -16,10 +16,16 @@ starling::base::Result<cuda::OpenedGpu> open(unsigned index) {
   if (index > 0) {
     return starling::base::fail(starling::base::ErrorCode::device, "there is no cuda:{}", index);
   }
-  // Where a test says how much: no piece of memory has more.
-  const char* const bytes = std::getenv("STARLING_TEST_PIECE_MAX");
-  const std::size_t piece_max = bytes == nullptr ? ~std::size_t{0} : std::stoull(bytes);
-  return cuda::OpenedGpu{starling::cuda_on_cpu::make_backend(nullptr, piece_max),
+  // Where a test says so, the device has too little memory, or cannot record.
+  const auto bytes_of = [](const char* name) {
+    const char* const bytes = std::getenv(name);
+    return bytes == nullptr ? ~std::size_t{0} : std::stoull(bytes);
+  };
+  const char* const recording = std::getenv("STARLING_TEST_RECORDING");
+  return cuda::OpenedGpu{starling::cuda_on_cpu::make_backend(
+                             nullptr, {.piece_max = bytes_of("STARLING_TEST_PIECE_MAX"),
+                                       .room = bytes_of("STARLING_TEST_ROOM"),
+                                       .recording = recording == nullptr ? "" : recording}),
                          "no GPU: the processor, slowly"};
 }
 

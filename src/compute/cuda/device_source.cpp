@@ -38,6 +38,15 @@ Status ElementsRoom::make(std::size_t count) {
   return room_.make(places.bytes());
 }
 
+void ElementsRoom::free_beyond(std::size_t count) noexcept {
+  Places places;
+  places.add<std::uint32_t>(count);
+  places.add<float>(count);
+  if (room_.bytes() <= places.bytes() + places.bytes() / 2) return;  // as Room makes it
+  room_.free();
+  size_ = 0;
+}
+
 Status ElementsRoom::read(Queue& queue, std::vector<std::uint32_t>& to_indices,
                           std::vector<float>& to_values) const {
   to_indices.resize(size_);
@@ -56,10 +65,11 @@ DeviceSource::DeviceSource(Queue& queue, std::size_t size)
       found_(queue),
       chosen_(queue),
       tiles_(queue, "deltas"),
-      work_(queue, "deltas") {}
+      work_(queue, "deltas"),
+      coming_(queue, "a neighbour's delta") {}
 
 std::size_t DeviceSource::memory_bytes() const noexcept {
-  return found_.bytes() + chosen_.bytes() + tiles_.bytes() + work_.bytes();
+  return found_.bytes() + chosen_.bytes() + tiles_.bytes() + work_.bytes() + coming_.bytes();
 }
 
 Result<std::size_t> DeviceDelta::reserve(std::size_t count) {
@@ -75,7 +85,9 @@ Result<std::size_t> DeviceSource::reserve(std::size_t count, std::size_t room) {
   if (done) done = tiles_.make(tiles() * sizeof(TileFound));
   // Of all calls code_indices() has the most work: a gap's code has about as many bits as the gap.
   const auto shift = static_cast<std::uint32_t>(std::bit_width(size_ / count));
-  if (done) done = work_.make(words_max(count, shift) * sizeof(std::uint32_t) + kWorkBeside);
+  const std::size_t work = words_max(count, shift) * sizeof(std::uint32_t) + kWorkBeside;
+  if (done) done = work_.make(work);
+  if (done) done = coming_.make(work);
   found_.clear();
   chosen_.clear();
   if (!done) return fail(done.error());
@@ -327,22 +339,24 @@ Result<bool> DeviceSource::decode(const CodedDelta& coded, DeviceDelta& into) {
   const ElementsRoom& to = into.elements();
   auto done = into.elements().make(coded.count);
   if (done) done = decode_values(coded, to.values());
-  if (!done) return fail(done.error());
-  return decode_indices(coded, to.indices());
+  auto taken = done ? decode_indices(coded, to.indices()) : fail(done.error());
+  // One that is larger than what is made here leaves nothing that is kept.
+  if (coming_.bytes() > work_.bytes() + kWorkBeside) coming_.free();
+  return taken;
 }
 
 Status DeviceSource::decode_values(const CodedDelta& coded, float* values) {
   Places places;
   const std::size_t scales_at = places.add<std::byte>(coded.scales.size());
   const std::size_t codes_at = places.add<std::byte>(coded.values.size());
-  auto done = work_.make(places.bytes());
-  if (done) done = copy_in(queue_, work_.at<void>(scales_at), coded.scales);
-  if (done) done = copy_in(queue_, work_.at<void>(codes_at), coded.values);
+  auto done = coming_.make(places.bytes());
+  if (done) done = copy_in(queue_, coming_.at<void>(scales_at), coded.scales);
+  if (done) done = copy_in(queue_, coming_.at<void>(codes_at), coded.values);
   if (done) {
-    done = queue_.run(KernelWork{UnpackValues{.codes = work_.at<std::byte>(codes_at),
+    done = queue_.run(KernelWork{UnpackValues{.codes = coming_.at<std::byte>(codes_at),
                                               .bits = coded.coding.bits,
                                               .block = coded.coding.block,
-                                              .scales = work_.at<float>(scales_at),
+                                              .scales = coming_.at<float>(scales_at),
                                               .values = values},
                                  coded.count});
   }
@@ -361,27 +375,27 @@ Result<bool> DeviceSource::decode_indices(const CodedDelta& coded, std::uint32_t
   const std::size_t reach_at = places.add<std::uint64_t>(runs);
   const std::size_t begins_at = places.add<std::uint64_t>(runs + 1);
   const std::size_t refused_at = places.add<std::uint32_t>(1);
-  auto done = work_.make(places.bytes());
-  auto* const words = work_.at<std::byte>(words_at);
-  auto* const reach = work_.at<std::uint64_t>(reach_at);
-  auto* const begins = work_.at<std::uint64_t>(begins_at);
-  auto* const refused = work_.at<std::uint32_t>(refused_at);
+  auto done = coming_.make(places.bytes());
+  auto* const words = coming_.at<std::byte>(words_at);
+  auto* const reach = coming_.at<std::uint64_t>(reach_at);
+  auto* const begins = coming_.at<std::uint64_t>(begins_at);
+  auto* const refused = coming_.at<std::uint32_t>(refused_at);
   const std::span<const std::uint32_t> all_starts(starts);
-  if (done) done = copy_in(queue_, work_.at<void>(starts_at), all_starts);
+  if (done) done = copy_in(queue_, coming_.at<void>(starts_at), all_starts);
   if (done) done = copy_in(queue_, words, coded.codes);
   if (done) done = queue_.clear(words + coded.codes.size(), kBytesBehind);
-  if (done) done = queue_.clear(work_.at<std::byte>(refused_at), sizeof *refused);
+  if (done) done = queue_.clear(coming_.at<std::byte>(refused_at), sizeof *refused);
   if (done) {
-    done = queue_.run(KernelWork{ReadRuns{.words = work_.at<std::uint64_t>(words_at),
+    done = queue_.run(KernelWork{ReadRuns{.words = coming_.at<std::uint64_t>(words_at),
                                           .end = std::uint64_t{coded.codes.size()} * 8,
-                                          .starts = work_.at<std::uint32_t>(starts_at),
+                                          .starts = coming_.at<std::uint32_t>(starts_at),
                                           .runs = runs,
                                           .n = size_,
                                           .of = {coded.count, coded.coding.odd, coded.coding.shift},
                                           .indices = indices,
                                           .reach = reach,
                                           .refused = refused},
-                                 runs});
+                                 runs, ReadRuns::kWidth});
   }
   if (done) done = queue_.run(KernelWork{AddBefore{reach, runs, begins}, 1, runs});
   if (done) done = queue_.run(KernelWork{JoinRuns{begins, indices}, coded.count});

@@ -31,6 +31,8 @@ class ElementsRoom {
   [[nodiscard]] float* values() const { return room_.at<float>(values_at_); }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   void clear() noexcept { size_ = 0; }
+  /// Gives all of it back where it is more than is taken for `count` elements.
+  void free_beyond(std::size_t count) noexcept;
   [[nodiscard]] std::size_t bytes() const noexcept { return room_.bytes(); }
 
  private:
@@ -51,6 +53,7 @@ class DeviceDelta final : public Delta {
   std::size_t size() const noexcept override { return elements_.size(); }
   void clear() noexcept override { elements_.clear(); }
   base::Result<std::size_t> reserve(std::size_t count) override;
+  void free_beyond(std::size_t count) noexcept override { elements_.free_beyond(count); }
   base::Status read(std::vector<std::uint32_t>& indices, std::vector<float>& values) const override;
 
  private:
@@ -112,8 +115,9 @@ class DeviceSource final : public DeltaSource {
   AnyDifference difference_;
   ElementsRoom found_;
   ElementsRoom chosen_;
-  Room tiles_;  ///< where what was found lies
-  Room work_;   ///< of one call
+  Room tiles_;   ///< where what was found lies
+  Room work_;    ///< of one call
+  Room coming_;  ///< the same for a delta that came, which decides on its size
   std::vector<std::uint32_t> bins_;
 };
 

@@ -117,8 +117,8 @@ Result<GpuQueue::DeviceMemory> GpuQueue::reserve(std::size_t bytes, const char* 
     std::size_t free = 0;
     std::size_t total = 0;
     static_cast<void>(cudaMemGetInfo(&free, &total));
-    return fail(ErrorCode::device, "{} need {} MB of cuda:{}, which has {} of {} MB free", what,
-                bytes / 1'000'000, device_, free / 1'000'000, total / 1'000'000);
+    return fail(ErrorCode::no_room, "cuda:{} has {} of {} MB free, and {} MB are needed for {}",
+                device_, free / 1'000'000, total / 1'000'000, bytes / 1'000'000, what);
   }
   if (auto done = checked(answer, "reserving memory"); !done) return fail(done.error());
   return DeviceMemory(memory);
@@ -224,7 +224,11 @@ Status GpuQueue::run(std::size_t number) {
     return run_calls(list);
   }
   // A library's call may not let itself be recorded. What fails for another reason fails again.
-  if (!list.recording && !list.unrecordable) list.unrecordable = !record(list).has_value();
+  if (!list.recording && !list.unrecordable) {
+    auto done = record(list);
+    list.unrecordable = !done;
+    if (!done && recorded_) recorded_ = std::move(done);
+  }
   if (!list.recording) return run_calls(list);
   return checked(cudaGraphLaunch(list.recording.get(), stream_.get()), "running a recorded step");
 }

@@ -17,7 +17,8 @@ namespace starling::compute::cuda {
 
 /// A list of work runs call by call the first time, so that libraries load what they need; the
 /// second time it is recorded, together with the lists in it, and from then on the recording (a
-/// CUDA graph) is run; where a call cannot be recorded, all go on call by call. With the
+/// CUDA graph) is run; where it cannot be recorded, it goes on call by call, and recorded() says
+/// why. With the
 /// environment variable STARLING_CUDA_CHECK=1 nothing is recorded, each call is waited for, so that
 /// an error names its layer, and finds its work space full of NaN.
 class GpuQueue final : public Queue {
@@ -34,6 +35,7 @@ class GpuQueue final : public Queue {
   std::vector<std::string> plain_ops(std::size_t list) const override;
   base::Status finish() override;
   base::Status run(std::size_t list) override;
+  base::Status recorded() const override { return recorded_; }
   base::Status run(const KernelWork& work) override;
   base::Result<Memory> allocate(std::size_t bytes, const char* what) override;
   base::Status copy_in(std::byte* to, std::size_t bytes, const Fill& fill) override;
@@ -97,6 +99,7 @@ class GpuQueue final : public Queue {
   const int device_;
   bool checking_ = false;
   bool finished_ = false;
+  base::Status recorded_;  ///< or the first list's error
   Stream stream_;
   Stages stages_;
   Stream ahead_;         ///< of copies ahead

@@ -122,4 +122,11 @@ std::vector<std::string> CudaProgram::slow_ops() const {
   return runner_->queue().plain_ops(runner_->lists().training);
 }
 
+std::optional<std::string> CudaProgram::slow_steps() const {
+  const auto recorded = runner_->queue().recorded();
+  if (recorded) return std::nullopt;
+  return "the GPU runs steps call by call, which is slower: they could not be recorded: " +
+         recorded.error().text;
+}
+
 }  // namespace starling::compute::cuda

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,7 @@ class CudaProgram final : public Program {
   std::uint32_t batch() const noexcept override { return runner_->batch(); }
   std::size_t memory_bytes() const noexcept override;
   std::vector<std::string> slow_ops() const override;
+  std::optional<std::string> slow_steps() const override;
 
  private:
   base::Status run_evaluation(std::span<const float> parameters, std::span<const float> buffers,

@@ -16,6 +16,7 @@ namespace starling::compute::cuda {
 
 /// Calls and copies run in the order in which they are given, but for copies ahead. Used on one
 /// thread. Errors (ErrorCode::device) are the device's; after one, nothing is known of the memory.
+/// Where it has too little of that: ErrorCode::no_room.
 class Queue {
  public:
   /// Writes, or reads, the bytes from `offset` on of what is copied.
@@ -44,6 +45,8 @@ class Queue {
   [[nodiscard]] virtual base::Status finish() = 0;
 
   [[nodiscard]] virtual base::Status run(std::size_t list) = 0;
+  /// Good, or why lists are not run as one recording each: the first reason.
+  [[nodiscard]] virtual base::Status recorded() const { return {}; }
   /// Copies to the device what `fill` writes, part after part. Returns once fill is done.
   [[nodiscard]] virtual base::Status copy_in(std::byte* to, std::size_t bytes,
                                              const Fill& fill) = 0;
@@ -61,7 +64,8 @@ class Queue {
   [[nodiscard]] virtual base::Status copy_out(const std::byte* from, std::size_t bytes,
                                               const Take& take) = 0;
 
-  /// Memory beside the arena, all zeros, aligned as that is. `what` says for errors what needs it.
+  /// Memory beside the arena, all zeros, aligned as that is. `what` says for errors what it is for.
+  /// Error no_room: as much is not to be had, and nothing else has changed.
   [[nodiscard]] virtual base::Result<Memory> allocate(std::size_t bytes, const char* what) = 0;
   /// One kernel.
   [[nodiscard]] virtual base::Status run(const KernelWork& work) = 0;

@@ -13,21 +13,30 @@ class Room {
   /// `what` says for errors what needs it; both outlive it.
   Room(Queue& queue, const char* what) : queue_(&queue), what_(what) {}
 
-  /// Has this many bytes at least from now on; what was there may be gone.
+  /// Has this many bytes at least from now on; what was there may be gone. On failure as many as
+  /// before.
   [[nodiscard]] base::Status make(std::size_t bytes) {
     if (bytes <= bytes_) return {};
-    memory_.reset();  // before more is asked for
-    bytes_ = 0;
+    const std::size_t had = bytes_;
+    free();                                 // before more is asked for
     std::size_t taken = bytes + bytes / 2;  // for what is a little larger
     auto memory = queue_->allocate(taken, what_);
     if (!memory) {
       taken = bytes;
       memory = queue_->allocate(taken, what_);
     }
-    if (!memory) return base::fail(memory.error());
+    if (!memory) {
+      if (had > 0) get_back(had);
+      return base::fail(memory.error());
+    }
     memory_ = std::move(*memory);
     bytes_ = taken;
     return {};
+  }
+  /// Gives it back, with what was there.
+  void free() noexcept {
+    memory_.reset();
+    bytes_ = 0;
   }
 
   template <class T>
@@ -37,6 +46,14 @@ class Room {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
  private:
+  /// For what is not as large.
+  void get_back(std::size_t bytes) {
+    auto memory = queue_->allocate(bytes, what_);
+    if (!memory) return;
+    memory_ = std::move(*memory);
+    bytes_ = bytes;
+  }
+
   Queue* queue_;
   const char* what_;
   Queue::Memory memory_{nullptr, nullptr};

@@ -1,6 +1,8 @@
 // Memory of a device that is nearly full.
 #include <memory>
 #include <numeric>
+#include <span>
+#include <string>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
@@ -24,11 +26,10 @@ Graph layer() {
   return need(std::move(builder).finish(100));
 }
 
-/// A replica on a device without larger pieces of memory.
+/// A replica on a device with too little memory.
 struct Nearly {
-  explicit Nearly(std::size_t piece_max)
-      : program(
-            need(cuda_on_cpu::make_backend(nullptr, piece_max)->compile(layer(), {.batch = 1}))),
+  explicit Nearly(const cuda_on_cpu::Faults& faults)
+      : program(need(cuda_on_cpu::make_backend(nullptr, faults)->compile(layer(), {.batch = 1}))),
         memory(need(program->reside({.decays = {false, false}}))->replica()) {}
 
   std::unique_ptr<Program> program;
@@ -41,7 +42,7 @@ BOOST_AUTO_TEST_SUITE(cuda_room)
 
 BOOST_AUTO_TEST_CASE(room_that_cannot_grow_by_half_is_as_large_as_needed) {
   constexpr std::size_t kCount = 8192;  // lists of it have no gaps behind them
-  Nearly nearly(kCount * kElement);
+  Nearly nearly({.piece_max = kCount * kElement});
   const auto delta = nearly.memory.make_delta();
   BOOST_TEST(need(delta->reserve(kCount)) == kCount * kElement);
   BOOST_TEST(need(delta->reserve(kCount / 2)) == kCount * kElement);
@@ -50,12 +51,12 @@ BOOST_AUTO_TEST_CASE(room_that_cannot_grow_by_half_is_as_large_as_needed) {
   BOOST_TEST(need(other->reserve(kCount / 2)) == kCount * kElement * 3 / 4);
   const auto refused = other->reserve(kCount + 64);
   BOOST_REQUIRE(!refused);
-  BOOST_TEST((refused.error().code == base::ErrorCode::device));
+  BOOST_TEST((refused.error().code == base::ErrorCode::no_room));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_reserved_for_deltas_is_enough_to_make_and_commit_them) {
   const std::size_t size = layer().parameter_count;
-  Nearly nearly(~std::size_t{0});
+  Nearly nearly({});
   ReplicaMemory& memory = nearly.memory;
   std::vector<float> values(size);
   std::iota(values.begin(), values.end(), 1.0F);
@@ -76,6 +77,71 @@ BOOST_AUTO_TEST_CASE(what_is_reserved_for_deltas_is_enough_to_make_and_commit_th
       {.mine = mine, .theirs = theirs, .own = delta.get(), .their = delta.get(), .w = 0.5F}}));
   // Nothing of it has grown; room of what was chosen has gone to the delta.
   BOOST_TEST(need(memory.reserve(1, 1)) <= reserved);
+}
+
+BOOST_AUTO_TEST_CASE(a_delta_of_a_neighbour_that_does_not_fit_leaves_room_for_those_that_do) {
+  // The vectors of a replica, two mirrors, and deltas of a tenth; not one of all elements.
+  const std::size_t size = layer().parameter_count;
+  const std::size_t vector = size * sizeof(float);
+  Nearly nearly({.room = 4 * vector + 2 * size * kElement});
+  ReplicaMemory& memory = nearly.memory;
+  need(memory.add_mirror(base::LargeFloats(size)));
+  need(memory.add_mirror(base::LargeFloats(size)));
+  const auto coded = [](std::size_t count, const base::Buffer& bytes) {
+    // Gaps of zero in one bit, levels of one bit, and one scale.
+    const auto at = base::ByteView(bytes);
+    const std::size_t starts = (count - 1) / kCodesPerRun * sizeof(std::uint32_t);
+    const std::size_t codes = (count + 7) / 8;
+    return CodedDelta{.coding = {.odd = 1, .shift = 0, .bits = 1, .block = 65535},
+                      .count = count,
+                      .starts = at.subspan(0, starts),
+                      .codes = at.subspan(starts, codes),
+                      .scales = at.subspan(starts + codes, sizeof(float)),
+                      .values = at.subspan(starts + codes + sizeof(float))};
+  };
+  const auto bytes_of = [](std::size_t count) {
+    base::Buffer bytes;
+    const auto append = [&](const auto& value) {
+      const auto more = std::as_bytes(std::span(&value, 1));
+      bytes.insert(bytes.end(), more.begin(), more.end());
+    };
+    for (std::uint32_t run = 1; run * kCodesPerRun < count; ++run) {
+      append(static_cast<std::uint32_t>(run * kCodesPerRun));
+    }
+    for (std::size_t i = 0; i < count; i += 8) {
+      append(static_cast<std::uint8_t>(count - i < 8 ? (1U << (count - i)) - 1 : 0xffU));
+    }
+    append(1.0F);
+    bytes.resize(bytes.size() + (count + 7) / 8);
+    return bytes;
+  };
+  const base::Buffer few = bytes_of(size / 10);
+  const base::Buffer all = bytes_of(size);
+  const auto delta = memory.make_delta();
+  for (int round = 0; round < 2; ++round) {
+    BOOST_TEST(need(memory.decode(coded(size / 10, few), *delta)));
+    BOOST_TEST(delta->size() == size / 10);
+    const auto other = memory.make_delta();
+    BOOST_TEST(need(other->reserve(size)) > 0U);
+    const auto refused = memory.decode(coded(size, all), *delta);
+    BOOST_REQUIRE(!refused);
+    BOOST_TEST((refused.error().code == base::ErrorCode::no_room));
+  }
+  // Where it fits, it does not stay.
+  BOOST_TEST(need(memory.decode(coded(size, all), *delta)));
+  delta->free_beyond(size / 5);
+  BOOST_TEST(delta->size() == 0U);
+  const auto other = memory.make_delta();
+  BOOST_TEST(need(other->reserve(size)) > 0U);
+  BOOST_TEST(!memory.decode(coded(size, all), *delta).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(why_steps_are_not_recorded_is_told) {
+  BOOST_TEST(!Nearly({}).program->slow_steps().has_value());
+  const Nearly nearly({.recording = "no capture"});
+  const auto why = nearly.program->slow_steps();
+  BOOST_REQUIRE(why.has_value());
+  BOOST_TEST(why->find("no capture") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
