@@ -69,16 +69,17 @@ void exchange_with(Twins& twins, std::span<Neighbour> neighbours, const delta::O
   }
 }
 
+/// With peers 2 and so on.
 void exchanges_agree(const std::string& device, const Graph& graph, float lambda,
-                     Averaging averaging) {
+                     Averaging averaging, std::uint8_t links = 2) {
   constexpr std::uint64_t kSeed = 61;
   base::Rng rng(kSeed);
   Twins twins(device, graph, exchange::test::noises(graph.parameter_count, rng), lambda, averaging);
   std::vector<Neighbour> neighbours;
-  for (const std::uint8_t number : {2, 3}) {
+  for (std::uint8_t number = 2; number < 2 + links; ++number) {
     neighbours.push_back({peer(number), Replica(twins.initial(), lambda, {}, averaging)});
-    neighbours.back().replica.open_fresh(peer(1));
-    twins.both([&](Replica& replica) { replica.open_fresh(peer(number)); });
+    need(neighbours.back().replica.open_fresh(peer(1)));
+    twins.both([&](Replica& replica) { need(replica.open_fresh(peer(number))); });
   }
   twins.train(rng, 0.1F);
   for (std::uint64_t t = 1; t <= 4; ++t) {
@@ -109,6 +110,8 @@ void replica_has_the_same_bits(const std::string& device) {
     BOOST_TEST_CONTEXT("mirrors of " << (mirror == MirrorType::float32 ? 32 : 16) << " bits") {
       exchanges_agree(device, graph, 0.5F, {.mirror = mirror});
       exchanges_agree(device, layers(3, 2), 1.0F, {.mirror = mirror});
+      // More than one of the CUDA backend's kernels takes.
+      exchanges_agree(device, layers(20, 30), 0.5F, {.mirror = mirror}, 11);
       exchanges_agree(device, graph, 0.0F,
                       {.mode = exchange::Mode::choco, .gamma = 0.3F, .mirror = mirror});
       exchanges_agree(device, graph, 0.0F, {.mode = exchange::Mode::push_sum, .mirror = mirror});

@@ -109,6 +109,42 @@ BOOST_AUTO_TEST_CASE(layers_that_the_device_has_no_way_for_are_named) {
              std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(a_device_that_cannot_record_steps_says_why_once) {
+  const testing::TemporaryFolder folder;
+  setenv("STARLING_TEST_RECORDING", "no capture here", 1);
+  const Ended ended =
+      run(folder, {"up", mlp_run_file(), "--name", "peer", "--listen", "127.0.0.1:0", "--set",
+                   kLayers, "--set", "run.samples=1280", "--set", kDevice});
+  unsetenv("STARLING_TEST_RECORDING");
+  BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
+  const std::size_t told = ended.err.find("no capture here");
+  BOOST_TEST_REQUIRE(told != std::string::npos, ended.err);
+  BOOST_TEST(ended.err.find("no capture here", told + 1) == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_neighbour_whose_deltas_have_no_room_there_ends_its_link_alone) {
+  const testing::TemporaryFolder folder;
+  const Arguments set{kLayers, "run.samples=60000", "swarm.wait_for=1",
+                      "limits.steps_per_second=60"};
+  Arguments dense = set;
+  dense.push_back("exchange.density=1");
+  Arguments there = set;
+  there.push_back(kDevice);
+  Peer neighbour(folder, "dense", "", dense);
+  // Enough for 12,730 parameters, what training takes, and sparse deltas.
+  setenv("STARLING_TEST_ROOM", "400000", 1);
+  Peer peer(folder, "there", neighbour.address(), there);
+  unsetenv("STARLING_TEST_ROOM");
+  for (Peer* const one : {&peer, &neighbour}) {
+    BOOST_TEST_REQUIRE(one->process().wait().value_or(-1) == 0, one->process().err());
+  }
+  BOOST_TEST(has(peer.process().err(), "no link with "), peer.process().err());
+  BOOST_TEST(has(peer.process().err(), "a neighbour's delta") ||
+             has(peer.process().err(), "needed for deltas"));
+  BOOST_TEST(!has(peer.process().err(), "broke the protocol"));
+  BOOST_TEST(!has(neighbour.process().err(), "misbehaved"));
+}
+
 BOOST_AUTO_TEST_CASE(deltas_that_do_not_fit_there_are_told_before_a_run) {
   const testing::TemporaryFolder folder;
   const std::string wide = R"(model.layers=[{type="linear",out=1000},{type="linear",out=10}])";

@@ -264,8 +264,12 @@ struct UnpackValues {
 };
 
 /// Reads the codes of each run on its own: indices that begin at zero, and how far they reach.
-/// Nothing of the bytes is trusted but that starts rise and lie within them. One call a run.
+/// Nothing of the bytes is trusted but that starts rise and lie within them. One row a run: a code
+/// begins where the one before it ends, so one member reads them, out of what all have fetched.
 struct ReadRuns {
+  static constexpr bool kByRows = true;
+  static constexpr std::size_t kWidth = 32;  ///< members that a run is worth
+
   const std::uint64_t* words;  ///< with a few more behind the end
   std::uint64_t end;           ///< bits
   const std::uint32_t* starts;
@@ -276,55 +280,112 @@ struct ReadRuns {
   std::uint64_t* reach;
   std::uint32_t* refused;  ///< set where codes are not what they should be
 
-  /// 64 bits from `at` on.
-  [[nodiscard]] STARLING_BOTH std::uint64_t peek(std::uint64_t at) const {
-    const std::uint64_t low = words[at / 64] >> at % 64;
-    return at % 64 == 0 ? low : low | words[at / 64 + 1] << (64 - at % 64);
-  }
-
-  STARLING_BOTH void operator()(std::size_t run) const {
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t run) const {
     const bool is_last = run + 1 == runs;
     const std::uint64_t limit = is_last ? end : starts[run + 1];
-    std::uint64_t position = starts[run];
-    std::uint64_t next = 0;
     const std::size_t size = of.in_run(run);
-    std::size_t read = 0;
-    for (; read < size; ++read) {
-      if (!read_one(position, next, limit)) break;
-      indices[run * kCodesPerRun + read] = static_cast<std::uint32_t>(next - 1);
+    const ReadRuns by = *this;
+    Window& window = team.template shared<Window>();
+    Place at{.position = starts[run], .next = 0, .read = 0, .goes_on = true};
+    while (at.goes_on) {
+      const std::uint64_t first = at.position / 64;
+      const std::uint64_t behind = limit / 64 + 1;
+      const std::size_t count = behind - first < kWords ? behind - first : kWords;
+      const std::uint64_t* const from = words + first;
+      std::uint64_t* const fetched = window.words;
+      team.each(count, [=](std::size_t i) { fetched[i] = from[i]; });
+      team.meet();
+      const Bits bits{words, fetched, first, count};
+      const std::size_t before = at.read;
+      at = team.once([=, &window] { return by.read_some(at, bits, size, limit, window); });
+      std::uint32_t* const to = indices + run * kCodesPerRun + before;
+      const std::uint32_t* const found = window.found;
+      team.each(at.read - before, [=](std::size_t i) { to[i] = found[i]; });
     }
+    if (!team.leads()) return;
     // Only the last byte may have bits left, which are zero.
+    const Bits bits{words, nullptr, 0, 0};
     const bool ends_well =
-        position == limit || (is_last && position < limit && limit - position < 8 &&
-                              peek(position) << (64 - (limit - position)) == 0);
-    reach[run] = next;
-    if (read < size || !ends_well) *refused = 1;
+        at.position == limit || (is_last && at.position < limit && limit - at.position < 8 &&
+                                 bits.at(at.position) << (64 - (limit - at.position)) == 0);
+    reach[run] = at.next;
+    if (at.read < size || !ends_well) *refused = 1;
   }
 
  private:
-  /// Moves both behind the next code; false where there is none below the limit and n.
-  [[nodiscard]] STARLING_BOTH bool read_one(std::uint64_t& position, std::uint64_t& next,
+  static constexpr std::size_t kWords = 256;  ///< fetched at a time
+  static constexpr std::size_t kFound = 512;  ///< indices that are written at a time
+
+  struct Window {
+    std::uint64_t words[kWords];
+    std::uint32_t found[kFound];
+  };
+
+  /// How far the codes of a run are read.
+  struct Place {
+    std::uint64_t position;  ///< bits
+    std::uint64_t next;      ///< one behind the last index
+    std::size_t read;        ///< codes
+    bool goes_on;
+  };
+
+  /// The codes' bits, some of whose words are fetched.
+  struct Bits {
+    const std::uint64_t* words;
+    const std::uint64_t* fetched;
+    std::uint64_t first;
+    std::size_t count;
+
+    [[nodiscard]] STARLING_BOTH std::uint64_t word(std::uint64_t i) const {
+      return i - first < count ? fetched[i - first] : words[i];
+    }
+    /// 64 bits from `from` on.
+    [[nodiscard]] STARLING_BOTH std::uint64_t at(std::uint64_t from) const {
+      const std::uint64_t low = word(from / 64) >> from % 64;
+      return from % 64 == 0 ? low : low | word(from / 64 + 1) << (64 - from % 64);
+    }
+  };
+
+  /// Reads on until the run ends or is refused, or as far as what is fetched and the room go.
+  [[nodiscard]] STARLING_BOTH Place read_some(Place at, const Bits& bits, std::size_t size,
+                                              std::uint64_t limit, Window& window) const {
+    for (std::size_t i = 0; i < kFound && at.read < size; ++i) {
+      if (at.position < limit && at.position / 64 - bits.first >= bits.count) return at;
+      if (!read_one(at, bits, limit)) {
+        at.goes_on = false;
+        return at;
+      }
+      window.found[i] = static_cast<std::uint32_t>(at.next - 1);
+      ++at.read;
+    }
+    at.goes_on = at.read < size && at.position < limit;
+    return at;
+  }
+
+  /// Moves behind the next code; false where there is none below the limit and n.
+  [[nodiscard]] STARLING_BOTH bool read_one(Place& at, const Bits& bits,
                                             std::uint64_t limit) const {
     std::uint64_t quotient = 0;
-    if (position >= limit) return false;
-    std::uint64_t word = peek(position);
+    if (at.position >= limit) return false;
+    std::uint64_t word = bits.at(at.position);
     while (word == 0) {
       quotient += 64;
-      position += 64;
-      if (position >= limit || quotient >= n) return false;
-      word = peek(position);
+      at.position += 64;
+      if (at.position >= limit || quotient >= n) return false;
+      word = bits.at(at.position);
     }
     const std::uint32_t zeros = zeros_below(word);
     quotient += zeros;
-    position += zeros + 1;
-    const std::uint64_t rest = zeros < 32 ? word >> zeros >> 1 : peek(position);
+    at.position += zeros + 1;
+    const std::uint64_t rest = zeros < 32 ? word >> zeros >> 1 : bits.at(at.position);
     const GolombPart part =
         part_of(of.odd, static_cast<std::uint32_t>(rest & ((1U << kGolombPrefixMax) - 1)));
     const std::uint64_t low = rest >> part.size & ((std::uint64_t{1} << of.shift) - 1);
-    position += part.size + of.shift;
-    next += quotient * (std::uint64_t{of.odd} << of.shift) +
-            (std::uint64_t{part.part} << of.shift) + low;
-    return next++ < n;
+    at.position += part.size + of.shift;
+    at.next += quotient * (std::uint64_t{of.odd} << of.shift) +
+               (std::uint64_t{part.part} << of.shift) + low;
+    return at.next++ < n;
   }
 };
 

@@ -136,10 +136,10 @@ Result<std::uint64_t> DeviceReplica::hash(MirrorId mirror) {
 std::unique_ptr<Delta> DeviceReplica::make_delta() { return std::make_unique<DeviceDelta>(queue_); }
 
 Result<std::size_t> DeviceReplica::reserve(std::size_t count, std::size_t room) {
-  // A commit works on two deltas.
-  const std::size_t element =
-      by_type([](auto mirror) { return sizeof(CommittedElement<decltype(mirror)>); });
-  if (auto made = room_.make(2 * count * element); !made) return fail(made.error());
+  if (mirror_type_ == MirrorType::bfloat16) {  // a commit works on two deltas
+    auto made = room_.make(2 * count * sizeof(CommittedElement));
+    if (!made) return fail(made.error());
+  }
   const auto reserved = source_.reserve(count, room);
   if (!reserved) return reserved;
   return room_.bytes() + *reserved;
@@ -188,29 +188,53 @@ Result<Squares> DeviceReplica::squares(MirrorId mirror, std::size_t first, std::
   return all_runs;
 }
 
-Status DeviceReplica::commit(std::span<const CommitStep> steps) {
-  for (const CommitStep& step : steps) {
-    if (auto done = by_type([&]<class M>(M) { return commit_step<M>(step); }); !done) return done;
-  }
-  return {};
+Status DeviceReplica::reserve_commit(const Delta& own, const Delta& their) {
+  if (mirror_type_ == MirrorType::float32) return {};
+  return room_.make((own.size() + their.size()) * sizeof(CommittedElement));
 }
 
-template <class M>
-Status DeviceReplica::commit_step(const CommitStep& step) {
+Status DeviceReplica::commit(std::span<const CommitStep> steps) {
+  Status done;
+  while (done && !steps.empty()) {
+    const bool together = mirror_type_ == MirrorType::float32;
+    const std::size_t taken = together ? std::min(steps.size(), CommitLinks::kLinks) : 1;
+    done = together ? commit_together(steps.first(taken)) : commit_alone(steps.front());
+    steps = steps.subspan(taken);
+  }
+  return done;
+}
+
+Status DeviceReplica::commit_together(std::span<const CommitStep> steps) {
+  CommitLinks all{.y = y(), .count = steps.size(), .links = {}};
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const CommitStep& step = steps[i];
+    auto* const mine = reinterpret_cast<float*>(at(step.mine));
+    auto* const theirs = reinterpret_cast<float*>(at(step.theirs));
+    for (const auto& [delta, mirror] : {std::pair(step.own, mine), std::pair(step.their, theirs)}) {
+      const DeviceElements elements = view_of(*delta);
+      auto ran = queue_.run(KernelWork{AddDelta{elements, mirror}, elements.count});
+      if (!ran) return ran;
+    }
+    all.links[i] = {mine, theirs, step.w, step.moves_mirrors};
+  }
+  return queue_.run(KernelWork{all, size_});
+}
+
+Status DeviceReplica::commit_alone(const CommitStep& step) {
   const DeviceElements own = view_of(*step.own);
   const DeviceElements their = view_of(*step.their);
   const std::size_t touched = own.count + their.count;
-  if (auto made = room_.make(touched * sizeof(CommittedElement<M>)); !made) return made;
-  const CommitSides<M> sides{.y = y(),
-                             .mine = reinterpret_cast<M*>(at(step.mine)),
-                             .theirs = reinterpret_cast<M*>(at(step.theirs)),
-                             .w = step.w,
-                             .moves_mirrors = step.moves_mirrors,
-                             .draw = step.draw};
-  auto* const aside = room_.at<CommittedElement<M>>();
-  auto ran = queue_.run(KernelWork{CommitTouched<M>{sides, own, their, aside}, touched});
-  if (ran) ran = queue_.run(KernelWork{CommitAll<M>{sides}, size_});
-  if (ran) ran = queue_.run(KernelWork{CommitPut<M>{sides, own, their, aside}, touched});
+  if (auto made = reserve_commit(*step.own, *step.their); !made) return made;
+  const CommitSides sides{.y = y(),
+                          .mine = reinterpret_cast<std::uint16_t*>(at(step.mine)),
+                          .theirs = reinterpret_cast<std::uint16_t*>(at(step.theirs)),
+                          .w = step.w,
+                          .moves_mirrors = step.moves_mirrors,
+                          .draw = step.draw};
+  auto* const aside = room_.at<CommittedElement>();
+  auto ran = queue_.run(KernelWork{CommitTouched{sides, own, their, aside}, touched});
+  if (ran) ran = queue_.run(KernelWork{CommitAll{sides}, size_});
+  if (ran) ran = queue_.run(KernelWork{CommitPut{sides, own, their, aside}, touched});
   return ran;
 }
 

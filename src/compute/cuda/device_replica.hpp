@@ -42,6 +42,7 @@ class DeviceReplica final : public ReplicaMemory {
   base::Status release_sent(const Delta& delta, float gain) override;
   base::Result<bool> decode(const CodedDelta& coded, Delta& into) override;
   base::Result<Squares> squares(MirrorId mirror, std::size_t first, std::size_t every) override;
+  base::Status reserve_commit(const Delta& own, const Delta& their) override;
   base::Status commit(std::span<const CommitStep> steps) override;
   base::Status push(MirrorId mine, MirrorId theirs, float out, float in) override;
 
@@ -65,8 +66,10 @@ class DeviceReplica final : public ReplicaMemory {
   /// Calls use(M{}) with what mirrors are kept in.
   template <class Use>
   auto by_type(Use&& use) const;
-  template <class M>
-  [[nodiscard]] base::Status commit_step(const CommitStep& step);
+  /// With mirrors in float32: of up to CommitLinks::kLinks links.
+  [[nodiscard]] base::Status commit_together(std::span<const CommitStep> steps);
+  /// With mirrors in bfloat16.
+  [[nodiscard]] base::Status commit_alone(const CommitStep& step);
 
   Queue& queue_;
   const std::size_t size_;

@@ -97,26 +97,36 @@ struct BlockTeam {
     return value;
   }
 
+  template <class T>
+  __device__ T& shared() const {
+    __shared__ T memory;
+    return memory;
+  }
+
+  __device__ void meet() const { __syncthreads(); }
+
   template <class Hit, class F>
   __device__ void in_order(std::size_t count, const Hit& hit, const F& f) const {
-    __shared__ unsigned parts[kWarp];
+    // Two, in turn: who is still at the last one's parts is waited for before it is written again.
+    __shared__ unsigned parts[2][kWarp];
     const unsigned warp = threadIdx.x / kWarp;
-    const unsigned lower_lanes = (1U << threadIdx.x % kWarp) - 1;
+    const unsigned lane = threadIdx.x % kWarp;
+    const unsigned lower_lanes = (1U << lane) - 1;
     std::size_t before = 0;
-    for (std::size_t begin = 0; begin < count; begin += blockDim.x) {
+    unsigned turn = 0;
+    for (std::size_t begin = 0; begin < count; begin += blockDim.x, turn ^= 1U) {
       const std::size_t i = begin + threadIdx.x;
       const bool is_hit = i < count && hit(i);
       const unsigned hits = __ballot_sync(0xffffffffU, is_hit);
-      if (threadIdx.x % kWarp == 0) parts[warp] = __popc(hits);
+      if (lane == 0) parts[turn][warp] = __popc(hits);
       __syncthreads();
-      std::size_t rank = before + __popc(hits & lower_lanes);
-      for (unsigned other = 0; other < blockDim.x / kWarp; ++other) {
-        if (other < warp) rank += parts[other];
-        before += parts[other];
-      }
+      const unsigned part = lane < blockDim.x / kWarp ? parts[turn][lane] : 0U;
+      const unsigned of_lower_warps = __reduce_add_sync(0xffffffffU, lane < warp ? part : 0U);
+      const std::size_t rank = before + of_lower_warps + __popc(hits & lower_lanes);
+      before += __reduce_add_sync(0xffffffffU, part);
       if (is_hit) f(rank, i);
-      __syncthreads();  // before the next parts are written
     }
+    __syncthreads();  // before the next row writes to the parts
   }
 
   template <class F, class G>
@@ -184,7 +194,7 @@ unsigned row_threads(std::size_t width) {
 }
 
 /// Threads of a block of elements: whole warps, and fewer where blocks would be fewer than a GPU
-/// has processors, as where each element is a run of codes that is read one after the other.
+/// has processors, as where each element is a block of values whose scale is searched.
 unsigned element_threads(std::size_t count) {
   unsigned threads = kElementThreads;
   while (threads > kWarp && count < threads * kBlocksWanted) threads /= 2;

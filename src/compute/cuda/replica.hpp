@@ -4,9 +4,10 @@
 // one order, as on the processor. The GPU's compiler would fuse products with sums, so products are
 // times(). M is what mirrors are kept in: float, or a bfloat16's bits.
 //
-// A delta touches few elements, and a pass all of them. So that each needs one look only, the
-// elements that a commit's deltas touch are worked out first, aside; then the pass runs over
-// everything as if there were no deltas; then what was set aside is put in place.
+// A delta touches few elements, and a pass all of them. Mirrors in float32 get their deltas first,
+// and one pass makes the steps of all links. With mirrors in bfloat16, so that each needs one look
+// only, the elements that a commit's deltas touch are worked out first, aside; then the pass runs
+// over everything as if there were no deltas; then what was set aside is put in place.
 #pragma once
 
 #include "base/bfloat16.hpp"
@@ -100,44 +101,86 @@ struct DeviceElements {
   }
 };
 
-/// What a commit makes of one element.
-template <class M>
-struct CommittedElement {
-  float y;
-  M mine;
-  M theirs;
+/// Adds a delta to a mirror in float32. One call a value.
+struct AddDelta {
+  DeviceElements delta;
+  float* mirror;
+
+  STARLING_BOTH void operator()(std::size_t j) const {
+    mirror[delta.indices[j]] += delta.values[j];
+  }
 };
 
-STARLING_BOTH inline void store_drawn(float value, std::uint32_t, std::size_t, float& to) {
-  to = value;
-}
-STARLING_BOTH inline void store_drawn(float value, std::uint32_t seed, std::size_t index,
-                                      std::uint16_t& to) {
-  to = base::narrow(value, base::draw(seed, static_cast<std::uint32_t>(index))).bits;
-}
+/// The steps of commits of several links, one after the other, once their mirrors, in float32, have
+/// the deltas: y is read and written once. One call an element.
+struct CommitLinks {
+  static constexpr std::size_t kLinks = 8;
+  struct Link {
+    float* mine;
+    float* theirs;
+    float w;
+    bool moves_mirrors;
+  };
+  float* y;
+  std::size_t count;  ///< of links, up to kLinks
+  Link links[kLinks];
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    // All is read before anything is written, so that as many loads are under way.
+    float mine[kLinks];
+    float theirs[kLinks];
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+    for (std::size_t link = 0; link < kLinks; ++link) {
+      mine[link] = link < count ? links[link].mine[i] : 0.0F;
+      theirs[link] = link < count ? links[link].theirs[i] : 0.0F;
+    }
+    float sum = y[i];
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+    for (std::size_t link = 0; link < kLinks; ++link) {
+      if (link >= count) continue;
+      const float d = times(links[link].w, theirs[link] - mine[link]);
+      sum += d;
+      if (!links[link].moves_mirrors) continue;
+      links[link].mine[i] = mine[link] + d;
+      links[link].theirs[i] = theirs[link] - d;
+    }
+    y[i] = sum;
+  }
+};
+
+// A commit of one link whose mirrors are bfloat16s: these are rounded once, at the end, so a delta
+// cannot go into them first.
+
+/// What a commit makes of one element.
+struct CommittedElement {
+  float y;
+  std::uint16_t mine;
+  std::uint16_t theirs;
+};
 
 /// A commit's vectors and step.
-template <class M>
 struct CommitSides {
   float* y;
-  M* mine;
-  M* theirs;
+  std::uint16_t* mine;
+  std::uint16_t* theirs;
   float w;
   bool moves_mirrors;
   std::uint32_t draw;
 
   /// With what the mirrors are once they have the deltas.
-  [[nodiscard]] STARLING_BOTH CommittedElement<M> step(std::size_t i, float own,
-                                                       float their) const {
+  [[nodiscard]] STARLING_BOTH CommittedElement step(std::size_t i, float own, float their) const {
     const float d = times(w, their - own);
     const float moved = moves_mirrors ? d : 0.0F;
-    CommittedElement<M> to;
-    to.y = y[i] + d;
-    store_drawn(own + moved, draw, i, to.mine);
-    store_drawn(their - moved, draw, i, to.theirs);
-    return to;
+    const std::uint32_t drawn = base::draw(draw, static_cast<std::uint32_t>(i));
+    return {.y = y[i] + d,
+            .mine = base::narrow(own + moved, drawn).bits,
+            .theirs = base::narrow(their - moved, drawn).bits};
   }
-  STARLING_BOTH void put(std::size_t i, const CommittedElement<M>& element) const {
+  STARLING_BOTH void put(std::size_t i, const CommittedElement& element) const {
     y[i] = element.y;
     mine[i] = element.mine;
     theirs[i] = element.theirs;
@@ -145,12 +188,11 @@ struct CommitSides {
 };
 
 /// Sets aside what becomes of the elements that deltas touch. One call a value of both deltas.
-template <class M>
 struct CommitTouched {
-  CommitSides<M> sides;
+  CommitSides sides;
   DeviceElements own;
   DeviceElements their;
-  CommittedElement<M>* aside;
+  CommittedElement* aside;
 
   STARLING_BOTH void operator()(std::size_t i) const {
     const bool is_own = i < own.count;
@@ -167,9 +209,8 @@ struct CommitTouched {
 };
 
 /// One call an element.
-template <class M>
 struct CommitAll {
-  CommitSides<M> sides;
+  CommitSides sides;
 
   STARLING_BOTH void operator()(std::size_t i) const {
     sides.put(i, sides.step(i, value_of(sides.mine[i]), value_of(sides.theirs[i])));
@@ -177,12 +218,11 @@ struct CommitAll {
 };
 
 /// One call a value of both deltas.
-template <class M>
 struct CommitPut {
-  CommitSides<M> sides;
+  CommitSides sides;
   DeviceElements own;
   DeviceElements their;
-  const CommittedElement<M>* aside;
+  const CommittedElement* aside;
 
   STARLING_BOTH void operator()(std::size_t i) const {
     const bool is_own = i < own.count;

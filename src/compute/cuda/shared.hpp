@@ -82,8 +82,10 @@ STARLING_BOTH inline Divided divide(std::size_t value, std::size_t by) {
 //   result over f(0) .. f(n - 1); `team.each(n, f)` shares out calls; `team.leads()` holds for one
 //   member; `team.once(f)` gives every member what f() gave one of them; `team.in_order(n, hit, f)`
 //   calls f(rank, i) for each i with hit(i), where rank counts these by i; `team.running_sum(n, f,
-//   g)` calls g(i, f(0) + .. + f(i - 1)) for each i, of integers, and gives the sum of all. All
-//   members call the same of these in the same order. Nothing that one member writes may be read by
+//   g)` calls g(i, f(0) + .. + f(i - 1)) for each i, of integers, and gives the sum of all;
+//   `team.shared<T>()` is a T in fast memory that all members have in common, with whatever is in
+//   it, and `team.meet()` lets each see what the others wrote there; `once` does, too. All members
+//   call the same of these in the same order. Nothing else that one member writes may be read by
 //   another, other than by a later kernel.
 //
 // Every sum has a fixed order, so that equal inputs give equal bits.

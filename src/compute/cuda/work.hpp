@@ -35,10 +35,9 @@ using Kernel = std::variant<
     AddBefore, FindLastEqual<AllTiles<float>>, FindLastEqual<AllTiles<std::uint16_t>>,
     FindLastEqual<FoundTiles>, TakeChosen<AllTiles<float>>, TakeChosen<AllTiles<std::uint16_t>>,
     TakeChosen<FoundTiles>, PickGaps, MeasureRuns, WriteRuns, FitScales, PackValues, UnpackValues,
-    ReadRuns, JoinRuns, RunSquares<float>, RunSquares<std::uint16_t>, Release, CommitTouched<float>,
-    CommitTouched<std::uint16_t>, CommitAll<float>, CommitAll<std::uint16_t>, CommitPut<float>,
-    CommitPut<std::uint16_t>, ReleaseSent, Push<float>, Push<std::uint16_t>, SpreadParameters,
-    AddShare, AddLoss, RowSquares, FinishNorm, UpdateSgd, UpdateAdam>;
+    ReadRuns, JoinRuns, RunSquares<float>, RunSquares<std::uint16_t>, Release, AddDelta,
+    CommitLinks, CommitTouched, CommitAll, CommitPut, ReleaseSent, Push<float>, Push<std::uint16_t>,
+    SpreadParameters, AddShare, AddLoss, RowSquares, FinishNorm, UpdateSgd, UpdateAdam>;
 
 template <class K>
 concept RowKernel = requires {

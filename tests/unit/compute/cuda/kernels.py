@@ -13,10 +13,10 @@ import subprocess
 import sys
 import tempfile
 
-SHARED = re.compile(r"(CommitTouched|CommitAll|CommitPut|Push|SampleDifference|FindLargest|TakeChosen|"
+SHARED = re.compile(r"(AddDelta|CommitLinks|CommitTouched|CommitAll|CommitPut|Push|SampleDifference|FindLargest|TakeChosen|"
                     r"FitScales|PackValues|UnpackValues|ReleaseSent|Release)(?:I([ft])E)?")
 # Each for mirrors in float32 and bfloat16, TakeChosen also of what was found; and those without.
-KERNELS = 2 * 7 + 1 + 5
+KERNELS = 2 * 4 + 1 + 10
 
 
 def entries(ptx):
