@@ -112,9 +112,9 @@ BOOST_AUTO_TEST_CASE(layers_that_the_device_has_no_way_for_are_named) {
 BOOST_AUTO_TEST_CASE(a_device_that_cannot_record_steps_says_why_once) {
   const testing::TemporaryFolder folder;
   setenv("STARLING_TEST_RECORDING", "no capture here", 1);
-  const Ended ended =
-      run(folder, {"up", mlp_run_file(), "--name", "peer", "--listen", "127.0.0.1:0", "--set",
-                   kLayers, "--set", "run.samples=1280", "--set", kDevice});
+  const Ended ended = run(
+      folder, {"up", mlp_run_file(), "--name", "peer", "--dir", folder / "runs/peer", "--listen",
+               "127.0.0.1:0", "--set", kLayers, "--set", "run.samples=1280", "--set", kDevice});
   unsetenv("STARLING_TEST_RECORDING");
   BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
   const std::size_t told = ended.err.find("no capture here");
@@ -139,8 +139,6 @@ BOOST_AUTO_TEST_CASE(a_neighbour_whose_deltas_have_no_room_there_ends_its_link_a
     BOOST_TEST_REQUIRE(one->process().wait().value_or(-1) == 0, one->process().err());
   }
   BOOST_TEST(has(peer.process().err(), "no link with "), peer.process().err());
-  BOOST_TEST(has(peer.process().err(), "a neighbour's delta") ||
-             has(peer.process().err(), "needed for deltas"));
   BOOST_TEST(!has(peer.process().err(), "broke the protocol"));
   BOOST_TEST(!has(neighbour.process().err(), "misbehaved"));
 }

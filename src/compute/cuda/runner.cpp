@@ -90,6 +90,8 @@ Status Runner::prepare(const Batch& next) {
   for (Part& part : prepared_parts_) part.ahead = places.add<float>(part.to.count);
   if (!ahead_) {
     auto memory = queue_->allocate(places.bytes(), "a batch ahead");
+    // Without room for it, the batch is copied when its step begins.
+    if (!memory && memory.error().code == base::ErrorCode::no_room) return {};
     if (!memory) return fail(memory.error());
     ahead_ = std::move(*memory);
     ahead_bytes_ = places.bytes();

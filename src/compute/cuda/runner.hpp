@@ -36,7 +36,8 @@ class Runner {
   /// Copies in a batch and what kernels read of its step; `step.count` is the batch's.
   [[nodiscard]] base::Status begin(const Batch& batch, StepState step);
   /// Begins to copy a batch in while another one runs. Where the next begin() is of this one (of
-  /// the same memory, unchanged), it finds it there. The first call reserves what that takes.
+  /// the same memory, unchanged), it finds it there. The first call that finds room for it
+  /// reserves that.
   [[nodiscard]] base::Status prepare(const Batch& next);
   [[nodiscard]] base::Status copy_in_parameters(std::span<const float> parameters);
   [[nodiscard]] base::Status copy_in_buffers(std::span<const float> buffers);
