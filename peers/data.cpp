@@ -61,10 +61,9 @@ base::Status train_vocabulary(const DataOptions& options) {
   const data::Vocabulary vocabulary = training.train(options.size);
   if (auto saved = vocabulary.save(options.out); !saved) return saved;
   if (vocabulary.size() < options.size) {
-    fmt::print(stderr,
-               "starling data: no pair of tokens occurs twice any more: the vocabulary has fewer "
-               "than {} tokens\n",
-               options.size);
+    say("starling data: no pair of tokens occurs twice any more: the vocabulary has fewer "
+        "than {} tokens\n",
+        options.size);
   }
   fmt::print("{}: {} tokens, of {} of text\n", options.out, report::format_count(vocabulary.size()),
              report::format_bytes(bytes));

@@ -56,7 +56,7 @@ class Doctor {
     }
     machine();
     data();
-    links();
+    links(security);
     for (const std::string& address : options_.join) peer(address, security);
     return {};
   }
@@ -97,13 +97,13 @@ class Doctor {
     }
   }
 
-  void links() {
-    const auto links = io::check_own_links(options_.listen);
+  void links(const io::LinkSecurity& security) {
+    const auto links = io::check_own_links(options_.listen, security);
     if (!links) return add("links", Verdict::wrong, links.error().text);
     for (const io::OwnLink& link : *links) {
       add("links", link.took ? Verdict::good : Verdict::wrong,
-          link.took ? fmt::format("to itself at {}, encrypted, within {:.0f} ms", link.address,
-                                  base::seconds(*link.took) * 1e3)
+          link.took ? fmt::format("to itself at {}, {}encrypted, within {:.0f} ms", link.address,
+                                  options_.encrypted ? "" : "not ", base::seconds(*link.took) * 1e3)
                     : link.took.error().text);
     }
     const auto lan = io::check_lan();

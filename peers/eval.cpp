@@ -112,7 +112,7 @@ base::Status eval(const EvalOptions& options) {
   const auto opened = open_model(options.checkpoint);
   if (!opened) return fail(opened.error());
   for (const std::string& note : opened->found.notes) {
-    fmt::print(stderr, "starling eval: {}\n", note);
+    say("starling eval: {}\n", note);
   }
   const auto figures = evaluate(*opened);
   if (!figures) return fail(figures.error());

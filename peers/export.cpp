@@ -60,7 +60,7 @@ base::Result<std::string> run_name(const std::string& run_file) {
 base::Status export_weights(const ExportOptions& options) {
   const auto found = find_weights({.path = options.checkpoint, .run_file = {}, .set = {}});
   if (!found) return fail(found.error());
-  for (const std::string& note : found->notes) fmt::print(stderr, "starling export: {}\n", note);
+  for (const std::string& note : found->notes) say("starling export: {}\n", note);
   if (!found->state) {
     return fail(ErrorCode::usage, "{}: is a safetensors file already: name a checkpoint",
                 found->path);

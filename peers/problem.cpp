@@ -15,8 +15,7 @@ namespace starling::peers {
 using base::fail;
 
 void tell_of_long_read(const std::string& path, std::uint64_t bytes) {
-  fmt::print(stderr, "reading {} ({}) through, which takes a while\n", path,
-             report::format_bytes(bytes));
+  say("reading {} ({}) through, which takes a while\n", path, report::format_bytes(bytes));
 }
 
 base::Result<Problem> load_problem(const peer::RunFile& run_file, const std::string& place,

@@ -1,13 +1,16 @@
 // starling sim: runs a scenario in the simulator.
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -164,6 +167,15 @@ base::Status check_options(const SimOptions& options) {
   return {};
 }
 
+/// Before a simulation that may take long: whether its report will find a place.
+base::Status check_place(const std::string& json) {
+  if (json.empty() || json == "-") return {};
+  const auto folder = std::filesystem::path(json).parent_path();
+  if (::access(folder.empty() ? "." : folder.c_str(), W_OK) == 0) return {};
+  return base::fail(base::ErrorCode::data, "{}: cannot be written: {}", json,
+                    std::generic_category().message(errno));
+}
+
 int run_seeds(const SimOptions& options) {
   const auto seeds = parse_seeds(options.seeds);
   if (!seeds) return complain("sim", seeds.error());
@@ -214,6 +226,7 @@ int run_seeds(const SimOptions& options) {
 
 int run_sim(const SimOptions& options) {
   if (const auto status = check_options(options); !status) return complain("sim", status.error());
+  if (const auto place = check_place(options.json); !place) return complain("sim", place.error());
   if (!options.seeds.empty()) return run_seeds(options);
   const auto plan = load(options, options.seed);
   if (!plan) return complain("sim", plan.error());

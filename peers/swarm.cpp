@@ -228,7 +228,7 @@ base::Result<report::PeerFile> wait_for_first(Child& first) {
     if (first.status) break;
     if (!told && seconds_since(started) > kSlowStart) {
       told = true;
-      fmt::print(stderr, "{} is not ready yet; it said:\n{}", first.name, said_by(first));
+      say("{} is not ready yet; it said:\n{}", first.name, said_by(first));
     }
     std::this_thread::sleep_for(kPoll);
   }
@@ -252,7 +252,7 @@ base::Status start_all(std::vector<Child>& children, const SwarmOptions& options
     const auto reached = wait_for_first(child);
     if (!reached) return fail(reached.error());
     join = reached->address;
-    fmt::print(stderr, "how it goes, as {} sees it: http://{}/\n", child.name, reached->control);
+    say("how it goes, as {} sees it: http://{}/\n", child.name, reached->control);
   }
   return {};
 }
@@ -374,10 +374,9 @@ std::vector<Child> children_of(const SwarmOptions& options, const std::string& d
 base::Status make_folders(const std::vector<Child>& children, const std::string& dir) {
   std::error_code failed;
   if (fs::exists(children.front().dir + "/checkpoints", failed)) {
-    fmt::print(stderr,
-               "{}: peers go on from their checkpoints there; with --anew they start from the "
-               "beginning\n",
-               dir);
+    say("{}: peers go on from their checkpoints there; with --anew they start from the "
+        "beginning\n",
+        dir);
   }
   for (const Child& child : children) {
     if (auto made = base::make_folder(child.dir); !made) return made;
@@ -402,7 +401,7 @@ base::Result<report::SwarmSummary> summary_of(const std::vector<Child>& children
   std::string run_id;
   for (const Child& child : children) {
     if (const std::string misfortune = misfortune_of(child); !misfortune.empty()) {
-      fmt::print(stderr, "{} {}: {}\n", child.name, misfortune, last_word_of(child));
+      say("{} {}: {}\n", child.name, misfortune, last_word_of(child));
     }
     if (!child.summary) continue;
     if (child.summary->end == "done") {

@@ -134,7 +134,7 @@ int print_end(runtime::Run& run, const io::NodeEnd& end, bool json) {
   const report::PeerSummary made = run.finish(end);
   if (json) fmt::print("{}\n", report::to_json(made));
   if (end.reason == peer::EndReason::failed) {
-    fmt::print(stderr, "{}", run.refusal());
+    say("{}", run.refusal());
     return base::exit_code(end.error.code);
   }
   if (!json) {

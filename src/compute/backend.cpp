@@ -41,7 +41,7 @@ base::Result<Device> open_device(std::string_view device) {
     return cpu_device(gpu.error().text);
   }
   if (const auto index = gpu_of(device)) return gpu_device(*index);
-  return base::fail(base::ErrorCode::device,
+  return base::fail(base::ErrorCode::run_file,
                     "device '{}' is not known: set train.device to \"auto\", \"cpu\" or "
                     "\"cuda:N\" (\"cuda:0\" is the first GPU)",
                     device);

@@ -105,8 +105,8 @@ struct Device {
 };
 
 /// The device named in a run file: "cpu", "cuda:N" (GPU number N, from 0), or "auto": "cuda:0"
-/// where that can be opened, else "cpu". Error (ErrorCode::device): any other name, or what is
-/// missing for the GPU.
+/// where that can be opened, else "cpu". Errors: run_file (any other name), device (what is missing
+/// for the GPU).
 [[nodiscard]] base::Result<Device> open_device(std::string_view device);
 
 /// The backend of open_device alone.

@@ -246,9 +246,10 @@ class Dialer final : public Events {
 };
 
 base::Result<base::Duration> check_own_link(Loop& loop, Listener& listener,
-                                            const std::string& address) {
+                                            const std::string& address,
+                                            const LinkSecurity& security) {
   Dialer dialer(loop);
-  auto caller = Caller::create(loop, {}, dialer, "0.0.0.0:0");
+  auto caller = Caller::create(loop, security, dialer, "0.0.0.0:0");
   if (!caller) return base::fail(caller.error());
   dialer.transport = &(*caller)->transport();
   listener.heard = false;
@@ -283,15 +284,16 @@ base::Result<Greeting> greet(const std::string& address, const LinkSecurity& sec
   return visit.greeting();
 }
 
-base::Result<std::vector<OwnLink>> check_own_links(const std::string& listen) {
+base::Result<std::vector<OwnLink>> check_own_links(const std::string& listen,
+                                                   const LinkSecurity& security) {
   Loop loop;
   Listener listener(loop);
-  auto caller = Caller::create(loop, {}, listener, listen);
+  auto caller = Caller::create(loop, security, listener, listen);
   if (!caller) return base::fail(caller.error());
   std::vector<OwnLink> links;
   for (const std::string& address :
        reachable_addresses((*caller)->transport().address(), wire::kAddressesMax)) {
-    links.push_back({address, check_own_link(loop, listener, address)});
+    links.push_back({address, check_own_link(loop, listener, address, security)});
   }
   return links;
 }

@@ -51,7 +51,8 @@ struct OwnLink {
 
 /// One for each address that `listen` ("host:port") is reached at. Errors as above: it cannot
 /// listen at all.
-[[nodiscard]] base::Result<std::vector<OwnLink>> check_own_links(const std::string& listen);
+[[nodiscard]] base::Result<std::vector<OwnLink>> check_own_links(const std::string& listen,
+                                                                 const LinkSecurity& security);
 
 /// Announces a run of its own on the local network, as --lan does, and waits until it hears that.
 /// Error (network): why it did not.

@@ -26,13 +26,16 @@ struct Column {
   const char* title;
   std::size_t width;
   bool language;  ///< only for language models
+  int rank;       ///< where a terminal is too narrow for all, those with the highest go first
 };
 
 constexpr std::array kColumns{
-    Column{"progress", 8, false}, Column{"steps", 8, false},    Column{"samples/s", 9, false},
-    Column{"loss", 7, false},     Column{"accuracy", 8, false}, Column{"perplexity", 10, true},
-    Column{"bits/byte", 9, true}, Column{"drift", 7, false},    Column{"links", 5, false},
-    Column{"sent", 9, false},     Column{"ETA", 12, false},
+    Column{"progress", 8, false, 0},  Column{"steps", 8, false, 9},
+    Column{"samples/s", 9, false, 8}, Column{"loss", 7, false, 2},
+    Column{"accuracy", 8, false, 1},  Column{"perplexity", 10, true, 6},
+    Column{"bits/byte", 9, true, 3},  Column{"drift", 7, false, 4},
+    Column{"links", 5, false, 10},    Column{"sent", 9, false, 7},
+    Column{"ETA", 12, false, 5},
 };
 using Cells = std::array<std::string, kColumns.size()>;
 
@@ -44,13 +47,32 @@ std::string optional_percent(const std::optional<double>& value, int decimals) {
 struct Layout {
   std::size_t name_width = 0;
   bool language = false;
+  std::array<bool, kColumns.size()> shown{};
 };
+
+/// Leaves out whole columns until the rest fits; a line that is cut says less, and nobody sees it.
+void choose_columns(Layout& layout, std::size_t columns) {
+  std::size_t width = layout.name_width + 1 + kStateMax;
+  for (std::size_t i = 0; i < kColumns.size(); ++i) {
+    layout.shown[i] = layout.language || !kColumns[i].language;
+    if (layout.shown[i]) width += 1 + kColumns[i].width;
+  }
+  while (width > columns) {
+    const auto rank_of = [&](const Column& column) {
+      return layout.shown[static_cast<std::size_t>(&column - kColumns.data())] ? column.rank : -1;
+    };
+    const auto& last = *std::ranges::max_element(kColumns, {}, rank_of);
+    if (rank_of(last) < 0) return;
+    layout.shown[static_cast<std::size_t>(&last - kColumns.data())] = false;
+    width -= 1 + last.width;
+  }
+}
 
 std::string line_text(std::string_view name, std::string_view state, const Cells& cells,
                       const Layout& layout) {
   std::string text = fmt::format("{:<{}} {:<{}}", name, layout.name_width, state, kStateMax);
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (kColumns[i].language && !layout.language) continue;
+    if (!layout.shown[i]) continue;
     text += fmt::format(" {:>{}}", cells[i], kColumns[i].width);
   }
   return text;
@@ -138,6 +160,7 @@ std::string table_text(const SwarmSnapshot& snapshot, TableSize size) {
     layout.name_width = std::clamp(peer.name.size(), layout.name_width, kNameMax);
     layout.language = layout.language || peer.language;
   }
+  choose_columns(layout, size.columns);
   std::string text;
   add_line(text,
            fmt::format("{}: {} peers, {}", base::printable(snapshot.run, 40), snapshot.peers.size(),
@@ -202,10 +225,8 @@ void TablePrinter::show(const SwarmSnapshot& snapshot, base::Time now) {
 }
 
 void TablePrinter::finish(const SwarmSnapshot& snapshot) {
-  TableSize whole{.columns = std::numeric_limits<std::size_t>::max(),
-                  .lines = std::numeric_limits<std::size_t>::max()};
-  if (terminal_) whole.columns = size().columns;
-  redraw(table_text(snapshot, whole));
+  constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+  redraw(table_text(snapshot, {.columns = kAll, .lines = kAll}));
   lines_drawn_ = 0;
 }
 

@@ -49,7 +49,8 @@ base::Result<std::vector<Progress>> unpack_progress(std::span<const std::uint8_t
     }
     Progress entry;
     entry.id_prefix = cursor.fixed(8);
-    entry.report = (cursor.fixed(1) & kHasReport) != 0;
+    const std::uint64_t parts = cursor.fixed(1);
+    entry.report = parts == kHasReport;
     entry.samples = cursor.varint();
     const std::uint64_t age = cursor.varint();
     entry.rate = cursor.bfloat16();
@@ -60,8 +61,9 @@ base::Result<std::vector<Progress>> unpack_progress(std::span<const std::uint8_t
       entry.drift = cursor.bfloat16();
       links = cursor.varint();
     }
-    if (!cursor.good() || age > kAgeUnitsMax || !is_amount(entry.rate) || !is_amount(entry.drift) ||
-        links > 0xffffffff) {
+    // What a part that is not known takes could not be told from the next entry.
+    if (!cursor.good() || parts > kHasReport || age > kAgeUnitsMax || !is_amount(entry.rate) ||
+        !is_amount(entry.drift) || links > 0xffffffff) {
       return base::fail(base::ErrorCode::protocol, "a progress entry is malformed");
     }
     entry.age_ms = static_cast<std::uint32_t>(age) * kAgeUnitMs;

@@ -112,6 +112,16 @@ BOOST_AUTO_TEST_CASE(no_line_is_wider_and_no_table_higher_than_the_terminal) {
   for (const std::string& line : lines) BOOST_TEST(line.size() <= 40U);
 }
 
+BOOST_AUTO_TEST_CASE(a_narrow_terminal_shows_fewer_columns_and_each_of_them_whole) {
+  const auto header = [](std::size_t columns) {
+    return lines_of(table_text(two_peers(), {.columns = columns, .lines = 24})).at(1);
+  };
+  BOOST_TEST(header(79) ==
+             "peer  state       progress    loss accuracy   drift      sent          ETA");
+  BOOST_TEST(header(60) == "peer  state       progress    loss accuracy   drift");
+  BOOST_TEST(header(20) == "peer  state");
+}
+
 BOOST_AUTO_TEST_CASE(peers_that_just_fit_are_all_shown) {
   const auto lines = lines_of(table_text(two_peers(), {.columns = 100, .lines = 5}));
   BOOST_TEST(lines.size() == 5U);

@@ -90,6 +90,7 @@ BOOST_AUTO_TEST_CASE(words_that_name_no_device_are_refused) {
     BOOST_REQUIRE(!device);
     BOOST_TEST(has(device.error(), "device '" + std::string(name) + "' is not known"));
     BOOST_TEST(has(device.error(), "\"auto\""));
+    BOOST_TEST((device.error().code == base::ErrorCode::run_file));
   }
 }
 
