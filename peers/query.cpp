@@ -1,5 +1,4 @@
 // status, members, links, invite, leave, checkpoint: asking a running peer.
-#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>

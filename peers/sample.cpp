@@ -1,5 +1,4 @@
 // starling sample: text from a language model, a token at a time.
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <memory>

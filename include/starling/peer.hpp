@@ -13,7 +13,6 @@
 // metrics, checkpoints and summary, and `starling status | members | links | leave | checkpoint`.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -7,8 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include <fmt/ranges.h>
-
 #include "base/assert.hpp"
 
 namespace starling::data {

@@ -1,6 +1,5 @@
 #include "data/idx.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>

@@ -1,5 +1,4 @@
 // Text: a token a byte, or encoded with a vocabulary when it is loaded, or before that.
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <system_error>

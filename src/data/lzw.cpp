@@ -1,6 +1,5 @@
 #include "data/lzw.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>

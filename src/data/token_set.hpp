@@ -1,7 +1,6 @@
 // Text as samples: windows of tokens, each labelled with the token that follows it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>

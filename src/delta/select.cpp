@@ -7,7 +7,6 @@
 #include <bit>
 #include <cmath>
 #include <functional>
-#include <span>
 
 #include "base/assert.hpp"
 #include "base/rng.hpp"

@@ -1,6 +1,5 @@
 // starling/peer.h: calls of C, each handed to a starling::Peer.
 #include <exception>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>

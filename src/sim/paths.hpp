@@ -3,9 +3,6 @@
 
 #include <cstdint>
 #include <list>
-#include <map>
-#include <memory>
-#include <optional>
 #include <vector>
 
 #include "base/rng.hpp"

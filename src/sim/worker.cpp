@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 #include <set>
-#include <type_traits>
 
 #include <fmt/format.h>
 

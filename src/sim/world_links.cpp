@@ -1,7 +1,6 @@
 // Links: ordered streams over a network that loses, delays and cuts.
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>

@@ -1,7 +1,5 @@
 // Processes: started, killed, stopped, and what their cores ask for.
-#include <algorithm>
 #include <array>
-#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>

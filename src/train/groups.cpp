@@ -1,7 +1,6 @@
 #include "train/groups.hpp"
 
 #include <algorithm>
-#include <utility>
 #include <variant>
 
 #include "base/assert.hpp"

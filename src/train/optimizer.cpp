@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "base/assert.hpp"
 #include "train/update_kernels.hpp"

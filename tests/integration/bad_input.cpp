@@ -1,6 +1,5 @@
 // What people and strangers get wrong: a clear message, the right exit code, peers that go on.
 #include <array>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>

@@ -1,6 +1,5 @@
 // The statistics of batch norms: averaged, saved, restored and used.
 #include <cmath>
-#include <map>
 #include <string>
 #include <vector>
 

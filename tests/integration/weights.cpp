@@ -1,5 +1,4 @@
 // What is done with trained weights: eval and export.
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>

@@ -1,6 +1,5 @@
 #include "base/bounded_queue.hpp"
 
-#include <deque>
 #include <memory>
 #include <thread>
 

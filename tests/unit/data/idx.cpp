@@ -1,7 +1,5 @@
 #include "data/idx.hpp"
 
-#include <numeric>
-
 #include "idx_bytes.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -1,7 +1,6 @@
 #include "data/npy.hpp"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "data/dataset.hpp"

@@ -1,6 +1,5 @@
 #include "data/vocabulary.hpp"
 
-#include <filesystem>
 #include <map>
 
 #include "base/rng.hpp"

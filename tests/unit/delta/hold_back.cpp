@@ -1,5 +1,4 @@
 // Deltas of a difference that is held back in the same pass.
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 

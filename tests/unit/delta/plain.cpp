@@ -2,7 +2,6 @@
 // vector registers the codec uses, its bytes are these.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -1,7 +1,6 @@
 #include "delta/select.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>

@@ -1,7 +1,6 @@
 #include "starling/peer.hpp"
 
 #include <cmath>
-#include <exception>
 #include <fstream>
 #include <limits>
 #include <string>

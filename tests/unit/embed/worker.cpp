@@ -1,9 +1,7 @@
 #include "embed/worker.hpp"
 
 #include <limits>
-#include <optional>
 #include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #include "report/table.hpp"
 
-#include <algorithm>
 #include <sstream>
 
 #include <boost/test/unit_test.hpp>

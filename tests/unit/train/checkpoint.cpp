@@ -1,7 +1,5 @@
 #include "train/checkpoint.hpp"
 
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <numeric>

@@ -1,7 +1,6 @@
 #include "wire/frame.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include <boost/test/unit_test.hpp>
 
