@@ -1,6 +1,5 @@
 #include "problem.hpp"
 
-#include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 // A batch of samples as every backend takes it: views, owned by whoever made them.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 

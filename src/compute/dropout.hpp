@@ -1,7 +1,6 @@
 // Which elements a dropout layer drops: the same on every backend.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace starling::compute {

@@ -1,6 +1,5 @@
 #include "exchange/mirror.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/bytes.hpp"

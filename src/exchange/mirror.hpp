@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "base/bfloat16.hpp"
 #include "base/large_vector.hpp"

@@ -1,7 +1,6 @@
 #include "exchange/ring.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "io/node.hpp"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include <signal.h>

@@ -1,7 +1,6 @@
 #include "io/secret.hpp"
 
 #include <string_view>
-#include <utility>
 
 #include <openssl/crypto.h>
 #include <openssl/rand.h>

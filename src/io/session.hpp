@@ -1,7 +1,6 @@
 // What lies between a stream's bytes and a link's frames: who is there, and secrecy.
 #pragma once
 
-#include <memory>
 #include <span>
 
 #include "base/bytes.hpp"

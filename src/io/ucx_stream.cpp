@@ -1,7 +1,6 @@
 #include "io/ucx_stream.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <utility>

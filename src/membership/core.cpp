@@ -1,7 +1,6 @@
 #include "membership/core.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 #include <utility>
 

@@ -494,7 +494,7 @@ void Core::take_ring(std::vector<exchange::Ring::Action>& actions, base::Time no
   }
 }
 
-/// What was heard of the swarm's progress since the last own step decides how links open.
+/// What was heard of the swarm's progress since the last own step decides how the first link opens.
 void Core::tell_progress(base::Time now, Outbox& out) {
   update_progress(now);
   to_exchange(exchange::Progressed{step_, samples_, progress_}, now, out);
@@ -505,7 +505,7 @@ void Core::neighbour_up(const base::PeerId& peer, base::LinkId link, base::Time 
   ring_at_.reset();
   neighbours_[peer] = link;
   if (exchange::uses_links(config_.exchange.mode)) {
-    tell_progress(now, out);
+    if (exchange_.open_links() == 0) tell_progress(now, out);
     to_exchange(exchange::NeighbourUp{peer}, now, out);
   }
   if (phase_ == Phase::waiting) start_if_ready(now, out);

@@ -1,6 +1,5 @@
 // The training half of a peer's core: from waiting for the first links to the last checkpoint.
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 

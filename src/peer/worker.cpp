@@ -1,9 +1,7 @@
 #include "peer/worker.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <type_traits>
 #include <utility>
 
 #include "base/assert.hpp"

@@ -42,7 +42,8 @@ struct TableSize {
 
 /// The table: a line on the run, a header, a row a peer and a row for the swarm (sums and means;
 /// progress and ETA of the peer that is furthest). It has columns for the quality of a language
-/// model if a peer has one. Where lines would be too long, whole columns are left out. Each line ends with '\n'; plain ASCII.
+/// model if a peer has one. Where lines would be too long, whole columns are left out. Each line
+/// ends with '\n'; plain ASCII.
 [[nodiscard]] std::string table_text(const SwarmSnapshot& snapshot, TableSize size);
 
 /// The swarm's row as one line of text, for a log or a pipe; ends with '\n'.

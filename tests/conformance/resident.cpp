@@ -1,9 +1,6 @@
 // A replica and its training in a device's memory, against the same in the processor's.
 #include "compute/resident.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <utility>

@@ -1,6 +1,5 @@
 #include "compute/cpu/backend.hpp"
 
-#include <exception>
 #include <utility>
 
 #include <omp.h>

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 
 #include "compute/cpu/gemm.hpp"
 #include "compute/cpu/kernel.hpp"

@@ -1,4 +1,3 @@
-#include <utility>
 
 #include "base/assert.hpp"
 #include "compute/cpu/attention.hpp"

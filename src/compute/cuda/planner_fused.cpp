@@ -1,7 +1,6 @@
 // Attention as one call each way, where the queue has that (FusedAttention). Queries, keys and
 // values stay where they lie: they are only turned by their positions and rounded. Forward leaves
 // these and a figure for each query, so that backward makes no scores again.
-#include <algorithm>
 
 #include "compute/cuda/planner.hpp"
 

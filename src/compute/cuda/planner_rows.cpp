@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <utility>
 
 #include "base/assert.hpp"
 #include "compute/cuda/planner.hpp"

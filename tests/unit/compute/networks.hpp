@@ -1,7 +1,6 @@
 // Networks, parameters and batches for tests; all from a seed.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>

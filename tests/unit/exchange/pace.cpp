@@ -1,7 +1,6 @@
 #include "exchange/pace.hpp"
 
 #include <chrono>
-#include <utility>
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,7 +1,6 @@
 // The life of a link, and what a hostile one cannot do.
 #include "exchange/replica.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <limits>
 

@@ -1,6 +1,5 @@
 // A device that has too little memory, or fails: what ends a link, and what ends the peer.
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>

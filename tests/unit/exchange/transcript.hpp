@@ -1,7 +1,6 @@
 // One protocol core, fed with events by hand; what it does comes back as lines of text.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>

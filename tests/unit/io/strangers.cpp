@@ -1,6 +1,5 @@
 // What reaches a listener from programs that are no peers, and from peers that break the rules.
 #include <array>
-#include <cstring>
 #include <memory>
 #include <vector>
 

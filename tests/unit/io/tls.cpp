@@ -3,7 +3,6 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include <boost/test/unit_test.hpp>
 #include <dlfcn.h>

@@ -1,6 +1,5 @@
 #include "peer/run_file.hpp"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #include "peer/worker.hpp"
 
-#include <cmath>
 #include <limits>
 
 #include <boost/test/unit_test.hpp>

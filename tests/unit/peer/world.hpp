@@ -10,7 +10,6 @@
 #include <queue>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "base/rng.hpp"

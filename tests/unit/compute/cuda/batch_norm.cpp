@@ -1,5 +1,4 @@
 // Batch norm's sums: kernels on the processor, over more elements of a channel than a chunk has.
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
