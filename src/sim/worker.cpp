@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "delta/codec.hpp"
 #include "peer/core.hpp"
 
 namespace starling::sim {
@@ -17,6 +18,30 @@ namespace {
 constexpr base::Duration kSaveTime = std::chrono::milliseconds(30);
 constexpr base::Duration kLeast = std::chrono::microseconds(20);
 constexpr auto kProtocol = base::ErrorCode::protocol;
+
+/// Of an exchange's jobs, those after which a link's mirrors are others.
+bool sets_mirrors(const exchange::Job& job) {
+  return std::holds_alternative<exchange::OpenJob>(job) ||
+         std::holds_alternative<exchange::CloseJob>(job) ||
+         std::holds_alternative<exchange::CommitJob>(job);
+}
+
+/// Beside commits these alone move the replica.
+bool adopts(const exchange::Job& job) {
+  const auto* open = std::get_if<exchange::OpenJob>(&job);
+  return open != nullptr && open->decision == exchange::OpenDecision::adopt;
+}
+
+/// Commits that were applied.
+std::set<exchange::JobTag> applied_of(const std::vector<exchange::Outcome>& outcomes) {
+  std::set<exchange::JobTag> applied;
+  for (const exchange::Outcome& outcome : outcomes) {
+    const auto* done = std::get_if<exchange::Committed>(&outcome);
+    if (done == nullptr || done->result != exchange::CommitResult::applied) continue;
+    applied.insert(done->tag);
+  }
+  return applied;
+}
 
 }  // namespace
 
@@ -127,66 +152,86 @@ void Worker::check_adoption(const exchange::OpenJob& job) {
   }
 }
 
-// What commits do to a replica follows from their mirrors. With D the difference of the mirrors
-// before the step d = w D, it is D (1 - 2 w) afterwards; under CHOCO-SGD d = gamma w D, and D
-// stays. Under push-sum they are what was pushed, each with its weight.
-Worker::Shares Worker::check_ledger(const std::vector<exchange::Job>& due,
-                                    const std::vector<exchange::Outcome>& outcomes, double moved) {
-  const exchange::Averaging& averaging = replica_.averaging();
-  double expected = 0;
-  double size = 0;
+// What a commit does to a replica follows from its mirrors and deltas: with D the difference of the
+// mirrors once both have their deltas, it is moved by gamma w D, at both ends by the same bits.
+std::optional<Worker::Share> Worker::share_of_deltas(const exchange::CommitJob& commit) const {
+  const auto mine = replica_.mirror(commit.peer, exchange::MirrorOf::mine);
+  const auto theirs = replica_.mirror(commit.peer, exchange::MirrorOf::theirs);
+  delta::Elements own;
+  delta::Elements their;
+  if (!delta::decode(commit.own, mine.size(), own)) return std::nullopt;
+  if (!delta::decode(commit.their, mine.size(), their)) return std::nullopt;
+  const auto sum = [](const auto& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0);
+  };
+  const auto magnitude = [](const auto& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0, [](double all, float value) {
+      return all + std::abs(static_cast<double>(value));
+    });
+  };
+  const double apart = sum(theirs) + sum(their.values) - sum(mine) - sum(own.values);
+  return Share{.moved = static_cast<double>(replica_.averaging().gamma) *
+                        static_cast<double>(commit.w) * apart,
+               .size = 2 * (magnitude(mine) + magnitude(own.values)) + magnitude(theirs) +
+                       magnitude(their.values)};
+}
+
+// Under push-sum the mirrors are what was pushed, each with its weight.
+Worker::Share Worker::share_of_pushes(const exchange::CommitJob& commit) const {
+  const auto mine = replica_.mirror(commit.peer, exchange::MirrorOf::mine);
+  const auto theirs = replica_.mirror(commit.peer, exchange::MirrorOf::theirs);
+  const double came = std::accumulate(theirs.begin(), theirs.end(), 0.0) - origin_;
+  const double went = std::accumulate(mine.begin(), mine.end(), 0.0) - origin_;
+  Share share{.moved = static_cast<double>(commit.their_push) * came -
+                       static_cast<double>(commit.own_push) * went};
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    share.size += std::abs(static_cast<double>(theirs[i]) - static_cast<double>(mine[i])) +
+                  std::abs(static_cast<double>(mine[i]));
+  }
+  return share;
+}
+
+// Of the commits among these jobs, by their tags; left out are those whose mirrors another of the
+// jobs sets. Deltas are looked at before the jobs run, pushes after that.
+Worker::Shares Worker::shares_of(const std::vector<exchange::Job>& due, bool pushes) const {
   Shares shares;
+  if (pushes != (replica_.averaging().mode == exchange::Mode::push_sum)) return shares;
   for (const exchange::Job& job : due) {
-    if (std::holds_alternative<exchange::EncodeJob>(job)) continue;
     const auto* commit = std::get_if<exchange::CommitJob>(&job);
-    if (commit == nullptr || commit->w >= 0.5F) return {};
-    const auto [share, first] = shares.try_emplace(commit->peer, 0);
-    if (!first || !replica_.has(commit->peer)) return {};
-    const auto mine = replica_.mirror(commit->peer, exchange::MirrorOf::mine);
-    const auto theirs = replica_.mirror(commit->peer, exchange::MirrorOf::theirs);
-    const auto w = static_cast<double>(commit->w);
-    if (averaging.mode == exchange::Mode::push_sum) {
-      const auto in = static_cast<double>(commit->their_push);
-      const auto out = static_cast<double>(commit->own_push);
-      const double came = std::accumulate(theirs.begin(), theirs.end(), 0.0) - origin_;
-      const double went = std::accumulate(mine.begin(), mine.end(), 0.0) - origin_;
-      share->second = in * came - out * went;
-    }
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-      const double apart = static_cast<double>(theirs[i]) - static_cast<double>(mine[i]);
-      size += std::abs(apart) + std::abs(static_cast<double>(mine[i]));
-      if (averaging.mode == exchange::Mode::choco) {
-        share->second += averaging.gamma * w * apart;
-      } else if (averaging.mode != exchange::Mode::push_sum) {
-        share->second += w / (1 - 2 * w) * apart;
-      }
-    }
-    expected += share->second;
-  }
-  for (const exchange::Outcome& outcome : outcomes) {
-    const auto* done = std::get_if<exchange::Committed>(&outcome);
-    if (done != nullptr && done->result != exchange::CommitResult::applied) return {};
-  }
-  // Mirrors in bfloat16 are as far from what they were meant to be as their last bit says.
-  const double rounding = averaging.mirror == exchange::MirrorType::float32 ? 1e-5 : 0x1p-7;
-  if (!(std::abs(moved - expected) <= 1e-4 + rounding * size) && breach_.empty()) {
-    breach_ = fmt::format("moved by {} in a commit whose mirrors say {}", moved, expected);
+    if (commit == nullptr || !replica_.has(commit->peer)) continue;
+    const auto sets = [&](const exchange::Job& other) {
+      return &other != &job && sets_mirrors(other) && exchange::peer_of(other) == commit->peer;
+    };
+    if (std::ranges::any_of(due, sets)) continue;
+    const auto share = pushes ? share_of_pushes(*commit) : share_of_deltas(*commit);
+    if (share) shares.emplace(commit->tag, *share);
   }
   return shares;
 }
 
-void Worker::note_commits(const std::vector<exchange::Job>& due,
-                          const std::vector<exchange::Outcome>& outcomes,
-                          std::optional<double> moved, const Shares& shares) {
-  std::set<exchange::JobTag> applied;
-  for (const exchange::Outcome& outcome : outcomes) {
-    const auto* done = std::get_if<exchange::Committed>(&outcome);
-    if (done != nullptr && done->result == exchange::CommitResult::applied) {
-      applied.insert(done->tag);
-    }
+// Whether commits did to the replica what their mirrors say, where nothing else moved it.
+void Worker::check_ledger(const std::vector<exchange::Job>& due, const Tags& applied, double moved,
+                          const Shares& shares) {
+  if (std::ranges::any_of(due, adopts)) return;
+  double expected = 0;
+  double size = 0;
+  for (const exchange::JobTag tag : applied) {
+    const auto share = shares.find(tag);
+    if (share == shares.end()) return;
+    expected += share->second.moved;
+    size += share->second.size;
   }
-  const bool other = std::ranges::any_of(
-      due, [](const auto& job) { return std::holds_alternative<exchange::OpenJob>(job); });
+  // Mirrors in bfloat16 are as far from what they were meant to be as their last bit says.
+  const bool whole = replica_.averaging().mirror == exchange::MirrorType::float32;
+  const double rounding = whole ? 1e-5 : 0x1p-7;
+  if (!(std::abs(moved - expected) <= 1e-4 + rounding * size) && breach_.empty()) {
+    breach_ = fmt::format("moved by {} in a commit whose mirrors say {}", moved, expected);
+  }
+}
+
+void Worker::note_commits(const std::vector<exchange::Job>& due, const Tags& applied,
+                          std::optional<double> moved, const Shares& shares) {
+  const bool other = std::ranges::any_of(due, adopts);
   for (const exchange::Job& job : due) {
     if (const auto* open = std::get_if<exchange::OpenJob>(&job)) note_opening(*open);
     if (std::holds_alternative<exchange::CloseJob>(job)) ledger_.erase(exchange::peer_of(job));
@@ -203,9 +248,9 @@ void Worker::note_commits(const std::vector<exchange::Job>& due,
     link.moved.reset();
     if (applied.size() == 1 && !other) link.moved = moved;
     link.sum_before = link.sum;
-    const auto share = shares.find(commit->peer);
+    const auto share = shares.find(commit->tag);
     if (link.sum && share != shares.end()) {
-      *link.sum += share->second;
+      *link.sum += share->second.moved;
     } else {
       link.sum.reset();
     }
@@ -216,13 +261,18 @@ void Worker::note_commits(const std::vector<exchange::Job>& due,
 base::Duration Worker::run_exchange(std::vector<exchange::Job> due) {
   const bool look = replica_.size() <= kSmallReplica || ++batches_ % kLargeEvery == 0;
   std::optional<double> moved;
+  Shares shares;
   if (look) moved = -sum();
+  if (look) shares = shares_of(due, false);
   std::vector<exchange::Outcome> outcomes = exchange::run_batch(due, replica_, step_);
   if (look) *moved += sum();
+  if (look) shares.merge(shares_of(due, true));
   if (look && !std::isfinite(*moved) && breach_.empty()) {
     breach_ = "an exchange made the replica not finite";
   }
-  note_commits(due, outcomes, moved, look ? check_ledger(due, outcomes, *moved) : Shares{});
+  const Tags applied = applied_of(outcomes);
+  if (look) check_ledger(due, applied, *moved, shares);
+  note_commits(due, applied, moved, shares);
   if (due.size() == 1) {
     if (const auto* open = std::get_if<exchange::OpenJob>(&due.front())) check_adoption(*open);
   }

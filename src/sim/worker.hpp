@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,13 +94,21 @@ class Worker {
   base::Duration run_evaluation(const peer::EvaluateJob& job);
   base::Duration run_save(const peer::SaveJob& job);
   void note_opening(const exchange::OpenJob& job);
-  using Shares = std::map<base::PeerId, double>;  ///< of what a batch moved, by link
-  [[nodiscard]] Shares check_ledger(const std::vector<exchange::Job>& due,
-                                    const std::vector<exchange::Outcome>& outcomes, double moved);
-  void check_adoption(const exchange::OpenJob& job);
-  void note_commits(const std::vector<exchange::Job>& due,
-                    const std::vector<exchange::Outcome>& outcomes, std::optional<double> moved,
+  /// Of what a batch moved, a commit's part.
+  struct Share {
+    double moved = 0;
+    double size = 0;  ///< of what was added up: how far it may be off for rounding
+  };
+  using Tags = std::set<exchange::JobTag>;
+  using Shares = std::map<exchange::JobTag, Share>;
+  [[nodiscard]] std::optional<Share> share_of_deltas(const exchange::CommitJob& commit) const;
+  [[nodiscard]] Share share_of_pushes(const exchange::CommitJob& commit) const;
+  [[nodiscard]] Shares shares_of(const std::vector<exchange::Job>& due, bool pushes) const;
+  void check_ledger(const std::vector<exchange::Job>& due, const Tags& applied, double moved,
                     const Shares& shares);
+  void check_adoption(const exchange::OpenJob& job);
+  void note_commits(const std::vector<exchange::Job>& due, const Tags& applied,
+                    std::optional<double> moved, const Shares& shares);
   /// Into scratch_.
   void read_replica();
   /// Of the replica's elements, or under push-sum of the vector that its weight stands for.
