@@ -52,10 +52,13 @@ class Checks final : public Observer {
   [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
   [[nodiscard]] double failed_at() const noexcept { return failed_at_; }
   [[nodiscard]] std::vector<Outcome> outcomes(std::optional<double> undisturbed_loss) const;
-  /// Mean loss of the peers that run or were done.
-  [[nodiscard]] std::optional<double> loss() const;
+  /// Mean final loss of the peers that finished their run.
+  [[nodiscard]] std::optional<double> final_loss() const { return quality(false); }
   /// Of averaging over the links that there were kJoinSeconds after the last start.
   [[nodiscard]] std::optional<double> overlay_gap() const noexcept { return gap_; }
+  /// Of the links between peers, looked at once a second, the part of which it was known whether
+  /// their exchanges add up to nothing; nothing: there was none.
+  [[nodiscard]] std::optional<double> ledger_coverage() const noexcept;
 
  private:
   /// One identity: a peer, or what it was before it lost its disk.
@@ -79,6 +82,13 @@ class Checks final : public Observer {
   struct Stage {
     peer::Phase phase = peer::Phase::waiting;
     double since = 0;  ///< seconds
+  };
+
+  /// A life of a peer from when its tables were filled.
+  struct Quiet {
+    std::uint32_t life = 0;
+    double since = 0;         ///< seconds
+    std::uint64_t bytes = 0;  ///< that it had sent for membership
   };
 
   /// A peer as it was when the window at the end of the run was opened.
@@ -105,8 +115,8 @@ class Checks final : public Observer {
   [[nodiscard]] bool one_view() const;
   [[nodiscard]] bool views_full() const;
   [[nodiscard]] bool connected() const;
-  [[nodiscard]] double gap() const;
-  [[nodiscard]] double mean_drift() const;
+  [[nodiscard]] bool all_linked() const;
+  [[nodiscard]] std::optional<double> gap() const;
   [[nodiscard]] std::size_t faulty_held() const;
   void note_samples(const Node& node);
   void check_balance(const Node& node);
@@ -116,8 +126,9 @@ class Checks final : public Observer {
   void check_counters(const Node& node);
   void check_dials(const Node& node);
   void measure();
+  void measure_drift();
+  void measure_membership();
   void open_window();
-  void begin_quiet();
   [[nodiscard]] std::optional<double> membership_rate() const;
   void check_exchanges(const Node& node);
   void check_stage(const Node& node);
@@ -133,6 +144,7 @@ class Checks final : public Observer {
                                                std::optional<double> undisturbed_loss) const;
   [[nodiscard]] std::optional<double> quality(bool accuracy) const;
   [[nodiscard]] std::optional<double> distance() const;
+  [[nodiscard]] std::optional<double> mean_distance() const;
   [[nodiscard]] std::optional<double> buffer_distance() const;
   [[nodiscard]] std::optional<double> optimum_distance() const;
   [[nodiscard]] std::vector<const Node*> trained() const;
@@ -157,14 +169,14 @@ class Checks final : public Observer {
   std::uint64_t steps_made_ = 0;
   double steps_possible_ = 0;
   std::optional<double> one_view_at_, views_full_at_, drift_back_at_;
-  double drift_before_ = 0;
+  std::optional<double> drift_before_;  ///< how far apart replicas were before the first fault
   std::uint64_t commits_ = 0;
   std::vector<double> left_at_;  ///< of each peer: when it was asked to leave; below 0: never
   std::vector<Noted> window_;
-  double quiet_since_ = -1;    ///< all have joined
-  std::optional<double> gap_;  ///< of the overlay then
-  /// Then, by node: its life, and what it had sent for membership.
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> quiet_;
+  std::optional<double> gap_;                         ///< of the overlay when all had joined
+  std::map<std::uint32_t, Quiet> quiet_;              ///< by node
+  std::map<std::uint32_t, double> membership_rates_;  ///< by node: bytes a second, of its last life
+  std::uint64_t links_met_ = 0, links_balanced_ = 0;  ///< once a second each
   std::size_t looked_at_ = 0;
   std::uint32_t failed_ = 0;  ///< peers that ended with an error
   double first_done_ = -1, last_end_ = -1;

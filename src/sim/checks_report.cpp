@@ -1,6 +1,7 @@
 // What was measured, against what was expected.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/assert.hpp"
 #include "sim/checks.hpp"
@@ -11,9 +12,9 @@ namespace {
 /// The larger of two; of what is not a number nothing is larger.
 double worse(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
-/// max |v_i - mean| / |mean|
-std::optional<double> spread(const std::vector<std::vector<float>>& all) {
-  if (all.size() < 2) return std::nullopt;
+/// |v_i - mean| / |mean| of each; nothing of fewer than two.
+std::vector<double> distances(const std::vector<std::vector<float>>& all) {
+  if (all.size() < 2) return {};
   std::vector<double> mean(all.front().size());
   double norm = 0;
   for (std::size_t e = 0; e < mean.size(); ++e) {
@@ -21,15 +22,22 @@ std::optional<double> spread(const std::vector<std::vector<float>>& all) {
     mean[e] /= static_cast<double>(all.size());
     norm += mean[e] * mean[e];
   }
-  double most = 0;
+  std::vector<double> distances;
   for (const auto& x : all) {
     double off = 0;
     for (std::size_t e = 0; e < mean.size(); ++e) {
       off += (static_cast<double>(x[e]) - mean[e]) * (static_cast<double>(x[e]) - mean[e]);
     }
-    most = worse(most, off);
+    distances.push_back(off == 0 ? 0 : std::sqrt(off / norm));
   }
-  return most == 0 ? 0 : std::sqrt(most / norm);
+  return distances;
+}
+
+/// The largest of them.
+std::optional<double> spread(const std::vector<std::vector<float>>& all) {
+  std::optional<double> most;
+  for (const double distance : distances(all)) most = worse(most.value_or(0), distance);
+  return most;
 }
 
 std::optional<double> since(const std::optional<double>& at, double begin) {
@@ -63,18 +71,6 @@ std::optional<double> Checks::quality(bool accuracy) const {
   return sum / static_cast<double>(count);
 }
 
-std::optional<double> Checks::loss() const {
-  if (const auto final = quality(false)) return final;
-  double sum = 0;
-  std::size_t count = 0;
-  for (const Node* node : trained()) {
-    sum += node->worker->loss();
-    ++count;
-  }
-  if (count == 0) return std::nullopt;
-  return sum / static_cast<double>(count);
-}
-
 std::optional<double> Checks::distance() const {
   std::vector<std::vector<float>> all;
   for (const Node* node : trained()) {
@@ -82,6 +78,24 @@ std::optional<double> Checks::distance() const {
     node->worker->replica().read(all.back());
   }
   return spread(all);
+}
+
+// Of those that run.
+std::optional<double> Checks::mean_distance() const {
+  std::vector<std::vector<float>> replicas;
+  for (const auto& node : world_.nodes()) {
+    if (!world_.is_up(*node) || node->number != node->peer) continue;
+    replicas.emplace_back(node->worker->replica().size());
+    node->worker->replica().read(replicas.back());
+  }
+  const std::vector<double> all = distances(replicas);
+  if (all.empty()) return std::nullopt;
+  return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+}
+
+std::optional<double> Checks::ledger_coverage() const noexcept {
+  if (links_met_ == 0) return std::nullopt;
+  return static_cast<double>(links_balanced_) / static_cast<double>(links_met_);
 }
 
 std::optional<double> Checks::buffer_distance() const {
@@ -130,7 +144,7 @@ std::size_t Checks::faulty_held() const {
 std::optional<double> Checks::value_of(const std::string& name,
                                        std::optional<double> undisturbed_loss) const {
   if (name == "accuracy_min") return quality(true);
-  if (name == "loss_max") return loss();
+  if (name == "loss_max") return final_loss();
   if (name == "distance_max") return distance();
   if (name == "optimum_distance_max") return optimum_distance();
   if (name == "finished_min") {
@@ -156,7 +170,7 @@ std::optional<double> Checks::value_of(const std::string& name,
   if (name == "views_full_within_s") return since(views_full_at_, last_start_);
   if (name == "drift_back_within_s") return since(drift_back_at_, last_fault_);
   if (name == "loss_ratio_max") {
-    const auto own = loss();
+    const auto own = final_loss();
     if (!own || !undisturbed_loss || *undisturbed_loss <= 0) return std::nullopt;
     return *own / *undisturbed_loss;
   }

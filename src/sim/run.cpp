@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "base/simulated.hpp"
 #include "sim/world.hpp"
@@ -9,8 +12,15 @@
 namespace starling::sim {
 namespace {
 
-/// The final loss of the same run without its timeline.
-base::Result<std::optional<double>> undisturbed_loss(const Plan& plan) {
+/// How a run came out that others are compared with.
+struct Calm {
+  std::optional<double> loss;  ///< final
+  std::string failure;
+  double failed_at = 0;
+};
+
+/// The same run without its timeline.
+base::Result<Calm> run_undisturbed(const Plan& plan) {
   Scenario scenario = plan.scenario;
   scenario.timeline.clear();
   scenario.expect.clear();
@@ -22,18 +32,21 @@ base::Result<std::optional<double>> undisturbed_loss(const Plan& plan) {
   World world(*calm, **task, {});
   Checks checks(world);
   world.run();
-  return checks.loss();
+  checks.finish();
+  Calm result{.loss = checks.final_loss(), .failure = {}, .failed_at = checks.failed_at()};
+  if (!checks.failure().empty()) result.failure = "undisturbed: " + checks.failure();
+  return result;
 }
 
 }  // namespace
 
 base::Result<Report> run(const Plan& plan, const std::function<void(const std::string&)>& trace) {
-  std::optional<double> calm;
+  Calm calm;
   const auto compares = [](const Expectation& e) { return e.name == "loss_ratio_max"; };
   if (std::ranges::any_of(plan.scenario.expect, compares)) {
-    auto loss = undisturbed_loss(plan);
-    if (!loss) return base::fail(loss.error());
-    calm = *loss;
+    auto undisturbed = run_undisturbed(plan);
+    if (!undisturbed) return base::fail(undisturbed.error());
+    calm = std::move(*undisturbed);
   }
   const auto task = make_task(plan.scenario);
   if (!task) return base::fail(task.error());
@@ -42,15 +55,17 @@ base::Result<Report> run(const Plan& plan, const std::function<void(const std::s
   Checks checks(world);
   world.run();
   checks.finish();
-  Report report{.failure = checks.failure(),
-                .failed_at = checks.failed_at(),
-                .expectations = checks.outcomes(calm),
+  const bool broken = !checks.failure().empty();
+  Report report{.failure = broken ? checks.failure() : calm.failure,
+                .failed_at = broken ? checks.failed_at() : calm.failed_at,
+                .expectations = checks.outcomes(calm.loss),
                 .seed = plan.seed,
                 .trace_hash = world.trace_hash(),
                 .events = world.events(),
                 .seconds = world.seconds(),
                 .peer_seconds = world.peer_seconds(),
-                .spectral_gap = checks.overlay_gap()};
+                .spectral_gap = checks.overlay_gap(),
+                .ledger_coverage = checks.ledger_coverage()};
   for (const PlannedEvent& event : plan.events) {
     if (event.at <= report.seconds) report.happened.push_back(event);
   }
@@ -58,6 +73,25 @@ base::Result<Report> run(const Plan& plan, const std::function<void(const std::s
       report.failure.empty() &&
       std::ranges::all_of(report.expectations, [](const Outcome& o) { return o.passed; });
   return report;
+}
+
+std::string kind_of_failure(const Report& report) {
+  if (report.failure.empty()) {
+    const auto failed = std::ranges::find(report.expectations, false, &Outcome::passed);
+    if (failed == report.expectations.end()) return "";
+    return fmt::format("{} {}", failed->name, failed->value ? "is not met" : "has no value");
+  }
+  // A word with a digit is a number, a peer, a key or an address.
+  std::string kind;
+  for (std::size_t at = 0; at < report.failure.size();) {
+    const std::size_t end = std::min(report.failure.find(' ', at), report.failure.size());
+    const std::string word = report.failure.substr(at, end - at);
+    const bool named = std::ranges::any_of(word, [](char c) { return c >= '0' && c <= '9'; }) ||
+                       word == "nan" || word == "-nan" || word == "inf" || word == "-inf";
+    kind += (kind.empty() ? "" : " ") + (named ? "#" : word);
+    at = end + 1;
+  }
+  return kind;
 }
 
 }  // namespace starling::sim

@@ -15,7 +15,9 @@ namespace starling::sim {
 
 struct Report {
   bool passed = false;
-  std::string failure;  ///< the invariant that broke; empty: none
+  /// The invariant that broke; empty: none. "undisturbed: ...": in the run without faults that the
+  /// loss is compared with.
+  std::string failure;
   double failed_at = 0;
   std::vector<Outcome> expectations;
   std::vector<PlannedEvent> happened;  ///< of the plan, until the end
@@ -25,12 +27,19 @@ struct Report {
   double seconds = 0;                  ///< virtual
   double peer_seconds = 0;             ///< virtual, over all peers
   std::optional<double> spectral_gap;  ///< of the overlay once all had joined
+  /// Of the links between peers, the part of which it was known whether their exchanges add up.
+  std::optional<double> ledger_coverage;
 };
 
 /// Runs it. `trace` takes a line for every event; may be empty. Errors: the run file's, the data
 /// set's; what goes wrong in the simulated world is in the report.
 [[nodiscard]] base::Result<Report> run(const Plan& plan,
                                        const std::function<void(const std::string&)>& trace = {});
+
+/// What kind of failure a report is of, so that others can be told from it: the invariant without
+/// its numbers and names, or the expectation that failed first and whether it had a value. Empty:
+/// it passed.
+[[nodiscard]] std::string kind_of_failure(const Report& report);
 
 /// The report as JSON, as scenarios/README.md says.
 [[nodiscard]] std::string to_json(const Report& report);

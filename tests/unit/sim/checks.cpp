@@ -131,4 +131,88 @@ BOOST_AUTO_TEST_CASE(a_stall_is_seen_that_no_step_ends) {
   BOOST_TEST(measured(failed, "step_gap_max_s") > 2.9);
 }
 
+BOOST_AUTO_TEST_CASE(where_nobody_runs_nothing_is_measured_of_tables_links_and_replicas) {
+  const std::string names[] = {"one_view_within_s", "views_full_within_s", "drift_back_within_s",
+                               "spectral_gap_min", "membership_bytes_per_s_max"};
+  std::string expect = "[expect]\n";
+  for (const std::string& name : names) {
+    expect += name + (name == "spectral_gap_min" ? " = 0\n" : " = 1000000\n");
+  }
+  // The deaths are the last fault, and nobody starts after them.
+  const Report dead =
+      report_of("duration = 60\n[peers]\ncount = 4\n" + timeline("kill", "\"all\"", 8) + expect);
+  BOOST_TEST(!dead.passed);
+  for (const sim::Outcome& outcome : dead.expectations) {
+    const bool before = outcome.name == "views_full_within_s";  // they had their neighbours
+    BOOST_TEST(outcome.value.has_value() == before, outcome.name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_membership_costs_is_measured_while_peers_run) {
+  const Report report = report_of(
+      "duration = 300\n[peers]\ncount = 4\nvia = \"all\"\n[run]\nset = [\"run.samples=150000\"]\n"
+      "[expect]\nfinished_min = 4\nmembership_bytes_per_s_max = 2048\n");
+  BOOST_TEST(report.passed, report.failure);
+  BOOST_TEST(report.seconds < 250);
+  BOOST_TEST(measured(report, "membership_bytes_per_s_max") > 10.0);
+}
+
+BOOST_AUTO_TEST_CASE(drift_is_not_back_while_replicas_are_apart) {
+  const auto cut = [](const std::string& shape) {
+    return report_of(
+        "duration = 300\n[peers]\ncount = 6\n[run]\nset = [\"run.samples=4000000\"]\n" +
+        timeline("partition", "\"all\"", 60, shape) + "[expect]\ndrift_back_within_s = 100\n");
+  };
+  const Report alone = cut("shape = \"one\"\nfor = 80");
+  BOOST_TEST(alone.failure == "");
+  BOOST_TEST(measured(alone, "drift_back_within_s") > 2.0);
+  BOOST_TEST(measured(alone, "drift_back_within_s") < 100.0);
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_is_that_of_peers_that_finished) {
+  const Report unfinished = report_of(
+      "duration = 20\n[peers]\ncount = 3\n[expect]\nloss_max = 100\nloss_ratio_max = 100\n");
+  BOOST_TEST(unfinished.failure == "");
+  for (const sim::Outcome& outcome : unfinished.expectations) {
+    BOOST_TEST(!outcome.value.has_value(), outcome.name);
+  }
+  const Report finished = report_of(
+      "duration = 200\n[peers]\ncount = 3\n[run]\nset = [\"run.samples=30000\"]\n"
+      "[expect]\nloss_max = 100\nloss_ratio_max = 1.01\n");
+  BOOST_TEST(finished.passed, finished.failure);
+}
+
+BOOST_AUTO_TEST_CASE(what_breaks_in_the_undisturbed_run_fails_the_one_that_is_compared_with_it) {
+  // As above, it has no time to settle.
+  const Report report = report_of(
+      "duration = 300\n[peers]\ncount = 4\nvia = \"all\"\n[network]\nlatency_ms = 60\n[run]\n"
+      "set = [\"run.samples=60000\", \"exchange.every=100\", \"exchange.settle_timeout=0.1\"]\n" +
+      timeline("degrade", "\"all\"", 1, "latency_ms = 60\nfor = 120") +
+      "[expect]\nloss_ratio_max = 5\n");
+  BOOST_TEST(!report.passed);
+  BOOST_TEST(report.failure.starts_with("undisturbed: the run ended with replicas"),
+             report.failure);
+}
+
+BOOST_AUTO_TEST_CASE(failures_of_one_kind_differ_in_numbers_alone) {
+  const auto kind = [](const std::string& failure) {
+    return kind_of_failure({.failure = failure, .expectations = {}, .happened = {}});
+  };
+  BOOST_TEST(kind("peer-3 settles for 40 s") == kind("peer-12 settles for 7 s"));
+  BOOST_TEST(kind("peer-3 settles for 40 s") != kind("peer-3 finishes for 40 s"));
+  BOOST_TEST(kind("replicas are nan from their mean") == kind("replicas are 0.3 from their mean"));
+  BOOST_TEST(kind("") == "");
+  Report report;
+  report.expectations = {{.name = "a_max", .passed = true, .value = 1, .limit = 2},
+                         {.name = "b_max", .passed = false, .value = 3, .limit = 2},
+                         {.name = "c_max", .passed = false, .value = {}, .limit = 2}};
+  const std::string has_value = kind_of_failure(report);
+  report.expectations[1].value = 4;
+  BOOST_TEST(kind_of_failure(report) == has_value);
+  report.expectations[1].value.reset();
+  BOOST_TEST(kind_of_failure(report) != has_value);
+  report.expectations[1].passed = true;
+  BOOST_TEST(kind_of_failure(report) != has_value);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
