@@ -72,6 +72,13 @@ class Planner {
   }
 
   void line_up(const Entry& entry) {
+    if (entry.at >= scenario_.duration) {
+      return reject(entry, "at {} s the scenario is over: it lasts {} s", entry.at,
+                    scenario_.duration);
+    }
+    if (entry.until && *entry.until < entry.at) {
+      return reject(entry, "until {} s is before it begins, at {} s", *entry.until, entry.at);
+    }
     const double end = std::min(entry.until.value_or(scenario_.duration), scenario_.duration);
     if (!entry.every) return occurrences_.push({entry.at, order_++, &entry});
     for (std::size_t turn = 0; turn < kEventsMax; ++turn) {
@@ -206,12 +213,11 @@ class Planner {
     if (!check_numbers(entry)) return;
     Numbers all(plan_.peers.size());
     std::iota(all.begin(), all.end(), 0U);
-    // Which dead peers restart is decided among those; of a random choice too.
-    const bool of_dead = entry.kind == Kind::restart && !down_.empty() &&
-                         entry.peers->kind != Selector::Kind::numbers &&
-                         entry.peers->kind != Selector::Kind::next;
-    const bool of_any = entry.kind == Kind::restart && !of_dead;
-    Numbers peers = choose(*entry.peers, of_dead ? down_ : of_any ? all : up_);
+    // Those that run restart only where they are named, or each in turn.
+    const bool restarts = entry.kind == Kind::restart;
+    const bool of_any = restarts && (entry.peers->kind == Selector::Kind::numbers ||
+                                     entry.peers->kind == Selector::Kind::next);
+    Numbers peers = choose(*entry.peers, of_any ? all : restarts ? down_ : up_);
     if (peers.empty()) return;
     if (entry.kind == Kind::restart) return restart(peers, entry, at);
     if (entry.kind == Kind::kill || entry.kind == Kind::leave) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -61,6 +64,22 @@ void move_some(Scenario& scenario) {
     if (!comes_back || rng.below(2) == 0) continue;
     entry.address = Address::fresh;
     return;
+  }
+}
+
+/// Most restarts are of peers by number, which are killed first where they run; the others are of
+/// dead ones alone.
+void name_some(Scenario& scenario) {
+  constexpr std::uint64_t kOwn = 0x2A3E;  // so that other choices do not depend on it
+  base::Rng rng(scenario.seed ^ kOwn);
+  for (Entry& entry : scenario.timeline) {
+    if (entry.kind != Kind::restart || rng.below(8) == 0) continue;
+    std::vector<std::uint32_t> numbers(scenario.count);
+    std::iota(numbers.begin(), numbers.end(), 0U);
+    base::shuffle(numbers, rng);
+    numbers.resize(entry.peers->count);
+    std::ranges::sort(numbers);
+    entry.peers = {.kind = Selector::Kind::numbers, .region = {}, .numbers = std::move(numbers)};
   }
 }
 
@@ -187,6 +206,7 @@ Scenario random_scenario(std::uint64_t seed) {
     scenario.timeline.push_back(random_entry(rng, kinds[rng.below(kinds.size())], scenario.count));
     scenario.timeline.back().line = static_cast<int>(i) + 1;
   }
+  name_some(scenario);
   move_some(scenario);
   heal_some(scenario);
   return scenario;

@@ -88,6 +88,25 @@ BOOST_AUTO_TEST_CASE(a_rolling_restart_takes_each_in_turn) {
   for (std::uint32_t i = 0; i < 8; ++i) BOOST_TEST(restarts[i].peers == std::vector{i});
 }
 
+BOOST_AUTO_TEST_CASE(who_runs_restarts_only_where_it_is_named) {
+  const std::string restart = "[[timeline]]\nkind = \"restart\"\nat = 20\npeers = ";
+  for (const char* peers : {"\"all\"", "\"random 2\"", "\"first\"", "\"region local\""}) {
+    BOOST_TEST_CONTEXT(peers) {
+      const Plan nobody = plan_with(restart + peers + "\n");
+      BOOST_TEST(of_kind(nobody, Kind::restart).empty());
+      BOOST_TEST(of_kind(nobody, Kind::kill).empty());
+      const Plan one = plan_with("[[timeline]]\nkind = \"kill\"\nat = 10\npeers = [5]\n" + restart +
+                                 peers + "\n");
+      BOOST_REQUIRE(of_kind(one, Kind::restart).size() == 1U);
+      BOOST_TEST(of_kind(one, Kind::restart)[0].peers == std::vector{5U});
+      BOOST_TEST(of_kind(one, Kind::kill).size() == 1U);
+    }
+  }
+  const Plan running = plan_with(restart + "[1, 5]\n");
+  BOOST_REQUIRE(of_kind(running, Kind::kill).size() == 1U);
+  BOOST_TEST(of_kind(running, Kind::kill)[0].peers == (std::vector{1U, 5U}));
+}
+
 BOOST_AUTO_TEST_CASE(halves_are_cut_both_ways) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
@@ -221,6 +240,26 @@ BOOST_AUTO_TEST_CASE(a_peer_that_there_is_not_is_an_error) {
   const auto plan = make_plan(std::move(*parsed));
   BOOST_REQUIRE(!plan);
   BOOST_TEST(plan.error().text.find("t.toml:6: kill: there is no peer 4") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(what_would_never_happen_is_an_error) {
+  const auto error_of = [](const std::string& when) {
+    auto parsed = parse_scenario(
+        "[scenario]\nname = \"t\"\nduration = 30\n[peers]\ncount = 4\n[[timeline]]\n"
+        "kind = \"kill\"\npeers = [1]\n" +
+            when,
+        "t.toml");
+    BOOST_REQUIRE(parsed);
+    const auto plan = make_plan(std::move(*parsed));
+    return plan ? std::string() : plan.error().text;
+  };
+  BOOST_TEST(error_of("at = 30\n") ==
+             "t.toml:6: kill: at 30 s the scenario is over: it lasts 30 s");
+  BOOST_TEST(error_of("every = 40\n") ==
+             "t.toml:6: kill: at 40 s the scenario is over: it lasts 30 s");
+  BOOST_TEST(error_of("at = 10\nevery = 2\nuntil = 9\n") ==
+             "t.toml:6: kill: until 9 s is before it begins, at 10 s");
+  BOOST_TEST(error_of("at = 29\nevery = 2\nuntil = 40\n") == "");
 }
 
 BOOST_AUTO_TEST_CASE(the_plan_is_json) {
