@@ -48,6 +48,7 @@ struct Node {
   std::unique_ptr<peer::Core> core;
   std::unique_ptr<Worker> worker;
   Folder folder;
+  bool waits_for_room = false;    ///< it is to start when its disk is full no more
   std::vector<std::string> join;  ///< addresses that it was given, and is at each start
   std::map<base::LinkId, std::uint32_t> links;  ///< to connections
   std::uint32_t last_link = 0;
@@ -234,6 +235,7 @@ class World {
   void end(const PlannedEvent& event, std::size_t index);
   void start(std::uint32_t number, bool twin = false);
   void restart(Node& node, Disk disk);
+  [[nodiscard]] static bool has_run(const Node& node);
   void move(Node& node);
   [[nodiscard]] std::vector<std::string> addresses_of(
       const std::vector<std::uint32_t>& peers) const;

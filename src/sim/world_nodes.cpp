@@ -113,11 +113,13 @@ void World::begin(const PlannedEvent& event, std::size_t index) {
         start(number);
         break;
       case Kind::restart:
+        if (has_run(node)) break;
         if (is_up(node)) kill(node);
         if (event.address == Address::fresh) move(node);
         restart(node, event.disk);
         break;
       case Kind::kill:
+        node.waits_for_room = false;
         if (is_up(node)) kill(node);
         break;
       case Kind::stop:
@@ -128,6 +130,7 @@ void World::begin(const PlannedEvent& event, std::size_t index) {
         apply_faults(node);
         break;
       case Kind::leave:
+        node.waits_for_room = false;
         if (is_up(node)) give(node, peer::Leave{});
         break;
       case Kind::twin: {
@@ -187,11 +190,18 @@ void World::apply_faults(Node& node) {
   if (rate != node.rate) set_rate(node, rate);
   if (stands && node.state == NodeState::running) stop(node);
   if (!stands && node.state == NodeState::stopped) resume(node);
+  if (node.waits_for_room && !node.folder.full) start(node.number);
 }
 
 void World::start(std::uint32_t number, bool twin) {
   Node& node = *nodes_[number];
   if (is_up(node)) return;
+  // A peer ends at once where it cannot write who it is.
+  node.waits_for_room = node.folder.full;
+  if (node.waits_for_room) {
+    if (tracing()) trace(fmt::format("peer-{} cannot start: its disk is full", node.number));
+    return;
+  }
   ++node.life;
   node.state = NodeState::running;
   // The machine's faults go on; it was another process that was stopped.
@@ -243,6 +253,11 @@ std::vector<std::string> World::addresses_of(const std::vector<std::uint32_t>& p
   addresses.reserve(peers.size());
   for (const std::uint32_t peer : peers) addresses.push_back(nodes_[peer]->address);
   return addresses;
+}
+
+// Its run is over, and there is nothing to come back to.
+bool World::has_run(const Node& node) {
+  return node.state == NodeState::finished && node.finished->reason == peer::EndReason::done;
 }
 
 // Nobody answers any more where it was.

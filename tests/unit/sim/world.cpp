@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <boost/test/unit_test.hpp>
+#include <fmt/format.h>
 
 #include "membership/limits.hpp"
 #include "sim/random_scenario.hpp"
@@ -130,6 +131,56 @@ BOOST_AUTO_TEST_CASE(of_faults_that_overlap_the_last_ends_it) {
   const std::string again = "[[timeline]]\nkind = \"restart\"\nat = 18\npeers = [1]\n";
   BOOST_TEST((std::get<0>(at(19, stops + again)) == NodeState::running));
   BOOST_TEST(std::get<1>(at(19, throttles + again)) == 0.5);
+}
+
+BOOST_AUTO_TEST_CASE(who_cannot_write_starts_when_there_is_room) {
+  const auto lives = [](const std::string& more, double until) {
+    const Plan plan = plan_of(
+        "duration = 40\n[peers]\ncount = 3\n[[timeline]]\nkind = \"disk_full\"\nat = 10\nfor = 20\n"
+        "peers = [1]\n[[timeline]]\nkind = \"kill\"\nat = 12\npeers = [1]\nfor = 5\n" +
+        more + kBowl);
+    const auto task = task_of(plan);
+    World* running = nullptr;
+    World world(plan, *task, [&](const std::string&) {
+      if (running->seconds() >= until) running->stop();
+    });
+    running = &world;
+    world.run();
+    const Node& node = *world.nodes()[1];
+    return std::pair(world.is_up(node), node.life);
+  };
+  BOOST_TEST((lives("", 29) == std::pair(false, 1U)));
+  BOOST_TEST((lives("", 35) == std::pair(true, 2U)));
+  // Killed, or to leave, while it waits.
+  for (const char* kind : {"kill", "leave"}) {
+    const std::string gone =
+        fmt::format("[[timeline]]\nkind = \"{}\"\nat = 20\npeers = [1]\n", kind);
+    BOOST_TEST((lives(gone, 35) == std::pair(false, 1U)), kind);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(whose_run_is_over_does_not_restart) {
+  const Plan plan = plan_of(
+      "duration = 200\n[peers]\ncount = 4\nvia = \"all\"\n[run]\nset = [\"run.samples=40000\"]\n"
+      "[[timeline]]\nkind = \"restart\"\nat = 150\npeers = [1]\ndisk = \"lost\"\n"
+      "address = \"new\"\n[expect]\nfinished_min = 4\n" +
+      kBowl);
+  const Report report = run_it(plan);
+  BOOST_TEST(report.passed);
+  BOOST_TEST(report.seconds < 155);
+}
+
+BOOST_AUTO_TEST_CASE(nearly_all_exchanges_are_added_up) {
+  for (const int count : {2, 6}) {
+    for (const char* mode : {"tracked", "choco", "dense", "push-sum"}) {
+      const Report report = run_it(plan_of(
+          fmt::format("duration = 90\n[peers]\ncount = {}\n[run]\nset = [\"exchange.mode='{}'\"]\n"
+                      "[[timeline]]\nkind = \"kill\"\nat = 40\npeers = [1]\nfor = 5\n",
+                      count, mode) +
+          kBowl));
+      BOOST_TEST(report.ledger_coverage.value_or(0) > 0.95, count << " peers, " << mode);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(all_paths_of_a_peer_share_its_line) {
