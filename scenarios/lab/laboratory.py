@@ -12,15 +12,16 @@ from .machine import Borrowed, LabError
 from .measurements import Measurements, Row
 from .network import Paths, Switch
 from .processes import DISK_MEGABYTES, Peer
-from .verdicts import Verdicts
+from .verdicts import LOSS_OF_NO_PATH, Verdicts, is_to_notice
 from .watch import Watcher, clock
 
 LEAVE_PATIENCE = 20.0
 START_PATIENCE = 0.02
-# A path that loses this part of its packets, or more, reaches nobody.
-LOSS_OF_NO_PATH = 0.5
+CANNOT_START = 3  # the exit code of a peer that cannot write into its folder
 FAULTS = ("kill", "stop", "restart", "leave", "partition", "degrade", "throttle", "disk_full")
 AT_ONCE = ("kill", "restart", "leave")
+# Of a peer's steps nothing is asked where one of these concerns it.
+HOLDING_UP = ("kill", "stop", "restart", "leave", "throttle")
 SIMULATED_ONLY = ("twin", "skew")
 ENDING = ("settling", "finishing", "done")
 # Membership alone: every peer waits for more links than there can be before its first step.
@@ -74,8 +75,7 @@ class Laboratory:
         self.failed = 0  # lives that ended with an error
         faults = faults_of(plan)
         self.first_fault, self.last_fault, self.last_start = fault_times(plan)
-        self.disturbed = {n for e in faults if e["kind"] not in ("partition", "degrade")
-                          for n in e["peers"]}
+        self.disturbed = {n for e in faults if e["kind"] in HOLDING_UP for n in e["peers"]}
         self.verdicts = Verdicts(self, self.last_fault)
         self.measurements = Measurements(self.last_start)
 
@@ -138,7 +138,8 @@ class Laboratory:
                 _, _, event, begins = heapq.heappop(agenda)
                 self._happen(event, begins)
             starts = any(e["kind"] in ("join", "restart") for _, _, e, b in agenda if b)
-            if not starts and not any(peer.alive for peer in self.peers):
+            waits = any(peer.waits_for_room for peer in self.peers)
+            if not starts and not waits and not any(peer.alive for peer in self.peers):
                 break
             if self._is_over() and not any(peer.alive for peer in self.peers):
                 break
@@ -157,16 +158,29 @@ class Laboratory:
     def _reap(self):
         for peer in self.peers:
             if peer.reap():
-                if not peer.leaving:
-                    self.verdicts.freeze()
-                code = peer.process.returncode
-                if code:
-                    self.failed += 1
-                elif not peer.leaving:
-                    self.verdicts.said_goodbye(peer.number, self.now())
-                self.measurements.end_gap(peer.number, self.now())
-                self._note(f"{peer.name} ends" + (f" with exit code {code}" if code else ""), "end",
-                           [peer.number])
+                self._ended(peer, peer.process.returncode)
+
+    def _ended(self, peer, code):
+        """Its process ended by itself. Where its run is over, so is that of others: who runs changes
+        without a fault from now on. An error is a death as any other."""
+        now = self.now()
+        self.measurements.end_gap(peer.number, now)
+        if code == CANNOT_START and peer.disk_is_full and peer.control() is None:
+            peer.waits_for_room = not peer.leaving
+            return self._note(f"{peer.name} cannot start: its disk is full", "end", [peer.number])
+        self._note(f"{peer.name} ends" + (f" with exit code {code}" if code else ""), "end",
+                   [peer.number])
+        if code:
+            self.failed += 1
+            if not peer.leaving:
+                self._died(peer, now)
+        elif not peer.leaving:
+            self.verdicts.freeze()
+            self.verdicts.said_goodbye(peer.number, now)
+
+    def _died(self, peer, now):
+        self.verdicts.forget(peer.number)
+        self.verdicts.died(peer.number, now, self._observers_of(peer.number))
 
     def _note(self, text, kind, numbers, until=None):
         at = round(self.now(), 3)
@@ -211,7 +225,6 @@ class Laboratory:
         elif kind == "restart":
             if peer.state == "ended" and not peer.leaving and not peer.process.returncode:
                 return  # its run is over
-            self.verdicts.came_back(peer.number, now)
             peer.kill()
             peer.change_disk(event["disk"])
             if event["address"] == "new":
@@ -220,14 +233,17 @@ class Laboratory:
         elif kind == "kill":
             was = peer.state
             peer.kill()
-            self.verdicts.forget(peer.number)
+            peer.waits_for_room = False
             if was == "running":
-                self.verdicts.died(peer.number, now, self._observers_of(peer.number))
+                self._died(peer, now)
+            else:
+                self.verdicts.forget(peer.number)
         elif kind in ("stop", "throttle", "disk_full"):
             self._do_lasting(kind, peer, event, begins)
         elif kind == "leave":
             peer.signal(signal.SIGINT)
             peer.leaving = True
+            peer.waits_for_room = False
             self.verdicts.forget(peer.number)
 
     def _do_lasting(self, kind, peer, event, begins):
@@ -256,13 +272,16 @@ class Laboratory:
                 peer.go_on(self.now())
             else:
                 peer.free_disk()
+                if peer.waits_for_room:
+                    self._start(peer)
 
     def _observers_of(self, victim):
-        return [peer.number for peer in self.peers
-                if peer.number != victim and self.clear_since(peer.number, victim) is not None
-                and self.clear_since(victim, peer.number) is not None]
+        return [peer.number for peer in self.peers if peer.number != victim
+                and is_to_notice(peer.number, victim, self.paths.active)]
 
     def _start(self, peer):
+        if not peer.disk_is_full:  # else it ends at once
+            self.verdicts.came_back(peer.number, self.now())
         # The machine's faults go on; it was another process that was stopped.
         self.active.pop((peer.number, "stop"), None)
         peer.start(self.now())
@@ -276,6 +295,10 @@ class Laboratory:
             return self.verdicts.saw(peer.number, self._view(reply), now)
         if reply.get("phase") in ENDING and not peer.leaving:
             self.verdicts.freeze()
+        if reply.get("phase") == "training":
+            peer.trains(now)
+        else:
+            peer.use_from = None
         self.measurements.heard(peer.number, reply, peer.since, now)
         self.latest[peer.number] = reply
         self._count_links(now)
@@ -389,18 +412,20 @@ class Laboratory:
         if self.watcher is not None:
             self.watcher.close()
             self.watcher = None
-        for peer in self.peers:
-            peer.kill()
-        if self.switch is not None:
-            self.switch.close()
-            self.switch = None
-        for peer in self.mounts:
-            self._keep_files(peer)
-        self.mounts = []
-        self.borrowed.give_back()
+        try:
+            for peer in self.peers:
+                peer.kill()
+            if self.switch is not None:
+                self.switch.close()
+                self.switch = None
+            while self.mounts:
+                self._keep_files(self.mounts.pop())
+        finally:
+            self.borrowed.give_back()
 
     def _keep_files(self, peer):
         """What lay on the peer's small disk comes to the folder below it."""
+        peer.free_disk()
         copy = pathlib.Path(f"{peer.folder}.disk")
         shutil.copytree(peer.folder, copy, dirs_exist_ok=True)
         self.borrowed.unmount(peer.folder)

@@ -223,8 +223,10 @@ class Borrowed:
         return names
 
     def tmpfs(self, path, megabytes):
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", self.mark,
-                        str(path)], check=True)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755",
+                               self.mark, str(path)], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise LabError(f"mount failed: {done.stderr.strip()}")
 
     def unmount(self, path):
         subprocess.run(["umount", "-l", str(path)], check=False, capture_output=True)

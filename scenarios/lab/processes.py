@@ -12,6 +12,9 @@ from .network import address_of
 
 PORT = 7000
 DISK_MEGABYTES = 64
+# How much of a processor a peer uses is measured over so many seconds of training, at least: before
+# them it loads and waits.
+USE_WINDOW = 3.0
 
 
 def running_in(folder):
@@ -62,7 +65,9 @@ class Peer:
         self.process = None
         self.throttle = None
         self.slowed = None  # (borrowed, share) while a throttle is in force
-        self.used = None  # processor time a second before that
+        self.used = None  # processor time a second, when it last trained at its own speed
+        self.use_from = None  # (when, processor time) since when it has trained like that
+        self.waits_for_room = False  # it is to start when its disk is full no more
         self.filler = None
 
     @property
@@ -88,11 +93,15 @@ class Peer:
         self.process = self._spawn()
         self.state, self.leaving = "running", False
         self.started = self.since = now
+        self.waits_for_room = False
+        self.use_from = None
         self._throttle()
 
     def _spawn(self):
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "peer.json").unlink(missing_ok=True)
+        if self.disk_is_full:
+            self.fill_disk()  # with the room that this made
         log = self.laboratory.folder / f"{self.name}.out"
         with open(log, "ab") as output, inside(self.namespace):
             return subprocess.Popen(self.command(), stdout=output, stderr=output,
@@ -126,6 +135,7 @@ class Peer:
         if self.state == "running":
             self.signal(signal.SIGSTOP)
             self.state = "stopped"
+            self.use_from = None
 
     def go_on(self, now):
         if self.state == "stopped":
@@ -133,23 +143,39 @@ class Peer:
             self.state, self.since = "running", now
 
     def slow_down(self, borrowed, share):
-        """Leaves it this share of the processor time that it used before, in its next lives too,
-        until full_speed."""
+        """Leaves it this share of the processor time that it uses otherwise, in its next lives too,
+        until full_speed. What it uses must have been seen: until it has trained for USE_WINDOW it
+        goes on as it is."""
         self._end_throttle()
-        if self.used is None and self.alive:
-            lived = max(0.5, self.laboratory.now() - self.started)
-            self.used = (cpu_seconds(self.process.pid) or 0) / lived
         self.slowed = borrowed, share
         self._throttle()
 
     def full_speed(self):
         self._end_throttle()
-        self.slowed = self.used = None
+        self.slowed = None
+
+    def trains(self, now):
+        """It was heard to train, at full speed or slowed down."""
+        if self.state != "running" or self.throttle is not None:
+            return
+        spent = cpu_seconds(self.process.pid)
+        if spent is None:
+            return
+        if self.use_from is None:
+            self.use_from = now, spent
+        since, before = self.use_from
+        if now - since < USE_WINDOW or spent <= before:
+            return
+        self.used = (spent - before) / (now - since)
+        self.use_from = now, spent
+        if self.slowed is not None:
+            self._throttle()
 
     def _throttle(self):
         if self.alive and self.slowed is not None and self.used is not None:
             borrowed, share = self.slowed
             self.throttle = Throttle(borrowed, self.name, self.process.pid, share * self.used)
+            self.use_from = None
 
     def _end_throttle(self):
         if self.throttle is None:
@@ -166,10 +192,14 @@ class Peer:
             return None
         return self.throttle.tick(now)
 
+    @property
+    def disk_is_full(self):
+        return self.filler is not None
+
     def fill_disk(self):
         """Nothing more can be written in its folder, which is a small file system of its own."""
         self.filler = self.folder / ".filler"
-        with open(self.filler, "wb", buffering=0) as file:
+        with open(self.filler, "ab", buffering=0) as file:
             block = bytes(1 << 16)
             try:
                 while True:
@@ -187,7 +217,7 @@ class Peer:
         if disk == "lost":
             for entry in list(self.folder.iterdir()) if self.folder.exists() else []:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-            if self.filler is not None:  # its machine's disk is full still
+            if self.disk_is_full:  # its machine's is full still
                 self.fill_disk()
             return
         models = sorted(self.folder.glob("checkpoints/*/model.safetensors"),

@@ -10,6 +10,26 @@ SETTLED = 5.0
 LASTING = 3.0
 # A minute, less what a change may be seen late by.
 VERDICT_WINDOW = 59.0
+# A path that loses this part of its packets, or more, reaches nobody.
+LOSS_OF_NO_PATH = 0.5
+
+
+def cuts(event):
+    """Whether nothing passes on the paths of a partition or a degradation."""
+    return event["kind"] == "partition" or (
+        event.get("conditions", {}).get("loss", 0) >= LOSS_OF_NO_PATH)
+
+
+def is_to_notice(observer, victim, faults):
+    """Whether a death is judged by who holds the victim alive. Who is apart from it, and from others
+    too, may have nobody to hear it from. `faults`: partitions and degradations in force."""
+    def concerns(event):
+        return any((observer in paths["from"] and victim in paths["to"])
+                   or (victim in paths["from"] and observer in paths["to"])
+                   for paths in event["paths"])
+    cut = [event for event in faults if cuts(event)]
+    return not (any(concerns(event) for event in cut)
+                and any(observer in event["peers"] for event in cut))
 
 
 class Verdicts:
@@ -54,10 +74,14 @@ class Verdicts:
 
     def came_back(self, victim, now):
         """A dead peer starts again: who did not notice by now is known to be no faster."""
-        for (dead, observer), since in list(self.pending.items()):
-            if dead == victim:
-                del self.pending[dead, observer]
-                self.detections.append((now - since, dead, observer, False))
+        for pair in [pair for pair in self.pending if pair[0] == victim]:
+            self._unnoticed(pair, now)
+
+    def _unnoticed(self, pair, now):
+        """In a moment nobody can have noticed it: that says nothing of how fast they are."""
+        since = self.pending.pop(pair)
+        if now - since >= SETTLED:
+            self.detections.append((now - since, *pair, False))
 
     def saw(self, observer, view, now):
         """A member table: {number: "alive", "dead" or "left"}."""
@@ -108,10 +132,8 @@ class Verdicts:
 
     def finish(self, now):
         """No more is heard. What was never noticed counts with the time there was for it."""
-        for (victim, observer), since in self.pending.items():
-            if now - since >= SETTLED:
-                self.detections.append((now - since, victim, observer, False))
-        self.pending = {}
+        for pair in list(self.pending):
+            self._unnoticed(pair, now)
         if self.first_agreed is None:
             self.first_agreed = self.agreed_at
 

@@ -41,7 +41,7 @@ void Verdicts::runs(std::uint32_t subject, std::uint32_t peer, double now) {
   // Who did not notice that it was dead will not any more.
   const auto first = pending_.lower_bound({subject, 0});
   const auto last = pending_.lower_bound({subject + 1, 0});
-  for (auto at = first; at != last; ++at) detections_.push_back(now - at->second);
+  for (auto at = first; at != last; ++at) unnoticed(at->second, now);
   pending_.erase(first, last);
   subjects_[subject].peer = peer;
   subjects_[subject].since = now;
@@ -106,10 +106,13 @@ void Verdicts::held_dead(std::uint32_t subject, std::uint32_t observer, double n
 }
 
 void Verdicts::finish(double now) {
-  for (const auto& [pair, died] : pending_) {
-    if (now - died >= kSettledSeconds) detections_.push_back(now - died);
-  }
+  for (const auto& [pair, died] : pending_) unnoticed(died, now);
   pending_.clear();
+}
+
+// In a moment nobody can have noticed it: that says nothing of how fast they are.
+void Verdicts::unnoticed(double died, double now) {
+  if (now - died >= kSettledSeconds) detections_.push_back(now - died);
 }
 
 /// Whether it has run for long enough, with nothing that held it up.

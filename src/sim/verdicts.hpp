@@ -38,10 +38,12 @@ class Verdicts {
   void fault(const PlannedEvent& event, bool begins, double now);
   /// The observer's table says so from now on, or that it has left.
   void held_dead(std::uint32_t subject, std::uint32_t observer, double now);
-  /// No more is heard. Deaths that were not noticed count with the time that there was for it.
+  /// No more is heard.
   void finish(double now);
 
-  /// Seconds, one for each death and observer.
+  /// Seconds, one for each death and observer. A death that was not noticed before its peer was
+  /// back, or before the end, counts with the time that there was, if that was kSettledSeconds or
+  /// more.
   [[nodiscard]] const std::vector<double>& detections() const noexcept { return detections_; }
   /// Subjects that were falsely held dead, each once a fault.
   [[nodiscard]] std::uint64_t false_deaths() const noexcept { return false_deaths_; }
@@ -67,6 +69,7 @@ class Verdicts {
   [[nodiscard]] bool apart(std::uint32_t a, std::uint32_t b, double since) const;
   [[nodiscard]] bool disconnected(std::uint32_t peer) const;
   void forget(std::uint32_t observer);
+  void unnoticed(double died, double now);
 
   std::vector<Process> processes_;  ///< by peer
   std::vector<Subject> subjects_;

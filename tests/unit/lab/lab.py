@@ -3,8 +3,12 @@
 "N passed, N failed, N skipped"."""
 
 import array
+import contextlib
+import importlib.machinery
+import importlib.util
 import json
 import pathlib
+import shutil
 import signal
 import struct
 import sys
@@ -21,125 +25,12 @@ from lab import expect, laboratory, machine, page, processes  # noqa: E402
 from lab.laboratory import Laboratory  # noqa: E402
 from lab.measurements import Row  # noqa: E402
 from lab.network import Paths, switch_settings  # noqa: E402
-from lab.verdicts import Verdicts, percentile  # noqa: E402
+from lab.verdicts import percentile  # noqa: E402
 from lab.watch import Watcher, longest_pause, note_steps  # noqa: E402
 
 
 # How both worlds judge: the simulator's tests read it, too.
 JUDGED = json.loads((ROOT / "tests/unit/sim/judged.json").read_text())
-
-
-class Truth:
-    """What is true: since when peers run and paths are clear."""
-
-    def __init__(self, count):
-        self.running = {n: 0.0 for n in range(count)}
-        self.clear = {}
-
-    def running_since(self, number):
-        return self.running[number]
-
-    def clear_since(self, a, b):
-        return self.clear.get((a, b), 0.0)
-
-    def all_running(self):
-        return {n for n, since in self.running.items() if since is not None}
-
-
-def view(alive, dead=(), left=()):
-    return {**{n: "alive" for n in alive}, **{n: "dead" for n in dead}, **{n: "left" for n in left}}
-
-
-class VerdictsAreJudged(unittest.TestCase):
-    def setUp(self):
-        self.truth = Truth(3)
-        self.verdicts = Verdicts(self.truth, last_fault=50.0)
-        for n in range(3):
-            self.verdicts.saw(n, view([0, 1, 2]), 9.0)
-
-    def kill(self, number, now):
-        self.truth.running[number] = None
-        self.verdicts.forget(number)
-        self.verdicts.died(number, now, [n for n in range(3) if n != number])
-
-    def test_each_observer_of_a_death_is_a_detection(self):
-        self.kill(2, 10.0)
-        self.verdicts.saw(0, view([0, 1], dead=[2]), 13.0)
-        self.verdicts.saw(1, view([0, 1], dead=[2]), 14.5)
-        self.assertEqual([round(d[0], 3) for d in self.verdicts.detections], [3.0, 4.5])
-        self.assertEqual(self.verdicts.false, {})
-
-    def test_who_did_not_notice_counts_with_the_time_there_was(self):
-        self.kill(2, 10.0)
-        self.verdicts.saw(0, view([0, 1], dead=[2]), 13.0)
-        self.verdicts.came_back(2, 40.0)
-        self.assertEqual(self.verdicts.detections[-1], (30.0, 2, 1, False))
-
-    def test_holding_a_reachable_peer_dead_is_false_once_a_fault(self):
-        self.verdicts.saw(0, view([0, 2], dead=[1]), 20.0)
-        self.verdicts.saw(2, view([0, 2], dead=[1]), 21.0)
-        self.assertEqual(len(self.verdicts.false), 1)
-        self.verdicts.saw(0, view([0, 1, 2]), 22.0)
-        self.verdicts.fault_happened()
-        self.verdicts.saw(0, view([0, 2], dead=[1]), 30.0)
-        self.assertEqual(len(self.verdicts.false), 2)
-
-    def test_a_peer_behind_a_cut_is_rightly_held_dead(self):
-        self.truth.clear[1, 0] = None
-        self.verdicts.saw(0, view([0, 2], dead=[1]), 20.0)
-        self.truth.clear[1, 0] = 21.0
-        self.verdicts.saw(2, view([0, 2], dead=[1]), 30.0)  # no path of 2 was cut
-        self.assertEqual([victim for victim, _ in self.verdicts.false], [1])
-        self.verdicts.false.clear()
-        self.verdicts.saw(0, view([0, 1, 2]), 22.0)
-        self.verdicts.fault_happened()
-        self.verdicts.saw(0, view([0, 2], dead=[1]), 23.0)  # decided before the heal
-        self.assertEqual(self.verdicts.false, {})
-
-    def test_a_goodbye_is_no_death(self):
-        self.truth.running[2] = None
-        self.verdicts.saw(0, view([0, 1], left=[2]), 20.0)
-        self.assertEqual(self.verdicts.false, {})
-
-    def test_who_hears_a_goodbye_before_the_process_has_ended_is_right(self):
-        self.verdicts.saw(0, view([0, 1], left=[2]), 20.0)
-        self.verdicts.said_goodbye(1, 20.1)
-        self.assertEqual([victim for victim, _ in self.verdicts.false], [2])
-        self.verdicts.said_goodbye(2, 20.2)
-        self.assertEqual(self.verdicts.false, {})
-
-    def test_who_is_held_gone_is_what_the_simulator_says(self):
-        for case in JUDGED["held"]:
-            self.setUp()
-            self.verdicts.saw(0, {0: "alive", 1: case["state"], 2: "alive"}, 20.0)
-            self.assertEqual(bool(self.verdicts.false), case["false"], case)
-
-    def test_one_view_has_to_last(self):
-        for n in range(3):
-            self.verdicts.saw(n, view([0, 1, 2]), 51.0)
-        self.verdicts.saw(1, view([0, 1], dead=[2]), 52.0)
-        self.verdicts.saw(1, view([0, 1, 2]), 60.0)
-        self.verdicts.saw(0, view([0, 1, 2]), 64.0)
-        self.assertEqual(self.verdicts.one_view_after(), 10.0)
-
-    def test_one_view_is_of_those_that_run(self):
-        self.kill(2, 10.0)
-        for now in (51.0, 55.0):
-            self.verdicts.saw(0, view([0, 1], dead=[2]), now)
-            self.verdicts.saw(1, view([0, 1, 2]), now)
-        self.verdicts.finish(56.0)
-        self.assertIsNone(self.verdicts.one_view_after())
-
-    def test_changes_of_mind_are_counted_by_the_minute(self):
-        for i in range(4):
-            state = view([0, 1], dead=[2]) if i % 2 == 0 else view([0, 1, 2])
-            self.verdicts.saw(0, state, 10.0 + 25 * i)
-        self.assertEqual(self.verdicts.verdicts_per_minute(), 3)
-
-    def test_changes_a_minute_apart_are_not_of_one_minute_though_the_first_was_seen_late(self):
-        self.verdicts.saw(0, view([0, 1], dead=[2]), 10.3)
-        self.verdicts.saw(0, view([0, 1, 2]), 70.0)
-        self.assertEqual(self.verdicts.verdicts_per_minute(), 1)
 
 
 class StillPeer(processes.Peer):
@@ -231,6 +122,9 @@ class TheLaboratory(unittest.TestCase):
     def setUp(self):
         self.lab = Laboratory(self.PLAN, (None, None), pathlib.Path("nowhere"), ROOT, lambda _: None)
         self.lab.peers = [StillPeer(0), StillPeer(1)]
+        self.heard_at = 0.0
+        for peer in self.lab.peers:
+            peer.laboratory = self.lab
         self.lab.watcher = Watcher(self.lab.peers, None, self.lab.now, {})
         self.addCleanup(self.lab.watcher.close)
         for peer in self.lab.peers:
@@ -264,14 +158,9 @@ class TheLaboratory(unittest.TestCase):
 
     def test_a_slow_processor_outlives_the_process_and_a_stop_does_not(self):
         peer = self.lab.peers[0]
-        peer.laboratory = self.lab
-        shares = []
-
-        def throttle(borrowed, name, pid, share):
-            shares.append(round(share, 3))
-            return Turns(peer)
-        with mock.patch.object(processes, "Throttle", throttle), \
-                mock.patch.object(processes, "cpu_seconds", lambda pid: 0.4):
+        with self.throttled(0.8) as shares:
+            for now in (1, 5):
+                self.hear(now, "training")
             self.fault("throttle", True, 1, speed=0.5)
             self.fault("throttle", True, 2, speed=0.25)
             self.fault("throttle", False, 1, speed=0.5)
@@ -284,6 +173,99 @@ class TheLaboratory(unittest.TestCase):
             self.assertIsNotNone(peer.throttle)
             self.fault("throttle", False, 2, speed=0.25)
             self.assertIsNone(peer.throttle)
+
+    @contextlib.contextmanager
+    def throttled(self, use):
+        """Each process uses so much of a processor; gives the shares that throttles leave it."""
+        shares = []
+
+        def throttle(borrowed, name, pid, share):
+            shares.append(round(share, 3))
+            return Turns(self.lab.peers[0])
+        with mock.patch.object(processes, "Throttle", throttle), \
+                mock.patch.object(processes, "cpu_seconds", lambda pid: use * self.heard_at):
+            yield shares
+
+    def hear(self, now, phase):
+        self.heard_at = now
+        self.lab._heard(self.lab.peers[0], "/status", {**self.STATUS, "phase": phase}, now)
+
+    def test_a_peer_is_slowed_down_once_it_has_trained_for_a_while(self):
+        peer = self.lab.peers[0]
+        with self.throttled(0.8) as shares:
+            self.fault("throttle", True, speed=0.5)
+            for now in range(10):
+                self.hear(now, "waiting")
+            for now in range(10, 13):
+                self.hear(now, "training")
+            self.assertEqual(shares, [])
+            self.hear(13, "training")
+            self.assertEqual(shares, [0.4])
+            self.hear(20, "training")  # what it uses now is not its own speed
+            self.assertEqual(shares, [0.4])
+            self.assertAlmostEqual(peer.used, 0.8)
+
+    def test_a_throttle_that_begins_while_a_peer_is_dead_holds_when_it_is_back(self):
+        self.lab.peers[0].state = "dead"
+        with self.throttled(0.8) as shares:
+            self.fault("throttle", True, speed=0.5)
+            self.restart(0)
+            for now in range(5):
+                self.hear(now, "training")
+            self.assertEqual(shares, [0.4])
+            self.restart(0)
+            self.assertEqual(shares, [0.4, 0.4])
+
+    def test_who_cannot_write_starts_when_there_is_room(self):
+        peer = self.lab.peers[0]
+        peer.state = "dead"
+        with mock.patch.object(peer, "fill_disk", lambda: setattr(peer, "filler", mock.Mock())):
+            self.fault("disk_full", True)
+            for gone in (False, True):
+                peer.state = "dead"
+                self.restart(0)
+                peer.exit(3)
+                self.lab._reap()
+                self.assertTrue(peer.waits_for_room)
+                self.assertEqual((self.lab.failed, peer.alive), (0, False))
+                self.assertFalse(self.lab.verdicts.frozen)
+                if gone:
+                    self.lab._do("kill", peer, {"kind": "kill"}, True)
+                self.fault("disk_full", False)
+                self.assertEqual(peer.state, "ended" if gone else "running")
+                self.fault("disk_full", True)
+
+    def test_an_error_is_a_death_and_freezes_nothing(self):
+        both = {0: "alive", 1: "alive"}
+        for number in (0, 1):
+            self.lab.verdicts.saw(number, both, 1.0)
+        self.lab.peers[0].exit(-11)
+        self.lab._reap()
+        self.assertFalse(self.lab.verdicts.frozen)
+        self.lab.verdicts.saw(1, {0: "dead", 1: "alive"}, self.lab.now())
+        self.assertEqual([(v, o, seen) for _, v, o, seen in self.lab.verdicts.detections],
+                         [(0, 1, True)])
+        self.lab.peers[1].exit(0)
+        self.lab._reap()
+        self.assertTrue(self.lab.verdicts.frozen)
+
+    def test_a_full_disk_exempts_no_peer_from_its_steps(self):
+        timeline = [{"at": 5, "until": 9, "kind": kind, "peers": [number], "line": 1}
+                    for number, kind in enumerate(("disk_full", "stop", "partition", "throttle"))]
+        lab = Laboratory({**self.PLAN, "timeline": timeline}, (None, None), pathlib.Path("nowhere"),
+                         ROOT, lambda _: None)
+        self.assertEqual(lab.disturbed, {1, 3})
+
+    def test_gives_everything_back_though_files_cannot_be_kept(self):
+        peer = self.lab.peers[0]
+        self.lab.mounts = [peer]
+        with mock.patch.object(self.lab, "borrowed") as borrowed, \
+                mock.patch.object(shutil, "copytree", side_effect=OSError("no room")), \
+                mock.patch.object(peer, "free_disk") as free:
+            with self.assertRaisesRegex(OSError, "no room"):
+                self.lab.close()
+            free.assert_called_once_with()
+            borrowed.give_back.assert_called_once_with()
 
     def test_links_of_a_former_life_do_not_count(self):
         self.lab._heard(self.lab.peers[0], "/status", self.STATUS, 1.0)
@@ -351,6 +333,41 @@ class TheLaboratory(unittest.TestCase):
         self.restart(0)
         self.restart(1)
         self.assertEqual([peer.state for peer in self.lab.peers], ["running", "ended"])
+
+
+def the_program():
+    """scenarios/run as a module."""
+    loader = importlib.machinery.SourceFileLoader("scenarios_run", str(ROOT / "scenarios/run"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("scenarios_run", loader))
+    loader.exec_module(module)
+    return module
+
+
+class AFolder(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.folder = pathlib.Path(place.name) / "run"
+        self.program = the_program()
+        self.options = mock.Mock(dir=str(self.folder))
+
+    def test_is_of_one_run_at_a_time(self):
+        self.program.make_folder(self.options, "x")
+        with self.assertRaisesRegex(machine.LabError, "another run is using"):
+            self.program.make_folder(self.options, "x")
+
+    def test_that_is_of_no_run_is_left_as_it_is(self):
+        (self.folder / "peer-0").mkdir(parents=True)
+        (self.folder / "peer-0/log.jsonl").touch()
+        with self.assertRaisesRegex(machine.LabError, "not of an earlier run"):
+            self.program.make_folder(self.options, "x")
+        self.assertTrue((self.folder / "peer-0/log.jsonl").exists())
+
+    def test_that_an_earlier_run_left_is_emptied(self):
+        (self.folder / "peer-0").mkdir(parents=True)
+        (self.folder / "scenario.json").touch()
+        self.program.make_folder(self.options, "x")
+        self.assertEqual(list(self.folder.iterdir()), [])
 
 
 class FaultsAreOver(unittest.TestCase):

@@ -70,6 +70,48 @@ BOOST_AUTO_TEST_CASE(who_did_not_notice_counts_with_the_time_there_was) {
              boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(an_unnoticed_death_counts_where_it_does_for_real_peers) {
+  const auto table = judged();
+  for (const auto& entry : table.at("unnoticed")) {
+    for (const bool comes_back : {true, false}) {
+      Four four;
+      four.kill(3, {0}, 10);
+      const double at = 10 + entry.at("after").get<double>();
+      if (comes_back) four.verdicts.runs(3, 3, at);
+      if (!comes_back) four.verdicts.finish(at);
+      BOOST_TEST(four.verdicts.detections().size() == (entry.at("counts").get<bool>() ? 1U : 0U),
+                 entry.dump());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_is_to_notice_a_death_behind_a_cut_is_what_it_is_for_real_peers) {
+  const auto table = judged();
+  for (const auto& entry : table.at("deaths")) {
+    Four four;
+    std::vector<PlannedEvent> faults;
+    for (const auto& fault : entry.at("faults")) {
+      PlannedEvent& event = faults.emplace_back(event_of(kind_of(fault), fault.at("peers")));
+      for (const auto& paths : fault.at("paths")) {
+        event.paths.push_back({paths.at("from"), paths.at("to")});
+      }
+      if (fault.contains("conditions")) event.conditions.loss = fault["conditions"].at("loss");
+    }
+    for (const PlannedEvent& event : faults) four.verdicts.fault(event, true, 5);
+    four.kill(entry.at("victim"), {0, 1, 2}, 10);
+    // Each at a time of its own.
+    const std::vector<std::uint32_t> observers = entry.at("observers");
+    std::vector<double> expected;
+    for (std::uint32_t observer = 0; observer < 3; ++observer) {
+      four.verdicts.held_dead(entry.at("victim"), observer, 11 + observer);
+      const bool notices = std::ranges::count(observers, observer) > 0;
+      if (notices) expected.push_back(1 + observer);
+    }
+    BOOST_TEST_INFO(entry.dump());
+    BOOST_TEST(four.verdicts.detections() == expected, boost::test_tools::per_element());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_goodbye_is_no_death) {
   verdicts.leaves(3);
   verdicts.held_dead(3, 0, 20);
