@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "complain.hpp"
 #include "peer/buffers.hpp"
 #include "peer/build_model.hpp"
 #include "report/format.hpp"

@@ -21,6 +21,7 @@
 
 #include "base/file.hpp"
 #include "base/result.hpp"
+#include "base/simulated.hpp"
 #include "commands.hpp"
 #include "complain.hpp"
 #include "parse_number.hpp"
@@ -132,21 +133,35 @@ base::Result<sim::Plan> load(const SimOptions& options, std::optional<std::uint6
   return sim::make_plan(std::move(*scenario), seed);
 }
 
-/// Drops the faults that are not needed and writes what is left to a file.
+/// Drops the faults that are not needed for this kind of failure and writes what is left to a file.
 void write_regression(const sim::Plan& plan, const std::string& folder) {
-  const auto fails = [&](const sim::Scenario& scenario) {
+  const auto kind_of = [&](const sim::Scenario& scenario) {
     const auto smaller = sim::make_plan(scenario, plan.seed);
-    if (!smaller) return false;
+    if (!smaller) return std::string();
     const auto report = sim::run(*smaller);
-    return report && !report->passed;
+    return report ? sim::kind_of_failure(*report) : std::string();
   };
-  sim::Scenario scenario = sim::shrink(plan.scenario, fails);
+  // What does not fail alone, as two runs that were not the same, is left as it is.
+  sim::Scenario scenario = plan.scenario;
+  if (const std::string kind = kind_of(scenario); !kind.empty()) {
+    scenario = sim::shrink(std::move(scenario),
+                           [&](const sim::Scenario& smaller) { return kind_of(smaller) == kind; });
+  }
   scenario.seed = plan.seed;
   const std::string text = sim::to_toml(scenario, folder);
   const std::string path = fmt::format("{}/{}-{}.toml", folder, scenario.name, plan.seed);
   const auto written = base::replace_file(path, text, base::Durability::unsynced);
   std::fprintf(stderr, "%s\n",
                written ? ("written: " + path).c_str() : written.error().text.c_str());
+}
+
+/// How often each rare branch was taken, as a member of the JSON; empty where there are none.
+std::string json_of_rare() {
+  std::string json;
+  for (const auto& [name, times] : base::simulated::rare_taken()) {
+    json += fmt::format(R"({}"{}": {})", json.empty() ? "" : ", ", name, times);
+  }
+  return json.empty() ? json : fmt::format(R"(, "rare_taken": {{{}}})", json);
 }
 
 /// What cannot be done together would be left out silently, or mixed on stdout.
@@ -212,8 +227,8 @@ int run_seeds(const SimOptions& options) {
   const double speed = peer_seconds / (core_seconds() - before);
   const std::string json =
       fmt::format(R"({{"passed": {}, "failed": {}, "first_failing_seed": {}, )"
-                  R"("peer_seconds_per_core_second": {:.0f}}})",
-                  passed, failed, first ? std::to_string(*first) : "null", speed);
+                  R"("peer_seconds_per_core_second": {:.0f}{}}})",
+                  passed, failed, first ? std::to_string(*first) : "null", speed, json_of_rare());
   if (options.json.empty()) {
     std::puts(json.c_str());
   } else if (const auto written = write_json(options.json, json); !written) {

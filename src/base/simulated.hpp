@@ -11,6 +11,8 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/rng.hpp"
 
@@ -105,29 +107,42 @@ inline constexpr std::size_t kRareCount = static_cast<std::size_t>(Rare::count);
 /// What is switched on. The simulator has one thread.
 struct Switches {
   Bug bug = Bug::none;
-  std::uint64_t reached = 0;  ///< how often the bug's place was passed
   Rng rng{0};
   /// In 2^32: most places are never rare in one run, so that the others show what they do.
   std::array<std::uint32_t, kRareCount> chance{};
-  std::array<std::uint64_t, kRareCount> taken{};
+  std::array<std::uint64_t, kRareCount> taken{};  ///< in all runs together
 };
 inline Switches switches;
+
+/// Places that few runs pass, and those seldom: there a branch is as likely as the other, in half
+/// of the runs.
+inline constexpr Rare kSeldomPassed[] = {
+    Rare::no_question,    Rare::reset_unnoticed, Rare::wait_before_redial, Rare::surplus_at_random,
+    Rare::reconcile_late, Rare::no_lost_first,   Rare::back_off_long,      Rare::settle_slowly};
 
 /// Before each run: which places are rare in it, and how rare. `rare` false: none.
 inline void begin(std::uint64_t seed, bool rare) {
   constexpr std::uint32_t kChances[] = {1U << 22, 1U << 25, 1U << 28};  // 0.1%, 0.8%, 6%
   switches.rng = Rng(seed);
-  switches.reached = 0;
   for (std::uint32_t& chance : switches.chance) {
     chance = rare && switches.rng.below(4) == 0 ? kChances[switches.rng.below(3)] : 0;
   }
+  for (const Rare place : kSeldomPassed) {
+    const bool taken = rare && switches.rng.below(2) == 0;
+    switches.chance[static_cast<std::size_t>(place)] = taken ? 1U << 31 : 0;
+  }
 }
 
-inline bool is_planted(Bug bug) noexcept {
-  if (switches.bug != bug) return false;
-  ++switches.reached;
-  return true;
+/// How often each branch was taken, by its name.
+inline std::vector<std::pair<std::string_view, std::uint64_t>> rare_taken() {
+  std::vector<std::pair<std::string_view, std::uint64_t>> all;
+#define STARLING_NAME(name) all.emplace_back(#name, switches.taken[all.size()]);
+  STARLING_RARE(STARLING_NAME)
+#undef STARLING_NAME
+  return all;
 }
+
+inline bool is_planted(Bug bug) noexcept { return switches.bug == bug; }
 
 inline bool is_rare(Rare place) noexcept {
   const auto index = static_cast<std::size_t>(place);
@@ -145,11 +160,15 @@ inline bool is_rare(Rare place) noexcept {
 #else
 
 #include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace starling::base::simulated {
 
 /// Nothing can be switched on in this program.
 inline void begin(std::uint64_t, bool) {}
+inline std::vector<std::pair<std::string_view, std::uint64_t>> rare_taken() { return {}; }
 
 }  // namespace starling::base::simulated
 

@@ -4,6 +4,7 @@
 
     command_line.py PROGRAM
 """
+import json
 import re
 import subprocess
 import sys
@@ -48,6 +49,33 @@ class TheCommandLine(unittest.TestCase):
                       ("--seeds", "1..2x")):
             with self.subTest(words=words):
                 self.assertEqual(run("random", *words, timeout=120).returncode, 2)
+
+    def test_resolves_every_scenario_that_there_is(self):
+        paths = [path for folder in ("scenarios", "tests/sim", "tests/integration", "tools/bench")
+                 for path in sorted((ROOT / folder).rglob("*.toml"))
+                 if "[scenario]" in path.read_text()]
+        self.assertGreater(len(paths), 40)
+        for path in paths:
+            with self.subTest(path=path):
+                result = run(path, "--plan")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertTrue(json.loads(result.stdout)["timeline"])
+
+    def test_writes_a_failing_scenario_with_what_makes_it_fail(self):
+        text = ('[scenario]\nname = "missed"\nduration = 60\n[peers]\ncount = 5\nvia = "all"\n'
+                '[sim]\nproblem = "none"\nstep_ms = 1000\n'
+                '[[timeline]]\nkind = "stop"\nat = 15\nfor = 3\npeers = [1]\n'
+                '[[timeline]]\nkind = "kill"\nat = 25\npeers = [3]\n'
+                '[expect]\ndetection_p50_s = 0.001\n')
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "missed.toml"
+            path.write_text(text)
+            result = run(path, "--seeds", "1..1", "--regressions", folder)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            written = Path(re.search(r"written: (.*)", result.stderr)[1]).read_text()
+        # Without its kill nothing would be measured, which fails as well.
+        self.assertIn('"kill"', written)
+        self.assertNotIn('"stop"', written)
 
     def test_writes_a_failing_scenario_that_can_be_read(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """Runs the simulator as a test: random seeds, regressions, canaries. Ends with "N passed, N
-failed": a seed, a scenario and a canary count as one each.
+failed": a seed, a scenario and a canary count as one each, and so does that many seeds take each
+rare branch.
 
     simulator.py PROGRAM REGRESSIONS [SEEDS]
 
 SEEDS: "A..B", shared out among the processors; without it 1..1000.
 """
+import collections
 import json
 import os
 import re
@@ -20,6 +22,7 @@ from sim_findings import finding  # noqa: E402
 
 # Scenarios that must pass, and fail with this bug: a simulator that cannot fail shows nothing.
 CANARIES = {"canary.toml": "mirror_of_theirs_forgotten", "canary_end.toml": "save_once"}
+ALL_TAKEN = 1000  # so many seeds take each rare branch
 SLICE = 50  # seeds of one process: one that breaks an assertion takes its slice with it
 
 
@@ -28,8 +31,10 @@ def slices(first, last):
 
 
 def run_seeds(program, first, last):
-    """Runs the seeds in as many processes as there are processors; returns (passed, failed)."""
+    """Runs the seeds in as many processes as there are processors; returns (passed, failed, how often
+    each rare branch was taken)."""
     passed = failed = 0
+    taken = collections.Counter()
     waiting, running = slices(first, last), {}
     while waiting or running:
         while waiting and len(running) < (os.cpu_count() or 1):
@@ -44,11 +49,13 @@ def run_seeds(program, first, last):
         try:
             result = json.loads(out.read())
         except json.JSONDecodeError:
-            result = {"passed": 0, "failed": key[1] - key[0] + 1}
+            result = {"passed": 0, "failed": key[1] - key[0] + 1, "rare_taken": {}}
             print(f"seeds {key[0]}..{key[1]} ended with exit status {process.returncode}")
         passed += result["passed"]
         failed += result["failed"]
-    return passed, failed
+        for name, times in result["rare_taken"].items():
+            taken[name] += times
+    return passed, failed, taken
 
 
 def run_scenario(program, path, *options):
@@ -71,8 +78,19 @@ def main():
     seeds = re.fullmatch(r"(\d+)\.\.(\d+)", sys.argv[3] if len(sys.argv) > 3 else "1..1000")
     if not seeds:
         sys.exit("simulator.py: seeds must be A..B")
-    passed, failed = run_seeds(program, int(seeds[1]), int(seeds[2]))
-    for path in sorted(Path(folder).glob("*.toml")):
+    first, last = int(seeds[1]), int(seeds[2])
+    passed, failed, taken = run_seeds(program, first, last)
+    if last - first + 1 >= ALL_TAKEN:
+        never = [name for name, times in taken.items() if times == 0]
+        good = bool(taken) and not never
+        passed, failed = passed + good, failed + (not good)
+        if not good:
+            print(f"rare branches that were never taken: {' '.join(never) or 'all'}")
+    regressions = sorted(Path(folder).glob("*.toml"))
+    if not regressions:
+        failed += 1
+        print(f"{folder} has no scenario")
+    for path in regressions:
         good, said = run_scenario(program, path)
         passed, failed = passed + good, failed + (not good)
         if not good:
