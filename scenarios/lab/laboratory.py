@@ -273,6 +273,7 @@ class Laboratory:
             else:
                 peer.free_disk()
                 if peer.waits_for_room:
+                    self._note(f"{peer.name} starts: there is room", "restart", [peer.number])
                     self._start(peer)
 
     def _observers_of(self, victim):
