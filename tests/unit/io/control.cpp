@@ -157,7 +157,8 @@ BOOST_AUTO_TEST_CASE(a_host_name_is_the_same_in_capitals) {
   std::ranges::transform(capitals, capitals.begin(), [](unsigned char c) { return toupper(c); });
   std::string small = name;
   std::ranges::transform(small, small.begin(), [](unsigned char c) { return tolower(c); });
-  for (const std::string& host : {capitals, small, "LocalHost:7", "localhost.:7"}) {
+  const std::string hosts[] = {capitals, small, "LocalHost:7", "localhost.:7"};
+  for (const std::string& host : hosts) {
     BOOST_TEST(starts_with_code(ask("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n"), 200));
   }
 }

@@ -364,7 +364,7 @@ std::vector<wire::Message> one_of_each() {
           std::move(heartbeat),
           wire::LinkOpen{.nonce = 1, .samples = 2, .progress = 0.5, .session = 3},
           wire::Keyframe{5, base::Buffer(3)},
-          wire::Delta{.exchange = {3}, .degree = 2, .samples = 9, .payload = base::Buffer(12)},
+          wire::Delta{.exchange = {3}, .samples = 9, .degree = 2, .payload = base::Buffer(12)},
           wire::Reduce{.step = {6}, .samples = 1, .hop = 2, .payload = base::Buffer(8)},
           wire::Bye{wire::ByeReason::left, "bye"},
           wire::Reconcile{
