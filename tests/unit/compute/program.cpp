@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(what_the_cpu_cannot_do_is_an_error_that_says_so) {
   BOOST_TEST(!backend->compile(graph, {.batch = 1, .threads = 0}));
   const auto unknown = open_backend("abacus");
   BOOST_REQUIRE(!unknown);
-  BOOST_TEST((unknown.error().code == base::ErrorCode::device));
+  BOOST_TEST((unknown.error().code == base::ErrorCode::run_file));
   BOOST_TEST(unknown.error().text.find("abacus") != std::string::npos);
 }
 

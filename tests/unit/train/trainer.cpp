@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_device_or_batch_that_is_not_there_is_an_error) {
   const model::Model model = bar_model();
   const auto device = Trainer::create(model.graph, {.device = "tpu"});
   BOOST_REQUIRE(!device);
-  BOOST_TEST(base::exit_code(device.error().code) == 6);
+  BOOST_TEST(base::exit_code(device.error().code) == 3);
   const auto batch = Trainer::create(model.graph, {.batch = 0});
   BOOST_REQUIRE(!batch);
   BOOST_TEST(base::exit_code(batch.error().code) == 3);
