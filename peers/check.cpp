@@ -95,6 +95,54 @@ struct Chosen {
   bool has_bfloat16 = false;
 };
 
+void print_memory(const peer::RunFile& run_file, const Needs& needs) {
+  const std::string gpu =
+      needs.on_gpu ? fmt::format(", and {} of the GPU's", format_bytes(needs.gpu_memory())) : "";
+  fmt::print("memory       {}{} a peer{}\n", needs.compiled ? "" : "at least ",
+             format_bytes(needs.memory()), gpu);
+  const auto part = [](const char* name, std::uint64_t bytes, bool on_gpu,
+                       const std::string& what) {
+    fmt::print("  {:<11}{:>8}  {}{}\n", name, format_bytes(bytes), what,
+               on_gpu ? "; the GPU's" : "");
+  };
+  part("initial", needs.initial, false, "parameters that the run starts with");
+  part("replica", needs.replica, needs.resides, "parameters as trained, and what is held back");
+  std::string mirrors = "none";
+  if (needs.mirrors > 0) {
+    mirrors = fmt::format("two for each of {} neighbours; those of broken links may add {} for {}",
+                          run_file.swarm.degree, format_bytes(needs.grace),
+                          report::format_duration(base::seconds(run_file.exchange.grace)));
+  }
+  part("mirrors", needs.mirrors, needs.resides, mirrors);
+  if (needs.deltas > 0) {
+    part("deltas", needs.deltas, needs.resides,
+         "three for each neighbour, and what making them takes");
+  }
+  part("training", needs.training, needs.resides, "gradient and the optimizer's state");
+  part("activations", needs.activations, needs.on_gpu,
+       fmt::format("of {} samples at a time, with work space",
+                   train::compile_options(run_file.train).batch));
+  part("saving", needs.saving, false,
+       needs.resides ? "parameters and the optimizer's state on their way to a checkpoint"
+                     : "parameters as they are evaluated and saved");
+  part("data", needs.data, false, "samples in memory, and batches filled ahead");
+}
+
+void print_exchange(const peer::RunFile& run_file, const Needs& needs) {
+  if (exchange::uses_ring(run_file.exchange.mode)) {
+    const bool rounds = run_file.exchange.mode == exchange::Mode::local;
+    fmt::print("all-reduce   about {} sent by a peer every {}\n", format_bytes(needs.exchange),
+               rounds ? fmt::format("{} steps", run_file.exchange.every) : "step");
+  } else if (needs.exchange != 0) {
+    fmt::print("exchange     about {} each way, every {} steps on each link, at a density of {}\n",
+               format_bytes(needs.exchange), run_file.exchange.every, run_file.exchange.density);
+    fmt::print("keyframe     {} once, where a link opens between different replicas\n",
+               format_bytes(needs.keyframe));
+  } else {
+    fmt::print("exchange     none\n");
+  }
+}
+
 void print_text(const peer::RunFile& run_file, const Chosen& device, const Data& data,
                 const model::Model& model, const Needs& needs) {
   const std::string samples =
@@ -127,48 +175,8 @@ void print_text(const peer::RunFile& run_file, const Chosen& device, const Data&
     fmt::print("slow layers  {}: its libraries have no fast kernel for them\n",
                fmt::join(needs.slow_ops, ", "));
   }
-  const std::string gpu =
-      needs.on_gpu ? fmt::format(", and {} of the GPU's", format_bytes(needs.gpu_memory())) : "";
-  fmt::print("memory       {}{} a peer{}\n", needs.compiled ? "" : "at least ",
-             format_bytes(needs.memory()), gpu);
-  const auto part = [](const char* name, std::uint64_t bytes, bool on_gpu,
-                       const std::string& what) {
-    fmt::print("  {:<11}{:>8}  {}{}\n", name, format_bytes(bytes), what,
-               on_gpu ? "; the GPU's" : "");
-  };
-  part("initial", needs.initial, false, "parameters that the run starts with");
-  part("replica", needs.replica, needs.resides, "parameters as trained, and what is held back");
-  std::string mirrors = "none";
-  if (needs.mirrors > 0) {
-    mirrors = fmt::format("two for each of {} neighbours; those of broken links may add {} for {}",
-                          run_file.swarm.degree, format_bytes(needs.grace),
-                          report::format_duration(base::seconds(run_file.exchange.grace)));
-  }
-  part("mirrors", needs.mirrors, needs.resides, mirrors);
-  if (needs.deltas > 0) {
-    part("deltas", needs.deltas, needs.resides,
-         "three for each neighbour, and what making them takes");
-  }
-  part("training", needs.training, needs.resides, "gradient and the optimizer's state");
-  part("activations", needs.activations, needs.on_gpu,
-       fmt::format("of {} samples at a time, with work space",
-                   train::compile_options(run_file.train).batch));
-  part("saving", needs.saving, false,
-       needs.resides ? "parameters and the optimizer's state on their way to a checkpoint"
-                     : "parameters as they are evaluated and saved");
-  part("data", needs.data, false, "samples in memory, and batches filled ahead");
-  if (exchange::uses_ring(run_file.exchange.mode)) {
-    const bool rounds = run_file.exchange.mode == exchange::Mode::local;
-    fmt::print("all-reduce   about {} sent by a peer every {}\n", format_bytes(needs.exchange),
-               rounds ? fmt::format("{} steps", run_file.exchange.every) : "step");
-  } else if (needs.exchange != 0) {
-    fmt::print("exchange     about {} each way, every {} steps on each link, at a density of {}\n",
-               format_bytes(needs.exchange), run_file.exchange.every, run_file.exchange.density);
-    fmt::print("keyframe     {} once, where a link opens between different replicas\n",
-               format_bytes(needs.keyframe));
-  } else {
-    fmt::print("exchange     none\n");
-  }
+  print_memory(run_file, needs);
+  print_exchange(run_file, needs);
 }
 
 nlohmann::json tensors_json(const std::vector<compute::Tensor>& tensors) {

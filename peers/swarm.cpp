@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
 #include "base/file_lock.hpp"
 #include "base/hash.hpp"
 #include "base/time.hpp"
