@@ -445,7 +445,8 @@ base::Result<int> run(const SwarmOptions& options) {
     interrupt(children);
     const int code = complain("swarm", started.error());
     const Child& first = children.front();
-    return has_failed(first) ? WEXITSTATUS(*first.status) : code;
+    if (has_failed(first)) return WEXITSTATUS(*first.status);
+    return interrupts == 1 ? 0 : code;  // it was asked to leave, and has nothing to save yet
   }
   auto printer = report::TablePrinter::for_stream(options.json ? stderr : stdout);
   watch(children, printer, name);
