@@ -47,8 +47,8 @@ int accept_any_key(int, X509_STORE_CTX* store) {
 class TlsSession final : public Session {
  public:
   /// `in` and `out` belong to `ssl`.
-  TlsSession(Role role, Ssl ssl, BIO* in, BIO* out, std::optional<Secret> secret)
-      : role_(role), ssl_(std::move(ssl)), in_(in), out_(out), secret_(std::move(secret)) {}
+  TlsSession(Role role, Ssl ssl, BIO* in, BIO* out, const std::optional<Secret>& secret)
+      : role_(role), ssl_(std::move(ssl)), in_(in), out_(out), secret_(secret) {}
 
   base::Status receive(base::ByteView stream) override {
     if (!heard_ && !stream.empty()) {

@@ -29,7 +29,7 @@ void give_back_signals() {
 
 /// UCX prints to stdout, which belongs to the program's data; every failure that matters comes back
 /// as a status. Who debugs UCX sets its level in the environment.
-const bool ucx_is_quiet = [] {
+const bool kUcxIsQuiet = [] {
   if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
   give_back_signals();
   return true;

@@ -78,25 +78,52 @@ std::optional<Wrong> wrong_ring(const RunFile& f) {
   return std::nullopt;
 }
 
+/// How long the run is.
+std::optional<Wrong> wrong_length(const RunFile& f) {
+  if (f.run.epochs == 0 && f.run.samples == 0) {
+    return Wrong{"run", "epochs",
+                 "is missing: say how long the run is, in epochs of the whole "
+                 "training set over the swarm, or give run.samples"};
+  }
+  if (f.run.epochs != 0 && f.run.samples != 0) {
+    return Wrong{"run", "samples", "is given beside run.epochs: keep one of them"};
+  }
+  if (f.run.samples == 0 && f.data.split == data::Split::private_data) {
+    return Wrong{"run", "epochs",
+                 "needs the number of all samples, which nobody knows with data.split = "
+                 "\"private\": give run.samples, the samples that all peers train on together"};
+  }
+  return std::nullopt;
+}
+
+/// How steps are made.
+std::optional<Wrong> wrong_training(const RunFile& f) {
+  if (f.train.batch_min > f.train.batch) {
+    return Wrong{"train", "batch_min",
+                 fmt::format("is more than train.batch, which is {}", f.train.batch)};
+  }
+  if (f.train.batch_min != 0 && exchange::uses_ring(f.exchange.mode)) {
+    return Wrong{"train", "batch_min",
+                 fmt::format("all take the same steps under exchange.mode = \"{}\"",
+                             word_of(f.exchange.mode, kModeWords))};
+  }
+  if (f.train.batch % f.train.accumulate != 0) {
+    return Wrong{"train", "accumulate",
+                 fmt::format("must divide train.batch, which is {}", f.train.batch)};
+  }
+  if (std::string steps = wrong_steps(f.train); !steps.empty()) {
+    return Wrong{"train", "steps", std::move(steps)};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Wrong> wrong_together(const RunFile& f) {
   const auto wrong = [](const char* section, const char* key, std::string text) {
     return Wrong{section, key, std::move(text)};
   };
-  if (f.run.epochs == 0 && f.run.samples == 0) {
-    return wrong("run", "epochs",
-                 "is missing: say how long the run is, in epochs of the whole "
-                 "training set over the swarm, or give run.samples");
-  }
-  if (f.run.epochs != 0 && f.run.samples != 0) {
-    return wrong("run", "samples", "is given beside run.epochs: keep one of them");
-  }
-  if (f.run.samples == 0 && f.data.split == data::Split::private_data) {
-    return wrong("run", "epochs",
-                 "needs the number of all samples, which nobody knows with data.split = "
-                 "\"private\": give run.samples, the samples that all peers train on together");
-  }
+  if (auto length = wrong_length(f)) return length;
   if (auto target = wrong_target(f)) return target;
   if (f.embedded && exchange::uses_ring(f.exchange.mode)) {
     return wrong("exchange", "mode",
@@ -107,22 +134,7 @@ std::optional<Wrong> wrong_together(const RunFile& f) {
     return wrong("model", "layers",
                  "is missing or empty: the model needs layers, or a preset in their place");
   }
-  if (f.train.batch_min > f.train.batch) {
-    return wrong("train", "batch_min",
-                 fmt::format("is more than train.batch, which is {}", f.train.batch));
-  }
-  if (f.train.batch_min != 0 && exchange::uses_ring(f.exchange.mode)) {
-    return wrong("train", "batch_min",
-                 fmt::format("all take the same steps under exchange.mode = \"{}\"",
-                             word_of(f.exchange.mode, kModeWords)));
-  }
-  if (f.train.batch % f.train.accumulate != 0) {
-    return wrong("train", "accumulate",
-                 fmt::format("must divide train.batch, which is {}", f.train.batch));
-  }
-  if (std::string steps = wrong_steps(f.train); !steps.empty()) {
-    return wrong("train", "steps", std::move(steps));
-  }
+  if (auto training = wrong_training(f)) return training;
   for (const auto& [key, bits] :
        {std::pair("bits", f.exchange.bits), std::pair("settle_bits", f.exchange.settle_bits)}) {
     if (wire::delta_format::is_bits(bits)) continue;

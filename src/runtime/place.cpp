@@ -60,7 +60,7 @@ base::Result<Place> take_place(const std::string& run, const std::string& wanted
   }
   for (int number = 1; number <= kUnnamedMax; ++number) {
     const std::string name = wanted_name.empty() ? default_name(number) : wanted_name;
-    if (wanted_dir.empty()) dir = "runs/" + run + "/" + name;
+    if (wanted_dir.empty()) dir = fmt::format("runs/{}/{}", run, name);
     auto lock = take_folder(dir);
     if (!lock) return fail(lock.error());
     if (*lock) return Place{name, dir, std::move(**lock)};
