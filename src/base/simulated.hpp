@@ -63,7 +63,7 @@
 /// Branches that are allowed at any time, and seldom taken.
 #define STARLING_RARE(X)                                                                          \
   X(beat_late) X(beat_early) X(few_progress_entries) X(reports_told_again) X(no_seek)             \
-  X(dial_not_now) X(reject_with_room) X(accept_without_room) X(surplus_at_random)                 \
+  X(dial_not_now) X(reject_with_room) X(accept_without_room)                                      \
   X(short_request) X(urgent_at_once) X(short_contact) X(reconcile_early) X(reconcile_late)        \
   X(reconcile_by_entries) X(one_bucket_a_frame) X(one_record_a_frame) X(no_question)              \
   X(few_records) X(no_referral) X(wait_before_redial) X(neighbour_dropped) X(accuse_healthy)      \
@@ -117,8 +117,8 @@ inline Switches switches;
 /// Places that few runs pass, and those seldom: there a branch is as likely as the other, in half
 /// of the runs.
 inline constexpr Rare kSeldomPassed[] = {
-    Rare::no_question,    Rare::reset_unnoticed, Rare::wait_before_redial, Rare::surplus_at_random,
-    Rare::reconcile_late, Rare::no_lost_first,   Rare::back_off_long,      Rare::settle_slowly};
+    Rare::no_question,   Rare::reset_unnoticed, Rare::wait_before_redial, Rare::reconcile_late,
+    Rare::no_lost_first, Rare::back_off_long,   Rare::settle_slowly};
 
 /// Before each run: which places are rare in it, and how rare. `rare` false: none.
 inline void begin(std::uint64_t seed, bool rare) {
