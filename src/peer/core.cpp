@@ -356,15 +356,11 @@ void Core::on_refuse(const LinkInfo& info, const wire::Refuse& refusal, base::Ti
   }
 }
 
-// Membership bans it first: told by the link's end alone, it would dial again within a second.
 void Core::misbehaved(base::LinkId link, const base::PeerId& peer, const std::string& text,
                       base::Time now, Outbox& out) {
   out.push_back(base::accusation("peer " + peer.brief() + " broke the protocol: " + text));
-  if (!link.valid()) return;  // it ended meanwhile
-  to_membership(membership::LinkLost{link, membership::LossReason::banned, text}, now, out);
-  if (phase_ == Phase::done) return;  // an all-reduce ends with its first loss
-  out.push_back(Send{link, wire::Bye{wire::ByeReason::misbehaved, text}});
-  out.push_back(Close{link});
+  end_link({link, membership::LossReason::banned, text}, {wire::ByeReason::misbehaved, text}, now,
+           out);
 }
 
 // The peer goes on with the neighbours that it has, and takes no link with this one for a while.
@@ -374,11 +370,17 @@ void Core::no_room_for(base::LinkId link, const base::PeerId& peer, const std::s
                        "no link with " + peer.brief() + " for a minute: " + text +
                            "; lower swarm.degree or exchange.density, or set exchange.mirror to "
                            "bf16"});
-  if (!link.valid()) return;
-  to_membership(membership::LinkLost{link, membership::LossReason::no_room, text}, now, out);
-  if (phase_ == Phase::done) return;
-  out.push_back(Send{link, wire::Bye{wire::ByeReason::none, "has no room for another link"}});
-  out.push_back(Close{link});
+  end_link({link, membership::LossReason::no_room, text},
+           {wire::ByeReason::none, "has no room for another link"}, now, out);
+}
+
+// Membership hears of it first: told by the link's end alone, it would dial again within a second.
+void Core::end_link(const membership::LinkLost& lost, wire::Bye bye, base::Time now, Outbox& out) {
+  if (!lost.link.valid()) return;  // it ended meanwhile
+  to_membership(lost, now, out);
+  if (phase_ == Phase::done) return;  // an all-reduce ends with its first loss
+  out.push_back(Send{lost.link, std::move(bye)});
+  out.push_back(Close{lost.link});
 }
 
 void Core::to_membership(const membership::Event& event, base::Time now, Outbox& out) {

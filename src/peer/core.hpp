@@ -108,6 +108,7 @@ class Core {
   [[nodiscard]] bool was_given(const std::string& address) const;
   void no_room_for(base::LinkId link, const base::PeerId& peer, const std::string& text,
                    base::Time now, Outbox& out);
+  void end_link(const membership::LinkLost& lost, wire::Bye bye, base::Time now, Outbox& out);
   void misbehaved(base::LinkId link, const base::PeerId& peer, const std::string& text,
                   base::Time now, Outbox& out);
 

@@ -16,13 +16,6 @@ using std::chrono::seconds;
 namespace {
 
 constexpr std::uint64_t kSeeds[] = {1, 2};
-constexpr base::Duration kPatience = std::chrono::minutes(2);  // of virtual time
-
-/// `count` peers, of which all but the first join by the first.
-void add_swarm(World& world, std::size_t count, const Config& config) {
-  world.add(config);
-  while (world.size() < count) world.add(config, {World::address_of(0)});
-}
 
 bool ended(World& world, std::size_t index, EndReason reason) {
   const auto& finished = world.peer(index).finished;
@@ -65,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_swarm_of_four_trains_agrees_and_ends) {
   for (const std::uint64_t seed : kSeeds) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       World world(seed);
-      add_swarm(world, 4, config_for(world.problem, Mode::tracked));
+      world.add_swarm(4, config_for(world.problem, Mode::tracked));
       BOOST_REQUIRE(world.run_to_the_end(kPatience));
       std::uint64_t samples = 0;
       for (std::size_t i = 0; i < world.size(); ++i) {
@@ -93,7 +86,7 @@ BOOST_AUTO_TEST_CASE(statistics_of_batch_norms_agree_when_the_run_ends) {
       World world(9, true);
       Config config = config_for(world.problem, mode);
       config.peers = 3;
-      add_swarm(world, 3, config);
+      world.add_swarm(3, config);
       BOOST_REQUIRE(world.run_to_the_end(kPatience));
       for (std::size_t i = 0; i < world.size(); ++i) {
         BOOST_TEST(ended(world, i, EndReason::done));
@@ -122,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_limit_of_steps_a_second_is_kept_and_the_run_ends) {
   World world(7);
   Config config = config_for(world.problem, Mode::tracked);
   config.step_interval = std::chrono::milliseconds(50);
-  add_swarm(world, 2, config);
+  world.add_swarm(2, config);
   BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).steps >= 20; }));
   const Status before = world.status(0);
   const base::Time began = world.now();
@@ -195,7 +188,7 @@ BOOST_AUTO_TEST_CASE(any_peer_can_die_and_the_others_end_as_they_would_have) {
   for (const std::size_t victim : {0, 2}) {
     BOOST_TEST_CONTEXT("seed 4, killed " << victim) {
       World world(4);
-      add_swarm(world, 4, config_for(world.problem, Mode::tracked));
+      world.add_swarm(4, config_for(world.problem, Mode::tracked));
       BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(1).progress > 0.3; }));
       world.kill(victim);
       BOOST_REQUIRE(world.run_to_the_end(kPatience));
@@ -212,7 +205,7 @@ BOOST_AUTO_TEST_CASE(any_peer_can_die_and_the_others_end_as_they_would_have) {
 BOOST_AUTO_TEST_CASE(a_late_peer_takes_over_a_replica_before_its_first_step) {
   World world(5);
   const Config config = config_for(world.problem, Mode::tracked);
-  add_swarm(world, 3, config);
+  world.add_swarm(3, config);
   BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).progress > 0.6; }));
   const std::size_t late = world.add(config, {World::address_of(1)});
   BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(late).steps >= 1; }));
@@ -226,7 +219,7 @@ BOOST_AUTO_TEST_CASE(a_late_peer_takes_over_a_replica_before_its_first_step) {
 BOOST_AUTO_TEST_CASE(a_peer_of_another_run_is_refused_and_told_what_the_run_is) {
   World world(6);
   const Config config = config_for(world.problem, Mode::tracked);
-  add_swarm(world, 2, config);
+  world.add_swarm(2, config);
   BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).steps > 4; }));
   Config other = config;
   other.canonical = "run.name = \"another\"\n";
@@ -246,7 +239,7 @@ BOOST_AUTO_TEST_CASE(a_peer_of_another_run_is_refused_and_told_what_the_run_is) 
 
 BOOST_AUTO_TEST_CASE(leaving_saves_and_says_goodbye) {
   World world(7);
-  add_swarm(world, 3, config_for(world.problem, Mode::tracked));
+  world.add_swarm(3, config_for(world.problem, Mode::tracked));
   BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(1).progress > 0.2; }));
   world.give(1, Leave{});
   world.give(1, Leave{});  // asking twice changes nothing
@@ -281,7 +274,7 @@ BOOST_AUTO_TEST_CASE(all_reduce_keeps_replicas_identical) {
       World world(seed);
       Config config = config_for(world.problem, Mode::allreduce);
       config.peers = 3;
-      add_swarm(world, 3, config);
+      world.add_swarm(3, config);
       BOOST_REQUIRE(world.run_to_the_end(kPatience));
       for (std::size_t i = 0; i < world.size(); ++i) {
         BOOST_TEST(ended(world, i, EndReason::done));
@@ -301,7 +294,7 @@ BOOST_AUTO_TEST_CASE(local_training_ends_with_identical_replicas) {
       config.peers = 3;
       config.exchange.every = 7;
       config.exchange.outer_momentum = 0.5;
-      add_swarm(world, 3, config);
+      world.add_swarm(3, config);
       BOOST_REQUIRE(world.run_to_the_end(kPatience));
       for (std::size_t i = 0; i < world.size(); ++i) {
         BOOST_TEST(ended(world, i, EndReason::done));
@@ -321,7 +314,7 @@ BOOST_AUTO_TEST_CASE(local_training_keeps_a_limit_of_steps_a_second) {
   config.peers = 2;
   config.exchange.every = 4;
   config.step_interval = std::chrono::milliseconds(50);
-  add_swarm(world, 2, config);
+  world.add_swarm(2, config);
   BOOST_REQUIRE(world.run_to_the_end(kPatience));
   BOOST_TEST(ended(world, 0, EndReason::done));
   BOOST_TEST(world.status(0).steps == 256U);
@@ -335,7 +328,7 @@ BOOST_AUTO_TEST_CASE(local_training_looks_at_a_target_between_rounds) {
   config.exchange.every = 5;
   config.report_every = 1;
   config.target_accuracy = 0.9;
-  add_swarm(world, 3, config);
+  world.add_swarm(3, config);
   BOOST_REQUIRE(world.run_to_the_end(kPatience));
   for (std::size_t i = 0; i < world.size(); ++i) {
     BOOST_TEST(ended(world, i, EndReason::done));
@@ -349,7 +342,7 @@ BOOST_AUTO_TEST_CASE(an_all_reduce_ends_with_an_error_when_a_peer_dies) {
   World world(9);
   Config config = config_for(world.problem, Mode::allreduce);
   config.peers = 3;
-  add_swarm(world, 3, config);
+  world.add_swarm(3, config);
   BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).steps > 10; }));
   world.kill(0);
   BOOST_REQUIRE(world.run_to_the_end(kPatience));
@@ -361,7 +354,7 @@ BOOST_AUTO_TEST_CASE(an_all_reduce_refuses_another_peer) {
   World world(10);
   Config config = config_for(world.problem, Mode::allreduce);
   config.peers = 2;
-  add_swarm(world, 2, config);
+  world.add_swarm(2, config);
   BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).steps > 4; }));
   const std::size_t third = world.add(config, {World::address_of(0)});
   BOOST_REQUIRE(world.run_to_the_end(kPatience));
@@ -375,7 +368,7 @@ BOOST_AUTO_TEST_CASE(of_more_peers_than_a_ring_was_made_for_it_is_made_without_o
   Config config = config_for(world.problem, Mode::allreduce);
   config.peers = 2;
   config.membership.degree = 4;
-  add_swarm(world, 3, config);
+  world.add_swarm(3, config);
   BOOST_REQUIRE(world.run_to_the_end(kPatience));
   std::size_t done = 0;
   for (std::size_t i = 0; i < world.size(); ++i) {
@@ -553,7 +546,7 @@ BOOST_AUTO_TEST_CASE(the_target_accuracy_ends_a_run_early) {
 
 BOOST_AUTO_TEST_CASE(a_status_is_consistent_at_any_time) {
   World world(18);
-  add_swarm(world, 4, config_for(world.problem, Mode::tracked));
+  world.add_swarm(4, config_for(world.problem, Mode::tracked));
   std::vector<double> progress(4);
   std::uint64_t events = 0;
   const bool over = world.run_until(kPatience, [&] {

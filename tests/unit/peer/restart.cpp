@@ -15,13 +15,6 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr base::Duration kPatience = std::chrono::minutes(2);  // of virtual time
-
-void add_swarm(World& world, std::size_t count, const Config& config) {
-  world.add(config);
-  while (world.size() < count) world.add(config, {World::address_of(0)});
-}
-
 std::uint64_t own_counter(World& world, std::size_t of, std::size_t known_to) {
   return world.peer(known_to).core->membership().progress().samples_of(world.peer(of).id.prefix());
 }
@@ -33,7 +26,7 @@ BOOST_AUTO_TEST_SUITE(restart)
 BOOST_AUTO_TEST_CASE(a_run_that_is_over_is_not_trained_on_by_who_starts_again) {
   World world(1);
   const Config config = config_for(world.problem, Mode::tracked);
-  add_swarm(world, 3, config);
+  world.add_swarm(3, config);
   BOOST_REQUIRE(world.run_to_the_end(kPatience));
   const Resume left = world.peer(0).saved.back();
   BOOST_TEST(left.progress == 1.0);
@@ -52,7 +45,7 @@ BOOST_AUTO_TEST_CASE(so_is_a_run_that_reached_its_accuracy) {
   Config config = config_for(world.problem, Mode::tracked);
   config.target_samples *= 100;
   config.target_accuracy = 0.5;
-  add_swarm(world, 2, config);
+  world.add_swarm(2, config);
   BOOST_REQUIRE(world.run_to_the_end(kPatience));
   const Resume left = world.peer(0).saved.back();
   config.membership.wait_for = 0;
@@ -64,7 +57,7 @@ BOOST_AUTO_TEST_CASE(so_is_a_run_that_reached_its_accuracy) {
 BOOST_AUTO_TEST_CASE(what_peers_that_are_gone_have_trained_counts_after_a_restart) {
   World world(3);
   Config config = config_for(world.problem, Mode::tracked);
-  add_swarm(world, 3, config);
+  world.add_swarm(3, config);
   BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).progress > 0.5; }));
   for (const std::size_t peer : {0, 1, 2}) world.give(peer, Leave{});
   BOOST_REQUIRE(world.run_to_the_end(kPatience));
@@ -93,7 +86,7 @@ BOOST_AUTO_TEST_CASE(what_is_known_of_a_former_life_is_told_while_others_are_wai
 BOOST_AUTO_TEST_CASE(who_was_killed_before_it_saved_learns_from_others_what_it_had_trained) {
   World world(4);
   const Config config = config_for(world.problem, Mode::tracked);
-  add_swarm(world, 3, config);
+  world.add_swarm(3, config);
   BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).progress > 0.5; }));
   const std::uint64_t known = own_counter(world, 1, 0);
   BOOST_REQUIRE(known > 0U);
@@ -112,7 +105,7 @@ BOOST_AUTO_TEST_CASE(who_dies_without_a_checkpoint_knows_where_the_others_are) {
   World world(12);
   Config config = config_for(world.problem, Mode::tracked);
   config.target_samples *= 1000;  // the run outlasts the test
-  add_swarm(world, 3, config);
+  world.add_swarm(3, config);
   BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.peer(1).remembered.size() == 2; }));
   world.kill(1);
   BOOST_TEST(world.peer(1).saved.empty());
@@ -137,7 +130,7 @@ BOOST_AUTO_TEST_CASE(who_dies_without_a_checkpoint_knows_where_the_others_are) {
 BOOST_AUTO_TEST_CASE(another_swarm_at_an_address_of_a_former_life_ends_nothing) {
   World world(13);
   const Config config = config_for(world.problem, Mode::tracked);
-  add_swarm(world, 2, config);
+  world.add_swarm(2, config);
   Config other = config;
   other.run.bytes[0] ^= 1U;
   const std::size_t alone = world.add(other, {}, {.addresses = {World::address_of(0)}});
@@ -151,7 +144,7 @@ BOOST_AUTO_TEST_CASE(another_swarm_at_an_address_of_a_former_life_ends_nothing) 
 BOOST_AUTO_TEST_CASE(another_swarm_at_an_address_that_nobody_gave_ends_nothing) {
   World world(14);
   const Config config = config_for(world.problem, Mode::tracked);
-  add_swarm(world, 2, config);
+  world.add_swarm(2, config);
   Config other = config;
   other.run.bytes[0] ^= 1U;
   const std::size_t alone = world.add(other, {"nobody:1"});
@@ -164,7 +157,7 @@ BOOST_AUTO_TEST_CASE(another_swarm_at_an_address_that_nobody_gave_ends_nothing) 
 // To evaluate may take minutes.
 BOOST_AUTO_TEST_CASE(the_last_checkpoint_comes_before_the_last_evaluation) {
   World world(5);
-  add_swarm(world, 1, config_for(world.problem, Mode::none));
+  world.add_swarm(1, config_for(world.problem, Mode::none));
   const auto saves = [&] { return world.peer(0).saved.size(); };
   BOOST_REQUIRE(world.run_until(
       kPatience, [&] { return world.status(0).phase == Phase::finishing && saves() == 1; }));

@@ -15,7 +15,7 @@ using namespace starling::peer::testing;
 
 namespace {
 
-constexpr base::Duration kPatience = std::chrono::hours(1);
+constexpr base::Duration kLongEnough = std::chrono::hours(1);
 
 /// The canonical form of a run in a ring.
 std::string form_of(const std::string& mode, std::vector<std::string> overrides) {
@@ -89,15 +89,15 @@ BOOST_AUTO_TEST_CASE(who_is_one_too_many_or_missing_is_told_so_with_the_mode_s_n
       config.peers = 2;
       world.add(config);
       world.add(config, {World::address_of(0)});
-      BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).steps > 4; }));
+      BOOST_REQUIRE(world.run_until(kLongEnough, [&] { return world.status(0).steps > 4; }));
       const std::size_t third = world.add(config, {World::address_of(0)});
-      BOOST_REQUIRE(world.run_until(kPatience, [&] { return !!world.peer(third).finished; }));
+      BOOST_REQUIRE(world.run_until(kLongEnough, [&] { return !!world.peer(third).finished; }));
       const std::string refused = world.peer(third).finished->error.text;
       BOOST_TEST(
           refused.find("exchange.mode = " + name + ": its peers are fixed") != std::string::npos,
           refused);
       world.kill(0);
-      BOOST_REQUIRE(world.run_to_the_end(kPatience));
+      BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
       const std::string alone = world.peer(1).finished->error.text;
       BOOST_TEST(
           alone.find("exchange.mode = " + name + " cannot go on without it") != std::string::npos,

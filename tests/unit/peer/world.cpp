@@ -131,6 +131,12 @@ std::size_t World::add(Config config, std::vector<std::string> join, Resume resu
   return index;
 }
 
+void World::add_swarm(std::size_t count, const Config& config) {
+  while (size() < count) {
+    add(config, size() == 0 ? std::vector<std::string>{} : std::vector{address_of(0)});
+  }
+}
+
 void World::give(std::size_t index, Event event) {
   Peer& peer = *peers_[index];
   if (!peer.alive) return;

@@ -46,6 +46,9 @@ struct Problem {
 /// What a core is told of a run on the problem: 8,192 samples, an exchange every other step.
 [[nodiscard]] Config config_for(const Problem& problem, exchange::Mode mode);
 
+/// Of virtual time, for a run to its end.
+inline constexpr base::Duration kPatience = std::chrono::minutes(2);
+
 class World {
  public:
   explicit World(std::uint64_t seed, bool batch_norm = false)
@@ -55,6 +58,8 @@ class World {
   /// was killed or has ended, it is another life; its replica starts at the initial parameters.
   std::size_t add(Config config, std::vector<std::string> join = {}, Resume resume = {},
                   std::optional<std::size_t> former = {});
+  /// Peers up to this number, of which all but the first join by the first.
+  void add_swarm(std::size_t count, const Config& config);
   [[nodiscard]] static std::string address_of(std::size_t index);
   void give(std::size_t index, Event event);
   /// The process ends without a word; its machine resets the links.
