@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/parse_number.hpp"
 #include "commands.hpp"
-#include "parse_number.hpp"
 #include "version.hpp"
 
 namespace {
@@ -25,7 +25,7 @@ constexpr int kUsageExit = 2;
 /// CLI::Range with bounds that NaN is not within.
 CLI::Validator number_from(double min, double max) {
   const auto wrong = [min, max](const std::string& text) {
-    const auto value = parse_number<double>(text);
+    const auto value = starling::base::parse_number<double>(text);
     if (value && *value >= min && *value <= max) return std::string();
     return fmt::format("{} is no number from {} to {}", text, min, max);
   };
@@ -36,7 +36,7 @@ CLI::Validator number_from(double min, double max) {
 template <class Number>
 CLI::Validator whole_number() {
   const auto wrong = [](const std::string& text) {
-    if (parse_number<Number>(text)) return std::string();
+    if (starling::base::parse_number<Number>(text)) return std::string();
     return fmt::format("{} is no whole number from 0 to {}", text,
                        std::numeric_limits<Number>::max());
   };

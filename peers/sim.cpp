@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/parse_number.hpp"
 #include "base/result.hpp"
 #include "base/simulated.hpp"
 #include "commands.hpp"
 #include "complain.hpp"
-#include "parse_number.hpp"
 #include "sim/plan.hpp"
 #include "sim/random_scenario.hpp"
 #include "sim/run.hpp"
@@ -113,8 +113,8 @@ void print_failure(const SimOptions& options, const sim::Report& report) {
 base::Result<std::pair<std::uint64_t, std::uint64_t>> parse_seeds(std::string_view text) {
   const auto dots = text.find("..");
   if (dots != std::string_view::npos) {
-    const auto first = parse_number<std::uint64_t>(text.substr(0, dots));
-    const auto last = parse_number<std::uint64_t>(text.substr(dots + 2));
+    const auto first = base::parse_number<std::uint64_t>(text.substr(0, dots));
+    const auto last = base::parse_number<std::uint64_t>(text.substr(dots + 2));
     if (first && last && *first <= *last && *last - *first < kSeedsMax) {
       return std::pair{*first, *last};
     }

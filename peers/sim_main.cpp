@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/parse_number.hpp"
 #include "base/simulated.hpp"
 #include "commands.hpp"
-#include "parse_number.hpp"
 
 namespace {
 
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
   if (options.scenario.empty() || (!bug.empty() && !plant(bug))) return usage();
   if (!bug.empty()) options.more = " --bug " + bug;
   if (!seed.empty()) {
-    options.seed = peers::parse_number<std::uint64_t>(seed);
+    options.seed = base::parse_number<std::uint64_t>(seed);
     if (!options.seed) return usage();
   }
   return peers::run_sim(options);

@@ -16,22 +16,6 @@ namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-/// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) noexcept : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  [[nodiscard]] int get() const noexcept { return fd_; }
-  [[nodiscard]] bool valid() const noexcept { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
-
 /// The size of an open regular file, if it is one and no larger than allowed.
 Result<std::size_t> checked_size(int fd, const std::string& path, std::uint64_t bytes_max) {
   struct stat info {};
@@ -208,21 +192,19 @@ void MappedFile::expect_random_reads() noexcept {
   if (data_ != nullptr) (void)::madvise(data_, size_, MADV_RANDOM);
 }
 
-AppendedFile::~AppendedFile() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 Result<AppendedFile> AppendedFile::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0) return fail(ErrorCode::data, "{}: cannot be opened: {}", path, reason(errno));
-  return AppendedFile(path, fd);
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!file.valid()) {
+    return fail(ErrorCode::data, "{}: cannot be opened: {}", path, reason(errno));
+  }
+  return AppendedFile(path, std::move(file));
 }
 
 Status AppendedFile::append(std::string_view piece) {
-  const off_t size = ::lseek(fd_, 0, SEEK_END);
-  Status status = write_all(fd_, path_, bytes_of(piece.data(), piece.size()));
+  const off_t size = ::lseek(file_.get(), 0, SEEK_END);
+  Status status = write_all(file_.get(), path_, bytes_of(piece.data(), piece.size()));
   // What cannot be taken back either stays in the file: nothing better can be done.
-  if (!status && size >= 0) static_cast<void>(!::ftruncate(fd_, size));
+  if (!status && size >= 0) static_cast<void>(!::ftruncate(file_.get(), size));
   return status;
 }
 

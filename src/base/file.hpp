@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/bytes.hpp"
+#include "base/descriptor.hpp"
 #include "base/result.hpp"
 
 namespace starling::base {
@@ -48,15 +49,6 @@ enum class Durability {
 /// A file that grows by whole pieces, in order. One thread at a time.
 class AppendedFile {
  public:
-  AppendedFile(AppendedFile&& other) noexcept
-      : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
-  AppendedFile& operator=(AppendedFile&& other) noexcept {
-    path_.swap(other.path_);
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~AppendedFile();
-
   /// Adds to what `path` holds, or creates it. Errors (ErrorCode::data), here and below, name the
   /// path and the reason.
   [[nodiscard]] static Result<AppendedFile> open(const std::string& path);
@@ -66,10 +58,11 @@ class AppendedFile {
   [[nodiscard]] Status append(std::string_view piece);
 
  private:
-  AppendedFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  AppendedFile(std::string path, Descriptor file)
+      : path_(std::move(path)), file_(std::move(file)) {}
 
   std::string path_;
-  int fd_;
+  Descriptor file_;
 };
 
 /// A regular file mapped for reading; peers on one machine share its pages. Whoever replaces

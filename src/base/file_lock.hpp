@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/descriptor.hpp"
 #include "base/result.hpp"
 
 namespace starling::base {
@@ -16,14 +17,11 @@ class FileLock {
   /// none, and stays. On a file system without locks everybody gets one. Error (ErrorCode::data):
   /// the file cannot be made.
   [[nodiscard]] static Result<std::optional<FileLock>> take(const std::string& path);
-  FileLock(FileLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileLock& operator=(FileLock&&) = delete;
-  ~FileLock();
 
  private:
-  explicit FileLock(int fd) noexcept : fd_(fd) {}
+  explicit FileLock(Descriptor file) noexcept : file_(std::move(file)) {}
 
-  int fd_;
+  Descriptor file_;
 };
 
 }  // namespace starling::base

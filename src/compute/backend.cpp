@@ -1,10 +1,10 @@
 #include "compute/cpu/backend.hpp"
 
-#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/parse_number.hpp"
 #include "compute/cuda/loader.hpp"
 #include "compute/program.hpp"
 
@@ -16,11 +16,7 @@ namespace {
 std::optional<unsigned> gpu_of(std::string_view device) {
   constexpr std::string_view kPrefix = "cuda:";
   if (!device.starts_with(kPrefix)) return {};
-  const std::string_view digits = device.substr(kPrefix.size());
-  unsigned index = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
-  if (error != std::errc() || end != digits.data() + digits.size()) return {};
-  return index;
+  return base::parse_number<unsigned>(device.substr(kPrefix.size()));
 }
 
 Device cpu_device(std::string about) { return {"cpu", std::move(about), cpu::make_backend()}; }

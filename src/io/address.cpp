@@ -1,12 +1,12 @@
 #include "io/address.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/parse_number.hpp"
 #include "base/printable.hpp"
 
 namespace starling::io {
@@ -59,13 +59,9 @@ base::Result<HostPort> parse_address(std::string_view address) {
         "the host name has other characters than a name server knows (another alphabet is "
         "written as xn--...)");
   }
-  HostPort result{std::string(host), 0};
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), result.port);
-  if (error != std::errc{} || end != digits.data() + digits.size()) {
-    return bad("the port must be a number from 0 to 65535");
-  }
-  return result;
+  const auto port = base::parse_number<std::uint16_t>(digits);
+  if (!port) return bad("the port must be a number from 0 to 65535");
+  return HostPort{std::string(host), *port};
 }
 
 base::Result<HostPort> parse_target(std::string_view address) {

@@ -1,13 +1,12 @@
 #include "peer/invite.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/parse_number.hpp"
 #include "base/printable.hpp"
 
 namespace starling::peer {
@@ -36,11 +35,8 @@ bool may_be_in_invite(std::string_view address) noexcept {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '-';
   };
-  const std::string_view digits = address.substr(colon + 1);
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  return std::ranges::all_of(address.substr(0, colon), is_of_host) && error == std::errc{} &&
-         end == digits.data() + digits.size() && port > 0;
+  const auto port = base::parse_number<std::uint16_t>(address.substr(colon + 1));
+  return std::ranges::all_of(address.substr(0, colon), is_of_host) && port && *port > 0;
 }
 
 std::string to_string(const Invite& invite) {

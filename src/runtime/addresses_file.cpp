@@ -1,6 +1,5 @@
 #include "runtime/addresses_file.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <string_view>
 
@@ -14,10 +13,9 @@ namespace {
 
 constexpr std::uint64_t kBytesMax = membership::kRememberedMax * (wire::kAddressMax + 1);
 
-/// Addresses come from other machines: one with a line's end in it would be two.
+/// Addresses come from other machines: one with a line's end in it would be two. It is no target.
 bool is_kept(const std::string& address) {
-  return address.size() <= wire::kAddressMax && io::parse_target(address) &&
-         std::ranges::all_of(address, [](char c) { return c > ' ' && c <= '~'; });
+  return address.size() <= wire::kAddressMax && io::parse_target(address);
 }
 
 }  // namespace

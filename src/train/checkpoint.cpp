@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "base/assert.hpp"
 #include "base/file.hpp"
 #include "base/hasher.hpp"
+#include "base/parse_number.hpp"
 
 namespace starling::train {
 namespace {
@@ -86,13 +86,9 @@ base::Result<std::vector<base::SampleCounter>> counters_in(const json& state) {
   const auto written = state.find("counters");
   if (written == state.end()) return counters;
   for (const auto& [name, samples] : written->items()) {
-    base::SampleCounter& counter = counters.emplace_back();
-    const char* const last = name.data() + name.size();
-    const auto [end, error] = std::from_chars(name.data(), last, counter.peer, 16);
-    if (error != std::errc{} || end != last) {
-      return fail(ErrorCode::data, "is damaged: \"{}\" names no peer", name);
-    }
-    counter.samples = samples.get<std::uint64_t>();
+    const auto peer = base::parse_number<std::uint64_t>(name, 16);
+    if (!peer) return fail(ErrorCode::data, "is damaged: \"{}\" names no peer", name);
+    counters.push_back({*peer, samples.get<std::uint64_t>()});
   }
   return counters;
 }
@@ -146,11 +142,7 @@ base::Result<TensorFile> read_tensors(const std::string& path, const std::string
 /// The step of a folder called step-N.
 std::optional<std::uint64_t> step_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
-  std::uint64_t step = 0;
-  const char* const last = name.data() + name.size();
-  const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), last, step);
-  if (error != std::errc{} || end != last) return std::nullopt;
-  return step;
+  return base::parse_number<std::uint64_t>(std::string_view(name).substr(kPrefix.size()));
 }
 
 /// The checkpoint folders below `folder`, the newest first.
