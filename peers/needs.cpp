@@ -111,8 +111,7 @@ base::Result<std::uint64_t> reserve(compute::ReplicaMemory& memory, const peer::
   if (!exchange::uses_links(config.mode)) return 0;
   std::vector<compute::ReplicaMemory::MirrorId> mirrors;
   const auto reserve_all = [&]() -> base::Result<std::uint64_t> {
-    // A push brings a mirror before the old one goes.
-    while (mirrors.size() < 2 * run_file.swarm.degree + (pushes ? 1 : 0)) {
+    while (mirrors.size() < 2 * run_file.swarm.degree) {
       const auto mirror = memory.add_mirror(base::LargeFloats(n));
       if (!mirror) return fail(mirror.error());
       mirrors.push_back(*mirror);
@@ -168,9 +167,7 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
                          ? keyframe_bytes(n)
                          : delta_bytes(run_file.exchange, n);
     needs.keyframe = keyframe_bytes(n) + graph.buffer_count * kFloat;
-    if (run_file.exchange.mode == exchange::Mode::push_sum) {
-      needs.mirrors += n * wide;  // for a moment
-    } else if (needs.resides) {
+    if (needs.resides && run_file.exchange.mode != exchange::Mode::push_sum) {
       needs.deltas = deltas_on_device(run_file, n);
     }
   } else if (exchange::uses_ring(run_file.exchange.mode)) {

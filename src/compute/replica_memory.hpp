@@ -73,6 +73,8 @@ class ReplicaMemory {
 
   /// A new mirror with these values, rounded to the nearest where it is narrower.
   [[nodiscard]] virtual base::Result<MirrorId> add_mirror(base::LargeFloats values) = 0;
+  /// The mirror has these values instead, rounded likewise: that takes no room.
+  [[nodiscard]] virtual base::Status set_mirror(MirrorId mirror, base::LargeFloats values) = 0;
   virtual void free_mirror(MirrorId mirror) = 0;
   /// A mirror's values, and XXH3 of its bits.
   [[nodiscard]] virtual base::Result<base::LargeFloats> mirror(MirrorId mirror) = 0;
@@ -99,7 +101,7 @@ class ReplicaMemory {
   /// strictly rising numbers below size(), in codes that use up their bytes.
   [[nodiscard]] virtual base::Result<bool> decode(const CodedDelta& coded, Delta& into) = 0;
   /// Of the difference of x to a mirror, over runs of kRun elements: number `first`, and each
-  /// `every` after it.
+  /// `every` after it. Takes no room.
   [[nodiscard]] virtual base::Result<Squares> squares(MirrorId mirror, std::size_t first,
                                                       std::size_t every) = 0;
 

@@ -75,6 +75,12 @@ Result<HostMemory::MirrorId> HostMemory::add_mirror(base::LargeFloats values) {
   return next_++;
 }
 
+Status HostMemory::set_mirror(MirrorId mirror, base::LargeFloats values) {
+  ASSERT(values.size() == size());
+  at(mirror) = Mirror(mirror_type_, std::move(values));
+  return {};
+}
+
 void HostMemory::free_mirror(MirrorId mirror) {
   const auto freed = mirrors_.erase(mirror);
   ASSERT(freed == 1, "the mirror is there");

@@ -31,6 +31,7 @@ class HostMemory final : public compute::ReplicaMemory {
   base::Status release() override;
 
   base::Result<MirrorId> add_mirror(base::LargeFloats values) override;
+  base::Status set_mirror(MirrorId mirror, base::LargeFloats values) override;
   void free_mirror(MirrorId mirror) override;
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override;
   base::Result<std::uint64_t> hash(MirrorId mirror) override;

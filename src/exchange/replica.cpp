@@ -419,11 +419,10 @@ base::Status Replica::commit_pushes() {
     weight_ += static_cast<double>(link.their_push) - static_cast<double>(link.own_push);
     ASSERT(weight_ > 0.0, "less is on its way than there is");
     link.pushed = 0.0F;
-    for (auto [mirror, keyframe] : {std::pair(&link.mine, &link.own_keyframe),
-                                    std::pair(&link.theirs, &link.their_keyframe)}) {
-      const auto added = memory_->add_mirror(std::exchange(*keyframe, {}));
-      if (!added) return fail(added.error());
-      memory_->free_mirror(std::exchange(*mirror, *added));
+    for (auto [mirror, keyframe] :
+         {std::pair(link.mine, &link.own_keyframe), std::pair(link.theirs, &link.their_keyframe)}) {
+      auto status = memory_->set_mirror(mirror, std::exchange(*keyframe, {}));
+      if (!status) return status;
     }
     const auto out = static_cast<float>(static_cast<double>(link.own_push) / weight_);
     const auto in = static_cast<float>(static_cast<double>(link.their_push) / weight_);

@@ -197,8 +197,12 @@ class HostQueue final : public Queue {
     }
     return {};
   }
-  base::Result<Memory> allocate(std::size_t bytes, const char* what) override {
-    const std::size_t free = std::min(faults_.piece_max, faults_.room - *taken_);
+  base::Result<Memory> allocate(std::size_t bytes, const char* what, Reserve reserve) override {
+    count(&Calls::allocations);
+    const bool keeps = reserve == Reserve::kept && faults_.reserve != nullptr;
+    const std::size_t left = faults_.room - *taken_;
+    const std::size_t kept = keeps ? std::min(*faults_.reserve, left) : 0;
+    const std::size_t free = std::min(faults_.piece_max, left - kept);
     if (bytes > free) {
       return base::fail(base::ErrorCode::no_room,
                         "{} bytes are needed for {}, and {} are to be had", bytes, what, free);

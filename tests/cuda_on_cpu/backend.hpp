@@ -12,15 +12,17 @@ namespace starling::cuda_on_cpu {
 
 /// What a program asked of its queue.
 struct Calls {
-  std::size_t lists = 0;    ///< of work, run
-  std::size_t kernels = 0;  ///< run beside them
-  std::size_t waits = 0;    ///< for what is copied out
+  std::size_t lists = 0;        ///< of work, run
+  std::size_t kernels = 0;      ///< run beside them
+  std::size_t waits = 0;        ///< for what is copied out
+  std::size_t allocations = 0;  ///< that were asked for, whether or not there was room
 };
 
 /// A device's faults.
 struct Faults {
   std::size_t piece_max = ~std::size_t{0};  ///< bytes of a piece of memory beside the arena
   std::size_t room = ~std::size_t{0};       ///< bytes of all of them
+  const std::size_t* reserve = nullptr;     ///< bytes that Queue::Reserve is; it outlives programs
   std::string recording{};                  ///< why steps cannot be recorded; empty: they can
 };
 

@@ -16,6 +16,10 @@ using base::Status;
 
 namespace {
 
+/// Of squares(): more runs are taken one part after the other, in memory that is always there.
+constexpr std::size_t kRunsAtOnce = 8192;
+constexpr std::size_t kSumsOfRun = 2;
+
 DeviceElements view_of(const Delta& delta) { return static_cast<const DeviceDelta&>(delta).view(); }
 
 }  // namespace
@@ -23,16 +27,25 @@ DeviceElements view_of(const Delta& delta) { return static_cast<const DeviceDelt
 Result<std::unique_ptr<DeviceReplica>> DeviceReplica::create(Queue& queue, std::size_t size,
                                                              MirrorType mirrors) {
   std::unique_ptr<DeviceReplica> replica(new DeviceReplica(queue, size, mirrors));
-  for (Block* block : {&replica->y_, &replica->r_}) {
-    auto reserved = replica->allocate(size * sizeof(float), "the replica's parameters");
-    if (!reserved) return fail(reserved.error());
-    *block = std::move(*reserved);
-  }
+  if (auto reserved = replica->reserve(); !reserved) return fail(reserved.error());
   return replica;
 }
 
+Status DeviceReplica::reserve() {
+  for (Block* block : {&y_, &r_}) {
+    auto reserved = allocate(size_ * sizeof(float), "the replica's parameters");
+    if (!reserved) return fail(reserved.error());
+    *block = std::move(*reserved);
+  }
+  const std::size_t runs = std::min(quotient_up(size_, kRun), kRunsAtOnce);
+  auto reserved = allocate(runs * kSumsOfRun * sizeof(double), "an estimate of the drift");
+  if (!reserved) return fail(reserved.error());
+  sums_ = std::move(*reserved);
+  return {};
+}
+
 Result<DeviceReplica::Block> DeviceReplica::allocate(std::size_t bytes, const char* what) {
-  auto memory = queue_.allocate(bytes, what);
+  auto memory = queue_.allocate(bytes, what, Queue::Reserve::kept);
   if (!memory) return fail(memory.error());
   return Block{std::move(*memory), bytes};
 }
@@ -59,7 +72,7 @@ auto DeviceReplica::by_type(Use&& use) const {
 }
 
 std::size_t DeviceReplica::memory_bytes() const noexcept {
-  std::size_t bytes = y_.bytes + r_.bytes + source_.memory_bytes() + room_.bytes();
+  std::size_t bytes = y_.bytes + r_.bytes + sums_.bytes + source_.memory_bytes() + aside_.bytes();
   for (const auto& [id, mirror] : mirrors_) bytes += mirror.bytes;
   return bytes;
 }
@@ -90,17 +103,24 @@ Result<DeviceReplica::MirrorId> DeviceReplica::add_mirror(base::LargeFloats valu
   ASSERT(values.size() == size_);
   auto block = allocate(mirror_bytes(), "a link's mirror");
   if (!block) return fail(block.error().in("lower swarm.degree, or set exchange.mirror to bf16"));
-  Status copied;
-  if (mirror_type_ == MirrorType::float32) {
-    copied = copy_in(queue_, block->memory.get(), std::span<const float>(values));
-  } else {
-    base::LargeVector<base::BFloat16> halves(size_);
-    base::narrow(values, halves);
-    copied = copy_in(queue_, block->memory.get(), std::span<const base::BFloat16>(halves));
-  }
+  const auto copied = copy_in_mirror(block->memory.get(), values);
   if (!copied) return fail(copied.error());
   mirrors_.emplace(next_, std::move(*block));
   return next_++;
+}
+
+Status DeviceReplica::set_mirror(MirrorId mirror, base::LargeFloats values) {
+  ASSERT(values.size() == size_);
+  return copy_in_mirror(at(mirror), values);
+}
+
+Status DeviceReplica::copy_in_mirror(std::byte* to, const base::LargeFloats& values) {
+  if (mirror_type_ == MirrorType::float32) {
+    return copy_in(queue_, to, std::span<const float>(values));
+  }
+  base::LargeVector<base::BFloat16> halves(size_);
+  base::narrow(values, halves);
+  return copy_in(queue_, to, std::span<const base::BFloat16>(halves));
 }
 
 void DeviceReplica::free_mirror(MirrorId mirror) {
@@ -137,12 +157,12 @@ std::unique_ptr<Delta> DeviceReplica::make_delta() { return std::make_unique<Dev
 
 Result<std::size_t> DeviceReplica::reserve(std::size_t count, std::size_t room) {
   if (mirror_type_ == MirrorType::bfloat16) {  // a commit works on two deltas
-    auto made = room_.make(2 * count * sizeof(CommittedElement));
-    if (!made) return fail(made.error());
+    auto reserved = aside_.reserve(2 * count * sizeof(CommittedElement));
+    if (!reserved) return fail(reserved.error());
   }
   const auto reserved = source_.reserve(count, room);
   if (!reserved) return reserved;
-  return room_.bytes() + *reserved;
+  return aside_.bytes() + *reserved;
 }
 
 DeltaSource& DeviceReplica::difference(MirrorId mirror, const std::optional<HoldBack>& hold) {
@@ -165,32 +185,33 @@ Result<bool> DeviceReplica::decode(const CodedDelta& coded, Delta& into) {
 
 Result<Squares> DeviceReplica::squares(MirrorId mirror, std::size_t first, std::size_t every) {
   const std::size_t all = quotient_up(size_, kRun);
-  if (first >= all) return Squares{};
-  const std::size_t runs = quotient_up(all - first, every);
-  if (auto made = room_.make(2 * runs * sizeof(double)); !made) return fail(made.error());
-  auto done = by_type([&]<class M>(M) {
-    return queue_.run(KernelWork{RunSquares<M>{.difference = difference_to<M>(mirror),
-                                               .n = size_,
-                                               .run = kRun,
-                                               .first = first,
-                                               .every = every,
-                                               .sums = room_.at<double>()},
-                                 runs, kRun});
-  });
-  std::vector<double> sums(2 * runs);
-  if (done) done = copy_out(queue_, room_.at<void>(), std::span(sums));
-  if (!done) return fail(done.error());
-  Squares all_runs;
-  for (std::size_t run = 0; run < runs; ++run) {
-    all_runs.away += sums[2 * run];
-    all_runs.norm += sums[2 * run + 1];
+  Squares squares;
+  for (std::size_t runs = 0; first < all; first += runs * every) {
+    runs = std::min(quotient_up(all - first, every), kRunsAtOnce);
+    auto done = by_type([&]<class M>(M) {
+      return queue_.run(
+          KernelWork{RunSquares<M>{.difference = difference_to<M>(mirror),
+                                   .n = size_,
+                                   .run = kRun,
+                                   .first = first,
+                                   .every = every,
+                                   .sums = reinterpret_cast<double*>(sums_.memory.get())},
+                     runs, kRun});
+    });
+    std::vector<double> sums(kSumsOfRun * runs);
+    if (done) done = copy_out(queue_, sums_.memory.get(), std::span(sums));
+    if (!done) return fail(done.error());
+    for (std::size_t run = 0; run < runs; ++run) {
+      squares.away += sums[kSumsOfRun * run];
+      squares.norm += sums[kSumsOfRun * run + 1];
+    }
   }
-  return all_runs;
+  return squares;
 }
 
 Status DeviceReplica::reserve_commit(const Delta& own, const Delta& their) {
   if (mirror_type_ == MirrorType::float32) return {};
-  return room_.make((own.size() + their.size()) * sizeof(CommittedElement));
+  return aside_.reserve((own.size() + their.size()) * sizeof(CommittedElement));
 }
 
 Status DeviceReplica::commit(std::span<const CommitStep> steps) {
@@ -231,7 +252,7 @@ Status DeviceReplica::commit_alone(const CommitStep& step) {
                           .w = step.w,
                           .moves_mirrors = step.moves_mirrors,
                           .draw = step.draw};
-  auto* const aside = room_.at<CommittedElement>();
+  auto* const aside = aside_.at<CommittedElement>();
   auto ran = queue_.run(KernelWork{CommitTouched{sides, own, their, aside}, touched});
   if (ran) ran = queue_.run(KernelWork{CommitAll{sides}, size_});
   if (ran) ran = queue_.run(KernelWork{CommitPut{sides, own, their, aside}, touched});

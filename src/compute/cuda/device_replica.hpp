@@ -33,6 +33,7 @@ class DeviceReplica final : public ReplicaMemory {
   base::Status write(std::span<const float> values) override;
   base::Status release() override;
   base::Result<MirrorId> add_mirror(base::LargeFloats values) override;
+  base::Status set_mirror(MirrorId mirror, base::LargeFloats values) override;
   void free_mirror(MirrorId mirror) override;
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override;
   base::Result<std::uint64_t> hash(MirrorId mirror) override;
@@ -56,9 +57,11 @@ class DeviceReplica final : public ReplicaMemory {
         size_(size),
         mirror_type_(mirrors),
         source_(queue, size),
-        room_(queue, "deltas") {}
+        aside_(queue, "deltas") {}
 
+  [[nodiscard]] base::Status reserve();
   [[nodiscard]] base::Result<Block> allocate(std::size_t bytes, const char* what);
+  [[nodiscard]] base::Status copy_in_mirror(std::byte* to, const base::LargeFloats& values);
   [[nodiscard]] std::byte* at(MirrorId mirror) const;
   [[nodiscard]] std::size_t mirror_bytes() const noexcept;
   template <class M>
@@ -76,10 +79,11 @@ class DeviceReplica final : public ReplicaMemory {
   const MirrorType mirror_type_;
   Block y_;
   Block r_;
+  Block sums_;  ///< of squares()
   std::map<MirrorId, Block> mirrors_;
   MirrorId next_ = 0;
   DeviceSource source_;
-  Room room_;  ///< for one pass
+  DeviceBuffer aside_;  ///< of one commit with mirrors in bfloat16
 };
 
 }  // namespace starling::compute::cuda

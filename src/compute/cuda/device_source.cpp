@@ -30,25 +30,25 @@ Levels levels_of(int bits) {
 
 }  // namespace
 
-Status ElementsRoom::make(std::size_t count) {
+Status DeviceElementsBuffer::resize(std::size_t count) {
   Places places;
   places.add<std::uint32_t>(count);
   values_at_ = places.add<float>(count);
   size_ = count;
-  return room_.make(places.bytes());
+  return buffer_.reserve(places.bytes());
 }
 
-void ElementsRoom::free_beyond(std::size_t count) noexcept {
+void DeviceElementsBuffer::free_beyond(std::size_t count) noexcept {
   Places places;
   places.add<std::uint32_t>(count);
   places.add<float>(count);
-  if (room_.bytes() <= places.bytes() + places.bytes() / 2) return;  // as Room makes it
-  room_.free();
+  if (buffer_.bytes() <= places.bytes() + places.bytes() / 2) return;  // as DeviceBuffer takes it
+  buffer_.free();
   size_ = 0;
 }
 
-Status ElementsRoom::read(Queue& queue, std::vector<std::uint32_t>& to_indices,
-                          std::vector<float>& to_values) const {
+Status DeviceElementsBuffer::read(Queue& queue, std::vector<std::uint32_t>& to_indices,
+                                  std::vector<float>& to_values) const {
   to_indices.resize(size_);
   to_values.resize(size_);
   auto copied = copy_out(queue, indices(), std::span(to_indices));
@@ -73,21 +73,21 @@ std::size_t DeviceSource::memory_bytes() const noexcept {
 }
 
 Result<std::size_t> DeviceDelta::reserve(std::size_t count) {
-  auto made = elements_.make(count);
+  auto made = elements_.resize(count);
   elements_.clear();
   if (!made) return fail(made.error());
   return elements_.bytes();
 }
 
 Result<std::size_t> DeviceSource::reserve(std::size_t count, std::size_t room) {
-  auto done = found_.make(room);
-  if (done) done = chosen_.make(count);
-  if (done) done = tiles_.make(tiles() * sizeof(TileFound));
+  auto done = found_.resize(room);
+  if (done) done = chosen_.resize(count);
+  if (done) done = tiles_.reserve(tiles() * sizeof(TileFound));
   // Of all calls code_indices() has the most work: a gap's code has about as many bits as the gap.
   const auto shift = static_cast<std::uint32_t>(std::bit_width(size_ / count));
   const std::size_t work = words_max(count, shift) * sizeof(std::uint32_t) + kWorkBeside;
-  if (done) done = work_.make(work);
-  if (done) done = coming_.make(work);
+  if (done) done = work_.reserve(work);
+  if (done) done = coming_.reserve(work);
   found_.clear();
   chosen_.clear();
   if (!done) return fail(done.error());
@@ -98,7 +98,7 @@ Status DeviceSource::sample(std::span<const std::uint32_t> places, std::span<flo
   Places work;
   const std::size_t where = work.add<std::uint32_t>(places.size());
   const std::size_t to = work.add<float>(places.size());
-  auto done = work_.make(work.bytes());
+  auto done = work_.reserve(work.bytes());
   if (done) done = copy_in(queue_, work_.at<void>(where), places);
   if (done) {
     done = std::visit(
@@ -114,9 +114,9 @@ Status DeviceSource::sample(std::span<const std::uint32_t> places, std::span<flo
 }
 
 Result<std::size_t> DeviceSource::find(std::uint32_t key_min, std::size_t room) {
-  auto done = found_.make(room);
-  if (done) done = tiles_.make(tiles() * sizeof(TileFound));
-  if (done) done = work_.make(sizeof(std::uint32_t));
+  auto done = found_.resize(room);
+  if (done) done = tiles_.reserve(tiles() * sizeof(TileFound));
+  if (done) done = work_.reserve(sizeof(std::uint32_t));
   if (done) done = queue_.clear(work_.at<std::byte>(), sizeof(std::uint32_t));
   if (done) {
     done = std::visit(
@@ -183,7 +183,7 @@ template <class Tiles>
 Status DeviceSource::count_keys(const Tiles& from, std::optional<std::uint32_t> high) {
   bins_.resize(high ? kLowKeys : kHighKeys);
   const std::size_t bytes = bins_.size() * sizeof(std::uint32_t);
-  auto done = work_.make(bytes);
+  auto done = work_.reserve(bytes);
   if (done) done = queue_.clear(work_.at<std::byte>(), bytes);
   if (done) {
     done = queue_.run(KernelWork{CountKeys<Tiles>{.from = from,
@@ -202,8 +202,8 @@ Status DeviceSource::take(const Tiles& from, const Cut& cut, std::size_t count) 
   const std::size_t counts_at = places.add<std::uint64_t>(tiles());
   const std::size_t begins_at = places.add<std::uint64_t>(tiles() + 1);
   const std::size_t last_at = places.add<std::uint32_t>(1);
-  auto done = work_.make(places.bytes());
-  if (done) done = chosen_.make(count);
+  auto done = work_.reserve(places.bytes());
+  if (done) done = chosen_.resize(count);
   auto* const counts = work_.at<std::uint64_t>(counts_at);
   auto* const begins = work_.at<std::uint64_t>(begins_at);
   auto* const last = work_.at<std::uint32_t>(last_at);
@@ -229,7 +229,7 @@ Status DeviceSource::take(const Tiles& from, const Cut& cut, std::size_t count) 
 }
 
 Status DeviceSource::gaps(std::span<std::uint32_t> gaps) {
-  auto done = work_.make(gaps.size_bytes());
+  auto done = work_.reserve(gaps.size_bytes());
   if (done) {
     done = queue_.run(KernelWork{
         PickGaps{chosen_.indices(), chosen_.size(), gaps.size(), work_.at<std::uint32_t>()},
@@ -262,7 +262,7 @@ Status DeviceSource::code_indices(const Coding& coding, base::Buffer& out) {
   const std::size_t bits_at = places.add<std::uint64_t>(runs);
   const std::size_t begins_at = places.add<std::uint64_t>(runs + 1);
   const std::size_t words_at = places.add<std::uint32_t>(words_max);
-  auto done = work_.make(places.bytes());
+  auto done = work_.reserve(places.bytes());
   auto* const begins = work_.at<std::uint64_t>(begins_at);
   if (done) {
     done = queue_.run(
@@ -301,7 +301,7 @@ Status DeviceSource::code_values(const Coding& coding, base::Buffer& out) {
   Places places;
   const std::size_t scales_at = places.add<float>(blocks);
   const std::size_t codes_at = places.add<std::byte>(groups * bits);
-  auto done = work_.make(places.bytes());
+  auto done = work_.reserve(places.bytes());
   const Levels levels = levels_of(coding.bits);
   if (done) {
     done = queue_.run(KernelWork{FitScales{.values = chosen_.values(),
@@ -336,8 +336,8 @@ Result<bool> DeviceSource::decode(const CodedDelta& coded, DeviceDelta& into) {
     into.clear();
     return coded.codes.empty();
   }
-  const ElementsRoom& to = into.elements();
-  auto done = into.elements().make(coded.count);
+  const DeviceElementsBuffer& to = into.elements();
+  auto done = into.elements().resize(coded.count);
   if (done) done = decode_values(coded, to.values());
   auto taken = done ? decode_indices(coded, to.indices()) : fail(done.error());
   // One that is larger than what is made here leaves nothing that is kept.
@@ -349,7 +349,7 @@ Status DeviceSource::decode_values(const CodedDelta& coded, float* values) {
   Places places;
   const std::size_t scales_at = places.add<std::byte>(coded.scales.size());
   const std::size_t codes_at = places.add<std::byte>(coded.values.size());
-  auto done = coming_.make(places.bytes());
+  auto done = coming_.reserve(places.bytes());
   if (done) done = copy_in(queue_, coming_.at<void>(scales_at), coded.scales);
   if (done) done = copy_in(queue_, coming_.at<void>(codes_at), coded.values);
   if (done) {
@@ -375,7 +375,7 @@ Result<bool> DeviceSource::decode_indices(const CodedDelta& coded, std::uint32_t
   const std::size_t reach_at = places.add<std::uint64_t>(runs);
   const std::size_t begins_at = places.add<std::uint64_t>(runs + 1);
   const std::size_t refused_at = places.add<std::uint32_t>(1);
-  auto done = coming_.make(places.bytes());
+  auto done = coming_.reserve(places.bytes());
   auto* const words = coming_.at<std::byte>(words_at);
   auto* const reach = coming_.at<std::uint64_t>(reach_at);
   auto* const begins = coming_.at<std::uint64_t>(begins_at);

@@ -11,41 +11,42 @@
 #include "compute/arena.hpp"
 #include "compute/cuda/choose.hpp"
 #include "compute/cuda/coding.hpp"
-#include "compute/cuda/room.hpp"
+#include "compute/cuda/device_buffer.hpp"
 #include "compute/cut.hpp"
 #include "compute/delta.hpp"
 
 namespace starling::compute::cuda {
 
-/// Room for elements.
-class ElementsRoom {
+/// Indices and values of elements.
+class DeviceElementsBuffer {
  public:
-  explicit ElementsRoom(Queue& queue) : room_(queue, "deltas") {}
+  explicit DeviceElementsBuffer(Queue& queue) : buffer_(queue, "deltas") {}
 
   /// For `count` elements; what was there may be gone.
-  [[nodiscard]] base::Status make(std::size_t count);
+  [[nodiscard]] base::Status resize(std::size_t count);
   [[nodiscard]] base::Status read(Queue& queue, std::vector<std::uint32_t>& to_indices,
                                   std::vector<float>& to_values) const;
 
-  [[nodiscard]] std::uint32_t* indices() const { return room_.at<std::uint32_t>(); }
-  [[nodiscard]] float* values() const { return room_.at<float>(values_at_); }
+  [[nodiscard]] std::uint32_t* indices() const { return buffer_.at<std::uint32_t>(); }
+  [[nodiscard]] float* values() const { return buffer_.at<float>(values_at_); }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   void clear() noexcept { size_ = 0; }
   /// Gives all of it back where it is more than is taken for `count` elements.
   void free_beyond(std::size_t count) noexcept;
-  [[nodiscard]] std::size_t bytes() const noexcept { return room_.bytes(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return buffer_.bytes(); }
 
  private:
-  Room room_;
+  DeviceBuffer buffer_;
   std::size_t values_at_ = 0;
   std::size_t size_ = 0;
 };
 
+/// A delta in the queue's memory, on its thread.
 class DeviceDelta final : public Delta {
  public:
   explicit DeviceDelta(Queue& queue) : queue_(queue), elements_(queue) {}
 
-  [[nodiscard]] ElementsRoom& elements() noexcept { return elements_; }
+  [[nodiscard]] DeviceElementsBuffer& elements() noexcept { return elements_; }
   [[nodiscard]] DeviceElements view() const {
     return {elements_.indices(), elements_.values(), elements_.size()};
   }
@@ -58,7 +59,7 @@ class DeviceDelta final : public Delta {
 
  private:
   Queue& queue_;
-  ElementsRoom elements_;
+  DeviceElementsBuffer elements_;
 };
 
 template <class M>
@@ -113,11 +114,11 @@ class DeviceSource final : public DeltaSource {
   Queue& queue_;
   const std::size_t size_;
   AnyDifference difference_;
-  ElementsRoom found_;
-  ElementsRoom chosen_;
-  Room tiles_;   ///< where what was found lies
-  Room work_;    ///< of one call
-  Room coming_;  ///< the same for a delta that came, which decides on its size
+  DeviceElementsBuffer found_;
+  DeviceElementsBuffer chosen_;
+  DeviceBuffer tiles_;   ///< where what was found lies
+  DeviceBuffer work_;    ///< of one call
+  DeviceBuffer coming_;  ///< the same for a delta that came, which decides on its size
   std::vector<std::uint32_t> bins_;
 };
 

@@ -20,6 +20,15 @@ namespace {
 /// Of each of the two pieces of pinned memory: while one is copied, the other is filled.
 constexpr std::size_t kStageBytes = std::size_t{4} << 20;
 
+/// Queue::Reserve: kernels of cuDNN and cuBLAS take a few MB each, recordings of steps some more,
+/// and kernels' local memory grows with the first one that needs more of it.
+constexpr std::size_t kReserve = std::size_t{256} << 20;
+
+/// Waits of an exchange are short, and there are about ten in an encode, so an event is asked that
+/// often (some 50 us) before the thread sleeps, from which it wakes some 30 us late. A step takes
+/// longer, and a thread that only asked would keep a processor busy until its end.
+constexpr int kQueriesBeforeSleep = 50;
+
 bool asked_to_check() {
   const char* const value = std::getenv("STARLING_CUDA_CHECK");
   return value != nullptr && std::string_view(value) == "1";
@@ -56,6 +65,7 @@ GpuQueue::~GpuQueue() {
 Status GpuQueue::open() {
   checking_ = asked_to_check();
   if (auto taken = take_device(); !taken) return taken;
+  if (auto loaded = checked(load_kernels(), "loading kernels"); !loaded) return loaded;
   for (Stream* const stream : {&stream_, &ahead_}) {
     auto made = make_stream();
     if (!made) return fail(made.error());
@@ -87,7 +97,9 @@ Result<GpuQueue::Stream> GpuQueue::make_stream() {
 
 Result<GpuQueue::Event> GpuQueue::make_event() {
   cudaEvent_t event = nullptr;
-  auto made = checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  auto made =
+      checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
+              "making an event");
   if (!made) return fail(made.error());
   return Event(event);
 }
@@ -108,16 +120,25 @@ Status GpuQueue::make(Stages& stages) {
 /// A thread has one current device; another program may have changed it.
 Status GpuQueue::take_device() const { return checked(cudaSetDevice(device_), "choosing the GPU"); }
 
-Result<GpuQueue::DeviceMemory> GpuQueue::reserve(std::size_t bytes, const char* what) const {
+Result<GpuQueue::DeviceMemory> GpuQueue::reserve(std::size_t bytes, const char* what,
+                                                 Reserve reserve) const {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  auto asked = checked(cudaMemGetInfo(&free, &total), "asking how much memory is free");
+  if (!asked) return fail(asked.error());
   void* memory = nullptr;
-  const cudaError_t answer = cudaMalloc(&memory, bytes);
+  const bool keeps = reserve == Reserve::kept;
+  const bool fits = !keeps || free >= bytes + kReserve;
+  const cudaError_t answer = fits ? cudaMalloc(&memory, bytes) : cudaErrorMemoryAllocation;
   if (answer == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());  // it is told here, not at the next call
-    std::size_t free = 0;
-    std::size_t total = 0;
-    static_cast<void>(cudaMemGetInfo(&free, &total));
-    return fail(ErrorCode::no_room, "cuda:{} has {} of {} MB free, and {} MB are needed for {}",
-                device_, free / 1'000'000, total / 1'000'000, bytes / 1'000'000, what);
+    const std::string beside =
+        keeps
+            ? fmt::format(", beside {} MB that stay free for the libraries' kernels and recordings",
+                          kReserve / 1'000'000)
+            : "";
+    return fail(ErrorCode::no_room, "cuda:{} has {} of {} MB free, and {} MB are needed for {}{}",
+                device_, free / 1'000'000, total / 1'000'000, bytes / 1'000'000, what, beside);
   }
   if (auto done = checked(answer, "reserving memory"); !done) return fail(done.error());
   return DeviceMemory(memory);
@@ -132,7 +153,7 @@ Result<bool> GpuQueue::fuses(const FusedAttention& attention) {
 
 Result<std::byte*> GpuQueue::reserve(std::size_t bytes) {
   if (auto taken = take_device(); !taken) return fail(taken.error());
-  auto memory = reserve(bytes, "parameters and activations");
+  auto memory = reserve(bytes, "parameters and activations", Reserve::used);
   if (!memory) return fail(memory.error());
   auto* const arena = static_cast<std::byte*>(memory->get());
   if (auto cleared = clear(arena, bytes); !cleared) return fail(cleared.error());
@@ -141,9 +162,9 @@ Result<std::byte*> GpuQueue::reserve(std::size_t bytes) {
   return arena;
 }
 
-Result<Queue::Memory> GpuQueue::allocate(std::size_t bytes, const char* what) {
+Result<Queue::Memory> GpuQueue::allocate(std::size_t bytes, const char* what, Reserve reserve) {
   if (auto taken = take_device(); !taken) return fail(taken.error());
-  auto reserved = reserve(bytes, what);
+  auto reserved = this->reserve(bytes, what, reserve);
   if (!reserved) return fail(reserved.error());
   Memory memory(static_cast<std::byte*>(reserved->release()), free_unused);
   auto cleared = clear(memory.get(), bytes);
@@ -155,6 +176,18 @@ Result<Queue::Memory> GpuQueue::allocate(std::size_t bytes, const char* what) {
 /// What is copied ahead from now on comes after what the stream was given so far.
 Status GpuQueue::let_copies_follow() {
   return checked(cudaEventRecord(copied_.get(), stream_.get()), "recording an event");
+}
+
+Status GpuQueue::wait_for(const Event& event, std::string_view what) {
+  cudaError_t answer = cudaErrorNotReady;
+  for (int i = 0; i < kQueriesBeforeSleep && answer == cudaErrorNotReady; ++i) {
+    answer = cudaEventQuery(event.get());
+  }
+  if (answer == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // which it is to CUDA
+    answer = cudaEventSynchronize(event.get());
+  }
+  return checked(answer, what);
 }
 
 Result<std::size_t> GpuQueue::add(std::vector<Work> list, std::vector<std::string> names) {
@@ -208,7 +241,8 @@ Status GpuQueue::finish() {
   finished_ = true;
   if (workspace_bytes_ == 0) return {};
   if (auto taken = take_device(); !taken) return taken;
-  auto memory = reserve(workspace_bytes_, "work space of products, convolutions and attention");
+  auto memory = reserve(workspace_bytes_, "work space of products, convolutions and attention",
+                        Reserve::used);
   if (!memory) return fail(memory.error());
   workspace_ = std::move(*memory);
   return {};
@@ -222,14 +256,28 @@ Status GpuQueue::run(std::size_t number) {
     list.warm = true;
     return run_calls(list);
   }
-  // A library's call may not let itself be recorded. What fails for another reason fails again.
-  if (!list.recording && !list.unrecordable) {
-    auto done = record(list);
-    list.unrecordable = !done;
-    if (!done && recorded_) recorded_ = std::move(done);
-  }
+  if (!list.recording) record(list);
   if (!list.recording) return run_calls(list);
   return checked(cudaGraphLaunch(list.recording.get(), stream_.get()), "running a recorded step");
+}
+
+/// A library's call may not let itself be recorded, and then it never does; memory may come.
+void GpuQueue::record(List& list) {
+  const bool is_final = !list.recorded && list.recorded.error().code != ErrorCode::no_room;
+  if (is_final || !list.retry.is_due()) return;
+  auto made = make_recording(list);
+  if (made) {
+    list.recording = std::move(*made);
+    list.recorded = {};
+  } else {
+    list.recorded = fail(made.error());
+    list.retry.failed();
+  }
+}
+
+Status GpuQueue::recorded() const {
+  const auto failed = std::ranges::find_if(lists_, [](const List& list) { return !list.recorded; });
+  return failed == lists_.end() ? Status{} : failed->recorded;
 }
 
 Status GpuQueue::run(const KernelWork& work) {
@@ -248,21 +296,26 @@ Status GpuQueue::run_calls(const List& list) {
   return {};
 }
 
-Status GpuQueue::record(List& list) {
+/// With all the memory that it takes to run. Error no_room: there was too little.
+Result<GpuQueue::Recording> GpuQueue::make_recording(const List& list) {
   auto done = checked(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
                       "recording a step");
-  if (!done) return done;
+  if (!done) return fail(done.error());
   done = run_calls(list);
   cudaGraph_t raw = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream_.get(), &raw);
   const std::unique_ptr<CUgraph_st, Freed<cudaGraphDestroy>> graph(raw);
-  if (!done) return done;
-  done = checked(ended, "the end of recording a step");
-  if (!done) return done;
-  cudaGraphExec_t recording = nullptr;
-  done = checked(cudaGraphInstantiate(&recording, graph.get(), 0), "preparing a recorded step");
-  if (done) list.recording.reset(recording);
-  return done;
+  if (done) done = checked(ended, "the end of recording a step");
+  if (!done) return fail(done.error());
+  cudaGraphExec_t made = nullptr;
+  cudaError_t answer = cudaGraphInstantiate(&made, graph.get(), 0);
+  Recording recording(made);
+  if (answer == cudaSuccess) answer = cudaGraphUpload(made, stream_.get());
+  if (auto prepared = checked(answer, "preparing a recorded step"); !prepared) {
+    if (answer == cudaErrorMemoryAllocation) prepared.error().code = ErrorCode::no_room;
+    return fail(prepared.error());
+  }
+  return recording;
 }
 
 Status GpuQueue::perform(const KernelWork& work) {
@@ -311,7 +364,7 @@ Status GpuQueue::copy_in(std::byte* to, std::size_t bytes, const Fill& fill, con
     const Stage& stage = stages[part % stages.size()];
     auto* const memory = static_cast<std::byte*>(stage.memory.get());
     // What was copied from here before, by this call or another, has arrived.
-    auto done = checked(cudaEventSynchronize(stage.passed.get()), "copying to the GPU");
+    auto done = wait_for(stage.passed, "copying to the GPU");
     if (!done) return done;
     fill(offset, {memory, size});
     done = checked(cudaMemcpyAsync(to + offset, memory, size, cudaMemcpyHostToDevice, stream),
@@ -366,8 +419,7 @@ Status GpuQueue::copy_out(const std::byte* from, std::size_t bytes, const Take& 
   if (auto started = start(0); !started) return started;
   for (std::size_t part = 0; part * kStageBytes < bytes; ++part) {
     if (auto started = start(part + 1); !started) return started;
-    auto done = checked(cudaEventSynchronize(stages_[part % stages_.size()].passed.get()),
-                        "waiting for the GPU");
+    auto done = wait_for(stages_[part % stages_.size()].passed, "waiting for the GPU");
     if (!done) return done;
     const std::size_t offset = part * kStageBytes;
     take(offset, {memory_of(part), std::min(kStageBytes, bytes - offset)});

@@ -6,21 +6,23 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "compute/cuda/blas.hpp"
 #include "compute/cuda/dnn.hpp"
 #include "compute/cuda/queue.hpp"
+#include "compute/cuda/retry.hpp"
 
 namespace starling::compute::cuda {
 
 /// A list of work runs call by call the first time, so that libraries load what they need; the
 /// second time it is recorded, together with the lists in it, and from then on the recording (a
-/// CUDA graph) is run; where it cannot be recorded, it goes on call by call, and recorded() says
-/// why. With the
-/// environment variable STARLING_CUDA_CHECK=1 nothing is recorded, each call is waited for, so that
-/// an error names its layer, and finds its work space full of NaN.
+/// CUDA graph) is run. Where it cannot be recorded, it goes on call by call, and recorded() says
+/// why; for want of memory only until there is some. With the environment variable
+/// STARLING_CUDA_CHECK=1 nothing is recorded, each call is waited for, so that an error names its
+/// layer, and finds its work space full of NaN.
 class GpuQueue final : public Queue {
  public:
   /// Of GPU number `device`.
@@ -35,9 +37,9 @@ class GpuQueue final : public Queue {
   std::vector<std::string> plain_ops(std::size_t list) const override;
   base::Status finish() override;
   base::Status run(std::size_t list) override;
-  base::Status recorded() const override { return recorded_; }
+  base::Status recorded() const override;
   base::Status run(const KernelWork& work) override;
-  base::Result<Memory> allocate(std::size_t bytes, const char* what) override;
+  base::Result<Memory> allocate(std::size_t bytes, const char* what, Reserve reserve) override;
   base::Status copy_in(std::byte* to, std::size_t bytes, const Fill& fill) override;
   base::Status copy_ahead(std::byte* to, std::size_t bytes, const Fill& fill) override;
   base::Status join() override;
@@ -62,8 +64,9 @@ class GpuQueue final : public Queue {
     std::vector<Prepared> work;
     std::vector<std::string> names;
     bool warm = false;
-    bool unrecordable = false;
     Recording recording;
+    base::Status recorded;  ///< or why it could not be recorded
+    Retry retry;
   };
   /// Pinned memory that copies go through; free again once its event has passed.
   struct Stage {
@@ -78,10 +81,12 @@ class GpuQueue final : public Queue {
 
   [[nodiscard]] base::Status open();
   [[nodiscard]] base::Status take_device() const;
-  [[nodiscard]] base::Result<DeviceMemory> reserve(std::size_t bytes, const char* what) const;
+  [[nodiscard]] base::Result<DeviceMemory> reserve(std::size_t bytes, const char* what,
+                                                   Reserve reserve) const;
   [[nodiscard]] base::Result<Prepared> prepare(const Work& work);
   [[nodiscard]] base::Status run_calls(const List& list);
-  [[nodiscard]] base::Status record(List& list);
+  void record(List& list);
+  [[nodiscard]] base::Result<Recording> make_recording(const List& list);
   [[nodiscard]] base::Status perform(const KernelWork& work);
   [[nodiscard]] base::Status perform(const BlasGemm& gemm);
   [[nodiscard]] base::Status perform(const DnnConvolution& convolution);
@@ -90,6 +95,7 @@ class GpuQueue final : public Queue {
   [[nodiscard]] base::Status perform(const Sublist& sublist);
   [[nodiscard]] base::Status spoil_workspace() const;
   [[nodiscard]] base::Status let_copies_follow();
+  [[nodiscard]] static base::Status wait_for(const Event& event, std::string_view what);
   [[nodiscard]] static base::Result<Stream> make_stream();
   [[nodiscard]] static base::Result<Event> make_event();
   [[nodiscard]] static base::Status make(Stages& stages);
@@ -99,7 +105,6 @@ class GpuQueue final : public Queue {
   const int device_;
   bool checking_ = false;
   bool finished_ = false;
-  base::Status recorded_;  ///< or the first list's error
   Stream stream_;
   Stages stages_;
   Stream ahead_;         ///< of copies ahead

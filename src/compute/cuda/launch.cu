@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <type_traits>
+#include <variant>
 
 #include "compute/cuda/launch.hpp"
 
@@ -201,7 +203,27 @@ unsigned element_threads(std::size_t count) {
   return threads;
 }
 
+template <class K>
+cudaError_t load() {
+  cudaFuncAttributes about{};
+  if constexpr (RowKernel<K>) {
+    return cudaFuncGetAttributes(&about, each_row<K>);
+  } else {
+    return cudaFuncGetAttributes(&about, each_element<K>);
+  }
+}
+
+/// The first error.
+template <class... Ks>
+cudaError_t load_each(std::type_identity<std::variant<Ks...>>) {
+  cudaError_t answer = cudaSuccess;
+  static_cast<void>(((answer = load<Ks>(), answer == cudaSuccess) && ...));
+  return answer;
+}
+
 }  // namespace
+
+cudaError_t load_kernels() { return load_each(std::type_identity<Kernel>{}); }
 
 cudaError_t launch(const KernelWork& work, cudaStream_t stream) {
   if (work.count == 0) return cudaSuccess;

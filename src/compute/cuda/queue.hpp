@@ -26,6 +26,10 @@ class Queue {
   /// Of the device, freed with the handle.
   using Memory = std::unique_ptr<std::byte, void (*)(std::byte*)>;
 
+  /// What of the device's memory libraries load their kernels to, and recordings take, whenever
+  /// they are used first: kept free, or not looked at.
+  enum class Reserve : bool { kept, used };
+
   virtual ~Queue() = default;
 
   /// Whether it does an attention of this kind and these sizes as one call; asked before it is
@@ -65,8 +69,10 @@ class Queue {
                                               const Take& take) = 0;
 
   /// Memory beside the arena, all zeros, aligned as that is. `what` says for errors what it is for.
-  /// Error no_room: as much is not to be had, and nothing else has changed.
-  [[nodiscard]] virtual base::Result<Memory> allocate(std::size_t bytes, const char* what) = 0;
+  /// Error no_room: as much is not to be had, beside the reserve where that is kept, and nothing
+  /// else has changed.
+  [[nodiscard]] virtual base::Result<Memory> allocate(std::size_t bytes, const char* what,
+                                                      Reserve reserve) = 0;
   /// One kernel.
   [[nodiscard]] virtual base::Status run(const KernelWork& work) = 0;
 

@@ -111,7 +111,7 @@ Status CudaResident::add_lists(UpdateKind kind) {
 }
 
 Result<Queue::Memory> CudaResident::allocate(std::size_t bytes, const char* what) {
-  auto memory = runner_.queue().allocate(bytes, what);
+  auto memory = runner_.queue().allocate(bytes, what, Queue::Reserve::kept);
   if (memory) bytes_ += bytes;
   return memory;
 }

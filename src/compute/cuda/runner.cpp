@@ -84,24 +84,36 @@ Status Runner::begin(const Batch& batch, StepState step) {
 
 Status Runner::prepare(const Batch& next) {
   prepared_.reset();
+  if (auto reserved = reserve_ahead(); !reserved) return reserved;
+  if (!ahead_) return {};  // the batch is copied when its step begins
   gather_parts(next, prepared_parts_);
-  // Room for a whole batch, which has the same parts.
   Places places;
   for (Part& part : prepared_parts_) part.ahead = places.add<float>(part.to.count);
-  if (!ahead_) {
-    auto memory = queue_->allocate(places.bytes(), "a batch ahead");
-    // Without room for it, the batch is copied when its step begins.
-    if (!memory && memory.error().code == base::ErrorCode::no_room) return {};
-    if (!memory) return fail(memory.error());
-    ahead_ = std::move(*memory);
-    ahead_bytes_ = places.bytes();
-  }
   for (const Part& part : prepared_parts_) {
     auto copied =
         queue_->copy_ahead(ahead_.get() + part.ahead, part.from.size(), fill_from(part.from));
     if (!copied) return copied;
   }
   prepared_ = next;
+  return {};
+}
+
+/// For all parts that a whole batch may have.
+Status Runner::reserve_ahead() {
+  if (ahead_ || !ahead_retry_.is_due()) return {};
+  Places places;
+  for (const Value& part :
+       {plan_.input, plan_.sorted_tokens, plan_.token_places, plan_.labels, plan_.targets}) {
+    places.add<float>(part.count);
+  }
+  auto memory = queue_->allocate(places.bytes(), "a batch ahead", Queue::Reserve::kept);
+  if (!memory && memory.error().code == base::ErrorCode::no_room) {
+    ahead_retry_.failed();
+    return {};
+  }
+  if (!memory) return fail(memory.error());
+  ahead_ = std::move(*memory);
+  ahead_bytes_ = places.bytes();
   return {};
 }
 

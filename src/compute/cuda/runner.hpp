@@ -10,6 +10,7 @@
 
 #include "compute/cuda/plan.hpp"
 #include "compute/cuda/queue.hpp"
+#include "compute/cuda/retry.hpp"
 #include "compute/program.hpp"
 
 namespace starling::compute::cuda {
@@ -37,7 +38,7 @@ class Runner {
   [[nodiscard]] base::Status begin(const Batch& batch, StepState step);
   /// Begins to copy a batch in while another one runs. Where the next begin() is of this one (of
   /// the same memory, unchanged), it finds it there. The first call that finds room for it
-  /// reserves that.
+  /// reserves that; until then nothing is copied.
   [[nodiscard]] base::Status prepare(const Batch& next);
   [[nodiscard]] base::Status copy_in_parameters(std::span<const float> parameters);
   [[nodiscard]] base::Status copy_in_buffers(std::span<const float> buffers);
@@ -81,6 +82,7 @@ class Runner {
     std::size_t ahead = 0;  ///< its place in ahead_
   };
 
+  [[nodiscard]] base::Status reserve_ahead();
   void gather_parts(const Batch& batch, std::vector<Part>& parts);
   void sort(std::span<const std::int32_t> tokens);
   [[nodiscard]] std::size_t samples_of(const Batch& batch) const;
@@ -108,6 +110,7 @@ class Runner {
   std::vector<std::int32_t> places_;       ///< and their places
   Queue::Memory ahead_{nullptr, nullptr};  ///< a batch that is copied ahead
   std::size_t ahead_bytes_ = 0;
+  Retry ahead_retry_;              ///< where there was no room for it
   std::optional<Batch> prepared_;  ///< which that is; its parts are there
   std::vector<Part> prepared_parts_;
   std::vector<Part> parts_;  ///< of a batch that is not there

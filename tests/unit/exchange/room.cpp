@@ -47,6 +47,9 @@ class Device final : public compute::ReplicaMemory {
     if (!mirrors) return base::fail(mirrors.error());
     return memory_.add_mirror(std::move(values));
   }
+  base::Status set_mirror(MirrorId mirror, base::LargeFloats values) override {
+    return memory_.set_mirror(mirror, std::move(values));
+  }
   void free_mirror(MirrorId mirror) override { memory_.free_mirror(mirror); }
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override {
     return memory_.mirror(mirror);
@@ -81,7 +84,10 @@ class Device final : public compute::ReplicaMemory {
 
 /// A replica there.
 struct There {
-  There() : device(kN), replica(std::vector<float>(kN, 0.5F), 0.5F) { replica.move_to(device); }
+  explicit There(float lambda = 0.5F, Averaging averaging = {})
+      : device(kN), replica(std::vector<float>(kN, 0.5F), lambda, {}, averaging) {
+    replica.move_to(device);
+  }
 
   Device device;
   Replica replica;
@@ -211,6 +217,20 @@ BOOST_AUTO_TEST_CASE(a_delta_that_there_is_no_room_for_changes_nothing) {
   }
   const auto outcome = run(commit_job('a', delta, delta), there.replica, {0});
   BOOST_TEST((std::get<Committed>(*outcome).result == CommitResult::applied));
+}
+
+BOOST_AUTO_TEST_CASE(a_push_that_came_needs_no_room_beside_the_mirrors) {
+  There there(0.0F, {.mode = Mode::push_sum});
+  BOOST_REQUIRE(there.replica.open_fresh(peer_named('a')).has_value());
+  base::Buffer keyframe;
+  const auto sent = there.replica.encode(peer_named('a'), {}, keyframe);
+  BOOST_REQUIRE(sent.has_value());
+  there.device.mirrors = failed(ErrorCode::no_room);
+  CommitJob job = commit_job('a', keyframe, keyframe);
+  job.own_push = job.their_push = sent->push;
+  const auto outcome = run(job, there.replica, {0});
+  BOOST_TEST((std::get<Committed>(*outcome).result == CommitResult::applied));
+  BOOST_TEST(there.replica.status().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(what_this_end_wrote_itself_is_not_held_against_the_other) {

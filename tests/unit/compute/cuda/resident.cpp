@@ -32,10 +32,12 @@ Graph layers(bool with_buffers) {
 /// A replica that counts what its steps ask for.
 class Counted {
  public:
-  explicit Counted(const Graph& graph, bool accumulates = false)
+  explicit Counted(const Graph& graph, bool accumulates = false,
+                   const cuda_on_cpu::Faults& faults = {})
       : samples_(graph, kBatch, rng_),
         buffers_(graph.buffer_count, 1.0F),
-        program_(need(cuda_on_cpu::make_backend(&calls_)->compile(graph, {.batch = kPiece}))),
+        program_(
+            need(cuda_on_cpu::make_backend(&calls_, faults)->compile(graph, {.batch = kPiece}))),
         resident_(need(program_->reside({.update = UpdateKind::sgd,
                                          .accumulates = accumulates,
                                          .decays = std::vector<bool>(graph.tensors.size())}))) {
@@ -93,6 +95,20 @@ BOOST_AUTO_TEST_CASE(a_step_of_several_pieces_is_a_list_a_piece_and_waits_once) 
   check(counted.step(3), {.lists = 3, .kernels = 0, .waits = 1});
   check(counted.step(2, true), {.lists = 2, .kernels = 0, .waits = 1});
   check(counted.step(1), {.lists = 1, .kernels = 0, .waits = 1});
+}
+
+BOOST_AUTO_TEST_CASE(a_batch_ahead_that_has_no_room_is_seldom_asked_for) {
+  // Inputs and labels of a batch take 256 bytes each there, and no other piece as much.
+  Counted counted(layers(false), false, {.piece_max = 511});
+  std::size_t asked = 0;
+  for (int step = 0; step < 250; ++step) asked += counted.step(1, true).allocations;
+  BOOST_TEST(asked == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(room_for_a_batch_ahead_is_asked_for_once_where_there_is_some) {
+  Counted counted(layers(false), false, {.piece_max = 512});
+  BOOST_TEST(counted.step(1, true).allocations == 1U);
+  BOOST_TEST(counted.step(1, true).allocations == 0U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,5 @@
 // Memory of a device that is nearly full.
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -20,16 +21,16 @@ using compute::testing::need;
 
 constexpr std::size_t kElement = 8;  ///< bytes: index and value
 
-Graph layer() {
-  auto builder = need(GraphBuilder::start({100}));
-  need(builder.linear(100));
-  return need(std::move(builder).finish(100));
+Graph layer(std::uint32_t side = 100) {
+  auto builder = need(GraphBuilder::start({side}));
+  need(builder.linear(side));
+  return need(std::move(builder).finish(side));
 }
 
 /// A replica on a device with too little memory.
 struct Nearly {
-  explicit Nearly(const cuda_on_cpu::Faults& faults)
-      : program(need(cuda_on_cpu::make_backend(nullptr, faults)->compile(layer(), {.batch = 1}))),
+  explicit Nearly(const cuda_on_cpu::Faults& faults, const Graph& graph = layer())
+      : program(need(cuda_on_cpu::make_backend(nullptr, faults)->compile(graph, {.batch = 1}))),
         memory(need(program->reside({.decays = {false, false}}))->replica()) {}
 
   std::unique_ptr<Program> program;
@@ -38,7 +39,7 @@ struct Nearly {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(cuda_room)
+BOOST_AUTO_TEST_SUITE(cuda_device_buffer)
 
 BOOST_AUTO_TEST_CASE(room_that_cannot_grow_by_half_is_as_large_as_needed) {
   constexpr std::size_t kCount = 8192;  // lists of it have no gaps behind them
@@ -52,6 +53,30 @@ BOOST_AUTO_TEST_CASE(room_that_cannot_grow_by_half_is_as_large_as_needed) {
   const auto refused = other->reserve(kCount + 64);
   BOOST_REQUIRE(!refused);
   BOOST_TEST((refused.error().code == base::ErrorCode::no_room));
+}
+
+BOOST_AUTO_TEST_CASE(deltas_do_not_take_what_is_kept_free) {
+  std::size_t reserve = 4096;
+  Nearly nearly({.room = 500'000, .reserve = &reserve});
+  std::vector<std::unique_ptr<Delta>> deltas;
+  base::Result<std::size_t> taken;
+  while (taken) {
+    deltas.push_back(nearly.memory.make_delta());
+    taken = deltas.back()->reserve(32);
+  }
+  BOOST_TEST((taken.error().code == base::ErrorCode::no_room));
+  reserve = 0;
+  BOOST_TEST(deltas.back()->reserve(32).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_grow_keeps_what_it_had_though_the_reserve_is_in_use) {
+  std::size_t reserve = 0;
+  Nearly nearly({.room = 500'000, .reserve = &reserve});
+  const auto delta = nearly.memory.make_delta();
+  const std::size_t had = need(delta->reserve(1000));
+  reserve = 500'000;
+  BOOST_TEST(!delta->reserve(2000).has_value());
+  BOOST_TEST(need(delta->reserve(1000)) == had);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_reserved_for_deltas_is_enough_to_make_and_commit_them) {
@@ -134,6 +159,28 @@ BOOST_AUTO_TEST_CASE(a_delta_of_a_neighbour_that_does_not_fit_leaves_room_for_th
   const auto other = memory.make_delta();
   BOOST_TEST(need(other->reserve(size)) > 0U);
   BOOST_TEST(!memory.decode(coded(size, all), *delta).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(an_estimate_of_the_drift_and_new_values_of_a_mirror_need_no_room) {
+  // More runs than are taken at once.
+  std::size_t reserve = 0;
+  Nearly nearly({.reserve = &reserve}, layer(800));
+  ReplicaMemory& memory = nearly.memory;
+  const std::size_t size = memory.size();
+  const auto mirror = need(memory.add_mirror(base::LargeFloats(size)));
+  need(memory.write(std::vector<float>(size, 3.0F)));
+  reserve = ~std::size_t{0};
+  BOOST_TEST(!memory.add_mirror(base::LargeFloats(size)).has_value());
+  need(memory.set_mirror(mirror, base::LargeFloats(size, 1.0F)));
+  for (const std::size_t every : {1, 2}) {
+    const Squares squares = need(memory.squares(mirror, 1, every));
+    double count = 0;
+    for (std::size_t at = ReplicaMemory::kRun; at < size; at += every * ReplicaMemory::kRun) {
+      count += static_cast<double>(std::min(ReplicaMemory::kRun, size - at));
+    }
+    BOOST_TEST(squares.away == 4 * count);
+    BOOST_TEST(squares.norm == 9 * count);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(why_steps_are_not_recorded_is_told) {

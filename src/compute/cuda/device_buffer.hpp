@@ -8,22 +8,23 @@
 
 namespace starling::compute::cuda {
 
-class Room {
+/// Has no memory at first, and gives it back at its end. Used on the queue's thread.
+class DeviceBuffer {
  public:
   /// `what` says for errors what needs it; both outlive it.
-  Room(Queue& queue, const char* what) : queue_(&queue), what_(what) {}
+  DeviceBuffer(Queue& queue, const char* what) : queue_(&queue), what_(what) {}
 
   /// Has this many bytes at least from now on; what was there may be gone. On failure as many as
   /// before.
-  [[nodiscard]] base::Status make(std::size_t bytes) {
+  [[nodiscard]] base::Status reserve(std::size_t bytes) {
     if (bytes <= bytes_) return {};
     const std::size_t had = bytes_;
     free();                                 // before more is asked for
     std::size_t taken = bytes + bytes / 2;  // for what is a little larger
-    auto memory = queue_->allocate(taken, what_);
+    auto memory = queue_->allocate(taken, what_, Queue::Reserve::kept);
     if (!memory) {
       taken = bytes;
-      memory = queue_->allocate(taken, what_);
+      memory = queue_->allocate(taken, what_, Queue::Reserve::kept);
     }
     if (!memory) {
       if (had > 0) get_back(had);
@@ -46,9 +47,10 @@ class Room {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
  private:
-  /// For what is not as large.
+  /// For what is not as large. It had this memory a moment ago, so the reserve is no smaller for
+  /// it.
   void get_back(std::size_t bytes) {
-    auto memory = queue_->allocate(bytes, what_);
+    auto memory = queue_->allocate(bytes, what_, Queue::Reserve::used);
     if (!memory) return;
     memory_ = std::move(*memory);
     bytes_ = bytes;
