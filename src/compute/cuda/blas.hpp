@@ -26,6 +26,7 @@ struct BlasGemm {
   std::optional<KernelWork> rest;  ///< bias and ReLU, where the algorithm leaves them to a kernel
 };
 
+/// cuBLASLt as one queue uses it: made by it, on its thread, for its device, and gone with it.
 class Blas {
  public:
   [[nodiscard]] static base::Result<Blas> create();

@@ -1,6 +1,7 @@
 #include "compute/cuda/checked.hpp"
 
 #include <array>
+#include <cstddef>
 #include <string>
 
 namespace starling::compute::cuda {
@@ -60,9 +61,13 @@ std::string words_of(cudaError_t answer) {
                      advice(answer));
 }
 
-/// What CUDA itself says after a library on it has failed.
+/// What CUDA itself says after a library on it has failed. Libraries have a CUDA runtime of their
+/// own, whose last error ours does not know; but where the GPU is lost, every call says why.
 std::string reason() {
-  const cudaError_t answer = cudaGetLastError();
+  std::size_t free = 0;
+  std::size_t total = 0;
+  const cudaError_t answer = cudaMemGetInfo(&free, &total);
+  static_cast<void>(cudaGetLastError());
   return answer == cudaSuccess ? "" : "; CUDA says: " + words_of(answer);
 }
 

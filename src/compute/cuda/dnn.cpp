@@ -10,6 +10,7 @@
 
 namespace starling::compute::cuda {
 
+using base::ErrorCode;
 using base::fail;
 using base::Result;
 using base::Status;
@@ -22,11 +23,19 @@ constexpr std::int64_t kWorkspaceFree = std::int64_t{256} << 20;
 /// what the tensors take. With less, a ResNet-50's first layers get what cuDNN proposes last.
 constexpr std::int64_t kWorkspaceCopies = 2;
 constexpr std::size_t kEnginesMax = 64;
+/// What may be loaded: as meson.build has it of the headers.
+constexpr std::size_t kVersionMin = 91100;
+static_assert(CUDNN_VERSION >= kVersionMin);
 
 /// Numbers of the three tensors in cuDNN's graphs.
 constexpr std::int64_t kX = 1;
 constexpr std::int64_t kW = 2;
 constexpr std::int64_t kY = 3;
+
+/// "9.11.0", as cuDNN numbers versions since its ninth.
+std::string words_of_version(std::size_t number) {
+  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+}
 
 DnnDescriptor tensor(std::int64_t number, std::initializer_list<std::size_t> sides,
                      cudnnDataType_t type) {
@@ -123,20 +132,17 @@ std::int64_t workspace_max(const Convolution& c) {
   return std::max(kWorkspaceFree, kWorkspaceCopies * static_cast<std::int64_t>(bytes));
 }
 
-/// Of an engine that cuDNN did not make ready: whether that is for want of something on this
-/// machine, or of one that works, and not for what was asked of it.
+/// Of an engine that cuDNN did not make ready: whether that is a failure, or for want of something
+/// on this machine, and not for what was asked of it.
 bool is_failure(cudnnStatus_t answer) {
   switch (answer) {
-    case CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED:
-    case CUDNN_STATUS_INTERNAL_ERROR_UNEXPECTED_VALUE:
-    case CUDNN_STATUS_INTERNAL_ERROR_BAD_LAUNCH_PARAM:
     case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER:
     case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART:
     case CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING:
     case CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE:
       return true;
     default:
-      return false;
+      return CUDNN_STATUS_CATEGORY(answer) != CUDNN_STATUS_NOT_SUPPORTED;
   }
 }
 
@@ -167,6 +173,12 @@ Result<bool> is_exact(const DnnDescriptor& choice, bool rounded) {
 }  // namespace
 
 Result<Dnn> Dnn::create(cudaStream_t stream, int device) {
+  if (const std::size_t version = cudnnGetVersion(); version < kVersionMin) {
+    return fail(ErrorCode::device,
+                "cuDNN {} is what the loader finds, and {} or newer is needed: install that, or "
+                "set train.device to \"cpu\"",
+                words_of_version(version), words_of_version(kVersionMin));
+  }
   cudnnHandle_t raw = nullptr;
   if (auto made = checked(cudnnCreate(&raw), "its start"); !made) return fail(made.error());
   Handle handle(raw);
@@ -253,14 +265,9 @@ Dnn::Found Dnn::first_plan(const DnnDescriptor& graph, cudnnBackendHeurMode_t mo
   return std::optional<DnnPlan>{};
 }
 
-/// Nothing where another engine may do; else the error.
+/// Nothing: another engine may do.
 Dnn::Found Dnn::refused(cudnnStatus_t answer, std::string_view what, Search& search) {
-  const Status told = checked(answer, what);
-  const bool failed = is_failure(answer);
-  if (!failed && CUDNN_STATUS_CATEGORY(answer) != CUDNN_STATUS_NOT_SUPPORTED) {
-    return fail(told.error());
-  }
-  if (failed && !search.failed) search.failed = told.error();
+  if (is_failure(answer) && !search.failed) search.failed = checked(answer, what).error();
   return std::optional<DnnPlan>{};
 }
 

@@ -45,17 +45,18 @@ struct DnnAddress {
   const void* data = nullptr;
 };
 
+/// cuDNN as one queue uses it: made by it, on its thread, for its stream, and gone before that is.
 class Dnn {
  public:
-  /// On GPU number `device`.
+  /// On GPU number `device`. Error: cuDNN is too old, or does not start.
   [[nodiscard]] static base::Result<Dnn> create(cudaStream_t stream, int device);
   /// For GPUs that are not there: prepares as for the one that cuDNN's JSON describes, of this
   /// compute capability (its first number), and cannot run.
   [[nodiscard]] static base::Result<Dnn> create_for(const std::string& device_json, int capability);
 
   /// Chooses an engine that rounds no more than the tensors' type does (no transforms) and gives
-  /// the same bits each time; nothing where cuDNN has none. Error (ErrorCode::device): it could
-  /// not tell, or lacks a library or a driver for those that it has.
+  /// the same bits each time; nothing where cuDNN has none. Error (ErrorCode::device): none of
+  /// those that it has could be made ready, for one of them failed, or lacks a library or a driver.
   /// Which engine that is, sizes, type and kind decide: cuDNN is asked the first time that these
   /// are seen.
   [[nodiscard]] base::Result<std::optional<DnnConvolution>> prepare(const Convolution& convolution);
@@ -76,7 +77,7 @@ class Dnn {
     bool rounded = false;  ///< of bfloat16, tensor cores will do
     std::int64_t workspace_max = 0;
     std::optional<DnnPlan> beyond;      ///< of those with more work space the one with the least
-    std::optional<base::Error> failed;  ///< the first that the machine could not do
+    std::optional<base::Error> failed;  ///< the first failure, told where nothing is found
   };
   using Found = base::Result<std::optional<DnnPlan>>;
 

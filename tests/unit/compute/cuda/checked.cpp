@@ -36,4 +36,14 @@ BOOST_AUTO_TEST_CASE(a_gpu_that_another_process_has_is_said_to_be_busy) {
   BOOST_TEST(says(cudaErrorDevicesUnavailable, "another process has the GPU"));
 }
 
+BOOST_AUTO_TEST_CASE(a_librarys_failure_is_told_with_what_ails_the_gpu) {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  const bool ails = cudaMemGetInfo(&free, &total) != cudaSuccess;  // such as that there is none
+  static_cast<void>(cudaGetLastError());
+  const auto failed = checked(CUBLAS_STATUS_EXECUTION_FAILED, "a test");
+  BOOST_REQUIRE(!failed);
+  BOOST_TEST((failed.error().text.find("CUDA says") != std::string::npos) == ails);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

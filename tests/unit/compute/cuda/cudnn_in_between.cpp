@@ -14,6 +14,7 @@ cudnnStatus_t failing_status{};
 int failing_left = 0;
 std::int64_t more_workspace = 0;
 int asked = 0;
+std::size_t said_version = 0;
 
 /// cuDNN's own.
 template <class F>
@@ -44,6 +45,9 @@ Failing::~Failing() { failing_left = 0; }
 Greedy::Greedy(std::int64_t bytes) { more_workspace = bytes; }
 Greedy::~Greedy() { more_workspace = 0; }
 
+OfVersion::OfVersion(std::size_t version) { said_version = version; }
+OfVersion::~OfVersion() { said_version = 0; }
+
 int questions() { return asked; }
 
 }  // namespace starling::compute::cuda::testing
@@ -57,6 +61,11 @@ extern "C" cudnnStatus_t CUDNNWINAPI cudnnBackendCreateDescriptor(cudnnBackendDe
   const cudnnStatus_t status = own(type, made);
   if (status == CUDNN_STATUS_SUCCESS) between::types[*made] = type;
   return status;
+}
+
+extern "C" std::size_t CUDNNWINAPI cudnnGetVersion(void) {
+  static auto* const own = between::next<decltype(cudnnGetVersion)>("cudnnGetVersion");
+  return between::said_version > 0 ? between::said_version : own();
 }
 
 extern "C" cudnnStatus_t CUDNNWINAPI cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {

@@ -2,6 +2,7 @@
 // hands them on: so cuDNN fails, or wants more, where it would not.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include <cudnn.h>
@@ -26,6 +27,15 @@ class Greedy {
   ~Greedy();
   Greedy(const Greedy&) = delete;
   Greedy& operator=(const Greedy&) = delete;
+};
+
+/// As long as this lives, cuDNN says that it is of this version. One at a time.
+class OfVersion {
+ public:
+  explicit OfVersion(std::size_t version);
+  ~OfVersion();
+  OfVersion(const OfVersion&) = delete;
+  OfVersion& operator=(const OfVersion&) = delete;
 };
 
 /// How often cuDNN was asked for engines.

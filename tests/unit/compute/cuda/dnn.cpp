@@ -19,6 +19,7 @@ using namespace starling;
 using namespace starling::compute::cuda;
 using compute::cuda::testing::Failing;
 using compute::cuda::testing::Greedy;
+using compute::cuda::testing::OfVersion;
 using compute::cuda::testing::questions;
 
 namespace {
@@ -222,22 +223,44 @@ BOOST_AUTO_TEST_CASE(where_all_engines_want_more_work_space_the_smallest_is_take
   BOOST_TEST((**prepared).workspace == kMore);  // there are engines that want none
 }
 
-BOOST_AUTO_TEST_CASE(a_failure_of_cudnn_is_an_error_and_no_lack_of_engines) {
+BOOST_AUTO_TEST_CASE(where_all_engines_fail_that_is_an_error_and_no_lack_of_engines) {
   auto dnn = Dnn::create_for(kH100, 9);
   if (!dnn) return;
   for (const auto status : {CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED,
                             CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED}) {
     for (const auto type :
          {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR}) {
-      const Failing failing(type, status, 1);
+      const Failing failing(type, status);
       const auto prepared = dnn->prepare(convolution(1, 1, 1));
       BOOST_REQUIRE(!prepared);
       BOOST_TEST(prepared.error().text.find("cuDNN failed") != std::string::npos);
+      BOOST_TEST(!dnn->prepare({.kind = kForward, .sizes = kSmall}).has_value());
     }
-    const Failing failing(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, status, 1);
-    BOOST_TEST(!dnn->prepare({.kind = kForward, .sizes = kSmall}).has_value());
   }
   BOOST_TEST(dnn->prepare({.kind = kForward, .sizes = kSmall}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(an_engine_that_fails_is_passed_over) {
+  for (const auto status :
+       {CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED, CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED}) {
+    for (const auto type :
+         {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR}) {
+      auto dnn = Dnn::create_for(kH100, 9);
+      if (!dnn) return;
+      const Failing failing(type, status, 1);
+      const auto prepared = dnn->prepare(convolution(1, 1, 1));
+      BOOST_TEST_REQUIRE(prepared.has_value());
+      BOOST_TEST(prepared->has_value());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_cudnn_that_is_too_old_is_refused_with_both_versions) {
+  const OfVersion loaded(91002);
+  const auto dnn = Dnn::create(nullptr, 0);
+  BOOST_REQUIRE(!dnn);
+  BOOST_TEST(dnn.error().text.find("cuDNN 9.10.2 ") != std::string::npos, dnn.error().text);
+  BOOST_TEST(dnn.error().text.find("9.11.0 or newer") != std::string::npos, dnn.error().text);
 }
 
 BOOST_AUTO_TEST_CASE(an_engine_that_does_not_take_the_sides_is_passed_over) {
