@@ -21,6 +21,7 @@ namespace {
 /// Compute capability that the kernels are compiled for at least: meson.build.
 constexpr int kCapabilityMin = 8;
 
+/// Of one GPU. Each program that it compiles has a queue of its own, and may outlive it.
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int device) : device_(device) {}
