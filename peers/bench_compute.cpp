@@ -33,7 +33,7 @@ constexpr int kStretches = 5;
 struct Subject {
   const char* name;
   model::Spec spec;
-  model::Ends ends;
+  model::InputOutput in_out;
   std::uint32_t batch;
   train::Optimizer optimizer;
 };
@@ -152,7 +152,7 @@ struct RandomBatch {
 
 base::Status measure(const Subject& subject, double peak_gflops, const BenchOptions& options) {
   const bool on_gpu = options.device != "cpu";
-  auto model = model::build(subject.spec, subject.ends);
+  auto model = model::build(subject.spec, subject.in_out);
   if (!model) return base::fail(model.error());
   const compute::Graph& graph = model->graph;
   auto trainer = train::Trainer::create(

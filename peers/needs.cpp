@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "base/integer.hpp"
 #include "base/large_vector.hpp"
 #include "delta/codec.hpp"
 #include "exchange/jobs.hpp"
@@ -42,7 +43,7 @@ std::uint64_t delta_bytes(const exchange::Config& config, std::uint64_t n) {
 
 std::uint64_t keyframe_bytes(std::uint64_t n) {
   namespace format = wire::delta_format;
-  return format::kHeaderBytes + n + kFloat * ((n + format::kDenseBlock - 1) / format::kDenseBlock);
+  return format::kHeaderBytes + n + kFloat * base::ceil_div(n, format::kDenseBlock);
 }
 
 /// What every backend must keep of a sample from the forward pass to the backward pass: the inputs

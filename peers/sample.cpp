@@ -74,9 +74,9 @@ base::Result<Speaker> Speaker::open(const CheckpointOptions& options) {
   auto vocabulary = data::load_vocabulary(run_file->data);
   if (!vocabulary) return fail(vocabulary.error());
   // Of the data only the vocabulary: the text that it was trained on may be elsewhere.
-  const model::Ends ends{
+  const model::InputOutput in_out{
       .input = {context}, .vocabulary = vocabulary->size(), .outputs = vocabulary->size()};
-  const auto model = model::build(run_file->model, ends);
+  const auto model = model::build(run_file->model, in_out);
   if (!model) return fail(model.error().in(found->run_file));
   auto weights = train::read_weights(found->file, model->graph);
   if (!weights) return fail(weights.error());

@@ -114,7 +114,7 @@ struct Switches {
 };
 inline Switches switches;
 
-/// Places that few runs pass, and those seldom: there a branch is as likely as the other, in half
+/// OffsetAllocator that few runs pass, and those seldom: there a branch is as likely as the other, in half
 /// of the runs.
 inline constexpr Rare kSeldomPassed[] = {
     Rare::no_question,   Rare::reset_unnoticed, Rare::wait_before_redial, Rare::reconcile_late,

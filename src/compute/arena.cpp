@@ -6,13 +6,14 @@
 #include <new>
 #include <numeric>
 
+#include "base/integer.hpp"
 #include "base/large_vector.hpp"
 
 namespace starling::compute {
 
 namespace {
 
-std::size_t aligned(std::size_t bytes) { return round_up(bytes, kArenaAlignment); }
+std::size_t aligned(std::size_t bytes) { return base::round_up(bytes, kArenaAlignment); }
 
 bool together(const Lifetime& a, const Lifetime& b) {
   return a.first <= b.last && b.first <= a.last;

@@ -11,16 +11,6 @@ namespace starling::compute {
 /// Every buffer starts at a multiple of this: a cache line, and the widest vector register.
 inline constexpr std::size_t kArenaAlignment = 64;
 
-/// How many pieces of `size` it takes to hold `all`.
-[[nodiscard]] constexpr std::size_t quotient_up(std::size_t all, std::size_t size) noexcept {
-  return (all + size - 1) / size;
-}
-
-/// The first multiple of `step` that is not below `value`.
-[[nodiscard]] constexpr std::size_t round_up(std::size_t value, std::size_t step) noexcept {
-  return quotient_up(value, step) * step;
-}
-
 /// A buffer's size and when it is needed, in steps of the program (both ends included).
 struct Lifetime {
   std::size_t bytes = 0;
@@ -33,7 +23,7 @@ struct ArenaPlan {
   std::size_t bytes = 0;             ///< of the whole arena
 };
 
-/// Places the buffers so that no two that live at the same step overlap: largest first, each at
+/// OffsetAllocator the buffers so that no two that live at the same step overlap: largest first, each at
 /// the lowest offset that is free for its whole life (greedy by size, Pisarchyk and Lee,
 /// arXiv:2001.03288).
 [[nodiscard]] ArenaPlan plan_arena(std::span<const Lifetime> lifetimes);

@@ -104,12 +104,12 @@ double forward_flops(const Graph& graph) noexcept {
 
 namespace {
 
-/// The product of the sides, or kMaxSampleElements + 1 where it is larger than allowed.
+/// The product of the sides, or kSampleElementsMax + 1 where it is larger than allowed.
 std::size_t bounded_elements(const Shape& shape) noexcept {
   std::size_t product = 1;
   for (const std::uint32_t side : shape) {
     if (side == 0) return 0;
-    if (product > kMaxSampleElements / side) return kMaxSampleElements + 1;
+    if (product > kSampleElementsMax / side) return kSampleElementsMax + 1;
     product *= side;
   }
   return product;
@@ -119,9 +119,9 @@ Status check_size(const Shape& shape, const char* what) {
   const std::size_t size = bounded_elements(shape);
   if (size == 0)
     return fail(ErrorCode::run_file, "{} {} has an empty side", what, to_string(shape));
-  if (size > kMaxSampleElements) {
+  if (size > kSampleElementsMax) {
     return fail(ErrorCode::run_file, "{} {} has more than {} elements", what, to_string(shape),
-                kMaxSampleElements);
+                kSampleElementsMax);
   }
   return {};
 }
@@ -142,8 +142,8 @@ Status check_rows(const Shape& shape) {
 }
 
 Status check_side(const char* what, std::uint32_t value) {
-  if (value > 0 && value <= kMaxSide) return {};
-  return fail(ErrorCode::run_file, "{} is {}; it must be 1 to {}", what, value, kMaxSide);
+  if (value > 0 && value <= kSideMax) return {};
+  return fail(ErrorCode::run_file, "{} is {}; it must be 1 to {}", what, value, kSideMax);
 }
 
 /// Outputs along one side, or an error where not even one window fits.
@@ -169,9 +169,9 @@ Result<std::pair<std::uint32_t, std::uint32_t>> slide(const Shape& in, std::uint
   if (auto status = check_side("stride", stride); !status) return fail(status.error());
   if (auto status = check_side("dilation", dilation); !status) return fail(status.error());
   const std::uint64_t reach = std::uint64_t{kernel - 1} * dilation + 1;
-  if (reach > kMaxSide) {
+  if (reach > kSideMax) {
     return fail(ErrorCode::run_file, "its window spreads over {} pixels; at most {} can be", reach,
-                kMaxSide);
+                kSideMax);
   }
   if (padding >= reach) {
     return fail(
@@ -210,9 +210,9 @@ Result<GraphBuilder> GraphBuilder::start(Shape input) {
 
 Result<GraphBuilder> GraphBuilder::start_tokens(std::uint32_t positions, std::uint32_t vocabulary) {
   if (auto status = check_size({positions}, "the input"); !status) return fail(status.error());
-  if (vocabulary < 2 || vocabulary > kMaxClasses) {
+  if (vocabulary < 2 || vocabulary > kClassesMax) {
     return fail(ErrorCode::run_file, "the vocabulary has {} tokens; it must be 2 to {}", vocabulary,
-                kMaxClasses);
+                kClassesMax);
   }
   GraphBuilder builder({positions});
   builder.graph_.vocabulary = vocabulary;
@@ -220,8 +220,8 @@ Result<GraphBuilder> GraphBuilder::start_tokens(std::uint32_t positions, std::ui
 }
 
 Status GraphBuilder::append(Op op) {
-  if (graph_.ops.size() >= kMaxOps) {
-    return fail(ErrorCode::run_file, "a model may have at most {} layers", kMaxOps);
+  if (graph_.ops.size() >= kOpsMax) {
+    return fail(ErrorCode::run_file, "a model may have at most {} layers", kOpsMax);
   }
   if (auto status = check_size(op.out, "its output"); !status) return status;
   const bool embeds = std::holds_alternative<Embedding>(op.kind);
@@ -245,8 +245,8 @@ Status GraphBuilder::append_same(Op op) {
 }
 
 Status GraphBuilder::reserve(std::size_t parameters) const {
-  if (parameters <= kMaxParameters - graph_.parameter_count) return {};
-  return fail(ErrorCode::run_file, "a model may have at most {} parameters", kMaxParameters);
+  if (parameters <= kParametersMax - graph_.parameter_count) return {};
+  return fail(ErrorCode::run_file, "a model may have at most {} parameters", kParametersMax);
 }
 
 std::size_t GraphBuilder::add_tensor(const char* what, TensorKind kind, Shape shape,
@@ -284,9 +284,9 @@ Status GraphBuilder::conv2d(const Conv2dOptions& o) {
                 o.groups, in[0], o.out_channels);
   }
   const Shape weight{o.out_channels, in[0] / o.groups, o.kernel, o.kernel};
-  if (bounded_elements(weight) > kMaxSampleElements) {
+  if (bounded_elements(weight) > kSampleElementsMax) {
     return fail(ErrorCode::run_file, "its weight {} has more than {} elements", to_string(weight),
-                kMaxSampleElements);
+                kSampleElementsMax);
   }
   if (auto status = reserve(elements(weight) + o.out_channels); !status) return status;
   Conv2d conv{o.kernel, o.stride, o.padding, o.dilation, o.groups};
@@ -513,9 +513,9 @@ Status GraphBuilder::check_whole() const {
 }
 
 Result<Graph> GraphBuilder::finish(std::uint32_t classes, float label_smoothing) && {
-  if (classes < 2 || classes > kMaxClasses) {
+  if (classes < 2 || classes > kClassesMax) {
     return fail(ErrorCode::run_file, "the data has {} classes; 2 to {} can be told apart", classes,
-                kMaxClasses);
+                kClassesMax);
   }
   if (auto status = check_whole(); !status) return fail(status.error());
   const bool sequence = shape_.size() == 2;

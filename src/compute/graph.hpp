@@ -23,12 +23,12 @@ using Shape = std::vector<std::uint32_t>;
 [[nodiscard]] std::string to_string(const Shape& shape);
 
 /// Limits that keep every size of a batch within what backends can index.
-inline constexpr std::size_t kMaxOps = 4096;
-inline constexpr std::size_t kMaxSampleElements = std::size_t{1} << 26;
-inline constexpr std::size_t kMaxParameters = std::size_t{1} << 30;
-inline constexpr std::uint32_t kMaxSide = 1U << 24;     ///< of kernels, strides and layer widths
-inline constexpr std::uint32_t kMaxClasses = 1U << 20;  ///< of labels, and words of a vocabulary
-inline constexpr std::uint32_t kMaxBatch = 65536;       ///< samples
+inline constexpr std::size_t kOpsMax = 4096;
+inline constexpr std::size_t kSampleElementsMax = std::size_t{1} << 26;
+inline constexpr std::size_t kParametersMax = std::size_t{1} << 30;
+inline constexpr std::uint32_t kSideMax = 1U << 24;     ///< of kernels, strides and layer widths
+inline constexpr std::uint32_t kClassesMax = 1U << 20;  ///< of labels, and words of a vocabulary
+inline constexpr std::uint32_t kBatchMax = 65536;       ///< samples
 
 /// What a tensor is for: decides how it starts and which optimizer rules apply to it.
 enum class TensorKind : std::uint8_t {

@@ -78,7 +78,7 @@ enum class Precision : std::uint8_t {
 };
 
 struct CompileOptions {
-  std::uint32_t batch = 0;    ///< largest number of samples, 1 to kMaxBatch
+  std::uint32_t batch = 0;    ///< largest number of samples, 1 to kBatchMax
   std::uint32_t threads = 1;  ///< of the processor, where that applies
   Precision precision = Precision::float32;
 };

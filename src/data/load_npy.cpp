@@ -104,10 +104,10 @@ base::Result<std::vector<std::int32_t>> labels_of(const NpyPair& pair) {
     widen_labels<std::int64_t>(bytes, wide);
   }
   const auto wrong = std::ranges::find_if(
-      wide, [](std::int64_t label) { return label < 0 || label >= compute::kMaxClasses; });
+      wide, [](std::int64_t label) { return label < 0 || label >= compute::kClassesMax; });
   if (wrong != wide.end()) {
     return fail(ErrorCode::data, "{}: label {} of sample {} is not a number from 0 to {}",
-                pair.name, *wrong, wrong - wide.begin(), compute::kMaxClasses - 1);
+                pair.name, *wrong, wrong - wide.begin(), compute::kClassesMax - 1);
   }
   return std::vector<std::int32_t>(wide.begin(), wide.end());
 }

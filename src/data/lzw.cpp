@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/integer.hpp"
+
 namespace starling::data {
 namespace {
 
@@ -24,7 +26,7 @@ class CodeReader {
   [[nodiscard]] std::uint32_t bits() const noexcept { return bits_; }
   void set_bits(std::uint32_t bits) noexcept {
     const std::size_t group = std::size_t{8} * bits_;
-    at_ = begin_ + (at_ - begin_ + group - 1) / group * group;
+    at_ = begin_ + base::round_up(at_ - begin_, group);
     begin_ = at_;
     bits_ = bits;
   }

@@ -18,7 +18,7 @@
 namespace starling::data {
 
 inline constexpr std::uint32_t kBytes = 256;
-inline constexpr std::uint32_t kVocabularyMax = compute::kMaxClasses;
+inline constexpr std::uint32_t kVocabularyMax = compute::kClassesMax;
 
 /// Two tokens that become one.
 struct Merge {

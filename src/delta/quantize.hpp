@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/integer.hpp"
 
 namespace starling::delta {
 
@@ -28,12 +29,12 @@ void unpack_values(base::ByteView codes, int bits, std::size_t block, base::Byte
 
 /// Bytes of `count` codes.
 [[nodiscard]] constexpr std::size_t codes_bytes(std::size_t count, int bits) noexcept {
-  return (count * static_cast<std::size_t>(bits) + 7) / 8;
+  return base::ceil_div(count * static_cast<std::size_t>(bits), 8);
 }
 
 /// Blocks that `count` values make.
 [[nodiscard]] constexpr std::size_t blocks_of(std::size_t count, std::size_t block) noexcept {
-  return (count + block - 1) / block;
+  return base::ceil_div(count, block);
 }
 
 }  // namespace starling::delta

@@ -147,9 +147,9 @@ base::Status check_file(const PeerOptions& options, const Layout& layout) {
 base::Result<Layout> layout_of(const PeerOptions& options) {
   std::vector<Tensor> tensors = options.tensors;
   const std::size_t count = options.parameters.size();
-  if (count == 0 || count > compute::kMaxParameters) {
+  if (count == 0 || count > compute::kParametersMax) {
     return fail(ErrorCode::usage, "parameters: are {}, from 1 to {} are accepted", count,
-                compute::kMaxParameters);
+                compute::kParametersMax);
   }
   if (tensors.empty()) tensors.push_back({"parameters", {static_cast<std::uint32_t>(count)}});
   auto parameters = lay_out(tensors, count, "parameters");
@@ -164,9 +164,9 @@ base::Result<Layout> layout_of(const PeerOptions& options) {
   }
   const std::size_t values =
       layout.buffers.empty() ? 0 : layout.buffers.back().offset + layout.buffers.back().size;
-  if (values > compute::kMaxParameters) {
+  if (values > compute::kParametersMax) {
     return fail(ErrorCode::usage, "buffers: are {} values, at most {} are accepted", values,
-                compute::kMaxParameters);
+                compute::kParametersMax);
   }
   if (auto checked = check_file(options, layout); !checked) return fail(checked.error());
   return layout;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/integer.hpp"
 
 namespace starling::exchange {
 
@@ -153,7 +154,7 @@ Ring::Range Ring::bucket(std::size_t chunk_index, std::size_t index) const {
 
 // A chunk without elements (fewer elements than peers) has no bucket and never travels.
 std::size_t Ring::buckets(std::size_t chunk_index) const {
-  return (chunk(chunk_index).size() + kBucketElements - 1) / kBucketElements;
+  return base::ceil_div(chunk(chunk_index).size(), kBucketElements);
 }
 
 // Which chunk the predecessor sends on a hop.

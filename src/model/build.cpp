@@ -92,8 +92,8 @@ Status add(compute::GraphBuilder& builder, const LayerSpec& layer) {
 /// Adds lists of layers to a graph, lists within lists too.
 class Walk {
  public:
-  Walk(const Spec& spec, const Ends& ends, compute::GraphBuilder& builder)
-      : spec_(spec), tokens_(ends.vocabulary > 0), builder_(builder) {}
+  Walk(const Spec& spec, const InputOutput& in_out, compute::GraphBuilder& builder)
+      : spec_(spec), tokens_(in_out.vocabulary > 0), builder_(builder) {}
 
   [[nodiscard]] Status layers(const std::vector<LayerSpec>& list, const Place& place) {
     if (++depth_ > kDepthMax) {
@@ -121,9 +121,9 @@ class Walk {
   }
 
   Status count(const std::string& path) {
-    if (++count_ <= compute::kMaxOps) return {};
+    if (++count_ <= compute::kOpsMax) return {};
     return fail(ErrorCode::run_file, "{}: a model may have at most {} layers, repeats counted",
-                path, compute::kMaxOps);
+                path, compute::kOpsMax);
   }
 
   Status residual(const LayerSpec& layer, const std::string& path, const std::string& name) {
@@ -186,9 +186,9 @@ class Walk {
   std::size_t count_ = 0;
 };
 
-/// The ends that the model has for data with these.
-Result<Ends> ends_of(const Spec& spec, Ends ends) {
-  const bool tokens = ends.vocabulary > 0;
+/// The input and output that the model has for data with these.
+Result<InputOutput> in_out_of(const Spec& spec, InputOutput in_out) {
+  const bool tokens = in_out.vocabulary > 0;
   if (tokens) {
     const std::uint32_t context = context_of(spec);
     if (context == 0) {
@@ -196,42 +196,43 @@ Result<Ends> ends_of(const Spec& spec, Ends ends) {
                   "samples are tokens, but the model takes none: give input = [tokens of a sample] "
                   "and an embedding as the first layer, or take preset gpt");
     }
-    if (!ends.input.empty() && ends.input != compute::Shape{context}) {
+    if (!in_out.input.empty() && in_out.input != compute::Shape{context}) {
       return fail(ErrorCode::run_file, "it takes {} tokens, but samples have {}", context,
-                  compute::to_string(ends.input));
+                  compute::to_string(in_out.input));
     }
-    ends.input = {context};
+    in_out.input = {context};
   } else if (!spec.input.empty()) {
-    ends.input = spec.input;
+    in_out.input = spec.input;
   }
   const std::uint32_t vocabulary = spec.preset == Preset::gpt ? spec.sizes.vocabulary : 0;
   if (tokens && vocabulary > 0) {
-    if (vocabulary < ends.vocabulary) {
+    if (vocabulary < in_out.vocabulary) {
       return fail(ErrorCode::run_file, "vocabulary is {}, but the data has {} different tokens",
-                  vocabulary, ends.vocabulary);
+                  vocabulary, in_out.vocabulary);
     }
-    ends.vocabulary = ends.outputs = vocabulary;
+    in_out.vocabulary = in_out.outputs = vocabulary;
   }
-  return ends;
+  return in_out;
 }
 
-Result<compute::Graph> finish(compute::GraphBuilder&& builder, const Spec& spec, const Ends& ends) {
+Result<compute::Graph> finish(compute::GraphBuilder&& builder, const Spec& spec,
+                              const InputOutput& in_out) {
   const compute::Shape& out = builder.shape();
   const bool sequence = out.size() == 2;
   const auto given = static_cast<std::uint32_t>(sequence ? out[1] : compute::elements(out));
   if (spec.loss == compute::LossKind::cross_entropy) {
-    const std::uint32_t classes = ends.outputs == 0 ? given : ends.outputs;
-    if (ends.vocabulary > 0 && (sequence ? out[0] : 1) != ends.input[0]) {
+    const std::uint32_t classes = in_out.outputs == 0 ? given : in_out.outputs;
+    if (in_out.vocabulary > 0 && (sequence ? out[0] : 1) != in_out.input[0]) {
       return fail(ErrorCode::run_file,
                   "its input is {} tokens and its output {}, but text has a label for each "
                   "position: the output must be {}x{}",
-                  ends.input[0], compute::to_string(out), ends.input[0], classes);
+                  in_out.input[0], compute::to_string(out), in_out.input[0], classes);
     }
     return std::move(builder).finish(classes, static_cast<float>(spec.label_smoothing));
   }
-  if (ends.outputs != 0 && compute::elements(out) != ends.outputs) {
+  if (in_out.outputs != 0 && compute::elements(out) != in_out.outputs) {
     return fail(ErrorCode::run_file, "the last layer gives {} outputs, but a target has {} values",
-                compute::to_string(out), ends.outputs);
+                compute::to_string(out), in_out.outputs);
   }
   return std::move(builder).finish_mean_squared();
 }
@@ -249,24 +250,24 @@ Status check_names(const compute::Graph& graph) {
   return {};
 }
 
-Result<Model> build_checked(const Spec& spec, const Ends& data) {
-  const auto ends = ends_of(spec, data);
-  if (!ends) return fail(ends.error());
-  auto builder = ends->vocabulary > 0
-                     ? compute::GraphBuilder::start_tokens(ends->input[0], ends->vocabulary)
-                     : compute::GraphBuilder::start(ends->input);
+Result<Model> build_checked(const Spec& spec, const InputOutput& data) {
+  const auto in_out = in_out_of(spec, data);
+  if (!in_out) return fail(in_out.error());
+  auto builder = in_out->vocabulary > 0
+                     ? compute::GraphBuilder::start_tokens(in_out->input[0], in_out->vocabulary)
+                     : compute::GraphBuilder::start(in_out->input);
   if (!builder) return fail(builder.error());
   Result<std::vector<LayerSpec>> expanded;
   if (spec.preset != Preset::none) {
-    expanded = layers_of(spec.preset, spec.sizes, *ends);
+    expanded = layers_of(spec.preset, spec.sizes, *in_out);
     if (!expanded) return fail(expanded.error());
   }
   const auto& layers = spec.preset == Preset::none ? spec.layers : *expanded;
   const Place top{"layers", "", "layers"};
-  if (auto status = Walk(spec, *ends, *builder).layers(layers, top); !status) {
+  if (auto status = Walk(spec, *in_out, *builder).layers(layers, top); !status) {
     return fail(status.error());
   }
-  auto graph = finish(std::move(*builder), spec, *ends);
+  auto graph = finish(std::move(*builder), spec, *in_out);
   if (!graph) return fail(graph.error());
   if (auto status = check_names(*graph); !status) return fail(status.error());
   return Model{std::move(*graph)};
@@ -274,14 +275,14 @@ Result<Model> build_checked(const Spec& spec, const Ends& data) {
 
 }  // namespace
 
-Result<Model> build(const Spec& spec, const Ends& ends) {
-  auto model = build_checked(spec, ends);
+Result<Model> build(const Spec& spec, const InputOutput& in_out) {
+  auto model = build_checked(spec, in_out);
   if (!model) return fail(model.error().in("model"));
   return model;
 }
 
 Result<Model> build(const Spec& spec, std::uint32_t classes) {
-  return build(spec, Ends{.input = spec.input, .outputs = classes});
+  return build(spec, InputOutput{.input = spec.input, .outputs = classes});
 }
 
 }  // namespace starling::model

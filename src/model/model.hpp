@@ -8,7 +8,7 @@
 
 #include "base/result.hpp"
 #include "compute/graph.hpp"
-#include "model/ends.hpp"
+#include "model/input_output.hpp"
 #include "model/spec.hpp"
 
 namespace starling::model {
@@ -44,12 +44,12 @@ struct Model {
 /// Parameters that an op has of its own: a tied layer has none.
 [[nodiscard]] std::size_t parameters_of(const compute::Graph& graph, const compute::Op& op);
 
-/// Makes the layers, or those of the preset, into a graph for data with these ends: checks that
-/// the shapes fit, that names of tensors differ, and that the last layer gives what the loss asks
-/// for. Errors (ErrorCode::run_file) name the layer: its place in the run file, from 0, its name
-/// and kind ("layers[3] 'layer2.0.conv1' (conv2d)"; the place of a preset's layer is that in its
-/// list).
-[[nodiscard]] base::Result<Model> build(const Spec& spec, const Ends& ends);
+/// Makes the layers, or those of the preset, into a graph for data with this input and output:
+/// checks that the shapes fit, that names of tensors differ, and that the last layer gives what the
+/// loss asks for. Errors (ErrorCode::run_file) name the layer: its place in the run file, from 0,
+/// its name and kind ("layers[3] 'layer2.0.conv1' (conv2d)"; the place of a preset's layer is that
+/// in its list).
+[[nodiscard]] base::Result<Model> build(const Spec& spec, const InputOutput& in_out);
 
 /// The same for numbers in the shape of spec.input.
 [[nodiscard]] base::Result<Model> build(const Spec& spec, std::uint32_t classes);

@@ -34,17 +34,17 @@ LayerSpec linear_layer(std::string name, std::uint32_t out) {
 
 // --- mlp, cnn ---
 
-Layers mlp(const std::vector<std::uint32_t>& widths, const Ends& ends) {
+Layers mlp(const std::vector<std::uint32_t>& widths, const InputOutput& in_out) {
   Layers layers;
   // Of positions x features a linear layer takes each position alone, of all else the whole.
-  if (ends.input.size() == 2) layers.push_back(plain(flatten, "flatten"));
+  if (in_out.input.size() == 2) layers.push_back(plain(flatten, "flatten"));
   std::size_t number = 0;
   for (const std::uint32_t width : widths) {
     layers.push_back(linear_layer(fmt::format("layers.{}", number), width));
     layers.push_back(plain(relu, fmt::format("layers.{}", number + 1)));
     number += 2;
   }
-  layers.push_back(linear_layer(fmt::format("layers.{}", number), ends.outputs));
+  layers.push_back(linear_layer(fmt::format("layers.{}", number), in_out.outputs));
   return layers;
 }
 
@@ -226,18 +226,18 @@ std::uint32_t default_width(Preset preset) {
   }
 }
 
-Status check_ends(Preset preset, const Ends& ends) {
-  const bool tokens = ends.vocabulary > 0;
+Status check_in_out(Preset preset, const InputOutput& in_out) {
+  const bool tokens = in_out.vocabulary > 0;
   if (tokens != (preset == Preset::gpt)) {
     return fail(ErrorCode::run_file, "preset {} takes {}, but samples are {}", name_of(preset),
                 tokens ? "numbers" : "tokens", tokens ? "tokens" : "numbers");
   }
-  if (preset != Preset::gpt && preset != Preset::mlp && ends.input.size() != 3) {
+  if (preset != Preset::gpt && preset != Preset::mlp && in_out.input.size() != 3) {
     return fail(ErrorCode::run_file,
                 "preset {} takes images, channels x height x width, but samples are {}",
-                name_of(preset), compute::to_string(ends.input));
+                name_of(preset), compute::to_string(in_out.input));
   }
-  if (ends.outputs == 0) {
+  if (in_out.outputs == 0) {
     return fail(ErrorCode::run_file, "preset {} needs to know how many classes the data has",
                 name_of(preset));
   }
@@ -270,24 +270,26 @@ PresetSizes resolved(Preset preset, PresetSizes sizes) {
 }
 
 Result<std::vector<LayerSpec>> layers_of(Preset preset, const PresetSizes& given,
-                                         const Ends& ends) {
-  if (auto status = check_ends(preset, ends); !status) return fail(status.error());
+                                         const InputOutput& in_out) {
+  if (auto status = check_in_out(preset, in_out); !status) return fail(status.error());
   const PresetSizes sizes = resolved(preset, given);
-  const bool large = ends.input.size() == 3 && std::max(ends.input[1], ends.input[2]) > kSmallImage;
+  const bool large =
+      in_out.input.size() == 3 && std::max(in_out.input[1], in_out.input[2]) > kSmallImage;
   switch (preset) {
     case Preset::mlp:
-      return mlp(sizes.widths, ends);
+      return mlp(sizes.widths, in_out);
     case Preset::cnn:
-      return cnn(sizes.width, ends.outputs);
+      return cnn(sizes.width, in_out.outputs);
     case Preset::resnet20:
-      return resnet({{3, 3, 3}, sizes.width, false, false}, ends.outputs);
+      return resnet({{3, 3, 3}, sizes.width, false, false}, in_out.outputs);
     case Preset::resnet18:
-      return resnet({{2, 2, 2, 2}, sizes.width, false, large}, ends.outputs);
+      return resnet({{2, 2, 2, 2}, sizes.width, false, large}, in_out.outputs);
     case Preset::resnet50:
-      return resnet({{3, 4, 6, 3}, sizes.width, true, large}, ends.outputs);
+      return resnet({{3, 4, 6, 3}, sizes.width, true, large}, in_out.outputs);
     case Preset::gpt:
       if (auto status = check_heads(sizes); !status) return fail(status.error());
-      return sizes.style == GptStyle::gpt2 ? gpt2(sizes, ends.outputs) : llama(sizes, ends.outputs);
+      return sizes.style == GptStyle::gpt2 ? gpt2(sizes, in_out.outputs)
+                                           : llama(sizes, in_out.outputs);
     case Preset::none:
       break;
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "model/ends.hpp"
+#include "model/input_output.hpp"
 #include "model/spec.hpp"
 
 namespace starling::model {
@@ -14,7 +14,7 @@ namespace starling::model {
 /// vocabulary) stays 0.
 [[nodiscard]] PresetSizes resolved(Preset preset, PresetSizes sizes);
 
-/// The layers of a preset (not `none`) for data with these ends:
+/// The layers of a preset (not `none`) for data with this input and output:
 ///
 /// - mlp: for each of `widths` a linear layer and ReLU, then a linear layer.
 /// - cnn: two 3x3 convolutions of `width` and twice as many channels, max pooling, a hidden linear
@@ -31,7 +31,7 @@ namespace starling::model {
 /// Errors (ErrorCode::run_file): samples that the preset cannot take, sizes that do not fit.
 [[nodiscard]] base::Result<std::vector<LayerSpec>> layers_of(Preset preset,
                                                              const PresetSizes& sizes,
-                                                             const Ends& ends);
+                                                             const InputOutput& in_out);
 
 inline constexpr std::uint32_t kSmallImage = 64;
 

@@ -171,10 +171,10 @@ void visit_layer_keys(Layer& l, Visitor&& visit) {
   const auto one_of = [&](auto... kinds) { return ((l.kind == kinds) || ...); };
   const auto must = [&](auto... kinds) { return one_of(kinds...) ? required : none; };
   const auto may = [&](auto... kinds) { return one_of(kinds...) ? optional : none; };
-  constexpr IntegerRange kSide{1, compute::kMaxSide};
-  constexpr IntegerRange kSideOrZero{0, compute::kMaxSide};
+  constexpr IntegerRange kSide{1, compute::kSideMax};
+  constexpr IntegerRange kSideOrZero{0, compute::kSideMax};
   visit("block", l.block, must(block), Text{model::kNameMax, true});
-  visit("repeat", l.repeat, may(block), IntegerRange{1, compute::kMaxOps});
+  visit("repeat", l.repeat, may(block), IntegerRange{1, compute::kOpsMax});
   visit("name", l.name, optional, TensorName{});
   visit("out", l.out, must(conv2d, linear, embedding), kSide);
   visit("kernel", l.kernel, must(conv2d, max_pool2d, avg_pool2d), kSide);
@@ -218,7 +218,7 @@ void visit_model_keys(Spec& m, Visitor&& visit) {
   visit("kv_heads", m.sizes.kv_heads, of_gpt(kSideOrZero));
   visit("mlp_width", m.sizes.mlp_width, of_gpt(kSideOrZero));
   visit("context", m.sizes.context, of_gpt(kSide));
-  visit("vocabulary", m.sizes.vocabulary, of_gpt(IntegerRange{0, compute::kMaxClasses}));
+  visit("vocabulary", m.sizes.vocabulary, of_gpt(IntegerRange{0, compute::kClassesMax}));
   visit("dropout", m.sizes.dropout, of_gpt(NumberRange{0, 0.999}));
   visit("tied", m.sizes.tied, of_gpt(Flag{}));
   visit("loss", m.loss, kLossWords);

@@ -12,6 +12,7 @@
 
 #include "base/assert.hpp"
 #include "base/bfloat16.hpp"
+#include "base/integer.hpp"
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
 
@@ -137,7 +138,7 @@ std::string header_text(std::span<const TensorView> tensors, const TensorMetadat
     offset = end;
   }
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
-  text.resize((text.size() + 7) / 8 * 8, ' ');
+  text.resize(base::round_up(text.size(), 8), ' ');
   return text;
 }
 

@@ -19,12 +19,12 @@ namespace starling::train {
 /// Vectors as long as a model's parameters in one file: AdamW's state with a slow momentum.
 inline constexpr std::size_t kTensorVectorsMax = 4;
 /// An op has a weight and a bias at most, and a batch norm buffers and a counter beside them.
-inline constexpr std::size_t kTensorsMax = kTensorVectorsMax * 4 * compute::kMaxOps;
+inline constexpr std::size_t kTensorsMax = kTensorVectorsMax * 4 * compute::kOpsMax;
 inline constexpr std::uint64_t kTensorHeaderBytesMax = std::uint64_t{256} * kTensorsMax;
 /// What is written must be read again: the largest model's optimizer, and the header's length.
 inline constexpr std::uint64_t kTensorFileBytesMax =
     sizeof(std::uint64_t) + kTensorHeaderBytesMax +
-    kTensorVectorsMax * compute::kMaxParameters * sizeof(float);
+    kTensorVectorsMax * compute::kParametersMax * sizeof(float);
 inline constexpr std::size_t kTensorRankMax = 8;
 
 /// Values to write: float32, or counters.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/integer.hpp"
 #include "base/rng.hpp"
 #include "train/update_kernels.hpp"
 
@@ -45,7 +46,7 @@ tl::unexpected<base::Error> gradient_diverged() {
 
 compute::CompileOptions compile_options(const Config& config) {
   ASSERT(config.accumulate > 0);
-  return {.batch = (config.batch + config.accumulate - 1) / config.accumulate,
+  return {.batch = base::ceil_div(config.batch, config.accumulate),
           .threads = config.threads,
           .precision = config.precision};
 }

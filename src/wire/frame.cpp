@@ -7,6 +7,7 @@
 
 #include "base/assert.hpp"
 #include "base/hash.hpp"
+#include "base/integer.hpp"
 #include "base/simulated.hpp"
 
 namespace starling::wire {
@@ -40,7 +41,7 @@ std::uint64_t checksum(const std::byte* header, base::ByteView body) noexcept {
 base::Buffer make_frame(FrameType type, base::ByteView metadata, base::ByteView payload,
                         base::ByteView more) {
   ASSERT(metadata.size() <= kMetadataMax);
-  const std::size_t units = (metadata.size() + kMetadataUnit - 1) / kMetadataUnit;
+  const std::size_t units = base::ceil_div(metadata.size(), kMetadataUnit);
   const std::size_t padded = units * kMetadataUnit;
   base::Buffer frame(kFrameHeaderSize + padded + payload.size() + more.size());
   std::byte* header = frame.data();

@@ -9,15 +9,15 @@ using namespace model;
 
 namespace {
 
-const Ends kTokens{.input = {8}, .vocabulary = 20, .outputs = 20};
+const InputOutput kTokens{.input = {8}, .vocabulary = 20, .outputs = 20};
 
 /// The graph of a preset with these sizes.
-std::function<Graph()> preset(Preset kind, const PresetSizes& sizes, const Ends& ends) {
+std::function<Graph()> preset(Preset kind, const PresetSizes& sizes, const InputOutput& in_out) {
   return [=] {
     Spec spec;
     spec.preset = kind;
     spec.sizes = sizes;
-    return compute::testing::need(build(spec, ends)).graph;
+    return compute::testing::need(build(spec, in_out)).graph;
   };
 }
 

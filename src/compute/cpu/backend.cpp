@@ -22,11 +22,11 @@ class CpuBackend final : public Backend {
                                                  const CompileOptions& options) override {
     const std::uint32_t batch = options.batch;
     const std::uint32_t threads = options.threads;
-    if (batch == 0 || batch > kMaxBatch) {
-      return fail(ErrorCode::run_file, "batch is {}; it must be 1 to {}", batch, kMaxBatch);
+    if (batch == 0 || batch > kBatchMax) {
+      return fail(ErrorCode::run_file, "batch is {}; it must be 1 to {}", batch, kBatchMax);
     }
-    if (threads == 0 || threads > kMaxThreads) {
-      return fail(ErrorCode::run_file, "threads is {}; it must be 1 to {}", threads, kMaxThreads);
+    if (threads == 0 || threads > kThreadsMax) {
+      return fail(ErrorCode::run_file, "threads is {}; it must be 1 to {}", threads, kThreadsMax);
     }
     // oneDNN plans its primitives for the number of threads that is set when they are made.
     omp_set_num_threads(static_cast<int>(threads));
@@ -50,7 +50,7 @@ class CpuBackend final : public Backend {
   bool has_bfloat16() const noexcept override { return cpu::has_bfloat16(); }
 
  private:
-  static constexpr std::uint32_t kMaxThreads = 1024;
+  static constexpr std::uint32_t kThreadsMax = 1024;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "compute/cpu/kernel.hpp"
+#include "base/integer.hpp"
 
 namespace starling::compute::cpu {
 
@@ -26,7 +27,7 @@ struct Group {
   std::size_t lanes;    ///< that exist: at most kLanes
 };
 
-std::size_t groups_of_plane(const BatchNormShape& s) { return (s.block + kLanes - 1) / kLanes; }
+std::size_t groups_of_plane(const BatchNormShape& s) { return base::ceil_div(s.block, kLanes); }
 
 Group group_of(const BatchNormShape& s, std::size_t index) {
   const std::size_t per_plane = groups_of_plane(s);

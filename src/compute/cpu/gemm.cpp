@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/integer.hpp"
 #include "compute/cpu/gemm_bf16.hpp"
 #include "compute/cpu/gemm_kernel.hpp"
 #include "compute/cpu/gemm_parts.hpp"
@@ -120,7 +121,7 @@ void gemm_part(const Gemm& p, std::size_t row_from, std::size_t row_to, std::siz
   const GemmKernel& kernel = gemm_kernel();
   Scratch& packed = scratch();
   packed.left.resize(
-      std::max(packed.left.size(), round_up(kBlockRows, kernel.rows) * kDepth + kSlack));
+      std::max(packed.left.size(), base::round_up(kBlockRows, kernel.rows) * kDepth + kSlack));
   packed.right.resize(std::max(packed.right.size(), kBlockColumns * kDepth + kSlack));
   for (std::size_t column = column_from; column < column_to; column += kBlockColumns) {
     const std::size_t columns = std::min(kBlockColumns, column_to - column);

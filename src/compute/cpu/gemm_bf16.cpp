@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/integer.hpp"
 #include "compute/cpu/gemm_parts.hpp"
 #include "compute/cpu/kernel.hpp"
 
@@ -46,12 +47,12 @@ struct Panels {
   /// With room for `lines` lines.
   Panels(std::size_t tile_lines, std::size_t lines, std::vector<BlockRow>& rows)
       : tile(tile_lines) {
-    const std::size_t values = round_up(lines, tile) / tile * width() * kRoundedDepth;
+    const std::size_t values = base::ceil_div(lines, tile) * width() * kRoundedDepth;
     if (rows.size() * kBf16Steps < values) rows.resize(values / kBf16Steps);
     memory = rows.data()->pairs;
   }
 
-  [[nodiscard]] std::size_t width() const { return round_up(tile, kBf16Lines); }
+  [[nodiscard]] std::size_t width() const { return base::round_up(tile, kBf16Lines); }
   [[nodiscard]] std::uint32_t* at(std::size_t line) const {
     return memory + line / tile * width() * kRoundedDepth / 2;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/integer.hpp"
 #include "compute/cpu/gemm.hpp"
 #include "compute/cpu/kernel.hpp"
 
@@ -34,8 +35,8 @@ void in_gemm_parts(const Gemm& p, std::size_t threads, std::size_t tile_rows,
   }
   const std::size_t down = row_parts(p, threads);
   const std::size_t across = threads / down;
-  const std::size_t rows = round_up(quotient_up(p.rows, down), tile_rows);
-  const std::size_t columns = round_up(quotient_up(p.columns, across), tile_columns);
+  const std::size_t rows = base::round_up(base::ceil_div(p.rows, down), tile_rows);
+  const std::size_t columns = base::round_up(base::ceil_div(p.columns, across), tile_columns);
 #pragma omp parallel for num_threads(static_cast <int>(threads)) schedule(static, 1)
   for (std::size_t part = 0; part < down * across; ++part) {
     const std::size_t row = std::min(part / across * rows, p.rows);

@@ -9,8 +9,6 @@
 
 #include <omp.h>
 
-#include "compute/arena.hpp"
-
 // In front of a kernel: copies for AVX-512 and for AVX2 with FMA beside the baseline one. Unlike
 // STARLING_CLONES these may sum in another order on each: gradients need not agree between
 // machines. Sanitizers instrument the loader's choice before they are ready: one copy there.

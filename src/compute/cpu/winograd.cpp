@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/integer.hpp"
 #include "compute/cpu/gemm_kernel.hpp"
 #include "compute/cpu/kernel.hpp"
 
@@ -60,7 +61,7 @@ struct Tiling {
 };
 
 Tiling tiling_of(const WinogradShape& s) {
-  return {(s.out_height() + kTile - 1) / kTile, (s.out_width() + kTile - 1) / kTile};
+  return {base::ceil_div(s.out_height(), kTile), base::ceil_div(s.out_width(), kTile)};
 }
 
 /// Where the transforms lie. Patches: for each part, a row of channels a tile. Weights and results:
@@ -68,12 +69,12 @@ Tiling tiling_of(const WinogradShape& s) {
 struct Layout {
   explicit Layout(const WinogradShape& s)
       : columns(gemm_kernel().columns),
-        panels(round_up(s.out_channels, columns) / columns),
+        panels(base::ceil_div(s.out_channels, columns)),
         row(s.in_channels + kGap),
         patches_part(kTiles * row + kLine),
         results_part(kTiles * panels * columns + kLine),
         weights_part(s.in_channels * panels * columns + kLine),
-        gradient_rows(round_up(s.in_channels, gemm_kernel().rows)),
+        gradient_rows(base::round_up(s.in_channels, gemm_kernel().rows)),
         gradient_part(gradient_rows * panels * columns + kLine) {}
 
   std::size_t columns, panels, row;

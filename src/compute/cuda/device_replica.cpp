@@ -7,6 +7,7 @@
 #include "base/bfloat16.hpp"
 #include "base/bytes.hpp"
 #include "base/hasher.hpp"
+#include "base/integer.hpp"
 
 namespace starling::compute::cuda {
 
@@ -37,7 +38,7 @@ Status DeviceReplica::reserve() {
     if (!reserved) return fail(reserved.error());
     *block = std::move(*reserved);
   }
-  const std::size_t runs = std::min(quotient_up(size_, kRun), kRunsAtOnce);
+  const std::size_t runs = std::min(base::ceil_div(size_, kRun), kRunsAtOnce);
   auto reserved = allocate(runs * kSumsOfRun * sizeof(double), "an estimate of the drift");
   if (!reserved) return fail(reserved.error());
   sums_ = std::move(*reserved);
@@ -184,10 +185,10 @@ Result<bool> DeviceReplica::decode(const CodedDelta& coded, Delta& into) {
 }
 
 Result<Squares> DeviceReplica::squares(MirrorId mirror, std::size_t first, std::size_t every) {
-  const std::size_t all = quotient_up(size_, kRun);
+  const std::size_t all = base::ceil_div(size_, kRun);
   Squares squares;
   for (std::size_t runs = 0; first < all; first += runs * every) {
-    runs = std::min(quotient_up(all - first, every), kRunsAtOnce);
+    runs = std::min(base::ceil_div(all - first, every), kRunsAtOnce);
     auto done = by_type([&]<class M>(M) {
       return queue_.run(
           KernelWork{RunSquares<M>{.difference = difference_to<M>(mirror),

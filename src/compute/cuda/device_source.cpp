@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/integer.hpp"
 #include "compute/cuda/plan.hpp"
 
 namespace starling::compute::cuda {
@@ -31,7 +32,7 @@ Levels levels_of(int bits) {
 }  // namespace
 
 Status DeviceElementsBuffer::resize(std::size_t count) {
-  Places places;
+  OffsetAllocator places;
   places.add<std::uint32_t>(count);
   values_at_ = places.add<float>(count);
   size_ = count;
@@ -39,7 +40,7 @@ Status DeviceElementsBuffer::resize(std::size_t count) {
 }
 
 void DeviceElementsBuffer::free_beyond(std::size_t count) noexcept {
-  Places places;
+  OffsetAllocator places;
   places.add<std::uint32_t>(count);
   places.add<float>(count);
   if (buffer_.bytes() <= places.bytes() + places.bytes() / 2) return;  // as DeviceBuffer takes it
@@ -95,7 +96,7 @@ Result<std::size_t> DeviceSource::reserve(std::size_t count, std::size_t room) {
 }
 
 Status DeviceSource::sample(std::span<const std::uint32_t> places, std::span<float> values) {
-  Places work;
+  OffsetAllocator work;
   const std::size_t where = work.add<std::uint32_t>(places.size());
   const std::size_t to = work.add<float>(places.size());
   auto done = work_.reserve(work.bytes());
@@ -198,7 +199,7 @@ Status DeviceSource::count_keys(const Tiles& from, std::optional<std::uint32_t> 
 /// What the cut leaves, in order, to chosen_.
 template <class Tiles>
 Status DeviceSource::take(const Tiles& from, const Cut& cut, std::size_t count) {
-  Places places;
+  OffsetAllocator places;
   const std::size_t counts_at = places.add<std::uint64_t>(tiles());
   const std::size_t begins_at = places.add<std::uint64_t>(tiles() + 1);
   const std::size_t last_at = places.add<std::uint32_t>(1);
@@ -250,15 +251,15 @@ Status DeviceSource::code(const Coding& coding, base::Buffer& out, Delta& coded)
 
 std::size_t DeviceSource::words_max(std::size_t count, std::uint32_t shift) const {
   // No code has more bits than its gap and its tail.
-  return quotient_up(size_ + count * (1 + kGolombPrefixMax + shift), 32) + 2;
+  return base::ceil_div(size_ + count * (1 + kGolombPrefixMax + shift), 32) + 2;
 }
 
 /// Appends starts and codes.
 Status DeviceSource::code_indices(const Coding& coding, base::Buffer& out) {
-  const std::size_t runs = quotient_up(chosen_.size(), kCodesPerRun);
+  const std::size_t runs = base::ceil_div(chosen_.size(), kCodesPerRun);
   const IndexRuns of{{chosen_.size(), coding.odd, coding.shift}, chosen_.indices()};
   const std::size_t words_max = this->words_max(chosen_.size(), coding.shift);
-  Places places;
+  OffsetAllocator places;
   const std::size_t bits_at = places.add<std::uint64_t>(runs);
   const std::size_t begins_at = places.add<std::uint64_t>(runs + 1);
   const std::size_t words_at = places.add<std::uint32_t>(words_max);
@@ -275,7 +276,7 @@ Status DeviceSource::code_indices(const Coding& coding, base::Buffer& out) {
   std::vector<std::uint64_t> ends(runs);
   if (done) done = copy_out(queue_, begins + 1, std::span(ends));
   if (!done) return done;
-  const std::size_t bytes = quotient_up(ends.back(), 8);
+  const std::size_t bytes = base::ceil_div(ends.back(), 8);
   ASSERT(bytes + sizeof(std::uint64_t) <= words_max * sizeof(std::uint32_t));
   done = queue_.clear(work_.at<std::byte>(words_at), bytes + sizeof(std::uint64_t));
   if (done) {
@@ -295,10 +296,10 @@ Status DeviceSource::code_indices(const Coding& coding, base::Buffer& out) {
 /// Appends scales and values, whose elements become what they say.
 Status DeviceSource::code_values(const Coding& coding, base::Buffer& out) {
   const std::size_t count = chosen_.size();
-  const std::size_t blocks = quotient_up(count, coding.block);
-  const std::size_t groups = quotient_up(count, kCodesPerGroup);
+  const std::size_t blocks = base::ceil_div(count, coding.block);
+  const std::size_t groups = base::ceil_div(count, kCodesPerGroup);
   const auto bits = static_cast<std::size_t>(coding.bits);
-  Places places;
+  OffsetAllocator places;
   const std::size_t scales_at = places.add<float>(blocks);
   const std::size_t codes_at = places.add<std::byte>(groups * bits);
   auto done = work_.reserve(places.bytes());
@@ -321,7 +322,7 @@ Status DeviceSource::code_values(const Coding& coding, base::Buffer& out) {
                                  groups});
   }
   if (done) done = append(work_.at<std::byte>(scales_at), blocks * sizeof(float), out);
-  if (done) done = append(work_.at<std::byte>(codes_at), quotient_up(count * bits, 8), out);
+  if (done) done = append(work_.at<std::byte>(codes_at), base::ceil_div(count * bits, 8), out);
   return done;
 }
 
@@ -346,7 +347,7 @@ Result<bool> DeviceSource::decode(const CodedDelta& coded, DeviceDelta& into) {
 }
 
 Status DeviceSource::decode_values(const CodedDelta& coded, float* values) {
-  Places places;
+  OffsetAllocator places;
   const std::size_t scales_at = places.add<std::byte>(coded.scales.size());
   const std::size_t codes_at = places.add<std::byte>(coded.values.size());
   auto done = coming_.reserve(places.bytes());
@@ -365,11 +366,11 @@ Status DeviceSource::decode_values(const CodedDelta& coded, float* values) {
 
 /// False where the codes are not what they should be.
 Result<bool> DeviceSource::decode_indices(const CodedDelta& coded, std::uint32_t* indices) {
-  const std::size_t runs = quotient_up(coded.count, kCodesPerRun);
+  const std::size_t runs = base::ceil_div(coded.count, kCodesPerRun);
   ASSERT(coded.starts.size() == (runs - 1) * sizeof(std::uint32_t));
   std::vector<std::uint32_t> starts(runs);
   std::memcpy(starts.data() + 1, coded.starts.data(), coded.starts.size());
-  Places places;
+  OffsetAllocator places;
   const std::size_t starts_at = places.add<std::uint32_t>(runs);
   const std::size_t words_at = places.add<std::byte>(coded.codes.size() + kBytesBehind);
   const std::size_t reach_at = places.add<std::uint64_t>(runs);

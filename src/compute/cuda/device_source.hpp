@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "compute/arena.hpp"
+#include "base/integer.hpp"
 #include "compute/cuda/choose.hpp"
 #include "compute/cuda/coding.hpp"
 #include "compute/cuda/device_buffer.hpp"
@@ -96,7 +96,7 @@ class DeviceSource final : public DeltaSource {
   [[nodiscard]] base::Result<bool> decode(const CodedDelta& coded, DeviceDelta& into);
 
  private:
-  [[nodiscard]] std::size_t tiles() const { return quotient_up(size_, kTile); }
+  [[nodiscard]] std::size_t tiles() const { return base::ceil_div(size_, kTile); }
   /// Words that codes of indices may take.
   [[nodiscard]] std::size_t words_max(std::size_t count, std::uint32_t shift) const;
   template <class Tiles>

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "compute/arena.hpp"
+#include "base/integer.hpp"
 #include "compute/cuda/dnn.hpp"
 
 namespace starling::compute::cuda {
@@ -216,8 +216,8 @@ Result<std::optional<DnnAttention>> Dnn::prepare(const FusedAttention& attention
   if (!plan) return std::optional<DnnAttention>{};
   std::size_t workspace = plan->workspace;
   if (attention.kind == FusedAttention::Kind::backward) {
-    workspace =
-        round_up(workspace, kWorkspaceAlignment) + attention.sizes.row_count() * sizeof(float);
+    workspace = base::round_up(workspace, kWorkspaceAlignment) +
+                attention.sizes.row_count() * sizeof(float);
   }
   return DnnAttention{attention, std::move(plan), workspace};
 }
@@ -233,8 +233,9 @@ Status Dnn::run(const DnnAttention& attention, void* workspace) const {
                                   {kResult, a.y},    {kLogSums, a.log_sums}, {kScale, &scale},
                                   {kHidden, &hidden}};
   if (a.kind == FusedAttention::Kind::backward) {
-    const std::byte* const products = static_cast<std::byte*>(workspace) +
-                                      round_up(attention.plan->workspace, kWorkspaceAlignment);
+    const std::byte* const products =
+        static_cast<std::byte*>(workspace) +
+        base::round_up(attention.plan->workspace, kWorkspaceAlignment);
     tensors.insert(tensors.end(), {{kResultGradient, a.dy},
                                    {kQueryGradient, a.dx},
                                    {kKeyGradient, a.dx + key},

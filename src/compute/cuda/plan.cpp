@@ -3,20 +3,22 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/integer.hpp"
+
 namespace starling::compute::cuda {
 
 Layout aligned_layout(const std::vector<Tensor>& tensors) {
   Layout layout;
   for (const Tensor& tensor : tensors) {
     layout.segments.push_back({tensor.offset, layout.count, tensor.size});
-    layout.count += round_up(tensor.size, kAlignment / sizeof(float));
+    layout.count += base::round_up(tensor.size, kAlignment / sizeof(float));
   }
   return layout;
 }
 
 Value Plan::add(std::size_t count) {
   lifetimes_.push_back(
-      {round_up(std::max<std::size_t>(count, 1) * sizeof(float), kAlignment), kNever, 0});
+      {base::round_up(std::max<std::size_t>(count, 1) * sizeof(float), kAlignment), kNever, 0});
   lasting_.push_back(false);
   return {lifetimes_.size() - 1, 0, count};
 }

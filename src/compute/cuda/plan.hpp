@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/integer.hpp"
 #include "compute/arena.hpp"
 #include "compute/cuda/work.hpp"
 #include "compute/graph.hpp"
@@ -16,14 +17,14 @@ namespace starling::compute::cuda {
 /// Every buffer and every tensor starts at a multiple of this: what cuBLAS and cuDNN like best.
 inline constexpr std::size_t kAlignment = 256;
 
-/// Places in a block of memory, each aligned, one behind the other.
-class Places {
+/// Gives out offsets in a block of memory, each aligned, one behind the other.
+class OffsetAllocator {
  public:
   /// The offset of `count` more of them, bytes.
   template <class T>
   std::size_t add(std::size_t count) {
     const std::size_t at = bytes_;
-    bytes_ += round_up(count * sizeof(T), kAlignment);
+    bytes_ += base::round_up(count * sizeof(T), kAlignment);
     return at;
   }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }

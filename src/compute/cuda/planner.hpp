@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/integer.hpp"
 #include "compute/cuda/plan.hpp"
 #include "compute/graph.hpp"
 #include "compute/graph_flow.hpp"
@@ -44,7 +45,7 @@ class Planner {
     bool shared = false;
   };
   /// Rotary positions of an attention op; counts of 0 without.
-  struct Turns {
+  struct RotaryTables {
     Value cosines;
     Value sines;
   };
@@ -133,10 +134,10 @@ class Planner {
   void backward_part(std::size_t op, const Attention& attention, const Value& above,
                      const Value& result, Part part);
   Heads split(std::size_t op, const Attention& attention, const Value& source, Part part);
-  Turns turns_of(std::size_t op, const Attention& attention);
+  RotaryTables turns_of(std::size_t op, const Attention& attention);
   [[nodiscard]] AttentionSizes sizes_of(std::size_t op, const Attention& attention,
                                         std::size_t samples) const;
-  [[nodiscard]] static HeadSides sides_of(const AttentionSizes& sizes, const Turns& turns,
+  [[nodiscard]] static HeadSides sides_of(const AttentionSizes& sizes, const RotaryTables& turns,
                                           const Addresses& at);
   /// So that a part's scores, of so many bytes each, are not too large.
   [[nodiscard]] std::vector<Part> parts_of(std::size_t op, const Attention& attention,
@@ -168,7 +169,7 @@ class Planner {
   /// until another op is planned. Rows of a width begin stride_of(width) elements apart.
   Value factor(std::size_t op, const Rows& rows);
   [[nodiscard]] std::size_t stride_of(std::size_t width) const {
-    return rounds_ ? round_up(width, kRowStep) : width;
+    return rounds_ ? base::round_up(width, kRowStep) : width;
   }
   Value make(std::size_t count) { return plan_.add(count); }
   /// For as many bfloat16.
@@ -202,8 +203,8 @@ class Planner {
   std::vector<std::pair<Value, Value>> rounded_;  ///< copies that this op has made
   const GraphFlow flow_;
   std::vector<std::optional<Gradient>> gradients_;
-  std::vector<bool> written_;                ///< gradients of tensors
-  std::vector<std::optional<Turns>> turns_;  ///< of attention ops
+  std::vector<bool> written_;                       ///< gradients of tensors
+  std::vector<std::optional<RotaryTables>> turns_;  ///< of attention ops
 };
 
 }  // namespace starling::compute::cuda

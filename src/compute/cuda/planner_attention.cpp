@@ -74,7 +74,8 @@ AttentionSizes Planner::sizes_of(std::size_t op, const Attention& attention,
           .size = attention.head_size};
 }
 
-HeadSides Planner::sides_of(const AttentionSizes& sizes, const Turns& turns, const Addresses& at) {
+HeadSides Planner::sides_of(const AttentionSizes& sizes, const RotaryTables& turns,
+                            const Addresses& at) {
   const bool turned = turns.cosines.count > 0;
   return {.positions = sizes.positions,
           .heads = sizes.heads,
@@ -95,9 +96,9 @@ std::vector<Planner::Part> Planner::parts_of(std::size_t op, const Attention& at
   return parts;
 }
 
-Planner::Turns Planner::turns_of(std::size_t op, const Attention& attention) {
+Planner::RotaryTables Planner::turns_of(std::size_t op, const Attention& attention) {
   if (turns_[op]) return *turns_[op];
-  Turns turns;
+  RotaryTables turns;
   if (attention.rotary_base > 0) {
     const std::size_t half = attention.head_size / 2;
     std::vector<float> cosines;
@@ -146,7 +147,7 @@ void Planner::forward_part(std::size_t op, const Attention& attention, const Val
 Planner::Heads Planner::split(std::size_t op, const Attention& attention, const Value& source,
                               Part part) {
   const Products products{sizes_of(op, attention, part.count)};
-  const Turns turns = turns_of(op, attention);
+  const RotaryTables turns = turns_of(op, attention);
   const Heads heads{.query = make(products.query_count()),
                     .key = make(products.key_count()),
                     .value = make(products.key_count()),

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "base/integer.hpp"
 #include "compute/cuda/planner.hpp"
 
 namespace starling::compute::cuda {
@@ -141,7 +142,7 @@ void Planner::backward_rows(std::size_t op, const Gradient& gradient, std::size_
 void Planner::sum_columns(std::size_t op, std::size_t rows, std::size_t columns, const Value& dy,
                           const Value* source, const Value* figures, const Value& to) {
   const std::size_t slices =
-      std::clamp<std::size_t>(quotient_up(rows, kRowsOfSlice), 1, kSlicesMax);
+      std::clamp<std::size_t>(base::ceil_div(rows, kRowsOfSlice), 1, kSlicesMax);
   const Value parts = make(slices * columns);
   const bool normed = source != nullptr;
   kernel(op, {dy, normed ? *source : dy, normed ? *figures : dy, parts}, parts.count,
@@ -179,7 +180,7 @@ void Planner::backward_of(std::size_t op, const Embedding& embedding, const Grad
   }
   const std::size_t width = op_at(op).out[1];
   const std::size_t positions = op_at(op).out[0];
-  const std::size_t chunks = quotient_up(batch_ * positions, EmbedSums::kChunk);
+  const std::size_t chunks = base::ceil_div(batch_ * positions, EmbedSums::kChunk);
   const Value parts = make(2 * chunks * width);
   const auto sums = [=, step = plan_.step, tokens = plan_.sorted_tokens](const Addresses& at) {
     return EmbedSums{width, positions,    at.at<StepState>(step), at.at<std::int32_t>(tokens),

@@ -32,8 +32,8 @@ std::vector<std::string> names_of(const Graph& graph) {
 Result<std::unique_ptr<Program>> compile(const Graph& graph, const CompileOptions& options,
                                          std::unique_ptr<Queue> queue, std::size_t score_bytes) {
   const std::uint32_t batch = options.batch;
-  if (batch == 0 || batch > kMaxBatch) {
-    return fail(ErrorCode::run_file, "batch is {}; it must be 1 to {}", batch, kMaxBatch);
+  if (batch == 0 || batch > kBatchMax) {
+    return fail(ErrorCode::run_file, "batch is {}; it must be 1 to {}", batch, kBatchMax);
   }
   const bool rounds = options.precision == Precision::bfloat16;
   Status asked;

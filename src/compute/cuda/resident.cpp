@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/integer.hpp"
 
 namespace starling::compute::cuda {
 
@@ -126,7 +127,7 @@ float* CudaResident::gradient() const {
 
 /// Those of RowSquares.
 std::size_t CudaResident::gradient_rows() const {
-  return quotient_up(gradient_size(), RowSquares::kRow);
+  return base::ceil_div(gradient_size(), RowSquares::kRow);
 }
 
 float* CudaResident::state(std::size_t which) const {

@@ -87,7 +87,7 @@ Status Runner::prepare(const Batch& next) {
   if (auto reserved = reserve_ahead(); !reserved) return reserved;
   if (!ahead_) return {};  // the batch is copied when its step begins
   gather_parts(next, prepared_parts_);
-  Places places;
+  OffsetAllocator places;
   for (Part& part : prepared_parts_) part.ahead = places.add<float>(part.to.count);
   for (const Part& part : prepared_parts_) {
     auto copied =
@@ -101,7 +101,7 @@ Status Runner::prepare(const Batch& next) {
 /// For all parts that a whole batch may have.
 Status Runner::reserve_ahead() {
   if (ahead_ || !ahead_retry_.is_due()) return {};
-  Places places;
+  OffsetAllocator places;
   for (const Value& part :
        {plan_.input, plan_.sorted_tokens, plan_.token_places, plan_.labels, plan_.targets}) {
     places.add<float>(part.count);

@@ -85,9 +85,9 @@ BOOST_AUTO_TEST_CASE(sizes_beyond_the_limits_are_refused_without_overflow) {
   BOOST_TEST(!GraphBuilder::start({3, 0, 3}));
   BOOST_TEST(!GraphBuilder::start({3, 3, 3, 3}));
   GraphBuilder builder = need(GraphBuilder::start({1, 2048, 2048}));
-  BOOST_TEST(!builder.linear(kMaxSide));
-  BOOST_TEST(!builder.conv2d({.out_channels = kMaxSide, .kernel = 2000}));
-  BOOST_TEST(!builder.conv2d({.out_channels = 64, .kernel = kMaxSide, .padding = kMaxSide - 1}));
+  BOOST_TEST(!builder.linear(kSideMax));
+  BOOST_TEST(!builder.conv2d({.out_channels = kSideMax, .kernel = 2000}));
+  BOOST_TEST(!builder.conv2d({.out_channels = 64, .kernel = kSideMax, .padding = kSideMax - 1}));
   BOOST_TEST(!builder.conv2d({.out_channels = 64, .kernel = 3}));
   BOOST_TEST(to_string(builder.shape()) == "1x2048x2048");
 }
@@ -97,8 +97,8 @@ BOOST_AUTO_TEST_CASE(a_model_without_parameters_or_with_too_many_classes_is_refu
   need(none.relu());
   BOOST_TEST(!std::move(none).finish(10));
   GraphBuilder many = need(GraphBuilder::start({10}));
-  need(many.linear(kMaxClasses + 1));
-  BOOST_TEST(!std::move(many).finish(kMaxClasses + 1));
+  need(many.linear(kClassesMax + 1));
+  BOOST_TEST(!std::move(many).finish(kClassesMax + 1));
 }
 
 BOOST_AUTO_TEST_CASE(dilation_and_groups_shape_results_and_weights_as_in_pytorch) {
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(windows_and_groups_that_do_not_fit_are_refused) {
                       "3 groups do not divide its 4 input and 4 output channels"));
   BOOST_TEST(contains(error_of(builder.conv2d({.out_channels = 4, .kernel = 1, .groups = 0})),
                       "groups is 0"));
-  BOOST_TEST(!builder.conv2d({.out_channels = 4, .kernel = kMaxSide, .dilation = kMaxSide}));
+  BOOST_TEST(!builder.conv2d({.out_channels = 4, .kernel = kSideMax, .dilation = kSideMax}));
   BOOST_TEST(contains(error_of(builder.max_pool2d(3, 1, 2)), "at most half of the kernel"));
   BOOST_TEST(to_string(builder.shape()) == "4x5x5");
 }

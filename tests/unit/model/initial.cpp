@@ -15,8 +15,8 @@ using namespace starling::model::test;
 
 namespace {
 
-std::uint64_t hash_of(const Spec& spec, const Ends& ends) {
-  const auto built = build(spec, ends);
+std::uint64_t hash_of(const Spec& spec, const InputOutput& in_out) {
+  const auto built = build(spec, in_out);
   BOOST_REQUIRE_MESSAGE(built, (built ? "" : built.error().text));
   const std::vector<float> parameters = built->initial_parameters(1);
   return base::xxh3(base::bytes_of(std::span(parameters)));
@@ -80,8 +80,8 @@ BOOST_AUTO_TEST_CASE(initial_parameters_fill_the_range_of_their_layer) {
 }
 
 BOOST_AUTO_TEST_CASE(presets_start_with_the_same_bits_on_every_machine) {
-  const Ends image{.input = {1, 28, 28}, .outputs = 10};
-  const Ends text{.input = {128}, .vocabulary = 256, .outputs = 256};
+  const InputOutput image{.input = {1, 28, 28}, .outputs = 10};
+  const InputOutput text{.input = {128}, .vocabulary = 256, .outputs = 256};
   Spec spec{};
   spec.preset = Preset::cnn;
   BOOST_TEST(hash_of(spec, image) == 0xb6dc0678719762a5ULL);

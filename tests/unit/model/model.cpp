@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(equal_names_of_tensors_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(tokens_go_through_an_embedding) {
-  const Ends text{.input = {16}, .vocabulary = 50, .outputs = 50};
+  const InputOutput text{.input = {16}, .vocabulary = 50, .outputs = 50};
   Spec spec{{16},
             {{.kind = LayerKind::embedding, .out = 16, .initial_std = 0.5},
              {.kind = LayerKind::positions},
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(tokens_go_through_an_embedding) {
 }
 
 BOOST_AUTO_TEST_CASE(text_needs_outputs_at_each_of_its_positions) {
-  const Ends text{.input = {8}, .vocabulary = 50, .outputs = 50};
+  const InputOutput text{.input = {8}, .vocabulary = 50, .outputs = 50};
   Spec spec{{8},
             {{.kind = LayerKind::embedding, .out = 4},
              {.kind = LayerKind::flatten},

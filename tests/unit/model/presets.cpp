@@ -14,14 +14,14 @@ using namespace starling::model::test;
 
 namespace {
 
-compute::Graph graph_of(const Spec& spec, const Ends& ends) {
-  auto built = build(spec, ends);
+compute::Graph graph_of(const Spec& spec, const InputOutput& in_out) {
+  auto built = build(spec, in_out);
   BOOST_REQUIRE_MESSAGE(built, (built ? "" : built.error().text));
   return std::move(built->graph);
 }
 
-std::size_t parameters(const Spec& spec, const Ends& ends) {
-  return graph_of(spec, ends).parameter_count;
+std::size_t parameters(const Spec& spec, const InputOutput& in_out) {
+  return graph_of(spec, in_out).parameter_count;
 }
 
 /// The names of tensors, a line each, of which `part` is a part.
@@ -35,11 +35,11 @@ std::string names(const std::vector<compute::Tensor>& tensors, const std::string
   return text;
 }
 
-const Ends kFashion{.input = {1, 28, 28}, .outputs = 10};
-const Ends kCifar{.input = {3, 32, 32}, .outputs = 10};
-const Ends kImageNet{.input = {3, 224, 224}, .outputs = 1000};
-const Ends kGpt2{.input = {1024}, .vocabulary = 50257, .outputs = 50257};
-const Ends kBytes{.input = {128}, .vocabulary = 256, .outputs = 256};
+const InputOutput kFashion{.input = {1, 28, 28}, .outputs = 10};
+const InputOutput kCifar{.input = {3, 32, 32}, .outputs = 10};
+const InputOutput kImageNet{.input = {3, 224, 224}, .outputs = 1000};
+const InputOutput kGpt2{.input = {1024}, .vocabulary = 50257, .outputs = 50257};
+const InputOutput kBytes{.input = {128}, .vocabulary = 256, .outputs = 256};
 
 }  // namespace
 
@@ -102,9 +102,9 @@ BOOST_AUTO_TEST_CASE(resnets_halve_the_image_where_torchvision_does) {
   BOOST_TEST(last_image(graph_of(spec_of(Preset::resnet18), kCifar)) == "512x4x4");
   BOOST_TEST(last_image(graph_of(spec_of(Preset::resnet20), kCifar)) == "64x8x8");
   BOOST_TEST(last_image(graph_of(spec_of(Preset::resnet20), kFashion)) == "64x7x7");
-  const Ends small{.input = {3, 64, 64}, .outputs = 10};
+  const InputOutput small{.input = {3, 64, 64}, .outputs = 10};
   BOOST_TEST(graph_of(spec_of(Preset::resnet18), small).tensors[0].shape[2] == 3U);
-  const Ends wide{.input = {3, 64, 65}, .outputs = 10};
+  const InputOutput wide{.input = {3, 64, 65}, .outputs = 10};
   BOOST_TEST(graph_of(spec_of(Preset::resnet18), wide).tensors[0].shape[2] == 7U);
   // Multiply-adds of a forward pass, as often published.
   BOOST_TEST(compute::forward_flops(graph_of(spec_of(Preset::resnet18), kImageNet)) / 2 == 1.814e9,

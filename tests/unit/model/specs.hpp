@@ -28,8 +28,8 @@ inline Spec spec_of(Preset preset, const PresetSizes& sizes = {}) {
 }
 
 /// The message of a build that fails; empty where it does not.
-inline std::string error_of(const Spec& spec, const Ends& ends) {
-  const auto model = build(spec, ends);
+inline std::string error_of(const Spec& spec, const InputOutput& in_out) {
+  const auto model = build(spec, in_out);
   return model ? "" : model.error().text;
 }
 

@@ -424,8 +424,8 @@ BOOST_AUTO_TEST_CASE(largest_state_of_the_largest_model_fits_a_file) {
     BOOST_TEST(values <= kTensorVectorsMax * graph.parameter_count);
     BOOST_TEST(pieces.size() <= kTensorVectorsMax * graph.tensors.size());
   }
-  BOOST_TEST(kTensorFileBytesMax >= kTensorHeaderBytesMax + 4 * 4 * compute::kMaxParameters);
-  BOOST_TEST(kTensorsMax >= 4 * 2 * compute::kMaxOps);
+  BOOST_TEST(kTensorFileBytesMax >= kTensorHeaderBytesMax + 4 * 4 * compute::kParametersMax);
+  BOOST_TEST(kTensorsMax >= 4 * 2 * compute::kOpsMax);
 }
 
 BOOST_AUTO_TEST_CASE(state_of_another_optimizer_or_model_is_refused_and_changes_nothing) {

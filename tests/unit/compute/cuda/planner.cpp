@@ -8,6 +8,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "base/integer.hpp"
 #include "tests/unit/compute/networks.hpp"
 
 using namespace starling;
@@ -120,8 +121,8 @@ BOOST_AUTO_TEST_CASE(rows_of_rounded_factors_begin_at_multiples_of_16_bytes) {
       ++products;
       const std::size_t left = gemm->left.turned ? gemm->rows : gemm->depth;
       const std::size_t right = gemm->right.turned ? gemm->depth : gemm->columns;
-      BOOST_TEST(gemm->left.stride == (rounds ? round_up(left, 8) : left));
-      BOOST_TEST(gemm->right.stride == (rounds ? round_up(right, 8) : right));
+      BOOST_TEST(gemm->left.stride == (rounds ? base::round_up(left, 8) : left));
+      BOOST_TEST(gemm->right.stride == (rounds ? base::round_up(right, 8) : right));
     }
     BOOST_TEST(products == 6U);
   }

@@ -7,7 +7,7 @@
 
 namespace starling::model {
 
-struct Ends {
+struct InputOutput {
   /// Shape of a sample: {features}, {channels, height, width} or {positions, features}, or
   /// {positions} of tokens.
   compute::Shape input;
