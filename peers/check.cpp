@@ -16,6 +16,7 @@
 #include "compute/program.hpp"
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
+#include "data/sample_order.hpp"
 #include "model/model.hpp"
 #include "needs.hpp"
 #include "peer/build_model.hpp"
@@ -38,7 +39,7 @@ struct Data {
   std::optional<base::Error> missing;
   data::SampleFormat format;
   std::uint64_t training_set = 0;  ///< samples; 0: not known
-  std::uint64_t memory = 0;        ///< bytes, without batches
+  std::uint64_t memory = 0;        ///< bytes, with the order of samples, without batches
   std::string odd_label;           ///< what is odd about the highest label, if anything
 };
 
@@ -69,7 +70,7 @@ base::Result<Data> look_at_data(const peer::RunFile& run_file) {
     return Data{.missing = {},
                 .format = dataset->format(),
                 .training_set = dataset->train->size(),
-                .memory = dataset->memory_bytes(),
+                .memory = dataset->memory_bytes() + data::order_bytes(dataset->train->size()),
                 .odd_label = find_odd_label(*dataset)};
   }
   if (dataset.error().code != ErrorCode::data) return fail(dataset.error());
@@ -125,7 +126,7 @@ void print_memory(const peer::RunFile& run_file, const Needs& needs) {
   part("saving", needs.saving, false,
        needs.resides ? "parameters and the optimizer's state on their way to a checkpoint"
                      : "parameters as they are evaluated and saved");
-  part("data", needs.data, false, "samples in memory, and batches filled ahead");
+  part("data", needs.data, false, "samples in memory, their order, and batches filled ahead");
 }
 
 void print_exchange(const peer::RunFile& run_file, const Needs& needs) {

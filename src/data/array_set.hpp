@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "data/sample_set.hpp"
+#include "data/spread.hpp"
 
 namespace starling::data {
 
@@ -19,18 +20,30 @@ struct Normalisation {
   double std = 1.0;
 };
 
-/// Rows of equal length, somewhere in memory that outlives this.
+/// Rows of equal length, somewhere in memory that outlives this: all that lie there, or those that
+/// spread() takes of them, or leaves.
 struct Rows {
   const std::byte* first = nullptr;
   std::size_t stride = 0;  ///< bytes from one row to the next
   std::uint32_t count = 0;
+  std::uint32_t others = 0;  ///< that lie between them
+  bool taken = false;        ///< by spread(), and the others were left
 
   [[nodiscard]] const std::byte* row(std::uint32_t index) const noexcept {
-    return first + index * stride;
+    return first + number(index) * stride;
   }
-  /// `count` rows from the row `from` on.
-  [[nodiscard]] Rows part(std::uint32_t from, std::uint32_t rows) const noexcept {
-    return {row(from), stride, rows};
+  /// Of a row among all that lie there.
+  [[nodiscard]] std::uint32_t number(std::uint32_t index) const noexcept {
+    if (others == 0) return index;
+    return taken ? spread(index, count, count + others)
+                 : left_by_spread(index, others, count + others);
+  }
+  /// Of all: `wanted` of them that stand for all, and the rest.
+  [[nodiscard]] Rows taken_of(std::uint32_t wanted) const noexcept {
+    return {first, stride, wanted, count - wanted, true};
+  }
+  [[nodiscard]] Rows left_of(std::uint32_t wanted) const noexcept {
+    return {first, stride, count - wanted, wanted, false};
   }
 };
 

@@ -17,9 +17,10 @@ std::uint32_t shift_of(std::uint64_t seed, std::uint64_t epoch) noexcept {
 }  // namespace
 
 BatchStream::BatchStream(const SampleSet& set, const Shards& shards,
-                         const Augmentation& augmentation, std::uint32_t batch, std::uint64_t seed)
+                         const Augmentation& augmentation, std::uint32_t batch, std::uint64_t seed,
+                         std::span<const std::uint32_t> owned)
     : set_(set),
-      order_(shards, seed),
+      order_(shards, seed, owned),
       augmentation_(augmentation),
       seed_(seed),
       step_seeds_(seed),

@@ -20,10 +20,10 @@ namespace starling::data {
 class BatchStream {
  public:
   /// `set` and `shards` outlive this. `batch`: samples of a batch, at least 1 here as later.
-  /// `seed`: one for each peer. Augmentation is for images alone (SampleFormat::shape of three
-  /// sides).
+  /// `seed`: one for each peer. `owned`: as SampleOrder::set_shards. Augmentation is for images
+  /// alone (SampleFormat::shape of three sides).
   BatchStream(const SampleSet& set, const Shards& shards, const Augmentation& augmentation,
-              std::uint32_t batch, std::uint64_t seed);
+              std::uint32_t batch, std::uint64_t seed, std::span<const std::uint32_t> owned = {});
 
   /// As SampleOrder::set_shards.
   void set_shards(std::span<const std::uint32_t> owned) { order_.set_shards(owned); }

@@ -22,7 +22,8 @@ enum class Split {
 
 /// How training images are changed each time they are shown; images in evaluations never are.
 struct Augmentation {
-  /// Pixels by which an image may move up, down, left and right; what comes in is 0, the mean.
+  /// Pixels by which an image may move up, down, left and right; what comes in is 0: the mean of
+  /// bytes, or a grey that is agreed on where they are private, but just a number among floats.
   std::uint32_t crop = 0;
   bool flip = false;  ///< left and right change places half of the time
 
@@ -37,8 +38,8 @@ struct Config {
   std::vector<std::string> path;
   /// Text alone: files of their own to evaluate on; empty: the end of `path`.
   std::vector<std::string> test_path;
-  /// Share of the samples or of the text, its end, that is kept for evaluations where the source
-  /// has no files for that.
+  /// Share of the samples, spread over all of them, or of the text, its end, that is kept for
+  /// evaluations where the source has no files for that.
   double test_fraction = 0.1;
   /// Labels of idx and npy are below it; 0: as many as the labels say. Private data whose labels do
   /// not all occur at every peer need it.

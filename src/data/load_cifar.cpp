@@ -58,12 +58,13 @@ struct Records {
   std::vector<base::Hash128> hashes;
 };
 
-base::Result<Records> read_records(const Cifar& cifar, const std::string& folder,
+base::Result<Records> read_records(const LoadOptions& options, const Cifar& cifar,
+                                   const std::string& folder,
                                    std::span<const std::string_view> files,
                                    std::vector<Storage>& storage) {
   const std::size_t record = cifar.label_bytes + kPixels;
-  Inputs inputs{.shape = {3, 32, 32},
-                .normalisation = {cifar.normalisation.begin(), cifar.normalisation.end()}};
+  Inputs inputs{.shape = {3, 32, 32}};
+  inputs.normalisation = normalisation_of(options.config, inputs, cifar.normalisation);
   Answers answers{.classes = cifar.classes};
   Records records;
   for (const std::string_view name : files) {
@@ -102,9 +103,9 @@ base::Result<Dataset> load_cifar(const LoadOptions& options) {
   const auto folder = only_path(options.config, "", cifar.how_to_get);
   if (!folder) return fail(folder.error());
   Dataset dataset;
-  auto train = read_records(cifar, *folder, cifar.train, dataset.storage);
+  auto train = read_records(options, cifar, *folder, cifar.train, dataset.storage);
   if (!train) return fail(train.error());
-  auto test = read_records(cifar, *folder, cifar.test, dataset.storage);
+  auto test = read_records(options, cifar, *folder, cifar.test, dataset.storage);
   if (!test) return fail(test.error());
   const std::array hashes{combine(train->hashes), combine(test->hashes)};
   dataset.identity = combine(hashes);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -20,30 +21,29 @@ struct Known {
   std::string_view name;
   const char* folder;  ///< where a package puts it; empty: nowhere
   const char* how_to_get;
-  std::uint32_t classes;        ///< 0: as many as the labels say
-  Normalisation normalisation;  ///< mean and deviation of the training pixels; 0, 0: measured
+  std::uint32_t classes;                         ///< 0: as many as the labels say
+  std::span<const Normalisation> normalisation;  ///< of the training pixels; empty: measured
 };
 
+constexpr std::array kFashionMnist{Normalisation{0.2860, 0.3530}};
+constexpr std::array kMnist{Normalisation{0.1307, 0.3081}};
+
 constexpr std::array kKnown{
-    Known{"fashion-mnist",
-          "/usr/share/datasets/fashion-mnist",
+    Known{"fashion-mnist", "/usr/share/datasets/fashion-mnist",
           "install it with `apt-get install dataset-fashion-mnist`, or set data.path to a folder "
           "with its four IDX files",
-          10,
-          {0.2860, 0.3530}},
-    Known{"mnist",
-          "",
+          10, kFashionMnist},
+    Known{"mnist", "",
           "set data.path to a folder with its four IDX files (train-images-idx3-ubyte.gz, "
           "train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz, t10k-labels-idx1-ubyte.gz)",
-          10,
-          {0.1307, 0.3081}},
+          10, kMnist},
     Known{"idx",
           "",
           "set data.path to a folder with four IDX files named as MNIST's "
           "(train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, "
           "t10k-labels-idx1-ubyte, all with .gz or without; idx4 for images with channels)",
           0,
-          {0, 0}},
+          {}},
 };
 
 struct Part {
@@ -134,8 +134,7 @@ base::Result<Dataset> load_idx(const LoadOptions& options) {
     classes = *agreed;
   }
   const std::vector<Normalisation> normalisation =
-      known.normalisation.std != 0 ? std::vector{known.normalisation}
-                                   : normalisation_of(options.config, train_inputs);
+      normalisation_of(options.config, train_inputs, known.normalisation);
   Dataset dataset;
   dataset.identity = combine(hashes);
   auto train_set = make_set(*train, classes, normalisation, dataset.storage);

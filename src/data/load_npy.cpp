@@ -1,6 +1,5 @@
 // Pairs of NumPy files: samples and what a model should say to them.
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -19,7 +18,10 @@ using base::fail;
 
 constexpr const char* kHowToGet =
     "set data.path to a folder with x_train.npy and y_train.npy, and x_test.npy and y_test.npy if "
-    "the test set is not to be the end of these";
+    "the test set is not to be taken from these";
+
+/// In the identity: how the test set was taken from the training samples.
+constexpr std::uint64_t kTakenSpread = 1;
 
 /// Samples and answers of one length.
 struct NpyPair {
@@ -85,31 +87,30 @@ base::Result<NpyPair> open_pair(const std::string& folder, const char* part, con
 }
 
 template <class Value>
-void widen_labels(base::ByteView bytes, std::vector<std::int64_t>& out) {
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    Value value;
-    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
-    out[i] = value;
+base::Result<std::vector<std::int32_t>> labels_of(const NpyPair& pair) {
+  const base::ByteView bytes = pair.y.values();
+  std::vector<std::int32_t> labels(pair.count());
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    Value label;
+    std::memcpy(&label, bytes.data() + i * sizeof label, sizeof label);
+    if (std::cmp_less(label, 0) || std::cmp_greater_equal(label, compute::kClassesMax)) {
+      return fail(ErrorCode::data, "{}: label {} of sample {} is not a number from 0 to {}",
+                  pair.name, label, i, compute::kClassesMax - 1);
+    }
+    labels[i] = static_cast<std::int32_t>(label);
   }
+  return labels;
 }
 
 base::Result<std::vector<std::int32_t>> labels_of(const NpyPair& pair) {
-  std::vector<std::int64_t> wide(pair.count());
-  const base::ByteView bytes = pair.y.values();
-  if (pair.y.header.type == NpyType::uint8) {
-    widen_labels<std::uint8_t>(bytes, wide);
-  } else if (pair.y.header.type == NpyType::int32) {
-    widen_labels<std::int32_t>(bytes, wide);
-  } else {
-    widen_labels<std::int64_t>(bytes, wide);
+  switch (pair.y.header.type) {
+    case NpyType::uint8:
+      return labels_of<std::uint8_t>(pair);
+    case NpyType::int32:
+      return labels_of<std::int32_t>(pair);
+    default:
+      return labels_of<std::int64_t>(pair);
   }
-  const auto wrong = std::ranges::find_if(
-      wide, [](std::int64_t label) { return label < 0 || label >= compute::kClassesMax; });
-  if (wrong != wide.end()) {
-    return fail(ErrorCode::data, "{}: label {} of sample {} is not a number from 0 to {}",
-                pair.name, *wrong, wrong - wide.begin(), compute::kClassesMax - 1);
-  }
-  return std::vector<std::int32_t>(wide.begin(), wide.end());
 }
 
 Rows rows_of(const Npy& array) {
@@ -172,21 +173,33 @@ base::Result<Made> read_pair(const LoadOptions& options, const std::string& fold
   return made;
 }
 
-/// Takes the last samples away and returns them.
-Made take_end(Made& all, std::uint32_t count) {
-  const auto kept = static_cast<std::uint32_t>(all.inputs.count()) - count;
-  Made end = all;
-  end.name += ", its end, for the test set";
-  end.inputs.blocks[0] = all.inputs.blocks[0].part(kept, count);
-  all.inputs.blocks[0].count = kept;
+/// Of all samples `wanted` that stand for them, or else the others.
+Made part_of(const Made& all, std::uint32_t wanted, bool taken) {
+  const auto part_of_rows = [&](const Rows& rows) {
+    return taken ? rows.taken_of(wanted) : rows.left_of(wanted);
+  };
+  Made part{.inputs = all.inputs, .answers = {}, .name = all.name};
+  const Rows samples = part_of_rows(all.inputs.blocks[0]);
+  part.inputs.blocks = {samples};
   if (all.answers.labels.empty()) {
-    end.answers.targets = all.answers.targets.part(kept, count);
-    all.answers.targets.count = kept;
-  } else {
-    end.answers.labels.erase(end.answers.labels.begin(), end.answers.labels.begin() + kept);
-    all.answers.labels.resize(kept);
+    part.answers.targets = part_of_rows(all.answers.targets);
+    part.answers.target_shape = all.answers.target_shape;
+    return part;
   }
-  return end;
+  part.answers.labels.resize(samples.count);
+  for (std::uint32_t i = 0; i < samples.count; ++i) {
+    part.answers.labels[i] = all.answers.labels[samples.number(i)];
+  }
+  return part;
+}
+
+/// Takes as many samples away, spread over all of them, and returns them. Not the end: arrays are
+/// often sorted by label, and nothing that is trained on would have the labels there.
+Made take_spread(Made& all, std::uint32_t wanted) {
+  Made test = part_of(all, wanted, true);
+  test.name += ", taken for the test set";
+  all = part_of(all, wanted, false);
+  return test;
 }
 
 /// Gives both sets what only both together tell: how many classes there are, and how the training
@@ -227,13 +240,14 @@ base::Result<Dataset> load_npy(const LoadOptions& options) {
                      std::filesystem::exists(*folder + "/y_test.npy", ignored);
   auto test =
       apart ? read_pair(options, *folder, "test", dataset.storage, hashes)
-            : take_end(*train,
-                       static_cast<std::uint32_t>(options.config.test_fraction *
-                                                  static_cast<double>(train->inputs.count())));
+            : take_spread(*train,
+                          static_cast<std::uint32_t>(options.config.test_fraction *
+                                                     static_cast<double>(train->inputs.count())));
   if (!test) return fail(test.error());
   const auto agreed = agree(options.config, *train, *test, *folder);
   if (!agreed) return fail(agreed.error());
-  const std::array sizes{train->inputs.count(), test->inputs.count()};
+  std::vector sizes{train->inputs.count(), test->inputs.count()};
+  if (!apart) sizes.push_back(kTakenSpread);
   dataset.identity = combine(hashes, sizes);
   dataset.floats = train->inputs.floats;
   auto train_set = ArraySet::make(std::move(train->inputs), std::move(train->answers), train->name);

@@ -47,6 +47,11 @@ class TextReader {
   base::Result<Text> encode(std::span<const base::ByteView> parts,
                             std::vector<base::Hash128> hashes);
   void append(Text& text, TokenFile file);
+  /// Whether tokens with this header are of the vocabulary. Both figures come from the file: the
+  /// tokens were checked against one, and say what the other does.
+  [[nodiscard]] bool fits(const TokenFileHeader& header) const {
+    return header.vocabulary == vocabulary_.size() && header.vocabulary_hash == vocabulary_.hash();
+  }
 
   const LoadOptions& options_;
   const Vocabulary& vocabulary_;
@@ -96,7 +101,7 @@ base::Result<Text> TextReader::read_token_files(std::span<const std::string> pat
   for (const std::string& path : *files) {
     auto file = open_token_file(path, options_.cache);
     if (!file) return fail(file.error());
-    if (file->header.vocabulary_hash != vocabulary_.hash()) {
+    if (!fits(file->header)) {
       const std::string& name = options_.config.vocabulary;
       return fail(ErrorCode::data,
                   "{}: was encoded with another vocabulary (of {} tokens) than {} (of {}): set "
@@ -140,7 +145,7 @@ base::Result<Text> TextReader::encode(std::span<const base::ByteView> parts,
   std::error_code ignored;
   if (!options_.cache.folder.empty() && std::filesystem::exists(cached, ignored)) {
     auto file = open_token_file(cached, options_.cache);
-    if (file && file->header.vocabulary_hash == vocabulary_.hash()) {
+    if (file && fits(file->header)) {
       append(text, std::move(*file));
       return text;
     }

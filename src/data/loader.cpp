@@ -9,8 +9,7 @@ namespace starling::data {
 
 Loader::Loader(const SampleSet& set, const Shards& shards, std::uint32_t batch, std::uint64_t seed,
                std::span<const std::uint32_t> owned, const Augmentation& augmentation)
-    : stream_(set, shards, augmentation, batch, seed), batch_(batch), pending_batch_(batch) {
-  stream_.set_shards(owned);
+    : stream_(set, shards, augmentation, batch, seed, owned), batch_(batch), pending_batch_(batch) {
   for (std::size_t i = 0; i < kPool; ++i) {
     BatchBuffer buffer;
     buffer.resize(set.format(), batch);

@@ -6,20 +6,25 @@
 
 namespace starling::data {
 
-SampleOrder::SampleOrder(const Shards& shards, std::uint64_t seed)
+SampleOrder::SampleOrder(const Shards& shards, std::uint64_t seed,
+                         std::span<const std::uint32_t> owned)
     : shards_(shards), seed_(seed), seen_(shards.all_samples().size()) {
-  own_.reserve(shards.all_samples().size());
-  order_.reserve(shards.all_samples().size());
-  set_shards({});
+  set_shards(owned);
 }
 
 void SampleOrder::set_shards(std::span<const std::uint32_t> owned) {
-  own_.clear();
+  // Memory for what is owned, and no more: it may be a hundredth of all, or of what it was before.
+  own_ = {};
+  order_ = {};
+  std::size_t count = 0;
+  for (const std::uint32_t shard : owned) count += shards_.samples(shard).size();
+  own_.reserve(count);
   for (const std::uint32_t shard : owned) {
     const auto samples = shards_.samples(shard);
     own_.insert(own_.end(), samples.begin(), samples.end());
   }
   if (own_.empty()) own_.assign(shards_.all_samples().begin(), shards_.all_samples().end());
+  order_.reserve(own_.size());
   line_up();
 }
 

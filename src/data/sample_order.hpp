@@ -9,13 +9,20 @@
 
 namespace starling::data {
 
+/// Bytes that the shards of so many training samples and a peer's order of them take: of one that
+/// owns all, which each may have to in the end.
+[[nodiscard]] constexpr std::uint64_t order_bytes(std::uint64_t samples) noexcept {
+  return samples * 3 * sizeof(std::uint32_t) + samples / 8;
+}
+
 /// An endless sequence of sample indices, epoch after epoch: within an epoch each of the own
 /// samples comes once, in an order that depends on (seed, epoch) and the shards alone. An epoch
 /// may end within a batch: the next one goes on at once, so batches are always full.
 class SampleOrder {
  public:
-  /// `shards` must outlive this. Starts with every shard owned. `seed`: one for each peer.
-  SampleOrder(const Shards& shards, std::uint64_t seed);
+  /// `shards` must outlive this. `seed`: one for each peer. Starts with the `owned` shards, as in
+  /// set_shards().
+  SampleOrder(const Shards& shards, std::uint64_t seed, std::span<const std::uint32_t> owned = {});
 
   /// Owns these shards from the next sample on (none: all shards, since a peer without any would
   /// have nothing to do). What was seen in this epoch stays seen, what is new is still to come,

@@ -1,6 +1,7 @@
 #include "data/sample_set.hpp"
 
 #include "base/assert.hpp"
+#include "data/spread.hpp"
 
 namespace starling::data {
 namespace {
@@ -39,6 +40,12 @@ void SampleSet::fill_range(std::uint32_t first, std::uint32_t count, BatchBuffer
   ASSERT(first <= size_ && count <= size_ - first);
   out.resize(format_, count);
   for (std::uint32_t i = 0; i < count; ++i) fill_slot(first + i, 0, i, out);
+}
+
+void SampleSet::fill_spread(std::uint32_t first, std::uint32_t count, std::uint32_t wanted,
+                            BatchBuffer& out) const {
+  out.resize(format_, count);
+  for (std::uint32_t i = 0; i < count; ++i) fill_slot(spread(first + i, wanted, size_), 0, i, out);
 }
 
 }  // namespace starling::data

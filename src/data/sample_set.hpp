@@ -33,6 +33,9 @@ class SampleSet {
             BatchBuffer& out) const;
   /// The same for samples first, first + 1, ... as they are, without a shift.
   void fill_range(std::uint32_t first, std::uint32_t count, BatchBuffer& out) const;
+  /// The same for numbers first, first + 1, ... of `wanted` samples that stand for all (spread()).
+  void fill_spread(std::uint32_t first, std::uint32_t count, std::uint32_t wanted,
+                   BatchBuffer& out) const;
 
  protected:
   /// `labels`: of each sample, or empty.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,10 @@ struct LoadOptions {
 [[nodiscard]] base::Result<std::string> only_path(const Config& config, const std::string& fallback,
                                                   const std::string& how_to_get);
 
-/// How bytes of a source without a normalisation of its own are normalised.
-[[nodiscard]] std::vector<Normalisation> normalisation_of(const Config& config,
-                                                          const Inputs& inputs);
+/// How bytes are normalised: as is `known` of the source, or else as the training samples,
+/// `inputs`, ask for; private data of any source by what all peers agree on.
+[[nodiscard]] std::vector<Normalisation> normalisation_of(
+    const Config& config, const Inputs& inputs, std::span<const Normalisation> known = {});
 
 /// data.classes, or what follows from the largest label. Error (run_file): a label is beyond it.
 [[nodiscard]] base::Result<std::uint32_t> classes_of(const Config& config, std::int32_t largest);

@@ -158,7 +158,7 @@ void Worker::run_evaluation(std::vector<Outcome>& outcomes) {
     evaluating_ = true;
   }
   const std::uint32_t count = std::min(loader_.batch(), evaluation_.samples - evaluation_.done);
-  test_.fill_range(evaluation_.done, count, tested_);
+  test_.fill_spread(evaluation_.done, count, evaluation_.samples, tested_);
   const auto piece = trainer_.resides() ? trainer_.evaluate(buffers_copy_, tested_.view())
                                         : trainer_.evaluate(copy_, buffers_copy_, tested_.view());
   if (!piece) {

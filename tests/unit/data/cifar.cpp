@@ -83,6 +83,15 @@ BOOST_AUTO_TEST_CASE(cifar100_has_fine_labels) {
              1e-6F);
 }
 
+BOOST_AUTO_TEST_CASE(private_pixels_are_normalised_as_all_peers_agree) {
+  config.split = Split::private_data;
+  const auto dataset = load(config).value();
+  BatchBuffer batch;
+  dataset.train->fill_range(9, 1, batch);
+  const auto agreed = static_cast<float>((9 / 255.0 - 0.5) / 0.25);
+  BOOST_TEST(batch.samples == std::vector<float>(kPixelCount, agreed));
+}
+
 BOOST_AUTO_TEST_CASE(bad_files_are_refused) {
   auto bytes = records(0, 3, false);
   bytes.pop_back();

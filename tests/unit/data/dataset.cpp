@@ -142,6 +142,23 @@ BOOST_AUTO_TEST_CASE(classes_and_normalisation_of_any_idx_files_come_from_the_sa
   BOOST_TEST(std::abs(squares / count - 1) < 1e-5);
 }
 
+// Peers of one run may call the same files by different names.
+BOOST_AUTO_TEST_CASE(private_bytes_are_normalised_alike_whatever_the_source_is_called) {
+  config.split = Split::private_data;
+  config.classes = 10;
+  const auto values_of = [&](const char* source) {
+    config.source = source;
+    const auto dataset = load(config).value();
+    BatchBuffer batch;
+    dataset.train->fill_range(0, kTrain, batch);
+    return std::pair(batch.samples, dataset.identity);
+  };
+  BOOST_TEST((values_of("idx") == values_of("mnist")));
+  BOOST_TEST((values_of("idx") == values_of("fashion-mnist")));
+  BOOST_TEST(values_of("mnist").first[1] == (1.0F / 255 - 0.5F) / 0.25F,
+             boost::test_tools::tolerance(1e-5F));
+}
+
 BOOST_AUTO_TEST_CASE(images_with_channels_have_a_normalisation_each) {
   config.source = "idx";
   std::vector<std::uint8_t> pixels;

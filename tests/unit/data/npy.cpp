@@ -1,7 +1,9 @@
 #include "data/npy.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "data/dataset.hpp"
 #include "idx_bytes.hpp"
@@ -79,21 +81,37 @@ struct NpyFiles {
 
 BOOST_FIXTURE_TEST_SUITE(npy, NpyFiles)
 
-BOOST_AUTO_TEST_CASE(floats_come_as_they_are_and_the_end_is_kept_for_evaluation) {
+BOOST_AUTO_TEST_CASE(floats_come_as_they_are_each_in_one_of_the_sets) {
   config.test_fraction = 0.25;
   const Dataset dataset = loaded();
   BOOST_TEST(dataset.train->size() == 15U);
   BOOST_TEST(dataset.test->size() == 5U);
   BOOST_TEST(dataset.format().classes == 4U);
   BOOST_TEST(dataset.format().shape == std::vector<std::uint32_t>{3});
-  BatchBuffer batch;
-  dataset.train->fill(std::vector<std::uint32_t>{2, 14}, {}, batch);
-  BOOST_TEST(batch.samples == (std::vector<float>{x[6], x[7], x[8], x[42], x[43], x[44]}));
-  BOOST_TEST(batch.labels == (std::vector<std::int32_t>{2, 2}));
-  dataset.test->fill_range(0, 1, batch);
-  BOOST_TEST(batch.samples == (std::vector<float>{x[45], x[46], x[47]}));
-  BOOST_TEST(batch.labels == std::vector<std::int32_t>{3});
   BOOST_TEST(dataset.train->labels().size() == 15U);
+  std::set<int> seen;
+  for (const SampleSet* set : {dataset.train.get(), dataset.test.get()}) {
+    BatchBuffer batch;
+    set->fill_range(0, set->size(), batch);
+    for (std::size_t i = 0; i < set->size(); ++i) {
+      const auto sample = static_cast<int>(batch.samples[3 * i] * 4 / 3);
+      BOOST_TEST(batch.samples[3 * i + 2] == x[3 * static_cast<std::size_t>(sample) + 2]);
+      BOOST_TEST(batch.labels[i] == sample % 4);
+      BOOST_TEST(seen.insert(sample).second);
+    }
+  }
+  BOOST_TEST(seen.size() == 20U);
+}
+
+BOOST_AUTO_TEST_CASE(sorted_arrays_have_every_label_in_both_sets) {
+  std::ranges::sort(y);
+  put("y_train", array_bytes("<i8", "20,", y));
+  config.test_fraction = 0.2;
+  const Dataset dataset = loaded();
+  for (const SampleSet* set : {dataset.train.get(), dataset.test.get()}) {
+    const auto labels = set->labels();
+    BOOST_TEST(std::set(labels.begin(), labels.end()).size() == 4U);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(test_files_are_the_test_set) {
@@ -130,9 +148,12 @@ BOOST_AUTO_TEST_CASE(float_answers_are_targets) {
   BOOST_TEST(dataset.format().classes == 0U);
   BOOST_TEST(dataset.format().target_shape == std::vector<std::uint32_t>{2});
   BatchBuffer batch;
-  dataset.test->fill_range(0, 2, batch);
-  BOOST_TEST(batch.targets == (std::vector<float>{-36, -37, -38, -39}));
-  BOOST_TEST(batch.labels.empty());
+  for (const SampleSet* set : {dataset.train.get(), dataset.test.get()}) {
+    set->fill_range(1, 1, batch);
+    const float sample = batch.samples[0] * 4 / 3;
+    BOOST_TEST(batch.targets == (std::vector<float>{-2 * sample, -2 * sample - 1}));
+    BOOST_TEST(batch.labels.empty());
+  }
   put("y_train", array_bytes("<f4", "20,", std::vector<float>(20, 0.5F)));
   BOOST_TEST(loaded().format().target_shape == std::vector<std::uint32_t>{1});
   config.split = Split::dirichlet;
@@ -250,7 +271,7 @@ BOOST_AUTO_TEST_CASE(targets_have_no_classes) {
 
 BOOST_AUTO_TEST_CASE(test_set_must_not_be_empty) {
   config.test_fraction = 0.01;
-  BOOST_TEST(contains(error(), "its end, for the test set: holds no samples"));
+  BOOST_TEST(contains(error(), "taken for the test set: holds no samples"));
 }
 
 BOOST_AUTO_TEST_CASE(identity_follows_content_and_split) {

@@ -178,6 +178,15 @@ BOOST_AUTO_TEST_CASE(wrong_vocabulary_is_refused) {
   BOOST_TEST(contains(load_error(), "holds no file that ends in .tokens"));
 }
 
+BOOST_AUTO_TEST_CASE(another_size_than_that_of_the_vocabulary_is_refused) {
+  const std::string file = write_all(kTokensAFile).front();
+  auto bytes = base::read_file(file, 1 << 20).value();
+  const std::uint32_t more = 300;  // tokens above the vocabulary's 280 could be among them
+  std::memcpy(bytes.data() + 12, &more, sizeof more);
+  write(file, bytes);
+  BOOST_TEST(contains(load_error(), "another vocabulary (of 300 tokens) than"));
+}
+
 BOOST_AUTO_TEST_CASE(text_is_encoded_when_it_is_loaded_and_kept_in_the_cache) {
   folder.write("a.txt", text.substr(0, 700));
   folder.write("b.txt", text.substr(700));

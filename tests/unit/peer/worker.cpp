@@ -153,12 +153,18 @@ BOOST_AUTO_TEST_CASE(an_evaluation_is_of_the_replica_at_its_start_and_lets_the_e
   BOOST_TEST(std::holds_alternative<Saved>(outcomes[2]));
 }
 
-BOOST_AUTO_TEST_CASE(an_evaluation_of_a_part_says_so) {
+BOOST_AUTO_TEST_CASE(an_evaluation_of_a_part_says_so_and_takes_samples_spread_over_the_set) {
   worker->submit(EvaluateJob{50});
   const auto outcomes = work_all();
   BOOST_REQUIRE(outcomes.size() == 1U);
-  BOOST_TEST(std::get<Evaluated>(outcomes[0]).samples == 50U);
-  BOOST_TEST(!std::get<Evaluated>(outcomes[0]).whole);
+  const auto& evaluated = std::get<Evaluated>(outcomes[0]);
+  BOOST_TEST(evaluated.samples == 50U);
+  BOOST_TEST(!evaluated.whole);
+  data::BatchBuffer spread;
+  problem.data.test->fill_spread(0, 50, 50, spread);
+  auto trainer = train::Trainer::create(problem.model.graph, problem.training).value();
+  const auto expected = trainer.evaluate(problem.initial, {}, spread.view()).value();
+  BOOST_TEST(evaluated.loss == expected.loss, boost::test_tools::tolerance(1e-6));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_saved_is_the_replica_and_a_failure_is_an_outcome) {
