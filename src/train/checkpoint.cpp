@@ -9,7 +9,6 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <nlohmann/json.hpp>
 
 #include "base/assert.hpp"
 #include "base/file.hpp"
@@ -23,27 +22,15 @@ namespace fs = std::filesystem;
 
 using base::ErrorCode;
 using base::fail;
-using nlohmann::json;
 
-constexpr int kFormat = 1;
 constexpr std::uint64_t kStateBytesMax = 1 << 19;  // with thousands of counters
 constexpr std::string_view kPrefix = "step-";
-constexpr const char* kModelFile = "model.safetensors";
-constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
 constexpr const char* kTemporary = ".writing";
 
-std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
-
-/// Hash over the state without its own hash, in nlohmann's sorted and compact form.
-std::string state_hash(json state) {
-  state.erase("hash");
-  return hex(base::xxh3(state.dump()));
-}
-
 /// Writes a safetensors file; returns its XXH3.
-base::Result<std::string> write_tensors(const std::string& path,
-                                        std::span<const TensorView> tensors) {
+base::Result<std::uint64_t> write_tensors(const std::string& path,
+                                          std::span<const TensorView> tensors) {
   const std::string header = safetensors_header(tensors);
   const std::vector<base::ByteView> parts = safetensors_parts(header, tensors);
   if (base::Status status = base::write_file_synced(path, parts); !status) {
@@ -51,7 +38,7 @@ base::Result<std::string> write_tensors(const std::string& path,
   }
   base::Hasher hasher;
   for (const base::ByteView part : parts) hasher.update(part);
-  return hex(hasher.digest());
+  return hasher.digest();
 }
 
 base::Status write_folder(const std::string& folder, const CheckpointState& state,
@@ -61,18 +48,8 @@ base::Status write_folder(const std::string& folder, const CheckpointState& stat
   if (!model_hash) return fail(model_hash.error());
   const auto optimizer_hash = write_tensors(folder + "/" + kOptimizerFile, optimizer);
   if (!optimizer_hash) return fail(optimizer_hash.error());
-  json text{{"format", kFormat},
-            {"run_id", state.run.hex()},
-            {"step", state.step.value},
-            {"optimizer_steps", state.optimizer_steps},
-            {"samples", state.samples},
-            {"progress", state.progress},
-            {"xxh3", {{kModelFile, *model_hash}, {kOptimizerFile, *optimizer_hash}}}};
-  json& counters = text["counters"] = json::object();
-  for (const base::SampleCounter& counter : state.counters)
-    counters[hex(counter.peer)] = counter.samples;
-  text["hash"] = state_hash(text);
-  const std::string out = text.dump(2) + "\n";
+  const std::string out =
+      state_text({.state = state, .model_hash = *model_hash, .optimizer_hash = *optimizer_hash});
   const std::array parts{base::bytes_of(out.data(), out.size())};
   if (auto status = base::write_file_synced(folder + "/" + kStateFile, parts); !status) {
     return status;
@@ -80,60 +57,17 @@ base::Status write_folder(const std::string& folder, const CheckpointState& stat
   return base::sync_folder(folder);
 }
 
-/// Earlier versions wrote none.
-base::Result<std::vector<base::SampleCounter>> counters_in(const json& state) {
-  std::vector<base::SampleCounter> counters;
-  const auto written = state.find("counters");
-  if (written == state.end()) return counters;
-  for (const auto& [name, samples] : written->items()) {
-    const auto peer = base::parse_number<std::uint64_t>(name, 16);
-    if (!peer) return fail(ErrorCode::data, "is damaged: \"{}\" names no peer", name);
-    counters.push_back({*peer, samples.get<std::uint64_t>()});
-  }
-  return counters;
-}
-
-/// What state.json says, checked against its own hash.
-struct StateFile {
-  CheckpointState state;
-  std::string model_hash;
-  std::string optimizer_hash;
-};
-
 base::Result<StateFile> read_state(const std::string& folder) {
   const std::string path = folder + "/" + kStateFile;
   const auto bytes = base::read_file(path, kStateBytesMax);
   if (!bytes) return fail(bytes.error());
-  try {
-    const json state = json::parse(base::text_of(*bytes));
-    if (state.at("format") != kFormat) {
-      return fail(ErrorCode::data, "{}: has format {}, this version reads {}", path,
-                  state.at("format").dump(), kFormat);
-    }
-    if (state.at("hash") != state_hash(state)) {
-      return fail(ErrorCode::data, "{}: is damaged: its hash does not match", path);
-    }
-    const auto run = base::Hash128::parse(state.at("run_id").get<std::string>());
-    if (!run) return fail(ErrorCode::data, "{}: has no run id", path);
-    auto counters = counters_in(state);
-    if (!counters) return fail(counters.error().in(path));
-    return StateFile{.state = {.run = *run,
-                               .step = {state.at("step").get<std::uint64_t>()},
-                               .optimizer_steps = state.at("optimizer_steps").get<std::uint64_t>(),
-                               .samples = state.at("samples").get<std::uint64_t>(),
-                               .progress = state.at("progress").get<double>(),
-                               .counters = std::move(*counters)},
-                     .model_hash = state.at("xxh3").at(kModelFile).get<std::string>(),
-                     .optimizer_hash = state.at("xxh3").at(kOptimizerFile).get<std::string>()};
-  } catch (const json::exception& error) {
-    return fail(ErrorCode::data, "{}: is damaged: {}", path, error.what());
-  }
+  return parse_state(base::text_of(*bytes), path);
 }
 
-base::Result<TensorFile> read_tensors(const std::string& path, const std::string& hash) {
+base::Result<TensorFile> read_tensors(const std::string& path, std::uint64_t hash) {
   auto bytes = base::read_file(path, kTensorFileBytesMax);
   if (!bytes) return fail(bytes.error());
-  if (hex(base::xxh3(base::ByteView(*bytes))) != hash) {
+  if (base::xxh3(base::ByteView(*bytes)) != hash) {
     return fail(ErrorCode::data, "{}: is damaged: its hash is not the one in {}", path, kStateFile);
   }
   return TensorFile::parse(std::move(*bytes), path);

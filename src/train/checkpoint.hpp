@@ -9,24 +9,10 @@
 
 #include "base/hash.hpp"
 #include "base/result.hpp"
-#include "base/sample_counter.hpp"
-#include "base/strong.hpp"
+#include "train/checkpoint_state.hpp"
 #include "train/safetensors.hpp"
 
 namespace starling::train {
-
-/// What goes with a checkpoint's tensors.
-struct CheckpointState {
-  base::Hash128 run;                  ///< run id
-  base::StepNumber step;              ///< of this peer
-  std::uint64_t optimizer_steps = 0;  ///< UpdateRule::steps
-  std::uint64_t samples = 0;          ///< trained by this peer
-  double progress = 0;                ///< of the swarm, as far as this peer knew; finite
-  std::vector<base::SampleCounter>
-      counters;  ///< of all peers, as far as this one knew; no peer twice
-
-  friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
-};
 
 struct Checkpoint {
   CheckpointState state;

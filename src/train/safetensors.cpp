@@ -15,6 +15,7 @@
 #include "base/integer.hpp"
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
+#include "train/read_json.hpp"
 
 namespace starling::train {
 namespace {
@@ -27,7 +28,7 @@ static_assert(std::endian::native == std::endian::little, "the format's values a
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr const char* kMetadata = "__metadata__";
-constexpr int kDepthMax = 3;  ///< header, tensor, shape
+constexpr int kHeaderDepthMax = 3;  ///< header, tensor, shape
 
 struct TypeName {
   TensorType type;
@@ -43,40 +44,6 @@ constexpr std::array kTypes{
 };
 
 const TypeName& name_of(TensorType type) { return kTypes[static_cast<std::size_t>(type)]; }
-
-/// Looks at a header as it is parsed and keeps nothing of it but names: stops where nesting is
-/// deeper than the format's, and at a name that comes twice. (The parser's own callbacks look
-/// through all that was read at the end of each value.)
-class HeaderCheck final : public json::json_sax_t {
- public:
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return ++depth_ <= kDepthMax; }
-  bool key(string_t& name) override { return depth_ > 1 || names_.insert(name).second; }
-  bool end_object() override { return --depth_ >= 0; }
-  bool start_array(std::size_t) override { return ++depth_ <= kDepthMax; }
-  bool end_array() override { return --depth_ >= 0; }
-  bool parse_error(std::size_t, const std::string&, const json::exception&) override {
-    return false;
-  }
-
- private:
-  int depth_ = 0;
-  std::set<std::string> names_;
-};
-
-std::optional<json> parse_header(std::string_view text) {
-  HeaderCheck check;
-  if (!json::sax_parse(text.begin(), text.end(), &check)) return std::nullopt;
-  json header = json::parse(text.begin(), text.end(), nullptr, false);
-  if (!header.is_object()) return std::nullopt;
-  return header;
-}
 
 /// A tensor's name in a message: files come from anywhere.
 std::string shown(std::string_view name) { return base::printable(name, base::kShownMax); }
@@ -182,8 +149,9 @@ base::Result<std::vector<TensorEntry>> parse_safetensors(base::ByteView file,
                 "{}: is truncated or no safetensors file: announces a header of {} bytes", name,
                 header_bytes);
   }
-  const auto header = parse_header(base::text_of(file.subspan(kLengthBytes, header_bytes)));
-  if (!header || header->size() > kTensorsMax + 1) {
+  const auto header =
+      read_json(base::text_of(file.subspan(kLengthBytes, header_bytes)), kHeaderDepthMax);
+  if (!header || !header->is_object() || header->size() > kTensorsMax + 1) {
     return fail(ErrorCode::data, "{}: its header is not that of a safetensors file", name);
   }
   const std::uint64_t data_at = kLengthBytes + header_bytes;

@@ -40,7 +40,9 @@ base::Status check_names(const TensorFile& file, const compute::Graph& graph) {
   for (const auto* tensors : {&graph.tensors, &graph.buffers}) {
     for (const compute::Tensor& tensor : *tensors) {
       if (left.erase(tensor.name) == 0) missing.push_back(tensor.name);
-      left.erase(batch_counter_name(tensor.name));
+      if (const auto counter = batch_counter_name(tensor.name); !counter.empty()) {
+        left.erase(counter);
+      }
     }
   }
   if (missing.empty() && left.empty()) return {};

@@ -1,4 +1,5 @@
-// libFuzzer: any bytes as a file of samples or of text. What is not refused must be sound.
+// libFuzzer: any bytes as a file of samples, of text or of a checkpoint. What is not refused must
+// be sound.
 // The first byte chooses the reader.
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,8 @@
 #include "data/npy.hpp"
 #include "data/vocabulary.hpp"
 #include "data/words.hpp"
+#include "train/checkpoint_state.hpp"
+#include "train/safetensors.hpp"
 
 using namespace starling;
 
@@ -53,12 +56,28 @@ void fuzz_vocabulary(base::ByteView bytes) {
   ASSERT(vocabulary->decode(vocabulary->encode(text)) == text);
 }
 
+void fuzz_safetensors(base::ByteView bytes) {
+  const auto entries = train::parse_safetensors(bytes, "");
+  if (!entries) return;
+  for (const train::TensorEntry& entry : *entries) {
+    ASSERT(entry.offset <= bytes.size() && entry.size <= bytes.size() - entry.offset);
+  }
+}
+
+/// What was read is written and read again.
+void fuzz_state(base::ByteView bytes) {
+  const auto file = train::parse_state(base::text_of(bytes), "");
+  if (!file) return;
+  const auto again = train::parse_state(train::state_text(*file), "");
+  ASSERT(again.has_value() && again->state == file->state);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   if (size == 0) return 0;
   const base::ByteView file(reinterpret_cast<const std::byte*>(bytes) + 1, size - 1);
-  switch (bytes[0] % 5) {
+  switch (bytes[0] % 7) {
     case 0:
       fuzz_idx(file);
       break;
@@ -70,6 +89,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       break;
     case 3:
       (void)data::unpack_idx(file, "");
+      break;
+    case 4:
+      fuzz_safetensors(file);
+      break;
+    case 5:
+      fuzz_state(file);
       break;
     default:
       fuzz_vocabulary(file);

@@ -185,6 +185,15 @@ BOOST_AUTO_TEST_CASE(torn_checkpoint_is_refused_with_the_reason) {
   expect_older("state.json: cannot be opened");
 }
 
+BOOST_AUTO_TEST_CASE(a_state_nested_without_end_is_refused) {
+  save(1, run);
+  std::string text = R"({"format": )" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
+  write(file(1, "state.json"), base::bytes_of(text.data(), text.size()));
+  const auto read = read_checkpoint(folder + "/step-1");
+  BOOST_REQUIRE(!read.has_value());
+  BOOST_TEST(read.error().text.find("state.json: is damaged") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(crash_while_writing_leaves_the_older_one) {
   save(1, run);
   std::filesystem::create_directories(folder + "/.writing");

@@ -183,4 +183,12 @@ BOOST_AUTO_TEST_CASE(buffers_are_known_by_their_names) {
   for (const compute::Tensor& tensor : graph().tensors) BOOST_TEST(!is_buffer_name(tensor.name));
 }
 
+BOOST_AUTO_TEST_CASE(a_tensor_without_a_name_is_none_of_the_models) {
+  const Weights own = weights();
+  std::vector<TensorView> views = all_views(own);
+  const std::vector<float> value(1);
+  views.push_back({"", {1}, value});
+  BOOST_TEST(refusal(views).find("has tensors that the model has not: ''") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
