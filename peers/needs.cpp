@@ -62,8 +62,18 @@ std::uint64_t least_activations(const compute::Graph& graph) {
 }
 
 std::uint64_t copies_of_optimizer(const train::Config& config) {
-  if (config.optimizer == train::Optimizer::adamw) return 2;
-  return config.optimizer == train::Optimizer::sgd && config.momentum == 0 ? 0 : 1;
+  const std::uint64_t slow = config.slow_every > 0 ? 2 : 0;
+  return slow + (config.optimizer == train::Optimizer::adamw ? 2 : 1);
+}
+
+/// Gradients of the size of the parameters.
+std::uint64_t copies_of_gradient(const train::Config& config) {
+  return train::compile_options(config).batch < config.batch ? 2 : 1;
+}
+
+/// Of the outer optimizer: the start of the round and a momentum.
+std::uint64_t outer_bytes(const peer::RunFile& run_file, std::uint64_t n) {
+  return run_file.exchange.mode == exchange::Mode::local ? 2 * n * kFloat : 0;
 }
 
 /// The number after `key` in a text of lines "key number".
@@ -150,13 +160,13 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
   Needs needs{.parameters = n, .buffers = graph.buffer_count, .data = data};
   needs.initial = n * kFloat;
   needs.replica = 2 * n * kFloat;
-  needs.training = (1 + copies_of_optimizer(run_file.train)) * n * kFloat;
-  // The outer optimizer's: the start of the round and a momentum.
-  if (run_file.exchange.mode == exchange::Mode::local) needs.training += 2 * n * kFloat;
+  const std::uint64_t optimizer = copies_of_optimizer(run_file.train);
+  needs.training = (copies_of_gradient(run_file.train) + optimizer) * n * kFloat;
+  needs.training += outer_bytes(run_file, n);
   needs.activations = train::compile_options(run_file.train).batch * least_activations(graph);
   needs.on_gpu = run_file.train.device != "cpu";
   needs.resides = needs.on_gpu && may_reside(run_file);
-  needs.saving = (1 + (needs.resides ? copies_of_optimizer(run_file.train) : 0)) * n * kFloat;
+  needs.saving = (1 + (needs.resides ? optimizer : 0)) * n * kFloat;
   needs.forward_flops = compute::forward_flops(graph);
   needs.training_flops = compute::training_flops(graph);
   if (exchange::uses_links(run_file.exchange.mode)) {
@@ -182,20 +192,18 @@ base::Result<Needs> measure(const peer::RunFile& run_file, const compute::Graph&
                             Needs needs) {
   auto trainer = train::Trainer::create(graph, run_file.train);
   if (!trainer) return fail(trainer.error());
-  std::uint64_t known = needs.training;
-  compute::ReplicaMemory* memory = nullptr;
   if (needs.resides) {
-    const auto resided = trainer->reside(run_file.exchange.mirror);
-    if (!resided) return fail(resided.error());
-    memory = *resided;
-    ASSERT(memory != nullptr);
-    known += needs.replica;
-  }
-  needs.activations = trainer->memory_bytes() - std::min(trainer->memory_bytes(), known);
-  if (memory != nullptr) {
-    const auto deltas = reserve(*memory, run_file);
+    const auto memory = trainer->reside(run_file.exchange.mirror);
+    if (!memory) return fail(memory.error());
+    ASSERT(*memory != nullptr);
+    const std::uint64_t known = needs.replica + needs.training;
+    needs.activations = trainer->program_bytes() - std::min(trainer->program_bytes(), known);
+    const auto deltas = reserve(**memory, run_file);
     if (!deltas) return fail(deltas.error());
     needs.deltas = *deltas;
+  } else {
+    needs.activations = trainer->program_bytes();
+    needs.training = trainer->training_bytes() + outer_bytes(run_file, graph.parameter_count);
   }
   needs.compiled = true;
   needs.slow_ops = trainer->slow_ops();

@@ -26,7 +26,7 @@ struct Needs {
   /// Parameters as they are saved and, where the replica resides, the optimizer's state for as
   /// long as that takes.
   std::uint64_t saving = 0;
-  std::uint64_t data = 0;  ///< samples in memory, and batches filled ahead
+  std::uint64_t data = 0;  ///< samples in memory, their order, and batches filled ahead
   /// Sent by one end in one exchange without buffers; all-reduce: by a peer in a step.
   std::uint64_t exchange = 0;
   std::uint64_t keyframe = 0;         ///< sent once a link that opens, with the buffers

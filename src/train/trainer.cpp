@@ -214,9 +214,8 @@ Result<Evaluation> Trainer::evaluate_pieces(const compute::Batch& set,
   return Evaluation{static_cast<double>(sum.correct) / count, sum.loss_sum / count};
 }
 
-std::size_t Trainer::memory_bytes() const noexcept {
-  return program_->memory_bytes() + rule_.memory_bytes() +
-         (gradient_.size() + piece_gradient_.size()) * sizeof(float);
+std::size_t Trainer::training_bytes() const noexcept {
+  return rule_.memory_bytes() + (gradient_.size() + piece_gradient_.size()) * sizeof(float);
 }
 
 }  // namespace starling::train

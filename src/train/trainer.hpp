@@ -80,8 +80,11 @@ class Trainer {
                                                   const compute::Batch& set);
 
   [[nodiscard]] UpdateRule& rule() noexcept { return rule_; }
-  /// Bytes held by the program, the gradient and the update rule, wherever they are.
-  [[nodiscard]] std::size_t memory_bytes() const noexcept;
+  /// Bytes of activations and work space; of a replica that lives on the device and what trains it,
+  /// too.
+  [[nodiscard]] std::size_t program_bytes() const noexcept { return program_->memory_bytes(); }
+  /// Bytes of the gradient and of the update rule's state, where they are in the machine's memory.
+  [[nodiscard]] std::size_t training_bytes() const noexcept;
   /// As Program's.
   [[nodiscard]] std::vector<std::string> slow_ops() const { return program_->slow_ops(); }
   [[nodiscard]] std::optional<std::string> slow_steps() const { return program_->slow_steps(); }

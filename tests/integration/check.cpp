@@ -1,4 +1,6 @@
 // `starling check`: what a run file asks for, before anything is started.
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -48,6 +50,33 @@ BOOST_AUTO_TEST_CASE(text_needs_no_files_either) {
   BOOST_TEST((json["tensors"][0]["shape"] == nlohmann::json{256, 128}));
   BOOST_TEST(json["target_samples"].is_null());
   BOOST_TEST(json["memory_bytes"]["total"] > json["memory_bytes"]["mirrors"]);
+}
+
+BOOST_AUTO_TEST_CASE(what_the_optimizer_holds_is_no_activation) {
+  const auto memory_with = [](const std::vector<std::string>& keys) {
+    Arguments arguments{"--json", "--set", "data.path=/no/such/folder"};
+    for (const std::string& key : keys) arguments.insert(arguments.end(), {"--set", key});
+    const Ended ended = check("fashion-mlp.toml", arguments);
+    const auto json = nlohmann::json::parse(ended.out, nullptr, false);
+    BOOST_REQUIRE_MESSAGE(!json.is_discarded(), ended.out + ended.err);
+    const auto bytes = json["memory_bytes"];
+    return std::array{bytes["activations"].get<std::uint64_t>(),
+                      bytes["training"].get<std::uint64_t>(),
+                      json["parameters"].get<std::uint64_t>() * sizeof(float)};
+  };
+  const auto [activations, training, copy] =
+      memory_with({"train.optimizer=sgd", "train.momentum=0.9"});
+  BOOST_TEST(training == 2 * copy);
+  BOOST_TEST((memory_with({"train.optimizer=sgd", "train.momentum=0"}) ==
+              std::array{activations, 2 * copy, copy}));
+  BOOST_TEST((memory_with({"train.optimizer=sgd", "train.slow_every=10"}) ==
+              std::array{activations, 4 * copy, copy}));
+  const auto muon = memory_with({"train.optimizer=muon"});
+  BOOST_TEST(muon[0] == activations);
+  BOOST_TEST(muon[1] > training);
+  const auto pieces = memory_with({"train.optimizer=sgd", "train.accumulate=4"});
+  BOOST_TEST(pieces[0] < activations);
+  BOOST_TEST(pieces[1] == 3 * copy);
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_shape_names_the_layer_and_both_shapes) {
