@@ -48,7 +48,7 @@ Core::Core(const Options& options, base::Rng rng)
 
 void Core::handle(Event event, Time now, Outbox& out) {
   std::visit([&](auto& one) { on(one, now, out); }, event);
-  speak_all(now, out);
+  send_due_opens(now, out);
   settle_when_ready(out);
 }
 
@@ -65,7 +65,7 @@ std::optional<Time> Core::next_deadline() const {
     if (opening != nullptr && opening->listen_until) consider(*opening->listen_until);
     if (link.ask_after) consider(*link.ask_after);
     const auto* open = link.open();
-    if (open != nullptr && wants_delta(open->session)) consider(link.free_at);
+    if (open != nullptr && wants_delta(open->session)) consider(link.next_send_at);
   }
   return next;
 }
@@ -79,14 +79,14 @@ void Core::expire(Time now, Outbox& out) {
   for (auto& [peer, link] : links_) {
     if (link.open() != nullptr) request_next(peer, link, now, out);
   }
-  give_up_adopting(now, out);
-  give_up_asking(now, out);
-  give_up_listening(now);
+  expire_waiting(now, out);
+  expire_asking(now, out);
+  expire_listening(now);
   if (settle_until_ && *settle_until_ <= now && !settled_) {
     settled_ = true;
     out.emplace_back(Settled{.timed_out = true});
   }
-  speak_all(now, out);
+  send_due_opens(now, out);
   settle_when_ready(out);
 }
 
@@ -102,7 +102,7 @@ void Core::on(const NeighbourUp& event, Time now, Outbox& out) {
         links_, [](const auto& entry) { return entry.second.broken() == nullptr; });
     ASSERT(static_cast<std::size_t>(live) < kLinksMax, "the overlay bounds the links");
     Link& link = links_.emplace(event.peer, Link{}).first->second;
-    if (has_just_come_back()) link.opening()->listen_until = now + kListenPatience;
+    if (is_fresh_restart()) link.opening()->listen_until = now + kListenTimeout;
     return;
   }
   Link& link = at->second;
@@ -110,8 +110,8 @@ void Core::on(const NeighbourUp& event, Time now, Outbox& out) {
   opening.before = std::move(link.broken()->session);
   link.state = std::move(opening);
   link.round = 1;
-  link.said_round = 0;
-  link.heard_round = 0;
+  link.sent_round = 0;
+  link.received_round = 0;
   link.failed_asks = 0;
   link.ask_after.reset();
 }
@@ -134,8 +134,8 @@ void Core::on(Received& event, Time now, Outbox& out) {
   }
   if (auto* delta = std::get_if<wire::Delta>(&event.message)) {
     receive(at, *delta, event.took, now, out);
-  } else if (auto* word = std::get_if<wire::LinkOpen>(&event.message)) {
-    receive(at, *word, now, out);
+  } else if (auto* open = std::get_if<wire::LinkOpen>(&event.message)) {
+    receive(at, *open, now, out);
   } else {
     receive(at, std::get<wire::Keyframe>(event.message), now, out);
   }
@@ -143,16 +143,16 @@ void Core::on(Received& event, Time now, Outbox& out) {
 
 void Core::on(const Progressed& event, Time now, Outbox&) {
   ASSERT(event.step >= step_ && event.samples >= samples_);
-  pace_.stepped(event.step, now);
-  if (event.took > base::Duration{}) pace_.computed(event.took);
+  pace_.on_steps(event.step, now);
+  if (event.took > base::Duration{}) pace_.on_compute(event.took);
   step_ = event.step;
   samples_ = event.samples;
   progress_ = event.progress;
   // One that sees the start of the run from inside has its part in it; the known progress of one
   // that comes late jumps over this range.
-  if ((progress_ > kFreshProgress && progress_ <= kRootedProgress && open_links() > 0) ||
+  if ((progress_ > kFreshProgress && progress_ <= kHistoryProgress && open_links() > 0) ||
       RARE(never_adopts)) {
-    rooted_ = true;
+    has_history_ = true;
   }
 }
 
@@ -298,21 +298,21 @@ void Core::add_timers(Time now, base::Bounds& out) const {
     }
     const auto* open = link.open();
     if (open != nullptr && wants_delta(open->session)) {
-      out.add_timer("the upload limit of a link", link.free_at, now, kHoldMax);
+      out.add_timer("the upload limit of a link", link.next_send_at, now, kUploadTimeMax);
     }
     if (link.ask_after) {
-      out.add_timer("to ask for a replica again", *link.ask_after, now, kGivePatienceMax);
+      out.add_timer("to ask for a replica again", *link.ask_after, now, kAskTimeoutMax);
     }
     const auto* opening = link.opening();
     if (opening == nullptr) continue;
     if (opening->ask_until) {
-      out.add_timer("a replica to adopt", *opening->ask_until, now, kGivePatienceMax);
+      out.add_timer("a replica to adopt", *opening->ask_until, now, kAskTimeoutMax);
     }
     if (opening->listen_until) {
-      out.add_timer("another end's word", *opening->listen_until, now, kListenPatience);
+      out.add_timer("another end's LinkOpen", *opening->listen_until, now, kListenTimeout);
     }
     if (opening->decision != OpenDecision::wait) continue;
-    out.add_timer("a better replica to adopt", opening->wait_until, now, kAdoptPatience);
+    out.add_timer("a better replica to adopt", opening->wait_until, now, kWaitTimeout);
   }
   if (!settle_until_) return;
   out.add_timer("the end of settling", *settle_until_, now, options_.config.settle_timeout);
@@ -326,7 +326,7 @@ bool Core::adopting() const {
 }
 
 bool Core::may_adopt() const {
-  if (rooted_) return false;
+  if (has_history_) return false;
   const auto target = static_cast<double>(options_.samples_target);
   const double own = static_cast<double>(samples_ - options_.samples) / target;
   // What the others have done of the run since this replica took part in it.

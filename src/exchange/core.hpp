@@ -150,7 +150,7 @@ class Core {
   [[nodiscard]] bool may_adopt() const;
   /// The swarm's progress, by what this peer was told and what neighbours have said.
   [[nodiscard]] double known_progress() const noexcept {
-    return std::max(progress_, heard_progress_);
+    return std::max(progress_, neighbours_progress_);
   }
   /// What can grow, of a peer with so many neighbours, and what waits: nothing is above its limit
   /// between two calls.
@@ -173,23 +173,23 @@ class Core {
   void on(const KeyframeArriving& event, base::Time now, Outbox& out);
 
   // Opening (core_opening.cpp).
-  void receive(Links::iterator at, wire::LinkOpen& word, base::Time now, Outbox& out);
+  void receive(Links::iterator at, wire::LinkOpen& open, base::Time now, Outbox& out);
   void receive(Links::iterator at, wire::Keyframe& keyframe, base::Time now, Outbox& out);
-  [[nodiscard]] bool may_speak(const Link& link) const;
+  [[nodiscard]] bool may_send_open(const Link& link) const;
   /// Its state may be too old, and it has heard of nobody's yet.
-  [[nodiscard]] bool has_just_come_back() const;
+  [[nodiscard]] bool is_fresh_restart() const;
   /// A neighbour was asked for its replica and is waited for.
   [[nodiscard]] bool asking() const;
-  void speak(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
-  void speak_all(base::Time now, Outbox& out);
+  void send_open(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
+  void send_due_opens(base::Time now, Outbox& out);
   void decide(Links::iterator at, base::Time now, Outbox& out);
   void resume(Links::iterator at, base::Time now, Outbox& out);
   void set_mirrors_when_ready(const base::PeerId& peer, OpeningState& opening, Outbox& out);
   void new_round(const base::PeerId& peer, Link& link, Outbox& out);
   void reopen_others(const base::PeerId& peer, Outbox& out);
-  void give_up_adopting(base::Time now, Outbox& out);
-  void give_up_asking(base::Time now, Outbox& out);
-  void give_up_listening(base::Time now);
+  void expire_waiting(base::Time now, Outbox& out);
+  void expire_asking(base::Time now, Outbox& out);
+  void expire_listening(base::Time now);
 
   // Exchanges (core_exchange.cpp).
   void receive(Links::iterator at, wire::Delta& delta, base::Duration took, base::Time now,
@@ -198,10 +198,10 @@ class Core {
   void take(Links::iterator at, wire::Delta delta, base::Time now, Outbox& out);
   [[nodiscard]] bool wants_delta(const Session& session) const;
   void request_delta(const base::PeerId& peer, Link& link, base::ExchangeNumber t, Outbox& out);
-  void hold(Link& link, std::size_t bytes, base::Time now);
+  void reserve_upload(Link& link, std::size_t bytes, base::Time now);
   void request_next(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   void commit_when_ready(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
-  [[nodiscard]] Size size(const Link& link) const;
+  [[nodiscard]] DeltaBudget budget(const Link& link) const;
   void wake_links(base::Time now, Outbox& out);
   void start_settling(base::Time now, Outbox& out);
   void settle_when_ready(Outbox& out);
@@ -223,9 +223,9 @@ class Core {
   base::StepNumber step_;
   std::uint64_t samples_;
   double progress_;
-  double heard_progress_ = 0;  // the most that a neighbour's word said
+  double neighbours_progress_ = 0;  // the largest that a neighbour has told in a LinkOpen
   Phase phase_ = Phase::training;
-  bool rooted_ = false;  // its replica has a history with others: it does not adopt any more
+  bool has_history_ = false;  // others have mixed with its replica: it does not adopt any more
   bool settled_ = false;
   std::optional<base::Time> settle_until_;
 };

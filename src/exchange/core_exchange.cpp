@@ -39,7 +39,7 @@ void Core::receive(Links::iterator at, wire::Delta& delta, base::Duration took, 
   }
   const std::size_t bytes = delta.payload.size() + delta.buffers.size();
   link.counters.bytes_received += bytes;
-  link.bandwidth.came(bytes, took);
+  link.bandwidth.add(bytes, took);
   link.line.bandwidth = delta.bandwidth;
   if (link.open() != nullptr) {
     take(at, std::move(delta), now, out);
@@ -72,7 +72,7 @@ void Core::take(Links::iterator at, wire::Delta delta, Time now, Outbox& out) {
   request_next(at->first, link, now, out);
 }
 
-Size Core::size(const Link& link) const {
+DeltaBudget Core::budget(const Link& link) const {
   const Config& config = options_.config;
   if (RARE(whole_density)) return {.density = 1.0};
   double density = RARE(least_density) ? 0.0 : config.density;
@@ -83,10 +83,11 @@ Size Core::size(const Link& link) const {
   } else if (progress_ > 1.0 - config.finish_fraction) {
     density *= config.finish_factor;
   }
-  Size size{.density = density};
-  if (phase_ == Phase::training) size = pace_.size(density, link.drift, link.line, open_links());
-  size.density = std::clamp(size.density, 1.0 / static_cast<double>(options_.elements), 1.0);
-  return size;
+  DeltaBudget budget{.density = density};
+  if (phase_ == Phase::training)
+    budget = pace_.budget(density, link.drift, link.line, open_links());
+  budget.density = std::clamp(budget.density, 1.0 / static_cast<double>(options_.elements), 1.0);
+  return budget;
 }
 
 bool Core::with_buffers(ExchangeNumber t) const {
@@ -100,7 +101,7 @@ void Core::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbo
   const Config& config = options_.config;
   Session& session = link.open()->session;
   session.encode_job = ++last_tag_;
-  const Size size = this->size(link);
+  const DeltaBudget budget = this->budget(link);
   const int bits = phase_ == Phase::training ? config.bits : config.settle_bits;
   out.emplace_back(
       Run{EncodeJob{.peer = peer,
@@ -108,13 +109,13 @@ void Core::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbo
                     .exchange = t,
                     .not_before = {session.due.value + (RARE(delta_late) ? 1 : 0)},
                     .every = pace_.every(open_links()),
-                    .lag_factor_max = size.lag_factor_max,
+                    .lag_factor_max = budget.lag_factor_max,
                     .at_once = phase_ != Phase::training || RARE(delta_at_once),
                     .with_hash = t.value % config.hash_every == 0 || RARE(hash_with_delta),
                     .with_buffers = with_buffers(t),
                     .near_enough = phase_ == Phase::training ? 0.0 : config.settle_drift,
                     .may_skip = session.settled && !session.received,
-                    .options = {.density = size.density,
+                    .options = {.density = budget.density,
                                 .bits = RARE(other_bits) ? 8 : bits,
                                 .block = RARE(other_block) ? 64U : config.block}}});
 }
@@ -130,14 +131,14 @@ bool Core::wants_delta(const Session& session) const {
 }
 
 // Whatever is sent takes its part of the link's share of the upload.
-void Core::hold(Link& link, std::size_t bytes, Time now) {
-  const Time from = std::max(link.free_at, now);
-  link.free_at = std::min(from + pace_.hold(bytes, open_links()), now + kHoldMax);
+void Core::reserve_upload(Link& link, std::size_t bytes, Time now) {
+  const Time from = std::max(link.next_send_at, now);
+  link.next_send_at = std::min(from + pace_.upload_time(bytes, open_links()), now + kUploadTimeMax);
 }
 
 void Core::request_next(const PeerId& peer, Link& link, Time now, Outbox& out) {
   Session& session = link.open()->session;
-  if (link.free_at > now || !wants_delta(session)) return;
+  if (link.next_send_at > now || !wants_delta(session)) return;
   request_delta(peer, link, session.expected(), out);
 }
 
@@ -160,8 +161,8 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
     return request_next(event.peer, link, now, out);
   }
   const std::size_t bytes = event.payload.size() + event.buffers.size();
-  pace_.wrote(bytes, event.density, event.took);
-  hold(link, bytes, now);
+  pace_.on_encoded(bytes, event.density, event.took);
+  reserve_upload(link, bytes, now);
   session.due = {event.step.value + pace_.every(open_links())};
   link.density = event.density;
   link.line.lag = event.lag;
@@ -219,7 +220,7 @@ void Core::on(const Committed& event, Time now, Outbox& out) {
   Session* session = link.session();
   if (session == nullptr || session->commit_job != event.tag) return;
   session->commit_job = 0;
-  pace_.committed(event.took);
+  pace_.on_committed(event.took);
   if (event.result == CommitResult::invalid) {
     misbehaved(at, event.error.text, out);
     return;

@@ -1,4 +1,4 @@
-// How links open: words, decisions, keyframes.
+// How links open: LinkOpen messages, decisions, keyframes.
 #include <algorithm>
 #include <utility>
 
@@ -13,23 +13,23 @@ using base::Time;
 
 namespace {
 
-base::Duration patience(const Link& link) {
-  const base::Duration doubled = kGivePatience * (1 << std::min(link.failed_asks, kAsksMax));
-  return std::min(doubled, kGivePatienceMax);
+base::Duration ask_timeout(const Link& link) {
+  const base::Duration doubled = kAskTimeout * (1 << std::min(link.failed_asks, kAsksMax));
+  return std::min(doubled, kAskTimeoutMax);
 }
 
 }  // namespace
 
-// A peer that would adopt says so to one neighbour at a time: it adopts once. To a neighbour that
-// is at the start too, or would adopt itself, it can always answer, and does: so no two peers wait
-// for each other's word. Who was asked in vain, since its trainer stands or its line is dead, is
-// passed over for a while.
-bool Core::may_speak(const Link& link) const {
+// A peer that would adopt asks one neighbour at a time, since it adopts once. It always answers a
+// neighbour that is at the start, too, or would adopt itself: so no two peers wait for each other's
+// LinkOpen. A neighbour that was asked in vain, because its trainer stands still or its line is
+// dead, is passed over for a while.
+bool Core::may_send_open(const Link& link) const {
   const auto* opening = link.opening();
-  if (opening == nullptr || link.said_round == link.round) return false;
+  if (opening == nullptr || link.sent_round == link.round) return false;
   if (opening->before && opening->before->commit_job != 0) return false;
   if (adopting()) return false;
-  if (opening->listen_until && has_just_come_back()) return false;
+  if (opening->listen_until && is_fresh_restart()) return false;
   if (!may_adopt()) return true;
   if (opening->theirs) {
     const bool both_fresh =
@@ -39,8 +39,8 @@ bool Core::may_speak(const Link& link) const {
   return !link.ask_after && link.failed_asks < kAsksMax && !asking();
 }
 
-bool Core::has_just_come_back() const {
-  return options_.has_state && !rooted_ && samples_ == options_.samples;
+bool Core::is_fresh_restart() const {
+  return options_.has_state && !has_history_ && samples_ == options_.samples;
 }
 
 bool Core::asking() const {
@@ -50,50 +50,50 @@ bool Core::asking() const {
   });
 }
 
-void Core::speak(const PeerId& peer, Link& link, Time now, Outbox& out) {
+void Core::send_open(const PeerId& peer, Link& link, Time now, Outbox& out) {
   OpeningState& opening = *link.opening();
-  wire::LinkOpen word{.nonce = rng_(),
+  wire::LinkOpen open{.nonce = rng_(),
                       .samples = samples_,
                       .progress = std::clamp(known_progress(), 0.0, 1.0),
                       .may_adopt = may_adopt()};
   if (opening.before && !RARE(session_forgotten)) {
-    word.session = opening.before->id;
-    word.committed = opening.before->committed;
+    open.session = opening.before->id;
+    open.committed = opening.before->committed;
   }
-  opening.mine = word;
-  if (word.may_adopt) opening.ask_until = now + patience(link);
-  link.said_round = link.round;
-  out.emplace_back(Send{peer, word});
+  opening.mine = open;
+  if (open.may_adopt) opening.ask_until = now + ask_timeout(link);
+  link.sent_round = link.round;
+  out.emplace_back(Send{peer, open});
 }
 
-void Core::speak_all(Time now, Outbox& out) {
+void Core::send_due_opens(Time now, Outbox& out) {
   // A decision may allow others to speak, or end the right to adopt: as long as something moves.
   for (bool moved = true; moved;) {
     moved = false;
     for (auto at = links_.begin(); at != links_.end();) {
       const auto current = at++;
-      if (!may_speak(current->second)) continue;
-      speak(current->first, current->second, now, out);
+      if (!may_send_open(current->second)) continue;
+      send_open(current->first, current->second, now, out);
       decide(current, now, out);
       moved = true;
     }
   }
 }
 
-void Core::receive(Links::iterator at, wire::LinkOpen& word, Time now, Outbox& out) {
+void Core::receive(Links::iterator at, wire::LinkOpen& open, Time now, Outbox& out) {
   Link& link = at->second;
-  if (link.heard_round == link.round) {
-    if (link.said_round != link.round || link.round >= kRoundsMax) {
+  if (link.received_round == link.round) {
+    if (link.sent_round != link.round || link.round >= kRoundsMax) {
       misbehaved(at, "opens its link again and again", out);
       return;
     }
     new_round(at->first, link, out);
   }
-  ++link.heard_round;
-  if (link.heard_round < link.round) return;
-  heard_progress_ = std::max(heard_progress_, word.progress);
+  ++link.received_round;
+  if (link.received_round < link.round) return;
+  neighbours_progress_ = std::max(neighbours_progress_, open.progress);
   link.opening()->listen_until.reset();
-  link.opening()->theirs = word;
+  link.opening()->theirs = open;
   decide(at, now, out);
 }
 
@@ -103,9 +103,9 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
   OpeningState* opening = link.opening();
   if (opening == nullptr || !opening->mine || !opening->theirs || opening->decision) return;
   const OpenDecision decision = decide_opening(*opening->mine, *opening->theirs);
-  // The session went with the replica that it was of, when this end had said its word.
+  // An adoption has replaced the replica of that session since this end sent its LinkOpen.
   if (decision == OpenDecision::resume && !opening->before) return new_round(peer, link, out);
-  const bool too_late = rooted_ || adopting();
+  const bool too_late = has_history_ || adopting();
   opening->decision = decision;
   if (decision != OpenDecision::adopt) opening->ask_until.reset();
   if (decision != OpenDecision::resume && opening->before) {
@@ -115,7 +115,7 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
   if (decision != OpenDecision::resume && link.opened) ++link.counters.reopenings;
   switch (decision) {
     case OpenDecision::resume:
-      rooted_ = true;
+      has_history_ = true;
       resume(at, now, out);
       break;
     case OpenDecision::fresh:
@@ -127,12 +127,12 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
       if (too_late) {
         new_round(peer, link, out);
       } else if (!opening->ask_until) {
-        opening->ask_until = now + patience(link);  // its word alone took all of the time
+        opening->ask_until = now + ask_timeout(link);  // its LinkOpen alone took all of the time
       }
       break;
     case OpenDecision::give:
     case OpenDecision::merge:
-      rooted_ = true;
+      has_history_ = true;
       opening->keyframe_job = ++last_tag_;
       out.emplace_back(
           Run{KeyframeJob{.peer = peer,
@@ -140,7 +140,7 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
                           .with_buffers = decision == OpenDecision::give && options_.buffers > 0}});
       break;
     case OpenDecision::wait:
-      opening->wait_until = now + kAdoptPatience;
+      opening->wait_until = now + kWaitTimeout;
       break;
   }
 }
@@ -183,7 +183,7 @@ void Core::resume(Links::iterator at, Time now, Outbox& out) {
     if ((delta.exchange <= theirs && !BUG(all_resent)) || BUG(nothing_resent)) continue;
     const std::size_t bytes = delta.payload.size() + delta.buffers.size();
     link.counters.bytes_sent += bytes;
-    hold(link, bytes, now);
+    reserve_upload(link, bytes, now);
     out.emplace_back(Send{peer, delta});
   }
   request_next(peer, link, now, out);
@@ -225,15 +225,15 @@ void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& o
   set_mirrors_when_ready(at->first, *opening, out);
 }
 
-// A keyframe takes as long as its line needs. What it brings counts by its bytes, so that who sends
-// them one by one cannot hold a peer up for long.
+// A keyframe takes as long as its line needs. Time is added by the bytes that have come, so that an
+// end that sends them one by one cannot hold this peer up for long.
 void Core::on(const KeyframeArriving& event, Time now, Outbox&) {
   const auto at = links_.find(event.peer);
   if (at == links_.end() || of_older_round(at->second)) return;
   OpeningState* opening = at->second.opening();
   if (opening == nullptr || opening->decision != OpenDecision::adopt || !opening->ask_until) return;
   const auto paid = base::from_seconds(static_cast<double>(event.bytes) / kKeyframeRateMin);
-  opening->ask_until = std::min(*opening->ask_until + paid, now + patience(at->second));
+  opening->ask_until = std::min(*opening->ask_until + paid, now + ask_timeout(at->second));
 }
 
 void Core::on(KeyframeMade& event, Time now, Outbox& out) {
@@ -245,7 +245,7 @@ void Core::on(KeyframeMade& event, Time now, Outbox& out) {
   if (!event.status) return refuse_or_fail(at, event.status.error(), out);
   const std::size_t bytes = event.payload.size() + event.buffers.size();
   at->second.counters.bytes_sent += bytes;
-  hold(at->second, bytes, now);
+  reserve_upload(at->second, bytes, now);
   out.emplace_back(Send{event.peer, wire::Keyframe{.samples = samples_,
                                                    .payload = event.payload,
                                                    .buffers = std::move(event.buffers)}});
@@ -275,16 +275,16 @@ void Core::on(Opened& event, Time now, Outbox& out) {
       OpenState{{.id = session_of(opening->mine->nonce, opening->theirs->nonce), .due = step_}};
   link.opened = true;
   if (decision == OpenDecision::adopt) {
-    rooted_ = true;
+    has_history_ = true;
     reopen_others(event.peer, out);
   }
   request_next(event.peer, link, now, out);
   if (early) take(at, std::move(*early), now, out);
 }
 
-// Starts the opening of a link again; this end's word follows as soon as it may speak.
+// Starts the opening of a link again; the own LinkOpen follows as soon as may_send_open() holds.
 void Core::new_round(const PeerId& peer, Link& link, Outbox& out) {
-  ASSERT(link.heard_round == link.round && link.said_round == link.round);
+  ASSERT(link.received_round == link.round && link.sent_round == link.round);
   drop_session(peer, link, out);
   link.state = OpeningState{};
   ++link.round;
@@ -305,7 +305,7 @@ void Core::reopen_others(const PeerId& peer, Outbox& out) {
       drop_session(other, link, out);
       opening->before.reset();
     }
-    if (link.heard_round != link.round || link.said_round != link.round) continue;
+    if (link.received_round != link.round || link.sent_round != link.round) continue;
     new_round(other, link, out);
   }
 }
@@ -313,7 +313,7 @@ void Core::reopen_others(const PeerId& peer, Outbox& out) {
 // Where two peers would both adopt, the one with more samples (the smaller nonce where equal) makes
 // do with what it has after a while, and the other one adopts from it: but not while somebody
 // better is asked.
-void Core::give_up_adopting(Time now, Outbox& out) {
+void Core::expire_waiting(Time now, Outbox& out) {
   const auto waits = [](const Link& link) {
     const auto* opening = link.opening();
     return opening != nullptr && opening->decision == OpenDecision::wait;
@@ -332,32 +332,32 @@ void Core::give_up_adopting(Time now, Outbox& out) {
     if (!waits(link)) continue;
     OpeningState& opening = *link.opening();
     if (gives_up) {
-      rooted_ = true;
+      has_history_ = true;
       new_round(peer, link, out);
     } else if (opening.wait_until <= now) {
-      opening.wait_until = now + kAdoptPatience;  // not yet, or the other end's turn
+      opening.wait_until = now + kWaitTimeout;  // not yet, or the other end's turn
     }
   }
 }
 
-// Both ends may have come back.
-void Core::give_up_listening(Time now) {
+// Where both ends have restarted, both listen: the timeout lets them go on.
+void Core::expire_listening(Time now) {
   for (auto& [peer, link] : links_) {
     OpeningState* opening = link.opening();
     if (opening != nullptr && opening->listen_until <= now) opening->listen_until.reset();
   }
 }
 
-// Who gives no replica in time is not waited for any more, and the next one is asked. An end that
-// has not even answered cannot be told: no word may be taken back, so it is only passed over.
-void Core::give_up_asking(Time now, Outbox& out) {
+// A neighbour that gives no replica in time is not waited for any more, and the next one is asked.
+// One that has not even answered is only passed over: a LinkOpen cannot be taken back.
+void Core::expire_asking(Time now, Outbox& out) {
   for (auto& [peer, link] : links_) {
     if (link.ask_after && *link.ask_after <= now) link.ask_after.reset();
     OpeningState* opening = link.opening();
     if (opening == nullptr || !opening->ask_until || *opening->ask_until > now) continue;
     opening->ask_until.reset();
     if (!opening->decision) continue;
-    link.ask_after = now + patience(link);
+    link.ask_after = now + ask_timeout(link);
     ++link.failed_asks;
     out.emplace_back(
         base::Notice{base::Severity::warning,

@@ -45,10 +45,10 @@ struct Session {
   }
 };
 
-/// The ends exchange words (LinkOpen), decide, and set their mirrors. Stages, and what each has:
-///   words      `mine` and `theirs` as they are said and heard; `before` until something else than
-///              resume is decided; `listen_until` until `theirs` is there; `ask_until` from an own
-///              word that would adopt
+/// The ends send each other a LinkOpen, decide, and set their mirrors. Stages, and what each has:
+///   messages   `mine` once sent, `theirs` once received; `before` until something else than resume
+///              is decided; `listen_until` until `theirs` is there; `ask_until` from an own
+///              LinkOpen that would adopt
 ///   decided    `decision`. adopt: `ask_until` until the keyframe is here; give: `keyframe_job`
 ///              until the own one is written; merge: that and the other end's; wait: `wait_until`
 ///   opening    `open_job`, while the worker sets the mirrors; `early` if the other end is done
@@ -57,7 +57,7 @@ struct OpeningState {
   std::optional<wire::LinkOpen> mine{};
   std::optional<wire::LinkOpen> theirs{};
   std::optional<OpenDecision> decision{};
-  /// The other end's word is waited for before the own one is said.
+  /// The other end's LinkOpen is waited for before the own one is sent.
   std::optional<base::Time> listen_until{};
   base::Time wait_until{};  ///< with OpenDecision::wait
   /// Asked to give its replica, and it has not: until then nobody else is asked.
@@ -101,20 +101,20 @@ struct LinkCounters {
 
 struct Link {
   std::variant<OpeningState, OpenState, BrokenState> state{};
-  // Rounds of opening since the ends met: each end says one word a round. A round starts with the
-  // word that either says first, and only once the last round's words are known to it. What came
-  // before the other end's word of the current round belongs to an older one.
+  // Rounds of opening since the ends met: each end sends one LinkOpen a round. Either end may start
+  // a round once it has both LinkOpens of the last one. What arrives before the other end's
+  // LinkOpen of the current round belongs to an older one.
   std::uint32_t round = 1;
-  std::uint32_t said_round = 0;           ///< of the last own word
-  std::uint32_t heard_round = 0;          ///< of the other end's
+  std::uint32_t sent_round = 0;           ///< of the last own LinkOpen
+  std::uint32_t received_round = 0;       ///< of the other end's last LinkOpen
   std::uint32_t failed_asks = 0;          ///< for its replica
   std::optional<base::Time> ask_after{};  ///< not asked again before
   bool opened = false;                    ///< at least once since it is known
   double drift = 0.0;
   double density = 0.0;
-  Line line;             ///< of the own deltas
-  Bandwidth bandwidth;   ///< of the other end's
-  base::Time free_at{};  ///< its share of the upload limit is used up until then
+  Line line;                  ///< of the own deltas
+  Bandwidth bandwidth;        ///< of the other end's
+  base::Time next_send_at{};  ///< its share of the upload limit is used up until then
   LinkCounters counters{};
 
   [[nodiscard]] Session* session() {
@@ -134,7 +134,7 @@ struct Link {
 
 /// Whether what comes now was sent before the other end knew of this round of opening.
 [[nodiscard]] inline bool of_older_round(const Link& link) {
-  return link.heard_round > 0 && link.heard_round < link.round;
+  return link.received_round > 0 && link.received_round < link.round;
 }
 
 }  // namespace starling::exchange

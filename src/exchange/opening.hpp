@@ -10,22 +10,24 @@ namespace starling::exchange {
 
 /// Up to this part of the run a replica counts as being at the initial parameters.
 inline constexpr double kFreshProgress = 0.02;
-/// A peer whose known progress rises through this part while it has links has seen the run start.
-inline constexpr double kRootedProgress = 0.1;
+/// A peer with open links whose progress rises from kFreshProgress to this has been in the run from
+/// its start: its replica counts as mixed with others'.
+inline constexpr double kHistoryProgress = 0.1;
 /// How long two ends that would both adopt wait for somebody better to adopt from.
-inline constexpr base::Duration kAdoptPatience = std::chrono::seconds(5);
+inline constexpr base::Duration kWaitTimeout = std::chrono::seconds(5);
 
-/// A peer that comes back lets its neighbours say first how far the swarm is, so long.
-inline constexpr base::Duration kListenPatience = std::chrono::seconds(1);
+/// How long a restarted peer waits for a neighbour's LinkOpen, which says how far the swarm is,
+/// before it sends its own.
+inline constexpr base::Duration kListenTimeout = std::chrono::seconds(1);
 
-/// A neighbour that was asked for its replica is waited for so long, since it may be in a long
-/// step; twice as long after each ask that failed, up to the last. After a failure it is not asked
-/// again for as long.
-inline constexpr base::Duration kGivePatience = std::chrono::seconds(30);
-inline constexpr base::Duration kGivePatienceMax = std::chrono::minutes(8);
-/// And so often it is asked while its link lasts.
+/// How long a neighbour that was asked for its replica is waited for: it may be in a long step.
+/// Doubled after each ask that failed, up to kAskTimeoutMax. After a failure it is not asked again
+/// for the same time.
+inline constexpr base::Duration kAskTimeout = std::chrono::seconds(30);
+inline constexpr base::Duration kAskTimeoutMax = std::chrono::minutes(8);
+/// Most asks of one neighbour while its link lasts.
 inline constexpr std::uint32_t kAsksMax = 8;
-/// Bytes of a keyframe that arrive extend the patience by bytes / kKeyframeRateMin seconds.
+/// Bytes/s: a keyframe that arrives extends the timeout by its bytes / kKeyframeRateMin seconds.
 inline constexpr double kKeyframeRateMin = 1024;
 
 enum class OpenDecision : std::uint8_t {

@@ -16,7 +16,7 @@ constexpr double kAim = 0.95;
 
 }  // namespace
 
-void Bandwidth::came(std::size_t bytes, base::Duration took) {
+void Bandwidth::add(std::size_t bytes, base::Duration took) {
   const double seconds = base::seconds(took);
   recent_[next_] = seconds > 0 ? static_cast<double>(bytes) / seconds : 0;
   next_ = (next_ + 1) % kWindow;
@@ -24,7 +24,7 @@ void Bandwidth::came(std::size_t bytes, base::Duration took) {
 
 Pace::Pace(const Config& config) : config_(config) {}
 
-void Pace::stepped(base::StepNumber step, base::Time now) {
+void Pace::on_steps(base::StepNumber step, base::Time now) {
   if (step_ && step > *step_) {
     const auto steps = static_cast<double>(step.value - step_->value);
     step_seconds_.add(base::seconds(now - stepped_at_) / steps);
@@ -35,15 +35,15 @@ void Pace::stepped(base::StepNumber step, base::Time now) {
   }
 }
 
-void Pace::computed(base::Duration took) { compute_seconds_.add(base::seconds(took)); }
+void Pace::on_compute(base::Duration took) { compute_seconds_.add(base::seconds(took)); }
 
-void Pace::wrote(std::size_t bytes, double density, base::Duration took) {
+void Pace::on_encoded(std::size_t bytes, double density, base::Duration took) {
   ASSERT(density > 0);
   bytes_per_density_.add(static_cast<double>(bytes) / density);
   encode_seconds_.add(base::seconds(took));
 }
 
-void Pace::committed(base::Duration took) { commit_seconds_.add(base::seconds(took)); }
+void Pace::on_committed(base::Duration took) { commit_seconds_.add(base::seconds(took)); }
 
 std::uint32_t Pace::every(std::size_t links) const {
   const auto& step = compute_seconds_.value();
@@ -65,7 +65,7 @@ bool Pace::is_measured() const noexcept {
 
 double Pace::interval(std::size_t links) const { return *step_seconds_.value() * every(links); }
 
-double Pace::carried(double bytes_per_second, double seconds) const {
+double Pace::density_for(double bytes_per_second, double seconds) const {
   return kAim * bytes_per_second * seconds / *bytes_per_density_.value();
 }
 
@@ -76,29 +76,29 @@ double Pace::density(double wanted, double drift, std::size_t links) const {
            std::clamp(drift / config_.critical_drift, 1 / kDriftFactorMax, kDriftFactorMax);
   }
   if (!is_measured()) return wanted;
-  const double fits = carried(bytes_per_second(links), interval(links));
+  const double fits = density_for(bytes_per_second(links), interval(links));
   return std::clamp(fits, wanted / kDensityFactorMax, wanted * kDensityFactorMax);
 }
 
 // A line that is too narrow would make exchanges late, lateness make them larger, and that make
 // them later still: so what a delta itself took does not count as time to fill.
-Size Pace::size(double wanted, double drift, const Line& line, std::size_t links) const {
-  Size size{.density = density(wanted, drift, links),
-            .lag_factor_max = config_.upload_limit > 0 ? 1.0 : kLagFactorMax};
-  if (line.bandwidth <= 0 || !is_measured()) return size;
+DeltaBudget Pace::budget(double wanted, double drift, const Line& line, std::size_t links) const {
+  DeltaBudget budget{.density = density(wanted, drift, links),
+                     .lag_factor_max = config_.upload_limit > 0 ? 1.0 : kLagFactorMax};
+  if (line.bandwidth <= 0 || !is_measured()) return budget;
   const double interval = this->interval(links);
   const double waited = line.lag * interval - static_cast<double>(line.bytes) / line.bandwidth;
-  const double most = carried(line.bandwidth, std::max(interval, waited));
-  size.density =
-      std::clamp(carried(line.bandwidth, interval), size.density / kDensityFactorMax, size.density);
-  size.lag_factor_max = std::clamp(most / size.density, 1.0, size.lag_factor_max);
-  return size;
+  const double most = density_for(line.bandwidth, std::max(interval, waited));
+  budget.density = std::clamp(density_for(line.bandwidth, interval),
+                              budget.density / kDensityFactorMax, budget.density);
+  budget.lag_factor_max = std::clamp(most / budget.density, 1.0, budget.lag_factor_max);
+  return budget;
 }
 
-base::Duration Pace::hold(std::size_t bytes, std::size_t links) const {
+base::Duration Pace::upload_time(std::size_t bytes, std::size_t links) const {
   if (config_.upload_limit <= 0) return {};
   const double seconds = static_cast<double>(bytes) / bytes_per_second(links);
-  return base::from_seconds(std::min(seconds, base::seconds(kHoldMax)));
+  return base::from_seconds(std::min(seconds, base::seconds(kUploadTimeMax)));
 }
 
 }  // namespace starling::exchange

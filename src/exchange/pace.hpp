@@ -20,13 +20,13 @@ namespace starling::exchange {
 inline constexpr double kDensityFactorMax = 8.0;
 /// Drift changes densities by this factor at most, down or up.
 inline constexpr double kDriftFactorMax = 4.0;
-/// Longest time that what was sent keeps its link from the next delta.
-inline constexpr base::Duration kHoldMax = std::chrono::hours(1);
+/// Longest time that an upload limit keeps a link from its next delta.
+inline constexpr base::Duration kUploadTimeMax = std::chrono::hours(1);
 /// Most steps between two exchanges of a link that a limit on computing time leads to.
 inline constexpr std::uint32_t kEveryMax = 1024;
 
-/// A mean that forgets: each new value counts for kNew.
-class FadingMean {
+/// Exponentially weighted moving average: each new value counts for kNew.
+class MovingAverage {
  public:
   static constexpr double kNew = 0.1;
 
@@ -46,7 +46,7 @@ class Bandwidth {
 
   /// One delta of `bytes`; took 0: too short to tell. A window of such ones makes it unknown again,
   /// so that what is asked of a line that got better rises, and is measured.
-  void came(std::size_t bytes, base::Duration took);
+  void add(std::size_t bytes, base::Duration took);
   /// Bytes/s; 0: not known.
   [[nodiscard]] double value() const noexcept { return *std::ranges::max_element(recent_); }
 
@@ -62,8 +62,8 @@ struct Line {
   std::size_t bytes = 0;  ///< of it
 };
 
-/// What a delta may carry: `density` times its lag, at most lag_factor_max.
-struct Size {
+/// What the next delta may carry: `density` times its lag, and at most `lag_factor_max` times.
+struct DeltaBudget {
   double density = 0;
   double lag_factor_max = 1;
 };
@@ -73,16 +73,16 @@ class Pace {
  public:
   explicit Pace(const Config& config);
 
-  // What happened.
+  // Events.
   /// Own steps are known to have reached `step`.
-  void stepped(base::StepNumber step, base::Time now);
+  void on_steps(base::StepNumber step, base::Time now);
   /// One step took so long to compute.
-  void computed(base::Duration took);
+  void on_compute(base::Duration took);
   /// A delta of `bytes` was written with that density.
-  void wrote(std::size_t bytes, double density, base::Duration took);
-  void committed(base::Duration took);
+  void on_encoded(std::size_t bytes, double density, base::Duration took);
+  void on_committed(base::Duration took);
 
-  // What follows.
+  // Decisions.
   /// Own steps between two deltas of a link.
   [[nodiscard]] std::uint32_t every(std::size_t links) const;
   /// What the next delta of a link with that drift carries in place of `wanted`: under a limit so
@@ -90,28 +90,29 @@ class Pace {
   /// to the drift, where there is a critical one (consensus control, Kong et al., ICML 2021). In
   /// either case no more than its line carries between two deltas, or while they wait for another
   /// thing, as a far end's answer.
-  [[nodiscard]] Size size(double wanted, double drift, const Line& line, std::size_t links) const;
-  /// How long `bytes` take their link's share of the upload; 0 without a limit.
-  [[nodiscard]] base::Duration hold(std::size_t bytes, std::size_t links) const;
+  [[nodiscard]] DeltaBudget budget(double wanted, double drift, const Line& line,
+                                   std::size_t links) const;
+  /// Time that `bytes` take at their link's share of the upload limit; 0 without a limit.
+  [[nodiscard]] base::Duration upload_time(std::size_t bytes, std::size_t links) const;
 
  private:
   [[nodiscard]] double bytes_per_second(std::size_t links) const;
-  /// Whether what follows is known.
+  /// Whether interval() and density_for() can be computed.
   [[nodiscard]] bool is_measured() const noexcept;
   /// Seconds between two deltas of a link.
   [[nodiscard]] double interval(std::size_t links) const;
-  /// The density of a delta that comes through a line in so many seconds.
-  [[nodiscard]] double carried(double bytes_per_second, double seconds) const;
+  /// Density of a delta that a line carries in `seconds`.
+  [[nodiscard]] double density_for(double bytes_per_second, double seconds) const;
   [[nodiscard]] double density(double wanted, double drift, std::size_t links) const;
 
   Config config_;
   std::optional<base::StepNumber> step_{};
   base::Time stepped_at_{};
-  FadingMean step_seconds_;       ///< between two steps, whatever happens between them
-  FadingMean compute_seconds_;    ///< of a step
-  FadingMean encode_seconds_;     ///< of a delta
-  FadingMean commit_seconds_;     ///< of an exchange
-  FadingMean bytes_per_density_;  ///< of a delta
+  MovingAverage step_seconds_;       ///< between two steps, whatever happens between them
+  MovingAverage compute_seconds_;    ///< of a step
+  MovingAverage encode_seconds_;     ///< of a delta
+  MovingAverage commit_seconds_;     ///< of an exchange
+  MovingAverage bytes_per_density_;  ///< of a delta
 };
 
 }  // namespace starling::exchange

@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(weights_are_pushed_under_push_sum_alone_and_within_their_bo
 BOOST_AUTO_TEST_CASE(messages_before_the_opening_or_from_strangers_are_reported) {
   Transcript peer(plain_options());
   TEST_LINES(peer.delta('x', 1), "x: misbehaved");
-  TEST_LINES(peer.word('x', {}), "x: misbehaved");
+  TEST_LINES(peer.link_open('x', {}), "x: misbehaved");
   peer.up('a');
   TEST_LINES(peer.delta('a', 1), "a: misbehaved");
   peer.up('b');
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(density_is_higher_at_the_start_and_the_finish_and_in_settli
       peer.on(Phase::settling);
     }
     peer.up('a');
-    peer.word('a', {.nonce = 7, .progress = progress});
+    peer.link_open('a', {.nonce = 7, .progress = progress});
     if (peer.make_keyframe) {
       peer.keyframe_made();
       peer.keyframe('a');

@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(jobs_that_wait_stay_few_however_often_links_open_and_break)
         peer.up(name);
         push();
         for (std::uint64_t round = 1; round < 10; ++round) {
-          peer.word(name, {.nonce = round, .progress = one.progress});
+          peer.link_open(name, {.nonce = round, .progress = one.progress});
           push();
         }
         BOOST_REQUIRE(queue.size() <= kLinkJobsMax);

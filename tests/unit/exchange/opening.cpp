@@ -12,7 +12,7 @@ BOOST_TEST_DONT_PRINT_LOG_VALUE(OpenDecision)
 
 BOOST_AUTO_TEST_SUITE(opening)
 
-BOOST_AUTO_TEST_CASE(every_pair_of_words_opens_as_the_table_says) {
+BOOST_AUTO_TEST_CASE(every_pair_of_link_opens_opens_as_the_table_says) {
   const LinkOpen start{.progress = 0.02};
   const LinkOpen start_adopts{.progress = 0.0, .may_adopt = true};
   const LinkOpen later{.samples = 100, .progress = 0.021};

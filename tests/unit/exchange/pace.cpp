@@ -24,21 +24,21 @@ constexpr double kWholeBytes = 1e6;
 Pace used(const Config& config) {
   Pace pace(config);
   for (std::uint64_t step = 0; step < 100; ++step) {
-    pace.stepped(StepNumber{step}, Time(step * 50ms));
-    pace.computed(40ms);
-    pace.wrote(static_cast<std::size_t>(kWholeBytes * kUsual), kUsual, 3ms);
-    pace.committed(1ms);
+    pace.on_steps(StepNumber{step}, Time(step * 50ms));
+    pace.on_compute(40ms);
+    pace.on_encoded(static_cast<std::size_t>(kWholeBytes * kUsual), kUsual, 3ms);
+    pace.on_committed(1ms);
   }
   return pace;
 }
 
 /// Of a link whose line is not known.
 double density_of(const Pace& pace, double drift, std::size_t links) {
-  return pace.size(kUsual, drift, {}, links).density;
+  return pace.budget(kUsual, drift, {}, links).density;
 }
 
 /// What a link with that line may carry, between steps of 50 ms and deltas each second one.
-Size on(const Line& line) { return used({.every = 2}).size(kUsual, 0.1, line, 4); }
+DeltaBudget on(const Line& line) { return used({.every = 2}).budget(kUsual, 0.1, line, 4); }
 
 double megabits(double bytes, Duration time) {
   return bytes * 8e-6 / starling::base::seconds(time);
@@ -52,8 +52,8 @@ BOOST_AUTO_TEST_CASE(without_limits_all_is_as_the_run_file_says) {
   const Pace pace = used({.every = 3});
   BOOST_TEST(pace.every(4) == 3U);
   BOOST_TEST(density_of(pace, 0.1, 4) == kUsual);
-  BOOST_TEST(pace.hold(1'000'000, 4).count() == 0);
-  BOOST_TEST(pace.size(kUsual, 0.1, {}, 4).lag_factor_max == kLagFactorMax);
+  BOOST_TEST(pace.upload_time(1'000'000, 4).count() == 0);
+  BOOST_TEST(pace.budget(kUsual, 0.1, {}, 4).lag_factor_max == kLagFactorMax);
 }
 
 BOOST_AUTO_TEST_CASE(densities_follow_a_link_s_share_of_the_upload) {
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(densities_follow_a_link_s_share_of_the_upload) {
     const double used_up = megabits(kWholeBytes * density, 100ms);
     BOOST_TEST(used_up <= 0.8 * of_usual);
     BOOST_TEST(used_up > 0.9 * 0.8 * of_usual);
-    BOOST_TEST(pace.size(kUsual, 0.1, {}, 2).lag_factor_max == 1.0);
+    BOOST_TEST(pace.budget(kUsual, 0.1, {}, 2).lag_factor_max == 1.0);
   }
 }
 
@@ -92,9 +92,9 @@ BOOST_AUTO_TEST_CASE(densities_follow_drift_around_the_critical_one) {
 
 BOOST_AUTO_TEST_CASE(a_narrow_line_carries_what_it_can_between_two_deltas) {
   // 10 kB each 100 ms would be 100 kB a second.
-  const Size wide = on({.bandwidth = 1e6, .lag = 1, .bytes = 10'000});
+  const DeltaBudget wide = on({.bandwidth = 1e6, .lag = 1, .bytes = 10'000});
   BOOST_TEST(wide.density == kUsual);
-  const Size narrow = on({.bandwidth = 50e3, .lag = 1, .bytes = 10'000});
+  const DeltaBudget narrow = on({.bandwidth = 50e3, .lag = 1, .bytes = 10'000});
   BOOST_TEST(kWholeBytes * narrow.density <= 50e3 * 0.1);
   BOOST_TEST(kWholeBytes * narrow.density > 0.9 * 50e3 * 0.1);
   BOOST_TEST(narrow.lag_factor_max == 1.0);
@@ -104,10 +104,10 @@ BOOST_AUTO_TEST_CASE(a_narrow_line_carries_what_it_can_between_two_deltas) {
 
 BOOST_AUTO_TEST_CASE(what_a_delta_took_itself_makes_the_next_no_larger) {
   // The last one was on its way for 800 ms, and due each 100 ms.
-  const Size late = on({.bandwidth = 50e3, .lag = 8, .bytes = 40'000});
+  const DeltaBudget late = on({.bandwidth = 50e3, .lag = 8, .bytes = 40'000});
   BOOST_TEST(late.density * late.lag_factor_max * kWholeBytes <= 50e3 * 0.1);
   // A far end, whose answers take 400 ms and whose line stands idle meanwhile.
-  const Size far = on({.bandwidth = 50e3, .lag = 4, .bytes = 0});
+  const DeltaBudget far = on({.bandwidth = 50e3, .lag = 4, .bytes = 0});
   BOOST_TEST(far.density * far.lag_factor_max * kWholeBytes <= 50e3 * 0.4);
   BOOST_TEST(far.density * far.lag_factor_max * kWholeBytes > 0.9 * 50e3 * 0.4);
   BOOST_TEST(on({.bandwidth = 1e9, .lag = 100}).lag_factor_max == kLagFactorMax);
@@ -116,12 +116,12 @@ BOOST_AUTO_TEST_CASE(what_a_delta_took_itself_makes_the_next_no_larger) {
 BOOST_AUTO_TEST_CASE(the_fastest_of_the_last_deltas_is_the_bandwidth) {
   Bandwidth bandwidth;
   BOOST_TEST(bandwidth.value() == 0.0);
-  bandwidth.came(1000, 10ms);
-  bandwidth.came(1000, 40ms);
+  bandwidth.add(1000, 10ms);
+  bandwidth.add(1000, 40ms);
   BOOST_TEST(bandwidth.value() == 100e3, boost::test_tools::tolerance(1e-9));
-  for (std::size_t i = 1; i < Bandwidth::kWindow; ++i) bandwidth.came(1000, 20ms);
+  for (std::size_t i = 1; i < Bandwidth::kWindow; ++i) bandwidth.add(1000, 20ms);
   BOOST_TEST(bandwidth.value() == 50e3, boost::test_tools::tolerance(1e-9));
-  for (std::size_t i = 0; i < Bandwidth::kWindow; ++i) bandwidth.came(1000, 0ms);
+  for (std::size_t i = 0; i < Bandwidth::kWindow; ++i) bandwidth.add(1000, 0ms);
   BOOST_TEST(bandwidth.value() == 0.0);
 }
 
@@ -138,10 +138,10 @@ BOOST_AUTO_TEST_CASE(each_end_is_told_how_fast_its_deltas_come) {
 
 BOOST_AUTO_TEST_CASE(a_delta_holds_its_link_for_as_long_as_its_share_takes) {
   const Pace pace = used({.upload_limit = 8});  // 1 MB a second
-  BOOST_TEST((pace.hold(1'000'000, 1) == 1s));
-  BOOST_TEST((pace.hold(1'000'000, 4) == 4s));
-  BOOST_TEST((pace.hold(1'000'000, 0) == 1s));
-  BOOST_TEST((pace.hold(std::size_t{1} << 40, 1) == kHoldMax));
+  BOOST_TEST((pace.upload_time(1'000'000, 1) == 1s));
+  BOOST_TEST((pace.upload_time(1'000'000, 4) == 4s));
+  BOOST_TEST((pace.upload_time(1'000'000, 0) == 1s));
+  BOOST_TEST((pace.upload_time(std::size_t{1} << 40, 1) == kUploadTimeMax));
 }
 
 BOOST_AUTO_TEST_CASE(a_share_of_computing_makes_exchanges_rarer) {

@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(only_what_the_other_end_sent_is_held_against_it) {
   for (const ErrorCode own : {ErrorCode::device, ErrorCode::internal, ErrorCode::diverged}) {
     Transcript opening(plain_options());
     opening.up('a');
-    opening.word('a', {.nonce = 7});
+    opening.link_open('a', {.nonce = 7});
     TEST_LINES(opening.opened(failed(own)), "failed");
     BOOST_TEST((std::get<Failed>(opening.last[0]).error.code == own));
     Transcript committing(plain_options());
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_link_without_room_is_refused_and_the_others_go_on) {
   Transcript opening(plain_options());
   opening.open_fresh('b');
   opening.up('a');
-  opening.word('a', {.nonce = 7});
+  opening.link_open('a', {.nonce = 7});
   TEST_LINES(opening.opened(failed(ErrorCode::no_room)), "a: run close", "a: refused");
   Transcript committing(plain_options());
   committing.open_fresh('a');
@@ -151,13 +151,13 @@ BOOST_AUTO_TEST_CASE(a_link_without_room_is_refused_and_the_others_go_on) {
   Transcript encoding(plain_options());
   encoding.open_fresh('a');
   TEST_LINES(encoding.encoded(0.1, failed(ErrorCode::no_room)), "a: run close", "a: refused");
-  TEST_LINES(encoding.up('a'), "a: word, may adopt");  // once it is there again
+  TEST_LINES(encoding.up('a'), "a: link open, may adopt");  // once it is there again
 }
 
 BOOST_AUTO_TEST_CASE(a_link_in_grace_makes_room_for_one_that_is_there) {
   Transcript peer = with_broken_link('b');
   peer.up('a');
-  peer.word('a', {.nonce = 7});
+  peer.link_open('a', {.nonce = 7});
   const JobTag tag = peer.open->tag;
   TEST_LINES(peer.opened(failed(ErrorCode::no_room)), "b: run close", "a: run open fresh");
   BOOST_TEST(peer.open->tag != tag);

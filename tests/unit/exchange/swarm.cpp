@@ -61,7 +61,7 @@ void Swarm::connect(std::size_t a, std::size_t b, Duration delay) {
   wire.delay = delay;
   wire.last[0] = wire.last[1] = now_;
   const std::uint64_t generation = wire.generation;
-  // The end that asked learns of it last; the other end's first word may overtake nothing.
+  // The end that asked learns of it last; the other end's first LinkOpen may overtake nothing.
   give(a, NeighbourUp{id_of(b)});
   later(now_, [this, a, b, generation] {
     if (wires_[key(a, b)].generation == generation) give(b, NeighbourUp{id_of(a)});
@@ -209,8 +209,8 @@ void Swarm::send(std::size_t from, const Send& action) {
   later(last, [this, from, to, generation = wire.generation, message = std::move(message)] {
     if (wires_[key(from, to)].generation != generation) return;
     Received event{.peer = id_of(from), .message = {}};
-    if (const auto* word = std::get_if<wire::LinkOpen>(&message)) {
-      event.message = *word;
+    if (const auto* open = std::get_if<wire::LinkOpen>(&message)) {
+      event.message = *open;
     } else if (const auto* delta = std::get_if<wire::Delta>(&message)) {
       event.message = *delta;
     } else {

@@ -27,8 +27,8 @@ std::string text_of(const SuspendJob&) { return "run suspend"; }
 std::string text_of(const ResumeJob&) { return "run resume"; }
 std::string text_of(const CloseJob&) { return "run close"; }
 
-std::string text_of(const wire::LinkOpen& word) {
-  return word.may_adopt ? "word, may adopt" : "word";
+std::string text_of(const wire::LinkOpen& open) {
+  return open.may_adopt ? "link open, may adopt" : "link open";
 }
 std::string text_of(const wire::Delta& delta) {
   return fmt::format("delta {} of {}{}", delta.exchange.value, delta.degree,
@@ -88,7 +88,7 @@ Lines Transcript::lines() {
       if (const auto* job = std::get_if<KeyframeJob>(&run->job)) make_keyframe = *job;
       if (const auto* job = std::get_if<OpenJob>(&run->job)) open = *job;
     } else if (const auto* send = std::get_if<Send>(&action)) {
-      if (const auto* word = std::get_if<wire::LinkOpen>(&send->message)) said = *word;
+      if (const auto* open = std::get_if<wire::LinkOpen>(&send->message)) said = *open;
       if (const auto* delta = std::get_if<wire::Delta>(&send->message)) sent = *delta;
     }
   }
@@ -149,7 +149,7 @@ Lines Transcript::opened(base::Status status) {
 
 Lines Transcript::open_fresh(char peer) {
   up(peer);
-  word(peer, {.nonce = 7});
+  link_open(peer, {.nonce = 7});
   return opened();
 }
 

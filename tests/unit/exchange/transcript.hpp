@@ -15,7 +15,8 @@ using Lines = std::vector<std::string>;
 
 [[nodiscard]] base::PeerId peer_named(char name);
 
-/// One line an action: "a: word", "a: delta 1", "a: run encode 2 at 4", "a: run commit 1 w 0.5",
+/// One line an action: "a: link open", "a: delta 1", "a: run encode 2 at 4", "a: run commit 1 w
+/// 0.5",
 /// ...
 [[nodiscard]] std::string line_of(const Action& action);
 
@@ -32,7 +33,7 @@ class Transcript {
   Lines down(char peer, bool for_good = false) {
     return on(NeighbourDown{peer_named(peer), for_good});
   }
-  Lines word(char peer, wire::LinkOpen word) { return on(Received{peer_named(peer), word}); }
+  Lines link_open(char peer, wire::LinkOpen open) { return on(Received{peer_named(peer), open}); }
   Lines delta(char peer, std::uint64_t t, std::uint16_t degree = 1, bool settled = false);
   Lines keyframe(char peer) {
     return on(Received{peer_named(peer), wire::Keyframe{.samples = 0, .payload = {}}});
@@ -47,7 +48,7 @@ class Transcript {
   Lines keyframe_made();
   Lines opened(base::Status status = {});
 
-  /// up, both words with no progress, and the mirrors set.
+  /// up, both LinkOpens with no progress, and the mirrors set.
   Lines open_fresh(char peer);
 
   Core core;
