@@ -200,7 +200,9 @@ class Core {
   void request_delta(const base::PeerId& peer, Link& link, base::ExchangeNumber t, Outbox& out);
   void reserve_upload(Link& link, std::size_t bytes, base::Time now);
   void request_next(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
+  [[nodiscard]] wire::Delta delta_of(Encoded& event, const Link& link) const;
   void commit_when_ready(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
+  void reopen_differing(Links::iterator at, base::ExchangeNumber t, Outbox& out);
   [[nodiscard]] DeltaBudget budget(const Link& link) const;
   void wake_links(base::Time now, Outbox& out);
   void start_settling(base::Time now, Outbox& out);

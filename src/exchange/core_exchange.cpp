@@ -142,6 +142,20 @@ void Core::request_next(const PeerId& peer, Link& link, Time now, Outbox& out) {
   request_delta(peer, link, session.expected(), out);
 }
 
+wire::Delta Core::delta_of(Encoded& event, const Link& link) const {
+  const bool agrees =
+      std::max({event.drift, event.untold, event.buffer_drift}) < options_.config.settle_drift;
+  return {.exchange = event.exchange,
+          .samples = samples_,
+          .mirror_hash = event.mirror_hash,
+          .degree = static_cast<std::uint16_t>(std::clamp<std::size_t>(open_links(), 1, kLinksMax)),
+          .settled = phase_ == Phase::settling && agrees,
+          .payload = std::move(event.payload),
+          .buffers = std::move(event.buffers),
+          .push = event.push,
+          .bandwidth = static_cast<float>(std::min(link.bandwidth.value(), 1e30))};
+}
+
 void Core::on(Encoded& event, Time now, Outbox& out) {
   const auto at = links_.find(event.peer);
   if (at == links_.end() || at->second.open() == nullptr) return;
@@ -167,18 +181,7 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
   link.density = event.density;
   link.line.lag = event.lag;
   link.line.bytes = bytes;
-  const bool agrees =
-      std::max({event.drift, event.untold, event.buffer_drift}) < options_.config.settle_drift;
-  wire::Delta delta{
-      .exchange = event.exchange,
-      .samples = samples_,
-      .mirror_hash = event.mirror_hash,
-      .degree = static_cast<std::uint16_t>(std::clamp<std::size_t>(open_links(), 1, kLinksMax)),
-      .settled = phase_ == Phase::settling && agrees,
-      .payload = std::move(event.payload),
-      .buffers = std::move(event.buffers),
-      .push = event.push,
-      .bandwidth = static_cast<float>(std::min(link.bandwidth.value(), 1e30))};
+  wire::Delta delta = delta_of(event, link);
   link.counters.bytes_sent += bytes;
   session.kept.push_back(delta);
   ASSERT(session.kept.size() <= kKeptMax);
@@ -226,23 +229,7 @@ void Core::on(const Committed& event, Time now, Outbox& out) {
     return;
   }
   if (event.result == CommitResult::failed) return refuse_or_fail(at, event.error, out);
-  if (event.result == CommitResult::mismatch) {
-    ++link.counters.mismatches;
-    out.emplace_back(base::accusation(
-        fmt::format("mirrors of the link with {} differ at exchange {}; it is opened again",
-                    event.peer.brief(), event.exchange.value)));
-    if (link.open() != nullptr && link.round >= kRoundsMax) {
-      misbehaved(at, "has mirrors that differ again and again", out);
-    } else if (link.open() != nullptr) {
-      new_round(event.peer, link, out);
-    } else if (auto* opening = link.opening()) {
-      drop_session(event.peer, link, out);
-      opening->before.reset();
-    } else {
-      forget(at, out);
-    }
-    return;
-  }
+  if (event.result == CommitResult::mismatch) return reopen_differing(at, event.exchange, out);
   session->committed = event.exchange;
   session->settled = session->both_settling;
   ++link.counters.exchanges;
@@ -252,7 +239,26 @@ void Core::on(const Committed& event, Time now, Outbox& out) {
   request_next(event.peer, link, now, out);
 }
 
-/// The replica has moved.
+// The two ends' mirrors of one session differ: it must not go on.
+void Core::reopen_differing(Links::iterator at, ExchangeNumber t, Outbox& out) {
+  auto& [peer, link] = *at;
+  ++link.counters.mismatches;
+  out.emplace_back(base::accusation(
+      fmt::format("mirrors of the link with {} differ at exchange {}; it is opened again",
+                  peer.brief(), t.value)));
+  if (link.open() != nullptr && link.round >= kRoundsMax) {
+    misbehaved(at, "has mirrors that differ again and again", out);
+  } else if (link.open() != nullptr) {
+    new_round(peer, link, out);
+  } else if (auto* opening = link.opening()) {
+    drop_session(peer, link, out);
+    opening->before.reset();
+  } else {
+    forget(at, out);
+  }
+}
+
+// The replica has moved.
 void Core::wake_links(Time now, Outbox& out) {
   for (auto& [peer, link] : links_) {
     auto* open = link.open();

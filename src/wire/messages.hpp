@@ -156,8 +156,8 @@ struct Reconcile {
   std::vector<std::uint64_t> wanted;   ///< prefixes of records asked for, as many
 };
 
-/// One end's word in an opening (exchange/opening.hpp): by both words both ends decide alike how
-/// the link gets its mirrors.
+/// What an end tells of itself when a link opens. From both ends' messages both decide alike how
+/// the link gets its mirrors (exchange/opening.hpp).
 struct LinkOpen {
   std::uint64_t nonce = 0;         ///< drawn anew each time; both ends' nonces name the session
   std::uint64_t samples = 0;       ///< trained by the sender in this run
