@@ -40,8 +40,9 @@ class Delta {
     clear();
     return std::size_t{0};
   }
-  /// Where it has room for more elements than that, gives all of it back, with what it holds.
-  virtual void free_beyond(std::size_t /*count*/) noexcept {}
+  /// Where it has room for more than one and a half times as many elements, gives all of it back,
+  /// with what it holds.
+  virtual void free_beyond(std::size_t count) noexcept = 0;
   /// Replaces what the two have.
   [[nodiscard]] virtual base::Status read(std::vector<std::uint32_t>& indices,
                                           std::vector<float>& values) const = 0;

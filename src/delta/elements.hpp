@@ -28,6 +28,9 @@ class HostDelta final : public compute::Delta {
     elements_.indices.clear();
     elements_.values.clear();
   }
+  void free_beyond(std::size_t count) noexcept override {
+    if (elements_.indices.capacity() > count + count / 2) elements_ = {};
+  }
   base::Status read(std::vector<std::uint32_t>& indices,
                     std::vector<float>& values) const override {
     indices = elements_.indices;

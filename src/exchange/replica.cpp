@@ -286,7 +286,8 @@ void Replica::apply_staged() {
     link.bound = std::min(link.staged_bound, 2.0F * kMagnitudeMax);
     link.staged = false;
     link.written->clear();  // the mirror has it now
-    // What others send decides on no more memory than twice what this end takes itself.
+    // A neighbour's delta is bounded by the replica alone: no more room stays for it than a few of
+    // the own ones take.
     link.their->free_beyond(2 * largest_written_);
   }
 }
