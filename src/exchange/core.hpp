@@ -167,7 +167,7 @@ class Core {
   void on(const Progressed& event, base::Time now, Outbox& out);
   void on(const Phase& phase, base::Time now, Outbox& out);
   void on(Encoded& event, base::Time now, Outbox& out);
-  void on(const Committed& event, base::Time now, Outbox& out);
+  void on(Committed& event, base::Time now, Outbox& out);
   void on(KeyframeMade& event, base::Time now, Outbox& out);
   void on(Opened& event, base::Time now, Outbox& out);
   void on(const KeyframeArriving& event, base::Time now, Outbox& out);
@@ -202,6 +202,7 @@ class Core {
   void request_next(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   [[nodiscard]] wire::Delta delta_of(Encoded& event, const Link& link) const;
   void commit_when_ready(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
+  void commit_again(CommitJob job, base::Time now, Outbox& out);
   void reopen_differing(Links::iterator at, base::ExchangeNumber t, Outbox& out);
   [[nodiscard]] DeltaBudget budget(const Link& link) const;
   void wake_links(base::Time now, Outbox& out);

@@ -216,7 +216,7 @@ void Core::commit_when_ready(const PeerId& peer, Link& link, Time now, Outbox& o
   request_next(peer, link, now, out);
 }
 
-void Core::on(const Committed& event, Time now, Outbox& out) {
+void Core::on(Committed& event, Time now, Outbox& out) {
   const auto at = links_.find(event.peer);
   if (at == links_.end()) return;
   Link& link = at->second;
@@ -228,6 +228,7 @@ void Core::on(const Committed& event, Time now, Outbox& out) {
     misbehaved(at, event.error.text, out);
     return;
   }
+  if (event.again && end_oldest_grace(out)) return commit_again(std::move(*event.again), now, out);
   if (event.result == CommitResult::failed) return refuse_or_fail(at, event.error, out);
   if (event.result == CommitResult::mismatch) return reopen_differing(at, event.exchange, out);
   session->committed = event.exchange;
@@ -237,6 +238,19 @@ void Core::on(const Committed& event, Time now, Outbox& out) {
   if (link.open() == nullptr) return;
   commit_when_ready(event.peer, link, now, out);
   request_next(event.peer, link, now, out);
+}
+
+// Once there is more room. The delta of t+1 that was asked for builds on mirrors that are as they
+// were, so it is asked for anew.
+void Core::commit_again(CommitJob job, Time now, Outbox& out) {
+  const auto at = links_.find(job.peer);
+  if (at == links_.end()) return;  // it was in grace itself, and the oldest
+  Session& session = *at->second.session();
+  const PeerId peer = job.peer;
+  session.commit_job = job.tag = ++last_tag_;
+  session.encode_job = 0;
+  out.emplace_back(Run{std::move(job)});
+  if (at->second.open() != nullptr) request_next(peer, at->second, now, out);
 }
 
 // The two ends' mirrors of one session differ: it must not go on.

@@ -130,8 +130,9 @@ struct Committed {
   JobTag tag = 0;
   base::ExchangeNumber exchange;
   CommitResult result = CommitResult::applied;
-  base::Error error{};    ///< where invalid or failed; no_room: the replica is as it was
-  base::Duration took{};  ///< on the thread that owns the replica
+  base::Error error{};               ///< where invalid or failed; no_room: the replica is as it was
+  base::Duration took{};             ///< on the thread that owns the replica
+  std::optional<CommitJob> again{};  ///< the job, where there was no room
 };
 
 struct KeyframeMade {
@@ -156,7 +157,8 @@ using Outcome = std::variant<Encoded, Committed, KeyframeMade, Opened>;
 [[nodiscard]] std::optional<Outcome> run(const Job& job, Replica& replica, base::StepNumber step);
 
 /// Runs jobs that wait at one step boundary. Jobs of one link run in their order; commits of
-/// different links are applied together. Stops where the replica is lost (Replica::status).
+/// different links are applied together. Where the replica is lost (Replica::status) it stops, and
+/// there are no outcomes: what was found on the way may be wrong, and nothing goes on from there.
 [[nodiscard]] std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica,
                                              base::StepNumber step);
 

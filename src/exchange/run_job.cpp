@@ -71,6 +71,7 @@ Committed stage(const CommitJob& job, Replica& replica) {
     const bool is_theirs = status.error().code == base::ErrorCode::protocol;
     outcome.result = is_theirs ? CommitResult::invalid : CommitResult::failed;
     outcome.error = status.error();
+    if (status.error().code == base::ErrorCode::no_room) outcome.again = job;
   }
   return outcome;
 }
@@ -141,7 +142,7 @@ std::optional<Outcome> run(const Job& job, Replica& replica, StepNumber step) {
 std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica, StepNumber step) {
   std::vector<Outcome> outcomes;
   // Nothing is asked of a replica that is lost: a link may not be as its jobs take for granted.
-  if (!replica.status()) return outcomes;
+  if (!replica.status()) return {};
   std::vector<bool> ran(jobs.size(), false);
   // A commit may go ahead of what concerns other links, not of what concerns its own.
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -153,15 +154,17 @@ std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica, Step
     }
     outcomes.emplace_back(stage(*commit, replica));
     ran[i] = true;
-    if (!replica.status()) return outcomes;
+    if (!replica.status()) return {};
   }
   replica.apply_staged();
+  if (!replica.status()) return {};
   replica.expect_deltas(static_cast<std::size_t>(std::ranges::count_if(
       jobs, [](const Job& job) { return std::holds_alternative<EncodeJob>(job); })));
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (ran[i]) continue;
-    if (!replica.status()) break;
-    if (auto outcome = run(jobs[i], replica, step)) outcomes.push_back(std::move(*outcome));
+    auto outcome = run(jobs[i], replica, step);
+    if (!replica.status()) return {};
+    if (outcome) outcomes.push_back(std::move(*outcome));
   }
   // Fewer may have been written: one that would tell next to nothing is left out.
   replica.expect_deltas(0);

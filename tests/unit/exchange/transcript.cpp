@@ -132,7 +132,9 @@ Lines Transcript::skipped() {
 
 Lines Transcript::committed(CommitResult result, base::ErrorCode code) {
   BOOST_REQUIRE(commit);
-  return on(Committed{commit->peer, commit->tag, commit->exchange, result, {code, "text"}});
+  Committed outcome{commit->peer, commit->tag, commit->exchange, result, {code, "text"}};
+  if (result == CommitResult::failed && code == base::ErrorCode::no_room) outcome.again = *commit;
+  return on(std::move(outcome));
 }
 
 Lines Transcript::keyframe_made() {

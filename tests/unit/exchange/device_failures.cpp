@@ -34,9 +34,12 @@ class Device final : public compute::ReplicaMemory {
  public:
   explicit Device(std::size_t n) : memory_(base::LargeFloats(n), MirrorType::float32) {}
 
-  base::Status mirrors;     ///< what adding one gives
-  base::Status deltas;      ///< what decoding one gives
-  base::Status committing;  ///< what reserving for a commit gives
+  base::Status mirrors;     ///< result of adding a mirror
+  base::Status hashes;      ///< result of hashing a mirror
+  base::Status distances;   ///< result of measuring a distance
+  base::Status deltas;      ///< result of decoding a delta
+  base::Status committing;  ///< result of reserving memory for a commit
+  base::Status commits;     ///< result of a commit
 
   std::size_t size() const noexcept override { return memory_.size(); }
   MirrorType mirror_type() const noexcept override { return memory_.mirror_type(); }
@@ -54,7 +57,10 @@ class Device final : public compute::ReplicaMemory {
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override {
     return memory_.mirror(mirror);
   }
-  base::Result<std::uint64_t> hash(MirrorId mirror) override { return memory_.hash(mirror); }
+  base::Result<std::uint64_t> hash(MirrorId mirror) override {
+    if (!hashes) return base::fail(hashes.error());
+    return memory_.hash(mirror);
+  }
   std::unique_ptr<compute::Delta> make_delta() override { return memory_.make_delta(); }
   compute::DeltaSource& difference(MirrorId mirror, const std::optional<HoldBack>& hold) override {
     return memory_.difference(mirror, hold);
@@ -68,12 +74,15 @@ class Device final : public compute::ReplicaMemory {
   }
   base::Result<compute::Squares> squares(MirrorId mirror, std::size_t first,
                                          std::size_t every) override {
+    if (!distances) return base::fail(distances.error());
     return memory_.squares(mirror, first, every);
   }
   base::Status reserve_commit(const compute::Delta&, const compute::Delta&) override {
     return committing;
   }
-  base::Status commit(std::span<const CommitStep> steps) override { return memory_.commit(steps); }
+  base::Status commit(std::span<const CommitStep> steps) override {
+    return commits ? memory_.commit(steps) : commits;
+  }
   base::Status push(MirrorId mine, MirrorId theirs, float out, float in) override {
     return memory_.push(mine, theirs, out, in);
   }
@@ -118,7 +127,7 @@ CommitJob commit_job(char name, base::Buffer own, base::Buffer their) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(room)
+BOOST_AUTO_TEST_SUITE(device_failures)
 
 BOOST_AUTO_TEST_CASE(only_what_the_other_end_sent_is_held_against_it) {
   for (const ErrorCode own : {ErrorCode::device, ErrorCode::internal, ErrorCode::diverged}) {
@@ -169,6 +178,36 @@ BOOST_AUTO_TEST_CASE(a_link_in_grace_makes_room_for_one_that_is_there) {
   TEST_LINES(encoding.encoded(), "a: delta 1 of 1");
 }
 
+// The delta of the next exchange may have been written, from mirrors that the commit did not move.
+BOOST_AUTO_TEST_CASE(a_link_in_grace_makes_room_for_a_commit_and_the_next_delta_is_written_anew) {
+  Transcript peer = with_broken_link('b');
+  peer.open_fresh('a');
+  peer.encoded();
+  peer.delta('a', 1);
+  const JobTag commit = peer.commit->tag;
+  const EncodeJob too_early = *peer.encode;
+  TEST_LINES(peer.committed(CommitResult::failed, ErrorCode::no_room), "b: run close",
+             "a: run commit 1 w 0.5", "a: run encode 2 at 2");
+  BOOST_TEST(peer.commit->tag != commit);
+  TEST_LINES(peer.on(Encoded{
+      .peer = too_early.peer, .tag = too_early.tag, .exchange = too_early.exchange, .status = {}}));
+  TEST_LINES(peer.committed());
+  TEST_LINES(peer.encoded(), "a: delta 2 of 1");
+  peer.delta('a', 2);
+  TEST_LINES(peer.committed(CommitResult::failed, ErrorCode::no_room), "a: run close",
+             "a: refused");
+}
+
+BOOST_AUTO_TEST_CASE(a_link_in_grace_whose_own_commit_has_no_room_ends) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  peer.encoded();
+  peer.delta('a', 1);
+  peer.down('a');
+  TEST_LINES(peer.committed(CommitResult::failed, ErrorCode::no_room), "a: run close");
+  BOOST_TEST(peer.core.links().empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_link_that_has_no_room_for_its_mirrors_is_not_there) {
   There there;
   there.device.mirrors = failed(ErrorCode::no_room);
@@ -191,11 +230,27 @@ BOOST_AUTO_TEST_CASE(no_more_is_asked_of_a_replica_whose_device_has_failed) {
   there.device.mirrors = failed(ErrorCode::device);
   const std::vector<Job> jobs{open_job('a'), encode_job('a')};
   const auto outcomes = run_batch(jobs, there.replica, {0});
-  BOOST_REQUIRE(outcomes.size() == 1U);
-  BOOST_TEST((std::get<Opened>(outcomes[0]).status.error().code == ErrorCode::device));
+  BOOST_TEST(outcomes.empty());
   BOOST_TEST((there.replica.status().error().code == ErrorCode::device));
   const std::vector<Job> later{encode_job('a')};
   BOOST_TEST(run_batch(later, there.replica, {0}).empty());
+}
+
+// A hash that could not be taken differs from every other, and a distance of 0 looks near.
+BOOST_AUTO_TEST_CASE(a_device_that_fails_makes_no_neighbour_look_wrong_or_near) {
+  const base::Buffer delta = sound_delta();
+  CommitJob commit = commit_job('a', delta, delta);
+  EncodeJob settling = encode_job('a');
+  settling.near_enough = 0.01;
+  for (base::Status Device::*const what : {&Device::hashes, &Device::commits, &Device::distances}) {
+    There there;
+    BOOST_REQUIRE(there.replica.open_fresh(peer_named('a')).has_value());
+    commit.expected_hash = there.replica.mirror_hash(peer_named('a'), MirrorOf::theirs);
+    there.device.*what = failed(ErrorCode::device);
+    const std::vector<Job> jobs{commit, settling};
+    BOOST_TEST(run_batch(jobs, there.replica, {0}).empty());
+    BOOST_TEST((there.replica.status().error().code == ErrorCode::device));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_delta_that_there_is_no_room_for_changes_nothing) {
@@ -211,6 +266,7 @@ BOOST_AUTO_TEST_CASE(a_delta_that_there_is_no_room_for_changes_nothing) {
     const auto& committed = std::get<Committed>(*outcome);
     BOOST_TEST((committed.result == CommitResult::failed));
     BOOST_TEST((committed.error.code == ErrorCode::no_room));
+    BOOST_TEST(committed.again.has_value());
     BOOST_TEST(there.replica.status().has_value());
     BOOST_TEST(same(x_of(there.replica), before));
     BOOST_TEST(there.replica.mirror_hash(peer_named('a'), MirrorOf::theirs) == hash);
