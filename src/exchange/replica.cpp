@@ -125,9 +125,13 @@ base::Status Replica::open_fresh(const PeerId& peer) {
 }
 
 base::Status Replica::encode_keyframe(base::Buffer& out) const {
+  return encode_from(initial_, out);
+}
+
+base::Status Replica::encode_from(std::span<const float> origin, base::Buffer& out) const {
   base::LargeFloats x(size());
   if (auto status = noted(memory_->read(x)); !status) return status;
-  return delta::encode_dense({.base = x, .offset = {}, .mirror = initial_}, out);
+  return delta::encode_dense({.base = x, .offset = {}, .mirror = origin}, out);
 }
 
 base::Status Replica::open_merge(const PeerId& peer, base::ByteView own_keyframe,
@@ -164,15 +168,7 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
                                           base::Buffer& out) {
   ASSERT(!staging());
   Link& link = this->link(peer);
-  if (averaging_.mode == Mode::push_sum) {
-    if (auto status = encode_keyframe(out); !status) return fail(std::move(status.error()));
-    // An equal part for each neighbour and this peer, of what is not on its way yet.
-    link.pushed = 0.0F;
-    const double left = weight_ - weight_on_its_way();
-    link.pushed = static_cast<float>(left / (1.0 + static_cast<double>(open_links())));
-    return EncodeStats{
-        .count = size(), .drift = distance_to(link.theirs, link), .push = link.pushed};
-  }
+  if (averaging_.mode == Mode::push_sum) return encode_push(link, out);
   const auto hold = next_hold(link);
   compute::DeltaSource& difference = memory_->difference(link.mine, hold);
   auto coded = noted(delta::encode(difference, options, scratch_, out, *link.written));
@@ -181,6 +177,17 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
   largest_written_ = std::max(largest_written_, link.written->size());
   link.written_hash = base::xxh3(out);
   return EncodeStats{.count = link.written->size(), .drift = distance_to(link.theirs, link)};
+}
+
+base::Result<EncodeStats> Replica::encode_push(Link& link, base::Buffer& out) {
+  const auto mine = memory_->mirror(link.mine);
+  if (!mine) return fail(noted(base::Status(fail(mine.error()))).error());
+  if (auto status = encode_from(*mine, out); !status) return fail(std::move(status.error()));
+  // An equal part for each neighbour and this peer, of what is not on its way yet.
+  link.pushed = 0.0F;
+  const double left = weight_ - weight_on_its_way();
+  link.pushed = static_cast<float>(left / (1.0 + static_cast<double>(open_links())));
+  return EncodeStats{.count = size(), .drift = distance_to(link.theirs, link), .push = link.pushed};
 }
 
 double Replica::buffer_drift(const PeerId& peer) const {
@@ -218,9 +225,9 @@ base::Status Replica::stage(const CommitInput& input) {
 
 base::Status Replica::stage_push(Link& link, const CommitInput& input) {
   ASSERT(input.own_push >= 0.0F && input.their_push >= 0.0F && input.their_push <= kPushMax);
-  auto own = read_keyframe(input.own);
+  auto own = read_push(input.own, link.mine);
   if (!own) return fail(own_fault(std::move(own.error())));
-  auto their = read_keyframe(input.their);
+  auto their = read_push(input.their, link.theirs);
   if (!their) return fail(std::move(their.error()));
   link.own_keyframe = std::move(*own);
   link.their_keyframe = std::move(*their);
@@ -359,6 +366,16 @@ const Replica::Link& Replica::link(const PeerId& peer) const { return find(links
 base::Result<base::LargeFloats> Replica::read_keyframe(base::ByteView keyframe) const {
   base::LargeFloats values(size());
   if (auto status = delta::decode_dense(keyframe, initial_, values); !status) {
+    return fail(std::move(status.error()));
+  }
+  return values;
+}
+
+// The replica that a push says, from the mirror that it builds on.
+base::Result<base::LargeFloats> Replica::read_push(base::ByteView payload, MirrorId mirror) const {
+  auto values = memory_->mirror(mirror);
+  if (!values) return fail(noted(base::Status(fail(values.error()))).error());
+  if (auto status = delta::decode_dense(payload, *values, *values); !status) {
     return fail(std::move(status.error()));
   }
   return values;

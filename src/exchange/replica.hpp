@@ -31,13 +31,15 @@
 // made them: x += gamma * d alone; and nothing is held back.
 //
 // Under push-sum (arXiv:1811.10792, algorithm 1) a peer has a weight, 1 at first, and the vector
-// weight * (x - initial): what is pushed is a part of both. Only x is stored. A delta is a keyframe
-// m of x and a part p of the weight, and stands for the vector p (m - initial); with own and their
-// push
+// weight * (x - initial): what is pushed is a part of both. Only x is stored. A delta says in 8
+// bits an element by what x differs from `mine`, which gives the replica m as the other end knows
+// it, and carries a part p of the weight: it stands for the vector p (m - initial); with own and
+// their push
 //   weight' = weight - p_own + p_their
 //   x'      = x + (p_their (m_their - x) - p_own (m_own - x)) / weight'
-// so that vectors and weights add up over all peers, whatever keyframes round away. Mirrors are the
-// last two keyframes. What is trained changes x, so it counts by the weight.
+// so that vectors and weights add up over all peers, whatever 8 bits round away. The mirrors become
+// the two m, so that what is rounded shrinks with what replicas still move by. What is trained
+// changes x, so it counts by the weight.
 //
 // Buffers lie beside all that: a commit whose exchange carries the other end's moves the own ones
 // by w of the way to those.
@@ -147,8 +149,8 @@ class Replica {
   /// Says that so many deltas at most, of as many links, are written until it is said anew. Where
   /// it is not called, or is 0, or they are more, each is taken for the only one.
   void expect_deltas(std::size_t count);
-  /// Writes q = C(x - mine), or under push-sum a keyframe, to `out` (replaced), and holds back what
-  /// it leaves out. diverged: x is not finite; no_room: x is as it was.
+  /// Writes q = C(x - mine), under push-sum all of it in 8 bits an element, to `out` (replaced),
+  /// and holds back what it leaves out. diverged: x is not finite; no_room: x is as it was.
   [[nodiscard]] base::Result<EncodeStats> encode(const base::PeerId& peer,
                                                  const delta::Options& options, base::Buffer& out);
   /// |x - a mirror of the link| / |x|, estimated from 1/32 of the elements of a large one, and from
@@ -218,7 +220,10 @@ class Replica {
   Link& link(const base::PeerId& peer);
   const Link& link(const base::PeerId& peer) const;
   MirrorId find_mirror(const base::PeerId& peer, MirrorOf which) const;
+  base::Status encode_from(std::span<const float> origin, base::Buffer& out) const;
+  base::Result<EncodeStats> encode_push(Link& link, base::Buffer& out);
   base::Result<base::LargeFloats> read_keyframe(base::ByteView keyframe) const;
+  base::Result<base::LargeFloats> read_push(base::ByteView payload, MirrorId mirror) const;
   base::Status add_link(const base::PeerId& peer, base::LargeFloats mine, base::LargeFloats theirs,
                         std::vector<float> known_buffers = {});
   double weight_on_its_way() const noexcept;

@@ -1,6 +1,7 @@
 // Tracked link averaging against its formulas, to the bit.
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -56,6 +57,65 @@ struct Plain {
 };
 
 constexpr Averaging kPushSum{.mode = Mode::push_sum};
+
+/// Numbers of two peers that share a link.
+using Ends = std::pair<std::uint8_t, std::uint8_t>;
+
+// An exchange of pushes on each of some links; all are written before any is committed.
+void push_round(std::vector<Replica>& all, std::span<const Ends> links) {
+  struct Pushed {
+    Buffer payload;
+    float weight = 0;
+  };
+  std::vector<std::array<Pushed, 2>> pushes(links.size());
+  const auto write = [&](std::uint8_t from, std::uint8_t to, Pushed& pushed) {
+    const auto stats = all[from].encode(peer(to), {}, pushed.payload);
+    BOOST_REQUIRE(stats.has_value());
+    pushed.weight = stats->push;
+  };
+  const auto take = [&](std::uint8_t at, std::uint8_t from, const Pushed& own,
+                        const Pushed& their) {
+    commit(all[at], {.peer = peer(from),
+                     .own = own.payload,
+                     .their = their.payload,
+                     .w = 0.5F,
+                     .own_push = own.weight,
+                     .their_push = their.weight});
+  };
+  for (std::size_t k = 0; k < links.size(); ++k) {
+    write(links[k].first, links[k].second, pushes[k][0]);
+    write(links[k].second, links[k].first, pushes[k][1]);
+  }
+  for (std::size_t k = 0; k < links.size(); ++k) {
+    const auto [a, b] = links[k];
+    take(a, b, pushes[k][0], pushes[k][1]);
+    take(b, a, pushes[k][1], pushes[k][0]);
+    BOOST_REQUIRE(mirrors_equal(all[a], peer(a), all[b], peer(b)));
+  }
+}
+
+void require_weights_of(const std::vector<Replica>& all) {
+  double weights = 0;
+  for (const Replica& replica : all) {
+    BOOST_REQUIRE(replica.weight() > 0);
+    weights += replica.weight();
+  }
+  BOOST_REQUIRE(std::abs(weights - static_cast<double>(all.size())) < 1e-5);
+}
+
+// `moved`: by how much local steps moved all replicas together.
+void require_conserved(const std::vector<Replica>& all, std::span<const float> initial,
+                       std::span<const double> moved) {
+  std::vector<double> left(moved.begin(), moved.end());
+  for (const Replica& replica : all) {
+    const auto x = x_of(replica);
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      left[i] -= replica.weight() * (static_cast<double>(x[i]) - static_cast<double>(initial[i]));
+    }
+  }
+  for (const double rest : left) BOOST_REQUIRE(std::abs(rest) < 1e-4);
+}
+
 const auto kMirrorTypes = boost::unit_test::data::make({MirrorType::float32, MirrorType::bfloat16});
 
 }  // namespace
@@ -247,6 +307,27 @@ BOOST_DATA_TEST_CASE(zeros_of_either_sign_stay_bit_equal, kMirrorTypes) {
   }
 }
 
+// Far from where the run started, so that a difference to its start would be coarse in 8 bits.
+BOOST_AUTO_TEST_CASE(pushes_lead_closer_to_agreement_than_8_bits_of_the_whole_way_would) {
+  constexpr std::uint64_t kSeed = 90;
+  Rng rng(kSeed);
+  const auto initial = noises(5000, rng, 0.01F);
+  const auto way = noises(5000, rng);
+  std::vector<Replica> all;
+  for (int i = 0; i < 2; ++i) {
+    Replica& replica = all.emplace_back(initial, 0.0F, BufferSpec{}, kPushSum);
+    BOOST_REQUIRE(replica.open_fresh(peer(i == 0 ? 1 : 0)).has_value());
+    std::ranges::transform(replica.trained(), way, replica.trained().begin(), std::plus<>());
+    train(replica, rng, 0.1F);
+  }
+  for (int t = 0; t < 30; ++t) push_round(all, std::array{Ends{0, 1}});
+  BOOST_TEST_CONTEXT("seed " << kSeed) {
+    BOOST_TEST(distance(x_of(all[0]), x_of(all[1])) < 1e-5);
+    BOOST_TEST(all[0].distance(peer(1), MirrorOf::mine) < 1e-5);
+    BOOST_TEST(all[0].distance(peer(1), MirrorOf::theirs) < 1e-5);
+  }
+}
+
 // A line of three, whose middle has two neighbours: what is averaged without agreed weights is
 // right only with the weights that are pushed along.
 BOOST_AUTO_TEST_CASE(pushes_conserve_vectors_and_weights_and_lead_to_their_mean) {
@@ -256,8 +337,8 @@ BOOST_AUTO_TEST_CASE(pushes_conserve_vectors_and_weights_and_lead_to_their_mean)
   const auto initial = noises(kN, rng);
   std::vector<Replica> all;
   for (int i = 0; i < 3; ++i) all.emplace_back(initial, 0.0F, BufferSpec{}, kPushSum);
-  const std::array<std::pair<std::uint8_t, std::uint8_t>, 2> links{{{0, 1}, {1, 2}}};
-  for (const auto& [a, b] : links) {
+  constexpr std::array kLine{Ends{0, 1}, Ends{1, 2}};
+  for (const auto& [a, b] : kLine) {
     BOOST_REQUIRE(all[a].open_fresh(peer(b)).has_value());
     BOOST_REQUIRE(all[b].open_fresh(peer(a)).has_value());
   }
@@ -270,48 +351,13 @@ BOOST_AUTO_TEST_CASE(pushes_conserve_vectors_and_weights_and_lead_to_their_mean)
   }
   for (int t = 0; t < 60; ++t) {
     // Now and then both links at once, so that pushes are on their way when others leave.
-    std::array<std::array<Buffer, 2>, 2> payloads;
-    std::array<std::array<float, 2>, 2> pushes{};
     const std::size_t first = rng.below(2);
-    const std::size_t count = 1 + rng.below(2 - first);
-    for (std::size_t k = first; k < first + count; ++k) {
-      const auto [a, b] = links[k];
-      const auto of_a = all[a].encode(peer(b), {}, payloads[k][0]);
-      const auto of_b = all[b].encode(peer(a), {}, payloads[k][1]);
-      BOOST_REQUIRE(of_a.has_value() && of_b.has_value());
-      pushes[k] = {of_a->push, of_b->push};
-    }
-    for (std::size_t k = first; k < first + count; ++k) {
-      const auto [a, b] = links[k];
-      const std::array ends{a, b};
-      for (const std::size_t own : {0, 1}) {
-        const std::size_t other = 1 - own;
-        commit(all[ends[own]], {.peer = peer(ends[other]),
-                                .own = payloads[k][own],
-                                .their = payloads[k][other],
-                                .w = 0.5F,
-                                .own_push = pushes[k][own],
-                                .their_push = pushes[k][other]});
-      }
-      BOOST_REQUIRE(mirrors_equal(all[a], peer(a), all[b], peer(b)));
-    }
-    double weights = 0;
-    for (const Replica& replica : all) {
-      BOOST_REQUIRE(replica.weight() > 0);
-      weights += replica.weight();
-    }
-    BOOST_REQUIRE(std::abs(weights - 3) < 1e-5);
+    push_round(all, std::span(kLine).subspan(first, 1 + rng.below(2 - first)));
+    require_weights_of(all);
   }
+  require_conserved(all, initial, sum);
   std::vector<float> mean(kN);
-  for (std::size_t i = 0; i < kN; ++i) {
-    double left = sum[i];
-    for (const Replica& replica : all) {
-      left -= replica.weight() *
-              (static_cast<double>(x_of(replica)[i]) - static_cast<double>(initial[i]));
-    }
-    BOOST_REQUIRE(std::abs(left) < 1e-4);
-    mean[i] = initial[i] + static_cast<float>(sum[i] / 3);
-  }
+  for (std::size_t i = 0; i < kN; ++i) mean[i] = initial[i] + static_cast<float>(sum[i] / 3);
   for (const Replica& replica : all) {
     BOOST_TEST_CONTEXT("seed " << kSeed << ", weight " << replica.weight()) {
       BOOST_TEST(distance(mean, x_of(replica)) < 0.01);
