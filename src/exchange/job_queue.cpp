@@ -38,13 +38,12 @@ void JobQueue::push(Job job) {
   jobs_.push_back(std::move(job));
 }
 
-std::vector<Job> JobQueue::take(base::StepNumber step, bool stepping) {
+std::vector<Job> JobQueue::take(base::StepNumber step) {
   std::vector<Job> due;
   std::vector<Job> waiting;
   for (Job& job : jobs_) {
     const auto* encode = std::get_if<EncodeJob>(&job);
-    const bool waits =
-        encode != nullptr && stepping && !encode->at_once && step < encode->not_before;
+    const bool waits = encode != nullptr && !encode->at_once && step < encode->not_before;
     (waits ? waiting : due).push_back(std::move(job));
   }
   jobs_ = std::move(waiting);

@@ -51,9 +51,8 @@ template <class Items, class JobOf>
 class JobQueue {
  public:
   void push(Job job);
-  /// Takes what is due once `step` steps are made, in order. `stepping` false: no more steps are
-  /// made for now, so nothing waits.
-  [[nodiscard]] std::vector<Job> take(base::StepNumber step, bool stepping);
+  /// Takes what is due once `step` steps are made, in order.
+  [[nodiscard]] std::vector<Job> take(base::StepNumber step);
   [[nodiscard]] bool empty() const noexcept { return jobs_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return jobs_.size(); }
 

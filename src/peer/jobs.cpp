@@ -8,7 +8,7 @@ namespace starling::peer {
 
 bool run_exchange(exchange::JobQueue& jobs, exchange::Replica& replica, base::StepNumber step,
                   std::vector<Outcome>& outcomes) {
-  const std::vector<exchange::Job> due = jobs.take(step, true);
+  const std::vector<exchange::Job> due = jobs.take(step);
   if (due.empty()) return false;
   for (exchange::Outcome& outcome : exchange::run_batch(due, replica, step)) {
     outcomes.emplace_back(std::move(outcome));

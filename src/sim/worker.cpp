@@ -87,7 +87,7 @@ void Worker::add_bounds(base::Bounds& out) const {
 std::optional<base::Duration> Worker::begin() {
   ASSERT(!busy_);
   std::vector<exchange::Job> due;
-  if (!exchange_jobs_.empty()) due = exchange_jobs_.take(step_, true);
+  if (!exchange_jobs_.empty()) due = exchange_jobs_.take(step_);
   base::Duration takes{};
   if (!due.empty()) {
     takes = run_exchange(std::move(due));

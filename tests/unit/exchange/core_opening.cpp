@@ -11,9 +11,6 @@ using namespace starling::exchange;
 using namespace starling::exchange::test;
 using starling::wire::LinkOpen;
 
-#define TEST_LINES(got, ...) \
-  BOOST_TEST((got) == (Lines{__VA_ARGS__}), boost::test_tools::per_element())
-
 namespace {
 
 // One that has taken part in the run from a checkpoint on.

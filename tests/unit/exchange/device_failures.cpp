@@ -12,9 +12,6 @@ using namespace starling::exchange;
 using namespace starling::exchange::test;
 using starling::base::ErrorCode;
 
-#define TEST_LINES(got, ...) \
-  BOOST_TEST((got) == (Lines{__VA_ARGS__}), boost::test_tools::per_element())
-
 namespace {
 
 constexpr std::size_t kN = 1000;

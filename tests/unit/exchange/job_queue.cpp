@@ -36,18 +36,20 @@ BOOST_AUTO_TEST_CASE(deltas_wait_for_their_step_without_holding_up_others) {
   queue.push(encode('a', 1, 4));
   queue.push(encode('b', 1, 2));
   queue.push(KeyframeJob{peer_named('c'), 1});
-  BOOST_TEST(names(queue.take({2}, true)) == (Lines{"b: run encode 1 at 2", "c: run keyframe"}),
+  BOOST_TEST(names(queue.take({2})) == (Lines{"b: run encode 1 at 2", "c: run keyframe"}),
              boost::test_tools::per_element());
-  BOOST_TEST(queue.take({3}, true).empty());
-  BOOST_TEST(names(queue.take({4}, true)) == (Lines{"a: run encode 1 at 4"}),
+  BOOST_TEST(queue.take({3}).empty());
+  BOOST_TEST(names(queue.take({4})) == (Lines{"a: run encode 1 at 4"}),
              boost::test_tools::per_element());
   BOOST_TEST(queue.empty());
 }
 
 BOOST_AUTO_TEST_CASE(nothing_waits_where_no_steps_are_made) {
   JobQueue queue;
-  queue.push(encode('a', 1, 4));
-  BOOST_TEST(queue.take({0}, false).size() == 1U);
+  EncodeJob job = encode('a', 1, 4);
+  job.at_once = true;
+  queue.push(job);
+  BOOST_TEST(queue.take({0}).size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_waiting_delta_goes_with_its_link) {
@@ -58,7 +60,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_delta_goes_with_its_link) {
     queue.push(encode('a', 1, 4));
     queue.push(encode('b', 1, 4));
     queue.push(end);
-    BOOST_TEST(names(queue.take({9}, true)) == (Lines{"b: run encode 1 at 4", line_of(Run{end})}),
+    BOOST_TEST(names(queue.take({9})) == (Lines{"b: run encode 1 at 4", line_of(Run{end})}),
                boost::test_tools::per_element());
   }
 }
@@ -92,7 +94,7 @@ BOOST_AUTO_TEST_CASE(what_a_link_no_longer_needs_is_not_kept_for_an_owner_who_do
       for (const Job& job : one.pushed) queue.push(job);
       std::vector<Job> kept{KeyframeJob{peer_named('b'), 1}};
       kept.insert(kept.end(), one.kept.begin(), one.kept.end());
-      BOOST_TEST(names(queue.take({0}, true)) == names(kept), boost::test_tools::per_element());
+      BOOST_TEST(names(queue.take({0})) == names(kept), boost::test_tools::per_element());
     }
   }
 }
@@ -150,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_commit_is_made_on_a_link_that_broke_again_behind_it) {
   queue.push(ResumeJob{a});
   queue.push(commit);
   queue.push(SuspendJob{a});
-  const auto outcomes = run_batch(queue.take({0}, true), replica, {0});
+  const auto outcomes = run_batch(queue.take({0}), replica, {0});
   BOOST_REQUIRE(outcomes.size() == 1U);
   BOOST_TEST((std::get<Committed>(outcomes[0]).result == CommitResult::applied));
   BOOST_TEST(replica.mirror_hash(a, MirrorOf::mine) != before);

@@ -173,7 +173,7 @@ void Swarm::act(std::size_t i, Outbox& out) {
     if (const auto* message = std::get_if<Send>(&action)) {
       send(i, *message);
     } else if (auto* run = std::get_if<Run>(&action)) {
-      peer(i).jobs.push(std::move(run->job));
+      hand_over(i, std::move(run->job));
     } else if (const auto* bad = std::get_if<Misbehaved>(&action)) {
       broken_rules_.push_back(fmt::format("{} reports {}: {}", i, number_of(bad->peer), bad->text));
       cut(i, number_of(bad->peer), true);
@@ -194,6 +194,19 @@ void Swarm::act(std::size_t i, Outbox& out) {
       peer(i).core.expire(now_, more);
       act(i, more);
     });
+  }
+}
+
+// As between a peer's threads: jobs wait at the port first, where later ones make some needless.
+void Swarm::hand_over(std::size_t i, Job job) {
+  auto& port = peer(i).port;
+  if (!make_room(port, job, [](const Job& item) { return &item; })) return;
+  const PeerId other = peer_of(job);
+  port.push_back(std::move(job));
+  const auto waiting =
+      std::ranges::count_if(port, [&](const Job& item) { return peer_of(item) == other; });
+  if (static_cast<std::size_t>(waiting) > kLinkJobsMax) {
+    broken_rules_.push_back(fmt::format("{} jobs of a link wait at {}", waiting, i));
   }
 }
 
@@ -243,7 +256,11 @@ void Swarm::boundary(std::size_t i) {
 
 void Swarm::run_due(std::size_t i) {
   Peer& self = peer(i);
-  const std::vector<Job> jobs = self.jobs.take(self.step, self.phase == Phase::training);
+  // Now and then the owner comes before all of them are there.
+  for (auto& port = self.port; !port.empty() && rng_.below(20) != 0; port.pop_front()) {
+    self.jobs.push(std::move(port.front()));
+  }
+  const std::vector<Job> jobs = self.jobs.take(self.step);
   if (jobs.empty()) return;
   std::vector<Outcome> outcomes;
   const bool opens = std::ranges::any_of(jobs, [](const Job& job) {

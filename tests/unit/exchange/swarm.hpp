@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -49,7 +50,8 @@ class Swarm {
     base::PeerId id;
     Core core;
     Replica replica;
-    JobQueue jobs;
+    std::deque<Job> port;  ///< jobs on their way to the replica's owner
+    JobQueue jobs;         ///< jobs that it has
     base::Duration step_time{};
     base::StepNumber step{};
     std::uint64_t samples = 0;
@@ -93,6 +95,7 @@ class Swarm {
   void later(base::Time at, std::function<void()> what);
   void give(std::size_t i, Event event);
   void act(std::size_t i, Outbox& out);
+  void hand_over(std::size_t i, Job job);
   void send(std::size_t from, const Send& action);
   void boundary(std::size_t i);
   void run_due(std::size_t i);

@@ -88,7 +88,7 @@ Lines Transcript::lines() {
       if (const auto* job = std::get_if<KeyframeJob>(&run->job)) make_keyframe = *job;
       if (const auto* job = std::get_if<OpenJob>(&run->job)) open = *job;
     } else if (const auto* send = std::get_if<Send>(&action)) {
-      if (const auto* open = std::get_if<wire::LinkOpen>(&send->message)) said = *open;
+      if (const auto* first = std::get_if<wire::LinkOpen>(&send->message)) said = *first;
       if (const auto* delta = std::get_if<wire::Delta>(&send->message)) sent = *delta;
     }
   }

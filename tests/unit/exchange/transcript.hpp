@@ -6,8 +6,15 @@
 #include <string>
 #include <vector>
 
+#include <boost/test/unit_test.hpp>
+
 #include "base/rng.hpp"
 #include "exchange/core.hpp"
+
+/// Whether the lines that `got` gives are the others.
+#define TEST_LINES(got, ...)                                            \
+  BOOST_TEST((got) == (::starling::exchange::test::Lines{__VA_ARGS__}), \
+             boost::test_tools::per_element())
 
 namespace starling::exchange::test {
 
@@ -15,9 +22,8 @@ using Lines = std::vector<std::string>;
 
 [[nodiscard]] base::PeerId peer_named(char name);
 
-/// One line an action: "a: link open", "a: delta 1", "a: run encode 2 at 4", "a: run commit 1 w
-/// 0.5",
-/// ...
+/// One line an action, such as "a: link open", "a: delta 1 of 2", "a: run encode 2 at 4" or
+/// "a: run commit 1 w 0.5".
 [[nodiscard]] std::string line_of(const Action& action);
 
 class Transcript {
@@ -33,7 +39,9 @@ class Transcript {
   Lines down(char peer, bool for_good = false) {
     return on(NeighbourDown{peer_named(peer), for_good});
   }
-  Lines link_open(char peer, wire::LinkOpen open) { return on(Received{peer_named(peer), open}); }
+  Lines link_open(char peer, wire::LinkOpen message) {
+    return on(Received{peer_named(peer), message});
+  }
   Lines delta(char peer, std::uint64_t t, std::uint16_t degree = 1, bool settled = false);
   Lines keyframe(char peer) {
     return on(Received{peer_named(peer), wire::Keyframe{.samples = 0, .payload = {}}});
