@@ -29,6 +29,13 @@ void widen(std::span<const BFloat16> from, std::span<float> out) noexcept;
   return {bits == kMinusZero ? std::uint16_t{0} : bits};
 }
 
+/// The neighbour that is nearer to `value`, of two as near the one whose last bit is 0: rounding as
+/// IEEE 754 has it. The value is finite and not beyond 3e38.
+[[nodiscard]] constexpr BFloat16 narrow_to_even(float value) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return {static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+
 inline constexpr std::uint32_t kWeyl = 0x9e3779b9U;  ///< between the draws of two elements
 
 /// What narrow() adds where element `index` of a vector goes to one of its two neighbours, the

@@ -27,8 +27,7 @@ inline void put_float32(std::vector<std::uint8_t>& bytes, float value) {
 }
 
 inline void put_bfloat16(std::vector<std::uint8_t>& bytes, float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  put_bytes(bytes, (bits + 0x7fff + (bits >> 16 & 1)) >> 16, 2);
+  put_bytes(bytes, base::narrow_to_even(value).bits, 2);
 }
 
 /// Whether a number that was received can be an amount of something.

@@ -47,6 +47,14 @@ BOOST_AUTO_TEST_CASE(the_nearest_is_within_half_of_the_last_bit) {
   BOOST_TEST(nearest(1.0F + 0x1p-8F - 0x1p-20F) == 1.0F);
 }
 
+BOOST_AUTO_TEST_CASE(of_two_as_near_the_even_one_is_taken_where_that_is_asked_for) {
+  const auto even = [](float value) { return widen(narrow_to_even(value)); };
+  BOOST_TEST(even(1.0F + 0x1p-8F) == 1.0F);
+  BOOST_TEST(even(1.0F + 0x1p-8F + 0x1p-20F) == 1.0F + 0x1p-7F);
+  BOOST_TEST(even(1.0F + 0x1.8p-7F) == 1.0F + 0x1p-6F);
+  BOOST_TEST(even(-1.0F - 0x1p-8F) == -1.0F);
+}
+
 BOOST_AUTO_TEST_CASE(vectors_come_out_as_their_elements_do) {
   constexpr std::uint64_t kSeed = 23;
   Rng rng(kSeed);
