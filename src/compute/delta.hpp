@@ -20,7 +20,7 @@ struct CodedDelta {
   Coding coding;
   std::size_t count = 0;
   base::ByteView starts{};  ///< the bit that each run of kCodesPerRun codes but the first begins at
-  base::ByteView codes{};   ///< of the indices
+  base::ByteView codes{};   ///< codes of the indices
   base::ByteView scales{};
   base::ByteView values{};
 };

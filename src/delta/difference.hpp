@@ -15,7 +15,7 @@ namespace starling::delta {
 /// A mirror in float32 or in bfloat16, which is widened wherever it is read.
 class MirrorView {
  public:
-  // As a span, it takes what it views without a word.
+  // Converts as a span does.
   // NOLINTBEGIN(google-explicit-constructor)
   template <std::convertible_to<std::span<const float>> Floats>
   MirrorView(const Floats& values) : full_(values) {}

@@ -12,23 +12,12 @@ namespace {
 using base::PeerId;
 using base::Time;
 
-// A dense delta has no indices, one byte an element and a scale for each block. A sparse one has,
-// for an element, a value of at most a byte, a scale of its own at worst, and an index that with
-// the largest divisor takes 31 bits.
-constexpr std::size_t kHeadBytesMax = 64;
-constexpr std::size_t kDeltaBytesPerElementMax = 9;
-
-constexpr LinkStage stage_of(std::size_t index) { return static_cast<LinkStage>(index); }
-
 }  // namespace
 
-std::size_t keyframe_bytes_max(std::size_t elements) noexcept {
-  return kHeadBytesMax + 2 * elements;
-}
-
-std::size_t delta_bytes_max(std::size_t elements) noexcept {
-  return kHeadBytesMax + kDeltaBytesPerElementMax * elements;
-}
+// Where all elements are carried, each takes at most a byte for its value, a quarter of one for its
+// part of a scale (kBlockMin) and less for its index. Where fewer are, indices are longer, but all
+// together they take less.
+std::size_t payload_bytes_max(std::size_t elements) noexcept { return 64 + 2 * elements; }
 
 Event event_of(Outcome outcome) {
   return std::visit([](auto& one) -> Event { return std::move(one); }, outcome);
@@ -109,9 +98,7 @@ void Core::on(const NeighbourUp& event, Time now, Outbox& out) {
   OpeningState opening;
   opening.before = std::move(link.broken()->session);
   link.state = std::move(opening);
-  link.round = 1;
-  link.sent_round = 0;
-  link.received_round = 0;
+  link.rounds = {};
   link.failed_asks = 0;
   link.ask_after.reset();
 }
@@ -137,7 +124,7 @@ void Core::on(Received& event, Time now, Outbox& out) {
   } else if (auto* open = std::get_if<wire::LinkOpen>(&event.message)) {
     receive(at, *open, now, out);
   } else {
-    receive(at, std::get<wire::Keyframe>(event.message), now, out);
+    receive(at, std::get<wire::Keyframe>(event.message), out);
   }
 }
 
@@ -240,16 +227,17 @@ std::vector<LinkStatus> Core::links() const {
   std::vector<LinkStatus> all;
   for (const auto& [peer, link] : links_) {
     LinkStatus status{.peer = peer,
-                      .stage = stage_of(link.state.index()),
                       .lag = link.line.lag,
                       .bandwidth = link.line.bandwidth,
                       .drift = link.drift,
                       .density = link.density,
                       .counters = link.counters};
     if (const auto* open = link.open()) {
+      status.stage = LinkStage::open;
       status.committed = open->session.committed;
       status.settled = open->session.settled;
     } else if (const auto* broken = link.broken()) {
+      status.stage = LinkStage::broken;
       status.committed = broken->session.committed;
     }
     all.push_back(status);
@@ -283,7 +271,7 @@ void Core::add_bounds(std::size_t neighbours, base::Bounds& out) const {
   for (const auto& [peer, link] : links_) {
     if (link.broken() != nullptr) ++broken;
     if (const Session* session = link.session()) kept = std::max(kept, session->kept.size());
-    rounds = std::max(rounds, link.round);
+    rounds = std::max(rounds, link.rounds.count());
   }
   out.add("links that exchange", links_.size() - broken, std::min(neighbours, kLinksMax));
   out.add("links in grace", broken, kGraceLinksMax);

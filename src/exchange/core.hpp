@@ -31,9 +31,8 @@ namespace starling::exchange {
 
 /// Openings of one link until it breaks; a peer that asks for more misbehaves.
 inline constexpr std::uint32_t kRoundsMax = 64;
-/// Payload bytes of a keyframe and of a delta of a replica of `elements`, at most.
-[[nodiscard]] std::size_t keyframe_bytes_max(std::size_t elements) noexcept;
-[[nodiscard]] std::size_t delta_bytes_max(std::size_t elements) noexcept;
+/// Payload bytes of a keyframe or a delta of a replica of `elements`, at most; buffers come on top.
+[[nodiscard]] std::size_t payload_bytes_max(std::size_t elements) noexcept;
 
 // --- events, beside the outcomes of jobs ---
 
@@ -47,19 +46,19 @@ struct NeighbourDown {
 struct Received {
   base::PeerId peer;
   std::variant<wire::LinkOpen, wire::Delta, wire::Keyframe> message;
-  base::Duration took{};  ///< to come, from its first byte to its last; 0: less than could be told
+  base::Duration took{};  ///< from its first byte to its last; 0: too short to be measured
 };
-/// Of a keyframe that a neighbour sends, and that is not complete, so many bytes came.
+/// More bytes came of a keyframe that is not complete yet.
 struct KeyframeArriving {
   base::PeerId peer;
   std::size_t bytes = 0;
 };
 /// After each own step, and when the swarm's progress is known better.
 struct Progressed {
-  base::StepNumber step;      ///< own
-  std::uint64_t samples = 0;  ///< own
-  double progress = 0.0;      ///< of the swarm, 0 to 1
-  base::Duration took{};      ///< to compute the step; 0: none was made
+  base::StepNumber step;      ///< number of own steps
+  std::uint64_t samples = 0;  ///< own samples
+  double progress = 0.0;      ///< the swarm's progress, 0 to 1
+  base::Duration took{};      ///< time that the step took to compute; 0: none was made
 };
 enum class Phase : std::uint8_t { training, settling, done };
 
@@ -89,7 +88,7 @@ struct Refused {
   base::PeerId peer;
   std::string text;
 };
-/// Once, in Phase::settling: every link partner has settled and agrees, or the time is up.
+/// Comes once, in Phase::settling: every link partner has settled and agrees, or the time is up.
 struct Settled {
   bool timed_out = false;
 };
@@ -103,14 +102,14 @@ using Outbox = std::vector<Action>;
 
 struct Options {
   Config config;
-  std::size_t elements = 0;          ///< of the replica
-  std::size_t buffers = 0;           ///< of the replica: how many numbers
-  std::uint64_t samples_target = 1;  ///< of the whole run
+  std::size_t elements = 0;          ///< elements of the replica
+  std::size_t buffers = 0;           ///< values of its buffers
+  std::uint64_t samples_target = 1;  ///< samples of the whole run
   // What the peer starts from.
-  bool has_state = false;  ///< a checkpoint; else the initial parameters
+  bool has_state = false;  ///< it has a checkpoint; else the initial parameters
   base::StepNumber step{};
   std::uint64_t samples = 0;
-  double progress = 0.0;  ///< the swarm's, as the checkpoint knows it
+  double progress = 0.0;  ///< the swarm's progress, as the checkpoint knows it
 };
 
 enum class LinkStage : std::uint8_t { opening, open, broken };
@@ -120,9 +119,9 @@ struct LinkStatus {
   LinkStage stage = LinkStage::opening;
   base::ExchangeNumber committed;
   double lag = 1.0;      ///< steps between the last two deltas, in units of `every`
-  double bandwidth = 0;  ///< bytes/s at which own deltas arrive; 0: not known, or too much to tell
-  double drift = 0.0;    ///< when the last delta was written
-  double density = 0.0;  ///< asked for of the last delta
+  double bandwidth = 0;  ///< bytes/s at which own deltas arrive; 0: not known, or too fast to tell
+  double drift = 0.0;    ///< drift when the last delta was written
+  double density = 0.0;  ///< density that was asked for of the last delta
   bool settled = false;
   LinkCounters counters;
 };
@@ -141,14 +140,14 @@ class Core {
   [[nodiscard]] std::vector<LinkStatus> links() const;
   /// The largest drift over the open links, when their last deltas were written.
   [[nodiscard]] double drift() const;
-  /// Over all links there ever were.
+  /// Sums over all links there ever were.
   [[nodiscard]] LinkCounters totals() const;
   [[nodiscard]] std::size_t open_links() const;
   /// A neighbour's replica is being taken over: own steps until then are lost.
   [[nodiscard]] bool adopting() const;
   /// This peer would take over a neighbour's replica rather than mix its own in.
   [[nodiscard]] bool may_adopt() const;
-  /// The swarm's progress, by what this peer was told and what neighbours have said.
+  /// The swarm's progress, by what this peer knows and what neighbours have sent.
   [[nodiscard]] double known_progress() const noexcept {
     return std::max(progress_, neighbours_progress_);
   }
@@ -174,9 +173,9 @@ class Core {
 
   // Opening (core_opening.cpp).
   void receive(Links::iterator at, wire::LinkOpen& open, base::Time now, Outbox& out);
-  void receive(Links::iterator at, wire::Keyframe& keyframe, base::Time now, Outbox& out);
+  void receive(Links::iterator at, wire::Keyframe& keyframe, Outbox& out);
   [[nodiscard]] bool may_send_open(const Link& link) const;
-  /// Its state may be too old, and it has heard of nobody's yet.
+  /// Its state may be too old, and it has no neighbour's LinkOpen yet.
   [[nodiscard]] bool is_fresh_restart() const;
   /// A neighbour was asked for its replica and is waited for.
   [[nodiscard]] bool asking() const;
@@ -221,12 +220,12 @@ class Core {
   Pace pace_;
   base::Rng rng_;
   Links links_;
-  LinkCounters gone_{};  // of links that are forgotten
+  LinkCounters gone_{};  // sums over links that are forgotten
   JobTag last_tag_ = 0;
   base::StepNumber step_;
   std::uint64_t samples_;
   double progress_;
-  double neighbours_progress_ = 0;  // the largest that a neighbour has told in a LinkOpen
+  double neighbours_progress_ = 0;  // the largest that a neighbour has sent in a LinkOpen
   Phase phase_ = Phase::training;
   bool has_history_ = false;  // others have mixed with its replica: it does not adopt any more
   bool settled_ = false;

@@ -1,6 +1,5 @@
 // Exchanges on open links, and how they end.
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -15,14 +14,11 @@ using base::Time;
 
 void Core::receive(Links::iterator at, wire::Delta& delta, base::Duration took, Time now,
                    Outbox& out) {
+  ASSERT(delta.degree >= 1 && delta.degree <= kLinksMax, "wire refuses any other");
   Link& link = at->second;
-  if (of_older_round(link)) return;
-  if (delta.payload.size() > delta_bytes_max(options_.elements)) {
+  if (link.rounds.is_stale()) return;
+  if (delta.payload.size() > payload_bytes_max(options_.elements)) {
     misbehaved(at, "sent a delta that is too long", out);
-    return;
-  }
-  if (delta.degree < 1 || delta.degree > kLinksMax) {
-    misbehaved(at, "sent a delta with an impossible degree", out);
     return;
   }
   const float most = options_.config.mode == Mode::push_sum ? kPushMax : 0;
@@ -163,7 +159,8 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
   Session& session = link.open()->session;
   if (session.encode_job != event.tag) return;
   session.encode_job = 0;
-  if (link.round < kRoundsMax / 4 && RARE(opened_again)) return new_round(event.peer, link, out);
+  if (link.rounds.count() < kRoundsMax / 4 && RARE(opened_again))
+    return new_round(event.peer, link, out);
   if (!event.status) {
     const bool no_room = event.status.error().code == base::ErrorCode::no_room;
     if (no_room && end_oldest_grace(out)) return request_next(event.peer, link, now, out);
@@ -260,7 +257,7 @@ void Core::reopen_differing(Links::iterator at, ExchangeNumber t, Outbox& out) {
   out.emplace_back(base::accusation(
       fmt::format("mirrors of the link with {} differ at exchange {}; it is opened again",
                   peer.brief(), t.value)));
-  if (link.open() != nullptr && link.round >= kRoundsMax) {
+  if (link.open() != nullptr && link.rounds.count() >= kRoundsMax) {
     misbehaved(at, "has mirrors that differ again and again", out);
   } else if (link.open() != nullptr) {
     new_round(peer, link, out);

@@ -26,7 +26,7 @@ base::Duration ask_timeout(const Link& link) {
 // dead, is passed over for a while.
 bool Core::may_send_open(const Link& link) const {
   const auto* opening = link.opening();
-  if (opening == nullptr || link.sent_round == link.round) return false;
+  if (opening == nullptr || link.rounds.has_sent()) return false;
   if (opening->before && opening->before->commit_job != 0) return false;
   if (adopting()) return false;
   if (opening->listen_until && is_fresh_restart()) return false;
@@ -62,7 +62,7 @@ void Core::send_open(const PeerId& peer, Link& link, Time now, Outbox& out) {
   }
   opening.mine = open;
   if (open.may_adopt) opening.ask_until = now + ask_timeout(link);
-  link.sent_round = link.round;
+  link.rounds.send();
   out.emplace_back(Send{peer, open});
 }
 
@@ -82,15 +82,14 @@ void Core::send_due_opens(Time now, Outbox& out) {
 
 void Core::receive(Links::iterator at, wire::LinkOpen& open, Time now, Outbox& out) {
   Link& link = at->second;
-  if (link.received_round == link.round) {
-    if (link.sent_round != link.round || link.round >= kRoundsMax) {
+  if (link.rounds.has_received()) {
+    if (!link.rounds.has_sent() || link.rounds.count() >= kRoundsMax) {
       misbehaved(at, "opens its link again and again", out);
       return;
     }
     new_round(at->first, link, out);
   }
-  ++link.received_round;
-  if (link.received_round < link.round) return;
+  link.rounds.receive();
   neighbours_progress_ = std::max(neighbours_progress_, open.progress);
   link.opening()->listen_until.reset();
   link.opening()->theirs = open;
@@ -189,9 +188,9 @@ void Core::resume(Links::iterator at, Time now, Outbox& out) {
   request_next(peer, link, now, out);
 }
 
-void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& out) {
+void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Outbox& out) {
   Link& link = at->second;
-  if (of_older_round(link)) {
+  if (link.rounds.is_stale()) {
     // It can give after all, and may be asked again: with the patience that it needs.
     link.ask_after.reset();
     link.failed_asks = std::min(link.failed_asks, kAsksMax - 1);
@@ -205,7 +204,7 @@ void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& o
     misbehaved(at, "sent a keyframe that was not due", out);
     return;
   }
-  if (keyframe.payload.size() > keyframe_bytes_max(options_.elements)) {
+  if (keyframe.payload.size() > payload_bytes_max(options_.elements)) {
     misbehaved(at, "sent a keyframe that is too long", out);
     return;
   }
@@ -229,7 +228,7 @@ void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Time, Outbox& o
 // end that sends them one by one cannot hold this peer up for long.
 void Core::on(const KeyframeArriving& event, Time now, Outbox&) {
   const auto at = links_.find(event.peer);
-  if (at == links_.end() || of_older_round(at->second)) return;
+  if (at == links_.end() || at->second.rounds.is_stale()) return;
   OpeningState* opening = at->second.opening();
   if (opening == nullptr || opening->decision != OpenDecision::adopt || !opening->ask_until) return;
   const auto paid = base::from_seconds(static_cast<double>(event.bytes) / kKeyframeRateMin);
@@ -284,10 +283,9 @@ void Core::on(Opened& event, Time now, Outbox& out) {
 
 // Starts the opening of a link again; the own LinkOpen follows as soon as may_send_open() holds.
 void Core::new_round(const PeerId& peer, Link& link, Outbox& out) {
-  ASSERT(link.received_round == link.round && link.sent_round == link.round);
+  link.rounds.start();
   drop_session(peer, link, out);
   link.state = OpeningState{};
-  ++link.round;
 }
 
 // The replica has become another one: links that were opened, or wait, with the old one start anew,
@@ -305,8 +303,7 @@ void Core::reopen_others(const PeerId& peer, Outbox& out) {
       drop_session(other, link, out);
       opening->before.reset();
     }
-    if (link.received_round != link.round || link.sent_round != link.round) continue;
-    new_round(other, link, out);
+    if (link.rounds.may_start()) new_round(other, link, out);
   }
 }
 

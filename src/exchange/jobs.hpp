@@ -40,12 +40,12 @@ struct EncodeJob {
   std::uint32_t every = 1;
   double lag_factor_max = kLagFactorMax;
   bool at_once = false;
-  bool with_hash = false;     ///< of the mirror that the delta builds on
-  bool with_buffers = false;  ///< beside the delta
+  bool with_hash = false;     ///< with a hash of the mirror that the delta builds on
+  bool with_buffers = false;  ///< with the buffers beside the delta
   /// In settling, above 0: a delta carries one element where the other end knows x to kUntold times
   /// this part of its norm.
   double near_enough = 0.0;
-  /// And then nothing is written where the other end's replica and buffers are near enough, too.
+  /// Nothing at all is written where the other end's replica and buffers are near enough, too.
   bool may_skip = false;
   delta::Options options;
 };
@@ -61,15 +61,15 @@ struct CommitJob {
   std::optional<std::uint64_t> expected_hash;
   base::Buffer own_buffers{};    ///< empty: the exchange carries none
   base::Buffer their_buffers{};  ///< empty: the exchange carries none
-  float own_push = 0;            ///< under push-sum: weight that went out with it
-  float their_push = 0;          ///< and that came
+  float own_push = 0;            ///< weight that went out with it, under push-sum
+  float their_push = 0;          ///< weight that came with it, under push-sum
 };
 
 /// Write the keyframe of the replica as it is.
 struct KeyframeJob {
   base::PeerId peer;
   JobTag tag = 0;
-  bool with_buffers = false;  ///< for who takes the replica over
+  bool with_buffers = false;  ///< with the buffers, for an end that takes the replica over
 };
 
 /// Set a link's mirrors, as was decided: by anything but resume and wait. Payloads: fresh none;
@@ -83,7 +83,8 @@ struct OpenJob {
   base::Buffer their_buffers{};
 };
 
-// Without an outcome. Each does nothing to a link without mirrors, as one whose opening has failed.
+// These have no outcome, and do nothing to a link without mirrors, such as one whose opening
+// failed.
 struct SuspendJob {
   base::PeerId peer;
 };
@@ -107,22 +108,22 @@ struct Encoded {
   bool skipped = false;  ///< nothing was written
   base::Buffer payload{};
   double drift = 0.0;
-  double untold = 0.0;    ///< in settling: |x - mine| / |x|, before the delta
-  double density = 0.0;   ///< that was asked for, lag included
-  double lag = 1.0;       ///< steps since the last encode in units of `every`, at least 1
-  base::StepNumber step;  ///< of the replica's owner, when the job ran
+  double untold = 0.0;    ///< |x - mine| / |x| before the delta, in settling
+  double density = 0.0;   ///< density that was asked for, lag included
+  double lag = 1.0;       ///< steps since the last encode, in units of `every`, at least 1
+  base::StepNumber step;  ///< steps that the replica's owner had made when the job ran
   std::optional<std::uint64_t> mirror_hash{};
-  base::Buffer buffers{};     ///< where asked for
-  float push = 0;             ///< under push-sum: weight that goes with it
-  double buffer_drift = 0.0;  ///< in settling: distance of the buffers from the other end's
-  base::Duration took{};      ///< on the thread that owns the replica
+  base::Buffer buffers{};     ///< the buffers, where asked for
+  float push = 0;             ///< weight that goes with it, under push-sum
+  double buffer_drift = 0.0;  ///< distance of the buffers from the other end's, in settling
+  base::Duration took{};      ///< time on the thread that owns the replica
 };
 
 enum class CommitResult : std::uint8_t {
   applied,
   mismatch,  ///< the mirrors of the two ends differ; nothing was applied
   invalid,   ///< the other end's payload is malformed or not finite; nothing was applied
-  failed,    ///< for a reason of this end; nothing was applied
+  failed,    ///< this end could not commit; nothing was applied
 };
 
 struct Committed {
@@ -130,8 +131,8 @@ struct Committed {
   JobTag tag = 0;
   base::ExchangeNumber exchange;
   CommitResult result = CommitResult::applied;
-  base::Error error{};               ///< where invalid or failed; no_room: the replica is as it was
-  base::Duration took{};             ///< on the thread that owns the replica
+  base::Error error{};    ///< why, if invalid or failed; no_room: the replica is as it was
+  base::Duration took{};  ///< time on the thread that owns the replica
   std::optional<CommitJob> again{};  ///< the job, where there was no room
 };
 
@@ -140,7 +141,7 @@ struct KeyframeMade {
   JobTag tag = 0;
   base::Status status;  ///< diverged: the replica is not finite
   base::Buffer payload{};
-  base::Buffer buffers{};  ///< where asked for
+  base::Buffer buffers{};  ///< the buffers, where asked for
 };
 
 struct Opened {

@@ -12,6 +12,7 @@
 #include "exchange/jobs.hpp"
 #include "exchange/opening.hpp"
 #include "exchange/pace.hpp"
+#include "exchange/rounds.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::exchange {
@@ -24,14 +25,14 @@ inline constexpr std::size_t kKeptMax = 2;
 struct Session {
   std::uint64_t id = 0;
   base::ExchangeNumber committed;
-  base::StepNumber due;   ///< step from which the next delta may be written
+  base::StepNumber due;   ///< own step from which the next delta may be written
   JobTag encode_job = 0;  ///< writes the delta of committed + 1, or of + 2 while that is committed
   JobTag commit_job = 0;  ///< commits committed + 1
   bool both_settling = false;       ///< both deltas of the exchange being committed say settled
   bool settled = false;             ///< both deltas of the last exchange say settled
-  bool rests = false;               ///< settled, and nothing has moved since that was looked at
+  bool rests = false;               ///< it has settled, and nothing has moved since
   std::vector<wire::Delta> kept{};  ///< own deltas, oldest first
-  std::optional<wire::Delta> received{};  ///< the other end's, not being committed yet
+  std::optional<wire::Delta> received{};  ///< delta of the other end that waits to be committed
 
   [[nodiscard]] const wire::Delta* own(base::ExchangeNumber t) const {
     for (const wire::Delta& delta : kept) {
@@ -53,39 +54,39 @@ struct Session {
 ///              until the own one is written; merge: that and the other end's; wait: `wait_until`
 ///   opening    `open_job`, while the worker sets the mirrors; `early` if the other end is done
 struct OpeningState {
-  std::optional<Session> before{};  ///< of the link as it broke: its mirrors are suspended
+  std::optional<Session> before{};  ///< session of the link as it broke: its mirrors are suspended
   std::optional<wire::LinkOpen> mine{};
   std::optional<wire::LinkOpen> theirs{};
   std::optional<OpenDecision> decision{};
-  /// The other end's LinkOpen is waited for before the own one is sent.
+  /// Until when the other end's LinkOpen is waited for before the own one is sent.
   std::optional<base::Time> listen_until{};
-  base::Time wait_until{};  ///< with OpenDecision::wait
-  /// Asked to give its replica, and it has not: until then nobody else is asked.
+  base::Time wait_until{};  ///< end of OpenDecision::wait
+  /// Until when it is waited for, since it was asked for its replica, and no other end is asked.
   std::optional<base::Time> ask_until{};
   JobTag keyframe_job = 0;  ///< writes the own keyframe
   JobTag open_job = 0;      ///< sets the mirrors
   std::optional<base::Buffer> own_keyframe{};
   std::optional<base::Buffer> their_keyframe{};
-  base::Buffer their_buffers{};        ///< beside it
-  std::optional<wire::Delta> early{};  ///< the other end was faster
+  base::Buffer their_buffers{};        ///< buffers sent with their_keyframe
+  std::optional<wire::Delta> early{};  ///< delta that arrived before our mirrors were set
 };
 
 struct OpenState {
   Session session;
 };
 
-/// In grace: the mirrors are suspended.
+/// The link is in grace: its mirrors are suspended.
 struct BrokenState {
   Session session;
   base::Time until{};
 };
 
 struct LinkCounters {
-  std::uint64_t exchanges = 0;   ///< committed
+  std::uint64_t exchanges = 0;   ///< committed exchanges
   std::uint64_t reopenings = 0;  ///< openings after the first that did not resume
   std::uint64_t mismatches = 0;  ///< mirrors that differed
   std::uint64_t lost_steps = 0;  ///< steps that one end alone may have applied
-  std::uint64_t bytes_sent = 0;  ///< payload bytes of deltas and keyframes, buffers included
+  std::uint64_t bytes_sent = 0;  ///< payload bytes of deltas and keyframes, with buffers
   std::uint64_t bytes_received = 0;
 
   LinkCounters& operator+=(const LinkCounters& other) {
@@ -101,40 +102,35 @@ struct LinkCounters {
 
 struct Link {
   std::variant<OpeningState, OpenState, BrokenState> state{};
-  // Rounds of opening since the ends met: each end sends one LinkOpen a round. Either end may start
-  // a round once it has both LinkOpens of the last one. What arrives before the other end's
-  // LinkOpen of the current round belongs to an older one.
-  std::uint32_t round = 1;
-  std::uint32_t sent_round = 0;           ///< of the last own LinkOpen
-  std::uint32_t received_round = 0;       ///< of the other end's last LinkOpen
-  std::uint32_t failed_asks = 0;          ///< for its replica
-  std::optional<base::Time> ask_after{};  ///< not asked again before
-  bool opened = false;                    ///< at least once since it is known
-  double drift = 0.0;
-  double density = 0.0;
-  Line line;                  ///< of the own deltas
-  Bandwidth bandwidth;        ///< of the other end's
-  base::Time next_send_at{};  ///< its share of the upload limit is used up until then
+  Rounds rounds{};
+  std::uint32_t failed_asks = 0;          ///< times it was asked for its replica in vain
+  std::optional<base::Time> ask_after{};  ///< when it may be asked again
+  bool opened = false;                    ///< whether its mirrors were set at least once
+  double drift = 0.0;                     ///< drift when the last own delta was written
+  double density = 0.0;                   ///< density that was asked for of the last own delta
+  Line line;                              ///< what the last own delta met
+  Bandwidth bandwidth;                    ///< how fast the other end's deltas arrive
+  base::Time next_send_at{};  ///< when its share of the upload limit allows the next delta
   LinkCounters counters{};
 
-  [[nodiscard]] Session* session() {
-    if (auto* open = std::get_if<OpenState>(&state)) return &open->session;
-    if (auto* broken = std::get_if<BrokenState>(&state)) return &broken->session;
-    auto& before = std::get<OpeningState>(state).before;
-    return before ? &*before : nullptr;
-  }
-  [[nodiscard]] const Session* session() const { return const_cast<Link*>(this)->session(); }
+  /// The session whose mirrors the link has, in whatever state; null: it has none.
+  [[nodiscard]] Session* session() { return session_in(*this); }
+  [[nodiscard]] const Session* session() const { return session_in(*this); }
   [[nodiscard]] OpenState* open() { return std::get_if<OpenState>(&state); }
   [[nodiscard]] const OpenState* open() const { return std::get_if<OpenState>(&state); }
   [[nodiscard]] OpeningState* opening() { return std::get_if<OpeningState>(&state); }
   [[nodiscard]] const OpeningState* opening() const { return std::get_if<OpeningState>(&state); }
   [[nodiscard]] BrokenState* broken() { return std::get_if<BrokenState>(&state); }
   [[nodiscard]] const BrokenState* broken() const { return std::get_if<BrokenState>(&state); }
-};
 
-/// Whether what comes now was sent before the other end knew of this round of opening.
-[[nodiscard]] inline bool of_older_round(const Link& link) {
-  return link.received_round > 0 && link.received_round < link.round;
-}
+ private:
+  template <class SomeLink>
+  static auto session_in(SomeLink& link) -> decltype(&link.open()->session) {
+    if (auto* open = link.open()) return &open->session;
+    if (auto* broken = link.broken()) return &broken->session;
+    auto& before = link.opening()->before;
+    return before ? &*before : nullptr;
+  }
+};
 
 }  // namespace starling::exchange

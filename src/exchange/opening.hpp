@@ -25,7 +25,8 @@ inline constexpr base::Duration kListenTimeout = std::chrono::seconds(1);
 /// for the same time.
 inline constexpr base::Duration kAskTimeout = std::chrono::seconds(30);
 inline constexpr base::Duration kAskTimeoutMax = std::chrono::minutes(8);
-/// Most asks of one neighbour while its link lasts.
+/// Asks of one neighbour that may fail before it is asked no more; a late keyframe allows one
+/// more.
 inline constexpr std::uint32_t kAsksMax = 8;
 /// Bytes/s: a keyframe that arrives extends the timeout by its bytes / kKeyframeRateMin seconds.
 inline constexpr double kKeyframeRateMin = 1024;

@@ -1,6 +1,5 @@
 // How often a peer exchanges, and how much: as the run file says, as far as each link's line
-// carries it, and under the limits that its user set: of the upload, and of the part of its
-// computing time.
+// carries it, and within the limits that its user set on the upload and on computing time.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +39,7 @@ class MovingAverage {
 /// How fast a link's deltas come, as their receiver sees it.
 class Bandwidth {
  public:
-  /// Of so many deltas in a row the fastest counts: what is slower has met something else, such as
+  /// The fastest of so many deltas in a row counts: what is slower has met something else, such as
   /// a receiver that was busy.
   static constexpr std::size_t kWindow = 8;
 
@@ -58,8 +57,8 @@ class Bandwidth {
 /// What a link's last delta met.
 struct Line {
   double bandwidth = 0;   ///< bytes/s; 0: not known, or so much that deltas cannot tell
-  double lag = 1;         ///< of the delta, in units of every()
-  std::size_t bytes = 0;  ///< of it
+  double lag = 1;         ///< steps since the delta before it, in units of every()
+  std::size_t bytes = 0;  ///< size of the delta and its buffers
 };
 
 /// What the next delta may carry: `density` times its lag, and at most `lag_factor_max` times.
@@ -108,11 +107,11 @@ class Pace {
   Config config_;
   std::optional<base::StepNumber> step_{};
   base::Time stepped_at_{};
-  MovingAverage step_seconds_;       ///< between two steps, whatever happens between them
-  MovingAverage compute_seconds_;    ///< of a step
-  MovingAverage encode_seconds_;     ///< of a delta
-  MovingAverage commit_seconds_;     ///< of an exchange
-  MovingAverage bytes_per_density_;  ///< of a delta
+  MovingAverage step_seconds_;       ///< from one step to the next, whatever lies between them
+  MovingAverage compute_seconds_;    ///< computing time of a step
+  MovingAverage encode_seconds_;     ///< time to write a delta
+  MovingAverage commit_seconds_;     ///< time to commit an exchange
+  MovingAverage bytes_per_density_;  ///< size of a delta over its density
 };
 
 }  // namespace starling::exchange

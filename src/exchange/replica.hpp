@@ -79,17 +79,17 @@ struct CommitInput {
   base::ByteView own;               ///< what encode() of this link wrote for this exchange
   base::ByteView their;             ///< what came; not trusted
   float w = 0.0F;                   ///< step, the same at both ends; 0 < w <= 0.5
-  base::ByteView own_buffers{};     ///< that went out with it; empty: none did
-  base::ByteView their_buffers{};   ///< that came with it; not trusted; empty: none did
-  float own_push = 0.0F;            ///< under push-sum: what encode() said
-  float their_push = 0.0F;          ///< under push-sum: what came, 0 to kPushMax
+  base::ByteView own_buffers{};     ///< buffers that went out with it; empty: none did
+  base::ByteView their_buffers{};   ///< buffers that came with it; not trusted; empty: none did
+  float own_push = 0.0F;            ///< weight that encode() gave away, under push-sum
+  float their_push = 0.0F;          ///< weight that came, 0 to kPushMax, under push-sum
 };
 
 enum class MirrorOf { mine, theirs };
 
 /// What a commit does: see the head of this file.
 struct Averaging {
-  Mode mode = Mode::tracked;  ///< or choco, push_sum; all others are as tracked
+  Mode mode = Mode::tracked;  ///< tracked, choco or push_sum; all others are as tracked
   float gamma = 1.0F;         ///< CHOCO-SGD's consensus step size, above 0 and at most 1
   MirrorType mirror = MirrorType::float32;
 };
@@ -196,22 +196,23 @@ class Replica {
     bool staged = false;
     float w = 0.0F;
     float pushed = 0.0F;                 // weight that is on its way to the other end
-    float own_push = 0.0F;               // of the staged exchange
-    float their_push = 0.0F;             // of the staged exchange
-    std::uint32_t draw = 0;              // of the staged exchange's rounding
     float bound = 0.0F;                  // no element of the two mirrors is larger
-    float staged_bound = 0.0F;           // the same, after the staged exchange
-    DeltaPointer written{};              // that delta, until the mirror has it
-    std::uint64_t written_hash = 0;      // of its payload
-    bool own_is_written = false;         // the staged exchange's own delta is that one
-    DeltaPointer own{};                  // of the staged exchange, where it is not
-    DeltaPointer their{};                // of the staged exchange
-    base::LargeFloats own_keyframe{};    // of the staged exchange, under push-sum
-    base::LargeFloats their_keyframe{};  // of the staged exchange, under push-sum
-    std::vector<float> own_buffers{};    // of the staged exchange; empty: it carries none
-    std::vector<float> their_buffers{};  // of the staged exchange; empty: it carries none
-    std::vector<float> known_buffers{};  // of the other end, as far as known; empty: nothing is
-    std::uint64_t looks = 0;             // so far: moves the places that distances are sampled at
+    DeltaPointer written{};              // the last own delta, until the mirror has it
+    std::uint64_t written_hash = 0;      // hash of that delta's payload
+    std::vector<float> known_buffers{};  // the other end's buffers; empty: not known
+    std::uint64_t looks = 0;             // calls so far: moves the places that distances look at
+    // The staged exchange:
+    float own_push = 0.0F;
+    float their_push = 0.0F;
+    std::uint32_t draw = 0;              // seed of its rounding
+    float staged_bound = 0.0F;           // `bound` after it
+    bool own_is_written = false;         // its own delta is `written`
+    DeltaPointer own{};                  // its own delta, where that is another one
+    DeltaPointer their{};                // the other end's delta
+    base::LargeFloats own_keyframe{};    // what the own push says x is, under push-sum
+    base::LargeFloats their_keyframe{};  // what their push says their x is, under push-sum
+    std::vector<float> own_buffers{};    // empty: it carries none
+    std::vector<float> their_buffers{};  // empty: it carries none
   };
 
   static const compute::Delta& own_delta(const Link& link) {
@@ -247,9 +248,9 @@ class Replica {
   compute::ReplicaMemory* memory_;
   mutable base::Status status_;  // reading may be what fails
   float lambda_;
-  std::size_t deltas_to_come_ = 0;   // before the next local step
-  std::size_t parts_to_clear_ = 0;   // of r, by the next of them
-  std::size_t largest_written_ = 0;  // elements of a delta, so far
+  std::size_t deltas_to_come_ = 0;   // deltas to be written before the next local step
+  std::size_t parts_to_clear_ = 0;   // links whose parts of r the next of them clears
+  std::size_t largest_written_ = 0;  // elements of the largest own delta so far
   Averaging averaging_;
   double weight_ = 1.0;
   Buffers buffers_;

@@ -9,8 +9,8 @@
 
 namespace starling::exchange::kernels {
 
-inline constexpr std::size_t kBlock =
-    1024;  ///< elements: y and two mirrors a link fit in 32 KiB with three links
+/// Elements of a block: y and two mirrors a link fit in 32 KiB with three links.
+inline constexpr std::size_t kBlock = 1024;
 
 // What passes over memory, block by block, asks for the next block of what it reads: a pass goes
 // from vector to vector, which the processor's own guesses do not follow.
@@ -43,8 +43,8 @@ void push(const float* mine, const float* theirs, float out, float in, float* y,
 /// Sums of squares in fixed lanes: the compiler may not reorder float sums by itself.
 struct Squares {
   static constexpr std::size_t kLanes = 8;
-  double away[kLanes]{};  ///< of x - theirs
-  double norm[kLanes]{};  ///< of x
+  double away[kLanes]{};  ///< sums over x - theirs
+  double norm[kLanes]{};  ///< sums over x
 };
 
 /// Adds the squares of x = y + r and of x - theirs.

@@ -311,7 +311,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("every", f.exchange.every, IntegerRange{1, 1'000'000});
   visit("density", f.exchange.density, NumberRange{1e-6, 1});
   visit("bits", f.exchange.bits, IntegerRange{1, 8});
-  visit("block", f.exchange.block, IntegerRange{16, 4096});
+  visit("block", f.exchange.block, IntegerRange{exchange::kBlockMin, 4096});
   visit("lambda", f.exchange.lambda, NumberRange{0, 1});
   visit("mirror", f.exchange.mirror, kMirrorWords);
   visit("gamma", f.exchange.gamma, NumberRange{1e-6, 1});

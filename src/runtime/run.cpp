@@ -195,7 +195,8 @@ base::Status Run::open_node() {
       .link_memory = std::max<std::size_t>({run_file_.limits.link_memory, io::kLinkMemoryMin,
                                             per_parameter * task_.parameters.size() +
                                                 kQueuedBuffers * buffer_bytes + kPayloadSlack}),
-      .payload_max = 2 * task_.parameters.size() + buffer_bytes + kPayloadSlack};
+      .payload_max =
+          exchange::payload_bytes_max(task_.parameters.size()) + buffer_bytes + kPayloadSlack};
   made.observer = {
       .note =
           [this](base::Severity severity, const std::string& text) {

@@ -9,8 +9,7 @@
 //   2      2     block                     consecutive carried values that share a scale, >= 1
 //   4      4     n                         elements of the replica
 //   8      4     count                     elements carried (dense: n)
-//   12     4*S   starts                    sparse only, S = ceil(count / kCodesPerRun) - 1, at
-//   least 0
+//   12     4*S   starts                    sparse only, see below
 //   ...    I     indices                   sparse only, see below
 //   ...    4*B   scales                    float32, B = ceil(count / block)
 //   ...    V     values                    ceil(count * bits / 8) bytes
@@ -25,7 +24,7 @@
 // Bits fill each byte from the lowest; those left over in the last byte are zero.
 //
 // So that many can read them at once, codes make runs of kCodesPerRun. `starts` has the bit of the
-// indices that each run but the first begins at.
+// indices that each run but the first begins at: S = max(ceil(count / kCodesPerRun) - 1, 0).
 //
 // A sparse value is a code of `bits` bits: the highest is the sign (1: negative), the others are
 // level - 1; the value is sign * level * scale with level 1 .. 2^(bits-1). There is no level zero:
@@ -53,7 +52,7 @@ inline constexpr std::size_t kCountAt = 8;
 inline constexpr std::uint32_t kGolombMax = 4 * 28 + 3;
 inline constexpr std::size_t kCodesPerRun = 4096;
 inline constexpr std::uint32_t kBlockMax = 65535;
-inline constexpr std::uint32_t kElementsMax = 1U << 30;  ///< of a replica
+inline constexpr std::uint32_t kElementsMax = 1U << 30;  ///< elements of a replica
 inline constexpr std::uint32_t kDenseBlock = 256;
 inline constexpr int kDenseLevelMax = 127;
 /// No value, and no element of a mirror, is ever larger: their sums and differences stay finite.

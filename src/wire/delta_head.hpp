@@ -19,9 +19,6 @@
 
 namespace starling::wire {
 
-/// Most open links that a delta's sender may claim to have.
-inline constexpr std::uint16_t kDeltaDegreeMax = 64;
-
 /// Everything of `delta` but its payload and its buffers, of which the size is told.
 [[nodiscard]] std::vector<std::uint8_t> pack_head(const Delta& delta);
 

@@ -4,7 +4,7 @@
 //   0       1     major version; another one than ours ends the link
 //   1       1     type; an unknown one is skipped
 //   2       2     size of the metadata in units of 8 bytes (messages.hpp; verified on receipt)
-//   4       4     bytes of payload (bulk data, checked by who understands it)
+//   4       4     bytes of payload (bulk data, checked by the code that understands it)
 //   8       8     XXH3-64 of metadata and payload, seeded with the XXH3-64 of bytes 0 to 7
 //   16      ..    metadata, padded to a multiple of 8; then the payload
 #pragma once
@@ -39,7 +39,7 @@ enum class FrameType : std::uint8_t {
   reconcile = 11,
   run_file_request = 12,
   run_file_reply = 13,
-  wire_up = 15,  ///< of links among themselves, before they are up; no message
+  wire_up = 15,  ///< bytes of the transport before a link is up; no message
 };
 
 /// A received frame whose checksum holds. The views live as long as `bytes`, which is the frame

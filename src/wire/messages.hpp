@@ -31,6 +31,7 @@ inline constexpr std::size_t kEntriesPerFrame = 1024;  ///< entries, and records
 inline constexpr std::size_t kTextMax = 1024;          ///< bytes of a reason in words
 inline constexpr std::size_t kCanonicalMax = 16 * 1024;
 inline constexpr std::size_t kRunFileTextMax = 48 * 1024;
+inline constexpr std::uint16_t kDeltaDegreeMax = 64;  ///< open links of a delta's sender
 
 using RunId = base::Hash128;
 
@@ -39,7 +40,7 @@ enum class MemberState : std::uint8_t { alive, suspect, dead, left };
 using PublicKey = std::array<std::uint8_t, 32>;  ///< Ed25519
 using Signature = std::array<std::uint8_t, 64>;
 
-/// What the swarm knows of one peer, signed by it. Suspect and dead are others' word and not
+/// What the swarm knows of one peer, signed by it. Suspect and dead are claims of others and not
 /// covered by the signature. Newer wins: higher incarnation, then worse state.
 struct MemberRecord {
   base::PeerId id;
@@ -61,7 +62,7 @@ struct Hello {
   MemberRecord self;
 };
 
-/// 2 and 3 were of earlier versions.
+/// 2 and 3 belonged to earlier versions.
 enum class RefuseReason : std::uint8_t { none = 0, other_run = 1, fixed_set = 4 };
 
 /// Answer instead of a Hello; the link is closed after it.
@@ -100,7 +101,7 @@ enum class Loss : std::uint8_t {
 /// What one peer says of another's incarnation: suspect or dead.
 struct Claim {
   std::uint64_t subject = 0;  ///< PeerId::prefix()
-  std::uint64_t by = 0;       ///< who says so; PeerId::prefix()
+  std::uint64_t by = 0;       ///< peer that claims it; PeerId::prefix()
   std::uint64_t incarnation = 0;
   MemberState state = MemberState::suspect;
   Loss reason = Loss::none;
@@ -108,7 +109,7 @@ struct Claim {
   friend bool operator==(const Claim&, const Claim&) = default;
 };
 
-/// What others may not have heard: newest records, and word of who is suspect or dead.
+/// What others may not know yet: the newest records, and claims that peers are suspect or dead.
 struct Gossip {
   std::vector<MemberRecord> members;
   std::vector<Claim> claims;
@@ -120,7 +121,7 @@ struct Progress {
   std::uint64_t samples = 0;
   float rate = 0;            ///< samples a second that it makes now; 0: it trains no longer
   std::uint32_t age_ms = 0;  ///< how old this was when it was sent
-  /// Whether what follows was sent along: it is, when it changed.
+  /// Whether what follows was sent along, as it is when it has changed.
   bool report = true;
   float loss = std::numeric_limits<float>::quiet_NaN();      ///< NaN: not evaluated yet
   float accuracy = std::numeric_limits<float>::quiet_NaN();  ///< NaN: not evaluated yet
@@ -131,10 +132,10 @@ struct Progress {
 /// A sign of life between neighbours, by which they measure the round trip and compare their
 /// tables.
 struct Heartbeat {
-  std::uint32_t sequence = 0;      ///< of the sender's on this link, from 1
+  std::uint32_t sequence = 0;      ///< number of the sender's heartbeat on this link, from 1
   std::uint32_t echo = 0;          ///< newest sequence heard from the other end; 0: none
   std::uint32_t echo_age_us = 0;   ///< how long ago that was
-  std::uint64_t table_hash = 0;    ///< of the sender's member table
+  std::uint64_t table_hash = 0;    ///< hash of the sender's member table
   std::vector<Progress> progress;  ///< at most kProgressPerFrame
 };
 
@@ -150,10 +151,10 @@ struct TableEntry {
 /// then the entries of those that differ, then single records.
 struct Reconcile {
   std::uint8_t bits = 0;               ///< 2^bits buckets, at most kBucketBitsMax
-  std::vector<std::uint64_t> hashes;   ///< of all buckets; empty: none are told
-  std::vector<std::uint16_t> buckets;  ///< whose entries follow
+  std::vector<std::uint64_t> hashes;   ///< hashes of all buckets; empty: none are told
+  std::vector<std::uint16_t> buckets;  ///< buckets whose entries follow
   std::vector<TableEntry> entries;     ///< at most kEntriesPerFrame
-  std::vector<std::uint64_t> wanted;   ///< prefixes of records asked for, as many
+  std::vector<std::uint64_t> wanted;   ///< prefixes of records asked for, at most kEntriesPerFrame
 };
 
 /// What an end tells of itself when a link opens. From both ends' messages both decide alike how
@@ -161,21 +162,21 @@ struct Reconcile {
 struct LinkOpen {
   std::uint64_t nonce = 0;         ///< drawn anew each time; both ends' nonces name the session
   std::uint64_t samples = 0;       ///< trained by the sender in this run
-  double progress = 0;             ///< of the swarm, as the sender knows it, 0 to 1
+  double progress = 0;             ///< the swarm's progress, as the sender knows it, 0 to 1
   bool may_adopt = false;          ///< the sender has no history of its own worth keeping
-  std::uint64_t session = 0;       ///< whose mirrors the sender still has; 0: none
-  base::ExchangeNumber committed;  ///< its last in that session
+  std::uint64_t session = 0;       ///< session whose mirrors the sender still has; 0: none
+  base::ExchangeNumber committed;  ///< the sender's last commit in that session
 };
 
 /// One end's half of an exchange.
 struct Delta {
   base::ExchangeNumber exchange;
-  std::uint64_t samples = 0;                 ///< of the sender
-  std::optional<std::uint64_t> mirror_hash;  ///< of the sender's mirror before this delta
-  std::uint16_t degree = 1;                  ///< open links of the sender when it encoded, 1 to 64
+  std::uint64_t samples = 0;                 ///< trained by the sender
+  std::optional<std::uint64_t> mirror_hash;  ///< hash of the sender's mirror before this delta
+  std::uint16_t degree = 1;                  ///< open links of the sender when it encoded
   bool settled = false;    ///< the sender has made its last step, and this link agrees
-  base::Buffer payload;    ///< as wire/delta_format.hpp has it
-  base::Buffer buffers{};  ///< float32 values, all of the sender's buffers; empty: not told
+  base::Buffer payload;    ///< elements, laid out as wire/delta_format.hpp says
+  base::Buffer buffers{};  ///< float32 values, all of the sender's buffers; empty: not sent
   float push = 0;          ///< weight that goes with it, under push-sum
   /// Bytes/s at which the receiver's own deltas came in here, rounded to 8 bits; 0: not known.
   float bandwidth = 0;
@@ -183,21 +184,21 @@ struct Delta {
 
 /// A whole replica: its difference to the run's initial parameters.
 struct Keyframe {
-  std::uint64_t samples = 0;  ///< of the sender
+  std::uint64_t samples = 0;  ///< trained by the sender
   base::Buffer payload;       ///< a dense delta of 8 bits a value
-  base::Buffer buffers{};     ///< as a delta's
+  base::Buffer buffers{};     ///< float32 values, as in a delta
 };
 
 enum class ReducePhase : std::uint8_t { none, scatter, gather };
 
 /// A piece of a ring all-reduce among N peers (exchange/ring.hpp).
 struct Reduce {
-  base::StepNumber step;      ///< that the gradient belongs to
-  std::uint64_t samples = 0;  ///< of the sender
+  base::StepNumber step;      ///< step that the gradient belongs to
+  std::uint64_t samples = 0;  ///< trained by the sender
   ReducePhase phase = ReducePhase::none;
   std::uint16_t hop = 0;     ///< 0 to N - 2
-  std::uint16_t chunk = 0;   ///< which of the N parts of the gradient
-  std::uint32_t bucket = 0;  ///< which piece of that part
+  std::uint16_t chunk = 0;   ///< number of the gradient's part, 0 to N - 1
+  std::uint32_t bucket = 0;  ///< number of the piece of that part
   base::Buffer payload;      ///< float32 values
 };
 
