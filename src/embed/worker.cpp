@@ -106,13 +106,14 @@ void Worker::run_evaluation(std::uint32_t samples) {
 
 void Worker::run_save(const peer::SaveJob& job) {
   replica_.read(copy_);
+  const auto counters = job.counters(trained_);
   hand_back(peer::Saved{step_, saver_({.parameters = copy_,
                                        .buffers = replica_.buffers().values(),
                                        .rule = nullptr,
                                        .step = step_,
                                        .samples = trained_,
                                        .progress = job.progress,
-                                       .counters = job.counters})});
+                                       .counters = counters})});
 }
 
 void Worker::hand_back(peer::Outcome outcome) {

@@ -17,7 +17,7 @@ using wire::ReducePhase;
 
 Ring::Ring(std::vector<PeerId> peers, const PeerId& self, std::size_t elements,
            base::StepNumber first)
-    : peers_(std::move(peers)), elements_(elements), step_(first) {
+    : peers_(std::move(peers)), elements_(elements), first_(first), step_(first) {
   ASSERT(!peers_.empty() && peers_.size() <= kRingPeersMax && elements > 0);
   std::ranges::sort(peers_);
   ASSERT(std::ranges::adjacent_find(peers_) == peers_.end(), "each peer stands in the ring once");
@@ -75,6 +75,12 @@ void Ring::on(Received& event, std::vector<Action>& out) {
 base::Status Ring::check(const Reduce& message) const {
   constexpr auto kCode = ErrorCode::protocol;
   const std::size_t hops = peers_.size() - 1;
+  if (message.step != step_ && step_ == first_ && message.step.value > 0) {
+    return fail(ErrorCode::data,
+                "has a checkpoint of step {}, and this peer one of step {} (0: none): all peers of "
+                "a ring go on from the same step, so move newer checkpoints away",
+                message.step.value - 1, step_.value - 1);
+  }
   if (message.step != step_) {
     return fail(kCode, "sent gradients of step {} where {} was due", message.step.value,
                 step_.value);

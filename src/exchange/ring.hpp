@@ -89,6 +89,7 @@ class Ring {
   std::size_t self_;
   std::size_t elements_;
   std::size_t buckets_max_;  // of a chunk
+  base::StepNumber first_;   // step at which the ring was made
   base::StepNumber step_;    // being reduced, or the next one
   bool ready_ = false;       // the gradient of step_ is here
   bool failed_ = false;

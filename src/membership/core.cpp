@@ -22,6 +22,8 @@ const char* to_string(LossReason reason) noexcept {
       return "silent";
     case LossReason::left:
       return "left";
+    case LossReason::done:
+      return "done";
     case LossReason::banned:
       return "banned";
     case LossReason::closed:
@@ -46,8 +48,9 @@ wire::MemberRecord signed_by(Signer& signer, wire::MemberRecord record) {
 LossReason reason_of(wire::ByeReason reason) {
   switch (reason) {
     case wire::ByeReason::left:
-    case wire::ByeReason::done:
       return LossReason::left;
+    case wire::ByeReason::done:
+      return LossReason::done;
     case wire::ByeReason::replaced:
       return LossReason::replaced;
     case wire::ByeReason::duplicate:
@@ -140,7 +143,9 @@ void Core::finish(base::Time now, Outbox& out) {
     out.push_back(MembersChanged{});
   }
   for (const std::uint64_t prefix : progress_.take_new()) {
-    if (const auto* record = table_.find(prefix)) progress_.set_state(prefix, record->state);
+    // Of whom there is no record (yet), it is the counter of one that is long gone.
+    const auto* record = table_.find(prefix);
+    progress_.set_state(prefix, record == nullptr ? wire::MemberState::dead : record->state);
   }
   deadline_ = std::nullopt;
   if (left_) return;
@@ -314,7 +319,7 @@ void Core::on(const Weighed& event, base::Time, Outbox&) {
   (void)announce(std::move(record));
 }
 
-void Core::on(const Leave&, base::Time now, Outbox& out) {
+void Core::on(const Leave& event, base::Time now, Outbox& out) {
   if (left_) return;
   left_ = true;
   progress_.end_own(now);
@@ -328,9 +333,8 @@ void Core::on(const Leave&, base::Time now, Outbox& out) {
   (void)table_.apply(record);
   queued_records_.insert_or_assign(record.id, base::LinkId{});
   send_rumours(out);
-  while (!links_.empty()) {
-    close(links_.begin()->first, wire::ByeReason::left, LossReason::left, now, out);
-  }
+  const wire::ByeReason bye = event.done ? wire::ByeReason::done : wire::ByeReason::left;
+  while (!links_.empty()) close(links_.begin()->first, bye, LossReason::left, now, out);
   suspicions_.clear();
 }
 

@@ -156,6 +156,7 @@ void Core::changed(const MemberRecord& record, bool was_alive, base::LinkId from
     dialer_.hurry(record.id, now);
     return;
   }
+  flaps_.gone(record);
   if (record.state == MemberState::left) losses_[record.id] = wire::Loss::left;
   lost_.erase(record.id);
   dialer_.postpone(record.id, kRevivalMin, now);

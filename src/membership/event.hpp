@@ -17,6 +17,7 @@ enum class LossReason {
   reset,      ///< the transport broke
   silent,     ///< nothing was heard for too long
   left,       ///< one end left the swarm
+  done,       ///< the other end has done its part of the run, and left
   banned,     ///< the other end broke the protocol
   closed,     ///< the other end closed it on purpose, or no longer wants to be a neighbour
   duplicate,  ///< another link to the same peer takes over
@@ -76,7 +77,9 @@ struct Weighed {
 };
 
 /// Say goodbye: the own record becomes `left`, all links are closed, nothing more is done.
-struct Leave {};
+struct Leave {
+  bool done = false;  ///< has done its part of the run: nobody waits for anything of it
+};
 
 using Event = std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Heard, Weighed, Leave>;
 

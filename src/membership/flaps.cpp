@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "membership/limits.hpp"
+#include "membership/record.hpp"
 
 namespace starling::membership {
 
@@ -57,6 +58,12 @@ void Flaps::returned(const wire::MemberRecord& record, base::Time now) {
   Flap& flap = found->second;
   waiting_.erase(record.id);
   if (flap.large && !flap.cut && flap.same_life(record)) flap.rests_until = now + kHoldMin;
+}
+
+void Flaps::gone(const wire::MemberRecord& record) {
+  const auto found = waiting_.find(record.id);
+  if (found == waiting_.end() || version_of(found->second) > version_of(record)) return;
+  waiting_.erase(found);
 }
 
 base::Time Flaps::rests_until(const base::PeerId& peer) const {

@@ -31,6 +31,8 @@ class Flaps {
   [[nodiscard]] bool waits(const base::PeerId& peer) const { return waiting_.contains(peer); }
   /// Its return was believed.
   void returned(const wire::MemberRecord& record, base::Time now);
+  /// It is gone, as of `record`: a return before that is not waited for any more.
+  void gone(const wire::MemberRecord& record);
   /// Until then this member is not declared dead again.
   [[nodiscard]] base::Time rests_until(const base::PeerId& peer) const;
   /// The newest records of those that are to be believed now.

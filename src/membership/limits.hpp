@@ -110,6 +110,7 @@ inline constexpr double kProgressEntryBytes = 16;
 inline constexpr double kProgressCopies = 3;
 /// A counter is taken to go on for so long, at least.
 inline constexpr base::Duration kExtrapolateMin = 2s;
+inline constexpr double kRateMax = 1e9;       ///< samples a second; more is not believed
 inline constexpr base::Duration kStall = 2s;  ///< without a step: the others are told so
 inline constexpr int kReportEvery = 8;  ///< an own entry with the report, though only drift moved
 inline constexpr base::Duration kBeatPauseMin = 100ms;  ///< between beats that news hurries

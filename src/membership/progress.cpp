@@ -10,11 +10,6 @@
 namespace starling::membership {
 namespace {
 
-// A rate is measured over at least this long: steps come in bursts.
-constexpr base::Duration kRateInterval = std::chrono::milliseconds(500);
-constexpr double kRateMemory = 0.5;  ///< weight of the old rate in the new one
-constexpr double kRateMax = 1e9;     ///< samples a second; more is not believed
-constexpr int kStallSteps = 4;       ///< a step that takes so many times as long as others stands
 constexpr std::size_t kChangesSlack = 2;
 
 bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
@@ -45,7 +40,7 @@ void ProgressBook::restore(std::span<const base::SampleCounter> counters) {
   for (const base::SampleCounter& counter : counters) {
     if (counter.samples >= kCounterMax) continue;
     if (counter.peer == own_prefix_) {
-      least_ = std::max(least_, counter.samples);
+      (void)own_.recall(counter.samples);
       continue;
     }
     if (entry_of(counter.peer) != nullptr || entries_.size() >= kProgressMax - 1) continue;
@@ -57,68 +52,36 @@ void ProgressBook::restore(std::span<const base::SampleCounter> counters) {
   }
 }
 
-std::vector<base::SampleCounter> ProgressBook::counters() const {
-  std::vector<base::SampleCounter> all;
-  all.reserve(entries_.size());
-  for (const Entry& entry : entries_) all.push_back({entry.latest.id_prefix, entry.samples()});
-  return all;
-}
-
-/// Others know of more than this peer does: it was killed after it had told them.
-void ProgressBook::recall(std::uint64_t samples, base::Time now) {
-  least_ = std::max(least_, samples);
-  Entry* const own = entry_of(own_prefix_);
-  if (own == nullptr || samples <= own->latest.samples) return;
-  const std::uint64_t more = samples - own->latest.samples;
-  lost_ += more;
-  rate_samples_ += more;
-  own->latest.samples = samples;
-  tell_own(false, now);
+std::vector<base::SampleCounter> ProgressBook::counters_of_others() const {
+  std::vector<base::SampleCounter> others;
+  others.reserve(entries_.size());
+  for (const Entry& entry : entries_) {
+    if (entry.latest.id_prefix == own_prefix_) continue;
+    others.push_back({entry.latest.id_prefix, entry.samples()});
+  }
+  return others;
 }
 
 bool ProgressBook::set_own(wire::Progress own, bool trains, base::Time now) {
+  const bool ended = own_.trains() && !trains;
+  const bool news = own_.set(own.samples, trains, now);
   own.id_prefix = own_prefix_;
+  own.samples = own_.samples();
+  own.rate = static_cast<float>(own_.rate());
   Entry* const known = entry_of(own_prefix_);
-  const bool fresh = known == nullptr;
-  if (fresh && own.samples < least_) lost_ = least_ - own.samples;
-  own.samples += lost_;
-  Entry& entry = fresh ? add(own_prefix_) : *known;
-  own.samples = std::max(own.samples, entry.latest.samples);
-  const bool stepped = own.samples > entry.latest.samples;
-  const bool begins = trains && !trains_;
-  if (stepped && !begins) step_ = std::max(now - stepped_at_, step_ - step_ / kStallSteps);
-  if (stepped || begins) stepped_at_ = now;
-  if (begins || (stalled_ && stepped)) {
-    rate_since_ = now;
-    rate_samples_ = own.samples;
-    stalled_ = false;
-  }
-  const double rate_before = own_rate_;
-  measure(own.samples, now);
-  own.rate = trains && !stalled_ ? static_cast<float>(own_rate_) : 0;
-  const bool ended = trains_ && !trains;
-  const bool news = fresh || trains != trains_ || !reports_the_same(own, entry.latest) ||
-                    (rate_before == 0 && own_rate_ > 0);
-  trains_ = trains;
+  Entry& entry = known == nullptr ? add(own_prefix_) : *known;
+  const bool reports_other = !reports_the_same(own, entry.latest);
   entry.latest = own;
   entry.measured = now;
-  if (news) tell_own(true, now);
+  if (news || reports_other) tell_own(true, now);
   return ended;
 }
 
 void ProgressBook::end_own(base::Time now) {
-  const Entry* own = entry_of(own_prefix_);
-  if (own != nullptr && trains_) (void)set_own(wire::Progress(own->latest), false, now);
-}
-
-// It evaluates, saves, waits for its disk: the others would go on taking it further. When it goes
-// on, they hear of it with the next regular entry.
-void ProgressBook::note_stall(base::Time now) {
-  if (!trains_ || stalled_ || own_rate_ == 0) return;
-  if (now - stepped_at_ < std::max(kStall, kStallSteps * step_)) return;
-  stalled_ = true;
-  entry_of(own_prefix_)->latest.rate = 0;
-  tell_own(false, now);
+  if (!own_.trains()) return;
+  wire::Progress last = entry_of(own_prefix_)->latest;
+  last.samples -= own_.recalled();
+  (void)set_own(last, false, now);
 }
 
 bool ProgressBook::merge(std::span<const wire::Progress> entries, std::uint64_t from,
@@ -139,7 +102,11 @@ void ProgressBook::observe(std::uint64_t id_prefix, std::uint64_t samples, base:
 bool ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base::Time now) {
   if (latest.samples >= kCounterMax) return false;
   if (latest.id_prefix == own_prefix_) {
-    recall(latest.samples, now);
+    // Others know of more than this peer does: it was killed after it had told them.
+    if (own_.recall(latest.samples)) {
+      entry_of(own_prefix_)->latest.samples = own_.samples();
+      tell_own(false, now);
+    }
     return false;
   }
   Entry* const known = entry_of(latest.id_prefix);
@@ -216,16 +183,6 @@ ProgressBook::Entry& ProgressBook::add(std::uint64_t id_prefix) {
   return entry;
 }
 
-void ProgressBook::measure(std::uint64_t samples, base::Time now) {
-  const base::Duration interval = now - rate_since_;
-  if (interval < kRateInterval) return;
-  const double made = static_cast<double>(samples - rate_samples_);
-  const double rate = std::min(made / base::seconds(interval), kRateMax);
-  own_rate_ = own_rate_ == 0 ? rate : kRateMemory * own_rate_ + (1 - kRateMemory) * rate;
-  rate_since_ = now;
-  rate_samples_ = samples;
-}
-
 void ProgressBook::forget(std::uint64_t neighbour) {
   sent_.erase(neighbour);
   for (Entry& entry : entries_) std::erase(entry.sources, neighbour);
@@ -233,8 +190,13 @@ void ProgressBook::forget(std::uint64_t neighbour) {
 
 std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t neighbour,
                                                                 base::Time now) {
-  note_stall(now);
-  if (trains_ && now - told_at_ >= progress_interval(alive_, heartbeat_)) {
+  if (own_.has_stalled(now)) {
+    // The others would go on taking it further. When it goes on, they hear of it with the next
+    // regular entry.
+    entry_of(own_prefix_)->latest.rate = 0;
+    tell_own(false, now);
+  }
+  if (own_.trains() && now - told_at_ >= progress_interval(alive_, heartbeat_)) {
     tell_own(++tells_ % kReportEvery == 0, now);
   }
   std::uint64_t& sent = sent_[neighbour];

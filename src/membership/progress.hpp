@@ -13,6 +13,7 @@
 #include "base/bound.hpp"
 #include "base/sample_counter.hpp"
 #include "base/time.hpp"
+#include "membership/own_counter.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::membership {
@@ -30,13 +31,16 @@ class ProgressBook {
   /// What a former life of this peer knew, its own counter included, before set_own(). What is
   /// over the bounds is ignored.
   void restore(std::span<const base::SampleCounter> counters);
-  /// For that: all counters, as they were last told.
-  [[nodiscard]] std::vector<base::SampleCounter> counters() const;
+  /// For that: the counters of all other peers, as they were last told.
+  [[nodiscard]] std::vector<base::SampleCounter> counters_of_others() const;
+  /// And this peer's own, as far as it is not in the samples that set_own() is told: what others
+  /// know that former lives of it have trained.
+  [[nodiscard]] std::uint64_t recalled() const noexcept { return own_.recalled(); }
 
-  /// This peer's own entry; its counter never falls, and counts what former lives trained and this
-  /// one does not know of: others have it in their replicas. `id_prefix` and `rate` are filled in:
-  /// the rate is what was measured, or 0 when it does not train. Whether the others must be told at
-  /// once: it has just ended training, and they would go on taking it further.
+  /// This peer's own entry, with the samples that this life counts, to which recalled() is added.
+  /// `id_prefix` and `rate` are filled in: the rate is measured while it trains, and 0 when it does
+  /// not. Whether it has just ended training: the others must be told at once, or they would go on
+  /// taking it further.
   bool set_own(wire::Progress own, bool trains, base::Time now);
 
   /// Entries from the neighbour with prefix `from`. Of two entries with the same counter the one
@@ -119,7 +123,6 @@ class ProgressBook {
 
   /// Takes a newer entry; true: its owner has just ended.
   bool update(const wire::Progress& latest, std::uint64_t from, base::Time now);
-  void recall(std::uint64_t samples, base::Time now);
   [[nodiscard]] wire::Progress told_of(const Entry& entry, std::uint64_t before,
                                        base::Time now) const;
   void tell_own(bool report, base::Time now);
@@ -127,8 +130,6 @@ class ProgressBook {
   [[nodiscard]] Entry* entry_of(std::uint64_t id_prefix);
   [[nodiscard]] const Entry* entry_of(std::uint64_t id_prefix) const;
   Entry& add(std::uint64_t id_prefix);
-  void measure(std::uint64_t samples, base::Time now);
-  void note_stall(base::Time now);
 
   std::uint64_t own_prefix_;
   base::Duration heartbeat_;
@@ -142,20 +143,11 @@ class ProgressBook {
   std::vector<std::uint64_t> new_;               ///< prefixes of entries
   std::size_t alive_ = 0;                        ///< entries that are
 
-  // The own entry.
-  std::uint64_t least_ = 0;  ///< samples of former lives, as far as it is known
-  std::uint64_t lost_ = 0;   ///< of these, what is to be added to those that set_own() says
-  bool trains_ = false;
-  bool stalled_ = false;            ///< and says so, with a rate of 0
-  base::Time stepped_at_{};         ///< when it last rose
-  base::Duration step_{};           ///< the longest of late that it took to
-  double own_rate_ = 0;             ///< samples a second
-  base::Time rate_since_{};         ///< start of the interval that is being measured
-  std::uint64_t rate_samples_ = 0;  ///< then
-  wire::Progress told_;             ///< what the others are told
-  base::Time told_measured_{};      ///< when it was so
-  base::Time told_at_{};            ///< when it was decided to tell it
-  int tells_ = 0;
+  OwnCounter own_;
+  wire::Progress told_;         ///< own entry as the others are told it
+  base::Time told_measured_{};  ///< time at which the own entry was so
+  base::Time told_at_{};        ///< time of the decision to tell it
+  int tells_ = 0;               ///< number of regular tellings
 };
 
 }  // namespace starling::membership

@@ -81,7 +81,20 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, c
 void Core::save(Outbox& out) {
   ++saves_outstanding_;
   remember_others(out);
-  out.push_back(Run{SaveJob{progress_, membership_.progress().counters()}});
+  out.push_back(Run{SaveJob{.progress = progress_,
+                            .others = membership_.progress().counters_of_others(),
+                            .own_prefix = self_.id.prefix(),
+                            .recalled = membership_.progress().recalled()}});
+}
+
+/// A checkpoint that somebody or a timer asks for. Asked for many times, it would fill the
+/// trainer's queue. Peers of a ring can only go on from the same step, so they save together.
+void Core::save_if_idle(Outbox& out) {
+  if (ring_goes_on()) {
+    save_wanted_ = true;
+  } else if (saves_outstanding_ == 0) {
+    save(out);
+  }
 }
 
 /// The next checkpoint may never come.
@@ -274,10 +287,7 @@ void Core::on(Outcome& event, base::Time now, Outbox& out) {
       event);
 }
 
-void Core::on(Checkpoint&, base::Time, Outbox& out) {
-  // Asked for many times, it would fill the trainer's queue.
-  if (saves_outstanding_ == 0) save(out);
-}
+void Core::on(Checkpoint&, base::Time, Outbox& out) { save_if_idle(out); }
 
 void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now,
                     Outbox& out) {
@@ -483,11 +493,7 @@ void Core::take_ring(std::vector<exchange::Ring::Action>& actions, base::Time no
           if constexpr (std::is_same_v<T, exchange::Ring::SendToSuccessor>) {
             send_to(ring_->successor(), std::move(value.message), out);
           } else if constexpr (std::is_same_v<T, exchange::Ring::Reduced>) {
-            if (config_.exchange.mode == exchange::Mode::local) {
-              out.push_back(Run{OuterStepJob{std::move(value.mean)}});
-            } else {
-              out.push_back(Run{ApplyJob{std::move(value.mean), learning_rate_}});
-            }
+            on_reduced(value, now, out);
           } else {
             end({EndReason::failed, std::move(value.error)}, now, out);
           }
@@ -520,16 +526,14 @@ void Core::neighbour_down(const base::PeerId& peer, membership::LossReason reaso
   ring_at_.reset();
   using enum membership::LossReason;
   if (exchange::uses_links(config_.exchange.mode)) {
-    const bool for_good = reason == left || reason == banned || reason == no_room;
+    const bool for_good = reason == left || reason == done || reason == banned || reason == no_room;
     to_exchange(exchange::NeighbourDown{peer, for_good}, now, out);
   }
-  if (ring_ && phase_ == Phase::training && reason != duplicate) {
-    end({EndReason::failed,
-         {base::ErrorCode::network,
-          fmt::format("peer {} is gone ({}): exchange.mode = \"{}\" cannot go on without it; use "
-                      "\"tracked\"",
-                      peer.brief(), membership::to_string(reason),
-                      word_of(config_.exchange.mode, kModeWords))}},
+  // Who is done has sent all that this peer needs for its own last step.
+  if (ring_goes_on() && reason != duplicate && reason != done) {
+    end({leaving_ ? EndReason::left : EndReason::failed,
+         ring_broken_by(
+             fmt::format("peer {} is gone ({})", peer.brief(), membership::to_string(reason)))},
         now, out);
   }
 }

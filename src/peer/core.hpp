@@ -134,12 +134,18 @@ class Core {
   void make_ring(base::Time now, Outbox& out);
   void update_progress(base::Time now);
   void next_steps(base::Time now, Outbox& out);
+  [[nodiscard]] bool may_step() const noexcept;
   [[nodiscard]] bool take_step_slot(base::Time now);
   [[nodiscard]] bool waits_for_step() const noexcept;
   void begin_average_if_due(bool over, Outbox& out);
   void on_outer_gradient(OuterGradient& ready, base::Time now, Outbox& out);
   void on_outer_step_done(base::Time now, Outbox& out);
   void on_gradient(GradientReady& ready, base::Time now, Outbox& out);
+  void reduce(base::StepNumber step, std::vector<float> values, base::Time now, Outbox& out);
+  void on_reduced(exchange::Ring::Reduced& reduced, base::Time now, Outbox& out);
+  [[nodiscard]] bool ring_goes_on() const noexcept;
+  [[nodiscard]] bool ring_is_made(base::Time now, Outbox& out);
+  [[nodiscard]] base::Error ring_broken_by(const std::string& what) const;
   void on_reduce(base::LinkId link, const base::PeerId& peer, wire::Reduce& message, base::Time now,
                  Outbox& out);
   [[nodiscard]] std::size_t early_bytes_max() const noexcept;
@@ -152,6 +158,7 @@ class Core {
   void finish_up(Outbox& out);
   void end_if_finished(base::Time now, Outbox& out);
   void save(Outbox& out);
+  void save_if_idle(Outbox& out);
   void end(Finished finished, base::Time now, Outbox& out);
   void publish(base::Time now);
   void weigh(base::Time now, Outbox& out);
@@ -166,8 +173,10 @@ class Core {
   membership::Core membership_;
   exchange::Core exchange_;
   std::optional<exchange::Ring> ring_;
-  std::uint32_t round_steps_ = 0;        ///< local: own steps since the last average
-  bool averaging_ = false;               ///< local: no steps until the average is here
+  std::uint32_t round_steps_ = 0;  ///< local: own steps since the last average
+  bool averaging_ = false;         ///< local: no steps until the average is here
+  bool save_wanted_ = false;       ///< ring: the others are asked for a common checkpoint
+  bool ring_stops_ = false;        ///< ring: somebody leaves, so the step under way is the last one
   std::map<base::PeerId, Early> early_;  ///< of neighbours
 
   std::map<base::LinkId, LinkInfo> links_;

@@ -1,11 +1,15 @@
 // The training half of a peer's core: from waiting for the first links to the last checkpoint.
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/assert.hpp"
 #include "base/simulated.hpp"
 #include "peer/core.hpp"
+#include "peer/run_file_keys.hpp"
 #include "train/schedule.hpp"
 
 namespace starling::peer {
@@ -24,6 +28,12 @@ constexpr base::Duration kWeighFirst = std::chrono::seconds(10);
 constexpr base::Duration kWeighAgain = std::chrono::seconds(60);
 constexpr double kWeightChangeMin = 1.5;
 constexpr double kWeightMin = 1e-6;
+/// Behind the gradients and buffers that a ring averages: elements with which a peer asks the
+/// others for something at the end of this step. The mean is above 0 where at least one of them
+/// does, so all find out at the same step.
+constexpr std::size_t kSaveWish = 0;   ///< a checkpoint, which all save
+constexpr std::size_t kLeaveWish = 1;  ///< to leave, with a checkpoint
+constexpr std::size_t kWishes = 2;
 
 using exchange::Mode;
 
@@ -32,22 +42,8 @@ using exchange::Mode;
 void Core::start_if_ready(base::Time now, Outbox& out) {
   if (phase_ != Phase::waiting || !started_ || leaving_) return;
   if (exchange::uses_ring(config_.exchange.mode)) {
-    const std::size_t here = neighbours_.size() + 1;
-    if (here < config_.peers) return;
-    // Of two links that a pair made at the same time one is closed: what is sent on it is lost.
-    if (!ring_at_) ring_at_ = now + kRingQuiet;
-    if (now < *ring_at_) return;
-    if (here > config_.peers) {
-      // Each might leave out another one.
-      return end({EndReason::failed,
-                  {base::ErrorCode::run_file,
-                   std::to_string(here) + " peers are here, and swarm.peers says " +
-                       std::to_string(config_.peers) + ": start so many, or set it to " +
-                       std::to_string(here) + " at all of them"}},
-                 now, out);
-    }
-    make_ring(now, out);
-    if (phase_ == Phase::done) return;  // what came early was wrong
+    // In a run that is over nobody waits for another: each may be gone already.
+    if (progress_ < 1.0 && !ring_is_made(now, out)) return;
   } else {
     const std::size_t links =
         config_.exchange.mode == Mode::none ? neighbours_.size() : exchange_.open_links();
@@ -62,12 +58,33 @@ void Core::start_if_ready(base::Time now, Outbox& out) {
   next_steps(now, out);
 }
 
+/// Makes the ring when all are here; false: not yet, or this peer has ended.
+bool Core::ring_is_made(base::Time now, Outbox& out) {
+  const std::size_t here = neighbours_.size() + 1;
+  if (here < config_.peers) return false;
+  // Of two links that a pair made at the same time one is closed: what is sent on it is lost.
+  if (!ring_at_) ring_at_ = now + kRingQuiet;
+  if (now < *ring_at_) return false;
+  if (here > config_.peers) {
+    // Each might leave out another one.
+    end({EndReason::failed,
+         {base::ErrorCode::run_file,
+          std::to_string(here) + " peers are here, and swarm.peers says " +
+              std::to_string(config_.peers) + ": start so many, or set it to " +
+              std::to_string(here) + " at all of them"}},
+        now, out);
+    return false;
+  }
+  make_ring(now, out);
+  return phase_ != Phase::done;  // what came early was wrong
+}
+
 void Core::make_ring(base::Time now, Outbox& out) {
   std::vector<base::PeerId> peers{self_.id};
   for (const auto& [peer, link] : neighbours_) peers.push_back(peer);
   std::ranges::sort(peers);
-  ring_.emplace(std::move(peers), self_.id, config_.parameter_count + config_.buffer_count,
-                step_.next());
+  ring_.emplace(std::move(peers), self_.id,
+                config_.parameter_count + config_.buffer_count + kWishes, step_.next());
   if (config_.exchange.mode == Mode::local) {
     out.push_back(Run{AnchorJob{static_cast<float>(config_.exchange.outer_lr),
                                 static_cast<float>(config_.exchange.outer_momentum)}});
@@ -81,7 +98,7 @@ void Core::make_ring(base::Time now, Outbox& out) {
 }
 
 std::size_t Core::early_bytes_max() const noexcept {
-  return sizeof(float) * (config_.parameter_count + config_.buffer_count);
+  return sizeof(float) * (config_.parameter_count + config_.buffer_count + kWishes);
 }
 
 std::size_t Core::early_messages_max() const noexcept {
@@ -138,8 +155,7 @@ void Core::report_if_due(Outbox& out) {
 
 void Core::next_steps(base::Time now, Outbox& out) {
   update_progress(now);
-  // Steps made while another's replica is being taken over would be lost.
-  if (leaving_ || phase_ != Phase::training || exchange_.adopting()) return;
+  if (!may_step()) return;
   const bool reached =
       config_.target_accuracy && evaluated_ && evaluated_->accuracy >= *config_.target_accuracy;
   if (reached) progress_ = 1.0;  // so that a restart does not train on, either
@@ -147,6 +163,7 @@ void Core::next_steps(base::Time now, Outbox& out) {
   if (config_.exchange.mode == Mode::local) begin_average_if_due(over, out);
   if (averaging_) return;
   if (over) return settle(now, out);
+  if (ring_stops_) return;
   learning_rate_ = train::learning_rate(config_.train, progress_);
   if (BUG(rate_of_zero)) learning_rate_ = 0;
   const std::uint32_t ahead = ring_ || RARE(one_step_ahead) ? 1 : kStepsAhead;
@@ -175,8 +192,7 @@ void Core::begin_average_if_due(bool over, Outbox& out) {
 }
 
 void Core::on_outer_gradient(OuterGradient& ready, base::Time now, Outbox& out) {
-  to_ring(exchange::Ring::GradientReady{ring_->step(), samples_, std::move(ready.values)}, now,
-          out);
+  reduce(ring_->step(), std::move(ready.values), now, out);
 }
 
 // All have the same replica: whatever is decided by what it is worth, all decide alike.
@@ -197,14 +213,59 @@ bool Core::take_step_slot(base::Time now) {
   return true;
 }
 
+bool Core::may_step() const noexcept {
+  if (phase_ != Phase::training) return false;
+  // An evaluation may end the run, and all of a ring must find so before the same step. Who leaves
+  // a ring does so at a step that all agree on.
+  if (ring_) return evaluations_outstanding_ == 0;
+  // Steps made while another's replica is being taken over would be lost.
+  return !leaving_ && !exchange_.adopting();
+}
+
 /// Whether nothing but the limit of steps a second will cause the next one.
 bool Core::waits_for_step() const noexcept {
-  return step_at_ && phase_ == Phase::training && steps_outstanding_ == 0 && !averaging_ &&
-         !leaving_ && !exchange_.adopting();
+  return step_at_ && may_step() && steps_outstanding_ == 0 && !averaging_ && !ring_stops_;
 }
 
 void Core::on_gradient(GradientReady& ready, base::Time now, Outbox& out) {
-  to_ring(exchange::Ring::GradientReady{ready.step, samples_, std::move(ready.gradient)}, now, out);
+  reduce(ready.step, std::move(ready.gradient), now, out);
+}
+
+void Core::reduce(base::StepNumber step, std::vector<float> values, base::Time now, Outbox& out) {
+  std::array<float, kWishes> wishes{};
+  if (save_wanted_) wishes[kSaveWish] = 1;
+  if (leaving_) wishes[kLeaveWish] = 1;
+  values.insert(values.end(), wishes.begin(), wishes.end());
+  to_ring(exchange::Ring::GradientReady{step, samples_, std::move(values)}, now, out);
+}
+
+void Core::on_reduced(exchange::Ring::Reduced& reduced, base::Time now, Outbox& out) {
+  std::vector<float>& mean = reduced.mean;
+  const float* const wishes = &*(mean.end() - kWishes);
+  ring_stops_ = wishes[kLeaveWish] > 0;
+  const bool save_now = ring_stops_ || wishes[kSaveWish] > 0;
+  mean.resize(mean.size() - kWishes);
+  if (config_.exchange.mode == Mode::local) {
+    out.push_back(Run{OuterStepJob{std::move(mean)}});
+  } else {
+    out.push_back(Run{ApplyJob{std::move(mean), learning_rate_}});
+  }
+  if (!save_now) return;
+  save_wanted_ = false;
+  if (checkpoint_at_) checkpoint_at_ = now + config_.checkpoint_every;
+  save(out);
+}
+
+/// Whether it still needs all of its peers.
+bool Core::ring_goes_on() const noexcept {
+  return ring_ && phase_ == Phase::training && !ring_stops_;
+}
+
+base::Error Core::ring_broken_by(const std::string& what) const {
+  return {base::ErrorCode::network,
+          fmt::format("{}: exchange.mode = \"{}\" cannot go on without it; start all again to go "
+                      "on from their last common checkpoint, or use \"tracked\"",
+                      what, word_of(config_.exchange.mode, kModeWords))};
 }
 
 void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
@@ -218,7 +279,7 @@ void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
   train_loss_ = train_loss_ ? *train_loss_ + kLossSmoothing * (loss - *train_loss_) : loss;
   weigh(now, out);
   if (!RARE(progress_unpublished)) publish(now);
-  if (saves_outstanding_ == 0 && RARE(save_now)) save(out);
+  if (RARE(save_now)) save_if_idle(out);
   update_progress(now);
   if (exchange::uses_links(config_.exchange.mode)) {
     to_exchange(exchange::Progressed{step_, samples_, progress_, done.took}, now, out);
@@ -259,8 +320,9 @@ void Core::settle(base::Time now, Outbox& out) {
 }
 
 void Core::finish_up(Outbox& out) {
-  if (phase_ == Phase::finishing || leaving_) return;
+  if (phase_ == Phase::finishing || (leaving_ && !ring_)) return;
   phase_ = Phase::finishing;
+  checkpoint_at_.reset();  // the last one follows
   // In this order: to evaluate may take long, and whoever ends this peer meanwhile loses nothing.
   save(out);
   ++evaluations_outstanding_;
@@ -270,6 +332,7 @@ void Core::finish_up(Outbox& out) {
 void Core::on(Leave&, base::Time now, Outbox& out) {
   if (std::exchange(leaving_, true)) return;
   if (phase_ == Phase::waiting) return end({EndReason::left, {}}, now, out);
+  if (ring_ && phase_ == Phase::training) return;  // the others hear of it with the next gradient
   if (phase_ != Phase::finishing) return save(out);
   if (saves_outstanding_ == 0) end({EndReason::left, unsaved_}, now, out);
 }
@@ -279,6 +342,7 @@ void Core::on_evaluated(const std::optional<Evaluated>& evaluated, base::Time no
   --evaluations_outstanding_;
   publish(now);
   out.push_back(Report{.evaluated = evaluated.has_value()});
+  if (ring_) next_steps(now, out);
   end_if_finished(now, out);
 }
 
@@ -291,7 +355,10 @@ void Core::on_saved(const Saved& saved, base::Time now, Outbox& out) {
   if (saves_outstanding_ > 0) return;
   unsaved_ = {};
   if (!saved.status) unsaved_ = saved.status.error().in("the model was not saved");
-  if (leaving_) return end({EndReason::left, unsaved_}, now, out);
+  if (leaving_ && !ring_goes_on()) return end({EndReason::left, unsaved_}, now, out);
+  if (ring_stops_ && phase_ == Phase::training) {
+    return end({EndReason::failed, ring_broken_by("another peer was asked to leave")}, now, out);
+  }
   end_if_finished(now, out);
 }
 
@@ -302,10 +369,11 @@ void Core::end_if_finished(base::Time now, Outbox& out) {
 
 void Core::end(Finished finished, base::Time now, Outbox& out) {
   if (phase_ == Phase::done) return;
+  const bool done = phase_ == Phase::finishing || ring_stops_;
   phase_ = Phase::done;
   // Ending without a word would be taken for a crash.
   membership::Outbox farewell;
-  membership_.handle(membership::Leave{}, now, farewell);
+  membership_.handle(membership::Leave{done}, now, farewell);
   for (membership::Action& action : farewell) {
     if (auto* send = std::get_if<membership::Send>(&action)) {
       out.push_back(Send{send->link, std::move(send->message)});
@@ -398,7 +466,7 @@ void Core::expire(base::Time now, Outbox& out) {
   if (waits_for_step() && due(step_at_)) next_steps(now, out);
   if (due(checkpoint_at_)) {
     checkpoint_at_ = now + config_.checkpoint_every;
-    if (saves_outstanding_ == 0) save(out);
+    save_if_idle(out);
   }
   if (due(report_at_)) {
     report_at_ = now + kReportEvery;

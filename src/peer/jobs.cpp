@@ -6,6 +6,12 @@
 
 namespace starling::peer {
 
+std::vector<base::SampleCounter> SaveJob::counters(std::uint64_t samples) const {
+  std::vector<base::SampleCounter> all = others;
+  all.push_back({own_prefix, recalled + samples});
+  return all;
+}
+
 bool run_exchange(exchange::JobQueue& jobs, exchange::Replica& replica, base::StepNumber step,
                   std::vector<Outcome>& outcomes) {
   const std::vector<exchange::Job> due = jobs.take(step);

@@ -56,8 +56,14 @@ struct EvaluateJob {
 /// Writes a checkpoint of the replica as it is when the job starts.
 struct SaveJob {
   // For the checkpoint's state.
-  double progress = 0;                          ///< of the swarm, 0 to 1
-  std::vector<base::SampleCounter> counters{};  ///< that are known, this peer's included
+  double progress = 0;                        ///< of the swarm, 0 to 1
+  std::vector<base::SampleCounter> others{};  ///< counters of the other peers
+  std::uint64_t own_prefix = 0;               ///< this peer's, as in a counter
+  std::uint64_t recalled = 0;                 ///< of its counter, what its samples do not have
+
+  /// Counters of all peers, where this one has trained `samples`: those of the same moment as the
+  /// replica.
+  [[nodiscard]] std::vector<base::SampleCounter> counters(std::uint64_t samples) const;
 };
 
 /// Trains on these shards from now on, in batches of so many samples.

@@ -133,13 +133,14 @@ Outcome Worker::run_outer_step(const OuterStepJob& job) {
 Outcome Worker::run_save(const SaveJob& job) {
   replica_.read(copy_);
   if (!replica_.status()) return Failed{replica_.status().error()};
+  const auto counters = job.counters(samples_);
   return Saved{step_, saver_({.parameters = copy_,
                               .buffers = replica_.buffers().values(),
                               .rule = &trainer_.rule(),
                               .step = step_,
                               .samples = samples_,
                               .progress = job.progress,
-                              .counters = job.counters})};
+                              .counters = counters})};
 }
 
 void Worker::run_evaluation(std::vector<Outcome>& outcomes) {

@@ -1,6 +1,7 @@
 // The side of a peer that owns the replica: runs its jobs one after the other, exchange before
-// training, so that encodes and commits happen between two steps and never wait behind more than
-// one. No thread, clock or lock in here: who calls decides.
+// training. So encodes and commits happen between two steps, and wait for one step, one batch of an
+// evaluation or one checkpoint, which is written and synced as a whole. No thread, clock or lock in
+// here: who calls decides.
 #pragma once
 
 #include <cstdint>

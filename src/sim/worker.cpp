@@ -350,7 +350,7 @@ base::Duration Worker::run_save(const peer::SaveJob& job) {
   writing_ = Checkpoint{.step = step_,
                         .samples = samples_,
                         .progress = job.progress,
-                        .counters = job.counters,
+                        .counters = job.counters(samples_),
                         .parameters = scratch_,
                         .buffers = {buffers.begin(), buffers.end()},
                         .state = learner_->state()};

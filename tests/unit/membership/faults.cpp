@@ -204,6 +204,43 @@ BOOST_AUTO_TEST_CASE(a_leaving_peer_is_not_suspected_and_not_dialed_again) {
   BOOST_TEST(swarm.dials(0) + swarm.dials(1) + swarm.dials(2) == dials);
 }
 
+BOOST_AUTO_TEST_CASE(who_leaves_while_its_return_is_not_believed_yet_is_not_dialed_again) {
+  Swarm swarm(1, {});
+  make(swarm, 4);  // degree 4: each looks for one neighbour more
+  for (const auto pause : {30s, 8s}) {
+    swarm.partition({0, 0, 0, 1});
+    BOOST_REQUIRE(swarm.run_until(60s, [&] {
+      return swarm.state(3, 0) == MemberState::dead && swarm.state(3, 1) == MemberState::dead &&
+             swarm.state(3, 2) == MemberState::dead;
+    }));
+    swarm.heal();
+    swarm.run_for(pause);
+  }
+  BOOST_REQUIRE((swarm.state(3, 0) == MemberState::dead));  // its second death within minutes
+  swarm.leave(3);
+  swarm.run_for(1s);
+  swarm.kill(3);
+  const auto dials = [&] { return swarm.dials(0) + swarm.dials(1) + swarm.dials(2); };
+  const std::size_t before = dials();
+  swarm.run_for(50s);
+  BOOST_TEST(dials() == before);
+}
+
+// A checkpoint may have the counters of hundreds that were there once.
+BOOST_AUTO_TEST_CASE(counters_of_peers_that_are_long_gone_make_no_swarm_large) {
+  Swarm swarm(5, {});
+  make(swarm, 4);
+  const base::Duration before = swarm.core(0).progress().horizon();
+  std::vector<base::SampleCounter> counters;
+  for (std::uint64_t i = 1; i <= 500; ++i) counters.push_back({i * 0x9e3779b97f4a7c15ULL, 1000});
+  swarm.core(1).progress().restore(counters);
+  swarm.run_for(30s);
+  for (std::size_t i = 0; i < 4; ++i) {
+    BOOST_TEST(swarm.core(i).progress().size() >= 500U);
+    BOOST_TEST((swarm.core(i).progress().horizon() == before));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(claims_about_a_peer_are_refuted_by_it) {
   for (const MemberState state : {MemberState::suspect, MemberState::dead}) {
     BOOST_TEST_CONTEXT("state " << wire::to_string(state)) {

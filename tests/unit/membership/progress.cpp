@@ -61,6 +61,35 @@ BOOST_AUTO_TEST_CASE(what_others_know_of_a_former_life_counts_and_what_follows_o
   BOOST_TEST(book.total(kStart + 1s) == 1020);
 }
 
+// Before its first step it waits, for links and for others' parameters, and the clock may have run
+// for days when it starts.
+BOOST_AUTO_TEST_CASE(who_is_started_again_has_no_rate_before_it_has_trained) {
+  ProgressBook book(1, 1s);
+  (void)book.set_own(entry(1, 6'000'000), false, kStart);
+  (void)book.set_own(entry(1, 6'000'000), false, kStart + 30s);
+  (void)book.set_own(entry(1, 6'000'064), true, kStart + 40s);  // its first step
+  BOOST_TEST(book.find(1)->rate == 0.0F);
+  for (int step = 1; step <= 40; ++step) {
+    const base::Time now = kStart + 40s + step * 50ms;
+    (void)book.set_own(entry(1, 6'000'064 + 64U * static_cast<unsigned>(step)), true, now);
+    BOOST_TEST(book.find(1)->rate <= 1280.5F);
+  }
+  BOOST_TEST(book.find(1)->rate > 1279.0F);
+  (void)book.entries_for_heartbeat(9, kStart + 42s);
+  (void)book.entries_for_heartbeat(9, kStart + 45s);
+  BOOST_TEST(book.find(1)->rate == 0.0F);  // that it stands still is seen as soon as ever
+}
+
+BOOST_AUTO_TEST_CASE(what_is_known_of_a_former_life_counts_once_when_it_ends) {
+  ProgressBook book(1, 1s);
+  (void)book.set_own(entry(1, 10), true, kStart);
+  merge(book, entry(1, 1000), kStart);
+  (void)book.set_own(entry(1, 30), true, kStart + 1s);
+  book.end_own(kStart + 2s);
+  BOOST_TEST(book.total(kStart + 2s) == 1020);
+  BOOST_TEST(book.recalled() == 990U);
+}
+
 BOOST_AUTO_TEST_CASE(a_neighbour_is_told_its_own_counter_where_it_may_not_know_it) {
   ProgressBook book(1, 1s);
   (void)book.set_own(entry(1, 10), true, kStart);
@@ -82,7 +111,8 @@ BOOST_AUTO_TEST_CASE(counters_of_a_former_life_are_restored_and_passed_on) {
   ProgressBook former(1, 1s);
   (void)former.set_own(entry(1, 100), true, kStart);
   merge(former, entry(2, 500, 50), kStart);
-  std::vector<base::SampleCounter> counters = former.counters();
+  std::vector<base::SampleCounter> counters = former.counters_of_others();
+  counters.push_back({1, 100});
   counters.push_back({3, membership::kCounterMax});
   ProgressBook book(1, 1s);
   book.restore(counters);

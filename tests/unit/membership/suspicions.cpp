@@ -96,6 +96,24 @@ BOOST_AUTO_TEST_CASE(the_first_return_is_believed_and_further_ones_ever_later) {
   BOOST_TEST(!flaps.hold_back(record, kBegin + 220s));
 }
 
+BOOST_AUTO_TEST_CASE(who_is_gone_is_not_waited_for_unless_its_return_is_newer) {
+  Flaps flaps;
+  wire::MemberRecord record{.id = kPeer, .incarnation = 2};
+  flaps.died(record, 50, kBegin);
+  flaps.died(record, 50, kBegin + 10s);
+  record.incarnation = 3;
+  BOOST_TEST(flaps.hold_back(record, kBegin + 11s));
+  record.incarnation = 2;
+  record.state = wire::MemberState::dead;
+  flaps.gone(record);
+  BOOST_TEST(flaps.waits(kPeer));
+  record.incarnation = 3;
+  record.state = wire::MemberState::left;
+  flaps.gone(record);
+  BOOST_TEST(!flaps.waits(kPeer));
+  BOOST_TEST(!flaps.next_due().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(in_a_large_swarm_a_refuted_death_and_the_next_one_wait) {
   Flaps flaps;
   const wire::MemberRecord died{.id = kPeer, .incarnation = 1'000};

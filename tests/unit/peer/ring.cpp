@@ -15,7 +15,23 @@ using namespace starling::peer::testing;
 
 namespace {
 
+using std::chrono::seconds;
+
 constexpr base::Duration kLongEnough = std::chrono::hours(1);
+
+constexpr exchange::Mode kRings[] = {exchange::Mode::allreduce, exchange::Mode::local};
+constexpr std::uint32_t kRound = 5;  ///< steps
+
+std::string name_of(exchange::Mode mode) {
+  return mode == exchange::Mode::local ? "local" : "allreduce";
+}
+
+Config ring_of(const World& world, std::uint32_t peers, exchange::Mode mode) {
+  Config config = config_for(world.problem, mode);
+  config.peers = peers;
+  config.exchange.every = kRound;
+  return config;
+}
 
 /// The canonical form of a run in a ring.
 std::string form_of(const std::string& mode, std::vector<std::string> overrides) {
@@ -78,6 +94,175 @@ BOOST_AUTO_TEST_CASE(who_ends_together_at_an_accuracy_looks_at_it_alike) {
   check(false, "tracked", {"run.target_accuracy=0.8"},
         {"run.target_accuracy=0.9", "report.every=2", "report.samples=10", "train.batch=16",
          "train.precision=bf16"});
+}
+
+// A peer that is done says goodbye while another still applies the last mean, or waits for it.
+BOOST_AUTO_TEST_CASE(who_is_done_first_does_not_end_the_ring_for_the_others) {
+  for (const exchange::Mode mode : kRings) {
+    for (const double accuracy : {0.0, 0.9}) {
+      BOOST_TEST_CONTEXT(name_of(mode) << " to an accuracy of " << accuracy) {
+        World world(5);
+        Config config = ring_of(world, 4, mode);
+        if (accuracy > 0) config.target_accuracy = accuracy;
+        config.report_every = 512;
+        world.add_swarm(4, config);
+        for (std::size_t i = 0; i < world.size(); ++i) world.slow_down(i, i == 2 ? 50 : 1);
+        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        for (std::size_t i = 0; i < world.size(); ++i) {
+          const Finished& end = *world.peer(i).finished;
+          BOOST_TEST((end.reason == EndReason::done), end.error.text);
+          BOOST_TEST(world.peer(i).saved.back().step.value == world.status(0).steps);
+          BOOST_TEST((world.replica(i) == world.replica(0)));
+        }
+      }
+    }
+  }
+}
+
+// The limit is a machine's own, so it decides when an evaluation is known, and not what is known.
+BOOST_AUTO_TEST_CASE(a_limit_of_steps_at_one_peer_does_not_change_where_a_target_ends_the_ring) {
+  for (const exchange::Mode mode : kRings) {
+    for (const int interval_ms : {6, 50}) {
+      BOOST_TEST_CONTEXT(name_of(mode) << " every " << interval_ms << " ms") {
+        World world(21);
+        Config config = ring_of(world, 3, mode);
+        config.report_every = 100;
+        config.target_accuracy = 0.9;
+        Config limited = config;
+        limited.step_interval = std::chrono::milliseconds(interval_ms);
+        world.add(limited);
+        world.add(config, {World::address_of(0)});
+        world.add(config, {World::address_of(0)});
+        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        for (std::size_t i = 0; i < world.size(); ++i) {
+          const Finished& end = *world.peer(i).finished;
+          BOOST_TEST((end.reason == EndReason::done), end.error.text);
+          BOOST_TEST(world.status(i).steps == world.status(0).steps);
+          BOOST_TEST((world.replica(i) == world.replica(0)));
+        }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_a_ring_together_leaves_checkpoints_that_it_goes_on_from) {
+  for (const exchange::Mode mode : kRings) {
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      BOOST_TEST_CONTEXT(name_of(mode) << " seed " << seed) {
+        World world(seed);
+        Config config = ring_of(world, 4, mode);
+        config.checkpoint_every = seconds(1);
+        world.add_swarm(4, config);
+        world.slow_down(3, 10);
+        BOOST_REQUIRE(world.run_until(kLongEnough, [&] { return world.status(0).steps > 50; }));
+        for (std::size_t i = 0; i < 4; ++i) world.give(i, Leave{});
+        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        const base::StepNumber step = world.peer(0).saved.back().step;
+        BOOST_TEST(step.value > 50U);
+        BOOST_TEST((mode == exchange::Mode::allreduce || step.value % kRound == 0));
+        for (std::size_t i = 0; i < 4; ++i) {
+          const Finished& end = *world.peer(i).finished;
+          BOOST_TEST((end.reason == EndReason::left), end.error.text);
+          BOOST_TEST(end.error.text == "");
+          BOOST_TEST(world.peer(i).saved.back().step.value == step.value);
+          BOOST_TEST((world.replica(i) == world.replica(0)));
+        }
+        for (std::size_t i = 0; i < 4; ++i) {
+          const std::vector<std::string> join{World::address_of(4)};
+          world.add(config, i == 0 ? std::vector<std::string>{} : join, world.peer(i).saved.back(),
+                    i);
+        }
+        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        for (std::size_t i = 4; i < 8; ++i) {
+          const Finished& end = *world.peer(i).finished;
+          BOOST_TEST((end.reason == EndReason::done), end.error.text);
+          BOOST_TEST((world.replica(i) == world.replica(4)));
+        }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(when_one_leaves_a_ring_all_have_saved_before_it_ends) {
+  for (const exchange::Mode mode : kRings) {
+    BOOST_TEST_CONTEXT(name_of(mode)) {
+      World world(6);
+      const Config config = ring_of(world, 3, mode);
+      world.add_swarm(3, config);
+      world.slow_down(2, 10);
+      BOOST_REQUIRE(world.run_until(kLongEnough, [&] { return world.status(0).steps > 50; }));
+      world.give(1, Leave{});
+      BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+      BOOST_TEST((world.peer(1).finished->reason == EndReason::left));
+      for (std::size_t i = 0; i < 3; ++i) {
+        BOOST_REQUIRE(world.peer(i).saved.size() == 1U);
+        BOOST_TEST(world.peer(i).saved[0].step.value == world.peer(1).saved[0].step.value);
+        if (i == 1) continue;
+        const Finished& end = *world.peer(i).finished;
+        BOOST_TEST((end.reason == EndReason::failed));
+        BOOST_TEST(end.error.text.find("another peer was asked to leave") == 0U, end.error.text);
+      }
+    }
+  }
+}
+
+// Each peer has a timer of its own, and whoever controls one may ask it at any time.
+BOOST_AUTO_TEST_CASE(peers_of_a_ring_save_at_the_same_steps) {
+  for (const exchange::Mode mode : kRings) {
+    BOOST_TEST_CONTEXT(name_of(mode)) {
+      World world(7);
+      Config config = ring_of(world, 3, mode);
+      config.checkpoint_every = std::chrono::milliseconds(150);
+      world.add(config);
+      config.checkpoint_every = {};
+      world.add(config, {World::address_of(0)});
+      config.checkpoint_every = std::chrono::milliseconds(70);
+      world.add(config, {World::address_of(0)});
+      BOOST_REQUIRE(world.run_until(kLongEnough, [&] { return world.status(1).steps > 20; }));
+      world.give(1, Checkpoint{});
+      BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+      const auto steps_of = [&](std::size_t index) {
+        std::vector<std::uint64_t> steps;
+        for (const Resume& saved : world.peer(index).saved) steps.push_back(saved.step.value);
+        return steps;
+      };
+      BOOST_TEST(steps_of(0).size() > 3U);
+      for (const std::size_t i : {1, 2}) BOOST_TEST(steps_of(i) == steps_of(0));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(checkpoints_of_different_steps_are_told_apart_when_the_ring_is_made) {
+  for (const exchange::Mode mode : kRings) {
+    BOOST_TEST_CONTEXT(name_of(mode)) {
+      World world(3);
+      const Config config = ring_of(world, 2, mode);
+      world.add(config, {}, {.step = base::StepNumber{10}, .samples = 160, .progress = 0.03});
+      world.add(config, {World::address_of(0)},
+                {.step = base::StepNumber{15}, .samples = 240, .progress = 0.04});
+      BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+      bool told = false;
+      for (std::size_t i = 0; i < 2; ++i) {
+        const Finished& end = *world.peer(i).finished;
+        BOOST_TEST((end.reason == EndReason::failed));
+        told = told || end.error.text.find("has a checkpoint of step") != std::string::npos;
+      }
+      BOOST_TEST(told, world.peer(0).finished->error.text);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_ring_whose_run_is_over_ends_at_once_when_it_is_started_again) {
+  for (const exchange::Mode mode : kRings) {
+    BOOST_TEST_CONTEXT(name_of(mode)) {
+      World world(3);
+      const Config config = ring_of(world, 2, mode);
+      const Resume over{.step = base::StepNumber{256}, .samples = 4096, .progress = 1};
+      world.add(config, {}, over);
+      BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+      BOOST_TEST((world.peer(0).finished->reason == EndReason::done));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(who_is_one_too_many_or_missing_is_told_so_with_the_mode_s_name) {

@@ -19,6 +19,7 @@ struct Fixture {
       saved.assign(snapshot.parameters.begin(), snapshot.parameters.end());
       saved_buffers.assign(snapshot.buffers.begin(), snapshot.buffers.end());
       saved_step = snapshot.step;
+      saved_counters.assign(snapshot.counters.begin(), snapshot.counters.end());
       if (disk_full) return base::fail(base::ErrorCode::data, "no space left");
       return {};
     });
@@ -53,6 +54,7 @@ struct Fixture {
   std::vector<float> saved;
   std::vector<float> saved_buffers;
   base::StepNumber saved_step;
+  std::vector<base::SampleCounter> saved_counters;
   bool disk_full = false;
 };
 
@@ -180,6 +182,16 @@ BOOST_AUTO_TEST_CASE(what_is_saved_is_the_replica_and_a_failure_is_an_outcome) {
   outcomes = work_all();
   BOOST_REQUIRE(outcomes.size() == 1U);
   BOOST_TEST(std::get<Saved>(outcomes[0]).status.error().text == "no space left");
+}
+
+// Steps that were handed out before are in the replica that is saved, and in the own counter.
+BOOST_AUTO_TEST_CASE(the_counters_that_are_saved_are_of_the_moment_of_the_replica) {
+  const SaveJob save{.others = {{7, 500}}, .own_prefix = 3, .recalled = 100};
+  for (int i = 0; i < 2; ++i) worker->submit(StepJob{0.1F});
+  worker->submit(save);
+  work_all();
+  const std::vector<base::SampleCounter> expected{{7, 500}, {3, 100 + 2 * problem.training.batch}};
+  BOOST_TEST((saved_counters == expected));
 }
 
 BOOST_FIXTURE_TEST_CASE(steps_move_the_buffers_and_checkpoints_hold_them, Normed) {

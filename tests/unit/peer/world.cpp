@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint32_t kPixels = 16;
 constexpr std::uint32_t kClasses = 4;
 constexpr std::uint32_t kTrainingSamples = 512;
-constexpr base::Duration kJobTime = std::chrono::milliseconds(1);
+constexpr base::Duration kDialTime = std::chrono::milliseconds(1);
 
 std::unique_ptr<const data::SampleSet> make_set(std::uint32_t count, std::uint64_t seed,
                                                 std::vector<data::Storage>& storage) {
@@ -145,6 +145,8 @@ void World::give(std::size_t index, Event event) {
   act(index, out);
 }
 
+void World::slow_down(std::size_t index, int times) { peers_[index]->job_time = times * kJobTime; }
+
 void World::kill(std::size_t index) {
   peers_[index]->alive = false;
   close_all(index, membership::LossReason::reset);
@@ -216,7 +218,7 @@ void World::act(std::size_t index, Outbox& out) {
       close(index, closed->link, membership::LossReason::closed);
     } else if (auto* run = std::get_if<Run>(&action)) {
       peer.worker->submit(std::move(run->job));
-      if (!std::exchange(peer.working, true)) later(kJobTime, [this, index] { work(index); });
+      if (!std::exchange(peer.working, true)) later(peer.job_time, [this, index] { work(index); });
     } else if (const auto* note = std::get_if<base::Notice>(&action)) {
       if (note->severity == base::Severity::warning) peer.warnings.push_back(note->text);
     } else if (const auto* report = std::get_if<Report>(&action)) {
@@ -238,7 +240,7 @@ void World::work(std::size_t index) {
   if (!peer.alive || peer.finished) return;
   std::vector<Outcome> outcomes;
   peer.working = peer.worker->work(outcomes);
-  if (peer.working) later(kJobTime, [this, index] { work(index); });
+  if (peer.working) later(peer.job_time, [this, index] { work(index); });
   for (Outcome& outcome : outcomes) {
     if (tamper) tamper(index, outcome);
     if (const auto* evaluated = std::get_if<Evaluated>(&outcome)) peer.evaluated = *evaluated;
@@ -247,7 +249,7 @@ void World::work(std::size_t index) {
 }
 
 void World::dial(std::size_t index, const std::string& address) {
-  later(kJobTime, [this, index, address] {
+  later(kDialTime, [this, index, address] {
     for (std::size_t to = 0; to < peers_.size(); ++to) {
       if (address_of(to) != address || !peers_[to]->alive || peers_[to]->finished) continue;
       const std::size_t c = connections_.size();
@@ -273,7 +275,7 @@ void World::bring_up(std::size_t connection, int side, const std::string& addres
   const std::size_t other = *connections_[connection].ends[1 - side].peer;
   end.link = new_link(index, connection);
   end.up = true;
-  later(kJobTime, [this, index, link = end.link, side, address, id = peers_[other]->id] {
+  later(kDialTime, [this, index, link = end.link, side, address, id = peers_[other]->id] {
     give(index, LinkUp{link, id, side == 0, side == 0 ? address : "somewhere:1"});
   });
 }

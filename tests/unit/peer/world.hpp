@@ -48,6 +48,8 @@ struct Problem {
 
 /// Of virtual time, for a run to its end.
 inline constexpr base::Duration kPatience = std::chrono::minutes(2);
+/// Of a worker, unless it was slowed down.
+inline constexpr base::Duration kJobTime = std::chrono::milliseconds(1);
 
 class World {
  public:
@@ -62,6 +64,8 @@ class World {
   void add_swarm(std::size_t count, const Config& config);
   [[nodiscard]] static std::string address_of(std::size_t index);
   void give(std::size_t index, Event event);
+  /// Each of its worker's jobs takes this many times as long from now on.
+  void slow_down(std::size_t index, int times);
   /// The process ends without a word; its machine resets the links.
   void kill(std::size_t index);
   /// A link from nobody's core to a peer, on which the test speaks for the other end.
@@ -81,6 +85,7 @@ class World {
     std::unique_ptr<Core> core;
     bool alive = true;
     bool working = false;
+    base::Duration job_time = kJobTime;
     std::uint32_t last_link = 0;
     std::map<base::LinkId, std::size_t> links;  ///< those that are up
     std::optional<Evaluated> evaluated;
