@@ -19,7 +19,7 @@
 
 namespace starling::exchange {
 
-inline constexpr std::size_t kBucketElements = 64 * 1024;  ///< of one message: 256 KiB
+inline constexpr std::size_t kBucketElements = 64 * 1024;  ///< elements of one message: 256 KiB
 inline constexpr std::size_t kRingPeersMax = 1024;
 
 /// One peer's place in the ring. Deterministic, no time; one thread.
@@ -28,11 +28,11 @@ class Ring {
   // Events.
   struct GradientReady {
     base::StepNumber step;
-    std::uint64_t samples = 0;  ///< own, for what is sent
+    std::uint64_t samples = 0;  ///< own samples, sent along
     std::vector<float> gradient;
   };
   struct Received {
-    wire::Reduce message;  ///< from the predecessor
+    wire::Reduce message;  ///< message from the predecessor
   };
   using Event = std::variant<GradientReady, Received>;
 
@@ -88,16 +88,16 @@ class Ring {
   std::vector<base::PeerId> peers_;
   std::size_t self_;
   std::size_t elements_;
-  std::size_t buckets_max_;  // of a chunk
+  std::size_t buckets_max_;  // buckets of the longest chunk
   base::StepNumber first_;   // step at which the ring was made
-  base::StepNumber step_;    // being reduced, or the next one
-  bool ready_ = false;       // the gradient of step_ is here
+  base::StepNumber step_;    // step being reduced, or the next one
+  bool ready_ = false;       // whether the gradient of step_ is here
   bool failed_ = false;
   std::uint64_t samples_ = 0;
   std::vector<float> values_;          // own gradient, then sums, then means
   std::vector<bool> seen_;             // which messages of step_ have come
-  std::size_t to_come_ = 0;            // messages of step_
-  std::vector<wire::Reduce> waiting_;  // for the gradient
+  std::size_t to_come_ = 0;            // messages of step_ that are to come
+  std::vector<wire::Reduce> waiting_;  // messages that wait for the gradient
 };
 
 }  // namespace starling::exchange

@@ -1,7 +1,6 @@
 #include "membership/core.hpp"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -97,7 +96,7 @@ void Core::expire(base::Time now, Outbox& out) {
   if (!left_) {
     std::vector<base::LinkId> ids;
     for (const auto& [id, link] : links_) ids.push_back(id);
-    for (const base::LinkId id : ids) watch(id, now, out);
+    for (const base::LinkId id : ids) check_link_timers(id, now, out);
     end_suspicions(now, out);
     for (const wire::MemberRecord& record : flaps_.take_due(now)) {
       if (table_.apply(record)) changed(record, false, base::LinkId{}, now);
@@ -172,36 +171,16 @@ std::optional<base::Time> Core::next_deadline() const {
 
 void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   ASSERT(event.link.valid() && !links_.contains(event.link), "a link becomes ready once");
-  const base::PeerId peer = event.other.id;
-  const wire::MemberRecord* known = table_.find(peer);
+  const wire::MemberRecord* known = table_.find(event.other.id);
   const bool was_there = known != nullptr && is_there(*known);
-  if (peer == table_.self_id()) {
+  if (event.other.id == table_.self_id()) {
     if (event.dialed) (void)dialer_.failed(event.address, true, false, now);
     out.push_back(Close{event.link, wire::ByeReason::duplicate});
     return;
   }
-  if (event.dialed) {
-    // Who answers in another's place shows that the other is gone from there.
-    const auto target = dialer_.target(event.address);
-    dialer_.answered(event.address, peer, now);
-    if (target && *target != peer && !is_linked(*target)) {
-      accuse(*target, wire::Loss::refused, now, out);
-    }
-  }
-  if (const auto until = banned_.find(peer); until != banned_.end() && now < until->second) {
-    // Also where it lives at a configured address, which nothing else keeps from being dialed.
-    dialer_.shun(peer, until->second - now, now);
-    out.push_back(Close{event.link, wire::ByeReason::misbehaved});
-    return;
-  }
-  // A crowd of joiners that all know this peer: those it has no time for start with others.
-  const bool turned_away = !event.dialed && known == nullptr && !take_stranger_token(now);
-  if (left_ || turned_away || links_.size() >= kReadyLinksMax) {
-    if (!left_) refer(event.link, peer, out);
-    out.push_back(Close{event.link, left_ ? wire::ByeReason::left : wire::ByeReason::none});
-    return;
-  }
-  const Link link{.peer = peer,
+  if (event.dialed) note_dial_answer(event, now, out);
+  if (refuse_link(event, now, out)) return;
+  const Link link{.peer = event.other.id,
                   .dialed = event.dialed,
                   .address = event.address,
                   .ready = now,
@@ -215,15 +194,46 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   }
   links_.emplace(event.link, link);
   if (!admit(event.other, event.link, now, out)) return;
-  confront(event.link, peer, out);
-  if (!event.dialed) return;
-  // A dead member that answers is the way to the other half of a swarm that was cut, and one that
-  // nobody here knew may be: that link is worth one neighbour more on either side.
-  // So may one that is held alive while its counter alone stands still: an overlay can fall in two
-  // parts in which nobody misses a neighbour.
+  notify_suspected(event.link, link.peer, out);
+  if (event.dialed) request_if_useful(event, was_there, now, out);
+}
+
+void Core::note_dial_answer(const LinkReady& event, base::Time now, Outbox& out) {
+  // Who answers in another's place shows that the other is gone from there.
+  const auto target = dialer_.target(event.address);
+  dialer_.answered(event.address, event.other.id, now);
+  if (target && *target != event.other.id && !is_linked(*target)) {
+    accuse(*target, wire::DeathReason::refused, now, out);
+  }
+}
+
+/// Closes a link that this peer does not take; false: it takes it.
+bool Core::refuse_link(const LinkReady& event, base::Time now, Outbox& out) {
+  const base::PeerId peer = event.other.id;
+  if (const auto until = banned_.find(peer); until != banned_.end() && now < until->second) {
+    // Also where it lives at a configured address, which nothing else keeps from being dialed.
+    dialer_.block_for(peer, until->second - now, now);
+    out.push_back(Close{event.link, wire::ByeReason::misbehaved});
+    return true;
+  }
+  // A crowd of joiners that all know this peer: those it has no time for start with others.
+  const bool turned_away =
+      !event.dialed && table_.find(peer) == nullptr && !take_stranger_token(now);
+  if (!left_ && !turned_away && links_.size() < kReadyLinksMax) return false;
+  if (!left_) refer(event.link, peer, out);
+  out.push_back(Close{event.link, left_ ? wire::ByeReason::left : wire::ByeReason::none});
+  return true;
+}
+
+// A dead member that answers is the way to the other half of a swarm that was cut, and one that
+// nobody here knew may be: that link is worth one neighbour more on either side.
+// So may one that is held alive while its counter alone stands still: an overlay can fall in two
+// parts in which nobody misses a neighbour.
+void Core::request_if_useful(const LinkReady& event, bool was_there, base::Time now, Outbox& out) {
+  const base::PeerId peer = event.other.id;
   const bool apart = progress_.rate(now) > 0 && lacks_evidence(peer, now);
   if (fits_overlay(event.other) && !no_room_.contains(peer) &&
-      (missing() > 0 || !was_there || apart)) {
+      (wanted_neighbours() > 0 || !was_there || apart)) {
     request(event.link, !was_there && count(Role::neighbour) > 0, now, out);
   }
 }
@@ -247,14 +257,14 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
   if (event.reason == LossReason::banned) ban(peer, now);
   if (event.reason == LossReason::no_room) {
     if (no_room_.size() < kMembersMax) no_room_[peer] = now + kNoRoomTime;
-    dialer_.shun(peer, kNoRoomTime, now);
+    dialer_.block_for(peer, kNoRoomTime, now);
   }
   if (neighbour && event.reason == LossReason::reset && !RARE(reset_unnoticed)) {
-    lost_.insert(peer);
+    reconnect_first_.insert(peer);
     if (!RARE(wait_before_redial)) dialer_.hurry(peer, now);
     // Both ends want it back: one of them waits a little, so that they do not meet half-way.
     if (table_.self_id() > peer) dialer_.postpone(peer, 3 * kBackoffMin, now);
-    accuse(peer, wire::Loss::reset, now, out);
+    accuse(peer, wire::DeathReason::reset, now, out);
   } else {
     dialer_.postpone(peer, kRejectedPause, now);
   }
@@ -278,25 +288,15 @@ void Core::on(const Received& event, base::Time now, Outbox& out) {
   const auto found = links_.find(event.link);
   if (found == links_.end()) return;
   found->second.detector.heard(now);
-  std::visit(
-      [&](const auto& message) {
-        using M = std::decay_t<decltype(message)>;
-        if constexpr (std::is_same_v<M, wire::Neighbour>) {
-          on_neighbour(event.link, message.kind, now, out);
-        } else if constexpr (std::is_same_v<M, wire::Gossip>) {
-          on_gossip(event.link, message, now, out);
-        } else if constexpr (std::is_same_v<M, wire::Reconcile>) {
-          on_reconcile(event.link, message, now, out);
-        } else if constexpr (std::is_same_v<M, wire::Heartbeat>) {
-          on_heartbeat(event.link, message, now, out);
-        } else if constexpr (std::is_same_v<M, wire::Bye>) {
-          const base::PeerId peer = found->second.peer;
-          on(LinkLost{event.link, reason_of(message.reason), message.text}, now, out);
-          // It takes no link for so long, whatever it has against this peer.
-          if (message.reason == wire::ByeReason::misbehaved) dialer_.shun(peer, kBanTime, now);
-        }
-      },
-      event.message);
+  std::visit([&](const auto& message) { on_message(event.link, message, now, out); },
+             event.message);
+}
+
+void Core::on_message(base::LinkId id, const wire::Bye& bye, base::Time now, Outbox& out) {
+  const base::PeerId peer = links_.at(id).peer;
+  on(LinkLost{id, reason_of(bye.reason), bye.text}, now, out);
+  // It takes no link for so long, whatever it has against this peer.
+  if (bye.reason == wire::ByeReason::misbehaved) dialer_.block_for(peer, kBanTime, now);
 }
 
 void Core::on(const Heard& event, base::Time now, Outbox&) {
@@ -310,7 +310,7 @@ void Core::on(const Heard& event, base::Time now, Outbox&) {
   }
 }
 
-void Core::on(const Weighed& event, base::Time, Outbox&) {
+void Core::on(const SpeedMeasured& event, base::Time, Outbox&) {
   if (left_) return;
   wire::MemberRecord record = table_.self();
   if (record.weight == event.weight || record.incarnation + 1 >= kCounterMax) return;
@@ -324,7 +324,7 @@ void Core::on(const Leave& event, base::Time now, Outbox& out) {
   left_ = true;
   progress_.end_own(now);
   for (auto& [id, link] : links_) {
-    if (link.role == Role::neighbour) beat(id, link, now, out);  // the last counter
+    if (link.role == Role::neighbour) send_heartbeat(id, link, now, out);  // the last counter
   }
   wire::MemberRecord record = table_.self();
   record.incarnation = std::max(record.incarnation, conflict_.open()) + 1;
@@ -371,9 +371,9 @@ std::vector<std::string> Core::addresses_of_others() const {
   return addresses;
 }
 
-wire::Loss Core::loss_of(const base::PeerId& peer) const {
-  const auto found = losses_.find(peer);
-  return found == losses_.end() ? wire::Loss::none : found->second;
+wire::DeathReason Core::death_reason_of(const base::PeerId& peer) const {
+  const auto found = death_reasons_.find(peer);
+  return found == death_reasons_.end() ? wire::DeathReason::none : found->second;
 }
 
 std::vector<wire::MemberRecord> Core::members() const {

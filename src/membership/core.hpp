@@ -22,7 +22,7 @@
 #include "membership/dialer.hpp"
 #include "membership/event.hpp"
 #include "membership/failure_detector.hpp"
-#include "membership/flaps.hpp"
+#include "membership/flap_damper.hpp"
 #include "membership/key_conflict.hpp"
 #include "membership/limits.hpp"
 #include "membership/local_health.hpp"
@@ -57,8 +57,8 @@ class Core {
   /// `trains` turns false, an expire() becomes due at once, so that the others hear of it.
   void set_own_progress(const wire::Progress& own, bool trains, base::Time now);
   /// Counters of all peers; observe() may be called on it at any time.
-  [[nodiscard]] ProgressBook& progress() noexcept { return progress_; }
-  [[nodiscard]] const ProgressBook& progress() const noexcept { return progress_; }
+  [[nodiscard]] ProgressTable& progress() noexcept { return progress_; }
+  [[nodiscard]] const ProgressTable& progress() const noexcept { return progress_; }
 
   /// All members in PeerId order, this peer included.
   [[nodiscard]] std::vector<wire::MemberRecord> members() const;
@@ -72,7 +72,7 @@ class Core {
   [[nodiscard]] const wire::MemberRecord& self() const { return table_.self(); }
   [[nodiscard]] const MemberTable& table() const noexcept { return table_; }
   /// Why a member that is not alive was lost; none where nobody told.
-  [[nodiscard]] wire::Loss loss_of(const base::PeerId& peer) const;
+  [[nodiscard]] wire::DeathReason death_reason_of(const base::PeerId& peer) const;
 
   /// Whether a dial has no outcome yet.
   [[nodiscard]] bool is_dialing() const { return dialer_.is_dialing(); }
@@ -93,24 +93,25 @@ class Core {
 
   struct Link {
     base::PeerId peer;
-    bool dialed = false;  ///< by this end
-    std::string address;  ///< that was dialed
+    bool dialed = false;  ///< whether this end dialed it
+    std::string address;  ///< address that was dialed; empty: the other end dialed
     base::Time ready;
     Role role = Role::contact;
-    base::Time role_ends;  ///< contact and requested: closed then
+    base::Time role_ends;  ///< contact and requested: time at which it is closed
     FailureDetector detector;
     base::Time next_beat{};
     base::Time last_beat{};
-    std::uint32_t beats = 0;                         ///< sent
-    std::array<base::Time, kBeatsKept> beat_sent{};  ///< by sequence modulo kBeatsKept
+    std::uint32_t beats = 0;  ///< number of heartbeats sent
+    std::array<base::Time, kBeatsKept>
+        beat_sent{};  ///< times of sending, by sequence modulo kBeatsKept
     std::uint32_t beat_heard = 0;
     base::Time beat_heard_at{};
     std::optional<base::Duration> round_trip;
     int mismatches = 0;
-    base::Time table_after{};  ///< tables are not compared for a mismatch before
+    base::Time table_after{};  ///< earliest time of the next comparison of tables
     base::Duration table_pause{0};
     base::Time asked_since{};  ///< start of the interval in which `asked` counts
-    std::size_t asked = 0;     ///< records that the other end asked for
+    std::size_t asked = 0;     ///< number of records that the other end asked for
   };
   using Links = std::map<base::LinkId, Link>;
 
@@ -129,8 +130,21 @@ class Core {
   void on(const Found& event, base::Time now, Outbox& out);
   void on(const Received& event, base::Time now, Outbox& out);
   void on(const Heard& event, base::Time now, Outbox& out);
-  void on(const Weighed& event, base::Time now, Outbox& out);
+  void on(const SpeedMeasured& event, base::Time now, Outbox& out);
   void on(const Leave& event, base::Time now, Outbox& out);
+  void note_dial_answer(const LinkReady& event, base::Time now, Outbox& out);
+  [[nodiscard]] bool refuse_link(const LinkReady& event, base::Time now, Outbox& out);
+  void request_if_useful(const LinkReady& event, bool was_there, base::Time now, Outbox& out);
+
+  // Each takes one message, in the file of what it is about; all others are Heard.
+  void on_message(base::LinkId id, const wire::Neighbour& message, base::Time now, Outbox& out);
+  void on_message(base::LinkId id, const wire::Gossip& gossip, base::Time now, Outbox& out);
+  void on_message(base::LinkId id, const wire::Heartbeat& beat, base::Time now, Outbox& out);
+  void on_message(base::LinkId id, const wire::Reconcile& message, base::Time now, Outbox& out);
+  void on_message(base::LinkId id, const wire::Bye& bye, base::Time now, Outbox& out);
+  template <class Other>
+  void on_message(base::LinkId, const Other&, base::Time, Outbox&) {}
+
   static void send(base::LinkId id, wire::Message message, Outbox& out);
   static void notice(Outbox& out, base::Severity severity, std::string text);
 
@@ -138,7 +152,6 @@ class Core {
   [[nodiscard]] bool take_stranger_token(base::Time now);
   [[nodiscard]] bool resolve_duplicates(base::LinkId id, const Link& link, base::Time now,
                                         Outbox& out);
-  void on_neighbour(base::LinkId id, wire::NeighbourKind kind, base::Time now, Outbox& out);
   void on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out);
   void on_reject(base::LinkId id, base::Time now, Outbox& out);
   void request(base::LinkId id, bool urgent, base::Time now, Outbox& out);
@@ -165,14 +178,13 @@ class Core {
   [[nodiscard]] std::size_t count(Role role) const;
   /// Neighbours, those that fell silent included unless they are half of all: that is a cut, and
   /// the own side may have others.
-  [[nodiscard]] std::size_t neighbours_left() const;
-  [[nodiscard]] std::size_t missing() const;
+  [[nodiscard]] std::size_t responsive_neighbours() const;
+  [[nodiscard]] std::size_t wanted_neighbours() const;
 
   // core_gossip.cpp: records, heartbeats, suspicion
-  void confront(base::LinkId link, const base::PeerId& peer, Outbox& out);
+  void notify_suspected(base::LinkId link, const base::PeerId& peer, Outbox& out);
   [[nodiscard]] bool admit(const wire::MemberRecord& record, base::LinkId from, base::Time now,
                            Outbox& out);
-  void on_gossip(base::LinkId id, const wire::Gossip& gossip, base::Time now, Outbox& out);
   void on_claim(const wire::Claim& claim, base::LinkId from, base::Time now, Outbox& out);
   /// Signs a new version of the own record and sends it around; false if it is not newer.
   [[nodiscard]] bool announce(wire::MemberRecord own);
@@ -183,25 +195,23 @@ class Core {
   /// Announces the own record with a higher incarnation; false where it is no newer for it.
   [[nodiscard]] bool raise_above(std::uint64_t incarnation, base::Time now);
   void changed(const wire::MemberRecord& record, bool was_alive, base::LinkId from, base::Time now);
-  void accuse(const base::PeerId& peer, wire::Loss reason, base::Time now, Outbox& out);
-  void accuse(const wire::MemberRecord& record, std::uint64_t by, wire::Loss reason,
+  void accuse(const base::PeerId& peer, wire::DeathReason reason, base::Time now, Outbox& out);
+  void accuse(const wire::MemberRecord& record, std::uint64_t by, wire::DeathReason reason,
               base::LinkId from, base::Time now, Outbox& out);
   /// Claims it on all links but the one that it came from.
-  void tell(const wire::MemberRecord& record, std::uint64_t by, wire::MemberState state,
-            wire::Loss reason, base::LinkId from);
+  void queue_claim(const wire::MemberRecord& record, std::uint64_t by, wire::MemberState state,
+                   wire::DeathReason reason, base::LinkId from);
   void send_rumours(Outbox& out);
-  void on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time now, Outbox& out);
-  void beat(base::LinkId id, Link& link, base::Time now, Outbox& out);
+  void send_heartbeat(base::LinkId id, Link& link, base::Time now, Outbox& out);
   void hurry_beats(base::Time now);
-  void watch(base::LinkId id, base::Time now, Outbox& out);
+  void check_link_timers(base::LinkId id, base::Time now, Outbox& out);
   void end_suspicions(base::Time now, Outbox& out);
   [[nodiscard]] base::Time suspect_at(const Link& link) const;
-  [[nodiscard]] base::Duration patience() const;
+  [[nodiscard]] base::Duration timeout_unit() const;
   [[nodiscard]] bool speaks(const Link& link) const { return link.role != Role::contact; }
 
   // core_reconcile.cpp: comparing tables
   void reconcile(base::LinkId id, Outbox& out) const;
-  void on_reconcile(base::LinkId id, const wire::Reconcile& message, base::Time now, Outbox& out);
   void send_entries(base::LinkId id, std::uint8_t bits, const std::vector<std::uint16_t>& buckets,
                     Outbox& out) const;
   void settle_entries(base::LinkId id, const wire::Reconcile& message, base::Time now, Outbox& out);
@@ -216,32 +226,34 @@ class Core {
   Signer& signer_;
   MemberTable table_;
   Dialer dialer_;
-  ProgressBook progress_;
+  ProgressTable progress_;
   Links links_;
   /// Changed records and the link each came from (none: from here), to be sent on all others.
   std::map<base::PeerId, base::LinkId> queued_records_;
-  std::vector<QueuedClaim> queued_claims_;  ///< likewise
+  std::vector<QueuedClaim> queued_claims_;  ///< claims, to be sent likewise
   Suspicions suspicions_;
-  Flaps flaps_;
+  FlapDamper flaps_;
   LocalHealth health_;
   KeyConflict conflict_;
-  std::map<base::PeerId, wire::Loss> losses_;   ///< why members that are not alive are not
-  std::map<base::PeerId, base::Time> banned_;   ///< until when
-  std::map<base::PeerId, base::Time> no_room_;  ///< no neighbours until then
-  std::set<base::PeerId> lost_;   ///< neighbours lost without their doing, wanted back first
-  std::uint32_t rejections_ = 0;  ///< in a row
-  base::Time seek_after_{};       ///< members for more neighbours
+  std::map<base::PeerId, wire::DeathReason>
+      death_reasons_;                           ///< why members that are not alive are not
+  std::map<base::PeerId, base::Time> banned_;   ///< end of each ban
+  std::map<base::PeerId, base::Time> no_room_;  ///< end of the pause of those without room
+  std::set<base::PeerId>
+      reconnect_first_;           ///< neighbours lost without their doing, wanted back first
+  std::uint32_t rejections_ = 0;  ///< rejections in a row
+  base::Time seek_after_{};       ///< earliest time to dial members again
   base::Duration seek_pause_{0};
-  double strangers_left_ = kStrangersPerSecond;  ///< that may join by this peer now
+  double strangers_left_ = kStrangersPerSecond;  ///< number of strangers that may join now
   base::Time strangers_at_{};
-  base::Time probe_at_{};   ///< the epoch: not yet decided
-  base::Time urgent_at_{};  ///< the last urgent request
+  base::Time probe_at_{};   ///< time of the next probe; the epoch: not decided
+  base::Time urgent_at_{};  ///< time of the last urgent request
   base::Duration urgent_pause_{0};
   std::uint64_t reported_version_ = 0;  ///< alive_version at the last MembersChanged
   std::optional<base::Time> deadline_;
-  base::Time health_at_{};  ///< when the local health may next get better
+  base::Time health_at_{};  ///< earliest time at which the local health gets better
   base::Time now_{};
-  base::Time late_until_{};  ///< up to here it is known that timers are late
+  base::Time late_until_{};  ///< time up to which timers are known to be late
   bool left_ = false;
 };
 

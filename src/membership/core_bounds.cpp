@@ -17,14 +17,15 @@ base::Duration suspicion_max(base::Duration heartbeat) {
 // A full table lets members go that are not alive, and of those nothing else is kept either.
 void Core::forget_gone() {
   const std::size_t alive = table_.alive_count();
-  if (lost_.size() > alive) {
-    std::erase_if(lost_, [&](const base::PeerId& peer) {
+  if (reconnect_first_.size() > alive) {
+    std::erase_if(reconnect_first_, [&](const base::PeerId& peer) {
       const wire::MemberRecord* record = table_.find(peer);
       return record == nullptr || !counts_as_alive(record->state);
     });
   }
-  if (losses_.size() > table_.records().size() - alive) {
-    std::erase_if(losses_, [&](const auto& entry) { return table_.find(entry.first) == nullptr; });
+  if (death_reasons_.size() > table_.records().size() - alive) {
+    std::erase_if(death_reasons_,
+                  [&](const auto& entry) { return table_.find(entry.first) == nullptr; });
   }
 }
 
@@ -37,8 +38,8 @@ void Core::add_bounds(base::Bounds& out) const {
   out.add("addresses of living members", table_.places(), alive);
   out.add("members under suspicion", suspicions_.size(), alive);
   out.add("members that died of late", flaps_.size(), kMembersMax);
-  out.add("reasons of losses", losses_.size(), members - alive);
-  out.add("neighbours wanted back", lost_.size(), alive);
+  out.add("reasons of losses", death_reasons_.size(), members - alive);
+  out.add("neighbours wanted back", reconnect_first_.size(), alive);
   out.add("banned peers", banned_.size(), kMembersMax);
   out.add("peers without room here", no_room_.size(), kMembersMax);
   out.add("ready links", links_.size(), kReadyLinksMax);

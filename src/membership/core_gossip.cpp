@@ -17,7 +17,8 @@ using wire::MemberState;
 
 namespace {
 
-Claim claim_of(const MemberRecord& record, std::uint64_t by, MemberState state, wire::Loss reason) {
+Claim claim_of(const MemberRecord& record, std::uint64_t by, MemberState state,
+               wire::DeathReason reason) {
   return {.subject = record.id.prefix(),
           .by = by,
           .incarnation = record.incarnation,
@@ -64,12 +65,13 @@ bool Core::admit(const MemberRecord& record, base::LinkId from, base::Time now, 
   if (table_.apply(believed)) changed(believed, was_alive, from, now);
   const auto link = links_.find(from);
   if (doubted && link != links_.end()) {
-    accuse(*table_.find(record.id), link->second.peer.prefix(), wire::Loss::none, from, now, out);
+    accuse(*table_.find(record.id), link->second.peer.prefix(), wire::DeathReason::none, from, now,
+           out);
   }
   return true;
 }
 
-void Core::on_gossip(base::LinkId id, const wire::Gossip& gossip, base::Time now, Outbox& out) {
+void Core::on_message(base::LinkId id, const wire::Gossip& gossip, base::Time now, Outbox& out) {
   for (const MemberRecord& record : gossip.members) {
     if (!admit(record, id, now, out)) return;
   }
@@ -89,7 +91,8 @@ void Core::on_claim(const Claim& claim, base::LinkId from, base::Time now, Outbo
   }
   accuse(*record, claim.by, claim.reason, from, now, out);
   // Whoever trusts itself less need not wait for itself.
-  if (claim.state == MemberState::dead && suspicions_.convict(record->id, config_.heartbeat, now)) {
+  if (claim.state == MemberState::dead &&
+      suspicions_.shorten_for_verdict(record->id, config_.heartbeat, now)) {
     queued_claims_.push_back({claim, from});
   }
 }
@@ -150,36 +153,36 @@ void Core::changed(const MemberRecord& record, bool was_alive, base::LinkId from
   suspicions_.drop(record.id);
   progress_.set_state(record.id.prefix(), record.state);
   if (counts_as_alive(record.state)) {
-    if (!BUG(losses_kept)) losses_.erase(record.id);
+    if (!BUG(losses_kept)) death_reasons_.erase(record.id);
     if (was_alive) return;
     flaps_.returned(record, now);
     dialer_.hurry(record.id, now);
     return;
   }
   flaps_.gone(record);
-  if (record.state == MemberState::left) losses_[record.id] = wire::Loss::left;
-  lost_.erase(record.id);
+  if (record.state == MemberState::left) death_reasons_[record.id] = wire::DeathReason::left;
+  reconnect_first_.erase(record.id);
   dialer_.postpone(record.id, kRevivalMin, now);
 }
 
-void Core::accuse(const base::PeerId& peer, wire::Loss reason, base::Time now, Outbox& out) {
+void Core::accuse(const base::PeerId& peer, wire::DeathReason reason, base::Time now, Outbox& out) {
   const MemberRecord* known = table_.find(peer);
   if (known == nullptr || !counts_as_alive(known->state)) return;
   accuse(*known, table_.self_id().prefix(), reason, base::LinkId{}, now, out);
 }
 
-void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::Loss reason,
+void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::DeathReason reason,
                   base::LinkId from, base::Time now, Outbox& out) {
   ASSERT(counts_as_alive(record.state));
   const wire::Progress* progress = progress_.find(record.id.prefix());
   const std::size_t partners = progress == nullptr || progress->links == 0
                                    ? config_.degree
                                    : std::min(progress->links, config_.degree);
-  if (!suspicions_.accuse(record.id, by, reason, partners, patience(), now,
-                          flaps_.rests_until(record.id))) {
+  if (!suspicions_.accuse(record.id, by, reason, partners, timeout_unit(), now,
+                          flaps_.immune_until(record.id))) {
     return;
   }
-  tell(record, by, MemberState::suspect, reason, from);
+  queue_claim(record, by, MemberState::suspect, reason, from);
   if (record.state == MemberState::suspect) return;
   table_.mark_suspect(record.id);
   progress_.set_state(record.id.prefix(), MemberState::suspect);
@@ -188,13 +191,13 @@ void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::Loss reaso
                      wire::to_string(reason)));
 }
 
-void Core::tell(const MemberRecord& record, std::uint64_t by, MemberState state, wire::Loss reason,
-                base::LinkId from) {
+void Core::queue_claim(const MemberRecord& record, std::uint64_t by, MemberState state,
+                       wire::DeathReason reason, base::LinkId from) {
   queued_claims_.push_back({claim_of(record, by, state, reason), from});
 }
 
 // Whom this peer suspects may never have heard of it: while nobody had a link, no word went out.
-void Core::confront(base::LinkId link, const base::PeerId& peer, Outbox& out) {
+void Core::notify_suspected(base::LinkId link, const base::PeerId& peer, Outbox& out) {
   const MemberRecord* record = table_.find(peer);
   const auto reason = suspicions_.reason(peer);
   if (record == nullptr || !reason) return;
@@ -214,10 +217,11 @@ void Core::end_suspicions(base::Time now, Outbox& out) {
     if (BUG(refute_others)) ++record.incarnation;
     if (!table_.apply(record)) continue;
     progress_.set_state(record.id.prefix(), MemberState::dead);
-    tell(record, table_.self_id().prefix(), MemberState::dead, verdict.reason, base::LinkId{});
-    losses_[record.id] = verdict.reason;
+    queue_claim(record, table_.self_id().prefix(), MemberState::dead, verdict.reason,
+                base::LinkId{});
+    death_reasons_[record.id] = verdict.reason;
     flaps_.died(record, table_.alive_count(), now);
-    lost_.erase(record.id);
+    reconnect_first_.erase(record.id);
     dialer_.postpone(record.id, kRevivalMin, now);
     notice(out, Severity::info,
            fmt::format("{} ({}) is dead: {}", record.name, record.id.brief(),
@@ -248,7 +252,7 @@ void Core::send_rumours(Outbox& out) {
   if (!BUG(claims_kept)) queued_claims_.clear();
 }
 
-void Core::on_heartbeat(base::LinkId id, const wire::Heartbeat& beat, base::Time now, Outbox& out) {
+void Core::on_message(base::LinkId id, const wire::Heartbeat& beat, base::Time now, Outbox& out) {
   Link& link = links_.at(id);
   const bool in_time = link.detector.heartbeat(now);
   link.beat_heard = beat.sequence;
@@ -285,7 +289,7 @@ void Core::hurry_beats(base::Time now) {
   }
 }
 
-void Core::beat(base::LinkId id, Link& link, base::Time now, Outbox& out) {
+void Core::send_heartbeat(base::LinkId id, Link& link, base::Time now, Outbox& out) {
   ++link.beats;
   link.beat_sent[link.beats % kBeatsKept] = now;
   link.last_beat = now;
@@ -313,7 +317,7 @@ void Core::beat(base::LinkId id, Link& link, base::Time now, Outbox& out) {
 
 // A link's timers. Silence makes a neighbour suspect; when it lasts as long as a suspicion more,
 // the link is closed, even if the member refuted by another way: this link is of no use.
-void Core::watch(base::LinkId id, base::Time now, Outbox& out) {
+void Core::check_link_timers(base::LinkId id, base::Time now, Outbox& out) {
   const auto found = links_.find(id);
   if (found == links_.end()) return;
   Link& link = found->second;
@@ -326,16 +330,16 @@ void Core::watch(base::LinkId id, base::Time now, Outbox& out) {
   if (RARE(neighbour_dropped)) {
     return close(id, wire::ByeReason::none, LossReason::closed, now, out);
   }
-  if (RARE(accuse_healthy)) accuse(link.peer, wire::Loss::silent, now, out);
+  if (RARE(accuse_healthy)) accuse(link.peer, wire::DeathReason::silent, now, out);
   const base::Time suspect_at = this->suspect_at(link);
-  if (now >= suspect_at + kSuspicionBeatsMax * patience()) {
-    accuse(link.peer, wire::Loss::silent, now, out);
-    lost_.insert(link.peer);
+  if (now >= suspect_at + kSuspicionBeatsMax * timeout_unit()) {
+    accuse(link.peer, wire::DeathReason::silent, now, out);
+    reconnect_first_.insert(link.peer);
     close(id, wire::ByeReason::silent, LossReason::silent, now, out);
     return;
   }
-  if (now >= suspect_at) accuse(link.peer, wire::Loss::silent, now, out);
-  if (now >= link.next_beat) beat(id, link, now, out);
+  if (now >= suspect_at) accuse(link.peer, wire::DeathReason::silent, now, out);
+  if (now >= link.next_beat) send_heartbeat(id, link, now, out);
 }
 
 /// When a neighbour has been silent for so long that it is suspect.
@@ -345,6 +349,6 @@ base::Time Core::suspect_at(const Link& link) const {
 }
 
 /// The unit of this peer's timeouts.
-base::Duration Core::patience() const { return health_.factor() * config_.heartbeat; }
+base::Duration Core::timeout_unit() const { return health_.factor() * config_.heartbeat; }
 
 }  // namespace starling::membership

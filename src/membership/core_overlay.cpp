@@ -33,9 +33,10 @@ bool Core::resolve_duplicates(base::LinkId id, const Link& link, base::Time now,
   return false;
 }
 
-void Core::on_neighbour(base::LinkId id, NeighbourKind kind, base::Time now, Outbox& out) {
+void Core::on_message(base::LinkId id, const wire::Neighbour& message, base::Time now,
+                      Outbox& out) {
   const Role role = links_.at(id).role;
-  switch (kind) {
+  switch (message.kind) {
     case NeighbourKind::request:
       on_request(id, false, now, out);
       break;
@@ -74,7 +75,7 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
   }
   // Requests of ours that are under way may still be rejected: they count against the slack only,
   // or peers that all seek at once would all reject each other.
-  const std::size_t neighbours = neighbours_left();
+  const std::size_t neighbours = responsive_neighbours();
   const bool full = neighbours >= config_.degree ||
                     neighbours + count(Role::requested) >= config_.degree + kDegreeSlack;
   const bool room = RARE(accept_without_room) || (!full && !RARE(reject_with_room));
@@ -109,7 +110,7 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
   // Each urgent request costs another peer a neighbour, so it is sent ever more rarely: where
   // degrees differ there may be no room for all. A peer that has none waits least.
   const base::Duration most = count(Role::neighbour) == 0 ? kSeekPauseMax : kRevivalMax;
-  if (tried && missing() > 0 && now - urgent_at_ >= std::min(urgent_pause_, most)) {
+  if (tried && wanted_neighbours() > 0 && now - urgent_at_ >= std::min(urgent_pause_, most)) {
     const bool rested = now - urgent_at_ >= urgent_pause_ + kRevivalMax;
     urgent_pause_ = rested ? kBackoffMin : std::clamp(2 * urgent_pause_, kBackoffMin, most);
     urgent_at_ = now;
@@ -134,9 +135,9 @@ void Core::become_neighbour(base::LinkId id, base::Time now, Outbox& out) {
   link.detector.restart(now);
   rejections_ = 0;
   seek_pause_ /= 2;  // there is room again, it seems
-  lost_.erase(link.peer);
+  reconnect_first_.erase(link.peer);
   out.push_back(NeighbourUp{link.peer, id});
-  beat(id, link, now, out);
+  send_heartbeat(id, link, now, out);
   if (link.dialed) reconcile(id, out);  // one end is enough
   drop_surplus(link.peer, now, out);
 }
@@ -201,7 +202,7 @@ void Core::seek(base::Time now, Outbox& out) {
   if (RARE(no_seek)) return;
   const bool lonely = count(Role::neighbour) == 0;
   if (lonely && dialer_.join_due(lonely, now)) dial_joins(now, out);
-  const std::size_t wanted = now < seek_after_ ? 0 : missing();
+  const std::size_t wanted = now < seek_after_ ? 0 : wanted_neighbours();
   if (wanted > dialer_.dialing()) seek_members(true, wanted - dialer_.dialing(), now, out);
   // Of the addresses that were given or saved some may be of long ago, and each of those keeps a
   // dial for as long as it may take: members come first.
@@ -232,7 +233,7 @@ void Core::dial_joins(base::Time now, Outbox& out) {
     }
     return holder.has_value();
   };
-  while (dialer_.dialing() < std::max<std::size_t>(missing(), 1)) {
+  while (dialer_.dialing() < std::max<std::size_t>(wanted_neighbours(), 1)) {
     const auto address = dialer_.dial_join(lonely, is_known, now);
     if (!address) break;
     out.push_back(Dial{*address});
@@ -278,7 +279,7 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
   base::shuffle(due, rng_);
   // A neighbour that was lost is taken back within its grace: it costs no keyframe.
   std::stable_partition(due.begin(), due.end(), [&](const auto* record) {
-    return lost_.contains(record->id) && !RARE(no_lost_first);
+    return reconnect_first_.contains(record->id) && !RARE(no_lost_first);
   });
   for (const wire::MemberRecord* record : due) {
     if (wanted == 0) return;
@@ -297,7 +298,7 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
 
 void Core::ban(const base::PeerId& peer, base::Time now) {
   if (banned_.size() < kMembersMax) banned_[peer] = now + kBanTime;
-  dialer_.shun(peer, kBanTime, now);
+  dialer_.block_for(peer, kBanTime, now);
 }
 
 bool Core::is_there(const wire::MemberRecord& record) const {
@@ -326,7 +327,7 @@ void Core::dial_failed(const std::string& address, bool own, base::Time now, Out
   const bool stood_still = dialer_.stood_still(address);
   if (!dialer_.failed(address, own, slow, now) || !target || own || stood_still) return;
   if (!is_linked(*target) && lacks_evidence(*target, now)) {
-    accuse(*target, wire::Loss::refused, now, out);
+    accuse(*target, wire::DeathReason::refused, now, out);
   }
 }
 
@@ -335,7 +336,7 @@ base::Time Core::next_seek(base::Time now, base::Time latest) const {
   if (const auto due = dialer_.next_due(count(Role::neighbour) == 0, now)) {
     next = std::min(next, *due);
   }
-  const bool seeks = missing() > 0;
+  const bool seeks = wanted_neighbours() > 0;
   if (seeks && seek_after_ > now) next = std::min(next, seek_after_);
   for (const auto& [due, id] : dialer_.waiting(now)) {
     if (due >= next) break;
@@ -356,7 +357,7 @@ std::size_t Core::count(Role role) const {
       links_.begin(), links_.end(), [&](const auto& entry) { return entry.second.role == role; }));
 }
 
-std::size_t Core::neighbours_left() const {
+std::size_t Core::responsive_neighbours() const {
   const std::size_t all = count(Role::neighbour);
   const auto silent =
       static_cast<std::size_t>(std::count_if(links_.begin(), links_.end(), [&](const auto& entry) {
@@ -365,8 +366,8 @@ std::size_t Core::neighbours_left() const {
   return 2 * silent >= all ? all - silent : all;
 }
 
-std::size_t Core::missing() const {
-  const std::size_t have = neighbours_left() + count(Role::requested);
+std::size_t Core::wanted_neighbours() const {
+  const std::size_t have = responsive_neighbours() + count(Role::requested);
   return have >= config_.degree ? 0 : config_.degree - have;
 }
 

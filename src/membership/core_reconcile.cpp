@@ -42,8 +42,8 @@ void Core::send_entries(base::LinkId id, std::uint8_t bits,
   if (!message.buckets.empty()) send(id, std::move(message), out);
 }
 
-void Core::on_reconcile(base::LinkId id, const wire::Reconcile& message, base::Time now,
-                        Outbox& out) {
+void Core::on_message(base::LinkId id, const wire::Reconcile& message, base::Time now,
+                      Outbox& out) {
   if (!message.hashes.empty()) {
     const std::vector<std::uint64_t> own = table_.bucket_hashes(message.bits);
     ASSERT(own.size() == message.hashes.size(), "checked where it was decoded");

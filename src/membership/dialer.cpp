@@ -161,7 +161,7 @@ void Dialer::postpone(const base::PeerId& peer, base::Duration pause, base::Time
   set_due(peer, pace, std::max(pace.not_before, now + jittered(pause, rng_)));
 }
 
-void Dialer::shun(const base::PeerId& peer, base::Duration pause, base::Time now) {
+void Dialer::block_for(const base::PeerId& peer, base::Duration pause, base::Time now) {
   forget_idle(now);
   Pace& pace = paces_[peer];
   set_due(peer, pace, std::max(pace.not_before, now + pause));

@@ -60,7 +60,7 @@ class Dialer {
   /// Dial this member no earlier than after about this pause.
   void postpone(const base::PeerId& peer, base::Duration pause, base::Time now);
   /// For all of this pause dial neither this member nor a configured address at which it was found.
-  void shun(const base::PeerId& peer, base::Duration pause, base::Time now);
+  void block_for(const base::PeerId& peer, base::Duration pause, base::Time now);
   /// Dial this member at once if it is wanted, and start its back-off anew.
   void hurry(const base::PeerId& peer, base::Time now);
 
@@ -99,12 +99,12 @@ class Dialer {
     std::string address;
     Pace pace;
     std::optional<base::PeerId> found;
-    std::optional<base::PeerId> holder;  ///< the member that has it, as far as was asked
+    std::optional<base::PeerId> holder;  ///< member that was found to have it
   };
   struct Dialing {
     std::optional<base::PeerId> target;
     base::Time expires;
-    bool found = false;  ///< by dial_found()
+    bool found = false;  ///< whether dial_found() started it
     bool stood_still = false;
   };
 
@@ -125,7 +125,7 @@ class Dialer {
   base::Rng rng_;
   std::vector<Join> join_;
   std::map<base::PeerId, Pace> paces_;
-  std::set<std::pair<base::Time, base::PeerId>> by_due_;  ///< of paces_
+  std::set<std::pair<base::Time, base::PeerId>> by_due_;  ///< due times in paces_
   std::map<std::string, Dialing> dials_;
   std::set<std::string> own_;
 };

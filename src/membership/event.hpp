@@ -72,7 +72,7 @@ struct Heard {
 };
 
 /// This peer's share of the data from now on: samples a second. Told to all with the own record.
-struct Weighed {
+struct SpeedMeasured {
   float weight = 0;
 };
 
@@ -81,7 +81,8 @@ struct Leave {
   bool done = false;  ///< has done its part of the run: nobody waits for anything of it
 };
 
-using Event = std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Heard, Weighed, Leave>;
+using Event =
+    std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Heard, SpeedMeasured, Leave>;
 
 // --- actions ---
 

@@ -36,7 +36,7 @@ base::Duration progress_interval(std::size_t peers, base::Duration heartbeat) {
   return std::max(heartbeat, base::from_seconds(round / kProgressBytesPerSecond));
 }
 
-void ProgressBook::restore(std::span<const base::SampleCounter> counters) {
+void ProgressTable::restore(std::span<const base::SampleCounter> counters) {
   for (const base::SampleCounter& counter : counters) {
     if (counter.samples >= kCounterMax) continue;
     if (counter.peer == own_prefix_) {
@@ -52,7 +52,7 @@ void ProgressBook::restore(std::span<const base::SampleCounter> counters) {
   }
 }
 
-std::vector<base::SampleCounter> ProgressBook::counters_of_others() const {
+std::vector<base::SampleCounter> ProgressTable::counters_of_others() const {
   std::vector<base::SampleCounter> others;
   others.reserve(entries_.size());
   for (const Entry& entry : entries_) {
@@ -62,7 +62,7 @@ std::vector<base::SampleCounter> ProgressBook::counters_of_others() const {
   return others;
 }
 
-bool ProgressBook::set_own(wire::Progress own, bool trains, base::Time now) {
+bool ProgressTable::set_own(wire::Progress own, bool trains, base::Time now) {
   const bool ended = own_.trains() && !trains;
   const bool news = own_.set(own.samples, trains, now);
   own.id_prefix = own_prefix_;
@@ -77,21 +77,21 @@ bool ProgressBook::set_own(wire::Progress own, bool trains, base::Time now) {
   return ended;
 }
 
-void ProgressBook::end_own(base::Time now) {
+void ProgressTable::end_own(base::Time now) {
   if (!own_.trains()) return;
   wire::Progress last = entry_of(own_prefix_)->latest;
   last.samples -= own_.recalled();
   (void)set_own(last, false, now);
 }
 
-bool ProgressBook::merge(std::span<const wire::Progress> entries, std::uint64_t from,
-                         base::Time now) {
+bool ProgressTable::merge(std::span<const wire::Progress> entries, std::uint64_t from,
+                          base::Time now) {
   bool ended = false;
   for (const wire::Progress& entry : entries) ended = update(entry, from, now) || ended;
   return ended;
 }
 
-void ProgressBook::observe(std::uint64_t id_prefix, std::uint64_t samples, base::Time now) {
+void ProgressTable::observe(std::uint64_t id_prefix, std::uint64_t samples, base::Time now) {
   Entry* const entry = entry_of(id_prefix);
   if (entry == nullptr || id_prefix == own_prefix_ || samples >= kCounterMax) return;
   if (samples <= entry->samples()) return;
@@ -99,7 +99,7 @@ void ProgressBook::observe(std::uint64_t id_prefix, std::uint64_t samples, base:
   entry->observed_at = now;
 }
 
-bool ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base::Time now) {
+bool ProgressTable::update(const wire::Progress& latest, std::uint64_t from, base::Time now) {
   if (latest.samples >= kCounterMax) return false;
   if (latest.id_prefix == own_prefix_) {
     // Others know of more than this peer does: it was killed after it had told them.
@@ -144,7 +144,7 @@ bool ProgressBook::update(const wire::Progress& latest, std::uint64_t from, base
 }
 
 // Fixed until the next time: if each neighbour were told the newest, all of those would go on.
-void ProgressBook::tell_own(bool report, base::Time now) {
+void ProgressTable::tell_own(bool report, base::Time now) {
   Entry& entry = *entry_of(own_prefix_);
   told_ = entry.latest;
   told_measured_ = entry.measured;
@@ -152,7 +152,7 @@ void ProgressBook::tell_own(bool report, base::Time now) {
   pass_on(entry, report);
 }
 
-void ProgressBook::pass_on(Entry& entry, bool report) {
+void ProgressTable::pass_on(Entry& entry, bool report) {
   entry.version = ++version_;
   if (report) entry.report_version = version_;
   if (changes_.size() >= kChangesSlack * entries_.size()) {
@@ -163,17 +163,17 @@ void ProgressBook::pass_on(Entry& entry, bool report) {
   changes_.emplace_back(version_, static_cast<Place>(&entry - entries_.data()));
 }
 
-ProgressBook::Entry* ProgressBook::entry_of(std::uint64_t id_prefix) {
+ProgressTable::Entry* ProgressTable::entry_of(std::uint64_t id_prefix) {
   return const_cast<Entry*>(std::as_const(*this).entry_of(id_prefix));
 }
 
-const ProgressBook::Entry* ProgressBook::entry_of(std::uint64_t id_prefix) const {
+const ProgressTable::Entry* ProgressTable::entry_of(std::uint64_t id_prefix) const {
   const auto found =
       std::ranges::lower_bound(places_, id_prefix, {}, &decltype(places_)::value_type::first);
   return found == places_.end() || found->first != id_prefix ? nullptr : &entries_[found->second];
 }
 
-ProgressBook::Entry& ProgressBook::add(std::uint64_t id_prefix) {
+ProgressTable::Entry& ProgressTable::add(std::uint64_t id_prefix) {
   const auto place =
       std::ranges::lower_bound(places_, id_prefix, {}, &decltype(places_)::value_type::first);
   places_.emplace(place, id_prefix, static_cast<Place>(entries_.size()));
@@ -183,13 +183,13 @@ ProgressBook::Entry& ProgressBook::add(std::uint64_t id_prefix) {
   return entry;
 }
 
-void ProgressBook::forget(std::uint64_t neighbour) {
+void ProgressTable::forget(std::uint64_t neighbour) {
   sent_.erase(neighbour);
   for (Entry& entry : entries_) std::erase(entry.sources, neighbour);
 }
 
-std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t neighbour,
-                                                                base::Time now) {
+std::vector<wire::Progress> ProgressTable::entries_for_heartbeat(std::uint64_t neighbour,
+                                                                 base::Time now) {
   if (own_.has_stalled(now)) {
     // The others would go on taking it further. When it goes on, they hear of it with the next
     // regular entry.
@@ -224,8 +224,8 @@ std::vector<wire::Progress> ProgressBook::entries_for_heartbeat(std::uint64_t ne
 }
 
 /// As it is told to who knows what was passed on `before`.
-wire::Progress ProgressBook::told_of(const Entry& entry, std::uint64_t before,
-                                     base::Time now) const {
+wire::Progress ProgressTable::told_of(const Entry& entry, std::uint64_t before,
+                                      base::Time now) const {
   const bool own_entry = entry.latest.id_prefix == own_prefix_;
   wire::Progress told = own_entry ? told_ : entry.latest;
   told.report = entry.report_version > before || RARE(reports_told_again);
@@ -235,7 +235,7 @@ wire::Progress ProgressBook::told_of(const Entry& entry, std::uint64_t before,
   return told;
 }
 
-void ProgressBook::set_state(std::uint64_t id_prefix, wire::MemberState state) {
+void ProgressTable::set_state(std::uint64_t id_prefix, wire::MemberState state) {
   Entry* const entry = entry_of(id_prefix);
   if (entry == nullptr) return;
   entry->suspect = state == wire::MemberState::suspect;
@@ -244,13 +244,13 @@ void ProgressBook::set_state(std::uint64_t id_prefix, wire::MemberState state) {
   entry->alive = alive;
 }
 
-base::Duration ProgressBook::horizon() const {
+base::Duration ProgressTable::horizon() const {
   const double hops = std::log2(static_cast<double>(std::max<std::size_t>(alive_, 2)));
   return std::max(kExtrapolateMin, progress_interval(alive_, heartbeat_) +
                                        base::from_seconds(hops / 2 * base::seconds(heartbeat_)));
 }
 
-std::uint64_t ProgressBook::total(base::Time now) const {
+std::uint64_t ProgressTable::total(base::Time now) const {
   const base::Duration most = horizon();
   std::uint64_t total = 0;
   double ahead = 0;
@@ -263,7 +263,7 @@ std::uint64_t ProgressBook::total(base::Time now) const {
   return total + static_cast<std::uint64_t>(std::min(ahead, 0x1p62));
 }
 
-double ProgressBook::rate(base::Time now) const {
+double ProgressTable::rate(base::Time now) const {
   const base::Duration most = horizon();
   double rate = 0;
   for (const Entry& entry : entries_) {
@@ -273,12 +273,12 @@ double ProgressBook::rate(base::Time now) const {
   return rate;
 }
 
-const wire::Progress* ProgressBook::find(std::uint64_t id_prefix) const {
+const wire::Progress* ProgressTable::find(std::uint64_t id_prefix) const {
   const Entry* const entry = entry_of(id_prefix);
   return entry == nullptr ? nullptr : &entry->latest;
 }
 
-void ProgressBook::add_bounds(std::size_t neighbours, base::Bounds& out) const {
+void ProgressTable::add_bounds(std::size_t neighbours, base::Bounds& out) const {
   out.add("progress counters", entries_.size(), kProgressMax);
   out.add("places of progress counters", places_.size(), entries_.size());
   out.add("changes of progress counters", changes_.size(), kChangesSlack * entries_.size());
@@ -286,12 +286,12 @@ void ProgressBook::add_bounds(std::size_t neighbours, base::Bounds& out) const {
   out.add("new progress counters", new_.size(), 0);
 }
 
-std::uint64_t ProgressBook::samples_of(std::uint64_t id_prefix) const {
+std::uint64_t ProgressTable::samples_of(std::uint64_t id_prefix) const {
   const Entry* const entry = entry_of(id_prefix);
   return entry == nullptr ? 0 : entry->samples();
 }
 
-std::optional<base::Duration> ProgressBook::age(std::uint64_t id_prefix, base::Time now) const {
+std::optional<base::Duration> ProgressTable::age(std::uint64_t id_prefix, base::Time now) const {
   const Entry* const entry = entry_of(id_prefix);
   if (entry == nullptr) return std::nullopt;
   return now - entry->counted_at();

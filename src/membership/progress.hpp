@@ -23,9 +23,9 @@ namespace starling::membership {
 [[nodiscard]] base::Duration progress_interval(std::size_t peers, base::Duration heartbeat);
 
 /// Counters by PeerId::prefix(), at most kProgressMax, the dead peers' included.
-class ProgressBook {
+class ProgressTable {
  public:
-  ProgressBook(std::uint64_t own_prefix, base::Duration heartbeat)
+  ProgressTable(std::uint64_t own_prefix, base::Duration heartbeat)
       : own_prefix_(own_prefix), heartbeat_(heartbeat) {}
 
   /// What a former life of this peer knew, its own counter included, before set_own(). What is
@@ -95,19 +95,19 @@ class ProgressBook {
   void add_bounds(std::size_t neighbours, base::Bounds& out) const;
 
  private:
-  using Place = std::uint32_t;  ///< in entries_
+  using Place = std::uint32_t;  ///< index in entries_
 
   struct Entry {
-    wire::Progress latest;       ///< as its owner told it
-    std::uint64_t observed = 0;  ///< samples on its deltas, which it had later, if they are more
+    wire::Progress latest;       ///< entry as its owner told it
+    std::uint64_t observed = 0;  ///< samples on its deltas, where they are more than it told
     bool alive = true;
     bool suspect = false;
     /// Neighbours that told us, or said the same since: they need not be told. At most
     /// kReadyLinksMax.
     std::vector<std::uint64_t> sources;
-    std::uint64_t version = 0;         ///< of this book, when it was last to be passed on
-    std::uint64_t report_version = 0;  ///< and when its report was
-    base::Time measured{};             ///< when its owner had as many samples as it told
+    std::uint64_t version = 0;         ///< version at which it was last to be passed on
+    std::uint64_t report_version = 0;  ///< version at which its report was
+    base::Time measured{};             ///< time at which its owner had the samples that it told
     base::Time observed_at{};
 
     [[nodiscard]] std::uint64_t samples() const noexcept {
@@ -135,13 +135,13 @@ class ProgressBook {
   base::Duration heartbeat_;
   std::uint64_t version_ = 0;
   std::vector<Entry> entries_;  ///< in the order in which they were heard of; none is removed
-  std::vector<std::pair<std::uint64_t, Place>> places_;  ///< of prefixes, in their order
+  std::vector<std::pair<std::uint64_t, Place>> places_;  ///< places of prefixes, in order of prefix
   /// What was to be passed on, by version; void where the entry has a later one. At most
   /// kChangesSlack times the entries.
   std::vector<std::pair<std::uint64_t, Place>> changes_;
-  std::map<std::uint64_t, std::uint64_t> sent_;  ///< neighbour: version that it has
-  std::vector<std::uint64_t> new_;               ///< prefixes of entries
-  std::size_t alive_ = 0;                        ///< entries that are
+  std::map<std::uint64_t, std::uint64_t> sent_;  ///< version that each neighbour has
+  std::vector<std::uint64_t> new_;               ///< prefixes of new entries
+  std::size_t alive_ = 0;                        ///< number of entries of alive peers
 
   OwnCounter own_;
   wire::Progress told_;         ///< own entry as the others are told it

@@ -17,7 +17,7 @@ base::Duration lasts(std::size_t accusers, base::Duration beat) {
 
 }  // namespace
 
-bool Suspicions::accuse(const base::PeerId& peer, std::uint64_t by, wire::Loss reason,
+bool Suspicions::accuse(const base::PeerId& peer, std::uint64_t by, wire::DeathReason reason,
                         std::size_t partners, base::Duration beat, base::Time now,
                         base::Time not_before) {
   const auto [place, fresh] = open_.try_emplace(peer);
@@ -29,7 +29,7 @@ bool Suspicions::accuse(const base::PeerId& peer, std::uint64_t by, wire::Loss r
                  .reason = reason,
                  .accusers = {}};
   }
-  if (suspicion.reason == wire::Loss::none) suspicion.reason = reason;
+  if (suspicion.reason == wire::DeathReason::none) suspicion.reason = reason;
   std::vector<std::uint64_t>& accusers = suspicion.accusers;
   if (accusers.size() >= kAccusersMax || accused_by(peer, by)) return false;
   accusers.push_back(by);
@@ -39,7 +39,8 @@ bool Suspicions::accuse(const base::PeerId& peer, std::uint64_t by, wire::Loss r
   return true;
 }
 
-bool Suspicions::convict(const base::PeerId& peer, base::Duration beat, base::Time now) {
+bool Suspicions::shorten_for_verdict(const base::PeerId& peer, base::Duration beat,
+                                     base::Time now) {
   const auto found = open_.find(peer);
   if (found == open_.end()) return false;
   Suspicion& suspicion = found->second;
@@ -57,7 +58,7 @@ bool Suspicions::accused_by(const base::PeerId& peer, std::uint64_t by) const {
   return std::find(accusers.begin(), accusers.end(), by) != accusers.end();
 }
 
-std::optional<wire::Loss> Suspicions::reason(const base::PeerId& peer) const {
+std::optional<wire::DeathReason> Suspicions::reason(const base::PeerId& peer) const {
   const auto found = open_.find(peer);
   return found == open_.end() ? std::nullopt : std::optional(found->second.reason);
 }

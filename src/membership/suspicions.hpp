@@ -19,24 +19,25 @@ class Suspicions {
  public:
   struct Verdict {
     base::PeerId peer;
-    wire::Loss reason = wire::Loss::none;
+    wire::DeathReason reason = wire::DeathReason::none;
   };
 
   /// `by` accuses `peer`, which has `partners` links at most. `beat`: the unit of the timeouts,
   /// longer where this peer trusts itself less. `not_before`: no verdict until then. Whether this
   /// accuser is new.
-  bool accuse(const base::PeerId& peer, std::uint64_t by, wire::Loss reason, std::size_t partners,
-              base::Duration beat, base::Time now, base::Time not_before = {});
+  bool accuse(const base::PeerId& peer, std::uint64_t by, wire::DeathReason reason,
+              std::size_t partners, base::Duration beat, base::Time now,
+              base::Time not_before = {});
   /// Another peer came to the verdict on it: what is left is a beat to refute, and no less than
   /// with the most accusers. Whether that is sooner than it was.
-  bool convict(const base::PeerId& peer, base::Duration beat, base::Time now);
+  bool shorten_for_verdict(const base::PeerId& peer, base::Duration beat, base::Time now);
   /// It refuted, left or is dead.
   void drop(const base::PeerId& peer) { open_.erase(peer); }
   void clear() { open_.clear(); }
   /// Whether `by` is among the accusers.
   [[nodiscard]] bool accused_by(const base::PeerId& peer, std::uint64_t by) const;
   /// What it is accused for, by the first one; nothing where it is not accused.
-  [[nodiscard]] std::optional<wire::Loss> reason(const base::PeerId& peer) const;
+  [[nodiscard]] std::optional<wire::DeathReason> reason(const base::PeerId& peer) const;
   /// All end this much later.
   void extend(base::Duration pause);
 
@@ -51,7 +52,7 @@ class Suspicions {
     base::Time since;
     base::Time not_before;
     base::Time ends;
-    wire::Loss reason = wire::Loss::none;
+    wire::DeathReason reason = wire::DeathReason::none;
     std::vector<std::uint64_t> accusers;  ///< at most kAccusersMax
   };
 

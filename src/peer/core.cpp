@@ -136,7 +136,8 @@ void Core::on(LinkUp& event, base::Time now, Outbox& out) {
   if (event.peer == self_.id) {
     out.push_back(Close{event.link});
     // Its own dial is told only when it has come in at its other end.
-    if (!event.dialed && !membership_.is_dialing() && !std::exchange(told_of_twin_, true)) {
+    if (!event.dialed && !membership_.is_dialing() &&
+        !std::exchange(reported_duplicate_key_, true)) {
       out.push_back(
           Notice{Severity::warning,
                  "another process has this peer's key (key.pem in its folder) and dials it "
@@ -259,32 +260,17 @@ void Core::on(Unreadable& event, base::Time now, Outbox& out) {
 }
 
 void Core::on(Outcome& event, base::Time now, Outbox& out) {
-  std::visit(
-      [&](auto& outcome) {
-        using T = std::decay_t<decltype(outcome)>;
-        if constexpr (std::is_same_v<T, StepDone>) {
-          on_step_done(outcome, now, out);
-        } else if constexpr (std::is_same_v<T, GradientReady>) {
-          on_gradient(outcome, now, out);
-        } else if constexpr (std::is_same_v<T, OuterGradient>) {
-          on_outer_gradient(outcome, now, out);
-        } else if constexpr (std::is_same_v<T, OuterStepDone>) {
-          on_outer_step_done(now, out);
-        } else if constexpr (std::is_same_v<T, Evaluated>) {
-          on_evaluated(outcome, now, out);
-        } else if constexpr (std::is_same_v<T, NotEvaluated>) {
-          on_evaluated(std::nullopt, now, out);
-        } else if constexpr (std::is_same_v<T, Saved>) {
-          on_saved(outcome, now, out);
-        } else if constexpr (std::is_same_v<T, Notice>) {
-          out.push_back(std::move(outcome));
-        } else if constexpr (std::is_same_v<T, Failed>) {
-          end({EndReason::failed, std::move(outcome.error)}, now, out);
-        } else {
-          to_exchange(exchange::event_of(std::move(outcome)), now, out);
-        }
-      },
-      event);
+  std::visit([&](auto& outcome) { on_outcome(outcome, now, out); }, event);
+}
+
+void Core::on_outcome(Notice& said, base::Time, Outbox& out) { out.push_back(std::move(said)); }
+
+void Core::on_outcome(Failed& failed, base::Time now, Outbox& out) {
+  end({EndReason::failed, std::move(failed.error)}, now, out);
+}
+
+void Core::on_outcome(exchange::Outcome& outcome, base::Time now, Outbox& out) {
+  to_exchange(exchange::event_of(std::move(outcome)), now, out);
 }
 
 void Core::on(Checkpoint&, base::Time, Outbox& out) { save_if_idle(out); }
@@ -414,30 +400,29 @@ void Core::to_ring(exchange::Ring::Event event, base::Time now, Outbox& out) {
 void Core::take_membership(membership::Outbox& actions, base::Time now, Outbox& out) {
   for (membership::Action& action : actions) {
     if (phase_ == Phase::done) return;  // Finished is the last action
-    std::visit(
-        [&](auto& value) {
-          using T = std::decay_t<decltype(value)>;
-          if constexpr (std::is_same_v<T, membership::Dial>) {
-            out.push_back(Dial{std::move(value.address)});
-          } else if constexpr (std::is_same_v<T, membership::Send>) {
-            out.push_back(Send{value.link, std::move(value.message)});
-          } else if constexpr (std::is_same_v<T, membership::Close>) {
-            out.push_back(Send{value.link, wire::Bye{value.reason, {}}});
-            out.push_back(Close{value.link});
-          } else if constexpr (std::is_same_v<T, membership::NeighbourUp>) {
-            neighbour_up(value.peer, value.link, now, out);
-          } else if constexpr (std::is_same_v<T, membership::NeighbourDown>) {
-            neighbour_down(value.peer, value.reason, now, out);
-          } else if constexpr (std::is_same_v<T, membership::MembersChanged>) {
-            members_changed_ = true;
-          } else {
-            out.push_back(std::move(value));
-          }
-        },
-        action);
+    std::visit([&](auto& value) { perform(value, now, out); }, action);
   }
   if (phase_ != Phase::done) remember_changes(now, out);
 }
+
+void Core::perform(membership::Dial& dial, base::Time, Outbox& out) {
+  out.push_back(Dial{std::move(dial.address)});
+}
+
+void Core::perform(membership::Send& send, base::Time, Outbox& out) {
+  out.push_back(Send{send.link, std::move(send.message)});
+}
+
+void Core::perform(const membership::Close& close, base::Time, Outbox& out) {
+  out.push_back(Send{close.link, wire::Bye{close.reason, {}}});
+  out.push_back(Close{close.link});
+}
+
+void Core::perform(const membership::MembersChanged&, base::Time, Outbox&) {
+  members_changed_ = true;
+}
+
+void Core::perform(Notice& said, base::Time, Outbox& out) { out.push_back(std::move(said)); }
 
 void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out) {
   if (exchange_.open_links() > 0) drift_ = exchange_.drift();
@@ -458,7 +443,7 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
             refused.push_back(std::move(value));
           } else if constexpr (std::is_same_v<T, exchange::Settled>) {
             if (value.timed_out) out.push_back(Notice{Severity::warning, "settling took too long"});
-            finish_up(out);
+            begin_finishing(out);
           } else if constexpr (std::is_same_v<T, exchange::Failed>) {
             end({EndReason::failed, std::move(value.error)}, now, out);
           } else {
@@ -487,19 +472,16 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
 void Core::take_ring(std::vector<exchange::Ring::Action>& actions, base::Time now, Outbox& out) {
   for (exchange::Ring::Action& action : actions) {
     if (phase_ == Phase::done) return;  // Finished is the last action
-    std::visit(
-        [&](auto& value) {
-          using T = std::decay_t<decltype(value)>;
-          if constexpr (std::is_same_v<T, exchange::Ring::SendToSuccessor>) {
-            send_to(ring_->successor(), std::move(value.message), out);
-          } else if constexpr (std::is_same_v<T, exchange::Ring::Reduced>) {
-            on_reduced(value, now, out);
-          } else {
-            end({EndReason::failed, std::move(value.error)}, now, out);
-          }
-        },
-        action);
+    std::visit([&](auto& value) { perform(value, now, out); }, action);
   }
+}
+
+void Core::perform(exchange::Ring::SendToSuccessor& send, base::Time, Outbox& out) {
+  send_to(ring_->successor(), std::move(send.message), out);
+}
+
+void Core::perform(exchange::Ring::Failed& failed, base::Time now, Outbox& out) {
+  end({EndReason::failed, std::move(failed.error)}, now, out);
 }
 
 /// What was heard of the swarm's progress since the last own step decides how the first link opens.
@@ -508,10 +490,11 @@ void Core::tell_progress(base::Time now, Outbox& out) {
   to_exchange(exchange::Progressed{step_, samples_, progress_}, now, out);
 }
 
-void Core::neighbour_up(const base::PeerId& peer, base::LinkId link, base::Time now, Outbox& out) {
+void Core::perform(const membership::NeighbourUp& up, base::Time now, Outbox& out) {
+  const base::PeerId peer = up.peer;
   had_neighbour_ = true;
   ring_at_.reset();
-  neighbours_[peer] = link;
+  neighbours_[peer] = up.link;
   if (exchange::uses_links(config_.exchange.mode)) {
     if (exchange_.open_links() == 0) tell_progress(now, out);
     to_exchange(exchange::NeighbourUp{peer}, now, out);
@@ -519,8 +502,8 @@ void Core::neighbour_up(const base::PeerId& peer, base::LinkId link, base::Time 
   if (phase_ == Phase::waiting) start_if_ready(now, out);
 }
 
-void Core::neighbour_down(const base::PeerId& peer, membership::LossReason reason, base::Time now,
-                          Outbox& out) {
+void Core::perform(const membership::NeighbourDown& down, base::Time now, Outbox& out) {
+  const auto& [peer, link, reason] = down;
   neighbours_.erase(peer);
   early_.erase(peer);  // it may come back, in another life
   ring_at_.reset();
@@ -545,7 +528,7 @@ void Core::send_to(const base::PeerId& peer, wire::Message message, Outbox& out)
 
 // Before the next step, and not while a crowd joins: it looks at all members. Who has not measured
 // its speed yet counts as the mean of those that have.
-void Core::share_out(Outbox& out) {
+void Core::assign_shards(Outbox& out) {
   if (!std::exchange(members_changed_, false)) return;
   std::vector<data::Member> members;
   double known = 0;

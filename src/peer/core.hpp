@@ -77,7 +77,7 @@ class Core {
     std::string address;
     bool ready = false;  ///< Hello accepted
     bool closing = false;
-    base::Time hello_until;  ///< not ready: closed then
+    base::Time hello_until;  ///< not ready: time at which it is closed
   };
 
   /// What a neighbour sent of its ring before this peer's was complete.
@@ -98,6 +98,30 @@ class Core {
   void on(Leave&, base::Time now, Outbox& out);
   void on(Checkpoint&, base::Time now, Outbox& out);
   void on(Unreadable& event, base::Time now, Outbox& out);
+
+  // Each takes the outcome of a job (core_training.cpp, core.cpp).
+  void on_outcome(const StepDone& done, base::Time now, Outbox& out);
+  void on_outcome(GradientReady& ready, base::Time now, Outbox& out);
+  void on_outcome(OuterGradient& ready, base::Time now, Outbox& out);
+  void on_outcome(const OuterStepDone&, base::Time now, Outbox& out);
+  void on_outcome(const Evaluated& evaluated, base::Time now, Outbox& out);
+  void on_outcome(const NotEvaluated&, base::Time now, Outbox& out);
+  void on_outcome(const Saved& saved, base::Time now, Outbox& out);
+  void on_outcome(Failed& failed, base::Time now, Outbox& out);
+  void on_outcome(base::Notice& said, base::Time now, Outbox& out);
+  void on_outcome(exchange::Outcome& outcome, base::Time now, Outbox& out);
+
+  // Each does what membership or the ring asks for (core.cpp; Reduced: core_training.cpp).
+  void perform(membership::Dial& dial, base::Time now, Outbox& out);
+  void perform(membership::Send& send, base::Time now, Outbox& out);
+  void perform(const membership::Close& close, base::Time now, Outbox& out);
+  void perform(const membership::NeighbourUp& up, base::Time now, Outbox& out);
+  void perform(const membership::NeighbourDown& down, base::Time now, Outbox& out);
+  void perform(const membership::MembersChanged&, base::Time now, Outbox& out);
+  void perform(base::Notice& said, base::Time now, Outbox& out);
+  void perform(exchange::Ring::SendToSuccessor& send, base::Time now, Outbox& out);
+  void perform(exchange::Ring::Reduced& reduced, base::Time now, Outbox& out);
+  void perform(exchange::Ring::Failed& failed, base::Time now, Outbox& out);
 
   // Messages that are not for one part alone (core.cpp).
   void on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now, Outbox& out);
@@ -120,13 +144,10 @@ class Core {
   void take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out);
   void take_ring(std::vector<exchange::Ring::Action>& actions, base::Time now, Outbox& out);
   void tell_progress(base::Time now, Outbox& out);
-  void neighbour_up(const base::PeerId& peer, base::LinkId link, base::Time now, Outbox& out);
-  void neighbour_down(const base::PeerId& peer, membership::LossReason reason, base::Time now,
-                      Outbox& out);
   void send_to(const base::PeerId& peer, wire::Message message, Outbox& out);
   void remember_changes(base::Time now, Outbox& out);
   void remember_others(Outbox& out);
-  void share_out(Outbox& out);
+  void assign_shards(Outbox& out);
   [[nodiscard]] std::uint32_t fair_batch(std::span<const data::Member> members) const;
 
   // Training (core_training.cpp).
@@ -134,15 +155,12 @@ class Core {
   void make_ring(base::Time now, Outbox& out);
   void update_progress(base::Time now);
   void next_steps(base::Time now, Outbox& out);
+  void hand_out_steps(base::Time now, Outbox& out);
   [[nodiscard]] bool may_step() const noexcept;
   [[nodiscard]] bool take_step_slot(base::Time now);
   [[nodiscard]] bool waits_for_step() const noexcept;
   void begin_average_if_due(bool over, Outbox& out);
-  void on_outer_gradient(OuterGradient& ready, base::Time now, Outbox& out);
-  void on_outer_step_done(base::Time now, Outbox& out);
-  void on_gradient(GradientReady& ready, base::Time now, Outbox& out);
   void reduce(base::StepNumber step, std::vector<float> values, base::Time now, Outbox& out);
-  void on_reduced(exchange::Ring::Reduced& reduced, base::Time now, Outbox& out);
   [[nodiscard]] bool ring_goes_on() const noexcept;
   [[nodiscard]] bool ring_is_made(base::Time now, Outbox& out);
   [[nodiscard]] base::Error ring_broken_by(const std::string& what) const;
@@ -151,22 +169,20 @@ class Core {
   [[nodiscard]] std::size_t early_bytes_max() const noexcept;
   [[nodiscard]] std::size_t early_messages_max() const noexcept;
   void report_if_due(Outbox& out);
-  void on_step_done(const StepDone& done, base::Time now, Outbox& out);
-  void on_evaluated(const std::optional<Evaluated>& evaluated, base::Time now, Outbox& out);
-  void on_saved(const Saved& saved, base::Time now, Outbox& out);
-  void settle(base::Time now, Outbox& out);
-  void finish_up(Outbox& out);
+  void end_evaluation(const std::optional<Evaluated>& evaluated, base::Time now, Outbox& out);
+  void begin_settling(base::Time now, Outbox& out);
+  void begin_finishing(Outbox& out);
   void end_if_finished(base::Time now, Outbox& out);
   void save(Outbox& out);
   void save_if_idle(Outbox& out);
   void end(Finished finished, base::Time now, Outbox& out);
   void publish(base::Time now);
-  void weigh(base::Time now, Outbox& out);
+  void measure_speed(base::Time now, Outbox& out);
 
   Config config_;
-  std::vector<std::string> remembered_;   ///< addresses that were added to the configured ones
-  std::vector<std::string> to_remember_;  ///< as it was last told
-  std::uint64_t remembered_hash_ = 0;     ///< of the member table, then
+  std::vector<std::string> remembered_;   ///< addresses added to the configured ones
+  std::vector<std::string> to_remember_;  ///< addresses in the last Remember action
+  std::uint64_t remembered_hash_ = 0;     ///< member-table hash at that action
   base::Time remember_after_{};
   wire::MemberRecord self_;
   const data::Shards& shards_;
@@ -177,45 +193,45 @@ class Core {
   bool averaging_ = false;         ///< local: no steps until the average is here
   bool save_wanted_ = false;       ///< ring: the others are asked for a common checkpoint
   bool ring_stops_ = false;        ///< ring: somebody leaves, so the step under way is the last one
-  std::map<base::PeerId, Early> early_;  ///< of neighbours
+  std::map<base::PeerId, Early> early_;  ///< gradients of neighbours
 
   std::map<base::LinkId, LinkInfo> links_;
   std::map<base::PeerId, base::LinkId> neighbours_;
-  std::set<std::string> told_failed_;  ///< of the configured addresses
+  std::set<std::string> told_failed_;  ///< configured addresses whose failure was told
   std::vector<std::uint32_t> owned_;
-  std::uint32_t batch_;          ///< samples of the next steps
-  bool members_changed_ = true;  ///< since these two were decided
+  std::uint32_t batch_;          ///< batch of the next steps
+  bool members_changed_ = true;  ///< whether owned_ and batch_ are to be decided anew
 
   Phase phase_ = Phase::waiting;
   bool started_ = false;
   bool leaving_ = false;
   bool had_neighbour_ = false;
-  bool told_of_twin_ = false;
+  bool reported_duplicate_key_ = false;
   std::uint32_t evaluations_outstanding_ = 0;
-  bool waited_ = false;  ///< for links before the first step, as long as it may
+  bool wait_timed_out_ = false;  ///< whether the wait for links is over
   std::uint32_t saves_outstanding_ = 0;
-  base::Error unsaved_;  ///< why the last checkpoint was not written, if it was not
+  base::Error unsaved_;  ///< why the last checkpoint was not written; empty: it was
   std::uint32_t steps_outstanding_ = 0;
   base::StepNumber step_;
   std::uint64_t samples_ = 0;
   std::uint64_t swarm_samples_ = 0;
-  double progress_ = 0;        ///< of the swarm, 0 to 1; never falls
-  std::uint64_t reports_ = 0;  ///< evaluations asked for
+  double progress_ = 0;        ///< progress of the swarm, 0 to 1; never falls
+  std::uint64_t reports_ = 0;  ///< number of evaluations that were due
   float learning_rate_ = 0;
   std::optional<double> train_loss_;
-  std::optional<double> drift_;  ///< when a link was open last
+  std::optional<double> drift_;  ///< drift at the last moment with an open link
   std::optional<Evaluated> evaluated_;
   std::optional<base::Time> training_since_;
   std::optional<base::Time> first_step_;
   std::optional<base::Time> last_step_;
   std::optional<base::Time> wait_until_;
-  std::optional<base::Time> ring_at_;      ///< all-reduce: when its neighbours will have been quiet
-  std::optional<base::Time> alone_until_;  ///< require_peers: it ends then unless it met one
+  std::optional<base::Time> ring_at_;      ///< ring: time at which it may be made
+  std::optional<base::Time> alone_until_;  ///< require_peers: end of the wait for a first peer
   std::optional<base::Time> checkpoint_at_;
   std::optional<base::Time> report_at_;
-  std::optional<base::Time> weighed_at_;  ///< since when the own speed is measured
-  std::uint64_t weighed_samples_ = 0;     ///< own, then
-  std::optional<base::Time> step_at_;     ///< step_interval: when the next step may be handed out
+  std::optional<base::Time> speed_since_;  ///< start of the window of the own speed
+  std::uint64_t speed_samples_ = 0;        ///< samples_ at speed_since_
+  std::optional<base::Time> step_at_;      ///< step_interval: earliest time of the next step
 };
 
 }  // namespace starling::peer

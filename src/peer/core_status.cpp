@@ -64,7 +64,7 @@ Status Core::status(base::Time now) const {
     status.links.push_back(std::move(link));
   }
   for (wire::MemberRecord& record : membership_.members()) {
-    MemberStatus member{.lost = membership_.loss_of(record.id),
+    MemberStatus member{.lost = membership_.death_reason_of(record.id),
                         .self = record.id == self_.id,
                         .neighbour = neighbours_.contains(record.id)};
     for (LinkStatus& link : status.links) {

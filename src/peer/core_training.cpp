@@ -24,8 +24,8 @@ constexpr base::Duration kRingQuiet = std::chrono::milliseconds(500);
 constexpr double kLossSmoothing = 0.05;
 /// The own speed, by which shards are dealt, is measured over so long, first and later; what it
 /// changes by less than the factor is not told, since each change moves shards of others.
-constexpr base::Duration kWeighFirst = std::chrono::seconds(10);
-constexpr base::Duration kWeighAgain = std::chrono::seconds(60);
+constexpr base::Duration kSpeedFirst = std::chrono::seconds(10);
+constexpr base::Duration kSpeedAgain = std::chrono::seconds(60);
 constexpr double kWeightChangeMin = 1.5;
 constexpr double kWeightMin = 1e-6;
 /// Behind the gradients and buffers that a ring averages: elements with which a peer asks the
@@ -47,7 +47,7 @@ void Core::start_if_ready(base::Time now, Outbox& out) {
   } else {
     const std::size_t links =
         config_.exchange.mode == Mode::none ? neighbours_.size() : exchange_.open_links();
-    if (links < config_.membership.wait_for && !waited_) return;
+    if (links < config_.membership.wait_for && !wait_timed_out_) return;
     // A peer that takes over another's replica must not train before it has it.
     if (exchange_.adopting()) return;
   }
@@ -162,16 +162,19 @@ void Core::next_steps(base::Time now, Outbox& out) {
   const bool over = progress_ >= 1.0;
   if (config_.exchange.mode == Mode::local) begin_average_if_due(over, out);
   if (averaging_) return;
-  if (over) return settle(now, out);
-  if (ring_stops_) return;
+  if (over) return begin_settling(now, out);
+  if (!ring_stops_) hand_out_steps(now, out);
+}
+
+void Core::hand_out_steps(base::Time now, Outbox& out) {
   learning_rate_ = train::learning_rate(config_.train, progress_);
   if (BUG(rate_of_zero)) learning_rate_ = 0;
   const std::uint32_t ahead = ring_ || RARE(one_step_ahead) ? 1 : kStepsAhead;
-  const auto last = [&] {
+  const auto enough = [&] {
     return swarm_samples_ + std::uint64_t{steps_outstanding_} * batch_ >= config_.target_samples;
   };
-  for (; steps_outstanding_ < ahead && !last() && take_step_slot(now); ++steps_outstanding_) {
-    share_out(out);
+  for (; steps_outstanding_ < ahead && !enough() && take_step_slot(now); ++steps_outstanding_) {
+    assign_shards(out);
     if (config_.exchange.mode == Mode::allreduce) {
       out.push_back(Run{GradientJob{}});
     } else {
@@ -191,12 +194,12 @@ void Core::begin_average_if_due(bool over, Outbox& out) {
   out.push_back(Run{OuterGradientJob{}});
 }
 
-void Core::on_outer_gradient(OuterGradient& ready, base::Time now, Outbox& out) {
+void Core::on_outcome(OuterGradient& ready, base::Time now, Outbox& out) {
   reduce(ring_->step(), std::move(ready.values), now, out);
 }
 
 // All have the same replica: whatever is decided by what it is worth, all decide alike.
-void Core::on_outer_step_done(base::Time now, Outbox& out) {
+void Core::on_outcome(const OuterStepDone&, base::Time now, Outbox& out) {
   averaging_ = false;
   report_if_due(out);
   next_steps(now, out);
@@ -227,7 +230,7 @@ bool Core::waits_for_step() const noexcept {
   return step_at_ && may_step() && steps_outstanding_ == 0 && !averaging_ && !ring_stops_;
 }
 
-void Core::on_gradient(GradientReady& ready, base::Time now, Outbox& out) {
+void Core::on_outcome(GradientReady& ready, base::Time now, Outbox& out) {
   reduce(ready.step, std::move(ready.gradient), now, out);
 }
 
@@ -239,7 +242,7 @@ void Core::reduce(base::StepNumber step, std::vector<float> values, base::Time n
   to_ring(exchange::Ring::GradientReady{step, samples_, std::move(values)}, now, out);
 }
 
-void Core::on_reduced(exchange::Ring::Reduced& reduced, base::Time now, Outbox& out) {
+void Core::perform(exchange::Ring::Reduced& reduced, base::Time now, Outbox& out) {
   std::vector<float>& mean = reduced.mean;
   const float* const wishes = &*(mean.end() - kWishes);
   ring_stops_ = wishes[kLeaveWish] > 0;
@@ -268,7 +271,7 @@ base::Error Core::ring_broken_by(const std::string& what) const {
                       what, word_of(config_.exchange.mode, kModeWords))};
 }
 
-void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
+void Core::on_outcome(const StepDone& done, base::Time now, Outbox& out) {
   ASSERT(steps_outstanding_ > 0);
   --steps_outstanding_;
   step_ = done.step;
@@ -277,7 +280,7 @@ void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
   samples_ += done.samples;
   const double loss = done.loss;
   train_loss_ = train_loss_ ? *train_loss_ + kLossSmoothing * (loss - *train_loss_) : loss;
-  weigh(now, out);
+  measure_speed(now, out);
   if (!RARE(progress_unpublished)) publish(now);
   if (RARE(save_now)) save_if_idle(out);
   update_progress(now);
@@ -294,32 +297,32 @@ void Core::on_step_done(const StepDone& done, base::Time now, Outbox& out) {
 }
 
 // A faster peer gets more of the data, so that all of it is passed over alike.
-void Core::weigh(base::Time now, Outbox& out) {
+void Core::measure_speed(base::Time now, Outbox& out) {
   const double known = membership_.self().weight;
-  if (weighed_at_) {
-    const base::Duration passed = now - *weighed_at_;
-    if (passed < (known == 0 ? kWeighFirst : kWeighAgain)) return;
-    const double rate = static_cast<double>(samples_ - weighed_samples_) / base::seconds(passed);
+  if (speed_since_) {
+    const base::Duration passed = now - *speed_since_;
+    if (passed < (known == 0 ? kSpeedFirst : kSpeedAgain)) return;
+    const double rate = static_cast<double>(samples_ - speed_samples_) / base::seconds(passed);
     if (rate >= known * kWeightChangeMin || rate <= known / kWeightChangeMin) {
       const double weight = std::clamp(rate, kWeightMin, static_cast<double>(wire::kWeightMax));
-      to_membership(membership::Weighed{static_cast<float>(weight)}, now, out);
+      to_membership(membership::SpeedMeasured{static_cast<float>(weight)}, now, out);
     }
   }
-  weighed_at_ = now;
-  weighed_samples_ = samples_;
+  speed_since_ = now;
+  speed_samples_ = samples_;
 }
 
-void Core::settle(base::Time now, Outbox& out) {
+void Core::begin_settling(base::Time now, Outbox& out) {
   phase_ = Phase::settling;
   publish(now);  // the others count no longer on steps of this peer
-  if (!exchange::uses_links(config_.exchange.mode)) return finish_up(out);
+  if (!exchange::uses_links(config_.exchange.mode)) return begin_finishing(out);
   // The steps that are handed out already come first.
   if (steps_outstanding_ == 0) {
     to_exchange(exchange::Phase::settling, now, out);
   }
 }
 
-void Core::finish_up(Outbox& out) {
+void Core::begin_finishing(Outbox& out) {
   if (phase_ == Phase::finishing || (leaving_ && !ring_)) return;
   phase_ = Phase::finishing;
   checkpoint_at_.reset();  // the last one follows
@@ -337,7 +340,15 @@ void Core::on(Leave&, base::Time now, Outbox& out) {
   if (saves_outstanding_ == 0) end({EndReason::left, unsaved_}, now, out);
 }
 
-void Core::on_evaluated(const std::optional<Evaluated>& evaluated, base::Time now, Outbox& out) {
+void Core::on_outcome(const Evaluated& evaluated, base::Time now, Outbox& out) {
+  end_evaluation(evaluated, now, out);
+}
+
+void Core::on_outcome(const NotEvaluated&, base::Time now, Outbox& out) {
+  end_evaluation(std::nullopt, now, out);
+}
+
+void Core::end_evaluation(const std::optional<Evaluated>& evaluated, base::Time now, Outbox& out) {
   evaluated_ = evaluated;
   --evaluations_outstanding_;
   publish(now);
@@ -346,7 +357,7 @@ void Core::on_evaluated(const std::optional<Evaluated>& evaluated, base::Time no
   end_if_finished(now, out);
 }
 
-void Core::on_saved(const Saved& saved, base::Time now, Outbox& out) {
+void Core::on_outcome(const Saved& saved, base::Time now, Outbox& out) {
   if (saved.status || !BUG(save_once)) --saves_outstanding_;
   if (!saved.status) {
     out.push_back(
@@ -414,7 +425,7 @@ std::optional<base::Time> Core::next_deadline() const {
   for (const auto& [link, info] : links_) {
     if (!info.ready && !info.closing) consider(info.hello_until);
   }
-  if (phase_ == Phase::waiting && !waited_) consider(wait_until_);
+  if (phase_ == Phase::waiting && !wait_timed_out_) consider(wait_until_);
   if (phase_ == Phase::waiting) consider(ring_at_);
   return first;
 }
@@ -435,8 +446,8 @@ void Core::expire(base::Time now, Outbox& out) {
     if (phase_ == Phase::done) return;
   }
   if (phase_ == Phase::waiting && due(ring_at_)) start_if_ready(now, out);
-  if (phase_ == Phase::waiting && !waited_ && due(wait_until_)) {
-    waited_ = true;
+  if (phase_ == Phase::waiting && !wait_timed_out_ && due(wait_until_)) {
+    wait_timed_out_ = true;
     start_if_ready(now, out);
     if (phase_ == Phase::training && neighbours_.empty()) {
       out.push_back(

@@ -58,8 +58,8 @@ struct SaveJob {
   // For the checkpoint's state.
   double progress = 0;                        ///< of the swarm, 0 to 1
   std::vector<base::SampleCounter> others{};  ///< counters of the other peers
-  std::uint64_t own_prefix = 0;               ///< this peer's, as in a counter
-  std::uint64_t recalled = 0;                 ///< of its counter, what its samples do not have
+  std::uint64_t own_prefix = 0;               ///< prefix of this peer's id
+  std::uint64_t recalled = 0;                 ///< part of its counter that its samples do not have
 
   /// Counters of all peers, where this one has trained `samples`: those of the same moment as the
   /// replica.

@@ -34,7 +34,8 @@ struct LinkStatus {
 struct MemberStatus {
   wire::MemberRecord record;
   wire::Progress progress;
-  wire::Loss lost = wire::Loss::none;  ///< why, where it is not alive and someone told
+  wire::DeathReason lost =
+      wire::DeathReason::none;  ///< why, where it is not alive and someone told
   bool self = false;
   bool neighbour = false;
 };

@@ -61,8 +61,8 @@ std::string members_json(const peer::Status& status) {
         {{"name", member.record.name},
          {"id", member.record.id.hex()},
          {"state", wire::to_string(member.record.state)},
-         {"lost",
-          member.lost == wire::Loss::none ? Json(nullptr) : Json(wire::to_string(member.lost))},
+         {"lost", member.lost == wire::DeathReason::none ? Json(nullptr)
+                                                         : Json(wire::to_string(member.lost))},
          {"self", member.self},
          {"neighbour", member.neighbour},
          {"addresses", member.record.addresses},

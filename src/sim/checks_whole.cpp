@@ -128,7 +128,7 @@ void Checks::note_samples(const Node& node) {
 }
 
 void Checks::check_counters(const Node& node) {
-  const membership::ProgressBook& book = node.core->membership().progress();
+  const membership::ProgressTable& book = node.core->membership().progress();
   if (book.size() > subjects_.size()) {
     fail(fmt::format("peer-{} knows {} counters of {} peers", node.peer, book.size(),
                      subjects_.size()));

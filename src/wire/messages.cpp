@@ -119,7 +119,7 @@ Payload build(FlatBufferBuilder& builder, const Gossip& gossip) {
   for (const Claim& claim : gossip.claims) {
     claims.emplace_back(claim.subject, claim.by, claim.incarnation,
                         static_cast<fb::MemberState>(claim.state),
-                        static_cast<fb::Loss>(claim.reason));
+                        static_cast<fb::DeathReason>(claim.reason));
   }
   const auto packed_members = members.empty() ? 0 : builder.CreateVector(members);
   const auto packed_claims = claims.empty() ? 0 : builder.CreateVectorOfStructs(claims);
@@ -237,12 +237,12 @@ base::Result<Message> read(const fb::Gossip& from, Frame&) {
     if (claim.state() != fb::MemberState::suspect && claim.state() != fb::MemberState::dead) {
       return bad("a claim is neither suspect nor dead");
     }
-    if (claim.reason() > fb::Loss::MAX) return bad("a claim has an unknown reason");
+    if (claim.reason() > fb::DeathReason::MAX) return bad("a claim has an unknown reason");
     gossip.claims.push_back({.subject = claim.subject(),
                              .by = claim.by(),
                              .incarnation = claim.incarnation(),
                              .state = static_cast<MemberState>(claim.state()),
-                             .reason = static_cast<Loss>(claim.reason())});
+                             .reason = static_cast<DeathReason>(claim.reason())});
   }
   return gossip;
 }
@@ -511,22 +511,18 @@ const char* to_string(ByeReason reason) noexcept {
   return "unknown";
 }
 
-const char* to_string(Loss reason) noexcept {
+const char* to_string(DeathReason reason) noexcept {
   switch (reason) {
-    case Loss::none:
+    case DeathReason::none:
       return "no reason";
-    case Loss::refused:
+    case DeathReason::refused:
       return "refused";
-    case Loss::reset:
+    case DeathReason::reset:
       return "reset";
-    case Loss::silent:
+    case DeathReason::silent:
       return "silent";
-    case Loss::left:
+    case DeathReason::left:
       return "left";
-    case Loss::replaced:
-      return "replaced";
-    case Loss::banned:
-      return "banned";
   }
   return "unknown";
 }

@@ -87,15 +87,13 @@ struct Neighbour {
   NeighbourKind kind = NeighbourKind::none;
 };
 
-/// Why a peer was lost.
-enum class Loss : std::uint8_t {
+/// Why a peer is held suspect, dead or gone.
+enum class DeathReason : std::uint8_t {
   none,
-  refused,   ///< nobody listens at its address any more, or it turned us away
-  reset,     ///< its links broke
-  silent,    ///< nothing was heard for too long
-  left,      ///< it said goodbye
-  replaced,  ///< another neighbour took its place
-  banned,    ///< it broke the protocol
+  refused,  ///< nobody listens at its address any more, or it turned us away
+  reset,    ///< its links broke
+  silent,   ///< nothing was heard for too long
+  left,     ///< it said goodbye
 };
 
 /// What one peer says of another's incarnation: suspect or dead.
@@ -104,7 +102,7 @@ struct Claim {
   std::uint64_t by = 0;       ///< peer that claims it; PeerId::prefix()
   std::uint64_t incarnation = 0;
   MemberState state = MemberState::suspect;
-  Loss reason = Loss::none;
+  DeathReason reason = DeathReason::none;
 
   friend bool operator==(const Claim&, const Claim&) = default;
 };
@@ -231,6 +229,6 @@ enum class Purpose : std::uint8_t { delta, keyframe, membership, reduce, other }
 
 [[nodiscard]] const char* to_string(MemberState state) noexcept;
 [[nodiscard]] const char* to_string(ByeReason reason) noexcept;
-[[nodiscard]] const char* to_string(Loss reason) noexcept;
+[[nodiscard]] const char* to_string(DeathReason reason) noexcept;
 
 }  // namespace starling::wire

@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(claims_about_a_peer_are_refuted_by_it) {
                               .by = by,
                               .incarnation = self.incarnation,
                               .state = state,
-                              .reason = wire::Loss::silent});
+                              .reason = wire::DeathReason::silent});
       }
       swarm.forge(3, 2, lie);
       BOOST_TEST(swarm.run_until(1s, [&] { return swarm.tables_agree(); }));

@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(while_another_has_its_key_suspicions_are_refuted_at_once) {
                             .by = 5,
                             .incarnation = incarnation,
                             .state = state,
-                            .reason = wire::Loss::silent};
+                            .reason = wire::DeathReason::silent};
     peer.give(Received{link, wire::Gossip{{}, {claim}}});
   };
   accuse(15, wire::MemberState::suspect);  // nobody told such a record

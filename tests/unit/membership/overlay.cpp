@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(a_weight_reaches_all_and_the_same_one_again_nobody) {
   Swarm swarm(5, {});
   add_peers(swarm, 12, 50ms);
   swarm.run_for(10s);
-  swarm.inject(3, starling::membership::Weighed{250});
+  swarm.inject(3, starling::membership::SpeedMeasured{250});
   swarm.run_for(5s);
   for (std::size_t i = 0; i < swarm.size(); ++i) {
     const wire::MemberRecord* record = swarm.core(i).table().find(swarm.id(3));
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(a_weight_reaches_all_and_the_same_one_again_nobody) {
   }
   BOOST_TEST(swarm.tables_agree());
   const std::uint64_t incarnation = swarm.core(3).self().incarnation;
-  swarm.inject(3, starling::membership::Weighed{250});
+  swarm.inject(3, starling::membership::SpeedMeasured{250});
   BOOST_TEST(swarm.core(3).self().incarnation == incarnation);
 }
 

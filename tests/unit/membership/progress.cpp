@@ -9,7 +9,7 @@
 
 using namespace starling;
 using namespace std::chrono_literals;
-using membership::ProgressBook;
+using membership::ProgressTable;
 using wire::Progress;
 
 namespace {
@@ -20,7 +20,7 @@ Progress entry(std::uint64_t prefix, std::uint64_t samples, float rate = 0) {
   return {.id_prefix = prefix, .samples = samples, .rate = rate};
 }
 
-void merge(ProgressBook& book, Progress progress, base::Time now, std::uint64_t from = 99) {
+void merge(ProgressTable& book, Progress progress, base::Time now, std::uint64_t from = 99) {
   (void)book.merge(std::span(&progress, 1), from, now);
 }
 
@@ -29,7 +29,7 @@ void merge(ProgressBook& book, Progress progress, base::Time now, std::uint64_t 
 BOOST_AUTO_TEST_SUITE(progress)
 
 BOOST_AUTO_TEST_CASE(counters_never_fall) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   (void)book.set_own(entry(1, 10), true, kStart);
   (void)book.set_own(entry(1, 5), true, kStart);
   merge(book, entry(2, 100), kStart);
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(counters_never_fall) {
 }
 
 BOOST_AUTO_TEST_CASE(an_absurd_counter_is_not_taken) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   (void)book.set_own(entry(1, 10), true, kStart);
   merge(book, entry(1, membership::kCounterMax), kStart);
   merge(book, entry(2, std::numeric_limits<std::uint64_t>::max()), kStart);
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(an_absurd_counter_is_not_taken) {
 
 // It was killed after it had told them, and its last checkpoint is older.
 BOOST_AUTO_TEST_CASE(what_others_know_of_a_former_life_counts_and_what_follows_on_top) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   (void)book.set_own(entry(1, 10), true, kStart);
   merge(book, entry(1, 1000), kStart);
   BOOST_TEST(book.total(kStart) == 1000);
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(what_others_know_of_a_former_life_counts_and_what_follows_o
 // Before its first step it waits, for links and for others' parameters, and the clock may have run
 // for days when it starts.
 BOOST_AUTO_TEST_CASE(who_is_started_again_has_no_rate_before_it_has_trained) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   (void)book.set_own(entry(1, 6'000'000), false, kStart);
   (void)book.set_own(entry(1, 6'000'000), false, kStart + 30s);
   (void)book.set_own(entry(1, 6'000'064), true, kStart + 40s);  // its first step
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(who_is_started_again_has_no_rate_before_it_has_trained) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_known_of_a_former_life_counts_once_when_it_ends) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   (void)book.set_own(entry(1, 10), true, kStart);
   merge(book, entry(1, 1000), kStart);
   (void)book.set_own(entry(1, 30), true, kStart + 1s);
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(what_is_known_of_a_former_life_counts_once_when_it_ends) {
 }
 
 BOOST_AUTO_TEST_CASE(a_neighbour_is_told_its_own_counter_where_it_may_not_know_it) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   (void)book.set_own(entry(1, 10), true, kStart);
   merge(book, entry(7, 30), kStart, 7);
   BOOST_TEST(book.entries_for_heartbeat(7, kStart).size() == 1U);  // ours: it has said the other
@@ -108,13 +108,13 @@ BOOST_AUTO_TEST_CASE(a_neighbour_is_told_its_own_counter_where_it_may_not_know_i
 }
 
 BOOST_AUTO_TEST_CASE(counters_of_a_former_life_are_restored_and_passed_on) {
-  ProgressBook former(1, 1s);
+  ProgressTable former(1, 1s);
   (void)former.set_own(entry(1, 100), true, kStart);
   merge(former, entry(2, 500, 50), kStart);
   std::vector<base::SampleCounter> counters = former.counters_of_others();
   counters.push_back({1, 100});
   counters.push_back({3, membership::kCounterMax});
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   book.restore(counters);
   (void)book.set_own(entry(1, 60), true, kStart + 10s);  // its checkpoint is older
   BOOST_TEST(book.total(kStart + 11s) == 600);           // nobody is taken further
@@ -129,14 +129,14 @@ BOOST_AUTO_TEST_CASE(no_more_counters_are_restored_than_there_may_be) {
   for (std::uint64_t prefix = 2; prefix < 2 + 2 * membership::kProgressMax; ++prefix) {
     counters.push_back({prefix, 1});
   }
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   book.restore(counters);
   (void)book.set_own(entry(1, 1), true, kStart);
   BOOST_TEST(book.size() == membership::kProgressMax);
 }
 
 BOOST_AUTO_TEST_CASE(a_report_counts_though_later_samples_were_seen_before_it_came) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   merge(book, entry(2, 90), kStart, 2);
   book.observe(2, 120, kStart + 1s);
   Progress report = entry(2, 100);
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(a_report_counts_though_later_samples_were_seen_before_it_ca
 }
 
 BOOST_AUTO_TEST_CASE(a_silent_alive_peer_is_taken_further_at_the_rate_it_told_up_to_the_horizon) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   merge(book, entry(2, 1000, 100), kStart);
   BOOST_TEST((book.horizon() == 2s));
   BOOST_TEST(book.rate(kStart) == 100, boost::test_tools::tolerance(1e-6));
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_silent_alive_peer_is_taken_further_at_the_rate_it_told_up
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_ended_training_is_not_taken_further) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   merge(book, entry(2, 1000, 100), kStart);
   Progress end = entry(2, 1010, 0);
   BOOST_TEST(book.merge(std::span(&end, 1), 2, kStart + 100ms));
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_ended_training_is_not_taken_further) {
 }
 
 BOOST_AUTO_TEST_CASE(the_end_of_training_is_told_at_once_and_steps_are_not) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   BOOST_TEST(!book.set_own(entry(1, 0), true, kStart));
   for (int i = 1; i <= 100; ++i) {
     BOOST_TEST(
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_training_is_told_at_once_and_steps_are_not) {
 
 BOOST_AUTO_TEST_CASE(
     a_trainer_that_stands_still_says_so_once_and_that_it_goes_on_with_its_next_entry) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   std::uint64_t samples = 0;
   base::Time now = kStart;
   const auto steps = [&](int count) {
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(
 }
 
 BOOST_AUTO_TEST_CASE(slow_steps_are_not_taken_for_a_stand) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   for (int i = 0; i < 10; ++i) {
     (void)book.set_own(entry(1, static_cast<std::uint64_t>(10 * i)), true, kStart + i * 5s);
   }
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(slow_steps_are_not_taken_for_a_stand) {
 }
 
 BOOST_AUTO_TEST_CASE(a_suspect_is_not_taken_further_until_it_refutes) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   merge(book, entry(2, 1000, 100), kStart);
   book.set_state(2, wire::MemberState::suspect);
   BOOST_TEST(book.total(kStart + 1s) == 1000);
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(total_is_the_sum_at_the_end_whatever_was_extrapolated_befor
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       base::Rng rng(seed);
-      ProgressBook book(1, 1s);
+      ProgressTable book(1, 1s);
       std::uint64_t sum = 0;
       for (std::uint64_t prefix = 2; prefix <= 9; ++prefix) {
         std::uint64_t samples = 0;
@@ -259,19 +259,19 @@ BOOST_AUTO_TEST_CASE(total_is_the_sum_at_the_end_whatever_was_extrapolated_befor
 }
 
 BOOST_AUTO_TEST_CASE(age_on_the_way_counts) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   Progress old = entry(2, 1000, 100);
   old.age_ms = 1500;
   merge(book, old, kStart);
   BOOST_TEST(book.total(kStart) == 1150);
-  ProgressBook far(3, 1s);
+  ProgressTable far(3, 1s);
   const auto told = book.entries_for_heartbeat(3, kStart + 250ms);
   BOOST_REQUIRE(told.size() == 1);
   BOOST_TEST(told[0].age_ms == 1750U);
 }
 
 BOOST_AUTO_TEST_CASE(a_dead_peer_counts_but_is_not_taken_further) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   merge(book, entry(2, 1000, 100), kStart);
   book.set_state(2, wire::MemberState::dead);
   BOOST_TEST(book.total(kStart + 2s) == 1000);
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(a_dead_peer_counts_but_is_not_taken_further) {
 BOOST_AUTO_TEST_CASE(in_a_large_swarm_a_peer_tells_its_counter_more_rarely) {
   BOOST_TEST((membership::progress_interval(4, 1s) == 1s));
   BOOST_TEST((membership::progress_interval(1000, 1s) == 48s));
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   for (std::uint64_t prefix = 2; prefix <= 1000; ++prefix) merge(book, entry(prefix, 1), kStart);
   (void)book.set_own(entry(1, 0), true, kStart);
   while (!book.entries_for_heartbeat(7, kStart).empty()) continue;
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(in_a_large_swarm_a_peer_tells_its_counter_more_rarely) {
 }
 
 BOOST_AUTO_TEST_CASE(a_heartbeat_carries_what_changed_and_not_what_its_receiver_told) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   const auto told = [&](std::uint64_t neighbour, base::Time now) {
     return book.entries_for_heartbeat(neighbour, now).size();
   };
@@ -317,7 +317,7 @@ BOOST_AUTO_TEST_CASE(a_heartbeat_carries_what_changed_and_not_what_its_receiver_
 }
 
 BOOST_AUTO_TEST_CASE(all_neighbours_are_told_the_same_count_though_their_beats_differ) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   (void)book.set_own(entry(1, 10), true, kStart);
   (void)book.set_own(entry(1, 11), true, kStart + 600ms);  // its rate is known now
   (void)book.set_own(entry(1, 12), true, kStart + 700ms);
@@ -333,7 +333,7 @@ BOOST_AUTO_TEST_CASE(all_neighbours_are_told_the_same_count_though_their_beats_d
 }
 
 BOOST_AUTO_TEST_CASE(a_report_goes_along_when_it_changed) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   Progress own = entry(1, 10);
   own.links = 3;
   (void)book.set_own(own, true, kStart);
@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(a_report_goes_along_when_it_changed) {
   (void)book.set_own(own, true, kStart + 2500ms);
   const auto told = book.entries_for_heartbeat(7, kStart + 2500ms);
   BOOST_TEST(told.at(0).report);
-  ProgressBook other(7, 1s);
+  ProgressTable other(7, 1s);
   (void)other.merge(told, 1, kStart);
   Progress bare = entry(1, 40);
   bare.report = false;
@@ -359,7 +359,7 @@ BOOST_AUTO_TEST_CASE(a_report_goes_along_when_it_changed) {
 }
 
 BOOST_AUTO_TEST_CASE(many_counters_go_in_several_heartbeats_and_are_bounded) {
-  ProgressBook book(1, 1s);
+  ProgressTable book(1, 1s);
   for (std::uint64_t prefix = 2; prefix < 2 + 2 * membership::kProgressMax; ++prefix) {
     merge(book, entry(prefix, 1), kStart);
   }
@@ -380,7 +380,7 @@ BOOST_AUTO_TEST_CASE(reports_with_equal_counters_end_the_same_in_any_order) {
   Progress worse = entry(2, 20);
   worse.loss = 0.7F;
   for (const bool better_first : {true, false}) {
-    ProgressBook book(1, 1s);
+    ProgressTable book(1, 1s);
     merge(book, entry(2, 20), kStart);
     merge(book, better_first ? better : worse, kStart);
     merge(book, better_first ? worse : better, kStart);

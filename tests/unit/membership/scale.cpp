@@ -113,7 +113,7 @@ void require_quiet_is_cheap(std::size_t count) {
   BOOST_TEST(progress / seconds / count < 1000U);
   const double sum = 200.0 * (10 + round + seconds) * static_cast<double>(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const membership::ProgressBook& book = swarm.core(i).progress();
+    const membership::ProgressTable& book = swarm.core(i).progress();
     for (std::size_t j = 0; j < count; ++j) {
       const auto age = book.age(swarm.id(j).prefix(), swarm.now());
       if (!age || *age > stale) BOOST_ERROR("peer " << j << " at " << i << " is not known or old");
@@ -198,9 +198,9 @@ BOOST_AUTO_TEST_CASE(crashes_are_found_everywhere_within_seconds_and_nobody_else
         return true;
       };
       BOOST_TEST(swarm.run_until(silent ? 11s : 6s, found));
-      const wire::Loss reason = swarm.core(kCount - 1).loss_of(swarm.id(0));
-      BOOST_TEST((reason == wire::Loss::silent || reason == wire::Loss::reset ||
-                  reason == wire::Loss::refused));
+      const wire::DeathReason reason = swarm.core(kCount - 1).death_reason_of(swarm.id(0));
+      BOOST_TEST((reason == wire::DeathReason::silent || reason == wire::DeathReason::reset ||
+                  reason == wire::DeathReason::refused));
       BOOST_TEST(settles(swarm, kCount, 20));
       require_no_false_death(swarm, kCrashed);
     }

@@ -2,16 +2,16 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "membership/flaps.hpp"
+#include "membership/flap_damper.hpp"
 #include "membership/limits.hpp"
 #include "membership/local_health.hpp"
 
 using namespace starling;
 using namespace std::chrono_literals;
-using membership::Flaps;
+using membership::FlapDamper;
 using membership::LocalHealth;
 using membership::Suspicions;
-using wire::Loss;
+using wire::DeathReason;
 
 namespace {
 
@@ -24,30 +24,30 @@ BOOST_AUTO_TEST_SUITE(suspicions)
 
 BOOST_AUTO_TEST_CASE(more_accusers_end_it_sooner_and_one_counts_once) {
   Suspicions suspicions;
-  BOOST_TEST(suspicions.accuse(kPeer, 1, Loss::silent, 64, 1s, kBegin));
+  BOOST_TEST(suspicions.accuse(kPeer, 1, DeathReason::silent, 64, 1s, kBegin));
   BOOST_TEST((suspicions.next_end() == kBegin + membership::kSuspicionBeatsMax * 1s));
-  BOOST_TEST(!suspicions.accuse(kPeer, 1, Loss::reset, 64, 1s, kBegin + 1s));
+  BOOST_TEST(!suspicions.accuse(kPeer, 1, DeathReason::reset, 64, 1s, kBegin + 1s));
   base::Time last = *suspicions.next_end();
   for (std::uint64_t by = 2; by <= membership::kAccusersMax; ++by) {
-    BOOST_TEST(suspicions.accuse(kPeer, by, Loss::reset, 64, 1s, kBegin));
+    BOOST_TEST(suspicions.accuse(kPeer, by, DeathReason::reset, 64, 1s, kBegin));
     BOOST_TEST((*suspicions.next_end() < last));
     last = *suspicions.next_end();
   }
   BOOST_TEST((last == kBegin + membership::kSuspicionBeatsMin * 1s));
-  BOOST_TEST(!suspicions.accuse(kPeer, 99, Loss::reset, 64, 1s, kBegin));
+  BOOST_TEST(!suspicions.accuse(kPeer, 99, DeathReason::reset, 64, 1s, kBegin));
   BOOST_TEST(suspicions.take_ended(last - 1ms).empty());
   const auto ended = suspicions.take_ended(last);
   BOOST_REQUIRE(ended.size() == 1);
-  BOOST_TEST((ended[0].reason == Loss::silent));
+  BOOST_TEST((ended[0].reason == DeathReason::silent));
   BOOST_TEST(!suspicions.next_end().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(when_all_link_partners_accuse_one_beat_is_left) {
   Suspicions suspicions;
-  (void)suspicions.accuse(kPeer, 1, Loss::none, 2, 1s, kBegin);
-  (void)suspicions.accuse(kPeer, 2, Loss::refused, 2, 1s, kBegin + 200ms);
+  (void)suspicions.accuse(kPeer, 1, DeathReason::none, 2, 1s, kBegin);
+  (void)suspicions.accuse(kPeer, 2, DeathReason::refused, 2, 1s, kBegin + 200ms);
   BOOST_TEST((suspicions.next_end() == kBegin + 1200ms));
-  BOOST_TEST((suspicions.take_ended(kBegin + 2s).at(0).reason == Loss::refused));
+  BOOST_TEST((suspicions.take_ended(kBegin + 2s).at(0).reason == DeathReason::refused));
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_in_bad_health_waits_longer) {
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(a_peer_in_bad_health_waits_longer) {
   for (int i = 0; i < 100; ++i) health.worse();
   BOOST_TEST(health.factor() == membership::kHealthMax + 1);
   Suspicions suspicions;
-  (void)suspicions.accuse(kPeer, 1, Loss::silent, 64, health.factor() * 1s, kBegin);
+  (void)suspicions.accuse(kPeer, 1, DeathReason::silent, 64, health.factor() * 1s, kBegin);
   BOOST_TEST((suspicions.next_end() == kBegin + 9 * membership::kSuspicionBeatsMax * 1s));
   for (int i = 0; i < 100; ++i) health.better();
   BOOST_TEST(health.factor() == 1);
@@ -64,19 +64,19 @@ BOOST_AUTO_TEST_CASE(a_peer_in_bad_health_waits_longer) {
 
 BOOST_AUTO_TEST_CASE(the_verdict_of_another_leaves_a_beat_and_no_less_than_all_accusers_do) {
   Suspicions suspicions;
-  BOOST_TEST(!suspicions.convict(kPeer, 1s, kBegin));
-  BOOST_TEST(suspicions.accuse(kPeer, 1, Loss::silent, 64, 4s, kBegin));
-  BOOST_TEST(suspicions.convict(kPeer, 1s, kBegin));
+  BOOST_TEST(!suspicions.shorten_for_verdict(kPeer, 1s, kBegin));
+  BOOST_TEST(suspicions.accuse(kPeer, 1, DeathReason::silent, 64, 4s, kBegin));
+  BOOST_TEST(suspicions.shorten_for_verdict(kPeer, 1s, kBegin));
   BOOST_TEST((suspicions.next_end() == kBegin + membership::kSuspicionBeatsMin * 1s));
-  BOOST_TEST(!suspicions.convict(kPeer, 1s, kBegin + 1s));
+  BOOST_TEST(!suspicions.shorten_for_verdict(kPeer, 1s, kBegin + 1s));
   BOOST_TEST(suspicions.take_ended(kBegin + 2s).size() == 1U);
-  BOOST_TEST(suspicions.accuse(kPeer, 1, Loss::silent, 64, 4s, kBegin));
-  BOOST_TEST(suspicions.convict(kPeer, 1s, kBegin + 5s));
+  BOOST_TEST(suspicions.accuse(kPeer, 1, DeathReason::silent, 64, 4s, kBegin));
+  BOOST_TEST(suspicions.shorten_for_verdict(kPeer, 1s, kBegin + 5s));
   BOOST_TEST((suspicions.next_end() == kBegin + 6s));
 }
 
 BOOST_AUTO_TEST_CASE(the_first_return_is_believed_and_further_ones_ever_later) {
-  Flaps flaps;
+  FlapDamper flaps;
   wire::MemberRecord record{.id = kPeer, .incarnation = 2};
   BOOST_TEST(!flaps.hold_back(record, kBegin));
   flaps.died(record, 50, kBegin);
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(the_first_return_is_believed_and_further_ones_ever_later) {
 }
 
 BOOST_AUTO_TEST_CASE(who_is_gone_is_not_waited_for_unless_its_return_is_newer) {
-  Flaps flaps;
+  FlapDamper flaps;
   wire::MemberRecord record{.id = kPeer, .incarnation = 2};
   flaps.died(record, 50, kBegin);
   flaps.died(record, 50, kBegin + 10s);
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(who_is_gone_is_not_waited_for_unless_its_return_is_newer) {
 }
 
 BOOST_AUTO_TEST_CASE(in_a_large_swarm_a_refuted_death_and_the_next_one_wait) {
-  Flaps flaps;
+  FlapDamper flaps;
   const wire::MemberRecord died{.id = kPeer, .incarnation = 1'000};
   const wire::MemberRecord refuted{.id = kPeer, .incarnation = 1'001};
   const wire::MemberRecord restarted{.id = kPeer, .incarnation = 1'100};
@@ -126,16 +126,16 @@ BOOST_AUTO_TEST_CASE(in_a_large_swarm_a_refuted_death_and_the_next_one_wait) {
   const base::Time back = kBegin + membership::kHoldMin;
   BOOST_TEST(flaps.take_due(back).size() == 1U);
   flaps.returned(refuted, back);
-  BOOST_TEST((flaps.rests_until(kPeer) == back + membership::kHoldMin));
+  BOOST_TEST((flaps.immune_until(kPeer) == back + membership::kHoldMin));
 
   Suspicions suspicions;
-  BOOST_TEST(
-      suspicions.accuse(kPeer, 1, Loss::silent, 64, 1s, back + 1s, flaps.rests_until(kPeer)));
+  BOOST_TEST(suspicions.accuse(kPeer, 1, DeathReason::silent, 64, 1s, back + 1s,
+                               flaps.immune_until(kPeer)));
   BOOST_TEST((suspicions.next_end() == back + membership::kHoldMin));
 }
 
 BOOST_AUTO_TEST_CASE(deaths_of_half_the_swarm_are_of_a_cut_and_hold_nobody_back) {
-  Flaps flaps;
+  FlapDamper flaps;
   const wire::MemberRecord flapping{.id = kPeer, .incarnation = 2};
   flaps.died(flapping, 7, kBegin);
   flaps.died(flapping, 7, kBegin + 100s);

@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(other_messages_keep_their_values) {
                            .by = 2,
                            .incarnation = 3,
                            .state = wire::MemberState::dead,
-                           .reason = wire::Loss::silent});
+                           .reason = wire::DeathReason::silent});
   BOOST_TEST((round_trip(gossip).claims == gossip.claims));
   const wire::Reconcile reconcile{
       .bits = 1, .hashes = {4, 5}, .buckets = {1}, .entries = {{6, 7}}, .wanted = {8}};
@@ -356,7 +356,7 @@ std::vector<wire::Message> one_of_each() {
                            .by = 2,
                            .incarnation = 3,
                            .state = wire::MemberState::dead,
-                           .reason = wire::Loss::silent});
+                           .reason = wire::DeathReason::silent});
   return {wire::Hello{.run = base::xxh3_128("run"), .parameters_hash = 7, .self = some_member()},
           wire::Refuse{wire::RefuseReason::other_run, "why", "a = 1\n"},
           wire::Neighbour{wire::NeighbourKind::urgent_request},

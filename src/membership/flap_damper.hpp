@@ -20,7 +20,7 @@
 
 namespace starling::membership {
 
-class Flaps {
+class FlapDamper {
  public:
   /// This peer came to the verdict that the member of `record` is dead; `alive` members, self
   /// included, are left. With half as many deaths within kCutMemory none of those counts.
@@ -34,7 +34,7 @@ class Flaps {
   /// It is gone, as of `record`: a return before that is not waited for any more.
   void gone(const wire::MemberRecord& record);
   /// Until then this member is not declared dead again.
-  [[nodiscard]] base::Time rests_until(const base::PeerId& peer) const;
+  [[nodiscard]] base::Time immune_until(const base::PeerId& peer) const;
   /// The newest records of those that are to be believed now.
   [[nodiscard]] std::vector<wire::MemberRecord> take_due(base::Time now);
   [[nodiscard]] std::optional<base::Time> next_due() const;
@@ -44,17 +44,17 @@ class Flaps {
   struct Flap {
     int deaths = 0;
     base::Time last_death{};
-    std::uint64_t incarnation = 0;  ///< that died last
-    base::Time rests_until{};
-    bool cut = false;    ///< the last death does not count
-    bool large = false;  ///< the swarm was, then
+    std::uint64_t incarnation = 0;  ///< incarnation that died last
+    base::Time immune_until{};
+    bool cut = false;    ///< whether the last death does not count
+    bool large = false;  ///< whether the swarm was large at the last death
 
     [[nodiscard]] base::Time ends() const;
     [[nodiscard]] bool same_life(const wire::MemberRecord& record) const;
   };
 
-  std::map<base::PeerId, Flap> flaps_;                  ///< at most kMembersMax, for kFlapMemory
-  std::map<base::PeerId, wire::MemberRecord> waiting_;  ///< whose return is; all are in flaps_
+  std::map<base::PeerId, Flap> flaps_;  ///< at most kMembersMax deaths, for kFlapMemory
+  std::map<base::PeerId, wire::MemberRecord> waiting_;  ///< returns not believed yet
 };
 
 }  // namespace starling::membership

@@ -1,4 +1,4 @@
-#include "membership/flaps.hpp"
+#include "membership/flap_damper.hpp"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace starling::membership {
 
-base::Time Flaps::Flap::ends() const {
+base::Time FlapDamper::Flap::ends() const {
   const int free = large ? 0 : 1;  // deaths that hold nobody back
   if (cut || deaths <= free) return last_death;
   base::Duration hold = kHoldMin;
@@ -16,11 +16,11 @@ base::Time Flaps::Flap::ends() const {
 }
 
 // A refutation raises the incarnation by little, a new process starts with the time of day.
-bool Flaps::Flap::same_life(const wire::MemberRecord& record) const {
+bool FlapDamper::Flap::same_life(const wire::MemberRecord& record) const {
   return record.incarnation <= incarnation + kRefutationsMax;
 }
 
-void Flaps::died(const wire::MemberRecord& record, std::size_t alive, base::Time now) {
+void FlapDamper::died(const wire::MemberRecord& record, std::size_t alive, base::Time now) {
   std::erase_if(flaps_, [&](const auto& entry) {
     return !waiting_.contains(entry.first) && now - entry.second.last_death > kFlapMemory;
   });
@@ -42,7 +42,7 @@ void Flaps::died(const wire::MemberRecord& record, std::size_t alive, base::Time
   }
 }
 
-bool Flaps::hold_back(const wire::MemberRecord& record, base::Time now) {
+bool FlapDamper::hold_back(const wire::MemberRecord& record, base::Time now) {
   const auto found = flaps_.find(record.id);
   if (found == flaps_.end()) return false;
   Flap& flap = found->second;
@@ -52,26 +52,26 @@ bool Flaps::hold_back(const wire::MemberRecord& record, base::Time now) {
   return true;
 }
 
-void Flaps::returned(const wire::MemberRecord& record, base::Time now) {
+void FlapDamper::returned(const wire::MemberRecord& record, base::Time now) {
   const auto found = flaps_.find(record.id);
   if (found == flaps_.end()) return;
   Flap& flap = found->second;
   waiting_.erase(record.id);
-  if (flap.large && !flap.cut && flap.same_life(record)) flap.rests_until = now + kHoldMin;
+  if (flap.large && !flap.cut && flap.same_life(record)) flap.immune_until = now + kHoldMin;
 }
 
-void Flaps::gone(const wire::MemberRecord& record) {
+void FlapDamper::gone(const wire::MemberRecord& record) {
   const auto found = waiting_.find(record.id);
   if (found == waiting_.end() || version_of(found->second) > version_of(record)) return;
   waiting_.erase(found);
 }
 
-base::Time Flaps::rests_until(const base::PeerId& peer) const {
+base::Time FlapDamper::immune_until(const base::PeerId& peer) const {
   const auto found = flaps_.find(peer);
-  return found == flaps_.end() ? base::Time{} : found->second.rests_until;
+  return found == flaps_.end() ? base::Time{} : found->second.immune_until;
 }
 
-std::vector<wire::MemberRecord> Flaps::take_due(base::Time now) {
+std::vector<wire::MemberRecord> FlapDamper::take_due(base::Time now) {
   std::vector<wire::MemberRecord> due;
   std::erase_if(waiting_, [&](auto& entry) {
     if (now < flaps_.at(entry.first).ends()) return false;
@@ -81,7 +81,7 @@ std::vector<wire::MemberRecord> Flaps::take_due(base::Time now) {
   return due;
 }
 
-std::optional<base::Time> Flaps::next_due() const {
+std::optional<base::Time> FlapDamper::next_due() const {
   std::optional<base::Time> next;
   for (const auto& [peer, record] : waiting_) {
     const base::Time due = flaps_.at(peer).ends();
