@@ -1,9 +1,10 @@
 // What the simulator may do to the cores beside faults from outside: take branches that are rare,
 // and plant a bug that must be found. Only in programs built with -DSTARLING_SIMULATED
-// (starling-sim); in all others RARE() and BUG() are false before the compiler looks further.
+// (starling-sim); in all others SIM_RARE() and SIM_BUG() are false before the compiler looks
+// further.
 //
-//     if (RARE(no_referral)) return;     // allowed at any time, seldom taken
-//     if (BUG(refute_never)) return;     // wrong, and the simulator must notice
+//     if (SIM_RARE(no_referral)) return;     // allowed at any time, seldom taken
+//     if (SIM_BUG(refute_never)) return;     // wrong, and the simulator must notice
 #pragma once
 
 #ifdef STARLING_SIMULATED
@@ -114,7 +115,7 @@ struct Switches {
 };
 inline Switches switches;
 
-/// OffsetAllocator that few runs pass, and those seldom: there a branch is as likely as the other, in half
+/// Places that few runs pass, and those seldom: there a branch is as likely as the other, in half
 /// of the runs.
 inline constexpr Rare kSeldomPassed[] = {
     Rare::no_question,   Rare::reset_unnoticed, Rare::wait_before_redial, Rare::reconcile_late,
@@ -154,8 +155,9 @@ inline bool is_rare(Rare place) noexcept {
 
 }  // namespace starling::base::simulated
 
-#define BUG(name) ::starling::base::simulated::is_planted(::starling::base::simulated::Bug::name)
-#define RARE(name) ::starling::base::simulated::is_rare(::starling::base::simulated::Rare::name)
+#define SIM_BUG(name) \
+  ::starling::base::simulated::is_planted(::starling::base::simulated::Bug::name)
+#define SIM_RARE(name) ::starling::base::simulated::is_rare(::starling::base::simulated::Rare::name)
 
 #else
 
@@ -172,7 +174,7 @@ inline std::vector<std::pair<std::string_view, std::uint64_t>> rare_taken() { re
 
 }  // namespace starling::base::simulated
 
-#define BUG(name) false
-#define RARE(name) false
+#define SIM_BUG(name) false
+#define SIM_RARE(name) false
 
 #endif

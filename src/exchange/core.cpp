@@ -63,7 +63,7 @@ void Core::expire(Time now, Outbox& out) {
   for (auto at = links_.begin(); at != links_.end();) {
     const auto current = at++;
     const auto* broken = current->second.broken();
-    if (broken != nullptr && broken->until <= now && !BUG(grace_for_ever)) forget(current, out);
+    if (broken != nullptr && broken->until <= now && !SIM_BUG(grace_for_ever)) forget(current, out);
   }
   for (auto& [peer, link] : links_) {
     if (link.open() != nullptr) request_next(peer, link, now, out);
@@ -107,7 +107,7 @@ void Core::on(const NeighbourDown& event, Time now, Outbox& out) {
   const auto at = links_.find(event.peer);
   if (at == links_.end()) return;
   if (event.for_good) {
-    if (!BUG(left_links_kept)) forget(at, out);
+    if (!SIM_BUG(left_links_kept)) forget(at, out);
   } else {
     break_link(at, now, out);
   }
@@ -138,7 +138,7 @@ void Core::on(const Progressed& event, Time now, Outbox&) {
   // One that sees the start of the run from inside has its part in it; the known progress of one
   // that comes late jumps over this range.
   if ((progress_ > kFreshProgress && progress_ <= kHistoryProgress && open_links() > 0) ||
-      RARE(never_adopts)) {
+      SIM_RARE(never_adopts)) {
     has_history_ = true;
   }
 }
@@ -156,7 +156,7 @@ void Core::drop_session(const PeerId& peer, Link& link, Outbox& out) {
   const Session* session = link.session();
   const auto* opening = link.opening();
   const bool asked = opening != nullptr && (opening->open_job != 0 || opening->keyframe_job != 0);
-  if ((session != nullptr || asked) && !BUG(close_forgotten)) {
+  if ((session != nullptr || asked) && !SIM_BUG(close_forgotten)) {
     out.emplace_back(Run{CloseJob{peer}});
   }
   if (session != nullptr && !session->kept.empty()) ++link.counters.lost_steps;
@@ -190,7 +190,7 @@ void Core::break_link(Links::iterator at, Time now, Outbox& out) {
   Link& link = at->second;
   if (link.broken() != nullptr) return;
   Session* session = link.session();
-  if (session == nullptr || RARE(no_grace)) {
+  if (session == nullptr || SIM_RARE(no_grace)) {
     forget(at, out);
     return;
   }
@@ -207,7 +207,8 @@ void Core::break_link(Links::iterator at, Time now, Outbox& out) {
 void Core::bound_grace(Outbox& out) {
   const auto count = static_cast<std::size_t>(std::ranges::count_if(
       links_, [](const auto& entry) { return entry.second.broken() != nullptr; }));
-  if (count > (RARE(grace_of_one) ? 1 : kGraceLinksMax)) static_cast<void>(end_oldest_grace(out));
+  if (count > (SIM_RARE(grace_of_one) ? 1 : kGraceLinksMax))
+    static_cast<void>(end_oldest_grace(out));
 }
 
 // Frees the mirrors of the link that broke first; false where none is in grace.

@@ -61,7 +61,7 @@ void Core::take(Links::iterator at, wire::Delta delta, Time now, Outbox& out) {
   }
   // The other end sends t+1 after it has committed t.
   std::erase_if(session.kept, [&](const wire::Delta& own) {
-    return own.exchange < delta.exchange && !BUG(kept_for_ever);
+    return own.exchange < delta.exchange && !SIM_BUG(kept_for_ever);
   });
   session.received = std::move(delta);
   commit_when_ready(at->first, link, now, out);
@@ -70,8 +70,8 @@ void Core::take(Links::iterator at, wire::Delta delta, Time now, Outbox& out) {
 
 DeltaBudget Core::budget(const Link& link) const {
   const Config& config = options_.config;
-  if (RARE(whole_density)) return {.density = 1.0};
-  double density = RARE(least_density) ? 0.0 : config.density;
+  if (SIM_RARE(whole_density)) return {.density = 1.0};
+  double density = SIM_RARE(least_density) ? 0.0 : config.density;
   if (phase_ != Phase::training) {
     density = config.settle_density;
   } else if (progress_ < config.start_fraction) {
@@ -103,17 +103,17 @@ void Core::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbo
       Run{EncodeJob{.peer = peer,
                     .tag = session.encode_job,
                     .exchange = t,
-                    .not_before = {session.due.value + (RARE(delta_late) ? 1 : 0)},
+                    .not_before = {session.due.value + (SIM_RARE(delta_late) ? 1 : 0)},
                     .every = pace_.every(open_links()),
                     .lag_factor_max = budget.lag_factor_max,
-                    .at_once = phase_ != Phase::training || RARE(delta_at_once),
-                    .with_hash = t.value % config.hash_every == 0 || RARE(hash_with_delta),
+                    .at_once = phase_ != Phase::training || SIM_RARE(delta_at_once),
+                    .with_hash = t.value % config.hash_every == 0 || SIM_RARE(hash_with_delta),
                     .with_buffers = with_buffers(t),
                     .near_enough = phase_ == Phase::training ? 0.0 : config.settle_drift,
                     .may_skip = session.settled && !session.received,
                     .options = {.density = budget.density,
-                                .bits = RARE(other_bits) ? 8 : bits,
-                                .block = RARE(other_block) ? 64U : config.block}}});
+                                .bits = SIM_RARE(other_bits) ? 8 : bits,
+                                .block = SIM_RARE(other_block) ? 64U : config.block}}});
 }
 
 // Whether the next own delta is to be asked for: none is under way. A peer that has settled only
@@ -123,7 +123,7 @@ bool Core::wants_delta(const Session& session) const {
   if (phase_ == Phase::done || session.encode_job != 0 || session.own(t) != nullptr) return false;
   const bool silent = settled_ || session.rests;
   if (silent && !(session.received && session.received->exchange == t)) return false;
-  return !(BUG(next_not_asked_for) && t.value > 3);
+  return !(SIM_BUG(next_not_asked_for) && t.value > 3);
 }
 
 // Whatever is sent takes its part of the link's share of the upload.
@@ -159,7 +159,7 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
   Session& session = link.open()->session;
   if (session.encode_job != event.tag) return;
   session.encode_job = 0;
-  if (link.rounds.count() < kRoundsMax / 4 && RARE(opened_again))
+  if (link.rounds.count() < kRoundsMax / 4 && SIM_RARE(opened_again))
     return new_round(event.peer, link, out);
   if (!event.status) {
     const bool no_room = event.status.error().code == base::ErrorCode::no_room;
@@ -194,7 +194,7 @@ void Core::commit_when_ready(const PeerId& peer, Link& link, Time now, Outbox& o
   const wire::Delta* own = session.own(t);
   if (session.commit_job != 0 || own == nullptr || !session.received) return;
   ASSERT(session.received->exchange == t);
-  const std::uint16_t other_degree = BUG(weight_of_own_degree) ? 1 : session.received->degree;
+  const std::uint16_t other_degree = SIM_BUG(weight_of_own_degree) ? 1 : session.received->degree;
   const auto degree = static_cast<float>(std::max(own->degree, other_degree));
   session.both_settling = own->settled && session.received->settled;
   session.commit_job = ++last_tag_;
@@ -295,7 +295,7 @@ void Core::settle_when_ready(Outbox& out) {
     const Link& link = entry.second;
     return link.broken() != nullptr || (link.open() != nullptr && link.open()->session.settled);
   });
-  if (!(agreed || BUG(settled_at_once)) || RARE(settle_slowly)) return;
+  if (!(agreed || SIM_BUG(settled_at_once)) || SIM_RARE(settle_slowly)) return;
   settled_ = true;
   out.emplace_back(Settled{});
 }

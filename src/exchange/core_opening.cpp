@@ -56,7 +56,7 @@ void Core::send_open(const PeerId& peer, Link& link, Time now, Outbox& out) {
                       .samples = samples_,
                       .progress = std::clamp(known_progress(), 0.0, 1.0),
                       .may_adopt = may_adopt()};
-  if (opening.before && !RARE(session_forgotten)) {
+  if (opening.before && !SIM_RARE(session_forgotten)) {
     open.session = opening.before->id;
     open.committed = opening.before->committed;
   }
@@ -179,7 +179,7 @@ void Core::resume(Links::iterator at, Time now, Outbox& out) {
     return delta.exchange <= theirs && delta.exchange <= open.committed;
   });
   for (const wire::Delta& delta : open.kept) {
-    if ((delta.exchange <= theirs && !BUG(all_resent)) || BUG(nothing_resent)) continue;
+    if ((delta.exchange <= theirs && !SIM_BUG(all_resent)) || SIM_BUG(nothing_resent)) continue;
     const std::size_t bytes = delta.payload.size() + delta.buffers.size();
     link.counters.bytes_sent += bytes;
     reserve_upload(link, bytes, now);

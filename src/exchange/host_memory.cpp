@@ -168,13 +168,13 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
   Mirror::Room lost{};
   for (std::size_t begin = 0; begin < size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, size() - begin);
-    float* const y = BUG(step_not_applied) ? lost.data() : y_.data() + begin;
+    float* const y = SIM_BUG(step_not_applied) ? lost.data() : y_.data() + begin;
     for (Cursor& at : std::span(cursors).first(steps.size())) {
       const CommitStep& step = *at.step;
       float* const mine = at.mine->take(begin, n, rooms[0]);
       float* const theirs = at.theirs->take(begin, n, rooms[1]);
       at.own = apply_block(*at.own_delta, at.own, begin, n, mine);
-      if (!BUG(mirror_of_theirs_forgotten)) {
+      if (!SIM_BUG(mirror_of_theirs_forgotten)) {
         at.their = apply_block(*at.their_delta, at.their, begin, n, theirs);
       }
       if (mirror_type_ == MirrorType::float32) {

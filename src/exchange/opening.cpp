@@ -17,7 +17,7 @@ OpenDecision decide_opening(const wire::LinkOpen& mine, const wire::LinkOpen& th
   if (mine.progress <= kFreshProgress && theirs.progress <= kFreshProgress)
     return OpenDecision::fresh;
   if (mine.may_adopt && theirs.may_adopt) return OpenDecision::wait;
-  if (mine.may_adopt) return BUG(merge_for_adopt) ? OpenDecision::merge : OpenDecision::adopt;
+  if (mine.may_adopt) return SIM_BUG(merge_for_adopt) ? OpenDecision::merge : OpenDecision::adopt;
   if (theirs.may_adopt) return OpenDecision::give;
   return OpenDecision::merge;
 }

@@ -152,8 +152,8 @@ base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyf
   if (auto status = add_link(peer, *values, *values, *buffers); !status) {
     return noted(std::move(status));
   }
-  if (!BUG(buffers_not_adopted)) std::ranges::copy(*buffers, buffers_.values().begin());
-  if (BUG(adopted_not)) return noted(memory_->release());
+  if (!SIM_BUG(buffers_not_adopted)) std::ranges::copy(*buffers, buffers_.values().begin());
+  if (SIM_BUG(adopted_not)) return noted(memory_->release());
   // Mirrors may be narrower than what came.
   return noted(memory_->write(mirror(peer, MirrorOf::theirs)));
 }
@@ -303,7 +303,7 @@ void Replica::apply_staged() {
 // what it trained and exchanged with others meanwhile.
 void Replica::average_buffers(Link& link) {
   if (link.their_buffers.empty()) return;
-  if (!BUG(buffers_not_averaged)) buffers_.average(link.their_buffers, link.w);
+  if (!SIM_BUG(buffers_not_averaged)) buffers_.average(link.their_buffers, link.w);
   for (std::size_t i = 0; i < link.own_buffers.size(); ++i) {
     link.their_buffers[i] = averaged(link.their_buffers[i], link.own_buffers[i], link.w);
   }
@@ -329,7 +329,7 @@ void Replica::suspend(const PeerId& peer) {
 void Replica::resume(const PeerId& peer) {
   Link& link = this->link(peer);
   ASSERT(!link.open);
-  link.open = !BUG(suspended_for_ever);
+  link.open = !SIM_BUG(suspended_for_ever);
 }
 
 void Replica::close(const PeerId& peer) {

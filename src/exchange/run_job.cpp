@@ -53,7 +53,7 @@ std::optional<Outcome> run_one(const EncodeJob& job, Replica& replica, StepNumbe
 // Checks a commit and stages it.
 Committed stage(const CommitJob& job, Replica& replica) {
   Committed outcome{.peer = job.peer, .tag = job.tag, .exchange = job.exchange};
-  if (BUG(commit_skipped) && job.tag % 8 == 7) return outcome;
+  if (SIM_BUG(commit_skipped) && job.tag % 8 == 7) return outcome;
   if (job.expected_hash && *job.expected_hash != replica.mirror_hash(job.peer, MirrorOf::theirs)) {
     outcome.result = CommitResult::mismatch;
     return outcome;
@@ -147,7 +147,7 @@ std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica, Step
   // A commit may go ahead of what concerns other links, not of what concerns its own.
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const auto* commit = std::get_if<CommitJob>(&jobs[i]);
-    if (commit == nullptr || RARE(jobs_one_by_one)) continue;
+    if (commit == nullptr || SIM_RARE(jobs_one_by_one)) continue;
     const auto before = jobs.first(i);
     if (std::ranges::any_of(before, [&](const Job& job) { return peer_of(job) == commit->peer; })) {
       continue;

@@ -184,9 +184,9 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
                   .dialed = event.dialed,
                   .address = event.address,
                   .ready = now,
-                  .role_ends = now + (RARE(short_contact) ? kContactLife / 40
-                                      : event.dialed      ? kContactLife
-                                                          : kContactLifeMax),
+                  .role_ends = now + (SIM_RARE(short_contact) ? kContactLife / 40
+                                      : event.dialed          ? kContactLife
+                                                              : kContactLifeMax),
                   .detector = FailureDetector(config_.heartbeat, now)};
   if (resolve_duplicates(event.link, link, now, out)) {
     out.push_back(Close{event.link, wire::ByeReason::duplicate});
@@ -259,9 +259,9 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
     if (no_room_.size() < kMembersMax) no_room_[peer] = now + kNoRoomTime;
     dialer_.block_for(peer, kNoRoomTime, now);
   }
-  if (neighbour && event.reason == LossReason::reset && !RARE(reset_unnoticed)) {
+  if (neighbour && event.reason == LossReason::reset && !SIM_RARE(reset_unnoticed)) {
     reconnect_first_.insert(peer);
-    if (!RARE(wait_before_redial)) dialer_.hurry(peer, now);
+    if (!SIM_RARE(wait_before_redial)) dialer_.hurry(peer, now);
     // Both ends want it back: one of them waits a little, so that they do not meet half-way.
     if (table_.self_id() > peer) dialer_.postpone(peer, 3 * kBackoffMin, now);
     accuse(peer, wire::DeathReason::reset, now, out);
@@ -329,7 +329,7 @@ void Core::on(const Leave& event, base::Time now, Outbox& out) {
   wire::MemberRecord record = table_.self();
   record.incarnation = std::max(record.incarnation, conflict_.open()) + 1;
   record.state = wire::MemberState::left;
-  if (!BUG(leave_unsigned)) sign(record, signer_);
+  if (!SIM_BUG(leave_unsigned)) sign(record, signer_);
   (void)table_.apply(record);
   queued_records_.insert_or_assign(record.id, base::LinkId{});
   send_rumours(out);

@@ -110,9 +110,9 @@ bool Core::raise_above(std::uint64_t incarnation, base::Time now) {
   if (conflict_.open() != 0 && incarnation >= conflict_.open()) {
     conflict_.overruled(rng_.uniform(), now);
   }
-  if (BUG(refute_never)) return false;
+  if (SIM_BUG(refute_never)) return false;
   MemberRecord raised = table_.self();
-  raised.incarnation = std::min(incarnation + (RARE(refute_twice) ? 2 : 1), kCounterMax - 1);
+  raised.incarnation = std::min(incarnation + (SIM_RARE(refute_twice) ? 2 : 1), kCounterMax - 1);
   return announce(std::move(raised));
 }
 
@@ -153,7 +153,7 @@ void Core::changed(const MemberRecord& record, bool was_alive, base::LinkId from
   suspicions_.drop(record.id);
   progress_.set_state(record.id.prefix(), record.state);
   if (counts_as_alive(record.state)) {
-    if (!BUG(losses_kept)) death_reasons_.erase(record.id);
+    if (!SIM_BUG(losses_kept)) death_reasons_.erase(record.id);
     if (was_alive) return;
     flaps_.returned(record, now);
     dialer_.hurry(record.id, now);
@@ -208,13 +208,13 @@ void Core::notify_suspected(base::LinkId link, const base::PeerId& peer, Outbox&
 }
 
 void Core::end_suspicions(base::Time now, Outbox& out) {
-  if (BUG(suspicion_for_ever)) return;
+  if (SIM_BUG(suspicion_for_ever)) return;
   for (const Suspicions::Verdict& verdict : suspicions_.take_ended(now)) {
     const MemberRecord* known = table_.find(verdict.peer);
     if (known == nullptr || !counts_as_alive(known->state)) continue;
     MemberRecord record = *known;
     record.state = MemberState::dead;
-    if (BUG(refute_others)) ++record.incarnation;
+    if (SIM_BUG(refute_others)) ++record.incarnation;
     if (!table_.apply(record)) continue;
     progress_.set_state(record.id.prefix(), MemberState::dead);
     queue_claim(record, table_.self_id().prefix(), MemberState::dead, verdict.reason,
@@ -249,7 +249,7 @@ void Core::send_rumours(Outbox& out) {
     for (wire::Gossip& gossip : messages) send(id, std::move(gossip), out);
   }
   queued_records_.clear();
-  if (!BUG(claims_kept)) queued_claims_.clear();
+  if (!SIM_BUG(claims_kept)) queued_claims_.clear();
 }
 
 void Core::on_message(base::LinkId id, const wire::Heartbeat& beat, base::Time now, Outbox& out) {
@@ -269,8 +269,8 @@ void Core::on_message(base::LinkId id, const wire::Heartbeat& beat, base::Time n
   if (beat.table_hash == table_.hash()) {
     link.mismatches = 0;
     link.table_pause = base::Duration{0};
-  } else if (++link.mismatches >= (RARE(reconcile_early) ? 1 : kMismatchBeats) &&
-             now >= link.table_after && !RARE(reconcile_late)) {
+  } else if (++link.mismatches >= (SIM_RARE(reconcile_early) ? 1 : kMismatchBeats) &&
+             now >= link.table_after && !SIM_RARE(reconcile_late)) {
     link.mismatches = 0;
     // Tables at their bound may never agree: ever more rarely.
     link.table_pause = std::clamp(2 * link.table_pause, kTableEveryMin, kTableEveryMax);
@@ -281,7 +281,7 @@ void Core::on_message(base::LinkId id, const wire::Heartbeat& beat, base::Time n
 
 // News that cannot wait for the next beat.
 void Core::hurry_beats(base::Time now) {
-  if (RARE(no_hurry)) return;
+  if (SIM_RARE(no_hurry)) return;
   for (auto& [id, link] : links_) {
     if (link.role != Role::neighbour) continue;
     link.next_beat = std::min(link.next_beat, std::max(now, link.last_beat + kBeatPauseMin));
@@ -295,9 +295,9 @@ void Core::send_heartbeat(base::LinkId id, Link& link, base::Time now, Outbox& o
   link.last_beat = now;
   link.next_beat =
       now + base::from_seconds(base::seconds(config_.heartbeat) * (0.9 + 0.2 * rng_.uniform()));
-  if (RARE(beat_late)) link.next_beat += config_.heartbeat;
-  if (RARE(beat_early)) link.next_beat = now + config_.heartbeat / 4;
-  if (RARE(health_worse)) health_.worse();
+  if (SIM_RARE(beat_late)) link.next_beat += config_.heartbeat;
+  if (SIM_RARE(beat_early)) link.next_beat = now + config_.heartbeat / 4;
+  if (SIM_RARE(health_worse)) health_.worse();
   wire::Heartbeat message{.sequence = link.beats,
                           .echo = link.beat_heard,
                           .echo_age_us = 0,
@@ -327,10 +327,10 @@ void Core::check_link_timers(base::LinkId id, base::Time now, Outbox& out) {
     close(id, wire::ByeReason::none, LossReason::closed, now, out);
     return;
   }
-  if (RARE(neighbour_dropped)) {
+  if (SIM_RARE(neighbour_dropped)) {
     return close(id, wire::ByeReason::none, LossReason::closed, now, out);
   }
-  if (RARE(accuse_healthy)) accuse(link.peer, wire::DeathReason::silent, now, out);
+  if (SIM_RARE(accuse_healthy)) accuse(link.peer, wire::DeathReason::silent, now, out);
   const base::Time suspect_at = this->suspect_at(link);
   if (now >= suspect_at + kSuspicionBeatsMax * timeout_unit()) {
     accuse(link.peer, wire::DeathReason::silent, now, out);
@@ -344,7 +344,7 @@ void Core::check_link_timers(base::LinkId id, base::Time now, Outbox& out) {
 
 /// When a neighbour has been silent for so long that it is suspect.
 base::Time Core::suspect_at(const Link& link) const {
-  const int overload = health_.factor() - 1 + (BUG(silence_unnoticed) ? 1'000'000 : 0);
+  const int overload = health_.factor() - 1 + (SIM_BUG(silence_unnoticed) ? 1'000'000 : 0);
   return link.detector.deadline() + overload * config_.heartbeat;
 }
 

@@ -78,7 +78,7 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
   const std::size_t neighbours = responsive_neighbours();
   const bool full = neighbours >= config_.degree ||
                     neighbours + count(Role::requested) >= config_.degree + kDegreeSlack;
-  const bool room = RARE(accept_without_room) || (!full && !RARE(reject_with_room));
+  const bool room = SIM_RARE(accept_without_room) || (!full && !SIM_RARE(reject_with_room));
   const wire::MemberRecord* record = table_.find(peer);
   const bool fits = (record == nullptr || fits_overlay(*record)) && !no_room_.contains(peer);
   if ((!moved && !urgent && !room) || !fits) {
@@ -106,7 +106,7 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
                       std::any_of(records.begin(), records.end(), [&](const auto& entry) {
                         return is_wanted(entry.second, true) && dialer_.due(entry.first) <= now;
                       });
-  const bool tried = rejections_ >= kRejectionsBeforeUrgent || !others || RARE(urgent_at_once);
+  const bool tried = rejections_ >= kRejectionsBeforeUrgent || !others || SIM_RARE(urgent_at_once);
   // Each urgent request costs another peer a neighbour, so it is sent ever more rarely: where
   // degrees differ there may be no room for all. A peer that has none waits least.
   const base::Duration most = count(Role::neighbour) == 0 ? kSeekPauseMax : kRevivalMax;
@@ -124,7 +124,7 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
 void Core::request(base::LinkId id, bool urgent, base::Time now, Outbox& out) {
   Link& link = links_.at(id);
   link.role = Role::requested;
-  link.role_ends = now + (RARE(short_request) ? kRequestTimeout / 50 : kRequestTimeout);
+  link.role_ends = now + (SIM_RARE(short_request) ? kRequestTimeout / 50 : kRequestTimeout);
   send(id, wire::Neighbour{urgent ? NeighbourKind::urgent_request : NeighbourKind::request}, out);
 }
 
@@ -145,7 +145,7 @@ void Core::become_neighbour(base::LinkId id, base::Time now, Outbox& out) {
 // To a peer that finds no place here: some members that may have one. Joiners that all know the
 // same peer are spread over the swarm by this, and by the rumour of their own records.
 void Core::refer(base::LinkId id, const base::PeerId& to, Outbox& out) {
-  if (RARE(no_referral)) return;
+  if (SIM_RARE(no_referral)) return;
   std::vector<const wire::MemberRecord*> members;
   for (const auto& [peer, record] : table_.records()) {
     if (counts_as_alive(record.state) && peer != to && peer != table_.self_id()) {
@@ -166,7 +166,7 @@ void Core::end_neighbour(base::LinkId id, LossReason reason, base::Time now, Out
   ASSERT(link.role == Role::neighbour);
   link.role = Role::contact;
   link.role_ends = now + kContactLife;
-  if (!BUG(told_kept)) progress_.forget(link.peer.prefix());
+  if (!SIM_BUG(told_kept)) progress_.forget(link.peer.prefix());
   out.push_back(NeighbourDown{link.peer, id, reason});
   notice(out, Severity::info,
          fmt::format("link to {} ended: {}", link.peer.brief(), to_string(reason)));
@@ -182,7 +182,7 @@ void Core::close(base::LinkId id, wire::ByeReason bye, LossReason reason, base::
 // Above degree + slack one of the neighbours goes, at random: were it the one that has most links
 // itself, the overlay would be a worse expander (32 peers: a spectral gap of 0.17 instead of 0.19).
 void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
-  while (count(Role::neighbour) > config_.degree + kDegreeSlack && !BUG(surplus_kept)) {
+  while (count(Role::neighbour) > config_.degree + kDegreeSlack && !SIM_BUG(surplus_kept)) {
     std::vector<base::LinkId> others;
     for (const auto& [id, link] : links_) {
       if (link.role == Role::neighbour && link.peer != keep) others.push_back(id);
@@ -199,7 +199,7 @@ void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
 // or under way, and beside that, slowly and for ever, members that are dead and configured
 // addresses where nobody was found, so that a cut swarm grows together again.
 void Core::seek(base::Time now, Outbox& out) {
-  if (RARE(no_seek)) return;
+  if (SIM_RARE(no_seek)) return;
   const bool lonely = count(Role::neighbour) == 0;
   if (lonely && dialer_.join_due(lonely, now)) dial_joins(now, out);
   const std::size_t wanted = now < seek_after_ ? 0 : wanted_neighbours();
@@ -207,7 +207,7 @@ void Core::seek(base::Time now, Outbox& out) {
   // Of the addresses that were given or saved some may be of long ago, and each of those keeps a
   // dial for as long as it may take: members come first.
   if (!lonely && dialer_.join_due(lonely, now)) dial_joins(now, out);
-  if (!table_.dead().empty() && dialer_.dialing() < kDialsMax / 2 && !BUG(dead_not_retried)) {
+  if (!table_.dead().empty() && dialer_.dialing() < kDialsMax / 2 && !SIM_BUG(dead_not_retried)) {
     seek_members(false, 1, now, out);
   }
   if (now >= probe_at_) probe(now, out);
@@ -249,7 +249,7 @@ void Core::probe(base::Time now, Outbox& out) {
   std::vector<const wire::MemberRecord*> stale;
   for (const auto& [id, record] : table_.records()) {
     const bool due = is_wanted(record, true) && dialer_.due(id) <= now;
-    if (due && (lacks_evidence(id, now) || RARE(probe_now))) stale.push_back(&record);
+    if (due && (lacks_evidence(id, now) || SIM_RARE(probe_now))) stale.push_back(&record);
   }
   if (stale.empty()) return;
   if (const auto address = dialer_.dial(*stale[rng_.below(stale.size())], now)) {
@@ -279,13 +279,13 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
   base::shuffle(due, rng_);
   // A neighbour that was lost is taken back within its grace: it costs no keyframe.
   std::stable_partition(due.begin(), due.end(), [&](const auto* record) {
-    return reconnect_first_.contains(record->id) && !RARE(no_lost_first);
+    return reconnect_first_.contains(record->id) && !SIM_RARE(no_lost_first);
   });
   for (const wire::MemberRecord* record : due) {
     if (wanted == 0) return;
     // The same machine with another key: its links would be taken for new ones of who lives there
     // now, and replace those.
-    if (!alive && table_.anyone_alive_at(record->addresses) && !BUG(stranger_dialed_again)) {
+    if (!alive && table_.anyone_alive_at(record->addresses) && !SIM_BUG(stranger_dialed_again)) {
       dialer_.postpone(record->id, kRevivalMax, now);
       continue;
     }

@@ -16,9 +16,9 @@ using wire::TableEntry;
 
 // A table that is one bucket is told by its entries at once.
 void Core::reconcile(base::LinkId id, Outbox& out) const {
-  if (BUG(reconcile_never)) return;
+  if (SIM_BUG(reconcile_never)) return;
   const std::uint8_t bits =
-      RARE(reconcile_by_entries) ? std::uint8_t{0} : bucket_bits(table_.records().size());
+      SIM_RARE(reconcile_by_entries) ? std::uint8_t{0} : bucket_bits(table_.records().size());
   if (bits == 0) return send_entries(id, bits, {0}, out);
   send(id, wire::Reconcile{.bits = bits, .hashes = table_.bucket_hashes(bits)}, out);
 }
@@ -29,7 +29,7 @@ void Core::send_entries(base::LinkId id, std::uint8_t bits,
   for (const std::uint16_t number : buckets) {
     auto records = table_.bucket(bits, number);
     const bool full = message.entries.size() + records.size() > wire::kEntriesPerFrame;
-    if ((full || RARE(one_bucket_a_frame)) && !message.entries.empty()) {
+    if ((full || SIM_RARE(one_bucket_a_frame)) && !message.entries.empty()) {
       send(id, std::exchange(message, wire::Reconcile{.bits = bits}), out);
     }
     // A bucket that large was made so by someone; what is cut off is asked for in vain.
@@ -78,7 +78,7 @@ void Core::settle_entries(base::LinkId id, const wire::Reconcile& message, base:
     const MemberRecord* own = table_.find(prefix);
     if (own == nullptr || version_of(*own) < version) question.wanted.push_back(prefix);
   }
-  if (!question.wanted.empty() && !RARE(no_question)) send(id, std::move(question), out);
+  if (!question.wanted.empty() && !SIM_RARE(no_question)) send(id, std::move(question), out);
   send_records(id, std::move(newer), now, out);
 }
 
@@ -90,7 +90,7 @@ void Core::send_records(base::LinkId id, std::vector<const MemberRecord*> record
     link.asked = 0;
   }
   records.resize(std::min(records.size(), kRecordsAsked - std::min(link.asked, kRecordsAsked)));
-  if (RARE(few_records)) records.resize(records.size() / 2);
+  if (SIM_RARE(few_records)) records.resize(records.size() / 2);
   link.asked += records.size();
   std::vector<MemberRecord> copies;
   copies.reserve(records.size());

@@ -29,7 +29,7 @@ bool Dialer::usable(const std::string& address) const {
 }
 
 std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, base::Time now) {
-  if (dials_.size() >= kDialsMax || is_dialing(member.id) || RARE(dial_not_now)) {
+  if (dials_.size() >= kDialsMax || is_dialing(member.id) || SIM_RARE(dial_not_now)) {
     return std::nullopt;
   }
   std::vector<std::string> addresses = member.addresses;
@@ -92,7 +92,7 @@ void Dialer::answered(const std::string& address, const base::PeerId& peer, base
   const auto dial = dials_.find(address);
   // Another one lives there now.
   const bool stranger = dial != dials_.end() && dial->second.target && dial->second.target != peer;
-  if (stranger && !BUG(stranger_dialed_again)) back_off(*dial->second.target, true, now);
+  if (stranger && !SIM_BUG(stranger_dialed_again)) back_off(*dial->second.target, true, now);
   dials_.erase(address);
   for (Join& join : join_) {
     if (join.address != address) continue;
@@ -124,9 +124,9 @@ void Dialer::back_off(const base::PeerId& peer, bool slow, base::Time now) {
 base::Time Dialer::after_back_off(Pace& pace, bool slow, base::Time now) {
   const base::Duration least = slow ? kRevivalMin : kBackoffMin;
   const base::Duration most = slow ? kRevivalMax : kBackoffMax;
-  pace.backoff = RARE(back_off_long) ? most : std::clamp(2 * pace.backoff, least, most);
-  if (BUG(back_off_unbounded)) pace.backoff = 16 * most;
-  return now + jittered(RARE(back_off_none) ? base::Duration{} : pace.backoff, rng_);
+  pace.backoff = SIM_RARE(back_off_long) ? most : std::clamp(2 * pace.backoff, least, most);
+  if (SIM_BUG(back_off_unbounded)) pace.backoff = 16 * most;
+  return now + jittered(SIM_RARE(back_off_none) ? base::Duration{} : pace.backoff, rng_);
 }
 
 void Dialer::set_due(const base::PeerId& peer, Pace& pace, base::Time due) {

@@ -95,7 +95,7 @@ void ProgressTable::observe(std::uint64_t id_prefix, std::uint64_t samples, base
   Entry* const entry = entry_of(id_prefix);
   if (entry == nullptr || id_prefix == own_prefix_ || samples >= kCounterMax) return;
   if (samples <= entry->samples()) return;
-  entry->observed = samples + (BUG(samples_added) ? entry->samples() : 0);
+  entry->observed = samples + (SIM_BUG(samples_added) ? entry->samples() : 0);
   entry->observed_at = now;
 }
 
@@ -115,7 +115,7 @@ bool ProgressTable::update(const wire::Progress& latest, std::uint64_t from, bas
     if (entries_.size() >= kProgressMax) return false;
     new_.push_back(latest.id_prefix);
   }
-  Entry& entry = fresh || BUG(counters_anew) ? add(latest.id_prefix) : *known;
+  Entry& entry = fresh || SIM_BUG(counters_anew) ? add(latest.id_prefix) : *known;
   const bool trained = entry.latest.rate > 0;
   // Its owner's word is taken whole: on its link the newer comes later.
   const bool own_word = from == latest.id_prefix && latest.samples >= entry.latest.samples;
@@ -214,7 +214,7 @@ std::vector<wire::Progress> ProgressTable::entries_for_heartbeat(std::uint64_t n
     const Entry& entry = entries_[change->second];
     if (entry.version != change->first) continue;
     if (entries.size() == wire::kProgressPerFrame) return entries;
-    if (!entries.empty() && RARE(few_progress_entries)) return entries;
+    if (!entries.empty() && SIM_RARE(few_progress_entries)) return entries;
     sent = entry.version;
     if (entry.latest.id_prefix == neighbour) continue;
     if (entry.latest.id_prefix != own_prefix_ && entry.told_by(neighbour)) continue;
@@ -228,7 +228,7 @@ wire::Progress ProgressTable::told_of(const Entry& entry, std::uint64_t before,
                                       base::Time now) const {
   const bool own_entry = entry.latest.id_prefix == own_prefix_;
   wire::Progress told = own_entry ? told_ : entry.latest;
-  told.report = entry.report_version > before || RARE(reports_told_again);
+  told.report = entry.report_version > before || SIM_RARE(reports_told_again);
   const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
       now - (own_entry ? told_measured_ : entry.measured));
   told.age_ms = static_cast<std::uint32_t>(std::clamp<std::int64_t>(age.count(), 0, 1 << 30));

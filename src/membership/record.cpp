@@ -85,7 +85,7 @@ std::vector<wire::Gossip> to_gossip(std::vector<MemberRecord> records) {
   for (MemberRecord& record : records) {
     const std::size_t size = size_of(record);
     if (messages.empty() || messages.back().members.size() >= wire::kMembersPerGossip ||
-        bytes + size > kGossipBytesMax || RARE(one_record_a_frame)) {
+        bytes + size > kGossipBytesMax || SIM_RARE(one_record_a_frame)) {
       messages.emplace_back();
       bytes = 0;
     }

@@ -73,7 +73,7 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, c
                 rng.fork()),
       batch_(config_.train.batch),
       step_(resume.step),
-      samples_(BUG(samples_forgotten) ? 0 : resume.samples),
+      samples_(SIM_BUG(samples_forgotten) ? 0 : resume.samples),
       progress_(resume.progress) {
   membership_.progress().restore(resume.counters);
 }
@@ -277,7 +277,7 @@ void Core::on(Checkpoint&, base::Time, Outbox& out) { save_if_idle(out); }
 
 void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now,
                     Outbox& out) {
-  if (RARE(hello_ignored)) return out.push_back(Close{link});
+  if (SIM_RARE(hello_ignored)) return out.push_back(Close{link});
   if (info.ready || hello.self.id != info.peer) {
     out.push_back(base::accusation("peer " + info.peer.brief() + " sent a wrong hello"));
     out.push_back(Close{link});
@@ -466,7 +466,8 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
     no_room_for(link_of(who.peer), who.peer, who.text, now, out);
   }
   if (phase_ == Phase::waiting) start_if_ready(now, out);
-  if (phase_ == Phase::training && steps_outstanding_ == 0 && !BUG(steps_end)) next_steps(now, out);
+  if (phase_ == Phase::training && steps_outstanding_ == 0 && !SIM_BUG(steps_end))
+    next_steps(now, out);
 }
 
 void Core::take_ring(std::vector<exchange::Ring::Action>& actions, base::Time now, Outbox& out) {
@@ -544,8 +545,8 @@ void Core::assign_shards(Outbox& out) {
   }
   const std::uint32_t batch = fair_batch(members);
   std::vector<std::uint32_t> owned = data::owned_shards(shards_, members, self_.id);
-  if (owned == owned_ && batch == batch_ && !RARE(shards_told_again)) return;
-  if (BUG(shards_not_moved) && !owned_.empty()) return;
+  if (owned == owned_ && batch == batch_ && !SIM_RARE(shards_told_again)) return;
+  if (SIM_BUG(shards_not_moved) && !owned_.empty()) return;
   owned_ = std::move(owned);
   batch_ = batch;
   out.push_back(Run{ShardsJob{owned_, batch_}});

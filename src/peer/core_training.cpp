@@ -168,8 +168,8 @@ void Core::next_steps(base::Time now, Outbox& out) {
 
 void Core::hand_out_steps(base::Time now, Outbox& out) {
   learning_rate_ = train::learning_rate(config_.train, progress_);
-  if (BUG(rate_of_zero)) learning_rate_ = 0;
-  const std::uint32_t ahead = ring_ || RARE(one_step_ahead) ? 1 : kStepsAhead;
+  if (SIM_BUG(rate_of_zero)) learning_rate_ = 0;
+  const std::uint32_t ahead = ring_ || SIM_RARE(one_step_ahead) ? 1 : kStepsAhead;
   const auto enough = [&] {
     return swarm_samples_ + std::uint64_t{steps_outstanding_} * batch_ >= config_.target_samples;
   };
@@ -281,8 +281,8 @@ void Core::on_outcome(const StepDone& done, base::Time now, Outbox& out) {
   const double loss = done.loss;
   train_loss_ = train_loss_ ? *train_loss_ + kLossSmoothing * (loss - *train_loss_) : loss;
   measure_speed(now, out);
-  if (!RARE(progress_unpublished)) publish(now);
-  if (RARE(save_now)) save_if_idle(out);
+  if (!SIM_RARE(progress_unpublished)) publish(now);
+  if (SIM_RARE(save_now)) save_if_idle(out);
   update_progress(now);
   if (exchange::uses_links(config_.exchange.mode)) {
     to_exchange(exchange::Progressed{step_, samples_, progress_, done.took}, now, out);
@@ -358,7 +358,7 @@ void Core::end_evaluation(const std::optional<Evaluated>& evaluated, base::Time 
 }
 
 void Core::on_outcome(const Saved& saved, base::Time now, Outbox& out) {
-  if (saved.status || !BUG(save_once)) --saves_outstanding_;
+  if (saved.status || !SIM_BUG(save_once)) --saves_outstanding_;
   if (!saved.status) {
     out.push_back(
         Notice{Severity::warning, "the checkpoint was not written: " + saved.status.error().text});

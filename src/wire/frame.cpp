@@ -87,7 +87,7 @@ base::Status FrameReader::start_body() {
 base::Result<Frame> FrameReader::finish() {
   header_filled_ = 0;
   if (load<std::uint64_t>(header_.data() + kChecksumOffset) != checksum(header_.data(), body_) &&
-      !BUG(checksum_unchecked)) {
+      !SIM_BUG(checksum_unchecked)) {
     return base::fail(base::ErrorCode::protocol, "a frame of type {} came with a wrong checksum",
                       std::to_integer<unsigned>(header_[1]));
   }

@@ -26,7 +26,7 @@ std::vector<std::uint8_t> pack_progress(std::span<const Progress> entries) {
   for (const Progress& entry : entries) {
     put_bytes(bytes, entry.id_prefix, 8);
     bytes.push_back(entry.report ? kHasReport : 0);
-    put_varint(bytes, entry.samples + (BUG(samples_rounded) ? 1000 : 0));
+    put_varint(bytes, entry.samples + (SIM_BUG(samples_rounded) ? 1000 : 0));
     put_varint(bytes, std::min<std::uint64_t>(entry.age_ms / kAgeUnitMs, kAgeUnitsMax));
     put_bfloat16(bytes, entry.rate);
     if (!entry.report) continue;
