@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include <fcntl.h>
@@ -13,6 +14,9 @@
 
 namespace starling::base {
 namespace {
+
+constexpr mode_t kNewFileMode = 0666;  // less what the user's umask takes away
+constexpr mode_t kModeBits = 07777;
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
@@ -54,24 +58,51 @@ Status write_parts(const Descriptor& file, const std::string& path, std::span<co
   return {};
 }
 
+/// What a rename replaces.
+struct Replaced {
+  std::string path;
+  std::optional<mode_t> mode;  ///< nothing: there is no such file yet
+};
+
 /// What a rename to `path` may replace: a file, or nothing. A symbolic link stands for the file it
 /// leads to, and stays; a device or a pipe would be gone for all who use it.
-Result<std::string> replaceable(const std::string& path) {
+Result<Replaced> replaceable(const std::string& path) {
   struct stat info {};
-  std::string target = path;
+  Replaced target{path, std::nullopt};
   if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
     char* const real = ::realpath(path.c_str(), nullptr);
     if (real == nullptr) {
       return fail(ErrorCode::data, "{}: this symbolic link cannot be followed: {}", path,
                   reason(errno));
     }
-    target = real;
+    target.path = real;
     std::free(real);
   }
-  if (::stat(target.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+  if (::stat(target.path.c_str(), &info) != 0) return target;
+  if (!S_ISREG(info.st_mode)) {
     return fail(ErrorCode::data, "{}: is not a regular file, and only such are replaced", path);
   }
+  target.mode = info.st_mode & kModeBits;
   return target;
+}
+
+/// Makes a file beside `path`, whose name is written to `made`. Unlike those of mkstemp() it has
+/// the mode that the user wants for files.
+Descriptor make_beside(const std::string& path, std::string& made) {
+  for (int number = 0;; ++number) {
+    made = fmt::format("{}.new{}", path, number);
+    Descriptor file(::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kNewFileMode));
+    if (file.valid() || errno != EEXIST) return file;
+  }
+}
+
+/// Replaces nothing. False: it failed, with errno; EEXIST where something is there. link() does it
+/// on all file systems that have hard links (NFS, for one, has no such rename); the others, as of
+/// memory sticks, have the rename.
+bool put_where_nothing_is(const std::string& from, const std::string& to) {
+  if (::link(from.c_str(), to.c_str()) == 0) return true;
+  if (errno != EPERM && errno != ENOTSUP) return false;
+  return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0;
 }
 
 std::string parent_of(const std::string& path) {
@@ -103,7 +134,8 @@ Result<Buffer> read_file(const std::string& path, std::uint64_t bytes_max) {
 }
 
 Status write_file_synced(const std::string& path, std::span<const ByteView> parts) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const Descriptor file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kNewFileMode));
   if (!file.valid()) {
     return fail(ErrorCode::data, "{}: cannot be created: {}", path, reason(errno));
   }
@@ -114,17 +146,17 @@ Status replace_file(const std::string& path, std::span<const ByteView> parts,
                     Durability durability) {
   const auto target = replaceable(path);
   if (!target) return fail(target.error());
-  std::string temporary = *target + ".XXXXXX";
+  std::string temporary;
   Status status;
   {
-    const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+    const Descriptor file = make_beside(target->path, temporary);
     if (!file.valid()) {
       return fail(ErrorCode::data, "{}: cannot be created: {}", path, reason(errno));
     }
-    ::fchmod(file.get(), 0644);
+    if (target->mode) ::fchmod(file.get(), *target->mode);
     status = write_parts(file, temporary, parts, durability);
   }
-  if (status && ::rename(temporary.c_str(), target->c_str()) != 0) {
+  if (status && ::rename(temporary.c_str(), target->path.c_str()) != 0) {
     status = fail(ErrorCode::data, "{}: cannot be replaced: {}", path, reason(errno));
   }
   if (!status) {
@@ -132,7 +164,7 @@ Status replace_file(const std::string& path, std::span<const ByteView> parts,
     return status;
   }
   if (durability == Durability::unsynced) return {};
-  return sync_folder(parent_of(*target));
+  return sync_folder(parent_of(target->path));
 }
 
 Status replace_file(const std::string& path, std::string_view text, Durability durability) {
@@ -147,7 +179,7 @@ Status make_folder(const std::string& path) {
   return {};
 }
 
-// Never readable by others, not even for a moment; link() in place of rename() replaces nothing.
+// Never readable by others, not even for a moment.
 Result<bool> create_private_file(const std::string& path, ByteView content) {
   std::string temporary = path + ".XXXXXX";
   Status status;
@@ -160,7 +192,7 @@ Result<bool> create_private_file(const std::string& path, ByteView content) {
     const ByteView parts[] = {content};
     status = write_parts(file, temporary, parts, Durability::synced);
   }
-  if (status && ::link(temporary.c_str(), path.c_str()) != 0) {
+  if (status && !put_where_nothing_is(temporary, path)) {
     created = false;
     if (errno != EEXIST) {
       status = fail(ErrorCode::data, "{}: cannot be put in place: {}", path, reason(errno));
@@ -193,7 +225,7 @@ void MappedFile::expect_random_reads() noexcept {
 }
 
 Result<AppendedFile> AppendedFile::open(const std::string& path) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kNewFileMode));
   if (!file.valid()) {
     return fail(ErrorCode::data, "{}: cannot be opened: {}", path, reason(errno));
   }

@@ -28,7 +28,8 @@ enum class Durability {
 
 /// Writes beside `path` and renames: whoever opens `path` finds the old or the new content,
 /// whole, also after a crash (if synced), and with several writers one of their contents. Where
-/// `path` is a symbolic link, it is the file behind it; a device, a pipe or a folder is refused.
+/// `path` is a symbolic link, it is the file behind it; a device, a pipe or a folder is refused. A
+/// file keeps its mode; a new one has what the user's umask leaves of 0666.
 [[nodiscard]] Status replace_file(const std::string& path, std::span<const ByteView> parts,
                                   Durability durability = Durability::synced);
 [[nodiscard]] Status replace_file(const std::string& path, std::string_view text,

@@ -6,12 +6,20 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 namespace starling::base {
 
+FileLock::FileLock(Descriptor file) noexcept : file_(std::move(file)), holder_(::getpid()) {}
+
+// Closing the file would not do where a child has it open, too: the lock is of them all.
+FileLock::~FileLock() {
+  if (file_.valid() && holder_ == ::getpid()) ::flock(file_.get(), LOCK_UN);
+}
+
 Result<std::optional<FileLock>> FileLock::take(const std::string& path) {
   // For writing: NFS makes these locks of others, which ask for that.
-  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!file.valid()) {
     return fail(ErrorCode::data, "{}: cannot be opened: {}", path,
                 std::generic_category().message(errno));

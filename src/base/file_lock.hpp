@@ -5,23 +5,30 @@
 #include <string>
 #include <utility>
 
+#include <sys/types.h>
+
 #include "base/descriptor.hpp"
 #include "base/result.hpp"
 
 namespace starling::base {
 
-/// Held until it is destroyed or the process ends, however it ends.
+/// Held until it is destroyed or the process ends, however it ends. A child of fork() does not hold
+/// it, and destroying its copy lets nothing go.
 class FileLock {
  public:
+  FileLock(FileLock&&) noexcept = default;
+  ~FileLock();
+
   /// Nothing where somebody holds it already, be it in this process. The file is made if there is
   /// none, and stays. On a file system without locks everybody gets one. Error (ErrorCode::data):
   /// the file cannot be made.
   [[nodiscard]] static Result<std::optional<FileLock>> take(const std::string& path);
 
  private:
-  explicit FileLock(Descriptor file) noexcept : file_(std::move(file)) {}
+  explicit FileLock(Descriptor file) noexcept;
 
   Descriptor file_;
+  pid_t holder_;  ///< the process
 };
 
 }  // namespace starling::base

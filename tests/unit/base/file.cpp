@@ -1,11 +1,14 @@
 #include "base/file.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 
 #include <boost/test/unit_test.hpp>
+#include <dlfcn.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/hash.hpp"
 #include "base/hasher.hpp"
@@ -16,6 +19,12 @@ using namespace starling::base;
 namespace {
 
 ByteView bytes(const std::string& text) { return bytes_of(text.data(), text.size()); }
+
+std::filesystem::perms mode_of(const std::string& path) {
+  return std::filesystem::status(path).permissions();
+}
+
+bool has_hard_links = true;
 
 std::string as_text(ByteView content) { return std::string(text_of(content)); }
 
@@ -41,6 +50,16 @@ class FileSizeLimit {
 
 }  // namespace
 
+// In place of the C library's: a file system without hard links.
+extern "C" int link(const char* from, const char* to) noexcept {
+  if (!has_hard_links) {
+    errno = EPERM;
+    return -1;
+  }
+  using Function = int (*)(const char*, const char*);
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, "link"))(from, to);
+}
+
 BOOST_FIXTURE_TEST_SUITE(file, starling::testing::TemporaryFolder)
 
 BOOST_AUTO_TEST_CASE(parts_are_written_in_order_and_read_back) {
@@ -59,6 +78,23 @@ BOOST_AUTO_TEST_CASE(replacing_leaves_one_file_with_the_new_content) {
   }
   BOOST_TEST(as_text(read_file(path() + "/a", 100).value()) == "new");
   BOOST_TEST(std::distance(std::filesystem::directory_iterator(path()), {}) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_new_file_has_the_mode_that_the_user_wants_and_an_old_one_keeps_its_own) {
+  const std::string file = path() + "/a";
+  const mode_t before = ::umask(0027);
+  BOOST_TEST(replace_file(file, "new").has_value());
+  ::umask(before);
+  BOOST_TEST((mode_of(file) == std::filesystem::perms(0640)));
+  std::filesystem::permissions(file, std::filesystem::perms(0606));
+  BOOST_TEST(replace_file(file, "newer").has_value());
+  BOOST_TEST((mode_of(file) == std::filesystem::perms(0606)));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_crash_left_of_a_replacement_is_in_nobodys_way) {
+  BOOST_REQUIRE(write_file_synced(path() + "/a.new0", {}).has_value());
+  BOOST_TEST(replace_file(path() + "/a", "new").has_value());
+  BOOST_TEST(as_text(read_file(path() + "/a", 100).value()) == "new");
 }
 
 BOOST_AUTO_TEST_CASE(a_pipe_or_a_folder_is_not_replaced) {
@@ -122,12 +158,16 @@ BOOST_AUTO_TEST_CASE(an_appended_file_holds_whole_pieces_whatever_the_disk_takes
 
 BOOST_AUTO_TEST_CASE(a_private_file_is_its_owners_alone_and_made_once) {
   const std::string content = "first";
-  BOOST_TEST(create_private_file(path() + "/a", bytes(content)).value());
-  BOOST_TEST(!create_private_file(path() + "/a", bytes("second")).value());
-  BOOST_TEST(as_text(read_file(path() + "/a", 100).value()) == content);
-  BOOST_TEST(
-      (std::filesystem::status(path() + "/a").permissions() == std::filesystem::perms(0600)));
-  BOOST_TEST(std::distance(std::filesystem::directory_iterator(path()), {}) == 1);
+  for (const bool links : {true, false}) {
+    has_hard_links = links;
+    const std::string file = path() + (links ? "/a" : "/b");
+    BOOST_TEST(create_private_file(file, bytes(content)).value());
+    BOOST_TEST(!create_private_file(file, bytes("second")).value());
+    BOOST_TEST(as_text(read_file(file, 100).value()) == content);
+    BOOST_TEST((mode_of(file) == std::filesystem::perms(0600)));
+  }
+  has_hard_links = true;
+  BOOST_TEST(std::distance(std::filesystem::directory_iterator(path()), {}) == 2);
   BOOST_TEST(!create_private_file(path() + "/none/a", {}).has_value());
 }
 

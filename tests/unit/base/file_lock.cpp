@@ -1,6 +1,10 @@
 #include "base/file_lock.hpp"
 
+#include <csignal>
+
 #include <boost/test/unit_test.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/temporary_folder.hpp"
 
@@ -21,6 +25,28 @@ BOOST_AUTO_TEST_CASE(one_holder_at_a_time) {
     BOOST_TEST(!FileLock::take(path).value().has_value());
   }
   BOOST_TEST(FileLock::take(path).value().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_child_keeps_nobody_from_a_lock_and_takes_it_from_nobody) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder / "lock";
+  auto held = FileLock::take(path).value();
+  BOOST_REQUIRE(held.has_value());
+  const pid_t ending = ::fork();
+  if (ending == 0) {
+    held.reset();
+    ::_exit(0);
+  }
+  BOOST_REQUIRE(::waitpid(ending, nullptr, 0) == ending);
+  BOOST_TEST(!FileLock::take(path).value().has_value());
+  const pid_t lasting = ::fork();
+  if (lasting == 0) {
+    for (;;) ::pause();
+  }
+  held.reset();
+  BOOST_TEST(FileLock::take(path).value().has_value());
+  ::kill(lasting, SIGKILL);
+  BOOST_REQUIRE(::waitpid(lasting, nullptr, 0) == lasting);
 }
 
 BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_made_is_an_error) {
