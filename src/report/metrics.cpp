@@ -111,6 +111,7 @@ base::Result<MetricsFile> MetricsFile::open(const std::string& dir,
   for (std::string& row : rows.kept) {
     const auto values = split(row);
     const bool evaluated = loss < values.size() && !values[loss].empty();
+    if (!evaluated) ++made.written_;
     made.remember(std::move(row), evaluated);
   }
   return made;

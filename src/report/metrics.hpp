@@ -32,8 +32,8 @@ inline constexpr std::string_view kMetricsColumns =
     "seconds,samples,steps,loss,train_loss,accuracy,lr,drift,links,bytes_sent,bytes_received,"
     "exchanges";
 
-/// Rows without an evaluation that are written before only every second one is, then every
-/// fourth, and so on: a run of a year has a file of some megabytes.
+/// Rows without an evaluation that all lives of a peer write before only every second one is, then
+/// every fourth, and so on: a run of a year has a file of some megabytes.
 inline constexpr std::uint64_t kMetricsRowsDense = 1U << 16;
 
 /// Rows that are remembered for a picture of the run: as many with an evaluation, as many without.
@@ -70,8 +70,8 @@ class MetricsFile {
 
   base::AppendedFile file_;
   MetricsRow before_;          ///< counters of former lives
-  std::uint64_t offered_ = 0;  ///< rows without an evaluation
-  std::uint64_t written_ = 0;  ///< of these
+  std::uint64_t offered_ = 0;  ///< rows without an evaluation, in this life
+  std::uint64_t written_ = 0;  ///< of these, and of those of former lives
   std::uint64_t rows_ = 0;
   Thinned<NumberedLine> evaluated_{kMetricsRowsDrawn};
   Thinned<NumberedLine> others_{kMetricsRowsDrawn};

@@ -16,18 +16,19 @@ let answeredAt = null;
 
 // --- what people read ---
 
-const scaled = (value, units, step) => {
+/// With three significant digits; in the next unit from where it would be rounded to 1000.
+const scaled = (value, units) => {
   let unit = 0;
-  while (value >= step && unit < units.length - 1) {
-    value /= step;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
     unit += 1;
   }
-  return `${unit && value < 99.95 ? value.toFixed(1).replace(".0", "") : Math.round(value)}${units[unit]}`;
+  return `${value < 99.95 ? Number(value.toPrecision(3)) : Math.round(value)}${units[unit]}`;
 };
 const missing = (value) => value === null || value === undefined || !Number.isFinite(value);
-const bytes = (value) => missing(value) ? "-" : scaled(value, [" B", " kB", " MB", " GB", " TB"], 1000);
+const bytes = (value) => missing(value) ? "-" : scaled(value, [" B", " kB", " MB", " GB", " TB"]);
 const count = (value) => missing(value) ? "-" : value.toLocaleString("en-US");
-const short = (value) => missing(value) ? "-" : scaled(value, ["", "k", "M", "G"], 1000);
+const short = (value) => missing(value) ? "-" : scaled(value, ["", "k", "M", "G"]);
 const percent = (value, digits = 2) => missing(value) ? "-" : `${(value * 100).toFixed(digits)}%`;
 const fixed = (value, digits) => missing(value) ? "-" : value.toFixed(digits);
 const duration = (value) => {
@@ -174,10 +175,11 @@ function drawAxes() {
 const tile = (name, value, note) =>
   element("div", [element("span", name, "quiet"), element("b", value), element("span", note, "quiet")]);
 
-/// What a ring all-reduce of the gradients among as many peers would have sent, over what was sent.
+/// What a ring all-reduce of the gradients among as many peers would have sent, over what was sent;
+/// nothing where no deltas are sent: the run reduces gradients itself, or exchanges nothing.
 function savings(status, alive) {
   const newest = rows.at(-1);
-  if (!newest || !newest.bytes_sent || alive < 2 || status.bytes_sent.reduce > 0) return "";
+  if (!newest || !newest.bytes_sent || alive < 2 || !status.bytes_sent.delta) return "";
   const ring = newest.steps * 2 * (alive - 1) / alive * 4 * status.parameters;
   const times = ring / newest.bytes_sent;
   return times < 2 ? "" : `${count(Math.round(times))} times fewer than an all-reduce`;

@@ -121,6 +121,19 @@ BOOST_AUTO_TEST_CASE(a_long_run_thins_rows_but_keeps_every_evaluation) {
              1 + kMetricsRowsDense + kExtra / 2 + kExtra);
 }
 
+BOOST_AUTO_TEST_CASE(rows_of_former_lives_count_when_they_are_thinned) {
+  const starling::testing::TemporaryFolder folder;
+  const std::string plain = metrics_line({.samples = 1}) + "\n";
+  std::string rows;
+  for (std::uint64_t i = 0; i < kMetricsRowsDense; ++i) rows += plain;
+  folder.write("metrics.csv", with_header(rows));
+  auto file = MetricsFile::open(folder.path(), 1);
+  BOOST_REQUIRE(file);
+  for (int i = 0; i < 100; ++i) BOOST_REQUIRE(file->append({.samples = 2}).has_value());
+  BOOST_TEST(static_cast<std::uint64_t>(std::ranges::count(folder.text("metrics.csv"), '\n')) ==
+             1 + kMetricsRowsDense + 50);
+}
+
 BOOST_AUTO_TEST_CASE(rows_for_a_picture_are_those_of_the_file_while_they_are_few) {
   const starling::testing::TemporaryFolder folder;
   MetricsRow plain = kRow;
