@@ -1,4 +1,4 @@
-// The only thing that threads of a peer share.
+// Passes values between threads, a bounded number at a time.
 #pragma once
 
 #include <condition_variable>
