@@ -1,35 +1,44 @@
 #include "io/address.hpp"
 
 #include <algorithm>
-#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
 #include <utility>
-#include <vector>
+
+#include <netdb.h>
 
 #include "base/assert.hpp"
 #include "base/parse_number.hpp"
 #include "base/printable.hpp"
+#include "io/blocked_signals.hpp"
 
 namespace starling::io {
 namespace {
 
 constexpr std::size_t kHostMax = 253;  // bytes of a DNS name
 
-addrinfo hints() {
+tl::unexpected<base::Error> unresolved(const std::string& host, const std::string& why) {
+  return base::fail(base::ErrorCode::network,
+                    "{}: this host name cannot be resolved to an IPv4 address: {}", host, why);
+}
+
+/// Asks the system. Where no name server answers that takes half a minute and more.
+base::Result<sockaddr_in> ask_system(const std::string& host) {
   addrinfo wanted{};
   wanted.ai_family = AF_INET;
   wanted.ai_socktype = SOCK_STREAM;
-  return wanted;
+  addrinfo* list = nullptr;
+  const int failed = getaddrinfo(host.c_str(), nullptr, &wanted, &list);
+  if (failed != 0) return unresolved(host, gai_strerror(failed));
+  const sockaddr_in address = *reinterpret_cast<const sockaddr_in*>(list->ai_addr);
+  freeaddrinfo(list);
+  return address;
 }
 
-base::Result<sockaddr_in> first_address(const HostPort& target, int status, const addrinfo* list) {
-  if (status != 0 || list == nullptr) {
-    return base::fail(base::ErrorCode::network,
-                      "{}: this host name cannot be resolved to an IPv4 address: {}", target.host,
-                      status != 0 ? uv_strerror(status) : "no address");
-  }
-  sockaddr_in address = *reinterpret_cast<const sockaddr_in*>(list->ai_addr);
-  address.sin_port = htons(target.port);
-  return address;
+base::Result<sockaddr_in> with_port(base::Result<sockaddr_in> found, std::uint16_t port) {
+  if (found) found->sin_port = htons(port);
+  return found;
 }
 
 /// Addresses may come from other peers.
@@ -87,14 +96,8 @@ bool is_own_client(const sockaddr_in& client, const sockaddr_in& reached) {
   return loopback || client.sin_addr.s_addr == reached.sin_addr.s_addr;
 }
 
-base::Result<sockaddr_in> resolve_now(Loop& loop, const HostPort& target) {
-  const addrinfo wanted = hints();
-  uv_getaddrinfo_t request{};
-  const int status =
-      uv_getaddrinfo(loop.raw(), &request, nullptr, target.host.c_str(), nullptr, &wanted);
-  auto address = first_address(target, status, request.addrinfo);
-  uv_freeaddrinfo(request.addrinfo);
-  return address;
+base::Result<sockaddr_in> resolve_now(const HostPort& target) {
+  return with_port(ask_system(target.host), target.port);
 }
 
 std::string interface_of(const sockaddr_in& address) {
@@ -114,57 +117,102 @@ std::string interface_of(const sockaddr_in& address) {
   return name.substr(0, name.find(':'));
 }
 
-struct Resolver::Request {
-  uv_getaddrinfo_t uv{};
+struct Resolver::Answer {
   std::string host;
-  Resolver* owner = nullptr;       ///< none once it is forgotten
-  std::vector<Lookup*> waiting{};  ///< in the order they came
+  base::Result<sockaddr_in> found;
+};
 
-  static void finished(uv_getaddrinfo_t* uv, int status, addrinfo* list) {
-    const std::unique_ptr<Request> self(static_cast<Request*>(uv->data));
-    if (self->owner != nullptr) self->owner->requests_.erase(self->host);
-    while (!self->waiting.empty()) {
-      Lookup& lookup = *self->waiting.front();
-      self->waiting.erase(self->waiting.begin());
-      lookup.request_ = nullptr;
-      // Out of the lookup, which may be destroyed inside.
-      const Lookup::Done done = std::move(lookup.done_);
-      done(first_address(lookup.target_, status, list));
-    }
-    uv_freeaddrinfo(list);
+struct Resolver::Answers {
+  std::mutex mutex;  ///< guards the others
+  WakeUp* wake;      ///< none once the resolver is gone
+  std::vector<Answer> waiting{};
+
+  void add(Answer answer) {
+    const std::lock_guard lock(mutex);
+    if (wake == nullptr) return;
+    waiting.push_back(std::move(answer));
+    wake->wake();
   }
 };
 
+Resolver::Resolver(Loop& loop)
+    : loop_(loop), wake_(loop, [this] { take_answers(); }), answers_(new Answers{{}, &wake_}) {}
+
 Resolver::~Resolver() {
-  for (const auto& [host, request] : requests_) {
-    ASSERT(request->waiting.empty(), "a lookup outlived its resolver");
-    request->owner = nullptr;
+  for (const Question& question : questions_) {
+    ASSERT(question.waiting.empty(), "a lookup outlived its resolver");
+  }
+  const std::lock_guard lock(answers_->mutex);
+  answers_->wake = nullptr;
+}
+
+Resolver::Question& Resolver::question_for(const std::string& host) {
+  const auto known = std::ranges::find(questions_, host, &Question::host);
+  if (known != questions_.end()) return *known;
+  return questions_.emplace_back(Question{host});
+}
+
+void Resolver::forget(Lookup& lookup) {
+  Question& question = *lookup.question_;
+  std::erase(question.waiting, &lookup);
+  // One that is being asked stays: whoever wants to know the same next gets its answer.
+  if (!question.waiting.empty() || question.asked) return;
+  questions_.remove_if([&](const Question& other) { return &other == &question; });
+}
+
+void Resolver::ask_next() {
+  while (asking_ < kAskingMax) {
+    const auto next = std::ranges::find(questions_, false, &Question::asked);
+    if (next == questions_.end()) return;
+    next->asked = true;
+    ++asking_;
+    try {
+      const BlockedSignals blocked;
+      std::thread([host = next->host, answers = answers_] {
+        answers->add({host, ask_system(host)});
+      }).detach();
+    } catch (const std::system_error& error) {
+      answers_->add({next->host, unresolved(next->host, error.what())});
+    }
   }
 }
 
-Lookup::Lookup(Resolver& resolver, HostPort target, Done done)
-    : target_(std::move(target)), done_(std::move(done)) {
-  Resolver::Request*& request = resolver.requests_[target_.host];
-  if (request == nullptr) {
-    request = new Resolver::Request{{}, target_.host, &resolver};
-    request->uv.data = request;
-    const addrinfo wanted = hints();
-    ASSERT(uv_getaddrinfo(resolver.loop().raw(), &request->uv, Resolver::Request::finished,
-                          target_.host.c_str(), nullptr, &wanted) == 0,
-           "libuv refused a name lookup");
+void Resolver::take_answers() {
+  std::vector<Answer> answers;
+  {
+    const std::lock_guard lock(answers_->mutex);
+    answers.swap(answers_->waiting);
   }
-  request->waiting.push_back(this);
-  request_ = request;
+  for (const Answer& answer : answers) {
+    // Out of the list first: who hears the answer may ask again.
+    std::list<Question> answered;
+    answered.splice(answered.end(), questions_,
+                    std::ranges::find(questions_, answer.host, &Question::host));
+    --asking_;
+    std::vector<Lookup*>& waiting = answered.front().waiting;
+    while (!waiting.empty()) {
+      Lookup& lookup = *waiting.front();
+      waiting.erase(waiting.begin());
+      lookup.question_ = nullptr;
+      // Out of the lookup, which may be destroyed inside.
+      const Lookup::Done done = std::move(lookup.done_);
+      done(with_port(answer.found, lookup.port_));
+    }
+  }
+  ask_next();
+}
+
+Lookup::Lookup(Resolver& resolver, const HostPort& target, Done done)
+    : resolver_(resolver),
+      port_(target.port),
+      done_(std::move(done)),
+      question_(&resolver.question_for(target.host)) {
+  question_->waiting.push_back(this);
+  resolver_.ask_next();
 }
 
 Lookup::~Lookup() {
-  if (request_ == nullptr) return;
-  std::erase(request_->waiting, this);
-  if (!request_->waiting.empty()) return;
-  // Fails if it runs: then who asks next gets its answer.
-  if (uv_cancel(reinterpret_cast<uv_req_t*>(&request_->uv)) != 0) return;
-  request_->owner->requests_.erase(request_->host);
-  request_->owner = nullptr;
+  if (question_ != nullptr) resolver_.forget(*this);
 }
 
 }  // namespace starling::io

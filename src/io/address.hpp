@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <netinet/in.h>
 
@@ -38,20 +40,23 @@ struct HostPort {
 [[nodiscard]] bool is_own_client(const sockaddr_in& client, const sockaddr_in& reached);
 
 /// Finds a host's IPv4 address and waits for the answer: for start-up only.
-[[nodiscard]] base::Result<sockaddr_in> resolve_now(Loop& loop, const HostPort& target);
+[[nodiscard]] base::Result<sockaddr_in> resolve_now(const HostPort& target);
 
 /// The network interface with this IPv4 address; empty for 0.0.0.0 and addresses of no interface.
 [[nodiscard]] std::string interface_of(const sockaddr_in& address);
 
 class Lookup;
 
-/// Asks for the addresses of host names, each once at a time: a question that nobody waits for any
-/// more can only be taken back until one of libuv's few threads has begun with it, and names that
-/// no server answers for would take them all.
+/// Asks for the addresses of host names, each once at a time, on threads of its own. The system's
+/// question can be neither bounded in time nor taken back, so nobody waits for these threads: not
+/// this, whose answers they are, nor the end of the program. libuv waits for its own.
 class Resolver {
  public:
+  /// Threads at a time. Further names wait until one of these has its answer.
+  static constexpr std::size_t kAskingMax = 4;
+
   /// `loop` must outlive it.
-  explicit Resolver(Loop& loop) : loop_(loop) {}
+  explicit Resolver(Loop& loop);
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
   /// Its lookups must be gone.
@@ -59,14 +64,29 @@ class Resolver {
 
   [[nodiscard]] Loop& loop() noexcept { return loop_; }
   /// Names that are being asked for.
-  [[nodiscard]] std::size_t asking() const noexcept { return requests_.size(); }
+  [[nodiscard]] std::size_t asking() const noexcept { return asking_; }
 
  private:
   friend class Lookup;
-  struct Request;
+  struct Question {
+    std::string host;
+    std::vector<Lookup*> waiting{};  ///< in the order they came
+    bool asked = false;              ///< by a thread
+  };
+  struct Answer;
+  /// All that a thread shares with this. The last of them frees it: a thread may outlive this.
+  struct Answers;
+
+  Question& question_for(const std::string& host);
+  void forget(Lookup& lookup);
+  void ask_next();
+  void take_answers();
 
   Loop& loop_;
-  std::map<std::string, Request*> requests_;  ///< by host; each frees itself when libuv is done
+  WakeUp wake_;
+  std::list<Question> questions_;  ///< in the order they came
+  std::size_t asking_ = 0;
+  std::shared_ptr<Answers> answers_;
 };
 
 /// Finds the IPv4 address of a host name without blocking the loop. Destroying it forgets the
@@ -77,7 +97,7 @@ class Lookup {
 
   /// `done` is called once, from the loop, never from here; it may destroy this. `resolver` must
   /// outlive it.
-  Lookup(Resolver& resolver, HostPort target, Done done);
+  Lookup(Resolver& resolver, const HostPort& target, Done done);
   Lookup(const Lookup&) = delete;
   Lookup& operator=(const Lookup&) = delete;
   ~Lookup();
@@ -85,9 +105,10 @@ class Lookup {
  private:
   friend class Resolver;
 
-  HostPort target_;
+  Resolver& resolver_;
+  std::uint16_t port_;
   Done done_;
-  Resolver::Request* request_;  ///< none once it is answered
+  Resolver::Question* question_;  ///< none once it is answered
 };
 
 }  // namespace starling::io

@@ -14,7 +14,6 @@
 #include <uv.h>
 
 #include "base/assert.hpp"
-#include "io/address.hpp"
 #include "io/loop.hpp"
 
 namespace starling::io {
@@ -49,6 +48,7 @@ struct Connection {
   std::string host;
   bool from_page = false;  ///< a script's request that may not read the answer, if it is another's
   bool from_browser = false;
+  bool own = false;  ///< from this machine
   std::string output;
   const Control::Serve* serve = nullptr;
   Connections* all = nullptr;
@@ -91,6 +91,8 @@ const char* reason_of(int code) {
       return "Forbidden";
     case 405:
       return "Method Not Allowed";
+    case 503:
+      return "Service Unavailable";
     default:
       return "Not Found";
   }
@@ -100,7 +102,7 @@ void Connection::reply(const ControlReply& answer) {
   uv_read_stop(reinterpret_cast<uv_stream_t*>(&tcp));
   output = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}\r\n{}",
                        answer.code, reason_of(answer.code), answer.type, answer.body.size(),
-                       kHeaders, answer.body);
+                       kHeaders, parser.method == HTTP_HEAD ? std::string_view() : answer.body);
   uv_buf_t buffer = uv_buf_init(output.data(), static_cast<unsigned>(output.size()));
   write.data = this;
   const auto on_written = [](uv_write_t* request, int) { connection_of(request->data).close(); };
@@ -128,14 +130,14 @@ int on_header_value(http_parser* parser, const char* at, std::size_t length) {
   return 0;
 }
 
-bool is_from_this_machine(const uv_tcp_t& tcp) {
+bool is_from_this_machine(const uv_tcp_t& tcp, const Control::IsOwn& is_own) {
   sockaddr_in client{};
   sockaddr_in own{};
   int length = sizeof client;
   int own_length = sizeof own;
   if (uv_tcp_getpeername(&tcp, reinterpret_cast<sockaddr*>(&client), &length) != 0) return false;
   if (uv_tcp_getsockname(&tcp, reinterpret_cast<sockaddr*>(&own), &own_length) != 0) return false;
-  return is_own_client(client, own);
+  return is_own(client, own);
 }
 
 // A browser sends what a page of somebody else tells it to, and names the page; and where a name of
@@ -147,7 +149,7 @@ std::string_view Connection::refusal() const {
   const bool post = parser.method == HTTP_POST;
   if (from_page || (post && from_browser)) return "not for pages in a browser";
   if (!named_here) return "only under this machine's address or host name";
-  if (post && !is_from_this_machine(tcp)) return "only for programs on this machine";
+  if (post && !own) return "only for programs on this machine";
   return {};
 }
 
@@ -168,11 +170,12 @@ int on_message_complete(http_parser* parser) {
   Connection& connection = connection_of(parser->data);
   const auto method = static_cast<http_method>(parser->method);
   if (const auto refused = connection.refusal(); !refused.empty()) {
-    connection.reply({403, fmt::format("{{\"error\":\"{}\"}}\n", refused)});
-  } else if (method != HTTP_GET && method != HTTP_POST) {
-    connection.reply({405, "{\"error\":\"only GET and POST\"}\n"});
+    connection.reply(error_reply(403, refused));
+  } else if (method != HTTP_GET && method != HTTP_HEAD && method != HTTP_POST) {
+    connection.reply(error_reply(405, "only GET, HEAD and POST"));
   } else {
-    connection.reply((*connection.serve)({method == HTTP_POST, connection.path}));
+    std::string path = connection.path.substr(0, connection.path.find('?'));
+    connection.reply((*connection.serve)({method == HTTP_POST, std::move(path)}));
   }
   // One request a connection: the answer is under way, what follows must not start another.
   http_parser_pause(parser, 1);
@@ -202,7 +205,7 @@ void on_read(uv_stream_t* stream, ssize_t count, const uv_buf_t*) {
                       http_parser_execute(&connection.parser, &parser_settings(),
                                           connection.input.data(), size) == size;
   if (!parsed && connection.output.empty()) {
-    connection.reply({400, "{\"error\":\"not a request this port understands\"}\n"});
+    connection.reply(error_reply(400, "not a request this port understands"));
   }
 }
 
@@ -213,11 +216,16 @@ void on_alloc(uv_handle_t* handle, std::size_t, uv_buf_t* buffer) {
 
 }  // namespace
 
+ControlReply error_reply(int code, std::string_view text) {
+  return {code, fmt::format("{{\"error\":\"{}\"}}\n", text)};
+}
+
 struct Control::Impl {
   uv_tcp_t listener{};
   bool listener_open = false;
   std::set<std::string> names;
   Serve serve;
+  IsOwn is_own;
   Connections connections;
 
   void accept();
@@ -238,8 +246,8 @@ void Control::Impl::accept() {
   auto* stream = reinterpret_cast<uv_stream_t*>(&added.tcp);
   const bool taken = uv_accept(reinterpret_cast<uv_stream_t*>(&listener), stream) == 0;
   // Some are kept for this machine: strangers must not keep its owner from `starling leave`.
-  const bool own = taken && is_from_this_machine(added.tcp);
-  const std::size_t room = own ? kConnectionsMax : kConnectionsMax - kOwnConnections;
+  added.own = taken && is_from_this_machine(added.tcp, is_own);
+  const std::size_t room = added.own ? kConnectionsMax : kConnectionsMax - kOwnConnections;
   if (!taken || connections.size() > room) return added.close();
   uv_timer_start(
       &added.timer, [](uv_timer_t* timer) { connection_of(timer->data).close(); },
@@ -248,15 +256,16 @@ void Control::Impl::accept() {
 }
 
 base::Result<std::unique_ptr<Control>> Control::create(Loop& loop, std::string_view address,
-                                                       Serve serve) {
+                                                       Serve serve, IsOwn is_own) {
   const auto wanted = parse_address(address);
   if (!wanted) return base::fail(wanted.error());
-  const auto at = resolve_now(loop, *wanted);
+  const auto at = resolve_now(*wanted);
   if (!at) return base::fail(at.error());
   std::unique_ptr<Control> control(new Control);
   control->impl_ = std::make_unique<Impl>();
   Impl& impl = *control->impl_;
   impl.serve = std::move(serve);
+  impl.is_own = std::move(is_own);
   impl.names = names_of_this_machine(wanted->host);
   uv_tcp_init(loop.raw(), &impl.listener);
   impl.listener.data = &impl;

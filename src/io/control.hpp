@@ -8,15 +8,16 @@
 #include <string>
 #include <string_view>
 
+#include <netinet/in.h>
+
 #include "base/result.hpp"
+#include "io/address.hpp"
 
 namespace starling::io {
 
-class Loop;
-
 struct ControlRequest {
   bool post = false;  ///< else GET
-  std::string path;   ///< "/status"
+  std::string path;   ///< "/status", without a query
 };
 
 struct ControlReply {
@@ -24,6 +25,9 @@ struct ControlReply {
   std::string body;
   std::string_view type = "application/json";  ///< media type, from a constant
 };
+
+/// An answer that says in JSON what is wrong. `text` needs no escapes.
+[[nodiscard]] ControlReply error_reply(int code, std::string_view text);
 
 /// Serves requests on the loop's thread. One request a connection.
 ///
@@ -39,12 +43,15 @@ class Control {
   static constexpr std::uint64_t kConnectionTimeoutMs = 5000;
 
   using Serve = std::function<ControlReply(const ControlRequest&)>;
+  /// Whether a client is on this machine: is_own_client, but for tests.
+  using IsOwn = std::function<bool(const sockaddr_in& client, const sockaddr_in& reached)>;
 
   /// Listens at `address`, "host:port"; port 0: any free one. Error (network): that is no address,
   /// or cannot be had.
   [[nodiscard]] static base::Result<std::unique_ptr<Control>> create(Loop& loop,
                                                                      std::string_view address,
-                                                                     Serve serve);
+                                                                     Serve serve,
+                                                                     IsOwn is_own = is_own_client);
   /// close() must have been called, and the loop run until it had ended.
   ~Control();
   Control(const Control&) = delete;

@@ -228,6 +228,7 @@ void Lan::receive(base::ByteView bytes, const sockaddr_in& from, base::Time now)
   if (known == peers_.end()) {
     if (peers_.size() >= kLanPeersMax) {
       std::erase_if(peers_, [&](const auto& entry) { return now - entry.second >= kLanAgain; });
+      if (peers_.size() >= kLanPeersMax) return;  // it will be heard again
     }
     peers_.emplace(key, now);
   } else {

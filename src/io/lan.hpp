@@ -44,13 +44,14 @@ inline constexpr std::size_t kLanPeersMax = 1024;     ///< senders that are reme
 inline constexpr std::size_t kLanRunsMax = 16;        ///< other runs
 inline constexpr std::size_t kLanInterfacesMax = 16;  ///< that are announced on
 inline constexpr int kLanHeardPerSecond = 200;        ///< datagrams; further ones are not looked at
-inline constexpr base::Duration kLanFast = std::chrono::seconds(1);   ///< between announcements,
-inline constexpr int kLanFastCount = 10;                              ///< so many at first,
-inline constexpr base::Duration kLanSlow = std::chrono::seconds(10);  ///< and later
+/// Announcements that are made kLanFast apart; the later ones are kLanSlow apart.
+inline constexpr int kLanFastCount = 10;
+/// Pause between the first announcements.
+inline constexpr base::Duration kLanFast = std::chrono::seconds(1);
+/// Pause between the later ones.
+inline constexpr base::Duration kLanSlow = std::chrono::seconds(10);
 /// A sender is told to the owner once in this time.
 inline constexpr base::Duration kLanAgain = std::chrono::seconds(5);
-static_assert(kLanPeersMax >= kLanHeardPerSecond * (kLanAgain / std::chrono::seconds(1)),
-              "the first may be forgotten before there are more");
 
 /// A part of a network: where to announce.
 struct LanInterface {

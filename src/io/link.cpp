@@ -123,7 +123,8 @@ bool Link::pump_bootstrap(base::Time now) {
       return true;
     case Bootstrap::State::failed:
       if (state_ == State::closing) return false;
-      verdict_ = Verdict{LinkEnd::protocol_error, bootstrap_->failure()};
+      // A link that never was up has no end to report, just a text.
+      verdict_ = Verdict{LinkEnd::reset, bootstrap_->failure()};
       state_ = State::closing;
       deadline_ = std::min(deadline_, now + kCloseTimeout);
       return false;

@@ -83,10 +83,6 @@ class Link {
     return state_ == State::over && (stream_ == nullptr || stream_->closed());
   }
 
-  /// What the owner has told its handler.
-  bool up_reported = false;
-  bool down_reported = false;
-
  private:
   struct Outgoing {
     base::Buffer frame;
@@ -115,6 +111,8 @@ class Link {
   Arrival arrival_;  ///< of the frame that is being read
   MessageSize message_size_;
   std::size_t memory_;
+  /// Until when what the state waits for must have come: connecting, that the link is up; closing,
+  /// that everything was sent. Otherwise there is nothing to wait for (Time::max()).
   base::Time deadline_;
   State state_ = State::connecting;
   std::optional<Verdict> verdict_;

@@ -3,29 +3,58 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
+#include <vector>
+
+#include <sys/eventfd.h>
+
+#include "base/descriptor.hpp"
 
 namespace starling::io {
+namespace {
 
-Loop::Loop() {
-  ASSERT(uv_loop_init(&loop_) == 0, "no event loop: out of descriptors or memory");
+/// More than a peer opens until it waits for others.
+constexpr std::size_t kDescriptorsAtStart = 64;
+
+/// Whether so many are left is looked at first: where libuv and UCX find too few for their own
+/// threads and signals, they end the program.
+bool has_descriptors() {
+  std::vector<base::Descriptor> opened;
+  while (opened.size() < kDescriptorsAtStart) {
+    opened.emplace_back(::eventfd(0, EFD_CLOEXEC));
+    if (!opened.back().valid()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+base::Result<Loop> Loop::create() {
+  auto loop = std::make_unique<uv_loop_t>();
+  if (const int failed = has_descriptors() ? uv_loop_init(loop.get()) : UV_EMFILE; failed != 0) {
+    return base::fail(base::ErrorCode::network,
+                      "no event loop can be made: {}; allow more open files (ulimit -n)",
+                      uv_strerror(failed));
+  }
   // libuv does not keep a write on a connection that the other end has cut from ending the program.
   sigset_t cut;
   sigemptyset(&cut);
   sigaddset(&cut, SIGPIPE);
   ASSERT(pthread_sigmask(SIG_BLOCK, &cut, nullptr) == 0);
+  return Loop(std::move(loop));
 }
 
 Loop::~Loop() {
+  if (loop_ == nullptr) return;
   // Only handles that are closing may be left: their callbacks come in this run.
-  uv_run(&loop_, UV_RUN_DEFAULT);
-  ASSERT(uv_loop_close(&loop_) == 0, "a handle outlived its loop");
+  uv_run(raw(), UV_RUN_DEFAULT);
+  ASSERT(uv_loop_close(raw()) == 0, "a handle outlived its loop");
 }
 
-void Loop::run() { uv_run(&loop_, UV_RUN_DEFAULT); }
+void Loop::run() { uv_run(raw(), UV_RUN_DEFAULT); }
 
-void Loop::run_once() { uv_run(&loop_, UV_RUN_ONCE); }
+void Loop::run_once() { uv_run(raw(), UV_RUN_ONCE); }
 
-void Loop::stop() { uv_stop(&loop_); }
+void Loop::stop() { uv_stop(raw()); }
 
 base::Time Loop::now() noexcept {
   return base::Time(base::Duration(static_cast<base::Duration::rep>(uv_hrtime())));

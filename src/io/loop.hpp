@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include <uv.h>
 
 #include "base/assert.hpp"
+#include "base/result.hpp"
 #include "base/time.hpp"
 
 namespace starling::io {
@@ -15,9 +17,10 @@ namespace starling::io {
 /// before it; the destructor waits for libuv to let go of them and asserts that none is left.
 class Loop {
  public:
-  Loop();
-  Loop(const Loop&) = delete;
-  Loop& operator=(const Loop&) = delete;
+  /// Error (network): this process may open too few further files for a peer.
+  [[nodiscard]] static base::Result<Loop> create();
+  /// Before anything refers to it.
+  Loop(Loop&&) noexcept = default;
   ~Loop();
 
   /// Runs callbacks until stop() is called or nothing is left that could call back.
@@ -30,10 +33,12 @@ class Loop {
   /// The monotonic clock, read afresh.
   [[nodiscard]] static base::Time now() noexcept;
 
-  [[nodiscard]] uv_loop_t* raw() noexcept { return &loop_; }
+  [[nodiscard]] uv_loop_t* raw() noexcept { return loop_.get(); }
 
  private:
-  uv_loop_t loop_{};
+  explicit Loop(std::unique_ptr<uv_loop_t> loop) noexcept : loop_(std::move(loop)) {}
+
+  std::unique_ptr<uv_loop_t> loop_;  ///< none once this was moved from
 };
 
 /// A libuv handle with a callback. libuv uses a handle's memory until its close callback, which is

@@ -74,8 +74,9 @@ class Node::Handler final : public TransportHandler {
   Node& node_;
 };
 
-Node::Node(Options options)
+Node::Node(Options options, Loop loop)
     : options_(std::move(options)),
+      loop_(std::move(loop)),
       handler_(std::make_unique<Handler>(*this)),
       wake_(std::make_unique<WakeUp>(loop_, [this] { take_outcomes(); })),
       timer_(std::make_unique<Timer>(loop_, [this] { on_timer(); })),
@@ -96,7 +97,9 @@ Node::~Node() {
 }
 
 base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Options options) {
-  std::unique_ptr<Node> node(new Node(std::move(options)));
+  auto loop = Loop::create();
+  if (!loop) return base::fail(std::move(loop.error()));
+  std::unique_ptr<Node> node(new Node(std::move(options), std::move(*loop)));
   auto transport =
       Transport::create(node->loop_, node->options_.transport, identity, *node->handler_);
   if (!transport) return base::fail(std::move(transport.error()));
@@ -231,7 +234,7 @@ void Node::on_signal() {
 }
 
 ControlReply Node::serve(const ControlRequest& request) {
-  if (!core_ || end_) return {404, "{\"error\":\"the peer is starting or ending\"}\n"};
+  if (!core_ || end_) return error_reply(503, "the peer is starting or ending");
   if (!request.post) return options_.serve(request, *this);
   // Answered first: leaving may close the control port.
   if (request.path == "/leave") {
@@ -239,7 +242,7 @@ ControlReply Node::serve(const ControlRequest& request) {
   } else if (request.path == "/checkpoint") {
     asked_.push_back(peer::Checkpoint{});
   } else {
-    return {404, "{\"error\":\"no such path\"}\n"};
+    return error_reply(404, "no such path");
   }
   wake_->wake();
   return {200, "{}\n"};

@@ -84,7 +84,7 @@ class Node {
     std::string address;
   };
 
-  explicit Node(Options options);
+  Node(Options options, Loop loop);
   void feed(peer::Event event);
   /// The address that was dialed, if this end did.
   std::optional<std::string> take_dial(std::uint64_t token);

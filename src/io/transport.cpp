@@ -23,9 +23,9 @@ constexpr base::Duration kListenerQuiet = std::chrono::milliseconds(100);
 
 }  // namespace
 
-class Transport::Body {
+class Transport::Impl {
  public:
-  Body(Loop& loop, const TransportConfig& config, const Identity& identity,
+  Impl(Loop& loop, const TransportConfig& config, const Identity& identity,
        TransportHandler& handler)
       : loop_(loop),
         config_(config),
@@ -35,7 +35,7 @@ class Transport::Body {
         timer_(loop, [] {}) {
     // A timer only has to wake the loop: the turn before its next wait does the work.
   }
-  ~Body();
+  ~Impl();
 
   [[nodiscard]] base::Status start(const Identity& identity);
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
@@ -51,9 +51,12 @@ class Transport::Body {
   struct Slot {
     std::uint32_t generation = 0;
     std::unique_ptr<Link> link;
+    /// What the handler was told of it.
+    bool up_reported = false;
+    bool down_reported = false;
   };
   /// A UCX stream of which it is not known yet to which link it belongs.
-  struct Arrival {
+  struct UnclaimedStream {
     std::unique_ptr<UcxStream> stream;
     base::Time deadline;
   };
@@ -67,8 +70,7 @@ class Transport::Body {
   void take_ucx_connections(base::Time now);
   [[nodiscard]] Link* awaiting(base::ByteView token) const;
   [[nodiscard]] bool pump(std::uint32_t slot, base::Time now);
-  void report_up(base::LinkId id, Link& link);
-  void report_down(base::LinkId id, Link& link);
+  void report_down(base::LinkId id, const Link& link);
   [[nodiscard]] bool report_failed_dials();
   void set_timer(base::Time now);
   void finish_shutdown();
@@ -91,7 +93,7 @@ class Transport::Body {
   std::unique_ptr<TcpListener> listener_;
   std::unique_ptr<UcxListener> ucx_listener_;
   std::uint16_t ucx_port_ = 0;
-  std::vector<Arrival> arrivals_;
+  std::vector<UnclaimedStream> unclaimed_;
   base::Time quiet_at_{};  ///< no UCX connection that somebody was told to make comes after this
   std::string address_;
   std::vector<Slot> slots_;
@@ -104,11 +106,11 @@ class Transport::Body {
 
 // --- starting and stopping ---
 
-base::Status Transport::Body::start(const Identity& identity) {
+base::Status Transport::Impl::start(const Identity& identity) {
   ASSERT(config_.links_max > 0 && config_.link_memory >= kLinkMemoryMin);
   const auto target = parse_address(config_.listen);
   if (!target) return base::fail(target.error().in("cannot listen"));
-  const auto at = resolve_now(loop_, *target);
+  const auto at = resolve_now(*target);
   if (!at) return base::fail(at.error().in("cannot listen"));
   if (config_.tls) {
     auto tls = TlsContext::create(identity, config_.secret);
@@ -134,25 +136,26 @@ base::Status Transport::Body::start(const Identity& identity) {
   return {};
 }
 
-Transport::Body::~Body() {
+Transport::Impl::~Impl() {
   listener_.reset();
-  for (Arrival& arrival : arrivals_) arrival.stream->abort();
+  for (UnclaimedStream& unclaimed : unclaimed_) unclaimed.stream->abort();
   for (Slot& slot : slots_) {
     if (slot.link) slot.link->finish(LinkEnd::closed, "the transport is destroyed");
   }
   // Tearing down needs no answer from the network, so this ends after a few rounds.
   constexpr int kRoundsMax = 1'000'000;
-  for (int round = 0; links() > 0 || !arrivals_.empty(); ++round) {
+  for (int round = 0; links() > 0 || !unclaimed_.empty(); ++round) {
     ASSERT(round < kRoundsMax, "UCX does not let go of an endpoint");
     worker_->progress();
-    std::erase_if(arrivals_, [](const Arrival& arrival) { return arrival.stream->closed(); });
+    std::erase_if(unclaimed_,
+                  [](const UnclaimedStream& unclaimed) { return unclaimed.stream->closed(); });
     for (Slot& slot : slots_) {
       if (slot.link && slot.link->gone()) slot.link.reset();
     }
   }
 }
 
-void Transport::Body::shutdown(std::function<void()> done) {
+void Transport::Impl::shutdown(std::function<void()> done) {
   shutting_down_ = true;
   done_ = std::move(done);
   listener_.reset();
@@ -161,8 +164,8 @@ void Transport::Body::shutdown(std::function<void()> done) {
   }
 }
 
-void Transport::Body::finish_shutdown() {
-  if (!done_ || links() > 0 || !failed_dials_.empty() || !arrivals_.empty()) return;
+void Transport::Impl::finish_shutdown() {
+  if (!done_ || links() > 0 || !failed_dials_.empty() || !unclaimed_.empty()) return;
   // UCX must not lose its listener while its own thread takes in a connection.
   if (Loop::now() < quiet_at_) return;
   std::exchange(done_, nullptr)();
@@ -170,18 +173,18 @@ void Transport::Body::finish_shutdown() {
 
 // --- links ---
 
-std::size_t Transport::Body::links() const {
+std::size_t Transport::Impl::links() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(slots_, [](const Slot& slot) { return slot.link != nullptr; }));
 }
 
-std::size_t Transport::Body::strangers() const {
+std::size_t Transport::Impl::strangers() const {
   return static_cast<std::size_t>(std::ranges::count_if(slots_, [](const Slot& slot) {
     return slot.link && slot.link->dial() == 0 && !slot.link->was_up();
   }));
 }
 
-std::optional<std::uint32_t> Transport::Body::free_slot() {
+std::optional<std::uint32_t> Transport::Impl::free_slot() {
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     if (!slots_[i].link) return i;
   }
@@ -190,24 +193,23 @@ std::optional<std::uint32_t> Transport::Body::free_slot() {
   return static_cast<std::uint32_t>(slots_.size() - 1);
 }
 
-void Transport::Body::put(std::uint32_t slot, std::unique_ptr<Link> link) {
-  ++slots_[slot].generation;
-  slots_[slot].link = std::move(link);
+void Transport::Impl::put(std::uint32_t slot, std::unique_ptr<Link> link) {
+  slots_[slot] = {.generation = slots_[slot].generation + 1, .link = std::move(link)};
 }
 
-Link* Transport::Body::find(base::LinkId id) const {
+Link* Transport::Impl::find(base::LinkId id) const {
   if (!id.valid() || id.slot >= slots_.size()) return nullptr;
   const Slot& slot = slots_[id.slot];
   if (slot.generation != id.generation || !slot.link) return nullptr;
-  return slot.link->up_reported && !slot.link->down_reported ? slot.link.get() : nullptr;
+  return slot.up_reported && !slot.down_reported ? slot.link.get() : nullptr;
 }
 
-base::Result<std::unique_ptr<Session>> Transport::Body::make_session(Role role) const {
+base::Result<std::unique_ptr<Session>> Transport::Impl::make_session(Role role) const {
   if (tls_) return tls_->session(role);
   return make_plain_session(role, self_);
 }
 
-std::uint64_t Transport::Body::dial(const std::string& address) {
+std::uint64_t Transport::Impl::dial(const std::string& address) {
   const std::uint64_t number = ++dials_;
   const auto failed = [&](std::string text) {
     failed_dials_.push_back({number, std::move(text)});
@@ -230,19 +232,19 @@ std::uint64_t Transport::Body::dial(const std::string& address) {
   return number;
 }
 
-void Transport::Body::accept(base::LinkId id) {
+void Transport::Impl::accept(base::LinkId id) {
   if (Link* link = find(id)) link->set_payload_max(config_.payload_max);
 }
 
-void Transport::Body::close(base::LinkId id) {
+void Transport::Impl::close(base::LinkId id) {
   if (Link* link = find(id)) link->close(Loop::now() + kCloseTimeout);
 }
 
-void Transport::Body::abort(base::LinkId id) {
+void Transport::Impl::abort(base::LinkId id) {
   if (Link* link = find(id)) link->finish(LinkEnd::closed, "cut by this peer");
 }
 
-LinkTraffic Transport::Body::total() const {
+LinkTraffic Transport::Impl::total() const {
   LinkTraffic sum = past_;
   for (const Slot& slot : slots_) {
     if (slot.link) sum.add(slot.link->traffic());
@@ -252,7 +254,7 @@ LinkTraffic Transport::Body::total() const {
 
 // --- the turn ---
 
-bool Transport::Body::turn() {
+bool Transport::Impl::turn() {
   if (!ucx_listener_) return false;  // still starting
   const base::Time now = Loop::now();
   if (listener_) {
@@ -269,7 +271,7 @@ bool Transport::Body::turn() {
 }
 
 /// Whoever is not answered is hung up on.
-void Transport::Body::answer(std::unique_ptr<TcpStream> tcp) {
+void Transport::Impl::answer(std::unique_ptr<TcpStream> tcp) {
   if (strangers() >= kStrangersMax) return;
   const auto slot = free_slot();
   if (!slot) return;
@@ -282,38 +284,38 @@ void Transport::Body::answer(std::unique_ptr<TcpStream> tcp) {
 }
 
 /// Gives UCX streams to the links that await them. Who comes without a token that was given is cut.
-void Transport::Body::take_ucx_connections(base::Time now) {
+void Transport::Impl::take_ucx_connections(base::Time now) {
   const auto awaited = static_cast<std::size_t>(std::ranges::count_if(
       slots_, [](const Slot& slot) { return slot.link && slot.link->awaited(); }));
   if (awaited > 0) quiet_at_ = now + kListenerQuiet;
   for (const UcxListener::Request& request : ucx_listener_->take_requests()) {
-    if (arrivals_.size() >= awaited) {
+    if (unclaimed_.size() >= awaited) {
       ucx_listener_->reject(request);
       continue;
     }
     auto stream = UcxStream::accept(*streams_, request.handle);
     if (!stream) continue;  // the asker is gone, and UCX has taken the request back
-    arrivals_.push_back({std::move(*stream), now + config_.handshake_timeout});
+    unclaimed_.push_back({std::move(*stream), now + config_.handshake_timeout});
   }
-  for (Arrival& arrival : arrivals_) {
-    if (arrival.stream->readable()) {
-      Link* link = awaiting(arrival.stream->take());
+  for (UnclaimedStream& unclaimed : unclaimed_) {
+    if (unclaimed.stream->readable()) {
+      Link* link = awaiting(unclaimed.stream->take());
       if (link == nullptr) {
-        arrival.stream->abort();
+        unclaimed.stream->abort();
       } else {
-        link->attach(std::move(arrival.stream));
+        link->attach(std::move(unclaimed.stream));
       }
-    } else if (now >= arrival.deadline || shutting_down_ ||
-               arrival.stream->failure() != UcxStream::Failure::none) {
-      arrival.stream->abort();
+    } else if (now >= unclaimed.deadline || shutting_down_ ||
+               unclaimed.stream->failure() != UcxStream::Failure::none) {
+      unclaimed.stream->abort();
     }
   }
-  std::erase_if(arrivals_, [](const Arrival& arrival) {
-    return arrival.stream == nullptr || arrival.stream->closed();
+  std::erase_if(unclaimed_, [](const UnclaimedStream& unclaimed) {
+    return unclaimed.stream == nullptr || unclaimed.stream->closed();
   });
 }
 
-Link* Transport::Body::awaiting(base::ByteView token) const {
+Link* Transport::Impl::awaiting(base::ByteView token) const {
   std::uint64_t given = 0;
   if (token.size() != sizeof given) return nullptr;
   std::memcpy(&given, token.data(), sizeof given);
@@ -324,29 +326,29 @@ Link* Transport::Body::awaiting(base::ByteView token) const {
 
 /// Lets one link work and reports what came of it. True if there is more, or if the handler was
 /// called: it may have left commands on links that had their turn.
-bool Transport::Body::pump(std::uint32_t slot, base::Time now) {
+bool Transport::Impl::pump(std::uint32_t slot, base::Time now) {
   // By pointer: the handler may dial, which can move the slots but not the links.
   Link* link = slots_[slot].link.get();
   const base::LinkId id{slot, slots_[slot].generation};
   bool reported = false;
   const auto on_frame = [&](wire::Frame&& frame, base::Duration took) {
     reported = true;
-    report_up(id, *link);
     handler_.on_frame(id, std::move(frame), took);
   };
   const auto on_part = [&](std::uint8_t type, std::size_t bytes) {
     reported = true;
-    report_up(id, *link);
     handler_.on_part(id, type, bytes);
   };
   const bool more = link->pump(now, {on_frame, on_part});
-  if (link->state() == Link::State::up && !link->up_reported) {
+  if (link->state() == Link::State::up && !slots_[slot].up_reported) {
     reported = true;
-    report_up(id, *link);
+    slots_[slot].up_reported = true;
+    handler_.on_link_up(id, link->peer(), link->dial(), link->address());
   }
-  if (link->verdict() && !link->down_reported) {
+  if (link->verdict() && !slots_[slot].down_reported) {
     reported = true;
     report_down(id, *link);
+    slots_[slot].down_reported = true;
   }
   if (link->gone()) {
     past_.add(link->traffic());
@@ -355,34 +357,27 @@ bool Transport::Body::pump(std::uint32_t slot, base::Time now) {
   return more || reported;
 }
 
-void Transport::Body::report_up(base::LinkId id, Link& link) {
-  if (link.up_reported) return;
-  link.up_reported = true;
-  handler_.on_link_up(id, link.peer(), link.dial(), link.address());
-}
-
-void Transport::Body::report_down(base::LinkId id, Link& link) {
+void Transport::Impl::report_down(base::LinkId id, const Link& link) {
   const Link::Verdict verdict = *link.verdict();
-  if (link.up_reported) {
+  if (slots_[id.slot].up_reported) {
     handler_.on_link_down(id, verdict.end, verdict.text);
   } else if (link.dial() != 0) {
     handler_.on_dial_failed(link.dial(), fmt::format("{}: {}", link.address(), verdict.text));
   }
-  link.down_reported = true;
 }
 
-bool Transport::Body::report_failed_dials() {
+bool Transport::Impl::report_failed_dials() {
   const std::vector<FailedDial> failed = std::exchange(failed_dials_, {});
   for (const FailedDial& dial : failed) handler_.on_dial_failed(dial.dial, dial.text);
   return !failed.empty();
 }
 
-void Transport::Body::set_timer(base::Time now) {
+void Transport::Impl::set_timer(base::Time now) {
   base::Time first = base::Time::max();
   for (const Slot& slot : slots_) {
     if (slot.link) first = std::min(first, slot.link->deadline());
   }
-  for (const Arrival& arrival : arrivals_) first = std::min(first, arrival.deadline);
+  for (const UnclaimedStream& unclaimed : unclaimed_) first = std::min(first, unclaimed.deadline);
   if (done_ && now < quiet_at_) first = std::min(first, quiet_at_);
   if (first == base::Time::max()) {
     timer_.stop();
@@ -392,43 +387,43 @@ void Transport::Body::set_timer(base::Time now) {
   timer_at_ = first;
 }
 
-// --- the face ---
+// --- the public interface ---
 
 base::Result<std::unique_ptr<Transport>> Transport::create(Loop& loop,
                                                            const TransportConfig& config,
                                                            const Identity& identity,
                                                            TransportHandler& handler) {
-  auto body = std::make_unique<Body>(loop, config, identity, handler);
-  if (auto status = body->start(identity); !status) return base::fail(std::move(status.error()));
-  return std::unique_ptr<Transport>(new Transport(std::move(body)));
+  auto impl = std::make_unique<Impl>(loop, config, identity, handler);
+  if (auto status = impl->start(identity); !status) return base::fail(std::move(status.error()));
+  return std::unique_ptr<Transport>(new Transport(std::move(impl)));
 }
 
-Transport::Transport(std::unique_ptr<Body> body) : body_(std::move(body)) {}
+Transport::Transport(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Transport::~Transport() = default;
 
-const std::string& Transport::address() const noexcept { return body_->address(); }
+const std::string& Transport::address() const noexcept { return impl_->address(); }
 
-std::uint64_t Transport::dial(const std::string& address) { return body_->dial(address); }
+std::uint64_t Transport::dial(const std::string& address) { return impl_->dial(address); }
 
 bool Transport::send(base::LinkId link, base::Buffer frame, wire::Purpose purpose) {
-  Link* found = body_->find(link);
+  Link* found = impl_->find(link);
   return found != nullptr && found->send(std::move(frame), purpose);
 }
 
-void Transport::accept(base::LinkId link) { body_->accept(link); }
+void Transport::accept(base::LinkId link) { impl_->accept(link); }
 
-void Transport::close(base::LinkId link) { body_->close(link); }
+void Transport::close(base::LinkId link) { impl_->close(link); }
 
-void Transport::abort(base::LinkId link) { body_->abort(link); }
+void Transport::abort(base::LinkId link) { impl_->abort(link); }
 
 LinkTraffic Transport::traffic(base::LinkId link) const {
-  const Link* found = body_->find(link);
+  const Link* found = impl_->find(link);
   return found != nullptr ? found->traffic() : LinkTraffic{};
 }
 
-LinkTraffic Transport::traffic() const { return body_->total(); }
+LinkTraffic Transport::traffic() const { return impl_->total(); }
 
-void Transport::shutdown(std::function<void()> done) { body_->shutdown(std::move(done)); }
+void Transport::shutdown(std::function<void()> done) { impl_->shutdown(std::move(done)); }
 
 }  // namespace starling::io

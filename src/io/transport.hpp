@@ -1,4 +1,4 @@
-// Links to other peers: the only face of this folder's network code.
+// Links to other peers: the public interface of this folder's network code.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ inline constexpr base::Duration kCloseTimeout = std::chrono::seconds(2);
 enum class LinkEnd : std::uint8_t {
   closed,          ///< by close(), abort() or the other end's close()
   reset,           ///< the connection broke: the other end crashed, or the network did
-  protocol_error,  ///< the other end, or somebody in between, sent what it must not
+  protocol_error,  ///< the other end, or someimpl in between, sent what it must not
   overflow,        ///< the other end sent more than it had credit for
 };
 
@@ -75,7 +75,7 @@ class TransportHandler {
   virtual void on_part(base::LinkId link, std::uint8_t type, std::size_t bytes) = 0;
   /// Exactly once after on_link_up; the id names nothing after it (traffic() still works inside).
   virtual void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) = 0;
-  /// A dial that became no link: unknown host, nobody there, refused, failed handshake, time-out.
+  /// A dial that became no link: unknown host, noimpl there, refused, failed handshake, time-out.
   virtual void on_dial_failed(std::uint64_t dial, const std::string& text) = 0;
 };
 
@@ -122,10 +122,10 @@ class Transport {
   void shutdown(std::function<void()> done);
 
  private:
-  class Body;
-  explicit Transport(std::unique_ptr<Body> body);
+  class Impl;
+  explicit Transport(std::unique_ptr<Impl> impl);
 
-  std::unique_ptr<Body> body_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace starling::io

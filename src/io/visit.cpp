@@ -266,8 +266,9 @@ base::Result<base::Duration> check_own_link(Loop& loop, Listener& listener,
 base::Result<std::string> request_run_file(const peer::Invite& invite,
                                            const std::optional<Secret>& secret) {
   const LinkSecurity security{invite.security == peer::Security::tls, secret};
-  Loop loop;
-  Visit visit(loop, invite.run, true);
+  auto loop = Loop::create();
+  if (!loop) return base::fail(std::move(loop.error()));
+  Visit visit(*loop, invite.run, true);
   if (auto made = visit.make(invite.addresses, security); !made) {
     return base::fail(made.error().code, "no peer has handed out a run file:{}", made.error().text);
   }
@@ -275,8 +276,9 @@ base::Result<std::string> request_run_file(const peer::Invite& invite,
 }
 
 base::Result<Greeting> greet(const std::string& address, const LinkSecurity& security) {
-  Loop loop;
-  Visit visit(loop, std::nullopt, false);
+  auto loop = Loop::create();
+  if (!loop) return base::fail(std::move(loop.error()));
+  Visit visit(*loop, std::nullopt, false);
   if (auto made = visit.make({address}, security); !made) {
     const std::string& text = made.error().text;
     return base::fail(made.error().code, "{}", text.substr(text.find_first_not_of("\n ")));
@@ -286,20 +288,22 @@ base::Result<Greeting> greet(const std::string& address, const LinkSecurity& sec
 
 base::Result<std::vector<OwnLink>> check_own_links(const std::string& listen,
                                                    const LinkSecurity& security) {
-  Loop loop;
-  Listener listener(loop);
-  auto caller = Caller::create(loop, security, listener, listen);
+  auto loop = Loop::create();
+  if (!loop) return base::fail(std::move(loop.error()));
+  Listener listener(*loop);
+  auto caller = Caller::create(*loop, security, listener, listen);
   if (!caller) return base::fail(caller.error());
   std::vector<OwnLink> links;
   for (const std::string& address :
        reachable_addresses((*caller)->transport().address(), wire::kAddressesMax)) {
-    links.push_back({address, check_own_link(loop, listener, address, security)});
+    links.push_back({address, check_own_link(*loop, listener, address, security)});
   }
   return links;
 }
 
 base::Status check_lan() {
-  Loop loop;
+  auto loop = Loop::create();
+  if (!loop) return base::fail(std::move(loop.error()));
   // Two peers that nobody else has heard of; each hears the other or nobody does.
   std::vector<std::unique_ptr<Lan>> ends;
   wire::RunId run;
@@ -307,12 +311,12 @@ base::Status check_lan() {
     const auto identity = Identity::generate();
     if (!identity) return base::fail(identity.error());
     if (end == 0) run = base::xxh3_128(base::bytes_of(std::span(identity->id().bytes)));
-    auto lan = Lan::create(loop, {run, identity->id(), 1}, kLanPort,
-                           [&](const base::PeerId&, const std::string&) { loop.stop(); });
+    auto lan = Lan::create(*loop, {run, identity->id(), 1}, kLanPort,
+                           [&](const base::PeerId&, const std::string&) { loop->stop(); });
     if (!lan) return base::fail(lan.error());
     ends.push_back(std::move(*lan));
   }
-  run_until(loop, kLanWait, [&] { return ends[0]->heard_any() && ends[1]->heard_any(); });
+  run_until(*loop, kLanWait, [&] { return ends[0]->heard_any() && ends[1]->heard_any(); });
   if (ends[0]->heard_any() && ends[1]->heard_any()) return {};
   return base::fail(base::ErrorCode::network, "{}", ends[0]->diagnosis());
 }

@@ -403,7 +403,7 @@ io::ControlReply Run::serve(const io::ControlRequest& request, const io::Node& a
   }
   if (request.path == "/members") return {200, report::members_json(status)};
   if (request.path == "/links") return {200, report::links_json(status, extra(status, asked))};
-  return {404, "{\"error\":\"no such path\"}\n"};
+  return io::error_reply(404, "no such path");
 }
 
 report::PeerSummary Run::summary(const io::NodeEnd& end) const {

@@ -78,11 +78,14 @@ class HttpClient {
 /// A control port that answers with the method and the path, and remembers what it was asked.
 struct Fixture {
   explicit Fixture(const char* address = "127.0.0.1:0") {
-    auto made = Control::create(loop, address, [this](const ControlRequest& request) {
-      asked.push_back(request);
-      return ControlReply{200, std::string(request.post ? "post " : "get ") + request.path,
-                          "text/plain"};
-    });
+    auto made = Control::create(
+        loop, address,
+        [this](const ControlRequest& request) {
+          asked.push_back(request);
+          return ControlReply{200, std::string(request.post ? "post " : "get ") + request.path,
+                              "text/plain"};
+        },
+        [this](const sockaddr_in&, const sockaddr_in&) { return own; });
     BOOST_REQUIRE(made);
     control = std::move(*made);
   }
@@ -98,7 +101,8 @@ struct Fixture {
     return client.reply;
   }
 
-  Loop loop;
+  Loop loop = make_loop();
+  bool own = true;  ///< what comes now is from this machine
   std::vector<ControlRequest> asked;
   std::unique_ptr<Control> control;
 };
@@ -146,6 +150,25 @@ BOOST_AUTO_TEST_CASE(a_port_that_others_reach_answers_them_but_takes_no_orders) 
   BOOST_TEST(code_of("POST /leave", "Host: localhost\r\nSec-Fetch-Site: same-origin") == "403");
   BOOST_TEST(open.asked.size() == 1U);
   BOOST_TEST(code_of("POST /leave", "Host: 10.0.0.1:9") == "200");
+  open.own = false;
+  BOOST_TEST(code_of("GET /metrics", "Host: 10.0.0.1:9") == "200");
+  const std::string refused = open.ask("POST /leave HTTP/1.1\r\nHost: 10.0.0.1:9\r\n\r\n");
+  BOOST_TEST(refused.ends_with("{\"error\":\"only for programs on this machine\"}\n"));
+  BOOST_TEST(open.asked.size() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(a_query_is_passed_over) {
+  BOOST_TEST(ask("GET /?a=1 HTTP/1.1\r\n\r\n").ends_with("get /"));
+  BOOST_TEST(ask("GET /status?x HTTP/1.1\r\n\r\n").ends_with("get /status"));
+}
+
+BOOST_AUTO_TEST_CASE(a_head_is_answered_as_a_get_without_its_body) {
+  const std::string reply = ask("HEAD /status HTTP/1.1\r\n\r\n");
+  BOOST_TEST(starts_with_code(reply, 200));
+  BOOST_TEST(reply.find("Content-Length: 11\r\n") != std::string::npos);
+  BOOST_TEST(reply.ends_with("\r\n\r\n"));
+  BOOST_REQUIRE(asked.size() == 1U);
+  BOOST_TEST(!asked[0].post);
 }
 
 // As browsers write it, whatever is typed.
@@ -193,11 +216,18 @@ BOOST_AUTO_TEST_CASE(garbage_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(a_request_that_is_too_long_is_cut_off) {
-  const std::string path(Control::kRequestMax, 'a');
-  const std::string reply = ask("GET /" + path + " HTTP/1.1\r\n\r\n");
+  const auto request_of = [](std::size_t bytes) {
+    const std::string end = " HTTP/1.1\r\n\r\n";
+    const std::string begin = "GET /";
+    return begin + std::string(bytes - begin.size() - end.size(), 'a') + end;
+  };
+  BOOST_TEST(starts_with_code(ask(request_of(Control::kRequestMax)), 200));
+  BOOST_TEST(asked.size() == 1U);
+  BOOST_TEST(starts_with_code(ask(request_of(Control::kRequestMax + 1)), 400));
   // The rest that nobody read may turn the answer into a reset.
+  const std::string reply = ask(request_of(4 * Control::kRequestMax));
   BOOST_TEST((reply.empty() || starts_with_code(reply, 400)));
-  BOOST_TEST(asked.empty());
+  BOOST_TEST(asked.size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(requests_behind_the_first_are_not_served) {
@@ -219,6 +249,22 @@ BOOST_AUTO_TEST_CASE(more_clients_than_it_takes_are_turned_away) {
   BOOST_TEST(run_until(loop, [&] { return ended() == 1; }));
   control->close();
   BOOST_TEST(run_until(loop, [&] { return ended() == silent.size(); }));
+}
+
+BOOST_AUTO_TEST_CASE(strangers_leave_room_for_this_machine) {
+  own = false;
+  std::vector<std::unique_ptr<HttpClient>> strangers;
+  for (std::size_t i = 0; i < Control::kConnectionsMax; ++i) {
+    strangers.push_back(std::make_unique<HttpClient>(loop, control->address(), ""));
+  }
+  const auto ended = [&] {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(strangers, [](const auto& client) { return client->ended; }));
+  };
+  BOOST_TEST(run_until(loop, [&] { return ended() == Control::kOwnConnections; }));
+  own = true;
+  BOOST_TEST(ask("GET / HTTP/1.1\r\n\r\n").ends_with("get /"));
+  BOOST_TEST(ended() == Control::kOwnConnections);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -18,6 +18,8 @@ namespace starling::io::test {
 
 inline constexpr base::Duration kPatience = std::chrono::seconds(20);
 
+inline Loop make_loop() { return std::move(Loop::create().value()); }
+
 /// Turns the loop until `done`; false when that took longer than kPatience.
 inline bool run_until(Loop& loop, const std::function<bool()>& done) {
   bool expired = false;

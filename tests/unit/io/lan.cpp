@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(an_announcement_comes_back_as_it_was_and_damaged_ones_do_no
 }
 
 BOOST_AUTO_TEST_CASE(two_peers_of_a_run_on_one_machine_hear_each_other_and_not_themselves) {
-  Loop loop;
+  Loop loop = io::test::make_loop();
   const std::uint16_t port = free_port();
   Listener a(loop, announcement(1), port);
   Listener b(loop, announcement(2), port);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(two_peers_of_a_run_on_one_machine_hear_each_other_and_not_t
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_is_told_once_in_a_while_and_a_flood_is_cut_off) {
-  Loop loop;
+  Loop loop = io::test::make_loop();
   Listener own(loop, announcement(1), free_port());
   own.hear(announcement(2), "10.0.0.2", kStart);
   own.hear(announcement(2), "10.0.0.2", kStart + 1s);
@@ -128,8 +128,23 @@ BOOST_AUTO_TEST_CASE(a_peer_is_told_once_in_a_while_and_a_flood_is_cut_off) {
   BOOST_TEST(own.lan->remembered() <= io::kLanPeersMax);
 }
 
+// Six bursts, each at the limit of its second, within the time that senders are remembered for: the
+// first one comes late in its second.
+BOOST_AUTO_TEST_CASE(no_more_senders_are_remembered_than_it_says_however_they_come) {
+  Loop loop = io::test::make_loop();
+  Listener own(loop, announcement(1), free_port());
+  for (int i = 0; i < 6 * io::kLanHeardPerSecond; ++i) {
+    Announcement fake = announcement(3);
+    fake.id.bytes[1] = static_cast<std::uint8_t>(i);
+    fake.id.bytes[2] = static_cast<std::uint8_t>(i >> 8);
+    const int burst = i / io::kLanHeardPerSecond;
+    own.hear(fake, "10.0.0.3", kStart + burst * 1s + (burst == 0 && i > 0 ? 900ms : 0ms));
+  }
+  BOOST_TEST(own.lan->remembered() <= io::kLanPeersMax);
+}
+
 BOOST_AUTO_TEST_CASE(who_announces_the_id_of_another_does_not_hide_it) {
-  Loop loop;
+  Loop loop = io::test::make_loop();
   Listener own(loop, announcement(1), free_port());
   own.hear(announcement(2), "10.0.0.66", kStart);
   own.hear(announcement(2), "10.0.0.2", kStart);
@@ -138,7 +153,7 @@ BOOST_AUTO_TEST_CASE(who_announces_the_id_of_another_does_not_hide_it) {
 }
 
 BOOST_AUTO_TEST_CASE(it_says_why_it_heard_nobody) {
-  Loop loop;
+  Loop loop = io::test::make_loop();
   const std::uint16_t port = free_port();
   Listener own(loop, announcement(1), port);
   BOOST_TEST(own.lan->diagnosis().find("nobody") != std::string::npos);
@@ -156,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_port_that_another_program_keeps_for_itself_is_named) {
   BOOST_REQUIRE(bind(taken, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0);
   socklen_t size = sizeof any;
   BOOST_REQUIRE(getsockname(taken, reinterpret_cast<sockaddr*>(&any), &size) == 0);
-  Loop loop;
+  Loop loop = io::test::make_loop();
   const auto made =
       Lan::create(loop, announcement(1), ntohs(any.sin_port), [](const auto&, const auto&) {});
   BOOST_REQUIRE(!made.has_value());

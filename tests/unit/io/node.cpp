@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_SUITE(node)
 
 BOOST_AUTO_TEST_CASE(who_sends_what_cannot_be_read_is_told_so_and_then_turned_away) {
   const peer::testing::Problem problem(51);
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint rogue(loop);
   WaitingNode node(problem);
   std::vector<wire::Message> heard;

@@ -86,7 +86,7 @@ TransportConfig plain() {
 BOOST_AUTO_TEST_SUITE(strangers)
 
 void disturb_with_random_bytes(std::uint64_t seed) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   Endpoint b(loop);
   BOOST_REQUIRE(link_up(loop, a, b));
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(random_bytes_on_the_port_change_nothing_for_links) {
 }
 
 BOOST_AUTO_TEST_CASE(a_dial_to_a_port_that_never_answers_fails_in_time) {
-  Loop loop;
+  Loop loop = make_loop();
   Handle<uv_tcp_t> mute([] {}, [&](uv_tcp_t* tcp) { return uv_tcp_init(loop.raw(), tcp); });
   sockaddr_in any{};
   uv_ip4_addr("127.0.0.1", 0, &any);
@@ -144,7 +144,7 @@ void speak_and_cut(const std::string& address, const std::string& text) {
 }
 
 BOOST_AUTO_TEST_CASE(who_cuts_the_connection_before_the_answer_does_not_end_the_program) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop, plain());
   const base::Buffer preface = preface_of(kPlainVersion);
   const std::string text(reinterpret_cast<const char*>(preface.data()), preface.size());
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(who_cuts_the_connection_before_the_answer_does_not_end_the_
 }
 
 BOOST_AUTO_TEST_CASE(strangers_that_were_turned_away_and_stay_leave_room_for_dials) {
-  Loop loop;
+  Loop loop = make_loop();
   TransportConfig config;
   config.links_max = kStrangersMax + 1;
   Endpoint a(loop, config);
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(strangers_that_were_turned_away_and_stay_leave_room_for_dia
 
 // Zeros end the handshake at once; a beginning of a handshake waits for its end in vain.
 BOOST_AUTO_TEST_CASE(zeros_are_hung_up_on) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   const auto stranger = connect(loop, a.transport->address());
   stranger->send(base::Buffer(4096));
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(zeros_are_hung_up_on) {
 }
 
 BOOST_AUTO_TEST_CASE(a_silent_stranger_is_cut_after_the_handshake_timeout) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop, plain());
   const auto stranger = connect(loop, a.transport->address());
   stranger->send(base::Buffer(1, std::byte{'S'}));
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_silent_stranger_is_cut_after_the_handshake_timeout) {
 
 // What is left unread there would be found when the link is up.
 BOOST_AUTO_TEST_CASE(who_speaks_before_it_is_answered_is_told_no_token_and_cut) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop, plain());
   const auto stranger = connect(loop, a.transport->address());
   base::Buffer bytes = preface_of(kPlainVersion);
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(who_speaks_before_it_is_answered_is_told_no_token_and_cut) 
 }
 
 BOOST_AUTO_TEST_CASE(another_version_is_told_ours_and_cut) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop, plain());
   const auto stranger = connect(loop, a.transport->address());
   stranger->send(preface_of(kPlainVersion + 1));
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_makes_no_sense_fails_the_dial) {
   };
   for (const FalseGrant& grant : grants) {
     BOOST_TEST_CONTEXT(grant.name) {
-      Loop loop;
+      Loop loop = make_loop();
       sockaddr_in any{};
       uv_ip4_addr("127.0.0.1", 0, &any);
       const auto listener = TcpListener::create(loop, any).value();
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_makes_no_sense_fails_the_dial) {
 }
 
 BOOST_AUTO_TEST_CASE(a_dialer_that_never_comes_by_ucx_is_cut_after_the_handshake_timeout) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop, plain());
   const auto stranger = connect(loop, a.transport->address());
   stranger->send(preface_of(kPlainVersion));
@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE(a_dialer_that_never_comes_by_ucx_is_cut_after_the_handshake
 
 BOOST_AUTO_TEST_CASE(a_peer_that_sends_garbage_instead_of_frames_is_cut) {
   constexpr std::uint64_t seed = 1;
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop, plain());
   Rogue rogue(loop, a.transport->address());
   BOOST_REQUIRE(run_until(loop, [&] { return !a.ups.empty() && rogue.stream->writable() > 0; }));

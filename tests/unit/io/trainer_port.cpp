@@ -1,10 +1,14 @@
 #include "io/trainer_port.hpp"
 
+#include <fstream>
+#include <future>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
+#include <unistd.h>
 
 using namespace starling;
 using namespace starling::io;
@@ -16,6 +20,14 @@ struct PortFixture {
   TrainerPort port{[this] { ++woken; }};
   std::vector<peer::Outcome> outcomes;
 };
+
+/// As the kernel sees it: 'R' runs, 'S' waits.
+char state_of(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  return text.at(text.rfind(')') + 2);
+}
 
 }  // namespace
 
@@ -84,7 +96,13 @@ BOOST_AUTO_TEST_CASE(what_waits_when_it_is_closed_is_dropped_and_nobody_is_woken
 
 BOOST_AUTO_TEST_CASE(closing_ends_the_wait_for_a_job) {
   std::optional<peer::Job> job = peer::SaveJob{};
-  std::thread waiting([&] { job = port.next(); });
+  std::promise<pid_t> started;
+  std::thread waiting([&] {
+    started.set_value(::gettid());
+    job = port.next();
+  });
+  const pid_t thread = started.get_future().get();
+  while (state_of(thread) != 'S') std::this_thread::yield();
   port.close();
   waiting.join();
   BOOST_TEST(!job.has_value());

@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_SUITE(transport)
 
 BOOST_DATA_TEST_CASE(linked_ends_know_each_other_by_their_keys,
                      boost::unit_test::data::make({true, false}), tls) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop, secured(tls));
   Endpoint b(loop, secured(tls));
   const std::uint64_t dial = a.transport->dial(b.transport->address());
@@ -40,7 +40,7 @@ BOOST_DATA_TEST_CASE(linked_ends_know_each_other_by_their_keys,
 }
 
 BOOST_AUTO_TEST_CASE(an_end_can_dial_itself) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   static_cast<void>(a.transport->dial(a.transport->address()));
   BOOST_REQUIRE(run_until(loop, [&] { return a.ups.size() == 2; }));
@@ -52,7 +52,7 @@ BOOST_DATA_TEST_CASE(twenty_megabytes_each_way_arrive_in_order,
                      boost::unit_test::data::make({true, false}), tls) {
   constexpr std::size_t kFrames = 300;
   constexpr std::size_t kSize = 70'000;  // more than a message holds
-  Loop loop;
+  Loop loop = make_loop();
   TransportConfig config = secured(tls);
   config.link_memory = 2UL << 20;
   Endpoint a(loop, config);
@@ -100,7 +100,7 @@ BOOST_DATA_TEST_CASE(twenty_megabytes_each_way_arrive_in_order,
 }
 
 BOOST_AUTO_TEST_CASE(a_frame_that_comes_in_one_piece_takes_no_time) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   Endpoint b(loop);
   BOOST_REQUIRE(link_up(loop, a, b));
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_frame_that_comes_in_one_piece_takes_no_time) {
 
 BOOST_AUTO_TEST_CASE(a_frame_that_takes_long_is_heard_before_it_is_complete) {
   constexpr std::size_t kSize = 64UL << 20;  // more than comes within kArrivingEvery, mostly
-  Loop loop;
+  Loop loop = make_loop();
   TransportConfig config;
   config.link_memory = config.payload_max = 2 * kSize;
   Endpoint a(loop, config);
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_frame_that_takes_long_is_heard_before_it_is_complete) {
 }
 
 BOOST_AUTO_TEST_CASE(traffic_counts_the_same_bytes_at_both_ends) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   Endpoint b(loop);
   BOOST_REQUIRE(link_up(loop, a, b));
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(traffic_counts_the_same_bytes_at_both_ends) {
 
 BOOST_AUTO_TEST_CASE(close_sends_what_is_queued_first) {
   constexpr std::size_t kFrames = 100;
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   Endpoint b(loop);
   BOOST_REQUIRE(link_up(loop, a, b));
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(close_sends_what_is_queued_first) {
 }
 
 BOOST_AUTO_TEST_CASE(both_ends_may_close_at_once) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   Endpoint b(loop);
   BOOST_REQUIRE(link_up(loop, a, b));
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(both_ends_may_close_at_once) {
 }
 
 BOOST_AUTO_TEST_CASE(an_abort_with_data_in_flight_is_reported_once_at_each_end) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   Endpoint b(loop);
   BOOST_REQUIRE(link_up(loop, a, b));
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(an_abort_with_data_in_flight_is_reported_once_at_each_end) 
 }
 
 BOOST_AUTO_TEST_CASE(a_link_may_be_closed_and_another_dialed_from_inside_a_callback) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   Endpoint b(loop);
   BOOST_REQUIRE(link_up(loop, a, b));
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_link_may_be_closed_and_another_dialed_from_inside_a_callb
 }
 
 BOOST_AUTO_TEST_CASE(an_old_id_never_names_a_new_link) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   Endpoint b(loop);
   BOOST_REQUIRE(link_up(loop, a, b));
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(an_old_id_never_names_a_new_link) {
 }
 
 BOOST_AUTO_TEST_CASE(a_payload_before_accept_is_bounded) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   Endpoint b(loop);
   BOOST_REQUIRE(link_up(loop, a, b));
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(a_payload_before_accept_is_bounded) {
 }
 
 BOOST_AUTO_TEST_CASE(a_dial_to_a_closed_port_fails_with_the_address) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   std::string address;
   { address = Endpoint(loop).transport->address(); }
@@ -255,7 +255,7 @@ BOOST_DATA_TEST_CASE(an_address_that_makes_no_sense_fails_later_not_at_once,
                      boost::unit_test::data::make({"", "nowhere", "host:", "host:70000", "[::1]:80",
                                                    "127.0.0.1:0", "no such host.invalid:80"}),
                      address) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   static_cast<void>(a.transport->dial(address));
   BOOST_TEST(a.failed.empty());
@@ -264,7 +264,7 @@ BOOST_DATA_TEST_CASE(an_address_that_makes_no_sense_fails_later_not_at_once,
 }
 
 BOOST_AUTO_TEST_CASE(an_occupied_port_is_an_error_that_names_it) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   Endpoint handler(loop);
   TransportConfig config;
@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(an_occupied_port_is_an_error_that_names_it) {
 
 BOOST_DATA_TEST_CASE(ends_that_disagree_on_security_never_link,
                      boost::unit_test::data::make({true, false}), tls) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop, secured(tls));
   Endpoint b(loop, secured(!tls));
   static_cast<void>(a.transport->dial(b.transport->address()));
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(who_has_the_same_secret_is_let_in_and_nobody_else) {
     BOOST_REQUIRE(Secret::create(path));
     configs[i].secret = *Secret::load(path);
   }
-  Loop loop;
+  Loop loop = make_loop();
   for (std::size_t i = 0; i < configs.size(); ++i) {
     for (std::size_t j = 0; j < configs.size(); ++j) {
       Endpoint dialer(loop, configs[i]);
@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(who_has_the_same_secret_is_let_in_and_nobody_else) {
 }
 
 BOOST_AUTO_TEST_CASE(links_over_the_limit_are_refused) {
-  Loop loop;
+  Loop loop = make_loop();
   TransportConfig config;
   config.links_max = 1;
   Endpoint a(loop);
@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(links_over_the_limit_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(shutdown_closes_links_and_then_calls_back) {
-  Loop loop;
+  Loop loop = make_loop();
   Endpoint a(loop);
   Endpoint b(loop);
   BOOST_REQUIRE(link_up(loop, a, b));
@@ -344,7 +344,7 @@ BOOST_AUTO_TEST_CASE(shutdown_closes_links_and_then_calls_back) {
 
 BOOST_AUTO_TEST_CASE(made_and_destroyed_fifty_times_while_linked) {
   for (int i = 0; i < 50; ++i) {
-    Loop loop;
+    Loop loop = make_loop();
     Endpoint a(loop, secured(i % 2 == 0));
     Endpoint b(loop, secured(i % 2 == 0));
     BOOST_REQUIRE(link_up(loop, a, b));

@@ -54,7 +54,7 @@ struct Pair {
     static_cast<void>(server.stream->take());
   }
 
-  Loop loop;
+  Loop loop = make_loop();
   Side server;
   Side client;
   std::unique_ptr<UcxListener> listener;
@@ -71,7 +71,7 @@ struct RawMessage {
 BOOST_AUTO_TEST_SUITE(ucx_stream)
 
 BOOST_AUTO_TEST_CASE(nothing_follows_the_first_message_before_it_is_complete) {
-  Loop loop;
+  Loop loop = make_loop();
   Side side(loop);
   sockaddr_in nobody{};
   uv_ip4_addr("127.0.0.1", 9, &nobody);
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_sender_that_breaks_a_rule_is_found_out) {
   };
   for (const Breach& breach : breaches) {
     BOOST_TEST_CONTEXT(breach.name) {
-      Loop loop;
+      Loop loop = make_loop();
       Side server(loop);
       sockaddr_in any{};
       uv_ip4_addr("127.0.0.1", 0, &any);
