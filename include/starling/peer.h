@@ -4,12 +4,13 @@
  * Call every function on the thread that opened the peer, except starling_peer_leave and the two of
  * the last error. What fails returns a negative number, or NULL, and starling_last_error() says
  * why. Pointers in options are read during the call alone; strings that a peer returns live until
- * it is closed. */
+ * it is closed. A child of fork() may only close a peer of its parent, which then goes on. */
 #ifndef STARLING_PEER_H
 #define STARLING_PEER_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,7 +20,7 @@ extern "C" {
 
 /* What kind of thing went wrong: starling::ErrorKind, from -1 on in its order, and a call out of
  * turn. */
-enum {
+typedef enum {
   STARLING_INTERNAL = -1,
   STARLING_USAGE = -2,
   STARLING_RUN_FILE = -3,
@@ -29,7 +30,7 @@ enum {
   STARLING_DEVICE = -7,
   STARLING_NETWORK = -8,
   STARLING_OUT_OF_TURN = -9
-};
+} starling_status;
 
 typedef struct starling_peer starling_peer;
 
@@ -47,8 +48,11 @@ typedef struct {
 typedef int (*starling_evaluate)(void* context, const float* parameters, const float* buffers,
                                  uint32_t samples, double* accuracy, double* loss);
 
-/* Begin with all zeros; run_file, parameters, parameter_count and samples must be set. */
+/* Begin with starling_options_init; run_file, parameters, parameter_count and samples must be set.
+ * Later versions add fields at the end: a program that was compiled before has a smaller
+ * struct_size, and their defaults. */
 typedef struct {
+  size_t struct_size; /* of these options, as the program knows them */
   const char* run_file;
   const char* const* set; /* the last one is NULL; NULL: none */
   const float* parameters;
@@ -73,6 +77,12 @@ typedef struct {
   int quiet; /* no warnings on stderr */
 } starling_options;
 
+/* All zeros, which are the defaults, and the size. */
+static inline void starling_options_init(starling_options* options) {
+  memset(options, 0, sizeof *options);
+  options->struct_size = sizeof *options;
+}
+
 typedef struct {
   uint64_t number;
   float learning_rate;
@@ -89,31 +99,40 @@ typedef struct {
   uint64_t bytes_received;
 } starling_summary;
 
+/* A peer, which the caller closes; NULL: it cannot be opened. Any thread, which the peer then
+ * belongs to. */
 STARLING_EXPORT starling_peer* starling_peer_open(const starling_options* options);
-/* Ends the peer where it has not ended, and frees it. NULL is fine. */
+/* Ends the peer where it has not ended, and frees it with what it has returned. NULL is fine. */
 STARLING_EXPORT void starling_peer_close(starling_peer* peer);
 
+/* "ip:port" that others reach it at; the peer's. Never NULL. */
 STARLING_EXPORT const char* starling_peer_address(const starling_peer* peer);
+/* Its folder; the peer's. Never NULL. */
 STARLING_EXPORT const char* starling_peer_dir(const starling_peer* peer);
+/* 1: it goes on from a checkpoint. 0: it starts anew. */
 STARLING_EXPORT int starling_peer_resumed(const starling_peer* peer);
 
-/* `parameter_count` numbers, at the same place until the peer is closed. */
+/* `parameter_count` numbers, the peer's, at the same place until it is closed. Never NULL. */
 STARLING_EXPORT float* starling_peer_parameters(starling_peer* peer);
+/* `buffer_value_count` numbers, the same; NULL where there are none. */
 STARLING_EXPORT float* starling_peer_buffers(starling_peer* peer);
-/* `out` has room for `parameter_count` numbers. At any time until the peer is closed. */
+/* Copies the replica to `out`, the caller's, which has room for `parameter_count` numbers. 0. */
 STARLING_EXPORT int starling_peer_read(const starling_peer* peer, float* out);
 
-/* 1: `step` is due. 0: the run has ended, or this peer has left. */
+/* 1: `step`, the caller's, is due, and its samples are the peer's. 0: the run has ended, or this
+ * peer has left. Negative: the peer has failed, or the last step is not done. */
 STARLING_EXPORT int starling_peer_next_step(starling_peer* peer, starling_step* step);
+/* 0. Negative: no step is under way. */
 STARLING_EXPORT int starling_peer_step_done(starling_peer* peer, float loss);
 /* Any thread, until starling_peer_close is called; not a signal's handler. */
 STARLING_EXPORT void starling_peer_leave(starling_peer* peer);
-/* Once starling_peer_next_step has returned 0. */
+/* Fills `summary`, the caller's. 0. Negative: starling_peer_next_step has not returned 0 yet. */
 STARLING_EXPORT int starling_peer_summary(const starling_peer* peer, starling_summary* summary);
 
-/* What the last call of this thread that failed met; valid until its next call that fails. */
+/* What the last call of this thread that failed met; the library's, valid until the thread's next
+ * call that fails. "" where none has. Any thread. */
 STARLING_EXPORT const char* starling_last_error(void);
-/* What kind of thing that was: one of the negative numbers. */
+/* What kind of thing that was: a starling_status; 0 where no call has failed. Any thread. */
 STARLING_EXPORT int starling_last_error_kind(void);
 
 #ifdef __cplusplus

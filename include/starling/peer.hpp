@@ -11,6 +11,10 @@
 // The run file has no [model], of [data] only `shards`, and of [train] only batch, batch_min and
 // what schedules the learning rate. All else is as `starling up` has it: the folder with log,
 // metrics, checkpoints and summary, and `starling status | members | links | leave | checkpoint`.
+//
+// Types of the standard library cross this interface, and it has no version of its own: compile the
+// program against the headers of the very library that it runs with. Programs that must not be
+// compiled again use starling/peer.h.
 #pragma once
 
 #include <cstdint>
@@ -75,22 +79,26 @@ struct PeerOptions {
   std::string run_file{};          ///< path of the TOML file
   std::vector<std::string> set{};  ///< "section.key=value": in place of what it says
 
-  /// That the run starts with; the same at every peer. At least one.
+  /// Initial parameters, one flat float32 vector. Must be non-empty and bit-identical at every
+  /// peer.
   std::vector<float> parameters{};
-  /// The parameters' parts, in order; empty: one part, "parameters".
+  /// Names and shapes of the parts of `parameters`, in order, for checkpoints. Empty: one part,
+  /// "parameters".
   std::vector<Tensor> tensors{};
-  std::vector<Buffer> buffers{};  ///< the same at every peer, too
+  /// Buffers with their initial values. Must be bit-identical at every peer, too.
+  std::vector<Buffer> buffers{};
 
-  /// Samples of the training set, numbered from 0, which all peers have. A peer is told which of
-  /// them are its own.
+  /// Size of the training set. Samples are numbered 0 ... samples-1; each step names the ones to
+  /// train on.
   std::uint32_t samples = 0;
-  /// Says which data that is, for people and for peers: those that say something else are of
-  /// another run.
+  /// Free-form identity of the data set. Part of the run id: peers whose value differs refuse each
+  /// other.
   std::string dataset{};
-  /// Without it there is no accuracy in status, metrics and summary.
+  /// Measures the replica on data that is not trained on. Without it status, metrics and summary
+  /// have neither accuracy nor test loss.
   Evaluate evaluate{};
 
-  std::vector<std::string> join{};   ///< "host:port" of any peer of the swarm
+  std::vector<std::string> join{};   ///< "host:port" of some peers of the swarm; one is enough
   std::string listen = "0.0.0.0:0";  ///< "ip:port"; port 0: any free one
   bool lan = false;                  ///< look for peers on the local network
   std::string name{};                ///< empty: the host's, with a number where others run there
@@ -120,8 +128,12 @@ struct Summary {
 
 /// One peer of a swarm. It looks after links and other peers on a thread of its own; all that
 /// touches the parameters is done within next_step(), on the caller's. Call every method on the
-/// thread that made it, except leave(). The constructor and next_step() throw Error; those that are
-/// called out of turn std::logic_error.
+/// thread that made it, except leave(). The constructor and next_step() throw Error; next_step(),
+/// step_done(), read() and summary() throw std::logic_error where they are called wrongly, which
+/// changes nothing.
+///
+/// A child of fork() may only destroy its copy of a peer, or end: the peer is its parent's, and
+/// goes on there.
 class [[gnu::visibility("default")]] Peer {
  public:
   /// Reads the run file and, where the peer's folder has one of this run, a checkpoint; listens.
@@ -139,32 +151,35 @@ class [[gnu::visibility("default")]] Peer {
   /// starts from what the program has kept of it, if anything.
   [[nodiscard]] bool resumed() const noexcept;
 
-  /// Where to train: next_step() moves them, the program changes them between next_step() and
-  /// step_done(). They lie in one place for the peer's life.
+  /// The vector to train in place. Written by next_step(); the program may write it only between
+  /// next_step() and step_done(). The address is stable for the peer's life.
   [[nodiscard]] std::span<float> parameters() noexcept;
-  /// The same for the buffers, one after the other.
+  /// The values of all buffers, one buffer after the other, under the same rules.
   [[nodiscard]] std::span<float> buffers() noexcept;
-  /// Writes what the swarm agrees on to `out`, which is as long as the parameters, at any time.
-  /// While exchanges go on parameters() differs from it by what is held back until they are done.
-  /// To evaluate and to keep.
+  /// Copies the agreed replica to `out`, at any time. Use this, not parameters(), to evaluate or
+  /// save: parameters() lacks what is held back from training until the next exchange. Throws
+  /// std::logic_error where `out` is not as long as parameters().
   void read(std::span<float> out) const;
 
-  /// Exchanges, evaluates and saves what is due, waits where nothing is, and returns the next step.
-  /// Nothing once the run has ended or this peer has left. Throws once it has failed.
+  /// Exchanges, evaluates and saves what is due, waits where nothing is, and returns the next step;
+  /// nothing once the run has ended or this peer has left. Throws Error once the peer has failed,
+  /// what `evaluate` throws, and std::logic_error where the last step is not done.
   [[nodiscard]] std::optional<Step> next_step();
-  /// Tells that the step was made, with the mean loss of its samples in nats. A loss that is not
-  /// finite ends the peer: next_step() then throws `diverged`.
+  /// Reports that the step was made, with the mean loss of its samples in nats. A loss that is not
+  /// finite ends the peer: next_step() then throws Error (diverged). Throws std::logic_error where
+  /// no step is under way.
   void step_done(float loss);
 
   /// Asks the peer to save, say goodbye and end. Any thread; not a signal's handler.
   void leave();
 
-  /// Once next_step() has returned nothing.
+  /// How the run ended here. Throws std::logic_error before next_step() has returned nothing or
+  /// thrown Error.
   [[nodiscard]] Summary summary() const;
 
  private:
-  struct [[gnu::visibility("hidden")]] Implementation;
-  std::unique_ptr<Implementation> implementation_;
+  struct [[gnu::visibility("hidden")]] Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace starling

@@ -1,4 +1,5 @@
 // starling/peer.h: calls of C, each handed to a starling::Peer.
+#include <cstring>
 #include <exception>
 #include <span>
 #include <stdexcept>
@@ -106,6 +107,19 @@ Evaluate evaluate(const starling_options& options) {
   };
 }
 
+/// Options of a program that may have been compiled against an older header, which had fewer.
+starling_options whole(const starling_options& given) {
+  starling_options made{};
+  if (given.struct_size < sizeof given.struct_size || given.struct_size > sizeof made) {
+    throw Error(ErrorKind::usage,
+                fmt::format("options: struct_size is {}, and this library knows {} bytes: begin "
+                            "with starling_options_init, of a header that is not newer",
+                            given.struct_size, sizeof made));
+  }
+  std::memcpy(&made, &given, given.struct_size);
+  return made;
+}
+
 PeerOptions peer_options(const starling_options& options) {
   PeerOptions made{.run_file = text(options.run_file),
                    .set = texts(options.set),
@@ -135,8 +149,9 @@ using starling::embed::guarded;
 starling_peer* starling_peer_open(const starling_options* options) {
   starling_peer* opened = nullptr;
   (void)guarded([&] {
-    opened = new starling_peer{starling::Peer(starling::embed::peer_options(*options)),
-                               options->parameter_count};
+    const starling_options whole = starling::embed::whole(*options);
+    opened = new starling_peer{starling::Peer(starling::embed::peer_options(whole)),
+                               whole.parameter_count};
     return 0;
   });
   return opened;

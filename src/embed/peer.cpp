@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <future>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
-#include <signal.h>
+#include <unistd.h>
 
 #include "base/assert.hpp"
 #include "base/hash.hpp"
@@ -14,6 +15,7 @@
 #include "data/loader.hpp"
 #include "data/sample_set.hpp"
 #include "embed/worker.hpp"
+#include "io/blocked_signals.hpp"
 #include "peer/run_file.hpp"
 #include "runtime/run.hpp"
 #include "train/weights.hpp"
@@ -197,7 +199,8 @@ base::Result<runtime::Task> task_of(PeerOptions& options, const Layout& layout) 
 
 }  // namespace
 
-struct Peer::Implementation {
+struct Peer::Impl {
+  const pid_t process = getpid();  ///< that has the loop's thread
   Layout layout;
   std::unique_ptr<runtime::Run> run;
   std::optional<embed::Worker> worker;
@@ -205,10 +208,10 @@ struct Peer::Implementation {
   std::optional<io::NodeEnd> end;  ///< written by the loop's thread; read when it was joined
   std::optional<Summary> summary;
 
-  explicit Implementation(PeerOptions options);
-  ~Implementation();
-  Implementation(const Implementation&) = delete;
-  Implementation& operator=(const Implementation&) = delete;
+  explicit Impl(PeerOptions options);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   void start(runtime::Task task);
   base::Status make_worker(Evaluate evaluate);
@@ -216,8 +219,7 @@ struct Peer::Implementation {
   void join();
 };
 
-Peer::Implementation::Implementation(PeerOptions options)
-    : layout(value_or_throw(layout_of(options))) {
+Peer::Impl::Impl(PeerOptions options) : layout(value_or_throw(layout_of(options))) {
   auto task = value_or_throw(task_of(options, layout));
   run = value_or_throw(
       runtime::Run::open(value_or_throw(peer::read_run_file(options.run_file, options.set, true)),
@@ -239,7 +241,7 @@ Peer::Implementation::Implementation(PeerOptions options)
   }
 }
 
-base::Status Peer::Implementation::make_worker(Evaluate evaluate) {
+base::Status Peer::Impl::make_worker(Evaluate evaluate) {
   auto replica = run->make_replica();
   if (!replica) return fail(replica.error());
   const peer::RunFile& run_file = run->run_file();
@@ -252,7 +254,7 @@ base::Status Peer::Implementation::make_worker(Evaluate evaluate) {
   return {};
 }
 
-Peer::Implementation::~Implementation() {
+Peer::Impl::~Impl() {
   if (loop.joinable()) {
     fail_with({ErrorCode::internal, "the program that trains has ended before the run"});
   }
@@ -260,34 +262,34 @@ Peer::Implementation::~Implementation() {
 
 /// On the loop's thread from the beginning, because UCX wants to be called on one. Signals are the
 /// program's: its threads take them, not this one.
-void Peer::Implementation::start(runtime::Task task) {
+void Peer::Impl::start(runtime::Task task) {
   std::promise<base::Status> prepared;
   auto ready = prepared.get_future();
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  loop = std::thread([this, prepared = std::move(prepared), task = std::move(task)]() mutable {
-    base::Status status = run->prepare(std::move(task));
-    const bool goes_on = status.has_value();
-    prepared.set_value(std::move(status));
-    if (goes_on) end = run->run();
-  });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  try {
+    const io::BlockedSignals blocked;
+    loop = std::thread([this, prepared = std::move(prepared), task = std::move(task)]() mutable {
+      base::Status status = run->prepare(std::move(task));
+      const bool goes_on = status.has_value();
+      prepared.set_value(std::move(status));
+      if (goes_on) end = run->run();
+    });
+  } catch (const std::system_error& error) {
+    raise({ErrorCode::internal, fmt::format("no thread can be started: {}", error.what())});
+  }
   if (const base::Status status = ready.get(); !status) {
     loop.join();
     raise(status.error());
   }
 }
 
-void Peer::Implementation::fail_with(base::Error error) {
+void Peer::Impl::fail_with(base::Error error) {
   std::vector<peer::Outcome> outcomes{peer::Failed{std::move(error)}};
   run->trainer().hand_back(outcomes);
   join();
 }
 
 /// Once the peer has ended, or is about to.
-void Peer::Implementation::join() {
+void Peer::Impl::join() {
   if (!loop.joinable()) return;
   loop.join();
   const report::PeerSummary made = run->finish(*end);
@@ -299,27 +301,26 @@ void Peer::Implementation::join() {
                     .bytes_received = made.bytes_received.total};
 }
 
-Peer::Peer(PeerOptions options)
-    : implementation_(std::make_unique<Implementation>(std::move(options))) {}
+Peer::Peer(PeerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 
-Peer::~Peer() = default;
-
-const std::string& Peer::address() const noexcept { return implementation_->run->address(); }
-
-const std::string& Peer::dir() const noexcept { return implementation_->run->dir(); }
-
-bool Peer::resumed() const noexcept { return implementation_->run->checkpoint().has_value(); }
-
-std::span<float> Peer::parameters() noexcept {
-  return implementation_->worker->replica().trained();
+// A child of fork() has neither the loop's thread nor a peer that could end: what it has is a copy
+// of the parent's, whose descriptors would be the parent's, too.
+Peer::~Peer() {
+  if (impl_->process != getpid()) static_cast<void>(impl_.release());
 }
 
-std::span<float> Peer::buffers() noexcept {
-  return implementation_->worker->replica().buffers().values();
-}
+const std::string& Peer::address() const noexcept { return impl_->run->address(); }
+
+const std::string& Peer::dir() const noexcept { return impl_->run->dir(); }
+
+bool Peer::resumed() const noexcept { return impl_->run->checkpoint().has_value(); }
+
+std::span<float> Peer::parameters() noexcept { return impl_->worker->replica().trained(); }
+
+std::span<float> Peer::buffers() noexcept { return impl_->worker->replica().buffers().values(); }
 
 void Peer::read(std::span<float> out) const {
-  const exchange::Replica& replica = implementation_->worker->replica();
+  const exchange::Replica& replica = impl_->worker->replica();
   if (out.size() != replica.size()) {
     throw std::logic_error(fmt::format("starling::Peer::read: {} parameters, but room for {}",
                                        replica.size(), out.size()));
@@ -328,15 +329,15 @@ void Peer::read(std::span<float> out) const {
 }
 
 std::optional<Step> Peer::next_step() {
-  embed::Worker& worker = *implementation_->worker;
+  embed::Worker& worker = *impl_->worker;
   if (worker.stepping()) {
     throw std::logic_error("starling::Peer::next_step: the last step is not done");
   }
   if (auto step = worker.next_step()) return step;
-  implementation_->join();
-  const io::NodeEnd& end = *implementation_->end;
+  impl_->join();
+  const io::NodeEnd& end = *impl_->end;
   if (end.reason == peer::EndReason::failed) {
-    const std::string& refusal = implementation_->run->refusal();
+    const std::string& refusal = impl_->run->refusal();
     raise({end.error.code,
            refusal.empty() ? end.error.text : fmt::format("{}\n{}", end.error.text, refusal)});
   }
@@ -344,19 +345,19 @@ std::optional<Step> Peer::next_step() {
 }
 
 void Peer::step_done(float loss) {
-  if (!implementation_->worker->stepping()) {
+  if (!impl_->worker->stepping()) {
     throw std::logic_error("starling::Peer::step_done: no step is under way");
   }
-  implementation_->worker->step_done(loss);
+  impl_->worker->step_done(loss);
 }
 
-void Peer::leave() { implementation_->run->trainer().leave(); }
+void Peer::leave() { impl_->run->trainer().leave(); }
 
 Summary Peer::summary() const {
-  if (!implementation_->summary) {
+  if (!impl_->summary) {
     throw std::logic_error("starling::Peer::summary: the peer has not ended");
   }
-  return *implementation_->summary;
+  return *impl_->summary;
 }
 
 }  // namespace starling

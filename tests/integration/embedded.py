@@ -154,6 +154,43 @@ class Embedded(WithFolder):
             with self.assertRaisesRegex(starling.Error, "buffers: "):
                 self.open(dir=self.folder / "other", buffers=[("var", (2,), values, True)])
 
+    def test_numbers_that_c_would_cut_off_are_refused(self):
+        for samples in (2**32 + 100, -1):
+            with self.assertRaisesRegex(starling.Error, f"samples: is {samples}, ") as raised:
+                self.open(samples=samples)
+            self.assertEqual(raised.exception.kind, "usage")
+        with self.assertRaisesRegex(starling.Error, "weight: is 4294967299, "):
+            self.open(tensors=[("weight", (2**32 + 3,))])
+
+    def test_one_address_or_setting_needs_no_list(self):
+        with self.assertRaisesRegex(starling.Error, "--join: \"nowhere\" is not an address"):
+            self.open(join="nowhere")
+        with self.assertRaisesRegex(starling.Error, "train.momentum: is only for"):
+            self.open(set="train.momentum=0.5")
+
+    def test_a_child_that_ends_leaves_the_peer_as_it_is(self):
+        peer = self.open()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            try:
+                peer.close()
+            finally:
+                os._exit(0)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.train(peer)
+        self.assertEqual(peer.summary.steps, 100)
+
+    def test_the_library_shows_its_interface_alone(self):
+        shown = subprocess.run(["nm", "-DC", "--defined-only", os.environ["STARLING_LIBRARY"]],
+                               capture_output=True, text=True, check=True).stdout.splitlines()
+        names = [line.split(" ", 2)[2] for line in shown]
+        self.assertIn("starling_peer_open", names)
+        self.assertTrue(any(name.startswith("starling::Peer::next_step") for name in names))
+        own = ("starling_", "starling::Peer::", "typeinfo for starling::Error",
+               "typeinfo name for starling::Error", "vtable for starling::Error")
+        self.assertEqual([name for name in names if not name.startswith(own)], [])
+
     def test_a_shape_without_sides_has_a_value(self):
         with self.assertRaisesRegex(starling.Error, "'b' has more values than the 0 left"):
             self.open(buffers=[("a", (), [1.0], False), ("b", (), [], False)])

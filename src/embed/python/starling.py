@@ -50,7 +50,7 @@ _EVALUATE = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_uint32, POIN
 
 
 class _Options(ctypes.Structure):
-    _fields_ = [("run_file", c_char_p), ("set", POINTER(c_char_p)),
+    _fields_ = [("struct_size", c_size_t), ("run_file", c_char_p), ("set", POINTER(c_char_p)),
                 ("parameters", POINTER(c_float)), ("parameter_count", c_size_t),
                 ("tensors", POINTER(_Tensor)), ("tensor_count", c_size_t),
                 ("buffers", POINTER(_Tensor)), ("buffer_values", POINTER(c_float)),
@@ -97,13 +97,24 @@ def _load():
 
 
 def _texts(values):
+    """Of several texts; one stands for itself."""
+    if isinstance(values, (str, bytes)):
+        values = (values,)
     return (c_char_p * (len(values) + 1))(*(os.fsencode(value) for value in values), None)
+
+
+def _uint32(value, what):
+    """The number as C takes it: ctypes would cut it off."""
+    if not 0 <= value < 2**32:
+        raise Error("usage", f"{what}: is {value}, from 0 to {2**32 - 1} are accepted")
+    return value
 
 
 def _tensors(named_shapes):
     """Of pairs of a name and a shape."""
     return (_Tensor * len(named_shapes))(*(
-        _Tensor(name.encode(), (c_uint32 * len(shape))(*shape), len(shape))
+        _Tensor(name.encode(), (c_uint32 * len(shape))(*(_uint32(side, name) for side in shape)),
+                len(shape))
         for name, shape in named_shapes))
 
 
@@ -145,9 +156,10 @@ class Peer:
     `parameters`: floats that the run starts with, the same at every peer. `tensors`: names and
     shapes of their parts, in order. `buffers`: of (name, shape, floats, never_negative), the same
     at every peer, too.
-    `evaluate(parameters, buffers, samples)` gives accuracy and loss. `set`, `join`: lists of
-    strings. All else as in starling/peer.hpp. One thread, but for leave(), which a signal's
-    handler may call, too.
+    `evaluate(parameters, buffers, samples)` gives accuracy and loss. `set`, `join`: strings, or
+    lists of them. All else as in starling/peer.hpp. One thread, but for leave(), which a signal's
+    handler may call, too. A child of os.fork() has no use of a peer, and its end does not touch
+    it.
     """
 
     _peer = None  # of the class: __del__ comes for what a wrong call of Peer() left, too
@@ -165,14 +177,14 @@ class Peer:
         self._evaluate = _EVALUATE(_evaluation(evaluate, weakref.ref(self))) if evaluate \
             else _EVALUATE()
         options = _Options(
-            run_file=os.fsencode(run_file), set=_texts(set), parameters=parameters,
-            parameter_count=self._count, tensors=_tensors(tensors), tensor_count=len(tensors),
+            struct_size=ctypes.sizeof(_Options), run_file=os.fsencode(run_file), set=_texts(set),
+            parameters=parameters, parameter_count=self._count, tensors=_tensors(tensors), tensor_count=len(tensors),
             buffers=_tensors([buffer[:2] for buffer in buffers]),
             buffer_values=_copied(memoryview(b"".join(values)).cast("f")),
             buffer_value_count=self._buffer_count,
             buffer_never_negative=(c_int * len(buffers))(*(never for *_, never in buffers)),
-            buffer_count=len(buffers), samples=samples, dataset=dataset.encode(),
-            evaluate=self._evaluate, join=_texts(join), listen=listen.encode(),
+            buffer_count=len(buffers), samples=_uint32(samples, "samples"),
+            dataset=dataset.encode(), evaluate=self._evaluate, join=_texts(join), listen=listen.encode(),
             name=name.encode(), dir=os.fsencode(dir), lan=lan, require_peers=require_peers,
             quiet=quiet)
         self._peer = self._library.starling_peer_open(byref(options))

@@ -1,13 +1,20 @@
 #include "starling/peer.hpp"
 
 #include <cmath>
+#include <csignal>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/temporary_folder.hpp"
 
@@ -133,6 +140,47 @@ BOOST_AUTO_TEST_CASE(who_leaves_saves_and_goes_on_from_there) {
   BOOST_REQUIRE(step.has_value());
   BOOST_TEST(step->number == steps + 1);
   again.step_done(1);
+}
+
+BOOST_AUTO_TEST_CASE(a_child_that_destroys_its_copy_leaves_the_peer_as_it_is) {
+  auto peer = std::make_unique<Peer>(options("parent"));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);  // ends it where it waits for a thread that it does not have
+    peer.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+  BOOST_TEST(status == 0);
+  BOOST_TEST(refused(options("parent"), ErrorKind::usage).find("a peer that is running") !=
+             std::string::npos);
+  train(*peer, 3.0F);
+  BOOST_TEST(peer->summary().steps == 500U);
+}
+
+BOOST_AUTO_TEST_CASE(without_descriptors_there_is_an_error_and_no_end_of_the_program) {
+  const PeerOptions few = options("few");
+  const rlim_t open =
+      static_cast<rlim_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+  for (rlim_t left = 0; left < 80; left += 4) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      std::signal(SIGABRT, SIG_DFL);
+      ::alarm(60);
+      const rlimit limit{.rlim_cur = open + left, .rlim_max = open + left};
+      ::setrlimit(RLIMIT_NOFILE, &limit);
+      try {
+        (void)Peer(few);
+      } catch (const Error&) {
+        ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    int status = -1;
+    BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+    BOOST_TEST(WIFEXITED(status), left << " left: status " << status);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_the_program_throws_comes_through_and_the_peer_can_be_let_go) {
