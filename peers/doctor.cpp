@@ -77,10 +77,10 @@ class Doctor {
     const auto gpu = compute::open_device("cuda:0");
     add("GPU", gpu ? Verdict::good : Verdict::absent, gpu ? gpu->about : gpu.error().text);
     rlimit files{};
-    getrlimit(RLIMIT_NOFILE, &files);
-    if (files.rlim_cur < kFilesWanted) {
+    getrlimit(RLIMIT_NOFILE, &files);  // a peer raises its limit to the most that it may
+    if (files.rlim_max < kFilesWanted) {
       add("open files", Verdict::wrong,
-          fmt::format("at most {}: raise the limit to {} (ulimit -n)", files.rlim_cur,
+          fmt::format("at most {}: raise the limit to {} (ulimit -Hn)", files.rlim_max,
                       kFilesWanted));
     }
   }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -193,9 +194,18 @@ base::Result<int> run_peer(const UpOptions& options) {
   return print_end(run, train(run, *problem), options.json);
 }
 
+/// A peer has some open files for each link and for each client of its page.
+void allow_open_files() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
 }  // namespace
 
 int run_up(const UpOptions& options) {
+  allow_open_files();
   const auto code = run_peer(options);
   if (code) return *code;
   return complain("up", code.error());
