@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "compute/graph_flow.hpp"
 
 namespace starling::compute {
 
@@ -84,14 +85,15 @@ double forward_flops(const Graph& graph, const Op& op) noexcept {
   return 0;
 }
 
-double training_flops(const Graph& graph) noexcept {
+double training_flops(const Graph& graph) {
+  const GraphFlow flow(graph);
   double sum = 0;
-  bool first = true;
   for (const Op& op : graph.ops) {
-    const double forward = forward_flops(graph, op);
-    if (forward == 0) continue;
-    sum += forward * (first && graph.vocabulary == 0 ? 2 : 3);
-    first = false;
+    const double weights = has_parameters(op) ? 1 : 0;
+    // Each product of attention has two factors that come from its input.
+    const double factors = std::holds_alternative<Attention>(op.kind) ? 2 : 1;
+    const double source = flow.needs_gradient(op.inputs[0]) ? factors : 0;
+    sum += forward_flops(graph, op) * (1 + weights + source);
   }
   return sum;
 }

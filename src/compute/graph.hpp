@@ -212,8 +212,8 @@ struct Graph {
 };
 
 /// Floating-point operations of one training step a sample: twice the multiply-adds of forward,
-/// backward-data (not for the first layer with parameters) and backward-weights.
-[[nodiscard]] double training_flops(const Graph& graph) noexcept;
+/// backward-data (where anything before the op has parameters) and backward-weights.
+[[nodiscard]] double training_flops(const Graph& graph);
 
 /// Floating-point operations of one evaluation a sample.
 [[nodiscard]] double forward_flops(const Graph& graph) noexcept;

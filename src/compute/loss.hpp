@@ -9,8 +9,9 @@
 
 namespace starling::compute {
 
-/// Adds up loss and hits over labels.size() rows of `classes` outputs each. The sum runs in
-/// double precision, in order. This is evaluation's loss: that of the labels, as they are.
+/// Adds up loss and hits over labels.size() rows of `classes` outputs each. The sum over the rows
+/// runs in double precision, in order; that of a row's exponentials is of floats. This is
+/// evaluation's loss: that of the labels, as they are.
 [[nodiscard]] Evaluation softmax_cross_entropy(std::span<const float> outputs,
                                                std::span<const std::int32_t> labels,
                                                std::uint32_t classes);

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 
-#include "compute/cpu/kernel.hpp"
 #include "base/integer.hpp"
+#include "compute/cpu/kernel.hpp"
 
 namespace starling::compute::cpu {
 
@@ -263,47 +264,45 @@ void clear_padding(const BatchNormShape& s, float* values) {
   }
 }
 
-/// Calls work(Width, group) for every group, with the width as a constant where it is a usual one.
-#define STARLING_FOR_GROUP(call_with_width)            \
-  do {                                                 \
-    if (shape.block == 1) return call_with_width(1);   \
-    if (group.lanes == 64) return call_with_width(64); \
-    if (group.lanes == 16) return call_with_width(16); \
-    if (group.lanes == 8) return call_with_width(8);   \
-    return call_with_width(0);                         \
-  } while (false)
+/// Calls work(width) with the width of a group as a constant, where it is a usual one, or else 0.
+template <class Work>
+STARLING_INLINE void for_width(const BatchNormShape& s, const Group& g, const Work& work) {
+  if (s.block == 1) return work(std::integral_constant<std::size_t, 1>());
+  if (g.lanes == 64) return work(std::integral_constant<std::size_t, 64>());
+  if (g.lanes == 16) return work(std::integral_constant<std::size_t, 16>());
+  if (g.lanes == 8) return work(std::integral_constant<std::size_t, 8>());
+  return work(std::integral_constant<std::size_t, 0>());
+}
 
 STARLING_KERNEL
-void train_one(const BatchNormShape& shape, const Group& group, std::size_t count, const float* x,
+void train_one(const BatchNormShape& s, const Group& g, std::size_t count, const float* x,
                const BatchNormWeights& weights, float* running_mean, float* running_variance,
                float* y, float* figures) {
-#define STARLING_CALL(width) \
-  train_group<width>(shape, group, count, x, weights, running_mean, running_variance, y, figures)
-  STARLING_FOR_GROUP(STARLING_CALL);
-#undef STARLING_CALL
+  for_width(
+      s, g, [&](auto width) __attribute__((always_inline)) {
+        train_group<width()>(s, g, count, x, weights, running_mean, running_variance, y, figures);
+      });
 }
 
 STARLING_KERNEL
-void evaluate_one(const BatchNormShape& shape, const Group& group, const float* x,
+void evaluate_one(const BatchNormShape& s, const Group& g, const float* x,
                   const BatchNormWeights& weights, const float* running_mean,
                   const float* running_variance, float* y) {
-#define STARLING_CALL(width) \
-  evaluate_group<width>(shape, group, x, weights, running_mean, running_variance, y)
-  STARLING_FOR_GROUP(STARLING_CALL);
-#undef STARLING_CALL
+  for_width(
+      s, g, [&](auto width) __attribute__((always_inline)) {
+        evaluate_group<width()>(s, g, x, weights, running_mean, running_variance, y);
+      });
 }
 
 STARLING_KERNEL
-void backward_one(const BatchNormShape& shape, const Group& group, std::size_t count,
-                  const float* x, const float* y, const float* weight, const float* figures,
-                  const float* dy, float* dx, float* dweight, float* dbias) {
-#define STARLING_CALL(width) \
-  backward_group<width>(shape, group, count, x, y, weight, figures, dy, dx, dweight, dbias)
-  STARLING_FOR_GROUP(STARLING_CALL);
-#undef STARLING_CALL
+void backward_one(const BatchNormShape& s, const Group& g, std::size_t count, const float* x,
+                  const float* y, const float* weight, const float* figures, const float* dy,
+                  float* dx, float* dweight, float* dbias) {
+  for_width(
+      s, g, [&](auto width) __attribute__((always_inline)) {
+        backward_group<width()>(s, g, count, x, y, weight, figures, dy, dx, dweight, dbias);
+      });
 }
-
-#undef STARLING_FOR_GROUP
 
 template <class Work>
 void each_group(const BatchNormShape& shape, const Work& work) {

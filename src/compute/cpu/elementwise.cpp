@@ -54,6 +54,8 @@ struct GeluTanh {
     return x * logistic(kTanhScale * (x + kTanhCube * x * x * x));
   }
   static STARLING_INLINE float slope(float x) noexcept {
+    // Beyond 16 it is 0 or 1, but the bound of logistic() times powers of x is not.
+    x = std::min(std::max(x, -16.0F), 16.0F);
     const float s = logistic(kTanhScale * (x + kTanhCube * x * x * x));
     return s + x * s * (1.0F - s) * kTanhScale * (1.0F + 3.0F * kTanhCube * x * x);
   }
@@ -61,6 +63,7 @@ struct GeluTanh {
 struct Silu {
   static STARLING_INLINE float value(float x) noexcept { return x * logistic(x); }
   static STARLING_INLINE float slope(float x) noexcept {
+    x = std::min(std::max(x, -40.0F), 40.0F);  // as above
     const float s = logistic(x);
     return s + x * s * (1.0F - s);
   }

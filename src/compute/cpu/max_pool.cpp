@@ -24,12 +24,12 @@ STARLING_INLINE Reach reach(const MaxPoolShape& s, std::size_t place, std::size_
 struct One {
   static constexpr std::size_t kLanes = 1;
   using Values = float;
-  using OffsetAllocator = std::int32_t;
+  using Places = std::int32_t;
 };
 struct Four {
   static constexpr std::size_t kLanes = 4;
   using Values __attribute__((vector_size(16), aligned(4), may_alias)) = float;
-  using OffsetAllocator __attribute__((vector_size(16), aligned(4), may_alias)) = std::int32_t;
+  using Places __attribute__((vector_size(16), aligned(4), may_alias)) = std::int32_t;
 };
 
 template <class To, class From>
@@ -42,7 +42,7 @@ STARLING_INLINE void forward_with(const MaxPoolShape& s, std::size_t first, std:
                                   bool after_relu, const float* source, float* result,
                                   std::int32_t* chosen) {
   using Values = typename Lanes::Values;
-  using OffsetAllocator = typename Lanes::OffsetAllocator;
+  using Places = typename Lanes::Places;
   const std::size_t block = s.block;
   const std::size_t places = s.out_height * s.out_width * block;
   result += first * places;
@@ -61,19 +61,20 @@ STARLING_INLINE void forward_with(const MaxPoolShape& s, std::size_t first, std:
                 b);
           };
           Values most = at(rows.first, columns.first);
-          OffsetAllocator which =
-              OffsetAllocator{} + static_cast<std::int32_t>(rows.first * s.kernel + columns.first);
+          Places which =
+              Places{} + static_cast<std::int32_t>(rows.first * s.kernel + columns.first);
           for (std::size_t u = rows.first; u < rows.end; ++u) {
             for (std::size_t v = columns.first; v < columns.end; ++v) {
               const Values point = at(u, v);
-              const OffsetAllocator here = OffsetAllocator{} + static_cast<std::int32_t>(u * s.kernel + v);
-              const auto larger = point > most;
-              which = larger ? here : which;
-              most = larger ? point : most;
+              const Places here = Places{} + static_cast<std::int32_t>(u * s.kernel + v);
+              // What is no number wins: divergence must come through to the loss.
+              const auto wins = (point > most) | (point != point);
+              which = wins ? here : which;
+              most = wins ? point : most;
             }
           }
           as<Values>(result + b) = most;
-          as<OffsetAllocator>(chosen + b) = !after_relu ? which : most > Values{} ? which : OffsetAllocator{} - 1;
+          as<Places>(chosen + b) = !after_relu ? which : most > Values{} ? which : Places{} - 1;
         }
       }
     }
@@ -85,7 +86,7 @@ STARLING_INLINE void backward_with(const MaxPoolShape& s, std::size_t first, std
                                    const float* gradient, const std::int32_t* chosen,
                                    float* source_gradient) {
   using Values = typename Lanes::Values;
-  using OffsetAllocator = typename Lanes::OffsetAllocator;
+  using Places = typename Lanes::Places;
   const std::size_t block = s.block;
   const std::size_t places = s.out_height * s.out_width * block;
   gradient += first * places;
@@ -99,10 +100,10 @@ STARLING_INLINE void backward_with(const MaxPoolShape& s, std::size_t first, std
         const Reach columns = reach(s, j, s.width);
         for (std::size_t b = 0; b < block; b += Lanes::kLanes) {
           const Values from = as<const Values>(gradient + b);
-          const OffsetAllocator which = as<const OffsetAllocator>(chosen + b);
+          const Places which = as<const Places>(chosen + b);
           for (std::size_t u = rows.first; u < rows.end; ++u) {
             for (std::size_t v = columns.first; v < columns.end; ++v) {
-              const OffsetAllocator here = OffsetAllocator{} + static_cast<std::int32_t>(u * s.kernel + v);
+              const Places here = Places{} + static_cast<std::int32_t>(u * s.kernel + v);
               as<Values>(image +
                          ((i * s.stride + u - s.padding) * s.width + j * s.stride + v - s.padding) *
                              block +

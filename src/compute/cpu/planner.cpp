@@ -29,6 +29,7 @@ Plan Planner::plan() {
       differs = true;
     }
   }
+  // Evaluation first: what it leaves in saved_ is written over, and backward takes training's.
   if (differs) forward(false);
   forward(true);
   if (!differs) {
@@ -109,8 +110,17 @@ bool Planner::may_overwrite(ValueId value) const {
   if (std::holds_alternative<Flatten>(kind) || std::holds_alternative<Dropout>(kind)) {
     return may_overwrite(op_at(value).inputs.front());  // may be the same buffer
   }
-  // Their backward looks at the result.
-  return !flow_.is_relu(value) && !std::holds_alternative<Attention>(kind);
+  return !keeps_result(value);
+}
+
+bool Planner::keeps_result(std::size_t op) const {
+  return flow_.is_relu(op) || flow_.does_relu(op) ||
+         std::holds_alternative<Attention>(op_at(op).kind);
+}
+
+const Planner::Value& Planner::kept_result(std::size_t op) const {
+  ASSERT(keeps_result(op), "whatever takes the result may have written over it");
+  return saved_[op].result;
 }
 
 Planner::Value Planner::forward_of(std::size_t op, const Activation& activation,
@@ -135,7 +145,7 @@ void Planner::backward_of(std::size_t op, const Activation& activation, Gradient
                       std::holds_alternative<BatchNorm>(op_at(input).kind);
   if (!flow_.needs_gradient(input)) return;
   if (normed || pool_undoes(op)) return give(op, gradient);
-  const Value& seen = relu ? saved_[op].result : saved_[op].source;
+  const Value& seen = relu ? kept_result(op) : saved_[op].source;
   gradient = convert(gradient, seen.memory.get_desc());
   const Value result = writable(gradient);
   call(

@@ -41,10 +41,11 @@ class Planner {
     int index;  ///< DNNL_ARG_*
     Value value;
   };
-  /// What forward leaves for backward, one per op.
+  /// What forward leaves for backward, one per op. Evaluation's forward fills it, too, and
+  /// training's, which comes after it, again.
   struct Saved {
     Value source;
-    Value result;
+    Value result;  ///< backward takes its content by kept_result() alone
     Value extra;   ///< max_pool2d: which element of each window is the largest; norms, attention:
                    ///< figures
     Value weight;  ///< conv2d: as forward used it
@@ -144,6 +145,10 @@ class Planner {
   [[nodiscard]] bool pool_undoes(std::size_t relu) const;
   /// Whether only one op takes the value, and nothing needs it afterwards.
   [[nodiscard]] bool may_overwrite(ValueId value) const;
+  /// Whether backward_of the op looks at its result, so that nothing may overwrite it.
+  [[nodiscard]] bool keeps_result(std::size_t op) const;
+  /// That result: the one way for backward_of to get at it.
+  [[nodiscard]] const Value& kept_result(std::size_t op) const;
   [[nodiscard]] dnnl::primitive_attr attributes(bool with_relu = false) const;
   /// With the batch in front.
   [[nodiscard]] dnnl::memory::dims dims(const Shape& shape) const;

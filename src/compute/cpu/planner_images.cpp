@@ -1,3 +1,4 @@
+// How the planner does what works on images: convolutions, batch norms and pools.
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -355,9 +356,11 @@ void Planner::backward_of(std::size_t op, const BatchNorm& norm, Gradient gradie
   const Saved& saved = saved_[op];
   gradient = convert(gradient, saved.source.memory.get_desc());
   const Value result = writable(gradient);
+  const BatchNormShape shape =
+      batch_norm_shape(op_at(op), norm, flow_.does_relu(op), saved.source.memory);
+  const Value& made = shape.relu ? kept_result(op) : saved.source;  // looked at for the ReLU alone
   call(
-      [shape = batch_norm_shape(op_at(op), norm, flow_.does_relu(op), saved.source.memory),
-       step = &plan_.step(), from = saved.source.memory, made = saved.result.memory,
+      [shape, step = &plan_.step(), from = saved.source.memory, made = made.memory,
        weight = parameter(norm.weight).memory, figures = saved.extra.memory,
        above = gradient.value.memory, to = result.memory,
        dweight = parameter_gradient(norm.weight).memory,
@@ -366,7 +369,7 @@ void Planner::backward_of(std::size_t op, const BatchNorm& norm, Gradient gradie
                             floats(figures), floats(above), floats(to), floats(dweight),
                             floats(dbias));
       },
-      {saved.source, saved.result, saved.extra, gradient.value, result});
+      {saved.source, made, saved.extra, gradient.value, result});
   give(op, {result});
 }
 

@@ -1,4 +1,5 @@
-
+// How the planner does what works on rows of features: linear layers, norms, embeddings and
+// attention.
 #include "base/assert.hpp"
 #include "compute/cpu/attention.hpp"
 #include "compute/cpu/elementwise.hpp"
@@ -30,7 +31,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Linear& linear, const V
   saved.source = reshape(convert(source, plain(in)), rows(in));
   const dnnl::inner_product_forward::primitive_desc desc(
       {kTraining, saved.source.memory.get_desc(), weight, bias, dense(rows(op_at(op).out))},
-      attributes(flow_.does_relu(op)), plan_.engine());
+      attributes(), plan_.engine());
   const Value result = make(desc.dst_desc());
   if (has_bias) {
     call(dnnl::inner_product_forward(desc), desc.scratchpad_desc(),
@@ -43,6 +44,12 @@ Planner::Value Planner::forward_of(std::size_t op, const Linear& linear, const V
          {{DNNL_ARG_SRC, saved.source},
           {DNNL_ARG_WEIGHTS, parameter(linear.weight)},
           {DNNL_ARG_DST, result}});
+  }
+  if (flow_.does_relu(op)) {
+    // Not by oneDNN: its ReLU makes 0 of what is no number.
+    call([count = floats_of(result.memory),
+          at = result.memory] { activate(ActivationKind::relu, count, floats(at), floats(at)); },
+         {result});
   }
   return reshape(result, dims(op_at(op).out));
 }
@@ -257,12 +264,13 @@ void Planner::backward_of(std::size_t op, const Attention& attention, const Grad
   const Value result = make(saved.source.memory.get_desc());
   const Value scratch = make_floats(kernel.scratch_floats(threads_));
   call(
-      [kernel, from = saved.source.memory, made = saved.result.memory, figures = saved.extra.memory,
-       above = above.memory, to = result.memory, scratch = scratch.memory] {
+      [kernel, from = saved.source.memory, made = kept_result(op).memory,
+       figures = saved.extra.memory, above = above.memory, to = result.memory,
+       scratch = scratch.memory] {
         kernel.backward(floats(from), floats(made), floats(figures), floats(above), floats(to),
                         floats(scratch));
       },
-      {saved.source, saved.result, saved.extra, above, result, scratch});
+      {saved.source, kept_result(op), saved.extra, above, result, scratch});
   give(op, {result});
 }
 

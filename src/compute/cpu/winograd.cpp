@@ -249,7 +249,7 @@ void store_results(const Images& images, const Tiling& tiling, const Layout& lay
         [&](std::size_t i, std::size_t j, const Eight& sum) __attribute__((always_inline)) {
           if (i >= down || j >= across) return;
           const Eight value = sum + start;
-          eight(to + i * line + j * point) = relu ? (value > Eight{} ? value : Eight{}) : value;
+          eight(to + i * line + j * point) = relu ? (value < Eight{} ? Eight{} : value) : value;
         });
   };
   for_each_vector(tiling, block, channels, store);

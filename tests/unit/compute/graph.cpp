@@ -54,6 +54,31 @@ BOOST_AUTO_TEST_CASE(training_flops_leave_out_the_gradient_of_the_samples) {
   BOOST_TEST(forward_flops(graph) == 2.0 * (72 + 40));
 }
 
+BOOST_AUTO_TEST_CASE(training_flops_count_gradients_where_something_before_has_parameters) {
+  GraphBuilder normed = need(GraphBuilder::start({1, 4, 4}));
+  need(normed.batch_norm());  // its parameters need the convolution's gradient
+  need(normed.conv2d({.out_channels = 2, .kernel = 3}));
+  need(normed.linear(5));
+  const Graph after_norm = need(std::move(normed).finish(5));
+  BOOST_TEST(training_flops(after_norm) == 2.0 * 3 * (72 + 40));
+
+  GraphBuilder branches = need(GraphBuilder::start({4}));
+  need(branches.linear(4));
+  const ValueId one = branches.value();
+  branches.seek(kGraphInput);
+  need(branches.linear(4));  // of the samples, too
+  need(branches.add(one));
+  need(branches.linear(3));
+  const Graph branched = need(std::move(branches).finish(3));
+  BOOST_TEST(training_flops(branched) == 2.0 * (2 * 16 * 2 + 12 * 3));
+
+  GraphBuilder attended = need(GraphBuilder::start({2, 12}));
+  need(attended.attention(2, 2));  // 3 pairs, 2 heads of 2 features, twice: 24 multiply-adds
+  need(attended.linear(3));        // 2 x 12
+  const Graph of_samples = need(std::move(attended).finish(3));
+  BOOST_TEST(training_flops(of_samples) == 2.0 * (24 + 24 * 2));
+}
+
 BOOST_AUTO_TEST_CASE(strides_and_padding_give_pytorchs_output_shapes) {
   GraphBuilder builder = need(GraphBuilder::start({3, 10, 7}));
   need(builder.conv2d({.out_channels = 4, .kernel = 3, .stride = 2, .padding = 1}));

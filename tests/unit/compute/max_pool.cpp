@@ -1,5 +1,6 @@
 #include "compute/cpu/max_pool.hpp"
 
+#include <cmath>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
@@ -47,6 +48,28 @@ BOOST_AUTO_TEST_CASE(after_a_relu_windows_of_zeros_pass_no_gradient) {
   std::vector<float> back(2, 99);
   max_pool_backward(shape, gradient.data(), chosen.data(), back.data());
   BOOST_TEST((back == std::vector<float>{0, 7}));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_number_comes_through_wherever_it_lies) {
+  for (const std::size_t block : {1U, 8U}) {
+    const MaxPoolShape shape{.planes = 1,
+                             .block = block,
+                             .height = 1,
+                             .width = 3,
+                             .out_height = 1,
+                             .out_width = 1,
+                             .kernel = 3,
+                             .stride = 1};
+    for (std::size_t at = 0; at < 3; ++at) {
+      std::vector<float> source(3 * block, 1.0F);
+      source[at * block] = std::nanf("");
+      std::vector<float> result(block);
+      std::vector<std::int32_t> chosen(block);
+      max_pool_forward(shape, false, source.data(), result.data(), chosen.data());
+      BOOST_TEST(std::isnan(result[0]));
+      BOOST_TEST((block == 1 || result[1] == 1.0F));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(every_block_gives_what_single_channels_give) {

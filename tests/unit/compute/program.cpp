@@ -131,6 +131,73 @@ BOOST_AUTO_TEST_CASE(two_threads_compute_what_one_does) {
   BOOST_TEST(difference < 1e-5F);
 }
 
+// Or training that has diverged would go on unseen. A ReLU that oneDNN fuses with its convolution
+// does not do so: here Winograd's takes both.
+BOOST_AUTO_TEST_CASE(a_parameter_that_is_no_number_makes_the_loss_none) {
+  base::Rng rng(6);
+  const auto check = [&](const Graph& graph) {
+    const auto program = compile(graph, 2);
+    const OwnedBatch batch(graph, 2, rng);
+    const auto sound = random_floats(graph.parameter_count, rng, 0.5F);
+    std::vector<float> gradient(graph.parameter_count);
+    for (const Tensor& tensor : graph.tensors) {
+      auto parameters = sound;
+      parameters[tensor.offset] = std::nanf("");
+      std::vector<float> buffers(graph.buffer_count, 1.0F);
+      const auto evaluated = need(program->evaluate(parameters, buffers, batch.view()));
+      const float loss =
+          need(program->forward_backward(parameters, buffers, batch.view(), 0, gradient));
+      BOOST_TEST(!std::isfinite(loss), tensor.name);
+      BOOST_TEST(!std::isfinite(evaluated.loss_sum), tensor.name);
+    }
+  };
+  GraphBuilder image = need(GraphBuilder::start({16, 6, 6}));
+  need(image.conv2d({.out_channels = 16, .kernel = 3}));
+  need(image.relu());
+  need(image.max_pool2d(2, 2));
+  need(image.conv2d({.out_channels = 3, .kernel = 1}));
+  need(image.batch_norm());
+  need(image.relu());
+  need(image.max_pool2d(2, 1));
+  need(image.linear(4));
+  check(need(std::move(image).finish(4)));
+  GraphBuilder row = need(GraphBuilder::start({5}));
+  for (const auto kind : {ActivationKind::relu, ActivationKind::gelu, ActivationKind::gelu_tanh,
+                          ActivationKind::silu}) {
+    need(row.linear(6));
+    need(row.activation(kind));
+  }
+  const ValueId before = row.value();
+  need(row.linear(6));
+  need(row.add(before));
+  need(row.relu());
+  need(row.linear(4));
+  check(need(std::move(row).finish(4)));
+}
+
+BOOST_AUTO_TEST_CASE(slopes_of_activations_stay_in_bounds_however_large_the_values) {
+  for (const auto kind : {ActivationKind::relu, ActivationKind::gelu, ActivationKind::gelu_tanh,
+                          ActivationKind::silu}) {
+    GraphBuilder builder = need(GraphBuilder::start({1}));
+    need(builder.linear(1));
+    need(builder.activation(kind));
+    const Graph graph = need(std::move(builder).finish_mean_squared());
+    const auto program = compile(graph, 1);
+    for (const float x : {-1e18F, -1e6F, -60.0F, -20.0F, 20.0F, 60.0F, 1e6F}) {
+      // The loss is (y - t)^2 with t one below y: its slope to y is 2, to the bias 2 y'(x).
+      const std::vector<float> parameters{0, x};
+      const std::vector<float> sample{1};
+      const std::vector<float> target{x > 0 ? x - 1 : -1};
+      std::vector<float> gradient(2);
+      need(program->forward_backward(parameters, {}, {.samples = sample, .targets = target}, 0,
+                                     gradient));
+      BOOST_TEST_CONTEXT("activation " << static_cast<int>(kind) << " of " << x) {
+        BOOST_TEST(std::abs(gradient[1] - (x > 0 ? 2.0F : 0.0F)) < 1e-4F);
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(memory_of_the_cnn_stays_within_a_peers_budget) {
   BOOST_TEST(compile(reference_cnn(), 64)->memory_bytes() < 60'000'000U);
 }
