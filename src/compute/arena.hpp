@@ -23,7 +23,7 @@ struct ArenaPlan {
   std::size_t bytes = 0;             ///< of the whole arena
 };
 
-/// OffsetAllocator the buffers so that no two that live at the same step overlap: largest first, each at
+/// Places the buffers so that no two that live at the same step overlap: largest first, each at
 /// the lowest offset that is free for its whole life (greedy by size, Pisarchyk and Lee,
 /// arXiv:2001.03288).
 [[nodiscard]] ArenaPlan plan_arena(std::span<const Lifetime> lifetimes);
