@@ -39,7 +39,7 @@ SNAPSHOT_STEPS = 20
 SNAPSHOT_SECONDS = 4
 DELAY_MS = 25
 QUEUE_MS = 100
-MARKS = (0.88, 0.90)
+ACCURACY_TARGETS = (0.88, 0.90)
 NETWORKS = {"bridge": None, "100 Mbit/s": 100, "10 Mbit/s": 10}
 
 STARLING = {"Starling": [], "Starling, mode none": ["exchange.mode=none"],
@@ -393,7 +393,7 @@ class Trial:
                 return found
             found["curve"].append({"seconds": round(when - first, 2), "step": step,
                                    "sent": round(self.sent_at(when)), "accuracy": accuracy})
-            if accuracy >= MARKS[-1]:
+            if accuracy >= ACCURACY_TARGETS[-1]:
                 break
         if self.stopped is None:
             found["final"] = [peer.summary()["accuracy"] if peer.is_starling else
