@@ -8,7 +8,8 @@
 
 namespace starling::base {
 
-/// Number of single-character changes between two words (Levenshtein).
+/// Number of single-character changes, and of swaps of two neighbours, between two words (optimal
+/// string alignment).
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// "; did you mean 'x'?" for the most similar of the names, or else "; there are: a, b". Empty

@@ -464,6 +464,16 @@ class Reader {
   std::size_t depth_ = 0;  ///< lists of layers within each other
 };
 
+/// "; did you mean 'run.epochs'?" where a section has such a key, or nothing.
+std::string suggest_elsewhere(const Names& names, std::string_view key) {
+  std::string text;
+  for (const auto& [section, keys] : names.sections) {
+    if (std::ranges::find(keys, key) == keys.end()) continue;
+    text = fmt::format("; did you mean '{}.{}'?", section, key);
+  }
+  return text;
+}
+
 base::Status check_names(const Document& document) {
   Names names;
   const RunFile defaults;
@@ -473,12 +483,17 @@ base::Status check_names(const Document& document) {
   for (const auto& [section, node] : document.table) {
     const std::string section_name(section.str());
     const auto known = names.sections.find(section_name);
+    const toml::table* const table = node.as_table();
+    if (known == names.sections.end() && table == nullptr) {
+      return fail(ErrorCode::run_file, "{}: stands in no section{}",
+                  document.place(shown(section_name), &node),
+                  suggest_elsewhere(names, section_name));
+    }
     if (known == names.sections.end()) {
       return fail(ErrorCode::run_file, "{}: unknown section{}",
                   document.place(fmt::format("[{}]", shown(section_name)), &node),
                   suggestion(section_name, sections));
     }
-    const toml::table* const table = node.as_table();
     if (table == nullptr) {
       return fail(ErrorCode::run_file, "{}: is {}, must be a section: [{}]",
                   document.place(section_name, &node), type_name(node), section_name);
@@ -486,11 +501,7 @@ base::Status check_names(const Document& document) {
     for (const auto& [key, value] : *table) {
       if (std::ranges::find(known->second, key.str()) != known->second.end()) continue;
       const std::string full = fmt::format("{}.{}", section_name, shown(key.str()));
-      std::string elsewhere;
-      for (const auto& [other, keys] : names.sections) {
-        if (std::ranges::find(keys, key.str()) == keys.end()) continue;
-        elsewhere = fmt::format("; did you mean '{}.{}'?", other, key.str());
-      }
+      const std::string elsewhere = suggest_elsewhere(names, key.str());
       return fail(ErrorCode::run_file, "{}: unknown key{}", document.place(full, &value),
                   elsewhere.empty() ? suggestion(key.str(), known->second) : elsewhere);
     }
@@ -525,8 +536,11 @@ base::Result<RunFile> parse_run_file(std::string_view text, const std::string& n
   try {
     document.table = toml::parse(text);
   } catch (const toml::parse_error& error) {
-    return fail(ErrorCode::run_file, "{}:{}:{}: is not valid TOML: {}", name,
-                error.source().begin.line, error.source().begin.column, error.description());
+    const bool bare =
+        error.description().find("could not determine value type") != std::string_view::npos;
+    return fail(ErrorCode::run_file, "{}:{}:{}: is not valid TOML: {}{}", name,
+                error.source().begin.line, error.source().begin.column, error.description(),
+                bare ? "; text needs quotes" : "");
   }
   for (const std::string& override : overrides) {
     if (base::Status status = document.apply_override(override); !status) {

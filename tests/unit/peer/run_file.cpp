@@ -141,6 +141,8 @@ BOOST_AUTO_TEST_CASE(unknown_key_gets_line_and_suggestion) {
              "run.toml:18: train.momentun: unknown key; did you mean 'momentum'?");
   BOOST_TEST(error("density = 0.5\n") ==
              "run.toml:18: train.density: unknown key; did you mean 'exchange.density'?");
+  // Two letters that changed places are one mistake, not two.
+  BOOST_TEST(error_of_override("model.widht=3").find("did you mean 'width'?") != std::string::npos);
   BOOST_TEST(error("[exchnge]\nevery = 2\n") ==
              "run.toml:18: [exchnge]: unknown section; did you mean 'exchange'?");
   BOOST_TEST(error_of_override("train.learning_speed=1").find("--set train.learning_speed=1: ") ==
@@ -184,6 +186,16 @@ BOOST_AUTO_TEST_CASE(steps_of_a_learning_rate_are_checked) {
 
 BOOST_AUTO_TEST_CASE(discovery_on_the_local_network_is_no_key_but_an_option_of_up) {
   BOOST_TEST(error("[swarm]\nlan = true\n").find("swarm.lan: unknown key") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_key_above_all_sections_is_told_where_it_belongs) {
+  const auto read = parse_run_file("epochs = 3\n", "f");
+  BOOST_REQUIRE(!read);
+  BOOST_TEST(read.error().text == "f:1: epochs: stands in no section; did you mean 'run.epochs'?");
+}
+
+BOOST_AUTO_TEST_CASE(a_text_without_quotes_is_told_to_need_them) {
+  BOOST_TEST(error("precision = single\n").ends_with("; text needs quotes"));
 }
 
 BOOST_AUTO_TEST_CASE(wrong_types_say_what_is_allowed) {
