@@ -58,15 +58,15 @@ Bootstrap::State Bootstrap::pump() {
 }
 
 void Bootstrap::connect(const base::Result<sockaddr_in>& to) {
-  if (!to) return fail(to.error().text);
+  if (!to) return fail(to.error());
   auto tcp = TcpStream::connect(*loop_, *to);
-  if (!tcp) return fail(std::move(tcp.error().text));
+  if (!tcp) return fail(std::move(tcp.error()));
   tcp_ = std::move(*tcp);
 }
 
-void Bootstrap::fail(std::string text) {
+void Bootstrap::fail(base::Error error) {
   state_ = State::failed;
-  failure_ = std::move(text);
+  failure_ = std::move(error);
   lookup_.reset();
   if (stream_) stream_->abort();
   if (!tcp_ || !tcp_->connected()) return;
@@ -90,7 +90,7 @@ void Bootstrap::receive() {
   received_total_ += bytes.size();
   if (bytes.empty()) return;
   if (received_total_ > kReceivedMax) return fail("the other end sends too much before a link");
-  if (auto status = read(bytes); !status) return fail(std::move(status.error().text));
+  if (auto status = read(bytes); !status) return fail(std::move(status.error()));
   flush();
 }
 

@@ -60,7 +60,8 @@ class Bootstrap {
   /// The stream whose first message was the awaited token.
   void attach(std::unique_ptr<UcxStream> stream);
 
-  [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
+  /// Code run_file: the ends have not the same secret.
+  [[nodiscard]] const base::Error& failure() const noexcept { return failure_; }
   /// What a deadline that passes now has waited for.
   [[nodiscard]] const char* waiting_for() const noexcept;
 
@@ -74,7 +75,8 @@ class Bootstrap {
 
  private:
   void connect(const base::Result<sockaddr_in>& to);
-  void fail(std::string text);
+  void fail(base::Error error);
+  void fail(std::string text) { fail({base::ErrorCode::network, std::move(text)}); }
   void flush();
   void receive();
   [[nodiscard]] base::Status read(base::ByteView bytes);
@@ -95,7 +97,7 @@ class Bootstrap {
   std::optional<std::uint64_t> token_;
   bool token_sent_ = false;
   State state_ = State::working;
-  std::string failure_;
+  base::Error failure_;
   std::size_t received_total_ = 0;
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;

@@ -43,6 +43,8 @@ const char* to_string(LinkEnd end) noexcept {
       return "reset";
     case LinkEnd::protocol_error:
       return "protocol error";
+    case LinkEnd::turned_away:
+      return "turned away";
     case LinkEnd::overflow:
       return "overflow";
   }
@@ -123,13 +125,16 @@ bool Link::pump_bootstrap(base::Time now) {
       return true;
     case Bootstrap::State::failed:
       if (state_ == State::closing) return false;
-      // A link that never was up has no end to report, just a text.
-      verdict_ = Verdict{LinkEnd::reset, bootstrap_->failure()};
+      // A link that never was up has no end to report, but its dial has a reason.
+      verdict_ =
+          Verdict{bootstrap_->failure().code == base::ErrorCode::run_file ? LinkEnd::turned_away
+                                                                          : LinkEnd::reset,
+                  bootstrap_->failure().text};
       state_ = State::closing;
       deadline_ = std::min(deadline_, now + kCloseTimeout);
       return false;
     case Bootstrap::State::over:
-      finish(LinkEnd::reset, bootstrap_->failure());
+      finish(LinkEnd::reset, bootstrap_->failure().text);
       break;
   }
   return true;

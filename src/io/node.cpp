@@ -16,6 +16,9 @@ namespace {
 constexpr int kInterruptedExit = 130;
 /// Without a word of another peer on the local network: then it is said why.
 constexpr base::Duration kLanSilence = std::chrono::seconds(5);
+/// A page that asked for the history so lately is open, and has the end shown for so long.
+constexpr base::Duration kWatched = std::chrono::seconds(8);
+constexpr base::Duration kEndShown = std::chrono::seconds(4);
 
 membership::LossReason reason_of(LinkEnd end) {
   switch (end) {
@@ -24,6 +27,7 @@ membership::LossReason reason_of(LinkEnd end) {
       return membership::LossReason::banned;
     case LinkEnd::closed:
       return membership::LossReason::closed;
+    case LinkEnd::turned_away:  // before it was up
     case LinkEnd::reset:
       break;
   }
@@ -64,9 +68,11 @@ class Node::Handler final : public TransportHandler {
     node_.feed(peer::LinkDown{link, reason_of(end), text});
   }
 
-  void on_dial_failed(std::uint64_t dial, const std::string& text) override {
+  void on_dial_failed(std::uint64_t dial, LinkEnd end, const std::string& text) override {
     if (auto address = node_.take_dial(dial)) {
-      node_.feed(peer::DialFailed{std::move(*address), text, false});
+      node_.feed(peer::DialFailed{.address = std::move(*address),
+                                  .text = text,
+                                  .turned_away = end == LinkEnd::turned_away});
     }
   }
 
@@ -124,7 +130,9 @@ void Node::open_lan(const base::PeerId& own) {
   if (!opened) return note(base::Severity::warning, opened.error().text);
   lan_ = std::move(*opened);
   lan_timer_ = std::make_unique<Timer>(loop_, [this] {
-    if (lan_ && !lan_->heard_any()) note(base::Severity::warning, lan_->diagnosis());
+    // Who dialed this peer has heard it, though it may not have been heard.
+    if (lan_->heard_any() || !status().links.empty()) return;
+    note(base::Severity::warning, lan_->diagnosis());
   });
   lan_timer_->start(kLanSilence);
 }
@@ -135,8 +143,17 @@ NodeEnd Node::run(std::unique_ptr<peer::Core> core) {
   loop_.run();
   ASSERT(end_.has_value(), "the loop is stopped when the links are gone");
   end_->traffic = transport_->traffic();
+  if (end_->reason == peer::EndReason::done) show_end();
   close_handles();
   return std::move(*end_);
+}
+
+// A page asks every two seconds: at once gone, the peer would never say what it has come to.
+void Node::show_end() {
+  if (!history_asked_ || Loop::now() - *history_asked_ > kWatched) return;
+  Timer over(loop_, [this] { loop_.stop(); });
+  over.start(kEndShown);
+  loop_.run();
 }
 
 peer::Status Node::status() const { return core_->status(Loop::now()); }
@@ -228,13 +245,15 @@ void Node::take_outcomes() {
 
 void Node::on_signal() {
   if (std::exchange(interrupted_, true)) _exit(kInterruptedExit);
+  if (end_) return;
   // A warning, since who pressed Ctrl-C waits to be told.
   note(base::Severity::warning, "interrupted: saving and leaving; interrupt again to stop at once");
   feed(peer::Leave{});
 }
 
 ControlReply Node::serve(const ControlRequest& request) {
-  if (!core_ || end_) return error_reply(503, "the peer is starting or ending");
+  if (!core_ || (end_ && request.post)) return error_reply(503, "the peer is starting or ending");
+  if (request.path == "/history") history_asked_ = Loop::now();
   if (!request.post) return options_.serve(request, *this);
   // Answered first: leaving may close the control port.
   if (request.path == "/leave") {
@@ -249,8 +268,6 @@ ControlReply Node::serve(const ControlRequest& request) {
 }
 
 void Node::shut_down() {
-  if (control_) control_->close();
-  signals_.clear();
   timer_->stop();
   lan_.reset();
   lan_timer_.reset();
@@ -258,6 +275,8 @@ void Node::shut_down() {
 }
 
 void Node::close_handles() {
+  if (control_) control_->close();
+  signals_.clear();
   transport_.reset();
   timer_.reset();
   wake_.reset();

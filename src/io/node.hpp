@@ -107,6 +107,7 @@ class Node {
   void on_signal();
   ControlReply serve(const ControlRequest& request);
   void shut_down();
+  void show_end();
   void close_handles();
 
   Options options_;
@@ -123,6 +124,7 @@ class Node {
   std::unique_ptr<TrainerPort> trainer_;
   std::vector<Dial> dials_;         ///< outstanding
   std::vector<peer::Event> asked_;  ///< over the control port, in this turn
+  std::optional<base::Time> history_asked_;  ///< for the charts of a page
   bool interrupted_ = false;
   std::optional<NodeEnd> end_;
 };

@@ -164,7 +164,7 @@ class TlsSession final : public Session {
     if (admitted) std::ranges::copy(proof_of(Role::listener), verdict.begin() + 1);
     if (auto status = put(verdict); !status) return status;
     if (!admitted) {
-      return base::fail(base::ErrorCode::protocol, "the other end has not this swarm's secret");
+      return base::fail(base::ErrorCode::run_file, "the other end has not this swarm's secret");
     }
     established_ = true;
     return {};
@@ -172,13 +172,13 @@ class TlsSession final : public Session {
 
   base::Status take_verdict() {
     if (said_.front() != kAdmitted) {
-      return base::fail(base::ErrorCode::protocol,
-                        "the other end lets in only who has its swarm's secret; "
-                        "security.secret must be the same at both ends");
+      return base::fail(base::ErrorCode::run_file,
+                        "the other end lets in only who has its swarm's secret: its file must be "
+                        "security.secret here, too (join, doctor: --secret FILE)");
     }
     const Proof expected = proof_of(Role::listener);
     if (CRYPTO_memcmp(said_.data() + 1, expected.data(), expected.size()) != 0) {
-      return base::fail(base::ErrorCode::protocol,
+      return base::fail(base::ErrorCode::run_file,
                         "the other end has not this swarm's secret, though it lets this peer in");
     }
     established_ = true;

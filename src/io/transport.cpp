@@ -362,13 +362,16 @@ void Transport::Impl::report_down(base::LinkId id, const Link& link) {
   if (slots_[id.slot].up_reported) {
     handler_.on_link_down(id, verdict.end, verdict.text);
   } else if (link.dial() != 0) {
-    handler_.on_dial_failed(link.dial(), fmt::format("{}: {}", link.address(), verdict.text));
+    handler_.on_dial_failed(link.dial(), verdict.end,
+                            fmt::format("{}: {}", link.address(), verdict.text));
   }
 }
 
 bool Transport::Impl::report_failed_dials() {
   const std::vector<FailedDial> failed = std::exchange(failed_dials_, {});
-  for (const FailedDial& dial : failed) handler_.on_dial_failed(dial.dial, dial.text);
+  for (const FailedDial& dial : failed) {
+    handler_.on_dial_failed(dial.dial, LinkEnd::reset, dial.text);
+  }
   return !failed.empty();
 }
 

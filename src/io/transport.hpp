@@ -49,8 +49,9 @@ inline constexpr base::Duration kCloseTimeout = std::chrono::seconds(2);
 enum class LinkEnd : std::uint8_t {
   closed,          ///< by close(), abort() or the other end's close()
   reset,           ///< the connection broke: the other end crashed, or the network did
-  protocol_error,  ///< the other end, or someimpl in between, sent what it must not
+  protocol_error,  ///< the other end, or somebody in between, sent what it must not
   overflow,        ///< the other end sent more than it had credit for
+  turned_away,     ///< one of the ends has not the other's secret
 };
 
 [[nodiscard]] const char* to_string(LinkEnd end) noexcept;
@@ -75,8 +76,8 @@ class TransportHandler {
   virtual void on_part(base::LinkId link, std::uint8_t type, std::size_t bytes) = 0;
   /// Exactly once after on_link_up; the id names nothing after it (traffic() still works inside).
   virtual void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) = 0;
-  /// A dial that became no link: unknown host, noimpl there, refused, failed handshake, time-out.
-  virtual void on_dial_failed(std::uint64_t dial, const std::string& text) = 0;
+  /// A dial that became no link: unknown host, nobody there, refused, failed handshake, time-out.
+  virtual void on_dial_failed(std::uint64_t dial, LinkEnd end, const std::string& text) = 0;
 };
 
 /// Dials, listens, encrypts and moves frames in order. One thread: the loop's.

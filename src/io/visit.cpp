@@ -39,7 +39,7 @@ class Events : public TransportHandler {
     down(link, text);
     loop_.stop();
   }
-  void on_dial_failed(std::uint64_t dial, const std::string& text) final {
+  void on_dial_failed(std::uint64_t dial, LinkEnd, const std::string& text) final {
     failed(dial, text);
     loop_.stop();
   }
@@ -121,7 +121,7 @@ class Visit final : public Events {
   [[nodiscard]] base::Status make(const std::vector<std::string>& addresses,
                                   const LinkSecurity& security) {
     auto caller = Caller::create(loop(), security, *this, "0.0.0.0:0");
-    if (!caller) return base::fail(caller.error());
+    if (!caller) return base::fail(caller.error().code, "\n  {}", caller.error().text);
     transport_ = &(*caller)->transport();
     for (const std::string& address : addresses) {
       if (auto target = parse_target(address); !target) {

@@ -187,7 +187,17 @@ void Core::on(DialFailed& event, base::Time now, Outbox& out) {
   const bool is_new = was_given(event.address) && told_failed_.insert(event.address).second;
   out.push_back(Notice{is_new && neighbours_.empty() ? Severity::warning : Severity::info,
                        "dialing " + event.address + " failed: " + event.text});
+  if (event.turned_away && was_turned_away_everywhere(event.address)) {
+    return end({EndReason::failed, {base::ErrorCode::run_file, event.text}}, now, out);
+  }
   to_membership(membership::DialFailed{event.address, event.text, event.own}, now, out);
+}
+
+bool Core::was_turned_away_everywhere(const std::string& address) {
+  const auto& join = config_.membership.join;
+  if (had_neighbour_ || std::ranges::count(join, address) == 0) return false;
+  turned_away_.insert(address);
+  return std::ranges::all_of(join, [&](const auto& one) { return turned_away_.contains(one); });
 }
 
 bool Core::was_given(const std::string& address) const {

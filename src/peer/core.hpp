@@ -130,6 +130,9 @@ class Core {
   void refuse(base::LinkId link, wire::Refuse refusal, Outbox& out);
   /// Whether a person named this address, in the run file or when the peer was started.
   [[nodiscard]] bool was_given(const std::string& address) const;
+  /// Whether all addresses that this peer has now lead to others with another secret; `address` is
+  /// one more that does.
+  [[nodiscard]] bool was_turned_away_everywhere(const std::string& address);
   void no_room_for(base::LinkId link, const base::PeerId& peer, const std::string& text,
                    base::Time now, Outbox& out);
   void end_link(const membership::LinkLost& lost, wire::Bye bye, base::Time now, Outbox& out);
@@ -198,6 +201,7 @@ class Core {
   std::map<base::LinkId, LinkInfo> links_;
   std::map<base::PeerId, base::LinkId> neighbours_;
   std::set<std::string> told_failed_;  ///< configured addresses whose failure was told
+  std::set<std::string> turned_away_;  ///< of these: where this peer's secret is not the right one
   std::vector<std::uint32_t> owned_;
   std::uint32_t batch_;          ///< batch of the next steps
   bool members_changed_ = true;  ///< whether owned_ and batch_ are to be decided anew

@@ -18,6 +18,8 @@ using base::Notice;
 using base::Severity;
 namespace {
 
+/// The end of a peer that had to meet others.
+const base::Error kNoPeer{base::ErrorCode::unreachable, "no peer was reached"};
 /// The neighbours of a ring must have been the same for this long before its first message.
 constexpr base::Duration kRingQuiet = std::chrono::milliseconds(500);
 /// Weight of the newest batch in the smoothed training loss.
@@ -375,7 +377,8 @@ void Core::on_outcome(const Saved& saved, base::Time now, Outbox& out) {
 
 void Core::end_if_finished(base::Time now, Outbox& out) {
   if (phase_ != Phase::finishing || saves_outstanding_ > 0 || evaluations_outstanding_ > 0) return;
-  end({EndReason::done, unsaved_}, now, out);
+  const bool misses_peers = config_.require_peers > base::Duration{} && !had_neighbour_;
+  end({EndReason::done, misses_peers && unsaved_.text.empty() ? kNoPeer : unsaved_}, now, out);
 }
 
 void Core::end(Finished finished, base::Time now, Outbox& out) {
@@ -450,9 +453,11 @@ void Core::expire(base::Time now, Outbox& out) {
     wait_timed_out_ = true;
     start_if_ready(now, out);
     if (phase_ == Phase::training && neighbours_.empty()) {
-      out.push_back(
-          Notice{Severity::warning,
-                 "no peer was reached: training alone, and looking for others meanwhile"});
+      out.push_back(Notice{
+          Severity::warning,
+          alone_until_ ? fmt::format("no peer was reached: gives up in {:.0f} s if none is",
+                                     base::seconds(*alone_until_ - now))
+                       : "no peer was reached: training alone, and looking for others meanwhile"});
     }
     if (phase_ == Phase::waiting && exchange::uses_ring(config_.exchange.mode)) {
       out.push_back(Notice{Severity::warning,
@@ -470,8 +475,7 @@ void Core::expire(base::Time now, Outbox& out) {
   if (due(alone_until_)) {
     alone_until_.reset();
     if (!had_neighbour_) {
-      return end({EndReason::failed, {base::ErrorCode::unreachable, "no peer was reached"}}, now,
-                 out);
+      return end({EndReason::failed, kNoPeer}, now, out);
     }
   }
   if (waits_for_step() && due(step_at_)) next_steps(now, out);

@@ -41,7 +41,8 @@ struct LinkDown {
 struct DialFailed {
   std::string address;
   std::string text;
-  bool own = false;  ///< this peer itself answered there
+  bool own = false;          ///< this peer itself answered there
+  bool turned_away = false;  ///< who answered there and this peer have not the same secret
 };
 
 /// Heard on the local network: a peer that claims to be this one may be there.

@@ -13,6 +13,7 @@ const byId = (id) => document.getElementById(id);
 let axis = AXES[0][0];
 let rows = [];                  // of the metrics
 let answeredAt = null;
+let isOver = false;             // as the last answer had it
 
 // --- what people read ---
 
@@ -96,7 +97,7 @@ function chart(title, curves, format) {
   const caption = element("figcaption", [title, element("span", legend.flatMap((one) => [one, " "]))]);
   const svg = shape("svg", {viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", "aria-label": title});
   const figure = element("figure", [caption, svg]);
-  if (all.length < 2) {
+  if (all.length === 0) {
     svg.append(shape("text", {x: BOX.width / 2, y: BOX.height / 2, "text-anchor": "middle"},
       "nothing to draw yet"));
     return figure;
@@ -118,6 +119,10 @@ function chart(title, curves, format) {
     svg.append(shape("text", {x: px(x), y: BOX.height - 8, "text-anchor": "middle"}, xFormat(x)));
   }
   curves.forEach(({color}, i) => {
+    if (points[i].length === 1) {
+      const [{x, y}] = points[i];
+      svg.append(shape("circle", {class: `curve ${color}`, cx: px(x), cy: py(y), r: 2}));
+    }
     const line = points[i].map(({x, y}) => `${px(x).toFixed(1)},${py(y).toFixed(1)}`).join(" ");
     svg.append(shape("polyline", {class: `curve ${color}`, points: line}));
   });
@@ -199,9 +204,13 @@ function drawStatus(status, members) {
     `${count(status.target_samples)} samples, by all peers`;
   byId("left").textContent = status.phase === "training" && rate > 0 && missingSamples > 0
     ? `about ${duration(missingSamples / rate)} left` : "";
+  const speed = members.find((member) => member.self)?.samples_per_second;
+  const drift = status.links > 0 || status.phase === "done" ? status.drift : null;  // the last stays
   const evaluated = status.whole_test_set ? "on the whole test set" : "on the test set";
   const loss = `loss ${fixed(status.loss, 4)}, ${evaluated}`;
-  const quality = !missing(status.bits_per_byte)
+  const quality = missing(status.loss)
+    ? tile("test set", "-", "not evaluated yet")
+    : !missing(status.bits_per_byte)
     ? tile("bits a byte", fixed(status.bits_per_byte, 3), loss)
     : missing(status.accuracy)
       ? tile("test loss", fixed(status.loss, 4), evaluated)
@@ -209,8 +218,9 @@ function drawStatus(status, members) {
   byId("figures").replaceChildren(
     quality,
     tile("training loss", fixed(status.train_loss, 4), `learning rate ${status.learning_rate.toPrecision(3)}`),
-    tile("samples/s", short(status.samples_per_second), `all ${alive.length} peers: ${rate > 0 ? short(rate) : "-"}`),
-    tile("drift", percent(status.drift), `${count(status.exchanges)} exchanges`),
+    tile("samples/s", speed > 0 ? short(speed) : "-",
+      alive.length > 1 ? `all ${alive.length} peers: ${rate > 0 ? short(rate) : "-"}` : "no other peer"),
+    tile("drift", percent(drift), `${count(status.exchanges)} exchanges`),
     tile("sent", bytes(status.bytes_sent.total), savings(status, alive.length)),
     tile("links", String(status.links), `${status.shards} shards of the data`));
 }
@@ -242,16 +252,18 @@ function drawFlock(members, links) {
 }
 
 function drawTables(members, links) {
+  // What a member that is gone said last, and what none has measured yet, is no value.
+  const current = (member, value) => ["alive", "suspect"].includes(member.state) ? value : null;
   fill(byId("members"), [
     ["name", (member) => named(member.name, member.state)],
     ["state", (member) => member.self ? "this peer" : member.lost ? `${member.state} (${member.lost})` : member.state,
       "words"],
     ["samples", (member) => count(member.samples)],
-    ["a second", (member) => short(member.samples_per_second)],
+    ["a second", (member) => short(current(member, member.samples_per_second || null))],
     ["accuracy", (member) => percent(member.accuracy)],
     ["loss", (member) => fixed(member.loss, 4)],
-    ["drift", (member) => percent(member.drift)],
-    ["links", (member) => String(member.links)],
+    ["drift", (member) => percent(current(member, member.links > 0 ? member.drift || null : null))],
+    ["links", (member) => count(current(member, member.links))],
     ["addresses", (member) => member.addresses.join(" "), "words"],
   ], members.slice(0, MEMBERS_SHOWN), (member) => member.self ? "self" : "");
   byId("more").textContent = members.length > MEMBERS_SHOWN
@@ -291,7 +303,7 @@ async function answers(turn) {
   try {
     const [status, members, links] = await Promise.all(
       ["status", "members", "links"].map((path) => ask(path, json)));
-    const wantsRows = turn % HISTORY_EVERY === 0 || rows.length < 2;
+    const wantsRows = turn % HISTORY_EVERY === 0 || rows.length < 2 || status.phase === "done";
     const csv = wantsRows ? await ask("history", (reply) => reply.text()) : null;
     return {status, members, links, csv};
   } catch {
@@ -313,14 +325,18 @@ function show({status, members, links, csv}) {
 async function refresh(turn) {
   const answer = await answers(turn);
   setTimeout(refresh, REFRESH_MS, turn + 1);
-  byId("silent").hidden = answer !== null;
-  if (answer === null) {
-    byId("silent").textContent = "This peer does not answer: it has ended, or cannot be reached. " +
-      (answeredAt ? `What is below is of ${answeredAt.toLocaleTimeString()}.` : "");
-    return;
+  if (answer !== null) {
+    answeredAt = new Date();
+    isOver = answer.status.phase === "done";
+    show(answer);
   }
-  answeredAt = new Date();
-  show(answer);
+  const said = byId("said");
+  said.hidden = answer !== null && !isOver;
+  said.className = isOver ? "end" : "alarm";
+  said.textContent = isOver
+    ? `This run is over. What is below is how it ended, at ${answeredAt.toLocaleTimeString()}.`
+    : "This peer does not answer: it has ended, or cannot be reached. " +
+      (answeredAt ? `What is below is of ${answeredAt.toLocaleTimeString()}.` : "");
 }
 
 drawAxes();

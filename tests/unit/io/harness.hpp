@@ -67,7 +67,7 @@ class Endpoint final : public TransportHandler {
   void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) override {
     downs.push_back({link, end, text});
   }
-  void on_dial_failed(std::uint64_t dial, const std::string& text) override {
+  void on_dial_failed(std::uint64_t dial, LinkEnd, const std::string& text) override {
     failed.emplace_back(dial, text);
   }
 

@@ -478,6 +478,28 @@ BOOST_AUTO_TEST_CASE(without_the_peers_it_requires_it_ends) {
   BOOST_TEST(failed_with(world, 0, base::ErrorCode::unreachable));
 }
 
+BOOST_AUTO_TEST_CASE(a_run_that_is_over_before_the_peers_it_requires_came_is_no_success) {
+  World world(14);
+  Config config = config_for(world.problem, Mode::tracked);
+  config.require_peers = kPatience;
+  world.add(config, {"nobody:1"});
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST(ended(world, 0, EndReason::done));
+  BOOST_TEST((world.peer(0).finished->error.code == base::ErrorCode::unreachable));
+  BOOST_TEST(world.peer(0).saved.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_is_turned_away_at_all_addresses_ends_and_at_some_goes_on) {
+  World world(14);
+  world.add(config_for(world.problem, Mode::tracked), {"one:1", "two:1"});
+  world.give(0, DialFailed{.address = "other:1", .text = "wrong secret", .turned_away = true});
+  world.give(0, DialFailed{.address = "one:1", .text = "wrong secret", .turned_away = true});
+  world.give(0, DialFailed{.address = "two:1", .text = "nobody is there"});
+  BOOST_TEST(!world.peer(0).finished);
+  world.give(0, DialFailed{.address = "two:1", .text = "wrong secret", .turned_away = true});
+  BOOST_TEST(failed_with(world, 0, base::ErrorCode::run_file));
+}
+
 BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_asked_for_while_one_is_written_is_that_one) {
   World world(15);
   Config config = config_for(world.problem, Mode::tracked);
