@@ -31,7 +31,7 @@ struct Column {
 
 constexpr std::array kColumns{
     Column{"progress", 8, false, 0},  Column{"steps", 8, false, 9},
-    Column{"samples/s", 9, false, 8}, Column{"loss", 7, false, 2},
+    Column{"samples/s", 9, false, 8}, Column{"train loss", 10, false, 2},
     Column{"accuracy", 8, false, 1},  Column{"perplexity", 10, true, 6},
     Column{"bits/byte", 9, true, 3},  Column{"drift", 7, false, 4},
     Column{"links", 5, false, 10},    Column{"sent", 9, false, 7},
@@ -180,13 +180,11 @@ std::string table_text(const SwarmSnapshot& snapshot, TableSize size) {
   return text;
 }
 
-std::string plain_line(const SwarmSnapshot& snapshot) {
-  const PeerRow swarm = swarm_row(snapshot);
-  std::string text =
-      fmt::format("{}  {} peers  {}  {} steps  {:.0f} samples/s", format_duration(snapshot.seconds),
-                  snapshot.peers.size(), format_percent(swarm.progress), format_count(swarm.steps),
-                  swarm.samples_per_second);
-  if (swarm.loss) text += fmt::format("  loss {:.3f}", *swarm.loss);
+std::string plain_line(double seconds, std::size_t peers, const PeerRow& swarm) {
+  std::string text = fmt::format("{}  {} peers  {}  {} steps  {:.0f} samples/s",
+                                 format_duration(seconds), peers, format_percent(swarm.progress),
+                                 format_count(swarm.steps), swarm.samples_per_second);
+  if (swarm.loss) text += fmt::format("  training loss {:.3f}", *swarm.loss);
   if (swarm.accuracy) text += "  accuracy " + format_percent(*swarm.accuracy, 2);
   if (swarm.language) {
     text += fmt::format("  perplexity {:.2f}  {:.3f} bits/byte", swarm.language->perplexity,
@@ -196,6 +194,10 @@ std::string plain_line(const SwarmSnapshot& snapshot) {
   text += fmt::format("  {} links  {} sent", swarm.links, format_bytes(swarm.bytes_sent));
   if (swarm.eta_seconds) text += "  ETA " + format_duration(*swarm.eta_seconds);
   return text + '\n';
+}
+
+std::string plain_line(const SwarmSnapshot& snapshot) {
+  return plain_line(snapshot.seconds, snapshot.peers.size(), swarm_row(snapshot));
 }
 
 TablePrinter TablePrinter::for_stream(std::FILE* stream) {
@@ -226,7 +228,7 @@ void TablePrinter::show(const SwarmSnapshot& snapshot, base::Time now) {
 
 void TablePrinter::finish(const SwarmSnapshot& snapshot) {
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
-  redraw(table_text(snapshot, {.columns = kAll, .lines = kAll}));
+  redraw(table_text(snapshot, {.columns = terminal_ ? size().columns : kAll, .lines = kAll}));
   lines_drawn_ = 0;
 }
 

@@ -40,13 +40,16 @@ struct TableSize {
   std::size_t lines = 24;     ///< rows that do not fit are counted in one line instead
 };
 
-/// The table: a line on the run, a header, a row a peer and a row for the swarm (sums and means;
-/// progress and ETA of the peer that is furthest). It has columns for the quality of a language
-/// model if a peer has one. Where lines would be too long, whole columns are left out. Each line
-/// ends with '\n'; plain ASCII.
+/// The table: a line on the run, a header, a row a peer and a row for the swarm (sums, and means
+/// over the peers that have a value; progress and ETA of the peer that is furthest). It has columns
+/// for the quality of a language model if a peer has one. Where lines would be too long, whole
+/// columns are left out. Each line ends with '\n'; plain ASCII.
 [[nodiscard]] std::string table_text(const SwarmSnapshot& snapshot, TableSize size);
 
-/// The swarm's row as one line of text, for a log or a pipe; ends with '\n'.
+/// A row as one line of text, for a log or a pipe: after so many seconds, in a swarm of so many
+/// peers. Ends with '\n'.
+[[nodiscard]] std::string plain_line(double seconds, std::size_t peers, const PeerRow& row);
+/// The same of the swarm's row.
 [[nodiscard]] std::string plain_line(const SwarmSnapshot& snapshot);
 
 /// How often show() draws, at most.
@@ -63,7 +66,8 @@ class TablePrinter {
 
   /// Draws, unless it did so within the interval.
   void show(const SwarmSnapshot& snapshot, base::Time now);
-  /// Draws the last state, always as a table and with all columns, and leaves it standing.
+  /// Draws the last state, always as a table, and leaves it standing: all rows, and all columns
+  /// that a terminal has room for.
   void finish(const SwarmSnapshot& snapshot);
 
  private:

@@ -17,6 +17,7 @@ struct Options {
   bool require_peers = false;        ///< ends with an error where none is met within a minute
   bool signals = true;               ///< SIGINT, SIGTERM and SIGHUP make the peer leave
   bool quiet = false;                ///< warnings go to the log alone, not to stderr
+  bool progress = false;             ///< how it goes, and who joins or dies, is printed to stdout
   double age = 0;                    ///< seconds that went by before, for seconds_to_first_step
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -127,8 +129,8 @@ base::Status Run::prepare(Task task) {
   for (const base::Hash128& other : train::checkpointed_runs(dir_ + "/checkpoints")) {
     if (other == run_id_) continue;
     return fail(ErrorCode::usage,
-                "{}: holds checkpoints of another run ({}), this is run {}; give this peer another "
-                "--name or --dir, or move what is there away",
+                "{}: holds checkpoints of another run ({}), this is run {}; give another --name or "
+                "--dir, or move what is there away (starling swarm: --anew deletes it)",
                 dir_, other.hex().substr(0, kRunBrief), run_id_.hex().substr(0, kRunBrief));
   }
   load_checkpoint();
@@ -328,12 +330,22 @@ void Run::on_report(const peer::Status& status, bool evaluated) {
                                          .bytes_received = traffic.received_total(),
                                          .exchanges = status.exchanges});
   base::Status added;
-  if (!written) {
+  std::error_code error;
+  if (!std::filesystem::exists(dir_, error)) {
+    // What is written to open files of it is lost.
+    added = fail(ErrorCode::data, "{}: this peer's folder is not there any more", dir_);
+  } else if (!written) {
     added = fail(written.error());
   } else if (*written) {
     added = tensorboard_->append(**written, seconds_since_1970());
   }
-  // A full disk is told once, not with each row.
+  if (options_.progress) {
+    const std::string text =
+        progress_.tell(status, base::from_seconds(seconds), traffic.sent_total(), io::Loop::now());
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  }
+  // A full disk, or a folder that is gone, is told once, not with each row.
   if (!added && !metrics_fail_) warn("metrics_not_written", added.error().text);
   metrics_fail_ = !added;
 }

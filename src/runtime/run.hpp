@@ -30,6 +30,7 @@
 #include "report/tensorboard.hpp"
 #include "runtime/options.hpp"
 #include "runtime/place.hpp"
+#include "runtime/progress.hpp"
 #include "train/checkpoint.hpp"
 
 namespace starling::runtime {
@@ -150,6 +151,7 @@ class Run {
   std::vector<std::string> addresses_;
   std::vector<report::HistoryPoint> history_;
   std::string refusal_;
+  Progress progress_;
   bool metrics_fail_ = false;  ///< and that was said
 };
 

@@ -70,19 +70,19 @@ BOOST_AUTO_TEST_CASE(a_table_has_a_row_a_peer_and_one_for_the_swarm) {
   BOOST_TEST(lines[0] == "fashion-mnist: 2 peers, 1 min 02 s");
   BOOST_TEST(
       lines[1] ==
-      "peer  state       progress    steps samples/s    loss accuracy   drift links      sent"
+      "peer  state       progress    steps samples/s train loss accuracy   drift links      sent"
       "          ETA");
   BOOST_TEST(
       lines[2] ==
-      "p0    training       50.0%    1,234       900   0.500   87.50%   1.00%     1   1.00 MB"
+      "p0    training       50.0%    1,234       900      0.500   87.50%   1.00%     1   1.00 MB"
       "   1 min 01 s");
   BOOST_TEST(
       lines[3] ==
-      "p1    training       52.0%    1,000       800   0.700        -       -     1    500 kB"
+      "p1    training       52.0%    1,000       800      0.700        -       -     1    500 kB"
       "       58.2 s");
   BOOST_TEST(
       lines[4] ==
-      "swarm                52.0%    2,234      1700   0.600   87.50%   1.00%     1   1.50 MB"
+      "swarm                52.0%    2,234      1700      0.600   87.50%   1.00%     1   1.50 MB"
       "       58.2 s");
 }
 
@@ -91,13 +91,15 @@ BOOST_AUTO_TEST_CASE(a_table_of_language_models_has_columns_for_their_quality) {
   snapshot.peers[0].language = {.perplexity = 12.345, .bits_per_byte = 1.9876};
   const auto lines = lines_of(table_text(snapshot, {.columns = 200, .lines = 24}));
   BOOST_REQUIRE(lines.size() == 5U);
-  BOOST_TEST(lines[1] ==
-             "peer  state       progress    steps samples/s    loss accuracy perplexity bits/byte"
-             "   drift links      sent          ETA");
-  BOOST_TEST(lines[2] ==
-             "p0    training       50.0%    1,234       900   0.500   87.50%      12.35     1.988"
-             "   1.00%     1   1.00 MB   1 min 01 s");
-  BOOST_TEST(lines[3].substr(61, 25) == "-          -         -   ");
+  BOOST_TEST(
+      lines[1] ==
+      "peer  state       progress    steps samples/s train loss accuracy perplexity bits/byte"
+      "   drift links      sent          ETA");
+  BOOST_TEST(
+      lines[2] ==
+      "p0    training       50.0%    1,234       900      0.500   87.50%      12.35     1.988"
+      "   1.00%     1   1.00 MB   1 min 01 s");
+  BOOST_TEST(lines[3].substr(64, 25) == "-          -         -   ");
   BOOST_TEST(lines[4].find("12.35     1.988") != std::string::npos);
   BOOST_TEST(plain_line(snapshot).find("  perplexity 12.35  1.988 bits/byte") != std::string::npos);
 }
@@ -116,8 +118,8 @@ BOOST_AUTO_TEST_CASE(a_narrow_terminal_shows_fewer_columns_and_each_of_them_whol
     return lines_of(table_text(two_peers(), {.columns = columns, .lines = 24})).at(1);
   };
   BOOST_TEST(header(79) ==
-             "peer  state       progress    loss accuracy   drift      sent          ETA");
-  BOOST_TEST(header(60) == "peer  state       progress    loss accuracy   drift");
+             "peer  state       progress train loss accuracy   drift      sent          ETA");
+  BOOST_TEST(header(60) == "peer  state       progress train loss accuracy   drift");
   BOOST_TEST(header(20) == "peer  state");
 }
 
@@ -139,7 +141,8 @@ BOOST_AUTO_TEST_CASE(names_of_others_neither_break_the_table_nor_the_terminal) {
 
 BOOST_AUTO_TEST_CASE(a_plain_line_leaves_out_what_is_unknown) {
   BOOST_TEST(plain_line(two_peers()) ==
-             "1 min 02 s  2 peers  52.0%  2,234 steps  1700 samples/s  loss 0.600  accuracy 87.50%"
+             "1 min 02 s  2 peers  52.0%  2,234 steps  1700 samples/s  training loss 0.600  "
+             "accuracy 87.50%"
              "  drift 1.00%  1 links  1.50 MB sent  ETA 58.2 s\n");
   BOOST_TEST(plain_line({.run = "x"}) ==
              "0.0 s  0 peers  0.0%  0 steps  0 samples/s  0 links  0 B sent\n");
