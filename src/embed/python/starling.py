@@ -75,7 +75,11 @@ class Summary(ctypes.Structure):
 
 
 def _load():
-    library = ctypes.CDLL(os.environ.get("STARLING_LIBRARY", "libstarling.so.0"))
+    try:
+        library = ctypes.CDLL(os.environ.get("STARLING_LIBRARY", "libstarling.so.0"))
+    except OSError as problem:
+        raise Error("usage", f"{problem}; STARLING_LIBRARY names the file, where it is not "
+                    "installed: build/src/embed/libstarling.so") from None
     for name, result, arguments in (
             ("starling_peer_open", c_void_p, [POINTER(_Options)]),
             ("starling_peer_close", None, [c_void_p]),
