@@ -17,6 +17,7 @@
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
 #include "data/sample_order.hpp"
+#include "io/secret.hpp"
 #include "model/model.hpp"
 #include "needs.hpp"
 #include "peer/build_model.hpp"
@@ -73,10 +74,11 @@ base::Result<Data> look_at_data(const peer::RunFile& run_file) {
                 .memory = dataset->memory_bytes() + data::order_bytes(dataset->train->size()),
                 .odd_label = find_odd_label(*dataset)};
   }
-  if (dataset.error().code != ErrorCode::data) return fail(dataset.error());
+  const base::Error error = with_folder(dataset.error(), run_file.data);
+  if (error.code != ErrorCode::data) return fail(error);
   const auto format = data::known_format(run_file.data, context);
-  if (!format) return fail(dataset.error());
-  return Data{.missing = dataset.error(), .format = *format, .odd_label = {}};
+  if (!format) return fail(error);
+  return Data{.missing = error, .format = *format, .odd_label = {}};
 }
 
 /// "4.41 MFLOP".
@@ -235,21 +237,26 @@ void print_json(const peer::RunFile& run_file, const Chosen& device, const Data&
   fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-/// Names the device that "auto" comes to. One that is not to be had stays; compiling says why.
-Chosen choose_device(peer::RunFile& run_file) {
+/// Names the device that "auto" comes to.
+base::Result<Chosen> choose_device(peer::RunFile& run_file) {
   const auto device = compute::open_device(run_file.train.device);
-  if (!device) return {"not to be had"};
+  if (!device) return fail(device.error());
   run_file.train.device = device->name;
-  return {device->about, device->backend->has_bfloat16()};
+  return Chosen{device->about, device->backend->has_bfloat16()};
 }
 
-base::Status check(const CheckOptions& options) {
+/// The exit code.
+base::Result<int> check(const CheckOptions& options) {
   auto run_file = peer::read_run_file(options.run_file, options.set);
   if (!run_file) return fail(run_file.error());
   if (auto join = runtime::check_join(*run_file); !join) {
     return fail(join.error().in(options.run_file));
   }
-  const Chosen device = choose_device(*run_file);
+  if (const auto secret = io::Secret::load_if_any(run_file->secret); !secret) {
+    return fail(secret.error());
+  }
+  const auto device = choose_device(*run_file);
+  if (!device) return fail(device.error().in(options.run_file));
   const auto data = look_at_data(*run_file);
   if (!data) return fail(data.error());
   const auto model = peer::build_model(*run_file, data->format);
@@ -265,23 +272,24 @@ base::Status check(const CheckOptions& options) {
   const Needs least = estimate(*run_file, model->graph, data->memory + batches);
   const std::uint64_t available = available_memory().value_or(~std::uint64_t{0});
   base::Result<Needs> needs = least;
+  if (data->missing) complain("check", *data->missing);  // above what is known without it
   // What cannot fit is not tried.
   if (check_memory(least, available)) needs = measure(*run_file, model->graph, least);
-  (options.json ? print_json : print_text)(*run_file, device, *data, *model, needs.value_or(least));
+  (options.json ? print_json : print_text)(*run_file, *device, *data, *model,
+                                           needs.value_or(least));
   if (!needs) return fail(needs.error().in(options.run_file));
   if (auto fits = check_memory(*needs, available); !fits) {
     return fail(fits.error().in(options.run_file));
   }
-  if (data->missing) return fail(*data->missing);
-  return {};
+  return data->missing ? base::exit_code(data->missing->code) : 0;
 }
 
 }  // namespace
 
 int run_check(const CheckOptions& options) {
-  const auto checked = check(options);
-  if (checked) return 0;
-  return complain("check", checked.error());
+  const auto code = check(options);
+  if (code) return *code;
+  return complain("check", code.error());
 }
 
 }  // namespace starling::peers

@@ -1,7 +1,9 @@
 #include "control_client.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -42,7 +44,8 @@ std::vector<std::string> running_peers() {
 
 /// Why nothing came back. A host that is not known and a port that nobody has are one error to
 /// httplib.
-std::string reason(httplib::Error error, const std::string& host) {
+std::string reason(httplib::Error error, const std::string& host,
+                   std::chrono::steady_clock::duration waited) {
   switch (error) {
     case httplib::Error::Connection: {
       addrinfo* list = nullptr;
@@ -53,6 +56,10 @@ std::string reason(httplib::Error error, const std::string& host) {
       return "nothing listens there, or a firewall is in between";
     }
     case httplib::Error::Read:
+      if (waited >= std::chrono::seconds(kTimeoutSeconds)) {
+        return fmt::format("something listens there, but says nothing within {} s: is it stopped?",
+                           kTimeoutSeconds);
+      }
       return "what listens there says nothing that a peer would say";
     default:
       return httplib::to_string(error);
@@ -73,10 +80,11 @@ base::Result<std::string> ask(const std::string& control, const std::string& pat
   httplib::Client client(host, static_cast<int>(port));
   client.set_connection_timeout(kTimeoutSeconds);
   client.set_read_timeout(kTimeoutSeconds);
+  const auto asked = std::chrono::steady_clock::now();
   const auto reply = post ? client.Post(path.c_str()) : client.Get(path.c_str());
   if (!reply) {
     return fail(ErrorCode::unreachable, "no peer answers at {}: {}", control,
-                reason(reply.error(), host));
+                reason(reply.error(), host, std::chrono::steady_clock::now() - asked));
   }
   if (reply->status != 200) {
     return fail(ErrorCode::unreachable, "the peer at {} answered {} to {}", control, reply->status,
@@ -107,11 +115,17 @@ base::Result<std::string> find_control(const std::string& peer) {
     }
     return file->control;
   }
-  if (peer.find(':') == std::string::npos || peer.find('/') != std::string::npos) {
+  // A page's address is its control port's.
+  std::string address = peer;
+  if (constexpr std::string_view kScheme = "http://"; address.starts_with(kScheme)) {
+    address.erase(0, kScheme.size());
+    if (address.ends_with('/')) address.pop_back();
+  }
+  if (address.find(':') == std::string::npos || address.find('/') != std::string::npos) {
     return fail(ErrorCode::usage, "'{}': there is no such folder, and it is no address host:port",
                 peer);
   }
-  return peer;
+  return address;
 }
 
 }  // namespace starling::peers

@@ -1,10 +1,14 @@
 // The command line of `starling`: the only file that includes CLI11, which costs seconds to
 // compile.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <limits>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fcntl.h>
@@ -12,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/parse_number.hpp"
+#include "base/suggest.hpp"
 #include "commands.hpp"
 #include "version.hpp"
 
@@ -76,13 +81,14 @@ void add_peer(CLI::App& command, UpOptions& options) {
   add_set(command, options.set);
 }
 
-void add_up(CLI::App& app, UpOptions& options) {
+void add_up(CLI::App& app, UpOptions& options, int& code) {
   auto* up = app.add_subcommand("up", "Run one peer: find the swarm, train, agree");
   up->add_option("run_file", options.run_file, "Run file (TOML)")->required();
   add_peer(*up, options);
+  up->callback([&options, &code] { code = run_up(options); });
 }
 
-void add_join(CLI::App& app, JoinOptions& options) {
+void add_join(CLI::App& app, JoinOptions& options, int& code) {
   auto* join = app.add_subcommand(
       "join", "Run one peer of a swarm that hands out its run file; started again, it goes on");
   join->add_option("invite", options.invite,
@@ -90,9 +96,10 @@ void add_join(CLI::App& app, JoinOptions& options) {
       ->required();
   join->add_option("--secret", options.secret, "File with the swarm's secret, if it has one");
   add_peer(*join, options.up);
+  join->callback([&options, &code] { code = run_join(options); });
 }
 
-void add_swarm(CLI::App& app, SwarmOptions& options) {
+void add_swarm(CLI::App& app, SwarmOptions& options, int& code) {
   auto* swarm = app.add_subcommand(
       "swarm",
       "Run N local peers with one live table. They share out the cores: train.threads and "
@@ -107,9 +114,10 @@ void add_swarm(CLI::App& app, SwarmOptions& options) {
                   "checkpoints");
   swarm->add_flag("--json", options.json, "Print the summary as JSON at the end");
   add_set(*swarm, options.set);
+  swarm->callback([&options, &code] { code = run_swarm(options); });
 }
 
-void add_queries(CLI::App& app, QueryOptions& options) {
+void add_queries(CLI::App& app, QueryOptions& options, int& code) {
   const std::pair<const char*, const char*> queries[] = {
       {"status", "What a running peer is doing"},
       {"members", "Who is in the swarm, as a running peer knows it"},
@@ -120,17 +128,22 @@ void add_queries(CLI::App& app, QueryOptions& options) {
   for (const auto& [name, text] : queries) {
     auto* query = app.add_subcommand(name, text);
     query->add_option("--peer", options.peer,
-                      "Folder of the peer, or host:port of its control port (default: the only "
+                      "Folder of the peer, or address of its page, host:port (default: the only "
                       "one below runs/)");
     query->add_flag("--json", options.json, "Print JSON");
+    query->callback([&options, &code, what = std::string(name)] {
+      options.what = what;
+      code = run_query(options);
+    });
   }
 }
 
-void add_check(CLI::App& app, CheckOptions& options) {
+void add_check(CLI::App& app, CheckOptions& options, int& code) {
   auto* check = app.add_subcommand("check", "Check a run file: layers, memory, bytes an exchange");
   check->add_option("run_file", options.run_file, "Run file (TOML)")->required();
   check->add_flag("--json", options.json, "Print JSON");
   add_set(*check, options.set);
+  check->callback([&options, &code] { code = run_check(options); });
 }
 
 void add_checkpoint(CLI::App& command, CheckpointOptions& options) {
@@ -143,13 +156,14 @@ void add_checkpoint(CLI::App& command, CheckpointOptions& options) {
   add_set(command, options.set);
 }
 
-void add_eval(CLI::App& app, EvalOptions& options) {
+void add_eval(CLI::App& app, EvalOptions& options, int& code) {
   auto* eval = app.add_subcommand("eval", "Evaluate trained weights on the whole test set");
   add_checkpoint(*eval, options.checkpoint);
   eval->add_flag("--json", options.json, "Print JSON");
+  eval->callback([&options, &code] { code = run_eval(options); });
 }
 
-void add_sample(CLI::App& app, SampleOptions& options) {
+void add_sample(CLI::App& app, SampleOptions& options, int& code) {
   auto* sample = app.add_subcommand("sample", "Write text from a language model");
   add_checkpoint(*sample, options.checkpoint);
   sample->add_option("--prompt", options.prompt, "What the text begins with");
@@ -167,18 +181,20 @@ void add_sample(CLI::App& app, SampleOptions& options) {
   sample->add_option("--seed", options.seed, "Another seed, another text")
       ->check(whole_number<std::uint64_t>())
       ->capture_default_str();
+  sample->callback([&options, &code] { code = run_sample(options); });
 }
 
-void add_export(CLI::App& app, ExportOptions& options) {
+void add_export(CLI::App& app, ExportOptions& options, int& code) {
   auto* command = app.add_subcommand("export", "Write a checkpoint as a file that PyTorch loads");
   command
       ->add_option("checkpoint", options.checkpoint,
                    "Folder of a checkpoint or of a peer (its newest one)")
       ->required();
   command->add_option("--out", options.out, "The safetensors file to write")->required();
+  command->callback([&options, &code] { code = run_export(options); });
 }
 
-void add_sim(CLI::App& app, SimOptions& options) {
+void add_sim(CLI::App& app, SimOptions& options, int& code) {
   auto* sim = app.add_subcommand("sim", "Run a scenario in the simulator");
   sim->add_option("scenario", options.scenario, "Scenario (TOML), or 'random': drawn from the seed")
       ->required();
@@ -190,9 +206,10 @@ void add_sim(CLI::App& app, SimOptions& options) {
                   "With --seeds: write failing scenarios, made smaller, to this folder");
   sim->add_flag("--plan", options.plan, "Print the resolved scenario as JSON and run nothing");
   sim->add_flag("--trace", options.trace, "Print every event");
+  sim->callback([&options, &code] { code = run_sim(options); });
 }
 
-void add_data(CLI::App& app, DataOptions& options) {
+void add_data(CLI::App& app, DataOptions& options, int& code) {
   auto* data = app.add_subcommand("data", "Prepare text for training");
   data->require_subcommand(1);
   const char* const texts = "Text files, folders of them, or bible-kjv: Debian's King James text";
@@ -210,9 +227,10 @@ void add_data(CLI::App& app, DataOptions& options) {
   encode->add_option("--out", options.out, "A folder without such files")->required();
   train->callback([&options] { options.what = "train-vocabulary"; });
   encode->callback([&options] { options.what = "encode"; });
+  data->callback([&options, &code] { code = run_data(options); });  // after theirs
 }
 
-void add_doctor(CLI::App& app, DoctorOptions& options) {
+void add_doctor(CLI::App& app, DoctorOptions& options, int& code) {
   auto* doctor = app.add_subcommand(
       "doctor", "Check what a peer needs: this machine, its links, and peers that it should reach");
   doctor->add_option("--listen", options.listen, "Address that a peer would listen on")
@@ -224,11 +242,13 @@ void add_doctor(CLI::App& app, DoctorOptions& options) {
   doctor->add_option("--secret", options.secret, "File with the swarm's secret, if it has one");
   doctor->add_flag("!--not-encrypted", options.encrypted, "The swarm has security.mode = \"off\"");
   doctor->add_flag("--json", options.json, "Print JSON");
+  doctor->callback([&options, &code] { code = run_doctor(options); });
 }
 
-void add_keygen(CLI::App& app, KeygenOptions& options) {
+void add_keygen(CLI::App& app, KeygenOptions& options, int& code) {
   auto* keygen = app.add_subcommand("keygen", "Make a secret that alone lets peers into a swarm");
   keygen->add_option("file", options.out, "The file to write, for security.secret")->required();
+  keygen->callback([&options, &code] { code = run_keygen(options); });
 }
 
 int run_bench(const CLI::App& command, const BenchOptions& options) {
@@ -241,7 +261,7 @@ int run_bench(const CLI::App& command, const BenchOptions& options) {
   return bench_codec(options);
 }
 
-void add_bench(CLI::App& app, BenchOptions& options) {
+void add_bench(CLI::App& app, BenchOptions& options, int& code) {
   auto* bench = app.add_subcommand("bench", "Measure a part on this machine");
   bench->add_option("what", options.what, "compute or codec")
       ->required()
@@ -258,38 +278,86 @@ void add_bench(CLI::App& app, BenchOptions& options) {
   bench->add_option("--seconds", options.seconds, "Time for each figure")
       ->check(number_from(0.1, 600))
       ->capture_default_str();
+  bench->callback([bench, &options, &code] { code = run_bench(*bench, options); });
+}
+
+/// The name of a command as it is typed, with its own command if it has one: "starling data
+/// encode".
+std::pair<const CLI::App*, std::string> chosen_in(const CLI::App& app) {
+  const CLI::App* chosen = &app;
+  std::string name = "starling";
+  while (!chosen->get_subcommands().empty()) {
+    chosen = chosen->get_subcommands().front();
+    name += " " + chosen->get_name();
+  }
+  return {chosen, name};
+}
+
+/// What is wrong with the arguments that a command does not know.
+std::string about_unknown(const CLI::App& command, const std::vector<std::string>& unknown) {
+  const auto is_option = [](const std::string& text) { return text.starts_with('-'); };
+  const auto option = std::ranges::find_if(unknown, is_option);
+  if (option == unknown.end()) {
+    const std::string& first = unknown.front();
+    const bool key = first.find('=') != std::string::npos && command.get_option_no_throw("--set");
+    return key ? fmt::format(
+                     "'{0}' was not expected: each key needs an option of its own, --set {0}",
+                     first)
+               : fmt::format("'{}' was not expected", first);
+  }
+  std::vector<std::string> names;
+  for (const CLI::Option* known : command.get_options()) {
+    for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
+  }
+  const std::string wrong = option->substr(0, option->find('='));
+  return fmt::format(
+      "{} is not an option of it{}", wrong,
+      starling::base::suggestion(wrong, std::vector<std::string_view>(names.begin(), names.end())));
+}
+
+int usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const auto [command, name] = chosen_in(app);
+  const std::vector<std::string> unknown = command->remaining();
+  const bool extra =
+      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) && !unknown.empty();
+  std::fputs(fmt::format("{0}: {1}; `{0} --help` says more\n", name,
+                         extra ? about_unknown(*command, unknown) : error.what())
+                 .c_str(),
+             stderr);
+  return kUsageExit;
 }
 
 int run(int argc, char** argv) {
   CLI::App app("Starling: peers that train one model together, with nobody in charge");
   app.set_version_flag("--version", std::string("starling ") + kVersion);
   app.require_subcommand(1);
+  int code = 0;
   UpOptions up;
+  add_up(app, up, code);
   JoinOptions join;
+  add_join(app, join, code);
   SwarmOptions swarm;
+  add_swarm(app, swarm, code);
   QueryOptions query;
+  add_queries(app, query, code);
   CheckOptions check;
+  add_check(app, check, code);
   EvalOptions eval;
+  add_eval(app, eval, code);
   ExportOptions exported;
+  add_export(app, exported, code);
   SampleOptions sample;
+  add_sample(app, sample, code);
   SimOptions sim;
+  add_sim(app, sim, code);
   DataOptions data;
+  add_data(app, data, code);
   DoctorOptions doctor;
+  add_doctor(app, doctor, code);
   KeygenOptions keygen;
+  add_keygen(app, keygen, code);
   BenchOptions bench;
-  add_up(app, up);
-  add_join(app, join);
-  add_swarm(app, swarm);
-  add_queries(app, query);
-  add_check(app, check);
-  add_eval(app, eval);
-  add_export(app, exported);
-  add_sample(app, sample);
-  add_sim(app, sim);
-  add_data(app, data);
-  add_doctor(app, doctor);
-  add_keygen(app, keygen);
-  add_bench(app, bench);
+  add_bench(app, bench, code);
   // CLI11 would only say that a command is required.
   const auto is_asked_for = [&](CLI::App* command) { return command->get_name() == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_asked_for).empty()) {
@@ -298,26 +366,11 @@ int run(int argc, char** argv) {
     return kUsageExit;
   }
   try {
-    app.parse(argc, argv);
+    app.parse(argc, argv);  // and runs the command
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageExit;
+    return error.get_exit_code() == 0 ? app.exit(error) : usage_error(app, error);
   }
-  const CLI::App& chosen = *app.get_subcommands().front();
-  const std::string command = chosen.get_name();
-  if (command == "up") return run_up(up);
-  if (command == "join") return run_join(join);
-  if (command == "swarm") return run_swarm(swarm);
-  if (command == "check") return run_check(check);
-  if (command == "eval") return run_eval(eval);
-  if (command == "export") return run_export(exported);
-  if (command == "sample") return run_sample(sample);
-  if (command == "sim") return run_sim(sim);
-  if (command == "data") return run_data(data);
-  if (command == "doctor") return run_doctor(doctor);
-  if (command == "keygen") return run_keygen(keygen);
-  if (command == "bench") return run_bench(chosen, bench);
-  query.what = command;
-  return run_query(query);
+  return code;
 }
 
 /// The exit code, once all that was printed has been taken: by a full disk it is not.

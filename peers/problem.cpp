@@ -1,5 +1,7 @@
 #include "problem.hpp"
 
+#include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,11 +20,22 @@ void tell_of_long_read(const std::string& path, std::uint64_t bytes) {
   say("reading {} ({}) through, which takes a while\n", path, report::format_bytes(bytes));
 }
 
+base::Error with_folder(base::Error error, const data::Config& config) {
+  const auto is_relative = [](const std::string& path) { return !path.empty() && path[0] != '/'; };
+  if (error.code != base::ErrorCode::data || !std::ranges::any_of(config.path, is_relative)) {
+    return error;
+  }
+  std::error_code failed;
+  const std::string folder = std::filesystem::current_path(failed);
+  if (!failed) error.text += fmt::format(" (data.path is relative to {})", folder);
+  return error;
+}
+
 base::Result<Problem> load_problem(const peer::RunFile& run_file, const std::string& place,
                                    const std::string& cache_folder) {
   auto dataset = data::load(run_file.data, model::context_of(run_file.model),
                             {.folder = cache_folder, .on_long_read = tell_of_long_read});
-  if (!dataset) return fail(dataset.error());
+  if (!dataset) return fail(with_folder(dataset.error(), run_file.data));
   auto model = peer::build_model(run_file, dataset->format());
   if (!model) return fail(model.error().in(place));
   return Problem{std::move(*dataset), std::move(*model)};

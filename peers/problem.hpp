@@ -23,6 +23,9 @@ struct Problem {
 /// For data::Cache::on_long_read: says so on stderr.
 void tell_of_long_read(const std::string& path, std::uint64_t bytes);
 
+/// An error of reading the data, which says where relative paths begin if there are some.
+[[nodiscard]] base::Error with_folder(base::Error error, const data::Config& config);
+
 /// Reads the data set and builds the model. `place` (the run file's path) stands in messages;
 /// `cache_folder`: for data::load; empty: none.
 [[nodiscard]] base::Result<Problem> load_problem(const peer::RunFile& run_file,

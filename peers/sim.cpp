@@ -12,11 +12,8 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
-#include <malloc.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
@@ -30,6 +27,7 @@
 #include "sim/run.hpp"
 #include "sim/scenario.hpp"
 #include "sim/shrink.hpp"
+#include "system.hpp"
 
 namespace starling::peers {
 namespace {
@@ -55,24 +53,6 @@ void prepare_abort(const SimOptions& options, std::uint64_t seed) {
     (void)!write(STDERR_FILENO, last_words, std::strlen(last_words));
     std::signal(SIGABRT, SIG_DFL);
   });
-}
-
-/// A thousand peers each hold records of all: looking up their pages of 4 KiB takes a third of the
-/// time. The heap grows by kHeap at once, of which is taken what is touched. Where the system has
-/// no larger pages, nothing changes.
-void use_huge_pages() {
-  constexpr std::size_t kHeap = std::size_t{1} << 30;
-  constexpr std::size_t kPage = std::size_t{2} << 20;
-  constexpr std::size_t kPiece = std::size_t{1} << 16;
-  constexpr std::size_t kPiecesMax = 100;  // what may be free below the heap's end before it grows
-  mallopt(M_TOP_PAD, static_cast<int>(kHeap));
-  const auto end = [] { return static_cast<char*>(sbrk(0)); };
-  char* const before = end();
-  std::vector<std::string> pieces;
-  while (end() == before && pieces.size() < kPiecesMax) pieces.emplace_back(kPiece, '\0');
-  const std::size_t used = reinterpret_cast<std::uintptr_t>(before) % kPage;  // of its page
-  char* const first = before + (kPage - used) % kPage;
-  if (end() > first) madvise(first, static_cast<std::size_t>(end() - first), MADV_HUGEPAGE);
 }
 
 double core_seconds() {

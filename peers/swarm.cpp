@@ -1,6 +1,7 @@
 // starling swarm: N peers as processes of this machine, with one live table. It only starts and
 // watches them: they find each other and train as peers on N machines would.
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -8,9 +9,11 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -48,7 +51,12 @@ constexpr std::string_view kPeerPrefix = "peer-";  ///< of the names of peers an
 constexpr auto kPoll = std::chrono::milliseconds(20);
 constexpr auto kAskEvery = std::chrono::milliseconds(1000);
 constexpr std::streamoff kSaidMax = 1 << 16;  ///< bytes of a peer's output that are shown
+constexpr int kStoppedExit = 130;             ///< of a peer that was interrupted twice
 constexpr double kSlowStart = 5;  ///< seconds after which it is said what a start waits for
+
+/// What lines of a peer begin with that say why it ended.
+constexpr std::array<std::string_view, 3> kErrorPrefixes{
+    "starling: error: ", "starling up: ", "starling: internal error: "};
 
 volatile sig_atomic_t interrupts = 0;
 
@@ -62,6 +70,8 @@ struct Child {
   std::optional<report::PeerSummary> summary;  ///< that it has written in this life of it
   std::string control;
   report::PeerRow row;
+  /// Seconds of training and progress when it first said so: it may have gone on from a checkpoint.
+  std::optional<std::pair<double, double>> began;
 };
 
 double seconds_since(SteadyClock::time_point start) {
@@ -126,8 +136,14 @@ bool has_failed(const Child& child) {
   return WIFEXITED(status) && WEXITSTATUS(status) != 0;
 }
 
+/// Whether a child was told to stop at once, by a second interrupt.
+bool was_stopped(const Child& child) {
+  return interrupts > 1 && has_failed(child) && WEXITSTATUS(*child.status) == kStoppedExit;
+}
+
 /// "failed", or by what a child was killed; empty for one that runs or ended well.
 std::string misfortune_of(const Child& child) {
+  if (was_stopped(child)) return "was stopped";
   if (has_failed(child)) return "failed";
   const int status = child.status.value_or(0);
   if (!WIFSIGNALED(status)) return "";
@@ -143,13 +159,20 @@ void reap(Child& child) {
   report::PeerRow& row = child.row;
   row.samples_per_second = 0;
   row.eta_seconds.reset();
-  if (WIFSIGNALED(status)) {
-    row.state = fmt::format("killed ({})", WTERMSIG(status));
+  row.links = 0;
+  if (!misfortune_of(child).empty()) {
+    row.state = WIFSIGNALED(status)  ? fmt::format("killed ({})", WTERMSIG(status))
+                : was_stopped(child) ? "stopped"
+                                     : fmt::format("failed ({})", WEXITSTATUS(status));
+    // What its replica was like is no part of the swarm's means any more.
+    row.loss.reset();
+    row.accuracy.reset();
+    row.language.reset();
+    row.drift.reset();
     return;
   }
   const auto& summary = child.summary;
-  const int code = WEXITSTATUS(status);
-  row.state = code != 0 ? fmt::format("failed ({})", code) : summary ? summary->end : "ended";
+  row.state = summary ? summary->end : "ended";
   if (!summary) return;
   if (summary->end == "done") row.progress = 1;
   row.accuracy = summary->accuracy;
@@ -193,8 +216,10 @@ void refresh(Child& child) {
   row.bytes_sent = status.value("bytes_sent", Json::object()).value("total", std::uint64_t{0});
   const double seconds = status.value("seconds", 0.0);
   row.eta_seconds.reset();
-  if (row.progress > 0.01 && row.progress < 1) {
-    row.eta_seconds = seconds / row.progress * (1 - row.progress);
+  if (seconds > 0 && !child.began) child.began = {seconds, row.progress};
+  const auto [began_at, began_with] = child.began.value_or(std::pair(seconds, row.progress));
+  if (row.progress > began_with + 0.01 && row.progress < 1) {
+    row.eta_seconds = (seconds - began_at) / (row.progress - began_with) * (1 - row.progress);
   }
 }
 
@@ -210,11 +235,16 @@ std::string said_by(const Child& child) {
   return said.empty() ? "nothing\n" : said;
 }
 
-/// The last line of it.
-std::string last_word_of(const Child& child) {
-  std::string said = said_by(child);
-  while (said.ends_with('\n')) said.pop_back();
-  return said.substr(said.rfind('\n') + 1);
+/// ": " and the last line of it that tells of an error, if there is one.
+std::string last_error_of(const Child& child) {
+  std::istringstream said(said_by(child));
+  std::string last;
+  for (std::string line; std::getline(said, line);) {
+    const bool tells = std::ranges::any_of(
+        kErrorPrefixes, [&](std::string_view prefix) { return line.starts_with(prefix); });
+    if (tells) last = ": " + line;
+  }
+  return last;
 }
 
 /// Waits until the first peer listens, so that the others have an address to join. From then on
@@ -338,10 +368,10 @@ base::Status take_over(const std::string& dir, bool anew) {
 void print_summary(const report::SwarmSummary& summary, const std::string& dir) {
   const report::PeerSummary& swarm = summary.swarm;
   if (swarm.accuracy && swarm.loss) {
-    fmt::print("\n{}: accuracy {} (mean of the replicas' own), loss {:.4f}\n", swarm.name,
+    fmt::print("\n{}: accuracy {} (mean of the replicas' own), test loss {:.4f}\n", swarm.name,
                report::format_percent(*swarm.accuracy, 2), *swarm.loss);
   } else if (swarm.loss) {  // no labels
-    fmt::print("\n{}: loss {:.4f} (mean of the replicas' own)\n", swarm.name, *swarm.loss);
+    fmt::print("\n{}: test loss {:.4f} (mean of the replicas' own)\n", swarm.name, *swarm.loss);
   } else {
     fmt::print("\n{}: not evaluated\n", swarm.name);
   }
@@ -353,7 +383,7 @@ void print_summary(const report::SwarmSummary& summary, const std::string& dir) 
     fmt::print("replicas agree to {} of their norm\n",
                report::format_percent(*summary.distance, 3));
   }
-  fmt::print("{} samples in {}, {} exchanges, {} sent ({} a peer)\n",
+  fmt::print("{} samples; since this start {} of training, {} exchanges, {} sent ({} a peer)\n",
              report::format_count(swarm.samples), report::format_duration(swarm.seconds),
              report::format_count(swarm.exchanges), report::format_bytes(swarm.bytes_sent.total),
              report::format_bytes(swarm.bytes_sent.total /
@@ -402,7 +432,7 @@ base::Result<report::SwarmSummary> summary_of(const std::vector<Child>& children
   std::string run_id;
   for (const Child& child : children) {
     if (const std::string misfortune = misfortune_of(child); !misfortune.empty()) {
-      say("{} {}: {}\n", child.name, misfortune, last_word_of(child));
+      say("{} {}{}\n", child.name, misfortune, was_stopped(child) ? "" : last_error_of(child));
     }
     if (!child.summary) continue;
     if (child.summary->end == "done") {
@@ -458,7 +488,7 @@ base::Result<int> run(const SwarmOptions& options) {
   }
   if (options.json) {
     fmt::print("{}\n", report::to_json(*summary));
-  } else {
+  } else if (!summary->peers.empty()) {
     print_summary(*summary, dir);
   }
   return exit_code_of(children);

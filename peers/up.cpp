@@ -1,7 +1,5 @@
 // starling up: one peer, from its run file to its summary.
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,7 +7,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/hash.hpp"
@@ -24,27 +21,13 @@
 #include "problem.hpp"
 #include "report/format.hpp"
 #include "runtime/run.hpp"
+#include "system.hpp"
 
 namespace starling::peers {
 namespace {
 
 namespace fs = std::filesystem;
 using base::fail;
-
-/// Seconds since this process was started, counted by the kernel in hundredths.
-double process_age() {
-  std::ifstream file("/proc/self/stat");
-  std::string text;
-  timespec now{};
-  if (!std::getline(file, text) || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
-  // Field 22; the second one, in parentheses, may hold anything.
-  std::size_t at = text.rfind(')');
-  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
-  if (at == std::string::npos) return 0;
-  const double started =
-      std::strtod(text.c_str() + at, nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
-}
 
 /// "accuracy 88.46%", for text also in its units; without labels "loss 0.0123".
 std::string quality_text(const report::PeerSummary& summary) {
@@ -155,10 +138,18 @@ void print_start(const runtime::Run& run, const UpOptions& options) {
              : fmt::format("up {}{} --join {}{}", options.run_file,
                            peer::shared_settings(run.run_file(), options.set), run.address(),
                            secret ? " --set security.secret=FILE" : "");
+  // Where it listens on all addresses of this machine, that is the one for others.
+  const std::string page = options.peer.http.starts_with("0.0.0.0:")
+                               ? run.address().substr(0, run.address().find(':')) +
+                                     run.http_address().substr(run.http_address().find(':'))
+                               : run.http_address();
   fmt::print(
-      "peer {} ({}), run {}; another machine joins with:\n  starling {}\n"
+      "peer {} ({}), run {}; {} joins with:\n  starling {}\n"
       "how it goes: http://{}/\n",
-      run.name(), run.id().brief(), run.run_id().hex().substr(0, 8), command, run.http_address());
+      run.name(), run.id().brief(), run.run_id().hex().substr(0, 8),
+      run.address().starts_with("127.") ? "another peer of this machine, which others do not reach,"
+                                        : "another machine",
+      command, page);
 }
 
 base::Result<int> run_peer(const UpOptions& options) {
@@ -166,6 +157,7 @@ base::Result<int> run_peer(const UpOptions& options) {
   if (!run_file) return fail(run_file.error());
   runtime::Options peer = options.peer;
   peer.age = process_age();
+  peer.progress = !options.json && isatty(STDOUT_FILENO) == 1;
   auto opened = runtime::Run::open(std::move(*run_file), std::move(peer));
   if (!opened) return fail(opened.error());
   runtime::Run& run = **opened;
