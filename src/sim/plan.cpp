@@ -1,9 +1,12 @@
 #include "sim/plan.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <queue>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -19,12 +22,12 @@ using base::ErrorCode;
 using base::fail;
 using Numbers = std::vector<std::uint32_t>;
 
-/// Something of the timeline at one time: an entry's turn, or the restart that a kill brings.
+/// Something of the timeline at one time: an entry's turn, or what it brings later.
 struct Occurrence {
   double at = 0;
   std::size_t order = 0;
-  const Entry* entry = nullptr;
-  Numbers restart{};  ///< of these; empty: the entry itself
+  const Entry* entry = nullptr;  ///< null: the peers of the start
+  Numbers later{};               ///< these start, or start again; empty: the entry's turn
 
   friend bool operator<(const Occurrence& a, const Occurrence& b) {
     return std::tie(a.at, a.order) > std::tie(b.at, b.order);  // earliest on top
@@ -39,20 +42,25 @@ Numbers without(const Numbers& all, const Numbers& some) {
 
 class Planner {
  public:
-  explicit Planner(Plan& plan) : plan_(plan), scenario_(plan.scenario), rng_(plan.seed) {}
+  explicit Planner(Plan& plan) : plan_(plan), scenario_(plan.scenario) {}
 
   base::Status run() {
-    start_peers();
+    for (std::uint32_t i = 0; i < scenario_.count; ++i) add_peer({}, 0);
     for (const Entry& entry : scenario_.timeline) line_up(entry);
+    number_joiners();
+    if (error_) return fail(std::move(*error_));
+    draws_ = draws_of(nullptr);
+    start(scenario_.count, 0, scenario_.spacing, nullptr);
     while (!occurrences_.empty() && !error_) {
       Occurrence next = occurrences_.top();
       occurrences_.pop();
-      // Joins that a spacing puts later come into the table of peers at once, so that numbers
-      // follow the order of the timeline.
-      if (next.restart.empty()) {
+      draws_ = draws_of(next.entry);
+      if (next.later.empty()) {
         happen(*next.entry, next.at);
+      } else if (next.entry == nullptr || next.entry->kind == Kind::join) {
+        set_up(next.later, true);
       } else {
-        restart(next.restart, *next.entry, next.at);
+        restart(next.later, *next.entry, next.at);
       }
       if (plan_.events.size() > kEventsMax) reject(*next.entry, "more than {} events", kEventsMax);
     }
@@ -62,6 +70,31 @@ class Planner {
   }
 
  private:
+  /// What an entry draws from, so that it strikes the same whatever else is in the timeline.
+  struct Draws {
+    base::Rng rng;
+    std::uint32_t next = 0;  ///< of those taken each in turn
+  };
+
+  /// Entries are told apart by what they are and when they happen first, and those that are alike
+  /// in that by their order: their lines are others in a scenario that was written anew. Null: the
+  /// peers of the start.
+  Draws* draws_of(const Entry* entry) {
+    const auto found = draws_by_entry_.find(entry);
+    if (found != draws_by_entry_.end()) return &found->second;
+    std::uint64_t key[] = {plan_.seed, 0, 0, 0};
+    if (entry != nullptr) {
+      key[1] = static_cast<std::uint64_t>(entry->kind) + 1;
+      key[2] = std::bit_cast<std::uint64_t>(entry->at);
+      for (const Entry& other : scenario_.timeline) {
+        if (&other == entry) break;
+        key[3] += other.kind == entry->kind && other.at == entry->at ? 1 : 0;
+      }
+    }
+    const base::Rng rng(base::xxh3(std::as_bytes(std::span(key))));
+    return &draws_by_entry_.emplace(entry, Draws{.rng = rng}).first->second;
+  }
+
   template <class... Args>
   void reject(const Entry& entry, fmt::format_string<Args...> format, Args&&... args) {
     if (error_) return;
@@ -83,41 +116,66 @@ class Planner {
     if (!entry.every) return occurrences_.push({entry.at, order_++, &entry});
     for (std::size_t turn = 0; turn < kEventsMax; ++turn) {
       const double at = entry.at + static_cast<double>(turn) * *entry.every;
-      if (at > end) return;
+      if (at > end || at >= scenario_.duration) return;
       occurrences_.push({at, order_++, &entry});
     }
     reject(entry, "happens more than {} times", kEventsMax);
   }
 
-  void start_peers() {
-    for (std::uint32_t i = 0; i < scenario_.count; ++i) add_peer({});
-    start(0, scenario_.count, 0, scenario_.spacing, 0);
+  /// All that ever join have their numbers from the beginning, in the order of the timeline, so
+  /// that cuts reach those that come while they last.
+  void number_joiners() {
+    for (auto left = occurrences_; !left.empty() && !error_; left.pop()) {
+      const Entry& entry = *left.top().entry;
+      if (entry.kind != Kind::join) continue;
+      if (plan_.peers.size() + entry.count > kPeersMax) {
+        return reject(entry, "more than {} peers", kPeersMax);
+      }
+      for (std::uint32_t i = 0; i < entry.count; ++i) add_peer(entry.region, left.top().at);
+    }
   }
 
-  void add_peer(const std::string& region) {
+  void add_peer(const std::string& region, double joins_at) {
     const auto number = static_cast<std::uint32_t>(plan_.peers.size());
     const auto& regions = scenario_.regions;
     plan_.peers.push_back({.number = number,
                            .name = fmt::format("peer-{}", number),
                            .region = region.empty() ? regions[number % regions.size()] : region,
                            .speed = scenario_.speeds[number % scenario_.speeds.size()]});
-    up_.push_back(number);
+    joins_at_.push_back(joins_at);
   }
 
-  void start(std::uint32_t first, std::uint32_t count, double at, double spacing, int line) {
+  /// Peers whose join has come by then.
+  [[nodiscard]] Numbers joined_by(double at) const {
+    const auto end = std::ranges::upper_bound(joins_at_, at);
+    Numbers peers(static_cast<std::size_t>(end - joins_at_.begin()));
+    std::iota(peers.begin(), peers.end(), 0U);
+    return peers;
+  }
+
+  /// The next ones, one after the other. `entry` is null at the start.
+  void start(std::uint32_t count, double at, double spacing, const Entry* entry) {
+    const int line = entry == nullptr ? 0 : entry->line;
     for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint32_t number = started_++;
       const double when = at + i * spacing;
-      const Numbers via = choose_via(first + i);
+      if (when >= scenario_.duration) continue;
+      if (when > at) {
+        occurrences_.push({when, order_++, entry, {number}});
+      } else {
+        set_up({number}, true);
+      }
+      const Numbers via = choose_via(number);
       PlannedEvent* const last = plan_.events.empty() ? nullptr : &plan_.events.back();
       if (last != nullptr && last->kind == Kind::join && last->at == when && last->line == line &&
           last->via == via) {
-        last->peers.push_back(first + i);
+        last->peers.push_back(number);
         continue;
       }
       plan_.events.push_back({.at = when,
                               .until = {},
                               .kind = Kind::join,
-                              .peers = {first + i},
+                              .peers = {number},
                               .via = via,
                               .paths = {},
                               .conditions = {},
@@ -150,13 +208,8 @@ class Planner {
         return draw(candidates, selector.percent > 0 ? percent_of(selector, candidates) : count);
       case next:
         return next_ones(candidates, count);
-      case region: {
-        Numbers chosen;
-        for (const std::uint32_t peer : candidates) {
-          if (plan_.peers[peer].region == selector.region) chosen.push_back(peer);
-        }
-        return chosen;
-      }
+      case region:
+        return in_region(candidates, selector.region);
       case numbers:
         break;
     }
@@ -173,7 +226,7 @@ class Planner {
   }
 
   Numbers draw(Numbers candidates, std::size_t count) {
-    base::shuffle(candidates, rng_);
+    base::shuffle(candidates, draws_->rng);
     candidates.resize(count);
     std::ranges::sort(candidates);
     return candidates;
@@ -182,10 +235,10 @@ class Planner {
   /// The following ones in order of number, and around.
   Numbers next_ones(const Numbers& candidates, std::size_t count) {
     Numbers chosen;
-    for (; chosen.size() < count; ++next_) {
-      const auto from = std::ranges::lower_bound(candidates, next_);
-      next_ = from == candidates.end() ? candidates.front() : *from;
-      chosen.push_back(next_);
+    for (std::uint32_t& next = draws_->next; chosen.size() < count; ++next) {
+      const auto from = std::ranges::lower_bound(candidates, next);
+      next = from == candidates.end() ? candidates.front() : *from;
+      chosen.push_back(next);
     }
     std::ranges::sort(chosen);
     return chosen;
@@ -206,24 +259,24 @@ class Planner {
   }
 
   void happen(const Entry& entry, double at) {
-    if (entry.kind == Kind::join) return join(entry, at);
+    if (entry.kind == Kind::join) return start(entry.count, at, entry.spacing, &entry);
     if (entry.kind == Kind::heal) return heal(at);
     if (entry.kind == Kind::partition) return partition(entry, at);
     if (entry.kind == Kind::degrade) return degrade(entry, at);
-    if (!check_numbers(entry)) return;
-    Numbers all(plan_.peers.size());
-    std::iota(all.begin(), all.end(), 0U);
+    if (!check_numbers(entry, at)) return;
     // Those that run restart only where they are named, or each in turn.
     const bool restarts = entry.kind == Kind::restart;
     const bool of_any = restarts && (entry.peers->kind == Selector::Kind::numbers ||
                                      entry.peers->kind == Selector::Kind::next);
-    Numbers peers = choose(*entry.peers, of_any ? all : restarts ? down_ : up_);
+    Numbers started;
+    if (of_any) std::ranges::set_union(up_, down_, std::back_inserter(started));
+    Numbers peers = choose(*entry.peers, of_any ? started : restarts ? down_ : up_);
     if (peers.empty()) return;
     if (entry.kind == Kind::restart) return restart(peers, entry, at);
     if (entry.kind == Kind::kill || entry.kind == Kind::leave) {
       set_up(peers, false);
       add(entry, at, peers).until.reset();
-      if (entry.duration) {
+      if (entry.duration && at + *entry.duration < scenario_.duration) {
         occurrences_.push({at + *entry.duration, order_++, &entry, std::move(peers)});
       }
       return;
@@ -262,15 +315,6 @@ class Planner {
     from = without(from, peers);
   }
 
-  void join(const Entry& entry, double at) {
-    if (plan_.peers.size() + entry.count > kPeersMax) {
-      return reject(entry, "more than {} peers", kPeersMax);
-    }
-    const auto first = static_cast<std::uint32_t>(plan_.peers.size());
-    for (std::uint32_t i = 0; i < entry.count; ++i) add_peer(entry.region);
-    start(first, entry.count, at, entry.spacing, entry.line);
-  }
-
   void heal(double at) {
     for (PlannedEvent& event : plan_.events) {
       const bool open = !event.until || *event.until > at;
@@ -285,25 +329,25 @@ class Planner {
     return event.kind == Kind::partition || event.kind == Kind::degrade;
   }
 
-  bool check_numbers(const Entry& entry) {
+  bool check_numbers(const Entry& entry, double at) {
     Numbers named = entry.peers ? entry.peers->numbers : Numbers{};
     for (const Numbers& group : entry.groups) named.insert(named.end(), group.begin(), group.end());
+    const std::size_t known = joined_by(at).size();
     for (const std::uint32_t number : named) {
-      if (number < plan_.peers.size()) continue;
-      reject(entry, "there is no peer {}: there are {} at that time, from 0", number,
-             plan_.peers.size());
+      if (number < known) continue;
+      reject(entry, "there is no peer {}: there are {} at that time, from 0", number, known);
       return false;
     }
     return true;
   }
 
   void partition(const Entry& entry, double at) {
-    if (!check_numbers(entry)) return;
-    Numbers all(plan_.peers.size());
-    std::iota(all.begin(), all.end(), 0U);
-    if (entry.shape == Shape::flip_flop) return flip_flop(entry, at, all);
-    if (entry.shape == Shape::swizzle) return swizzle(entry, at, all);
+    if (!check_numbers(entry, at)) return;
+    if (entry.shape == Shape::flip_flop) return flip_flop(entry, at);
+    if (entry.shape == Shape::swizzle) return swizzle(entry, at);
     PlannedEvent& event = add(entry, at, {});
+    const double until = event.until.value_or(scenario_.duration);
+    const Numbers all = joined_by(until);
     using enum Shape;
     if (entry.shape == one) {
       event.peers = choose(*entry.peers, up_);
@@ -319,23 +363,42 @@ class Planner {
       std::ranges::sort(event.peers);
     } else if (entry.shape == ring) {
       event.peers = all;
-      cut_ring(event, draw_order(all));
+      cut_ring(event, draw_circle(joined_by(at), all));
     } else {
       event.peers = all;
-      Numbers order = draw_order(all);
-      // One that stands in the middle is in neither part.
-      if (entry.shape == bridge) order.pop_back();
-      const std::size_t size = order.size() / (entry.shape == minority ? 3 : 2);
-      Numbers a(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(size));
-      Numbers b(order.begin() + static_cast<std::ptrdiff_t>(size), order.end());
-      std::ranges::sort(a);
-      std::ranges::sort(b);
-      cut_both(event, a, b);
+      cut_parts(event, entry.shape, joined_by(at), all);
     }
   }
 
+  /// Those that join meanwhile stand anywhere among the others.
+  Numbers draw_circle(const Numbers& present, const Numbers& all) {
+    Numbers circle = draw_order(present);
+    for (const std::uint32_t joiner : without(all, present)) {
+      const std::uint64_t place = draws_->rng.below(circle.size() + 1);
+      circle.insert(circle.begin() + static_cast<std::ptrdiff_t>(place), joiner);
+    }
+    return circle;
+  }
+
+  /// Those that join meanwhile are drawn into one part or the other, as its size has it.
+  void cut_parts(PlannedEvent& event, Shape shape, const Numbers& present, const Numbers& all) {
+    Numbers order = draw_order(present);
+    // One that stands in the middle is in neither part.
+    if (shape == Shape::bridge) order.pop_back();
+    const std::size_t parts = shape == Shape::minority ? 3 : 2;
+    const auto middle = order.begin() + static_cast<std::ptrdiff_t>(order.size() / parts);
+    Numbers a(order.begin(), middle);
+    Numbers b(middle, order.end());
+    for (const std::uint32_t joiner : without(all, present)) {
+      (draws_->rng.below(parts) == 0 ? a : b).push_back(joiner);
+    }
+    std::ranges::sort(a);
+    std::ranges::sort(b);
+    cut_both(event, a, b);
+  }
+
   Numbers draw_order(Numbers all) {
-    base::shuffle(all, rng_);
+    base::shuffle(all, draws_->rng);
     return all;
   }
 
@@ -360,10 +423,10 @@ class Planner {
     }
   }
 
-  void flip_flop(const Entry& entry, double at, const Numbers& all) {
+  void flip_flop(const Entry& entry, double at) {
     const Numbers peers = choose(*entry.peers, up_);
-    const Numbers others = without(all, peers);
     const double end = std::min(at + *entry.duration, scenario_.duration);
+    const Numbers others = without(joined_by(end), peers);
     if (*entry.duration / entry.period > static_cast<double>(kEventsMax)) {
       return reject(entry, "flips more than {} times", kEventsMax);
     }
@@ -382,27 +445,28 @@ class Planner {
 
   /// FoundationDB's swizzle-clogging: in the first third of the time one after the other is cut
   /// off, in the last third they come back, in another order.
-  void swizzle(const Entry& entry, double at, const Numbers& all) {
+  void swizzle(const Entry& entry, double at) {
     const double end = std::min(at + *entry.duration, scenario_.duration);
+    const Numbers all = joined_by(end);
     const double third = (end - at) / 3;
     for (const std::uint32_t peer : choose(*entry.peers, up_)) {
-      PlannedEvent& event = add(entry, at + rng_.uniform() * third, {peer});
-      event.until = end - rng_.uniform() * third;
+      PlannedEvent& event = add(entry, at + draws_->rng.uniform() * third, {peer});
+      event.until = end - draws_->rng.uniform() * third;
       cut_both(event, {peer}, without(all, {peer}));
     }
   }
 
   void degrade(const Entry& entry, double at) {
-    if (!check_numbers(entry)) return;
-    Numbers all(plan_.peers.size());
-    std::iota(all.begin(), all.end(), 0U);
+    if (!check_numbers(entry, at)) return;
+    const double until = at + entry.duration.value_or(scenario_.duration);
+    const Numbers all = joined_by(std::min(until, scenario_.duration));
     Numbers a;
     Numbers b = all;
     if (entry.peers) {
       a = choose(*entry.peers, up_);
     } else {
-      a = in_region(entry.between[0]);
-      b = in_region(entry.between[1]);
+      a = in_region(all, entry.between[0]);
+      b = in_region(all, entry.between[1]);
     }
     if (a.empty() || b.empty()) return;
     PlannedEvent& event = add(entry, at, a);
@@ -415,21 +479,21 @@ class Planner {
     if (entry.direction != Direction::out) event.paths.push_back({b, a});
   }
 
-  Numbers in_region(const std::string& region) const {
-    Numbers found;
-    for (const PlannedPeer& peer : plan_.peers) {
-      if (peer.region == region) found.push_back(peer.number);
-    }
-    return found;
+  [[nodiscard]] Numbers in_region(Numbers peers, const std::string& region) const {
+    std::erase_if(peers, [&](std::uint32_t peer) { return plan_.peers[peer].region != region; });
+    return peers;
   }
 
   Plan& plan_;
   const Scenario& scenario_;
-  base::Rng rng_;
+  std::map<const Entry*, Draws> draws_by_entry_;
+  Draws* draws_ = nullptr;  ///< of the entry whose turn it is
   std::priority_queue<Occurrence> occurrences_;
   std::size_t order_ = 0;
-  std::uint32_t next_ = 0;
-  Numbers up_, down_;  ///< as the plan knows them, rising
+  std::vector<double>
+      joins_at_;               ///< by peer, rising; those that a spacing puts later with the first
+  std::uint32_t started_ = 0;  ///< peers whose start is planned
+  Numbers up_, down_;          ///< as the plan knows them, rising
   std::optional<base::Error> error_;
 };
 

@@ -56,8 +56,8 @@ BOOST_AUTO_TEST_CASE(a_kill_for_some_time_brings_a_restart) {
       "disk = \"lost\"\naddress = \"new\"\n");
   const auto kills = of_kind(plan, Kind::kill);
   const auto restarts = of_kind(plan, Kind::restart);
-  BOOST_REQUIRE(kills.size() == 5U);
-  BOOST_REQUIRE(restarts.size() == 5U);
+  BOOST_REQUIRE(kills.size() == 4U);
+  BOOST_REQUIRE(restarts.size() == 4U);
   for (std::size_t i = 0; i < kills.size(); ++i) {
     BOOST_TEST(kills[i].at == 60.0 * static_cast<double>(i + 1));
     BOOST_TEST(kills[i].peers.size() == 2U);
@@ -260,6 +260,87 @@ BOOST_AUTO_TEST_CASE(what_would_never_happen_is_an_error) {
   BOOST_TEST(error_of("at = 10\nevery = 2\nuntil = 9\n") ==
              "t.toml:6: kill: until 9 s is before it begins, at 10 s");
   BOOST_TEST(error_of("at = 29\nevery = 2\nuntil = 40\n") == "");
+}
+
+BOOST_AUTO_TEST_CASE(who_joins_during_a_cut_is_cut_off_as_well) {
+  const std::string join = "[[timeline]]\nkind = \"join\"\nat = 20\ncount = 2\n";
+  const auto cut_with = [&](const std::string& shape) {
+    return of_kind(plan_with("[[timeline]]\nkind = \"partition\"\nat = 10\nfor = 30\nshape = " +
+                             shape + "\n" + join),
+                   Kind::partition);
+  };
+  const auto one = cut_with("\"one\"\npeers = [3]");
+  BOOST_TEST(!passes(one[0], 3, 8));
+  BOOST_TEST(!passes(one[0], 9, 3));
+  BOOST_TEST(passes(one[0], 8, 9));
+  const auto asymmetric = cut_with("\"asymmetric\"\npeers = [3]");
+  BOOST_TEST(!passes(asymmetric[0], 3, 8));
+  BOOST_TEST(passes(asymmetric[0], 8, 3));
+  for (const auto& turn : cut_with("\"flip_flop\"\npeers = [3]\nperiod = 10")) {
+    BOOST_TEST(passes(turn, 3, 9) != passes(turn, 9, 3));
+  }
+  for (const char* shape : {"\"halves\"", "\"minority\"", "\"bridge\""}) {
+    const auto parts = cut_with(shape);
+    int reached = 0;
+    for (std::uint32_t peer = 0; peer < 8; ++peer) reached += passes(parts[0], peer, 8) ? 1 : 0;
+    BOOST_TEST((reached > 0 && reached < 8), shape);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_joins_a_region_in_a_degradation_has_its_conditions) {
+  auto parsed = parse_scenario(
+      "[scenario]\nname = \"t\"\nduration = 60\n[peers]\ncount = 2\n"
+      "regions = [\"a\", \"b\"]\n[[timeline]]\nkind = \"degrade\"\nat = 5\nfor = 30\n"
+      "between = [\"a\", \"b\"]\nloss = 0.1\n[[timeline]]\nkind = \"join\"\nat = 10\n"
+      "region = \"b\"\n[[timeline]]\nkind = \"join\"\nat = 40\nregion = \"b\"\n",
+      "t.toml");
+  BOOST_REQUIRE(parsed);
+  const auto plan = make_plan(std::move(*parsed));
+  BOOST_REQUIRE(plan);
+  const auto degraded = of_kind(*plan, Kind::degrade);
+  BOOST_TEST(!passes(degraded[0], 0, 2));
+  BOOST_TEST(!passes(degraded[0], 2, 0));
+  BOOST_TEST(passes(degraded[0], 0, 3));
+}
+
+BOOST_AUTO_TEST_CASE(no_fault_finds_a_peer_before_it_has_started) {
+  auto parsed = parse_scenario(
+      "[scenario]\nname = \"t\"\nduration = 60\n[peers]\ncount = 4\nspacing = 10\n"
+      "[[timeline]]\nkind = \"kill\"\nat = 5\nfor = 2\npeers = \"last\"\n"
+      "[[timeline]]\nkind = \"restart\"\nat = 15\npeers = [3]\n"
+      "[[timeline]]\nkind = \"stop\"\nat = 25\nfor = 1\npeers = \"all\"\n",
+      "t.toml");
+  BOOST_REQUIRE(parsed);
+  const auto plan = make_plan(std::move(*parsed));
+  BOOST_REQUIRE(plan);
+  BOOST_TEST(of_kind(*plan, Kind::kill)[0].peers == std::vector{0U});
+  BOOST_TEST(of_kind(*plan, Kind::restart).size() == 1U);
+  BOOST_TEST(of_kind(*plan, Kind::stop)[0].peers == (std::vector{0U, 1U, 2U}));
+}
+
+BOOST_AUTO_TEST_CASE(an_entry_strikes_the_same_whatever_else_there_is) {
+  const std::string stop =
+      "[[timeline]]\nkind = \"stop\"\nat = 10\nfor = 1\npeers = \"random 3\"\n";
+  const std::string kill =
+      "[[timeline]]\nkind = \"kill\"\nat = 20\npeers = \"random 3\"\nfor = 5\n";
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const auto alone = of_kind(plan_with(kill, 16, seed), Kind::kill);
+    const auto beside = of_kind(plan_with(stop + kill, 16, seed), Kind::kill);
+    BOOST_TEST(alone[0].peers == beside[0].peers);
+    const auto twice = of_kind(plan_with(kill + kill, 16, seed), Kind::kill);
+    BOOST_TEST(twice[0].peers == alone[0].peers);
+    BOOST_TEST(twice[1].peers != alone[0].peers);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nothing_comes_at_the_end_or_later) {
+  const Plan plan = plan_with(
+      "[[timeline]]\nkind = \"kill\"\nevery = 50\npeers = \"random 1\"\nfor = 60\n"
+      "[[timeline]]\nkind = \"join\"\nat = 298\ncount = 3\nspacing = 1\n");
+  for (const PlannedEvent& event : plan.events) BOOST_TEST(event.at < 300);
+  BOOST_TEST(of_kind(plan, Kind::kill).size() == 5U);
+  BOOST_TEST(of_kind(plan, Kind::restart).size() == 4U);
+  BOOST_TEST(fault_times(plan).last == 299.0);
 }
 
 BOOST_AUTO_TEST_CASE(the_plan_is_json) {
