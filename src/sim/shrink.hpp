@@ -8,7 +8,8 @@
 namespace starling::sim {
 
 /// Removes entries of the timeline, halves first and then one by one, as long as `fails` holds of
-/// what is left, and then the rare branches. `fails(scenario)` holds at the start.
+/// what is left, then settings of the run, peers and time of the entries that are left, peers of
+/// the start and the rare branches. `fails(scenario)` holds at the start.
 [[nodiscard]] Scenario shrink(Scenario scenario, const std::function<bool(const Scenario&)>& fails);
 
 }  // namespace starling::sim
