@@ -32,7 +32,10 @@ bool counts_alive(const wire::MemberRecord& record) {
 }  // namespace
 
 Checks::Checks(World& world)
-    : world_(world), own_(world.nodes().size()), verdicts_(world.nodes().size()) {
+    : world_(world),
+      own_(world.nodes().size()),
+      verdicts_(world.plan()),
+      disturbances_(world.nodes().size()) {
   views_.resize(own_.size());
   stages_.resize(own_.size());
   left_at_.assign(own_.size(), -1);
@@ -64,6 +67,7 @@ void Checks::started(Node& node) {
   if (node.number >= own_.size()) own_.resize(node.number + 1);
   if (node.number >= views_.size()) views_.resize(node.number + 1);
   if (node.number >= stages_.size()) stages_.resize(node.number + 1);
+  last_change_ = world_.seconds();
   const std::uint32_t subject = subject_of(node.id);
   own_[node.number] = subject;
   views_[node.number] = {};
@@ -77,7 +81,6 @@ void Checks::started(Node& node) {
   }
   self.running = true;
   self.incarnation = std::max(self.incarnation, node.incarnation);
-  self.disturbed_until = std::max(self.disturbed_until, world_.seconds() + kConvalescence);
 }
 
 void Checks::ended(Node& node) {
@@ -90,6 +93,8 @@ void Checks::killed(Node& node) {
   ended(node);
   if (node.number != node.peer) return;  // the twin
   const std::uint32_t subject = own_[node.number];
+  // Whether one that stood still is alive was an open question before.
+  if (node.state == NodeState::stopped) return verdicts_.leaves(subject);
   std::vector<std::uint32_t> observers;
   for (const auto& other : world_.nodes()) {
     const View& view = views_[other->number];
@@ -110,15 +115,19 @@ void Checks::finished(Node& node) {
 
 void Checks::fault(const PlannedEvent& event, bool begins) {
   verdicts_.fault(event, begins, world_.seconds());
+  last_change_ = world_.seconds();
+  if (!begins) --active_;
+  if (begins && (event.until || lasts(event.kind))) ++active_;
   if (event.kind == Kind::leave && begins) {
     for (const std::uint32_t number : event.peers) left_at_[number] = world_.seconds();
   }
   if (!lasts(event.kind)) return;
   for (const std::uint32_t number : event.peers) {
-    Subject& subject = subjects_[own_[number]];
-    subject.disturbances += begins ? 1 : 0;
-    if (!begins && subject.disturbances > 0) --subject.disturbances;
-    subject.disturbed_until = std::max(subject.disturbed_until, world_.seconds() + kConvalescence);
+    if (begins) {
+      disturbances_.begin(number);
+    } else {
+      disturbances_.end(number, world_.seconds());
+    }
     const bool of_network = event.kind == Kind::partition || event.kind == Kind::degrade;
     if (of_network) continue;
     // Whatever happens to its links, a peer goes on, unless it is held up itself.
@@ -128,9 +137,13 @@ void Checks::fault(const PlannedEvent& event, bool begins) {
   }
 }
 
-bool Checks::disturbed(std::uint32_t subject) const {
-  return subjects_[subject].disturbances > 0 ||
-         subjects_[subject].disturbed_until > world_.seconds();
+double Checks::convalescent_until(std::uint32_t peer) const {
+  const double started = base::seconds(world_.nodes()[peer]->started - World::kStart);
+  return std::max(started, disturbances_.over_since(peer)) + kConvalescence;
+}
+
+bool Checks::disturbed(std::uint32_t peer) const {
+  return disturbances_.any(peer) || convalescent_until(peer) > world_.seconds();
 }
 
 // Honest peers never find each other at fault; frames that were damaged do not get that far.
@@ -200,7 +213,7 @@ void Checks::verdict(Node& node, std::uint32_t index, bool alive) {
   }
   const auto [changes, first] = changes_.try_emplace({node.number, index});
   // That it is there at all is no change, and what a peer in a fault holds of others is right.
-  if ((!first || !alive) && !disturbed(own_[node.number])) {
+  if ((!first || !alive) && !disturbed(node.peer)) {
     std::vector<double>& times = changes->second;
     std::erase_if(times, [&](double at) { return at <= now - kVerdictWindow; });
     times.push_back(now);

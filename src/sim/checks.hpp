@@ -39,6 +39,7 @@ class Checks final : public Observer {
   void touched(Node& node) override;
   void noticed(const Node& node, const base::Notice& notice) override;
   void sent(const Node& from, const wire::Message& message) override;
+  void dialed(const Node& node, const std::string& address, bool answers) override;
   void stepped(Node& node) override;
   void fault(const PlannedEvent& event, bool begins) override;
   void started(Node& node) override;
@@ -68,8 +69,6 @@ class Checks final : public Observer {
     std::uint64_t incarnation = 0;  ///< the highest that its owner told
     std::uint64_t prefix = 0;       ///< of its id
     std::uint64_t samples = 0;      ///< the most that it counted itself
-    double disturbed_until = -1;
-    std::uint32_t disturbances = 0;
   };
   /// Whom a node holds alive.
   struct View {
@@ -91,7 +90,14 @@ class Checks final : public Observer {
     std::uint64_t bytes = 0;  ///< that it had sent for membership
   };
 
-  /// A peer as it was when the window at the end of the run was opened.
+  /// How far a peer has come, when it was last looked at.
+  struct Advance {
+    std::uint32_t life = 0;
+    std::uint64_t steps = 0;
+    double progress = 0;
+  };
+
+  /// A peer as it was when the window was opened.
   struct Noted {
     std::uint32_t life = 0;
     std::uint64_t step = 0;
@@ -111,7 +117,8 @@ class Checks final : public Observer {
   void require(const Node& node, const base::Bounds& bounds);
   void check_mirrors(Node& node, const base::PeerId& peer);
   [[nodiscard]] std::uint32_t subject_of(const base::PeerId& id);
-  [[nodiscard]] bool disturbed(std::uint32_t subject) const;
+  [[nodiscard]] bool disturbed(std::uint32_t peer) const;
+  [[nodiscard]] double convalescent_until(std::uint32_t peer) const;
   [[nodiscard]] bool one_view() const;
   [[nodiscard]] bool views_full() const;
   [[nodiscard]] bool connected() const;
@@ -125,6 +132,13 @@ class Checks final : public Observer {
   void check_queues(const Node& node);
   void check_counters(const Node& node);
   void check_dials(const Node& node);
+  [[nodiscard]] bool calm() const;
+  void check_verdicts();
+  void check_suspicions(const Node& node);
+  void check_coverage();
+  void check_progress(const Node& node);
+  void check_settling(const Node& node, double since);
+  void look_at_window();
   void measure();
   void measure_drift();
   void measure_membership();
@@ -134,7 +148,8 @@ class Checks final : public Observer {
   void check_stage(const Node& node);
   void check_end();
   void check_goes_on(const Node& node);
-  void check_node(const Node& node);
+  void check_saves(const Node& node);
+  [[nodiscard]] bool ring_is_over() const;
   void check_shards();
   void check_agreement();
   void check_ended();
@@ -143,7 +158,7 @@ class Checks final : public Observer {
   [[nodiscard]] std::optional<double> value_of(const std::string& name,
                                                std::optional<double> undisturbed_loss) const;
   [[nodiscard]] std::optional<double> quality(bool accuracy) const;
-  [[nodiscard]] std::optional<double> distance() const;
+  [[nodiscard]] std::optional<double> distance(bool finished) const;
   [[nodiscard]] std::optional<double> mean_distance() const;
   [[nodiscard]] std::optional<double> buffer_distance() const;
   [[nodiscard]] std::optional<double> optimum_distance() const;
@@ -160,6 +175,7 @@ class Checks final : public Observer {
   double first_fault_ = -1, last_fault_ = 0, last_start_ = 0;  ///< seconds, of the plan
 
   Verdicts verdicts_;
+  Disturbances disturbances_;
   /// By node and subject: when it changed its mind, of the last minute.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<double>> changes_;
   std::uint64_t changes_most_ = 0;
@@ -172,7 +188,12 @@ class Checks final : public Observer {
   std::optional<double> drift_before_;  ///< how far apart replicas were before the first fault
   std::uint64_t commits_ = 0;
   std::vector<double> left_at_;  ///< of each peer: when it was asked to leave; below 0: never
+  std::size_t active_ = 0;       ///< faults that last
+  double last_change_ = 0;       ///< when one began or ended, or a peer started
   std::vector<Noted> window_;
+  double window_since_ = 0;
+  std::map<std::pair<std::uint32_t, std::string>, std::vector<double>> dials_;
+  std::map<std::uint32_t, Advance> advances_;         ///< by node
   std::optional<double> gap_;                         ///< of the overlay when all had joined
   std::map<std::uint32_t, Quiet> quiet_;              ///< by node
   std::map<std::uint32_t, double> membership_rates_;  ///< by node: bytes a second, of its last life

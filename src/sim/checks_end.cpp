@@ -41,6 +41,7 @@ bool Checks::failures_are_expected() const {
 void Checks::look_at_stage(Node& node) {
   Stage& stage = stages_[node.number];
   if (node.core->phase() == stage.phase) return;
+  if (stage.phase == peer::Phase::settling) check_settling(node, stage.since);
   stage = {node.core->phase(), world_.seconds()};
   if (stage.phase != peer::Phase::training) close_gap(node);
 }
@@ -52,7 +53,7 @@ void Checks::check_stage(const Node& node) {
   if (phase == peer::Phase::training || phase == peer::Phase::done) return;
   // All of a ring have to be there.
   if (phase == peer::Phase::waiting && exchange::uses_ring(config.exchange.mode)) return;
-  if (node.state != NodeState::running || disturbed(own_[node.number])) return;
+  if (node.state != NodeState::running || disturbed(node.peer)) return;
   double limit =
       kStillSeconds + kStillSteps * world_.plan().scenario.sim.step_ms / 1000 / node.speed;
   std::string_view what = "finishes";
@@ -63,8 +64,7 @@ void Checks::check_stage(const Node& node) {
     limit += base::seconds(config.exchange.settle_timeout);
     what = "settles";
   }
-  const double passed =
-      world_.seconds() - std::max(since, subjects_[own_[node.number]].disturbed_until);
+  const double passed = world_.seconds() - std::max(since, convalescent_until(node.peer));
   if (passed > limit) fail(fmt::format("peer-{} {} for {:.0f} s", node.peer, what, passed));
 }
 
@@ -83,7 +83,7 @@ void Checks::check_end() {
 // A run that ended undisturbed leaves all with the same replica.
 void Checks::check_ended() {
   if (!exchange::uses_links(world_.task().config.exchange.mode)) return;
-  const auto apart = distance();
+  const auto apart = distance(false);
   if (apart && !(*apart <= kEndDistanceMax)) {
     fail(fmt::format("the run ended with replicas {} from their mean", *apart));
   }
@@ -105,10 +105,15 @@ void Checks::check_goes_on(const Node& node) {
   if (phase != peer::Phase::training && phase != peer::Phase::waiting) return;
   const double step_seconds = world_.plan().scenario.sim.step_ms / 1000 / node.speed;
   const double still =
-      node.last_step ? base::seconds(world_.now() - *node.last_step) : now - last_fault_;
+      node.last_step ? base::seconds(world_.now() - *node.last_step) : now - last_change_;
   if (still > kStillSeconds + kStillSteps * step_seconds) {
     fail(fmt::format("peer-{} has made no step for {:.1f} s", node.peer, still));
   }
+}
+
+// A ring is over with its first error; who waits for the rest of it makes no step.
+bool Checks::ring_is_over() const {
+  return failed_ > 0 && exchange::uses_ring(world_.task().config.exchange.mode);
 }
 
 // Whether peers are about to end, so that tables and links change. None takes long over it:
@@ -131,8 +136,7 @@ void Checks::check_liveness() {
   bool any = false;
   for (const auto& node : world_.nodes()) any = any || world_.is_up(*node);
   if (!any) return;
-  // A ring is over with its first error; who waits for the rest of it makes no step.
-  if (failed_ > 0 && exchange::uses_ring(world_.task().config.exchange.mode)) return;
+  if (ring_is_over()) return;
   for (const auto& node : world_.nodes()) {
     if (world_.is_up(*node)) check_goes_on(*node);
   }
@@ -142,7 +146,7 @@ void Checks::check_liveness() {
     fail(fmt::format("{:.0f} s after the last fault the overlay is split", past));
   }
   for (const auto& node : world_.nodes()) {
-    if (world_.is_up(*node)) check_node(*node);
+    if (world_.is_up(*node)) check_queues(*node);
   }
   check_shards();
   if (world_.plan().scenario.sim.problem == Problem::quadratic) check_agreement();
@@ -152,6 +156,8 @@ void Checks::finish() {
   if (!world_.breach().empty()) fail(world_.breach());
   if (failure_.empty()) check_liveness();
   verdicts_.finish(world_.seconds());
+  check_verdicts();
+  check_coverage();
   for (const auto& node : world_.nodes()) {
     if (node->state == NodeState::running) close_gap(*node);
   }

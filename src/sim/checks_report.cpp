@@ -71,9 +71,10 @@ std::optional<double> Checks::quality(bool accuracy) const {
   return sum / static_cast<double>(count);
 }
 
-std::optional<double> Checks::distance() const {
+std::optional<double> Checks::distance(bool finished) const {
   std::vector<std::vector<float>> all;
   for (const Node* node : trained()) {
+    if (finished && !node->finished) continue;
     all.emplace_back(node->worker->replica().size());
     node->worker->replica().read(all.back());
   }
@@ -130,11 +131,12 @@ std::optional<double> Checks::optimum_distance() const {
 std::size_t Checks::faulty_held() const {
   std::size_t most = 0;
   for (const auto& node : world_.nodes()) {
-    if (!world_.is_up(*node) || disturbed(own_[node->number])) continue;
+    if (!world_.is_up(*node) || disturbed(node->peer)) continue;
     const View& view = views_[node->number];
     std::size_t held = 0;
     for (std::uint32_t i = 0; i < view.alive.size(); ++i) {
-      held += view.alive[i] && (!subjects_[i].running || disturbed(i)) ? 1 : 0;
+      const Subject& subject = subjects_[i];
+      held += view.alive[i] && (!subject.running || disturbed(subject.node)) ? 1 : 0;
     }
     most = std::max(most, held);
   }
@@ -145,12 +147,13 @@ std::optional<double> Checks::value_of(const std::string& name,
                                        std::optional<double> undisturbed_loss) const {
   if (name == "accuracy_min") return quality(true);
   if (name == "loss_max") return final_loss();
-  if (name == "distance_max") return distance();
+  if (name == "distance_max") return distance(true);
   if (name == "optimum_distance_max") return optimum_distance();
   if (name == "finished_min") {
     double count = 0;
     for (const auto& node : world_.nodes()) {
-      const bool done = node->finished && node->finished->reason == peer::EndReason::done;
+      const bool done = node->number == node->peer && node->finished &&
+                        node->finished->reason == peer::EndReason::done;
       count += done ? 1 : 0;
     }
     return count;

@@ -21,8 +21,6 @@ constexpr std::uint64_t kSamplesSlack = 256;
 /// Links that a peer may dial: at the start, and for each second it runs.
 constexpr double kDialsAtOnce = 200;
 constexpr double kDialsEachSecond = 2;
-/// Before the end, exchanges and steps are noted; by the end all must have gone on.
-constexpr double kWindowSeconds = 60;
 /// Of the replicas of a swarm that has recovered: relative to their mean, and to the optimum.
 constexpr double kDistanceMax = 0.2;
 /// Of their buffers, which each peer draws its own way at every step.
@@ -63,14 +61,15 @@ bool Checks::one_view() const {
 
 bool Checks::views_full() const {
   if (!world_.task().config.membership.hub.empty()) return connected();
-  std::size_t running = 0;
-  for (const auto& node : world_.nodes()) running += world_.is_up(*node) ? 1 : 0;
+  const auto runs = [&](const auto& node) {
+    return world_.is_up(*node) && node->number == node->peer;
+  };
+  const auto running = static_cast<std::size_t>(std::ranges::count_if(world_.nodes(), runs));
   if (running == 0) return false;
   const std::size_t wanted =
       std::min<std::size_t>(world_.task().config.membership.degree, running - 1);
   return std::ranges::all_of(world_.nodes(), [&](const auto& node) {
-    return !world_.is_up(*node) ||
-           node->core->membership().neighbours(world_.local(*node)).size() >= wanted;
+    return !runs(node) || node->core->membership().neighbours(world_.local(*node)).size() >= wanted;
   });
 }
 
@@ -285,6 +284,8 @@ void Checks::second() {
     check_counters(node);
     check_dials(node);
     check_timers(node);
+    check_progress(node);
+    check_suspicions(node);
   }
   const double now = world_.seconds();
   check_end();
@@ -293,7 +294,7 @@ void Checks::second() {
     connected_at_ = now;
   }
   if (!gap_ && now >= last_start_ + kJoinSeconds) gap_ = gap();
-  if (window_.empty() && now >= scenario.duration - kWindowSeconds) open_window();
+  look_at_window();
   const bool ended =
       std::ranges::all_of(nodes, [&](const auto& node) { return !world_.is_up(*node); });
   if (ended && now > last_start_ && now > last_fault_) world_.stop();
@@ -304,42 +305,6 @@ std::optional<double> Checks::membership_rate() const {
   std::optional<double> most;
   for (const auto& [node, rate] : membership_rates_) most = std::max(most.value_or(0), rate);
   return most;
-}
-
-void Checks::open_window() {
-  window_.resize(world_.nodes().size());
-  for (const auto& node : world_.nodes()) {
-    if (!world_.is_up(*node)) continue;
-    window_[node->number] = {
-        .life = node->life, .step = node->worker->step().value, .links = node->worker->ledger()};
-  }
-}
-
-// Two that were neighbours all the time, over the same mirrors, must have gone on exchanging.
-void Checks::check_exchanges(const Node& node) {
-  const Noted& then = window_[node.number];
-  if (then.life != node.life) return;
-  for (const auto& neighbour : node.core->membership().neighbours(world_.local(node))) {
-    const auto before = then.links.find(neighbour.peer);
-    const auto after = node.worker->ledger().find(neighbour.peer);
-    if (before == then.links.end() || after == node.worker->ledger().end()) continue;
-    if (before->second.serial != after->second.serial) continue;
-    if (before->second.committed < after->second.committed) continue;
-    fail(fmt::format("peer-{} and {} have made no exchange after {} for {} s", node.peer,
-                     neighbour.peer.brief(), after->second.committed.value, kWindowSeconds));
-  }
-}
-
-void Checks::check_node(const Node& node) {
-  check_exchanges(node);
-  check_queues(node);
-  const double every = base::seconds(world_.task().config.checkpoint_every);
-  const Noted& then = window_[node.number];
-  if (every <= 0 || every > kWindowSeconds / 3 || then.life != node.life) return;
-  const Checkpoint* saved = node.folder.newest_whole();
-  if (saved == nullptr || saved->step.value < then.step) {
-    fail(fmt::format("peer-{} has saved nothing for {} s", node.peer, kWindowSeconds));
-  }
 }
 
 // Each shard has one owner.
@@ -363,7 +328,7 @@ void Checks::check_agreement() {
     if (value && !(*value <= kDistanceMax))
       fail(fmt::format("replicas are {} from {}", *value, what));
   };
-  near("their mean", distance());
+  near("their mean", distance(false));
   near("the optimum", optimum_distance());
   const auto buffers = buffer_distance();
   const bool rare = world_.plan().scenario.sim.buggify;

@@ -352,6 +352,8 @@ base::Result<std::unique_ptr<Task>> make_task(const Scenario& scenario) {
                       ? peer::parse_run_file(kRunText, "the simulator's run file", scenario.set)
                       : peer::read_run_file(scenario.run_file, scenario.set);
   if (!run_file) return fail(run_file.error());
+  // Which device a machine has must not show in a trace.
+  run_file->train.device = "cpu";
   if (scenario.run_file.empty() && run_file->run.samples == 1) {
     run_file->run.samples = endless_samples(scenario, run_file->train.batch);
   }

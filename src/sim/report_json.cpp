@@ -28,6 +28,7 @@ std::string to_json(const Report& report) {
   json["seconds"] = report.seconds;
   json["peer_seconds"] = report.peer_seconds;
   json["spectral_gap"] = report.spectral_gap ? Json(*report.spectral_gap) : Json(nullptr);
+  json["ledger_coverage"] = report.ledger_coverage ? Json(*report.ledger_coverage) : Json(nullptr);
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 

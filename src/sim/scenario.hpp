@@ -26,7 +26,7 @@ inline constexpr double kPeriodMin = 0.01;          ///< seconds: of `every` and
 /// of the level below (pair of regions, default) as it is.
 struct Conditions {
   std::optional<double> latency_ms;  ///< one way
-  std::optional<double> jitter_ms;   ///< standard deviation of what is added, never negative
+  std::optional<double> jitter_ms;   ///< standard deviation of what is added, evenly from 0 on
   std::optional<double> rate_mbit;   ///< 0: not limited
   std::optional<double> loss;        ///< of packets, 0 to 1
   std::optional<double> duplicate;   ///< of packets, 0 to 1

@@ -19,7 +19,6 @@ using base::fail;
 constexpr std::size_t kTextMax = 1000;
 constexpr std::size_t kGroupsMax = 64;
 constexpr std::size_t kOverridesMax = 256;
-constexpr double kPeers = kPeersMax;
 constexpr double kLineRateMin = 0.001;
 constexpr double kLineRateMax = 1e6;
 
@@ -74,7 +73,6 @@ class Fields {
     known_.push_back(key);
     return table_ == nullptr ? nullptr : table_->get(key);
   }
-  void forget(std::string_view key) { std::erase(known_, key); }
   [[nodiscard]] bool has(std::string_view key) const {
     return table_ != nullptr && table_->contains(key);
   }
@@ -256,7 +254,7 @@ bool parse_amount(std::string text, Selector& selector) {
     return selector.kind == Selector::Kind::random && value > 0 && value <= 100;
   }
   selector.count = static_cast<std::uint32_t>(value);
-  return value >= 1 && value <= kPeers;
+  return value >= 1 && value <= kPeersMax;
 }
 
 /// A selector: "all", "first 2", "random 10%", "region eu" or a list of numbers.
@@ -355,7 +353,7 @@ void read_parameters(const Scenario& scenario, Fields& fields, Entry& entry) {
   read_between(scenario, fields, entry.between);
   fields.word("direction", entry.direction, kDirectionWords);
   read_conditions(fields, entry.conditions);
-  fields.number("speed", entry.speed, 0.001, 1000);
+  fields.number("speed", entry.speed, 0.001, 1);
   fields.number("rate", entry.rate, 0.5, 2);
 }
 
@@ -501,8 +499,7 @@ void read_run(const toml::table& top, Scenario& scenario, Errors& errors) {
 }
 
 void read_network(const toml::table& top, Scenario& scenario, Errors& errors) {
-  const toml::table* const table = section(top, "network", errors);
-  Fields network(table, "network", errors);
+  Fields network(section(top, "network", errors), "network", errors);
   read_conditions(network, scenario.network);
   const toml::array* const pairs = network.array("pair", kRegionsMax * kRegionsMax);
   const toml::array* const lines = network.array("line", kRegionsMax);
@@ -516,8 +513,7 @@ void read_network(const toml::table& top, Scenario& scenario, Errors& errors) {
     line.end();
     if (!line.has("rate_mbit")) line.reject("rate_mbit", "is missing: of all its paths together");
   }
-  if (pairs == nullptr) return;
-  for (const toml::node& node : *pairs) {
+  for (const toml::node& node : pairs == nullptr ? toml::array{} : *pairs) {
     Fields pair(node.as_table(), "network.pair", errors);
     std::vector<std::string> between;
     read_between(scenario, pair, between);
@@ -525,6 +521,10 @@ void read_network(const toml::table& top, Scenario& scenario, Errors& errors) {
     read_conditions(pair, conditions);
     pair.end();
     if (between.size() != 2) return pair.reject("between", "is missing: two regions");
+    std::ranges::sort(between);  // so that each pair can be given once
+    for (const RegionPair& other : scenario.pairs) {
+      if (other.a == between[0] && other.b == between[1]) pair.reject("between", "is given twice");
+    }
     scenario.pairs.push_back({between[0], between[1], conditions});
   }
 }

@@ -45,7 +45,7 @@ void Verdicts::runs(std::uint32_t subject, std::uint32_t peer, double now) {
   pending_.erase(first, last);
   subjects_[subject].peer = peer;
   subjects_[subject].since = now;
-  processes_[peer].subject = subject;
+  runs_[peer] = subject;
 }
 
 void Verdicts::leaves(std::uint32_t subject) {
@@ -58,7 +58,7 @@ void Verdicts::dies(std::uint32_t subject, std::span<const std::uint32_t> observ
   const std::uint32_t peer = subjects_[subject].peer;
   for (const std::uint32_t observer : observers) {
     const Subject& by = subjects_[observer];
-    if (!by.since || processes_[by.peer].held_up > 0) continue;
+    if (!by.since || held_up_.any(by.peer)) continue;
     // Who is apart from it, and from others too, may have nobody to hear it from.
     if (apart(peer, by.peer, now) && disconnected(by.peer)) continue;
     pending_.emplace(std::pair(subject, observer), now);
@@ -66,7 +66,7 @@ void Verdicts::dies(std::uint32_t subject, std::span<const std::uint32_t> observ
 }
 
 void Verdicts::fault(const PlannedEvent& event, bool begins, double now) {
-  faults_ += begins ? 1 : 0;
+  faults_ += begins && event.kind != Kind::join ? 1 : 0;
   std::erase_if(cuts_,
                 [&](const Cut& cut) { return cut.until && now - *cut.until > kSettledSeconds; });
   if (cuts(event)) {
@@ -77,14 +77,14 @@ void Verdicts::fault(const PlannedEvent& event, bool begins, double now) {
     }
   }
   for (const std::uint32_t peer : event.peers) {
-    Process& process = processes_[peer];
-    if (begins && event.kind == Kind::leave && process.subject) leaves(*process.subject);
+    const std::optional<std::uint32_t>& subject = runs_[peer];
+    if (begins && event.kind == Kind::leave && subject) leaves(*subject);
     if (!holds_up(event.kind)) continue;
     if (begins) {
-      ++process.held_up;
-      if (process.subject) forget(*process.subject);
-    } else if (--process.held_up == 0) {
-      process.since = now;
+      held_up_.begin(peer);
+      if (subject) forget(*subject);
+    } else {
+      held_up_.end(peer, now);
     }
   }
 }
@@ -118,12 +118,14 @@ void Verdicts::unnoticed(double died, double now) {
 /// Whether it has run for long enough, with nothing that held it up.
 bool Verdicts::settled(std::uint32_t subject, double now) const {
   const Subject& one = subjects_[subject];
-  if (!one.since || processes_[one.peer].held_up > 0) return false;
-  return now - std::max(*one.since, processes_[one.peer].since) >= kSettledSeconds;
+  if (!one.since || held_up_.any(one.peer)) return false;
+  return now - std::max(*one.since, held_up_.over_since(one.peer)) >= kSettledSeconds;
 }
 
 /// Whether there was a time after `since` at which nothing passed from one to the other, or back.
 bool Verdicts::apart(std::uint32_t a, std::uint32_t b, double since) const {
+  const double loss = std::max(paths_.state(a, b).loss, paths_.state(b, a).loss);
+  if (loss >= kLossOfNoPath) return true;
   return std::ranges::any_of(cuts_, [&](const Cut& cut) {
     return (!cut.until || *cut.until > since) && concerns(*cut.event, a, b);
   });

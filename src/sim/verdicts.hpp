@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/disturbances.hpp"
+#include "sim/paths.hpp"
 #include "sim/plan.hpp"
 
 namespace starling::sim {
@@ -26,7 +28,9 @@ inline constexpr double kLossOfNoPath = 0.5;
 /// seconds since the start and never decrease.
 class Verdicts {
  public:
-  explicit Verdicts(std::size_t peers) : processes_(peers) {}
+  /// `plan` outlives this.
+  explicit Verdicts(const Plan& plan)
+      : held_up_(plan.peers.size()), runs_(plan.peers.size()), paths_(plan) {}
 
   /// It has started as this peer.
   void runs(std::uint32_t subject, std::uint32_t peer, double now);
@@ -49,11 +53,6 @@ class Verdicts {
   [[nodiscard]] std::uint64_t false_deaths() const noexcept { return false_deaths_; }
 
  private:
-  struct Process {
-    std::uint32_t held_up = 0;             ///< faults that keep it from judging and being judged
-    double since = 0;                      ///< since when none does
-    std::optional<std::uint32_t> subject;  ///< that runs, or ran last
-  };
   struct Subject {
     std::uint32_t peer = 0;
     std::optional<double> since;              ///< running
@@ -71,7 +70,9 @@ class Verdicts {
   void forget(std::uint32_t observer);
   void unnoticed(double died, double now);
 
-  std::vector<Process> processes_;  ///< by peer
+  Disturbances held_up_;  ///< by what keeps a peer from judging and being judged
+  std::vector<std::optional<std::uint32_t>> runs_;  ///< by peer: the subject that runs, or ran last
+  PathTable paths_;                                 ///< undisturbed
   std::vector<Subject> subjects_;
   std::vector<Cut> cuts_;  ///< those over for longer than kSettledSeconds are dropped
   std::uint64_t faults_ = 0;

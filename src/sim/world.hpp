@@ -3,7 +3,8 @@
 //
 // A link is an ordered stream of frames, as TCP with TLS gives it: what the network does to
 // packets shows as delay. A packet that is lost, or sent into a cut, stalls its direction until a
-// retransmission gets through; their pauses double, as TCP's. Acknowledgements come back over the
+// retransmission gets through; their pauses double, as TCP's. Over a path or a line of limited rate
+// it goes packet by packet, at the rate that there is then. Acknowledgements come back over the
 // other path: while that is cut, no more than a window is delivered. A flipped bit that the
 // transport's checksum misses reaches the reader of frames, which must refuse it.
 #pragma once
@@ -80,6 +81,8 @@ class Observer {
   virtual void touched(Node& node) = 0;
   virtual void noticed(const Node& node, const base::Notice& notice) = 0;
   virtual void sent(const Node& from, const wire::Message& message) = 0;
+  /// `answers`: a process runs at the address now.
+  virtual void dialed(const Node& node, const std::string& address, bool answers) = 0;
   /// Before its core hears of the step.
   virtual void stepped(Node& node) = 0;
   /// Before an event's begin, and after its end.
@@ -134,7 +137,7 @@ class World {
     base::Buffer bytes;
     wire::Message message;
     bool damaged = false;
-    base::Duration took{};  ///< on the line, from the first byte to the last
+    base::Duration took{};  ///< on lines, from the first byte to the last
   };
   struct Gone {
     bool reset = false;  ///< else closed on purpose
@@ -144,11 +147,21 @@ class World {
     base::Time at;
     Item item;
   };
+  /// What the network has not taken yet.
+  struct Waiting {
+    Item item;
+    bool met = false;        ///< what the network does to it is decided
+    base::Duration extra{};  ///< of delay
+    std::size_t sent = 0;    ///< bytes, on lines
+    base::Time began{};      ///< to be sent on them
+    std::size_t told = 0;    ///< bytes that the other end has heard of
+    base::Time told_at{};
+  };
   struct Direction {
     std::deque<Flying> flying;
-    std::deque<Item> pending;  ///< while stalled
+    std::deque<Waiting> waiting;
     base::Time last_arrival{};
-    base::Time free_at{};  ///< when the line has sent what was given to it
+    std::uint64_t turn = 0;  ///< serial of the Turn under way; 0: none is
     bool stalled = false;
     std::uint32_t tries = 0;
     std::size_t unacknowledged = 0;
@@ -180,14 +193,18 @@ class World {
     std::uint32_t connection, generation;
     int to;
   };
-  /// Of a frame that takes its time some bytes come, and again `every` until the last.
+  /// A packet of what waits first is through.
+  struct Turn {
+    std::uint32_t connection, generation;
+    int from;
+    std::uint64_t serial;
+  };
+  /// Of a frame that takes its time some bytes come.
   struct Part {
     std::uint32_t connection, generation;
     int to;
     std::uint8_t type;
     std::size_t bytes;
-    base::Duration every;
-    base::Time last;
   };
   struct Retry {
     std::uint32_t connection, generation;
@@ -208,7 +225,8 @@ class World {
     bool begins;
   };
   struct Second {};
-  using Happening = std::variant<Wake, Work, Arrive, Part, Retry, Dialed, Closed, Planned, Second>;
+  using Happening =
+      std::variant<Wake, Work, Arrive, Turn, Part, Retry, Dialed, Closed, Planned, Second>;
   struct Queued {
     base::Time at;
     std::uint64_t order;
@@ -223,6 +241,7 @@ class World {
   void happen(Wake& wake);
   void happen(Work& work);
   void happen(Arrive& arrive);
+  void happen(Turn& turn);
   void happen(Part& part);
   void happen(Retry& retry);
   void happen(Dialed& dialed);
@@ -270,14 +289,20 @@ class World {
   void send(Node& node, base::LinkId link, const wire::Message& message);
   void close(Node& node, base::LinkId link, bool reset);
   void push(std::uint32_t connection, int from, Item item);
-  void fly(std::uint32_t connection, int from, Item item, base::Duration extra);
-  void announce(std::uint32_t connection, int from, const Frame& frame, base::Time first);
-  base::Time cross_line(std::uint32_t peer, bool in, base::Time from, Item& item);
-  void stall(std::uint32_t connection, int from, Item item);
+  void serve(std::uint32_t connection, int from);
+  bool meet(const PathState& path, bool acknowledged, Direction& direction);
+  base::Time send_packet(std::uint32_t connection, int from);
+  void announce(std::uint32_t connection, int from);
+  void fly(std::uint32_t connection, int from);
+  void stall(std::uint32_t connection, int from);
   using Reason = membership::LossReason;
   void drop(std::uint32_t connection, int side, Reason reason, const std::string& text);
   void release(std::uint32_t connection);
   [[nodiscard]] static std::size_t size_of(const Item& item);
+  [[nodiscard]] static std::size_t packet_of(const Waiting& waiting);
+  /// The peers that it leads from and to.
+  [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> path_of(const Connection& connection,
+                                                                int from) const;
   [[nodiscard]] static int side_of(const Connection& connection, const Node& node,
                                    base::LinkId link);
 
@@ -292,6 +317,7 @@ class World {
   base::Time end_;
   bool stopped_ = false;
   std::uint64_t order_ = 0;
+  std::uint64_t turns_ = 0;
   std::priority_queue<Queued> queue_;
   std::vector<Happening> slots_;
   std::vector<std::uint32_t> free_slots_;

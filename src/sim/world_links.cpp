@@ -15,8 +15,6 @@ namespace {
 constexpr std::size_t kPacketBytes = 1400;
 constexpr std::size_t kOverheadBytes = 60;  ///< of TLS, TCP and IP, a frame
 constexpr std::size_t kWindowBytes = 64 * 1024;
-/// Of a frame, that a link takes from the line at once.
-constexpr double kPartBytes = 8 * 1024;
 constexpr base::Duration kRetryMin = std::chrono::milliseconds(200);
 constexpr base::Duration kRetryMax = std::chrono::seconds(60);
 constexpr base::Duration kHandshakeTimeout = std::chrono::seconds(5);
@@ -30,12 +28,8 @@ constexpr std::size_t kFrameMaxBeforeHello =
 
 base::Duration milliseconds(double ms) { return base::from_seconds(ms / 1000); }
 
-/// Sum of four uniform numbers, scaled to a standard deviation of one; never negative.
-double jitter(base::Rng& rng) {
-  double sum = -2;
-  for (int i = 0; i < 4; ++i) sum += rng.uniform();
-  return std::abs(sum) * 1.732;
-}
+/// Spread evenly from 0 on, with a standard deviation of one; its mean is the root of 3.
+double jitter(base::Rng& rng) { return rng.uniform() * std::sqrt(12.0); }
 
 double packets(std::size_t bytes) {
   const std::size_t full = bytes / kPacketBytes;
@@ -54,6 +48,15 @@ std::size_t World::size_of(const Item& item) {
   return kOverheadBytes + (frame == nullptr ? 0 : frame->bytes.size());
 }
 
+std::size_t World::packet_of(const Waiting& waiting) {
+  return std::min(kPacketBytes, size_of(waiting.item) - waiting.sent);
+}
+
+std::pair<std::uint32_t, std::uint32_t> World::path_of(const Connection& connection,
+                                                       int from) const {
+  return {nodes_[connection.ends[from].node]->peer, nodes_[connection.ends[1 - from].node]->peer};
+}
+
 int World::side_of(const Connection& connection, const Node& node, base::LinkId link) {
   return connection.ends[0].node == node.number && connection.ends[0].link == link ? 0 : 1;
 }
@@ -61,6 +64,7 @@ int World::side_of(const Connection& connection, const Node& node, base::LinkId 
 void World::dial(Node& node, const std::string& address) {
   ++node.dials;
   Node* const to = find_address(address);
+  if (observer_ != nullptr) observer_->dialed(node, address, to != nullptr && is_up(*to));
   const std::uint32_t there = to == nullptr ? node.peer : to->peer;
   const PathState out = paths_.state(node.peer, there);
   const PathState back = paths_.state(there, node.peer);
@@ -129,119 +133,142 @@ void World::send(Node& node, base::LinkId link, const wire::Message& message) {
 }
 
 void World::push(std::uint32_t slot, int from, Item item) {
+  connections_[slot].directions[from].waiting.push_back({.item = std::move(item)});
+  serve(slot, from);
+}
+
+// What waits is sent in order, until the network stalls or a line is busy with it.
+void World::serve(std::uint32_t slot, int from) {
   Connection& connection = connections_[slot];
   Direction& direction = connection.directions[from];
-  if (direction.stalled) {
-    direction.pending.push_back(std::move(item));
-    return;
-  }
-  const std::uint32_t a = nodes_[connection.ends[from].node]->peer;
-  const std::uint32_t b = nodes_[connection.ends[1 - from].node]->peer;
-  const PathState path = paths_.state(a, b);
-  const std::size_t bytes = size_of(item);
-  if (path.cut || (path.loss > 0 && rng_.uniform() < any_of(path.loss, bytes))) {
-    return stall(slot, from, std::move(item));
-  }
-  if (!paths_.calm() && paths_.cut(b, a)) {
-    // What arrives is not acknowledged: the window fills.
-    direction.unacknowledged += bytes;
-    if (direction.unacknowledged > kWindowBytes) return stall(slot, from, std::move(item));
-  } else {
-    direction.unacknowledged = 0;
-  }
-  base::Duration extra{};
-  if (path.corrupt > 0 && rng_.uniform() < any_of(path.corrupt, bytes)) {
-    auto* frame = std::get_if<Frame>(&item);
-    if (frame == nullptr || rng_.uniform() >= kPassesChecksum) {
-      return stall(slot, from, std::move(item));
+  const auto [a, b] = path_of(connection, from);
+  while (!direction.waiting.empty() && !direction.stalled && direction.turn == 0) {
+    Waiting& next = direction.waiting.front();
+    const bool acknowledged = paths_.calm() || !paths_.cut(b, a);
+    if (!next.met && !meet(paths_.state(a, b), acknowledged, direction)) return stall(slot, from);
+    next.met = true;
+    const base::Time through = send_packet(slot, from);
+    if (through == now_) {
+      fly(slot, from);
+    } else {
+      direction.turn = ++turns_;
+      at(through, Turn{slot, connection.generation, from, direction.turn});
     }
+  }
+}
+
+// Of what waits first: whether it gets through without being sent again.
+bool World::meet(const PathState& path, bool acknowledged, Direction& direction) {
+  Waiting& next = direction.waiting.front();
+  const std::size_t bytes = size_of(next.item);
+  if (path.cut || (path.loss > 0 && rng_.uniform() < any_of(path.loss, bytes))) return false;
+  // Where what arrives is not acknowledged, the window fills.
+  direction.unacknowledged = acknowledged ? 0 : direction.unacknowledged + bytes;
+  if (direction.unacknowledged > kWindowBytes) return false;
+  if (path.corrupt > 0 && rng_.uniform() < any_of(path.corrupt, bytes)) {
+    auto* frame = std::get_if<Frame>(&next.item);
+    if (frame == nullptr || rng_.uniform() >= kPassesChecksum) return false;
     frame->damaged = true;
     frame->bytes[rng_.below(frame->bytes.size())] ^= std::byte(1U << rng_.below(8));
   }
   if (path.reorder > 0 && rng_.uniform() < any_of(path.reorder, bytes)) {
-    extra += milliseconds(path.latency_ms / 2);
+    next.extra = milliseconds(path.latency_ms / 2);
   }
-  fly(slot, from, std::move(item), extra);
+  return true;
 }
 
-void World::fly(std::uint32_t slot, int from, Item item, base::Duration extra) {
+// Over the path's own rate and the lines that all paths of either peer share. A line takes one
+// packet of each link that has some, in turn. Returns when it is through; now: nothing limits it.
+base::Time World::send_packet(std::uint32_t slot, int from) {
+  const Connection& connection = connections_[slot];
+  Waiting& next = connections_[slot].directions[from].waiting.front();
+  const auto [a, b] = path_of(connection, from);
+  const double bits = static_cast<double>(packet_of(next)) * 8;
+  const auto takes = [&](double rate_mbit) {
+    return rate_mbit > 0 ? base::from_seconds(bits / (rate_mbit * 1e6)) : base::Duration{};
+  };
+  base::Duration longest = takes(paths_.state(a, b).rate_mbit);
+  base::Time through = now_ + longest;
+  const std::pair<std::uint32_t, int> lines[] = {{a, 0}, {b, 1}};
+  for (const auto& [peer, in] : lines) {
+    const double rate = paths_.line_rate(peer);
+    if (rate <= 0) continue;
+    base::Time& free_at = nodes_[peer]->line_free_at[static_cast<std::size_t>(in)];
+    free_at = std::max(free_at, now_) + takes(rate);
+    through = std::max(through, free_at);
+    longest = std::max(longest, takes(rate));
+  }
+  if (next.sent == 0) next.began = next.told_at = through - longest;
+  return through;
+}
+
+void World::happen(Turn& turn) {
+  Connection& connection = connections_[turn.connection];
+  if (connection.generation != turn.generation) return;
+  Direction& direction = connection.directions[turn.from];
+  if (direction.turn != turn.serial) return;  // a reset threw it away
+  direction.turn = 0;
+  const auto [a, b] = path_of(connection, turn.from);
+  if (paths_.cut(a, b)) return stall(turn.connection, turn.from);
+  Waiting& first = direction.waiting.front();
+  first.sent += packet_of(first);
+  if (first.sent == size_of(first.item)) {
+    fly(turn.connection, turn.from);
+  } else {
+    announce(turn.connection, turn.from);
+  }
+  serve(turn.connection, turn.from);
+}
+
+// What waits first has been sent, and arrives after all that was sent before it.
+void World::fly(std::uint32_t slot, int from) {
   Connection& connection = connections_[slot];
   Direction& direction = connection.directions[from];
-  const std::uint32_t a = nodes_[connection.ends[from].node]->peer;
-  const std::uint32_t b = nodes_[connection.ends[1 - from].node]->peer;
+  Waiting first = std::move(direction.waiting.front());
+  direction.waiting.pop_front();
+  auto* frame = std::get_if<Frame>(&first.item);
+  if (frame != nullptr && first.sent > 0) frame->took = now_ - first.began;
+  const auto [a, b] = path_of(connection, from);
   const PathState path = paths_.state(a, b);
-  base::Time leaves = now_;
-  if (path.rate_mbit > 0) {
-    const double seconds = static_cast<double>(size_of(item)) * 8 / (path.rate_mbit * 1e6);
-    direction.free_at = std::max(direction.free_at, now_) + base::from_seconds(seconds);
-    leaves = direction.free_at;
-    if (auto* frame = std::get_if<Frame>(&item)) frame->took = base::from_seconds(seconds);
-  }
-  leaves = cross_line(a, false, leaves, item);
-  base::Duration delay = milliseconds(path.latency_ms) + extra;
+  base::Duration delay = milliseconds(path.latency_ms) + first.extra;
   if (path.jitter_ms > 0) delay += milliseconds(path.jitter_ms * jitter(rng_));
-  const base::Time arrives = cross_line(b, true, leaves + delay, item);
-  const base::Time before = direction.last_arrival;
-  direction.last_arrival = std::max(direction.last_arrival, arrives);
-  if (const auto* frame = std::get_if<Frame>(&item)) announce(slot, from, *frame, before);
-  direction.flying.push_back({direction.last_arrival, std::move(item)});
+  direction.last_arrival = std::max(direction.last_arrival, now_ + delay);
+  direction.flying.push_back({direction.last_arrival, std::move(first.item)});
   at(direction.last_arrival, Arrive{slot, connection.generation, 1 - from});
 }
 
-/// Its parts are heard, from `first` on, until all of the frame has arrived.
-void World::announce(std::uint32_t slot, int from, const Frame& frame, base::Time first) {
-  const auto size = static_cast<double>(frame.bytes.size());
-  if (size <= kPartBytes || frame.took < peer::kArrivingEvery) return;
-  const base::Duration every = std::max(
-      base::from_seconds(base::seconds(frame.took) * kPartBytes / size), peer::kArrivingEvery);
-  const double part_of_frame = base::seconds(every) / base::seconds(frame.took);
+// The other end hears parts of a long frame, as io tells them.
+void World::announce(std::uint32_t slot, int from) {
   const Connection& connection = connections_[slot];
-  const base::Time last = connection.directions[from].last_arrival;
-  const Part part{.connection = slot,
-                  .generation = connection.generation,
-                  .to = 1 - from,
-                  .type = static_cast<std::uint8_t>(wire::type_of(frame.message)),
-                  .bytes = static_cast<std::size_t>(part_of_frame * size),
-                  .every = every,
-                  .last = last};
-  at(std::max(first, last - frame.took) + part.every, part);
+  Waiting& first = connections_[slot].directions[from].waiting.front();
+  const auto* frame = std::get_if<Frame>(&first.item);
+  const std::size_t untold = first.sent - first.told;
+  if (frame == nullptr || untold < peer::kArrivingMin) return;
+  if (now_ - first.told_at < peer::kArrivingEvery) return;
+  first.told = first.sent;
+  first.told_at = now_;
+  const auto [a, b] = path_of(connection, from);
+  const base::Time arrives = now_ + milliseconds(paths_.state(a, b).latency_ms);
+  at(std::max(arrives, connection.directions[from].last_arrival),
+     Part{slot, connection.generation, 1 - from,
+          static_cast<std::uint8_t>(wire::type_of(frame->message)), untold});
 }
 
-// What its sender does not live to send does not come, and nothing comes through a cut.
 void World::happen(Part& part) {
   const Connection& connection = connections_[part.connection];
-  if (connection.generation != part.generation || now_ >= part.last) return;
+  if (connection.generation != part.generation) return;
   const End& to = connection.ends[part.to];
-  const End& from = connection.ends[1 - part.to];
   Node& node = *nodes_[to.node];
-  const Node& sender = *nodes_[from.node];
-  const bool sends = from.open && sender.life == from.life && sender.state == NodeState::running &&
-                     !paths_.cut(sender.peer, node.peer);
-  if (sends && to.open && node.life == to.life && is_up(node)) {
+  if (to.open && node.life == to.life && is_up(node)) {
     give(node, peer::Arriving{to.link, part.type, part.bytes});
   }
-  after(part.every, part);
 }
 
-// What all paths of a peer share. Returns when the item is through; in order of sending, which for
-// the line into a peer is not quite that of arrival.
-base::Time World::cross_line(std::uint32_t peer, bool in, base::Time from, Item& item) {
-  const double rate = paths_.line_rate(peer);
-  if (rate <= 0) return from;
-  const base::Duration takes =
-      base::from_seconds(static_cast<double>(size_of(item)) * 8 / (rate * 1e6));
-  base::Time& free_at = nodes_[peer]->line_free_at[in ? 1 : 0];
-  free_at = std::max(free_at, from) + takes;
-  if (auto* frame = std::get_if<Frame>(&item)) frame->took = std::max(frame->took, takes);
-  return free_at;
-}
-
-void World::stall(std::uint32_t slot, int from, Item item) {
+void World::stall(std::uint32_t slot, int from) {
   Connection& connection = connections_[slot];
   Direction& direction = connection.directions[from];
   direction.stalled = true;
   direction.tries = 0;
-  direction.pending.push_back(std::move(item));
   after(kRetryMin, Retry{slot, connection.generation, from});
 }
 
@@ -249,9 +276,8 @@ void World::happen(Retry& retry) {
   Connection& connection = connections_[retry.connection];
   if (connection.generation != retry.generation) return;
   Direction& direction = connection.directions[retry.from];
-  if (direction.pending.empty()) return;  // a reset threw away what waited
-  const std::uint32_t a = nodes_[connection.ends[retry.from].node]->peer;
-  const std::uint32_t b = nodes_[connection.ends[1 - retry.from].node]->peer;
+  if (!direction.stalled) return;  // a reset threw away what waited
+  const auto [a, b] = path_of(connection, retry.from);
   const PathState path = paths_.state(a, b);
   if (path.cut || paths_.cut(b, a) || (path.loss > 0 && rng_.uniform() < path.loss)) {
     const base::Duration pause = kRetryMin * (1 << std::min(direction.tries, 9U));
@@ -260,12 +286,9 @@ void World::happen(Retry& retry) {
   }
   direction.stalled = false;
   direction.unacknowledged = 0;
-  std::deque<Item> pending = std::exchange(direction.pending, {});
-  // The lost packet is through; what waited behind it meets the network anew.
-  Item first = std::move(pending.front());
-  pending.pop_front();
-  fly(retry.connection, retry.from, std::move(first), {});
-  for (Item& item : pending) push(retry.connection, retry.from, std::move(item));
+  // The lost packet is through; what waits behind it meets the network anew.
+  direction.waiting.front().met = true;
+  serve(retry.connection, retry.from);
 }
 
 void World::happen(Arrive& arrive) {
@@ -331,7 +354,7 @@ std::size_t World::unsent(const Node& node) const {
   std::size_t count = 0;
   for (const auto& [link, slot] : node.links) {
     const Connection& connection = connections_[slot];
-    count += connection.directions[side_of(connection, node, link)].pending.size();
+    count += connection.directions[side_of(connection, node, link)].waiting.size();
   }
   return count;
 }
@@ -349,7 +372,8 @@ void World::close(Node& node, base::LinkId link, bool reset) {
     if (reset) {
       // What the dying process had not sent is lost, and its reset is not resent.
       Direction& direction = connection.directions[side];
-      direction.pending.clear();
+      direction.waiting.clear();
+      direction.turn = 0;
       direction.stalled = false;
       const std::uint32_t a = node.peer;
       const std::uint32_t b = nodes_[connection.ends[1 - side].node]->peer;

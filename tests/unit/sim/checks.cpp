@@ -82,10 +82,9 @@ BOOST_AUTO_TEST_CASE(what_is_not_a_number_meets_no_limit) {
       "set = [\"train.lr=100\", \"exchange.mode='none'\"]\n[expect]\n";
   const Report unexpected = report_of(diverging + "finished_min = 0\n");
   BOOST_TEST(unexpected.failure.find("is not finite") != std::string::npos, unexpected.failure);
-  const Report expected =
-      report_of(diverging + "failed_max = 2\noptimum_distance_max = 1\ndistance_max = 1\n");
+  const Report expected = report_of(diverging + "failed_max = 2\noptimum_distance_max = 1\n");
   BOOST_TEST(expected.failure == "");
-  BOOST_TEST(expected.expectations.size() == 3U);
+  BOOST_TEST(expected.expectations.size() == 2U);
   for (const sim::Outcome& outcome : expected.expectations) {
     BOOST_TEST(outcome.passed == (outcome.name == "failed_max"), outcome.name);
   }
@@ -192,6 +191,37 @@ BOOST_AUTO_TEST_CASE(what_breaks_in_the_undisturbed_run_fails_the_one_that_is_co
   BOOST_TEST(!report.passed);
   BOOST_TEST(report.failure.starts_with("undisturbed: the run ended with replicas"),
              report.failure);
+}
+
+BOOST_AUTO_TEST_CASE(a_cut_of_one_that_has_not_started_disturbs_it_alone_and_while_it_lasts) {
+  const Report report = report_of(
+      "duration = 150\n[peers]\ncount = 4\nspacing = 10\nvia = \"all\"\n[[timeline]]\n"
+      "kind = \"partition\"\nshape = \"groups\"\ngroups = [[3], [0, 1, 2]]\nat = 5\nfor = 45\n"
+      "[expect]\nfaulty_held_max = 0\none_view_within_s = 60\n");
+  BOOST_TEST(report.passed, report.failure);
+}
+
+BOOST_AUTO_TEST_CASE(a_death_of_one_that_stands_still_is_not_judged) {
+  const std::string stopped = "duration = 60\n[peers]\ncount = 5\nvia = \"all\"\n" +
+                              timeline("stop", "[1]", 20, "for = 30") +
+                              timeline("kill", "[1]", 20.5);
+  const Report report = report_of(stopped + "[expect]\ndetection_p50_s = 20\n");
+  BOOST_TEST(!report.expectations.at(0).value.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(of_two_with_one_key_one_finishes) {
+  const Report report = report_of(
+      "duration = 200\n[peers]\ncount = 3\nvia = \"all\"\n[run]\n"
+      "set = [\"run.samples=20000\"]\n" +
+      timeline("twin", "[1]", 10, "for = 180") + "[expect]\nfinished_min = 4\n");
+  BOOST_TEST(measured(report, "finished_min") <= 3.0);
+}
+
+BOOST_AUTO_TEST_CASE(replicas_are_compared_of_those_that_finished) {
+  const std::string run =
+      "duration = 100\n[peers]\ncount = 3\nvia = \"all\"\n[expect]\ndistance_max = 0.2\n";
+  BOOST_TEST(!report_of(run).expectations.at(0).value.has_value());
+  BOOST_TEST(report_of(run + "[run]\nset = [\"run.samples=20000\"]\n").passed);
 }
 
 BOOST_AUTO_TEST_CASE(failures_of_one_kind_differ_in_numbers_alone) {

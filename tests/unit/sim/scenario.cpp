@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(errors_name_file_and_line_and_the_word_that_was_meant) {
                   "f/t.toml:7: network.latency: unknown key; did you mean 'latency_ms'?"));
   BOOST_TEST(says(error_of("[[timeline]]\nkind = \"kil\"\nat = 1\n"),
                   "f/t.toml:7: timeline 1.kind: 'kil' is not known; did you mean 'kill'?"));
-  BOOST_TEST(says(error_of("[[timeline]]\nkind = \"kill\"\nat = 1\npeers = \"all\"\nspeed = 2\n"),
+  BOOST_TEST(says(error_of("[[timeline]]\nkind = \"kill\"\nat = 1\npeers = \"all\"\nspeed = 0.5\n"),
                   "f/t.toml:10: timeline 1.speed: 'kill' has no such key"));
   BOOST_TEST(says(error_of("[expect]\naccuracy = 1\n"), "did you mean 'accuracy_min'?"));
 }
@@ -62,6 +62,11 @@ BOOST_AUTO_TEST_CASE(values_are_bounded) {
   BOOST_TEST(says(error_of("[network]\nloss = nan\n"), "out of range"));
   BOOST_TEST(says(error_of("[[network.line]]\nregion = \"local\"\n"), "rate_mbit: is missing"));
   BOOST_TEST(says(error_of("[network]\nloss = \"much\"\n"), "is a string, must be a number"));
+  BOOST_TEST(
+      says(error_of("[[timeline]]\nkind = \"throttle\"\nat = 1\npeers = \"all\"\nspeed = 5\n"),
+           "5 is out of range: 0.001 to 1"));
+  const std::string pair = "[[network.pair]]\nbetween = [\"local\", \"local\"]\nloss = 0.1\n";
+  BOOST_TEST(says(error_of(pair + pair), "is given twice"));
   BOOST_TEST(says(error_of("[[timeline]]\nkind = \"stop\"\nat = -1\npeers = \"first\"\nfor = 3\n"),
                   "-1 is out of range"));
   BOOST_TEST(says(error_of("[[timeline]]\nkind = \"kill\"\nevery = 0\npeers = \"first\"\n"),

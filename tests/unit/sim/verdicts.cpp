@@ -34,15 +34,25 @@ Kind kind_of(const nlohmann::json& event) {
   return std::ranges::find_if(kKindWords, named)->second;
 }
 
+Plan plan_of_four(std::optional<double> loss = std::nullopt) {
+  Plan plan;
+  plan.scenario.network.loss = loss;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    plan.peers.push_back({.number = i, .name = {}, .region = "local"});
+  }
+  return plan;
+}
+
 /// Four peers that run since 0; subjects have the numbers of their peers.
 struct Four {
-  Four() {
+  Four() : Four(plan_of_four()) {}
+  explicit Four(const Plan& plan) : verdicts(plan) {
     for (std::uint32_t i = 0; i < 4; ++i) verdicts.runs(i, i, 0);
   }
   void kill(std::uint32_t peer, const std::vector<std::uint32_t>& observers, double now) {
     verdicts.dies(peer, observers, now);
   }
-  Verdicts verdicts{4};
+  Verdicts verdicts;
 };
 
 }  // namespace
@@ -195,6 +205,21 @@ BOOST_AUTO_TEST_CASE(a_path_that_loses_most_packets_reaches_nobody) {
   verdicts.fault(bad, false, 31);
   verdicts.fault(fair, true, 32);
   verdicts.held_dead(1, 0, 40);
+  BOOST_TEST(verdicts.false_deaths() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(on_a_network_that_loses_most_packets_nobody_is_judged) {
+  for (const double loss : {0.1, 0.6}) {
+    Four four(plan_of_four(loss));
+    four.verdicts.held_dead(1, 0, 20);
+    BOOST_TEST(four.verdicts.false_deaths() == (loss < kLossOfNoPath ? 1U : 0U));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_join_is_no_fault_after_which_a_verdict_counts_again) {
+  verdicts.held_dead(1, 0, 20);
+  verdicts.fault(event_of(Kind::join, {3}), true, 22);
+  verdicts.held_dead(1, 2, 30);
   BOOST_TEST(verdicts.false_deaths() == 1U);
 }
 
