@@ -28,7 +28,7 @@
   X(nothing_resent, "exchange: after a resume nothing is sent again")                             \
   X(all_resent, "exchange: after a resume what is committed is sent again")                       \
   X(kept_for_ever, "exchange: deltas are kept that the other end has committed")                  \
-  X(merge_for_adopt, "exchange: who would adopt merges")                                         \
+  X(merge_for_adopt, "exchange: who would adopt merges")                                          \
   X(grace_for_ever, "exchange: broken links are never forgotten")                                 \
   X(close_forgotten, "exchange: a forgotten link keeps its mirrors")                              \
   X(adopted_not, "exchange: the keyframe of an adoption sets the mirrors alone")                  \
@@ -36,6 +36,7 @@
   X(buffers_not_averaged, "exchange: the other end's buffers do not reach the own ones")          \
   X(next_not_asked_for, "exchange: from exchange 4 on no delta is asked for")                     \
   X(left_links_kept, "exchange: the link with a peer that left stays")                            \
+  X(settled_never, "exchange: settling ends when its time is over")                               \
   X(settled_at_once, "exchange: settling does not wait for the links")                            \
   X(suspended_for_ever, "exchange: a resumed link does not count as open")                        \
   X(refute_never, "membership: no verdict is refuted")                                            \
@@ -43,6 +44,8 @@
   X(reconcile_never, "membership: tables are not compared")                                       \
   X(dead_not_retried, "membership: dead members are not dialed")                                  \
   X(stranger_dialed_again, "membership: an address where another peer answers is dialed at once") \
+  X(timeout_of_mean, "membership: a neighbour is suspect when its beat is a little late")         \
+  X(dead_dialed_often, "membership: the dead are dialed as often as the living")                  \
   X(suspicion_for_ever, "membership: a suspicion never ends")                                     \
   X(silence_unnoticed, "membership: silence is no ground for suspicion")                          \
   X(surplus_kept, "membership: neighbours are never too many")                                    \
@@ -57,6 +60,8 @@
   X(samples_forgotten, "peer: a restart forgets the samples of its checkpoint")                   \
   X(steps_end, "peer: after an adoption no step is asked for")                                    \
   X(save_once, "peer: a failed save is waited for for ever")                                      \
+  X(rate_of_the_start, "peer: the learning rate does not follow the run")                         \
+  X(progress_falls, "peer: what is known of the run's progress may fall")                         \
   X(rate_of_zero, "peer: steps are made with a learning rate of 0")                               \
   X(checksum_unchecked, "wire: a frame's checksum is not looked at")                              \
   X(samples_rounded, "wire: sample counters are told too high")

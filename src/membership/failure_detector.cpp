@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/simulated.hpp"
 #include "membership/limits.hpp"
 
 namespace starling::membership {
@@ -45,6 +46,7 @@ void FailureDetector::restart(base::Time now) noexcept {
 }
 
 base::Duration FailureDetector::timeout() const noexcept {
+  if (BUG(timeout_of_mean)) return mean_ + mean_ / 4;
   const base::Duration least = kSilentBeatsMin * expected_;
   return std::clamp(mean_ + kDeviations * deviation_, least, std::max(least, kSilenceMax));
 }

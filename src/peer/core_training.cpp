@@ -142,7 +142,7 @@ void Core::update_progress(base::Time now) {
   }
   const double done =
       static_cast<double>(swarm_samples_) / static_cast<double>(config_.target_samples);
-  progress_ = std::clamp(std::max(progress_, done), 0.0, 1.0);
+  progress_ = std::clamp(BUG(progress_falls) ? done : std::max(progress_, done), 0.0, 1.0);
 }
 
 void Core::report_if_due(Outbox& out) {
@@ -169,7 +169,7 @@ void Core::next_steps(base::Time now, Outbox& out) {
 }
 
 void Core::hand_out_steps(base::Time now, Outbox& out) {
-  learning_rate_ = train::learning_rate(config_.train, progress_);
+  learning_rate_ = train::learning_rate(config_.train, SIM_BUG(rate_of_the_start) ? 0 : progress_);
   if (SIM_BUG(rate_of_zero)) learning_rate_ = 0;
   const std::uint32_t ahead = ring_ || SIM_RARE(one_step_ahead) ? 1 : kStepsAhead;
   const auto enough = [&] {

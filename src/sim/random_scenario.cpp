@@ -95,6 +95,76 @@ void heal_some(Scenario& scenario) {
   scenario.timeline.push_back(std::move(heal));
 }
 
+/// Regions, some far apart, some on a narrow line; and entries between them.
+void spread(Scenario& scenario) {
+  constexpr std::uint64_t kOwn = 0x5E610;  // so that other choices do not depend on it
+  base::Rng rng(scenario.seed ^ kOwn);
+  if (rng.below(3) != 0) return;
+  scenario.regions = {"east", "west", "north"};
+  scenario.regions.resize(2 + rng.below(2));
+  if (rng.below(2) == 0) {
+    Conditions far;
+    far.latency_ms = between(rng, 50, 200);
+    if (rng.below(2) == 0) far.rate_mbit = between(rng, 0.2, 5);
+    scenario.pairs.push_back({"east", "west", far});
+  }
+  if (rng.below(2) == 0) scenario.lines.push_back({"west", between(rng, 0.2, 5)});
+  for (Entry& entry : scenario.timeline) {
+    const bool joins = entry.kind == Kind::join;
+    if (joins && rng.below(2) == 0) entry.region = scenario.regions[rng.below(2)];
+    if (entry.kind != Kind::degrade || rng.below(2) == 0) continue;
+    entry.peers.reset();
+    entry.between = {scenario.regions[rng.below(2)], scenario.regions.back()};
+  }
+}
+
+/// Degradations of one way, and cuts between groups that leave some peers in none.
+void aim_some(Scenario& scenario) {
+  constexpr std::uint64_t kOwn = 0xD14EC7;  // so that other choices do not depend on it
+  base::Rng rng(scenario.seed ^ kOwn);
+  constexpr Direction kDirections[] = {Direction::both, Direction::out, Direction::in};
+  for (Entry& entry : scenario.timeline) {
+    if (entry.kind == Kind::degrade) entry.direction = kDirections[rng.below(3)];
+    if (entry.kind != Kind::partition || cuts_selected(entry.shape) || rng.below(4) != 0) continue;
+    std::vector<std::vector<std::uint32_t>> groups(3);
+    for (std::uint32_t i = 0; i < scenario.count; ++i) groups[rng.below(3)].push_back(i);
+    groups.pop_back();
+    std::erase_if(groups, [](const auto& group) { return group.empty(); });
+    if (groups.size() < 2) continue;
+    entry.shape = Shape::groups;
+    entry.groups = std::move(groups);
+  }
+}
+
+/// Some faults come again and again, the last time so that all are over in time. No deaths: that a
+/// peer is back which died often is believed only minutes later.
+void repeat_some(Scenario& scenario) {
+  constexpr std::uint64_t kOwn = 0x43B3A7;  // so that other choices do not depend on it
+  base::Rng rng(scenario.seed ^ kOwn);
+  for (Entry& entry : scenario.timeline) {
+    const bool again =
+        entry.kind == Kind::stop || entry.kind == Kind::partition || entry.kind == Kind::degrade;
+    if (!again || !entry.duration || rng.below(4) != 0) continue;
+    entry.duration = between(rng, 0.5, 10);
+    entry.every = between(rng, 2, 20);
+    entry.until = std::max(entry.at, kFaultsUntil - *entry.duration);
+  }
+}
+
+/// How many neighbours, and in few scenarios that all have one. With two each, circles are enough
+/// for all, and the swarm may be split into several.
+void link_some(Scenario& scenario) {
+  constexpr std::uint64_t kOwn = 0xDE64EE;  // so that other choices do not depend on it
+  base::Rng rng(scenario.seed ^ kOwn);
+  if (rng.below(4) == 0) {
+    scenario.set.push_back(fmt::format("swarm.degree={}", 3 + rng.below(4)));
+  } else if (rng.below(40) == 0) {
+    scenario.set.emplace_back("swarm.hub='peer-0:1'");
+  }
+  constexpr const char* kSchedules[] = {"constant", "cosine", "linear"};
+  scenario.set.push_back(fmt::format("train.schedule='{}'", kSchedules[rng.below(3)]));
+}
+
 Entry random_entry(base::Rng& rng, Kind kind, std::uint32_t count) {
   Entry entry{.kind = kind, .region = {}, .groups = {}, .between = {}, .conditions = {}};
   entry.at = between(rng, kFaultsFrom, kFaultsUntil - 10);
@@ -159,7 +229,7 @@ Scenario random_scenario(std::uint64_t seed) {
   scenario.via.kind = Selector::Kind::all;
   if (rng.below(2) == 0) scenario.spacing = between(rng, 0, 1);
   scenario.network.latency_ms = between(rng, 0.1, 60);
-  scenario.network.jitter_ms = between(rng, 0, 10);
+  scenario.network.jitter_ms = between(rng, 0, rng.below(3) == 0 ? 150 : 10);
   constexpr Problem kProblems[] = {Problem::quadratic, Problem::quadratic, Problem::none,
                                    Problem::small};
   scenario.sim.problem = kProblems[rng.below(std::size(kProblems))];
@@ -209,6 +279,10 @@ Scenario random_scenario(std::uint64_t seed) {
   name_some(scenario);
   move_some(scenario);
   heal_some(scenario);
+  repeat_some(scenario);
+  aim_some(scenario);
+  spread(scenario);
+  link_some(scenario);
   return scenario;
 }
 
