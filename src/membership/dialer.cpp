@@ -122,7 +122,7 @@ void Dialer::back_off(const base::PeerId& peer, bool slow, base::Time now) {
 }
 
 base::Time Dialer::after_back_off(Pace& pace, bool slow, base::Time now) {
-  if (BUG(dead_dialed_often)) slow = false;
+  if (SIM_BUG(dead_dialed_often)) slow = false;
   const base::Duration least = slow ? kRevivalMin : kBackoffMin;
   const base::Duration most = slow ? kRevivalMax : kBackoffMax;
   pace.backoff = SIM_RARE(back_off_long) ? most : std::clamp(2 * pace.backoff, least, most);

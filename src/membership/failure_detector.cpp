@@ -46,7 +46,7 @@ void FailureDetector::restart(base::Time now) noexcept {
 }
 
 base::Duration FailureDetector::timeout() const noexcept {
-  if (BUG(timeout_of_mean)) return mean_ + mean_ / 4;
+  if (SIM_BUG(timeout_of_mean)) return mean_ + mean_ / 4;
   const base::Duration least = kSilentBeatsMin * expected_;
   return std::clamp(mean_ + kDeviations * deviation_, least, std::max(least, kSilenceMax));
 }

@@ -142,7 +142,7 @@ void Core::update_progress(base::Time now) {
   }
   const double done =
       static_cast<double>(swarm_samples_) / static_cast<double>(config_.target_samples);
-  progress_ = std::clamp(BUG(progress_falls) ? done : std::max(progress_, done), 0.0, 1.0);
+  progress_ = std::clamp(SIM_BUG(progress_falls) ? done : std::max(progress_, done), 0.0, 1.0);
 }
 
 void Core::report_if_due(Outbox& out) {
