@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(who_joins_leaves_or_dies_is_named_once) {
   members[1].record.state = suspect;
   BOOST_TEST(watched.at(4).empty());
   members[1].record.state = dead;
-  members[1].lost = wire::Loss::silent;
+  members[1].lost = wire::DeathReason::silent;
   members[2].record.state = alive;
   BOOST_TEST(watched.at(6) == "two is dead (silent)\nthree joined\n");
   BOOST_TEST(watched.at(8).empty());
