@@ -122,8 +122,8 @@ class Node {
   std::unique_ptr<Control> control_;
   std::unique_ptr<peer::Core> core_;
   std::unique_ptr<TrainerPort> trainer_;
-  std::vector<Dial> dials_;         ///< outstanding
-  std::vector<peer::Event> asked_;  ///< over the control port, in this turn
+  std::vector<Dial> dials_;                  ///< outstanding
+  std::vector<peer::Event> asked_;           ///< over the control port, in this turn
   std::optional<base::Time> history_asked_;  ///< for the charts of a page
   bool interrupted_ = false;
   std::optional<NodeEnd> end_;
