@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 
 namespace starling::base {
 
@@ -27,5 +28,19 @@ using Time = CoreClock::time_point;
 [[nodiscard]] constexpr Duration from_seconds(double s) noexcept {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(s));
 }
+
+/// The earliest of several deadlines.
+class Earliest {
+ public:
+  /// No deadline changes nothing.
+  void add(std::optional<Time> deadline) noexcept {
+    if (deadline && (!earliest_ || *deadline < *earliest_)) earliest_ = deadline;
+  }
+  /// Nothing: there is none.
+  [[nodiscard]] std::optional<Time> value() const noexcept { return earliest_; }
+
+ private:
+  std::optional<Time> earliest_;
+};
 
 }  // namespace starling::base

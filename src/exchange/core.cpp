@@ -42,21 +42,20 @@ void Core::handle(Event event, Time now, Outbox& out) {
 }
 
 std::optional<Time> Core::next_deadline() const {
-  std::optional<Time> next = settled_ ? std::nullopt : settle_until_;
-  const auto consider = [&](Time at) { next = next ? std::min(*next, at) : at; };
+  base::Earliest next;
+  if (!settled_) next.add(settle_until_);
   for (const auto& [peer, link] : links_) {
-    if (const auto* broken = link.broken()) consider(broken->until);
-    const auto* opening = link.opening();
-    if (opening != nullptr && opening->decision == OpenDecision::wait) {
-      consider(opening->wait_until);
+    next.add(link.ask_after);
+    if (const auto* broken = link.broken()) next.add(broken->until);
+    if (const auto* opening = link.opening()) {
+      if (opening->decision == OpenDecision::wait) next.add(opening->wait_until);
+      next.add(opening->ask_until);
+      next.add(opening->listen_until);
     }
-    if (opening != nullptr && opening->ask_until) consider(*opening->ask_until);
-    if (opening != nullptr && opening->listen_until) consider(*opening->listen_until);
-    if (link.ask_after) consider(*link.ask_after);
     const auto* open = link.open();
-    if (open != nullptr && wants_delta(open->session)) consider(link.next_send_at);
+    if (open != nullptr && wants_delta(open->session)) next.add(link.next_send_at);
   }
-  return next;
+  return next.value();
 }
 
 void Core::expire(Time now, Outbox& out) {

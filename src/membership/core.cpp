@@ -148,20 +148,15 @@ void Core::finish(base::Time now, Outbox& out) {
   }
   deadline_ = std::nullopt;
   if (left_) return;
-  const auto consider = [&](base::Time time) {
-    if (!deadline_ || time < *deadline_) deadline_ = time;
-  };
+  base::Earliest next;
   for (const auto& [id, link] : links_) {
-    if (link.role == Role::neighbour) {
-      consider(link.next_beat);  // silence is looked at then, too
-    } else {
-      consider(link.role_ends);
-    }
+    // Silence is looked at with the heartbeat, too.
+    next.add(link.role == Role::neighbour ? link.next_beat : link.role_ends);
   }
-  if (const auto ends = suspicions_.next_end()) consider(*ends);
-  if (const auto due = flaps_.next_due()) consider(*due);
-  if (const auto due = conflict_.due()) consider(*due);
-  deadline_ = next_seek(now, deadline_.value_or(base::Time::max()));
+  next.add(suspicions_.next_end());
+  next.add(flaps_.next_due());
+  next.add(conflict_.due());
+  deadline_ = next_seek(now, next.value().value_or(base::Time::max()));
 }
 
 std::optional<base::Time> Core::next_deadline() const {

@@ -194,15 +194,12 @@ base::Time Dialer::due(const base::PeerId& peer) const {
 }
 
 std::optional<base::Time> Dialer::next_due(bool lonely, base::Time now) const {
-  std::optional<base::Time> next;
-  const auto consider = [&](base::Time time) {
-    if (!next || time < *next) next = time;
-  };
-  for (const auto& [address, dial] : dials_) consider(dial.expires);
+  base::Earliest next;
+  for (const auto& [address, dial] : dials_) next.add(dial.expires);
   for (const Join& join : join_) {
-    if (join.pace.not_before > now && (!join.found || lonely)) consider(join.pace.not_before);
+    if (join.pace.not_before > now && (!join.found || lonely)) next.add(join.pace.not_before);
   }
-  return next;
+  return next.value();
 }
 
 void Dialer::add_bounds(base::Bounds& out) const {

@@ -82,12 +82,9 @@ std::vector<wire::MemberRecord> FlapDamper::take_due(base::Time now) {
 }
 
 std::optional<base::Time> FlapDamper::next_due() const {
-  std::optional<base::Time> next;
-  for (const auto& [peer, record] : waiting_) {
-    const base::Time due = flaps_.at(peer).ends();
-    if (!next || due < *next) next = due;
-  }
-  return next;
+  base::Earliest next;
+  for (const auto& [peer, record] : waiting_) next.add(flaps_.at(peer).ends());
+  return next.value();
 }
 
 }  // namespace starling::membership

@@ -84,11 +84,9 @@ std::vector<Suspicions::Verdict> Suspicions::take_ended(base::Time now) {
 }
 
 std::optional<base::Time> Suspicions::next_end() const {
-  std::optional<base::Time> next;
-  for (const auto& [peer, suspicion] : open_) {
-    if (!next || suspicion.ends < *next) next = suspicion.ends;
-  }
-  return next;
+  base::Earliest next;
+  for (const auto& [peer, suspicion] : open_) next.add(suspicion.ends);
+  return next.value();
 }
 
 std::optional<base::Time> Suspicions::last_end() const {

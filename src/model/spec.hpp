@@ -2,7 +2,6 @@
 // shapes are checked where it is built.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,9 +9,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "base/enum_names.hpp"
 #include "compute/graph.hpp"
 
 namespace starling::model {
@@ -47,8 +46,8 @@ enum class LayerKind : std::uint8_t {
   block,     ///< a named list of layers, once or several times in a row
 };
 
-/// The words of a run file. A block has none: it is given by its name.
-inline constexpr std::array<std::pair<std::string_view, LayerKind>, 20> kLayerWords{{
+/// What a run file calls them. A block is given by its own name.
+inline constexpr base::EnumNames<LayerKind, 20> kLayerNames{{
     {"conv2d", LayerKind::conv2d},
     {"linear", LayerKind::linear},
     {"batch_norm", LayerKind::batch_norm},
@@ -74,7 +73,7 @@ inline constexpr std::array<std::pair<std::string_view, LayerKind>, 20> kLayerWo
 /// The word for a kind; "block" for a block.
 [[nodiscard]] constexpr std::string_view name_of(LayerKind kind) noexcept {
   const auto index = static_cast<std::size_t>(kind);
-  return index < kLayerWords.size() ? kLayerWords[index].first : "block";
+  return index < kLayerNames.size() ? kLayerNames[index].first : "block";
 }
 
 /// One layer as written in a run file. Fields that a kind does not use stay at their defaults.
@@ -112,7 +111,7 @@ struct LayerSpec {
 /// Known networks, described in presets.hpp.
 enum class Preset : std::uint8_t { none, mlp, cnn, resnet20, resnet18, resnet50, gpt };
 
-inline constexpr std::array<std::pair<std::string_view, Preset>, 7> kPresetWords{{
+inline constexpr base::EnumNames<Preset, 7> kPresetNames{{
     {"none", Preset::none},
     {"mlp", Preset::mlp},
     {"cnn", Preset::cnn},
@@ -123,7 +122,7 @@ inline constexpr std::array<std::pair<std::string_view, Preset>, 7> kPresetWords
 }};
 
 [[nodiscard]] constexpr std::string_view name_of(Preset preset) noexcept {
-  return kPresetWords[static_cast<std::size_t>(preset)].first;
+  return kPresetNames[static_cast<std::size_t>(preset)].first;
 }
 
 enum class GptStyle : std::uint8_t {

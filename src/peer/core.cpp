@@ -307,7 +307,7 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
     return refuse(link,
                   {wire::RefuseReason::fixed_set,
                    fmt::format("this swarm runs with exchange.mode = \"{}\": its peers are fixed",
-                               word_of(config_.exchange.mode, kModeWords)),
+                               base::name_of(config_.exchange.mode, kModeNames)),
                    {}},
                   out);
   }

@@ -270,7 +270,7 @@ base::Error Core::ring_broken_by(const std::string& what) const {
   return {base::ErrorCode::network,
           fmt::format("{}: exchange.mode = \"{}\" cannot go on without it; start all again to go "
                       "on from their last common checkpoint, or use \"tracked\"",
-                      what, word_of(config_.exchange.mode, kModeWords))};
+                      what, base::name_of(config_.exchange.mode, kModeNames))};
 }
 
 void Core::on_outcome(const StepDone& done, base::Time now, Outbox& out) {
@@ -415,22 +415,19 @@ void Core::publish(base::Time now) {
 
 std::optional<base::Time> Core::next_deadline() const {
   if (phase_ == Phase::done) return std::nullopt;
-  std::optional<base::Time> first;
-  const auto consider = [&](std::optional<base::Time> deadline) {
-    if (deadline && (!first || *deadline < *first)) first = deadline;
-  };
-  consider(membership_.next_deadline());
-  consider(exchange_.next_deadline());
-  consider(checkpoint_at_);
-  consider(report_at_);
-  consider(alone_until_);
-  if (waits_for_step()) consider(step_at_);
+  base::Earliest next;
+  next.add(membership_.next_deadline());
+  next.add(exchange_.next_deadline());
+  next.add(checkpoint_at_);
+  next.add(report_at_);
+  next.add(alone_until_);
+  if (waits_for_step()) next.add(step_at_);
   for (const auto& [link, info] : links_) {
-    if (!info.ready && !info.closing) consider(info.hello_until);
+    if (!info.ready && !info.closing) next.add(info.hello_until);
   }
-  if (phase_ == Phase::waiting && !wait_timed_out_) consider(wait_until_);
-  if (phase_ == Phase::waiting) consider(ring_at_);
-  return first;
+  if (phase_ == Phase::waiting && !wait_timed_out_) next.add(wait_until_);
+  if (phase_ == Phase::waiting) next.add(ring_at_);
+  return next.value();
 }
 
 void Core::expire(base::Time now, Outbox& out) {

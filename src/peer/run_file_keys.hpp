@@ -2,13 +2,12 @@
 // through this list.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 
+#include "base/enum_names.hpp"
 #include "membership/limits.hpp"
 #include "peer/run_file.hpp"
 
@@ -99,45 +98,42 @@ struct OnlyWith {
   }
 };
 
-/// One of several words.
-template <class Enum, std::size_t N>
-using Words = std::array<std::pair<std::string_view, Enum>, N>;
-
-inline constexpr Words<model::GptStyle, 2> kGptStyleWords{{
+// Names of what a key may be.
+inline constexpr base::EnumNames<model::GptStyle, 2> kGptStyleNames{{
     {"gpt2", model::GptStyle::gpt2},
     {"llama", model::GptStyle::llama},
 }};
-inline constexpr Words<compute::LossKind, 2> kLossWords{{
+inline constexpr base::EnumNames<compute::LossKind, 2> kLossNames{{
     {"cross_entropy", compute::LossKind::cross_entropy},
     {"mean_squared", compute::LossKind::mean_squared},
 }};
-inline constexpr Words<data::Split, 4> kSplitWords{{
+inline constexpr base::EnumNames<data::Split, 4> kSplitNames{{
     {"iid", data::Split::iid},
     {"stratified", data::Split::stratified},
     {"dirichlet", data::Split::dirichlet},
     {"private", data::Split::private_data},
 }};
-inline constexpr Words<train::Optimizer, 3> kOptimizerWords{{
+inline constexpr base::EnumNames<train::Optimizer, 3> kOptimizerNames{{
     {"sgd", train::Optimizer::sgd},
     {"adamw", train::Optimizer::adamw},
     {"muon", train::Optimizer::muon},
 }};
-inline constexpr Words<train::Schedule, 4> kScheduleWords{{
+inline constexpr base::EnumNames<train::Schedule, 4> kScheduleNames{{
     {"constant", train::Schedule::constant},
     {"cosine", train::Schedule::cosine},
     {"linear", train::Schedule::linear},
     {"step", train::Schedule::step},
 }};
-inline constexpr Words<compute::Precision, 2> kPrecisionWords{{
+inline constexpr base::EnumNames<compute::Precision, 2> kPrecisionNames{{
     {"float32", compute::Precision::float32},
     {"bf16", compute::Precision::bfloat16},
 }};
-inline constexpr Words<exchange::MirrorType, 2> kMirrorWords{{
+inline constexpr base::EnumNames<exchange::MirrorType, 2> kMirrorNames{{
     {"float32", exchange::MirrorType::float32},
     {"bf16", exchange::MirrorType::bfloat16},
 }};
 
-inline constexpr Words<exchange::Mode, 7> kModeWords{{
+inline constexpr base::EnumNames<exchange::Mode, 7> kModeNames{{
     {"tracked", exchange::Mode::tracked},
     {"choco", exchange::Mode::choco},
     {"dense", exchange::Mode::dense},
@@ -146,18 +142,10 @@ inline constexpr Words<exchange::Mode, 7> kModeWords{{
     {"local", exchange::Mode::local},
     {"none", exchange::Mode::none},
 }};
-inline constexpr Words<Security, 2> kSecurityWords{{
+inline constexpr base::EnumNames<Security, 2> kSecurityNames{{
     {"off", Security::off},
     {"tls", Security::tls},
 }};
-
-template <class Enum, std::size_t N>
-[[nodiscard]] constexpr std::string_view word_of(Enum value, const Words<Enum, N>& words) noexcept {
-  for (const auto& [word, meaning] : words) {
-    if (meaning == value) return word;
-  }
-  return "?";
-}
 
 /// Whether a kind of layer has a key.
 enum class Presence { none, optional, required };
@@ -203,7 +191,7 @@ void visit_model_keys(Spec& m, Visitor&& visit) {
   constexpr IntegerRange kSideOrZero{0, 1 << 16};
   constexpr IntegerRange kSide{1, 1 << 16};
   visit.section("model");
-  visit("preset", m.preset, model::kPresetWords);  // says which of the others there are
+  visit("preset", m.preset, model::kPresetNames);  // says which of the others there are
   const bool layered = m.preset == model::Preset::none;
   const bool mlp = m.preset == model::Preset::mlp;
   const bool gpt = m.preset == model::Preset::gpt;
@@ -212,7 +200,7 @@ void visit_model_keys(Spec& m, Visitor&& visit) {
   visit("widths", m.sizes.widths, Only<List>{mlp, "preset mlp", List{64}});
   visit("width", m.sizes.width,
         Only<IntegerRange>{!layered && !mlp, "presets other than mlp", kSideOrZero});
-  visit("style", m.sizes.style, of_gpt(kGptStyleWords));
+  visit("style", m.sizes.style, of_gpt(kGptStyleNames));
   visit("depth", m.sizes.depth, of_gpt(IntegerRange{1, 256}));
   visit("heads", m.sizes.heads, of_gpt(kSide));
   visit("kv_heads", m.sizes.kv_heads, of_gpt(kSideOrZero));
@@ -221,7 +209,7 @@ void visit_model_keys(Spec& m, Visitor&& visit) {
   visit("vocabulary", m.sizes.vocabulary, of_gpt(IntegerRange{0, compute::kClassesMax}));
   visit("dropout", m.sizes.dropout, of_gpt(NumberRange{0, 0.999}));
   visit("tied", m.sizes.tied, of_gpt(Flag{}));
-  visit("loss", m.loss, kLossWords);
+  visit("loss", m.loss, kLossNames);
   visit("label_smoothing", m.label_smoothing,
         Only<NumberRange>{m.loss == compute::LossKind::cross_entropy, "loss cross_entropy",
                           NumberRange{0, 0.999}});
@@ -239,7 +227,7 @@ void visit_data_keys(Data& d, Visitor&& visit, Own&& own) {
   own("test_fraction", d.test_fraction, NumberRange{0.0001, 0.9});
   own("classes", d.classes, IntegerRange{0, data::kClassesMax});
   own("vocabulary", d.vocabulary, Text{4096, false});
-  own("split", d.split, kSplitWords);
+  own("split", d.split, kSplitNames);
   own("alpha", d.alpha, NumberRange{1e-3, 1e6});
   visit("shards", d.shards, IntegerRange{1, data::kShardsMax});
   own("crop", d.augmentation.crop, IntegerRange{0, data::kCropMax});
@@ -251,7 +239,7 @@ template <class Train, class Visitor, class Own>
 void visit_train_keys(Train& t, Visitor&& visit, Own&& own) {
   constexpr double kTiny = 1e-12;
   visit.section("train");
-  own("optimizer", t.optimizer, kOptimizerWords);  // says which of the others have an effect
+  own("optimizer", t.optimizer, kOptimizerNames);  // says which of the others have an effect
   const bool sgd = t.optimizer == train::Optimizer::sgd;
   const bool adamw = t.optimizer == train::Optimizer::adamw;
   constexpr std::string_view kBy = "train.optimizer";
@@ -279,14 +267,14 @@ void visit_train_keys(Train& t, Visitor&& visit, Own&& own) {
   visit("batch", t.batch, IntegerRange{1, 65536});
   visit("batch_min", t.batch_min, IntegerRange{0, 65536});
   own("accumulate", t.accumulate, IntegerRange{1, 65536});
-  visit("schedule", t.schedule, kScheduleWords);
+  visit("schedule", t.schedule, kScheduleNames);
   visit("warmup", t.warmup, NumberRange{0, 1});
   visit("final_lr", t.final_lr, NumberRange{0, 1});
   visit("steps", t.steps, NumberList{train::kStepsMax, {0, 1}});
   visit("step_factor", t.step_factor, NumberRange{0, 1});
   own("device", t.device, Text{64, false});
   own("threads", t.threads, IntegerRange{1, 1024});
-  own("precision", t.precision, kPrecisionWords);
+  own("precision", t.precision, kPrecisionNames);
 }
 
 /// Calls visit.section(name) and visit(key, field, rule) for all keys in the order they are
@@ -307,13 +295,13 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit_data_keys(f.data, visit, own);
   visit_train_keys(f.train, visit, own);
   visit.section("exchange");
-  visit("mode", f.exchange.mode, kModeWords);
+  visit("mode", f.exchange.mode, kModeNames);
   visit("every", f.exchange.every, IntegerRange{1, 1'000'000});
   visit("density", f.exchange.density, NumberRange{1e-6, 1});
   visit("bits", f.exchange.bits, IntegerRange{1, 8});
   visit("block", f.exchange.block, IntegerRange{exchange::kBlockMin, 4096});
   visit("lambda", f.exchange.lambda, NumberRange{0, 1});
-  visit("mirror", f.exchange.mirror, kMirrorWords);
+  visit("mirror", f.exchange.mirror, kMirrorNames);
   visit("gamma", f.exchange.gamma, NumberRange{1e-6, 1});
   visit("outer_lr", f.exchange.outer_lr, NumberRange{1e-6, 10});
   visit("outer_momentum", f.exchange.outer_momentum, NumberRange{0, 0.999});
@@ -341,7 +329,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("peers", f.peers, IntegerRange{0, 65536});
   visit("hub", f.swarm.hub, Text{64, false});
   visit.section("security");
-  visit("mode", f.security, kSecurityWords);
+  visit("mode", f.security, kSecurityNames);
   visit("secret", f.secret, Text{4096, false});
   visit.section("checkpoint");
   visit("every", f.checkpoint.every, SecondsRange{0, 1e6});

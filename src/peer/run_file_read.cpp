@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -273,21 +272,18 @@ class Reader {
 
   template <class Enum, std::size_t N>
   void read(const std::string& key, const toml::node& node, Enum& field,
-            const Words<Enum, N>& words) {
-    std::array<std::string_view, N> names;
-    std::ranges::transform(words, names.begin(), [](const auto& word) { return word.first; });
-    const auto value = node.value_exact<std::string>();
-    if (!value) {
+            const base::EnumNames<Enum, N>& names) {
+    const auto name = node.value_exact<std::string>();
+    if (!name) {
       return reject(key, node, "is {}, must be one of: {}", type_name(key, node),
-                    fmt::join(names, ", "));
+                    fmt::join(base::all_names(names), ", "));
     }
-    for (const auto& [word, meaning] : words) {
-      if (word == *value) {
-        field = meaning;
-        return;
-      }
+    if (const auto value = base::value_of(*name, names)) {
+      field = *value;
+    } else {
+      reject(key, node, "'{}' is not known{}", shown(*name),
+             suggestion(*name, base::all_names(names)));
     }
-    reject(key, node, "'{}' is not known{}", shown(*value), suggestion(*value, names));
   }
 
   /// The array behind a node, checked for its length.
@@ -410,7 +406,7 @@ class Reader {
     const toml::table* const table = node.as_table();
     const toml::node* const type = table == nullptr ? nullptr : table->get("type");
     if (type != nullptr) {
-      read(key + ".type", *type, layer.kind, model::kLayerWords);
+      read(key + ".type", *type, layer.kind, model::kLayerNames);
     } else if (table != nullptr && table->contains("block")) {
       layer.kind = model::LayerKind::block;
     } else {
@@ -552,7 +548,7 @@ base::Result<RunFile> parse_run_file(std::string_view text, const std::string& n
   run_file.embedded = embedded;
   Reader reader(document);
   reader.section("train");
-  reader("optimizer", run_file.train.optimizer, kOptimizerWords);
+  reader("optimizer", run_file.train.optimizer, kOptimizerNames);
   run_file.train = train::defaults(run_file.train.optimizer);
   visit_keys(run_file, reader);
   if (reader.error) return fail(std::move(*reader.error));

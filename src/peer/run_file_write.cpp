@@ -51,8 +51,8 @@ std::string value(base::Duration field, const SecondsRange&) {
 }
 std::string value(const std::string& field, const Text&) { return quoted(field); }
 template <class Enum, std::size_t N>
-std::string value(Enum field, const Words<Enum, N>& words) {
-  return quoted(word_of(field, words));
+std::string value(Enum field, const base::EnumNames<Enum, N>& names) {
+  return quoted(base::name_of(field, names));
 }
 std::string value(const std::vector<std::string>& field, const List&) {
   std::vector<std::string> texts;
@@ -228,19 +228,19 @@ void add_ring(const RunFile& f, std::map<std::string, std::string>& lines) {
   lines["run.target_accuracy"] = fmt::format("{}", f.run.target_accuracy);
   lines["report.every"] = fmt::format("{}", f.report.every);
   lines["report.samples"] = fmt::format("{}", f.report.samples);
-  lines["train.precision"] = word_of(f.train.precision, kPrecisionWords);
+  lines["train.precision"] = base::name_of(f.train.precision, kPrecisionNames);
 }
 
 /// The lines of what Starling's own trainer trains.
 void add_training(const RunFile& f, std::map<std::string, std::string>& lines) {
   if (f.data.split != data::Split::private_data) lines["data.source"] = f.data.source;
   if (f.data.classes != 0) lines["data.classes"] = fmt::format("{}", f.data.classes);
-  lines["data.split"] = word_of(f.data.split, kSplitWords);
+  lines["data.split"] = base::name_of(f.data.split, kSplitNames);
   if (f.data.split == data::Split::dirichlet) lines["data.alpha"] = fmt::format("{}", f.data.alpha);
   model::Spec spec = f.model;
   spec.sizes = model::resolved(spec.preset, spec.sizes);
   visit_model_keys(std::as_const(spec), SectionLines(lines));
-  lines["train.optimizer"] = word_of(f.train.optimizer, kOptimizerWords);
+  lines["train.optimizer"] = base::name_of(f.train.optimizer, kOptimizerNames);
 }
 
 /// The lines of a canonical form by key. What is not "key = value" goes by its whole text.
@@ -282,7 +282,7 @@ std::string canonical(const RunFile& f, const Identity& identity) {
   if (f.data.split != data::Split::private_data) {
     lines["data.shards"] = fmt::format("{}", f.data.shards);
   }
-  lines["exchange.mode"] = word_of(f.exchange.mode, kModeWords);
+  lines["exchange.mode"] = base::name_of(f.exchange.mode, kModeNames);
   if (f.exchange.mode == exchange::Mode::choco) {
     lines["exchange.gamma"] = fmt::format("{}", f.exchange.gamma);
   }
@@ -292,7 +292,7 @@ std::string canonical(const RunFile& f, const Identity& identity) {
     lines["exchange.outer_momentum"] = fmt::format("{}", f.exchange.outer_momentum);
   }
   if (exchange::uses_links(f.exchange.mode) && f.exchange.mirror != exchange::MirrorType::float32) {
-    lines["exchange.mirror"] = word_of(f.exchange.mirror, kMirrorWords);
+    lines["exchange.mirror"] = base::name_of(f.exchange.mirror, kMirrorNames);
   }
   lines["exchange.version"] = fmt::format("{}", kExchangeVersion);
   lines["model.parameters"] = fmt::format("{:016x}", identity.parameters);

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "sim/words.hpp"
+#include "sim/scenario_names.hpp"
 
 namespace starling::sim {
 namespace {
@@ -96,7 +96,7 @@ std::string entry_text(const Entry& entry) {
   line("speed", entry.speed);
   line("rate", entry.rate);
   if (!entry.between.empty()) line("between", list_of(entry.between));
-  line("direction", fmt::format("\"{}\"", word_of(entry.direction, kDirectionWords)));
+  line("direction", fmt::format("\"{}\"", base::name_of(entry.direction, kDirectionNames)));
   return out + conditions_text(entry.conditions);
 }
 
@@ -143,11 +143,15 @@ const std::vector<ExpectationKind>& expectation_kinds() {
   return kKinds;
 }
 
-std::string_view to_string(Kind kind) noexcept { return word_of(kind, kKindWords); }
-std::string_view to_string(Shape shape) noexcept { return word_of(shape, kShapeWords); }
-std::string_view to_string(Disk disk) noexcept { return word_of(disk, kDiskWords); }
-std::string_view to_string(Address address) noexcept { return word_of(address, kAddressWords); }
-std::string_view to_string(Problem problem) noexcept { return word_of(problem, kProblemWords); }
+std::string_view to_string(Kind kind) noexcept { return base::name_of(kind, kKindNames); }
+std::string_view to_string(Shape shape) noexcept { return base::name_of(shape, kShapeNames); }
+std::string_view to_string(Disk disk) noexcept { return base::name_of(disk, kDiskNames); }
+std::string_view to_string(Address address) noexcept {
+  return base::name_of(address, kAddressNames);
+}
+std::string_view to_string(Problem problem) noexcept {
+  return base::name_of(problem, kProblemNames);
+}
 
 std::string to_toml(const Scenario& scenario, const std::string& folder) {
   std::string out =

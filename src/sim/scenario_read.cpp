@@ -8,7 +8,7 @@
 #include "base/file.hpp"
 #include "base/suggest.hpp"
 #include "sim/scenario.hpp"
-#include "sim/words.hpp"
+#include "sim/scenario_names.hpp"
 
 namespace starling::sim {
 namespace {
@@ -140,19 +140,17 @@ class Fields {
   }
 
   template <class Enum, std::size_t N>
-  bool word(std::string_view key, Enum& field, const Words<Enum, N>& words) {
-    std::string value;
-    text(key, value, 64);
+  bool one_of(std::string_view key, Enum& field, const base::EnumNames<Enum, N>& names) {
+    std::string name;
+    text(key, name, 64);
     if (!has(key)) return false;
-    std::array<std::string_view, N> names;
-    std::ranges::transform(words, names.begin(), [](const auto& entry) { return entry.first; });
-    for (const auto& [name, meaning] : words) {
-      if (name != value) continue;
-      field = meaning;
-      return true;
+    const auto value = base::value_of(name, names);
+    if (value) {
+      field = *value;
+    } else {
+      reject(key, "'{}' is not known{}", name, base::suggestion(name, base::all_names(names)));
     }
-    reject(key, "'{}' is not known{}", value, base::suggestion(value, names));
-    return false;
+    return value.has_value();
   }
 
   void texts(std::string_view key, std::vector<std::string>& field, std::size_t max) {
@@ -271,16 +269,16 @@ bool read_selector(Fields& fields, std::string_view key, Selector& out) {
   }
   const auto text = node->value_exact<std::string>();
   const auto [word, rest] = split_word(text.value_or(""));
-  constexpr std::array<std::pair<std::string_view, Selector::Kind>, 6> kWords{{{"all", all},
-                                                                               {"first", first},
-                                                                               {"last", last},
-                                                                               {"random", random},
-                                                                               {"next", next},
-                                                                               {"region", region}}};
-  const auto found = std::ranges::find(kWords, word, [](const auto& entry) { return entry.first; });
-  bool good = found != kWords.end();
+  constexpr base::EnumNames<Selector::Kind, 6> kNames{{{"all", all},
+                                                       {"first", first},
+                                                       {"last", last},
+                                                       {"random", random},
+                                                       {"next", next},
+                                                       {"region", region}}};
+  const auto kind = base::value_of(word, kNames);
+  bool good = kind.has_value();
   if (good) {
-    selector.kind = found->second;
+    selector.kind = *kind;
     if (selector.kind == region) {
       selector.region = rest;
       good = !rest.empty();
@@ -341,17 +339,17 @@ void read_parameters(const Scenario& scenario, Fields& fields, Entry& entry) {
     check_region(scenario, fields, "peers", entry.peers->region);
   }
   fields.number("for", entry.duration, 0.001, kSecondsMax);
-  fields.word("disk", entry.disk, kDiskWords);
-  fields.word("address", entry.address, kAddressWords);
+  fields.one_of("disk", entry.disk, kDiskNames);
+  fields.one_of("address", entry.address, kAddressNames);
   fields.integer("count", entry.count, 1, kPeersMax);
   fields.number("spacing", entry.spacing, 0, kSecondsMax);
   fields.text("region", entry.region, 64);
   if (!entry.region.empty()) check_region(scenario, fields, "region", entry.region);
-  fields.word("shape", entry.shape, kShapeWords);
+  fields.one_of("shape", entry.shape, kShapeNames);
   read_groups(fields, entry);
   fields.number("period", entry.period, kPeriodMin, kSecondsMax);
   read_between(scenario, fields, entry.between);
-  fields.word("direction", entry.direction, kDirectionWords);
+  fields.one_of("direction", entry.direction, kDirectionNames);
   read_conditions(fields, entry.conditions);
   fields.number("speed", entry.speed, 0.001, 1);
   fields.number("rate", entry.rate, 0.5, 2);
@@ -405,7 +403,7 @@ void read_entry(const toml::node& node, std::size_t number, Scenario& scenario, 
   }
   Fields fields(table, fmt::format("timeline {}", number), errors);
   Entry entry{.line = fields.line(), .region = {}, .groups = {}, .between = {}, .conditions = {}};
-  if (!fields.word("kind", entry.kind, kKindWords)) {
+  if (!fields.one_of("kind", entry.kind, kKindNames)) {
     return fields.reject("kind", "is missing: what happens");
   }
   fields.number("at", entry.at, 0, kSecondsMax);
@@ -487,7 +485,7 @@ void read_run(const toml::table& top, Scenario& scenario, Errors& errors) {
   }
   Fields sim(section(top, "sim", errors), "sim", errors);
   scenario.sim.problem = scenario.run_file.empty() ? Problem::small : Problem::model;
-  sim.word("problem", scenario.sim.problem, kProblemWords);
+  sim.one_of("problem", scenario.sim.problem, kProblemNames);
   sim.number("step_ms", scenario.sim.step_ms, 0.01, 60'000);
   sim.integer("elements", scenario.sim.elements, 2, 1 << 20);
   sim.integer("buffers", scenario.sim.buffers, 0, 1 << 20);

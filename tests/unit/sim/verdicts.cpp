@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "membership/record.hpp"
-#include "sim/words.hpp"
+#include "sim/scenario_names.hpp"
 
 using namespace starling;
 using namespace starling::sim;
@@ -31,7 +31,7 @@ nlohmann::json judged() { return nlohmann::json::parse(std::ifstream(JUDGED)); }
 
 Kind kind_of(const nlohmann::json& event) {
   const auto named = [&](const auto& word) { return word.first == event.at("kind"); };
-  return std::ranges::find_if(kKindWords, named)->second;
+  return std::ranges::find_if(kKindNames, named)->second;
 }
 
 Plan plan_of_four(std::optional<double> loss = std::nullopt) {

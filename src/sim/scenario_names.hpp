@@ -1,18 +1,14 @@
-// The words of a scenario, once: reader and writer both use these tables.
+// What a scenario file calls its kinds of faults, shapes and so on: for its reader and its writer.
 #pragma once
 
-#include <array>
 #include <string_view>
-#include <utility>
 
+#include "base/enum_names.hpp"
 #include "sim/scenario.hpp"
 
 namespace starling::sim {
 
-template <class Enum, std::size_t N>
-using Words = std::array<std::pair<std::string_view, Enum>, N>;
-
-inline constexpr Words<Kind, 12> kKindWords{{
+inline constexpr base::EnumNames<Kind, 12> kKindNames{{
     {"kill", Kind::kill},
     {"stop", Kind::stop},
     {"restart", Kind::restart},
@@ -26,7 +22,7 @@ inline constexpr Words<Kind, 12> kKindWords{{
     {"twin", Kind::twin},
     {"skew", Kind::skew},
 }};
-inline constexpr Words<Shape, 9> kShapeWords{{
+inline constexpr base::EnumNames<Shape, 9> kShapeNames{{
     {"halves", Shape::halves},
     {"one", Shape::one},
     {"minority", Shape::minority},
@@ -37,35 +33,27 @@ inline constexpr Words<Shape, 9> kShapeWords{{
     {"swizzle", Shape::swizzle},
     {"groups", Shape::groups},
 }};
-inline constexpr Words<Disk, 4> kDiskWords{{
+inline constexpr base::EnumNames<Disk, 4> kDiskNames{{
     {"kept", Disk::kept},
     {"lost", Disk::lost},
     {"torn", Disk::torn},
     {"flipped", Disk::flipped},
 }};
-inline constexpr Words<Address, 2> kAddressWords{{
+inline constexpr base::EnumNames<Address, 2> kAddressNames{{
     {"kept", Address::kept},
     {"new", Address::fresh},
 }};
-inline constexpr Words<Direction, 3> kDirectionWords{{
+inline constexpr base::EnumNames<Direction, 3> kDirectionNames{{
     {"both", Direction::both},
     {"out", Direction::out},
     {"in", Direction::in},
 }};
-inline constexpr Words<Problem, 4> kProblemWords{{
+inline constexpr base::EnumNames<Problem, 4> kProblemNames{{
     {"model", Problem::model},
     {"small", Problem::small},
     {"quadratic", Problem::quadratic},
     {"none", Problem::none},
 }};
-
-template <class Enum, std::size_t N>
-[[nodiscard]] constexpr std::string_view word_of(Enum value, const Words<Enum, N>& words) noexcept {
-  for (const auto& [word, meaning] : words) {
-    if (meaning == value) return word;
-  }
-  return "?";
-}
 
 /// Calls visit(key, field, min, max) for each of the conditions of a path.
 template <class C, class Visitor>
