@@ -311,7 +311,7 @@ std::string about_unknown(const CLI::App& command, const std::vector<std::string
   }
   const std::string wrong = option->substr(0, option->find('='));
   return fmt::format(
-      "{} is not an option of it{}", wrong,
+      "{} is no option of this command{}", wrong,
       starling::base::suggestion(wrong, std::vector<std::string_view>(names.begin(), names.end())));
 }
 

@@ -7,7 +7,7 @@ namespace starling::peers {
 [[nodiscard]] double process_age();
 
 /// A thousand peers each hold records of all: looking up their pages of 4 KiB takes a third of the
-/// time. The heap grows by kHeap at once, of which is taken what is touched. Where the system has
+/// time. The heap grows by 1 GiB at once, of which is taken what is touched. Where the system has
 /// no larger pages, nothing changes.
 void use_huge_pages();
 

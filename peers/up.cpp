@@ -147,7 +147,7 @@ void print_start(const runtime::Run& run, const UpOptions& options) {
       "peer {} ({}), run {}; {} joins with:\n  starling {}\n"
       "how it goes: http://{}/\n",
       run.name(), run.id().brief(), run.run_id().hex().substr(0, 8),
-      run.address().starts_with("127.") ? "another peer of this machine, which others do not reach,"
+      run.address().starts_with("127.") ? "listening for this machine alone; another peer here"
                                         : "another machine",
       command, page);
 }

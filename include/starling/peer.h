@@ -126,7 +126,8 @@ STARLING_EXPORT int starling_peer_next_step(starling_peer* peer, starling_step* 
 STARLING_EXPORT int starling_peer_step_done(starling_peer* peer, float loss);
 /* Any thread, until starling_peer_close is called; not a signal's handler. */
 STARLING_EXPORT void starling_peer_leave(starling_peer* peer);
-/* Fills `summary`, the caller's. 0. Negative: starling_peer_next_step has not returned 0 yet. */
+/* Fills `summary`, the caller's. 0. Negative: the peer has not ended yet: starling_peer_next_step
+ * has neither returned 0 nor failed. */
 STARLING_EXPORT int starling_peer_summary(const starling_peer* peer, starling_summary* summary);
 
 /* What the last call of this thread that failed met; the library's, valid until the thread's next

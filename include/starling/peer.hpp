@@ -162,7 +162,8 @@ class [[gnu::visibility("default")]] Peer {
   void read(std::span<float> out) const;
 
   /// Exchanges, evaluates and saves what is due, waits where nothing is, and returns the next step;
-  /// nothing once the run has ended or this peer has left. Throws Error once the peer has failed,
+  /// nothing once the run has ended or this peer has left: 4 s later where a page of this peer is
+  /// open, so that it shows the end. Throws Error once the peer has failed,
   /// what `evaluate` throws, and std::logic_error where the last step is not done.
   [[nodiscard]] std::optional<Step> next_step();
   /// Reports that the step was made, with the mean loss of its samples in nats. A loss that is not

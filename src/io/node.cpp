@@ -153,6 +153,7 @@ void Node::show_end() {
   if (!history_asked_ || Loop::now() - *history_asked_ > kWatched) return;
   Timer over(loop_, [this] { loop_.stop(); });
   over.start(kEndShown);
+  shows_end_ = true;
   loop_.run();
 }
 
@@ -244,6 +245,7 @@ void Node::take_outcomes() {
 }
 
 void Node::on_signal() {
+  if (shows_end_) return loop_.stop();
   if (std::exchange(interrupted_, true)) _exit(kInterruptedExit);
   if (end_) return;
   // A warning, since who pressed Ctrl-C waits to be told.

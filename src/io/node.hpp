@@ -125,6 +125,7 @@ class Node {
   std::vector<Dial> dials_;                  ///< outstanding
   std::vector<peer::Event> asked_;           ///< over the control port, in this turn
   std::optional<base::Time> history_asked_;  ///< for the charts of a page
+  bool shows_end_ = false;
   bool interrupted_ = false;
   std::optional<NodeEnd> end_;
 };

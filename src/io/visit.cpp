@@ -39,8 +39,8 @@ class Events : public TransportHandler {
     down(link, text);
     loop_.stop();
   }
-  void on_dial_failed(std::uint64_t dial, LinkEnd, const std::string& text) final {
-    failed(dial, text);
+  void on_dial_failed(std::uint64_t dial, LinkEnd end, const std::string& text) final {
+    failed(dial, end, text);
     loop_.stop();
   }
 
@@ -51,7 +51,7 @@ class Events : public TransportHandler {
   virtual void up(base::LinkId, std::uint64_t /*dial*/) {}
   virtual void received(base::LinkId, wire::Frame&&) {}
   virtual void down(base::LinkId, const std::string& /*why*/) {}
-  virtual void failed(std::uint64_t /*dial*/, const std::string& /*why*/) {}
+  virtual void failed(std::uint64_t /*dial*/, LinkEnd, const std::string& /*why*/) {}
 
   Loop& loop_;
 };
@@ -117,7 +117,7 @@ class Visit final : public Events {
   Visit(Loop& loop, std::optional<wire::RunId> wanted, bool asks_for_run_file)
       : Events(loop), wanted_(wanted), asks_for_run_file_(asks_for_run_file) {}
 
-  /// Error: nobody has.
+  /// run_file: all have another secret, or this end none; unreachable: nobody has, for any reason.
   [[nodiscard]] base::Status make(const std::vector<std::string>& addresses,
                                   const LinkSecurity& security) {
     auto caller = Caller::create(loop(), security, *this, "0.0.0.0:0");
@@ -138,7 +138,9 @@ class Visit final : public Events {
     give_up_all(dials_);
     give_up_all(links_);
     if (done_) return {};
-    return base::fail(base::ErrorCode::unreachable, "{}", failures_);
+    return base::fail(
+        turned_away_ == addresses.size() ? base::ErrorCode::run_file : base::ErrorCode::unreachable,
+        "{}", failures_);
   }
 
   [[nodiscard]] const Greeting& greeting() const noexcept { return *greeting_; }
@@ -194,8 +196,10 @@ class Visit final : public Events {
     links_.erase(found);
   }
 
-  void failed(std::uint64_t dial, const std::string& text) override {
-    if (dials_.erase(dial) > 0) failures_ += "\n  " + text;  // which names the address
+  void failed(std::uint64_t dial, LinkEnd end, const std::string& text) override {
+    if (dials_.erase(dial) == 0) return;
+    if (end == LinkEnd::turned_away) ++turned_away_;
+    failures_ += "\n  " + text;  // which names the address
   }
 
   void add_failure(const Call& call, const std::string& why) {
@@ -214,6 +218,7 @@ class Visit final : public Events {
   std::map<std::uint64_t, Call> dials_;
   std::map<base::LinkId, Call> links_;
   std::string failures_;
+  std::size_t turned_away_ = 0;  ///< dials that failed for the secret
   std::optional<Greeting> greeting_;
   std::string run_file_;
   bool done_ = false;
@@ -241,7 +246,7 @@ class Dialer final : public Events {
     static_cast<void>(
         transport->send(link, wire::encode(wire::RunFileRequest{}), wire::Purpose::other));
   }
-  void failed(std::uint64_t, const std::string& why) override { failure = why; }
+  void failed(std::uint64_t, LinkEnd, const std::string& why) override { failure = why; }
   void down(base::LinkId, const std::string& why) override { failure = why; }
 };
 

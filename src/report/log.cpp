@@ -92,12 +92,12 @@ std::string log_text(std::string_view name, std::initializer_list<Field> fields)
   return text;
 }
 
-struct Log::Implementation {
+struct Log::Impl {
   LogOptions options;
   spdlog::logger logger;
   std::atomic<bool> failure_said = false;
 
-  Implementation(const LogOptions& wanted, spdlog::sink_ptr sink)
+  Impl(const LogOptions& wanted, spdlog::sink_ptr sink)
       : options(wanted), logger("log", std::move(sink)) {
     // Events are rare (links, evaluations, faults); what led to a crash must be on disk.
     logger.flush_on(spdlog::level::trace);
@@ -116,24 +116,22 @@ base::Result<Log> Log::open(const std::string& dir, LogOptions options) {
   try {
     auto sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
         dir + "/log.jsonl", kLogFileBytesMax, kLogFilesOldMax);
-    return Log(std::make_unique<Implementation>(options, std::move(sink)));
+    return Log(std::make_unique<Impl>(options, std::move(sink)));
   } catch (const spdlog::spdlog_ex& problem) {
     return base::fail(base::ErrorCode::data, "{}/log.jsonl: cannot be written: {}", dir,
                       problem.what());
   }
 }
 
-Log::Log(std::unique_ptr<Implementation> implementation)
-    : implementation_(std::move(implementation)) {}
+Log::Log(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Log::Log(Log&&) noexcept = default;
 Log& Log::operator=(Log&&) noexcept = default;
 Log::~Log() = default;
 
 void Log::event(Level level, std::string_view name, std::initializer_list<Field> fields) {
-  implementation_->logger.log(
-      spdlog_level(level),
-      fmt::format(R"("level":"{}",{})", level_name(level), log_fields_json(name, fields)));
-  if (!implementation_->options.quiet && level >= Level::warning) {
+  impl_->logger.log(spdlog_level(level), fmt::format(R"("level":"{}",{})", level_name(level),
+                                                     log_fields_json(name, fields)));
+  if (!impl_->options.quiet && level >= Level::warning) {
     std::fprintf(stderr, "starling: %s: %s\n", std::string(level_name(level)).c_str(),
                  log_text(name, fields).c_str());
   }

@@ -47,10 +47,10 @@ class Log {
   void event(Level level, std::string_view name, std::initializer_list<Field> fields = {});
 
  private:
-  struct Implementation;
-  explicit Log(std::unique_ptr<Implementation> implementation);
+  struct Impl;
+  explicit Log(std::unique_ptr<Impl> impl);
 
-  std::unique_ptr<Implementation> implementation_;
+  std::unique_ptr<Impl> impl_;
 };
 
 /// The line that Log writes, without its time and level: `"event":"...","field":...`. Texts that

@@ -181,9 +181,11 @@ std::string table_text(const SwarmSnapshot& snapshot, TableSize size) {
 }
 
 std::string plain_line(double seconds, std::size_t peers, const PeerRow& swarm) {
-  std::string text = fmt::format("{}  {} peers  {}  {} steps  {:.0f} samples/s",
-                                 format_duration(seconds), peers, format_percent(swarm.progress),
-                                 format_count(swarm.steps), swarm.samples_per_second);
+  const auto plural = [](std::size_t count) { return count == 1 ? "" : "s"; };
+  std::string text =
+      fmt::format("{}  {} peer{}  {}  {} steps  {:.0f} samples/s", format_duration(seconds), peers,
+                  plural(peers), format_percent(swarm.progress), format_count(swarm.steps),
+                  swarm.samples_per_second);
   if (swarm.loss) text += fmt::format("  training loss {:.3f}", *swarm.loss);
   if (swarm.accuracy) text += "  accuracy " + format_percent(*swarm.accuracy, 2);
   if (swarm.language) {
@@ -191,7 +193,8 @@ std::string plain_line(double seconds, std::size_t peers, const PeerRow& swarm) 
                         swarm.language->bits_per_byte);
   }
   if (swarm.drift) text += "  drift " + format_percent(*swarm.drift, 2);
-  text += fmt::format("  {} links  {} sent", swarm.links, format_bytes(swarm.bytes_sent));
+  text += fmt::format("  {} link{}  {} sent", swarm.links, plural(swarm.links),
+                      format_bytes(swarm.bytes_sent));
   if (swarm.eta_seconds) text += "  ETA " + format_duration(*swarm.eta_seconds);
   return text + '\n';
 }

@@ -94,10 +94,10 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
     return fail(checked.error());
   }
   if (exchange::uses_ring(run_file.exchange.mode)) run_file.swarm.degree = run_file.peers - 1;
-  const auto secret = io::Secret::load_if_any(run_file.secret);
-  if (!secret) return fail(secret.error());
   auto place = take_place(run_file.run.name, options.name, options.dir);
   if (!place) return fail(place.error());
+  const auto secret = io::Secret::load_if_any(run_file.secret);
+  if (!secret) return fail(secret.error());
   const std::string& dir = place->dir;
   auto identity = io::Identity::load_or_create(dir);
   if (!identity) return fail(identity.error());

@@ -182,15 +182,16 @@ class Peer:
             else _EVALUATE()
         options = _Options(
             struct_size=ctypes.sizeof(_Options), run_file=os.fsencode(run_file), set=_texts(set),
-            parameters=parameters, parameter_count=self._count, tensors=_tensors(tensors), tensor_count=len(tensors),
+            parameters=parameters, parameter_count=self._count,
+            tensors=_tensors(tensors), tensor_count=len(tensors),
             buffers=_tensors([buffer[:2] for buffer in buffers]),
             buffer_values=_copied(memoryview(b"".join(values)).cast("f")),
             buffer_value_count=self._buffer_count,
             buffer_never_negative=(c_int * len(buffers))(*(never for *_, never in buffers)),
             buffer_count=len(buffers), samples=_uint32(samples, "samples"),
-            dataset=dataset.encode(), evaluate=self._evaluate, join=_texts(join), listen=listen.encode(),
-            name=name.encode(), dir=os.fsencode(dir), lan=lan, require_peers=require_peers,
-            quiet=quiet)
+            dataset=dataset.encode(), evaluate=self._evaluate,
+            join=_texts(join), listen=listen.encode(), name=name.encode(), dir=os.fsencode(dir),
+            lan=lan, require_peers=require_peers, quiet=quiet)
         self._peer = self._library.starling_peer_open(byref(options))
         if not self._peer:
             self._fail()

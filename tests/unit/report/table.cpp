@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_plain_line_leaves_out_what_is_unknown) {
   BOOST_TEST(plain_line(two_peers()) ==
              "1 min 02 s  2 peers  52.0%  2,234 steps  1700 samples/s  training loss 0.600  "
              "accuracy 87.50%"
-             "  drift 1.00%  1 links  1.50 MB sent  ETA 58.2 s\n");
+             "  drift 1.00%  1 link  1.50 MB sent  ETA 58.2 s\n");
   BOOST_TEST(plain_line({.run = "x"}) ==
              "0.0 s  0 peers  0.0%  0 steps  0 samples/s  0 links  0 B sent\n");
 }
