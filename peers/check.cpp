@@ -119,7 +119,12 @@ void print_memory(const peer::RunFile& run_file, const Needs& needs) {
   part("mirrors", needs.mirrors, needs.resides, mirrors);
   if (needs.deltas > 0) {
     part("deltas", needs.deltas, needs.resides,
-         "three for each neighbour, and what making them takes");
+         fmt::format("{} for each neighbour, and what making them takes",
+                     needs.resides ? "three" : "two"));
+  }
+  if (needs.pushes > 0) {
+    part("pushes", needs.pushes, false,
+         "two replicas for each neighbour, until they are committed");
   }
   part("training", needs.training, needs.resides, "gradient and the optimizer's state");
   part("activations", needs.activations, needs.on_gpu,
@@ -230,6 +235,7 @@ void print_json(const peer::RunFile& run_file, const Chosen& device, const Data&
                              {"mirrors", needs.mirrors},
                              {"mirrors_in_grace", needs.grace},
                              {"deltas", needs.deltas},
+                             {"pushes", needs.pushes},
                              {"training", needs.training},
                              {"activations", needs.activations},
                              {"saving", needs.saving},

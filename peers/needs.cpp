@@ -101,9 +101,16 @@ std::uint64_t largest_delta(const exchange::Config& config, std::uint64_t n) {
   return delta::count_for(std::min(1.0, std::max(late, config.settle_density)), n);
 }
 
+constexpr std::uint64_t kElement = 2 * kFloat;  // of a delta: an index and a value
+
+/// What deltas take in the machine's memory, about.
+std::uint64_t deltas_in_memory(const peer::RunFile& run_file, std::uint64_t n) {
+  const std::uint64_t count = largest_delta(run_file.exchange, n);
+  return kElement * ((2 * run_file.swarm.degree + 1) * count + delta::room_for(count, n));
+}
+
 /// What deltas take on a device, about: measure() has it from there.
 std::uint64_t deltas_on_device(const peer::RunFile& run_file, std::uint64_t n) {
-  constexpr std::uint64_t kElement = 2 * kFloat;  // an index and a value
   const bool narrow = run_file.exchange.mirror == exchange::MirrorType::bfloat16;
   const std::uint64_t committed = narrow ? 2 * kFloat : 0;  // set aside for one
   const std::uint64_t count = largest_delta(run_file.exchange, n);
@@ -178,8 +185,10 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
                          ? keyframe_bytes(n)
                          : delta_bytes(run_file.exchange, n);
     needs.keyframe = keyframe_bytes(n) + graph.buffer_count * kFloat;
-    if (needs.resides && run_file.exchange.mode != exchange::Mode::push_sum) {
-      needs.deltas = deltas_on_device(run_file, n);
+    if (run_file.exchange.mode == exchange::Mode::push_sum) {
+      needs.pushes = std::uint64_t{2} * run_file.swarm.degree * n * kFloat;
+    } else {
+      needs.deltas = needs.resides ? deltas_on_device(run_file, n) : deltas_in_memory(run_file, n);
     }
   } else if (exchange::uses_ring(run_file.exchange.mode)) {
     // A ring sends each part of the gradient 2 (P - 1) times in P parts.
@@ -230,13 +239,13 @@ base::Status check_memory(const Needs& needs, std::uint64_t available) {
   if (needs.memory() <= available) return {};
   const auto size = [](std::uint64_t bytes) { return report::format_bytes(bytes); };
   const std::uint64_t activations = needs.on_gpu ? 0 : needs.activations;
-  const std::uint64_t mirrors = needs.resides ? 0 : needs.mirrors;
+  const std::uint64_t links = needs.pushes + (needs.resides ? 0 : needs.mirrors + needs.deltas);
   const std::uint64_t parameters =
       needs.initial + needs.saving + (needs.resides ? 0 : needs.replica + needs.training);
   std::array<std::pair<std::uint64_t, std::string>, 4> parts{{
       {activations,
        fmt::format("train.batch or the model (activations take {})", size(activations))},
-      {mirrors, fmt::format("swarm.degree (mirrors take {})", size(mirrors))},
+      {links, fmt::format("swarm.degree (mirrors and deltas take {})", size(links))},
       {parameters,
        fmt::format("the model's parameters (they, their gradient and the optimizer take {})",
                    size(parameters))},
