@@ -37,6 +37,8 @@ STARLING_BOTH inline float slope(ActivationKind kind, float x) {
     case ActivationKind::gelu:
       return 0.5F * ::erfcf(-0.70710678F * x) + x * 0.39894228F * ::expf(-0.5F * x * x);
     case ActivationKind::gelu_tanh: {
+      // Beyond 16 it is 0 or 1, but 0 times powers of x that overflow is not. NaN stays NaN.
+      x = x < -16.0F ? -16.0F : x > 16.0F ? 16.0F : x;
       const float s = logistic(kTanhScale * (x + kTanhCube * x * x * x));
       return s + x * s * (1.0F - s) * kTanhScale * (1.0F + 3.0F * kTanhCube * x * x);
     }

@@ -77,7 +77,8 @@ struct MaxPoolForward {
         const std::size_t column = at.column * w.stride + v;
         if (column < w.padding || column >= w.width + w.padding) continue;
         const float value = image[(row - w.padding) * w.width + column - w.padding];
-        if (which >= 0 && !(value > most)) continue;
+        // What is no number wins: divergence must come through to the loss.
+        if (which >= 0 && !(value > most) && value == value) continue;
         most = value;
         which = static_cast<std::int32_t>(u * w.kernel + v);
       }
