@@ -1,6 +1,7 @@
 #include "compute/cuda/device_replica.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/assert.hpp"

@@ -9,7 +9,6 @@
 #include <span>
 
 #include "compute/cuda/device_source.hpp"
-#include "compute/cuda/plan.hpp"
 #include "compute/cuda/queue.hpp"
 #include "compute/replica_memory.hpp"
 

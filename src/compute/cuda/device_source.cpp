@@ -32,18 +32,18 @@ Levels levels_of(int bits) {
 }  // namespace
 
 Status DeviceElementsBuffer::resize(std::size_t count) {
-  OffsetAllocator places;
-  places.add<std::uint32_t>(count);
-  values_at_ = places.add<float>(count);
+  OffsetAllocator offsets;
+  offsets.add<std::uint32_t>(count);
+  values_at_ = offsets.add<float>(count);
   size_ = count;
-  return buffer_.reserve(places.bytes());
+  return buffer_.reserve(offsets.bytes());
 }
 
 void DeviceElementsBuffer::free_beyond(std::size_t count) noexcept {
-  OffsetAllocator places;
-  places.add<std::uint32_t>(count);
-  places.add<float>(count);
-  if (buffer_.bytes() <= places.bytes() + places.bytes() / 2) return;  // as DeviceBuffer takes it
+  OffsetAllocator offsets;
+  offsets.add<std::uint32_t>(count);
+  offsets.add<float>(count);
+  if (buffer_.bytes() <= offsets.bytes() + offsets.bytes() / 2) return;  // as DeviceBuffer takes it
   buffer_.free();
   size_ = 0;
 }
@@ -199,11 +199,11 @@ Status DeviceSource::count_keys(const Tiles& from, std::optional<std::uint32_t> 
 /// What the cut leaves, in order, to chosen_.
 template <class Tiles>
 Status DeviceSource::take(const Tiles& from, const Cut& cut, std::size_t count) {
-  OffsetAllocator places;
-  const std::size_t counts_at = places.add<std::uint64_t>(tiles());
-  const std::size_t begins_at = places.add<std::uint64_t>(tiles() + 1);
-  const std::size_t last_at = places.add<std::uint32_t>(1);
-  auto done = work_.reserve(places.bytes());
+  OffsetAllocator offsets;
+  const std::size_t counts_at = offsets.add<std::uint64_t>(tiles());
+  const std::size_t begins_at = offsets.add<std::uint64_t>(tiles() + 1);
+  const std::size_t last_at = offsets.add<std::uint32_t>(1);
+  auto done = work_.reserve(offsets.bytes());
   if (done) done = chosen_.resize(count);
   auto* const counts = work_.at<std::uint64_t>(counts_at);
   auto* const begins = work_.at<std::uint64_t>(begins_at);
@@ -259,11 +259,11 @@ Status DeviceSource::code_indices(const Coding& coding, base::Buffer& out) {
   const std::size_t runs = base::ceil_div(chosen_.size(), kCodesPerRun);
   const IndexRuns of{{chosen_.size(), coding.odd, coding.shift}, chosen_.indices()};
   const std::size_t words_max = this->words_max(chosen_.size(), coding.shift);
-  OffsetAllocator places;
-  const std::size_t bits_at = places.add<std::uint64_t>(runs);
-  const std::size_t begins_at = places.add<std::uint64_t>(runs + 1);
-  const std::size_t words_at = places.add<std::uint32_t>(words_max);
-  auto done = work_.reserve(places.bytes());
+  OffsetAllocator offsets;
+  const std::size_t bits_at = offsets.add<std::uint64_t>(runs);
+  const std::size_t begins_at = offsets.add<std::uint64_t>(runs + 1);
+  const std::size_t words_at = offsets.add<std::uint32_t>(words_max);
+  auto done = work_.reserve(offsets.bytes());
   auto* const begins = work_.at<std::uint64_t>(begins_at);
   if (done) {
     done = queue_.run(
@@ -299,10 +299,10 @@ Status DeviceSource::code_values(const Coding& coding, base::Buffer& out) {
   const std::size_t blocks = base::ceil_div(count, coding.block);
   const std::size_t groups = base::ceil_div(count, kCodesPerGroup);
   const auto bits = static_cast<std::size_t>(coding.bits);
-  OffsetAllocator places;
-  const std::size_t scales_at = places.add<float>(blocks);
-  const std::size_t codes_at = places.add<std::byte>(groups * bits);
-  auto done = work_.reserve(places.bytes());
+  OffsetAllocator offsets;
+  const std::size_t scales_at = offsets.add<float>(blocks);
+  const std::size_t codes_at = offsets.add<std::byte>(groups * bits);
+  auto done = work_.reserve(offsets.bytes());
   const Levels levels = levels_of(coding.bits);
   if (done) {
     done = queue_.run(KernelWork{FitScales{.values = chosen_.values(),
@@ -347,10 +347,10 @@ Result<bool> DeviceSource::decode(const CodedDelta& coded, DeviceDelta& into) {
 }
 
 Status DeviceSource::decode_values(const CodedDelta& coded, float* values) {
-  OffsetAllocator places;
-  const std::size_t scales_at = places.add<std::byte>(coded.scales.size());
-  const std::size_t codes_at = places.add<std::byte>(coded.values.size());
-  auto done = coming_.reserve(places.bytes());
+  OffsetAllocator offsets;
+  const std::size_t scales_at = offsets.add<std::byte>(coded.scales.size());
+  const std::size_t codes_at = offsets.add<std::byte>(coded.values.size());
+  auto done = coming_.reserve(offsets.bytes());
   if (done) done = copy_in(queue_, coming_.at<void>(scales_at), coded.scales);
   if (done) done = copy_in(queue_, coming_.at<void>(codes_at), coded.values);
   if (done) {
@@ -370,13 +370,13 @@ Result<bool> DeviceSource::decode_indices(const CodedDelta& coded, std::uint32_t
   ASSERT(coded.starts.size() == (runs - 1) * sizeof(std::uint32_t));
   std::vector<std::uint32_t> starts(runs);
   std::memcpy(starts.data() + 1, coded.starts.data(), coded.starts.size());
-  OffsetAllocator places;
-  const std::size_t starts_at = places.add<std::uint32_t>(runs);
-  const std::size_t words_at = places.add<std::byte>(coded.codes.size() + kBytesBehind);
-  const std::size_t reach_at = places.add<std::uint64_t>(runs);
-  const std::size_t begins_at = places.add<std::uint64_t>(runs + 1);
-  const std::size_t refused_at = places.add<std::uint32_t>(1);
-  auto done = coming_.reserve(places.bytes());
+  OffsetAllocator offsets;
+  const std::size_t starts_at = offsets.add<std::uint32_t>(runs);
+  const std::size_t words_at = offsets.add<std::byte>(coded.codes.size() + kBytesBehind);
+  const std::size_t reach_at = offsets.add<std::uint64_t>(runs);
+  const std::size_t begins_at = offsets.add<std::uint64_t>(runs + 1);
+  const std::size_t refused_at = offsets.add<std::uint32_t>(1);
+  auto done = coming_.reserve(offsets.bytes());
   auto* const words = coming_.at<std::byte>(words_at);
   auto* const reach = coming_.at<std::uint64_t>(reach_at);
   auto* const begins = coming_.at<std::uint64_t>(begins_at);

@@ -27,7 +27,7 @@ Planner::Planner(const Graph& graph, std::uint32_t batch, bool rounds, Fuses fus
       flow_(graph),
       gradients_(graph.ops.size()),
       written_(graph.tensors.size()),
-      turns_(graph.ops.size()) {}
+      rotary_(graph.ops.size()) {}
 
 Plan Planner::plan() {
   plan_.parameter_layout = aligned_layout(graph_.tensors);

@@ -134,10 +134,10 @@ class Planner {
   void backward_part(std::size_t op, const Attention& attention, const Value& above,
                      const Value& result, Part part);
   Heads split(std::size_t op, const Attention& attention, const Value& source, Part part);
-  RotaryTables turns_of(std::size_t op, const Attention& attention);
+  RotaryTables rotary_of(std::size_t op, const Attention& attention);
   [[nodiscard]] AttentionSizes sizes_of(std::size_t op, const Attention& attention,
                                         std::size_t samples) const;
-  [[nodiscard]] static HeadSides sides_of(const AttentionSizes& sizes, const RotaryTables& turns,
+  [[nodiscard]] static HeadSides sides_of(const AttentionSizes& sizes, const RotaryTables& rotary,
                                           const Addresses& at);
   /// So that a part's scores, of so many bytes each, are not too large.
   [[nodiscard]] std::vector<Part> parts_of(std::size_t op, const Attention& attention,
@@ -203,8 +203,8 @@ class Planner {
   std::vector<std::pair<Value, Value>> rounded_;  ///< copies that this op has made
   const GraphFlow flow_;
   std::vector<std::optional<Gradient>> gradients_;
-  std::vector<bool> written_;                       ///< gradients of tensors
-  std::vector<std::optional<RotaryTables>> turns_;  ///< of attention ops
+  std::vector<bool> written_;                        ///< gradients of tensors
+  std::vector<std::optional<RotaryTables>> rotary_;  ///< of attention ops
 };
 
 }  // namespace starling::compute::cuda

@@ -74,15 +74,15 @@ AttentionSizes Planner::sizes_of(std::size_t op, const Attention& attention,
           .size = attention.head_size};
 }
 
-HeadSides Planner::sides_of(const AttentionSizes& sizes, const RotaryTables& turns,
+HeadSides Planner::sides_of(const AttentionSizes& sizes, const RotaryTables& rotary,
                             const Addresses& at) {
-  const bool turned = turns.cosines.count > 0;
+  const bool turned = rotary.cosines.count > 0;
   return {.positions = sizes.positions,
           .heads = sizes.heads,
           .kv_heads = sizes.kv_heads,
           .size = sizes.size,
-          .cosines = turned ? at.at(turns.cosines) : nullptr,
-          .sines = turned ? at.at(turns.sines) : nullptr};
+          .cosines = turned ? at.at(rotary.cosines) : nullptr,
+          .sines = turned ? at.at(rotary.sines) : nullptr};
 }
 
 std::vector<Planner::Part> Planner::parts_of(std::size_t op, const Attention& attention,
@@ -96,9 +96,9 @@ std::vector<Planner::Part> Planner::parts_of(std::size_t op, const Attention& at
   return parts;
 }
 
-Planner::RotaryTables Planner::turns_of(std::size_t op, const Attention& attention) {
-  if (turns_[op]) return *turns_[op];
-  RotaryTables turns;
+Planner::RotaryTables Planner::rotary_of(std::size_t op, const Attention& attention) {
+  if (rotary_[op]) return *rotary_[op];
+  RotaryTables rotary;
   if (attention.rotary_base > 0) {
     const std::size_t half = attention.head_size / 2;
     std::vector<float> cosines;
@@ -112,10 +112,10 @@ Planner::RotaryTables Planner::turns_of(std::size_t op, const Attention& attenti
         sines.push_back(static_cast<float>(std::sin(angle)));
       }
     }
-    turns = {plan_.add_constant(std::move(cosines)), plan_.add_constant(std::move(sines))};
+    rotary = {plan_.add_constant(std::move(cosines)), plan_.add_constant(std::move(sines))};
   }
-  turns_[op] = turns;
-  return turns;
+  rotary_[op] = rotary;
+  return rotary;
 }
 
 Value Planner::forward_of(std::size_t op, const Attention& attention, const Value& source) {
@@ -147,7 +147,7 @@ void Planner::forward_part(std::size_t op, const Attention& attention, const Val
 Planner::Heads Planner::split(std::size_t op, const Attention& attention, const Value& source,
                               Part part) {
   const Products products{sizes_of(op, attention, part.count)};
-  const RotaryTables turns = turns_of(op, attention);
+  const RotaryTables rotary = rotary_of(op, attention);
   const Heads heads{.query = make(products.query_count()),
                     .key = make(products.key_count()),
                     .value = make(products.key_count()),
@@ -155,7 +155,7 @@ Planner::Heads Planner::split(std::size_t op, const Attention& attention, const 
   const Value from = part_of(source, part.first, part.count, elements(op_at(op).in));
   kernel(op, {from, heads.query, heads.key, heads.value}, from.count,
          [=](const Addresses& at) -> Kernel {
-           return SplitHeads{sides_of(products, turns, at),
+           return SplitHeads{sides_of(products, rotary, at),
                              products.scale(),
                              at.at(from),
                              at.at(heads.query),
@@ -218,8 +218,8 @@ void Planner::backward_part(std::size_t op, const Attention& attention, const Va
   });
   const Value to = part_of(result, part.first, part.count, elements(op_at(op).in));
   kernel(op, {dquery, dkey, dvalue, to}, to.count,
-         [=, turns = turns_of(op, attention)](const Addresses& at) -> Kernel {
-           return MergeGradients{sides_of(products, turns, at),
+         [=, rotary = rotary_of(op, attention)](const Addresses& at) -> Kernel {
+           return MergeGradients{sides_of(products, rotary, at),
                                  products.scale(),
                                  at.at(dquery),
                                  at.at(dkey),

@@ -26,8 +26,8 @@ Value Planner::forward_fused(std::size_t op, const Attention& attention, const V
   const AttentionSizes sizes = sizes_of(op, attention, batch_);
   const Value x = make_rounded(source.count);
   kernel(op, {source, x}, source.count,
-         [=, turns = turns_of(op, attention)](const Addresses& at) -> Kernel {
-           return RoundHeads{sides_of(sizes, turns, at), at.at(source), at.at<std::uint16_t>(x)};
+         [=, rotary = rotary_of(op, attention)](const Addresses& at) -> Kernel {
+           return RoundHeads{sides_of(sizes, rotary, at), at.at(source), at.at<std::uint16_t>(x)};
          });
   const Value result = make(all(op_at(op).out));
   const Value y = make_rounded(result.count);
@@ -71,9 +71,9 @@ void Planner::backward_fused(std::size_t op, const Attention& attention, const G
          });
   }
   kernel(op, {dx, result}, result.count,
-         [=, turns = turns_of(op, attention),
+         [=, rotary = rotary_of(op, attention),
           sizes = sizes_of(op, attention, batch_)](const Addresses& at) -> Kernel {
-           return WidenHeads{sides_of(sizes, turns, at), at.at<std::uint16_t>(dx), at.at(result)};
+           return WidenHeads{sides_of(sizes, rotary, at), at.at<std::uint16_t>(dx), at.at(result)};
          });
   give(op, {result});
 }

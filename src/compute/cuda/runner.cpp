@@ -87,8 +87,8 @@ Status Runner::prepare(const Batch& next) {
   if (auto reserved = reserve_ahead(); !reserved) return reserved;
   if (!ahead_) return {};  // the batch is copied when its step begins
   gather_parts(next, prepared_parts_);
-  OffsetAllocator places;
-  for (Part& part : prepared_parts_) part.ahead = places.add<float>(part.to.count);
+  OffsetAllocator offsets;
+  for (Part& part : prepared_parts_) part.ahead = offsets.add<float>(part.to.count);
   for (const Part& part : prepared_parts_) {
     auto copied =
         queue_->copy_ahead(ahead_.get() + part.ahead, part.from.size(), fill_from(part.from));
@@ -101,19 +101,19 @@ Status Runner::prepare(const Batch& next) {
 /// For all parts that a whole batch may have.
 Status Runner::reserve_ahead() {
   if (ahead_ || !ahead_retry_.is_due()) return {};
-  OffsetAllocator places;
+  OffsetAllocator offsets;
   for (const Value& part :
        {plan_.input, plan_.sorted_tokens, plan_.token_places, plan_.labels, plan_.targets}) {
-    places.add<float>(part.count);
+    offsets.add<float>(part.count);
   }
-  auto memory = queue_->allocate(places.bytes(), "a batch ahead", Queue::Reserve::kept);
+  auto memory = queue_->allocate(offsets.bytes(), "a batch ahead", Queue::Reserve::kept);
   if (!memory && memory.error().code == base::ErrorCode::no_room) {
     ahead_retry_.failed();
     return {};
   }
   if (!memory) return fail(memory.error());
   ahead_ = std::move(*memory);
-  ahead_bytes_ = places.bytes();
+  ahead_bytes_ = offsets.bytes();
   return {};
 }
 
