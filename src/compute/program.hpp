@@ -65,8 +65,8 @@ class Program {
   /// Ops, by name and kind, that the device's libraries have no way for: they take many times
   /// longer than ops of their size. For people, to be told once.
   [[nodiscard]] virtual std::vector<std::string> slow_ops() const { return {}; }
-  /// Why steps take longer than they should, where they do; known after two of them. For people, to
-  /// be told once.
+  /// Why steps take longer than they should, for as long as they do; known after two of them. For
+  /// people, to be told when it begins and when it ends.
   [[nodiscard]] virtual std::optional<std::string> slow_steps() const { return {}; }
 };
 

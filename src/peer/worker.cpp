@@ -77,10 +77,12 @@ Outcome Worker::run_step(float lr) {
 }
 
 void Worker::tell_if_slow(std::vector<Outcome>& outcomes) {
-  if (told_slow_) return;
   auto why = trainer_.slow_steps();
+  if (why.has_value() == told_slow_) return;
   told_slow_ = why.has_value();
-  if (why) outcomes.emplace_back(base::Notice{base::Severity::warning, std::move(*why)});
+  outcomes.emplace_back(
+      why ? base::Notice{base::Severity::warning, std::move(*why)}
+          : base::Notice{base::Severity::info, "steps are no longer slower than they should be"});
 }
 
 /// The next batch goes to the device beside it.
