@@ -1,12 +1,18 @@
 // libFuzzer: any bytes as a file of samples, of text or of a checkpoint. What is not refused must
 // be sound.
 // The first byte chooses the reader.
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/bytes.hpp"
+#include "base/hash.hpp"
 #include "data/gzip.hpp"
 #include "data/idx.hpp"
 #include "data/lzw.hpp"
@@ -64,12 +70,34 @@ void fuzz_safetensors(base::ByteView bytes) {
   }
 }
 
-/// What was read is written and read again.
+/// Any text; then a state that the bytes make: what was written is read again. Without a hash that
+/// is right, nothing behind it would be looked at.
 void fuzz_state(base::ByteView bytes) {
-  const auto file = train::parse_state(base::text_of(bytes), "");
-  if (!file) return;
-  const auto again = train::parse_state(train::state_text(*file), "");
-  ASSERT(again.has_value() && again->state == file->state);
+  (void)train::parse_state(base::text_of(bytes), "");
+  const auto take = [&bytes](auto value) {
+    const std::size_t size = std::min(bytes.size(), sizeof value);
+    std::copy_n(bytes.begin(), size, std::as_writable_bytes(std::span(&value, 1)).begin());
+    bytes = bytes.subspan(size);
+    return value;
+  };
+  train::StateFile made;
+  made.state.run = take(base::Hash128{});
+  made.state.step = {take(std::uint64_t{0})};
+  made.state.optimizer_steps = take(std::uint64_t{0});
+  made.state.samples = take(std::uint64_t{0});
+  const double progress = take(0.0);
+  made.state.progress = std::isfinite(progress) ? progress : 0;
+  made.model_hash = take(std::uint64_t{0});
+  made.optimizer_hash = take(std::uint64_t{0});
+  std::map<std::uint64_t, std::uint64_t> counters;  // no peer twice, and in order
+  while (!bytes.empty()) {
+    const auto peer = take(std::uint64_t{0});
+    counters[peer] = take(std::uint64_t{0});
+  }
+  for (const auto& [peer, samples] : counters) made.state.counters.push_back({peer, samples});
+  const auto read = train::parse_state(train::state_text(made), "");
+  ASSERT(read.has_value() && read->state == made.state && read->model_hash == made.model_hash &&
+         read->optimizer_hash == made.optimizer_hash);
 }
 
 }  // namespace
