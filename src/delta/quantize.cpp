@@ -13,6 +13,7 @@
 
 #include "base/assert.hpp"
 #include "base/clones.hpp"
+#include "base/integer.hpp"
 #include "compute/coding.hpp"
 #include "delta/header.hpp"
 #include "wire/delta_format.hpp"
@@ -160,7 +161,7 @@ void pack_values(std::span<const float> values, int bits, std::size_t block,
                  std::span<std::byte> out) {
   ASSERT(scales.size() == blocks_of(values.size(), block));
   ASSERT(out.size() == codes_bytes(values.size(), bits));
-  codes.resize((values.size() + kGroup - 1) / kGroup * kGroup);
+  codes.resize(base::round_up(values.size(), kGroup));
   for (std::size_t b = 0; b < scales.size(); ++b) {
     const std::size_t begin = b * block;
     const std::size_t size = std::min(block, values.size() - begin);

@@ -1,6 +1,7 @@
 #include "data/spread.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <vector>
 
