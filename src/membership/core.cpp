@@ -189,7 +189,7 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   }
   links_.emplace(event.link, link);
   if (!admit(event.other, event.link, now, out)) return;
-  notify_suspected(event.link, link.peer, out);
+  tell_suspicions(event.link, out);
   if (event.dialed) request_if_useful(event, was_there, now, out);
 }
 

@@ -182,7 +182,7 @@ class Core {
   [[nodiscard]] std::size_t wanted_neighbours() const;
 
   // core_gossip.cpp: records, heartbeats, suspicion
-  void notify_suspected(base::LinkId link, const base::PeerId& peer, Outbox& out);
+  void tell_suspicions(base::LinkId link, Outbox& out);
   [[nodiscard]] bool admit(const wire::MemberRecord& record, base::LinkId from, base::Time now,
                            Outbox& out);
   void on_claim(const wire::Claim& claim, base::LinkId from, base::Time now, Outbox& out);

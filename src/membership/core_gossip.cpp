@@ -196,15 +196,17 @@ void Core::queue_claim(const MemberRecord& record, std::uint64_t by, MemberState
   queued_claims_.push_back({claim_of(record, by, state, reason), from});
 }
 
-// Whom this peer suspects may never have heard of it: while nobody had a link, no word went out.
-void Core::notify_suspected(base::LinkId link, const base::PeerId& peer, Outbox& out) {
-  const MemberRecord* record = table_.find(peer);
-  const auto reason = suspicions_.reason(peer);
-  if (record == nullptr || !reason) return;
+// Whom this peer suspects may never have heard of it: claims go out once, over the links that there
+// were then. After a cut a new link may be the first to the other side.
+void Core::tell_suspicions(base::LinkId link, Outbox& out) {
   wire::Gossip gossip;
-  gossip.claims.push_back(
-      claim_of(*record, table_.self_id().prefix(), MemberState::suspect, *reason));
-  send(link, std::move(gossip), out);
+  for (const Suspicions::Accusation& open :
+       suspicions_.open_from(links_.at(link).peer, wire::kClaimsPerGossip)) {
+    const MemberRecord* record = table_.find(open.peer);
+    if (record == nullptr) continue;
+    gossip.claims.push_back(claim_of(*record, open.by, MemberState::suspect, open.reason));
+  }
+  if (!gossip.claims.empty()) send(link, std::move(gossip), out);
 }
 
 void Core::end_suspicions(base::Time now, Outbox& out) {

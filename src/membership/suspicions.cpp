@@ -58,9 +58,15 @@ bool Suspicions::accused_by(const base::PeerId& peer, std::uint64_t by) const {
   return std::find(accusers.begin(), accusers.end(), by) != accusers.end();
 }
 
-std::optional<wire::DeathReason> Suspicions::reason(const base::PeerId& peer) const {
-  const auto found = open_.find(peer);
-  return found == open_.end() ? std::nullopt : std::optional(found->second.reason);
+std::vector<Suspicions::Accusation> Suspicions::open_from(const base::PeerId& peer,
+                                                          std::size_t most) const {
+  std::vector<Accusation> accusations;
+  auto at = open_.lower_bound(peer);
+  for (std::size_t i = 0; i < std::min(most, open_.size()); ++i, ++at) {
+    if (at == open_.end()) at = open_.begin();
+    accusations.push_back({at->first, at->second.accusers.front(), at->second.reason});
+  }
+  return accusations;
 }
 
 void Suspicions::extend(base::Duration pause) {

@@ -21,6 +21,11 @@ class Suspicions {
     base::PeerId peer;
     wire::DeathReason reason = wire::DeathReason::none;
   };
+  struct Accusation {
+    base::PeerId peer;
+    std::uint64_t by = 0;
+    wire::DeathReason reason = wire::DeathReason::none;
+  };
 
   /// `by` accuses `peer`, which has `partners` links at most. `beat`: the unit of the timeouts,
   /// longer where this peer trusts itself less. `not_before`: no verdict until then. Whether this
@@ -36,8 +41,9 @@ class Suspicions {
   void clear() { open_.clear(); }
   /// Whether `by` is among the accusers.
   [[nodiscard]] bool accused_by(const base::PeerId& peer, std::uint64_t by) const;
-  /// What it is accused for, by the first one; nothing where it is not accused.
-  [[nodiscard]] std::optional<wire::DeathReason> reason(const base::PeerId& peer) const;
+  /// Those that are open, each by its first accuser, at most so many: in order of id, as on a ring,
+  /// from `peer` on.
+  [[nodiscard]] std::vector<Accusation> open_from(const base::PeerId& peer, std::size_t most) const;
   /// All end this much later.
   void extend(base::Duration pause);
 

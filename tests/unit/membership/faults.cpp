@@ -263,6 +263,26 @@ BOOST_AUTO_TEST_CASE(claims_about_a_peer_are_refuted_by_it) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_suspicion_of_during_a_cut_is_told_over_the_first_new_link_after_it) {
+  Swarm swarm(9, {});
+  make(swarm, 4);
+  swarm.partition({0, 0, 1, 1});
+  const wire::MemberRecord about = swarm.core(2).self();
+  const wire::Claim claim{.subject = about.id.prefix(),
+                          .by = 5,
+                          .incarnation = about.incarnation,
+                          .state = MemberState::suspect,
+                          .reason = wire::DeathReason::silent};
+  swarm.forge(0, 1, wire::Gossip{{}, {claim}});
+  swarm.run_for(1s);
+  swarm.heal();
+  swarm.run_for(1s);
+  BOOST_TEST((swarm.state(2, 1) == MemberState::suspect));
+  swarm.reset_links(1, 3);
+  BOOST_TEST(swarm.run_until(1s, [&] { return swarm.state(2, 1) == MemberState::alive; }));
+  BOOST_TEST(swarm.core(2).self().incarnation > about.incarnation);
+}
+
 BOOST_AUTO_TEST_CASE(that_a_peer_is_dead_is_a_word_that_it_refutes) {
   Swarm swarm(9, {});
   make(swarm, 4);

@@ -42,6 +42,21 @@ BOOST_AUTO_TEST_CASE(more_accusers_end_it_sooner_and_one_counts_once) {
   BOOST_TEST(!suspicions.next_end().has_value());
 }
 
+BOOST_AUTO_TEST_CASE(those_that_are_open_are_named_from_any_peer_on_with_their_first_accusers) {
+  Suspicions suspicions;
+  for (std::uint8_t i = 1; i <= 3; ++i) {
+    for (std::uint64_t by = i; by <= 4; ++by) {
+      (void)suspicions.accuse({{i}}, by, DeathReason::silent, 64, 1s, kBegin);
+    }
+  }
+  const auto named = suspicions.open_from({{2}}, 2);
+  BOOST_REQUIRE(named.size() == 2U);
+  BOOST_TEST((named[0].peer == base::PeerId{{2}} && named[1].peer == base::PeerId{{3}}));
+  BOOST_TEST((named[0].by == 2U && named[1].by == 3U));
+  BOOST_TEST((suspicions.open_from({{3}}, 9)[1].peer == base::PeerId{{1}}));
+  BOOST_TEST(suspicions.open_from({{4}}, 9).size() == 3U);
+}
+
 BOOST_AUTO_TEST_CASE(when_all_link_partners_accuse_one_beat_is_left) {
   Suspicions suspicions;
   (void)suspicions.accuse(kPeer, 1, DeathReason::none, 2, 1s, kBegin);
