@@ -224,7 +224,7 @@ class NetworkLearner final : public Learner {
     compute::Evaluation sum;
     const std::uint32_t batch = network_.run_file.train.batch;
     for (std::uint32_t done = 0; done < count; done += batch) {
-      test.fill_range(done, std::min(batch, count - done), batch_);
+      test.fill_spread(done, std::min(batch, count - done), count, batch_);
       const auto piece = network_.program->evaluate(parameters, buffers, batch_.view());
       if (!piece) return fail(piece.error());
       sum.correct += piece->correct;
