@@ -59,6 +59,8 @@ class Ring {
   [[nodiscard]] const base::PeerId& predecessor() const;
   /// That is being reduced, or comes next.
   [[nodiscard]] base::StepNumber step() const noexcept { return step_; }
+  /// The own gradient is here, and messages of others are to come.
+  [[nodiscard]] bool is_waiting() const noexcept { return ready_ && to_come_ > 0; }
 
   /// A gradient may come only when the mean of the one before is out (ASSERT). Messages for a step
   /// whose gradient is not ready wait: those of one step, at most 4 bytes an element in all. After

@@ -187,17 +187,19 @@ void Core::on(DialFailed& event, base::Time now, Outbox& out) {
   const bool is_new = was_given(event.address) && told_failed_.insert(event.address).second;
   out.push_back(Notice{is_new && neighbours_.empty() ? Severity::warning : Severity::info,
                        "dialing " + event.address + " failed: " + event.text});
-  if (event.turned_away && was_turned_away_everywhere(event.address)) {
+  // A swarm that comes up there later is no reason to end a peer that trains.
+  if (event.turned_away && phase_ == Phase::waiting && was_turned_away_everywhere(event.address)) {
     return end({EndReason::failed, {base::ErrorCode::run_file, event.text}}, now, out);
   }
   to_membership(membership::DialFailed{event.address, event.text, event.own}, now, out);
 }
 
 bool Core::was_turned_away_everywhere(const std::string& address) {
-  const auto& join = config_.membership.join;
-  if (had_neighbour_ || std::ranges::count(join, address) == 0) return false;
+  if (had_neighbour_ || !was_given(address)) return false;
   turned_away_.insert(address);
-  return std::ranges::all_of(join, [&](const auto& one) { return turned_away_.contains(one); });
+  return std::ranges::all_of(config_.membership.join, [&](const std::string& one) {
+    return !was_given(one) || turned_away_.contains(one);
+  });
 }
 
 bool Core::was_given(const std::string& address) const {
@@ -348,6 +350,7 @@ void Core::on_refuse(const LinkInfo& info, const wire::Refuse& refusal, base::Ti
   // Whoever has met a peer of its run is in the right swarm. At an address that nobody gave, of a
   // former life, that a member has left or that was heard on the network, anybody may live.
   if (!info.dialed || had_neighbour_ || !was_given(info.address)) return;
+  if (phase_ != Phase::waiting) return;  // what it has trained by itself would be lost
   if (refusal.reason == wire::RefuseReason::other_run) {
     const auto is_ready = [](const auto& entry) { return entry.second.ready; };
     if (std::ranges::any_of(links_, is_ready)) return;
@@ -523,12 +526,22 @@ void Core::perform(const membership::NeighbourDown& down, base::Time now, Outbox
     const bool for_good = reason == left || reason == done || reason == banned || reason == no_room;
     to_exchange(exchange::NeighbourDown{peer, for_good}, now, out);
   }
-  // Who is done has sent all that this peer needs for its own last step.
-  if (ring_goes_on() && reason != duplicate && reason != done) {
-    end({leaving_ ? EndReason::left : EndReason::failed,
-         ring_broken_by(
-             fmt::format("peer {} is gone ({})", peer.brief(), membership::to_string(reason)))},
-        now, out);
+  if (reason == done && exchange::uses_ring(config_.exchange.mode)) {
+    // Who waits has no ring with it, and never will.
+    if (phase_ == Phase::waiting) {
+      return end({EndReason::failed,
+                  {base::ErrorCode::data,
+                   fmt::format("peer {} has ended this run, and this peer's checkpoint is of step "
+                               "{} (0: none): take the model of that peer",
+                               peer.brief(), step_.value)}},
+                 now, out);
+    }
+    // Who is done has sent all that others need for the same last step.
+    predecessor_done_ = predecessor_done_ || (ring_ && peer == ring_->predecessor());
+    end_if_predecessor_is_done(now, out);
+  } else if (ring_goes_on() && reason != duplicate) {
+    end_broken_ring(
+        fmt::format("peer {} is gone ({})", peer.brief(), membership::to_string(reason)), now, out);
   }
 }
 

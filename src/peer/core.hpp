@@ -130,8 +130,8 @@ class Core {
   void refuse(base::LinkId link, wire::Refuse refusal, Outbox& out);
   /// Whether a person named this address, in the run file or when the peer was started.
   [[nodiscard]] bool was_given(const std::string& address) const;
-  /// Whether all addresses that this peer has now lead to others with another secret; `address` is
-  /// one more that does.
+  /// Whether all addresses that a person named lead to others with another secret; `address` is one
+  /// more that does.
   [[nodiscard]] bool was_turned_away_everywhere(const std::string& address);
   void no_room_for(base::LinkId link, const base::PeerId& peer, const std::string& text,
                    base::Time now, Outbox& out);
@@ -166,7 +166,9 @@ class Core {
   void reduce(base::StepNumber step, std::vector<float> values, base::Time now, Outbox& out);
   [[nodiscard]] bool ring_goes_on() const noexcept;
   [[nodiscard]] bool ring_is_made(base::Time now, Outbox& out);
-  [[nodiscard]] base::Error ring_broken_by(const std::string& what) const;
+  void end_if_predecessor_is_done(base::Time now, Outbox& out);
+  void end_if_ring_has_stopped(base::Time now, Outbox& out);
+  void end_broken_ring(const std::string& what, base::Time now, Outbox& out);
   void on_reduce(base::LinkId link, const base::PeerId& peer, wire::Reduce& message, base::Time now,
                  Outbox& out);
   [[nodiscard]] std::size_t early_bytes_max() const noexcept;
@@ -195,6 +197,7 @@ class Core {
   std::uint32_t round_steps_ = 0;  ///< local: own steps since the last average
   bool averaging_ = false;         ///< local: no steps until the average is here
   bool save_wanted_ = false;       ///< ring: the others are asked for a common checkpoint
+  bool predecessor_done_ = false;  ///< ring: what it has not sent by now never comes
   bool ring_stops_ = false;        ///< ring: somebody leaves, so the step under way is the last one
   std::map<base::PeerId, Early> early_;  ///< gradients of neighbours
 

@@ -242,6 +242,7 @@ void Core::reduce(base::StepNumber step, std::vector<float> values, base::Time n
   if (leaving_) wishes[kLeaveWish] = 1;
   values.insert(values.end(), wishes.begin(), wishes.end());
   to_ring(exchange::Ring::GradientReady{step, samples_, std::move(values)}, now, out);
+  end_if_predecessor_is_done(now, out);
 }
 
 void Core::perform(exchange::Ring::Reduced& reduced, base::Time now, Outbox& out) {
@@ -266,11 +267,27 @@ bool Core::ring_goes_on() const noexcept {
   return ring_ && phase_ == Phase::training && !ring_stops_;
 }
 
-base::Error Core::ring_broken_by(const std::string& what) const {
-  return {base::ErrorCode::network,
-          fmt::format("{}: exchange.mode = \"{}\" cannot go on without it; start all again to go "
-                      "on from their last common checkpoint, or use \"tracked\"",
-                      what, base::name_of(config_.exchange.mode, kModeNames))};
+/// Peers need not all find the same accuracy: with another device, or another number of threads, a
+/// sum is rounded otherwise.
+void Core::end_if_predecessor_is_done(base::Time now, Outbox& out) {
+  if (!predecessor_done_ || !ring_goes_on() || !ring_->is_waiting()) return;
+  end_broken_ring("another peer has ended its run", now, out);
+}
+
+/// Not while an evaluation may still find that the run has reached its target.
+void Core::end_if_ring_has_stopped(base::Time now, Outbox& out) {
+  if (!ring_stops_ || phase_ != Phase::training) return;
+  if (saves_outstanding_ > 0 || evaluations_outstanding_ > 0) return;
+  end_broken_ring("another peer was asked to leave", now, out);
+}
+
+void Core::end_broken_ring(const std::string& what, base::Time now, Outbox& out) {
+  end({leaving_ ? EndReason::left : EndReason::failed,
+       {base::ErrorCode::network,
+        fmt::format("{}: exchange.mode = \"{}\" cannot go on without it; start all again to go on "
+                    "from their last common checkpoint, or use \"tracked\"",
+                    what, base::name_of(config_.exchange.mode, kModeNames))}},
+      now, out);
 }
 
 void Core::on_outcome(const StepDone& done, base::Time now, Outbox& out) {
@@ -356,6 +373,7 @@ void Core::end_evaluation(const std::optional<Evaluated>& evaluated, base::Time 
   publish(now);
   out.push_back(Report{.evaluated = evaluated.has_value()});
   if (ring_) next_steps(now, out);
+  end_if_ring_has_stopped(now, out);
   end_if_finished(now, out);
 }
 
@@ -369,9 +387,7 @@ void Core::on_outcome(const Saved& saved, base::Time now, Outbox& out) {
   unsaved_ = {};
   if (!saved.status) unsaved_ = saved.status.error().in("the model was not saved");
   if (leaving_ && !ring_goes_on()) return end({EndReason::left, unsaved_}, now, out);
-  if (ring_stops_ && phase_ == Phase::training) {
-    return end({EndReason::failed, ring_broken_by("another peer was asked to leave")}, now, out);
-  }
+  end_if_ring_has_stopped(now, out);
   end_if_finished(now, out);
 }
 

@@ -154,6 +154,43 @@ BOOST_AUTO_TEST_CASE(another_swarm_at_an_address_that_nobody_gave_ends_nothing) 
   BOOST_TEST(!world.peer(alone).refused);
 }
 
+BOOST_AUTO_TEST_CASE(addresses_of_a_former_life_do_not_decide_whether_a_peer_is_turned_away) {
+  World world(14);
+  const Config config = config_for(world.problem, Mode::tracked);
+  const DialFailed given{.address = "one:1", .text = "wrong secret", .turned_away = true};
+  const DialFailed former{.address = "former:1", .text = "wrong secret", .turned_away = true};
+  world.add(config, {"one:1"}, {.addresses = {"former:1"}});
+  world.add(config, {}, {.addresses = {"former:1"}});
+  for (const std::size_t i : {0, 1}) {
+    world.give(i, former);
+    BOOST_TEST(!world.peer(i).finished);
+  }
+  world.give(0, given);
+  BOOST_REQUIRE(world.peer(0).finished);
+  BOOST_TEST((world.peer(0).finished->error.code == base::ErrorCode::run_file));
+}
+
+// Where it was told to join, another swarm may come up, with another secret or another run.
+BOOST_AUTO_TEST_CASE(a_swarm_of_strangers_does_not_end_a_peer_that_trains) {
+  World world(14);
+  Config config = config_for(world.problem, Mode::tracked);
+  config.step_interval = std::chrono::milliseconds(50);  // it dials again while it trains
+  Config other = config;
+  other.canonical = "run.name = \"another\"\n";
+  other.run.bytes[0] ^= 1U;
+  world.add(config, {World::address_of(1)});
+  BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).steps > 4; }));
+  world.give(
+      0, DialFailed{.address = World::address_of(1), .text = "wrong secret", .turned_away = true});
+  world.add(other);
+  BOOST_REQUIRE(world.run_to_the_end(kPatience));
+  BOOST_TEST((world.peer(0).finished->reason == EndReason::done));
+  const auto is_refusal = [](const std::string& text) {
+    return text.find(" refused: ") != std::string::npos;
+  };
+  BOOST_TEST(std::ranges::count_if(world.peer(0).warnings, is_refusal) > 0);
+}
+
 // To evaluate may take minutes.
 BOOST_AUTO_TEST_CASE(the_last_checkpoint_comes_before_the_last_evaluation) {
   World world(5);

@@ -1,4 +1,5 @@
 // What the peers of a ring must agree on, and what is said when one is missing or too many.
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -113,6 +114,32 @@ BOOST_AUTO_TEST_CASE(who_is_done_first_does_not_end_the_ring_for_the_others) {
           BOOST_TEST((end.reason == EndReason::done), end.error.text);
           BOOST_TEST(world.peer(i).saved.back().step.value == world.status(0).steps);
           BOOST_TEST((world.replica(i) == world.replica(0)));
+        }
+      }
+    }
+  }
+}
+
+// With another device, or another number of threads, an accuracy is rounded otherwise.
+BOOST_AUTO_TEST_CASE(who_misses_the_target_that_the_others_have_reached_does_not_wait_for_them) {
+  for (const exchange::Mode mode : kRings) {
+    for (const std::size_t missing : {1, 2}) {
+      BOOST_TEST_CONTEXT(name_of(mode) << ", " << missing << " of 3") {
+        World world(5);
+        Config config = ring_of(world, 3, mode);
+        config.target_accuracy = 0.9;
+        config.report_every = 512;
+        world.tamper = [missing](std::size_t index, Outcome& outcome) {
+          auto* evaluated = std::get_if<Evaluated>(&outcome);
+          if (evaluated == nullptr || index >= missing) return;
+          evaluated->accuracy = std::min(evaluated->accuracy, 0.89);
+        };
+        world.add_swarm(3, config);
+        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        for (std::size_t i = 0; i < world.size(); ++i) {
+          const Finished& end = *world.peer(i).finished;
+          BOOST_TEST((end.reason == (i < missing ? EndReason::failed : EndReason::done)),
+                     end.error.text);
         }
       }
     }
@@ -248,6 +275,45 @@ BOOST_AUTO_TEST_CASE(checkpoints_of_different_steps_are_told_apart_when_the_ring
         told = told || end.error.text.find("has a checkpoint of step") != std::string::npos;
       }
       BOOST_TEST(told, world.peer(0).finished->error.text);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_lacks_the_last_checkpoint_of_a_ring_is_told_that_the_run_has_ended) {
+  for (const exchange::Mode mode : kRings) {
+    BOOST_TEST_CONTEXT(name_of(mode)) {
+      World world(3);
+      const Config config = ring_of(world, 2, mode);
+      world.add(config, {}, {.step = base::StepNumber{256}, .samples = 4096, .progress = 1});
+      world.add(config, {World::address_of(0)},
+                {.step = base::StepNumber{250}, .samples = 4000, .progress = 0.97});
+      BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+      BOOST_TEST((world.peer(0).finished->reason == EndReason::done));
+      const Finished& end = *world.peer(1).finished;
+      BOOST_TEST((end.reason == EndReason::failed));
+      BOOST_TEST(end.error.text.find("has ended this run") != std::string::npos, end.error.text);
+      BOOST_TEST(end.error.text.find("of step 250") != std::string::npos, end.error.text);
+    }
+  }
+}
+
+// Its last evaluation comes after its last checkpoint, which the one that leaves does not await.
+BOOST_AUTO_TEST_CASE(a_ring_that_reaches_its_target_with_the_step_at_which_one_leaves_is_done) {
+  for (const exchange::Mode mode : kRings) {
+    BOOST_TEST_CONTEXT(name_of(mode)) {
+      World world(5);
+      Config config = ring_of(world, 3, mode);
+      config.report_every = 3ULL * config.train.batch * kRound;
+      config.target_accuracy = 0.1;  // of the first evaluation
+      world.add_swarm(3, config);
+      const std::uint64_t last = kRound - 1;
+      BOOST_REQUIRE(world.run_until(kLongEnough, [&] { return world.status(1).steps == last; }));
+      world.give(1, Leave{});
+      BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+      for (const std::size_t i : {0, 2}) {
+        const Finished& end = *world.peer(i).finished;
+        BOOST_TEST((end.reason == EndReason::done), end.error.text);
+      }
     }
   }
 }
