@@ -51,15 +51,19 @@ std::string news_of(const peer::MemberStatus& member) {
 std::string Progress::changes(const peer::Status& status) {
   std::string text;
   std::size_t count = 0;
+  std::map<base::PeerId, MemberState> told;  // without those that are no members any more
   for (const peer::MemberStatus& member : status.members) {
-    const MemberState state = member.record.state;
-    if (member.self || state == MemberState::suspect) continue;
-    const auto [told, is_new] = told_.try_emplace(member.record.id, state);
-    const MemberState before = std::exchange(told->second, state);
+    const auto before = told_.find(member.record.id);
+    const bool is_new = before == told_.end();
+    MemberState state = member.record.state;
+    if (member.self || (is_new && state == MemberState::suspect)) continue;
+    if (state == MemberState::suspect) state = before->second;
+    told.emplace(member.record.id, state);
     // Who was gone before this peer came is no news.
-    if (is_new ? state != MemberState::alive : state == before) continue;
+    if (is_new ? state != MemberState::alive : state == before->second) continue;
     if (++count <= kNewsMax) text += news_of(member);
   }
+  told_ = std::move(told);
   if (count > kNewsMax) text += fmt::format("... and {} more joined or left\n", count - kNewsMax);
   return text;
 }

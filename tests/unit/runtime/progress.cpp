@@ -44,6 +44,18 @@ BOOST_AUTO_TEST_CASE(who_joins_leaves_or_dies_is_named_once) {
   BOOST_TEST(watched.at(8).empty());
 }
 
+BOOST_AUTO_TEST_CASE(who_is_no_member_any_more_is_forgotten) {
+  using enum wire::MemberState;
+  Watched watched;
+  auto& members = watched.status.members;
+  members = {member(2, "two", alive)};
+  BOOST_TEST(watched.at(0).find("two joined\n") == 0U);
+  members.clear();
+  BOOST_TEST(watched.at(2).empty());
+  members = {member(2, "two", alive)};
+  BOOST_TEST(watched.at(4) == "two joined\n");
+}
+
 BOOST_AUTO_TEST_CASE(how_it_goes_is_said_every_ten_seconds_with_the_speed_of_all) {
   Watched watched;
   watched.status.members = {member(1, "own", wire::MemberState::alive),
