@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/rng.hpp"
 
@@ -62,7 +63,9 @@ class Planner {
       } else {
         restart(next.later, *next.entry, next.at);
       }
-      if (plan_.events.size() > kEventsMax) reject(*next.entry, "more than {} events", kEventsMax);
+      if (plan_.events.size() <= kEventsMax) continue;
+      ASSERT(next.entry != nullptr, "a start adds all its events at once, and fewer");
+      reject(*next.entry, "more than {} events", kEventsMax);
     }
     if (error_) return fail(std::move(*error_));
     std::ranges::stable_sort(plan_.events, {}, &PlannedEvent::at);
