@@ -50,7 +50,7 @@
   X(silence_unnoticed, "membership: silence is no ground for suspicion")                          \
   X(surplus_kept, "membership: neighbours are never too many")                                    \
   X(leave_unsigned, "membership: who leaves does not sign that it did")                           \
-  X(losses_kept, "membership: why a member was lost is kept when it is back")                     \
+  X(death_reasons_kept, "membership: why a member was lost is kept when it is back")              \
   X(claims_kept, "membership: a claim is told again with each event")                             \
   X(told_kept, "membership: what a neighbour was told is kept when its link is gone")             \
   X(counters_anew, "membership: each news of a counter is one counter more")                      \

@@ -61,12 +61,12 @@ float dense_scale(std::uint32_t key) noexcept {
                   std::numeric_limits<float>::denorm_min());
 }
 
-base::Status check_keyframe(const Shape& shape) {
+base::Status check_dense(const Shape& shape) {
   if (!scales_are_sound(shape.scales, Kind::dense, kDenseLevelMax)) {
-    return fail(ErrorCode::protocol, "keyframe: a scale is negative or not bounded");
+    return fail(ErrorCode::protocol, "dense delta: a scale is negative or not bounded");
   }
   if (holds_minus_128(shape.values.data(), shape.values.size())) {
-    return fail(ErrorCode::protocol, "keyframe: a level is beyond {}", kDenseLevelMax);
+    return fail(ErrorCode::protocol, "dense delta: a level is beyond {}", kDenseLevelMax);
   }
   return {};
 }
@@ -118,9 +118,9 @@ base::Status decode_dense(base::ByteView payload, std::span<const float> origin,
   const auto shape = read_header(payload, origin.size());
   if (!shape) return fail(shape.error());
   if (shape->kind != Kind::dense) {
-    return fail(ErrorCode::protocol, "keyframe: not a dense delta");
+    return fail(ErrorCode::protocol, "dense delta: of another kind");
   }
-  if (auto status = check_keyframe(*shape); !status) return status;
+  if (auto status = check_dense(*shape); !status) return status;
   std::array<std::int8_t, kDenseBlock> levels;
   for (std::size_t begin = 0; begin < out.size(); begin += kDenseBlock) {
     const std::size_t size = std::min<std::size_t>(kDenseBlock, out.size() - begin);
@@ -128,7 +128,7 @@ base::Status decode_dense(base::ByteView payload, std::span<const float> origin,
     add_levels(origin.data() + begin, levels.data(), scale_at(shape->scales, begin / kDenseBlock),
                size, out.data() + begin);
     if (largest_key(out.data() + begin, size) > std::bit_cast<std::uint32_t>(kMagnitudeMax)) {
-      return fail(ErrorCode::protocol, "keyframe: moves an element beyond {}", kMagnitudeMax);
+      return fail(ErrorCode::protocol, "dense delta: moves an element beyond {}", kMagnitudeMax);
     }
   }
   return {};

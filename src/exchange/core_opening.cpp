@@ -67,7 +67,8 @@ void Core::send_open(const PeerId& peer, Link& link, Time now, Outbox& out) {
 }
 
 void Core::send_due_opens(Time now, Outbox& out) {
-  // A decision may allow others to speak, or end the right to adopt: as long as something moves.
+  // A decision may let other links send their LinkOpen, or end the right to adopt: as long as
+  // something moves.
   for (bool moved = true; moved;) {
     moved = false;
     for (auto at = links_.begin(); at != links_.end();) {
@@ -191,7 +192,7 @@ void Core::resume(Links::iterator at, Time now, Outbox& out) {
 void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Outbox& out) {
   Link& link = at->second;
   if (link.rounds.is_stale()) {
-    // It can give after all, and may be asked again: with the patience that it needs.
+    // It can give after all, and may be asked again: with the longer timeout that it needs.
     link.ask_after.reset();
     link.failed_asks = std::min(link.failed_asks, kAsksMax - 1);
     return;

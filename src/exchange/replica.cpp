@@ -229,8 +229,8 @@ base::Status Replica::stage_push(Link& link, const CommitInput& input) {
   if (!own) return fail(own_fault(std::move(own.error())));
   auto their = read_push(input.their, link.theirs);
   if (!their) return fail(std::move(their.error()));
-  link.own_keyframe = std::move(*own);
-  link.their_keyframe = std::move(*their);
+  link.own_replica = std::move(*own);
+  link.their_replica = std::move(*their);
   link.own_push = input.own_push;
   link.their_push = input.their_push;
   return {};
@@ -437,9 +437,9 @@ base::Status Replica::commit_pushes() {
     weight_ += static_cast<double>(link.their_push) - static_cast<double>(link.own_push);
     ASSERT(weight_ > 0.0, "less is on its way than there is");
     link.pushed = 0.0F;
-    for (auto [mirror, keyframe] :
-         {std::pair(link.mine, &link.own_keyframe), std::pair(link.theirs, &link.their_keyframe)}) {
-      auto status = memory_->set_mirror(mirror, std::exchange(*keyframe, {}));
+    for (auto [mirror, replica] :
+         {std::pair(link.mine, &link.own_replica), std::pair(link.theirs, &link.their_replica)}) {
+      auto status = memory_->set_mirror(mirror, std::exchange(*replica, {}));
       if (!status) return status;
     }
     const auto out = static_cast<float>(static_cast<double>(link.own_push) / weight_);

@@ -209,8 +209,8 @@ class Replica {
     bool own_is_written = false;         // its own delta is `written`
     DeltaPointer own{};                  // its own delta, where that is another one
     DeltaPointer their{};                // the other end's delta
-    base::LargeFloats own_keyframe{};    // what the own push says x is, under push-sum
-    base::LargeFloats their_keyframe{};  // what their push says their x is, under push-sum
+    base::LargeFloats own_replica{};     // what the own push says x is, under push-sum
+    base::LargeFloats their_replica{};   // what their push says their x is, under push-sum
     std::vector<float> own_buffers{};    // empty: it carries none
     std::vector<float> their_buffers{};  // empty: it carries none
   };

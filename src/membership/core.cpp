@@ -98,7 +98,7 @@ void Core::expire(base::Time now, Outbox& out) {
     for (const auto& [id, link] : links_) ids.push_back(id);
     for (const base::LinkId id : ids) check_link_timers(id, now, out);
     end_suspicions(now, out);
-    for (const wire::MemberRecord& record : flaps_.take_due(now)) {
+    for (const wire::MemberRecord& record : damper_.take_due(now)) {
       if (table_.apply(record)) changed(record, false, base::LinkId{}, now);
     }
     for (const std::string& address : dialer_.overdue(now)) dial_failed(address, false, now, out);
@@ -154,7 +154,7 @@ void Core::finish(base::Time now, Outbox& out) {
     next.add(link.role == Role::neighbour ? link.next_beat : link.role_ends);
   }
   next.add(suspicions_.next_end());
-  next.add(flaps_.next_due());
+  next.add(damper_.next_due());
   next.add(conflict_.due());
   deadline_ = next_seek(now, next.value().value_or(base::Time::max()));
 }

@@ -232,7 +232,7 @@ class Core {
   std::map<base::PeerId, base::LinkId> queued_records_;
   std::vector<QueuedClaim> queued_claims_;  ///< claims, to be sent likewise
   Suspicions suspicions_;
-  FlapDamper flaps_;
+  FlapDamper damper_;
   LocalHealth health_;
   KeyConflict conflict_;
   std::map<base::PeerId, wire::DeathReason>

@@ -37,8 +37,8 @@ void Core::add_bounds(base::Bounds& out) const {
   out.add("members held dead", table_.dead().size(), members - alive);
   out.add("addresses of living members", table_.places(), alive);
   out.add("members under suspicion", suspicions_.size(), alive);
-  out.add("members that died of late", flaps_.size(), kMembersMax);
-  out.add("reasons of losses", death_reasons_.size(), members - alive);
+  out.add("members that died of late", damper_.size(), kMembersMax);
+  out.add("reasons of deaths", death_reasons_.size(), members - alive);
   out.add("neighbours wanted back", reconnect_first_.size(), alive);
   out.add("banned peers", banned_.size(), kMembersMax);
   out.add("peers without room here", no_room_.size(), kMembersMax);
@@ -72,7 +72,7 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
   if (const auto end = suspicions_.last_end()) {
     add("the end of a suspicion", *end, suspicion_max(config_.heartbeat));
   }
-  if (const auto due = flaps_.next_due()) add("a return", *due, kHoldMax);
+  if (const auto due = damper_.next_due()) add("a return", *due, kHoldMax);
   conflict_.add_timers(now, out);
   dialer_.add_timers(now, out);
 }

@@ -61,7 +61,7 @@ bool Core::admit(const MemberRecord& record, base::LinkId from, base::Time now, 
   if (doubted) believed.state = MemberState::alive;
   const bool returns =
       known != nullptr && known->state == MemberState::dead && counts_as_alive(believed.state);
-  if (returns && flaps_.hold_back(believed, now)) return true;
+  if (returns && damper_.hold_back(believed, now)) return true;
   if (table_.apply(believed)) changed(believed, was_alive, from, now);
   const auto link = links_.find(from);
   if (doubted && link != links_.end()) {
@@ -153,13 +153,13 @@ void Core::changed(const MemberRecord& record, bool was_alive, base::LinkId from
   suspicions_.drop(record.id);
   progress_.set_state(record.id.prefix(), record.state);
   if (counts_as_alive(record.state)) {
-    if (!SIM_BUG(losses_kept)) death_reasons_.erase(record.id);
+    if (!SIM_BUG(death_reasons_kept)) death_reasons_.erase(record.id);
     if (was_alive) return;
-    flaps_.returned(record, now);
+    damper_.returned(record, now);
     dialer_.hurry(record.id, now);
     return;
   }
-  flaps_.gone(record);
+  damper_.gone(record);
   if (record.state == MemberState::left) death_reasons_[record.id] = wire::DeathReason::left;
   reconnect_first_.erase(record.id);
   dialer_.postpone(record.id, kRevivalMin, now);
@@ -179,7 +179,7 @@ void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::DeathReaso
                                    ? config_.degree
                                    : std::min(progress->links, config_.degree);
   if (!suspicions_.accuse(record.id, by, reason, partners, timeout_unit(), now,
-                          flaps_.immune_until(record.id))) {
+                          damper_.immune_until(record.id))) {
     return;
   }
   queue_claim(record, by, MemberState::suspect, reason, from);
@@ -222,7 +222,7 @@ void Core::end_suspicions(base::Time now, Outbox& out) {
     queue_claim(record, table_.self_id().prefix(), MemberState::dead, verdict.reason,
                 base::LinkId{});
     death_reasons_[record.id] = verdict.reason;
-    flaps_.died(record, table_.alive_count(), now);
+    damper_.died(record, table_.alive_count(), now);
     reconnect_first_.erase(record.id);
     dialer_.postpone(record.id, kRevivalMin, now);
     notice(out, Severity::info,

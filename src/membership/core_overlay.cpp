@@ -302,7 +302,7 @@ void Core::ban(const base::PeerId& peer, base::Time now) {
 }
 
 bool Core::is_there(const wire::MemberRecord& record) const {
-  return counts_as_alive(record.state) || flaps_.waits(record.id);
+  return counts_as_alive(record.state) || damper_.waits(record.id);
 }
 
 bool Core::fits_overlay(const wire::MemberRecord& record) const {

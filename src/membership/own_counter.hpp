@@ -22,7 +22,6 @@ class OwnCounter {
   /// disk.
   [[nodiscard]] bool has_stalled(base::Time now);
 
-  [[nodiscard]] bool is_set() const noexcept { return is_set_; }
   [[nodiscard]] bool trains() const noexcept { return trains_; }
   /// With what former lives trained and this life's count does not have.
   [[nodiscard]] std::uint64_t samples() const noexcept { return samples_; }

@@ -127,14 +127,14 @@ void Checks::note_samples(const Node& node) {
 }
 
 void Checks::check_counters(const Node& node) {
-  const membership::ProgressTable& book = node.core->membership().progress();
-  if (book.size() > subjects_.size()) {
-    fail(fmt::format("peer-{} knows {} counters of {} peers", node.peer, book.size(),
+  const membership::ProgressTable& table = node.core->membership().progress();
+  if (table.size() > subjects_.size()) {
+    fail(fmt::format("peer-{} knows {} counters of {} peers", node.peer, table.size(),
                      subjects_.size()));
   }
   if (has_twins_) return;  // two count under one name
   for (const Subject& subject : subjects_) {
-    const wire::Progress* known = book.find(subject.prefix);
+    const wire::Progress* known = table.find(subject.prefix);
     if (known == nullptr || known->samples <= subject.samples + kSamplesSlack) continue;
     fail(fmt::format("peer-{} knows of {} samples of peer-{}, which has {}", node.peer,
                      known->samples, subject.node, subject.samples));

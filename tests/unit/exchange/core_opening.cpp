@@ -188,20 +188,20 @@ BOOST_AUTO_TEST_CASE(who_does_not_give_its_replica_in_time_is_passed_over) {
 
 BOOST_AUTO_TEST_CASE(who_has_one_neighbour_trains_and_asks_it_again_ever_more_rarely) {
   Transcript peer = latecomer("a");
-  starling::base::Duration patience = kAskTimeout;
+  starling::base::Duration timeout = kAskTimeout;
   for (std::uint32_t asked = 1; asked < kAsksMax; ++asked) {
     BOOST_TEST(peer.core.adopting());
-    peer.now += patience;
+    peer.now += timeout;
     TEST_LINES(peer.expire(), "notice");
     BOOST_TEST(!peer.core.adopting());
-    peer.now += patience;
+    peer.now += timeout;
     TEST_LINES(peer.expire(), "a: link open, may adopt");
     TEST_LINES(peer.link_open('a', kMember));
-    patience = std::min(2 * patience, kAskTimeoutMax);
+    timeout = std::min(2 * timeout, kAskTimeoutMax);
   }
-  peer.now += patience;
+  peer.now += timeout;
   TEST_LINES(peer.expire(), "notice");
-  peer.now += patience;
+  peer.now += timeout;
   TEST_LINES(peer.expire());
   BOOST_TEST(!peer.core.next_deadline().has_value());
   TEST_LINES(peer.keyframe('a'), "a: link open, may adopt");  // it is well again

@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(deltas_wait_for_their_step_without_holding_up_others) {
   BOOST_TEST(queue.empty());
 }
 
-BOOST_AUTO_TEST_CASE(nothing_waits_where_no_steps_are_made) {
+BOOST_AUTO_TEST_CASE(a_delta_that_is_to_be_written_at_once_does_not_wait) {
   JobQueue queue;
   EncodeJob job = encode('a', 1, 4);
   job.at_once = true;

@@ -20,8 +20,8 @@ Progress entry(std::uint64_t prefix, std::uint64_t samples, float rate = 0) {
   return {.id_prefix = prefix, .samples = samples, .rate = rate};
 }
 
-void merge(ProgressTable& book, Progress progress, base::Time now, std::uint64_t from = 99) {
-  (void)book.merge(std::span(&progress, 1), from, now);
+void merge(ProgressTable& table, Progress progress, base::Time now, std::uint64_t from = 99) {
+  (void)table.merge(std::span(&progress, 1), from, now);
 }
 
 }  // namespace
@@ -29,82 +29,82 @@ void merge(ProgressTable& book, Progress progress, base::Time now, std::uint64_t
 BOOST_AUTO_TEST_SUITE(progress)
 
 BOOST_AUTO_TEST_CASE(counters_never_fall) {
-  ProgressTable book(1, 1s);
-  (void)book.set_own(entry(1, 10), true, kStart);
-  (void)book.set_own(entry(1, 5), true, kStart);
-  merge(book, entry(2, 100), kStart);
-  merge(book, entry(2, 90), kStart);
-  book.observe(2, 80, kStart);
-  BOOST_TEST(book.total(kStart) == 110);
-  book.observe(2, 120, kStart);
-  BOOST_TEST(book.total(kStart) == 130);
+  ProgressTable table(1, 1s);
+  (void)table.set_own(entry(1, 10), true, kStart);
+  (void)table.set_own(entry(1, 5), true, kStart);
+  merge(table, entry(2, 100), kStart);
+  merge(table, entry(2, 90), kStart);
+  table.observe(2, 80, kStart);
+  BOOST_TEST(table.total(kStart) == 110);
+  table.observe(2, 120, kStart);
+  BOOST_TEST(table.total(kStart) == 130);
 }
 
 BOOST_AUTO_TEST_CASE(an_absurd_counter_is_not_taken) {
-  ProgressTable book(1, 1s);
-  (void)book.set_own(entry(1, 10), true, kStart);
-  merge(book, entry(1, membership::kCounterMax), kStart);
-  merge(book, entry(2, std::numeric_limits<std::uint64_t>::max()), kStart);
-  BOOST_TEST(book.total(kStart) == 10);
+  ProgressTable table(1, 1s);
+  (void)table.set_own(entry(1, 10), true, kStart);
+  merge(table, entry(1, membership::kCounterMax), kStart);
+  merge(table, entry(2, std::numeric_limits<std::uint64_t>::max()), kStart);
+  BOOST_TEST(table.total(kStart) == 10);
 }
 
 // It was killed after it had told them, and its last checkpoint is older.
 BOOST_AUTO_TEST_CASE(what_others_know_of_a_former_life_counts_and_what_follows_on_top) {
-  ProgressTable book(1, 1s);
-  (void)book.set_own(entry(1, 10), true, kStart);
-  merge(book, entry(1, 1000), kStart);
-  BOOST_TEST(book.total(kStart) == 1000);
-  (void)book.set_own(entry(1, 30), true, kStart + 1s);
-  BOOST_TEST(book.total(kStart + 1s) == 1020);
-  BOOST_TEST(book.find(1)->rate <= 20);  // the jump is no speed
-  merge(book, entry(1, 1020), kStart + 1s);
-  BOOST_TEST(book.total(kStart + 1s) == 1020);
+  ProgressTable table(1, 1s);
+  (void)table.set_own(entry(1, 10), true, kStart);
+  merge(table, entry(1, 1000), kStart);
+  BOOST_TEST(table.total(kStart) == 1000);
+  (void)table.set_own(entry(1, 30), true, kStart + 1s);
+  BOOST_TEST(table.total(kStart + 1s) == 1020);
+  BOOST_TEST(table.find(1)->rate <= 20);  // the jump is no speed
+  merge(table, entry(1, 1020), kStart + 1s);
+  BOOST_TEST(table.total(kStart + 1s) == 1020);
 }
 
 // Before its first step it waits, for links and for others' parameters, and the clock may have run
 // for days when it starts.
 BOOST_AUTO_TEST_CASE(who_is_started_again_has_no_rate_before_it_has_trained) {
-  ProgressTable book(1, 1s);
-  (void)book.set_own(entry(1, 6'000'000), false, kStart);
-  (void)book.set_own(entry(1, 6'000'000), false, kStart + 30s);
-  (void)book.set_own(entry(1, 6'000'064), true, kStart + 40s);  // its first step
-  BOOST_TEST(book.find(1)->rate == 0.0F);
+  ProgressTable table(1, 1s);
+  (void)table.set_own(entry(1, 6'000'000), false, kStart);
+  (void)table.set_own(entry(1, 6'000'000), false, kStart + 30s);
+  (void)table.set_own(entry(1, 6'000'064), true, kStart + 40s);  // its first step
+  BOOST_TEST(table.find(1)->rate == 0.0F);
   for (int step = 1; step <= 40; ++step) {
     const base::Time now = kStart + 40s + step * 50ms;
-    (void)book.set_own(entry(1, 6'000'064 + 64U * static_cast<unsigned>(step)), true, now);
-    BOOST_TEST(book.find(1)->rate <= 1280.5F);
+    (void)table.set_own(entry(1, 6'000'064 + 64U * static_cast<unsigned>(step)), true, now);
+    BOOST_TEST(table.find(1)->rate <= 1280.5F);
   }
-  BOOST_TEST(book.find(1)->rate > 1279.0F);
-  (void)book.entries_for_heartbeat(9, kStart + 42s);
-  (void)book.entries_for_heartbeat(9, kStart + 45s);
-  BOOST_TEST(book.find(1)->rate == 0.0F);  // that it stands still is seen as soon as ever
+  BOOST_TEST(table.find(1)->rate > 1279.0F);
+  (void)table.entries_for_heartbeat(9, kStart + 42s);
+  (void)table.entries_for_heartbeat(9, kStart + 45s);
+  BOOST_TEST(table.find(1)->rate == 0.0F);  // that it stands still is seen as soon as ever
 }
 
 BOOST_AUTO_TEST_CASE(what_is_known_of_a_former_life_counts_once_when_it_ends) {
-  ProgressTable book(1, 1s);
-  (void)book.set_own(entry(1, 10), true, kStart);
-  merge(book, entry(1, 1000), kStart);
-  (void)book.set_own(entry(1, 30), true, kStart + 1s);
-  book.end_own(kStart + 2s);
-  BOOST_TEST(book.total(kStart + 2s) == 1020);
-  BOOST_TEST(book.recalled() == 990U);
+  ProgressTable table(1, 1s);
+  (void)table.set_own(entry(1, 10), true, kStart);
+  merge(table, entry(1, 1000), kStart);
+  (void)table.set_own(entry(1, 30), true, kStart + 1s);
+  table.end_own(kStart + 2s);
+  BOOST_TEST(table.total(kStart + 2s) == 1020);
+  BOOST_TEST(table.recalled() == 990U);
 }
 
 BOOST_AUTO_TEST_CASE(a_neighbour_is_told_its_own_counter_where_it_may_not_know_it) {
-  ProgressTable book(1, 1s);
-  (void)book.set_own(entry(1, 10), true, kStart);
-  merge(book, entry(7, 30), kStart, 7);
-  BOOST_TEST(book.entries_for_heartbeat(7, kStart).size() == 1U);  // ours: it has said the other
-  book.forget(7);
-  const auto entries = book.entries_for_heartbeat(7, kStart);
+  ProgressTable table(1, 1s);
+  (void)table.set_own(entry(1, 10), true, kStart);
+  merge(table, entry(7, 30), kStart, 7);
+  BOOST_TEST(table.entries_for_heartbeat(7, kStart).size() == 1U);  // ours: it has said the other
+  table.forget(7);
+  const auto entries = table.entries_for_heartbeat(7, kStart);
   BOOST_REQUIRE(entries.size() == 2U);
   BOOST_TEST(entries[0].id_prefix == 7U);
   BOOST_TEST(entries[0].samples == 30U);
-  book.observe(7, 50, kStart);
-  book.forget(7);
-  BOOST_TEST(book.entries_for_heartbeat(7, kStart)[0].samples == 50U);
-  merge(book, entry(7, 60), kStart, 8);  // by another way than its own word
-  BOOST_TEST(book.entries_for_heartbeat(7, kStart).empty());
+  table.observe(7, 50, kStart);
+  table.forget(7);
+  BOOST_TEST(table.entries_for_heartbeat(7, kStart)[0].samples == 50U);
+  merge(table, entry(7, 60), kStart, 8);  // by another way than its own word
+  BOOST_TEST(table.entries_for_heartbeat(7, kStart).empty());
 }
 
 BOOST_AUTO_TEST_CASE(counters_of_a_former_life_are_restored_and_passed_on) {
@@ -114,14 +114,14 @@ BOOST_AUTO_TEST_CASE(counters_of_a_former_life_are_restored_and_passed_on) {
   std::vector<base::SampleCounter> counters = former.counters_of_others();
   counters.push_back({1, 100});
   counters.push_back({3, membership::kCounterMax});
-  ProgressTable book(1, 1s);
-  book.restore(counters);
-  (void)book.set_own(entry(1, 60), true, kStart + 10s);  // its checkpoint is older
-  BOOST_TEST(book.total(kStart + 11s) == 600);           // nobody is taken further
-  BOOST_TEST(book.entries_for_heartbeat(9, kStart + 11s).size() == 2U);
-  (void)book.set_own(entry(1, 70), true, kStart + 12s);
-  merge(book, entry(2, 510), kStart + 12s);
-  BOOST_TEST(book.total(kStart + 12s) == 620);
+  ProgressTable table(1, 1s);
+  table.restore(counters);
+  (void)table.set_own(entry(1, 60), true, kStart + 10s);  // its checkpoint is older
+  BOOST_TEST(table.total(kStart + 11s) == 600);           // nobody is taken further
+  BOOST_TEST(table.entries_for_heartbeat(9, kStart + 11s).size() == 2U);
+  (void)table.set_own(entry(1, 70), true, kStart + 12s);
+  merge(table, entry(2, 510), kStart + 12s);
+  BOOST_TEST(table.total(kStart + 12s) == 620);
 }
 
 BOOST_AUTO_TEST_CASE(no_more_counters_are_restored_than_there_may_be) {
@@ -129,117 +129,117 @@ BOOST_AUTO_TEST_CASE(no_more_counters_are_restored_than_there_may_be) {
   for (std::uint64_t prefix = 2; prefix < 2 + 2 * membership::kProgressMax; ++prefix) {
     counters.push_back({prefix, 1});
   }
-  ProgressTable book(1, 1s);
-  book.restore(counters);
-  (void)book.set_own(entry(1, 1), true, kStart);
-  BOOST_TEST(book.size() == membership::kProgressMax);
+  ProgressTable table(1, 1s);
+  table.restore(counters);
+  (void)table.set_own(entry(1, 1), true, kStart);
+  BOOST_TEST(table.size() == membership::kProgressMax);
 }
 
 BOOST_AUTO_TEST_CASE(a_report_counts_though_later_samples_were_seen_before_it_came) {
-  ProgressTable book(1, 1s);
-  merge(book, entry(2, 90), kStart, 2);
-  book.observe(2, 120, kStart + 1s);
+  ProgressTable table(1, 1s);
+  merge(table, entry(2, 90), kStart, 2);
+  table.observe(2, 120, kStart + 1s);
   Progress report = entry(2, 100);
   report.accuracy = 0.5F;
   report.links = 3;
-  merge(book, report, kStart + 1s, 2);
-  BOOST_TEST(book.find(2)->accuracy == 0.5F);
-  BOOST_TEST(book.samples_of(2) == 120U);
-  BOOST_TEST(book.total(kStart + 1s) == 120U);
-  const auto told = book.entries_for_heartbeat(9, kStart + 1s);
+  merge(table, report, kStart + 1s, 2);
+  BOOST_TEST(table.find(2)->accuracy == 0.5F);
+  BOOST_TEST(table.samples_of(2) == 120U);
+  BOOST_TEST(table.total(kStart + 1s) == 120U);
+  const auto told = table.entries_for_heartbeat(9, kStart + 1s);
   BOOST_REQUIRE(told.size() == 1U);
   BOOST_TEST(told[0].samples == 100U);  // with the report, as its owner told it
   BOOST_TEST(told[0].links == 3U);
 }
 
 BOOST_AUTO_TEST_CASE(a_silent_alive_peer_is_taken_further_at_the_rate_it_told_up_to_the_horizon) {
-  ProgressTable book(1, 1s);
-  merge(book, entry(2, 1000, 100), kStart);
-  BOOST_TEST((book.horizon() == 2s));
-  BOOST_TEST(book.rate(kStart) == 100, boost::test_tools::tolerance(1e-6));
-  BOOST_TEST(book.total(kStart) == 1000);
-  BOOST_TEST(book.total(kStart + 1s) == 1100);
-  BOOST_TEST(book.total(kStart + 2s) == 1200);
-  BOOST_TEST(book.total(kStart + 9s) == 1200);
-  BOOST_TEST(book.rate(kStart + 9s) == 0);
-  merge(book, entry(2, 1100, 100), kStart + 9s);
-  BOOST_TEST(book.total(kStart + 9s) == 1100);  // it had slowed down: an estimate is corrected
+  ProgressTable table(1, 1s);
+  merge(table, entry(2, 1000, 100), kStart);
+  BOOST_TEST((table.horizon() == 2s));
+  BOOST_TEST(table.rate(kStart) == 100, boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(table.total(kStart) == 1000);
+  BOOST_TEST(table.total(kStart + 1s) == 1100);
+  BOOST_TEST(table.total(kStart + 2s) == 1200);
+  BOOST_TEST(table.total(kStart + 9s) == 1200);
+  BOOST_TEST(table.rate(kStart + 9s) == 0);
+  merge(table, entry(2, 1100, 100), kStart + 9s);
+  BOOST_TEST(table.total(kStart + 9s) == 1100);  // it had slowed down: an estimate is corrected
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_ended_training_is_not_taken_further) {
-  ProgressTable book(1, 1s);
-  merge(book, entry(2, 1000, 100), kStart);
+  ProgressTable table(1, 1s);
+  merge(table, entry(2, 1000, 100), kStart);
   Progress end = entry(2, 1010, 0);
-  BOOST_TEST(book.merge(std::span(&end, 1), 2, kStart + 100ms));
-  BOOST_TEST(book.total(kStart + 2s) == 1010);
-  merge(book, entry(2, 1010, 100), kStart + 100ms);  // older news by a longer way
-  BOOST_TEST(book.total(kStart + 2s) == 1010);
+  BOOST_TEST(table.merge(std::span(&end, 1), 2, kStart + 100ms));
+  BOOST_TEST(table.total(kStart + 2s) == 1010);
+  merge(table, entry(2, 1010, 100), kStart + 100ms);  // older news by a longer way
+  BOOST_TEST(table.total(kStart + 2s) == 1010);
 }
 
 BOOST_AUTO_TEST_CASE(the_end_of_training_is_told_at_once_and_steps_are_not) {
-  ProgressTable book(1, 1s);
-  BOOST_TEST(!book.set_own(entry(1, 0), true, kStart));
+  ProgressTable table(1, 1s);
+  BOOST_TEST(!table.set_own(entry(1, 0), true, kStart));
   for (int i = 1; i <= 100; ++i) {
     BOOST_TEST(
-        !book.set_own(entry(1, static_cast<std::uint64_t>(10 * i)), true, kStart + i * 20ms));
+        !table.set_own(entry(1, static_cast<std::uint64_t>(10 * i)), true, kStart + i * 20ms));
   }
-  BOOST_TEST(book.rate(kStart + 2s) == 500, boost::test_tools::tolerance(1e-3));
-  BOOST_TEST(book.set_own(entry(1, 1000), false, kStart + 2s));
-  const auto told = book.entries_for_heartbeat(7, kStart + 2s);
+  BOOST_TEST(table.rate(kStart + 2s) == 500, boost::test_tools::tolerance(1e-3));
+  BOOST_TEST(table.set_own(entry(1, 1000), false, kStart + 2s));
+  const auto told = table.entries_for_heartbeat(7, kStart + 2s);
   BOOST_REQUIRE(told.size() == 1);
   BOOST_TEST(told[0].rate == 0);
-  BOOST_TEST(!book.set_own(entry(1, 1000), false, kStart + 2s));
+  BOOST_TEST(!table.set_own(entry(1, 1000), false, kStart + 2s));
 }
 
 BOOST_AUTO_TEST_CASE(
     a_trainer_that_stands_still_says_so_once_and_that_it_goes_on_with_its_next_entry) {
-  ProgressTable book(1, 1s);
+  ProgressTable table(1, 1s);
   std::uint64_t samples = 0;
   base::Time now = kStart;
   const auto steps = [&](int count) {
     for (int i = 0; i < count; ++i) {
       now += 100ms;
-      (void)book.set_own(entry(1, samples += 10), true, now);
+      (void)table.set_own(entry(1, samples += 10), true, now);
     }
   };
   steps(30);
-  BOOST_TEST(book.entries_for_heartbeat(7, now).at(0).rate > 0);
+  BOOST_TEST(table.entries_for_heartbeat(7, now).at(0).rate > 0);
   now += membership::kStall;
-  BOOST_TEST(book.entries_for_heartbeat(7, now).at(0).rate == 0);
-  BOOST_TEST(book.entries_for_heartbeat(7, now).empty());
+  BOOST_TEST(table.entries_for_heartbeat(7, now).at(0).rate == 0);
+  BOOST_TEST(table.entries_for_heartbeat(7, now).empty());
   steps(11);
-  const auto told = book.entries_for_heartbeat(7, now);
+  const auto told = table.entries_for_heartbeat(7, now);
   BOOST_REQUIRE(told.size() == 1);
   BOOST_TEST(told[0].samples == samples);
   BOOST_TEST(told[0].rate == 100, boost::test_tools::tolerance(0.01));
 }
 
 BOOST_AUTO_TEST_CASE(slow_steps_are_not_taken_for_a_stand) {
-  ProgressTable book(1, 1s);
+  ProgressTable table(1, 1s);
   for (int i = 0; i < 10; ++i) {
-    (void)book.set_own(entry(1, static_cast<std::uint64_t>(10 * i)), true, kStart + i * 5s);
+    (void)table.set_own(entry(1, static_cast<std::uint64_t>(10 * i)), true, kStart + i * 5s);
   }
   for (int second = 0; second < 15; ++second) {
-    for (const auto& told : book.entries_for_heartbeat(7, kStart + 45s + second * 1s)) {
+    for (const auto& told : table.entries_for_heartbeat(7, kStart + 45s + second * 1s)) {
       BOOST_TEST(told.rate > 0);
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(a_suspect_is_not_taken_further_until_it_refutes) {
-  ProgressTable book(1, 1s);
-  merge(book, entry(2, 1000, 100), kStart);
-  book.set_state(2, wire::MemberState::suspect);
-  BOOST_TEST(book.total(kStart + 1s) == 1000);
-  book.set_state(2, wire::MemberState::alive);
-  BOOST_TEST(book.total(kStart + 1s) == 1100);
+  ProgressTable table(1, 1s);
+  merge(table, entry(2, 1000, 100), kStart);
+  table.set_state(2, wire::MemberState::suspect);
+  BOOST_TEST(table.total(kStart + 1s) == 1000);
+  table.set_state(2, wire::MemberState::alive);
+  BOOST_TEST(table.total(kStart + 1s) == 1100);
 }
 
 BOOST_AUTO_TEST_CASE(total_is_the_sum_at_the_end_whatever_was_extrapolated_before) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       base::Rng rng(seed);
-      ProgressTable book(1, 1s);
+      ProgressTable table(1, 1s);
       std::uint64_t sum = 0;
       for (std::uint64_t prefix = 2; prefix <= 9; ++prefix) {
         std::uint64_t samples = 0;
@@ -247,83 +247,83 @@ BOOST_AUTO_TEST_CASE(total_is_the_sum_at_the_end_whatever_was_extrapolated_befor
         for (int i = 0; i < 30; ++i) {
           now += base::from_seconds(2 * rng.uniform());
           samples += rng.below(500);
-          merge(book, entry(prefix, samples, static_cast<float>(rng.below(900))), now);
-          (void)book.total(now + 1s);
+          merge(table, entry(prefix, samples, static_cast<float>(rng.below(900))), now);
+          (void)table.total(now + 1s);
         }
-        merge(book, entry(prefix, samples + 1, 0), now);
+        merge(table, entry(prefix, samples + 1, 0), now);
         sum += samples + 1;
       }
-      BOOST_TEST(book.total(kStart + 61s) == sum);
+      BOOST_TEST(table.total(kStart + 61s) == sum);
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(age_on_the_way_counts) {
-  ProgressTable book(1, 1s);
+  ProgressTable table(1, 1s);
   Progress old = entry(2, 1000, 100);
   old.age_ms = 1500;
-  merge(book, old, kStart);
-  BOOST_TEST(book.total(kStart) == 1150);
+  merge(table, old, kStart);
+  BOOST_TEST(table.total(kStart) == 1150);
   ProgressTable far(3, 1s);
-  const auto told = book.entries_for_heartbeat(3, kStart + 250ms);
+  const auto told = table.entries_for_heartbeat(3, kStart + 250ms);
   BOOST_REQUIRE(told.size() == 1);
   BOOST_TEST(told[0].age_ms == 1750U);
 }
 
 BOOST_AUTO_TEST_CASE(a_dead_peer_counts_but_is_not_taken_further) {
-  ProgressTable book(1, 1s);
-  merge(book, entry(2, 1000, 100), kStart);
-  book.set_state(2, wire::MemberState::dead);
-  BOOST_TEST(book.total(kStart + 2s) == 1000);
-  BOOST_TEST(book.rate(kStart) == 0);
+  ProgressTable table(1, 1s);
+  merge(table, entry(2, 1000, 100), kStart);
+  table.set_state(2, wire::MemberState::dead);
+  BOOST_TEST(table.total(kStart + 2s) == 1000);
+  BOOST_TEST(table.rate(kStart) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(in_a_large_swarm_a_peer_tells_its_counter_more_rarely) {
   BOOST_TEST((membership::progress_interval(4, 1s) == 1s));
   BOOST_TEST((membership::progress_interval(1000, 1s) == 48s));
-  ProgressTable book(1, 1s);
-  for (std::uint64_t prefix = 2; prefix <= 1000; ++prefix) merge(book, entry(prefix, 1), kStart);
-  (void)book.set_own(entry(1, 0), true, kStart);
-  while (!book.entries_for_heartbeat(7, kStart).empty()) continue;
+  ProgressTable table(1, 1s);
+  for (std::uint64_t prefix = 2; prefix <= 1000; ++prefix) merge(table, entry(prefix, 1), kStart);
+  (void)table.set_own(entry(1, 0), true, kStart);
+  while (!table.entries_for_heartbeat(7, kStart).empty()) continue;
   int told = 0;
   for (int second = 1; second <= 480; ++second) {
     const base::Time now = kStart + second * 1s;
-    (void)book.set_own(entry(1, static_cast<std::uint64_t>(100 * second)), true, now);
-    told += static_cast<int>(book.entries_for_heartbeat(7, now).size());
+    (void)table.set_own(entry(1, static_cast<std::uint64_t>(100 * second)), true, now);
+    told += static_cast<int>(table.entries_for_heartbeat(7, now).size());
   }
   BOOST_TEST(told >= 10);
   BOOST_TEST(told <= 12);  // one more when its rate is known
 }
 
 BOOST_AUTO_TEST_CASE(a_heartbeat_carries_what_changed_and_not_what_its_receiver_told) {
-  ProgressTable book(1, 1s);
+  ProgressTable table(1, 1s);
   const auto told = [&](std::uint64_t neighbour, base::Time now) {
-    return book.entries_for_heartbeat(neighbour, now).size();
+    return table.entries_for_heartbeat(neighbour, now).size();
   };
-  (void)book.set_own(entry(1, 10), true, kStart);
-  merge(book, entry(2, 20), kStart, 7);
-  merge(book, entry(7, 30), kStart, 7);
+  (void)table.set_own(entry(1, 10), true, kStart);
+  merge(table, entry(2, 20), kStart, 7);
+  merge(table, entry(7, 30), kStart, 7);
   BOOST_TEST(told(7, kStart) == 1);
   BOOST_TEST(told(7, kStart) == 0);
   BOOST_TEST(told(8, kStart) == 3);
-  (void)book.set_own(entry(1, 11), true, kStart + 100ms);
+  (void)table.set_own(entry(1, 11), true, kStart + 100ms);
   BOOST_TEST(told(7, kStart + 100ms) == 0);
   BOOST_TEST(told(7, kStart + 1s) == 1);
-  book.forget(8);
+  table.forget(8);
   BOOST_TEST(told(8, kStart + 1s) == 3);
   // It may have forgotten in a restart what it told, its own counter included.
-  book.forget(7);
+  table.forget(7);
   BOOST_TEST(told(7, kStart + 1s) == 3);
 }
 
 BOOST_AUTO_TEST_CASE(all_neighbours_are_told_the_same_count_though_their_beats_differ) {
-  ProgressTable book(1, 1s);
-  (void)book.set_own(entry(1, 10), true, kStart);
-  (void)book.set_own(entry(1, 11), true, kStart + 600ms);  // its rate is known now
-  (void)book.set_own(entry(1, 12), true, kStart + 700ms);
-  const auto first = book.entries_for_heartbeat(7, kStart + 1s);
-  (void)book.set_own(entry(1, 25), true, kStart + 1050ms);
-  const auto second = book.entries_for_heartbeat(8, kStart + 1100ms);
+  ProgressTable table(1, 1s);
+  (void)table.set_own(entry(1, 10), true, kStart);
+  (void)table.set_own(entry(1, 11), true, kStart + 600ms);  // its rate is known now
+  (void)table.set_own(entry(1, 12), true, kStart + 700ms);
+  const auto first = table.entries_for_heartbeat(7, kStart + 1s);
+  (void)table.set_own(entry(1, 25), true, kStart + 1050ms);
+  const auto second = table.entries_for_heartbeat(8, kStart + 1100ms);
   BOOST_REQUIRE(first.size() == 1);
   BOOST_REQUIRE(second.size() == 1);
   BOOST_TEST(first[0].samples == 11U);
@@ -333,20 +333,20 @@ BOOST_AUTO_TEST_CASE(all_neighbours_are_told_the_same_count_though_their_beats_d
 }
 
 BOOST_AUTO_TEST_CASE(a_report_goes_along_when_it_changed) {
-  ProgressTable book(1, 1s);
+  ProgressTable table(1, 1s);
   Progress own = entry(1, 10);
   own.links = 3;
-  (void)book.set_own(own, true, kStart);
-  BOOST_TEST(book.entries_for_heartbeat(7, kStart).at(0).report);
+  (void)table.set_own(own, true, kStart);
+  BOOST_TEST(table.entries_for_heartbeat(7, kStart).at(0).report);
   own.samples = 20;
-  (void)book.set_own(own, true, kStart + 1s);
-  BOOST_TEST(book.entries_for_heartbeat(7, kStart + 1s).at(0).report);  // with its first rate
+  (void)table.set_own(own, true, kStart + 1s);
+  BOOST_TEST(table.entries_for_heartbeat(7, kStart + 1s).at(0).report);  // with its first rate
   own.samples = 30;
-  (void)book.set_own(own, true, kStart + 2s);
-  BOOST_TEST(!book.entries_for_heartbeat(7, kStart + 2s).at(0).report);
+  (void)table.set_own(own, true, kStart + 2s);
+  BOOST_TEST(!table.entries_for_heartbeat(7, kStart + 2s).at(0).report);
   own.loss = 0.5F;
-  (void)book.set_own(own, true, kStart + 2500ms);
-  const auto told = book.entries_for_heartbeat(7, kStart + 2500ms);
+  (void)table.set_own(own, true, kStart + 2500ms);
+  const auto told = table.entries_for_heartbeat(7, kStart + 2500ms);
   BOOST_TEST(told.at(0).report);
   ProgressTable other(7, 1s);
   (void)other.merge(told, 1, kStart);
@@ -359,19 +359,19 @@ BOOST_AUTO_TEST_CASE(a_report_goes_along_when_it_changed) {
 }
 
 BOOST_AUTO_TEST_CASE(many_counters_go_in_several_heartbeats_and_are_bounded) {
-  ProgressTable book(1, 1s);
+  ProgressTable table(1, 1s);
   for (std::uint64_t prefix = 2; prefix < 2 + 2 * membership::kProgressMax; ++prefix) {
-    merge(book, entry(prefix, 1), kStart);
+    merge(table, entry(prefix, 1), kStart);
   }
-  BOOST_TEST(book.size() == membership::kProgressMax);
+  BOOST_TEST(table.size() == membership::kProgressMax);
   std::size_t sent = 0;
   for (std::size_t i = 0; i < membership::kProgressMax / wire::kProgressPerFrame; ++i) {
-    const auto entries = book.entries_for_heartbeat(7, kStart);
+    const auto entries = table.entries_for_heartbeat(7, kStart);
     BOOST_TEST(entries.size() <= wire::kProgressPerFrame);
     sent += entries.size();
   }
   BOOST_TEST(sent >= membership::kProgressMax - 1);  // all but the receiver's own
-  BOOST_TEST(book.entries_for_heartbeat(7, kStart).empty());
+  BOOST_TEST(table.entries_for_heartbeat(7, kStart).empty());
 }
 
 BOOST_AUTO_TEST_CASE(reports_with_equal_counters_end_the_same_in_any_order) {
@@ -380,11 +380,11 @@ BOOST_AUTO_TEST_CASE(reports_with_equal_counters_end_the_same_in_any_order) {
   Progress worse = entry(2, 20);
   worse.loss = 0.7F;
   for (const bool better_first : {true, false}) {
-    ProgressTable book(1, 1s);
-    merge(book, entry(2, 20), kStart);
-    merge(book, better_first ? better : worse, kStart);
-    merge(book, better_first ? worse : better, kStart);
-    BOOST_TEST(book.find(2)->loss == 0.5F);
+    ProgressTable table(1, 1s);
+    merge(table, entry(2, 20), kStart);
+    merge(table, better_first ? better : worse, kStart);
+    merge(table, better_first ? worse : better, kStart);
+    BOOST_TEST(table.find(2)->loss == 0.5F);
   }
 }
 

@@ -113,12 +113,12 @@ void require_quiet_is_cheap(std::size_t count) {
   BOOST_TEST(progress / seconds / count < 1000U);
   const double sum = 200.0 * (10 + round + seconds) * static_cast<double>(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const membership::ProgressTable& book = swarm.core(i).progress();
+    const membership::ProgressTable& table = swarm.core(i).progress();
     for (std::size_t j = 0; j < count; ++j) {
-      const auto age = book.age(swarm.id(j).prefix(), swarm.now());
+      const auto age = table.age(swarm.id(j).prefix(), swarm.now());
       if (!age || *age > stale) BOOST_ERROR("peer " << j << " at " << i << " is not known or old");
     }
-    const double total = static_cast<double>(book.total(swarm.now()));
+    const double total = static_cast<double>(table.total(swarm.now()));
     BOOST_TEST(total == sum, boost::test_tools::tolerance(0.01));
   }
 }

@@ -91,83 +91,83 @@ BOOST_AUTO_TEST_CASE(the_verdict_of_another_leaves_a_beat_and_no_less_than_all_a
 }
 
 BOOST_AUTO_TEST_CASE(the_first_return_is_believed_and_further_ones_ever_later) {
-  FlapDamper flaps;
+  FlapDamper damper;
   wire::MemberRecord record{.id = kPeer, .incarnation = 2};
-  BOOST_TEST(!flaps.hold_back(record, kBegin));
-  flaps.died(record, 50, kBegin);
-  BOOST_TEST(!flaps.hold_back(record, kBegin + 1s));
-  flaps.died(record, 50, kBegin + 10s);
-  BOOST_TEST(flaps.hold_back(record, kBegin + 11s));
+  BOOST_TEST(!damper.hold_back(record, kBegin));
+  damper.died(record, 50, kBegin);
+  BOOST_TEST(!damper.hold_back(record, kBegin + 1s));
+  damper.died(record, 50, kBegin + 10s);
+  BOOST_TEST(damper.hold_back(record, kBegin + 11s));
   record.incarnation = 3;
-  BOOST_TEST(flaps.hold_back(record, kBegin + 20s));
-  BOOST_TEST((flaps.next_due() == kBegin + 10s + membership::kHoldMin));
-  BOOST_TEST(flaps.take_due(kBegin + 60s).empty());
-  const auto due = flaps.take_due(kBegin + 70s);
+  BOOST_TEST(damper.hold_back(record, kBegin + 20s));
+  BOOST_TEST((damper.next_due() == kBegin + 10s + membership::kHoldMin));
+  BOOST_TEST(damper.take_due(kBegin + 60s).empty());
+  const auto due = damper.take_due(kBegin + 70s);
   BOOST_REQUIRE(due.size() == 1);
   BOOST_TEST(due[0].incarnation == 3U);
-  BOOST_TEST(!flaps.next_due().has_value());
-  flaps.died(record, 50, kBegin + 100s);
-  BOOST_TEST(flaps.hold_back(record, kBegin + 219s));
-  BOOST_TEST(!flaps.hold_back(record, kBegin + 220s));
+  BOOST_TEST(!damper.next_due().has_value());
+  damper.died(record, 50, kBegin + 100s);
+  BOOST_TEST(damper.hold_back(record, kBegin + 219s));
+  BOOST_TEST(!damper.hold_back(record, kBegin + 220s));
 }
 
 BOOST_AUTO_TEST_CASE(who_is_gone_is_not_waited_for_unless_its_return_is_newer) {
-  FlapDamper flaps;
+  FlapDamper damper;
   wire::MemberRecord record{.id = kPeer, .incarnation = 2};
-  flaps.died(record, 50, kBegin);
-  flaps.died(record, 50, kBegin + 10s);
+  damper.died(record, 50, kBegin);
+  damper.died(record, 50, kBegin + 10s);
   record.incarnation = 3;
-  BOOST_TEST(flaps.hold_back(record, kBegin + 11s));
+  BOOST_TEST(damper.hold_back(record, kBegin + 11s));
   record.incarnation = 2;
   record.state = wire::MemberState::dead;
-  flaps.gone(record);
-  BOOST_TEST(flaps.waits(kPeer));
+  damper.gone(record);
+  BOOST_TEST(damper.waits(kPeer));
   record.incarnation = 3;
   record.state = wire::MemberState::left;
-  flaps.gone(record);
-  BOOST_TEST(!flaps.waits(kPeer));
-  BOOST_TEST(!flaps.next_due().has_value());
+  damper.gone(record);
+  BOOST_TEST(!damper.waits(kPeer));
+  BOOST_TEST(!damper.next_due().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(in_a_large_swarm_a_refuted_death_and_the_next_one_wait) {
-  FlapDamper flaps;
+  FlapDamper damper;
   const wire::MemberRecord died{.id = kPeer, .incarnation = 1'000};
   const wire::MemberRecord refuted{.id = kPeer, .incarnation = 1'001};
   const wire::MemberRecord restarted{.id = kPeer, .incarnation = 1'100};
-  flaps.died(died, membership::kLargeSwarm, kBegin);
-  BOOST_TEST(!flaps.hold_back(restarted, kBegin + 5s));
-  BOOST_TEST(flaps.hold_back(refuted, kBegin + 5s));
-  BOOST_TEST(flaps.take_due(kBegin + membership::kHoldMin - 1s).empty());
+  damper.died(died, membership::kLargeSwarm, kBegin);
+  BOOST_TEST(!damper.hold_back(restarted, kBegin + 5s));
+  BOOST_TEST(damper.hold_back(refuted, kBegin + 5s));
+  BOOST_TEST(damper.take_due(kBegin + membership::kHoldMin - 1s).empty());
   const base::Time back = kBegin + membership::kHoldMin;
-  BOOST_TEST(flaps.take_due(back).size() == 1U);
-  flaps.returned(refuted, back);
-  BOOST_TEST((flaps.immune_until(kPeer) == back + membership::kHoldMin));
+  BOOST_TEST(damper.take_due(back).size() == 1U);
+  damper.returned(refuted, back);
+  BOOST_TEST((damper.immune_until(kPeer) == back + membership::kHoldMin));
 
   Suspicions suspicions;
   BOOST_TEST(suspicions.accuse(kPeer, 1, DeathReason::silent, 64, 1s, back + 1s,
-                               flaps.immune_until(kPeer)));
+                               damper.immune_until(kPeer)));
   BOOST_TEST((suspicions.next_end() == back + membership::kHoldMin));
 }
 
 BOOST_AUTO_TEST_CASE(deaths_of_half_the_swarm_are_of_a_cut_and_hold_nobody_back) {
-  FlapDamper flaps;
+  FlapDamper damper;
   const wire::MemberRecord flapping{.id = kPeer, .incarnation = 2};
-  flaps.died(flapping, 7, kBegin);
-  flaps.died(flapping, 7, kBegin + 100s);
-  BOOST_TEST(flaps.hold_back(flapping, kBegin + 101s));
+  damper.died(flapping, 7, kBegin);
+  damper.died(flapping, 7, kBegin + 100s);
+  BOOST_TEST(damper.hold_back(flapping, kBegin + 101s));
   for (int turn = 0; turn < 5; ++turn) {
     const base::Time now = kBegin + 110s + turn * 40s;
     for (std::uint8_t i = 1; i <= 4; ++i) {
-      flaps.died({.id = base::PeerId{{i}}, .incarnation = 1}, 8U - i, now);
+      damper.died({.id = base::PeerId{{i}}, .incarnation = 1}, 8U - i, now);
     }
     for (std::uint8_t i = 1; i <= 4; ++i) {
       const wire::MemberRecord back{.id = base::PeerId{{i}}, .incarnation = 2};
-      BOOST_TEST(!flaps.hold_back(back, now + 20s), "turn " << turn << " peer " << int{i});
+      BOOST_TEST(!damper.hold_back(back, now + 20s), "turn " << turn << " peer " << int{i});
     }
-    if (turn == 0) BOOST_TEST(flaps.take_due(now).size() == 1U);  // that was waiting
+    if (turn == 0) BOOST_TEST(damper.take_due(now).size() == 1U);  // that was waiting
   }
-  flaps.died(flapping, 7, kBegin + 500s);
-  BOOST_TEST(flaps.hold_back(flapping, kBegin + 501s));
+  damper.died(flapping, 7, kBegin + 500s);
+  BOOST_TEST(damper.hold_back(flapping, kBegin + 501s));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
