@@ -226,9 +226,8 @@ bool Core::refuse_link(const LinkReady& event, base::Time now, Outbox& out) {
 // parts in which nobody misses a neighbour.
 void Core::request_if_useful(const LinkReady& event, bool was_there, base::Time now, Outbox& out) {
   const base::PeerId peer = event.other.id;
-  const bool apart = progress_.rate(now) > 0 && lacks_evidence(peer, now);
   if (fits_overlay(event.other) && !no_room_.contains(peer) &&
-      (wanted_neighbours() > 0 || !was_there || apart)) {
+      (wanted_neighbours() > 0 || !was_there || seems_apart(peer, now))) {
     request(event.link, !was_there && count(Role::neighbour) > 0, now, out);
   }
 }

@@ -174,6 +174,8 @@ class Core {
   void dial_joins(base::Time now, Outbox& out);
   void ban(const base::PeerId& peer, base::Time now);
   [[nodiscard]] bool lacks_evidence(const base::PeerId& peer, base::Time now) const;
+  /// Whether it may be in another part of the overlay: its counter stands still, while others move.
+  [[nodiscard]] bool seems_apart(const base::PeerId& peer, base::Time now) const;
   [[nodiscard]] bool is_linked(const base::PeerId& peer) const;
   [[nodiscard]] std::size_t count(Role role) const;
   /// Neighbours, those that fell silent included unless they are half of all: that is a cut, and

@@ -79,9 +79,12 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
   const bool full = neighbours >= config_.degree ||
                     neighbours + count(Role::requested) >= config_.degree + kDegreeSlack;
   const bool room = SIM_RARE(accept_without_room) || (!full && !SIM_RARE(reject_with_room));
+  // Where each end hears nothing of the other's counter, the overlay is in two parts. If that of
+  // one alone stands still, as its trainer may, there is no need for a link.
+  const bool wanted = moved || urgent || room || seems_apart(peer, now);
   const wire::MemberRecord* record = table_.find(peer);
   const bool fits = (record == nullptr || fits_overlay(*record)) && !no_room_.contains(peer);
-  if ((!moved && !urgent && !room) || !fits) {
+  if (!wanted || !fits) {
     refer(id, peer, out);
     send(id, wire::Neighbour{NeighbourKind::reject}, out);
     return;
@@ -260,6 +263,10 @@ void Core::probe(base::Time now, Outbox& out) {
 bool Core::lacks_evidence(const base::PeerId& peer, base::Time now) const {
   const auto age = progress_.age(peer.prefix(), now);
   return !age || *age > kEvidence + progress_.horizon();
+}
+
+bool Core::seems_apart(const base::PeerId& peer, base::Time now) const {
+  return progress_.rate(now) > 0 && lacks_evidence(peer, now);
 }
 
 void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& out) {

@@ -107,6 +107,42 @@ BOOST_AUTO_TEST_CASE(sixteen_peers_all_find_degree_neighbours_and_are_connected)
   }
 }
 
+BOOST_AUTO_TEST_CASE(two_circles_in_which_nobody_misses_a_neighbour_become_one_overlay) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Swarm swarm(seed, {.degree = 2});
+      for (std::size_t i = 0; i < 6; ++i) swarm.add({address_of(i / 3 * 3)});
+      swarm.run_for(1s);
+      const auto train = [&](int seconds) {
+        for (int second = 1; second <= seconds; ++second) {
+          for (std::size_t i = 0; i < 6; ++i) {
+            const auto* own = swarm.core(i).progress().find(swarm.id(i).prefix());
+            const std::uint64_t made = own == nullptr ? 0 : own->samples;
+            swarm.core(i).set_own_progress({.samples = made + 50}, true, swarm.now());
+          }
+          swarm.run_for(1s);
+        }
+      };
+      train(10);
+      BOOST_REQUIRE(swarm.degrees_at_least(2));
+      // As after a cut in which nobody died: all hold all alive.
+      for (const std::size_t circle : {0, 3}) {
+        wire::Gossip others;
+        for (std::size_t i = 0; i < 3; ++i) {
+          others.members.push_back(swarm.core(3 - circle + i).self());
+        }
+        swarm.forge(circle, circle + 1, others);
+        swarm.forge(circle + 1, circle, others);
+      }
+      BOOST_TEST(!swarm.connected());
+      train(60);
+      BOOST_TEST(swarm.connected());
+      BOOST_TEST(swarm.degrees_at_least(2));
+      for (std::size_t i = 0; i < 6; ++i) BOOST_TEST(swarm.degree(i) <= 3);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(sixtyfour_peers_settle) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
