@@ -98,9 +98,9 @@ void Verdicts::held_dead(std::uint32_t subject, std::uint32_t observer, double n
   }
   Subject& held = subjects_[subject];
   if (!settled(subject, now) || !settled(observer, now)) return;
-  if (apart(held.peer, subjects_[observer].peer, now - kSettledSeconds) ||
-      held.false_once == faults_)
-    return;
+  if (apart(held.peer, subjects_[observer].peer, now - kSettledSeconds)) return;
+  if (!any_cut(now - kSettledSeconds)) ++false_verdicts_;
+  if (held.false_once == faults_) return;
   held.false_once = faults_;
   ++false_deaths_;
 }
@@ -129,6 +129,12 @@ bool Verdicts::apart(std::uint32_t a, std::uint32_t b, double since) const {
   return std::ranges::any_of(cuts_, [&](const Cut& cut) {
     return (!cut.until || *cut.until > since) && concerns(*cut.event, a, b);
   });
+}
+
+/// Whether there was one after `since`.
+bool Verdicts::any_cut(double since) const {
+  return std::ranges::any_of(cuts_,
+                             [&](const Cut& cut) { return !cut.until || *cut.until > since; });
 }
 
 bool Verdicts::disconnected(std::uint32_t peer) const {

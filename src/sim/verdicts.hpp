@@ -51,6 +51,9 @@ class Verdicts {
   [[nodiscard]] const std::vector<double>& detections() const noexcept { return detections_; }
   /// Subjects that were falsely held dead, each once a fault.
   [[nodiscard]] std::uint64_t false_deaths() const noexcept { return false_deaths_; }
+  /// Of all observers, while there was no cut, nor had been for kSettledSeconds: during one, a
+  /// refutation may not arrive even where there is a path.
+  [[nodiscard]] std::uint64_t false_verdicts() const noexcept { return false_verdicts_; }
 
  private:
   struct Subject {
@@ -66,6 +69,7 @@ class Verdicts {
 
   [[nodiscard]] bool settled(std::uint32_t subject, double now) const;
   [[nodiscard]] bool apart(std::uint32_t a, std::uint32_t b, double since) const;
+  [[nodiscard]] bool any_cut(double since) const;
   [[nodiscard]] bool disconnected(std::uint32_t peer) const;
   void forget(std::uint32_t observer);
   void unnoticed(double died, double now);
@@ -79,7 +83,7 @@ class Verdicts {
   /// Subject and observer: when it died.
   std::map<std::pair<std::uint32_t, std::uint32_t>, double> pending_;
   std::vector<double> detections_;
-  std::uint64_t false_deaths_ = 0;
+  std::uint64_t false_deaths_ = 0, false_verdicts_ = 0;
 };
 
 }  // namespace starling::sim

@@ -189,8 +189,12 @@ BOOST_AUTO_TEST_CASE(during_a_cut_pairs_are_judged_that_still_reach_each_other) 
   verdicts.fault(halves, false, 40);
   verdicts.held_dead(3, 1, 44);  // decided before the heal
   BOOST_TEST(verdicts.false_deaths() == 1U);
+  BOOST_TEST(verdicts.false_verdicts() == 0U);
   verdicts.held_dead(3, 1, 46);
   BOOST_TEST(verdicts.false_deaths() == 2U);
+  verdicts.held_dead(3, 0, 47);
+  BOOST_TEST(verdicts.false_deaths() == 2U);
+  BOOST_TEST(verdicts.false_verdicts() == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(a_path_that_loses_most_packets_reaches_nobody) {
