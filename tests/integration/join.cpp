@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_swarm_s_secret_guards_its_run_file) {
   Swarm swarm{1, {"run.samples=1000000000", "security.secret=" + secret}};
   const std::string invite = invite_of(swarm[0]);
   const Ended stranger = run(swarm.folder(), {"join", invite});
-  BOOST_TEST(stranger.code.value_or(-1) == 4);
+  BOOST_TEST(stranger.code.value_or(-1) == 3);
   BOOST_TEST(stranger.err.find("secret") != std::string::npos, stranger.err);
 
   Joiner joiner(swarm.folder(), invite, {"--secret", secret});
