@@ -34,13 +34,13 @@ bool counts_alive(const wire::MemberRecord& record) {
 Checks::Checks(World& world)
     : world_(world),
       own_(world.nodes().size()),
+      has_twins_(has_event(world.plan(), Kind::twin)),
+      is_clear_(is_clear(world.plan())),
       verdicts_(world.plan()),
       disturbances_(world.nodes().size()) {
   views_.resize(own_.size());
   stages_.resize(own_.size());
   left_at_.assign(own_.size(), -1);
-  has_twins_ = std::ranges::any_of(
-      world.plan().events, [](const PlannedEvent& event) { return event.kind == Kind::twin; });
   const FaultTimes times = fault_times(world.plan());
   first_fault_ = times.first;
   last_fault_ = times.last;

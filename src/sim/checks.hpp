@@ -133,6 +133,7 @@ class Checks final : public Observer {
   void check_counters(const Node& node);
   void check_dials(const Node& node);
   [[nodiscard]] bool calm() const;
+  [[nodiscard]] static bool is_clear(const Plan& plan);
   void check_verdicts();
   void check_suspicions(const Node& node);
   void check_coverage();
@@ -171,7 +172,8 @@ class Checks final : public Observer {
   std::unordered_map<std::uint64_t, std::uint32_t> by_prefix_;
   std::vector<View> views_;
   std::vector<std::uint32_t> own_;  ///< subject of each node
-  bool has_twins_ = false;
+  const bool has_twins_;
+  const bool is_clear_;
   double first_fault_ = -1, last_fault_ = 0, last_start_ = 0;  ///< seconds, of the plan
 
   Verdicts verdicts_;

@@ -41,19 +41,16 @@ bool is_slow(const Scenario& scenario) {
          std::ranges::any_of(scenario.pairs, limits, &RegionPair::conditions);
 }
 
-bool has(const Plan& plan, Kind kind) {
-  return std::ranges::any_of(plan.events, [&](const auto& event) { return event.kind == kind; });
-}
+}  // namespace
 
 /// Whether nothing but cuts and the ends of processes makes a peer seem dead.
-bool is_clear(const Plan& plan) {
+bool Checks::is_clear(const Plan& plan) {
   const Scenario& scenario = plan.scenario;
   return !scenario.sim.buggify && is_good(scenario.network) && scenario.lines.empty() &&
          std::ranges::all_of(scenario.pairs, is_good, &RegionPair::conditions) &&
-         !has(plan, Kind::degrade) && !has(plan, Kind::skew) && !has(plan, Kind::twin);
+         !has_event(plan, Kind::degrade) && !has_event(plan, Kind::skew) &&
+         !has_event(plan, Kind::twin);
 }
-
-}  // namespace
 
 bool Checks::calm() const {
   return active_ == 0 && world_.seconds() >= last_change_ + kAsBeforeSeconds;
@@ -61,7 +58,7 @@ bool Checks::calm() const {
 
 void Checks::check_verdicts() {
   // A star without its middle hears of nothing.
-  if (!is_clear(world_.plan()) || !world_.task().config.membership.hub.empty()) return;
+  if (!is_clear_ || !world_.task().config.membership.hub.empty()) return;
   const auto slowest = percentile(verdicts_.detections(), 1);
   if (slowest && *slowest > kDetectionMax) {
     fail(fmt::format("a death was noticed after {:.1f} s", *slowest));
@@ -71,7 +68,7 @@ void Checks::check_verdicts() {
                      verdicts_.false_verdicts()));
   }
   // With the turns of a cut all may change.
-  if (has(world_.plan(), Kind::partition)) return;
+  if (has_event(world_.plan(), Kind::partition)) return;
   if (changes_most_ > kVerdictsMax) {
     fail(
         fmt::format("a table changed its mind about one peer {} times in a minute", changes_most_));
@@ -80,7 +77,7 @@ void Checks::check_verdicts() {
 
 // In calm nobody is so much as suspect.
 void Checks::check_suspicions(const Node& node) {
-  if (!calm() || !is_clear(world_.plan())) return;
+  if (!calm() || !is_clear_) return;
   for (const auto& [id, record] : node.core->membership().table().records()) {
     const Subject& subject = subjects_[subject_of(id)];
     if (record.state != wire::MemberState::suspect || !subject.running) continue;
@@ -133,7 +130,7 @@ void Checks::check_progress(const Node& node) {
 
 // Where nothing disturbs or holds exchanges back, no peer waits in vain for its links to settle.
 void Checks::check_settling(const Node& node, double since) {
-  if (!is_clear(world_.plan()) || active_ > 0 || since < last_change_ + kAsBeforeSeconds) return;
+  if (!is_clear_ || active_ > 0 || since < last_change_ + kAsBeforeSeconds) return;
   const exchange::Config& config = world_.task().config.exchange;
   if (config.upload_limit > 0 || config.cpu_share > 0) return;
   if (world_.seconds() - since < base::seconds(config.settle_timeout)) return;

@@ -502,6 +502,10 @@ class Planner {
 
 }  // namespace
 
+bool has_event(const Plan& plan, Kind kind) {
+  return std::ranges::find(plan.events, kind, &PlannedEvent::kind) != plan.events.end();
+}
+
 FaultTimes fault_times(const Plan& plan) {
   FaultTimes times;
   for (const PlannedEvent& event : plan.events) {

@@ -48,6 +48,8 @@ struct Plan {
   std::vector<PlannedEvent> events;  ///< in order of time
 };
 
+[[nodiscard]] bool has_event(const Plan& plan, Kind kind);
+
 /// When faults begin and end, in seconds; joins are none.
 struct FaultTimes {
   double first = -1;      ///< below 0: there is none
