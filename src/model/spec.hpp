@@ -72,8 +72,7 @@ inline constexpr base::EnumNames<LayerKind, 20> kLayerNames{{
 
 /// The word for a kind; "block" for a block.
 [[nodiscard]] constexpr std::string_view name_of(LayerKind kind) noexcept {
-  const auto index = static_cast<std::size_t>(kind);
-  return index < kLayerNames.size() ? kLayerNames[index].first : "block";
+  return kind == LayerKind::block ? "block" : base::name_of(kind, kLayerNames);
 }
 
 /// One layer as written in a run file. Fields that a kind does not use stay at their defaults.
@@ -122,7 +121,7 @@ inline constexpr base::EnumNames<Preset, 7> kPresetNames{{
 }};
 
 [[nodiscard]] constexpr std::string_view name_of(Preset preset) noexcept {
-  return kPresetNames[static_cast<std::size_t>(preset)].first;
+  return base::name_of(preset, kPresetNames);
 }
 
 enum class GptStyle : std::uint8_t {
