@@ -424,9 +424,9 @@ void count_interrupts() {
   if (signal(SIGHUP, SIG_IGN) != SIG_IGN) signal(SIGHUP, count);
 }
 
-/// What the peers say of their runs, and how far their replicas are apart; tells which failed.
-base::Result<report::SwarmSummary> summary_of(const std::vector<Child>& children,
-                                              const std::string& run) {
+/// What the peers say of their runs, and how far their replicas are apart, where that can be had;
+/// tells which failed.
+report::SwarmSummary summary_of(const std::vector<Child>& children, const std::string& run) {
   std::vector<report::PeerSummary> summaries;
   std::vector<std::string> ended;
   std::string run_id;
@@ -435,7 +435,8 @@ base::Result<report::SwarmSummary> summary_of(const std::vector<Child>& children
       say("{} {}{}\n", child.name, misfortune, was_stopped(child) ? "" : last_error_of(child));
     }
     if (!child.summary) continue;
-    if (child.summary->end == "done") {
+    // Who was done but could not save it has no checkpoint of the end to be compared.
+    if (child.summary->end == "done" && !has_failed(child)) {
       ended.push_back(child.dir);
       run_id = child.summary->run;
     }
@@ -444,8 +445,11 @@ base::Result<report::SwarmSummary> summary_of(const std::vector<Child>& children
   report::SwarmSummary summary = report::summarize(run, std::move(summaries));
   if (const auto id = base::Hash128::parse(run_id); id && ended.size() > 1) {
     const auto distance = replica_distance(ended, *id);
-    if (!distance) return fail(distance.error());
-    summary.distance = *distance;
+    if (distance) {
+      summary.distance = *distance;
+    } else {
+      say("starling swarm: {}\n", distance.error().text);
+    }
   }
   return summary;
 }
@@ -481,15 +485,14 @@ base::Result<int> run(const SwarmOptions& options) {
   auto printer = report::TablePrinter::for_stream(options.json ? stderr : stdout);
   watch(children, printer, name);
 
-  const auto summary = summary_of(children, name);
-  if (!summary) return fail(summary.error());
-  if (const auto written = report::write_summary(dir, *summary); !written) {
+  const report::SwarmSummary summary = summary_of(children, name);
+  if (const auto written = report::write_summary(dir, summary); !written) {
     return fail(written.error());
   }
   if (options.json) {
-    fmt::print("{}\n", report::to_json(*summary));
-  } else if (!summary->peers.empty()) {
-    print_summary(*summary, dir);
+    fmt::print("{}\n", report::to_json(summary));
+  } else if (!summary.peers.empty()) {
+    print_summary(summary, dir);
   }
   return exit_code_of(children);
 }

@@ -34,8 +34,9 @@ inline constexpr std::uint32_t kMessageCost = 256;     ///< so that tiny message
 inline constexpr std::uint32_t kWindow = 1024 * 1024;  ///< unconsumed cost a direction
 inline constexpr std::size_t kMessageHeaderSize = 8;
 
-/// The streams of a worker by endpoint: finds where a message belongs. Outlives its streams.
 class UcxStream;
+
+/// The streams of a worker by endpoint: finds where a message belongs. Outlives its streams.
 class UcxStreams {
  public:
   /// Registers for the worker's active messages. An ASSERT guards against a second one.

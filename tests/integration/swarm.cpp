@@ -142,6 +142,22 @@ BOOST_AUTO_TEST_CASE(a_peer_that_a_signal_ended_is_named) {
   BOOST_TEST(has(swarm.err(), "peer-2 was killed by signal 6 (Aborted)"), swarm.err());
 }
 
+BOOST_AUTO_TEST_CASE(a_peer_that_could_not_save_takes_nothing_from_the_summary) {
+  const testing::TemporaryFolder folder;
+  const std::string dir = folder / "the-swarm";
+  std::filesystem::create_directories(dir + "/peer-2");
+  for (const char* name : {"/peer-2/lock", "/peer-2/checkpoints"}) std::ofstream(dir + name);
+  const Ended ended = run(folder, {"swarm", mlp_run_file(), "-n", "2", "--dir", dir, "--json",
+                                   "--set", "run.samples=6000"});
+  BOOST_TEST(ended.code.value_or(-1) == 0, ended.err);
+  BOOST_TEST(has(ended.err, "peer-2 failed"), ended.err);
+  const auto summary = report::swarm_summary_from_json(ended.out);
+  BOOST_TEST_REQUIRE(summary.has_value(), ended.out);
+  BOOST_TEST(summary->peers.size() == 2U);
+  BOOST_TEST(!summary->distance.has_value());
+  BOOST_TEST(std::filesystem::exists(dir + "/summary.json"));
+}
+
 BOOST_AUTO_TEST_CASE(folders_that_are_in_use_or_not_a_peers_stay_as_they_are) {
   const testing::TemporaryFolder folder;
   const std::string dir = folder / "the-swarm";
