@@ -95,8 +95,10 @@ BOOST_AUTO_TEST_CASE(a_swarm_goes_on_where_it_was_and_starts_anew_only_when_told
   BOOST_TEST(steps_of({}, "6400") == 0U);
   BOOST_TEST(text_of(dir + "/peer-1/run.toml") == before);
   BOOST_TEST(checkpoints_of(dir + "/peer-1").back() == checkpoint);
-  BOOST_TEST(steps_of({"--anew"}, "6400") >= 100U);
-  BOOST_TEST(checkpoints_of(dir + "/peer-1").back() < checkpoint);
+  // Half the samples, which the steps of both together show: how many either makes depends on load.
+  const std::uint64_t anew = steps_of({"--anew"}, "6400");
+  BOOST_TEST(anew >= 100U);
+  BOOST_TEST(anew < 200U);
 }
 
 BOOST_AUTO_TEST_CASE(the_exit_code_of_a_first_peer_that_does_not_start_is_the_swarm_s) {
