@@ -38,6 +38,7 @@
   X(left_links_kept, "exchange: the link with a peer that left stays")                            \
   X(settled_never, "exchange: settling ends when its time is over")                               \
   X(settled_at_once, "exchange: settling does not wait for the links")                            \
+  X(ring_resends_nothing, "exchange: on a new link a ring goes on from what was sent on the old") \
   X(suspended_for_ever, "exchange: a resumed link does not count as open")                        \
   X(refute_never, "membership: no verdict is refuted")                                            \
   X(refute_others, "membership: a verdict raises the incarnation of another")                     \
@@ -63,6 +64,7 @@
   X(rate_of_the_start, "peer: the learning rate does not follow the run")                         \
   X(progress_falls, "peer: what is known of the run's progress may fall")                         \
   X(rate_of_zero, "peer: steps are made with a learning rate of 0")                               \
+  X(ring_left_early, "peer: who is done with a ring goes before the next one has all")            \
   X(checksum_unchecked, "wire: a frame's checksum is not looked at")                              \
   X(samples_rounded, "wire: sample counters are told too high")
 

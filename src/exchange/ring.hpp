@@ -5,6 +5,11 @@
 // The gradient is cut in N chunks. Chunk c starts at peer c, collects every peer's part on its way
 // round (scatter), is divided by N where it is complete, and goes round again as it is (gather): so
 // all peers get the same bits. Each peer sends 2 (N-1) / N of the gradient.
+//
+// A link may be replaced at any time, with what is on it. So a peer sends only once its successor
+// has said on the present link what it has, and goes on from there. Nothing is kept for that but
+// the means of the last step: what a peer holds of the present one is what it has sent, or what the
+// successor had a part in.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +30,14 @@ inline constexpr std::size_t kRingPeersMax = 1024;
 /// One peer's place in the ring. Deterministic, no time; one thread.
 class Ring {
  public:
+  /// What a peer has of its predecessor's messages, whose order is fixed.
+  struct Position {
+    base::StepNumber step;     ///< all of earlier steps
+    std::uint64_t pieces = 0;  ///< messages of this one
+
+    friend auto operator<=>(const Position&, const Position&) = default;
+  };
+
   // Events.
   struct GradientReady {
     base::StepNumber step;
@@ -34,7 +47,13 @@ class Ring {
   struct Received {
     wire::Reduce message;  ///< message from the predecessor
   };
-  using Event = std::variant<GradientReady, Received>;
+  /// The first one, also after SuccessorLost, is where the link begins: what follows is sent.
+  struct SuccessorHas {
+    Position position;
+  };
+  /// Nothing is sent until the successor has said again what it has.
+  struct SuccessorLost {};
+  using Event = std::variant<GradientReady, Received, SuccessorHas, SuccessorLost>;
 
   // Actions.
   struct SendToSuccessor {
@@ -44,11 +63,15 @@ class Ring {
     base::StepNumber step;
     std::vector<float> mean;
   };
-  /// The predecessor breaks the protocol: the mean can not be had, the run ends.
+  /// All of a step is here. Need not arrive where the link is lost: the next one begins with it.
+  struct TellPredecessor {
+    Position position;
+  };
+  /// A neighbour breaks the protocol: the mean can not be had, the run ends.
   struct Failed {
     base::Error error;
   };
-  using Action = std::variant<SendToSuccessor, Reduced, Failed>;
+  using Action = std::variant<SendToSuccessor, Reduced, TellPredecessor, Failed>;
 
   /// `peers`: all of the ring, `self` among them, each once, at most kRingPeersMax. `first`: the
   /// step of the first gradient; steps then count up by one. `elements` of the gradient, > 0.
@@ -57,10 +80,15 @@ class Ring {
 
   [[nodiscard]] const base::PeerId& successor() const;
   [[nodiscard]] const base::PeerId& predecessor() const;
+  [[nodiscard]] bool contains(const base::PeerId& peer) const;
   /// That is being reduced, or comes next.
   [[nodiscard]] base::StepNumber step() const noexcept { return step_; }
   /// The own gradient is here, and messages of others are to come.
-  [[nodiscard]] bool is_waiting() const noexcept { return ready_ && to_come_ > 0; }
+  [[nodiscard]] bool is_waiting() const noexcept { return ready_; }
+  /// What is to be told where a link with the predecessor begins.
+  [[nodiscard]] Position received() const noexcept { return {step_, taken_ + waiting_.size()}; }
+  /// Whether the successor is known to have all of the steps that are reduced.
+  [[nodiscard]] bool successor_has_all() const noexcept;
 
   /// A gradient may come only when the mean of the one before is out (ASSERT). Messages for a step
   /// whose gradient is not ready wait: those of one step, at most 4 bytes an element in all. After
@@ -74,32 +102,58 @@ class Ring {
     [[nodiscard]] std::size_t size() const { return end - begin; }
   };
 
+  /// Where a message stands in a step: rounds 0 to N-2 scatter, N-1 to 2N-3 gather.
+  struct Place {
+    std::size_t round = 0;
+    std::size_t bucket = 0;
+  };
+  /// By round, then by bucket: the messages of a step on one link. `first` of each round, and the
+  /// number of all.
+  using Order = std::vector<std::size_t>;
+
   void on(GradientReady& event, std::vector<Action>& out);
   void on(Received& event, std::vector<Action>& out);
+  void on(const SuccessorHas& event, std::vector<Action>& out);
+  void on(const SuccessorLost&, std::vector<Action>&) { is_open_ = false; }
   [[nodiscard]] base::Status check(const wire::Reduce& message) const;
-  void take(const wire::Reduce& message, std::vector<Action>& out);
-  void send(wire::ReducePhase phase, std::size_t hop, std::size_t chunk, std::size_t bucket,
-            std::vector<Action>& out) const;
+  [[nodiscard]] base::Status check(const Position& position) const;
+  [[nodiscard]] bool can_send_from(const Position& position) const;
+  void take(const wire::Reduce& message);
+  void send_on(std::vector<Action>& out);
+  [[nodiscard]] SendToSuccessor message(std::size_t index) const;
+  void end_step(std::vector<Action>& out);
+  void fail(base::Error error, std::vector<Action>& out);
+  [[nodiscard]] base::StepNumber sent_step() const noexcept;
+  [[nodiscard]] Position sent() const noexcept;
+  [[nodiscard]] std::size_t to_send() const noexcept;
   [[nodiscard]] Range chunk(std::size_t index) const;
   [[nodiscard]] Range bucket(std::size_t chunk_index, std::size_t index) const;
   [[nodiscard]] std::size_t buckets(std::size_t chunk_index) const;
-  [[nodiscard]] std::size_t received_chunk(wire::ReducePhase phase, std::size_t hop) const;
-  [[nodiscard]] std::size_t place(const wire::Reduce& message) const;
-  void start_step();
+  [[nodiscard]] std::size_t hops() const noexcept { return peers_.size() - 1; }
+  [[nodiscard]] std::size_t sent_chunk(std::size_t round) const;
+  [[nodiscard]] std::size_t received_chunk(std::size_t round) const;
+  [[nodiscard]] Order order_of(std::size_t (Ring::*chunk_of)(std::size_t round) const) const;
+  [[nodiscard]] static Place place_of(const Order& order, std::size_t index);
 
   std::vector<base::PeerId> peers_;
   std::size_t self_;
   std::size_t elements_;
-  std::size_t buckets_max_;  // buckets of the longest chunk
-  base::StepNumber first_;   // step at which the ring was made
-  base::StepNumber step_;    // step being reduced, or the next one
-  bool ready_ = false;       // whether the gradient of step_ is here
+  Order incoming_;
+  Order outgoing_;
+  base::StepNumber first_;  // step at which the ring was made
+  base::StepNumber step_;   // step being reduced, or the next one
+  bool ready_ = false;      // whether the gradient of step_ is here
   bool failed_ = false;
   std::uint64_t samples_ = 0;
   std::vector<float> values_;          // own gradient, then sums, then means
-  std::vector<bool> seen_;             // which messages of step_ have come
-  std::size_t to_come_ = 0;            // messages of step_ that are to come
-  std::vector<wire::Reduce> waiting_;  // messages that wait for the gradient
+  std::size_t taken_ = 0;              // messages of step_ that are in values_
+  std::vector<wire::Reduce> waiting_;  // further ones, which wait for the gradient
+
+  bool is_open_ = false;           // whether the successor has said where the link begins
+  bool is_behind_ = false;         // whether messages of the last step are still to be sent
+  std::size_t sent_ = 0;           // number of messages sent: of step_, or of the last one
+  Position known_;                 // what the successor is known to have
+  std::vector<float> last_means_;  // of the last step, while the successor may lack some
 };
 
 }  // namespace starling::exchange

@@ -35,6 +35,7 @@ Config core_config(const RunFile& run_file, std::string canonical, std::uint64_t
                 .report_by_own_samples = run_file.data.split == data::Split::private_data,
                 .report_samples = run_file.report.samples,
                 .checkpoint_every = run_file.checkpoint.every};
+  if (exchange::uses_ring(run_file.exchange.mode)) config.membership.degree = run_file.peers - 1;
   if (run_file.run.target_accuracy > 0) config.target_accuracy = run_file.run.target_accuracy;
   return config;
 }

@@ -71,6 +71,7 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, c
                  .samples = resume.samples,
                  .progress = resume.progress},
                 rng.fork()),
+      life_(rng()),
       batch_(config_.train.batch),
       step_(resume.step),
       samples_(SIM_BUG(samples_forgotten) ? 0 : resume.samples),
@@ -244,10 +245,14 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
             membership_.progress().observe(peer.prefix(), message.samples, now);
           }
           to_exchange(exchange::Received{peer, std::move(message), event.took}, now, out);
-        } else if constexpr (std::is_same_v<T, wire::Reduce>) {
+        } else if constexpr (std::is_same_v<T, wire::Reduce> ||
+                             std::is_same_v<T, wire::ReduceReceived>) {
           to_membership(membership::Heard{event.link}, now, out);
-          membership_.progress().observe(peer.prefix(), message.samples, now);
-          on_reduce(event.link, peer, message, now, out);
+          if (!exchange::uses_ring(config_.exchange.mode)) {
+            return misbehaved(event.link, peer, kUnasked, now, out);
+          }
+          // What comes on a link that was replaced is sent again on the new one.
+          if (is_neighbour) on_reduce(event.link, peer, message, now, out);
         } else {
           to_membership(membership::Received{event.link, std::move(message)}, now, out);
         }
@@ -305,7 +310,7 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
         link, {wire::RefuseReason::other_run, "this swarm trains another run", config_.canonical},
         out);
   }
-  if (ring_ && !neighbours_.contains(info.peer)) {
+  if (ring_ && !ring_->contains(info.peer)) {
     return refuse(link,
                   {wire::RefuseReason::fixed_set,
                    fmt::format("this swarm runs with exchange.mode = \"{}\": its peers are fixed",
@@ -431,8 +436,9 @@ void Core::perform(const membership::Close& close, base::Time, Outbox& out) {
   out.push_back(Close{close.link});
 }
 
-void Core::perform(const membership::MembersChanged&, base::Time, Outbox&) {
+void Core::perform(const membership::MembersChanged&, base::Time now, Outbox& out) {
   members_changed_ = true;
+  look_for_companions(now, out);
 }
 
 void Core::perform(Notice& said, base::Time, Outbox& out) { out.push_back(std::move(said)); }
@@ -490,14 +496,6 @@ void Core::take_ring(std::vector<exchange::Ring::Action>& actions, base::Time no
   }
 }
 
-void Core::perform(exchange::Ring::SendToSuccessor& send, base::Time, Outbox& out) {
-  send_to(ring_->successor(), std::move(send.message), out);
-}
-
-void Core::perform(exchange::Ring::Failed& failed, base::Time now, Outbox& out) {
-  end({EndReason::failed, std::move(failed.error)}, now, out);
-}
-
 /// What was heard of the swarm's progress since the last own step decides how the first link opens.
 void Core::tell_progress(base::Time now, Outbox& out) {
   update_progress(now);
@@ -509,6 +507,7 @@ void Core::perform(const membership::NeighbourUp& up, base::Time now, Outbox& ou
   had_neighbour_ = true;
   ring_at_.reset();
   neighbours_[peer] = up.link;
+  begin_ring_link(peer, now, out);
   if (exchange::uses_links(config_.exchange.mode)) {
     if (exchange_.open_links() == 0) tell_progress(now, out);
     to_exchange(exchange::NeighbourUp{peer}, now, out);
@@ -519,30 +518,13 @@ void Core::perform(const membership::NeighbourUp& up, base::Time now, Outbox& ou
 void Core::perform(const membership::NeighbourDown& down, base::Time now, Outbox& out) {
   const auto& [peer, link, reason] = down;
   neighbours_.erase(peer);
-  early_.erase(peer);  // it may come back, in another life
   ring_at_.reset();
   using enum membership::LossReason;
   if (exchange::uses_links(config_.exchange.mode)) {
     const bool for_good = reason == left || reason == done || reason == banned || reason == no_room;
     to_exchange(exchange::NeighbourDown{peer, for_good}, now, out);
   }
-  if (reason == done && exchange::uses_ring(config_.exchange.mode)) {
-    // Who waits has no ring with it, and never will.
-    if (phase_ == Phase::waiting) {
-      return end({EndReason::failed,
-                  {base::ErrorCode::data,
-                   fmt::format("peer {} has ended this run, and this peer's checkpoint is of step "
-                               "{} (0: none): take the model of that peer",
-                               peer.brief(), step_.value)}},
-                 now, out);
-    }
-    // Who is done has sent all that others need for the same last step.
-    predecessor_done_ = predecessor_done_ || (ring_ && peer == ring_->predecessor());
-    end_if_predecessor_is_done(now, out);
-  } else if (ring_goes_on() && reason != duplicate) {
-    end_broken_ring(
-        fmt::format("peer {} is gone ({})", peer.brief(), membership::to_string(reason)), now, out);
-  }
+  end_ring_link(peer, reason, now, out);
 }
 
 void Core::send_to(const base::PeerId& peer, wire::Message message, Outbox& out) {

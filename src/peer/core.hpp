@@ -27,6 +27,8 @@ inline constexpr base::Duration kHelloTimeout = std::chrono::seconds(5);
 inline constexpr std::size_t kConnectionsMax = 256;
 /// Changes of others' addresses are told at most so often; a heartbeat is about as frequent.
 inline constexpr base::Duration kRememberEvery = std::chrono::seconds(1);
+/// A link with a neighbour in a ring may be missing for so long.
+inline constexpr base::Duration kRingGrace = std::chrono::seconds(30);
 /// Between two rows of the metrics, beside those with an evaluation.
 inline constexpr base::Duration kReportEvery = std::chrono::seconds(2);
 /// Steps handed to the trainer ahead of time, so that it never waits for the event loop.
@@ -35,6 +37,8 @@ inline constexpr std::uint32_t kStepsAhead = 2;
 inline constexpr std::uint32_t kSavesMax = 3;
 /// And evaluations: one on the way, one at the end.
 inline constexpr std::size_t kTrainingJobsMax = kStepsAhead + kSavesMax + 2;
+/// What is held against who sends messages of a ring that is none, or is not made yet.
+inline constexpr const char* kUnasked = "gradients that were not asked for";
 
 /// What a peer starts from: nothing, or what a former life of it left.
 struct Resume {
@@ -80,10 +84,14 @@ class Core {
     base::Time hello_until;  ///< not ready: time at which it is closed
   };
 
-  /// What a neighbour sent of its ring before this peer's was complete.
-  struct Early {
-    std::size_t bytes = 0;
-    std::vector<wire::Reduce> messages;
+  /// Another peer of the ring, or a neighbour before the ring is made.
+  struct Companion {
+    std::optional<std::uint64_t> life;            ///< of its process
+    std::optional<exchange::Ring::Position> has;  ///< what it said last
+    bool gone = false;                            ///< no word of it comes any more
+    /// What it sent before the ring was made here.
+    std::vector<wire::Reduce> early;
+    std::size_t early_bytes = 0;
   };
 
   // Each takes one event (core.cpp).
@@ -111,7 +119,7 @@ class Core {
   void on_outcome(base::Notice& said, base::Time now, Outbox& out);
   void on_outcome(exchange::Outcome& outcome, base::Time now, Outbox& out);
 
-  // Each does what membership or the ring asks for (core.cpp; Reduced: core_training.cpp).
+  // Each does what membership or the ring asks for (core.cpp, core_ring.cpp).
   void perform(membership::Dial& dial, base::Time now, Outbox& out);
   void perform(membership::Send& send, base::Time now, Outbox& out);
   void perform(const membership::Close& close, base::Time now, Outbox& out);
@@ -121,6 +129,7 @@ class Core {
   void perform(base::Notice& said, base::Time now, Outbox& out);
   void perform(exchange::Ring::SendToSuccessor& send, base::Time now, Outbox& out);
   void perform(exchange::Ring::Reduced& reduced, base::Time now, Outbox& out);
+  void perform(const exchange::Ring::TellPredecessor& tell, base::Time now, Outbox& out);
   void perform(exchange::Ring::Failed& failed, base::Time now, Outbox& out);
 
   // Messages that are not for one part alone (core.cpp).
@@ -155,7 +164,6 @@ class Core {
 
   // Training (core_training.cpp).
   void start_if_ready(base::Time now, Outbox& out);
-  void make_ring(base::Time now, Outbox& out);
   void update_progress(base::Time now);
   void next_steps(base::Time now, Outbox& out);
   void hand_out_steps(base::Time now, Outbox& out);
@@ -163,26 +171,45 @@ class Core {
   [[nodiscard]] bool take_step_slot(base::Time now);
   [[nodiscard]] bool waits_for_step() const noexcept;
   void begin_average_if_due(bool over, Outbox& out);
-  void reduce(base::StepNumber step, std::vector<float> values, base::Time now, Outbox& out);
-  [[nodiscard]] bool ring_goes_on() const noexcept;
-  [[nodiscard]] bool ring_is_made(base::Time now, Outbox& out);
-  void end_if_predecessor_is_done(base::Time now, Outbox& out);
-  void end_if_ring_has_stopped(base::Time now, Outbox& out);
-  void end_broken_ring(const std::string& what, base::Time now, Outbox& out);
-  void on_reduce(base::LinkId link, const base::PeerId& peer, wire::Reduce& message, base::Time now,
-                 Outbox& out);
-  [[nodiscard]] std::size_t early_bytes_max() const noexcept;
-  [[nodiscard]] std::size_t early_messages_max() const noexcept;
   void report_if_due(Outbox& out);
   void end_evaluation(const std::optional<Evaluated>& evaluated, base::Time now, Outbox& out);
   void begin_settling(base::Time now, Outbox& out);
   void begin_finishing(Outbox& out);
+  void end_if_over(base::Time now, Outbox& out);
   void end_if_finished(base::Time now, Outbox& out);
   void save(Outbox& out);
   void save_if_idle(Outbox& out);
   void end(Finished finished, base::Time now, Outbox& out);
   void publish(base::Time now);
   void measure_speed(base::Time now, Outbox& out);
+
+  // A ring (core_ring.cpp).
+  [[nodiscard]] bool ring_is_made(base::Time now, Outbox& out);
+  void make_ring(base::Time now, Outbox& out);
+  void reduce(base::StepNumber step, std::vector<float> values, base::Time now, Outbox& out);
+  void on_reduce(base::LinkId link, const base::PeerId& peer, wire::Reduce& message, base::Time now,
+                 Outbox& out);
+  void on_reduce(base::LinkId link, const base::PeerId& peer, const wire::ReduceReceived& message,
+                 base::Time now, Outbox& out);
+  void begin_ring_link(const base::PeerId& peer, base::Time now, Outbox& out);
+  void end_ring_link(const base::PeerId& peer, membership::LossReason reason, base::Time now,
+                     Outbox& out);
+  void tell_received(const base::PeerId& peer, const exchange::Ring::Position& position,
+                     Outbox& out);
+  void watch_ring_links(base::Time now);
+  void expire_ring(base::Time now, Outbox& out);
+  void look_for_companions(base::Time now, Outbox& out);
+  void lose_companion(const base::PeerId& peer, const std::string& what, base::Time now,
+                      Outbox& out);
+  void part_with(const base::PeerId& peer, base::Time now, Outbox& out);
+  [[nodiscard]] std::optional<std::string> dead_companion() const;
+  [[nodiscard]] bool ring_goes_on() const noexcept;
+  [[nodiscard]] bool ring_is_served() const;
+  void end_if_predecessor_is_gone(base::Time now, Outbox& out);
+  void end_if_ring_has_stopped(base::Time now, Outbox& out);
+  void end_broken_ring(const std::string& what, base::Time now, Outbox& out);
+  [[nodiscard]] std::size_t early_bytes_max() const noexcept;
+  [[nodiscard]] std::size_t early_messages_max() const noexcept;
 
   Config config_;
   std::vector<std::string> remembered_;   ///< addresses added to the configured ones
@@ -197,9 +224,9 @@ class Core {
   std::uint32_t round_steps_ = 0;  ///< local: own steps since the last average
   bool averaging_ = false;         ///< local: no steps until the average is here
   bool save_wanted_ = false;       ///< ring: the others are asked for a common checkpoint
-  bool predecessor_done_ = false;  ///< ring: what it has not sent by now never comes
   bool ring_stops_ = false;        ///< ring: somebody leaves, so the step under way is the last one
-  std::map<base::PeerId, Early> early_;  ///< gradients of neighbours
+  std::map<base::PeerId, Companion> companions_;
+  std::uint64_t life_;  ///< ring: tells this process from an earlier one
 
   std::map<base::LinkId, LinkInfo> links_;
   std::map<base::PeerId, base::LinkId> neighbours_;
@@ -233,6 +260,7 @@ class Core {
   std::optional<base::Time> last_step_;
   std::optional<base::Time> wait_until_;
   std::optional<base::Time> ring_at_;      ///< ring: time at which it may be made
+  std::optional<base::Time> ring_until_;   ///< ring: time until which it waits for a link
   std::optional<base::Time> alone_until_;  ///< require_peers: end of the wait for a first peer
   std::optional<base::Time> checkpoint_at_;
   std::optional<base::Time> report_at_;

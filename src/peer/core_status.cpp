@@ -83,12 +83,13 @@ Status Core::status(base::Time now) const {
 void Core::add_bounds(base::Bounds& out) const {
   std::size_t early_bytes = 0;
   std::size_t early_messages = 0;
-  for (const auto& [from, early] : early_) {
-    early_bytes = std::max(early_bytes, early.bytes);
-    early_messages = std::max(early_messages, early.messages.size());
+  for (const auto& [from, companion] : companions_) {
+    early_bytes = std::max(early_bytes, companion.early_bytes);
+    early_messages = std::max(early_messages, companion.early.size());
   }
   out.add("links", links_.size(), kConnectionsMax);
   out.add("neighbours that exchange", neighbours_.size(), membership::kReadyLinksMax);
+  out.add("companions in a ring", companions_.size(), membership::kReadyLinksMax);
   out.add("bytes of early gradients of a neighbour", early_bytes, early_bytes_max());
   out.add("early gradients of a neighbour", early_messages, early_messages_max());
   out.add("shards", owned_.size(), shards_.count());
@@ -110,6 +111,7 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
   add("the wait for links", wait_until_, config_.membership.wait_timeout);
   add("the wait for peers", alone_until_, config_.require_peers);
   add("the next checkpoint", checkpoint_at_, config_.checkpoint_every);
+  add("the wait for a link of the ring", ring_until_, kRingGrace);
   add("the next row of the metrics", report_at_, kReportEvery);
   add("the next step", step_at_, config_.step_interval);
   membership_.add_timers(now, out);

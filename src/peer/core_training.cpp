@@ -1,6 +1,5 @@
 // The training half of a peer's core: from waiting for the first links to the last checkpoint.
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 
@@ -20,8 +19,6 @@ namespace {
 
 /// The end of a peer that had to meet others.
 const base::Error kNoPeer{base::ErrorCode::unreachable, "no peer was reached"};
-/// The neighbours of a ring must have been the same for this long before its first message.
-constexpr base::Duration kRingQuiet = std::chrono::milliseconds(500);
 /// Weight of the newest batch in the smoothed training loss.
 constexpr double kLossSmoothing = 0.05;
 /// The own speed, by which shards are dealt, is measured over so long, first and later; what it
@@ -30,13 +27,6 @@ constexpr base::Duration kSpeedFirst = std::chrono::seconds(10);
 constexpr base::Duration kSpeedAgain = std::chrono::seconds(60);
 constexpr double kWeightChangeMin = 1.5;
 constexpr double kWeightMin = 1e-6;
-/// Behind the gradients and buffers that a ring averages: elements with which a peer asks the
-/// others for something at the end of this step. The mean is above 0 where at least one of them
-/// does, so all find out at the same step.
-constexpr std::size_t kSaveWish = 0;   ///< a checkpoint, which all save
-constexpr std::size_t kLeaveWish = 1;  ///< to leave, with a checkpoint
-constexpr std::size_t kWishes = 2;
-
 using exchange::Mode;
 
 }  // namespace
@@ -58,79 +48,6 @@ void Core::start_if_ready(base::Time now, Outbox& out) {
   if (config_.checkpoint_every > base::Duration{}) checkpoint_at_ = now + config_.checkpoint_every;
   report_at_ = now + kReportEvery;
   next_steps(now, out);
-}
-
-/// Makes the ring when all are here; false: not yet, or this peer has ended.
-bool Core::ring_is_made(base::Time now, Outbox& out) {
-  const std::size_t here = neighbours_.size() + 1;
-  if (here < config_.peers) return false;
-  // Of two links that a pair made at the same time one is closed: what is sent on it is lost.
-  if (!ring_at_) ring_at_ = now + kRingQuiet;
-  if (now < *ring_at_) return false;
-  if (here > config_.peers) {
-    // Each might leave out another one.
-    end({EndReason::failed,
-         {base::ErrorCode::run_file,
-          std::to_string(here) + " peers are here, and swarm.peers says " +
-              std::to_string(config_.peers) + ": start so many, or set it to " +
-              std::to_string(here) + " at all of them"}},
-        now, out);
-    return false;
-  }
-  make_ring(now, out);
-  return phase_ != Phase::done;  // what came early was wrong
-}
-
-void Core::make_ring(base::Time now, Outbox& out) {
-  std::vector<base::PeerId> peers{self_.id};
-  for (const auto& [peer, link] : neighbours_) peers.push_back(peer);
-  std::ranges::sort(peers);
-  ring_.emplace(std::move(peers), self_.id,
-                config_.parameter_count + config_.buffer_count + kWishes, step_.next());
-  if (config_.exchange.mode == Mode::local) {
-    out.push_back(Run{AnchorJob{static_cast<float>(config_.exchange.outer_lr),
-                                static_cast<float>(config_.exchange.outer_momentum)}});
-  }
-  const auto early = std::exchange(early_, {});
-  const auto found = early.find(ring_->predecessor());
-  if (found == early.end()) return;
-  for (const wire::Reduce& message : found->second.messages) {
-    to_ring(exchange::Ring::Received{message}, now, out);
-  }
-}
-
-std::size_t Core::early_bytes_max() const noexcept {
-  return sizeof(float) * (config_.parameter_count + config_.buffer_count + kWishes);
-}
-
-std::size_t Core::early_messages_max() const noexcept {
-  return early_bytes_max() / (sizeof(float) * exchange::kBucketElements) + config_.peers;
-}
-
-void Core::on_reduce(base::LinkId link, const base::PeerId& peer, wire::Reduce& message,
-                     base::Time now, Outbox& out) {
-  if (ring_) {
-    if (peer == ring_->predecessor()) {
-      to_ring(exchange::Ring::Received{std::move(message)}, now, out);
-    }
-    return;
-  }
-  const auto unasked = [&] {
-    misbehaved(link, peer, "gradients that were not asked for", now, out);
-  };
-  if (!exchange::uses_ring(config_.exchange.mode)) return unasked();
-  // What is still on its way when a neighbour relation ends is of no use any more.
-  if (!neighbours_.contains(peer)) return;
-  // The predecessor, whoever that will be, knows all peers already. Without this peer it can send
-  // its part of one step and no more; a message without values never is part of one.
-  Early& early = early_[peer];
-  early.bytes += message.payload.size();
-  early.messages.push_back(std::move(message));
-  if (early.messages.back().payload.empty() || early.bytes > early_bytes_max() ||
-      early.messages.size() > early_messages_max()) {
-    early_.erase(peer);
-    unasked();
-  }
 }
 
 void Core::update_progress(base::Time now) {
@@ -236,60 +153,6 @@ void Core::on_outcome(GradientReady& ready, base::Time now, Outbox& out) {
   reduce(ready.step, std::move(ready.gradient), now, out);
 }
 
-void Core::reduce(base::StepNumber step, std::vector<float> values, base::Time now, Outbox& out) {
-  std::array<float, kWishes> wishes{};
-  if (save_wanted_) wishes[kSaveWish] = 1;
-  if (leaving_) wishes[kLeaveWish] = 1;
-  values.insert(values.end(), wishes.begin(), wishes.end());
-  to_ring(exchange::Ring::GradientReady{step, samples_, std::move(values)}, now, out);
-  end_if_predecessor_is_done(now, out);
-}
-
-void Core::perform(exchange::Ring::Reduced& reduced, base::Time now, Outbox& out) {
-  std::vector<float>& mean = reduced.mean;
-  const float* const wishes = &*(mean.end() - kWishes);
-  ring_stops_ = wishes[kLeaveWish] > 0;
-  const bool save_now = ring_stops_ || wishes[kSaveWish] > 0;
-  mean.resize(mean.size() - kWishes);
-  if (config_.exchange.mode == Mode::local) {
-    out.push_back(Run{OuterStepJob{std::move(mean)}});
-  } else {
-    out.push_back(Run{ApplyJob{std::move(mean), learning_rate_}});
-  }
-  if (!save_now) return;
-  save_wanted_ = false;
-  if (checkpoint_at_) checkpoint_at_ = now + config_.checkpoint_every;
-  save(out);
-}
-
-/// Whether it still needs all of its peers.
-bool Core::ring_goes_on() const noexcept {
-  return ring_ && phase_ == Phase::training && !ring_stops_;
-}
-
-/// Peers need not all find the same accuracy: with another device, or another number of threads, a
-/// sum is rounded otherwise.
-void Core::end_if_predecessor_is_done(base::Time now, Outbox& out) {
-  if (!predecessor_done_ || !ring_goes_on() || !ring_->is_waiting()) return;
-  end_broken_ring("another peer has ended its run", now, out);
-}
-
-/// Not while an evaluation may still find that the run has reached its target.
-void Core::end_if_ring_has_stopped(base::Time now, Outbox& out) {
-  if (!ring_stops_ || phase_ != Phase::training) return;
-  if (saves_outstanding_ > 0 || evaluations_outstanding_ > 0) return;
-  end_broken_ring("another peer was asked to leave", now, out);
-}
-
-void Core::end_broken_ring(const std::string& what, base::Time now, Outbox& out) {
-  end({leaving_ ? EndReason::left : EndReason::failed,
-       {base::ErrorCode::network,
-        fmt::format("{}: exchange.mode = \"{}\" cannot go on without it; start all again to go on "
-                    "from their last common checkpoint, or use \"tracked\"",
-                    what, base::name_of(config_.exchange.mode, kModeNames))}},
-      now, out);
-}
-
 void Core::on_outcome(const StepDone& done, base::Time now, Outbox& out) {
   ASSERT(steps_outstanding_ > 0);
   --steps_outstanding_;
@@ -356,7 +219,7 @@ void Core::on(Leave&, base::Time now, Outbox& out) {
   if (phase_ == Phase::waiting) return end({EndReason::left, {}}, now, out);
   if (ring_ && phase_ == Phase::training) return;  // the others hear of it with the next gradient
   if (phase_ != Phase::finishing) return save(out);
-  if (saves_outstanding_ == 0) end({EndReason::left, unsaved_}, now, out);
+  end_if_over(now, out);
 }
 
 void Core::on_outcome(const Evaluated& evaluated, base::Time now, Outbox& out) {
@@ -373,8 +236,7 @@ void Core::end_evaluation(const std::optional<Evaluated>& evaluated, base::Time 
   publish(now);
   out.push_back(Report{.evaluated = evaluated.has_value()});
   if (ring_) next_steps(now, out);
-  end_if_ring_has_stopped(now, out);
-  end_if_finished(now, out);
+  end_if_over(now, out);
 }
 
 void Core::on_outcome(const Saved& saved, base::Time now, Outbox& out) {
@@ -386,13 +248,18 @@ void Core::on_outcome(const Saved& saved, base::Time now, Outbox& out) {
   if (saves_outstanding_ > 0) return;
   unsaved_ = {};
   if (!saved.status) unsaved_ = saved.status.error().in("the model was not saved");
+  end_if_over(now, out);
+}
+
+void Core::end_if_over(base::Time now, Outbox& out) {
+  if (saves_outstanding_ > 0 || !ring_is_served()) return;
   if (leaving_ && !ring_goes_on()) return end({EndReason::left, unsaved_}, now, out);
   end_if_ring_has_stopped(now, out);
   end_if_finished(now, out);
 }
 
 void Core::end_if_finished(base::Time now, Outbox& out) {
-  if (phase_ != Phase::finishing || saves_outstanding_ > 0 || evaluations_outstanding_ > 0) return;
+  if (phase_ != Phase::finishing || evaluations_outstanding_ > 0) return;
   const bool misses_peers = config_.require_peers > base::Duration{} && !had_neighbour_;
   end({EndReason::done, misses_peers && unsaved_.text.empty() ? kNoPeer : unsaved_}, now, out);
 }
@@ -443,6 +310,7 @@ std::optional<base::Time> Core::next_deadline() const {
   }
   if (phase_ == Phase::waiting && !wait_timed_out_) next.add(wait_until_);
   if (phase_ == Phase::waiting) next.add(ring_at_);
+  next.add(ring_until_);
   return next.value();
 }
 
@@ -461,6 +329,8 @@ void Core::expire(base::Time now, Outbox& out) {
     take_exchange(actions, now, out);
     if (phase_ == Phase::done) return;
   }
+  expire_ring(now, out);
+  if (phase_ == Phase::done) return;
   if (phase_ == Phase::waiting && due(ring_at_)) start_if_ready(now, out);
   if (phase_ == Phase::waiting && !wait_timed_out_ && due(wait_until_)) {
     wait_timed_out_ = true;

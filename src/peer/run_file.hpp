@@ -26,6 +26,8 @@ inline constexpr std::uint32_t kFixedPeersMax = membership::kDegreeMax + 1;
 /// Of the algorithm and of its deltas' format: peers that would not read each other's, or whose
 /// mirrors would come out differently, must not meet.
 inline constexpr std::uint32_t kExchangeVersion = 4;
+/// And in a ring.
+inline constexpr std::uint32_t kRingVersion = 2;
 
 /// Letters, digits, '.', '_' and '-': of names that folders have.
 [[nodiscard]] bool may_be_in_name(char c) noexcept;

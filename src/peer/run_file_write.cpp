@@ -216,6 +216,7 @@ constexpr std::array<std::string_view, 4> kOwnInARing{"accumulate", "device", "t
 /// The lines of a ring, whose peers make as many steps and end at the same one. In an all-reduce
 /// each takes the step itself, so all that decides it is alike; in local training that is its own.
 void add_ring(const RunFile& f, std::map<std::string, std::string>& lines) {
+  lines["exchange.ring_version"] = fmt::format("{}", kRingVersion);
   lines["swarm.peers"] = fmt::format("{}", f.peers);
   if (f.exchange.mode == exchange::Mode::allreduce) {
     SectionLines all(lines, kOwnInARing);

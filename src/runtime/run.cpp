@@ -93,7 +93,6 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
       !checked) {
     return fail(checked.error());
   }
-  if (exchange::uses_ring(run_file.exchange.mode)) run_file.swarm.degree = run_file.peers - 1;
   auto place = take_place(run_file.run.name, options.name, options.dir);
   if (!place) return fail(place.error());
   const auto secret = io::Secret::load_if_any(run_file.secret);

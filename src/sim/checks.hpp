@@ -151,6 +151,7 @@ class Checks final : public Observer {
   void check_goes_on(const Node& node);
   void check_saves(const Node& node);
   [[nodiscard]] bool ring_is_over() const;
+  [[nodiscard]] bool waits_for_ring(const Node& node) const;
   void check_shards();
   void check_agreement();
   void check_ended();

@@ -10,6 +10,8 @@ namespace {
 
 /// Of the replicas at the end of a run, if the faults were over for this long before.
 constexpr double kEndDistanceMax = 0.05;
+/// Of equal ones, whose mean is rounded.
+constexpr double kRingDistanceMax = 1e-6;
 /// Of their buffers where rare branches drop links all the time: who has lost a link does not wait
 /// for that neighbour, and buffers have fewer exchanges to come together in than replicas.
 constexpr double kEndBuffersRareMax = 0.25;
@@ -52,7 +54,7 @@ void Checks::check_stage(const Node& node) {
   const auto& [phase, since] = stages_[node.number];
   if (phase == peer::Phase::training || phase == peer::Phase::done) return;
   // All of a ring have to be there.
-  if (phase == peer::Phase::waiting && exchange::uses_ring(config.exchange.mode)) return;
+  if (waits_for_ring(node)) return;
   if (node.state != NodeState::running || disturbed(node.peer)) return;
   double limit =
       kStillSeconds + kStillSteps * world_.plan().scenario.sim.step_ms / 1000 / node.speed;
@@ -64,6 +66,7 @@ void Checks::check_stage(const Node& node) {
     limit += base::seconds(config.exchange.settle_timeout);
     what = "settles";
   }
+  if (exchange::uses_ring(config.exchange.mode)) limit += base::seconds(peer::kRingGrace);
   const double passed = world_.seconds() - std::max(since, convalescent_until(node.peer));
   if (passed > limit) fail(fmt::format("peer-{} {} for {:.0f} s", node.peer, what, passed));
 }
@@ -75,15 +78,19 @@ void Checks::check_end() {
   if (passed <= base::seconds(world_.task().config.exchange.settle_timeout) + kOthersSeconds)
     return;
   for (const auto& node : world_.nodes()) {
-    if (!world_.is_up(*node)) continue;
+    if (!world_.is_up(*node) || waits_for_ring(*node)) continue;
     fail(fmt::format("peer-{} still runs {:.0f} s after the first was done", node->peer, passed));
   }
 }
 
-// A run that ended undisturbed leaves all with the same replica.
+// A run that ended undisturbed leaves all with the same replica, and a ring to the bit.
 void Checks::check_ended() {
-  if (!exchange::uses_links(world_.task().config.exchange.mode)) return;
+  const exchange::Mode mode = world_.task().config.exchange.mode;
   const auto apart = distance(false);
+  if (exchange::uses_ring(mode) && failed_ == 0 && apart && !(*apart <= kRingDistanceMax)) {
+    fail(fmt::format("the ring ended with replicas {} from their mean", *apart));
+  }
+  if (!exchange::uses_links(mode)) return;
   if (apart && !(*apart <= kEndDistanceMax)) {
     fail(fmt::format("the run ended with replicas {} from their mean", *apart));
   }
@@ -103,12 +110,18 @@ void Checks::check_goes_on(const Node& node) {
   }
   const peer::Phase phase = node.core->phase();
   if (phase != peer::Phase::training && phase != peer::Phase::waiting) return;
+  if (ring_is_over() && waits_for_ring(node)) return;
   const double step_seconds = world_.plan().scenario.sim.step_ms / 1000 / node.speed;
   const double still =
       node.last_step ? base::seconds(world_.now() - *node.last_step) : now - last_change_;
   if (still > kStillSeconds + kStillSteps * step_seconds) {
     fail(fmt::format("peer-{} has made no step for {:.1f} s", node.peer, still));
   }
+}
+
+bool Checks::waits_for_ring(const Node& node) const {
+  return node.core->phase() == peer::Phase::waiting &&
+         exchange::uses_ring(world_.task().config.exchange.mode);
 }
 
 // A ring is over with its first error; who waits for the rest of it makes no step.
@@ -136,10 +149,10 @@ void Checks::check_liveness() {
   bool any = false;
   for (const auto& node : world_.nodes()) any = any || world_.is_up(*node);
   if (!any) return;
-  if (ring_is_over()) return;
   for (const auto& node : world_.nodes()) {
     if (world_.is_up(*node)) check_goes_on(*node);
   }
+  if (ring_is_over()) return;
   if (ending()) return;
   if (!one_view()) fail(fmt::format("{:.0f} s after the last fault tables differ", past));
   if (!connected() && world_.seconds() > connected_at_ + kMomentSeconds) {

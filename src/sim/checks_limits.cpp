@@ -92,9 +92,9 @@ void Checks::check_coverage() {
   }
 }
 
-// Whom nobody answers for is left alone.
+// Whom nobody answers for is left alone, but for the rest of a ring that has ended.
 void Checks::dialed(const Node& node, const std::string& address, bool answers) {
-  if (answers || !calm() || world_.plan().scenario.sim.buggify) return;
+  if (answers || !calm() || world_.plan().scenario.sim.buggify || waits_for_ring(node)) return;
   const double now = world_.seconds();
   std::vector<double>& times = dials_[{node.number, address}];
   std::erase_if(times, [&](double at) { return at <= now - kDialWindow; });
@@ -179,9 +179,9 @@ void Checks::look_at_window() {
   for (const auto& node : world_.nodes()) {
     if (window_.empty()) break;
     if (!world_.is_up(*node) || window_[node->number].life != node->life) continue;
-    if (!ring_is_over()) check_goes_on(*node);
+    check_goes_on(*node);
     if (!is_slow(world_.plan().scenario)) check_exchanges(*node);
-    check_saves(*node);
+    if (!waits_for_ring(*node)) check_saves(*node);
   }
   open_window();
 }

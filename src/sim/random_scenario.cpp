@@ -17,6 +17,7 @@ constexpr double kFaultsFrom = 20;
 constexpr double kFaultsUntil = 80;
 /// The end of the faults, and what the checks of a swarm that has recovered ask for.
 constexpr double kDuration = 245;
+constexpr std::uint64_t kRingEvery = 10;
 constexpr double kBatch = 16;  ///< of the run file that the simulator brings
 /// Its model with a batch norm.
 constexpr const char* kNormedLayers =
@@ -167,6 +168,33 @@ void link_some(Scenario& scenario) {
   scenario.set.push_back(fmt::format("train.schedule='{}'", kSchedules[rng.below(3)]));
 }
 
+/// A few are rings, which nobody joins. A death ends one by design, and so may what seems to be
+/// one.
+void close_some(Scenario& scenario) {
+  constexpr std::uint64_t kOwn = 0x4146;  // so that other choices do not depend on it
+  base::Rng rng(scenario.seed ^ kOwn);
+  if (scenario.sim.problem == Problem::none || rng.below(kRingEvery) != 0) return;
+  std::erase_if(scenario.set, [](const std::string& key) {
+    return key.starts_with("swarm.") || key.starts_with("exchange.");
+  });
+  scenario.set.push_back(fmt::format("swarm.peers={}", scenario.count));
+  if (rng.below(2) == 0) {
+    scenario.set.emplace_back("exchange.mode='allreduce'");
+  } else {
+    scenario.set.emplace_back("exchange.mode='local'");
+    scenario.set.push_back(fmt::format("exchange.every={}", 1 + rng.below(10)));
+  }
+  std::erase_if(scenario.timeline, [](const Entry& entry) {
+    return entry.kind == Kind::join || entry.kind == Kind::twin;
+  });
+  const auto harms = [](const Entry& entry) {
+    return entry.kind != Kind::disk_full && entry.kind != Kind::throttle;
+  };
+  if (std::ranges::any_of(scenario.timeline, harms)) {
+    scenario.expect.push_back({"failed_max", 1000});
+  }
+}
+
 Entry random_entry(base::Rng& rng, Kind kind, std::uint32_t count) {
   Entry entry{.kind = kind, .region = {}, .groups = {}, .between = {}, .conditions = {}};
   entry.at = between(rng, kFaultsFrom, kFaultsUntil - 10);
@@ -285,6 +313,7 @@ Scenario random_scenario(std::uint64_t seed) {
   aim_some(scenario);
   spread(scenario);
   link_some(scenario);
+  close_some(scenario);
   return scenario;
 }
 

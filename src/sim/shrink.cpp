@@ -1,7 +1,10 @@
 #include "sim/shrink.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace starling::sim {
 namespace {
@@ -18,13 +21,20 @@ class Shrinker {
     drop([](Scenario & scenario) -> auto& { return scenario.timeline; });
     drop([](Scenario & scenario) -> auto& { return scenario.set; });
     for (std::size_t i = 0; i < scenario_.timeline.size(); ++i) shrink_entry(i);
-    while (scenario_.count > 2 && attempt([](Scenario& smaller) { --smaller.count; })) {
+    while (scenario_.count > 2 && attempt(drop_peer)) {
     }
     if (scenario_.sim.buggify) attempt([](Scenario& plain) { plain.sim.buggify = false; });
     return std::move(scenario_);
   }
 
  private:
+  /// A ring has as many as there are.
+  static void drop_peer(Scenario& scenario) {
+    const std::string all = fmt::format("swarm.peers={}", scenario.count);
+    --scenario.count;
+    std::ranges::replace(scenario.set, all, fmt::format("swarm.peers={}", scenario.count));
+  }
+
   /// Keeps the change if what is left still fails.
   template <class Change>
   bool attempt(Change&& change) {

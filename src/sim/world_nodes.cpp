@@ -18,9 +18,10 @@ constexpr std::array kEventNames{"start",      "link up",  "link down", "dial fa
                                  "found",      "receives", "outcome",   "leave",
                                  "checkpoint", "arriving", "unreadable"};
 static_assert(kEventNames.size() == std::variant_size_v<peer::Event>);
-constexpr std::array kMessageNames{
-    "Hello", "Refuse", "Neighbour", "Gossip",    "Heartbeat",      "LinkOpen",    "Keyframe",
-    "Delta", "Reduce", "Bye",       "Reconcile", "RunFileRequest", "RunFileReply"};
+constexpr std::array kMessageNames{"Hello",        "Refuse",        "Neighbour", "Gossip",
+                                   "Heartbeat",    "LinkOpen",      "Keyframe",  "Delta",
+                                   "Reduce",       "Bye",           "Reconcile", "RunFileRequest",
+                                   "RunFileReply", "ReduceReceived"};
 static_assert(kMessageNames.size() == std::variant_size_v<wire::Message>);
 constexpr std::array kOutcomeNames{
     "step done",     "gradient", "outer gradient", "outer step done", "evaluated",

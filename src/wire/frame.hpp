@@ -39,6 +39,7 @@ enum class FrameType : std::uint8_t {
   reconcile = 11,
   run_file_request = 12,
   run_file_reply = 13,
+  reduce_received = 14,
   wire_up = 15,  ///< bytes of the transport before a link is up; no message
 };
 

@@ -171,6 +171,12 @@ Payload build(FlatBufferBuilder& builder, const Reduce& reduce) {
   return {reduce.payload};
 }
 
+Payload build(FlatBufferBuilder& builder, const ReduceReceived& received) {
+  const fb::ReduceCount count(received.life, received.step.value, received.pieces);
+  builder.Finish(fb::CreateReduceReceived(builder, &count));
+  return {};
+}
+
 Payload build(FlatBufferBuilder& builder, const Bye& bye) {
   const auto text = builder.CreateString(bye.text.substr(0, kTextMax));
   builder.Finish(fb::CreateBye(builder, static_cast<fb::ByeReason>(bye.reason), text));
@@ -357,6 +363,11 @@ base::Result<Message> read(const fb::Reduce& from, Frame& frame) {
                 .payload = take_payload(frame)};
 }
 
+base::Result<Message> read(const fb::ReduceReceived& from, Frame&) {
+  const fb::ReduceCount count = *from.count();
+  return ReduceReceived{.life = count.life(), .step = {count.step()}, .pieces = count.pieces()};
+}
+
 base::Result<Message> read(const fb::Bye& from, Frame&) {
   if (from.reason() > fb::ByeReason::MAX) return bad("a farewell has an unknown reason");
   Bye bye{.reason = static_cast<ByeReason>(from.reason()), .text = {}};
@@ -391,12 +402,13 @@ base::Result<std::optional<Message>> verified(Frame& frame) {
 
 FrameType type_of(const Message& message) noexcept {
   // In the order of Message's alternatives.
-  constexpr FrameType kTypes[] = {
-      FrameType::hello,         FrameType::refuse,    FrameType::neighbour,
-      FrameType::gossip,        FrameType::heartbeat, FrameType::link_open,
-      FrameType::keyframe,      FrameType::delta,     FrameType::reduce,
-      FrameType::bye,           FrameType::reconcile, FrameType::run_file_request,
-      FrameType::run_file_reply};
+  constexpr FrameType kTypes[] = {FrameType::hello,          FrameType::refuse,
+                                  FrameType::neighbour,      FrameType::gossip,
+                                  FrameType::heartbeat,      FrameType::link_open,
+                                  FrameType::keyframe,       FrameType::delta,
+                                  FrameType::reduce,         FrameType::bye,
+                                  FrameType::reconcile,      FrameType::run_file_request,
+                                  FrameType::run_file_reply, FrameType::reduce_received};
   static_assert(std::size(kTypes) == std::variant_size_v<Message>);
   return kTypes[message.index()];
 }
@@ -446,6 +458,8 @@ base::Result<std::optional<Message>> decode(Frame&& frame) {
       return verified<fb::RunFileRequest>(frame);
     case FrameType::run_file_reply:
       return verified<fb::RunFileReply>(frame);
+    case FrameType::reduce_received:
+      return verified<fb::ReduceReceived>(frame);
     case FrameType::wire_up:
       break;
   }
@@ -464,6 +478,7 @@ Purpose purpose_of(std::uint8_t frame_type) noexcept {
     case FrameType::reconcile:
       return Purpose::membership;
     case FrameType::reduce:
+    case FrameType::reduce_received:
       return Purpose::reduce;
     case FrameType::hello:
     case FrameType::refuse:

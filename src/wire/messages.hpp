@@ -200,6 +200,14 @@ struct Reduce {
   base::Buffer payload;      ///< float32 values
 };
 
+/// What a peer has of the pieces that its predecessor in a ring sends it. The first word on a link
+/// says from where on they are taken there, each further one that a step is complete.
+struct ReduceReceived {
+  std::uint64_t life = 0;    ///< drawn anew by each process: another one lacks what it had
+  base::StepNumber step;     ///< all pieces of earlier steps are here
+  std::uint64_t pieces = 0;  ///< number of those of this step that are, in the order of sending
+};
+
 enum class ByeReason : std::uint8_t { none, left, done, duplicate, misbehaved, silent, replaced };
 
 /// Last message on a link that is closed on purpose.
@@ -209,7 +217,7 @@ struct Bye {
 };
 
 using Message = std::variant<Hello, Refuse, Neighbour, Gossip, Heartbeat, LinkOpen, Keyframe, Delta,
-                             Reduce, Bye, Reconcile, RunFileRequest, RunFileReply>;
+                             Reduce, Bye, Reconcile, RunFileRequest, RunFileReply, ReduceReceived>;
 
 /// What a frame's bytes are spent on, for the byte meter.
 enum class Purpose : std::uint8_t { delta, keyframe, membership, reduce, other };

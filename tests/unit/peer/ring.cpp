@@ -331,6 +331,84 @@ BOOST_AUTO_TEST_CASE(a_ring_whose_run_is_over_ends_at_once_when_it_is_started_ag
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_ring_goes_on_over_new_links_when_its_links_break) {
+  for (const exchange::Mode mode : kRings) {
+    for (const std::uint64_t seed : {1, 2, 3, 4}) {
+      BOOST_TEST_CONTEXT(name_of(mode) << " seed " << seed) {
+        World world(seed);
+        world.add_swarm(4, ring_of(world, 4, mode));
+        base::Rng rng(seed);
+        for (std::uint64_t steps = 1; steps < 120; steps += 1 + rng.below(10)) {
+          const std::size_t one = rng.below(4);
+          const auto far = [&] { return world.status(one).steps >= steps; };
+          BOOST_REQUIRE(world.run_until(kLongEnough, far));
+          const auto links = world.peer(one).links;
+          for (const auto& [link, connection] : links) {
+            if (rng.below(2) == 0) world.reset(one, link);
+          }
+        }
+        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        for (std::size_t i = 0; i < world.size(); ++i) {
+          const Finished& end = *world.peer(i).finished;
+          BOOST_TEST((end.reason == EndReason::done), end.error.text);
+          BOOST_TEST(world.status(i).steps == 128U);  // 8,192 samples
+          BOOST_TEST((world.replica(i) == world.replica(0)));
+        }
+      }
+    }
+  }
+}
+
+// The successor may lack the last means, which nobody else has for it.
+BOOST_AUTO_TEST_CASE(who_is_done_with_a_ring_stays_until_its_successor_has_all) {
+  for (const exchange::Mode mode : kRings) {
+    for (int moment = 0; moment < 40; ++moment) {
+      BOOST_TEST_CONTEXT(name_of(mode) << " at " << moment) {
+        World world(5);
+        world.add_swarm(3, ring_of(world, 3, mode));
+        const auto nearly = [&] { return world.status(0).samples >= 8192 / 3 - 16; };
+        BOOST_REQUIRE(world.run_until(kLongEnough, nearly));
+        // From the last step but one on, at some moment all links are gone with what is on them,
+        // and no new one lives for longer than an evaluation takes.
+        const auto never = [] { return false; };
+        (void)world.run_until(moment * std::chrono::microseconds(500), never);
+        for (int again = 0; again < 10; ++again) {
+          for (const std::size_t one : {0, 1, 2}) {
+            const auto links = world.peer(one).links;
+            for (const auto& [link, connection] : links) world.reset(one, link);
+          }
+          (void)world.run_until(std::chrono::milliseconds(2), never);
+        }
+        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        for (std::size_t i = 0; i < world.size(); ++i) {
+          const Finished& end = *world.peer(i).finished;
+          BOOST_TEST((end.reason == EndReason::done), end.error.text);
+          BOOST_TEST((world.replica(i) == world.replica(0)));
+        }
+      }
+    }
+  }
+}
+
+// It lacks what it had of the step under way, and would take another one for it.
+BOOST_AUTO_TEST_CASE(a_peer_of_a_ring_that_is_started_again_ends_it) {
+  for (const exchange::Mode mode : kRings) {
+    BOOST_TEST_CONTEXT(name_of(mode)) {
+      World world(5);
+      const Config config = ring_of(world, 3, mode);
+      world.add_swarm(3, config);
+      BOOST_REQUIRE(world.run_until(kLongEnough, [&] { return world.status(0).steps > 10; }));
+      world.kill(1);
+      world.add(config, {World::address_of(0)}, {}, 1);
+      const auto ended = [&] { return world.peer(0).finished && world.peer(2).finished; };
+      BOOST_REQUIRE(world.run_until(seconds(2), ended));
+      std::string said;
+      for (const std::size_t i : {0, 2}) said += world.peer(i).finished->error.text;
+      BOOST_TEST(said.find("was started again") != std::string::npos, said);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(who_is_one_too_many_or_missing_is_told_so_with_the_mode_s_name) {
   for (const exchange::Mode mode : {exchange::Mode::allreduce, exchange::Mode::local}) {
     const std::string name = mode == exchange::Mode::local ? "\"local\"" : "\"allreduce\"";

@@ -574,6 +574,7 @@ BOOST_AUTO_TEST_CASE(diff_names_each_line_that_differs) {
              "exchange.every: nothing here, 2 there\nexchange.mode: tracked here, local there\n"
              "exchange.outer_lr: nothing here, 0.7 there\n"
              "exchange.outer_momentum: nothing here, 0.9 there\n"
+             "exchange.ring_version: nothing here, 2 there\n"
              "swarm.peers: nothing here, 4 there\ntrain.batch: nothing here, 64 there\n");
   BOOST_TEST(diff(here, canonical(parse({"exchange.mirror=bf16"}), identity)) ==
              "exchange.mirror: nothing here, bf16 there\n");

@@ -152,6 +152,10 @@ void World::kill(std::size_t index) {
   close_all(index, membership::LossReason::reset);
 }
 
+void World::reset(std::size_t index, base::LinkId link) {
+  close(index, link, membership::LossReason::reset);
+}
+
 base::LinkId World::connect_stranger(std::size_t to, const base::PeerId& id) {
   const std::size_t c = connections_.size();
   connections_.emplace_back();

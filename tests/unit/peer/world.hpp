@@ -68,6 +68,8 @@ class World {
   void slow_down(std::size_t index, int times);
   /// The process ends without a word; its machine resets the links.
   void kill(std::size_t index);
+  /// Breaks a link of a peer; its other end notices a little later.
+  void reset(std::size_t index, base::LinkId link);
   /// A link from nobody's core to a peer, on which the test speaks for the other end.
   base::LinkId connect_stranger(std::size_t to, const base::PeerId& id);
 

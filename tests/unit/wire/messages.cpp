@@ -257,6 +257,10 @@ BOOST_AUTO_TEST_CASE(other_messages_keep_their_values) {
                                               .payload = base::Buffer(8)});
   BOOST_TEST(reduce.step.value == 6U);
   BOOST_TEST(reduce.bucket == 4U);
+  const auto received = round_trip(wire::ReduceReceived{.life = 7, .step = {8}, .pieces = 9});
+  BOOST_TEST(received.life == 7U);
+  BOOST_TEST(received.step.value == 8U);
+  BOOST_TEST(received.pieces == 9U);
   wire::Heartbeat heartbeat{.sequence = 9, .echo = 8, .echo_age_us = 7, .table_hash = 6};
   heartbeat.progress.push_back({.id_prefix = 1, .samples = 2, .links = 3});
   heartbeat.progress.push_back({.id_prefix = ~std::uint64_t{0},
@@ -370,7 +374,8 @@ std::vector<wire::Message> one_of_each() {
           wire::Reconcile{
               .bits = 1, .hashes = {4, 5}, .buckets = {1}, .entries = {{6, 7}}, .wanted = {8}},
           wire::RunFileRequest{},
-          wire::RunFileReply{"[run]\n"}};
+          wire::RunFileReply{"[run]\n"},
+          wire::ReduceReceived{.life = 7, .step = {8}, .pieces = 9}};
 }
 
 // What is not refused is a message that could have been sent.
