@@ -62,15 +62,16 @@ Tensor tensor(const starling_tensor& tensor) {
 
 /// Takes a tensor's values off those that are left.
 std::vector<float> take(std::span<const float>& left, const Tensor& tensor) {
-  const Error too_many(
-      ErrorKind::usage,
-      fmt::format("buffers: '{}' has more values than the {} left", tensor.name, left.size()));
+  const auto too_many = [&] {
+    return Error(ErrorKind::usage, fmt::format("buffers: '{}' has more values than the {} left",
+                                               tensor.name, left.size()));
+  };
   std::size_t size = 1;
   for (const std::uint32_t side : tensor.shape) {
-    if (side != 0 && size > left.size() / side) throw too_many;
+    if (side != 0 && size > left.size() / side) throw too_many();
     size *= side;
   }
-  if (size > left.size()) throw too_many;  // a shape without sides has one value
+  if (size > left.size()) throw too_many();  // a shape without sides has one value
   const auto own = left.first(size);
   left = left.subspan(size);
   return {own.begin(), own.end()};

@@ -162,7 +162,7 @@ Result<std::size_t> DeviceReplica::reserve(std::size_t count, std::size_t room) 
     auto reserved = aside_.reserve(2 * count * sizeof(CommittedElement));
     if (!reserved) return fail(reserved.error());
   }
-  const auto reserved = source_.reserve(count, room);
+  auto reserved = source_.reserve(count, room);
   if (!reserved) return reserved;
   return aside_.bytes() + *reserved;
 }

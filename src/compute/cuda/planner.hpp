@@ -157,6 +157,7 @@ class Planner {
   /// A factor of a product. Where it is a matrix without gaps, with the width of its rows: rounded
   /// ones begin at multiples of 16 bytes, as tensor cores' fast kernels want them.
   struct Rows {
+    // NOLINTNEXTLINE(google-explicit-constructor): most factors are whole values
     Rows(const Value& matrix, std::size_t row = 0) : value(matrix), width(row) {}
     Value value;
     std::size_t width;
