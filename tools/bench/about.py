@@ -11,12 +11,15 @@ RESULTS = ROOT / "tools" / "bench" / "results"
 
 
 def device():
-    model = "unknown processor"
+    """The processor; with the numbers of its kind, since clouds call many kinds alike."""
+    said = {}
     for line in open("/proc/cpuinfo"):
-        if line.startswith("model name"):
-            model = line.split(":", 1)[1].strip()
-            break
-    return f"{model}, {os.cpu_count()} cores"
+        key, _, value = line.partition(":")
+        said.setdefault(key.strip(), value.strip())
+    name = said.get("model name", "unknown processor")
+    if "cpu family" in said:
+        name += f" (family {said['cpu family']}, model {said['model']})"
+    return f"{name}, {os.cpu_count()} cores"
 
 
 def commit():
@@ -42,6 +45,12 @@ def store(name, result, text=None):
     (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
     if text is not None:
         (RESULTS / f"{name}.md").write_text(text)
+
+
+def load(name, otherwise):
+    """What was stored; `otherwise` where nothing was."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else otherwise
 
 
 def is_current(found):
