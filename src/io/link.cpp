@@ -20,19 +20,6 @@ constexpr std::size_t kTimedFrameMin = 4096;
 
 std::size_t index(wire::Purpose purpose) { return static_cast<std::size_t>(purpose); }
 
-LinkEnd end_of(UcxStream::Failure failure) {
-  switch (failure) {
-    case UcxStream::Failure::protocol:
-      return LinkEnd::protocol_error;
-    case UcxStream::Failure::overflow:
-      return LinkEnd::overflow;
-    case UcxStream::Failure::network:
-    case UcxStream::Failure::none:
-      break;
-  }
-  return LinkEnd::reset;
-}
-
 }  // namespace
 
 const char* to_string(LinkEnd end) noexcept {
@@ -45,8 +32,6 @@ const char* to_string(LinkEnd end) noexcept {
       return "protocol error";
     case LinkEnd::turned_away:
       return "turned away";
-    case LinkEnd::overflow:
-      return "overflow";
   }
   return "unknown";
 }
@@ -148,27 +133,27 @@ void Link::receive(base::Time now, const Reports& reports) {
       count_received(wire::Purpose::other, 0);
       continue;
     }
-    if (auto status = receive_message(message, now, reports); !status) {
-      finish(LinkEnd::protocol_error, status.error().text);
-    }
+    receive_message(message, now, reports);
   }
   if (state_ != State::over) {
     traffic_.received[index(wire::Purpose::other)] += stream_->take_overhead_received();
   }
 }
 
-base::Status Link::receive_message(base::ByteView message, base::Time now, const Reports& reports) {
-  if (auto status = session_->receive(message); !status) return status;
+void Link::receive_message(base::ByteView message, base::Time now, const Reports& reports) {
+  // What the session refuses may be anybody's; what it lets through is the other end's.
+  if (auto status = session_->receive(message); !status) {
+    return finish(LinkEnd::reset, status.error().text);
+  }
   std::array<std::byte, kRecordMax> plain;
   while (state_ == State::up) {
     const auto size = session_->read(plain);
-    if (!size) return base::fail(size.error());
-    if (*size == 0) break;
+    if (!size) return finish(LinkEnd::reset, size.error().text);
+    if (*size == 0) return;
     if (auto status = deliver(base::ByteView(plain).first(*size), now, reports); !status) {
-      return status;
+      return finish(LinkEnd::protocol_error, status.error().text);
     }
   }
-  return {};
 }
 
 base::Status Link::deliver(base::ByteView plain, base::Time now, const Reports& reports) {
@@ -198,10 +183,10 @@ void Link::check_stream(base::Time now) {
   if (stream_->readable()) return;  // what came before the end counts
   if (stream_->failure() != UcxStream::Failure::none) {
     if (state_ == State::closing) return finish(LinkEnd::closed, "closed by this peer");
-    return finish(end_of(stream_->failure()), stream_->failure_text());
+    return finish(LinkEnd::reset, stream_->failure_text());
   }
   if (!tcp_->take().empty()) {
-    return finish(LinkEnd::protocol_error, "the other end sends beside the link");
+    return finish(LinkEnd::reset, "the other end sends beside the link");
   }
   if (tcp_->ended()) {
     if (state_ == State::closing) return finish(LinkEnd::closed, "closed by this peer");
@@ -227,9 +212,7 @@ void Link::transmit(base::Time now) {
       session_->output(encrypted_);
       traffic_.sent[index(wire::Purpose::other)] += encrypted_.size();
     }
-    if (auto status = fill(room); !status) {
-      return finish(LinkEnd::protocol_error, status.error().text);
-    }
+    if (auto status = fill(room); !status) return finish(LinkEnd::reset, status.error().text);
     if (encrypted_.empty()) break;
     traffic_.sent[index(encrypted_purpose_)] += kMessageHeaderSize;
     if (encrypted_.size() <= room) {

@@ -92,8 +92,7 @@ class Link {
 
   [[nodiscard]] bool pump_bootstrap(base::Time now);
   void receive(base::Time now, const Reports& reports);
-  [[nodiscard]] base::Status receive_message(base::ByteView message, base::Time now,
-                                             const Reports& reports);
+  void receive_message(base::ByteView message, base::Time now, const Reports& reports);
   [[nodiscard]] base::Status deliver(base::ByteView plain, base::Time now, const Reports& reports);
   void count_received(wire::Purpose purpose, std::size_t frame_size);
   void check_stream(base::Time now);

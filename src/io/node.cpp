@@ -23,7 +23,6 @@ constexpr base::Duration kEndShown = std::chrono::seconds(4);
 membership::LossReason reason_of(LinkEnd end) {
   switch (end) {
     case LinkEnd::protocol_error:
-    case LinkEnd::overflow:
       return membership::LossReason::banned;
     case LinkEnd::closed:
       return membership::LossReason::closed;

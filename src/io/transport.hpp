@@ -47,10 +47,11 @@ inline constexpr base::Duration kCloseTimeout = std::chrono::seconds(2);
 
 /// Why a link went down.
 enum class LinkEnd : std::uint8_t {
-  closed,          ///< by close(), abort() or the other end's close()
-  reset,           ///< the connection broke: the other end crashed, or the network did
-  protocol_error,  ///< the other end, or somebody in between, sent what it must not
-  overflow,        ///< the other end sent more than it had credit for
+  closed,  ///< by close(), abort() or the other end's close()
+  /// The connection broke: the other end crashed, or the network did. Or bytes below the session
+  /// are not as they must be, which anybody in between can do.
+  reset,
+  protocol_error,  ///< the other end sent, inside the session, what it must not
   turned_away,     ///< one of the ends has not the other's secret
 };
 

@@ -36,12 +36,12 @@ std::unique_ptr<TcpStream> connect(Loop& loop, const std::string& address) {
 /// A peer as far as the link is up, to do then what a peer must not do.
 class Rogue {
  public:
-  Rogue(Loop& loop, const std::string& address)
+  Rogue(Loop& loop, const std::string& address,
+        std::unique_ptr<Session> session = make_plain_session(Role::dialer, base::PeerId{}))
       : worker_(UcxWorker::create(loop, "lo", [] { return false; }).value()),
         streams_(*worker_),
         resolver_(loop),
-        bootstrap_(resolver_, streams_, make_plain_session(Role::dialer, base::PeerId{}),
-                   parse_address(address).value()) {
+        bootstrap_(resolver_, streams_, std::move(session), parse_address(address).value()) {
     const auto done = [&] { return bootstrap_.pump() == Bootstrap::State::done; };
     BOOST_REQUIRE(run_until(loop, done));
     connection_ = bootstrap_.take_connection();
@@ -281,6 +281,25 @@ BOOST_AUTO_TEST_CASE(a_dialer_that_never_comes_by_ucx_is_cut_after_the_handshake
     return stranger->ended();
   }));
   BOOST_TEST(a.ups.empty());
+}
+
+// Whoever is in between can write them, too.
+BOOST_AUTO_TEST_CASE(bytes_that_tls_refuses_break_the_link_and_blame_nobody) {
+  Loop loop = make_loop();
+  Endpoint a(loop);
+  const Identity identity = std::move(Identity::generate().value());
+  const TlsContext tls = TlsContext::create(identity, {}).value();
+  Rogue rogue(loop, a.transport->address(), tls.session(Role::dialer).value());
+  BOOST_REQUIRE(run_until(loop, [&] { return !a.ups.empty() && rogue.stream->writable() > 0; }));
+  // A record of application data as TLS has it, which no key has made.
+  base::Buffer record(200, std::byte{0x5a});
+  record[0] = std::byte{23};
+  record[1] = record[2] = std::byte{3};
+  record[3] = std::byte{0};
+  record[4] = static_cast<std::byte>(record.size() - 5);
+  rogue.stream->send(std::move(record));
+  BOOST_REQUIRE(run_until(loop, [&] { return !a.downs.empty(); }));
+  BOOST_TEST((a.downs[0].end == LinkEnd::reset), a.downs[0].text);
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_sends_garbage_instead_of_frames_is_cut) {
