@@ -194,10 +194,11 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
 }
 
 void Core::note_dial_answer(const LinkReady& event, base::Time now, Outbox& out) {
-  // Who answers in another's place shows that the other is gone from there.
+  // Who answers in another's place shows that the other is gone from there, unless an address is
+  // that of several machines, such as that of a bridge for containers.
   const auto target = dialer_.target(event.address);
   dialer_.answered(event.address, event.other.id, now);
-  if (target && *target != event.other.id && !is_linked(*target)) {
+  if (target && *target != event.other.id && !is_linked(*target) && lacks_evidence(*target, now)) {
     accuse(*target, wire::DeathReason::refused, now, out);
   }
 }

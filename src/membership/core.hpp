@@ -257,6 +257,7 @@ class Core {
   base::Time now_{};
   base::Time late_until_{};  ///< time up to which timers are known to be late
   bool left_ = false;
+  bool told_overflow_ = false;  ///< whether it was said that a counter found no room
 };
 
 }  // namespace starling::membership

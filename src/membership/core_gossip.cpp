@@ -1,5 +1,6 @@
 // Core: records and rumours, heartbeats, suspicion.
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -267,6 +268,14 @@ void Core::on_message(base::LinkId id, const wire::Heartbeat& beat, base::Time n
     }
   }
   if (progress_.merge(beat.progress, link.peer.prefix(), now)) hurry_beats(now);
+  if (progress_.has_overflowed() && !std::exchange(told_overflow_, true)) {
+    notice(
+        out, base::Severity::warning,
+        fmt::format("this run has met more than {} peers, those that are gone included: what later "
+                    "ones train is counted by themselves alone, so their schedules and the end "
+                    "of the run differ; peers that keep their folders keep their places",
+                    kProgressMax));
+  }
 
   if (beat.table_hash == table_.hash()) {
     link.mismatches = 0;

@@ -112,7 +112,10 @@ bool ProgressTable::update(const wire::Progress& latest, std::uint64_t from, bas
   Entry* const known = entry_of(latest.id_prefix);
   const bool fresh = known == nullptr;
   if (fresh) {
-    if (entries_.size() >= kProgressMax) return false;
+    if (entries_.size() >= kProgressMax) {
+      overflowed_ = true;
+      return false;
+    }
     new_.push_back(latest.id_prefix);
   }
   Entry& entry = fresh || SIM_BUG(counters_anew) ? add(latest.id_prefix) : *known;

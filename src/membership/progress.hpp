@@ -91,6 +91,8 @@ class ProgressTable {
   /// How long ago its counter or report was as it is; nothing for an unknown peer.
   [[nodiscard]] std::optional<base::Duration> age(std::uint64_t id_prefix, base::Time now) const;
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+  /// Whether a counter found no room: what its owner trains is in no sum here.
+  [[nodiscard]] bool has_overflowed() const noexcept { return overflowed_; }
   /// Of a peer with so many neighbours.
   void add_bounds(std::size_t neighbours, base::Bounds& out) const;
 
@@ -142,6 +144,7 @@ class ProgressTable {
   std::map<std::uint64_t, std::uint64_t> sent_;  ///< version that each neighbour has
   std::vector<std::uint64_t> new_;               ///< prefixes of new entries
   std::size_t alive_ = 0;                        ///< number of entries of alive peers
+  bool overflowed_ = false;
 
   OwnCounter own_;
   wire::Progress told_;         ///< own entry as the others are told it

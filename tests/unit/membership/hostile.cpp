@@ -234,4 +234,26 @@ BOOST_AUTO_TEST_CASE(whom_it_wronged_is_left_alone_for_as_long_as_a_ban) {
   BOOST_TEST(peer.dials.size() == 2U);
 }
 
+// As at an address that each machine has for itself, such as that of a bridge for containers.
+BOOST_AUTO_TEST_CASE(who_answers_in_another_s_place_accuses_nobody_that_is_heard_of) {
+  for (const bool heard : {true, false}) {
+    BOOST_TEST_CONTEXT("heard of: " << heard) {
+      Alone peer;
+      const base::LinkId link = peer.add_neighbour(2, 1);
+      peer.give(Received{link, wire::Gossip{{record_of(3, "shared:1")}, {}}});
+      const auto is_dialed = [&] { return std::ranges::count(peer.dials, "shared:1") == 1; };
+      for (int second = 0; second < 60 && !is_dialed(); ++second) peer.pass(1s, link);
+      BOOST_REQUIRE(is_dialed());
+      if (heard) {
+        const wire::Progress moved{.id_prefix = id_of(3).prefix(), .samples = 64};
+        peer.give(Received{link, wire::Heartbeat{.progress = {moved}}});
+      }
+      peer.give(LinkReady{{2, 1}, record_of(4, "shared:1"), true, "shared:1"});
+      const wire::MemberRecord* record = peer.core.table().find(id_of(3));
+      BOOST_REQUIRE(record != nullptr);
+      BOOST_TEST((record->state == wire::MemberState::suspect) == !heard);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -135,6 +135,19 @@ BOOST_AUTO_TEST_CASE(no_more_counters_are_restored_than_there_may_be) {
   BOOST_TEST(table.size() == membership::kProgressMax);
 }
 
+BOOST_AUTO_TEST_CASE(a_counter_that_finds_no_room_is_noted) {
+  ProgressTable table(1, 1s);
+  (void)table.set_own(entry(1, 1), true, kStart);
+  for (std::uint64_t prefix = 2; prefix <= membership::kProgressMax; ++prefix) {
+    merge(table, entry(prefix, 1), kStart);
+  }
+  merge(table, entry(2, 5), kStart);
+  BOOST_TEST(!table.has_overflowed());
+  merge(table, entry(membership::kProgressMax + 1, 7), kStart);
+  BOOST_TEST(table.has_overflowed());
+  BOOST_TEST(table.samples_of(membership::kProgressMax + 1) == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(a_report_counts_though_later_samples_were_seen_before_it_came) {
   ProgressTable table(1, 1s);
   merge(table, entry(2, 90), kStart, 2);
