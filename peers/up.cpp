@@ -85,11 +85,7 @@ base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run, const
   }
   auto replica = run.make_replica();
   if (!replica) return fail(replica.error());
-  if (const auto& checkpoint = run.checkpoint()) {
-    const auto restored =
-        trainer->rule().restore(checkpoint->optimizer, checkpoint->state.optimizer_steps);
-    if (!restored) return fail(restored.error());
-  }
+  if (auto restored = run.restore(trainer->rule()); !restored) return fail(restored.error());
   if (may_reside(run_file)) {
     const auto memory = trainer->reside(run_file.exchange.mirror);
     if (!memory) return fail(memory.error());
@@ -169,11 +165,17 @@ base::Result<int> run_peer(const UpOptions& options) {
   if (!task) return fail(task.error());
   if (auto prepared = run.prepare(std::move(*task)); !prepared) return fail(prepared.error());
   if (options.invited_to && *options.invited_to != run.run_id()) {
+    std::error_code error;
+    if (options.is_fetched) fs::remove(options.run_file, error);
     return fail(
         base::ErrorCode::run_file,
         "the invite is for run {}, but {}, this machine's data and --set make run {}: is it "
-        "the same data? Without the file, it is asked for again",
-        options.invited_to->hex(), options.run_file, run.run_id().hex());
+        "the same data? {}",
+        options.invited_to->hex(),
+        options.is_fetched ? "the run file that was handed out" : options.run_file,
+        run.run_id().hex(),
+        options.is_fetched ? "Or does one of the invite's addresses hand out another run's?"
+                           : "Without the file, it is asked for again");
   }
   if (!options.json) {
     print_start(run, options);

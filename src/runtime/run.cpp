@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <random>
 #include <string_view>
 #include <utility>
 
@@ -233,16 +234,23 @@ base::Status Run::open_node() {
                                         .pid = getpid()});
 }
 
-base::Result<exchange::Replica> Run::make_replica() const {
+base::Result<exchange::Replica> Run::make_replica() {
   exchange::Replica replica =
       exchange::make_replica(task_.parameters, run_file_.exchange, task_.buffers);
   if (!checkpoint_) return replica;
-  auto read = train::read_tensors(checkpoint_->model, task_.tensors, replica.trained());
+  const train::TensorFile model = std::exchange(checkpoint_->model, {});
+  auto read = train::read_tensors(model, task_.tensors, replica.trained());
   std::vector<float> buffers(task_.buffers.initial.size());
-  if (read) read = train::read_tensors(checkpoint_->model, task_.buffer_tensors, buffers);
+  if (read) read = train::read_tensors(model, task_.buffer_tensors, buffers);
   if (read) read = replica.buffers().set(buffers, ErrorCode::data);
   if (!read) return fail(read.error());
   return replica;
+}
+
+base::Status Run::restore(train::UpdateRule& rule) {
+  if (!checkpoint_) return {};
+  return rule.restore(std::exchange(checkpoint_->optimizer, {}),
+                      checkpoint_->state.optimizer_steps);
 }
 
 base::Status Run::save(const peer::Snapshot& snapshot) const {
@@ -286,9 +294,11 @@ io::NodeEnd Run::run() {
     resume.progress = checkpoint_->state.progress;
     resume.counters = checkpoint_->state.counters;
   }
+  // Another number in each life: others tell one life from another by what is drawn.
+  std::random_device entropy;
+  const std::uint64_t seed = std::uint64_t{entropy()} << 32U | entropy();
   return node_->run(std::make_unique<peer::Core>(core_config(), std::move(self), *shards_, resume,
-                                                 signer,
-                                                 base::Rng(id().prefix() ^ run_file_.run.seed)));
+                                                 signer, base::Rng(seed)));
 }
 
 peer::Config Run::core_config() const {

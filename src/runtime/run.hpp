@@ -86,6 +86,7 @@ class Run {
       const std::vector<std::string>& others = {}) const;
   /// "ip:port" of the page, the metrics and the commands, for this machine.
   [[nodiscard]] const std::string& http_address() const { return node_->control_address(); }
+  /// What this peer goes on from. Its tensors are there until they were used (below).
   [[nodiscard]] const std::optional<train::Checkpoint>& checkpoint() const noexcept {
     return checkpoint_;
   }
@@ -93,9 +94,13 @@ class Run {
   [[nodiscard]] std::uint64_t samples_before() const noexcept;
   [[nodiscard]] base::StepNumber steps_before() const noexcept;
 
-  /// The replica as it starts: as the checkpoint has it, or as the task has it. Error
-  /// (ErrorCode::data): the checkpoint's tensors are other ones. Any one thread.
-  [[nodiscard]] base::Result<exchange::Replica> make_replica() const;
+  /// The replica as it starts: as the checkpoint has it, or as the task has it. The checkpoint's
+  /// model is given up with that. Error (ErrorCode::data): its tensors are other ones. Once, on any
+  /// thread.
+  [[nodiscard]] base::Result<exchange::Replica> make_replica();
+  /// Gives the optimizer the checkpoint's state, if there is one, which is given up with that.
+  /// Error (ErrorCode::data): it is of another optimizer. Once, on any thread.
+  [[nodiscard]] base::Status restore(train::UpdateRule& rule);
   /// Writes a checkpoint. Thread of the replica.
   [[nodiscard]] base::Status save(const peer::Snapshot& snapshot) const;
 
