@@ -29,9 +29,10 @@ base::Status store(const std::string& path, const std::string& text) {
   return base::replace_file(path, text);
 }
 
-/// The run file at `path`, which is put there first if it is missing.
+/// The run file at `up.run_file`, which is fetched first if it is missing.
 base::Result<peer::RunFile> obtain(const peer::Invite& invite, const std::string& secret_file,
-                                   const std::string& path) {
+                                   UpOptions& up) {
+  const std::string& path = up.run_file;
   std::error_code error;
   if (fs::exists(path, error)) return peer::read_run_file(path);
   if (error) return fail(base::ErrorCode::data, "{}: {}", path, error.message());
@@ -42,6 +43,7 @@ base::Result<peer::RunFile> obtain(const peer::Invite& invite, const std::string
   auto run_file = peer::parse_run_file(*text, "the swarm's run file");
   if (!run_file) return run_file;
   if (const auto stored = store(path, *text); !stored) return fail(stored.error());
+  up.is_fetched = true;
   return run_file;
 }
 
@@ -76,7 +78,7 @@ int run_join(JoinOptions options) {
   UpOptions& up = options.up;
   up.invited_to = invite->run;
   up.run_file = fmt::format("{}/{}.toml", kFolder, invite->run.hex());
-  const auto run_file = obtain(*invite, options.secret, up.run_file);
+  const auto run_file = obtain(*invite, options.secret, up);
   if (!run_file) return complain("join", run_file.error());
   if (!options.secret.empty()) up.set.push_back("security.secret=" + options.secret);
   if (const auto checked = check_trust(*run_file, up.run_file, *invite, up.set); !checked) {

@@ -295,6 +295,19 @@ void interrupt(const std::vector<Child>& children) {
   }
 }
 
+bool has_ended(const Child& child) { return child.pid == 0 || child.status.has_value(); }
+
+/// Until all that were started have ended. A further interrupt is passed on.
+void wait_for_all(std::vector<Child>& children) {
+  for (int passed_on = interrupts; !std::ranges::all_of(children, has_ended);) {
+    std::this_thread::sleep_for(kPoll);
+    for (; passed_on < interrupts; ++passed_on) interrupt(children);
+    for (Child& child : children) {
+      if (!has_ended(child)) reap(child);
+    }
+  }
+}
+
 void watch(std::vector<Child>& children, report::TablePrinter& printer, const std::string& run) {
   const auto started = SteadyClock::now();
   auto asked = started - kAskEvery;
@@ -307,7 +320,7 @@ void watch(std::vector<Child>& children, report::TablePrinter& printer, const st
   while (true) {
     for (; interrupts_passed_on < interrupts; ++interrupts_passed_on) interrupt(children);
     for (Child& child : children) reap(child);
-    if (std::ranges::all_of(children, [](const Child& c) { return c.status.has_value(); })) break;
+    if (std::ranges::all_of(children, has_ended)) break;
     if (SteadyClock::now() - asked >= kAskEvery) {
       asked = SteadyClock::now();
       for (Child& child : children) refresh(child);
@@ -476,11 +489,16 @@ base::Result<int> run(const SwarmOptions& options) {
   if (auto made = make_folders(children, dir); !made) return fail(made.error());
   count_interrupts();
   if (auto started = start_all(children, options, threads, wait_for); !started) {
-    interrupt(children);
-    const int code = complain("swarm", started.error());
+    int code = complain("swarm", started.error());
     const Child& first = children.front();
-    if (has_failed(first)) return WEXITSTATUS(*first.status);
-    return interrupts == 1 ? 0 : code;  // it was asked to leave, and has nothing to save yet
+    if (has_failed(first))
+      code = WEXITSTATUS(*first.status);
+    else if (interrupts == 1)
+      code = 0;  // it was asked to leave, and has nothing to save yet
+    // Those that were started save now; when this process ends, they are killed.
+    interrupt(children);
+    wait_for_all(children);
+    return code;
   }
   auto printer = report::TablePrinter::for_stream(options.json ? stderr : stdout);
   watch(children, printer, name);

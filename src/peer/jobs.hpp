@@ -50,7 +50,7 @@ struct OuterStepJob {
 
 /// Accuracy and loss of the replica as it is when the job starts.
 struct EvaluateJob {
-  std::uint32_t samples = 0;  ///< of the test set, from its start; 0: all
+  std::uint32_t samples = 0;  ///< of the test set, spread over it; 0: all
 };
 
 /// Writes a checkpoint of the replica as it is when the job starts.

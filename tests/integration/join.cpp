@@ -213,5 +213,16 @@ BOOST_AUTO_TEST_CASE(a_run_file_of_another_run_than_the_invite_s_is_not_trained)
              open.peer().process().err());
 }
 
+// It would be taken again by the next join, and nobody asked for another.
+BOOST_AUTO_TEST_CASE(a_run_file_that_was_fetched_and_makes_another_run_is_not_kept) {
+  Swarm swarm{1, kForEver};
+  const std::string invite = invite_of(swarm[0]);
+  Joiner joiner(swarm.folder(), invite, {"--set", "run.seed=77"});
+  BOOST_TEST(joiner.peer().process().wait().value_or(-1) == 3);
+  BOOST_TEST(joiner.peer().process().err().find("that was handed out") != std::string::npos,
+             joiner.peer().process().err());
+  BOOST_TEST(!fs::exists(kept(swarm.folder(), invite)));
+}
+
 }  // namespace
 }  // namespace starling::integration
