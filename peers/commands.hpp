@@ -18,7 +18,7 @@ struct UpOptions {
   runtime::Options peer;
   bool json = false;
   std::optional<wire::RunId> invited_to;  ///< it must be this run
-  bool is_fetched = false;                ///< the run file was just fetched; of another run, it goes
+  bool is_fetched = false;                ///< the run file just came; of another run, it goes
 };
 int run_up(const UpOptions& options);
 

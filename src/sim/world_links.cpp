@@ -332,9 +332,9 @@ void World::happen(Arrive& arrive) {
     auto read = reader.read(stream);
     if (!read || !*read) {
       trace(fmt::format("peer-{} refuses a damaged frame", node.number));
-      // As io ends it: the reader blames its sender, who sees a link that broke.
-      drop(arrive.connection, 1 - arrive.to, Reason::reset, "protocol");
-      return drop(arrive.connection, arrive.to, Reason::banned, "damaged frame");
+      // As io ends it: a session refuses what was changed on its way, and blames nobody.
+      drop(arrive.connection, 1 - arrive.to, Reason::reset, "reset");
+      return drop(arrive.connection, arrive.to, Reason::reset, "damaged frame");
     }
     auto decoded = wire::decode(std::move(**read));
     if (frame.damaged && breach_.empty()) {
