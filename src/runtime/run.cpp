@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <random>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
@@ -18,10 +16,7 @@
 #include "io/address.hpp"
 #include "io/interfaces.hpp"
 #include "io/record_signer.hpp"
-#include "report/language.hpp"
-#include "report/page.hpp"
 #include "report/peer_file.hpp"
-#include "report/prometheus.hpp"
 #include "runtime/addresses_file.hpp"
 #include "train/optimizer.hpp"
 #include "train/weights.hpp"
@@ -59,21 +54,6 @@ base::Status check_targets(const std::vector<std::string>& join, ErrorCode code,
   return {};
 }
 
-double seconds_since_1970() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-report::BytesByPurpose by_purpose(const io::Bytes& bytes) {
-  const auto of = [&](wire::Purpose purpose) { return bytes[static_cast<std::size_t>(purpose)]; };
-  report::BytesByPurpose result{.delta = of(wire::Purpose::delta),
-                                .keyframe = of(wire::Purpose::keyframe),
-                                .membership = of(wire::Purpose::membership),
-                                .reduce = of(wire::Purpose::reduce),
-                                .other = of(wire::Purpose::other)};
-  for (const std::uint64_t count : bytes) result.total += count;
-  return result;
-}
-
 }  // namespace
 
 base::Status check_join(const peer::RunFile& run_file) {
@@ -109,7 +89,7 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
 
 Run::Run(peer::RunFile run_file, Options options, Place place, std::optional<io::Secret> secret,
          io::Identity identity, report::Log log)
-    : created_(io::Loop::now()),
+    : started_(io::Loop::now() - base::from_seconds(options.age)),
       run_file_(std::move(run_file)),
       options_(std::move(options)),
       name_(std::move(place.name)),
@@ -137,14 +117,15 @@ base::Status Run::prepare(Task task) {
   if (auto written = base::replace_file(dir_ + "/run.toml", peer::to_toml(run_file_)); !written) {
     return fail(written.error());
   }
-  auto metrics = report::MetricsFile::open(
-      dir_, checkpoint_ ? std::optional(checkpoint_->state.samples) : std::nullopt);
-  if (!metrics) return fail(metrics.error());
-  metrics_.emplace(std::move(*metrics));
-  auto tensorboard = report::TensorBoardFile::open(
-      dir_, name_, checkpoint_ ? steps_before().value + 1 : 0, seconds_since_1970());
-  if (!tensorboard) return fail(tensorboard.error());
-  tensorboard_.emplace(std::move(*tensorboard));
+  auto recorder = Recorder::open({.dir = dir_,
+                                  .name = name_,
+                                  .id = id(),
+                                  .run = run_id_,
+                                  .bytes_per_label = task_.bytes_per_label,
+                                  .started = started_},
+                                 checkpoint_ ? &checkpoint_->state : nullptr, log_);
+  if (!recorder) return fail(recorder.error());
+  recorder_.emplace(std::move(*recorder));
   return open_node();
 }
 
@@ -317,156 +298,18 @@ peer::Config Run::core_config() const {
 
 void Run::on_report(const peer::Status& status, bool evaluated) {
   const io::LinkTraffic traffic = node_->traffic();
-  const double seconds =
-      status.training_since ? base::seconds(io::Loop::now() - *status.training_since) : 0;
-  if (evaluated && status.loss && history_.size() < report::kHistoryMax) {
-    history_.push_back({.seconds = seconds,
-                        .samples = status.samples,
-                        .accuracy = status.accuracy,
-                        .loss = *status.loss,
-                        .bytes_sent = traffic.sent_total()});
-  }
-  const auto written = metrics_->append({.seconds = seconds,
-                                         .samples = status.samples,
-                                         .steps = status.steps,
-                                         .loss = evaluated ? status.loss : std::nullopt,
-                                         .train_loss = status.train_loss,
-                                         .accuracy = evaluated ? status.accuracy : std::nullopt,
-                                         .lr = status.learning_rate,
-                                         .drift = status.drift,
-                                         .links = static_cast<std::uint32_t>(status.links.size()),
-                                         .bytes_sent = traffic.sent_total(),
-                                         .bytes_received = traffic.received_total(),
-                                         .exchanges = status.exchanges});
-  base::Status added;
-  std::error_code error;
-  if (!std::filesystem::exists(dir_, error)) {
-    // What is written to open files of it is lost.
-    added = fail(ErrorCode::data, "{}: this peer's folder is not there any more", dir_);
-  } else if (!written) {
-    added = fail(written.error());
-  } else if (*written) {
-    added = tensorboard_->append(**written, seconds_since_1970());
-  }
-  if (options_.progress) {
-    const std::string text =
-        progress_.tell(status, base::from_seconds(seconds), traffic.sent_total(), io::Loop::now());
-    std::fputs(text.c_str(), stdout);
-    std::fflush(stdout);
-  }
-  // A full disk, or a folder that is gone, is told once, not with each row.
-  if (!added && !metrics_fail_) warn("metrics_not_written", added.error().text);
-  metrics_fail_ = !added;
-}
-
-report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked) const {
-  report::StatusExtra made{.run = run_file_.run.name,
-                           .run_id = run_id_.hex(),
-                           .parameters = task_.parameters.size(),
-                           .address = address(),
-                           .bytes_per_label = task_.bytes_per_label};
-  if (status.training_since) {
-    made.seconds = base::seconds(io::Loop::now() - *status.training_since);
-    const double trained =
-        status.last_step ? base::seconds(*status.last_step - *status.training_since) : 0;
-    if (trained > 0) {
-      made.samples_per_second = static_cast<double>(status.samples - samples_before()) / trained;
-    }
-  }
-  const io::LinkTraffic all = asked.traffic();
-  made.bytes_sent = by_purpose(all.sent);
-  made.bytes_received = by_purpose(all.received);
-  for (const peer::LinkStatus& link : status.links) {
-    const io::LinkTraffic one = asked.traffic(link.link);
-    made.link_sent.push_back(by_purpose(one.sent));
-    made.link_received.push_back(by_purpose(one.received));
-  }
-  return made;
-}
-
-std::string Run::shared_run_file() const {
-  if (run_file_.embedded) return {};
-  std::string text = peer::shared_toml(run_file_);
-  return text.size() <= wire::kRunFileTextMax ? text : std::string();
-}
-
-std::optional<peer::Invite> Run::invite(const std::vector<std::string>& others) const {
-  if (shared_run_file().empty()) return std::nullopt;
-  peer::Invite made{.run = run_id_, .security = run_file_.security};
-  const auto add = [&](const std::string& address) {
-    const bool full = made.addresses.size() == peer::kInviteAddressesMax;
-    if (full || !peer::may_be_in_invite(address)) return;
-    if (std::ranges::count(made.addresses, address) == 0) made.addresses.push_back(address);
-  };
-  add(address());
-  for (const std::string& other : others) add(other);
-  for (const std::string& own : addresses_) add(own);
-  return made;
-}
-
-io::ControlReply Run::serve(const io::ControlRequest& request, const io::Node& asked) const {
-  if (const auto file = report::page_file(request.path)) {
-    return {200, std::string(file->content), file->type};
-  }
-  if (request.path == "/history") return {200, metrics_->thinned(), "text/csv"};
-  const peer::Status status = asked.status();
-  if (request.path == "/metrics") {
-    return {200, report::prometheus_text(status, extra(status, asked)), report::kPrometheusType};
-  }
-  if (request.path == "/status") return {200, report::status_json(status, extra(status, asked))};
-  if (request.path == "/invite") {
-    std::vector<std::string> others;
-    for (const peer::MemberStatus& member : status.members) {
-      if (member.self || member.record.state != wire::MemberState::alive) continue;
-      if (!member.record.addresses.empty()) others.push_back(member.record.addresses.front());
-    }
-    return {200, report::invite_json(invite(others), address(), secret_.has_value())};
-  }
-  if (request.path == "/members") return {200, report::members_json(status)};
-  if (request.path == "/links") return {200, report::links_json(status, extra(status, asked))};
-  return io::error_reply(404, "no such path");
-}
-
-report::PeerSummary Run::summary(const io::NodeEnd& end) const {
-  const peer::Status& status = end.status;
-  const io::LinkTraffic& traffic = end.traffic;
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  report::PeerSummary made{.name = name_,
-                           .id = identity_.id().hex(),
-                           .run = run_id_.hex(),
-                           .end = end.reason == peer::EndReason::done     ? "done"
-                                  : end.reason == peer::EndReason::left   ? "left"
-                                  : end.error.code == ErrorCode::diverged ? "diverged"
-                                                                          : "failed",
-                           .accuracy = status.whole_test_set ? status.accuracy : std::nullopt,
-                           .loss = status.whole_test_set ? status.loss : std::nullopt,
-                           .samples = status.samples,
-                           .steps = status.steps,
-                           .bytes_sent = by_purpose(traffic.sent),
-                           .bytes_received = by_purpose(traffic.received),
-                           .exchanges = status.exchanges,
-                           .rss_max_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024,
-                           .history = history_};
-  made.language = report::language_quality(made.loss, task_.bytes_per_label);
-  made.drift = status.drift;
-  if (status.training_since && status.last_step) {
-    made.seconds = base::seconds(*status.last_step - *status.training_since);
-  }
-  if (status.first_step) {
-    made.seconds_to_first_step = options_.age + base::seconds(*status.first_step - created_);
-  }
-  return made;
+  const base::Time now = io::Loop::now();
+  recorder_->add(status, evaluated, traffic, now);
+  if (!options_.progress) return;
+  const base::Duration trained =
+      status.training_since ? now - *status.training_since : base::Duration{};
+  const std::string text = progress_.tell(status, trained, traffic.sent_total(), now);
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
 }
 
 report::PeerSummary Run::finish(const io::NodeEnd& end) {
-  report::PeerSummary made = summary(end);
-  if (const auto written = report::write_summary(dir_, made); !written) {
-    warn("summary_not_written", written.error().text);
-  }
-  if (!end.error.text.empty()) {
-    log_.event(report::Level::error, "failed", {{"text", std::string_view(end.error.text)}});
-  }
+  report::PeerSummary made = recorder_->finish(end);
   lock_.reset();
   return made;
 }

@@ -24,13 +24,12 @@
 #include "peer/run_file.hpp"
 #include "peer/worker.hpp"
 #include "report/log.hpp"
-#include "report/metrics.hpp"
 #include "report/status_json.hpp"
 #include "report/summary.hpp"
-#include "report/tensorboard.hpp"
 #include "runtime/options.hpp"
 #include "runtime/place.hpp"
 #include "runtime/progress.hpp"
+#include "runtime/recorder.hpp"
 #include "train/checkpoint.hpp"
 
 namespace starling::runtime {
@@ -133,9 +132,8 @@ class Run {
   [[nodiscard]] report::StatusExtra extra(const peer::Status& status, const io::Node& node) const;
   [[nodiscard]] io::ControlReply serve(const io::ControlRequest& request,
                                        const io::Node& node) const;
-  [[nodiscard]] report::PeerSummary summary(const io::NodeEnd& end) const;
 
-  const base::Time created_;  ///< when that was
+  const base::Time started_;  ///< when its program was
   peer::RunFile run_file_;
   const Options options_;
   const std::string name_;
@@ -150,14 +148,11 @@ class Run {
   wire::RunId run_id_;
   std::optional<data::Shards> shards_;
   std::optional<train::Checkpoint> checkpoint_;
-  std::optional<report::MetricsFile> metrics_;
-  std::optional<report::TensorBoardFile> tensorboard_;
+  std::optional<Recorder> recorder_;
   std::unique_ptr<io::Node> node_;
   std::vector<std::string> addresses_;
-  std::vector<report::HistoryPoint> history_;
   std::string refusal_;
   Progress progress_;
-  bool metrics_fail_ = false;  ///< and that was said
 };
 
 }  // namespace starling::runtime

@@ -1,0 +1,20 @@
+// The byte meter of links, as summaries and reports have it.
+#pragma once
+
+#include "io/traffic.hpp"
+#include "report/summary.hpp"
+
+namespace starling::runtime {
+
+[[nodiscard]] inline report::BytesByPurpose by_purpose(const io::Bytes& bytes) {
+  const auto of = [&](wire::Purpose purpose) { return bytes[static_cast<std::size_t>(purpose)]; };
+  report::BytesByPurpose result{.delta = of(wire::Purpose::delta),
+                                .keyframe = of(wire::Purpose::keyframe),
+                                .membership = of(wire::Purpose::membership),
+                                .reduce = of(wire::Purpose::reduce),
+                                .other = of(wire::Purpose::other)};
+  for (const std::uint64_t count : bytes) result.total += count;
+  return result;
+}
+
+}  // namespace starling::runtime
