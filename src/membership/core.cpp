@@ -90,9 +90,8 @@ void Core::handle(const Event& event, base::Time now, Outbox& out) {
 
 void Core::expire(base::Time now, Outbox& out) {
   begin(now, out);
-  for (auto* const peers : {&banned_, &no_room_}) {
-    std::erase_if(*peers, [&](const auto& entry) { return entry.second <= now; });
-  }
+  banned_.drop_over(now);
+  no_room_.drop_over(now);
   if (!left_) {
     std::vector<base::LinkId> ids;
     for (const auto& [id, link] : links_) ids.push_back(id);
@@ -206,9 +205,9 @@ void Core::note_dial_answer(const LinkReady& event, base::Time now, Outbox& out)
 /// Closes a link that this peer does not take; false: it takes it.
 bool Core::refuse_link(const LinkReady& event, base::Time now, Outbox& out) {
   const base::PeerId peer = event.other.id;
-  if (const auto until = banned_.find(peer); until != banned_.end() && now < until->second) {
+  if (const auto ban = banned_.left(peer, now)) {
     // Also where it lives at a configured address, which nothing else keeps from being dialed.
-    dialer_.block_for(peer, until->second - now, now);
+    dialer_.block_for(peer, *ban, now);
     out.push_back(Close{event.link, wire::ByeReason::misbehaved});
     return true;
   }
@@ -251,7 +250,7 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
   links_.erase(event.link);
   if (event.reason == LossReason::banned) ban(peer, now);
   if (event.reason == LossReason::no_room) {
-    if (no_room_.size() < kMembersMax) no_room_[peer] = now + kNoRoomTime;
+    no_room_.add(peer, now + kNoRoomTime);
     dialer_.block_for(peer, kNoRoomTime, now);
   }
   if (neighbour && event.reason == LossReason::reset && !SIM_RARE(reset_unnoticed)) {

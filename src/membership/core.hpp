@@ -27,7 +27,9 @@
 #include "membership/limits.hpp"
 #include "membership/local_health.hpp"
 #include "membership/member_table.hpp"
+#include "membership/peers_until.hpp"
 #include "membership/progress.hpp"
+#include "membership/seek_pace.hpp"
 #include "membership/signer.hpp"
 #include "membership/suspicions.hpp"
 
@@ -150,6 +152,7 @@ class Core {
 
   // core_overlay.cpp: links and neighbours
   [[nodiscard]] bool take_stranger_token(base::Time now);
+  [[nodiscard]] bool stays(const Link& link, base::Time now) const;
   [[nodiscard]] bool resolve_duplicates(base::LinkId id, const Link& link, base::Time now,
                                         Outbox& out);
   void on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out);
@@ -238,19 +241,15 @@ class Core {
   LocalHealth health_;
   KeyConflict conflict_;
   std::map<base::PeerId, wire::DeathReason>
-      death_reasons_;                           ///< why members that are not alive are not
-  std::map<base::PeerId, base::Time> banned_;   ///< end of each ban
-  std::map<base::PeerId, base::Time> no_room_;  ///< end of the pause of those without room
+      death_reasons_;   ///< why members that are not alive are not
+  PeersUntil banned_;   ///< those that broke the protocol
+  PeersUntil no_room_;  ///< those that one of the two has no memory for
   std::set<base::PeerId>
-      reconnect_first_;           ///< neighbours lost without their doing, wanted back first
-  std::uint32_t rejections_ = 0;  ///< rejections in a row
-  base::Time seek_after_{};       ///< earliest time to dial members again
-  base::Duration seek_pause_{0};
+      reconnect_first_;  ///< neighbours lost without their doing, wanted back first
+  SeekPace pace_;
   double strangers_left_ = kStrangersPerSecond;  ///< number of strangers that may join now
   base::Time strangers_at_{};
-  base::Time probe_at_{};   ///< time of the next probe; the epoch: not decided
-  base::Time urgent_at_{};  ///< time of the last urgent request
-  base::Duration urgent_pause_{0};
+  base::Time probe_at_{};               ///< time of the next probe; the epoch: not decided
   std::uint64_t reported_version_ = 0;  ///< alive_version at the last MembersChanged
   std::optional<base::Time> deadline_;
   base::Time health_at_{};  ///< earliest time at which the local health gets better

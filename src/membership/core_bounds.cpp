@@ -57,8 +57,7 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
   };
   add("the probe", probe_at_, 3 * kProbeEvery / 2);
   if (deadline_) add("the next deadline", *deadline_, 3 * kProbeEvery / 2);
-  add("the next search for neighbours", seek_after_, kSeekPauseMax);
-  add("the next urgent request", urgent_at_ + urgent_pause_, kRevivalMax);
+  pace_.add_timers(now, out);
   for (const auto& [id, link] : links_) {
     if (link.role == Role::neighbour) {
       add("a heartbeat", link.next_beat, kBeatsApartMax * config_.heartbeat);
@@ -67,8 +66,8 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
     }
     add("the next comparison of tables", link.table_after, kTableEveryMax);
   }
-  for (const auto& [peer, until] : banned_) add("the end of a ban", until, kBanTime);
-  for (const auto& [peer, until] : no_room_) add("room for a peer", until, kNoRoomTime);
+  banned_.add_timers("the end of a ban", now, kBanTime, out);
+  no_room_.add_timers("room for a peer", now, kNoRoomTime, out);
   if (const auto end = suspicions_.last_end()) {
     add("the end of a suspicion", *end, suspicion_max(config_.heartbeat));
   }

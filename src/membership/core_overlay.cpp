@@ -16,21 +16,26 @@ using wire::NeighbourKind;
 // Of two links between a pair, the end that dialed the losing one closes it: it alone knows
 // whether the other link is alive on its side. A peer that dials anew because its old link broke
 // keeps the new one, whatever this end still believes of the old, and asks for it (on_request).
-// Two simultaneous dials: the smaller id's link stays, and both ends find so.
+// Two simultaneous dials: the smaller id's link stays, and both ends find so (stays).
 bool Core::resolve_duplicates(base::LinkId id, const Link& link, base::Time now, Outbox& out) {
   const bool smaller = table_.self_id() < link.peer;
   std::vector<base::LinkId> losers;
   for (const auto& [other_id, other] : links_) {
     if (other.peer != link.peer || other_id == id) continue;
     if (link.dialed && (other.dialed || !smaller)) return true;
-    const bool outlived = now - other.ready >= kSimultaneous;
-    const bool loses = link.dialed || (other.dialed && (!smaller || outlived));
+    const bool loses = link.dialed || (other.dialed && !stays(other, now));
     if (loses) losers.push_back(other_id);
   }
   for (const base::LinkId loser : losers) {
     close(loser, wire::ByeReason::duplicate, LossReason::duplicate, now, out);
   }
   return false;
+}
+
+// Whether this end's link outlasts a later one that the other end dialed: the dials may have been
+// simultaneous, and this is the smaller id.
+bool Core::stays(const Link& link, base::Time now) const {
+  return link.dialed && table_.self_id() < link.peer && now - link.ready < kSimultaneous;
 }
 
 void Core::on_message(base::LinkId id, const wire::Neighbour& message, base::Time now,
@@ -67,9 +72,7 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
   for (auto other = links_.begin(); other != links_.end();) {
     const auto [other_id, relation] = *other++;
     if (other_id == id || relation.peer != peer) continue;
-    const bool ours_wins =
-        relation.dialed && table_.self_id() < peer && now - relation.ready < kSimultaneous;
-    if (ours_wins) return;  // simultaneous dials: the other end is about to close this link
+    if (stays(relation, now)) return;  // the other end is about to close the one it asked on
     moved = moved || relation.role == Role::neighbour;
     close(other_id, wire::ByeReason::duplicate, LossReason::duplicate, now, out);
   }
@@ -95,29 +98,18 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
 
 void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
   Link& link = links_.at(id);
-  ++rejections_;
   link.role = Role::contact;  // it no longer counts as on its way
   link.role_ends = now + kContactLife;
   dialer_.postpone(link.peer, kRejectedPause, now);
-  // In a swarm that is full all members would be asked in turn, as fast as they answer.
-  if (now >= seek_after_) {
-    seek_pause_ = std::clamp(2 * seek_pause_, kBackoffMin, kSeekPauseMax);
-    seek_after_ = now + jittered(seek_pause_, rng_);
-  }
+  pace_.rejected(rng_, now);
   const auto& records = table_.records();
   const bool others = dialer_.dialing() > 0 || count(Role::requested) > 0 ||
                       std::any_of(records.begin(), records.end(), [&](const auto& entry) {
                         return is_wanted(entry.second, true) && dialer_.due(entry.first) <= now;
                       });
-  const bool tried = rejections_ >= kRejectionsBeforeUrgent || !others || SIM_RARE(urgent_at_once);
-  // Each urgent request costs another peer a neighbour, so it is sent ever more rarely: where
-  // degrees differ there may be no room for all. A peer that has none waits least.
-  const base::Duration most = count(Role::neighbour) == 0 ? kSeekPauseMax : kRevivalMax;
-  if (tried && wanted_neighbours() > 0 && now - urgent_at_ >= std::min(urgent_pause_, most)) {
-    const bool rested = now - urgent_at_ >= urgent_pause_ + kRevivalMax;
-    urgent_pause_ = rested ? kBackoffMin : std::clamp(2 * urgent_pause_, kBackoffMin, most);
-    urgent_at_ = now;
-    rejections_ = 0;
+  const bool tried = pace_.has_tried() || !others || SIM_RARE(urgent_at_once);
+  const bool lonely = count(Role::neighbour) == 0;
+  if (tried && wanted_neighbours() > 0 && pace_.take_urgent(lonely, now)) {
     request(id, true, now, out);
     return;
   }
@@ -136,8 +128,7 @@ void Core::become_neighbour(base::LinkId id, base::Time now, Outbox& out) {
   ASSERT(link.role != Role::neighbour);
   link.role = Role::neighbour;
   link.detector.restart(now);
-  rejections_ = 0;
-  seek_pause_ /= 2;  // there is room again, it seems
+  pace_.accepted();
   reconnect_first_.erase(link.peer);
   out.push_back(NeighbourUp{link.peer, id});
   send_heartbeat(id, link, now, out);
@@ -205,7 +196,7 @@ void Core::seek(base::Time now, Outbox& out) {
   if (SIM_RARE(no_seek)) return;
   const bool lonely = count(Role::neighbour) == 0;
   if (lonely && dialer_.join_due(lonely, now)) dial_joins(now, out);
-  const std::size_t wanted = now < seek_after_ ? 0 : wanted_neighbours();
+  const std::size_t wanted = now < pace_.dial_after() ? 0 : wanted_neighbours();
   if (wanted > dialer_.dialing()) seek_members(true, wanted - dialer_.dialing(), now, out);
   // Of the addresses that were given or saved some may be of long ago, and each of those keeps a
   // dial for as long as it may take: members come first.
@@ -304,7 +295,7 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
 }
 
 void Core::ban(const base::PeerId& peer, base::Time now) {
-  if (banned_.size() < kMembersMax) banned_[peer] = now + kBanTime;
+  banned_.add(peer, now + kBanTime);
   dialer_.block_for(peer, kBanTime, now);
 }
 
@@ -344,7 +335,7 @@ base::Time Core::next_seek(base::Time now, base::Time latest) const {
     next = std::min(next, *due);
   }
   const bool seeks = wanted_neighbours() > 0;
-  if (seeks && seek_after_ > now) next = std::min(next, seek_after_);
+  if (seeks && pace_.dial_after() > now) next = std::min(next, pace_.dial_after());
   for (const auto& [due, id] : dialer_.waiting(now)) {
     if (due >= next) break;
     const wire::MemberRecord* record = table_.find(id);
