@@ -45,11 +45,8 @@ struct DialFailed {
   bool turned_away = false;  ///< who answered there and this peer have not the same secret
 };
 
-/// Heard on the local network: a peer that claims to be this one may be there.
-struct Found {
-  base::PeerId peer;
-  std::string address;
-};
+/// Heard on the local network.
+using membership::Found;
 
 struct Received {
   base::LinkId link;
@@ -84,14 +81,8 @@ using Event = std::variant<Start, LinkUp, LinkDown, DialFailed, Found, Received,
 
 // --- actions ---
 
-struct Dial {
-  std::string address;
-};
-
-struct Send {
-  base::LinkId link;
-  wire::Message message;
-};
+using membership::Dial;
+using membership::Send;
 
 /// Frames of full size may come over this link from now on.
 struct Accept {
