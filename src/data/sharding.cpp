@@ -81,13 +81,13 @@ Shards::Shards(std::uint32_t samples, std::span<const std::int32_t> labels, cons
   begins_.push_back(samples_.size());
 }
 
-/// Cuts samples_[first, first + count) into about `parts` shards, sizes equal to one.
+// Cuts samples_[first, first + count) into about `parts` shards, sizes equal to one.
 void Shards::cut(std::size_t first, std::size_t count, std::size_t parts) {
   parts = std::clamp<std::size_t>(parts, 1, count);
   for (std::size_t i = 0; i < parts; ++i) begins_.push_back(first + count * i / parts);
 }
 
-/// Deals samples_ out to `parts` shards like cards.
+// Deals samples_ out to `parts` shards like cards.
 void Shards::deal(std::size_t parts) {
   parts = std::min(parts, samples_.size());
   const std::vector<std::uint32_t> sorted = std::exchange(samples_, {});

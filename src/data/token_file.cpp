@@ -172,7 +172,7 @@ base::Status TokenWriter::open_next() {
   return write(base::bytes_of(std::span(&header_, 1)));
 }
 
-/// Completes the header and gives the file its name.
+// Completes the header and gives the file its name.
 base::Status TokenWriter::close() {
   header_.hash = hasher_.digest();
   const std::string& path = paths_.back();

@@ -260,8 +260,8 @@ Peer::Impl::~Impl() {
   }
 }
 
-/// On the loop's thread from the beginning, because UCX wants to be called on one. Signals are the
-/// program's: its threads take them, not this one.
+// On the loop's thread from the beginning, because UCX wants to be called on one. Signals are the
+// program's: its threads take them, not this one.
 void Peer::Impl::start(runtime::Task task) {
   std::promise<base::Status> prepared;
   auto ready = prepared.get_future();
@@ -288,7 +288,7 @@ void Peer::Impl::fail_with(base::Error error) {
   join();
 }
 
-/// Once the peer has ended, or is about to.
+// Once the peer has ended, or is about to.
 void Peer::Impl::join() {
   if (!loop.joinable()) return;
   loop.join();

@@ -68,7 +68,7 @@ void Worker::submit(peer::Job job) {
   }
 }
 
-/// The step, where the job is one.
+// The step, where the job is one.
 std::optional<Step> Worker::run(const peer::Job& job) {
   if (const auto* step = std::get_if<peer::StepJob>(&job)) return begin_step(step->lr);
   if (const auto* evaluation = std::get_if<peer::EvaluateJob>(&job)) {

@@ -167,14 +167,14 @@ base::StepNumber Ring::sent_step() const noexcept {
   return is_behind_ ? base::StepNumber{step_.value - 1} : step_;
 }
 
-/// All of a step is the beginning of the next one.
+// All of a step is the beginning of the next one.
 Ring::Position Ring::sent() const noexcept {
   if (sent_ == outgoing_.back()) return {sent_step().next(), 0};
   return {sent_step(), sent_};
 }
 
-/// Messages of step_ that are there to be sent: the own chunk, then what was taken, but for the
-/// last round, in its order.
+// Messages of step_ that are there to be sent: the own chunk, then what was taken, but for the
+// last round, in its order.
 std::size_t Ring::to_send() const noexcept {
   return ready_ ? std::min(outgoing_[1] + taken_, outgoing_.back()) : 0;
 }
@@ -250,7 +250,7 @@ std::size_t Ring::buckets(std::size_t chunk_index) const {
   return base::ceil_div(chunk(chunk_index).size(), kBucketElements);
 }
 
-/// Own chunk first, then those before it; from the first round of the gather on, the one after it.
+// Own chunk first, then those before it; from the first round of the gather on, the one after it.
 std::size_t Ring::sent_chunk(std::size_t round) const {
   return (self_ + 2 * peers_.size() - round) % peers_.size();
 }

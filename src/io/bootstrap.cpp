@@ -75,7 +75,7 @@ void Bootstrap::fail(base::Error error) {
   tcp_->end();
 }
 
-/// Sends what the session has to say.
+// Sends what the session has to say.
 void Bootstrap::flush() {
   base::Buffer bytes;
   session_->output(bytes);
@@ -170,7 +170,7 @@ void Bootstrap::attach(std::unique_ptr<UcxStream> stream) {
   received_ += kTokenSize + kMessageHeaderSize;
 }
 
-/// The dialer sends first; its token has brought the listener's stream here.
+// The dialer sends first; its token has brought the listener's stream here.
 void Bootstrap::exchange_tokens() {
   if (!token_sent_ && stream_->writable() >= kTokenSize) {
     stream_->send(bytes_of_token(*token_));
@@ -196,8 +196,8 @@ void Bootstrap::check() {
   fail(tcp_->error().empty() ? "the other end ended the handshake" : tcp_->error());
 }
 
-/// Keeps the socket until the other end has read the last words: closing it with bytes unread
-/// would take them back.
+// Keeps the socket until the other end has read the last words: closing it with bytes unread
+// would take them back.
 void Bootstrap::linger() {
   if (tcp_ && tcp_->connected() && !tcp_->ended()) {
     received_ += tcp_->take().size();

@@ -172,7 +172,7 @@ base::Status Link::deliver(base::ByteView plain, base::Time now, const Reports& 
   return {};
 }
 
-/// Counts what came up to now for `purpose`, but for `later` bytes that follow a frame's end.
+// Counts what came up to now for `purpose`, but for `later` bytes that follow a frame's end.
 void Link::count_received(wire::Purpose purpose, std::size_t later) {
   const std::uint64_t kept = std::min<std::uint64_t>(later, unattributed_);
   traffic_.received[index(purpose)] += unattributed_ - kept;
@@ -227,7 +227,7 @@ void Link::transmit(base::Time now) {
   traffic_.sent[index(wire::Purpose::other)] += stream_->take_overhead_sent();
 }
 
-/// Encrypts queued frames until a message of `room` bytes is full.
+// Encrypts queued frames until a message of `room` bytes is full.
 base::Status Link::fill(std::size_t room) {
   while (!queue_.empty()) {
     Outgoing& front = queue_.front();

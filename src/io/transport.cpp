@@ -270,7 +270,7 @@ bool Transport::Impl::turn() {
   return more;
 }
 
-/// Whoever is not answered is hung up on.
+// Whoever is not answered is hung up on.
 void Transport::Impl::answer(std::unique_ptr<TcpStream> tcp) {
   if (strangers() >= kStrangersMax) return;
   const auto slot = free_slot();
@@ -283,7 +283,7 @@ void Transport::Impl::answer(std::unique_ptr<TcpStream> tcp) {
                                     Loop::now() + config_.handshake_timeout));
 }
 
-/// Gives UCX streams to the links that await them. Who comes without a token that was given is cut.
+// Gives UCX streams to the links that await them. Who comes without a token that was given is cut.
 void Transport::Impl::take_ucx_connections(base::Time now) {
   const auto awaited = static_cast<std::size_t>(std::ranges::count_if(
       slots_, [](const Slot& slot) { return slot.link && slot.link->awaited(); }));
@@ -324,8 +324,8 @@ Link* Transport::Impl::awaiting(base::ByteView token) const {
   return found == slots_.end() ? nullptr : found->link.get();
 }
 
-/// Lets one link work and reports what came of it. True if there is more, or if the handler was
-/// called: it may have left commands on links that had their turn.
+// Lets one link work and reports what came of it. True if there is more, or if the handler was
+// called: it may have left commands on links that had their turn.
 bool Transport::Impl::pump(std::uint32_t slot, base::Time now) {
   // By pointer: the handler may dial, which can move the slots but not the links.
   Link* link = slots_[slot].link.get();

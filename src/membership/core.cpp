@@ -202,7 +202,7 @@ void Core::note_dial_answer(const LinkReady& event, base::Time now, Outbox& out)
   }
 }
 
-/// Closes a link that this peer does not take; false: it takes it.
+// Closes a link that this peer does not take; false: it takes it.
 bool Core::refuse_link(const LinkReady& event, base::Time now, Outbox& out) {
   const base::PeerId peer = event.other.id;
   if (const auto ban = banned_.left(peer, now)) {

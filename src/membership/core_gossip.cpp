@@ -353,13 +353,13 @@ void Core::check_link_timers(base::LinkId id, base::Time now, Outbox& out) {
   if (now >= link.next_beat) send_heartbeat(id, link, now, out);
 }
 
-/// When a neighbour has been silent for so long that it is suspect.
+// When a neighbour has been silent for so long that it is suspect.
 base::Time Core::suspect_at(const Link& link) const {
   const int overload = health_.factor() - 1 + (SIM_BUG(silence_unnoticed) ? 1'000'000 : 0);
   return link.detector.deadline() + overload * config_.heartbeat;
 }
 
-/// The unit of this peer's timeouts.
+// The unit of this peer's timeouts.
 base::Duration Core::timeout_unit() const { return health_.factor() * config_.heartbeat; }
 
 }  // namespace starling::membership

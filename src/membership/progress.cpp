@@ -226,7 +226,7 @@ std::vector<wire::Progress> ProgressTable::entries_for_heartbeat(std::uint64_t n
   return entries;
 }
 
-/// As it is told to who knows what was passed on `before`.
+// As it is told to who knows what was passed on `before`.
 wire::Progress ProgressTable::told_of(const Entry& entry, std::uint64_t before,
                                       base::Time now) const {
   const bool own_entry = entry.latest.id_prefix == own_prefix_;

@@ -67,14 +67,14 @@ void UpdateRule::apply_rule(std::span<float> parameters, std::span<const float> 
   ++steps_;
 }
 
-/// What clips a gradient; one that may have any norm is not looked at.
+// What clips a gradient; one that may have any norm is not looked at.
 float UpdateRule::scale_of(std::span<const float> gradient) const {
   if (config_.clip == 0) return 1.0F;
   const double squares = kernels::sum_of_squares(gradient.data(), gradient.size());
   return compute::clip_factor(std::sqrt(squares), config_.clip);
 }
 
-/// As all updates, of the next step.
+// As all updates, of the next step.
 compute::SgdUpdate UpdateRule::sgd_update(float lr) const {
   return {.lr = lr,
           .momentum = static_cast<float>(config_.momentum),
@@ -140,7 +140,7 @@ void UpdateRule::apply_muon(const Matrix& matrix, float* parameters, const float
                    static_cast<float>(-lr * std::sqrt(std::max(1.0, shape))));
 }
 
-/// Where in second_ the squares of the parameter at `offset` lie.
+// Where in second_ the squares of the parameter at `offset` lie.
 std::size_t UpdateRule::square_at(std::size_t offset) const {
   std::size_t at = 0;
   for (const Group& group : groups_) {
@@ -154,7 +154,7 @@ const Group& UpdateRule::group_of(const compute::Tensor& tensor) const {
   return *(std::ranges::upper_bound(groups_, tensor.offset, {}, &Group::offset) - 1);
 }
 
-/// What lies on a device comes back for a look.
+// What lies on a device comes back for a look.
 base::Status UpdateRule::read_state() {
   const std::size_t n = groups_.back().offset + groups_.back().size;
   first_.resize(n);

@@ -88,7 +88,7 @@ Result<float> Trainer::compute_gradient(std::span<const float> parameters, std::
   return checked(accumulate(parameters, buffers, batch, seed));
 }
 
-/// The mean gradient and loss of a batch of any size.
+// The mean gradient and loss of a batch of any size.
 Result<float> Trainer::accumulate(std::span<const float> parameters, std::span<float> buffers,
                                   const compute::Batch& batch, std::uint64_t seed) {
   float mean_loss = 0;
@@ -107,7 +107,7 @@ Result<float> Trainer::accumulate(std::span<const float> parameters, std::span<f
   return mean_loss;
 }
 
-/// What the program takes of a batch, one after the other, until the next call.
+// What the program takes of a batch, one after the other, until the next call.
 std::span<const compute::Piece> Trainer::pieces_of(const compute::Batch& batch,
                                                    std::uint64_t seed) {
   const std::size_t all = samples_of(batch);
@@ -130,7 +130,7 @@ std::size_t Trainer::samples_of(const compute::Batch& batch) const noexcept {
   return (batch.samples.size() + batch.tokens.size()) / input_elements_;
 }
 
-/// The samples from `first` on, as many as the program takes.
+// The samples from `first` on, as many as the program takes.
 compute::Batch Trainer::piece(const compute::Batch& batch, std::size_t first) const noexcept {
   const std::size_t count = std::min<std::size_t>(program_->batch(), samples_of(batch) - first);
   const auto part = [&](auto values, std::size_t width) {

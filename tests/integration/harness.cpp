@@ -193,7 +193,7 @@ Peer::~Peer() {
   (void)process_.wait();
 }
 
-/// Looks for what this process, and not an earlier one, wrote of itself.
+// Looks for what this process, and not an earlier one, wrote of itself.
 bool Peer::find() {
   if (!control_.empty()) return true;
   const auto file = report::read_peer_file(dir_);

@@ -128,7 +128,7 @@ AttentionKernel::Scratch AttentionKernel::scratch_at(float* memory) const noexce
   return scratch;
 }
 
-/// A head's rows side by side, turned by their positions where that is asked for, and scaled.
+// A head's rows side by side, turned by their positions where that is asked for, and scaled.
 void AttentionKernel::load(const float* from, std::size_t stride, bool turned, float scale,
                            float* to) const {
   const std::size_t half = size_ / 2;
@@ -146,7 +146,7 @@ void AttentionKernel::load(const float* from, std::size_t stride, bool turned, f
   }
 }
 
-/// The gradient's way back: turned the other way.
+// The gradient's way back: turned the other way.
 void AttentionKernel::store(const float* from, bool turned, float scale, float* to,
                             std::size_t stride) const {
   const std::size_t half = size_ / 2;
@@ -208,7 +208,7 @@ void AttentionKernel::forward(const float* x, float* y, float* figures, float* s
   });
 }
 
-/// The part of up to kRows queries from `row` on, with these rows of a head's y and dy.
+// The part of up to kRows queries from `row` on, with these rows of a head's y and dy.
 void AttentionKernel::backward_rows(std::size_t row, const Scratch& own, const float* value,
                                     const float* result, const float* figures,
                                     const float* above) const {

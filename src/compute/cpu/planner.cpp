@@ -175,9 +175,9 @@ void Planner::backward_of(std::size_t op, const Dropout& dropout, const Gradient
   give(op, {to});
 }
 
-/// The same elements on the way there and back: op and step decide them. Of a short batch what lies
-/// behind the samples, too: the gradients of weights sum over the whole batch, and what another
-/// buffer left there need not be a number.
+// The same elements on the way there and back: op and step decide them. Of a short batch what lies
+// behind the samples, too: the gradients of weights sum over the whole batch, and what another
+// buffer left there need not be a number.
 void Planner::drop(std::size_t op, const Dropout& dropout, const Value& from, const Value& to) {
   call([rate = dropout.rate, op, count = floats_of(from.memory), step = &plan_.step(),
         from = from.memory,

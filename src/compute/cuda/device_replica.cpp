@@ -63,7 +63,7 @@ MirrorDifference<M> DeviceReplica::difference_to(MirrorId mirror) {
   return {y(), r(), reinterpret_cast<const M*>(at(mirror))};
 }
 
-/// Bytes of one.
+// Bytes of one.
 std::size_t DeviceReplica::mirror_bytes() const noexcept {
   return size_ * (mirror_type_ == MirrorType::float32 ? sizeof(float) : sizeof(base::BFloat16));
 }

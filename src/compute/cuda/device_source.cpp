@@ -179,7 +179,7 @@ Result<Choice> DeviceSource::choose_from(const Tiles& from, std::size_t count, f
   return choice;
 }
 
-/// To bins_: by the upper halves of keys, or of those with one upper half by the lower ones.
+// To bins_: by the upper halves of keys, or of those with one upper half by the lower ones.
 template <class Tiles>
 Status DeviceSource::count_keys(const Tiles& from, std::optional<std::uint32_t> high) {
   bins_.resize(high ? kLowKeys : kHighKeys);
@@ -196,7 +196,7 @@ Status DeviceSource::count_keys(const Tiles& from, std::optional<std::uint32_t> 
   return done ? copy_out(queue_, work_.at<void>(), std::span(bins_)) : done;
 }
 
-/// What the cut leaves, in order, to chosen_.
+// What the cut leaves, in order, to chosen_.
 template <class Tiles>
 Status DeviceSource::take(const Tiles& from, const Cut& cut, std::size_t count) {
   OffsetAllocator offsets;
@@ -254,7 +254,7 @@ std::size_t DeviceSource::words_max(std::size_t count, std::uint32_t shift) cons
   return base::ceil_div(size_ + count * (1 + kGolombPrefixMax + shift), 32) + 2;
 }
 
-/// Appends starts and codes.
+// Appends starts and codes.
 Status DeviceSource::code_indices(const Coding& coding, base::Buffer& out) {
   const std::size_t runs = base::ceil_div(chosen_.size(), kCodesPerRun);
   const IndexRuns of{{chosen_.size(), coding.odd, coding.shift}, chosen_.indices()};
@@ -293,7 +293,7 @@ Status DeviceSource::code_indices(const Coding& coding, base::Buffer& out) {
   return append(work_.at<std::byte>(words_at), bytes, out);
 }
 
-/// Appends scales and values, whose elements become what they say.
+// Appends scales and values, whose elements become what they say.
 Status DeviceSource::code_values(const Coding& coding, base::Buffer& out) {
   const std::size_t count = chosen_.size();
   const std::size_t blocks = base::ceil_div(count, coding.block);
@@ -364,7 +364,7 @@ Status DeviceSource::decode_values(const CodedDelta& coded, float* values) {
   return done;
 }
 
-/// False where the codes are not what they should be.
+// False where the codes are not what they should be.
 Result<bool> DeviceSource::decode_indices(const CodedDelta& coded, std::uint32_t* indices) {
   const std::size_t runs = base::ceil_div(coded.count, kCodesPerRun);
   ASSERT(coded.starts.size() == (runs - 1) * sizeof(std::uint32_t));

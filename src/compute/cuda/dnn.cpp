@@ -234,7 +234,7 @@ Dnn::Found Dnn::best_plan(const DnnDescriptor& graph, bool rounded,
   return std::move(search.beyond);
 }
 
-/// The first of the engines that cuDNN proposes, best first, that will do.
+// The first of the engines that cuDNN proposes, best first, that will do.
 Dnn::Found Dnn::first_plan(const DnnDescriptor& graph, cudnnBackendHeurMode_t mode,
                            Search& search) const {
   DnnDescriptor adviser(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -265,7 +265,7 @@ Dnn::Found Dnn::first_plan(const DnnDescriptor& graph, cudnnBackendHeurMode_t mo
   return std::optional<DnnPlan>{};
 }
 
-/// Nothing: another engine may do.
+// Nothing: another engine may do.
 Dnn::Found Dnn::refused(cudnnStatus_t answer, std::string_view what, Search& search) {
   if (is_failure(answer) && !search.failed) search.failed = checked(answer, what).error();
   return std::optional<DnnPlan>{};

@@ -103,7 +103,7 @@ class AttentionGraph {
   DnnGraphBuilder graph_{"describing attention"};
 };
 
-/// The scores of keys behind a query's position are replaced.
+// The scores of keys behind a query's position are replaced.
 AttentionGraph::Tensor AttentionGraph::hide_later(Tensor from) {
   const Tensor row = graph_.inside(scores(), CUDNN_DATA_INT32);
   const Tensor column = graph_.inside(scores(), CUDNN_DATA_INT32);
@@ -137,8 +137,8 @@ void AttentionGraph::forward() {
   graph_.multiply(weight, value, graph_.outside(kResult, results()));
 }
 
-/// dK and dV: products with the transpose of what scores have become, added up over the heads that
-/// share a key.
+// dK and dV: products with the transpose of what scores have become, added up over the heads that
+// share a key.
 void AttentionGraph::gather(Tensor weights, Tensor from, Tensor to) {
   const Tensor columns = graph_.inside(scores().transposed(), CUDNN_DATA_BFLOAT16);
   graph_.transpose(weights, columns);

@@ -117,7 +117,7 @@ Status GpuQueue::make(Stages& stages) {
   return {};
 }
 
-/// A thread has one current device; another program may have changed it.
+// A thread has one current device; another program may have changed it.
 Status GpuQueue::take_device() const { return checked(cudaSetDevice(device_), "choosing the GPU"); }
 
 Result<GpuQueue::DeviceMemory> GpuQueue::reserve(std::size_t bytes, const char* what,
@@ -173,7 +173,7 @@ Result<Queue::Memory> GpuQueue::allocate(std::size_t bytes, const char* what, Re
   return memory;
 }
 
-/// What is copied ahead from now on comes after what the stream was given so far.
+// What is copied ahead from now on comes after what the stream was given so far.
 Status GpuQueue::let_copies_follow() {
   return checked(cudaEventRecord(copied_.get(), stream_.get()), "recording an event");
 }
@@ -261,7 +261,7 @@ Status GpuQueue::run(std::size_t number) {
   return checked(cudaGraphLaunch(list.recording.get(), stream_.get()), "running a recorded step");
 }
 
-/// A library's call may not let itself be recorded, and then it never does; memory may come.
+// A library's call may not let itself be recorded, and then it never does; memory may come.
 void GpuQueue::record(List& list) {
   const bool is_final = !list.recorded && list.recorded.error().code != ErrorCode::no_room;
   if (is_final || !list.retry.is_due()) return;
@@ -296,7 +296,7 @@ Status GpuQueue::run_calls(const List& list) {
   return {};
 }
 
-/// With all the memory that it takes to run. Error no_room: there was too little.
+// With all the memory that it takes to run. Error no_room: there was too little.
 Result<GpuQueue::Recording> GpuQueue::make_recording(const List& list) {
   auto done = checked(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
                       "recording a step");
@@ -338,7 +338,7 @@ Status GpuQueue::perform(const DnnAttention& attention) {
   return done ? dnn_->run(attention, workspace_.get()) : done;
 }
 
-/// Where calls are checked, one that reads what it has not written there shall be seen.
+// Where calls are checked, one that reads what it has not written there shall be seen.
 Status GpuQueue::spoil_workspace() const {
   if (!checking_ || workspace_bytes_ == 0) return {};
   return checked(cudaMemsetAsync(workspace_.get(), 0xff, workspace_bytes_, stream_.get()),

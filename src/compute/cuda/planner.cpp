@@ -71,7 +71,7 @@ void Planner::forward(bool training) {
   }
 }
 
-/// Losses and totals; in training the outputs' gradient. Evaluation's outputs stay to its end.
+// Losses and totals; in training the outputs' gradient. Evaluation's outputs stay to its end.
 void Planner::loss(const Value* gradient) {
   const std::size_t op = graph_.ops.size();
   const Value outputs = values_.back();
@@ -134,7 +134,7 @@ void Planner::backward(const Value& outputs_gradient) {
   for (std::size_t i = 0; i < written_.size(); ++i) ASSERT(written_[i], "all tensors are used");
 }
 
-/// Adds to what is known of the gradient of an op's input.
+// Adds to what is known of the gradient of an op's input.
 void Planner::give(std::size_t op, Gradient gradient, std::size_t input) {
   const ValueId value = op_at(op).inputs[input];
   if (!flow_.needs_gradient(value)) return;
@@ -194,7 +194,7 @@ void Planner::backward_of(std::size_t op, const Dropout& dropout, const Gradient
   give(op, {result});
 }
 
-/// The same elements on the way there and back: op and step decide them.
+// The same elements on the way there and back: op and step decide them.
 void Planner::drop(std::size_t op, const Dropout& dropout, const Value& from, const Value& to) {
   kernel(op, {from, to}, from.count,
          [=, step = plan_.step, rate = dropout.rate](const Addresses& at) -> Kernel {

@@ -143,7 +143,7 @@ void Planner::forward_part(std::size_t op, const Attention& attention, const Val
   });
 }
 
-/// Queries, keys, values and the softmax of the scores of some samples.
+// Queries, keys, values and the softmax of the scores of some samples.
 Planner::Heads Planner::split(std::size_t op, const Attention& attention, const Value& source,
                               Part part) {
   const Products products{sizes_of(op, attention, part.count)};

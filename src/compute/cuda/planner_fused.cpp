@@ -16,7 +16,7 @@ bool Planner::is_fused(std::size_t op, const Attention& attention) const {
   return fuses(Kind::backward, parts.front().count) && fuses(Kind::backward, parts.back().count);
 }
 
-/// Of backward: the queue may need work space for a part's scores, rounded.
+// Of backward: the queue may need work space for a part's scores, rounded.
 std::vector<Planner::Part> Planner::fused_parts_of(std::size_t op,
                                                    const Attention& attention) const {
   return parts_of(op, attention, sizeof(std::uint16_t));

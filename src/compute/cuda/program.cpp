@@ -117,7 +117,7 @@ std::size_t CudaProgram::memory_bytes() const noexcept {
   return runner_->memory_bytes() + (resident_ ? resident_->memory_bytes() : 0);
 }
 
-/// All of evaluation's are among those of training.
+// All of evaluation's are among those of training.
 std::vector<std::string> CudaProgram::slow_ops() const {
   return runner_->queue().plain_ops(runner_->lists().training);
 }

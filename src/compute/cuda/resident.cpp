@@ -80,7 +80,7 @@ Status CudaResident::reserve_training(const Residence& wanted) {
   return add_lists(wanted.update);
 }
 
-/// All addresses are known, and stay; what changes from step to step is read from the memory.
+// All addresses are known, and stay; what changes from step to step is read from the memory.
 Status CudaResident::add_lists(UpdateKind kind) {
   Queue& queue = runner_.queue();
   const StepState* const step = runner_.step_on_device();
@@ -125,7 +125,7 @@ float* CudaResident::gradient() const {
   return sum_ ? reinterpret_cast<float*>(sum_.get()) : runner_.gradient();
 }
 
-/// Those of RowSquares.
+// Those of RowSquares.
 std::size_t CudaResident::gradient_rows() const {
   return base::ceil_div(gradient_size(), RowSquares::kRow);
 }
@@ -142,7 +142,7 @@ StepFigures* CudaResident::figures() const {
   return reinterpret_cast<StepFigures*>(figures_.get());
 }
 
-/// The network's copy of the parameters: y, or with r what x is.
+// The network's copy of the parameters: y, or with r what x is.
 KernelWork CudaResident::spread_work(const float* r) const {
   return {SpreadParameters{tensors(), replica_->y(), r, runner_.parameters()}, replica_->size()};
 }

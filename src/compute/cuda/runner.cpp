@@ -98,7 +98,7 @@ Status Runner::prepare(const Batch& next) {
   return {};
 }
 
-/// For all parts that a whole batch may have.
+// For all parts that a whole batch may have.
 Status Runner::reserve_ahead() {
   if (ahead_ || !ahead_retry_.is_due()) return {};
   OffsetAllocator offsets;
@@ -123,8 +123,8 @@ std::size_t Runner::samples_of(const Batch& batch) const {
   return given / input_elements_;
 }
 
-/// What a run takes of a batch. Of tokens also the same in ascending order with their places, which
-/// an embedding's gradient is added up by, until the next call.
+// What a run takes of a batch. Of tokens also the same in ascending order with their places, which
+// an embedding's gradient is added up by, until the next call.
 void Runner::gather_parts(const Batch& batch, std::vector<Part>& parts) {
   const std::size_t count = samples_of(batch);
   parts.assign(1, {.to = plan_.input, .from = input_of(batch)});

@@ -169,7 +169,7 @@ void World::later(base::Duration delay, std::function<void()> run) {
   tasks_.push({now_ + delay, order_++, std::move(run)});
 }
 
-/// The next event or deadline; false: there is none.
+// The next event or deadline; false: there is none.
 bool World::step() {
   std::optional<base::Time> next;
   std::optional<std::size_t> due;
