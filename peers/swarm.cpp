@@ -99,7 +99,8 @@ base::Result<pid_t> start(const Child& child, const SwarmOptions& options, std::
 
   const std::string output = child.dir + "/output.txt";
   const int input_file = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  const int output_file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int output_file =
+      open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, base::kNewFileMode);
   if (input_file < 0 || output_file < 0) {
     return fail(ErrorCode::data, "{}: {}", output, std::strerror(errno));
   }

@@ -15,7 +15,6 @@
 namespace starling::base {
 namespace {
 
-constexpr mode_t kNewFileMode = 0666;  // less what the user's umask takes away
 constexpr mode_t kModeBits = 07777;
 
 std::string reason(int error) { return std::generic_category().message(error); }

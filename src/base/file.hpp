@@ -7,11 +7,16 @@
 #include <string_view>
 #include <utility>
 
+#include <sys/types.h>
+
 #include "base/bytes.hpp"
 #include "base/descriptor.hpp"
 #include "base/result.hpp"
 
 namespace starling::base {
+
+/// Of a file that open() creates: less what the user's umask takes away.
+inline constexpr mode_t kNewFileMode = 0666;
 
 /// Reads a whole regular file of at most `bytes_max` bytes. Errors (ErrorCode::data) name the
 /// path and the reason. Blocks for the disk.
@@ -29,7 +34,7 @@ enum class Durability {
 /// Writes beside `path` and renames: whoever opens `path` finds the old or the new content,
 /// whole, also after a crash (if synced), and with several writers one of their contents. Where
 /// `path` is a symbolic link, it is the file behind it; a device, a pipe or a folder is refused. A
-/// file keeps its mode; a new one has what the user's umask leaves of 0666.
+/// file keeps its mode; a new one has what the user's umask leaves of kNewFileMode.
 [[nodiscard]] Status replace_file(const std::string& path, std::span<const ByteView> parts,
                                   Durability durability = Durability::synced);
 [[nodiscard]] Status replace_file(const std::string& path, std::string_view text,

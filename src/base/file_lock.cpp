@@ -8,6 +8,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
+
 namespace starling::base {
 
 FileLock::FileLock(Descriptor file) noexcept : file_(std::move(file)), holder_(::getpid()) {}
@@ -19,7 +21,7 @@ FileLock::~FileLock() {
 
 Result<std::optional<FileLock>> FileLock::take(const std::string& path) {
   // For writing: NFS makes these locks of others, which ask for that.
-  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kNewFileMode));
   if (!file.valid()) {
     return fail(ErrorCode::data, "{}: cannot be opened: {}", path,
                 std::generic_category().message(errno));

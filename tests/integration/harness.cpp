@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
 #include "control_client.hpp"
 #include "report/peer_file.hpp"
 #include "swarm_distance.hpp"
@@ -40,7 +41,7 @@ constexpr auto kEndPatience = 5s;
                           const std::string& output) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const auto redirect = [](const std::string& path, int flags, int to) {
-    const int from = open(path.c_str(), flags, 0644);
+    const int from = open(path.c_str(), flags, base::kNewFileMode);
     if (from < 0 || dup2(from, to) < 0) _exit(127);
     close(from);
   };
