@@ -52,7 +52,7 @@ void prepare_abort(const SimOptions& options, std::uint64_t seed) {
                                     seed, options.program, options.scenario, options.more);
   *end.out = '\0';
   std::signal(SIGABRT, [](int) {
-    (void)!write(STDERR_FILENO, last_words, std::strlen(last_words));
+    static_cast<void>(!write(STDERR_FILENO, last_words, std::strlen(last_words)));
     std::signal(SIGABRT, SIG_DFL);
   });
 }
@@ -127,7 +127,7 @@ std::string kind_of_failure(const sim::Scenario& scenario, std::uint64_t seed) {
     if (const auto plan = sim::make_plan(scenario, seed)) {
       if (const auto report = sim::run(*plan)) kind = sim::kind_of_failure(*report);
     }
-    (void)!write(ends[1], kind.data(), kind.size());
+    static_cast<void>(!write(ends[1], kind.data(), kind.size()));
     _exit(0);
   }
   close(ends[1]);

@@ -172,7 +172,7 @@ void Switch::pump() {
   const base::Time at = now();
   while (auto delivery = fabric_.take(at)) {
     // A device that is down takes nothing: the frame is lost, as on any wire.
-    (void)ports_[delivery->to]->device.write(delivery->frame);
+    static_cast<void>(ports_[delivery->to]->device.write(delivery->frame));
   }
   const auto due = fabric_.next_due();
   if (!due || (timer_at_ && *timer_at_ <= *due)) return;

@@ -220,7 +220,7 @@ MappedFile::~MappedFile() {
 
 void MappedFile::expect_random_reads() noexcept {
   // Advice: where it is not taken, reading is slower and nothing else.
-  if (data_ != nullptr) (void)::madvise(data_, size_, MADV_RANDOM);
+  if (data_ != nullptr) static_cast<void>(::madvise(data_, size_, MADV_RANDOM));
 }
 
 Result<AppendedFile> AppendedFile::open(const std::string& path) {

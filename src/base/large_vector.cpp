@@ -31,7 +31,8 @@ void* allocate_large(std::size_t bytes) {
   auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kHugePage, whole));
   if (memory == nullptr) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-  (void)madvise(memory, whole, MADV_HUGEPAGE);  // a wish: without it, all is slower and right
+  // A wish: without it, all is slower and right.
+  static_cast<void>(madvise(memory, whole, MADV_HUGEPAGE));
 #endif
   const std::size_t number = reinterpret_cast<std::uintptr_t>(memory) / kHugePage;
   return memory + (staggered ? number % kBeginnings * kStagger : 0);

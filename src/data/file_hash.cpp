@@ -41,7 +41,7 @@ std::optional<base::Hash128> remembered(const std::string& entry, const std::str
 
 void remember(const std::string& folder, const std::string& entry, const std::string& text) {
   if (!base::make_folder(folder)) return;
-  (void)base::replace_file(entry, text, base::Durability::unsynced);
+  static_cast<void>(base::replace_file(entry, text, base::Durability::unsynced));
 }
 
 }  // namespace

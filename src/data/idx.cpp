@@ -66,7 +66,7 @@ void write_cache(const std::string& folder, const std::string& path, base::ByteV
   if (!base::make_folder(folder)) return;
   const CacheHeader header{.size = content.size(), .hash = base::xxh3_128(content)};
   const std::array parts{base::bytes_of(std::span(&header, 1)), content};
-  (void)base::replace_file(path, parts, base::Durability::unsynced);
+  static_cast<void>(base::replace_file(path, parts, base::Durability::unsynced));
 }
 
 base::Result<Idx> read_gzip(const std::string& path, const std::string& cache_folder) {

@@ -152,7 +152,8 @@ base::Result<Text> TextReader::encode(std::span<const base::ByteView> parts,
   }
   TokenFile file = encode_text(parts, vocabulary_);
   if (!options_.cache.folder.empty() && base::make_folder(options_.cache.folder)) {
-    (void)base::replace_file(cached, std::array{file.storage.view()}, base::Durability::unsynced);
+    static_cast<void>(
+        base::replace_file(cached, std::array{file.storage.view()}, base::Durability::unsynced));
   }
   append(text, std::move(file));
   return text;

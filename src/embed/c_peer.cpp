@@ -149,12 +149,12 @@ using starling::embed::guarded;
 
 starling_peer* starling_peer_open(const starling_options* options) {
   starling_peer* opened = nullptr;
-  (void)guarded([&] {
+  static_cast<void>(guarded([&] {
     const starling_options whole = starling::embed::whole(*options);
     opened = new starling_peer{starling::Peer(starling::embed::peer_options(whole)),
                                whole.parameter_count};
     return 0;
-  });
+  }));
   return opened;
 }
 

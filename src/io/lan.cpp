@@ -185,7 +185,8 @@ void Lan::announce() {
     int best = UV_ENETUNREACH;
     if (interface.multicast) {
       // Fails where this peer is a member of the group there already.
-      (void)uv_udp_set_membership(&socket_->handle, kGroup, address.c_str(), UV_JOIN_GROUP);
+      static_cast<void>(
+          uv_udp_set_membership(&socket_->handle, kGroup, address.c_str(), UV_JOIN_GROUP));
       int status = uv_udp_set_multicast_interface(&socket_->handle, address.c_str());
       if (status == 0) status = send_to(group);
       best = std::max(best, status);

@@ -168,7 +168,7 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   const wire::MemberRecord* known = table_.find(event.other.id);
   const bool was_there = known != nullptr && is_there(*known);
   if (event.other.id == table_.self_id()) {
-    if (event.dialed) (void)dialer_.failed(event.address, true, false, now);
+    if (event.dialed) static_cast<void>(dialer_.failed(event.address, true, false, now));
     out.push_back(Close{event.link, wire::ByeReason::duplicate});
     return;
   }
@@ -310,7 +310,7 @@ void Core::on(const SpeedMeasured& event, base::Time, Outbox&) {
   if (record.weight == event.weight || record.incarnation + 1 >= kCounterMax) return;
   ++record.incarnation;
   record.weight = event.weight;
-  (void)announce(std::move(record));
+  static_cast<void>(announce(std::move(record)));
 }
 
 void Core::on(const Leave& event, base::Time now, Outbox& out) {
@@ -324,7 +324,7 @@ void Core::on(const Leave& event, base::Time now, Outbox& out) {
   record.incarnation = std::max(record.incarnation, conflict_.open()) + 1;
   record.state = wire::MemberState::left;
   if (!SIM_BUG(leave_unsigned)) sign(record, signer_);
-  (void)table_.apply(record);
+  static_cast<void>(table_.apply(record));
   queued_records_.insert_or_assign(record.id, base::LinkId{});
   send_rumours(out);
   const wire::ByeReason bye = event.done ? wire::ByeReason::done : wire::ByeReason::left;

@@ -40,7 +40,7 @@ void ProgressTable::restore(std::span<const base::SampleCounter> counters) {
   for (const base::SampleCounter& counter : counters) {
     if (counter.samples >= kCounterMax) continue;
     if (counter.peer == own_prefix_) {
-      (void)own_.recall(counter.samples);
+      static_cast<void>(own_.recall(counter.samples));
       continue;
     }
     if (entry_of(counter.peer) != nullptr || entries_.size() >= kProgressMax - 1) continue;
@@ -81,7 +81,7 @@ void ProgressTable::end_own(base::Time now) {
   if (!own_.trains()) return;
   wire::Progress last = entry_of(own_prefix_)->latest;
   last.samples -= own_.recalled();
-  (void)set_own(last, false, now);
+  static_cast<void>(set_own(last, false, now));
 }
 
 bool ProgressTable::merge(std::span<const wire::Progress> entries, std::uint64_t from,
