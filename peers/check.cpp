@@ -126,6 +126,10 @@ void print_memory(const peer::RunFile& run_file, const Needs& needs) {
     part("pushes", needs.pushes, false,
          "two replicas for each neighbour, until they are committed");
   }
+  if (needs.ring > 0) {
+    part("ring", needs.ring, false,
+         "what is averaged, the last means, and what comes early, with buffers");
+  }
   part("training", needs.training, needs.resides, "gradient and the optimizer's state");
   part("activations", needs.activations, needs.on_gpu,
        fmt::format("of {} samples at a time, with work space",
@@ -236,6 +240,7 @@ void print_json(const peer::RunFile& run_file, const Chosen& device, const Data&
                              {"mirrors_in_grace", needs.grace},
                              {"deltas", needs.deltas},
                              {"pushes", needs.pushes},
+                             {"ring", needs.ring},
                              {"training", needs.training},
                              {"activations", needs.activations},
                              {"saving", needs.saving},

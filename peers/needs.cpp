@@ -76,6 +76,12 @@ std::uint64_t outer_bytes(const peer::RunFile& run_file, std::uint64_t n) {
   return run_file.exchange.mode == exchange::Mode::local ? 2 * n * kFloat : 0;
 }
 
+/// Of an exchange::Ring, at most: what is averaged, with the buffers behind it; the means of the
+/// step before, as long as the next peer may lack some; and what came before this peer's own part.
+std::uint64_t ring_bytes(const compute::Graph& graph) {
+  return 3 * (graph.parameter_count + graph.buffer_count) * kFloat;
+}
+
 /// The number after `key` in a text of lines "key number".
 std::optional<std::uint64_t> number_after(const std::string& path, const std::string& key) {
   std::ifstream file(path);
@@ -193,6 +199,7 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
   } else if (exchange::uses_ring(run_file.exchange.mode)) {
     // A ring sends each part of the gradient 2 (P - 1) times in P parts.
     needs.exchange = 2 * (run_file.peers - 1) * (n * kFloat) / run_file.peers;
+    needs.ring = ring_bytes(graph);
   }
   return needs;
 }
@@ -240,8 +247,8 @@ base::Status check_memory(const Needs& needs, std::uint64_t available) {
   const auto size = [](std::uint64_t bytes) { return report::format_bytes(bytes); };
   const std::uint64_t activations = needs.on_gpu ? 0 : needs.activations;
   const std::uint64_t links = needs.pushes + (needs.resides ? 0 : needs.mirrors + needs.deltas);
-  const std::uint64_t parameters =
-      needs.initial + needs.saving + (needs.resides ? 0 : needs.replica + needs.training);
+  const std::uint64_t parameters = needs.initial + needs.saving + needs.ring +
+                                   (needs.resides ? 0 : needs.replica + needs.training);
   std::array<std::pair<std::uint64_t, std::string>, 4> parts{{
       {activations,
        fmt::format("train.batch or the model (activations take {})", size(activations))},

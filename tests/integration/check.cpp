@@ -79,29 +79,34 @@ BOOST_AUTO_TEST_CASE(what_the_optimizer_holds_is_no_activation) {
   BOOST_TEST(pieces[1] == 3 * copy);
 }
 
-BOOST_AUTO_TEST_CASE(deltas_and_pushes_are_counted) {
+BOOST_AUTO_TEST_CASE(deltas_pushes_and_a_ring_are_counted) {
+  using Copies = std::array<std::uint64_t, 3>;  // of the parameters: deltas, pushes, ring
   const auto memory_in = [](const std::string& mode) {
     const Ended ended =
         check("fashion-mlp.toml",
               {"--json", "--set", "data.path=/no/such/folder", "--set", "train.device=cpu", "--set",
-               "swarm.degree=4", "--set", "exchange.mode=" + mode});
+               "swarm.degree=4", "--set", "swarm.peers=4", "--set", "exchange.mode=" + mode});
     const auto json = nlohmann::json::parse(ended.out, nullptr, false);
     BOOST_REQUIRE_MESSAGE(!json.is_discarded(), ended.out + ended.err);
     const auto bytes = json["memory_bytes"];
     const auto copy = json["parameters"].get<std::uint64_t>() * sizeof(float);
     std::uint64_t sum = 0;
-    for (const auto& part : {"initial", "replica", "mirrors", "deltas", "pushes", "training",
-                             "activations", "saving", "data"}) {
+    for (const auto& part : {"initial", "replica", "mirrors", "deltas", "pushes", "ring",
+                             "training", "activations", "saving", "data"}) {
       sum += bytes[part].get<std::uint64_t>();
     }
     BOOST_TEST(bytes["total"] == sum);
-    return std::pair(bytes["deltas"].get<std::uint64_t>() / copy,
-                     bytes["pushes"].get<std::uint64_t>() / copy);
+    return Copies{bytes["deltas"].get<std::uint64_t>() / copy,
+                  bytes["pushes"].get<std::uint64_t>() / copy,
+                  bytes["ring"].get<std::uint64_t>() / copy};
   };
   // An index and a value of each element: what was found and chosen, and two deltas a link.
-  BOOST_TEST((memory_in("dense") == std::pair<std::uint64_t, std::uint64_t>(20, 0)));
-  BOOST_TEST((memory_in("push-sum") == std::pair<std::uint64_t, std::uint64_t>(0, 8)));
-  BOOST_TEST((memory_in("none") == std::pair<std::uint64_t, std::uint64_t>(0, 0)));
+  BOOST_TEST((memory_in("dense") == Copies{20, 0, 0}));
+  BOOST_TEST((memory_in("push-sum") == Copies{0, 8, 0}));
+  BOOST_TEST((memory_in("none") == Copies{0, 0, 0}));
+  // Gradients that are averaged, the last means, and what came early.
+  BOOST_TEST((memory_in("allreduce") == Copies{0, 0, 3}));
+  BOOST_TEST((memory_in("local") == Copies{0, 0, 3}));
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_shape_names_the_layer_and_both_shapes) {
