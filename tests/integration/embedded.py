@@ -23,8 +23,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import runner  # noqa: E402
 import safetensors_file  # noqa: E402
 import small_torch  # noqa: E402
-os.environ.setdefault("STARLING_LIBRARY", str(runner.BUILD / "src/embed/libstarling.so"))
-sys.path.insert(0, str(runner.ROOT / "src/embed/python"))
+os.environ.setdefault("STARLING_LIBRARY", str(runner.BUILD.absolute() / "src/embed/libstarling.so"))
+EXAMPLE = runner.ROOT / "src/embed/python"
+sys.path.insert(0, str(EXAMPLE))
 import starling  # noqa: E402
 try:
     import torch
@@ -101,6 +102,13 @@ class Embedded(WithFolder):
                 starling.Peer(self.run_file)
             gc.collect()
         beside.assert_not_called()
+
+    def test_the_run_file_of_the_example_is_one(self):
+        self.run_file = EXAMPLE / "example.toml"
+        peer = self.open(set=[])
+        for step in peer:
+            step.done(1.0)
+        self.assertGreaterEqual(peer.summary.samples, 2 * 100)
 
     def test_it_evaluates(self):
         asked = []
@@ -352,6 +360,22 @@ class Modules(WithFolder):
             self.assertGreater(accuracy, 0.85)
             self.assertLess((weights - mean).norm() / mean.norm(), 0.01)
             self.assertGreater(steps, 100)
+
+    def test_the_example_trains_as_it_stands(self):
+        def start(*join):
+            program = subprocess.Popen(
+                [sys.executable, EXAMPLE / "example.py", "--listen", "127.0.0.1:0", *join],
+                cwd=self.folder, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+                stdout=subprocess.PIPE, text=True)
+            self.addCleanup(program.kill)
+            return program, program.stdout.readline()
+        first, told = start()
+        self.assertRegex(told, r"^others join with: --join 127\.0\.0\.1:\d+$")
+        second, _ = start(*told.split()[-2:])
+        for program in (first, second):
+            out, _ = program.communicate(timeout=200)
+            self.assertEqual(program.returncode, 0)
+            self.assertRegex(out, r"^accuracy [89]\d\.\d\d%, loss 0\.\d{4}; results are in runs/")
 
     def test_a_module_keeps_what_it_has_when_the_loop_is_left(self):
         self.write_run()
