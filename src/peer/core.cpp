@@ -525,6 +525,7 @@ void Core::perform(const membership::NeighbourDown& down, base::Time now, Outbox
     to_exchange(exchange::NeighbourDown{peer, for_good}, now, out);
   }
   end_ring_link(peer, reason, now, out);
+  if (phase_ == Phase::waiting) start_if_ready(now, out);  // it may have been one too many
 }
 
 void Core::send_to(const base::PeerId& peer, wire::Message message, Outbox& out) {

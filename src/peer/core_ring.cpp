@@ -90,10 +90,8 @@ std::size_t Core::early_messages_max() const noexcept {
 /// From then on both ends take and send on this link alone.
 void Core::begin_ring_link(const base::PeerId& peer, base::Time now, Outbox& out) {
   if (!exchange::uses_ring(config_.exchange.mode)) return;
-  exchange::Ring::Position position{step_.next(), 0};
   if (ring_ && peer == ring_->successor()) to_ring(exchange::Ring::SuccessorLost{}, now, out);
-  if (ring_ && peer == ring_->predecessor()) position = ring_->received();
-  tell_received(peer, position, out);
+  tell_received(peer, ring_ ? ring_->received() : exchange::Ring::Position{step_.next(), 0}, out);
   watch_ring_links(now);
 }
 

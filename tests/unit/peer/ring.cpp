@@ -409,6 +409,25 @@ BOOST_AUTO_TEST_CASE(a_peer_of_a_ring_that_is_started_again_ends_it) {
   }
 }
 
+// It came and left while those that are to be of the ring had waited too long to be woken again.
+BOOST_AUTO_TEST_CASE(a_ring_is_made_when_one_too_many_has_left_before) {
+  for (const exchange::Mode mode : kRings) {
+    BOOST_TEST_CONTEXT(name_of(mode)) {
+      World world(10);
+      Config config = ring_of(world, 2, mode);
+      config.membership.wait_timeout = std::chrono::milliseconds(100);
+      world.add_swarm(3, config);
+      BOOST_REQUIRE(world.run_until(seconds(5), [&] {
+        return world.status(0).links.size() == 2 && world.status(1).links.size() == 2;
+      }));
+      (void)world.run_until(std::chrono::milliseconds(200), [] { return false; });
+      world.kill(2);
+      BOOST_TEST(world.run_until(
+          seconds(5), [&] { return world.status(0).steps > 4 && world.status(1).steps > 4; }));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(who_is_one_too_many_or_missing_is_told_so_with_the_mode_s_name) {
   for (const exchange::Mode mode : {exchange::Mode::allreduce, exchange::Mode::local}) {
     const std::string name = mode == exchange::Mode::local ? "\"local\"" : "\"allreduce\"";
