@@ -16,7 +16,8 @@ struct Config {
   std::string hub;
   std::vector<std::string> join;  ///< addresses "host:port" of peers to find the swarm by
   base::Duration heartbeat = std::chrono::seconds(1);
-  /// Links to open before the first step, and how long to wait for them at most.
+  /// Links to open before the first step, and how long to wait for them at most. A peer that knows
+  /// of others waits for one at least (peer::Core).
   std::uint32_t wait_for = 0;
   base::Duration wait_timeout = std::chrono::seconds(10);
 

@@ -36,6 +36,7 @@ struct Config {
   /// Of this peer's own instead, whose training set nobody else has.
   bool report_by_own_samples = false;
   std::uint32_t report_samples = 1000;  ///< of the test set; the final one uses all
+  bool lan = false;                     ///< others may be found on the local network
   /// Ends with an error when no peer was met within this time; zero: trains alone.
   base::Duration require_peers{};
   base::Duration checkpoint_every{};  ///< zero: only at the end

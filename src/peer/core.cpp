@@ -32,33 +32,20 @@ const char* to_string(Phase phase) noexcept {
 
 namespace {
 
-/// Adds those that are new while `list` has fewer than `most`; returns them.
-std::vector<std::string> add_new(std::vector<std::string>& list,
-                                 const std::vector<std::string>& addresses, std::size_t most) {
-  std::vector<std::string> added;
-  for (const std::string& address : addresses) {
-    if (list.size() >= most) break;
-    if (std::ranges::count(list, address) > 0) continue;
-    list.push_back(address);
-    added.push_back(address);
-  }
-  return added;
-}
-
-/// Dials where others were in a former life, and waits for one of them, as if a person had said so.
-std::vector<std::string> remember(membership::Config& config,
-                                  const std::vector<std::string>& addresses) {
-  if (config.wait_for == 0 && !addresses.empty()) config.wait_for = 1;
-  return add_new(config.join, addresses, membership::kJoinMax);
+/// Who knows where others may be looks for them there, and waits for one of them.
+Config completed(Config config, const KnownAddresses& known) {
+  config.membership.join = known.all();
+  const bool expects_others = config.lan || !config.membership.join.empty();
+  if (config.membership.wait_for == 0 && expects_others) config.membership.wait_for = 1;
+  return config;
 }
 
 }  // namespace
 
 Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, const Resume& resume,
            membership::Signer& signer, base::Rng rng)
-    : config_(std::move(config)),
-      remembered_(remember(config_.membership, resume.addresses)),
-      to_remember_(resume.addresses),
+    : known_(config.membership.join, resume.addresses),
+      config_(completed(std::move(config), known_)),
       self_(std::move(self)),
       shards_(shards),
       membership_(config_.membership, self_, signer, rng.fork()),
@@ -100,20 +87,13 @@ void Core::save_if_idle(Outbox& out) {
 
 /// The next checkpoint may never come.
 void Core::remember_changes(base::Time now, Outbox& out) {
-  const std::uint64_t hash = membership_.table().hash();
-  if (hash == remembered_hash_ || now < remember_after_) return;
-  remembered_hash_ = hash;
-  remember_after_ = now + kRememberEvery;
-  remember_others(out);
+  if (known_.may_have_moved(membership_.table().hash(), now)) remember_others(out);
 }
 
 void Core::remember_others(Outbox& out) {
-  // Who was not met again in this life may be in the next.
-  std::vector<std::string> addresses = membership_.addresses_of_others();
-  add_new(addresses, remembered_, membership::kRememberedMax);
-  if (addresses == to_remember_) return;
-  to_remember_ = addresses;
-  out.push_back(Remember{std::move(addresses)});
+  if (auto addresses = known_.remember(membership_.addresses_of_others())) {
+    out.push_back(Remember{std::move(*addresses)});
+  }
 }
 
 void Core::handle(Event event, base::Time now, Outbox& out) {
@@ -146,7 +126,7 @@ void Core::on(LinkUp& event, base::Time now, Outbox& out) {
                      event.address + ": stop one of the two, or start one in a folder of its own"});
     }
     if (event.dialed) {
-      if (was_given(event.address)) {
+      if (known_.was_given(event.address)) {
         out.push_back(Notice{Severity::warning,
                              event.address + " leads to this peer itself, or to another process "
                                              "that has its key (key.pem in its folder)"});
@@ -185,27 +165,15 @@ void Core::on(LinkDown& event, base::Time now, Outbox& out) {
 
 void Core::on(DialFailed& event, base::Time now, Outbox& out) {
   // Where somebody wrote it down it should work; and it is tried for ever.
-  const bool is_new = was_given(event.address) && told_failed_.insert(event.address).second;
+  const bool is_new = known_.note_failure(event.address);
   out.push_back(Notice{is_new && neighbours_.empty() ? Severity::warning : Severity::info,
                        "dialing " + event.address + " failed: " + event.text});
   // A swarm that comes up there later is no reason to end a peer that trains.
-  if (event.turned_away && phase_ == Phase::waiting && was_turned_away_everywhere(event.address)) {
+  if (event.turned_away && phase_ == Phase::waiting && !had_neighbour_ &&
+      known_.note_turned_away(event.address)) {
     return end({EndReason::failed, {base::ErrorCode::run_file, event.text}}, now, out);
   }
   to_membership(membership::DialFailed{event.address, event.text, event.own}, now, out);
-}
-
-bool Core::was_turned_away_everywhere(const std::string& address) {
-  if (had_neighbour_ || !was_given(address)) return false;
-  turned_away_.insert(address);
-  return std::ranges::all_of(config_.membership.join, [&](const std::string& one) {
-    return !was_given(one) || turned_away_.contains(one);
-  });
-}
-
-bool Core::was_given(const std::string& address) const {
-  return std::ranges::count(config_.membership.join, address) > 0 &&
-         std::ranges::count(remembered_, address) == 0;
 }
 
 void Core::on(Found& event, base::Time now, Outbox& out) {
@@ -354,7 +322,7 @@ void Core::on_refuse(const LinkInfo& info, const wire::Refuse& refusal, base::Ti
   out.push_back(Notice{Severity::warning, "peer " + info.address + " refused: " + refusal.text});
   // Whoever has met a peer of its run is in the right swarm. At an address that nobody gave, of a
   // former life, that a member has left or that was heard on the network, anybody may live.
-  if (!info.dialed || had_neighbour_ || !was_given(info.address)) return;
+  if (!info.dialed || had_neighbour_ || !known_.was_given(info.address)) return;
   if (phase_ != Phase::waiting) return;  // what it has trained by itself would be lost
   if (refusal.reason == wire::RefuseReason::other_run) {
     const auto is_ready = [](const auto& entry) { return entry.second.ready; };

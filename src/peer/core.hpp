@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "membership/core.hpp"
 #include "peer/config.hpp"
 #include "peer/events.hpp"
+#include "peer/known_addresses.hpp"
 #include "peer/status.hpp"
 
 namespace starling::peer {
@@ -25,8 +25,6 @@ namespace starling::peer {
 inline constexpr base::Duration kHelloTimeout = std::chrono::seconds(5);
 /// Links, those without a Hello and those on their way out included; further ones are closed.
 inline constexpr std::size_t kConnectionsMax = 256;
-/// Changes of others' addresses are told at most so often; a heartbeat is about as frequent.
-inline constexpr base::Duration kRememberEvery = std::chrono::seconds(1);
 /// A link with a neighbour in a ring may be missing for so long.
 inline constexpr base::Duration kRingGrace = std::chrono::seconds(30);
 /// Between two rows of the metrics, beside those with an evaluation.
@@ -137,11 +135,6 @@ class Core {
   void on_refuse(const LinkInfo& info, const wire::Refuse& refusal, base::Time now, Outbox& out);
   void on_run_file_request(base::LinkId link, const LinkInfo& info, Outbox& out);
   void refuse(base::LinkId link, wire::Refuse refusal, Outbox& out);
-  /// Whether a person named this address, in the run file or when the peer was started.
-  [[nodiscard]] bool was_given(const std::string& address) const;
-  /// Whether all addresses that a person named lead to others with another secret; `address` is one
-  /// more that does.
-  [[nodiscard]] bool was_turned_away_everywhere(const std::string& address);
   void no_room_for(base::LinkId link, const base::PeerId& peer, const std::string& text,
                    base::Time now, Outbox& out);
   void end_link(const membership::LinkLost& lost, wire::Bye bye, base::Time now, Outbox& out);
@@ -211,11 +204,8 @@ class Core {
   [[nodiscard]] std::size_t early_bytes_max() const noexcept;
   [[nodiscard]] std::size_t early_messages_max() const noexcept;
 
+  KnownAddresses known_;
   Config config_;
-  std::vector<std::string> remembered_;   ///< addresses added to the configured ones
-  std::vector<std::string> to_remember_;  ///< addresses in the last Remember action
-  std::uint64_t remembered_hash_ = 0;     ///< member-table hash at that action
-  base::Time remember_after_{};
   wire::MemberRecord self_;
   const data::Shards& shards_;
   membership::Core membership_;
@@ -230,8 +220,6 @@ class Core {
 
   std::map<base::LinkId, LinkInfo> links_;
   std::map<base::PeerId, base::LinkId> neighbours_;
-  std::set<std::string> told_failed_;  ///< configured addresses whose failure was told
-  std::set<std::string> turned_away_;  ///< of these: where this peer's secret is not the right one
   std::vector<std::uint32_t> owned_;
   std::uint32_t batch_;          ///< batch of the next steps
   bool members_changed_ = true;  ///< whether owned_ and batch_ are to be decided anew

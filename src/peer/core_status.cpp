@@ -95,6 +95,7 @@ void Core::add_bounds(base::Bounds& out) const {
   out.add("shards", owned_.size(), shards_.count());
   out.add("steps asked for", steps_outstanding_, kStepsAhead);
   out.add("checkpoints asked for", saves_outstanding_, kSavesMax);
+  known_.add_bounds(out);
   membership_.add_bounds(out);
   exchange_.add_bounds(neighbours_.size(), out);
 }
@@ -114,6 +115,7 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
   add("the wait for a link of the ring", ring_until_, kRingGrace);
   add("the next row of the metrics", report_at_, kReportEvery);
   add("the next step", step_at_, config_.step_interval);
+  known_.add_timers(now, out);
   membership_.add_timers(now, out);
   exchange_.add_timers(now, out);
 }

@@ -291,8 +291,7 @@ peer::Config Run::core_config() const {
   if (run_file_.limits.steps_per_second > 0) {
     config.step_interval = base::from_seconds(1 / run_file_.limits.steps_per_second);
   }
-  const bool expects_others = options_.lan || !config.membership.join.empty();
-  if (config.membership.wait_for == 0 && expects_others) config.membership.wait_for = 1;
+  config.lan = options_.lan;
   return config;
 }
 

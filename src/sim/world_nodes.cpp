@@ -232,7 +232,6 @@ void World::start(std::uint32_t number, bool twin) {
     resume.progress = saved->progress;
     resume.counters = saved->counters;
   }
-  if (config.membership.wait_for == 0 && !node.join.empty()) config.membership.wait_for = 1;
   const double step_ms = plan_.scenario.sim.step_ms;
   node.worker = std::make_unique<Worker>(
       task_.learner(node.id),
