@@ -59,7 +59,8 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, c
                  .progress = resume.progress},
                 rng.fork()),
       life_(rng()),
-      batch_(config_.train.batch),
+      share_{.batch = config_.train.batch},
+      pace_(config_.step_interval, config_.train.batch),
       step_(resume.step),
       samples_(SIM_BUG(samples_forgotten) ? 0 : resume.samples),
       progress_(resume.progress) {
@@ -501,42 +502,14 @@ void Core::send_to(const base::PeerId& peer, wire::Message message, Outbox& out)
   if (found != neighbours_.end()) out.push_back(Send{found->second, std::move(message)});
 }
 
-// Before the next step, and not while a crowd joins: it looks at all members. Who has not measured
-// its speed yet counts as the mean of those that have.
+// Before the next step, and not while a crowd joins: it looks at all members.
 void Core::assign_shards(Outbox& out) {
   if (!std::exchange(members_changed_, false)) return;
-  std::vector<data::Member> members;
-  double known = 0;
-  double sum = 0;
-  for (const auto& [id, record] : membership_.table().records()) {
-    if (!membership::counts_as_alive(record.state)) continue;
-    members.push_back({record.id, record.name, static_cast<double>(record.weight)});
-    if (record.weight > 0) ++known;
-    sum += members.back().weight;
-  }
-  for (data::Member& member : members) {
-    if (member.weight == 0) member.weight = known > 0 ? sum / known : 1;
-  }
-  const std::uint32_t batch = fair_batch(members);
-  std::vector<std::uint32_t> owned = data::owned_shards(shards_, members, self_.id);
-  if (owned == owned_ && batch == batch_ && !SIM_RARE(shards_told_again)) return;
-  if (SIM_BUG(shards_not_moved) && !owned_.empty()) return;
-  owned_ = std::move(owned);
-  batch_ = batch;
-  out.push_back(Run{ShardsJob{owned_, batch_}});
-}
-
-// With it, steps take this peer as long as the median member, so that it is no later at its links.
-std::uint32_t Core::fair_batch(std::span<const data::Member> members) const {
-  const train::Config& train = config_.train;
-  const double own = membership_.self().weight;
-  if (train.batch_min == 0 || own == 0) return train.batch;
-  std::vector<double> speeds;
-  for (const data::Member& member : members) speeds.push_back(member.weight);
-  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
-  std::ranges::nth_element(speeds, middle);
-  const double part = std::min(own / *middle, 1.0);
-  return std::max(static_cast<std::uint32_t>(std::lround(part * train.batch)), train.batch_min);
+  Share share = share_of(membership_.table(), shards_, config_.train);
+  if (share == share_ && !SIM_RARE(shards_told_again)) return;
+  if (SIM_BUG(shards_not_moved) && !share_.shards.empty()) return;
+  share_ = std::move(share);
+  out.push_back(Run{ShardsJob{share_.shards, share_.batch}});
 }
 
 }  // namespace starling::peer

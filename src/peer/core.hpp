@@ -17,7 +17,10 @@
 #include "peer/config.hpp"
 #include "peer/events.hpp"
 #include "peer/known_addresses.hpp"
+#include "peer/share.hpp"
+#include "peer/speed_meter.hpp"
 #include "peer/status.hpp"
+#include "peer/step_pace.hpp"
 
 namespace starling::peer {
 
@@ -153,7 +156,6 @@ class Core {
   void remember_changes(base::Time now, Outbox& out);
   void remember_others(Outbox& out);
   void assign_shards(Outbox& out);
-  [[nodiscard]] std::uint32_t fair_batch(std::span<const data::Member> members) const;
 
   // Training (core_training.cpp).
   void start_if_ready(base::Time now, Outbox& out);
@@ -161,7 +163,6 @@ class Core {
   void next_steps(base::Time now, Outbox& out);
   void hand_out_steps(base::Time now, Outbox& out);
   [[nodiscard]] bool may_step() const noexcept;
-  [[nodiscard]] bool take_step_slot(base::Time now);
   [[nodiscard]] bool waits_for_step() const noexcept;
   void begin_average_if_due(bool over, Outbox& out);
   void report_if_due(Outbox& out);
@@ -220,9 +221,11 @@ class Core {
 
   std::map<base::LinkId, LinkInfo> links_;
   std::map<base::PeerId, base::LinkId> neighbours_;
-  std::vector<std::uint32_t> owned_;
-  std::uint32_t batch_;          ///< batch of the next steps
-  bool members_changed_ = true;  ///< whether owned_ and batch_ are to be decided anew
+  Share share_;                  ///< of the next steps
+  bool members_changed_ = true;  ///< whether share_ is to be decided anew
+
+  SpeedMeter speed_;
+  StepPace pace_;
 
   Phase phase_ = Phase::waiting;
   bool started_ = false;
@@ -252,9 +255,6 @@ class Core {
   std::optional<base::Time> alone_until_;  ///< require_peers: end of the wait for a first peer
   std::optional<base::Time> checkpoint_at_;
   std::optional<base::Time> report_at_;
-  std::optional<base::Time> speed_since_;  ///< start of the window of the own speed
-  std::uint64_t speed_samples_ = 0;        ///< samples_ at speed_since_
-  std::optional<base::Time> step_at_;      ///< step_interval: earliest time of the next step
 };
 
 }  // namespace starling::peer

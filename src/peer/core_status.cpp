@@ -28,7 +28,7 @@ Status Core::status(base::Time now) const {
                 .steps = step_.value,
                 .samples = samples_,
                 .swarm_samples = swarm_samples_,
-                .shards = owned_.size(),
+                .shards = share_.shards.size(),
                 .target_samples = config_.target_samples,
                 .progress = progress_,
                 .learning_rate = learning_rate_,
@@ -92,7 +92,7 @@ void Core::add_bounds(base::Bounds& out) const {
   out.add("companions in a ring", companions_.size(), membership::kReadyLinksMax);
   out.add("bytes of early gradients of a neighbour", early_bytes, early_bytes_max());
   out.add("early gradients of a neighbour", early_messages, early_messages_max());
-  out.add("shards", owned_.size(), shards_.count());
+  out.add("shards", share_.shards.size(), shards_.count());
   out.add("steps asked for", steps_outstanding_, kStepsAhead);
   out.add("checkpoints asked for", saves_outstanding_, kSavesMax);
   known_.add_bounds(out);
@@ -114,7 +114,7 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
   add("the next checkpoint", checkpoint_at_, config_.checkpoint_every);
   add("the wait for a link of the ring", ring_until_, kRingGrace);
   add("the next row of the metrics", report_at_, kReportEvery);
-  add("the next step", step_at_, config_.step_interval);
+  add("the next step", pace_.next(), config_.step_interval);
   known_.add_timers(now, out);
   membership_.add_timers(now, out);
   exchange_.add_timers(now, out);

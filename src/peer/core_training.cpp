@@ -21,12 +21,6 @@ namespace {
 const base::Error kNoPeer{base::ErrorCode::unreachable, "no peer was reached"};
 /// Weight of the newest batch in the smoothed training loss.
 constexpr double kLossSmoothing = 0.05;
-/// The own speed, by which shards are dealt, is measured over so long, first and later; what it
-/// changes by less than the factor is not told, since each change moves shards of others.
-constexpr base::Duration kSpeedFirst = std::chrono::seconds(10);
-constexpr base::Duration kSpeedAgain = std::chrono::seconds(60);
-constexpr double kWeightChangeMin = 1.5;
-constexpr double kWeightMin = 1e-6;
 using exchange::Mode;
 
 }  // namespace
@@ -90,15 +84,17 @@ void Core::hand_out_steps(base::Time now, Outbox& out) {
   if (SIM_BUG(rate_of_zero)) learning_rate_ = 0;
   const std::uint32_t ahead = ring_ || SIM_RARE(one_step_ahead) ? 1 : kStepsAhead;
   const auto enough = [&] {
-    return swarm_samples_ + std::uint64_t{steps_outstanding_} * batch_ >= config_.target_samples;
+    const std::uint64_t handed_out = std::uint64_t{steps_outstanding_} * share_.batch;
+    return swarm_samples_ + handed_out >= config_.target_samples;
   };
-  for (; steps_outstanding_ < ahead && !enough() && take_step_slot(now); ++steps_outstanding_) {
+  for (; steps_outstanding_ < ahead && !enough() && pace_.take(share_.batch, now);
+       ++steps_outstanding_) {
     assign_shards(out);
     if (config_.exchange.mode == Mode::allreduce) {
       out.push_back(Run{GradientJob{}});
     } else {
       // A smaller batch counts by its samples.
-      const double part = static_cast<double>(batch_) / config_.train.batch;
+      const double part = static_cast<double>(share_.batch) / config_.train.batch;
       out.push_back(Run{StepJob{static_cast<float>(learning_rate_ * part)}});
     }
   }
@@ -124,17 +120,6 @@ void Core::on_outcome(const OuterStepDone&, base::Time now, Outbox& out) {
   next_steps(now, out);
 }
 
-/// Whether the limit of steps a second lets another one go; if so, that one is counted.
-bool Core::take_step_slot(base::Time now) {
-  if (config_.step_interval == base::Duration{}) return true;
-  if (step_at_ && *step_at_ > now) return false;
-  // A smaller batch is less work. A late timer is made up for by one step, not by a burst after a
-  // pause.
-  const base::Duration interval = config_.step_interval * batch_ / config_.train.batch;
-  step_at_ = std::max(step_at_.value_or(now), now - interval) + interval;
-  return true;
-}
-
 bool Core::may_step() const noexcept {
   if (phase_ != Phase::training) return false;
   // An evaluation may end the run, and all of a ring must find so before the same step. Who leaves
@@ -146,7 +131,7 @@ bool Core::may_step() const noexcept {
 
 /// Whether nothing but the limit of steps a second will cause the next one.
 bool Core::waits_for_step() const noexcept {
-  return step_at_ && may_step() && steps_outstanding_ == 0 && !averaging_ && !ring_stops_;
+  return pace_.next() && may_step() && steps_outstanding_ == 0 && !averaging_ && !ring_stops_;
 }
 
 void Core::on_outcome(GradientReady& ready, base::Time now, Outbox& out) {
@@ -180,18 +165,8 @@ void Core::on_outcome(const StepDone& done, base::Time now, Outbox& out) {
 
 // A faster peer gets more of the data, so that all of it is passed over alike.
 void Core::measure_speed(base::Time now, Outbox& out) {
-  const double known = membership_.self().weight;
-  if (speed_since_) {
-    const base::Duration passed = now - *speed_since_;
-    if (passed < (known == 0 ? kSpeedFirst : kSpeedAgain)) return;
-    const double rate = static_cast<double>(samples_ - speed_samples_) / base::seconds(passed);
-    if (rate >= known * kWeightChangeMin || rate <= known / kWeightChangeMin) {
-      const double weight = std::clamp(rate, kWeightMin, static_cast<double>(wire::kWeightMax));
-      to_membership(membership::SpeedMeasured{static_cast<float>(weight)}, now, out);
-    }
-  }
-  speed_since_ = now;
-  speed_samples_ = samples_;
+  const auto speed = speed_.measure(samples_, membership_.self().weight, now);
+  if (speed) to_membership(membership::SpeedMeasured{*speed}, now, out);
 }
 
 void Core::begin_settling(base::Time now, Outbox& out) {
@@ -304,7 +279,7 @@ std::optional<base::Time> Core::next_deadline() const {
   next.add(checkpoint_at_);
   next.add(report_at_);
   next.add(alone_until_);
-  if (waits_for_step()) next.add(step_at_);
+  if (waits_for_step()) next.add(pace_.next());
   for (const auto& [link, info] : links_) {
     if (!info.ready && !info.closing) next.add(info.hello_until);
   }
@@ -361,7 +336,7 @@ void Core::expire(base::Time now, Outbox& out) {
       return end({EndReason::failed, kNoPeer}, now, out);
     }
   }
-  if (waits_for_step() && due(step_at_)) next_steps(now, out);
+  if (waits_for_step() && due(pace_.next())) next_steps(now, out);
   if (due(checkpoint_at_)) {
     checkpoint_at_ = now + config_.checkpoint_every;
     save_if_idle(out);

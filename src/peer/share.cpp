@@ -1,0 +1,50 @@
+#include "peer/share.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "membership/record.hpp"
+
+namespace starling::peer {
+namespace {
+
+std::vector<data::Member> training_members(const membership::MemberTable& table) {
+  std::vector<data::Member> members;
+  double known = 0;
+  double sum = 0;
+  for (const auto& [id, record] : table.records()) {
+    if (!membership::counts_as_alive(record.state)) continue;
+    members.push_back({record.id, record.name, static_cast<double>(record.weight)});
+    if (record.weight > 0) ++known;
+    sum += members.back().weight;
+  }
+  for (data::Member& member : members) {
+    if (member.weight == 0) member.weight = known > 0 ? sum / known : 1;
+  }
+  return members;
+}
+
+/// With a least batch, steps take this peer, of `speed`, as long as the median member: so it is no
+/// later at its links.
+std::uint32_t fair_batch(const std::vector<data::Member>& members, double speed,
+                         const train::Config& train) {
+  if (train.batch_min == 0 || speed == 0) return train.batch;
+  std::vector<double> speeds;
+  for (const data::Member& member : members) speeds.push_back(member.weight);
+  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
+  std::ranges::nth_element(speeds, middle);
+  const double part = std::min(speed / *middle, 1.0);
+  return std::max(static_cast<std::uint32_t>(std::lround(part * train.batch)), train.batch_min);
+}
+
+}  // namespace
+
+Share share_of(const membership::MemberTable& table, const data::Shards& shards,
+               const train::Config& train) {
+  const std::vector<data::Member> members = training_members(table);
+  return {data::owned_shards(shards, members, table.self_id()),
+          fair_batch(members, table.self().weight, train)};
+}
+
+}  // namespace starling::peer
