@@ -26,6 +26,11 @@ enum class LossReason {
 };
 
 [[nodiscard]] const char* to_string(LossReason reason) noexcept;
+/// Whether who was lost does not come back, or not within a ban.
+[[nodiscard]] constexpr bool is_for_good(LossReason reason) noexcept {
+  using enum LossReason;
+  return reason == left || reason == done || reason == banned || reason == no_room;
+}
 
 // --- events ---
 

@@ -40,6 +40,16 @@ Config completed(Config config, const KnownAddresses& known) {
   return config;
 }
 
+std::optional<RingSeat> seat_of(const base::PeerId& self, const Config& config,
+                                base::StepNumber first, std::uint64_t life) {
+  if (!exchange::uses_ring(config.exchange.mode)) return std::nullopt;
+  return RingSeat({.self = self,
+                   .peers = config.peers,
+                   .elements = config.parameter_count + config.buffer_count,
+                   .first = first,
+                   .life = life});
+}
+
 }  // namespace
 
 Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, const Resume& resume,
@@ -58,7 +68,7 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, c
                  .samples = resume.samples,
                  .progress = resume.progress},
                 rng.fork()),
-      life_(rng()),
+      ring_(seat_of(self_.id, config_, resume.step.next(), rng())),
       share_{.batch = config_.train.batch},
       pace_(config_.step_interval, config_.train.batch),
       step_(resume.step),
@@ -79,8 +89,8 @@ void Core::save(Outbox& out) {
 /// A checkpoint that somebody or a timer asks for. Asked for many times, it would fill the
 /// trainer's queue. Peers of a ring can only go on from the same step, so they save together.
 void Core::save_if_idle(Outbox& out) {
-  if (ring_goes_on()) {
-    save_wanted_ = true;
+  if (ring_ && ring_->goes_on()) {
+    ring_->wish_to_save();
   } else if (saves_outstanding_ == 0) {
     save(out);
   }
@@ -217,11 +227,13 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
         } else if constexpr (std::is_same_v<T, wire::Reduce> ||
                              std::is_same_v<T, wire::ReduceReceived>) {
           to_membership(membership::Heard{event.link}, now, out);
-          if (!exchange::uses_ring(config_.exchange.mode)) {
-            return misbehaved(event.link, peer, kUnasked, now, out);
-          }
+          if (!ring_) return misbehaved(event.link, peer, kUnasked, now, out);
           // What comes on a link that was replaced is sent again on the new one.
-          if (is_neighbour) on_reduce(event.link, peer, message, now, out);
+          if (!is_neighbour) return;
+          if constexpr (std::is_same_v<T, wire::Reduce>) {
+            membership_.progress().observe(peer.prefix(), message.samples, now);
+          }
+          to_ring(RingSeat::Received{peer, std::move(message)}, now, out);
         } else {
           to_membership(membership::Received{event.link, std::move(message)}, now, out);
         }
@@ -279,7 +291,7 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
         link, {wire::RefuseReason::other_run, "this swarm trains another run", config_.canonical},
         out);
   }
-  if (ring_ && !ring_->contains(info.peer)) {
+  if (ring_ && !ring_->admits(info.peer)) {
     return refuse(link,
                   {wire::RefuseReason::fixed_set,
                    fmt::format("this swarm runs with exchange.mode = \"{}\": its peers are fixed",
@@ -378,9 +390,9 @@ void Core::to_exchange(exchange::Event event, base::Time now, Outbox& out) {
   take_exchange(actions, now, out);
 }
 
-void Core::to_ring(exchange::Ring::Event event, base::Time now, Outbox& out) {
-  std::vector<exchange::Ring::Action> actions;
-  ring_->handle(std::move(event), actions);
+void Core::to_ring(RingSeat::Event event, base::Time now, Outbox& out) {
+  std::vector<RingSeat::Action> actions;
+  ring_->handle(std::move(event), now, actions);
   take_ring(actions, now, out);
 }
 
@@ -441,10 +453,6 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
         action);
   }
   // What the exchange does about it comes behind what it has done already: jobs are run in order.
-  const auto link_of = [this](const base::PeerId& peer) {
-    const auto found = neighbours_.find(peer);
-    return found != neighbours_.end() ? found->second : base::LinkId{};
-  };
   for (const exchange::Misbehaved& who : banned) {
     if (phase_ == Phase::done) return;
     misbehaved(link_of(who.peer), who.peer, who.text, now, out);
@@ -458,11 +466,12 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
     next_steps(now, out);
 }
 
-void Core::take_ring(std::vector<exchange::Ring::Action>& actions, base::Time now, Outbox& out) {
-  for (exchange::Ring::Action& action : actions) {
+void Core::take_ring(std::vector<RingSeat::Action>& actions, base::Time now, Outbox& out) {
+  for (RingSeat::Action& action : actions) {
     if (phase_ == Phase::done) return;  // Finished is the last action
     std::visit([&](auto& value) { perform(value, now, out); }, action);
   }
+  if (phase_ == Phase::waiting) start_if_ready(now, out);
 }
 
 /// What was heard of the swarm's progress since the last own step decides how the first link opens.
@@ -474,9 +483,8 @@ void Core::tell_progress(base::Time now, Outbox& out) {
 void Core::perform(const membership::NeighbourUp& up, base::Time now, Outbox& out) {
   const base::PeerId peer = up.peer;
   had_neighbour_ = true;
-  ring_at_.reset();
   neighbours_[peer] = up.link;
-  begin_ring_link(peer, now, out);
+  if (ring_) to_ring(RingSeat::LinkUp{peer}, now, out);
   if (exchange::uses_links(config_.exchange.mode)) {
     if (exchange_.open_links() == 0) tell_progress(now, out);
     to_exchange(exchange::NeighbourUp{peer}, now, out);
@@ -487,19 +495,20 @@ void Core::perform(const membership::NeighbourUp& up, base::Time now, Outbox& ou
 void Core::perform(const membership::NeighbourDown& down, base::Time now, Outbox& out) {
   const auto& [peer, link, reason] = down;
   neighbours_.erase(peer);
-  ring_at_.reset();
-  using enum membership::LossReason;
   if (exchange::uses_links(config_.exchange.mode)) {
-    const bool for_good = reason == left || reason == done || reason == banned || reason == no_room;
-    to_exchange(exchange::NeighbourDown{peer, for_good}, now, out);
+    to_exchange(exchange::NeighbourDown{peer, membership::is_for_good(reason)}, now, out);
   }
-  end_ring_link(peer, reason, now, out);
-  if (phase_ == Phase::waiting) start_if_ready(now, out);  // it may have been one too many
+  if (ring_) to_ring(RingSeat::LinkDown{peer, reason}, now, out);
+}
+
+base::LinkId Core::link_of(const base::PeerId& peer) const {
+  const auto found = neighbours_.find(peer);
+  return found != neighbours_.end() ? found->second : base::LinkId{};
 }
 
 void Core::send_to(const base::PeerId& peer, wire::Message message, Outbox& out) {
-  const auto found = neighbours_.find(peer);
-  if (found != neighbours_.end()) out.push_back(Send{found->second, std::move(message)});
+  const base::LinkId link = link_of(peer);
+  if (link.valid()) out.push_back(Send{link, std::move(message)});
 }
 
 // Before the next step, and not while a crowd joins: it looks at all members.

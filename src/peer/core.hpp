@@ -12,11 +12,11 @@
 #include "base/rng.hpp"
 #include "data/sharding.hpp"
 #include "exchange/core.hpp"
-#include "exchange/ring.hpp"
 #include "membership/core.hpp"
 #include "peer/config.hpp"
 #include "peer/events.hpp"
 #include "peer/known_addresses.hpp"
+#include "peer/ring_seat.hpp"
 #include "peer/share.hpp"
 #include "peer/speed_meter.hpp"
 #include "peer/status.hpp"
@@ -28,8 +28,6 @@ namespace starling::peer {
 inline constexpr base::Duration kHelloTimeout = std::chrono::seconds(5);
 /// Links, those without a Hello and those on their way out included; further ones are closed.
 inline constexpr std::size_t kConnectionsMax = 256;
-/// A link with a neighbour in a ring may be missing for so long.
-inline constexpr base::Duration kRingGrace = std::chrono::seconds(30);
 /// Between two rows of the metrics, beside those with an evaluation.
 inline constexpr base::Duration kReportEvery = std::chrono::seconds(2);
 /// Steps handed to the trainer ahead of time, so that it never waits for the event loop.
@@ -38,8 +36,6 @@ inline constexpr std::uint32_t kStepsAhead = 2;
 inline constexpr std::uint32_t kSavesMax = 3;
 /// And evaluations: one on the way, one at the end.
 inline constexpr std::size_t kTrainingJobsMax = kStepsAhead + kSavesMax + 2;
-/// What is held against who sends messages of a ring that is none, or is not made yet.
-inline constexpr const char* kUnasked = "gradients that were not asked for";
 
 /// What a peer starts from: nothing, or what a former life of it left.
 struct Resume {
@@ -85,16 +81,6 @@ class Core {
     base::Time hello_until;  ///< not ready: time at which it is closed
   };
 
-  /// Another peer of the ring, or a neighbour before the ring is made.
-  struct Companion {
-    std::optional<std::uint64_t> life;            ///< of its process
-    std::optional<exchange::Ring::Position> has;  ///< what it said last
-    bool gone = false;                            ///< no word of it comes any more
-    /// What it sent before the ring was made here.
-    std::vector<wire::Reduce> early;
-    std::size_t early_bytes = 0;
-  };
-
   // Each takes one event (core.cpp).
   void on(Start&, base::Time now, Outbox& out);
   void on(LinkUp& event, base::Time now, Outbox& out);
@@ -128,10 +114,13 @@ class Core {
   void perform(const membership::NeighbourDown& down, base::Time now, Outbox& out);
   void perform(const membership::MembersChanged&, base::Time now, Outbox& out);
   void perform(base::Notice& said, base::Time now, Outbox& out);
-  void perform(exchange::Ring::SendToSuccessor& send, base::Time now, Outbox& out);
-  void perform(exchange::Ring::Reduced& reduced, base::Time now, Outbox& out);
-  void perform(const exchange::Ring::TellPredecessor& tell, base::Time now, Outbox& out);
-  void perform(exchange::Ring::Failed& failed, base::Time now, Outbox& out);
+  void perform(const RingSeat::Made&, base::Time now, Outbox& out);
+  void perform(RingSeat::Send& send, base::Time now, Outbox& out);
+  void perform(RingSeat::Averaged& averaged, base::Time now, Outbox& out);
+  void perform(const RingSeat::Misbehaved& who, base::Time now, Outbox& out);
+  void perform(const RingSeat::Served&, base::Time now, Outbox& out);
+  void perform(const RingSeat::Broken& broken, base::Time now, Outbox& out);
+  void perform(RingSeat::Failed& failed, base::Time now, Outbox& out);
 
   // Messages that are not for one part alone (core.cpp).
   void on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now, Outbox& out);
@@ -147,11 +136,13 @@ class Core {
   // Carrying events to the parts and their actions on (core.cpp).
   void to_membership(const membership::Event& event, base::Time now, Outbox& out);
   void to_exchange(exchange::Event event, base::Time now, Outbox& out);
-  void to_ring(exchange::Ring::Event event, base::Time now, Outbox& out);
+  void to_ring(RingSeat::Event event, base::Time now, Outbox& out);
   void take_membership(membership::Outbox& actions, base::Time now, Outbox& out);
   void take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out);
-  void take_ring(std::vector<exchange::Ring::Action>& actions, base::Time now, Outbox& out);
+  void take_ring(std::vector<RingSeat::Action>& actions, base::Time now, Outbox& out);
   void tell_progress(base::Time now, Outbox& out);
+  /// None where it is no neighbour.
+  [[nodiscard]] base::LinkId link_of(const base::PeerId& peer) const;
   void send_to(const base::PeerId& peer, wire::Message message, Outbox& out);
   void remember_changes(base::Time now, Outbox& out);
   void remember_others(Outbox& out);
@@ -178,32 +169,10 @@ class Core {
   void measure_speed(base::Time now, Outbox& out);
 
   // A ring (core_ring.cpp).
-  [[nodiscard]] bool ring_is_made(base::Time now, Outbox& out);
-  void make_ring(base::Time now, Outbox& out);
-  void reduce(base::StepNumber step, std::vector<float> values, base::Time now, Outbox& out);
-  void on_reduce(base::LinkId link, const base::PeerId& peer, wire::Reduce& message, base::Time now,
-                 Outbox& out);
-  void on_reduce(base::LinkId link, const base::PeerId& peer, const wire::ReduceReceived& message,
-                 base::Time now, Outbox& out);
-  void begin_ring_link(const base::PeerId& peer, base::Time now, Outbox& out);
-  void end_ring_link(const base::PeerId& peer, membership::LossReason reason, base::Time now,
-                     Outbox& out);
-  void tell_received(const base::PeerId& peer, const exchange::Ring::Position& position,
-                     Outbox& out);
-  void watch_ring_links(base::Time now);
-  void expire_ring(base::Time now, Outbox& out);
   void look_for_companions(base::Time now, Outbox& out);
-  void lose_companion(const base::PeerId& peer, const std::string& what, base::Time now,
-                      Outbox& out);
-  void part_with(const base::PeerId& peer, base::Time now, Outbox& out);
   [[nodiscard]] std::optional<std::string> dead_companion() const;
-  [[nodiscard]] bool ring_goes_on() const noexcept;
-  [[nodiscard]] bool ring_is_served() const;
-  void end_if_predecessor_is_gone(base::Time now, Outbox& out);
   void end_if_ring_has_stopped(base::Time now, Outbox& out);
   void end_broken_ring(const std::string& what, base::Time now, Outbox& out);
-  [[nodiscard]] std::size_t early_bytes_max() const noexcept;
-  [[nodiscard]] std::size_t early_messages_max() const noexcept;
 
   KnownAddresses known_;
   Config config_;
@@ -211,13 +180,9 @@ class Core {
   const data::Shards& shards_;
   membership::Core membership_;
   exchange::Core exchange_;
-  std::optional<exchange::Ring> ring_;
+  std::optional<RingSeat> ring_;   ///< where the mode uses one
   std::uint32_t round_steps_ = 0;  ///< local: own steps since the last average
   bool averaging_ = false;         ///< local: no steps until the average is here
-  bool save_wanted_ = false;       ///< ring: the others are asked for a common checkpoint
-  bool ring_stops_ = false;        ///< ring: somebody leaves, so the step under way is the last one
-  std::map<base::PeerId, Companion> companions_;
-  std::uint64_t life_;  ///< ring: tells this process from an earlier one
 
   std::map<base::LinkId, LinkInfo> links_;
   std::map<base::PeerId, base::LinkId> neighbours_;
@@ -250,8 +215,6 @@ class Core {
   std::optional<base::Time> first_step_;
   std::optional<base::Time> last_step_;
   std::optional<base::Time> wait_until_;
-  std::optional<base::Time> ring_at_;      ///< ring: time at which it may be made
-  std::optional<base::Time> ring_until_;   ///< ring: time until which it waits for a link
   std::optional<base::Time> alone_until_;  ///< require_peers: end of the wait for a first peer
   std::optional<base::Time> checkpoint_at_;
   std::optional<base::Time> report_at_;

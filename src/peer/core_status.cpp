@@ -81,21 +81,13 @@ Status Core::status(base::Time now) const {
 }
 
 void Core::add_bounds(base::Bounds& out) const {
-  std::size_t early_bytes = 0;
-  std::size_t early_messages = 0;
-  for (const auto& [from, companion] : companions_) {
-    early_bytes = std::max(early_bytes, companion.early_bytes);
-    early_messages = std::max(early_messages, companion.early.size());
-  }
   out.add("links", links_.size(), kConnectionsMax);
   out.add("neighbours that exchange", neighbours_.size(), membership::kReadyLinksMax);
-  out.add("companions in a ring", companions_.size(), membership::kReadyLinksMax);
-  out.add("bytes of early gradients of a neighbour", early_bytes, early_bytes_max());
-  out.add("early gradients of a neighbour", early_messages, early_messages_max());
   out.add("shards", share_.shards.size(), shards_.count());
   out.add("steps asked for", steps_outstanding_, kStepsAhead);
   out.add("checkpoints asked for", saves_outstanding_, kSavesMax);
   known_.add_bounds(out);
+  if (ring_) ring_->add_bounds(out);
   membership_.add_bounds(out);
   exchange_.add_bounds(neighbours_.size(), out);
 }
@@ -112,10 +104,10 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
   add("the wait for links", wait_until_, config_.membership.wait_timeout);
   add("the wait for peers", alone_until_, config_.require_peers);
   add("the next checkpoint", checkpoint_at_, config_.checkpoint_every);
-  add("the wait for a link of the ring", ring_until_, kRingGrace);
   add("the next row of the metrics", report_at_, kReportEvery);
   add("the next step", pace_.next(), config_.step_interval);
   known_.add_timers(now, out);
+  if (ring_) ring_->add_timers(now, out);
   membership_.add_timers(now, out);
   exchange_.add_timers(now, out);
 }

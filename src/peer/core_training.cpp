@@ -27,9 +27,9 @@ using exchange::Mode;
 
 void Core::start_if_ready(base::Time now, Outbox& out) {
   if (phase_ != Phase::waiting || !started_ || leaving_) return;
-  if (exchange::uses_ring(config_.exchange.mode)) {
+  if (ring_) {
     // In a run that is over nobody waits for another: each may be gone already.
-    if (progress_ < 1.0 && !ring_is_made(now, out)) return;
+    if (progress_ < 1.0 && !ring_->is_made()) return;
   } else {
     const std::size_t links =
         config_.exchange.mode == Mode::none ? neighbours_.size() : exchange_.open_links();
@@ -45,7 +45,7 @@ void Core::start_if_ready(base::Time now, Outbox& out) {
 }
 
 void Core::update_progress(base::Time now) {
-  if (exchange::uses_ring(config_.exchange.mode)) {
+  if (ring_) {
     // Every peer has made the same steps, so all know the sum and stop at the same one.
     swarm_samples_ = samples_ * config_.peers;
   } else {
@@ -76,7 +76,8 @@ void Core::next_steps(base::Time now, Outbox& out) {
   if (config_.exchange.mode == Mode::local) begin_average_if_due(over, out);
   if (averaging_) return;
   if (over) return begin_settling(now, out);
-  if (!ring_stops_) hand_out_steps(now, out);
+  if (ring_ && ring_->stops()) return;
+  hand_out_steps(now, out);
 }
 
 void Core::hand_out_steps(base::Time now, Outbox& out) {
@@ -110,7 +111,7 @@ void Core::begin_average_if_due(bool over, Outbox& out) {
 }
 
 void Core::on_outcome(OuterGradient& ready, base::Time now, Outbox& out) {
-  reduce(ring_->step(), std::move(ready.values), now, out);
+  to_ring(RingSeat::Ready{ring_->step(), samples_, std::move(ready.values)}, now, out);
 }
 
 // All have the same replica: whatever is decided by what it is worth, all decide alike.
@@ -131,11 +132,12 @@ bool Core::may_step() const noexcept {
 
 /// Whether nothing but the limit of steps a second will cause the next one.
 bool Core::waits_for_step() const noexcept {
-  return pace_.next() && may_step() && steps_outstanding_ == 0 && !averaging_ && !ring_stops_;
+  if (ring_ && ring_->stops()) return false;
+  return pace_.next() && may_step() && steps_outstanding_ == 0 && !averaging_;
 }
 
 void Core::on_outcome(GradientReady& ready, base::Time now, Outbox& out) {
-  reduce(ready.step, std::move(ready.gradient), now, out);
+  to_ring(RingSeat::Ready{ready.step, samples_, std::move(ready.gradient)}, now, out);
 }
 
 void Core::on_outcome(const StepDone& done, base::Time now, Outbox& out) {
@@ -171,6 +173,7 @@ void Core::measure_speed(base::Time now, Outbox& out) {
 
 void Core::begin_settling(base::Time now, Outbox& out) {
   phase_ = Phase::settling;
+  if (ring_) ring_->finish();
   publish(now);  // the others count no longer on steps of this peer
   if (!exchange::uses_links(config_.exchange.mode)) return begin_finishing(out);
   // The steps that are handed out already come first.
@@ -191,6 +194,7 @@ void Core::begin_finishing(Outbox& out) {
 
 void Core::on(Leave&, base::Time now, Outbox& out) {
   if (std::exchange(leaving_, true)) return;
+  if (ring_) ring_->wish_to_leave();
   if (phase_ == Phase::waiting) return end({EndReason::left, {}}, now, out);
   if (ring_ && phase_ == Phase::training) return;  // the others hear of it with the next gradient
   if (phase_ != Phase::finishing) return save(out);
@@ -227,8 +231,9 @@ void Core::on_outcome(const Saved& saved, base::Time now, Outbox& out) {
 }
 
 void Core::end_if_over(base::Time now, Outbox& out) {
-  if (saves_outstanding_ > 0 || !ring_is_served()) return;
-  if (leaving_ && !ring_goes_on()) return end({EndReason::left, unsaved_}, now, out);
+  if (saves_outstanding_ > 0 || (ring_ && !ring_->is_served())) return;
+  const bool is_needed = ring_ && ring_->goes_on();
+  if (leaving_ && !is_needed) return end({EndReason::left, unsaved_}, now, out);
   end_if_ring_has_stopped(now, out);
   end_if_finished(now, out);
 }
@@ -241,7 +246,7 @@ void Core::end_if_finished(base::Time now, Outbox& out) {
 
 void Core::end(Finished finished, base::Time now, Outbox& out) {
   if (phase_ == Phase::done) return;
-  const bool done = phase_ == Phase::finishing || ring_stops_;
+  const bool done = phase_ == Phase::finishing || (ring_ && ring_->stops());
   phase_ = Phase::done;
   // Ending without a word would be taken for a crash.
   membership::Outbox farewell;
@@ -284,8 +289,7 @@ std::optional<base::Time> Core::next_deadline() const {
     if (!info.ready && !info.closing) next.add(info.hello_until);
   }
   if (phase_ == Phase::waiting && !wait_timed_out_) next.add(wait_until_);
-  if (phase_ == Phase::waiting) next.add(ring_at_);
-  next.add(ring_until_);
+  if (ring_) next.add(ring_->next_deadline());
   return next.value();
 }
 
@@ -304,9 +308,12 @@ void Core::expire(base::Time now, Outbox& out) {
     take_exchange(actions, now, out);
     if (phase_ == Phase::done) return;
   }
-  expire_ring(now, out);
-  if (phase_ == Phase::done) return;
-  if (phase_ == Phase::waiting && due(ring_at_)) start_if_ready(now, out);
+  if (ring_ && due(ring_->next_deadline())) {
+    std::vector<RingSeat::Action> actions;
+    ring_->expire(now, actions);
+    take_ring(actions, now, out);
+    if (phase_ == Phase::done) return;
+  }
   if (phase_ == Phase::waiting && !wait_timed_out_ && due(wait_until_)) {
     wait_timed_out_ = true;
     start_if_ready(now, out);
@@ -317,7 +324,7 @@ void Core::expire(base::Time now, Outbox& out) {
                                      base::seconds(*alone_until_ - now))
                        : "no peer was reached: training alone, and looking for others meanwhile"});
     }
-    if (phase_ == Phase::waiting && exchange::uses_ring(config_.exchange.mode)) {
+    if (phase_ == Phase::waiting && ring_) {
       out.push_back(Notice{Severity::warning,
                            "still waits for peers: " + std::to_string(neighbours_.size() + 1) +
                                " of " + std::to_string(config_.peers) +

@@ -1,0 +1,302 @@
+#include "peer/ring_seat.hpp"
+
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "base/simulated.hpp"
+#include "membership/limits.hpp"
+
+namespace starling::peer {
+namespace {
+
+/// Behind what a ring averages: elements with which a peer asks the others for something at the end
+/// of this step. The mean is above 0 where at least one of them does, so all find out at the same
+/// step.
+constexpr std::size_t kSaveWish = 0;   ///< a checkpoint, which all save
+constexpr std::size_t kLeaveWish = 1;  ///< to leave, with a checkpoint
+constexpr std::size_t kWishes = 2;
+
+using base::ErrorCode;
+using base::PeerId;
+using exchange::Ring;
+using membership::LossReason;
+
+}  // namespace
+
+void RingSeat::handle(Event event, base::Time now, Actions& out) {
+  std::visit([&](auto& value) { on(value, now, out); }, event);
+}
+
+std::optional<base::Time> RingSeat::next_deadline() const {
+  base::Earliest next;
+  next.add(quiet_until_);
+  next.add(links_until_);
+  return next.value();
+}
+
+void RingSeat::expire(base::Time now, Actions& out) {
+  if (quiet_until_ && *quiet_until_ <= now) {
+    quiet_until_.reset();
+    make(out);
+  }
+  if (!links_until_ || *links_until_ > now) return;
+  links_until_.reset();
+  for (const PeerId& peer : {ring_->predecessor(), ring_->successor()}) {
+    if (companions_.at(peer).linked) continue;
+    lose(peer, fmt::format("was not reached for {:.0f} s", base::seconds(kRingGrace)), out);
+  }
+}
+
+void RingSeat::finish() noexcept {
+  finished_ = true;
+  quiet_until_.reset();
+}
+
+bool RingSeat::is_served() const {
+  if (SIM_BUG(ring_left_early)) return true;
+  return !ring_ || ring_->successor_has_all() || companions_.at(ring_->successor()).gone;
+}
+
+bool RingSeat::admits(const PeerId& peer) const { return !ring_ || ring_->contains(peer); }
+
+base::StepNumber RingSeat::step() const {
+  ASSERT(ring_);
+  return ring_->step();
+}
+
+std::vector<PeerId> RingSeat::others() const {
+  std::vector<PeerId> others;
+  others.reserve(companions_.size());
+  for (const auto& [peer, companion] : companions_) others.push_back(peer);
+  return others;
+}
+
+void RingSeat::on(const LinkUp& event, base::Time now, Actions& out) {
+  const PeerId& peer = event.peer;
+  if (!ring_) {
+    companions_[peer] = {};
+    await_quiet(now);
+    return tell(peer, {options_.first, 0}, out);
+  }
+  if (const auto found = companions_.find(peer); found != companions_.end()) {
+    found->second.linked = true;
+  }
+  if (peer == ring_->successor()) to_ring(Ring::SuccessorLost{}, out);
+  tell(peer, ring_->received(), out);
+  watch_links(now);
+}
+
+void RingSeat::on(const LinkDown& event, base::Time now, Actions& out) {
+  const auto& [peer, reason] = event;
+  if (!ring_) {
+    companions_.erase(peer);  // it may come back, in another life
+    await_quiet(now);
+    // Who waits has no ring with it, and never will.
+    if (reason != LossReason::done || finished_) return;
+    out.emplace_back(Failed{
+        {ErrorCode::data, fmt::format("peer {} has ended this run, and this peer's checkpoint is "
+                                      "of step {} (0: none): take the model of that peer",
+                                      peer.brief(), options_.first.value - 1)}});
+    return;
+  }
+  const auto found = companions_.find(peer);
+  if (found == companions_.end()) return;
+  found->second.linked = false;
+  if (peer == ring_->successor()) to_ring(Ring::SuccessorLost{}, out);
+  if (reason == LossReason::done) {
+    part_with(found->second, out);
+  } else if (membership::is_for_good(reason)) {
+    lose(peer, fmt::format("is gone ({})", membership::to_string(reason)), out);
+  }
+  watch_links(now);
+}
+
+void RingSeat::on(Received& event, base::Time, Actions& out) {
+  std::visit([&](auto& message) { take(event.peer, message, out); }, event.message);
+}
+
+void RingSeat::take(const PeerId& peer, wire::Reduce& message, Actions& out) {
+  if (ring_) {
+    if (peer == ring_->predecessor()) to_ring(Ring::Received{std::move(message)}, out);
+    return;
+  }
+  // The predecessor, whoever that will be, knows all peers already. Without this peer it can send
+  // its part of one step and no more; a message without values never is part of one.
+  Companion& companion = companions_.at(peer);
+  const bool is_empty = message.payload.empty();
+  companion.early_bytes += message.payload.size();
+  companion.early.push_back(std::move(message));
+  if (is_empty || companion.early_bytes > early_bytes_max() ||
+      companion.early.size() > early_messages_max()) {
+    companion.early = {};
+    companion.early_bytes = 0;
+    out.emplace_back(Misbehaved{peer, kUnasked});
+  }
+}
+
+void RingSeat::take(const PeerId& peer, const wire::ReduceReceived& message, Actions& out) {
+  const auto found = companions_.find(peer);
+  if (found == companions_.end()) return;
+  Companion& companion = found->second;
+  if (ring_ && companion.life && *companion.life != message.life) {
+    return lose(peer, "was started again", out);
+  }
+  companion.life = message.life;
+  const Ring::Position has{message.step, message.pieces};
+  if (!ring_) {
+    companion.has = has;
+  } else if (peer == ring_->successor()) {
+    to_ring(Ring::SuccessorHas{has}, out);
+    say_if_served(out);
+  }
+}
+
+void RingSeat::on(const HeldLost& event, base::Time, Actions& out) {
+  const auto found = companions_.find(event.peer);
+  if (!ring_ || found == companions_.end()) return;
+  Companion& companion = found->second;
+  if (!companion.linked && !companion.gone) part_with(companion, out);
+}
+
+void RingSeat::on(Ready& event, base::Time, Actions& out) {
+  ASSERT(goes_on() && event.gradient.size() == options_.elements);
+  std::array<float, kWishes> wishes{};
+  if (wishes_to_save_) wishes[kSaveWish] = 1;
+  if (wishes_to_leave_) wishes[kLeaveWish] = 1;
+  event.gradient.insert(event.gradient.end(), wishes.begin(), wishes.end());
+  to_ring(std::move(event), out);
+  break_if_predecessor_is_gone(out);
+}
+
+void RingSeat::perform(Ring::SendToSuccessor& send, Actions& out) {
+  out.emplace_back(Send{ring_->successor(), std::move(send.message)});
+}
+
+void RingSeat::perform(Ring::Reduced& reduced, Actions& out) {
+  std::vector<float>& mean = reduced.mean;
+  stops_ = mean[options_.elements + kLeaveWish] > 0;
+  const bool save = stops_ || mean[options_.elements + kSaveWish] > 0;
+  mean.resize(options_.elements);
+  if (save) wishes_to_save_ = false;
+  out.emplace_back(Averaged{std::move(mean), save});
+}
+
+void RingSeat::perform(const Ring::TellPredecessor& told, Actions& out) {
+  tell(ring_->predecessor(), told.position, out);
+}
+
+void RingSeat::perform(Ring::Failed& failed, Actions& out) {
+  out.emplace_back(Failed{std::move(failed.error)});
+}
+
+void RingSeat::to_ring(Ring::Event event, Actions& out) {
+  std::vector<Ring::Action> actions;
+  ring_->handle(std::move(event), actions);
+  for (Ring::Action& action : actions) {
+    std::visit([&](auto& value) { perform(value, out); }, action);
+  }
+}
+
+void RingSeat::tell(const PeerId& peer, const Ring::Position& position, Actions& out) const {
+  out.emplace_back(Send{peer, wire::ReduceReceived{options_.life, position.step, position.pieces}});
+}
+
+/// Anew with each link that comes or goes.
+void RingSeat::await_quiet(base::Time now) {
+  quiet_until_.reset();
+  const bool are_here = companions_.size() + 1 >= options_.peers;
+  if (are_here && !finished_) quiet_until_ = now + kRingQuiet;
+}
+
+/// A link with the ring's neighbours may be missing for so long.
+void RingSeat::watch_links(base::Time now) {
+  const auto is_linked = [&](const PeerId& peer) { return companions_.at(peer).linked; };
+  if (is_linked(ring_->predecessor()) && is_linked(ring_->successor())) {
+    links_until_.reset();
+  } else if (!links_until_) {
+    links_until_ = now + kRingGrace;
+  }
+}
+
+void RingSeat::make(Actions& out) {
+  const std::size_t here = companions_.size() + 1;
+  if (here > options_.peers) {  // each might leave out another one
+    out.emplace_back(Failed{
+        {ErrorCode::run_file,
+         fmt::format("{0} peers are here, and swarm.peers says {1}: start so many, or set it to "
+                     "{0} at all of them",
+                     here, options_.peers)}});
+    return;
+  }
+  std::vector<PeerId> peers = others();
+  peers.push_back(options_.self);
+  ring_.emplace(std::move(peers), options_.self, options_.elements + kWishes, options_.first);
+  out.emplace_back(Made{});
+  if (const auto& has = companions_.at(ring_->successor()).has) {
+    to_ring(Ring::SuccessorHas{*has}, out);
+  }
+  std::vector<wire::Reduce> early = std::move(companions_.at(ring_->predecessor()).early);
+  for (auto& [peer, companion] : companions_) {
+    companion.early = {};
+    companion.early_bytes = 0;
+  }
+  for (wire::Reduce& message : early) to_ring(Ring::Received{std::move(message)}, out);
+}
+
+/// The ring is over, unless it is already, for this peer.
+void RingSeat::lose(const PeerId& peer, const std::string& what, Actions& out) {
+  companions_.at(peer).gone = true;
+  if (goes_on()) {
+    out.emplace_back(Broken{fmt::format("peer {} {}", peer.brief(), what)});
+  } else {
+    say_if_served(out);
+  }
+}
+
+/// What it has not sent by now never comes, and what it lacks it no longer needs. Who is done has
+/// sent all that others need for the same last step.
+void RingSeat::part_with(Companion& companion, Actions& out) {
+  companion.gone = true;
+  break_if_predecessor_is_gone(out);
+  say_if_served(out);
+}
+
+/// Peers need not all find the same accuracy: with another device, or another number of threads, a
+/// sum is rounded otherwise.
+void RingSeat::break_if_predecessor_is_gone(Actions& out) const {
+  if (!goes_on() || !ring_->is_waiting()) return;
+  if (companions_.at(ring_->predecessor()).gone) {
+    out.emplace_back(Broken{"another peer has ended its run"});
+  }
+}
+
+void RingSeat::say_if_served(Actions& out) const {
+  if (is_served()) out.emplace_back(Served{});
+}
+
+std::size_t RingSeat::early_bytes_max() const noexcept {
+  return sizeof(float) * (options_.elements + kWishes);
+}
+
+std::size_t RingSeat::early_messages_max() const noexcept {
+  return early_bytes_max() / (sizeof(float) * exchange::kBucketElements) + options_.peers;
+}
+
+void RingSeat::add_bounds(base::Bounds& out) const {
+  out.add("companions in a ring", companions_.size(), membership::kReadyLinksMax);
+  for (const auto& [peer, companion] : companions_) {
+    out.add("bytes of early gradients of a neighbour", companion.early_bytes, early_bytes_max());
+    out.add("early gradients of a neighbour", companion.early.size(), early_messages_max());
+  }
+}
+
+void RingSeat::add_timers(base::Time now, base::Bounds& out) const {
+  if (quiet_until_) out.add_timer("the making of a ring", *quiet_until_, now, kRingQuiet);
+  if (links_until_)
+    out.add_timer("the wait for a link of the ring", *links_until_, now, kRingGrace);
+}
+
+}  // namespace starling::peer

@@ -1,0 +1,176 @@
+// A peer's seat in a ring: from its links to the ring, what is told on them, what all of it agree
+// on, and when it is over. A link may be replaced or break at any time: the ring goes on over the
+// next one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/bound.hpp"
+#include "base/peer_id.hpp"
+#include "base/result.hpp"
+#include "base/strong.hpp"
+#include "base/time.hpp"
+#include "exchange/ring.hpp"
+#include "membership/event.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::peer {
+
+/// The neighbours of a ring must have been the same for this long before it is made: so a peer too
+/// many is found out before the first step.
+inline constexpr base::Duration kRingQuiet = std::chrono::milliseconds(500);
+/// A link with a neighbour in a ring may be missing for so long.
+inline constexpr base::Duration kRingGrace = std::chrono::seconds(30);
+/// What is held against who sends messages of a ring that is none, or is not made yet.
+inline constexpr const char* kUnasked = "gradients that were not asked for";
+
+/// Deterministic; one thread; time never decreases. The ring is made once, of the peers that have
+/// links with this one when all are here, and is over when one of them is missing for good.
+class RingSeat {
+ public:
+  struct Options {
+    base::PeerId self;
+    std::uint32_t peers = 2;   ///< of the ring, this one included; at least 2
+    std::size_t elements = 0;  ///< of what is averaged, > 0
+    base::StepNumber first;    ///< of the first average
+    std::uint64_t life = 0;    ///< tells this process from an earlier one
+  };
+
+  // Events.
+  /// From then on both ends take and send on this link alone.
+  struct LinkUp {
+    base::PeerId peer;
+  };
+  /// Precedes another LinkUp of the same peer.
+  struct LinkDown {
+    base::PeerId peer;
+    membership::LossReason reason{};
+  };
+  /// On the present link with that peer.
+  struct Received {
+    base::PeerId peer;
+    std::variant<wire::Reduce, wire::ReduceReceived> message;
+  };
+  /// By the member table it does not come back, or not for now.
+  struct HeldLost {
+    base::PeerId peer;
+  };
+  /// What this peer has to be averaged of a step; only while the ring goes on, and when the last
+  /// average is out.
+  using Ready = exchange::Ring::GradientReady;
+  using Event = std::variant<LinkUp, LinkDown, Received, HeldLost, Ready>;
+
+  // Actions.
+  /// All are here: the first average may be begun.
+  struct Made {};
+  struct Send {
+    base::PeerId peer;
+    wire::Message message;
+  };
+  struct Averaged {
+    std::vector<float> mean;
+    bool save = false;  ///< at this step, as all of the ring do
+  };
+  /// The link is to be closed and its peer reported.
+  struct Misbehaved {
+    base::PeerId peer;
+    std::string text;
+  };
+  /// The successor needs nothing of this peer any more; may come more than once.
+  struct Served {};
+  /// It cannot go on: the text says who is missing.
+  struct Broken {
+    std::string text;
+  };
+  /// It cannot be made or went wrong.
+  struct Failed {
+    base::Error error;
+  };
+  using Action = std::variant<Made, Send, Averaged, Misbehaved, Served, Broken, Failed>;
+
+  explicit RingSeat(const Options& options) : options_(options) {}
+
+  /// Takes one event in and appends the actions it causes. After Broken or Failed nothing else may
+  /// come.
+  void handle(Event event, base::Time now, std::vector<Action>& out);
+  [[nodiscard]] std::optional<base::Time> next_deadline() const;
+  void expire(base::Time now, std::vector<Action>& out);
+
+  /// Asks the others for a common checkpoint with the next average, or to stop after it and save.
+  void wish_to_save() noexcept { wishes_to_save_ = true; }
+  void wish_to_leave() noexcept { wishes_to_leave_ = true; }
+  /// This peer begins no average any more.
+  void finish() noexcept;
+
+  [[nodiscard]] bool is_made() const noexcept { return ring_.has_value(); }
+  /// Whether it is made, and this peer still needs all of the others.
+  [[nodiscard]] bool goes_on() const noexcept { return ring_ && !stops_ && !finished_; }
+  /// Somebody leaves: the last average that was asked for is out.
+  [[nodiscard]] bool stops() const noexcept { return stops_; }
+  /// Whether the successor needs nothing of this peer any more.
+  [[nodiscard]] bool is_served() const;
+  /// Whether this peer may be of the ring.
+  [[nodiscard]] bool admits(const base::PeerId& peer) const;
+  /// That is being averaged, or comes next.
+  [[nodiscard]] base::StepNumber step() const;
+  /// The others of the ring in order of id; before it is made, those with a link.
+  [[nodiscard]] std::vector<base::PeerId> others() const;
+
+  void add_bounds(base::Bounds& out) const;
+  void add_timers(base::Time now, base::Bounds& out) const;
+
+ private:
+  /// Another peer of the ring, or one with a link before the ring is made.
+  struct Companion {
+    bool linked = true;
+    bool gone = false;                            ///< no word of it comes any more
+    std::optional<std::uint64_t> life;            ///< of its process
+    std::optional<exchange::Ring::Position> has;  ///< what it said before the ring was made here
+    std::vector<wire::Reduce> early;              ///< what it sent before
+    std::size_t early_bytes = 0;
+  };
+  using Actions = std::vector<Action>;
+
+  void on(const LinkUp& event, base::Time now, Actions& out);
+  void on(const LinkDown& event, base::Time now, Actions& out);
+  void on(Received& event, base::Time now, Actions& out);
+  void on(const HeldLost& event, base::Time now, Actions& out);
+  void on(Ready& event, base::Time now, Actions& out);
+  void take(const base::PeerId& peer, wire::Reduce& message, Actions& out);
+  void take(const base::PeerId& peer, const wire::ReduceReceived& message, Actions& out);
+  // What the ring asks for.
+  void perform(exchange::Ring::SendToSuccessor& send, Actions& out);
+  void perform(exchange::Ring::Reduced& reduced, Actions& out);
+  void perform(const exchange::Ring::TellPredecessor& tell, Actions& out);
+  void perform(exchange::Ring::Failed& failed, Actions& out);
+
+  void to_ring(exchange::Ring::Event event, Actions& out);
+  void tell(const base::PeerId& peer, const exchange::Ring::Position& position, Actions& out) const;
+  void await_quiet(base::Time now);
+  void watch_links(base::Time now);
+  void make(Actions& out);
+  void lose(const base::PeerId& peer, const std::string& what, Actions& out);
+  void part_with(Companion& companion, Actions& out);
+  void break_if_predecessor_is_gone(Actions& out) const;
+  void say_if_served(Actions& out) const;
+  [[nodiscard]] std::size_t early_bytes_max() const noexcept;
+  [[nodiscard]] std::size_t early_messages_max() const noexcept;
+
+  const Options options_;
+  std::optional<exchange::Ring> ring_;
+  std::map<base::PeerId, Companion> companions_;
+  bool wishes_to_save_ = false;
+  bool wishes_to_leave_ = false;
+  bool stops_ = false;
+  bool finished_ = false;
+  std::optional<base::Time> quiet_until_;  ///< all are here: time at which it is made
+  std::optional<base::Time> links_until_;  ///< time until which it waits for a missing link
+};
+
+}  // namespace starling::peer
