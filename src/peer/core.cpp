@@ -1,13 +1,9 @@
 #include "peer/core.hpp"
 
-#include <algorithm>
 #include <type_traits>
 #include <utility>
 
-#include "base/assert.hpp"
 #include "base/simulated.hpp"
-#include "membership/limits.hpp"
-#include "peer/run_file_keys.hpp"
 
 namespace starling::peer {
 
@@ -50,6 +46,10 @@ std::optional<RingSeat> seat_of(const base::PeerId& self, const Config& config,
                    .life = life});
 }
 
+bool is_due(const std::optional<base::Time>& deadline, base::Time now) {
+  return deadline && *deadline <= now;
+}
+
 }  // namespace
 
 Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, const Resume& resume,
@@ -77,22 +77,47 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, c
   membership_.progress().restore(resume.counters);
 }
 
-void Core::save(Outbox& out) {
-  ++saves_outstanding_;
-  remember_others(out);
-  out.push_back(Run{SaveJob{.progress = progress_,
-                            .others = membership_.progress().counters_of_others(),
-                            .own_prefix = self_.id.prefix(),
-                            .recalled = membership_.progress().recalled()}});
+void Core::handle(Event event, base::Time now, Outbox& out) {
+  if (phase_ == Phase::done) return;
+  std::visit([&](auto& value) { on(value, now, out); }, event);
 }
 
-/// A checkpoint that somebody or a timer asks for. Asked for many times, it would fill the
-/// trainer's queue. Peers of a ring can only go on from the same step, so they save together.
-void Core::save_if_idle(Outbox& out) {
-  if (ring_ && ring_->goes_on()) {
-    ring_->wish_to_save();
-  } else if (saves_outstanding_ == 0) {
-    save(out);
+void Core::expire(base::Time now, Outbox& out) {
+  if (phase_ == Phase::done) return;
+  expire_parts(now, out);
+  if (phase_ == Phase::done) return;
+  if (phase_ == Phase::waiting && is_due(wait_until_, now)) end_wait(now, out);
+  close_silent_links(now, out);
+  if (is_due(alone_until_, now)) end_if_alone(now, out);
+  if (phase_ == Phase::done) return;
+  if (waits_for_step() && is_due(pace_.next(), now)) next_steps(now, out);
+  if (is_due(checkpoint_at_, now)) {
+    checkpoint_at_ = now + config_.checkpoint_every;
+    save_if_idle(out);
+  }
+  if (is_due(report_at_, now)) {
+    report_at_ = now + kReportEvery;
+    out.push_back(Report{});
+  }
+}
+
+void Core::expire_parts(base::Time now, Outbox& out) {
+  if (is_due(membership_.next_deadline(), now)) {
+    membership::Outbox actions;
+    membership_.expire(now, actions);
+    take_membership(actions, now, out);
+    if (phase_ == Phase::done) return;
+  }
+  if (is_due(exchange_.next_deadline(), now)) {
+    exchange::Outbox actions;
+    exchange_.expire(now, actions);
+    take_exchange(actions, now, out);
+    if (phase_ == Phase::done) return;
+  }
+  if (ring_ && is_due(ring_->next_deadline(), now)) {
+    std::vector<RingSeat::Action> actions;
+    ring_->expire(now, actions);
+    take_ring(actions, now, out);
   }
 }
 
@@ -107,11 +132,6 @@ void Core::remember_others(Outbox& out) {
   }
 }
 
-void Core::handle(Event event, base::Time now, Outbox& out) {
-  if (phase_ == Phase::done) return;
-  std::visit([&](auto& value) { on(value, now, out); }, event);
-}
-
 void Core::on(Start&, base::Time now, Outbox& out) {
   started_ = true;
   wait_until_ = now + config_.membership.wait_timeout;
@@ -122,139 +142,6 @@ void Core::on(Start&, base::Time now, Outbox& out) {
   membership_.expire(now, actions);
   take_membership(actions, now, out);
   start_if_ready(now, out);
-}
-
-void Core::on(LinkUp& event, base::Time now, Outbox& out) {
-  if (event.peer == self_.id) {
-    out.push_back(Close{event.link});
-    // Its own dial is told only when it has come in at its other end.
-    if (!event.dialed && !membership_.is_dialing() &&
-        !std::exchange(reported_duplicate_key_, true)) {
-      out.push_back(
-          Notice{Severity::warning,
-                 "another process has this peer's key (key.pem in its folder) and dials it "
-                 "from " +
-                     event.address + ": stop one of the two, or start one in a folder of its own"});
-    }
-    if (event.dialed) {
-      if (known_.was_given(event.address)) {
-        out.push_back(Notice{Severity::warning,
-                             event.address + " leads to this peer itself, or to another process "
-                                             "that has its key (key.pem in its folder)"});
-      }
-      to_membership(membership::DialFailed{event.address, "that is this peer", true}, now, out);
-    }
-    return;
-  }
-  if (links_.size() >= kConnectionsMax) {
-    out.push_back(Close{event.link});
-    if (event.dialed) {
-      to_membership(membership::DialFailed{event.address, "too many links", false}, now, out);
-    }
-    return;
-  }
-  links_[event.link] = {.peer = event.peer,
-                        .dialed = event.dialed,
-                        .address = std::move(event.address),
-                        .hello_until = now + kHelloTimeout};
-  out.push_back(Send{event.link, wire::Hello{.run = config_.run,
-                                             .parameters_hash = config_.parameters_hash,
-                                             .self = membership_.self()}});
-}
-
-void Core::on(LinkDown& event, base::Time now, Outbox& out) {
-  const auto found = links_.find(event.link);
-  if (found == links_.end()) return;
-  const LinkInfo info = std::move(found->second);
-  links_.erase(found);
-  if (info.ready) {
-    to_membership(membership::LinkLost{event.link, event.reason, event.text}, now, out);
-  } else if (info.dialed) {
-    to_membership(membership::DialFailed{info.address, event.text, false}, now, out);
-  }
-}
-
-void Core::on(DialFailed& event, base::Time now, Outbox& out) {
-  // Where somebody wrote it down it should work; and it is tried for ever.
-  const bool is_new = known_.note_failure(event.address);
-  out.push_back(Notice{is_new && neighbours_.empty() ? Severity::warning : Severity::info,
-                       "dialing " + event.address + " failed: " + event.text});
-  // A swarm that comes up there later is no reason to end a peer that trains.
-  if (event.turned_away && phase_ == Phase::waiting && !had_neighbour_ &&
-      known_.note_turned_away(event.address)) {
-    return end({EndReason::failed, {base::ErrorCode::run_file, event.text}}, now, out);
-  }
-  to_membership(membership::DialFailed{event.address, event.text, event.own}, now, out);
-}
-
-void Core::on(Found& event, base::Time now, Outbox& out) {
-  to_membership(membership::Found{event.peer, std::move(event.address)}, now, out);
-}
-
-void Core::on(Received& event, base::Time now, Outbox& out) {
-  const auto found = links_.find(event.link);
-  if (found == links_.end()) return;
-  LinkInfo& info = found->second;
-  if (auto* hello = std::get_if<wire::Hello>(&event.message)) {
-    return on_hello(event.link, info, *hello, now, out);
-  }
-  if (const auto* refusal = std::get_if<wire::Refuse>(&event.message)) {
-    return on_refuse(info, *refusal, now, out);
-  }
-  if (std::holds_alternative<wire::RunFileRequest>(event.message)) {
-    return on_run_file_request(event.link, info, out);
-  }
-  if (!info.ready) {
-    out.push_back(base::accusation("peer " + info.peer.brief() + " spoke before its hello"));
-    out.push_back(Close{event.link});
-    return;
-  }
-  const base::PeerId peer = info.peer;
-  const auto neighbour = neighbours_.find(peer);
-  const bool is_neighbour = neighbour != neighbours_.end() && neighbour->second == event.link;
-  std::visit(
-      [&](auto& message) {
-        using T = std::decay_t<decltype(message)>;
-        if constexpr (std::is_same_v<T, wire::LinkOpen> || std::is_same_v<T, wire::Keyframe> ||
-                      std::is_same_v<T, wire::Delta>) {
-          to_membership(membership::Heard{event.link}, now, out);
-          // What is still on its way when a neighbour relation ends is of no use any more.
-          if (!is_neighbour) return;
-          if constexpr (std::is_same_v<T, wire::Delta>) {
-            membership_.progress().observe(peer.prefix(), message.samples, now);
-          }
-          to_exchange(exchange::Received{peer, std::move(message), event.took}, now, out);
-        } else if constexpr (std::is_same_v<T, wire::Reduce> ||
-                             std::is_same_v<T, wire::ReduceReceived>) {
-          to_membership(membership::Heard{event.link}, now, out);
-          if (!ring_) return misbehaved(event.link, peer, kUnasked, now, out);
-          // What comes on a link that was replaced is sent again on the new one.
-          if (!is_neighbour) return;
-          if constexpr (std::is_same_v<T, wire::Reduce>) {
-            membership_.progress().observe(peer.prefix(), message.samples, now);
-          }
-          to_ring(RingSeat::Received{peer, std::move(message)}, now, out);
-        } else {
-          to_membership(membership::Received{event.link, std::move(message)}, now, out);
-        }
-      },
-      event.message);
-}
-
-void Core::on(const Arriving& event, base::Time now, Outbox& out) {
-  const auto found = links_.find(event.link);
-  if (found == links_.end() || !found->second.ready) return;
-  to_membership(membership::Heard{.link = event.link, .part = true}, now, out);
-  if (event.type != static_cast<std::uint8_t>(wire::FrameType::keyframe)) return;
-  const auto neighbour = neighbours_.find(found->second.peer);
-  if (neighbour == neighbours_.end() || neighbour->second != event.link) return;
-  to_exchange(exchange::KeyframeArriving{neighbour->first, event.bytes}, now, out);
-}
-
-void Core::on(Unreadable& event, base::Time now, Outbox& out) {
-  const auto found = links_.find(event.link);
-  if (found == links_.end()) return;
-  misbehaved(event.link, found->second.peer, event.text, now, out);
 }
 
 void Core::on(Outcome& event, base::Time now, Outbox& out) {
@@ -269,113 +156,6 @@ void Core::on_outcome(Failed& failed, base::Time now, Outbox& out) {
 
 void Core::on_outcome(exchange::Outcome& outcome, base::Time now, Outbox& out) {
   to_exchange(exchange::event_of(std::move(outcome)), now, out);
-}
-
-void Core::on(Checkpoint&, base::Time, Outbox& out) { save_if_idle(out); }
-
-void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now,
-                    Outbox& out) {
-  if (SIM_RARE(hello_ignored)) return out.push_back(Close{link});
-  if (info.ready || hello.self.id != info.peer) {
-    out.push_back(base::accusation("peer " + info.peer.brief() + " sent a wrong hello"));
-    out.push_back(Close{link});
-    return;
-  }
-  if (hello.run != config_.run || hello.parameters_hash != config_.parameters_hash) {
-    // Both ends see it. The one that joins leaves the refusal to the other, whose word says what
-    // differs and ends this peer: closing here would drop that word on its way.
-    if (info.dialed && !had_neighbour_) return;
-    out.push_back(Notice{Severity::warning, "peer " + hello.self.name + " (" + info.peer.brief() +
-                                                ") has another run file and was refused"});
-    return refuse(
-        link, {wire::RefuseReason::other_run, "this swarm trains another run", config_.canonical},
-        out);
-  }
-  if (ring_ && !ring_->admits(info.peer)) {
-    return refuse(link,
-                  {wire::RefuseReason::fixed_set,
-                   fmt::format("this swarm runs with exchange.mode = \"{}\": its peers are fixed",
-                               base::name_of(config_.exchange.mode, kModeNames)),
-                   {}},
-                  out);
-  }
-  info.ready = true;
-  out.push_back(Accept{link});
-  to_membership(membership::LinkReady{link, std::move(hello.self), info.dialed, info.address}, now,
-                out);
-}
-
-// A link serves for one answer, so nobody gets more out of this peer than they dial for.
-void Core::on_run_file_request(base::LinkId link, const LinkInfo& info, Outbox& out) {
-  if (info.ready || info.dialed) {
-    out.push_back(
-        base::accusation("peer " + info.peer.brief() + " asked for a run file that it has"));
-    out.push_back(Close{link});
-    return;
-  }
-  if (config_.shared_run_file.empty()) {
-    return refuse(link,
-                  {wire::RefuseReason::none,
-                   "this peer hands out no run file (another program trains, or the file is too "
-                   "long): start with the file itself",
-                   {}},
-                  out);
-  }
-  out.push_back(Send{link, wire::RunFileReply{config_.shared_run_file}});
-  out.push_back(Close{link});
-}
-
-void Core::refuse(base::LinkId link, wire::Refuse refusal, Outbox& out) {
-  out.push_back(Send{link, std::move(refusal)});
-  out.push_back(Close{link});
-}
-
-void Core::on_refuse(const LinkInfo& info, const wire::Refuse& refusal, base::Time now,
-                     Outbox& out) {
-  out.push_back(Notice{Severity::warning, "peer " + info.address + " refused: " + refusal.text});
-  // Whoever has met a peer of its run is in the right swarm. At an address that nobody gave, of a
-  // former life, that a member has left or that was heard on the network, anybody may live.
-  if (!info.dialed || had_neighbour_ || !known_.was_given(info.address)) return;
-  if (phase_ != Phase::waiting) return;  // what it has trained by itself would be lost
-  if (refusal.reason == wire::RefuseReason::other_run) {
-    const auto is_ready = [](const auto& entry) { return entry.second.ready; };
-    if (std::ranges::any_of(links_, is_ready)) return;
-    out.push_back(Refused{refusal.canonical, info.address});
-  }
-  if (refusal.reason == wire::RefuseReason::other_run ||
-      refusal.reason == wire::RefuseReason::fixed_set) {
-    end({EndReason::failed,
-         {base::ErrorCode::run_file,
-          "the peer at " + info.address + " refused this peer: " + refusal.text}},
-        now, out);
-  }
-}
-
-void Core::misbehaved(base::LinkId link, const base::PeerId& peer, const std::string& text,
-                      base::Time now, Outbox& out) {
-  out.push_back(base::accusation("peer " + peer.brief() + " broke the protocol: " + text));
-  end_link({link, membership::LossReason::banned, text}, {wire::ByeReason::misbehaved, text}, now,
-           out);
-}
-
-// The peer goes on with the neighbours that it has, and takes no link with this one for a while.
-void Core::no_room_for(base::LinkId link, const base::PeerId& peer, const std::string& text,
-                       base::Time now, Outbox& out) {
-  out.push_back(Notice{Severity::warning,
-                       "no link with " + peer.brief() + " for a minute: " + text +
-                           "; lower swarm.degree or exchange.density, or set exchange.mirror to "
-                           "bf16"});
-  end_link({link, membership::LossReason::no_room, text},
-           {wire::ByeReason::none, "has no room for another link"}, now, out);
-}
-
-// Membership hears of it first: told by the link's end alone, it would dial again within a second.
-void Core::end_link(const membership::LinkLost& lost, wire::Bye bye, base::Time now, Outbox& out) {
-  if (!lost.link.valid()) return;  // it ended meanwhile
-  to_membership(lost, now, out);
-  if (phase_ == Phase::done) return;  // an all-reduce ends with its first loss
-  out.push_back(Send{lost.link, std::move(bye)});
-  out.push_back(Close{lost.link});
 }
 
 void Core::to_membership(const membership::Event& event, base::Time now, Outbox& out) {
@@ -511,14 +291,22 @@ void Core::send_to(const base::PeerId& peer, wire::Message message, Outbox& out)
   if (link.valid()) out.push_back(Send{link, std::move(message)});
 }
 
-// Before the next step, and not while a crowd joins: it looks at all members.
-void Core::assign_shards(Outbox& out) {
-  if (!std::exchange(members_changed_, false)) return;
-  Share share = share_of(membership_.table(), shards_, config_.train);
-  if (share == share_ && !SIM_RARE(shards_told_again)) return;
-  if (SIM_BUG(shards_not_moved) && !share_.shards.empty()) return;
-  share_ = std::move(share);
-  out.push_back(Run{ShardsJob{share_.shards, share_.batch}});
+void Core::end(Finished finished, base::Time now, Outbox& out) {
+  if (phase_ == Phase::done) return;
+  const bool done = phase_ == Phase::finishing || (ring_ && ring_->stops());
+  phase_ = Phase::done;
+  // Ending without a word would be taken for a crash.
+  membership::Outbox farewell;
+  membership_.handle(membership::Leave{done}, now, farewell);
+  for (membership::Action& action : farewell) {
+    if (auto* send = std::get_if<membership::Send>(&action)) {
+      out.push_back(Send{send->link, std::move(send->message)});
+    } else if (const auto* close = std::get_if<membership::Close>(&action)) {
+      out.push_back(Send{close->link, wire::Bye{close->reason, {}}});
+      out.push_back(Close{close->link});
+    }
+  }
+  out.push_back(std::move(finished));
 }
 
 }  // namespace starling::peer

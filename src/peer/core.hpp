@@ -35,7 +35,8 @@ inline constexpr std::uint32_t kStepsAhead = 2;
 /// Checkpoints asked for: by time or by a person, at the end, and when leaving.
 inline constexpr std::uint32_t kSavesMax = 3;
 /// And evaluations: one on the way, one at the end.
-inline constexpr std::size_t kTrainingJobsMax = kStepsAhead + kSavesMax + 2;
+inline constexpr std::uint32_t kEvaluationsMax = 2;
+inline constexpr std::size_t kTrainingJobsMax = kStepsAhead + kSavesMax + kEvaluationsMax;
 
 /// What a peer starts from: nothing, or what a former life of it left.
 struct Resume {
@@ -81,7 +82,7 @@ class Core {
     base::Time hello_until;  ///< not ready: time at which it is closed
   };
 
-  // Each takes one event (core.cpp).
+  // Each takes one event (core.cpp, core_links.cpp, core_training.cpp).
   void on(Start&, base::Time now, Outbox& out);
   void on(LinkUp& event, base::Time now, Outbox& out);
   void on(LinkDown& event, base::Time now, Outbox& out);
@@ -122,7 +123,7 @@ class Core {
   void perform(const RingSeat::Broken& broken, base::Time now, Outbox& out);
   void perform(RingSeat::Failed& failed, base::Time now, Outbox& out);
 
-  // Messages that are not for one part alone (core.cpp).
+  // Links and messages that are not for one part alone (core_links.cpp).
   void on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now, Outbox& out);
   void on_refuse(const LinkInfo& info, const wire::Refuse& refusal, base::Time now, Outbox& out);
   void on_run_file_request(base::LinkId link, const LinkInfo& info, Outbox& out);
@@ -132,8 +133,10 @@ class Core {
   void end_link(const membership::LinkLost& lost, wire::Bye bye, base::Time now, Outbox& out);
   void misbehaved(base::LinkId link, const base::PeerId& peer, const std::string& text,
                   base::Time now, Outbox& out);
+  void close_silent_links(base::Time now, Outbox& out);
 
   // Carrying events to the parts and their actions on (core.cpp).
+  void expire_parts(base::Time now, Outbox& out);
   void to_membership(const membership::Event& event, base::Time now, Outbox& out);
   void to_exchange(exchange::Event event, base::Time now, Outbox& out);
   void to_ring(RingSeat::Event event, base::Time now, Outbox& out);
@@ -141,18 +144,21 @@ class Core {
   void take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out);
   void take_ring(std::vector<RingSeat::Action>& actions, base::Time now, Outbox& out);
   void tell_progress(base::Time now, Outbox& out);
+  void end(Finished finished, base::Time now, Outbox& out);
   /// None where it is no neighbour.
   [[nodiscard]] base::LinkId link_of(const base::PeerId& peer) const;
   void send_to(const base::PeerId& peer, wire::Message message, Outbox& out);
   void remember_changes(base::Time now, Outbox& out);
   void remember_others(Outbox& out);
-  void assign_shards(Outbox& out);
 
   // Training (core_training.cpp).
   void start_if_ready(base::Time now, Outbox& out);
+  void end_wait(base::Time now, Outbox& out);
+  void end_if_alone(base::Time now, Outbox& out);
   void update_progress(base::Time now);
   void next_steps(base::Time now, Outbox& out);
   void hand_out_steps(base::Time now, Outbox& out);
+  void assign_shards(Outbox& out);
   [[nodiscard]] bool may_step() const noexcept;
   [[nodiscard]] bool waits_for_step() const noexcept;
   void begin_average_if_due(bool over, Outbox& out);
@@ -164,7 +170,6 @@ class Core {
   void end_if_finished(base::Time now, Outbox& out);
   void save(Outbox& out);
   void save_if_idle(Outbox& out);
-  void end(Finished finished, base::Time now, Outbox& out);
   void publish(base::Time now);
   void measure_speed(base::Time now, Outbox& out);
 
@@ -174,47 +179,60 @@ class Core {
   void end_if_ring_has_stopped(base::Time now, Outbox& out);
   void end_broken_ring(const std::string& what, base::Time now, Outbox& out);
 
+  // Bounds (core_bounds.cpp).
+  template <class Visit>
+  void visit_deadlines(const Visit& visit) const;
+
+  // The run and the parts.
   KnownAddresses known_;
   Config config_;
   wire::MemberRecord self_;
   const data::Shards& shards_;
   membership::Core membership_;
   exchange::Core exchange_;
-  std::optional<RingSeat> ring_;   ///< where the mode uses one
-  std::uint32_t round_steps_ = 0;  ///< local: own steps since the last average
-  bool averaging_ = false;         ///< local: no steps until the average is here
+  std::optional<RingSeat> ring_;  ///< where the mode uses one
 
+  // Links.
   std::map<base::LinkId, LinkInfo> links_;
   std::map<base::PeerId, base::LinkId> neighbours_;
+  bool had_neighbour_ = false;
+  bool reported_duplicate_key_ = false;
+
+  // What to train on, and how fast.
   Share share_;                  ///< of the next steps
   bool members_changed_ = true;  ///< whether share_ is to be decided anew
-
   SpeedMeter speed_;
   StepPace pace_;
 
+  // Where the run stands.
   Phase phase_ = Phase::waiting;
   bool started_ = false;
   bool leaving_ = false;
-  bool had_neighbour_ = false;
-  bool reported_duplicate_key_ = false;
-  std::uint32_t evaluations_outstanding_ = 0;
-  bool wait_timed_out_ = false;  ///< whether the wait for links is over
-  std::uint32_t saves_outstanding_ = 0;
-  base::Error unsaved_;  ///< why the last checkpoint was not written; empty: it was
-  std::uint32_t steps_outstanding_ = 0;
   base::StepNumber step_;
   std::uint64_t samples_ = 0;
   std::uint64_t swarm_samples_ = 0;
-  double progress_ = 0;        ///< progress of the swarm, 0 to 1; never falls
-  std::uint64_t reports_ = 0;  ///< number of evaluations that were due
+  double progress_ = 0;            ///< of the swarm, 0 to 1; never falls
+  std::uint64_t reports_ = 0;      ///< number of evaluations that were due
+  std::uint32_t round_steps_ = 0;  ///< local: own steps since the last average
+
+  // Jobs that have no outcome yet.
+  std::uint32_t steps_outstanding_ = 0;
+  std::uint32_t evaluations_outstanding_ = 0;
+  std::uint32_t saves_outstanding_ = 0;
+  bool averaging_ = false;  ///< local: no steps until the average is here
+
+  // What came of them.
   float learning_rate_ = 0;
   std::optional<double> train_loss_;
-  std::optional<double> drift_;  ///< drift at the last moment with an open link
+  std::optional<double> drift_;  ///< at the last moment with an open link
   std::optional<Evaluated> evaluated_;
+  base::Error unsaved_;  ///< why the last checkpoint was not written; empty: it was
   std::optional<base::Time> training_since_;
   std::optional<base::Time> first_step_;
   std::optional<base::Time> last_step_;
-  std::optional<base::Time> wait_until_;
+
+  // Deadlines, each in visit_deadlines().
+  std::optional<base::Time> wait_until_;   ///< end of the wait for links; none: it is over
   std::optional<base::Time> alone_until_;  ///< require_peers: end of the wait for a first peer
   std::optional<base::Time> checkpoint_at_;
   std::optional<base::Time> report_at_;

@@ -1,7 +1,6 @@
 // A peer's core as it describes itself.
 #include <cmath>
 
-#include "membership/limits.hpp"
 #include "peer/core.hpp"
 
 namespace starling::peer {
@@ -78,38 +77,6 @@ Status Core::status(base::Time now) const {
     status.members.push_back(std::move(member));
   }
   return status;
-}
-
-void Core::add_bounds(base::Bounds& out) const {
-  out.add("links", links_.size(), kConnectionsMax);
-  out.add("neighbours that exchange", neighbours_.size(), membership::kReadyLinksMax);
-  out.add("shards", share_.shards.size(), shards_.count());
-  out.add("steps asked for", steps_outstanding_, kStepsAhead);
-  out.add("checkpoints asked for", saves_outstanding_, kSavesMax);
-  known_.add_bounds(out);
-  if (ring_) ring_->add_bounds(out);
-  membership_.add_bounds(out);
-  exchange_.add_bounds(neighbours_.size(), out);
-}
-
-void Core::add_timers(base::Time now, base::Bounds& out) const {
-  for (const auto& [link, info] : links_) {
-    if (info.ready) continue;
-    out.add_timer("the wait for a hello", info.hello_until, now, kHelloTimeout);
-  }
-  const auto add = [&](std::string_view what, const std::optional<base::Time>& at,
-                       base::Duration limit) {
-    if (at) out.add_timer(what, *at, now, limit);
-  };
-  add("the wait for links", wait_until_, config_.membership.wait_timeout);
-  add("the wait for peers", alone_until_, config_.require_peers);
-  add("the next checkpoint", checkpoint_at_, config_.checkpoint_every);
-  add("the next row of the metrics", report_at_, kReportEvery);
-  add("the next step", pace_.next(), config_.step_interval);
-  known_.add_timers(now, out);
-  if (ring_) ring_->add_timers(now, out);
-  membership_.add_timers(now, out);
-  exchange_.add_timers(now, out);
 }
 
 }  // namespace starling::peer

@@ -1,6 +1,5 @@
 // The training half of a peer's core: from waiting for the first links to the last checkpoint.
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,7 +7,6 @@
 #include "base/assert.hpp"
 #include "base/simulated.hpp"
 #include "peer/core.hpp"
-#include "peer/run_file_keys.hpp"
 #include "train/schedule.hpp"
 
 namespace starling::peer {
@@ -33,7 +31,7 @@ void Core::start_if_ready(base::Time now, Outbox& out) {
   } else {
     const std::size_t links =
         config_.exchange.mode == Mode::none ? neighbours_.size() : exchange_.open_links();
-    if (links < config_.membership.wait_for && !wait_timed_out_) return;
+    if (links < config_.membership.wait_for && wait_until_) return;
     // A peer that takes over another's replica must not train before it has it.
     if (exchange_.adopting()) return;
   }
@@ -42,6 +40,31 @@ void Core::start_if_ready(base::Time now, Outbox& out) {
   if (config_.checkpoint_every > base::Duration{}) checkpoint_at_ = now + config_.checkpoint_every;
   report_at_ = now + kReportEvery;
   next_steps(now, out);
+}
+
+/// Of those that are not here yet nobody may be left.
+void Core::end_wait(base::Time now, Outbox& out) {
+  wait_until_.reset();
+  start_if_ready(now, out);
+  if (phase_ == Phase::training && neighbours_.empty()) {
+    out.push_back(Notice{
+        Severity::warning,
+        alone_until_ ? fmt::format("no peer was reached: gives up in {:.0f} s if none is",
+                                   base::seconds(*alone_until_ - now))
+                     : "no peer was reached: training alone, and looking for others meanwhile"});
+  }
+  if (phase_ == Phase::waiting && ring_) {
+    out.push_back(Notice{
+        Severity::warning,
+        fmt::format("still waits for peers: {} of {} (swarm.peers) are linked, and the first step "
+                    "is made when all are",
+                    neighbours_.size() + 1, config_.peers)});
+  }
+}
+
+void Core::end_if_alone(base::Time now, Outbox& out) {
+  alone_until_.reset();
+  if (!had_neighbour_) end({EndReason::failed, kNoPeer}, now, out);
 }
 
 void Core::update_progress(base::Time now) {
@@ -99,6 +122,16 @@ void Core::hand_out_steps(base::Time now, Outbox& out) {
       out.push_back(Run{StepJob{static_cast<float>(learning_rate_ * part)}});
     }
   }
+}
+
+// Before the next step, and not while a crowd joins: it looks at all members.
+void Core::assign_shards(Outbox& out) {
+  if (!std::exchange(members_changed_, false)) return;
+  Share share = share_of(membership_.table(), shards_, config_.train);
+  if (share == share_ && !SIM_RARE(shards_told_again)) return;
+  if (SIM_BUG(shards_not_moved) && !share_.shards.empty()) return;
+  share_ = std::move(share);
+  out.push_back(Run{ShardsJob{share_.shards, share_.batch}});
 }
 
 /// Local training: a round's average begins after its last step.
@@ -192,6 +225,27 @@ void Core::begin_finishing(Outbox& out) {
   out.push_back(Run{EvaluateJob{}});
 }
 
+void Core::save(Outbox& out) {
+  ++saves_outstanding_;
+  remember_others(out);
+  out.push_back(Run{SaveJob{.progress = progress_,
+                            .others = membership_.progress().counters_of_others(),
+                            .own_prefix = self_.id.prefix(),
+                            .recalled = membership_.progress().recalled()}});
+}
+
+/// A checkpoint that somebody or a timer asks for. Asked for many times, it would fill the
+/// trainer's queue. Peers of a ring can only go on from the same step, so they save together.
+void Core::save_if_idle(Outbox& out) {
+  if (ring_ && ring_->goes_on()) {
+    ring_->wish_to_save();
+  } else if (saves_outstanding_ == 0) {
+    save(out);
+  }
+}
+
+void Core::on(Checkpoint&, base::Time, Outbox& out) { save_if_idle(out); }
+
 void Core::on(Leave&, base::Time now, Outbox& out) {
   if (std::exchange(leaving_, true)) return;
   if (ring_) ring_->wish_to_leave();
@@ -244,24 +298,6 @@ void Core::end_if_finished(base::Time now, Outbox& out) {
   end({EndReason::done, misses_peers && unsaved_.text.empty() ? kNoPeer : unsaved_}, now, out);
 }
 
-void Core::end(Finished finished, base::Time now, Outbox& out) {
-  if (phase_ == Phase::done) return;
-  const bool done = phase_ == Phase::finishing || (ring_ && ring_->stops());
-  phase_ = Phase::done;
-  // Ending without a word would be taken for a crash.
-  membership::Outbox farewell;
-  membership_.handle(membership::Leave{done}, now, farewell);
-  for (membership::Action& action : farewell) {
-    if (auto* send = std::get_if<membership::Send>(&action)) {
-      out.push_back(Send{send->link, std::move(send->message)});
-    } else if (const auto* close = std::get_if<membership::Close>(&action)) {
-      out.push_back(Send{close->link, wire::Bye{close->reason, {}}});
-      out.push_back(Close{close->link});
-    }
-  }
-  out.push_back(std::move(finished));
-}
-
 void Core::publish(base::Time now) {
   wire::Progress own{.id_prefix = self_.id.prefix(),
                      .samples = samples_,
@@ -274,84 +310,6 @@ void Core::publish(base::Time now) {
   const bool trains =
       phase_ == Phase::training || (phase_ == Phase::settling && steps_outstanding_ > 0);
   membership_.set_own_progress(own, trains, now);
-}
-
-std::optional<base::Time> Core::next_deadline() const {
-  if (phase_ == Phase::done) return std::nullopt;
-  base::Earliest next;
-  next.add(membership_.next_deadline());
-  next.add(exchange_.next_deadline());
-  next.add(checkpoint_at_);
-  next.add(report_at_);
-  next.add(alone_until_);
-  if (waits_for_step()) next.add(pace_.next());
-  for (const auto& [link, info] : links_) {
-    if (!info.ready && !info.closing) next.add(info.hello_until);
-  }
-  if (phase_ == Phase::waiting && !wait_timed_out_) next.add(wait_until_);
-  if (ring_) next.add(ring_->next_deadline());
-  return next.value();
-}
-
-void Core::expire(base::Time now, Outbox& out) {
-  if (phase_ == Phase::done) return;
-  const auto due = [&](std::optional<base::Time> deadline) { return deadline && *deadline <= now; };
-  if (due(membership_.next_deadline())) {
-    membership::Outbox actions;
-    membership_.expire(now, actions);
-    take_membership(actions, now, out);
-    if (phase_ == Phase::done) return;
-  }
-  if (due(exchange_.next_deadline())) {
-    exchange::Outbox actions;
-    exchange_.expire(now, actions);
-    take_exchange(actions, now, out);
-    if (phase_ == Phase::done) return;
-  }
-  if (ring_ && due(ring_->next_deadline())) {
-    std::vector<RingSeat::Action> actions;
-    ring_->expire(now, actions);
-    take_ring(actions, now, out);
-    if (phase_ == Phase::done) return;
-  }
-  if (phase_ == Phase::waiting && !wait_timed_out_ && due(wait_until_)) {
-    wait_timed_out_ = true;
-    start_if_ready(now, out);
-    if (phase_ == Phase::training && neighbours_.empty()) {
-      out.push_back(Notice{
-          Severity::warning,
-          alone_until_ ? fmt::format("no peer was reached: gives up in {:.0f} s if none is",
-                                     base::seconds(*alone_until_ - now))
-                       : "no peer was reached: training alone, and looking for others meanwhile"});
-    }
-    if (phase_ == Phase::waiting && ring_) {
-      out.push_back(Notice{Severity::warning,
-                           "still waits for peers: " + std::to_string(neighbours_.size() + 1) +
-                               " of " + std::to_string(config_.peers) +
-                               " (swarm.peers) are linked, and the first step is "
-                               "made when all are"});
-    }
-  }
-  for (auto& [link, info] : links_) {
-    if (info.ready || info.closing || info.hello_until > now) continue;
-    info.closing = true;
-    out.push_back(Close{link});
-  }
-  if (due(alone_until_)) {
-    alone_until_.reset();
-    if (!had_neighbour_) {
-      return end({EndReason::failed, kNoPeer}, now, out);
-    }
-  }
-  if (waits_for_step() && due(pace_.next())) next_steps(now, out);
-  if (due(checkpoint_at_)) {
-    checkpoint_at_ = now + config_.checkpoint_every;
-    save_if_idle(out);
-  }
-  if (due(report_at_)) {
-    report_at_ = now + kReportEvery;
-    out.push_back(Report{});
-  }
 }
 
 }  // namespace starling::peer
