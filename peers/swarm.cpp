@@ -430,7 +430,10 @@ base::Status make_folders(const std::vector<Child>& children, const std::string&
 }
 
 void count_interrupts() {
-  const auto count = [](int) { interrupts = interrupts + 1; };
+  // Only Ctrl-C is counted: others come twice of themselves.
+  const auto count = [](int number) {
+    if (number == SIGINT || interrupts == 0) interrupts = interrupts + 1;
+  };
   signal(SIGINT, count);
   signal(SIGTERM, count);
   // A closed terminal: the peers are in groups of their own, so it does not reach them. Under nohup

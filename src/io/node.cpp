@@ -89,7 +89,8 @@ Node::Node(Options options, Loop loop)
   if (!options_.signals) return;
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     if (number == SIGHUP && is_ignored(number)) continue;  // by nohup
-    signals_.push_back(std::make_unique<Signal>(loop_, number, [this] { on_signal(); }));
+    signals_.push_back(
+        std::make_unique<Signal>(loop_, number, [this, number] { on_signal(number); }));
   }
 }
 
@@ -243,9 +244,14 @@ void Node::take_outcomes() {
   }
 }
 
-void Node::on_signal() {
+void Node::on_signal(int number) {
   if (shows_end_) return loop_.stop();
-  if (std::exchange(interrupted_, true)) _exit(kInterruptedExit);
+  if (std::exchange(interrupted_, true)) {
+    // A terminal that closes sends SIGHUP more than once, and timeout(1) SIGTERM: only a person who
+    // presses Ctrl-C again has lost patience.
+    if (number == SIGINT) _exit(kInterruptedExit);
+    return;
+  }
   if (end_) return;
   // A warning, since who pressed Ctrl-C waits to be told.
   note(base::Severity::warning, "interrupted: saving and leaving; interrupt again to stop at once");

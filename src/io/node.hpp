@@ -104,7 +104,7 @@ class Node {
   void schedule();
   void on_timer();
   void take_outcomes();
-  void on_signal();
+  void on_signal(int number);
   ControlReply serve(const ControlRequest& request);
   void shut_down();
   void show_end();

@@ -57,11 +57,28 @@ BOOST_AUTO_TEST_CASE(a_second_interrupt_stops_at_once) {
              std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(a_signal_that_comes_twice_of_itself_is_one_interrupt) {
+  const testing::TemporaryFolder folder;
+  Peer peer(folder, "peer", "", {"run.samples=1000000000", "train.batch=16384"});
+  BOOST_TEST_REQUIRE(eventually([&] {
+                       const auto status = peer.status();
+                       return status && status->steps > 0;
+                     }),
+                     peer.process().err());
+  peer.process().signal(SIGTERM);
+  BOOST_TEST_REQUIRE(eventually([&] { return says_interrupted(peer); }, kPatience, 1ms));
+  peer.process().signal(SIGTERM);
+  BOOST_TEST(peer.process().wait().value_or(-1) == 0);
+  const auto checkpoints = checkpoints_of(peer.dir());
+  BOOST_TEST_REQUIRE(!checkpoints.empty());
+  BOOST_TEST(checkpoints.back() == peer.summary().steps);
+}
+
 BOOST_AUTO_TEST_CASE(an_interrupted_swarm_command_lets_all_its_peers_leave) {
   const testing::TemporaryFolder folder;
   const std::string dir = folder / "the-swarm";
   Process swarm({"swarm", mlp_run_file(), "-n", "2", "--dir", dir, "--json", "--set",
-                 "run.samples=1000000000"},
+                 "run.samples=1000000000", "--set", "train.batch=16384"},
                 folder / "swarm");
   // Before its first step a peer may not be listening to signals yet.
   const auto trains = [&](const char* peer) {
@@ -74,6 +91,7 @@ BOOST_AUTO_TEST_CASE(an_interrupted_swarm_command_lets_all_its_peers_leave) {
       eventually([&] { return (trains("peer-1") && trains("peer-2")) || swarm.exit_code(); }),
       swarm.err());
   swarm.signal(SIGINT);
+  swarm.signal(SIGTERM);  // no second Ctrl-C
   BOOST_TEST(swarm.wait().value_or(-1) == 0);
   const auto summary = report::swarm_summary_from_json(text_of(dir + "/summary.json"));
   BOOST_TEST_REQUIRE(summary.has_value(), swarm.err());
