@@ -429,7 +429,7 @@ base::Status make_folders(const std::vector<Child>& children, const std::string&
   return {};
 }
 
-void count_interrupts() {
+void take_signals() {
   // Only Ctrl-C is counted: others come twice of themselves.
   const auto count = [](int number) {
     if (number == SIGINT || interrupts == 0) interrupts = interrupts + 1;
@@ -439,6 +439,8 @@ void count_interrupts() {
   // A closed terminal: the peers are in groups of their own, so it does not reach them. Under nohup
   // it is to be ignored.
   if (signal(SIGHUP, SIG_IGN) != SIG_IGN) signal(SIGHUP, count);
+  // Who reads what it prints may end first, as `tee` does at a Ctrl-C.
+  signal(SIGPIPE, SIG_IGN);
 }
 
 /// What the peers say of their runs, and how far their replicas are apart, where that can be had;
@@ -491,7 +493,7 @@ base::Result<int> run(const SwarmOptions& options) {
   std::vector<Child> children = children_of(options, dir);
   if (auto taken = take_over(dir, options.anew); !taken) return fail(taken.error());
   if (auto made = make_folders(children, dir); !made) return fail(made.error());
-  count_interrupts();
+  take_signals();
   if (auto started = start_all(children, options, threads, wait_for); !started) {
     int code = complain("swarm", started.error());
     const Child& first = children.front();

@@ -75,6 +75,18 @@ BOOST_AUTO_TEST_CASE(a_swarm_that_is_killed_leaves_no_peers_behind) {
   BOOST_TEST(eventually([&] { return asked() == 4; }));  // nobody answers
 }
 
+BOOST_AUTO_TEST_CASE(a_swarm_goes_on_when_nobody_reads_what_it_prints_any_more) {
+  const testing::TemporaryFolder folder;
+  const std::string dir = folder / "the-swarm";
+  Process swarm("/bin/sh",
+                {"-c", R"({ "$0" swarm "$1" -n 2 --dir "$2" --set run.samples=6400; } | true)",
+                 program(), mlp_run_file(), dir},
+                folder / "swarm");
+  BOOST_TEST(swarm.wait().has_value());
+  BOOST_TEST(report::swarm_summary_from_json(text_of(dir + "/summary.json")).has_value(),
+             swarm.err());
+}
+
 BOOST_AUTO_TEST_CASE(a_swarm_goes_on_where_it_was_and_starts_anew_only_when_told_to) {
   const testing::TemporaryFolder folder;
   const std::string dir = folder / "the-swarm";
