@@ -11,6 +11,7 @@
 #include <netdb.h>
 #include <signal.h>
 
+#include "base/file_lock.hpp"
 #include "report/peer_file.hpp"
 
 namespace starling::peers {
@@ -24,9 +25,12 @@ using report::read_peer_file;
 
 constexpr int kTimeoutSeconds = 5;
 
-/// Another user's process cannot be signalled, but is there.
-bool runs(const PeerFile& file) {
-  return kill(static_cast<pid_t>(file.pid), 0) == 0 || errno == EPERM;
+/// Whether the peer that wrote this file in its folder is still there.
+bool runs(const std::string& dir, const PeerFile& file) {
+  // Another user's process cannot be signalled, but is there.
+  const bool number_taken = kill(static_cast<pid_t>(file.pid), 0) == 0 || errno == EPERM;
+  // Of a peer that was killed, another process may have the number by now.
+  return number_taken && !base::FileLock::is_free(dir + "/lock");
 }
 
 /// The folders with a running peer below runs/: runs/<run>/<peer>.
@@ -35,8 +39,9 @@ std::vector<std::string> running_peers() {
   std::error_code ignored;
   for (const auto& run : fs::directory_iterator("runs", ignored)) {
     for (const auto& peer : fs::directory_iterator(run.path(), ignored)) {
-      const auto file = read_peer_file(peer.path().string());
-      if (file && runs(*file)) found.push_back(peer.path().string());
+      const std::string dir = peer.path().string();
+      const auto file = read_peer_file(dir);
+      if (file && runs(dir, *file)) found.push_back(dir);
     }
   }
   return found;
@@ -109,7 +114,7 @@ base::Result<std::string> find_control(const std::string& peer) {
   if (fs::is_directory(peer)) {
     const auto file = read_peer_file(peer);
     if (!file) return fail(file.error());
-    if (!runs(*file)) {
+    if (!runs(peer, *file)) {
       return fail(ErrorCode::unreachable, "the peer of {} (process {}) does not run any more", peer,
                   file->pid);
     }

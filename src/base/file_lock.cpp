@@ -30,4 +30,9 @@ Result<std::optional<FileLock>> FileLock::take(const std::string& path) {
   return FileLock(std::move(file));
 }
 
+bool FileLock::is_free(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  return file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
 }  // namespace starling::base

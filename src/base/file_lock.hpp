@@ -23,6 +23,10 @@ class FileLock {
   /// the file cannot be made.
   [[nodiscard]] static Result<std::optional<FileLock>> take(const std::string& path);
 
+  /// Whether it is certain that nobody holds it: not where there is no such file, or no locks. Who
+  /// calls take() at the same moment may fail.
+  [[nodiscard]] static bool is_free(const std::string& path);
+
  private:
   explicit FileLock(Descriptor file) noexcept;
 

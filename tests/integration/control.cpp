@@ -4,9 +4,11 @@
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "control_client.hpp"
 #include "harness.hpp"
+#include "report/peer_file.hpp"
 
 namespace starling::integration {
 namespace {
@@ -107,6 +109,19 @@ BOOST_AUTO_TEST_CASE(a_peer_that_waits_for_others_can_be_told_to_leave) {
   const Ended told = run(swarm.folder(), {"leave", "--peer", swarm[0].dir()});
   BOOST_TEST(told.code.value_or(-1) == 0, told.err);
   BOOST_TEST(swarm[0].process().wait().value_or(-1) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_peer_whose_process_number_is_another_s_does_not_run) {
+  Swarm swarm{1, {"run.samples=1000000000"}};
+  BOOST_TEST_REQUIRE(!swarm[0].address().empty());
+  auto file = report::read_peer_file(swarm[0].dir());
+  BOOST_TEST_REQUIRE(file.has_value());
+  swarm.kill(0);
+  file->pid = getpid();
+  BOOST_TEST_REQUIRE(report::write_peer_file(swarm[0].dir(), *file).has_value());
+  const Ended asked = run(swarm.folder(), {"status", "--peer", swarm[0].dir()});
+  BOOST_TEST(asked.code.value_or(-1) == 4);
+  BOOST_TEST(has(asked.err, "does not run any more"), asked.err);
 }
 
 }  // namespace

@@ -49,6 +49,18 @@ BOOST_AUTO_TEST_CASE(a_child_keeps_nobody_from_a_lock_and_takes_it_from_nobody) 
   BOOST_REQUIRE(::waitpid(lasting, nullptr, 0) == lasting);
 }
 
+BOOST_AUTO_TEST_CASE(a_lock_is_free_that_nobody_holds_and_not_one_that_is_not_there) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder / "lock";
+  BOOST_TEST(!FileLock::is_free(path));
+  {
+    const auto held = FileLock::take(path).value();
+    BOOST_TEST(!FileLock::is_free(path));
+  }
+  BOOST_TEST(FileLock::is_free(path));
+  BOOST_TEST(FileLock::take(path).value().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_made_is_an_error) {
   const auto taken = FileLock::take("/none/lock");
   BOOST_REQUIRE(!taken.has_value());
