@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "base/parse_number.hpp"
@@ -26,6 +27,7 @@ using namespace starling::peers;
 
 constexpr int kFailedExit = 1;
 constexpr int kUsageExit = 2;
+constexpr int kDataExit = 3;
 
 /// CLI::Range with bounds that NaN is not within.
 CLI::Validator number_from(double min, double max) {
@@ -387,10 +389,30 @@ void open_missing_streams() {
   }
 }
 
+/// Ends the program with a word on why where a mapped file has no bytes any more: it became
+/// shorter, or its disk fails.
+void tell_bus_error(int number, siginfo_t* cause, void*) {
+  if (cause->si_code == BUS_ADRERR) {
+    constexpr std::string_view kText =
+        "starling: a file of the data became shorter while it was in use, or cannot be read\n";
+    [[maybe_unused]] const auto ignored = write(STDERR_FILENO, kText.data(), kText.size());
+    _exit(kDataExit);
+  }
+  signal(number, SIG_DFL);  // and what was done is done again
+}
+
+void take_bus_errors() {
+  struct sigaction action {};
+  action.sa_sigaction = tell_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   open_missing_streams();
+  take_bus_errors();
   try {
     return finish(run(argc, argv));
   } catch (const std::exception& error) {  // no memory, above all

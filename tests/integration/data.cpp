@@ -136,6 +136,31 @@ lr = 0.05
   BOOST_TEST(!has(again.out, "accuracy"), again.out);
 }
 
+BOOST_AUTO_TEST_CASE(a_file_that_becomes_shorter_in_use_ends_a_peer_with_a_word_on_why) {
+  const std::vector<float> zeros(40'000);
+  for (const char* name : {"x_train.npy", "y_train.npy", "x_test.npy", "y_test.npy"}) {
+    write_floats(folder / name, "(10000, 4)", zeros);
+  }
+  folder.write("run.toml", R"([run]
+name = "zeros"
+samples = 1000000000
+[model]
+input = [4]
+loss = "mean_squared"
+layers = [{ type = "linear", out = 4 }]
+[data]
+source = "npy"
+path = ")" + folder.path() + "\"\n");
+  Peer peer(program(),
+            {"up", folder / "run.toml", "--name", "peer", "--dir", folder / "peer", "--listen",
+             "127.0.0.1:0"},
+            folder, "peer");
+  BOOST_TEST_REQUIRE(eventually([&] { return peer.status().has_value() || !peer.runs(); }));
+  std::filesystem::resize_file(folder / "x_train.npy", 4096);
+  BOOST_TEST(peer.process().wait().value_or(-1) == 3);
+  BOOST_TEST(has(peer.process().err(), "became shorter while it was in use"), peer.process().err());
+}
+
 // Each peer has seen one half of a function, and is asked for the other.
 BOOST_AUTO_TEST_CASE(peers_learn_from_each_other_s_private_data) {
   const char* const names[] = {"below", "above"};
