@@ -167,8 +167,9 @@ class [[gnu::visibility("default")]] Peer {
   /// what `evaluate` throws, and std::logic_error where the last step is not done.
   [[nodiscard]] std::optional<Step> next_step();
   /// Reports that the step was made, with the mean loss of its samples in nats. A loss that is not
-  /// finite ends the peer: next_step() then throws Error (diverged). Throws std::logic_error where
-  /// no step is under way.
+  /// finite ends the peer: next_step() then throws Error (diverged). So do parameters or buffers
+  /// that are not finite at the end; no checkpoint has such. Throws std::logic_error where no step
+  /// is under way.
   void step_done(float loss);
 
   /// Asks the peer to save, say goodbye and end. Any thread; not a signal's handler.

@@ -1,6 +1,8 @@
 #include "embed/worker.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -8,6 +10,13 @@
 #include "io/loop.hpp"
 
 namespace starling::embed {
+namespace {
+
+bool all_finite(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
+
+}  // namespace
 
 Worker::Worker(io::TrainerPort& port, exchange::Replica replica, data::SampleOrder order,
                std::uint32_t batch, Evaluate evaluate, peer::Saver saver,
@@ -106,6 +115,12 @@ void Worker::run_evaluation(std::uint32_t samples) {
 
 void Worker::run_save(const peer::SaveJob& job) {
   replica_.read(copy_);
+  // The loss of a step is of the parameters before it: what the step made of them is not known yet.
+  if (!all_finite(copy_) || !all_finite(replica_.buffers().values())) {
+    return hand_back(peer::Saved{
+        step_,
+        base::fail(base::ErrorCode::diverged, "the parameters or the buffers are not finite")});
+  }
   const auto counters = job.counters(trained_);
   hand_back(peer::Saved{step_, saver_({.parameters = copy_,
                                        .buffers = replica_.buffers().values(),

@@ -110,6 +110,22 @@ BOOST_AUTO_TEST_CASE(what_is_saved_is_the_replica_and_no_optimizer) {
   BOOST_TEST(outcome<peer::Saved>().step.value == 4U);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_not_finite_is_not_saved) {
+  embed::Worker worker = make();
+  port.submit(peer::StepJob{});
+  BOOST_TEST(worker.next_step().has_value());
+  worker.replica().trained()[1] = std::numeric_limits<float>::quiet_NaN();
+  worker.step_done(1);
+  (void)outcome<peer::StepDone>();
+  port.submit(peer::SaveJob{});
+  port.submit(peer::StepJob{});
+  BOOST_TEST(worker.next_step().has_value());
+  const auto status = outcome<peer::Saved>().status;
+  BOOST_REQUIRE(!status.has_value());
+  BOOST_TEST((status.error().code == base::ErrorCode::diverged));
+  BOOST_TEST(saved.empty());
+}
+
 BOOST_AUTO_TEST_CASE(an_evaluation_asks_the_program) {
   std::uint32_t asked = 1;
   embed::Worker worker =
