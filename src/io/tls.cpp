@@ -164,7 +164,9 @@ class TlsSession final : public Session {
     if (admitted) std::ranges::copy(proof_of(Role::listener), verdict.begin() + 1);
     if (auto status = put(verdict); !status) return status;
     if (!admitted) {
-      return base::fail(base::ErrorCode::run_file, "the other end has not this swarm's secret");
+      return base::fail(base::ErrorCode::run_file, "{}",
+                        secret_ ? "the other end has not this swarm's secret"
+                                : "the other end has a secret, and this swarm has none");
     }
     established_ = true;
     return {};
@@ -172,9 +174,12 @@ class TlsSession final : public Session {
 
   base::Status take_verdict() {
     if (said_.front() != kAdmitted) {
-      return base::fail(base::ErrorCode::run_file,
-                        "the other end lets in only who has its swarm's secret: its file must be "
-                        "security.secret here, too (join, doctor: --secret FILE)");
+      return base::fail(base::ErrorCode::run_file, "{}",
+                        secret_ ? "the other end has not the secret of this peer's security.secret "
+                                  "(join, doctor: --secret FILE), but another one or none"
+                                : "the other end lets in only who has its swarm's secret: its file "
+                                  "must be security.secret here, too (join, doctor: --secret "
+                                  "FILE)");
     }
     const Proof expected = proof_of(Role::listener);
     if (CRYPTO_memcmp(said_.data() + 1, expected.data(), expected.size()) != 0) {

@@ -305,7 +305,10 @@ BOOST_AUTO_TEST_CASE(who_has_the_same_secret_is_let_in_and_nobody_else) {
           run_until(loop, [&] { return !(dialer.failed.empty() && dialer.ups.empty()); }));
       BOOST_TEST(dialer.failed.empty() == (i == j));
       if (i == j) continue;
-      BOOST_TEST(dialer.failed[0].second.find("security.secret") != std::string::npos);
+      const std::string& told = dialer.failed[0].second;
+      BOOST_TEST(told.find("security.secret") != std::string::npos);
+      const bool has_one = configs[i].secret.has_value();  // and the wrong one
+      BOOST_TEST((told.find("another one or none") != std::string::npos) == has_one);
       BOOST_TEST(listener.ups.empty());
     }
   }
