@@ -38,6 +38,7 @@
   X(left_links_kept, "exchange: the link with a peer that left stays")                            \
   X(settled_never, "exchange: settling ends when its time is over")                               \
   X(settled_at_once, "exchange: settling does not wait for the links")                            \
+  X(settled_alone, "exchange: who has no link settles, whoever is there")                         \
   X(ring_resends_nothing, "exchange: on a new link a ring goes on from what was sent on the old") \
   X(suspended_for_ever, "exchange: a resumed link does not count as open")                        \
   X(refute_never, "membership: no verdict is refuted")                                            \

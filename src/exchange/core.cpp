@@ -142,6 +142,8 @@ void Core::on(const Progressed& event, Time now, Outbox&) {
   }
 }
 
+void Core::on(const Company& event, Time, Outbox&) { company_ = event.expected; }
+
 void Core::on(const Phase& phase, Time now, Outbox& out) {
   ASSERT(phase >= phase_, "a run does not go back");
   if (phase == phase_) return;

@@ -60,10 +60,14 @@ struct Progressed {
   double progress = 0.0;      ///< the swarm's progress, 0 to 1
   base::Duration took{};      ///< time that the step took to compute; 0: none was made
 };
+/// Whether members are known of that may become neighbours; until it is told, there are none.
+struct Company {
+  bool expected = false;
+};
 enum class Phase : std::uint8_t { training, settling, done };
 
-using Event = std::variant<NeighbourUp, NeighbourDown, Received, Progressed, Phase, Encoded,
-                           Committed, KeyframeMade, Opened, KeyframeArriving>;
+using Event = std::variant<NeighbourUp, NeighbourDown, Received, Progressed, Company, Phase,
+                           Encoded, Committed, KeyframeMade, Opened, KeyframeArriving>;
 
 /// An outcome as the event it is.
 [[nodiscard]] Event event_of(Outcome outcome);
@@ -88,7 +92,8 @@ struct Refused {
   base::PeerId peer;
   std::string text;
 };
-/// Comes once, in Phase::settling: every link partner has settled and agrees, or the time is up.
+/// Comes once, in Phase::settling: every link partner has settled and agrees, and there is one if
+/// there may be, or the time is up.
 struct Settled {
   bool timed_out = false;
 };
@@ -164,6 +169,7 @@ class Core {
   void on(const NeighbourDown& event, base::Time now, Outbox& out);
   void on(Received& event, base::Time now, Outbox& out);
   void on(const Progressed& event, base::Time now, Outbox& out);
+  void on(const Company& event, base::Time now, Outbox& out);
   void on(const Phase& phase, base::Time now, Outbox& out);
   void on(Encoded& event, base::Time now, Outbox& out);
   void on(Committed& event, base::Time now, Outbox& out);
@@ -228,6 +234,7 @@ class Core {
   double neighbours_progress_ = 0;  // the largest that a neighbour has sent in a LinkOpen
   Phase phase_ = Phase::training;
   bool has_history_ = false;  // others have mixed with its replica: it does not adopt any more
+  bool company_ = false;      // of the last Company
   bool settled_ = false;
   std::optional<base::Time> settle_until_;
 };

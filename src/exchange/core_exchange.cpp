@@ -291,7 +291,10 @@ void Core::start_settling(Time now, Outbox& out) {
 
 void Core::settle_when_ready(Outbox& out) {
   if (phase_ != Phase::settling || settled_) return;
-  const bool agreed = std::ranges::all_of(links_, [](const auto& entry) {
+  // Who has lost a link does not wait for that neighbour. Who has lost all of them waits for any:
+  // what its last deltas left out, nobody has been told.
+  const bool alone = open_links() == 0 && company_ && !SIM_BUG(settled_alone);
+  const bool agreed = !alone && std::ranges::all_of(links_, [](const auto& entry) {
     const Link& link = entry.second;
     return link.broken() != nullptr || (link.open() != nullptr && link.open()->session.settled);
   });

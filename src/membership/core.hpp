@@ -76,6 +76,8 @@ class Core {
   /// Why a member that is not alive was lost; none where nobody told.
   [[nodiscard]] wire::DeathReason death_reason_of(const base::PeerId& peer) const;
 
+  /// Whether any member counts as alive that may be a neighbour of this peer, or is one.
+  [[nodiscard]] bool may_find_neighbours() const;
   /// Whether a dial has no outcome yet.
   [[nodiscard]] bool is_dialing() const { return dialer_.is_dialing(); }
 
@@ -172,6 +174,8 @@ class Core {
   [[nodiscard]] bool is_there(const wire::MemberRecord& record) const;
   /// Whether the two may be neighbours: one of them is the hub, where there is one.
   [[nodiscard]] bool fits_overlay(const wire::MemberRecord& record) const;
+  /// Another one, and neither end has a reason against it.
+  [[nodiscard]] bool may_be_neighbour(const wire::MemberRecord& record) const;
   [[nodiscard]] bool is_wanted(const wire::MemberRecord& record, bool alive) const;
   void refer(base::LinkId id, const base::PeerId& to, Outbox& out);
   void dial_joins(base::Time now, Outbox& out);

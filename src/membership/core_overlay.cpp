@@ -307,11 +307,21 @@ bool Core::fits_overlay(const wire::MemberRecord& record) const {
   return config_.hub.empty() || record.name == config_.hub || table_.self().name == config_.hub;
 }
 
+bool Core::may_be_neighbour(const wire::MemberRecord& record) const {
+  return fits_overlay(record) && record.id != table_.self_id() && !banned_.contains(record.id) &&
+         !no_room_.contains(record.id);
+}
+
+bool Core::may_find_neighbours() const {
+  return std::ranges::any_of(table_.records(), [&](const auto& entry) {
+    return counts_as_alive(entry.second.state) && may_be_neighbour(entry.second);
+  });
+}
+
 bool Core::is_wanted(const wire::MemberRecord& record, bool alive) const {
   const bool there = is_there(record);
   const bool fits = alive ? there : record.state == wire::MemberState::dead && !there;
-  return fits && fits_overlay(record) && record.id != table_.self_id() &&
-         !banned_.contains(record.id) && !no_room_.contains(record.id) && !is_linked(record.id) &&
+  return fits && may_be_neighbour(record) && !is_linked(record.id) &&
          !dialer_.is_dialing(record.id);
 }
 

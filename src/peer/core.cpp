@@ -200,6 +200,7 @@ void Core::perform(const membership::Close& close, base::Time, Outbox& out) {
 void Core::perform(const membership::MembersChanged&, base::Time now, Outbox& out) {
   members_changed_ = true;
   look_for_companions(now, out);
+  if (phase_ == Phase::settling) tell_company(now, out);
 }
 
 void Core::perform(Notice& said, base::Time, Outbox& out) { out.push_back(std::move(said)); }

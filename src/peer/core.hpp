@@ -165,6 +165,8 @@ class Core {
   void report_if_due(Outbox& out);
   void end_evaluation(const std::optional<Evaluated>& evaluated, base::Time now, Outbox& out);
   void begin_settling(base::Time now, Outbox& out);
+  void settle(base::Time now, Outbox& out);
+  void tell_company(base::Time now, Outbox& out);
   void begin_finishing(Outbox& out);
   void end_if_over(base::Time now, Outbox& out);
   void end_if_finished(base::Time now, Outbox& out);

@@ -190,9 +190,7 @@ void Core::on_outcome(const StepDone& done, base::Time now, Outbox& out) {
     to_exchange(exchange::Progressed{step_, samples_, progress_, done.took}, now, out);
     if (phase_ == Phase::done) return;
   }
-  if (phase_ == Phase::settling && steps_outstanding_ == 0) {
-    to_exchange(exchange::Phase::settling, now, out);
-  }
+  if (phase_ == Phase::settling && steps_outstanding_ == 0) settle(now, out);
   ++round_steps_;
   if (config_.exchange.mode != Mode::local) report_if_due(out);
   next_steps(now, out);
@@ -210,9 +208,16 @@ void Core::begin_settling(base::Time now, Outbox& out) {
   publish(now);  // the others count no longer on steps of this peer
   if (!exchange::uses_links(config_.exchange.mode)) return begin_finishing(out);
   // The steps that are handed out already come first.
-  if (steps_outstanding_ == 0) {
-    to_exchange(exchange::Phase::settling, now, out);
-  }
+  if (steps_outstanding_ == 0) settle(now, out);
+}
+
+void Core::settle(base::Time now, Outbox& out) {
+  tell_company(now, out);
+  to_exchange(exchange::Phase::settling, now, out);
+}
+
+void Core::tell_company(base::Time now, Outbox& out) {
+  to_exchange(exchange::Company{membership_.may_find_neighbours()}, now, out);
 }
 
 void Core::begin_finishing(Outbox& out) {

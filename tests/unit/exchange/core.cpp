@@ -408,6 +408,25 @@ BOOST_AUTO_TEST_CASE(settling_ends_at_its_timeout_or_when_the_last_link_is_gone)
   TEST_LINES(other.down('a'), "a: run suspend", "settled");
 }
 
+BOOST_AUTO_TEST_CASE(who_has_lost_all_links_waits_for_one_while_there_are_members_to_link_with) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  peer.on(Company{true});
+  peer.on(Phase::settling);
+  TEST_LINES(peer.down('a'), "a: run suspend");
+  TEST_LINES(peer.on(Company{false}), "settled");
+
+  Transcript other(plain_options());
+  other.open_fresh('a');
+  other.on(Company{true});
+  other.on(Phase::settling);
+  TEST_LINES(other.down('a'), "a: run suspend");
+  other.open_fresh('b');
+  other.encoded(0.001);
+  other.delta('b', 1, 1, true);
+  TEST_LINES(other.committed(), "settled");
+}
+
 BOOST_AUTO_TEST_CASE(a_delta_that_was_waiting_for_a_step_is_asked_for_anew_in_settling) {
   Transcript peer(plain_options());
   peer.open_fresh('a');
