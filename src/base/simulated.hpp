@@ -48,6 +48,7 @@
   X(stranger_dialed_again, "membership: an address where another peer answers is dialed at once") \
   X(timeout_of_mean, "membership: a neighbour is suspect when its beat is a little late")         \
   X(dead_dialed_often, "membership: the dead are dialed as often as the living")                  \
+  X(returns_believed, "membership: who dies again and again is believed at each return")          \
   X(suspicion_for_ever, "membership: a suspicion never ends")                                     \
   X(silence_unnoticed, "membership: silence is no ground for suspicion")                          \
   X(surplus_kept, "membership: neighbours are never too many")                                    \
