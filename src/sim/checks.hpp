@@ -124,6 +124,7 @@ class Checks final : public Observer {
   [[nodiscard]] bool connected() const;
   [[nodiscard]] bool all_linked() const;
   [[nodiscard]] std::optional<double> gap() const;
+  [[nodiscard]] double finished_peers() const;
   [[nodiscard]] std::size_t faulty_held() const;
   void note_samples(const Node& node);
   void check_balance(const Node& node);
@@ -157,7 +158,7 @@ class Checks final : public Observer {
   void check_ended();
   [[nodiscard]] bool ending() const;
   void check_liveness();
-  [[nodiscard]] std::optional<double> value_of(const std::string& name,
+  [[nodiscard]] std::optional<double> value_of(Measure measure,
                                                std::optional<double> undisturbed_loss) const;
   [[nodiscard]] std::optional<double> quality(bool accuracy) const;
   [[nodiscard]] std::optional<double> distance(bool finished) const;

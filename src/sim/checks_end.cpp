@@ -36,8 +36,7 @@ void Checks::note_end(const Node& node) {
 }
 
 bool Checks::failures_are_expected() const {
-  const auto& expected = world_.plan().scenario.expect;
-  return std::ranges::count(expected, "failed_max", &Expectation::name) > 0;
+  return expects(world_.plan().scenario, Measure::failed_max);
 }
 
 void Checks::look_at_stage(Node& node) {

@@ -128,6 +128,13 @@ std::optional<double> Checks::optimum_distance() const {
   return most;
 }
 
+double Checks::finished_peers() const {
+  return static_cast<double>(std::ranges::count_if(world_.nodes(), [](const auto& node) {
+    return node->number == node->peer && node->finished &&
+           node->finished->reason == peer::EndReason::done;
+  }));
+}
+
 std::size_t Checks::faulty_held() const {
   std::size_t most = 0;
   for (const auto& node : world_.nodes()) {
@@ -143,56 +150,66 @@ std::size_t Checks::faulty_held() const {
   return most;
 }
 
-std::optional<double> Checks::value_of(const std::string& name,
+std::optional<double> Checks::value_of(Measure measure,
                                        std::optional<double> undisturbed_loss) const {
-  if (name == "accuracy_min") return quality(true);
-  if (name == "loss_max") return final_loss();
-  if (name == "distance_max") return distance(true);
-  if (name == "optimum_distance_max") return optimum_distance();
-  if (name == "finished_min") {
-    double count = 0;
-    for (const auto& node : world_.nodes()) {
-      const bool done = node->number == node->peer && node->finished &&
-                        node->finished->reason == peer::EndReason::done;
-      count += done ? 1 : 0;
+  switch (measure) {
+    using enum Measure;
+    case accuracy_min:
+      return quality(true);
+    case loss_max:
+      return final_loss();
+    case distance_max:
+      return distance(true);
+    case optimum_distance_max:
+      return optimum_distance();
+    case finished_min:
+      return finished_peers();
+    case failed_max:
+      return failed_;
+    case step_gap_max_s:
+      return steps_made_ > 0 ? std::optional(step_gap_) : std::nullopt;
+    case throughput_min:
+      if (steps_made_ == 0) return std::nullopt;
+      return static_cast<double>(steps_made_) / steps_possible_;
+    case detection_p50_s:
+      return percentile(verdicts_.detections(), 0.5);
+    case detection_p99_s:
+      return percentile(verdicts_.detections(), 0.99);
+    case false_deaths_max:
+      return static_cast<double>(verdicts_.false_deaths());
+    case faulty_held_max:
+      return static_cast<double>(faulty_held());
+    case verdicts_per_minute_max:
+      return static_cast<double>(changes_most_);
+    case one_view_within_s:
+      return since(one_view_at_, last_fault_);
+    case views_full_within_s:
+      return since(views_full_at_, last_start_);
+    case drift_back_within_s:
+      return since(drift_back_at_, last_fault_);
+    case loss_ratio_max: {
+      const auto own = final_loss();
+      if (!own || !undisturbed_loss || *undisturbed_loss <= 0) return std::nullopt;
+      return *own / *undisturbed_loss;
     }
-    return count;
+    case spectral_gap_min:
+      return gap_;
+    case membership_bytes_per_s_max:
+      return membership_rate();
   }
-  if (name == "failed_max") return failed_;
-  if (name == "step_gap_max_s") return steps_made_ > 0 ? std::optional(step_gap_) : std::nullopt;
-  if (name == "throughput_min") {
-    if (steps_made_ == 0) return std::nullopt;
-    return static_cast<double>(steps_made_) / steps_possible_;
-  }
-  if (name == "detection_p50_s") return percentile(verdicts_.detections(), 0.5);
-  if (name == "detection_p99_s") return percentile(verdicts_.detections(), 0.99);
-  if (name == "false_deaths_max") return static_cast<double>(verdicts_.false_deaths());
-  if (name == "faulty_held_max") return static_cast<double>(faulty_held());
-  if (name == "verdicts_per_minute_max") return static_cast<double>(changes_most_);
-  if (name == "one_view_within_s") return since(one_view_at_, last_fault_);
-  if (name == "views_full_within_s") return since(views_full_at_, last_start_);
-  if (name == "drift_back_within_s") return since(drift_back_at_, last_fault_);
-  if (name == "loss_ratio_max") {
-    const auto own = final_loss();
-    if (!own || !undisturbed_loss || *undisturbed_loss <= 0) return std::nullopt;
-    return *own / *undisturbed_loss;
-  }
-  if (name == "spectral_gap_min") return gap_;
-  if (name == "membership_bytes_per_s_max") return membership_rate();
-  ASSERT(false, "every kind of expectation has a value");
+  ASSERT(false, "every measurement has a value");
   return std::nullopt;
 }
 
 std::vector<Outcome> Checks::outcomes(std::optional<double> undisturbed_loss) const {
   std::vector<Outcome> outcomes;
-  for (const Expectation& expectation : world_.plan().scenario.expect) {
-    const auto kind =
-        std::ranges::find(expectation_kinds(), expectation.name, &ExpectationKind::name);
-    Outcome outcome{.name = expectation.name,
-                    .value = value_of(expectation.name, undisturbed_loss),
-                    .limit = expectation.limit};
-    outcome.passed = outcome.value && (kind->at_least ? *outcome.value >= outcome.limit
-                                                      : *outcome.value <= outcome.limit);
+  for (const auto& [measure, limit] : world_.plan().scenario.expect) {
+    const ExpectationKey& key = key_of(measure);
+    Outcome outcome{.name = std::string(key.name),
+                    .value = value_of(measure, undisturbed_loss),
+                    .limit = limit};
+    outcome.passed =
+        outcome.value && (key.at_least() ? *outcome.value >= limit : *outcome.value <= limit);
     outcomes.push_back(std::move(outcome));
   }
   return outcomes;

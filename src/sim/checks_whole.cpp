@@ -223,8 +223,7 @@ void Checks::measure() {
 // neither knows how far away the other is. Where replicas come nearer all the time, two halves may
 // be as near as all were before; they are back when they exchange.
 void Checks::measure_drift() {
-  const auto& expected = world_.plan().scenario.expect;
-  if (std::ranges::count(expected, "drift_back_within_s", &Expectation::name) == 0) return;
+  if (!expects(world_.plan().scenario, Measure::drift_back_within_s)) return;
   if (!exchange::uses_links(world_.task().config.exchange.mode)) return;
   const double now = world_.seconds();
   const bool before = first_fault_ < 0 || now < first_fault_;

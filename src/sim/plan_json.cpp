@@ -78,7 +78,8 @@ std::string to_json(const Plan& plan) {
   for (const PlannedEvent& event : plan.events) json["timeline"].push_back(event_json(event));
   json["expect"] = Json::array();
   for (const Expectation& expectation : scenario.expect) {
-    json["expect"].push_back({{"name", expectation.name}, {"limit", expectation.limit}});
+    json["expect"].push_back(
+        {{"name", key_of(expectation.measure).name}, {"limit", expectation.limit}});
   }
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }

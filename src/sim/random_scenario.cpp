@@ -191,7 +191,7 @@ void close_some(Scenario& scenario) {
     return entry.kind != Kind::disk_full && entry.kind != Kind::throttle;
   };
   if (std::ranges::any_of(scenario.timeline, harms)) {
-    scenario.expect.push_back({"failed_max", 1000});
+    scenario.expect.push_back({Measure::failed_max, 1000});
   }
 }
 

@@ -42,8 +42,7 @@ base::Result<Calm> run_undisturbed(const Plan& plan) {
 
 base::Result<Report> run(const Plan& plan, const std::function<void(const std::string&)>& trace) {
   Calm calm;
-  const auto compares = [](const Expectation& e) { return e.name == "loss_ratio_max"; };
-  if (std::ranges::any_of(plan.scenario.expect, compares)) {
+  if (expects(plan.scenario, Measure::loss_ratio_max)) {
     auto undisturbed = run_undisturbed(plan);
     if (!undisturbed) return base::fail(undisturbed.error());
     calm = std::move(*undisturbed);

@@ -1,5 +1,6 @@
 #include "sim/scenario.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -9,8 +10,6 @@
 
 namespace starling::sim {
 namespace {
-
-constexpr double kCountMax = 1e9;
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -104,43 +103,8 @@ std::string entry_text(const Entry& entry) {
 
 bool Conditions::empty() const { return *this == Conditions{}; }
 
-const std::vector<ExpectationKind>& expectation_kinds() {
-  static const std::vector<ExpectationKind> kKinds{
-      {"accuracy_min", true, 0, 1, "mean final accuracy of the peers that finished"},
-      {"loss_max", false, 0, 1e6, "mean final loss of the peers that finished"},
-      {"distance_max", false, 0, 1e6, "max |x_i - mean| / |mean| over the final replicas"},
-      {"optimum_distance_max", false, 0, 1e6,
-       "sim, quadratic: largest relative distance of a final replica from the optimum"},
-      {"finished_min", true, 0, kCountMax, "peers that ended their run"},
-      {"failed_max", false, 0, kCountMax,
-       "peers that ended with an error; where it is not given none may"},
-      {"step_gap_max_s", false, 0, kSecondsMax,
-       "longest time between two steps of a peer that no fault stopped, slowed down or restarted"},
-      {"throughput_min", true, 0, 1,
-       "steps of such peers, together, as part of what their speeds allow"},
-      {"detection_p50_s", false, 0, kSecondsMax,
-       "median time from a death until a running peer holds it dead"},
-      {"detection_p99_s", false, 0, kSecondsMax, "the same, 99th percentile"},
-      {"false_deaths_max", false, 0, kCountMax,
-       "peers held dead that ran and could be reached, each once a fault"},
-      {"faulty_held_max", false, 0, kCountMax,
-       "sim: dead peers, and those in a fault, that a healthy one holds alive at the end"},
-      {"verdicts_per_minute_max", false, 0, kCountMax,
-       "most changes between alive and dead of one peer in one table within a minute"},
-      {"one_view_within_s", false, 0, kSecondsMax,
-       "after the last fault: until all member tables agree on who runs"},
-      {"views_full_within_s", false, 0, kSecondsMax,
-       "after the last start: until every peer has its neighbours"},
-      {"drift_back_within_s", false, 0, kSecondsMax,
-       "after the last fault: until drift is at most 1.1 times what it was before the first"},
-      {"loss_ratio_max", false, 0, 1e6,
-       "final loss over that of the same run undisturbed, at equal samples"},
-      {"spectral_gap_min", true, 0, 1,
-       "sim: of averaging over the links that there are 30 s after the last start"},
-      {"membership_bytes_per_s_max", false, 0, 1e12,
-       "most that a peer sent for membership a second, mean since 30 s after the last start"},
-  };
-  return kKinds;
+bool expects(const Scenario& scenario, Measure measure) {
+  return std::ranges::count(scenario.expect, measure, &Expectation::measure) > 0;
 }
 
 std::string_view to_string(Kind kind) noexcept { return base::name_of(kind, kKindNames); }
@@ -181,7 +145,7 @@ std::string to_toml(const Scenario& scenario, const std::string& folder) {
   for (const Entry& entry : scenario.timeline) out += entry_text(entry);
   if (!scenario.expect.empty()) out += "\n[expect]\n";
   for (const Expectation& expectation : scenario.expect) {
-    out += fmt::format("{} = {}\n", expectation.name, expectation.limit);
+    out += fmt::format("{} = {}\n", key_of(expectation.measure).name, expectation.limit);
   }
   return out;
 }

@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "sim/expectation.hpp"
 
 namespace starling::sim {
 
@@ -125,21 +126,6 @@ struct Line {
   double rate_mbit = 0;  ///< each way
 };
 
-/// An expectation: what is measured has to be at most, or at least, the limit.
-struct Expectation {
-  std::string name;
-  double limit = 0;
-};
-
-/// Every expectation there is.
-struct ExpectationKind {
-  std::string_view name;
-  bool at_least;  ///< else at most
-  double min, max;
-  std::string_view about;
-};
-[[nodiscard]] const std::vector<ExpectationKind>& expectation_kinds();
-
 enum class Problem : std::uint8_t { model, small, quadratic, none };
 
 /// What the simulator alone needs.
@@ -174,6 +160,8 @@ struct Scenario {
   std::vector<Expectation> expect;
   SimSettings sim;
 };
+
+[[nodiscard]] bool expects(const Scenario& scenario, Measure measure);
 
 /// Reads and checks a scenario. Errors (ErrorCode::run_file) name file and line, what is wrong,
 /// what is allowed and, for an unknown word, the most similar one.

@@ -542,10 +542,10 @@ void read_timeline(const toml::table& top, Scenario& scenario, Errors& errors) {
 
 void read_expect(const toml::table& top, Scenario& scenario, Errors& errors) {
   Fields expect(section(top, "expect", errors), "expect", errors);
-  for (const ExpectationKind& kind : expectation_kinds()) {
+  for (const ExpectationKey& key : kExpectationKeys) {
     double limit = 0;
-    if (expect.number(kind.name, limit, kind.min, kind.max)) {
-      scenario.expect.push_back({std::string(kind.name), limit});
+    if (expect.number(key.name, limit, key.min, key.max)) {
+      scenario.expect.push_back({key.measure, limit});
     }
   }
   expect.end();
