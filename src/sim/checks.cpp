@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "membership/limits.hpp"
+#include "sim/checks/soundness.hpp"
 
 namespace starling::sim {
 namespace {
@@ -17,8 +18,6 @@ constexpr std::size_t kLargeTable = 64;
 constexpr double kLargeTablePause = 0.25;
 /// A minute, less what a change may be seen late by.
 constexpr double kVerdictWindow = 59;
-/// Events that may wait for a process that stands still.
-constexpr std::size_t kHeldMax = 1'000'000;
 
 bool lasts(Kind kind) {
   return kind == Kind::stop || kind == Kind::partition || kind == Kind::degrade ||
@@ -33,6 +32,7 @@ bool counts_alive(const wire::MemberRecord& record) {
 
 Checks::Checks(World& world)
     : world_(world),
+      alarm_(world),
       own_(world.nodes().size()),
       has_twins_(has_event(world.plan(), Kind::twin)),
       is_clear_(is_clear(world.plan())),
@@ -46,14 +46,6 @@ Checks::Checks(World& world)
   last_fault_ = times.last;
   last_start_ = times.last_start;
   world.set_observer(this);
-}
-
-void Checks::fail(const std::string& text) {
-  if (!failure_.empty()) return;
-  failure_ = text;
-  failed_at_ = world_.seconds();
-  world_.trace("FAILED: " + text);
-  world_.stop();
 }
 
 std::uint32_t Checks::subject_of(const base::PeerId& id) {
@@ -75,7 +67,7 @@ void Checks::started(Node& node) {
   changes_.erase(changes_.lower_bound({node.number, 0}),
                  changes_.lower_bound({node.number + 1, 0}));
   Subject& self = subjects_[subject];
-  if (node.number == node.peer) {
+  if (!node.is_twin()) {
     self.node = node.number;
     verdicts_.runs(subject, node.peer, world_.seconds());
   }
@@ -86,19 +78,19 @@ void Checks::started(Node& node) {
 void Checks::ended(Node& node) {
   note_samples(node);
   close_gap(node);
-  if (node.number == node.peer) subjects_[own_[node.number]].running = false;
+  if (!node.is_twin()) subjects_[own_[node.number]].running = false;
 }
 
 void Checks::killed(Node& node) {
   ended(node);
-  if (node.number != node.peer) return;  // the twin
+  if (node.is_twin()) return;  // the twin
   const std::uint32_t subject = own_[node.number];
   // Whether one that stood still is alive was an open question before.
   if (node.state == NodeState::stopped) return verdicts_.leaves(subject);
   std::vector<std::uint32_t> observers;
   for (const auto& other : world_.nodes()) {
     const View& view = views_[other->number];
-    if (other->state != NodeState::running || other->number != other->peer) continue;
+    if (other->state != NodeState::running || other->is_twin()) continue;
     if (subject < view.alive.size() && view.alive[subject]) {
       observers.push_back(own_[other->number]);
     }
@@ -108,7 +100,7 @@ void Checks::killed(Node& node) {
 
 void Checks::finished(Node& node) {
   ended(node);
-  if (node.number != node.peer) return;
+  if (node.is_twin()) return;
   verdicts_.leaves(own_[node.number]);
   note_end(node);
 }
@@ -138,7 +130,7 @@ void Checks::fault(const PlannedEvent& event, bool begins) {
 }
 
 double Checks::convalescent_until(std::uint32_t peer) const {
-  const double started = base::seconds(world_.nodes()[peer]->started - World::kStart);
+  const double started = world_.started(*world_.nodes()[peer]);
   return std::max(started, disturbances_.over_since(peer)) + kConvalescence;
 }
 
@@ -148,7 +140,7 @@ bool Checks::disturbed(std::uint32_t peer) const {
 
 // Honest peers never find each other at fault; frames that were damaged do not get that far.
 void Checks::noticed(const Node& node, const base::Notice& notice) {
-  if (notice.accuses && !has_twins_) fail(fmt::format("peer-{} says: {}", node.peer, notice.text));
+  if (notice.accuses && !has_twins_) alarm_.raise("peer-{} says: {}", node.peer, notice.text);
 }
 
 void Checks::sent(const Node& from, const wire::Message& message) {
@@ -158,8 +150,8 @@ void Checks::sent(const Node& from, const wire::Message& message) {
     if (record.id == from.id)
       subject.incarnation = std::max(subject.incarnation, record.incarnation);
     if (record.incarnation > subject.incarnation) {
-      fail(fmt::format("peer-{} tells incarnation {} of peer-{}, which only told {}", from.peer,
-                       record.incarnation, subject.node, subject.incarnation));
+      alarm_.raise("peer-{} tells incarnation {} of peer-{}, which only told {}", from.peer,
+                   record.incarnation, subject.node, subject.incarnation);
     }
   };
   if (const auto* gossip = std::get_if<wire::Gossip>(&message)) {
@@ -170,13 +162,13 @@ void Checks::sent(const Node& from, const wire::Message& message) {
 }
 
 void Checks::touched(Node& node) {
-  if (!world_.breach().empty()) fail(world_.breach());
+  if (!world_.breach().empty()) alarm_.raise("{}", world_.breach());
   if (!node.worker->breach().empty()) {
-    fail(fmt::format("peer-{} {}", node.peer, node.worker->breach()));
+    alarm_.raise("peer-{} {}", node.peer, node.worker->breach());
   }
   look_at_table(node);
   look_at_stage(node);
-  check_bounds(node);
+  check_bounds(node, alarm_);
   for (const base::PeerId& peer : node.worker->take_committed()) {
     ++commits_;
     if (node.worker->replica().size() <= kSmallReplica || commits_ % kLargeEvery == 0) {
@@ -219,31 +211,7 @@ void Checks::verdict(Node& node, std::uint32_t index, bool alive) {
     times.push_back(now);
     changes_most_ = std::max(changes_most_, std::uint64_t{times.size()});
   }
-  if (!alive && node.number == node.peer) verdicts_.held_dead(index, own_[node.number], now);
-}
-
-// What can grow is at its limit at most.
-void Checks::check_bounds(const Node& node) {
-  base::Bounds bounds;
-  node.core->add_bounds(bounds);
-  node.worker->add_bounds(bounds);
-  bounds.add("connections", node.links.size(), peer::kConnectionsMax);
-  bounds.add("events of a process that stands still", node.held.size(), kHeldMax);
-  require(node, bounds);
-}
-
-// And nothing waits for longer than it may.
-void Checks::check_timers(const Node& node) {
-  base::Bounds bounds;
-  node.core->add_timers(world_.local(node), bounds);
-  require(node, bounds);
-}
-
-void Checks::require(const Node& node, const base::Bounds& bounds) {
-  const auto& broken = bounds.broken();
-  if (!broken) return;
-  fail(fmt::format("of peer-{}, {}: {}, at most {}", node.peer, broken->what, broken->size,
-                   broken->limit));
+  if (!alive && !node.is_twin()) verdicts_.held_dead(index, own_[node.number], now);
 }
 
 void Checks::check_mirrors(Node& node, const base::PeerId& peer) {
@@ -263,14 +231,14 @@ void Checks::check_mirrors(Node& node, const base::PeerId& peer) {
   using exchange::MirrorOf;
   if (x.mirror_hash(peer, MirrorOf::mine) != y.mirror_hash(node.id, MirrorOf::theirs) ||
       x.mirror_hash(peer, MirrorOf::theirs) != y.mirror_hash(node.id, MirrorOf::mine)) {
-    fail(fmt::format("the mirrors of peer-{} and peer-{} differ after exchange {}", node.peer,
-                     other.peer, a.committed.value));
+    alarm_.raise("the mirrors of peer-{} and peer-{} differ after exchange {}", node.peer,
+                 other.peer, a.committed.value);
   }
   if (!a.moved || !b.moved) return;
   const double tolerance = static_cast<double>(x.size()) * 1e-6 * (1 + std::abs(*a.moved));
   if (!(std::abs(*a.moved + *b.moved) <= tolerance)) {
-    fail(fmt::format("exchange {} of peer-{} and peer-{} is not in balance: {} and {}",
-                     a.committed.value, node.peer, other.peer, *a.moved, *b.moved));
+    alarm_.raise("exchange {} of peer-{} and peer-{} is not in balance: {} and {}",
+                 a.committed.value, node.peer, other.peer, *a.moved, *b.moved);
   }
 }
 

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sim/checks/alarm.hpp"
 #include "sim/verdicts.hpp"
 #include "sim/world.hpp"
 
@@ -50,11 +51,9 @@ class Checks final : public Observer {
   /// After the run.
   void finish();
   /// The first invariant that broke; empty: none.
-  [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
-  [[nodiscard]] double failed_at() const noexcept { return failed_at_; }
+  [[nodiscard]] const std::string& failure() const noexcept { return alarm_.failure(); }
+  [[nodiscard]] double failed_at() const noexcept { return alarm_.raised_at(); }
   [[nodiscard]] std::vector<Outcome> outcomes(std::optional<double> undisturbed_loss) const;
-  /// Mean final loss of the peers that finished their run.
-  [[nodiscard]] std::optional<double> final_loss() const { return quality(false); }
   /// Of averaging over the links that there were kJoinSeconds after the last start.
   [[nodiscard]] std::optional<double> overlay_gap() const noexcept { return gap_; }
   /// Of the links between peers, looked at once a second, the part of which it was known whether
@@ -104,7 +103,6 @@ class Checks final : public Observer {
     std::map<base::PeerId, LinkLedger> links;
   };
 
-  void fail(const std::string& text);
   void ended(Node& node);
   void note_end(const Node& node);
   [[nodiscard]] bool failures_are_expected() const;
@@ -112,25 +110,14 @@ class Checks final : public Observer {
   void look_at_stage(Node& node);
   void look_at_table(Node& node);
   void verdict(Node& node, std::uint32_t subject, bool alive);
-  void check_bounds(const Node& node);
-  void check_timers(const Node& node);
-  void require(const Node& node, const base::Bounds& bounds);
   void check_mirrors(Node& node, const base::PeerId& peer);
   [[nodiscard]] std::uint32_t subject_of(const base::PeerId& id);
   [[nodiscard]] bool disturbed(std::uint32_t peer) const;
   [[nodiscard]] double convalescent_until(std::uint32_t peer) const;
   [[nodiscard]] bool one_view() const;
-  [[nodiscard]] bool views_full() const;
-  [[nodiscard]] bool connected() const;
-  [[nodiscard]] bool all_linked() const;
-  [[nodiscard]] std::optional<double> gap() const;
-  [[nodiscard]] double finished_peers() const;
   [[nodiscard]] std::size_t faulty_held() const;
   void note_samples(const Node& node);
   void check_balance(const Node& node);
-  void check_finite(const Node& node);
-  void check_buffers(const Node& node);
-  void check_queues(const Node& node);
   void check_counters(const Node& node);
   void check_dials(const Node& node);
   [[nodiscard]] bool calm() const;
@@ -152,24 +139,13 @@ class Checks final : public Observer {
   void check_goes_on(const Node& node);
   void check_saves(const Node& node);
   [[nodiscard]] bool ring_is_over() const;
-  [[nodiscard]] bool waits_for_ring(const Node& node) const;
-  void check_shards();
-  void check_agreement();
-  void check_ended();
   [[nodiscard]] bool ending() const;
   void check_liveness();
   [[nodiscard]] std::optional<double> value_of(Measure measure,
                                                std::optional<double> undisturbed_loss) const;
-  [[nodiscard]] std::optional<double> quality(bool accuracy) const;
-  [[nodiscard]] std::optional<double> distance(bool finished) const;
-  [[nodiscard]] std::optional<double> mean_distance() const;
-  [[nodiscard]] std::optional<double> buffer_distance() const;
-  [[nodiscard]] std::optional<double> optimum_distance() const;
-  [[nodiscard]] std::vector<const Node*> trained() const;
 
   World& world_;
-  std::string failure_;
-  double failed_at_ = 0;
+  Alarm alarm_;
   std::vector<Subject> subjects_;
   std::unordered_map<std::uint64_t, std::uint32_t> by_prefix_;
   std::vector<View> views_;
@@ -205,7 +181,6 @@ class Checks final : public Observer {
   std::size_t looked_at_ = 0;
   std::uint32_t failed_ = 0;  ///< peers that ended with an error
   double first_done_ = -1, last_end_ = -1;
-  std::vector<float> scratch_;
   double connected_at_ = -1;  ///< with rare branches: last, near the end of the run
 };
 

@@ -4,17 +4,13 @@
 #include <fmt/format.h>
 
 #include "sim/checks.hpp"
+#include "sim/checks/agreement.hpp"
+#include "sim/checks/soundness.hpp"
+#include "sim/checks/survey.hpp"
 
 namespace starling::sim {
 namespace {
 
-/// Of the replicas at the end of a run, if the faults were over for this long before.
-constexpr double kEndDistanceMax = 0.05;
-/// Of equal ones, whose mean is rounded.
-constexpr double kRingDistanceMax = 1e-6;
-/// Of their buffers where rare branches drop links all the time: who has lost a link does not wait
-/// for that neighbour, and buffers have fewer exchanges to come together in than replicas.
-constexpr double kEndBuffersRareMax = 0.25;
 constexpr double kCalmSeconds = 30;
 /// What the others may take for their last steps, beyond settling, when the first peer is done.
 constexpr double kOthersSeconds = 60;
@@ -32,7 +28,7 @@ void Checks::note_end(const Node& node) {
   if (node.finished->reason != peer::EndReason::failed) return;
   ++failed_;
   if (failures_are_expected()) return;
-  fail(fmt::format("peer-{} ended with an error: {}", node.peer, node.finished->error.text));
+  alarm_.raise("peer-{} ended with an error: {}", node.peer, node.finished->error.text);
 }
 
 bool Checks::failures_are_expected() const {
@@ -53,7 +49,7 @@ void Checks::check_stage(const Node& node) {
   const auto& [phase, since] = stages_[node.number];
   if (phase == peer::Phase::training || phase == peer::Phase::done) return;
   // All of a ring have to be there.
-  if (waits_for_ring(node)) return;
+  if (waits_for_ring(world_, node)) return;
   if (node.state != NodeState::running || disturbed(node.peer)) return;
   double limit =
       kStillSeconds + kStillSteps * world_.plan().scenario.sim.step_ms / 1000 / node.speed;
@@ -67,7 +63,7 @@ void Checks::check_stage(const Node& node) {
   }
   if (exchange::uses_ring(config.exchange.mode)) limit += base::seconds(peer::kRingGrace);
   const double passed = world_.seconds() - std::max(since, convalescent_until(node.peer));
-  if (passed > limit) fail(fmt::format("peer-{} {} for {:.0f} s", node.peer, what, passed));
+  if (passed > limit) alarm_.raise("peer-{} {} for {:.0f} s", node.peer, what, passed);
 }
 
 // Where nothing disturbs, what one knows of the others' samples all know soon.
@@ -77,26 +73,8 @@ void Checks::check_end() {
   if (passed <= base::seconds(world_.task().config.exchange.settle_timeout) + kOthersSeconds)
     return;
   for (const auto& node : world_.nodes()) {
-    if (!world_.is_up(*node) || waits_for_ring(*node)) continue;
-    fail(fmt::format("peer-{} still runs {:.0f} s after the first was done", node->peer, passed));
-  }
-}
-
-// A run that ended undisturbed leaves all with the same replica, and a ring to the bit.
-void Checks::check_ended() {
-  const exchange::Mode mode = world_.task().config.exchange.mode;
-  const auto apart = distance(false);
-  if (exchange::uses_ring(mode) && failed_ == 0 && apart && !(*apart <= kRingDistanceMax)) {
-    fail(fmt::format("the ring ended with replicas {} from their mean", *apart));
-  }
-  if (!exchange::uses_links(mode)) return;
-  if (apart && !(*apart <= kEndDistanceMax)) {
-    fail(fmt::format("the run ended with replicas {} from their mean", *apart));
-  }
-  const auto buffers = buffer_distance();
-  const bool rare = world_.plan().scenario.sim.buggify;
-  if (buffers && !(*buffers <= (rare ? kEndBuffersRareMax : kEndDistanceMax))) {
-    fail(fmt::format("the run ended with buffers {} from their mean", *buffers));
+    if (!world_.is_up(*node) || waits_for_ring(world_, *node)) continue;
+    alarm_.raise("peer-{} still runs {:.0f} s after the first was done", node->peer, passed);
   }
 }
 
@@ -104,23 +82,18 @@ void Checks::check_ended() {
 void Checks::check_goes_on(const Node& node) {
   const double now = world_.seconds();
   const double left = left_at_[node.peer];
-  if (left >= 0 && base::seconds(node.started - World::kStart) <= left) {
-    fail(fmt::format("peer-{} was asked to leave {:.0f} s ago", node.peer, now - left));
+  if (left >= 0 && world_.started(node) <= left) {
+    alarm_.raise("peer-{} was asked to leave {:.0f} s ago", node.peer, now - left);
   }
   const peer::Phase phase = node.core->phase();
   if (phase != peer::Phase::training && phase != peer::Phase::waiting) return;
-  if (ring_is_over() && waits_for_ring(node)) return;
+  if (ring_is_over() && waits_for_ring(world_, node)) return;
   const double step_seconds = world_.plan().scenario.sim.step_ms / 1000 / node.speed;
   const double still =
       node.last_step ? base::seconds(world_.now() - *node.last_step) : now - last_change_;
   if (still > kStillSeconds + kStillSteps * step_seconds) {
-    fail(fmt::format("peer-{} has made no step for {:.1f} s", node.peer, still));
+    alarm_.raise("peer-{} has made no step for {:.1f} s", node.peer, still);
   }
-}
-
-bool Checks::waits_for_ring(const Node& node) const {
-  return node.core->phase() == peer::Phase::waiting &&
-         exchange::uses_ring(world_.task().config.exchange.mode);
 }
 
 // A ring is over with its first error; who waits for the rest of it makes no step.
@@ -142,7 +115,7 @@ void Checks::check_liveness() {
   // A star is not made to become whole again: its middle may be gone.
   if (!world_.task().config.membership.hub.empty()) return;
   // A run that ends is over soon after its faults: its end is judged whenever it comes.
-  if (first_done_ > last_fault_ + kCalmSeconds) check_ended();
+  if (first_done_ > last_fault_ + kCalmSeconds) check_end_of_run(world_, failed_ > 0, alarm_);
   const double past = world_.seconds() - last_fault_;
   if (past < kRecoverySeconds) return;
   bool any = false;
@@ -153,20 +126,20 @@ void Checks::check_liveness() {
   }
   if (ring_is_over()) return;
   if (ending()) return;
-  if (!one_view()) fail(fmt::format("{:.0f} s after the last fault tables differ", past));
-  if (!connected() && world_.seconds() > connected_at_ + kMomentSeconds) {
-    fail(fmt::format("{:.0f} s after the last fault the overlay is split", past));
+  if (!one_view()) alarm_.raise("{:.0f} s after the last fault tables differ", past);
+  if (!connected(world_) && world_.seconds() > connected_at_ + kMomentSeconds) {
+    alarm_.raise("{:.0f} s after the last fault the overlay is split", past);
   }
   for (const auto& node : world_.nodes()) {
-    if (world_.is_up(*node)) check_queues(*node);
+    if (world_.is_up(*node)) check_queues(world_, *node, alarm_);
   }
-  check_shards();
-  if (world_.plan().scenario.sim.problem == Problem::quadratic) check_agreement();
+  check_shards(world_, alarm_);
+  check_replicas(world_, alarm_);
 }
 
 void Checks::finish() {
-  if (!world_.breach().empty()) fail(world_.breach());
-  if (failure_.empty()) check_liveness();
+  if (!world_.breach().empty()) alarm_.raise("{}", world_.breach());
+  if (failure().empty()) check_liveness();
   verdicts_.finish(world_.seconds());
   check_verdicts();
   check_coverage();

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/checks.hpp"
+#include "sim/checks/survey.hpp"
 #include "train/schedule.hpp"
 
 namespace starling::sim {
@@ -61,17 +62,16 @@ void Checks::check_verdicts() {
   if (!is_clear_ || !world_.task().config.membership.hub.empty()) return;
   const auto slowest = percentile(verdicts_.detections(), 1);
   if (slowest && *slowest > kDetectionMax) {
-    fail(fmt::format("a death was noticed after {:.1f} s", *slowest));
+    alarm_.raise("a death was noticed after {:.1f} s", *slowest);
   }
   if (verdicts_.false_verdicts() > 0) {
-    fail(fmt::format("{} times a peer was held dead that ran and could be reached",
-                     verdicts_.false_verdicts()));
+    alarm_.raise("{} times a peer was held dead that ran and could be reached",
+                 verdicts_.false_verdicts());
   }
   // With the turns of a cut all may change.
   if (has_event(world_.plan(), Kind::partition)) return;
   if (changes_most_ > kVerdictsMax) {
-    fail(
-        fmt::format("a table changed its mind about one peer {} times in a minute", changes_most_));
+    alarm_.raise("a table changed its mind about one peer {} times in a minute", changes_most_);
   }
 }
 
@@ -81,27 +81,28 @@ void Checks::check_suspicions(const Node& node) {
   for (const auto& [id, record] : node.core->membership().table().records()) {
     const Subject& subject = subjects_[subject_of(id)];
     if (record.state != wire::MemberState::suspect || !subject.running) continue;
-    fail(fmt::format("peer-{} suspects peer-{}, which nothing disturbs", node.peer, subject.node));
+    alarm_.raise("peer-{} suspects peer-{}, which nothing disturbs", node.peer, subject.node);
   }
 }
 
 void Checks::check_coverage() {
   if (world_.task().initial.size() > kSmallReplica || links_met_ < kLinksMetMin) return;
   if (const auto coverage = ledger_coverage(); *coverage < kCoverageMin) {
-    fail(fmt::format("of the links {} have exchanges that were added up", *coverage));
+    alarm_.raise("of the links {} have exchanges that were added up", *coverage);
   }
 }
 
 // Whom nobody answers for is left alone, but for the rest of a ring that has ended.
 void Checks::dialed(const Node& node, const std::string& address, bool answers) {
-  if (answers || !calm() || world_.plan().scenario.sim.buggify || waits_for_ring(node)) return;
+  if (answers || !calm() || world_.plan().scenario.sim.buggify || waits_for_ring(world_, node))
+    return;
   const double now = world_.seconds();
   std::vector<double>& times = dials_[{node.number, address}];
   std::erase_if(times, [&](double at) { return at <= now - kDialWindow; });
   times.push_back(now);
   if (times.size() > kDeadDialsMax) {
-    fail(fmt::format("peer-{} dials {}, where nobody is, {} times in a minute", node.peer, address,
-                     times.size()));
+    alarm_.raise("peer-{} dials {}, where nobody is, {} times in a minute", node.peer, address,
+                 times.size());
   }
 }
 
@@ -113,8 +114,8 @@ void Checks::check_progress(const Node& node) {
   const Advance then = std::exchange(before, now);
   if (then.life != now.life) return;
   if (now.progress < then.progress) {
-    fail(fmt::format("peer-{} went back from {} of the run to {}", node.peer, then.progress,
-                     now.progress));
+    alarm_.raise("peer-{} went back from {} of the run to {}", node.peer, then.progress,
+                 now.progress);
   }
   const train::Config& config = world_.task().run_file.train;
   const bool falls = then.progress >= config.warmup;
@@ -124,8 +125,8 @@ void Checks::check_progress(const Node& node) {
   const double most = train::learning_rate(config, then.progress);
   const double least = train::learning_rate(config, now.progress);
   if (status.learning_rate <= most && status.learning_rate >= least) return;
-  fail(fmt::format("peer-{} trains at a rate of {} after {} of the run, not at {}", node.peer,
-                   status.learning_rate, now.progress, least));
+  alarm_.raise("peer-{} trains at a rate of {} after {} of the run, not at {}", node.peer,
+               status.learning_rate, now.progress, least);
 }
 
 // Where nothing disturbs or holds exchanges back, no peer waits in vain for its links to settle.
@@ -134,7 +135,7 @@ void Checks::check_settling(const Node& node, double since) {
   const exchange::Config& config = world_.task().config.exchange;
   if (config.upload_limit > 0 || config.cpu_share > 0) return;
   if (world_.seconds() - since < base::seconds(config.settle_timeout)) return;
-  fail(fmt::format("peer-{} gave up settling", node.peer));
+  alarm_.raise("peer-{} gave up settling", node.peer);
 }
 
 void Checks::open_window() {
@@ -156,8 +157,8 @@ void Checks::check_exchanges(const Node& node) {
     if (before == then.links.end() || after == node.worker->ledger().end()) continue;
     if (before->second.serial != after->second.serial) continue;
     if (before->second.committed < after->second.committed) continue;
-    fail(fmt::format("peer-{} and {} have made no exchange after {} for {} s", node.peer,
-                     neighbour.peer.brief(), after->second.committed.value, kWindowSeconds));
+    alarm_.raise("peer-{} and {} have made no exchange after {} for {} s", node.peer,
+                 neighbour.peer.brief(), after->second.committed.value, kWindowSeconds);
   }
 }
 
@@ -166,7 +167,7 @@ void Checks::check_saves(const Node& node) {
   if (every <= 0 || every > kWindowSeconds / 3) return;
   const Checkpoint* saved = node.folder.newest_whole();
   if (saved == nullptr || saved->step.value < window_[node.number].step) {
-    fail(fmt::format("peer-{} has saved nothing for {} s", node.peer, kWindowSeconds));
+    alarm_.raise("peer-{} has saved nothing for {} s", node.peer, kWindowSeconds);
   }
 }
 
@@ -181,7 +182,7 @@ void Checks::look_at_window() {
     if (!world_.is_up(*node) || window_[node->number].life != node->life) continue;
     check_goes_on(*node);
     if (!is_slow(world_.plan().scenario)) check_exchanges(*node);
-    if (!waits_for_ring(*node)) check_saves(*node);
+    if (!waits_for_ring(world_, *node)) check_saves(*node);
   }
   open_window();
 }

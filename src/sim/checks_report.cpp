@@ -1,44 +1,12 @@
 // What was measured, against what was expected.
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include "base/assert.hpp"
 #include "sim/checks.hpp"
+#include "sim/checks/replicas.hpp"
 
 namespace starling::sim {
 namespace {
-
-/// The larger of two; of what is not a number nothing is larger.
-double worse(double a, double b) { return std::isnan(a) || a > b ? a : b; }
-
-/// |v_i - mean| / |mean| of each; nothing of fewer than two.
-std::vector<double> distances(const std::vector<std::vector<float>>& all) {
-  if (all.size() < 2) return {};
-  std::vector<double> mean(all.front().size());
-  double norm = 0;
-  for (std::size_t e = 0; e < mean.size(); ++e) {
-    for (const auto& x : all) mean[e] += static_cast<double>(x[e]);
-    mean[e] /= static_cast<double>(all.size());
-    norm += mean[e] * mean[e];
-  }
-  std::vector<double> distances;
-  for (const auto& x : all) {
-    double off = 0;
-    for (std::size_t e = 0; e < mean.size(); ++e) {
-      off += (static_cast<double>(x[e]) - mean[e]) * (static_cast<double>(x[e]) - mean[e]);
-    }
-    distances.push_back(off == 0 ? 0 : std::sqrt(off / norm));
-  }
-  return distances;
-}
-
-/// The largest of them.
-std::optional<double> spread(const std::vector<std::vector<float>>& all) {
-  std::optional<double> most;
-  for (const double distance : distances(all)) most = worse(most.value_or(0), distance);
-  return most;
-}
 
 std::optional<double> since(const std::optional<double>& at, double begin) {
   if (!at) return std::nullopt;
@@ -47,92 +15,9 @@ std::optional<double> since(const std::optional<double>& at, double begin) {
 
 }  // namespace
 
-std::vector<const Node*> Checks::trained() const {
-  std::vector<const Node*> all;
-  for (const auto& node : world_.nodes()) {
-    if (!node->worker || node->number != node->peer) continue;
-    // Who left, or failed, has not seen the end.
-    if (node->finished && node->finished->reason != peer::EndReason::done) continue;
-    all.push_back(node.get());
-  }
-  return all;
-}
-
-std::optional<double> Checks::quality(bool accuracy) const {
-  double sum = 0;
-  std::size_t count = 0;
-  for (const Node* node : trained()) {
-    const auto& evaluated = node->worker->evaluated();
-    if (!node->finished || !evaluated) continue;
-    sum += accuracy ? evaluated->accuracy : evaluated->loss;
-    ++count;
-  }
-  if (count == 0) return std::nullopt;
-  return sum / static_cast<double>(count);
-}
-
-std::optional<double> Checks::distance(bool finished) const {
-  std::vector<std::vector<float>> all;
-  for (const Node* node : trained()) {
-    if (finished && !node->finished) continue;
-    all.emplace_back(node->worker->replica().size());
-    node->worker->replica().read(all.back());
-  }
-  return spread(all);
-}
-
-// Of those that run.
-std::optional<double> Checks::mean_distance() const {
-  std::vector<std::vector<float>> replicas;
-  for (const auto& node : world_.nodes()) {
-    if (!world_.is_up(*node) || node->number != node->peer) continue;
-    replicas.emplace_back(node->worker->replica().size());
-    node->worker->replica().read(replicas.back());
-  }
-  const std::vector<double> all = distances(replicas);
-  if (all.empty()) return std::nullopt;
-  return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
-}
-
 std::optional<double> Checks::ledger_coverage() const noexcept {
   if (links_met_ == 0) return std::nullopt;
   return static_cast<double>(links_balanced_) / static_cast<double>(links_met_);
-}
-
-std::optional<double> Checks::buffer_distance() const {
-  if (world_.task().buffers.initial.empty()) return std::nullopt;
-  std::vector<std::vector<float>> all;
-  for (const Node* node : trained()) {
-    const auto values = node->worker->replica().buffers().values();
-    all.emplace_back(values.begin(), values.end());
-  }
-  return spread(all);
-}
-
-std::optional<double> Checks::optimum_distance() const {
-  const std::vector<float>& optimum = world_.task().optimum;
-  if (optimum.empty()) return std::nullopt;
-  std::optional<double> most;
-  for (const Node* node : trained()) {
-    std::vector<float> x(optimum.size());
-    node->worker->replica().read(x);
-    double off = 0;
-    double norm = 0;
-    for (std::size_t e = 0; e < x.size(); ++e) {
-      const double difference = static_cast<double>(x[e]) - static_cast<double>(optimum[e]);
-      off += difference * difference;
-      norm += static_cast<double>(optimum[e]) * static_cast<double>(optimum[e]);
-    }
-    most = worse(most.value_or(0), std::sqrt(off / norm));
-  }
-  return most;
-}
-
-double Checks::finished_peers() const {
-  return static_cast<double>(std::ranges::count_if(world_.nodes(), [](const auto& node) {
-    return node->number == node->peer && node->finished &&
-           node->finished->reason == peer::EndReason::done;
-  }));
 }
 
 std::size_t Checks::faulty_held() const {
@@ -155,15 +40,15 @@ std::optional<double> Checks::value_of(Measure measure,
   switch (measure) {
     using enum Measure;
     case accuracy_min:
-      return quality(true);
+      return final_accuracy(world_);
     case loss_max:
-      return final_loss();
+      return final_loss(world_);
     case distance_max:
-      return distance(true);
+      return final_distance(world_);
     case optimum_distance_max:
-      return optimum_distance();
+      return optimum_distance(world_);
     case finished_min:
-      return finished_peers();
+      return static_cast<double>(count_finished(world_));
     case failed_max:
       return failed_;
     case step_gap_max_s:
@@ -188,7 +73,7 @@ std::optional<double> Checks::value_of(Measure measure,
     case drift_back_within_s:
       return since(drift_back_at_, last_fault_);
     case loss_ratio_max: {
-      const auto own = final_loss();
+      const auto own = final_loss(world_);
       if (!own || !undisturbed_loss || *undisturbed_loss <= 0) return std::nullopt;
       return *own / *undisturbed_loss;
     }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/simulated.hpp"
+#include "sim/checks/replicas.hpp"
 #include "sim/world.hpp"
 
 namespace starling::sim {
@@ -33,7 +34,7 @@ base::Result<Calm> run_undisturbed(const Plan& plan) {
   Checks checks(world);
   world.run();
   checks.finish();
-  Calm result{.loss = checks.final_loss(), .failure = {}, .failed_at = checks.failed_at()};
+  Calm result{.loss = final_loss(world), .failure = {}, .failed_at = checks.failed_at()};
   if (!checks.failure().empty()) result.failure = "undisturbed: " + checks.failure();
   return result;
 }

@@ -71,6 +71,8 @@ struct Node {
   std::array<base::Time, 2> line_free_at{};  ///< of its line: out of it, and in
   std::uint64_t dials = 0;                   ///< since it started
   double up_seconds = 0;                     ///< of former lives
+
+  [[nodiscard]] bool is_twin() const noexcept { return number != peer; }
 };
 
 /// Watches the world: checks and measurements.
@@ -107,10 +109,10 @@ class World {
 
   [[nodiscard]] base::Time now() const noexcept { return now_; }
   [[nodiscard]] double seconds() const noexcept { return base::seconds(now_ - kStart); }
-  [[nodiscard]] std::vector<std::unique_ptr<Node>>& nodes() noexcept { return nodes_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<Node>>& nodes() const noexcept { return nodes_; }
   [[nodiscard]] const PathTable& paths() const noexcept { return paths_; }
   [[nodiscard]] const Plan& plan() const noexcept { return plan_; }
-  [[nodiscard]] Task& task() noexcept { return task_; }
+  [[nodiscard]] const Task& task() const noexcept { return task_; }
   [[nodiscard]] base::Time local(const Node& node) const;
   /// XXH3 over every event that was delivered and the bytes of every frame, in order.
   [[nodiscard]] std::uint64_t trace_hash() const noexcept { return trace_hash_; }
@@ -124,6 +126,11 @@ class World {
   [[nodiscard]] const std::string& breach() const noexcept { return breach_; }
   [[nodiscard]] bool is_up(const Node& node) const noexcept {
     return node.state == NodeState::running || node.state == NodeState::stopped;
+  }
+
+  /// In seconds, as of the node's last start.
+  [[nodiscard]] double started(const Node& node) const noexcept {
+    return base::seconds(node.started - kStart);
   }
 
   static constexpr base::Time kStart{std::chrono::seconds(1000)};

@@ -1,0 +1,97 @@
+#include "sim/checks/survey.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "sim/spectral_gap.hpp"
+
+namespace starling::sim {
+namespace {
+
+bool runs(const World& world, const Node& node) { return world.is_up(node) && !node.is_twin(); }
+
+std::vector<membership::NeighbourInfo> neighbours_of(const World& world, const Node& node) {
+  return node.core->membership().neighbours(world.local(node));
+}
+
+}  // namespace
+
+std::size_t count_running(const World& world) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(world.nodes(), [&](const auto& node) { return runs(world, *node); }));
+}
+
+bool any_up(const World& world) {
+  return std::ranges::any_of(world.nodes(), [&](const auto& node) { return world.is_up(*node); });
+}
+
+bool connected(const World& world) {
+  std::map<base::PeerId, const Node*> running;
+  for (const auto& node : world.nodes()) {
+    if (world.is_up(*node)) running.emplace(node->id, node.get());
+  }
+  if (running.empty()) return false;
+  std::set<base::PeerId> seen{running.begin()->first};
+  std::vector<const Node*> open{running.begin()->second};
+  while (!open.empty()) {
+    const Node* const node = open.back();
+    open.pop_back();
+    for (const auto& neighbour : neighbours_of(world, *node)) {
+      const auto other = running.find(neighbour.peer);
+      if (other == running.end() || !seen.insert(neighbour.peer).second) continue;
+      open.push_back(other->second);
+    }
+  }
+  return seen.size() == running.size();
+}
+
+bool all_linked(const World& world) {
+  return std::ranges::all_of(world.nodes(), [&](const auto& node) {
+    return !world.is_up(*node) || node->core->exchange().open_links() > 0;
+  });
+}
+
+bool views_full(const World& world) {
+  const membership::Config& config = world.task().config.membership;
+  if (!config.hub.empty()) return connected(world);
+  const std::size_t running = count_running(world);
+  if (running == 0) return false;
+  const std::size_t wanted = std::min<std::size_t>(config.degree, running - 1);
+  return std::ranges::all_of(world.nodes(), [&](const auto& node) {
+    return !runs(world, *node) || neighbours_of(world, *node).size() >= wanted;
+  });
+}
+
+std::optional<double> overlay_gap(const World& world) {
+  std::map<base::PeerId, std::uint32_t> running;
+  for (const auto& node : world.nodes()) {
+    if (runs(world, *node)) {
+      running.emplace(node->id, static_cast<std::uint32_t>(running.size()));
+    }
+  }
+  if (running.empty()) return std::nullopt;
+  std::set<Edge> told;
+  for (const auto& node : world.nodes()) {
+    const auto own = running.find(node->id);
+    if (!world.is_up(*node) || own == running.end()) continue;
+    for (const auto& neighbour : neighbours_of(world, *node)) {
+      const auto other = running.find(neighbour.peer);
+      if (other != running.end()) told.emplace(own->second, other->second);
+    }
+  }
+  std::vector<Edge> edges;
+  for (const auto& [a, b] : told) {
+    if (a < b && told.contains({b, a})) edges.emplace_back(a, b);
+  }
+  return spectral_gap(running.size(), edges);
+}
+
+bool waits_for_ring(const World& world, const Node& node) {
+  return node.core->phase() == peer::Phase::waiting &&
+         exchange::uses_ring(world.task().config.exchange.mode);
+}
+
+}  // namespace starling::sim

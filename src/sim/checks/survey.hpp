@@ -1,0 +1,28 @@
+// The world as it is right now, seen from outside: who runs, and how the overlay links them.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "sim/world.hpp"
+
+namespace starling::sim {
+
+/// After the last start tables and links are still filled for so long.
+inline constexpr double kJoinSeconds = 30;
+
+/// Peers that run, twins aside.
+[[nodiscard]] std::size_t count_running(const World& world);
+[[nodiscard]] bool any_up(const World& world);
+/// Whether there is a way over links between any two that run; false where nobody does.
+[[nodiscard]] bool connected(const World& world);
+/// Whether each peer that runs exchanges with another.
+[[nodiscard]] bool all_linked(const World& world);
+/// Whether each has the neighbours that it wants, as far as there are so many.
+[[nodiscard]] bool views_full(const World& world);
+/// The spectral gap of averaging over links that both ends hold; nothing where nobody runs.
+[[nodiscard]] std::optional<double> overlay_gap(const World& world);
+/// Whether it waits for all of its ring, which may be for ever.
+[[nodiscard]] bool waits_for_ring(const World& world, const Node& node);
+
+}  // namespace starling::sim
