@@ -12,6 +12,7 @@
 #include "base/assert.hpp"
 #include "base/file.hpp"
 #include "base/printable.hpp"
+#include "report/print_at_once.hpp"
 
 namespace starling::report {
 namespace {
@@ -132,8 +133,8 @@ void Log::event(Level level, std::string_view name, std::initializer_list<Field>
   impl_->logger.log(spdlog_level(level), fmt::format(R"("level":"{}",{})", level_name(level),
                                                      log_fields_json(name, fields)));
   if (!impl_->options.quiet && level >= Level::warning) {
-    std::fprintf(stderr, "starling: %s: %s\n", std::string(level_name(level)).c_str(),
-                 log_text(name, fields).c_str());
+    print_at_once(stderr,
+                  fmt::format("starling: {}: {}\n", level_name(level), log_text(name, fields)));
   }
 }
 

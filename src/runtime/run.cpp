@@ -17,6 +17,7 @@
 #include "io/interfaces.hpp"
 #include "io/record_signer.hpp"
 #include "report/peer_file.hpp"
+#include "report/print_at_once.hpp"
 #include "runtime/addresses_file.hpp"
 #include "train/optimizer.hpp"
 #include "train/weights.hpp"
@@ -303,8 +304,7 @@ void Run::on_report(const peer::Status& status, bool evaluated) {
   const base::Duration trained =
       status.training_since ? now - *status.training_since : base::Duration{};
   const std::string text = progress_.tell(status, trained, traffic.sent_total(), now);
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+  report::print_at_once(stdout, text);
 }
 
 report::PeerSummary Run::finish(const io::NodeEnd& end) {
