@@ -9,6 +9,7 @@ import array
 import csv
 import gc
 import gzip
+import json
 import os
 import pathlib
 import signal
@@ -371,11 +372,15 @@ class Modules(WithFolder):
             return program, program.stdout.readline()
         first, told = start()
         self.assertRegex(told, r"^others join with: --join 127\.0\.0\.1:\d+$")
+        first.send_signal(signal.SIGSTOP)  # or it may be done before the other is there
         second, _ = start(*told.split()[-2:])
+        first.send_signal(signal.SIGCONT)
         for program in (first, second):
             out, _ = program.communicate(timeout=200)
             self.assertEqual(program.returncode, 0)
             self.assertRegex(out, r"^accuracy [89]\d\.\d\d%, loss 0\.\d{4}; results are in runs/")
+            summary = json.loads((self.folder / out.split()[-1] / "summary.json").read_text())
+            self.assertGreater(summary["exchanges"], 0)
 
     def test_a_module_keeps_what_it_has_when_the_loop_is_left(self):
         self.write_run()
