@@ -131,7 +131,7 @@ void print_start(const runtime::Run& run, const UpOptions& options) {
   const auto invite = run.invite();
   const std::string command =
       invite ? fmt::format("join {}{}", peer::to_string(*invite), secret ? " --secret FILE" : "")
-             : fmt::format("up {}{} --join {}{}", options.run_file,
+             : fmt::format("up {}{} --join {}{}", peer::shell_word(options.run_file),
                            peer::shared_settings(run.run_file(), options.set), run.address(),
                            secret ? " --set security.secret=FILE" : "");
   // Where it listens on all addresses of this machine, that is the one for others.

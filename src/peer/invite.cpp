@@ -111,6 +111,12 @@ std::string shared_toml(RunFile run_file) {
   return to_toml(run_file);
 }
 
+std::string shell_word(std::string_view text) {
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 std::string shared_settings(const RunFile& run_file, std::span<const std::string> set) {
   constexpr std::string_view kOfOneMachine[] = {
       "train.device",    "train.threads",         "swarm.join",        "swarm.wait_for",
@@ -121,9 +127,7 @@ std::string shared_settings(const RunFile& run_file, std::span<const std::string
     const std::string_view key = std::string_view(setting).substr(0, setting.find('='));
     if (key.starts_with("limits.") || std::ranges::count(kOfOneMachine, key) != 0) continue;
     if (is_private && (key == "data.path" || key == "data.test_path")) continue;
-    std::string quoted;
-    for (const char c : setting) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    text += fmt::format(" --set '{}'", quoted);
+    text += " --set " + shell_word(setting);
   }
   return text;
 }

@@ -42,6 +42,9 @@ struct Invite {
 /// nothing had been said. Of other files only the names are left: whoever joins has them elsewhere.
 [[nodiscard]] std::string shared_toml(RunFile run_file);
 
+/// A text as one word of a shell's command line.
+[[nodiscard]] std::string shell_word(std::string_view text);
+
 /// The --set options with which another machine's shell gives a copy of the run file the values
 /// that `set` ("section.key=value") gave it here: " --set '...'" each, in their order, without what
 /// shared_toml() leaves out.

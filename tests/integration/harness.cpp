@@ -104,8 +104,8 @@ std::string long_run_file(const testing::TemporaryFolder& folder) {
     const std::string name = std::string(56, 'x') + std::to_string(1000 + i);
     text.insert(at, "  { type = \"relu\", name = \"" + name + "\" },\n");
   }
-  folder.write("long.toml", text);
-  return folder / "long.toml";
+  folder.write("a long one.toml", text);
+  return folder / "a long one.toml";
 }
 
 std::string text_of(const std::string& path) {

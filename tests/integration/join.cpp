@@ -138,8 +138,8 @@ BOOST_AUTO_TEST_CASE(without_an_invite_the_printed_command_is_one_that_joins) {
     return out.substr(begin + before.size(), end - begin - before.size());
   };
   BOOST_TEST_REQUIRE(eventually([&] { return !command().empty(); }), first.process().err());
-  BOOST_TEST(command() == "up " + (folder / "long.toml") +
-                              " --set 'run.samples=1000000000' --set 'train.lr=0.01' --set "
+  BOOST_TEST(command() == "up '" + (folder / "a long one.toml") +
+                              "' --set 'run.samples=1000000000' --set 'train.lr=0.01' --set "
                               "'run.name=it-s' --join " +
                               first.address());
   Peer second("/bin/sh",
