@@ -1,5 +1,6 @@
 #include "peer/run_file_together.hpp"
 
+#include <chrono>
 #include <string_view>
 #include <utility>
 
@@ -32,6 +33,8 @@ std::string wrong_steps(const train::Config& train) {
 /// A step in 28 hours. What follows from a slower pace, in nanoseconds and times the samples of a
 /// batch, would not fit into 64 bits.
 constexpr double kStepsPerSecondMin = 1e-5;
+/// A timer that is due more often leaves the event loop no time for anything else.
+constexpr base::Duration kCheckpointEveryMin = std::chrono::milliseconds(10);
 
 /// What keeps peers from finding out that run.target_accuracy is reached, if anything.
 std::optional<Wrong> wrong_target(const RunFile& f) {
@@ -157,6 +160,12 @@ std::optional<Wrong> wrong_together(const RunFile& f) {
     return wrong("limits", "steps_per_second",
                  fmt::format("{} is too low: at least {}, or 0 for no limit",
                              f.limits.steps_per_second, kStepsPerSecondMin));
+  }
+  if (f.checkpoint.every > base::Duration{} && f.checkpoint.every < kCheckpointEveryMin) {
+    return wrong(
+        "checkpoint", "every",
+        fmt::format("{} is too short: at least {} s, or 0 for one at the end alone",
+                    base::seconds(f.checkpoint.every), base::seconds(kCheckpointEveryMin)));
   }
   if (!f.secret.empty() && f.security == Security::off) {
     return wrong("security", "secret",

@@ -100,6 +100,15 @@ BOOST_AUTO_TEST_CASE(a_pace_too_slow_to_be_kept_is_refused) {
   BOOST_TEST(parse({"limits.steps_per_second=1e-5"}).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(checkpoints_without_a_pause_are_refused) {
+  for (const std::string pause : {"1e-9", "1e-6", "0.009"}) {
+    const std::string text = error_of({"checkpoint.every=" + pause});
+    BOOST_TEST(text.find("is too short: at least 0.01 s, or 0") != std::string::npos, text);
+  }
+  BOOST_TEST(parse({"checkpoint.every=0"}).has_value());
+  BOOST_TEST(parse({"checkpoint.every=0.01"}).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(what_the_optimizer_does_not_use_cannot_be_set_to_something) {
   const auto refused = [](const std::string& optimizer, const std::string& key,
                           const std::string& optimizers) {
