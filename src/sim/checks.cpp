@@ -1,263 +1,198 @@
 #include "sim/checks.hpp"
 
 #include <algorithm>
-#include <cmath>
 
-#include <fmt/format.h>
-
-#include "membership/limits.hpp"
+#include "base/assert.hpp"
+#include "sim/checks/replicas.hpp"
 #include "sim/checks/soundness.hpp"
+#include "sim/checks/survey.hpp"
 
 namespace starling::sim {
 namespace {
 
-/// A peer that a fault has concerned is not called healthy for so long after it, in seconds.
-constexpr double kConvalescence = 30;
-/// Tables of more members are looked at this often, in seconds; smaller ones after each change.
-constexpr std::size_t kLargeTable = 64;
-constexpr double kLargeTablePause = 0.25;
-/// A minute, less what a change may be seen late by.
-constexpr double kVerdictWindow = 59;
-
-bool lasts(Kind kind) {
-  return kind == Kind::stop || kind == Kind::partition || kind == Kind::degrade ||
-         kind == Kind::throttle || kind == Kind::skew || kind == Kind::twin;
-}
-
-bool counts_alive(const wire::MemberRecord& record) {
-  return membership::counts_as_alive(record.state);
-}
+/// Of so many peers a second is looked at what takes long, each in turn.
+constexpr std::size_t kTurnsEachSecond = 32;
 
 }  // namespace
 
 Checks::Checks(World& world)
     : world_(world),
       alarm_(world),
-      own_(world.nodes().size()),
-      has_twins_(has_event(world.plan(), Kind::twin)),
-      is_clear_(is_clear(world.plan())),
-      verdicts_(world.plan()),
-      disturbances_(world.nodes().size()) {
-  views_.resize(own_.size());
-  stages_.resize(own_.size());
-  left_at_.assign(own_.size(), -1);
-  const FaultTimes times = fault_times(world.plan());
-  first_fault_ = times.first;
-  last_fault_ = times.last;
-  last_start_ = times.last_start;
+      subjects_(world.nodes().size()),
+      calm_(world),
+      incarnations_(subjects_, alarm_),
+      counters_(subjects_, calm_, alarm_),
+      advances_(world, alarm_),
+      dials_(world, calm_, alarm_),
+      exchanges_(world, subjects_, calm_, alarm_),
+      membership_cost_(world, calm_.times().last_start),
+      steps_(world),
+      tables_(world, subjects_, calm_, alarm_),
+      stages_(world, calm_, steps_, alarm_),
+      calm_minutes_(world, calm_, stages_, alarm_),
+      recovery_(world, calm_, tables_, stages_, alarm_) {
   world.set_observer(this);
 }
 
-std::uint32_t Checks::subject_of(const base::PeerId& id) {
-  const auto [at, is_new] =
-      by_prefix_.try_emplace(id.prefix(), static_cast<std::uint32_t>(subjects_.size()));
-  if (is_new) subjects_.push_back({.prefix = id.prefix()});
-  return at->second;
-}
-
 void Checks::started(Node& node) {
-  if (node.number >= own_.size()) own_.resize(node.number + 1);
-  if (node.number >= views_.size()) views_.resize(node.number + 1);
-  if (node.number >= stages_.size()) stages_.resize(node.number + 1);
-  last_change_ = world_.seconds();
-  const std::uint32_t subject = subject_of(node.id);
-  own_[node.number] = subject;
-  views_[node.number] = {};
-  stages_[node.number] = {node.core->phase(), world_.seconds()};
-  changes_.erase(changes_.lower_bound({node.number, 0}),
-                 changes_.lower_bound({node.number + 1, 0}));
-  Subject& self = subjects_[subject];
-  if (!node.is_twin()) {
-    self.node = node.number;
-    verdicts_.runs(subject, node.peer, world_.seconds());
-  }
-  self.running = true;
-  self.incarnation = std::max(self.incarnation, node.incarnation);
+  subjects_.started(node);
+  calm_.started();
+  incarnations_.started(node);
+  steps_.started(node);
+  tables_.started(node);
+  stages_.started(node);
 }
 
-void Checks::ended(Node& node) {
-  note_samples(node);
-  close_gap(node);
-  if (!node.is_twin()) subjects_[own_[node.number]].running = false;
+void Checks::ended(const Node& node) {
+  counters_.note(node);
+  steps_.ended(node);
+  subjects_.ended(node);
 }
 
 void Checks::killed(Node& node) {
   ended(node);
-  if (node.is_twin()) return;  // the twin
-  const std::uint32_t subject = own_[node.number];
-  // Whether one that stood still is alive was an open question before.
-  if (node.state == NodeState::stopped) return verdicts_.leaves(subject);
-  std::vector<std::uint32_t> observers;
-  for (const auto& other : world_.nodes()) {
-    const View& view = views_[other->number];
-    if (other->state != NodeState::running || other->is_twin()) continue;
-    if (subject < view.alive.size() && view.alive[subject]) {
-      observers.push_back(own_[other->number]);
-    }
-  }
-  verdicts_.dies(subject, observers, world_.seconds());
+  tables_.killed(node);
 }
 
 void Checks::finished(Node& node) {
   ended(node);
-  if (node.is_twin()) return;
-  verdicts_.leaves(own_[node.number]);
-  note_end(node);
+  tables_.finished(node);
+  stages_.finished(node);
 }
 
 void Checks::fault(const PlannedEvent& event, bool begins) {
-  verdicts_.fault(event, begins, world_.seconds());
-  last_change_ = world_.seconds();
-  if (!begins) --active_;
-  if (begins && (event.until || lasts(event.kind))) ++active_;
-  if (event.kind == Kind::leave && begins) {
-    for (const std::uint32_t number : event.peers) left_at_[number] = world_.seconds();
-  }
-  if (!lasts(event.kind)) return;
-  for (const std::uint32_t number : event.peers) {
-    if (begins) {
-      disturbances_.begin(number);
-    } else {
-      disturbances_.end(number, world_.seconds());
-    }
-    const bool of_network = event.kind == Kind::partition || event.kind == Kind::degrade;
-    if (of_network) continue;
-    // Whatever happens to its links, a peer goes on, unless it is held up itself.
-    Node& node = *world_.nodes()[number];
-    if (begins) close_gap(node);
-    node.last_step.reset();
-  }
-}
-
-double Checks::convalescent_until(std::uint32_t peer) const {
-  const double started = world_.started(*world_.nodes()[peer]);
-  return std::max(started, disturbances_.over_since(peer)) + kConvalescence;
-}
-
-bool Checks::disturbed(std::uint32_t peer) const {
-  return disturbances_.any(peer) || convalescent_until(peer) > world_.seconds();
+  calm_.fault(event, begins);
+  steps_.fault(event, begins);
+  tables_.fault(event, begins);
+  stages_.fault(event, begins);
 }
 
 // Honest peers never find each other at fault; frames that were damaged do not get that far.
 void Checks::noticed(const Node& node, const base::Notice& notice) {
-  if (notice.accuses && !has_twins_) alarm_.raise("peer-{} says: {}", node.peer, notice.text);
+  if (notice.accuses && !calm_.twins()) alarm_.raise("peer-{} says: {}", node.peer, notice.text);
 }
 
 void Checks::sent(const Node& from, const wire::Message& message) {
-  const auto check = [&](const wire::MemberRecord& record) {
-    const std::uint32_t index = subject_of(record.id);
-    Subject& subject = subjects_[index];
-    if (record.id == from.id)
-      subject.incarnation = std::max(subject.incarnation, record.incarnation);
-    if (record.incarnation > subject.incarnation) {
-      alarm_.raise("peer-{} tells incarnation {} of peer-{}, which only told {}", from.peer,
-                   record.incarnation, subject.node, subject.incarnation);
-    }
-  };
-  if (const auto* gossip = std::get_if<wire::Gossip>(&message)) {
-    for (const wire::MemberRecord& record : gossip->members) check(record);
-  } else if (const auto* hello = std::get_if<wire::Hello>(&message)) {
-    check(hello->self);
-  }
+  incarnations_.sent(from, message);
 }
+
+void Checks::dialed(const Node& node, const std::string& address, bool answers) {
+  dials_.dialed(node, address, answers);
+}
+
+void Checks::stepped(Node& node) { steps_.stepped(node); }
 
 void Checks::touched(Node& node) {
   if (!world_.breach().empty()) alarm_.raise("{}", world_.breach());
   if (!node.worker->breach().empty()) {
     alarm_.raise("peer-{} {}", node.peer, node.worker->breach());
   }
-  look_at_table(node);
-  look_at_stage(node);
+  tables_.look_at(node);
+  stages_.touched(node);
+  steps_.touched(node);
   check_bounds(node, alarm_);
-  for (const base::PeerId& peer : node.worker->take_committed()) {
-    ++commits_;
-    if (node.worker->replica().size() <= kSmallReplica || commits_ % kLargeEvery == 0) {
-      check_mirrors(node, peer);
-    }
-  }
+  exchanges_.touched(node);
 }
 
-void Checks::look_at_table(Node& node) {
-  const membership::MemberTable& table = node.core->membership().table();
-  View& view = views_[node.number];
-  if (table.alive_version() == view.version && view.members == table.records().size()) return;
-  // While a crowd joins, a large table changes with nearly every event.
-  const bool large = table.records().size() > kLargeTable;
-  if (large && world_.seconds() < view.looked_at + kLargeTablePause) return;
-  view.looked_at = world_.seconds();
-  view.version = table.alive_version();
-  view.members = table.records().size();
-  for (const auto& [id, record] : table.records()) {
-    const std::uint32_t subject = subject_of(id);
-    if (subject >= view.alive.size()) view.alive.resize(subjects_.size());
-    const bool alive = counts_alive(record);
-    if (alive == view.alive[subject]) continue;
-    view.alive[subject] = alive;
-    verdict(node, subject, alive);
+void Checks::second() {
+  recovery_.measure();
+  membership_cost_.measure();
+  const auto& nodes = world_.nodes();
+  for (const auto& node : nodes) {
+    if (!world_.is_up(*node)) continue;
+    counters_.note(*node);
+    exchanges_.check_balance(*node);
+    check_finite(world_, *node, alarm_);
+    check_buffers(world_, *node, alarm_);
+    tables_.look_at(*node);
+    stages_.check(*node);
   }
-}
-
-void Checks::verdict(Node& node, std::uint32_t index, bool alive) {
+  for (std::size_t i = 0; i < std::min(kTurnsEachSecond, nodes.size()); ++i) {
+    const Node& node = *nodes[turn_++ % nodes.size()];
+    if (!world_.is_up(node)) continue;
+    counters_.check(node);
+    dials_.check(node);
+    check_timers(world_, node, alarm_);
+    advances_.check(node);
+    tables_.check_suspicions(node);
+  }
+  stages_.check_others();
+  calm_minutes_.look();
+  const auto& times = calm_.times();
   const double now = world_.seconds();
-  if (world_.tracing()) {
-    world_.trace(fmt::format("peer-{}   holds peer-{} {}", node.number, subjects_[index].node,
-                             alive ? "alive" : "dead"));
-  }
-  const auto [changes, first] = changes_.try_emplace({node.number, index});
-  // That it is there at all is no change, and what a peer in a fault holds of others is right.
-  if ((!first || !alive) && !disturbed(node.peer)) {
-    std::vector<double>& times = changes->second;
-    std::erase_if(times, [&](double at) { return at <= now - kVerdictWindow; });
-    times.push_back(now);
-    changes_most_ = std::max(changes_most_, std::uint64_t{times.size()});
-  }
-  if (!alive && !node.is_twin()) verdicts_.held_dead(index, own_[node.number], now);
+  if (!any_up(world_) && now > times.last_start && now > times.last) world_.stop();
 }
 
-void Checks::check_mirrors(Node& node, const base::PeerId& peer) {
-  if (has_twins_) return;  // of two with one name nobody knows who holds the mirrors
-  const std::uint32_t index = subject_of(peer);
-  Node& other = *world_.nodes()[subjects_[index].node];
-  if (!world_.is_up(other) || other.id != peer) return;
-  const auto mine = node.worker->ledger().find(peer);
-  const auto theirs = other.worker->ledger().find(node.id);
-  if (mine == node.worker->ledger().end() || theirs == other.worker->ledger().end()) return;
-  const LinkLedger& a = mine->second;
-  const LinkLedger& b = theirs->second;
-  if (a.opening != b.opening || a.committed != b.committed) return;
-  const exchange::Replica& x = node.worker->replica();
-  const exchange::Replica& y = other.worker->replica();
-  if (!x.has(peer) || !y.has(node.id)) return;
-  using exchange::MirrorOf;
-  if (x.mirror_hash(peer, MirrorOf::mine) != y.mirror_hash(node.id, MirrorOf::theirs) ||
-      x.mirror_hash(peer, MirrorOf::theirs) != y.mirror_hash(node.id, MirrorOf::mine)) {
-    alarm_.raise("the mirrors of peer-{} and peer-{} differ after exchange {}", node.peer,
-                 other.peer, a.committed.value);
-  }
-  if (!a.moved || !b.moved) return;
-  const double tolerance = static_cast<double>(x.size()) * 1e-6 * (1 + std::abs(*a.moved));
-  if (!(std::abs(*a.moved + *b.moved) <= tolerance)) {
-    alarm_.raise("exchange {} of peer-{} and peer-{} is not in balance: {} and {}",
-                 a.committed.value, node.peer, other.peer, *a.moved, *b.moved);
-  }
+void Checks::finish() {
+  if (!world_.breach().empty()) alarm_.raise("{}", world_.breach());
+  if (failure().empty()) recovery_.finish();
+  tables_.finish();
+  exchanges_.finish();
+  steps_.finish();
 }
 
-void Checks::stepped(Node& node) {
-  if (close_gap(node)) ++steps_made_;
-  // Those that were handed out may come when training is over.
-  if (node.core->phase() == peer::Phase::training) node.last_step = world_.now();
+std::vector<Outcome> Checks::outcomes(std::optional<double> undisturbed_loss) const {
+  std::vector<Outcome> outcomes;
+  for (const auto& [measure, limit] : world_.plan().scenario.expect) {
+    const ExpectationKey& key = key_of(measure);
+    Outcome outcome{.name = std::string(key.name),
+                    .value = value_of(measure, undisturbed_loss),
+                    .limit = limit};
+    outcome.passed =
+        outcome.value && (key.at_least() ? *outcome.value >= limit : *outcome.value <= limit);
+    outcomes.push_back(std::move(outcome));
+  }
+  return outcomes;
 }
 
-// The time since the last step is over, by another step or by what ends its steps. What a peer
-// takes until its first step is no gap; returns whether it was one.
-bool Checks::close_gap(Node& node) {
-  const double speed = world_.plan().peers[node.peer].speed;
-  if (!node.last_step || node.speed != speed || node.rate != 1) return false;
-  const double gap = base::seconds(world_.now() - *node.last_step);
-  node.last_step.reset();
-  step_gap_ = std::max(step_gap_, gap);
-  steps_possible_ += gap * speed * 1000 / world_.plan().scenario.sim.step_ms;
-  return true;
+std::optional<double> Checks::value_of(Measure measure,
+                                       std::optional<double> undisturbed_loss) const {
+  switch (measure) {
+    using enum Measure;
+    case accuracy_min:
+      return final_accuracy(world_);
+    case loss_max:
+      return final_loss(world_);
+    case distance_max:
+      return final_distance(world_);
+    case optimum_distance_max:
+      return optimum_distance(world_);
+    case finished_min:
+      return static_cast<double>(count_finished(world_));
+    case failed_max:
+      return stages_.failed();
+    case step_gap_max_s:
+      return steps_.longest_gap();
+    case throughput_min:
+      return steps_.throughput();
+    case detection_p50_s:
+      return percentile(tables_.verdicts().detections(), 0.5);
+    case detection_p99_s:
+      return percentile(tables_.verdicts().detections(), 0.99);
+    case false_deaths_max:
+      return static_cast<double>(tables_.verdicts().false_deaths());
+    case faulty_held_max:
+      return static_cast<double>(tables_.faulty_held());
+    case verdicts_per_minute_max:
+      return static_cast<double>(tables_.changes_most());
+    case one_view_within_s:
+      return recovery_.one_view_within();
+    case views_full_within_s:
+      return recovery_.views_full_within();
+    case drift_back_within_s:
+      return recovery_.drift_back_within();
+    case loss_ratio_max: {
+      const auto own = final_loss(world_);
+      if (!own || !undisturbed_loss || *undisturbed_loss <= 0) return std::nullopt;
+      return *own / *undisturbed_loss;
+    }
+    case spectral_gap_min:
+      return recovery_.gap();
+    case membership_bytes_per_s_max:
+      return membership_cost_.most();
+  }
+  ASSERT(false, "every measurement has a value");
+  return std::nullopt;
 }
 
 }  // namespace starling::sim

@@ -14,14 +14,14 @@ namespace starling::sim {
 namespace {
 
 /// How a run came out that others are compared with.
-struct Calm {
+struct Reference {
   std::optional<double> loss;  ///< final
   std::string failure;
   double failed_at = 0;
 };
 
 /// The same run without its timeline.
-base::Result<Calm> run_undisturbed(const Plan& plan) {
+base::Result<Reference> run_undisturbed(const Plan& plan) {
   Scenario scenario = plan.scenario;
   scenario.timeline.clear();
   scenario.expect.clear();
@@ -34,7 +34,7 @@ base::Result<Calm> run_undisturbed(const Plan& plan) {
   Checks checks(world);
   world.run();
   checks.finish();
-  Calm result{.loss = final_loss(world), .failure = {}, .failed_at = checks.failed_at()};
+  Reference result{.loss = final_loss(world), .failure = {}, .failed_at = checks.failed_at()};
   if (!checks.failure().empty()) result.failure = "undisturbed: " + checks.failure();
   return result;
 }
@@ -42,11 +42,11 @@ base::Result<Calm> run_undisturbed(const Plan& plan) {
 }  // namespace
 
 base::Result<Report> run(const Plan& plan, const std::function<void(const std::string&)>& trace) {
-  Calm calm;
+  Reference reference;
   if (expects(plan.scenario, Measure::loss_ratio_max)) {
     auto undisturbed = run_undisturbed(plan);
     if (!undisturbed) return base::fail(undisturbed.error());
-    calm = std::move(*undisturbed);
+    reference = std::move(*undisturbed);
   }
   const auto task = make_task(plan.scenario);
   if (!task) return base::fail(task.error());
@@ -56,9 +56,9 @@ base::Result<Report> run(const Plan& plan, const std::function<void(const std::s
   world.run();
   checks.finish();
   const bool broken = !checks.failure().empty();
-  Report report{.failure = broken ? checks.failure() : calm.failure,
-                .failed_at = broken ? checks.failed_at() : calm.failed_at,
-                .expectations = checks.outcomes(calm.loss),
+  Report report{.failure = broken ? checks.failure() : reference.failure,
+                .failed_at = broken ? checks.failed_at() : reference.failed_at,
+                .expectations = checks.outcomes(reference.loss),
                 .seed = plan.seed,
                 .trace_hash = world.trace_hash(),
                 .events = world.events(),

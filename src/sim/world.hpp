@@ -61,11 +61,10 @@ struct Node {
   base::Time rate_base{};             ///< its own time then
   std::optional<base::Time> wake_at;  ///< world's time
   bool working = false;
-  std::uint64_t work = 0;                 ///< serial of the Work that ends what is under way
-  base::Time work_ends{};                 ///< world's time
-  base::Duration work_left{};             ///< when it was stopped
-  base::Time started{};                   ///< world's time
-  std::optional<base::Time> last_step{};  ///< undisturbed since
+  std::uint64_t work = 0;      ///< serial of the Work that ends what is under way
+  base::Time work_ends{};      ///< world's time
+  base::Duration work_left{};  ///< when it was stopped
+  base::Time started{};        ///< world's time
   std::optional<peer::Finished> finished;
   std::uint64_t membership_bytes = 0;
   std::array<base::Time, 2> line_free_at{};  ///< of its line: out of it, and in

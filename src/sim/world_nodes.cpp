@@ -212,7 +212,6 @@ void World::start(std::uint32_t number, bool twin) {
   node.held.clear();
   node.links.clear();
   node.wake_at.reset();
-  node.last_step.reset();
   node.working = false;
   node.dials = 0;
   // Monotonic clocks of machines have nothing in common.

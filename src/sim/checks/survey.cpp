@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "sim/spectral_gap.hpp"
+#include "sim/checks/spectral_gap.hpp"
 
 namespace starling::sim {
 namespace {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include <boost/test/unit_test.hpp>
+#include <fmt/format.h>
 
 using namespace starling;
 using namespace starling::sim;
@@ -146,6 +147,24 @@ BOOST_AUTO_TEST_CASE(what_is_written_reads_back_as_the_same) {
   BOOST_REQUIRE(second->lines.size() == 1U);
   BOOST_TEST(second->lines[0].region == "us");
   BOOST_TEST(second->lines[0].rate_mbit == 0.5);
+}
+
+BOOST_AUTO_TEST_CASE(each_measurement_can_be_expected_and_is_written_back) {
+  std::string text = kHead + "[expect]\n";
+  for (const ExpectationKey& key : kExpectationKeys) {
+    text += fmt::format("{} = {}\n", key.name, key.max);
+  }
+  const auto first = parse_scenario(text, "t.toml");
+  BOOST_REQUIRE_MESSAGE(first, (first ? "" : first.error().text));
+  const auto second = parse_scenario(to_toml(*first), "t.toml");
+  BOOST_REQUIRE_MESSAGE(second, (second ? "" : second.error().text));
+  BOOST_REQUIRE(second->expect.size() == kExpectationKeys.size());
+  for (std::size_t i = 0; i < kExpectationKeys.size(); ++i) {
+    BOOST_TEST((second->expect[i].measure == kExpectationKeys[i].measure),
+               kExpectationKeys[i].name);
+    BOOST_TEST(second->expect[i].limit == kExpectationKeys[i].max, kExpectationKeys[i].name);
+    BOOST_TEST(expects(*second, kExpectationKeys[i].measure), kExpectationKeys[i].name);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

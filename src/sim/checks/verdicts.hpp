@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/disturbances.hpp"
+#include "sim/checks/disturbances.hpp"
 #include "sim/paths.hpp"
 #include "sim/plan.hpp"
 

@@ -1,4 +1,4 @@
-#include "sim/verdicts.hpp"
+#include "sim/checks/verdicts.hpp"
 
 #include <fstream>
 

@@ -1,4 +1,4 @@
-#include "sim/spectral_gap.hpp"
+#include "sim/checks/spectral_gap.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,76 @@
+#include "sim/checks/calm_minutes.hpp"
+
+#include <algorithm>
+
+#include "sim/checks/survey.hpp"
+
+namespace starling::sim {
+namespace {
+
+constexpr double kMinute = 60;
+
+/// Whether one frame may take as long as a minute: with lines and paths of any rate.
+bool is_slow(const Scenario& scenario) {
+  const auto limits = [](const Conditions& path) { return path.rate_mbit.value_or(0) > 0; };
+  return !scenario.lines.empty() || limits(scenario.network) ||
+         std::ranges::any_of(scenario.pairs, limits, &RegionPair::conditions);
+}
+
+}  // namespace
+
+CalmMinutes::CalmMinutes(const World& world, const Calm& calm, Stages& stages, Alarm& alarm)
+    : world_(world),
+      calm_(calm),
+      stages_(stages),
+      alarm_(alarm),
+      slow_(is_slow(world.plan().scenario)) {}
+
+void CalmMinutes::look() {
+  // A star is not made to become whole again.
+  if (!world_.task().config.membership.hub.empty()) return;
+  if (!calm_.now() || stages_.ending()) return noted_.clear();
+  if (!noted_.empty() && world_.seconds() < since_ + kMinute) return;
+  for (const auto& node : world_.nodes()) {
+    if (noted_.empty()) break;
+    const Noted& then = noted_[node->number];
+    if (!world_.is_up(*node) || then.life != node->life) continue;
+    stages_.check_goes_on(*node);
+    if (!slow_) check_exchanges(*node, then);
+    if (!waits_for_ring(world_, *node)) check_saves(*node, then);
+  }
+  begin();
+}
+
+void CalmMinutes::begin() {
+  since_ = world_.seconds();
+  noted_.assign(world_.nodes().size(), {});
+  for (const auto& node : world_.nodes()) {
+    if (!world_.is_up(*node)) continue;
+    noted_[node->number] = {
+        .life = node->life, .step = node->worker->step().value, .links = node->worker->ledger()};
+  }
+}
+
+// Two that were neighbours all the time, over the same mirrors, must have gone on exchanging.
+void CalmMinutes::check_exchanges(const Node& node, const Noted& then) {
+  for (const auto& neighbour : node.core->membership().neighbours(world_.local(node))) {
+    const auto before = then.links.find(neighbour.peer);
+    const auto after = node.worker->ledger().find(neighbour.peer);
+    if (before == then.links.end() || after == node.worker->ledger().end()) continue;
+    if (before->second.serial != after->second.serial) continue;
+    if (before->second.committed < after->second.committed) continue;
+    alarm_.raise("peer-{} and {} have made no exchange after {} for {} s", node.peer,
+                 neighbour.peer.brief(), after->second.committed.value, kMinute);
+  }
+}
+
+void CalmMinutes::check_saves(const Node& node, const Noted& then) {
+  const double every = base::seconds(world_.task().config.checkpoint_every);
+  if (every <= 0 || every > kMinute / 3) return;
+  const Checkpoint* saved = node.folder.newest_whole();
+  if (saved == nullptr || saved->step.value < then.step) {
+    alarm_.raise("peer-{} has saved nothing for {} s", node.peer, kMinute);
+  }
+}
+
+}  // namespace starling::sim

@@ -1,0 +1,37 @@
+#include "sim/checks/counters.hpp"
+
+#include <algorithm>
+
+namespace starling::sim {
+namespace {
+
+/// A counter is told before its owner publishes it; a step or a few of them.
+constexpr std::uint64_t kSamplesSlack = 256;
+
+}  // namespace
+
+void Counters::note(const Node& node) {
+  const wire::Progress* own = node.core->membership().progress().find(node.id.prefix());
+  if (own == nullptr) return;
+  samples_.resize(subjects_.size());
+  std::uint64_t& samples = samples_[subjects_.own(node)];
+  samples = std::max(samples, own->samples);
+}
+
+void Counters::check(const Node& node) {
+  const membership::ProgressTable& table = node.core->membership().progress();
+  if (table.size() > subjects_.size()) {
+    alarm_.raise("peer-{} knows {} counters of {} peers", node.peer, table.size(),
+                 subjects_.size());
+  }
+  if (calm_.twins()) return;  // two count under one name
+  samples_.resize(subjects_.size());
+  for (std::uint32_t i = 0; i < subjects_.size(); ++i) {
+    const wire::Progress* known = table.find(subjects_[i].prefix);
+    if (known == nullptr || known->samples <= samples_[i] + kSamplesSlack) continue;
+    alarm_.raise("peer-{} knows of {} samples of peer-{}, which has {}", node.peer, known->samples,
+                 subjects_[i].node, samples_[i]);
+  }
+}
+
+}  // namespace starling::sim

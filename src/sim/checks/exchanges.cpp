@@ -1,0 +1,92 @@
+#include "sim/checks/exchanges.hpp"
+
+#include <cmath>
+
+namespace starling::sim {
+namespace {
+
+/// Of what two ends' commits add up to: rounding.
+constexpr double kBalance = 1e-6;
+/// Of links of small replicas, how many have exchanges that were added up; where there were so
+/// many.
+constexpr double kCoverageMin = 0.5;
+constexpr std::uint64_t kLinksMetMin = 200;
+
+}  // namespace
+
+void Exchanges::touched(Node& node) {
+  for (const base::PeerId& peer : node.worker->take_committed()) {
+    ++commits_;
+    if (node.worker->replica().size() <= kSmallReplica || commits_ % kLargeEvery == 0) {
+      check_mirrors(node, peer);
+    }
+  }
+}
+
+const Node* Exchanges::find_up(const base::PeerId& peer) {
+  const Node& node = *world_.nodes()[subjects_[subjects_.number_of(peer)].node];
+  return world_.is_up(node) && node.id == peer ? &node : nullptr;
+}
+
+void Exchanges::check_mirrors(const Node& node, const base::PeerId& peer) {
+  if (calm_.twins()) return;  // of two with one name nobody knows who holds the mirrors
+  const Node* const other = find_up(peer);
+  if (other == nullptr) return;
+  const auto mine = node.worker->ledger().find(peer);
+  const auto theirs = other->worker->ledger().find(node.id);
+  if (mine == node.worker->ledger().end() || theirs == other->worker->ledger().end()) return;
+  const LinkLedger& a = mine->second;
+  const LinkLedger& b = theirs->second;
+  if (a.opening != b.opening || a.committed != b.committed) return;
+  const exchange::Replica& x = node.worker->replica();
+  const exchange::Replica& y = other->worker->replica();
+  if (!x.has(peer) || !y.has(node.id)) return;
+  using exchange::MirrorOf;
+  if (x.mirror_hash(peer, MirrorOf::mine) != y.mirror_hash(node.id, MirrorOf::theirs) ||
+      x.mirror_hash(peer, MirrorOf::theirs) != y.mirror_hash(node.id, MirrorOf::mine)) {
+    alarm_.raise("the mirrors of peer-{} and peer-{} differ after exchange {}", node.peer,
+                 other->peer, a.committed.value);
+  }
+  if (!a.moved || !b.moved) return;
+  const double tolerance = static_cast<double>(x.size()) * 1e-6 * (1 + std::abs(*a.moved));
+  if (!(std::abs(*a.moved + *b.moved) <= tolerance)) {
+    alarm_.raise("exchange {} of peer-{} and peer-{} is not in balance: {} and {}",
+                 a.committed.value, node.peer, other->peer, *a.moved, *b.moved);
+  }
+}
+
+void Exchanges::check_balance(const Node& node) {
+  if (calm_.twins()) return;
+  for (const auto& [peer, mine] : node.worker->ledger()) {
+    const Node* const other = find_up(peer);
+    if (other == nullptr || other->number < node.number) continue;
+    const auto found = other->worker->ledger().find(node.id);
+    if (found == other->worker->ledger().end() || found->second.opening != mine.opening) continue;
+    const LinkLedger& theirs = found->second;
+    std::optional<double> here = mine.sum;
+    std::optional<double> there = theirs.sum;
+    if (mine.committed == theirs.committed.next()) here = mine.sum_before;
+    if (theirs.committed == mine.committed.next()) there = theirs.sum_before;
+    const bool known = here && there;
+    ++met_;
+    balanced_ += known ? 1 : 0;
+    if (!known || std::abs(*here + *there) <= kBalance * (1 + std::abs(*here))) continue;
+    alarm_.raise("of {} and {} exchanges of peer-{} and peer-{} {} is left over",
+                 mine.committed.value, theirs.committed.value, node.peer, other->peer,
+                 *here + *there);
+  }
+}
+
+void Exchanges::finish() {
+  if (world_.task().initial.size() > kSmallReplica || met_ < kLinksMetMin) return;
+  if (const auto part = coverage(); *part < kCoverageMin) {
+    alarm_.raise("of the links {} have exchanges that were added up", *part);
+  }
+}
+
+std::optional<double> Exchanges::coverage() const noexcept {
+  if (met_ == 0) return std::nullopt;
+  return static_cast<double>(balanced_) / static_cast<double>(met_);
+}
+
+}  // namespace starling::sim

@@ -1,0 +1,36 @@
+#include "sim/checks/incarnations.hpp"
+
+#include <algorithm>
+#include <variant>
+
+namespace starling::sim {
+
+void Incarnations::started(const Node& node) {
+  std::uint64_t& told = told_by(subjects_.own(node));
+  told = std::max(told, node.incarnation);
+}
+
+void Incarnations::sent(const Node& from, const wire::Message& message) {
+  if (const auto* gossip = std::get_if<wire::Gossip>(&message)) {
+    for (const wire::MemberRecord& record : gossip->members) check(from, record);
+  } else if (const auto* hello = std::get_if<wire::Hello>(&message)) {
+    check(from, hello->self);
+  }
+}
+
+void Incarnations::check(const Node& from, const wire::MemberRecord& record) {
+  const std::uint32_t subject = subjects_.number_of(record.id);
+  std::uint64_t& told = told_by(subject);
+  if (record.id == from.id) told = std::max(told, record.incarnation);
+  if (record.incarnation > told) {
+    alarm_.raise("peer-{} tells incarnation {} of peer-{}, which only told {}", from.peer,
+                 record.incarnation, subjects_[subject].node, told);
+  }
+}
+
+std::uint64_t& Incarnations::told_by(std::uint32_t subject) {
+  if (subject >= told_.size()) told_.resize(subjects_.size());
+  return told_[subject];
+}
+
+}  // namespace starling::sim

@@ -1,0 +1,134 @@
+#include "sim/checks/stages.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "sim/checks/survey.hpp"
+
+namespace starling::sim {
+namespace {
+
+/// The first peer is done undisturbed if the faults were over for so long before.
+constexpr double kCalmSeconds = 30;
+/// What the others may take for their last steps, beyond settling, when the first peer is done.
+constexpr double kOthersSeconds = 60;
+/// Until all tables know of an end.
+constexpr double kFarewellSeconds = 30;
+/// Of what a peer is at for so long, in seconds and in steps, nothing comes any more.
+constexpr double kStillSeconds = 10;
+constexpr double kStillSteps = 100;
+
+double still_limit(const World& world, const Node& node) {
+  return kStillSeconds + kStillSteps * (world.plan().scenario.sim.step_ms / 1000 / node.speed);
+}
+
+}  // namespace
+
+Stages::Stages(const World& world, const Calm& calm, const Steps& steps, Alarm& alarm)
+    : world_(world),
+      calm_(calm),
+      steps_(steps),
+      alarm_(alarm),
+      stages_(world.nodes().size()),
+      left_at_(world.nodes().size(), -1) {}
+
+void Stages::started(const Node& node) {
+  if (node.number >= stages_.size()) stages_.resize(node.number + 1);
+  stages_[node.number] = {node.core->phase(), world_.seconds()};
+}
+
+void Stages::fault(const PlannedEvent& event, bool begins) {
+  if (event.kind != Kind::leave || !begins) return;
+  for (const std::uint32_t peer : event.peers) left_at_[peer] = world_.seconds();
+}
+
+void Stages::touched(const Node& node) {
+  Stage& stage = stages_[node.number];
+  if (node.core->phase() == stage.phase) return;
+  if (stage.phase == peer::Phase::settling) check_settling(node, stage.since);
+  stage = {node.core->phase(), world_.seconds()};
+}
+
+// Where nothing disturbs or holds exchanges back, no peer waits in vain for its links to settle.
+void Stages::check_settling(const Node& node, double since) {
+  if (!calm_.clear() || !calm_.since(since)) return;
+  const exchange::Config& config = world_.task().config.exchange;
+  if (config.upload_limit > 0 || config.cpu_share > 0) return;
+  if (world_.seconds() - since < base::seconds(config.settle_timeout)) return;
+  alarm_.raise("peer-{} gave up settling", node.peer);
+}
+
+void Stages::finished(const Node& node) {
+  if (node.is_twin()) return;
+  last_end_ = world_.seconds();
+  if (node.finished->reason == peer::EndReason::done && first_done_ < 0) first_done_ = last_end_;
+  if (node.finished->reason != peer::EndReason::failed) return;
+  ++failed_;
+  if (expects(world_.plan().scenario, Measure::failed_max)) return;
+  alarm_.raise("peer-{} ended with an error: {}", node.peer, node.finished->error.text);
+}
+
+void Stages::check(const Node& node) {
+  const auto& [phase, since] = stages_[node.number];
+  if (phase == peer::Phase::training || phase == peer::Phase::done) return;
+  // All of a ring have to be there.
+  if (waits_for_ring(world_, node)) return;
+  if (node.state != NodeState::running || calm_.disturbed(node.peer)) return;
+  const peer::Config& config = world_.task().config;
+  double limit = still_limit(world_, node);
+  std::string_view what = "finishes";
+  if (phase == peer::Phase::waiting) {
+    limit += base::seconds(config.membership.wait_timeout);
+    what = "waits for its links";
+  } else if (phase == peer::Phase::settling) {
+    limit += base::seconds(config.exchange.settle_timeout);
+    what = "settles";
+  }
+  if (exchange::uses_ring(config.exchange.mode)) limit += base::seconds(peer::kRingGrace);
+  const double passed = world_.seconds() - std::max(since, calm_.healthy_at(node.peer));
+  if (passed > limit) alarm_.raise("peer-{} {} for {:.0f} s", node.peer, what, passed);
+}
+
+// What one knows of the others' samples all know soon.
+void Stages::check_others() {
+  if (!done_undisturbed()) return;
+  const double passed = world_.seconds() - first_done_;
+  if (passed <= base::seconds(world_.task().config.exchange.settle_timeout) + kOthersSeconds)
+    return;
+  for (const auto& node : world_.nodes()) {
+    if (!world_.is_up(*node) || waits_for_ring(world_, *node)) continue;
+    alarm_.raise("peer-{} still runs {:.0f} s after the first was done", node->peer, passed);
+  }
+}
+
+void Stages::check_goes_on(const Node& node) {
+  const double now = world_.seconds();
+  const double left = left_at_[node.peer];
+  if (left >= 0 && world_.started(node) <= left) {
+    alarm_.raise("peer-{} was asked to leave {:.0f} s ago", node.peer, now - left);
+  }
+  const peer::Phase phase = node.core->phase();
+  if (phase != peer::Phase::training && phase != peer::Phase::waiting) return;
+  if (ring_is_over() && waits_for_ring(world_, node)) return;
+  const auto& last = steps_.last(node);
+  const double still = last ? base::seconds(world_.now() - *last) : now - calm_.last_change();
+  if (still > still_limit(world_, node)) {
+    alarm_.raise("peer-{} has made no step for {:.1f} s", node.peer, still);
+  }
+}
+
+bool Stages::ending() const {
+  if (last_end_ >= 0 && world_.seconds() - last_end_ < kFarewellSeconds) return true;
+  return std::ranges::any_of(world_.nodes(), [&](const auto& node) {
+    return world_.is_up(*node) && (node->core->phase() == peer::Phase::settling ||
+                                   node->core->phase() == peer::Phase::finishing);
+  });
+}
+
+bool Stages::done_undisturbed() const { return first_done_ > calm_.times().last + kCalmSeconds; }
+
+bool Stages::ring_is_over() const {
+  return failed_ > 0 && exchange::uses_ring(world_.task().config.exchange.mode);
+}
+
+}  // namespace starling::sim

@@ -1,0 +1,66 @@
+#include "sim/checks/steps.hpp"
+
+#include <algorithm>
+
+namespace starling::sim {
+namespace {
+
+/// Whatever happens to its links, a peer goes on, unless it is held up itself.
+bool holds_up_itself(Kind kind) {
+  return kind == Kind::stop || kind == Kind::throttle || kind == Kind::skew || kind == Kind::twin;
+}
+
+}  // namespace
+
+void Steps::started(const Node& node) {
+  if (node.number >= last_.size()) last_.resize(node.number + 1);
+  last_[node.number].reset();
+}
+
+void Steps::touched(const Node& node) {
+  if (node.core->phase() != peer::Phase::training) close_gap(node);
+}
+
+void Steps::stepped(const Node& node) {
+  if (close_gap(node)) ++made_;
+  // Those that were handed out may come when training is over.
+  if (node.core->phase() == peer::Phase::training) last_[node.number] = world_.now();
+}
+
+void Steps::fault(const PlannedEvent& event, bool begins) {
+  if (!holds_up_itself(event.kind)) return;
+  for (const std::uint32_t number : event.peers) {
+    if (begins) close_gap(*world_.nodes()[number]);
+    last_[number].reset();
+  }
+}
+
+void Steps::finish() {
+  for (const auto& node : world_.nodes()) {
+    if (node->state == NodeState::running) close_gap(*node);
+  }
+}
+
+// The time since the last step is over, by another step or by what ends its steps. What a peer
+// takes until its first step is no gap; returns whether it was one.
+bool Steps::close_gap(const Node& node) {
+  const double speed = world_.plan().peers[node.peer].speed;
+  std::optional<base::Time>& last = last_[node.number];
+  if (!last || node.speed != speed || node.rate != 1) return false;
+  const double gap = base::seconds(world_.now() - *last);
+  last.reset();
+  gap_ = std::max(gap_, gap);
+  possible_ += gap * speed * 1000 / world_.plan().scenario.sim.step_ms;
+  return true;
+}
+
+std::optional<double> Steps::longest_gap() const {
+  return made_ > 0 ? std::optional(gap_) : std::nullopt;
+}
+
+std::optional<double> Steps::throughput() const {
+  if (made_ == 0) return std::nullopt;
+  return static_cast<double>(made_) / possible_;
+}
+
+}  // namespace starling::sim

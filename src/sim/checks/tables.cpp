@@ -1,0 +1,162 @@
+#include "sim/checks/tables.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "membership/limits.hpp"
+#include "sim/checks/survey.hpp"
+
+namespace starling::sim {
+namespace {
+
+/// Tables of more members are looked at this often, in seconds; smaller ones after each change.
+constexpr std::size_t kLargeTable = 64;
+constexpr double kLargeTablePause = 0.25;
+/// A minute, less what a change may be seen late by.
+constexpr double kVerdictWindow = 59;
+/// From a death until all have noticed it.
+constexpr double kDetectionMax = 60;
+/// Changes of one peer in one table in a minute.
+constexpr std::uint64_t kVerdictsMax = 6;
+
+}  // namespace
+
+Tables::Tables(const World& world, Subjects& subjects, const Calm& calm, Alarm& alarm)
+    : world_(world),
+      subjects_(subjects),
+      calm_(calm),
+      alarm_(alarm),
+      views_(world.nodes().size()),
+      verdicts_(world.plan()) {}
+
+void Tables::started(const Node& node) {
+  if (node.number >= views_.size()) views_.resize(node.number + 1);
+  views_[node.number] = {};
+  changes_.erase(changes_.lower_bound({node.number, 0}),
+                 changes_.lower_bound({node.number + 1, 0}));
+  if (!node.is_twin()) verdicts_.runs(subjects_.own(node), node.peer, world_.seconds());
+}
+
+void Tables::killed(const Node& node) {
+  if (node.is_twin()) return;
+  const std::uint32_t subject = subjects_.own(node);
+  // Whether one that stood still is alive was an open question before.
+  if (node.state == NodeState::stopped) return verdicts_.leaves(subject);
+  std::vector<std::uint32_t> observers;
+  for (const auto& other : world_.nodes()) {
+    const View& view = views_[other->number];
+    if (other->state != NodeState::running || other->is_twin()) continue;
+    if (subject < view.alive.size() && view.alive[subject]) {
+      observers.push_back(subjects_.own(*other));
+    }
+  }
+  verdicts_.dies(subject, observers, world_.seconds());
+}
+
+void Tables::finished(const Node& node) {
+  if (!node.is_twin()) verdicts_.leaves(subjects_.own(node));
+}
+
+void Tables::fault(const PlannedEvent& event, bool begins) {
+  verdicts_.fault(event, begins, world_.seconds());
+}
+
+void Tables::look_at(const Node& node) {
+  const membership::MemberTable& table = node.core->membership().table();
+  View& view = views_[node.number];
+  if (table.alive_version() == view.version && view.members == table.records().size()) return;
+  // While a crowd joins, a large table changes with nearly every event.
+  const bool large = table.records().size() > kLargeTable;
+  if (large && world_.seconds() < view.looked_at + kLargeTablePause) return;
+  view.looked_at = world_.seconds();
+  view.version = table.alive_version();
+  view.members = table.records().size();
+  for (const auto& [id, record] : table.records()) {
+    const std::uint32_t subject = subjects_.number_of(id);
+    if (subject >= view.alive.size()) view.alive.resize(subjects_.size());
+    const bool alive = membership::counts_as_alive(record.state);
+    if (alive == view.alive[subject]) continue;
+    view.alive[subject] = alive;
+    changed(node, subject, alive);
+  }
+}
+
+void Tables::changed(const Node& node, std::uint32_t subject, bool alive) {
+  const double now = world_.seconds();
+  if (world_.tracing()) {
+    world_.trace(fmt::format("peer-{}   holds peer-{} {}", node.number, subjects_[subject].node,
+                             alive ? "alive" : "dead"));
+  }
+  const auto [changes, first] = changes_.try_emplace({node.number, subject});
+  // That it is there at all is no change, and what a peer in a fault holds of others is right.
+  if ((!first || !alive) && !calm_.disturbed(node.peer)) {
+    std::vector<double>& times = changes->second;
+    std::erase_if(times, [&](double at) { return at <= now - kVerdictWindow; });
+    times.push_back(now);
+    changes_most_ = std::max(changes_most_, std::uint64_t{times.size()});
+  }
+  if (!alive && !node.is_twin()) verdicts_.held_dead(subject, subjects_.own(node), now);
+}
+
+void Tables::check_suspicions(const Node& node) {
+  if (!calm_.now() || !calm_.clear()) return;
+  for (const auto& [id, record] : node.core->membership().table().records()) {
+    const Subject& subject = subjects_[subjects_.number_of(id)];
+    if (record.state != wire::MemberState::suspect || !subject.running) continue;
+    alarm_.raise("peer-{} suspects peer-{}, which nothing disturbs", node.peer, subject.node);
+  }
+}
+
+void Tables::finish() {
+  verdicts_.finish(world_.seconds());
+  // A star without its middle hears of nothing.
+  if (!calm_.clear() || !world_.task().config.membership.hub.empty()) return;
+  const auto slowest = percentile(verdicts_.detections(), 1);
+  if (slowest && *slowest > kDetectionMax) {
+    alarm_.raise("a death was noticed after {:.1f} s", *slowest);
+  }
+  if (verdicts_.false_verdicts() > 0) {
+    alarm_.raise("{} times a peer was held dead that ran and could be reached",
+                 verdicts_.false_verdicts());
+  }
+  // With the turns of a cut all may change.
+  if (has_event(world_.plan(), Kind::partition)) return;
+  if (changes_most_ > kVerdictsMax) {
+    alarm_.raise("a table changed its mind about one peer {} times in a minute", changes_most_);
+  }
+}
+
+bool Tables::one_view() const {
+  const std::size_t running = count_running(world_);
+  if (running == 0) return false;
+  for (const auto& node : world_.nodes()) {
+    if (!world_.is_up(*node) || node->is_twin()) continue;
+    const View& view = views_[node->number];
+    std::size_t held = 0;
+    for (std::uint32_t i = 0; i < view.alive.size(); ++i) {
+      if (!view.alive[i]) continue;
+      if (!subjects_[i].running) return false;
+      ++held;
+    }
+    if (held != running) return false;
+  }
+  return true;
+}
+
+std::size_t Tables::faulty_held() const {
+  std::size_t most = 0;
+  for (const auto& node : world_.nodes()) {
+    if (!world_.is_up(*node) || calm_.disturbed(node->peer)) continue;
+    const View& view = views_[node->number];
+    std::size_t held = 0;
+    for (std::uint32_t i = 0; i < view.alive.size(); ++i) {
+      const Subject& subject = subjects_[i];
+      held += view.alive[i] && (!subject.running || calm_.disturbed(subject.node)) ? 1 : 0;
+    }
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+}  // namespace starling::sim
