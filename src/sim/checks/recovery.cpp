@@ -12,7 +12,8 @@ namespace {
 
 /// Faults over for so long, the swarm must be whole again.
 constexpr double kRecoverySeconds = 150;
-/// Rare branches drop links all the time: of an overlay then, it is whole now and then.
+/// Rare branches drop links and accuse the living all the time: then the overlay is whole, and
+/// tables agree, now and then.
 constexpr double kMomentSeconds = 10;
 
 std::optional<double> passed(double begin, const std::optional<double>& at) {
@@ -39,8 +40,9 @@ void Recovery::measure() {
   if (now >= last_start && !views_full_at_ && views_full(world_)) views_full_at_ = now;
   if (now >= last_start + kJoinSeconds && !gap_) gap_ = overlay_gap(world_);
   const Scenario& scenario = world_.plan().scenario;
-  if (scenario.sim.buggify && now > scenario.duration - kMomentSeconds && connected(world_)) {
-    connected_at_ = now;
+  if (scenario.sim.buggify && now > scenario.duration - kMomentSeconds) {
+    if (connected(world_)) connected_at_ = now;
+    if (tables_.one_view()) agreed_at_ = now;
   }
 }
 
@@ -77,7 +79,9 @@ void Recovery::finish() {
     if (world_.is_up(*node)) stages_.check_goes_on(*node);
   }
   if (stages_.ring_is_over() || stages_.ending()) return;
-  if (!tables_.one_view()) alarm_.raise("{:.0f} s after the last fault tables differ", past);
+  if (!tables_.one_view() && world_.seconds() > agreed_at_ + kMomentSeconds) {
+    alarm_.raise("{:.0f} s after the last fault tables differ", past);
+  }
   if (!connected(world_) && world_.seconds() > connected_at_ + kMomentSeconds) {
     alarm_.raise("{:.0f} s after the last fault the overlay is split", past);
   }

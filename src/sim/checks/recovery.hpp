@@ -44,7 +44,8 @@ class Recovery {
   std::optional<double> one_view_at_, views_full_at_, drift_back_at_;
   std::optional<double> drift_before_;  ///< how far apart replicas were before the first fault
   std::optional<double> gap_;
-  double connected_at_ = -1;  ///< with rare branches: last, near the end of the run
+  /// With rare branches: last, near the end of the run.
+  double connected_at_ = -1, agreed_at_ = -1;
 };
 
 }  // namespace starling::sim

@@ -128,7 +128,11 @@ bool Stages::ending() const {
 bool Stages::done_undisturbed() const { return first_done_ > calm_.times().last + kCalmSeconds; }
 
 bool Stages::ring_is_over() const {
-  return failed_ > 0 && exchange::uses_ring(world_.task().config.exchange.mode);
+  if (!exchange::uses_ring(world_.task().config.exchange.mode)) return false;
+  // Of a death, those that could have noticed it may have died before they did.
+  return failed_ > 0 || std::ranges::any_of(world_.nodes(), [&](const auto& node) {
+           return !world_.is_up(*node) && !node->finished;
+         });
 }
 
 }  // namespace starling::sim

@@ -103,6 +103,24 @@ BOOST_AUTO_TEST_CASE(a_death_is_noticed_later_than_the_news_of_a_goodbye_travels
   BOOST_TEST(measured(report, "detection_p99_s") > 0.1);
 }
 
+BOOST_AUTO_TEST_CASE(who_waits_for_a_ring_of_which_one_is_dead_need_not_go_on) {
+  const Report report = report_of(
+      "duration = 200\n[peers]\ncount = 2\nvia = \"all\"\n"
+      "[run]\nset = [\"exchange.mode=allreduce\", \"swarm.peers=2\"]\n" +
+      timeline("kill", "[1]", 30) + timeline("kill", "[0]", 30.05, "for = 10") +
+      "[expect]\nfailed_max = 2\n");
+  BOOST_TEST(report.failure == "");
+  BOOST_TEST(measured(report, "failed_max") == 0.0);
+}
+
+BOOST_AUTO_TEST_CASE(tables_follow_who_comes_and_goes_as_often_as_it_does) {
+  const Report report = report_of("duration = 90\n[peers]\ncount = 2\n" +
+                                  timeline("leave", "[1]", 20, "for = 5\nevery = 10\nuntil = 60") +
+                                  "[expect]\nverdicts_per_minute_max = 10\n");
+  BOOST_TEST(report.passed, report.failure);
+  BOOST_TEST(measured(report, "verdicts_per_minute_max") > 6);
+}
+
 BOOST_AUTO_TEST_CASE(where_nobody_dies_no_death_is_noticed) {
   const Report report =
       report_of("duration = 120\n[peers]\ncount = 4\n[run]\nset = [\"run.samples=30000\"]\n" +
