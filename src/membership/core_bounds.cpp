@@ -42,6 +42,7 @@ void Core::add_bounds(base::Bounds& out) const {
   out.add("neighbours wanted back", reconnect_first_.size(), alive);
   out.add("banned peers", banned_.size(), kMembersMax);
   out.add("peers without room here", no_room_.size(), kMembersMax);
+  out.add("suspects that answered", vouched_.size(), kMembersMax);
   out.add("ready links", links_.size(), kReadyLinksMax);
   out.add("neighbours", neighbours, config_.degree + kDegreeSlack);
   // They are told before an event's handling ends.
@@ -68,6 +69,7 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
   }
   banned_.add_timers("the end of a ban", now, kBanTime, out);
   no_room_.add_timers("room for a peer", now, kNoRoomTime, out);
+  vouched_.add_timers("the end of what an answer is good for", now, kVouchTime, out);
   if (const auto end = suspicions_.last_end()) {
     add("the end of a suspicion", *end, suspicion_max(config_.heartbeat));
   }

@@ -1,4 +1,4 @@
-// Peers that are left alone, each until a time.
+// Peers of which something holds, each until a time.
 #pragma once
 
 #include <cstddef>
