@@ -112,9 +112,10 @@ void print_memory(const peer::RunFile& run_file, const Needs& needs) {
   part("replica", needs.replica, needs.resides, "parameters as trained, and what is held back");
   std::string mirrors = "none";
   if (needs.mirrors > 0) {
-    mirrors = fmt::format("two for each of {} neighbours; those of broken links may add {} for {}",
-                          run_file.swarm.degree, format_bytes(needs.grace),
-                          report::format_duration(base::seconds(run_file.exchange.grace)));
+    mirrors = fmt::format(
+        "two{} for each of {} neighbours; those of broken links may add {} for {}",
+        exchange::has_momentum(run_file.exchange) ? " and a momentum" : "", run_file.swarm.degree,
+        format_bytes(needs.grace), report::format_duration(base::seconds(run_file.exchange.grace)));
   }
   part("mirrors", needs.mirrors, needs.resides, mirrors);
   if (needs.deltas > 0) {

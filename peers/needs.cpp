@@ -165,7 +165,8 @@ base::Result<std::uint64_t> reserve(compute::ReplicaMemory& memory, const peer::
 }  // namespace
 
 bool may_reside(const peer::RunFile& run_file) {
-  return !exchange::uses_ring(run_file.exchange.mode) && train::can_reside(run_file.train);
+  return !exchange::uses_ring(run_file.exchange.mode) &&
+         !exchange::has_momentum(run_file.exchange) && train::can_reside(run_file.train);
 }
 
 Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::uint64_t data) {
@@ -185,8 +186,10 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
   if (exchange::uses_links(run_file.exchange.mode)) {
     const std::uint64_t wide =
         run_file.exchange.mirror == exchange::MirrorType::float32 ? kFloat : kFloat / 2;
-    needs.mirrors = std::uint64_t{2} * run_file.swarm.degree * n * wide;
-    needs.grace = 2 * exchange::kGraceLinksMax * n * wide;
+    const std::uint64_t link =
+        n * (2 * wide + (exchange::has_momentum(run_file.exchange) ? kFloat : 0));
+    needs.mirrors = run_file.swarm.degree * link;
+    needs.grace = exchange::kGraceLinksMax * link;
     needs.exchange = run_file.exchange.mode == exchange::Mode::push_sum
                          ? keyframe_bytes(n)
                          : delta_bytes(run_file.exchange, n);

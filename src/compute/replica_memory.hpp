@@ -40,8 +40,11 @@ class ReplicaMemory {
   static constexpr std::size_t kRun = 64;  ///< elements that squares() takes side by side
 
   /// One exchange of a link, checked. For each element, in single float32 operations:
-  ///   mine += own    theirs += their    d = w (theirs - mine)
-  ///   y += d    and where the mirrors move, mine += d and theirs -= d
+  ///   before = mine + theirs    mine += own    theirs += their
+  ///   with momentum, v = momentum v + (mine + theirs - before) / 2    p = momentum v
+  ///     mine += p    theirs += p    y += part p
+  ///   d = w (theirs - mine)    y += d    and where the mirrors move, mine += d and theirs -= d
+  /// v belongs to `mine`, in float32, and is 0 at first. A device has none: momentum is 0 there.
   /// Mirrors in bfloat16 are rounded once, at the end, by draws (base/bfloat16.hpp) of `draw`.
   struct CommitStep {
     MirrorId mine = 0;
@@ -51,6 +54,8 @@ class ReplicaMemory {
     float w = 0;
     bool moves_mirrors = true;
     std::uint32_t draw = 0;
+    float momentum = 0;  ///< 0 to below 1
+    float part = 0;
   };
 
   /// How much of a difference is held back, and how much of what was held back before stays.

@@ -39,6 +39,7 @@ struct Config {
   int bits = 4;               ///< bits a value: 1, 2, 3, 4 or 8
   std::uint32_t block = 128;  ///< values that share a scale, at least kBlockMin
   double lambda = 0.5;        ///< tracked: part held back of what deltas left out, 0 to 1
+  double momentum = 0;        ///< tracked: momentum of a link's common movement, 0 to below 1
   MirrorType mirror = MirrorType::float32;
   double gamma = 0.2;             ///< choco: consensus step size, 0 to 1
   double outer_lr = 0.7;          ///< local: learning rate of train::OuterStep, which ends a round
@@ -63,6 +64,11 @@ struct Config {
 
   friend bool operator==(const Config&, const Config&) = default;
 };
+
+/// Whether links have a momentum: a vector each, which no device holds.
+[[nodiscard]] inline bool has_momentum(const Config& config) noexcept {
+  return config.mode == Mode::tracked && config.momentum > 0;
+}
 
 /// Makes of `config` what Mode::dense and Mode::push_sum always are.
 inline void send_all(Config& config) {

@@ -204,6 +204,7 @@ void Core::commit_when_ready(const PeerId& peer, Link& link, Time now, Outbox& o
                                  .own = own->payload,
                                  .their = std::move(session.received->payload),
                                  .w = 1.0F / (1.0F + degree),
+                                 .part = 1.0F / static_cast<float>(own->degree),
                                  .expected_hash = session.received->mirror_hash,
                                  .own_buffers = own->buffers,
                                  .their_buffers = std::move(session.received->buffers),

@@ -50,6 +50,12 @@ Mirror& HostMemory::at(MirrorId mirror) {
   return found->second;
 }
 
+// Of a step's link; null without one.
+float* HostMemory::momentum_of(const CommitStep& step) {
+  if (step.momentum == 0.0F) return nullptr;
+  return momenta_.try_emplace(step.mine, size(), 0.0F).first->second.data();
+}
+
 Status HostMemory::read(std::span<float> x) {
   ASSERT(x.size() == size());
   kernels::add(y_.data(), r_.data(), x.data(), size());
@@ -82,6 +88,7 @@ Status HostMemory::set_mirror(MirrorId mirror, base::LargeFloats values) {
 }
 
 void HostMemory::free_mirror(MirrorId mirror) {
+  momenta_.erase(mirror);
   const auto freed = mirrors_.erase(mirror);
   ASSERT(freed == 1, "the mirror is there");
 }
@@ -152,6 +159,7 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
     const delta::Elements* their_delta;
     Mirror* mine;
     Mirror* theirs;
+    float* momentum;
     std::size_t own = 0;
     std::size_t their = 0;
   };
@@ -162,9 +170,11 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
                   .own_delta = &elements_of(*step.own),
                   .their_delta = &elements_of(*step.their),
                   .mine = &at(step.mine),
-                  .theirs = &at(step.theirs)};
+                  .theirs = &at(step.theirs),
+                  .momentum = momentum_of(step)};
   });
   Mirror::Room rooms[2];
+  Mirror::Room before;
   Mirror::Room lost{};
   for (std::size_t begin = 0; begin < size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, size() - begin);
@@ -173,9 +183,14 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
       const CommitStep& step = *at.step;
       float* const mine = at.mine->take(begin, n, rooms[0]);
       float* const theirs = at.theirs->take(begin, n, rooms[1]);
+      if (at.momentum != nullptr) kernels::add(mine, theirs, before.data(), n);
       at.own = apply_block(*at.own_delta, at.own, begin, n, mine);
       if (!SIM_BUG(mirror_of_theirs_forgotten)) {
         at.their = apply_block(*at.their_delta, at.their, begin, n, theirs);
+      }
+      if (at.momentum != nullptr) {
+        kernels::carry_on(at.momentum + begin, before.data(), mine, theirs, y, step.momentum,
+                          step.part, n);
       }
       if (mirror_type_ == MirrorType::float32) {
         kernels::average(y, mine, theirs, step.w, step.moves_mirrors, n);

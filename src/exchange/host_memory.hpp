@@ -15,7 +15,8 @@
 
 namespace starling::exchange {
 
-/// Bytes: size() * 4 * (2 + 1 for each mirror in float32, 1/2 in bfloat16). Nothing fails.
+/// Bytes: size() * 4 * (2 + 1 for each mirror in float32, 1/2 in bfloat16, and 1 for each link with
+/// momentum). Nothing fails.
 class HostMemory final : public compute::ReplicaMemory {
  public:
   /// y = `initial`, r = 0
@@ -49,11 +50,13 @@ class HostMemory final : public compute::ReplicaMemory {
 
  private:
   Mirror& at(MirrorId mirror);
+  float* momentum_of(const CommitStep& step);
 
   const MirrorType mirror_type_;
   base::LargeFloats y_;
   base::LargeFloats r_;
   std::map<MirrorId, Mirror> mirrors_;
+  std::map<MirrorId, base::LargeFloats> momenta_;  ///< of links, by their `mine`
   MirrorId next_ = 0;
   delta::DifferenceSource source_;
 };

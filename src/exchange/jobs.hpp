@@ -58,6 +58,7 @@ struct CommitJob {
   base::Buffer own;
   base::Buffer their;
   float w = 0.0F;
+  float part = 1.0F;  ///< one of this end's links, among as many as its delta says
   std::optional<std::uint64_t> expected_hash;
   base::Buffer own_buffers{};    ///< empty: the exchange carries none
   base::Buffer their_buffers{};  ///< empty: the exchange carries none

@@ -24,17 +24,20 @@ constexpr std::size_t kDriftEvery = 32;
 constexpr std::size_t kDriftMost = std::size_t{1} << 18;
 constexpr std::size_t kDriftWhole = 32768;  // elements: smaller replicas are read whole
 
-// Whether the delta leaves all elements of the mirror that it touches finite and bounded. The step
-// that follows a commit moves two mirrors towards each other, so it needs no check.
-bool stays_bounded(std::span<const float> mirror, const delta::Elements& delta) {
+// Whether the delta, and a momentum that moves no element by more than `ahead`, leave all elements
+// of the mirror finite and bounded. The step that follows moves two mirrors towards each other, so
+// it needs no check.
+bool stays_bounded(std::span<const float> mirror, const delta::Elements& delta, float ahead) {
+  const float most = kMagnitudeMax - ahead;
+  if (ahead > 0.0F && !(kernels::largest(mirror.data(), mirror.size()) <= most)) return false;
   for (std::size_t j = 0; j < delta.size(); ++j) {
-    if (!(std::fabs(mirror[delta.indices[j]] + delta.values[j]) <= kMagnitudeMax)) return false;
+    if (!(std::fabs(mirror[delta.indices[j]] + delta.values[j]) <= most)) return false;
   }
   return true;
 }
 
-// How much larger than exact a magnitude may come out of one of a mirror's roundings: three to
-// float32 (2^-24 each), and one to bfloat16 (2^-7).
+// How much larger than exact a magnitude may come out of a mirror's roundings: four to float32
+// (2^-24 each), and one to bfloat16 (2^-7).
 float rounding_of(MirrorType type) {
   return type == MirrorType::float32 ? 1.0F + 0x1p-20F : 1.0F + 0x1p-6F;
 }
@@ -71,6 +74,8 @@ Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffer
   ASSERT(lambda >= 0.0F && lambda <= 1.0F);
   ASSERT(averaging.gamma > 0.0F && averaging.gamma <= 1.0F);
   ASSERT(averaging.mode == Mode::choco || averaging.gamma == 1.0F);
+  ASSERT(averaging.momentum >= 0.0F && averaging.momentum < 1.0F);
+  ASSERT(averaging.mode == Mode::tracked || averaging.momentum == 0.0F);
   ASSERT((averaging.mode != Mode::choco && averaging.mode != Mode::push_sum) || lambda == 0.0F);
   for (float& value : initial_) {
     ASSERT(std::fabs(value) <= kMagnitudeMax, "initial parameters must be finite and bounded");
@@ -83,6 +88,7 @@ Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffer
 void Replica::move_to(compute::ReplicaMemory& memory) {
   ASSERT(host_ != nullptr && links_.empty());
   ASSERT(memory.size() == size() && memory.mirror_type() == averaging_.mirror);
+  ASSERT(averaging_.momentum == 0.0F, "devices have none");
   must(memory.write(host_->y()));
   memory_ = &memory;
   host_.reset();
@@ -197,7 +203,7 @@ double Replica::buffer_drift(const PeerId& peer) const {
 }
 
 base::Status Replica::stage(const CommitInput& input) {
-  ASSERT(input.w > 0.0F && input.w <= 0.5F);
+  ASSERT(input.w > 0.0F && input.w <= 0.5F && input.part > 0.0F && input.part <= 1.0F);
   Link& link = this->link(input.peer);
   ASSERT(!link.staged);
   if (averaging_.mode == Mode::push_sum) {
@@ -217,6 +223,7 @@ base::Status Replica::stage(const CommitInput& input) {
   link.own_buffers = std::move(buffers[0]);
   link.their_buffers = std::move(buffers[1]);
   link.w = input.w;
+  link.part = input.part;
   std::uint64_t state = input.exchange.value;
   link.draw = static_cast<std::uint32_t>(base::splitmix64(state));
   link.staged = true;
@@ -255,12 +262,15 @@ base::Status Replica::stage_delta(Link& link, const CommitInput& input) {
     return noted(decoded);
   }
   const float largest = std::max(delta::largest_value(*own), delta::largest_value(*their));
-  link.staged_bound = bound_after(link.bound, largest, averaging_.mirror);
-  return link.staged_bound > kMagnitudeMax ? check_bounds(link, largest) : base::Status{};
+  // Half the sum of both deltas adds to the momentum.
+  link.staged_momentum_bound = averaging_.momentum * link.momentum_bound + largest;
+  const float ahead = averaging_.momentum * link.staged_momentum_bound;
+  link.staged_bound = bound_after(link.bound, largest + ahead, averaging_.mirror);
+  return link.staged_bound > kMagnitudeMax ? check_bounds(link, largest, ahead) : base::Status{};
 }
 
 // Only where the mirrors come near the bound is each element looked at.
-base::Status Replica::check_bounds(Link& link, float largest) const {
+base::Status Replica::check_bounds(Link& link, float largest, float ahead) const {
   link.bound = 0.0F;
   bool stays[2]{};
   const std::pair<MirrorId, const compute::Delta*> sides[2] = {{link.mine, &own_delta(link)},
@@ -273,9 +283,9 @@ base::Status Replica::check_bounds(Link& link, float largest) const {
       return noted(read);
     }
     link.bound = std::max(link.bound, kernels::largest(values->data(), size()));
-    stays[side] = stays_bounded(*values, elements);
+    stays[side] = stays_bounded(*values, elements, ahead);
   }
-  link.staged_bound = bound_after(link.bound, largest, averaging_.mirror);
+  link.staged_bound = bound_after(link.bound, largest + ahead, averaging_.mirror);
   if (link.staged_bound <= kMagnitudeMax || (stays[0] && stays[1])) return {};
   if (!stays[1]) {
     return fail(ErrorCode::protocol, "delta: moves a mirror beyond {}", kMagnitudeMax);
@@ -291,6 +301,7 @@ void Replica::apply_staged() {
     if (!link.staged) continue;
     average_buffers(link);
     link.bound = std::min(link.staged_bound, 2.0F * kMagnitudeMax);
+    link.momentum_bound = std::min(link.staged_momentum_bound, kMagnitudeMax);
     link.staged = false;
     link.written->clear();  // the mirror has it now
     // A neighbour's delta is bounded by the replica alone: no more room stays for it than a few of
@@ -459,7 +470,9 @@ base::Status Replica::commit_deltas() {
                      .their = link.their.get(),
                      .w = averaging_.gamma * link.w,
                      .moves_mirrors = averaging_.mode != Mode::choco,
-                     .draw = link.draw});
+                     .draw = link.draw,
+                     .momentum = averaging_.momentum,
+                     .part = link.part});
   }
   return memory_->commit(steps);
 }
@@ -492,6 +505,7 @@ Replica make_replica(std::span<const float> initial, const Config& config, Buffe
     averaging.gamma = static_cast<float>(config.gamma);
     lambda = 0.0F;
   }
+  if (has_momentum(config)) averaging.momentum = static_cast<float>(config.momentum);
   return {initial, lambda, std::move(buffers), averaging};
 }
 

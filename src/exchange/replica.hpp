@@ -15,6 +15,13 @@
 // initial parameters are freed of it, and in rounding to nearest a sum is -0 only if both terms
 // are.
 //
+// A link may have a momentum, a vector v, 0 at first, that its two ends have alike. Then, before d,
+//   v  = momentum * v + (mine + theirs - what they were before the deltas) / 2
+//   p  = momentum * v      mine += p      theirs += p      x += p * part
+// with part = 1 / L: the mirrors take it that all L links of a replica move it alike. Nesterov's
+// momentum, of what the ends agree on: sums of two have the same bits at both, and d, which is not
+// in mine + theirs, is not repeated. Replicas then no longer have a sum that commits conserve.
+//
 // What a delta leaves out is held back from training: when k of L open links have written one,
 //   r = (1 - k / L) r + lambda / L * sum over the k of (x - mine - delta)
 // in the order in which they are written, and y = x - r after each. That is lambda times the mean
@@ -79,6 +86,7 @@ struct CommitInput {
   base::ByteView own;               ///< what encode() of this link wrote for this exchange
   base::ByteView their;             ///< what came; not trusted
   float w = 0.0F;                   ///< step, the same at both ends; 0 < w <= 0.5
+  float part = 1.0F;                ///< of the momentum, of one link among all; 0 < part <= 1
   base::ByteView own_buffers{};     ///< buffers that went out with it; empty: none did
   base::ByteView their_buffers{};   ///< buffers that came with it; not trusted; empty: none did
   float own_push = 0.0F;            ///< weight that encode() gave away, under push-sum
@@ -91,17 +99,18 @@ enum class MirrorOf { mine, theirs };
 struct Averaging {
   Mode mode = Mode::tracked;  ///< tracked, choco or push_sum; all others are as tracked
   float gamma = 1.0F;         ///< CHOCO-SGD's consensus step size, above 0 and at most 1
+  float momentum = 0.0F;      ///< tracked: 0 to below 1
   MirrorType mirror = MirrorType::float32;
 };
 
 /// One thread (the trainer's). Memory: size() * 4 bytes * (3 + 2 for each link, suspended ones
-/// included; 1 with mirrors in bfloat16), of which all but the initial parameters may lie in a
-/// device's memory; the elements of the deltas in hand, and for each link the buffers. At most
-/// kLinksMax open links and kGraceLinksMax suspended ones. Naming a link that is not there is a bug
-/// (ASSERT), as is opening one that is, and everything but stage() and apply_staged() while commits
-/// are staged. Where a device fails, the first error stands in status(), and what the replica holds
-/// is lost. Where a device has no room for a link or a delta of it (ErrorCode::no_room), the
-/// replica is as it was.
+/// included; 1 with mirrors in bfloat16; 1 more with momentum), of which all but the initial
+/// parameters may lie in a device's memory; the elements of the deltas in hand, and for each link
+/// the buffers. At most kLinksMax open links and kGraceLinksMax suspended ones. Naming a link that
+/// is not there is a bug (ASSERT), as is opening one that is, and everything but stage() and
+/// apply_staged() while commits are staged. Where a device fails, the first error stands in
+/// status(), and what the replica holds is lost. Where a device has no room for a link or a delta
+/// of it (ErrorCode::no_room), the replica is as it was.
 class Replica {
  public:
   /// y = `initial`, which is kept: keyframes are differences to it. 0 <= lambda <= 1, 0 under
@@ -195,8 +204,10 @@ class Replica {
     bool open = true;
     bool staged = false;
     float w = 0.0F;
+    float part = 1.0F;
     float pushed = 0.0F;                 // weight that is on its way to the other end
     float bound = 0.0F;                  // no element of the two mirrors is larger
+    float momentum_bound = 0.0F;         // no element of the link's momentum is larger
     DeltaPointer written{};              // the last own delta, until the mirror has it
     std::uint64_t written_hash = 0;      // hash of that delta's payload
     std::vector<float> known_buffers{};  // the other end's buffers; empty: not known
@@ -206,6 +217,7 @@ class Replica {
     float their_push = 0.0F;
     std::uint32_t draw = 0;              // seed of its rounding
     float staged_bound = 0.0F;           // `bound` after it
+    float staged_momentum_bound = 0.0F;  // likewise
     bool own_is_written = false;         // its own delta is `written`
     DeltaPointer own{};                  // its own delta, where that is another one
     DeltaPointer their{};                // the other end's delta
@@ -230,7 +242,7 @@ class Replica {
   double weight_on_its_way() const noexcept;
   base::Status stage_delta(Link& link, const CommitInput& input);
   base::Status stage_push(Link& link, const CommitInput& input);
-  base::Status check_bounds(Link& link, float largest) const;
+  base::Status check_bounds(Link& link, float largest, float ahead) const;
   base::Status commit_pushes();
   base::Status commit_deltas();
   std::optional<compute::ReplicaMemory::HoldBack> next_hold(const Link& link);

@@ -29,6 +29,22 @@ STARLING_CLONES void add(const float* __restrict y, const float* __restrict r, f
   }
 }
 
+STARLING_CLONES void carry_on(float* __restrict v, const float* __restrict before,
+                              float* __restrict mine, float* __restrict theirs, float* __restrict y,
+                              float momentum, float part, std::size_t n) {
+  for (std::size_t strip = 0; strip < n; strip += kStrip) {
+    ask(strip, v, y);
+    const std::size_t end = std::min(strip + kStrip, n);
+    for (std::size_t i = strip; i < end; ++i) {
+      v[i] = momentum * v[i] + 0.5F * (mine[i] + theirs[i] - before[i]);
+      const float p = momentum * v[i];
+      mine[i] += p;
+      theirs[i] += p;
+      y[i] += part * p;
+    }
+  }
+}
+
 STARLING_CLONES void average(float* __restrict y, float* __restrict mine, float* __restrict theirs,
                              float w, bool moves_mirrors, std::size_t n) {
   for (std::size_t strip = 0; strip < n; strip += kStrip) {

@@ -63,6 +63,7 @@ Committed stage(const CommitJob& job, Replica& replica) {
                                      .own = job.own,
                                      .their = job.their,
                                      .w = job.w,
+                                     .part = job.part,
                                      .own_buffers = job.own_buffers,
                                      .their_buffers = job.their_buffers,
                                      .own_push = job.own_push,

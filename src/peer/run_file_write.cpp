@@ -292,6 +292,9 @@ std::string canonical(const RunFile& f, const Identity& identity) {
     lines["exchange.outer_lr"] = fmt::format("{}", f.exchange.outer_lr);
     lines["exchange.outer_momentum"] = fmt::format("{}", f.exchange.outer_momentum);
   }
+  if (exchange::has_momentum(f.exchange)) {
+    lines["exchange.momentum"] = fmt::format("{}", f.exchange.momentum);
+  }
   if (exchange::uses_links(f.exchange.mode) && f.exchange.mirror != exchange::MirrorType::float32) {
     lines["exchange.mirror"] = base::name_of(f.exchange.mirror, kMirrorNames);
   }

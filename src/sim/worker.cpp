@@ -131,7 +131,8 @@ void Worker::note_opening(const exchange::OpenJob& job) {
                        .committed = {},
                        .moved = {},
                        .sum = 0,
-                       .sum_before = 0};
+                       .sum_before = 0,
+                       .momentum = 0};
 }
 
 // Who adopts has the other's replica, as the mirrors have it, and buffers. Other links of the same
@@ -173,7 +174,23 @@ std::optional<Worker::Share> Worker::share_of_deltas(const exchange::CommitJob& 
   return Share{.moved = static_cast<double>(replica_.averaging().gamma) *
                         static_cast<double>(commit.w) * apart,
                .size = 2 * (magnitude(mine) + magnitude(own.values)) + magnitude(theirs) +
-                       magnitude(their.values)};
+                       magnitude(their.values),
+               .ahead = static_cast<double>(commit.part * replica_.averaging().momentum) *
+                        momentum_after(commit)};
+}
+
+// Sum of the elements of a link's momentum once an exchange is committed.
+double Worker::momentum_after(const exchange::CommitJob& commit) const {
+  const double momentum = static_cast<double>(replica_.averaging().momentum);
+  const auto link = ledger_.find(commit.peer);
+  if (momentum == 0 || link == ledger_.end()) return 0;
+  double sum = momentum * link->second.momentum;
+  for (const base::Buffer* payload : {&commit.own, &commit.their}) {
+    delta::Elements delta;
+    if (!delta::decode(*payload, replica_.size(), delta)) return 0;
+    sum += 0.5 * std::accumulate(delta.values.begin(), delta.values.end(), 0.0);
+  }
+  return sum;
 }
 
 // Under push-sum the mirrors are what was pushed, each with its weight.
@@ -218,7 +235,7 @@ void Worker::check_ledger(const std::vector<exchange::Job>& due, const Tags& app
   for (const exchange::JobTag tag : applied) {
     const auto share = shares.find(tag);
     if (share == shares.end()) return;
-    expected += share->second.moved;
+    expected += share->second.moved + share->second.ahead;
     size += share->second.size;
   }
   // Mirrors in bfloat16 are as far from what they were meant to be as their last bit says.
@@ -245,10 +262,13 @@ void Worker::note_commits(const std::vector<exchange::Job>& due, const Tags& app
                             commit->exchange.value, commit->peer.brief(), link.committed.value);
     }
     link.committed = commit->exchange;
+    link.momentum = momentum_after(*commit);
     link.moved.reset();
-    if (applied.size() == 1 && !other) link.moved = moved;
-    link.sum_before = link.sum;
     const auto share = shares.find(commit->tag);
+    if (applied.size() == 1 && !other && moved && share != shares.end()) {
+      link.moved = *moved - share->second.ahead;
+    }
+    link.sum_before = link.sum;
     if (link.sum && share != shares.end()) {
       *link.sum += share->second.moved;
     } else {

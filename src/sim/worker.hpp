@@ -34,13 +34,14 @@ struct LinkLedger {
   std::uint64_t opening = 0;
   std::uint64_t serial = 0;  ///< of the opening, at this end
   base::ExchangeNumber committed;
-  /// What the last commit added to the sum of this replica's elements; nothing where it was
-  /// applied together with others or not looked at.
+  /// What the last commit added to the sum of this replica's elements, momentum aside; nothing
+  /// where it was applied together with others or not looked at.
   std::optional<double> moved;
   /// By what all commits since the opening moved that sum, as their mirrors say, and all but the
   /// last one; nothing once one of them was not looked at.
   std::optional<double> sum = 0;
   std::optional<double> sum_before = 0;
+  double momentum = 0;  ///< sum of the elements of the link's momentum
 };
 
 class Worker {
@@ -97,13 +98,15 @@ class Worker {
   /// Of what a batch moved, a commit's part.
   struct Share {
     double moved = 0;
-    double size = 0;  ///< of what was added up: how far it may be off for rounding
+    double size = 0;   ///< of what was added up: how far it may be off for rounding
+    double ahead = 0;  ///< by its link's momentum, beside `moved`
   };
   using Tags = std::set<exchange::JobTag>;
   using Shares = std::map<exchange::JobTag, Share>;
   [[nodiscard]] std::optional<Share> share_of_deltas(const exchange::CommitJob& commit) const;
   [[nodiscard]] Share share_of_pushes(const exchange::CommitJob& commit) const;
   [[nodiscard]] Shares shares_of(const std::vector<exchange::Job>& due, bool pushes) const;
+  [[nodiscard]] double momentum_after(const exchange::CommitJob& commit) const;
   void check_ledger(const std::vector<exchange::Job>& due, const Tags& applied, double moved,
                     const Shares& shares);
   void check_adoption(const exchange::OpenJob& job);

@@ -48,6 +48,7 @@ BOOST_AUTO_TEST_CASE(w_comes_from_the_larger_of_the_two_degrees_in_the_frames) {
     const float expected = 1.0F / (1.0F + static_cast<float>(std::max<int>(degree, 2)));
     BOOST_TEST(std::bit_cast<std::uint32_t>(peer.commit->w) ==
                std::bit_cast<std::uint32_t>(expected));
+    BOOST_TEST(peer.commit->part == 0.5F);  // of its own
   }
 }
 

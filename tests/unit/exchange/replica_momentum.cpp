@@ -1,0 +1,196 @@
+// Links with momentum.
+#include <algorithm>
+#include <cmath>
+
+#include <boost/test/unit_test.hpp>
+
+#include "replica_pair.hpp"
+
+using namespace starling;
+using namespace starling::exchange;
+using namespace starling::exchange::test;
+using base::Buffer;
+using base::Rng;
+
+namespace {
+
+constexpr std::uint64_t kSeed = 91;
+constexpr delta::Options kAll{.density = 1, .bits = 8};
+
+/// Replicas of n elements at a ring's peers, each somewhere else, that have just met.
+std::vector<Replica> merged_ring(std::size_t peers, std::size_t n, const Averaging& averaging) {
+  Rng rng(kSeed);
+  const std::vector<float> initial(n, 0.0F);
+  std::vector<Replica> all;
+  std::vector<Buffer> keyframes(peers);
+  for (Buffer& keyframe : keyframes) {
+    all.emplace_back(initial, 0.0F, BufferSpec{}, averaging);
+    train(all.back(), rng, 1.0F);
+    BOOST_REQUIRE(all.back().encode_keyframe(keyframe).has_value());
+  }
+  for (std::size_t i = 0; i < peers; ++i) {
+    for (const std::size_t other : {(i + 1) % peers, (i + peers - 1) % peers}) {
+      BOOST_REQUIRE(all[i].open_merge(peer(static_cast<std::uint8_t>(other)), keyframes[i],
+                                      keyframes[other]));
+    }
+  }
+  return all;
+}
+
+/// An exchange of everything on each of a ring's links; all deltas are written before any commit.
+void ring_round(std::vector<Replica>& all) {
+  const std::size_t peers = all.size();
+  std::vector<Buffer> right(peers);
+  std::vector<Buffer> left(peers);
+  const auto at = [&](std::size_t i) { return peer(static_cast<std::uint8_t>(i % peers)); };
+  for (std::size_t i = 0; i < peers; ++i) {
+    encode(all[i], at(i + 1), kAll, right[i]);
+    encode(all[i], at(i + peers - 1), kAll, left[i]);
+  }
+  for (std::size_t i = 0; i < peers; ++i) {
+    const std::size_t next = (i + 1) % peers;
+    const float w = 1.0F / 3.0F;
+    const auto one = [&](std::size_t from, std::size_t to, const Buffer& own, const Buffer& their) {
+      commit(all[from], {.peer = at(to), .own = own, .their = their, .w = w, .part = 0.5F});
+    };
+    one(i, next, right[i], left[next]);
+    one(next, i, left[next], right[i]);
+    BOOST_REQUIRE(mirrors_equal(all[i], at(i), all[next], at(next)));
+  }
+}
+
+double spread(const std::vector<Replica>& all) {
+  double most = 0;
+  for (const Replica& replica : all) {
+    const auto x = x_of(replica);
+    const auto first = x_of(all.front());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      most = std::max(most, static_cast<double>(std::abs(x[i] - first[i])));
+    }
+  }
+  return most;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(replica_momentum)
+
+BOOST_AUTO_TEST_CASE(both_mirrors_and_the_replica_go_on_as_the_formulas_say) {
+  constexpr std::size_t kN = 3000;
+  constexpr float kMomentum = 0.6F;
+  constexpr float kPart = 0.25F;
+  constexpr float kW = 0.2F;
+  Rng rng(kSeed);
+  const auto initial = noises(kN, rng);
+  Replica replica(initial, 0.0F, {}, {.momentum = kMomentum});
+  BOOST_REQUIRE(replica.open_fresh(peer(1)));
+  std::vector<float> v(kN, 0.0F);
+  auto mine = initial;
+  auto theirs = initial;
+  for (int t = 0; t < 20; ++t) {
+    train(replica, rng, 0.1F);
+    auto y = x_of(replica);
+    Buffer own;
+    Buffer their;
+    encode(replica, peer(1), {.density = 0.05}, own);
+    delta::HostDelta sent;
+    const auto other = noises(kN, rng);
+    BOOST_REQUIRE(delta::encode({.base = other, .offset = {}, .mirror = theirs}, {.density = 0.02},
+                                their, sent));
+    commit(replica, {.peer = peer(1), .own = own, .their = their, .w = kW, .part = kPart});
+    const auto mine_then = with_delta(mine, own);
+    const auto theirs_then = with_delta(theirs, their);
+    for (std::size_t i = 0; i < kN; ++i) {
+      const float moved = mine_then[i] + theirs_then[i] - (mine[i] + theirs[i]);
+      v[i] = kMomentum * v[i] + 0.5F * moved;
+      const float p = kMomentum * v[i];
+      mine[i] = mine_then[i] + p;
+      theirs[i] = theirs_then[i] + p;
+      y[i] += kPart * p;
+      const float d = kW * (theirs[i] - mine[i]);
+      mine[i] += d;
+      theirs[i] -= d;
+      y[i] += d;
+    }
+    BOOST_TEST_CONTEXT("t " << t) {
+      BOOST_REQUIRE(same(replica.mirror(peer(1), MirrorOf::mine), mine));
+      BOOST_REQUIRE(same(replica.mirror(peer(1), MirrorOf::theirs), theirs));
+      BOOST_REQUIRE(same(x_of(replica), y));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(both_ends_have_the_same_mirrors) {
+  for (const MirrorType type : {MirrorType::float32, MirrorType::bfloat16}) {
+    Rng rng(kSeed);
+    const auto initial = noises(3000, rng);
+    const Averaging averaging{.momentum = 0.8F, .mirror = type};
+    Replica a(initial, 0.8F, {}, averaging);
+    Replica b(initial, 0.8F, {}, averaging);
+    BOOST_REQUIRE(a.open_fresh(peer(2)));
+    BOOST_REQUIRE(b.open_fresh(peer(1)));
+    for (int t = 0; t < 100; ++t) {
+      train(a, rng, 0.1F);
+      train(b, rng, 0.1F);
+      meet(a, peer(1), b, peer(2), 0.5F, {.density = 0.05, .bits = 1});
+      BOOST_REQUIRE(mirrors_equal(a, peer(1), b, peer(2)));
+    }
+  }
+}
+
+// What is agreed on goes on by itself, to 1 / (1 - momentum) times as far, and no delta has to
+// carry that.
+BOOST_AUTO_TEST_CASE(what_momentum_moves_is_not_sent) {
+  constexpr std::size_t kN = 100;
+  const std::vector<float> initial(kN, 1.0F);
+  Replica a(initial, 0.0F, {}, {.momentum = 0.5F});
+  Replica b(initial, 0.0F, {}, {.momentum = 0.5F});
+  BOOST_REQUIRE(a.open_fresh(peer(2)));
+  BOOST_REQUIRE(b.open_fresh(peer(1)));
+  for (float& y : a.trained()) y += 1.0F;
+  for (int t = 0; t < 60; ++t) {
+    meet(a, peer(1), b, peer(2), 0.5F, kAll);
+    BOOST_TEST(a.distance(peer(2), MirrorOf::mine) < 1e-5);
+    BOOST_TEST(b.distance(peer(1), MirrorOf::mine) < 1e-5);
+  }
+  // Half of a's step, since b made none.
+  for (const Replica* replica : {&a, &b}) {
+    for (const float x : x_of(*replica)) BOOST_TEST(std::abs(x - 2.0F) < 1e-4F);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(replicas_of_a_ring_come_together_sooner_with_momentum) {
+  constexpr int kRounds = 30;
+  double left[2];
+  for (const bool has_momentum : {false, true}) {
+    auto all = merged_ring(8, 50, {.momentum = has_momentum ? 0.5F : 0.0F});
+    for (int t = 0; t < kRounds; ++t) ring_round(all);
+    left[has_momentum ? 1 : 0] = spread(all);
+  }
+  BOOST_TEST(left[1] < 0.2 * left[0]);
+}
+
+BOOST_AUTO_TEST_CASE(a_link_that_opens_again_has_no_momentum) {
+  Rng rng(kSeed);
+  const auto initial = noises(500, rng);
+  Replica a(initial, 0.0F, {}, {.momentum = 0.9F});
+  Replica b(initial, 0.0F, {}, {.momentum = 0.9F});
+  BOOST_REQUIRE(a.open_fresh(peer(2)));
+  BOOST_REQUIRE(b.open_fresh(peer(1)));
+  train(a, rng, 0.1F);
+  meet(a, peer(1), b, peer(2), 0.5F, kAll);
+  a.close(peer(2));
+  b.close(peer(1));
+  Buffer ka;
+  Buffer kb;
+  BOOST_REQUIRE(a.encode_keyframe(ka));
+  BOOST_REQUIRE(b.encode_keyframe(kb));
+  BOOST_REQUIRE(a.open_merge(peer(2), ka, kb));
+  BOOST_REQUIRE(b.open_merge(peer(1), kb, ka));
+  for (int t = 0; t < 20; ++t) meet(a, peer(1), b, peer(2), 0.5F, kAll);
+  const auto before = x_of(a);
+  meet(a, peer(1), b, peer(2), 0.5F, kAll);
+  BOOST_TEST(distance(before, x_of(a)) < 1e-4);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
