@@ -49,7 +49,6 @@
   X(timeout_of_mean, "membership: a neighbour is suspect when its beat is a little late")         \
   X(dead_dialed_often, "membership: the dead are dialed as often as the living")                  \
   X(returns_believed, "membership: who dies again and again is believed at each return")          \
-  X(suspects_not_dialed, "membership: nobody looks after a suspect that others accuse")           \
   X(suspicion_for_ever, "membership: a suspicion never ends")                                     \
   X(silence_unnoticed, "membership: silence is no ground for suspicion")                          \
   X(surplus_kept, "membership: neighbours are never too many")                                    \

@@ -92,7 +92,6 @@ void Core::expire(base::Time now, Outbox& out) {
   begin(now, out);
   banned_.drop_over(now);
   no_room_.drop_over(now);
-  vouched_.drop_over(now);
   if (!left_) {
     std::vector<base::LinkId> ids;
     for (const auto& [id, link] : links_) ids.push_back(id);
@@ -168,8 +167,6 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   ASSERT(event.link.valid() && !links_.contains(event.link), "a link becomes ready once");
   const wire::MemberRecord* known = table_.find(event.other.id);
   const bool was_there = known != nullptr && is_there(*known);
-  const bool was_suspect = known != nullptr && known->state == wire::MemberState::suspect;
-  if (event.dialed && was_suspect) vouched_.add(event.other.id, now + kVouchTime);
   if (event.other.id == table_.self_id()) {
     if (event.dialed) static_cast<void>(dialer_.failed(event.address, true, false, now));
     out.push_back(Close{event.link, wire::ByeReason::duplicate});

@@ -207,8 +207,6 @@ class Core {
   void accuse(const base::PeerId& peer, wire::DeathReason reason, base::Time now, Outbox& out);
   void accuse(const wire::MemberRecord& record, std::uint64_t by, wire::DeathReason reason,
               base::LinkId from, base::Time now, Outbox& out);
-  void look_after(const wire::MemberRecord& suspect, base::Time now, Outbox& out);
-  [[nodiscard]] base::Time no_verdict_until(const base::PeerId& peer, base::Time now) const;
   /// Claims it on all links but the one that it came from.
   void queue_claim(const wire::MemberRecord& record, std::uint64_t by, wire::MemberState state,
                    wire::DeathReason reason, base::LinkId from);
@@ -250,7 +248,6 @@ class Core {
       death_reasons_;   ///< why members that are not alive are not
   PeersUntil banned_;   ///< those that broke the protocol
   PeersUntil no_room_;  ///< those that one of the two has no memory for
-  PeersUntil vouched_;  ///< suspects that answered: what others say of them is no verdict yet
   std::set<base::PeerId>
       reconnect_first_;  ///< neighbours lost without their doing, wanted back first
   SeekPace pace_;

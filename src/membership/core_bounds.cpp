@@ -42,7 +42,6 @@ void Core::add_bounds(base::Bounds& out) const {
   out.add("neighbours wanted back", reconnect_first_.size(), alive);
   out.add("banned peers", banned_.size(), kMembersMax);
   out.add("peers without room here", no_room_.size(), kMembersMax);
-  out.add("suspects that answered", vouched_.size(), kMembersMax);
   out.add("ready links", links_.size(), kReadyLinksMax);
   out.add("neighbours", neighbours, config_.degree + kDegreeSlack);
   // They are told before an event's handling ends.

@@ -88,10 +88,7 @@ void Core::on_claim(const Claim& claim, base::LinkId from, base::Time now, Outbo
   if (record->incarnation != claim.incarnation && !of_other_process) return;
   if (own) {
     health_.worse();
-    refute(claim.incarnation, wire::to_string(claim.state), now, out);
-    // Rumours do not reach one that only asks.
-    if (!speaks(links_.at(from))) send(from, wire::Gossip{{table_.self()}, {}}, out);
-    return;
+    return refute(claim.incarnation, wire::to_string(claim.state), now, out);
   }
   accuse(*record, claim.by, claim.reason, from, now, out);
   // Whoever trusts itself less need not wait for itself.
@@ -183,7 +180,7 @@ void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::DeathReaso
                                    ? config_.degree
                                    : std::min(progress->links, config_.degree);
   if (!suspicions_.accuse(record.id, by, reason, partners, timeout_unit(), now,
-                          no_verdict_until(record.id, now))) {
+                          damper_.immune_until(record.id))) {
     return;
   }
   queue_claim(record, by, MemberState::suspect, reason, from);
@@ -193,26 +190,6 @@ void Core::accuse(const MemberRecord& record, std::uint64_t by, wire::DeathReaso
   notice(out, Severity::info,
          fmt::format("{} ({}) is suspect: {}", record.name, record.id.brief(),
                      wire::to_string(reason)));
-  if (by != table_.self_id().prefix()) look_after(record, now, out);
-}
-
-// Who accuses a member may be behind a cut that this peer is not behind: a few of those that hear
-// of it dial the suspect, and those whom it has answered do so again. Once told, it refutes.
-void Core::look_after(const MemberRecord& suspect, base::Time now, Outbox& out) {
-  if (SIM_BUG(suspects_not_dialed)) return;
-  for (const auto& [id, link] : links_) {
-    if (link.peer == suspect.id && !speaks(link)) tell_suspicions(id, out);
-  }
-  const bool chosen = rng_.uniform() * static_cast<double>(table_.alive_count()) < kSuspectDials;
-  if (!(chosen || vouched_.contains(suspect.id)) || !is_wanted(suspect, true)) return;
-  if (const auto address = dialer_.dial(suspect, now)) out.push_back(Dial{*address});
-}
-
-// Whom flaps or an answer keep from a verdict for now.
-base::Time Core::no_verdict_until(const base::PeerId& peer, base::Time now) const {
-  const base::Time immune = damper_.immune_until(peer);
-  const auto vouched = vouched_.left(peer, now);
-  return vouched ? std::max(immune, now + *vouched) : immune;
 }
 
 void Core::queue_claim(const MemberRecord& record, std::uint64_t by, MemberState state,

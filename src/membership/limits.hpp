@@ -58,10 +58,6 @@ inline constexpr base::Duration kSilenceMax = 15s;
 /// link partners leave it one. Times the local health.
 inline constexpr int kSuspicionBeatsMax = 5;
 inline constexpr int kSuspicionBeatsMin = 2;
-/// Dials, over all peers, of a member that becomes suspect.
-inline constexpr double kSuspectDials = 5;
-/// Once a suspect has answered a dial, what others say of it is no verdict for so long.
-inline constexpr base::Duration kVouchTime = 5s;
 inline constexpr int kAccusersMax = 8;  ///< accusers of one member that are counted and passed on
 inline constexpr int kHealthMax = 8;    ///< worst score of the local health
 /// A member's second death within kFlapMemory makes its return wait this long, each further one

@@ -1,4 +1,4 @@
-// Peers of which something holds, each until a time.
+// Peers that are left alone, each until a time.
 #pragma once
 
 #include <cstddef>
