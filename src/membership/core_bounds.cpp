@@ -68,7 +68,6 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
   }
   banned_.add_timers("the end of a ban", now, kBanTime, out);
   no_room_.add_timers("room for a peer", now, kNoRoomTime, out);
-  vouched_.add_timers("the end of what an answer is good for", now, kVouchTime, out);
   if (const auto end = suspicions_.last_end()) {
     add("the end of a suspicion", *end, suspicion_max(config_.heartbeat));
   }

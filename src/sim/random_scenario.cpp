@@ -295,7 +295,7 @@ Scenario random_scenario(std::uint64_t seed) {
     if (exchange.below(8) == 0) scenario.set.emplace_back("exchange.critical_drift=0.05");
     if (exchange.below(8) == 0) scenario.set.emplace_back("exchange.mirror='bf16'");
     if (exchange.below(4) == 0) {
-      scenario.set.push_back(fmt::format("exchange.momentum={}", between(exchange, 0.1, 0.9)));
+      scenario.set.push_back(fmt::format("exchange.momentum={}", between(exchange, 0.1, 0.5)));
     }
   }
   std::vector<Kind> kinds;
