@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/parse_number.hpp"
+#include "base/result.hpp"
 #include "base/suggest.hpp"
 #include "commands.hpp"
 #include "version.hpp"
@@ -27,7 +28,6 @@ using namespace starling::peers;
 
 constexpr int kFailedExit = 1;
 constexpr int kUsageExit = 2;
-constexpr int kDataExit = 3;
 
 /// CLI::Range with bounds that NaN is not within.
 CLI::Validator number_from(double min, double max) {
@@ -396,7 +396,7 @@ void tell_bus_error(int number, siginfo_t* cause, void*) {
     constexpr std::string_view kText =
         "starling: a file of the data became shorter while it was in use, or cannot be read\n";
     [[maybe_unused]] const auto ignored = write(STDERR_FILENO, kText.data(), kText.size());
-    _exit(kDataExit);
+    _exit(starling::base::exit_code(starling::base::ErrorCode::data));
   }
   signal(number, SIG_DFL);  // and what was done is done again
 }

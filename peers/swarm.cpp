@@ -289,24 +289,30 @@ base::Status start_all(std::vector<Child>& children, const SwarmOptions& options
   return {};
 }
 
+/// Or was not started.
+bool has_ended(const Child& child) { return child.pid == 0 || child.status.has_value(); }
+
 /// Lets the peers that run save and leave.
 void interrupt(const std::vector<Child>& children) {
   for (const Child& child : children) {
-    if (child.pid != 0 && !child.status) kill(child.pid, SIGINT);
+    if (!has_ended(child)) kill(child.pid, SIGINT);
   }
 }
 
-bool has_ended(const Child& child) { return child.pid == 0 || child.status.has_value(); }
-
-/// Until all that were started have ended. A further interrupt is passed on.
-void wait_for_all(std::vector<Child>& children) {
-  for (int passed_on = interrupts; !std::ranges::all_of(children, has_ended);) {
-    std::this_thread::sleep_for(kPoll);
-    for (; passed_on < interrupts; ++passed_on) interrupt(children);
-    for (Child& child : children) {
-      if (!has_ended(child)) reap(child);
-    }
+/// Passes on the interrupts that came since `passed_on` of them, and takes note of who has ended:
+/// whether all have.
+bool look_after(std::vector<Child>& children, int& passed_on) {
+  for (; passed_on < interrupts; ++passed_on) interrupt(children);
+  for (Child& child : children) {
+    if (!has_ended(child)) reap(child);
   }
+  return std::ranges::all_of(children, has_ended);
+}
+
+/// Until all that were interrupted have ended.
+void wait_for_all(std::vector<Child>& children) {
+  int passed_on = interrupts;
+  while (!look_after(children, passed_on)) std::this_thread::sleep_for(kPoll);
 }
 
 void watch(std::vector<Child>& children, report::TablePrinter& printer, const std::string& run) {
@@ -318,10 +324,7 @@ void watch(std::vector<Child>& children, report::TablePrinter& printer, const st
     return made;
   };
   int interrupts_passed_on = 0;
-  while (true) {
-    for (; interrupts_passed_on < interrupts; ++interrupts_passed_on) interrupt(children);
-    for (Child& child : children) reap(child);
-    if (std::ranges::all_of(children, has_ended)) break;
+  while (!look_after(children, interrupts_passed_on)) {
     if (SteadyClock::now() - asked >= kAskEvery) {
       asked = SteadyClock::now();
       for (Child& child : children) refresh(child);

@@ -121,7 +121,7 @@ void Core::expire_parts(base::Time now, Outbox& out) {
   }
 }
 
-/// The next checkpoint may never come.
+// The next checkpoint may never come.
 void Core::remember_changes(base::Time now, Outbox& out) {
   if (known_.may_have_moved(membership_.table().hash(), now)) remember_others(out);
 }
@@ -185,11 +185,11 @@ void Core::take_membership(membership::Outbox& actions, base::Time now, Outbox& 
 }
 
 void Core::perform(membership::Dial& dial, base::Time, Outbox& out) {
-  out.push_back(Dial{std::move(dial.address)});
+  out.push_back(std::move(dial));
 }
 
 void Core::perform(membership::Send& send, base::Time, Outbox& out) {
-  out.push_back(Send{send.link, std::move(send.message)});
+  out.push_back(std::move(send));
 }
 
 void Core::perform(const membership::Close& close, base::Time, Outbox& out) {
@@ -255,7 +255,7 @@ void Core::take_ring(std::vector<RingSeat::Action>& actions, base::Time now, Out
   if (phase_ == Phase::waiting) start_if_ready(now, out);
 }
 
-/// What was heard of the swarm's progress since the last own step decides how the first link opens.
+// What was heard of the swarm's progress since the last own step decides how the first link opens.
 void Core::tell_progress(base::Time now, Outbox& out) {
   update_progress(now);
   to_exchange(exchange::Progressed{step_, samples_, progress_}, now, out);

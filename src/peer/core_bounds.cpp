@@ -8,8 +8,8 @@
 
 namespace starling::peer {
 
-/// Calls `visit(what, at, limit)` for each thing that it has to do at a time, at most `limit` from
-/// now, if at all.
+// Calls `visit(what, at, limit)` for each thing that it has to do at a time, at most `limit` from
+// now, if at all.
 template <class Visit>
 void Core::visit_deadlines(const Visit& visit) const {
   if (phase_ == Phase::waiting) {

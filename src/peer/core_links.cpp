@@ -253,7 +253,7 @@ void Core::end_link(const membership::LinkLost& lost, wire::Bye bye, base::Time 
   out.push_back(Close{lost.link});
 }
 
-/// A new link that has said no Hello in time.
+// A new link that has said no Hello in time.
 void Core::close_silent_links(base::Time now, Outbox& out) {
   for (auto& [link, info] : links_) {
     if (info.ready || info.closing || info.hello_until > now) continue;

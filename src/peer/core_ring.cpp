@@ -46,7 +46,7 @@ void Core::perform(RingSeat::Failed& failed, base::Time now, Outbox& out) {
   end({EndReason::failed, std::move(failed.error)}, now, out);
 }
 
-/// Of those without a link the member table tells whether they come back. They may have been done.
+// Of those without a link the member table tells whether they come back. They may have been done.
 void Core::look_for_companions(base::Time now, Outbox& out) {
   if (!ring_ || !ring_->is_made()) return;
   for (const base::PeerId& peer : ring_->others()) {
@@ -57,7 +57,7 @@ void Core::look_for_companions(base::Time now, Outbox& out) {
   }
 }
 
-/// What the ring lacks is told by the member table where that knows more.
+// What the ring lacks is told by the member table where that knows more.
 std::optional<std::string> Core::dead_companion() const {
   for (const base::PeerId& peer : ring_->others()) {
     const wire::MemberRecord* record = membership_.table().find(peer);
@@ -68,7 +68,7 @@ std::optional<std::string> Core::dead_companion() const {
   return std::nullopt;
 }
 
-/// Not while an evaluation may still find that the run has reached its target.
+// Not while an evaluation may still find that the run has reached its target.
 void Core::end_if_ring_has_stopped(base::Time now, Outbox& out) {
   if (!ring_ || !ring_->stops()) return;
   if (phase_ != Phase::training || evaluations_outstanding_ > 0) return;

@@ -42,7 +42,7 @@ void Core::start_if_ready(base::Time now, Outbox& out) {
   next_steps(now, out);
 }
 
-/// Of those that are not here yet nobody may be left.
+// Of those that are not here yet nobody may be left.
 void Core::end_wait(base::Time now, Outbox& out) {
   wait_until_.reset();
   start_if_ready(now, out);
@@ -134,7 +134,7 @@ void Core::assign_shards(Outbox& out) {
   out.push_back(Run{ShardsJob{share_.shards, share_.batch}});
 }
 
-/// Local training: a round's average begins after its last step.
+// Local training: a round's average begins after its last step.
 void Core::begin_average_if_due(bool over, Outbox& out) {
   const bool complete = round_steps_ >= config_.exchange.every || (over && round_steps_ > 0);
   if (averaging_ || !complete || steps_outstanding_ > 0) return;
@@ -163,7 +163,7 @@ bool Core::may_step() const noexcept {
   return !leaving_ && !exchange_.adopting();
 }
 
-/// Whether nothing but the limit of steps a second will cause the next one.
+// Whether nothing but the limit of steps a second will cause the next one.
 bool Core::waits_for_step() const noexcept {
   if (ring_ && ring_->stops()) return false;
   return pace_.next() && may_step() && steps_outstanding_ == 0 && !averaging_;
@@ -239,8 +239,8 @@ void Core::save(Outbox& out) {
                             .recalled = membership_.progress().recalled()}});
 }
 
-/// A checkpoint that somebody or a timer asks for. Asked for many times, it would fill the
-/// trainer's queue. Peers of a ring can only go on from the same step, so they save together.
+// A checkpoint that somebody or a timer asks for. Asked for many times, it would fill the
+// trainer's queue. Peers of a ring can only go on from the same step, so they save together.
 void Core::save_if_idle(Outbox& out) {
   if (ring_ && ring_->goes_on()) {
     ring_->wish_to_save();

@@ -39,18 +39,25 @@ BOOST_AUTO_TEST_CASE(an_interrupted_peer_saves_and_leaves_and_the_others_go_on) 
   BOOST_TEST(swarm.distance({kLeaver}) < 0.01);
 }
 
-BOOST_AUTO_TEST_CASE(a_second_interrupt_stops_at_once) {
-  const testing::TemporaryFolder folder;
-  // Leaving waits for the steps under way; with this batch they take a good while.
-  Peer peer(folder, "peer", "", {"run.samples=1000000000", "train.batch=16384"});
+/// Leaving waits for the steps under way; with this batch they take a good while.
+const Arguments kLongSteps{"run.samples=1000000000", "train.batch=16384"};
+
+/// Once it trains; the second time as soon as it has taken the first one.
+void signal_twice(Peer& peer, int number) {
   BOOST_TEST_REQUIRE(eventually([&] {
                        const auto status = peer.status();
                        return status && status->steps > 0;
                      }),
                      peer.process().err());
-  peer.process().signal(SIGINT);
+  peer.process().signal(number);
   BOOST_TEST_REQUIRE(eventually([&] { return says_interrupted(peer); }, kPatience, 1ms));
-  peer.process().signal(SIGINT);
+  peer.process().signal(number);
+}
+
+BOOST_AUTO_TEST_CASE(a_second_interrupt_stops_at_once) {
+  const testing::TemporaryFolder folder;
+  Peer peer(folder, "peer", "", kLongSteps);
+  signal_twice(peer, SIGINT);
   BOOST_TEST(peer.process().wait().value_or(-1) == 130);
   // On the terminal, too.
   BOOST_TEST(peer.process().err().find("interrupted: saving and leaving; interrupt again") !=
@@ -59,15 +66,8 @@ BOOST_AUTO_TEST_CASE(a_second_interrupt_stops_at_once) {
 
 BOOST_AUTO_TEST_CASE(a_signal_that_comes_twice_of_itself_is_one_interrupt) {
   const testing::TemporaryFolder folder;
-  Peer peer(folder, "peer", "", {"run.samples=1000000000", "train.batch=16384"});
-  BOOST_TEST_REQUIRE(eventually([&] {
-                       const auto status = peer.status();
-                       return status && status->steps > 0;
-                     }),
-                     peer.process().err());
-  peer.process().signal(SIGTERM);
-  BOOST_TEST_REQUIRE(eventually([&] { return says_interrupted(peer); }, kPatience, 1ms));
-  peer.process().signal(SIGTERM);
+  Peer peer(folder, "peer", "", kLongSteps);
+  signal_twice(peer, SIGTERM);
   BOOST_TEST(peer.process().wait().value_or(-1) == 0);
   const auto checkpoints = checkpoints_of(peer.dir());
   BOOST_TEST_REQUIRE(!checkpoints.empty());

@@ -32,7 +32,7 @@ class Stages {
   [[nodiscard]] bool ending() const;
   /// Whether the first peer was done when nothing had disturbed for a while.
   [[nodiscard]] bool done_undisturbed() const;
-  /// A ring is over with its first error; who waits for the rest of it makes no step.
+  /// A ring is over with its first error or death; who waits for the rest of it makes no step.
   [[nodiscard]] bool ring_is_over() const;
   /// Peers that ended with an error.
   [[nodiscard]] std::uint32_t failed() const noexcept { return failed_; }
