@@ -58,7 +58,12 @@ constexpr double kSlowStart = 5;  ///< seconds after which it is said what a sta
 constexpr std::array<std::string_view, 3> kErrorPrefixes{
     "starling: error: ", "starling up: ", "starling: internal error: "};
 
-volatile sig_atomic_t interrupts = 0;
+volatile sig_atomic_t ctrl_cs = 0;     ///< how many SIGINTs came
+volatile sig_atomic_t terminated = 0;  ///< whether a SIGTERM or SIGHUP came, once or more often
+
+/// How often the swarm was told to stop: at the second time its peers do so without saving. Two
+/// signals of different kinds are one, since they are not always taken in the order they came in.
+int interrupts() { return std::max<int>(ctrl_cs, terminated); }
 
 /// One child process and what it said last.
 struct Child {
@@ -139,7 +144,7 @@ bool has_failed(const Child& child) {
 
 /// Whether a child was told to stop at once, by a second interrupt.
 bool was_stopped(const Child& child) {
-  return interrupts > 1 && has_failed(child) && WEXITSTATUS(*child.status) == kStoppedExit;
+  return interrupts() > 1 && has_failed(child) && WEXITSTATUS(*child.status) == kStoppedExit;
 }
 
 /// "failed", or by what a child was killed; empty for one that runs or ended well.
@@ -253,7 +258,7 @@ std::string last_error_of(const Child& child) {
 base::Result<report::PeerFile> wait_for_first(Child& first) {
   const auto started = SteadyClock::now();
   bool told = false;
-  while (interrupts == 0) {
+  while (interrupts() == 0) {
     const auto file = report::read_peer_file(first.dir);
     if (file && file->pid == first.pid) return *file;
     reap(first);
@@ -302,7 +307,7 @@ void interrupt(const std::vector<Child>& children) {
 /// Passes on the interrupts that came since `passed_on` of them, and takes note of who has ended:
 /// whether all have.
 bool look_after(std::vector<Child>& children, int& passed_on) {
-  for (; passed_on < interrupts; ++passed_on) interrupt(children);
+  for (; passed_on < interrupts(); ++passed_on) interrupt(children);
   for (Child& child : children) {
     if (!has_ended(child)) reap(child);
   }
@@ -311,7 +316,7 @@ bool look_after(std::vector<Child>& children, int& passed_on) {
 
 /// Until all that were interrupted have ended.
 void wait_for_all(std::vector<Child>& children) {
-  int passed_on = interrupts;
+  int passed_on = interrupts();
   while (!look_after(children, passed_on)) std::this_thread::sleep_for(kPoll);
 }
 
@@ -433,15 +438,12 @@ base::Status make_folders(const std::vector<Child>& children, const std::string&
 }
 
 void take_signals() {
-  // Only Ctrl-C is counted: others come twice of themselves.
-  const auto count = [](int number) {
-    if (number == SIGINT || interrupts == 0) interrupts = interrupts + 1;
-  };
-  signal(SIGINT, count);
-  signal(SIGTERM, count);
+  signal(SIGINT, [](int) { ctrl_cs = ctrl_cs + 1; });
+  const auto terminate = [](int) { terminated = 1; };
+  signal(SIGTERM, terminate);
   // A closed terminal: the peers are in groups of their own, so it does not reach them. Under nohup
   // it is to be ignored.
-  if (signal(SIGHUP, SIG_IGN) != SIG_IGN) signal(SIGHUP, count);
+  if (signal(SIGHUP, SIG_IGN) != SIG_IGN) signal(SIGHUP, terminate);
   // Who reads what it prints may end first, as `tee` does at a Ctrl-C.
   signal(SIGPIPE, SIG_IGN);
 }
@@ -502,7 +504,7 @@ base::Result<int> run(const SwarmOptions& options) {
     const Child& first = children.front();
     if (has_failed(first))
       code = WEXITSTATUS(*first.status);
-    else if (interrupts == 1)
+    else if (interrupts() == 1)
       code = 0;  // it was asked to leave, and has nothing to save yet
     // Those that were started save now; when this process ends, they are killed.
     interrupt(children);

@@ -246,13 +246,10 @@ void Node::take_outcomes() {
 
 void Node::on_signal(int number) {
   if (shows_end_) return loop_.stop();
-  if (std::exchange(interrupted_, true)) {
-    // A terminal that closes sends SIGHUP more than once, and timeout(1) SIGTERM: only a person who
-    // presses Ctrl-C again has lost patience.
-    if (number == SIGINT) _exit(kInterruptedExit);
-    return;
-  }
-  if (end_) return;
+  // A terminal that closes sends SIGHUP more than once, and timeout(1) SIGTERM: only a person who
+  // presses Ctrl-C again has lost patience.
+  if (number == SIGINT && std::exchange(ctrl_c_, true)) _exit(kInterruptedExit);
+  if (std::exchange(interrupted_, true) || end_) return;
   // A warning, since who pressed Ctrl-C waits to be told.
   note(base::Severity::warning, "interrupted: saving and leaving; interrupt again to stop at once");
   feed(peer::Leave{});

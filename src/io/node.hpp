@@ -46,7 +46,8 @@ class Node {
     NodeObserver observer;
     /// Look for peers of this run on the local network.
     std::optional<wire::RunId> lan;
-    /// SIGINT or SIGTERM once: the peer leaves; a second one exits the process with 130 at once.
+    /// At a SIGINT, SIGTERM or SIGHUP the peer leaves; a second SIGINT exits the process with 130
+    /// at once.
     bool signals = true;
     std::string http = "127.0.0.1:0";  ///< where the control port is
     /// Answers the control port's GETs from the status; POSTs to /leave and /checkpoint are the
@@ -127,6 +128,7 @@ class Node {
   std::optional<base::Time> history_asked_;  ///< for the charts of a page
   bool shows_end_ = false;
   bool interrupted_ = false;
+  bool ctrl_c_ = false;  ///< a SIGINT came
   std::optional<NodeEnd> end_;
 };
 
