@@ -63,7 +63,7 @@ volatile sig_atomic_t terminated = 0;  ///< whether a SIGTERM or SIGHUP came, on
 
 /// How often the swarm was told to stop: at the second time its peers do so without saving. Two
 /// signals of different kinds are one, since they are not always taken in the order they came in.
-int interrupts() { return std::max<int>(ctrl_cs, terminated); }
+int interrupts() { return std::max<int>({ctrl_cs, terminated}); }
 
 /// One child process and what it said last.
 struct Child {

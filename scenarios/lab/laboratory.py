@@ -391,6 +391,7 @@ class Laboratory:
                 expect.drift_back(drifts, self.first_fault, self.last_fault),
             "membership_bytes_per_s_max": max(self.measurements.membership_bytes.values(),
                                               default=None),
+            "sent_bytes_max": expect.mean([s["bytes_sent"]["total"] for s in done]),
         }
 
     def record(self):

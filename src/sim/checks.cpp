@@ -190,6 +190,8 @@ std::optional<double> Checks::value_of(Measure measure,
       return recovery_.gap();
     case membership_bytes_per_s_max:
       return membership_cost_.most();
+    case sent_bytes_max:
+      return mean_sent(world_);
   }
   ASSERT(false, "every measurement has a value");
   return std::nullopt;

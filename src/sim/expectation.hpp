@@ -35,6 +35,7 @@ enum class Measure : std::uint8_t {
   spectral_gap_min,  ///< of averaging over the links that there are 30 s after the last start
   /// Most that a peer sent for membership a second, mean since 30 s after the last start.
   membership_bytes_per_s_max,
+  sent_bytes_max,  ///< mean of what the peers that finished sent since they were started last
 };
 
 /// An expectation: what is measured has to be at most, or at least, the limit.
@@ -77,6 +78,7 @@ inline constexpr auto kExpectationKeys = [] {
       {loss_ratio_max, "loss_ratio_max", 0, kMost},
       {spectral_gap_min, "spectral_gap_min", 0, 1},
       {membership_bytes_per_s_max, "membership_bytes_per_s_max", 0, 1e12},
+      {sent_bytes_max, "sent_bytes_max", 0, 1e15},
   });
 }();
 

@@ -66,7 +66,8 @@ struct Node {
   base::Duration work_left{};  ///< when it was stopped
   base::Time started{};        ///< world's time
   std::optional<peer::Finished> finished;
-  std::uint64_t membership_bytes = 0;
+  std::uint64_t membership_bytes = 0;        ///< sent
+  std::uint64_t sent_bytes = 0;              ///< of all frames, since it started
   std::array<base::Time, 2> line_free_at{};  ///< of its line: out of it, and in
   std::uint64_t dials = 0;                   ///< since it started
   double up_seconds = 0;                     ///< of former lives

@@ -124,6 +124,7 @@ void World::send(Node& node, base::LinkId link, const wire::Message& message) {
   const std::uint32_t slot = found->second;
   const int from = side_of(connections_[slot], node, link);
   Frame frame{.bytes = wire::encode(message), .message = message, .damaged = false, .took = {}};
+  node.sent_bytes += frame.bytes.size();
   if (wire::purpose_of(static_cast<std::uint8_t>(wire::type_of(message))) ==
       wire::Purpose::membership) {
     node.membership_bytes += frame.bytes.size();

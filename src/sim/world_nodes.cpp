@@ -214,6 +214,7 @@ void World::start(std::uint32_t number, bool twin) {
   node.wake_at.reset();
   node.working = false;
   node.dials = 0;
+  node.sent_bytes = 0;
   // Monotonic clocks of machines have nothing in common.
   node.rate_since = now_;
   node.rate_base = base::Time(std::chrono::seconds(1 + rng_.below(1'000'000)));

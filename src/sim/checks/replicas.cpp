@@ -83,6 +83,16 @@ std::size_t count_finished(const World& world) {
       world.nodes(), [](const auto& node) { return !node->is_twin() && has_finished(*node); }));
 }
 
+std::optional<double> mean_sent(const World& world) {
+  std::vector<double> values;
+  for (const auto& node : world.nodes()) {
+    if (!node->is_twin() && has_finished(*node)) {
+      values.push_back(static_cast<double>(node->sent_bytes));
+    }
+  }
+  return mean(values);
+}
+
 std::optional<double> final_accuracy(const World& world) {
   return final_quality(world, [](const peer::Evaluated& evaluated) { return evaluated.accuracy; });
 }

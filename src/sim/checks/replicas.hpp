@@ -1,4 +1,4 @@
-// What training came to: how good the replicas are and how far apart.
+// What training came to: how good the replicas are, how far apart, and at what cost.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,8 @@ namespace starling::sim {
 /// Mean of the peers that have ended their run; nothing: none has.
 [[nodiscard]] std::optional<double> final_accuracy(const World& world);
 [[nodiscard]] std::optional<double> final_loss(const World& world);
+/// Bytes of frames since they started.
+[[nodiscard]] std::optional<double> mean_sent(const World& world);
 
 // Largest |x_i - mean| / |mean|; nothing of fewer than two.
 /// Of the peers that have ended their run.

@@ -149,8 +149,9 @@ BOOST_AUTO_TEST_CASE(a_stall_is_seen_that_no_step_ends) {
 }
 
 BOOST_AUTO_TEST_CASE(where_nobody_runs_nothing_is_measured_of_tables_links_and_replicas) {
-  const std::string names[] = {"one_view_within_s", "views_full_within_s", "drift_back_within_s",
-                               "spectral_gap_min", "membership_bytes_per_s_max"};
+  const std::string names[] = {"one_view_within_s",          "views_full_within_s",
+                               "drift_back_within_s",        "spectral_gap_min",
+                               "membership_bytes_per_s_max", "sent_bytes_max"};
   std::string expect = "[expect]\n";
   for (const std::string& name : names) {
     expect += name + (name == "spectral_gap_min" ? " = 0\n" : " = 1000000\n");
@@ -168,10 +169,14 @@ BOOST_AUTO_TEST_CASE(where_nobody_runs_nothing_is_measured_of_tables_links_and_r
 BOOST_AUTO_TEST_CASE(what_membership_costs_is_measured_while_peers_run) {
   const Report report = report_of(
       "duration = 300\n[peers]\ncount = 4\nvia = \"all\"\n[run]\nset = [\"run.samples=150000\"]\n"
-      "[expect]\nfinished_min = 4\nmembership_bytes_per_s_max = 2048\n");
+      "[expect]\nfinished_min = 4\nmembership_bytes_per_s_max = 2048\n"
+      "sent_bytes_max = 10000000\n");
   BOOST_TEST(report.passed, report.failure);
   BOOST_TEST(report.seconds < 250);
-  BOOST_TEST(measured(report, "membership_bytes_per_s_max") > 10.0);
+  const double rate = measured(report, "membership_bytes_per_s_max");
+  BOOST_TEST(rate > 10.0);
+  // Deltas, too.
+  BOOST_TEST(measured(report, "sent_bytes_max") > 2 * rate * report.seconds);
 }
 
 BOOST_AUTO_TEST_CASE(drift_is_not_back_while_replicas_are_apart) {
