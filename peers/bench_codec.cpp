@@ -279,7 +279,11 @@ base::Status bench_size(std::size_t n, MirrorType mirror, const BenchOptions& op
 
 }  // namespace
 
-int bench_codec(const BenchOptions& options) {
+int bench_codec(const BenchOptions& asked) {
+  const auto device = compute::open_device(asked.device);
+  if (!device) return complain("bench codec", device.error());
+  BenchOptions options = asked;
+  options.device = device->name;  // what "auto" comes to
   if (!options.json) {
     const bool on_gpu = options.device != "cpu";
     fmt::print("4-bit values, {}; reference: {} of the same n in the same turns\n",

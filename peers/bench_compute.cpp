@@ -205,10 +205,12 @@ base::Status measure(const Subject& subject, double peak_gflops, const BenchOpti
 
 }  // namespace
 
-int bench_compute(const BenchOptions& options) {
-  const bool on_gpu = options.device != "cpu";
-  const auto device = compute::open_device(options.device);
+int bench_compute(const BenchOptions& asked) {
+  const auto device = compute::open_device(asked.device);
   if (!device) return complain("bench compute", device.error());
+  BenchOptions options = asked;
+  options.device = device->name;  // what "auto" comes to
+  const bool on_gpu = options.device != "cpu";
   if (options.bfloat16 && !device->backend->has_bfloat16()) {
     return complain("bench compute",
                     {base::ErrorCode::device, "this processor gains nothing from bf16"});

@@ -45,16 +45,26 @@ base::Result<FoundWeights> read_weights_file(const std::string& path) {
                       .notes = {}};
 }
 
-/// `peer`: the folder of the peer that made the checkpoint.
+/// `peer`: the folder of the peer that made the checkpoint; empty: it is not known.
 FoundWeights found_in(train::Checkpoint checkpoint, const fs::path& peer) {
   FoundWeights found{.path = checkpoint.folder,
                      .run_file = {},
-                     .cache = tidy(peer).parent_path() / ".cache",
+                     .cache = {},
                      .state = checkpoint.state,
                      .file = std::move(checkpoint.model),
                      .notes = {}};
+  if (peer.empty()) return found;
+  found.cache = tidy(peer).parent_path() / ".cache";
   if (is_file(peer / kRunFile)) found.run_file = peer / kRunFile;
   return found;
+}
+
+/// The folder of the peer that made a checkpoint; empty where it was moved out of there.
+fs::path maker_of(const fs::path& checkpoint) {
+  std::error_code error;
+  const fs::path whole = fs::canonical(checkpoint, error);
+  if (error || whole.parent_path().filename() != kCheckpoints) return {};
+  return whole.parent_path().parent_path();
 }
 
 base::Result<FoundWeights> read_newest(const fs::path& peer) {
@@ -83,7 +93,7 @@ base::Result<FoundWeights> find(const std::string& path) {
   if (is_file(folder / "state.json")) {
     auto checkpoint = train::read_checkpoint(folder, train::CheckpointParts::model);
     if (!checkpoint) return fail(checkpoint.error());
-    return found_in(std::move(*checkpoint), tidy(folder).parent_path().parent_path());
+    return found_in(std::move(*checkpoint), maker_of(folder));
   }
   return fail(ErrorCode::data,
               "{}: is no checkpoint (a folder with state.json), no peer's folder (with "

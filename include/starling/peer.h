@@ -42,9 +42,9 @@ typedef struct {
 
 /* Called in starling_peer_next_step. Writes how good these parameters and buffers are (as many
  * values as the options have) on the first `samples` samples of data that is not trained on, or on
- * all of them for 0: accuracy from 0 to 1, NaN where there is none, and loss in nats a label.
- * Returns 0. Anything else: the evaluation failed, which makes starling_peer_next_step return
- * STARLING_INTERNAL; the caller knows why. */
+ * all of them for 0: accuracy from 0 to 1, NaN where there is none, and loss in nats a label; one
+ * that is not finite ends the peer with STARLING_DIVERGED. Returns 0. Anything else: the evaluation
+ * failed, which makes starling_peer_next_step return STARLING_INTERNAL; the caller knows why. */
 typedef int (*starling_evaluate)(void* context, const float* parameters, const float* buffers,
                                  uint32_t samples, double* accuracy, double* loss);
 

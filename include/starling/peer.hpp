@@ -67,7 +67,7 @@ struct Buffer {
 /// How good the parameters are, on data that is not trained on.
 struct Evaluation {
   double accuracy = 0;  ///< 0 to 1; NaN: there is none
-  double loss = 0;      ///< nats a label
+  double loss = 0;      ///< nats a label; one that is not finite ends the peer as diverged
 };
 
 /// Called in next_step(). `samples`: how many of the test set are enough; 0: all of them.

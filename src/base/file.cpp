@@ -19,19 +19,27 @@ constexpr mode_t kModeBits = 07777;
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-/// The size of an open regular file, if it is one and no larger than allowed.
-Result<std::size_t> checked_size(int fd, const std::string& path, std::uint64_t bytes_max) {
+FileStamp stamp_from(const struct stat& info) {
+  return {.device = info.st_dev,
+          .inode = info.st_ino,
+          .bytes = static_cast<std::uint64_t>(info.st_size),
+          .changed_s = info.st_mtim.tv_sec,
+          .changed_ns = info.st_mtim.tv_nsec};
+}
+
+/// What an open regular file is, if it is one and no larger than allowed.
+Result<FileStamp> checked_stamp(int fd, const std::string& path, std::uint64_t bytes_max) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) {
     return fail(ErrorCode::data, "{}: cannot be examined: {}", path, reason(errno));
   }
   if (!S_ISREG(info.st_mode)) return fail(ErrorCode::data, "{}: is not a regular file", path);
-  const auto size = static_cast<std::uint64_t>(info.st_size);
-  if (size > bytes_max) {
-    return fail(ErrorCode::data, "{}: has {} bytes, at most {} are accepted", path, size,
+  const FileStamp stamp = stamp_from(info);
+  if (stamp.bytes > bytes_max) {
+    return fail(ErrorCode::data, "{}: has {} bytes, at most {} are accepted", path, stamp.bytes,
                 bytes_max);
   }
-  return static_cast<std::size_t>(size);
+  return stamp;
 }
 
 Status write_all(int fd, const std::string& path, ByteView bytes) {
@@ -117,9 +125,9 @@ Result<Buffer> read_file(const std::string& path, std::uint64_t bytes_max) {
   if (!file.valid()) {
     return fail(ErrorCode::data, "{}: cannot be opened: {}", path, reason(errno));
   }
-  const auto size = checked_size(file.get(), path, bytes_max);
-  if (!size) return fail(size.error());
-  Buffer content(*size);
+  const auto stamp = checked_stamp(file.get(), path, bytes_max);
+  if (!stamp) return fail(stamp.error());
+  Buffer content(stamp->bytes);
   std::size_t filled = 0;
   while (filled < content.size()) {
     const ssize_t got = ::read(file.get(), content.data() + filled, content.size() - filled);
@@ -214,6 +222,12 @@ Status sync_folder(const std::string& path) {
   return {};
 }
 
+std::optional<FileStamp> stamp_of(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return std::nullopt;
+  return stamp_from(info);
+}
+
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
@@ -244,16 +258,17 @@ Result<MappedFile> MappedFile::open(const std::string& path, std::uint64_t bytes
   if (!file.valid()) {
     return fail(ErrorCode::data, "{}: cannot be opened: {}", path, reason(errno));
   }
-  const auto size = checked_size(file.get(), path, bytes_max);
-  if (!size) return fail(size.error());
+  const auto stamp = checked_stamp(file.get(), path, bytes_max);
+  if (!stamp) return fail(stamp.error());
   MappedFile mapped;
-  if (*size == 0) return mapped;
-  void* const data = ::mmap(nullptr, *size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  mapped.stamp_ = *stamp;
+  if (stamp->bytes == 0) return mapped;
+  void* const data = ::mmap(nullptr, stamp->bytes, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) {
     return fail(ErrorCode::data, "{}: cannot be mapped: {}", path, reason(errno));
   }
   mapped.data_ = data;
-  mapped.size_ = *size;
+  mapped.size_ = stamp->bytes;
   return mapped;
 }
 

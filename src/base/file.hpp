@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -71,16 +72,33 @@ class AppendedFile {
   Descriptor file_;
 };
 
+/// Which file, and which state of it: whoever finds the same stamp again finds the same content, as
+/// far as the system tells.
+struct FileStamp {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t bytes = 0;
+  std::int64_t changed_s = 0;   ///< time of the last change of its content
+  std::int64_t changed_ns = 0;  ///< the rest of it
+  bool operator==(const FileStamp&) const = default;
+};
+
+/// Of what `path` leads to now. Nothing where it cannot be examined.
+[[nodiscard]] std::optional<FileStamp> stamp_of(const std::string& path);
+
 /// A regular file mapped for reading; peers on one machine share its pages. Whoever replaces
 /// such a file must rename a new one over it: reading pages that were cut off ends the program.
 class MappedFile {
  public:
   MappedFile() = default;
   MappedFile(MappedFile&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+      : data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        stamp_(other.stamp_) {}
   MappedFile& operator=(MappedFile&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(stamp_, other.stamp_);
     return *this;
   }
   ~MappedFile();
@@ -92,12 +110,16 @@ class MappedFile {
     return {static_cast<const std::byte*>(data_), size_};
   }
 
+  /// Of the file when it was opened: what its path leads to may be another one by now.
+  [[nodiscard]] const FileStamp& stamp() const noexcept { return stamp_; }
+
   /// Asks the system to read from now on only what is looked at, and nothing ahead of it.
   void expect_random_reads() noexcept;
 
  private:
   void* data_ = nullptr;
   std::size_t size_ = 0;
+  FileStamp stamp_;
 };
 
 }  // namespace starling::base

@@ -4,10 +4,6 @@
 #include <optional>
 #include <system_error>
 
-#include <sys/stat.h>
-
-#include "base/file.hpp"
-
 namespace starling::data {
 namespace {
 
@@ -15,12 +11,10 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kHashDigits = 32;
 
-/// What stands in the cache before the hash. Nothing if the file cannot be examined.
-std::optional<std::string> state_of(const std::string& path, std::string_view check) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return std::nullopt;
-  return fmt::format("starling-hash-2 {} {} {} {}.{:09} ", check, info.st_size, info.st_ino,
-                     info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+/// What stands in the cache before the hash.
+std::string state_of(const base::FileStamp& file, std::string_view check) {
+  return fmt::format("starling-hash-2 {} {} {} {}.{:09} ", check, file.bytes, file.inode,
+                     file.changed_s, file.changed_ns);
 }
 
 std::string entry_of(const std::string& folder, const std::string& path) {
@@ -46,21 +40,27 @@ void remember(const std::string& folder, const std::string& entry, const std::st
 
 }  // namespace
 
-base::Result<base::Hash128> file_hash(const std::string& path, base::ByteView content,
-                                      const Cache& cache, const ContentCheck& check) {
-  const bool remembers = !cache.folder.empty() && content.size() >= kRememberedBytes;
-  const auto state = remembers ? state_of(path, check.name) : std::nullopt;
-  const std::string entry = state ? entry_of(cache.folder, path) : "";
-  if (state) {
-    if (const auto hash = remembered(entry, *state)) return *hash;
+// Another file may have the path by now: what is remembered is of that one, and what is hashed here
+// must not be remembered for it.
+base::Result<base::Hash128> file_hash(const std::string& path, const base::FileStamp& opened,
+                                      base::ByteView content, const Cache& cache,
+                                      const ContentCheck& check) {
+  const bool remembers =
+      !cache.folder.empty() && content.size() >= kRememberedBytes && base::stamp_of(path) == opened;
+  const std::string state = state_of(opened, check.name);
+  const std::string entry = remembers ? entry_of(cache.folder, path) : "";
+  if (remembers) {
+    if (const auto hash = remembered(entry, state)) return *hash;
   }
   if (cache.on_long_read && content.size() >= cache.long_read) {
     cache.on_long_read(path, content.size());
   }
   if (auto sound = check.run(); !sound) return base::fail(sound.error());
   const base::Hash128 hash = base::xxh3_128(content);
-  if (state && state == state_of(path, check.name))
-    remember(cache.folder, entry, *state + hash.hex());
+  // What was written to meanwhile may have been hashed half old, half new.
+  if (remembers && base::stamp_of(path) == opened) {
+    remember(cache.folder, entry, state + hash.hex());
+  }
   return hash;
 }
 

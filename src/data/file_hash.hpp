@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/bytes.hpp"
+#include "base/file.hpp"
 #include "base/hash.hpp"
 #include "base/result.hpp"
 #include "data/cache.hpp"
@@ -22,11 +23,14 @@ struct ContentCheck {
   std::function<base::Status()> run;
 };
 
-/// XXH3-128 of `content`, all of the file `path`. `check` is asked first whether the content is
-/// sound: its error is handed on. With a folder in `cache`, both are done once for each large
-/// file: the result is found again for as long as path, size, inode, time of the last change and
-/// the check's name are the same. A cache that cannot be written is no error.
-[[nodiscard]] base::Result<base::Hash128> file_hash(const std::string& path, base::ByteView content,
-                                                    const Cache& cache, const ContentCheck& check);
+/// XXH3-128 of `content`, all of the file that was `path` when it was opened; `opened` is its stamp
+/// of that time. `check` is asked first whether the content is sound: its error is handed on. With
+/// a folder in `cache`, both are done once for each large file: the result is found again for as
+/// long as path, size, inode, time of the last change and the check's name are the same. A cache
+/// that cannot be written is no error.
+[[nodiscard]] base::Result<base::Hash128> file_hash(const std::string& path,
+                                                    const base::FileStamp& opened,
+                                                    base::ByteView content, const Cache& cache,
+                                                    const ContentCheck& check);
 
 }  // namespace starling::data

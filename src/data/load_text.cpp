@@ -85,8 +85,8 @@ base::Result<Text> TextReader::read(std::span<const std::string> paths) {
   for (const std::string& path : *files) {
     auto file = base::MappedFile::open(path, kTextBytesMax);
     if (!file) return fail(file.error());
-    const auto hash =
-        file_hash(path, file->view(), options_.cache, {"any", []() -> base::Status { return {}; }});
+    const auto hash = file_hash(path, file->stamp(), file->view(), options_.cache,
+                                {"any", []() -> base::Status { return {}; }});
     if (!hash) return fail(hash.error());
     hashes.push_back(*hash);
     parts.push_back(storage_.emplace_back(std::move(*file)).view());
@@ -95,7 +95,7 @@ base::Result<Text> TextReader::read(std::span<const std::string> paths) {
 }
 
 base::Result<Text> TextReader::read_token_files(std::span<const std::string> paths) {
-  const auto files = list_files(paths, kTokenFileSuffix);
+  const auto files = list_token_files(paths);
   if (!files) return fail(files.error());
   Text text;
   for (const std::string& path : *files) {

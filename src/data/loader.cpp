@@ -10,12 +10,7 @@ namespace starling::data {
 Loader::Loader(const SampleSet& set, const Shards& shards, std::uint32_t batch, std::uint64_t seed,
                std::span<const std::uint32_t> owned, const Augmentation& augmentation)
     : stream_(set, shards, augmentation, batch, seed, owned), batch_(batch), pending_batch_(batch) {
-  for (std::size_t i = 0; i < kPool; ++i) {
-    BatchBuffer buffer;
-    buffer.resize(set.format(), batch);
-    const bool pushed = empty_.try_push(std::move(buffer));
-    ASSERT(pushed);
-  }
+  for (BatchBuffer& buffer : pool_) buffer.resize(set.format(), batch);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -24,7 +19,10 @@ Loader::~Loader() {
   thread_.join();
 }
 
-std::optional<BatchBuffer> Loader::next() { return full_.pop(); }
+std::optional<BatchBuffer> Loader::next() {
+  std::call_once(begun_, [this] { begin(); });
+  return full_.pop();
+}
 
 void Loader::recycle(BatchBuffer&& batch) {
   ASSERT(batch.count >= 1 && batch.count <= batch_, "only batches of this loader come back");
@@ -54,6 +52,11 @@ void Loader::stop() {
 std::uint64_t Loader::peer_seed(std::uint64_t run_seed, const base::PeerId& id,
                                 std::uint64_t samples) noexcept {
   return base::xxh3(std::as_bytes(std::span(id.bytes)), run_seed) + samples;
+}
+
+void Loader::begin() {
+  // Refused only after stop().
+  for (BatchBuffer& buffer : pool_) static_cast<void>(empty_.try_push(std::move(buffer)));
 }
 
 void Loader::run() {

@@ -1,6 +1,7 @@
 // Fills batches ahead of the trainer, on a thread of its own.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -14,14 +15,16 @@
 
 namespace starling::data {
 
-/// Prefetches batches of a peer's own samples. Its pool of kPool buffers is all it ever allocates.
+/// Prefetches batches of a peer's own samples, once the first one was asked for. Its pool of kPool
+/// buffers is all it ever allocates.
 class Loader {
  public:
   static constexpr std::size_t kPool = 4;
 
-  /// Starts the data thread on the samples of the `owned` shards; with none it takes the full set
-  /// rather than let the peer idle. `set` and `shards` must outlive this. `batch`: samples in each
-  /// batch, at least 1. `seed`: derive it with peer_seed, so that peers differ.
+  /// Starts the data thread on the samples of the `owned` shards, unless set_shards() names others
+  /// before the first next(); with none it takes the full set rather than let the peer idle. `set`
+  /// and `shards` must outlive this. `batch`: samples in each batch, at least 1. `seed`: derive it
+  /// with peer_seed, so that peers differ.
   Loader(const SampleSet& set, const Shards& shards, std::uint32_t batch, std::uint64_t seed,
          std::span<const std::uint32_t> owned, const Augmentation& augmentation = {});
   /// Stops and waits for the data thread.
@@ -29,9 +32,10 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// The next batch; waits for one. Nothing after stop(). Any thread.
+  /// The next batch; waits for one. The first call lets the data thread begin: until then, it is
+  /// not known whose samples a peer's first batches are to hold. Nothing after stop(). Any thread.
   [[nodiscard]] std::optional<BatchBuffer> next();
-  /// The next batch where one is ready. Any thread, never blocks.
+  /// The next batch where one is ready: none before the first next(). Any thread, never blocks.
   [[nodiscard]] std::optional<BatchBuffer> try_next() { return full_.try_pop(); }
   /// Gives a batch back to be filled again. Any thread, never blocks. Whoever keeps kPool batches
   /// and calls next() waits for ever.
@@ -52,10 +56,13 @@ class Loader {
                                                std::uint64_t samples = 0) noexcept;
 
  private:
+  void begin();
   void run();
 
   BatchStream stream_;  ///< of the data thread
   const std::uint32_t batch_;
+  std::once_flag begun_;
+  std::array<BatchBuffer, kPool> pool_;  ///< until begin() hands it to the data thread
   base::BoundedQueue<BatchBuffer> empty_{kPool};
   base::BoundedQueue<BatchBuffer> full_{kPool};
   std::mutex mutex_;

@@ -214,8 +214,9 @@ base::Result<Npy> open_npy(const std::string& path, const Cache& cache) {
                 path, fmt::join(header->shape, ", "), name_of(header->type), needed, there,
                 there < needed ? "it is truncated" : "it has trailing bytes");
   }
+  const base::FileStamp opened = file->stamp();
   Npy array{.storage = Storage(std::move(*file)), .header = std::move(*header), .hash = {}};
-  const auto hash = file_hash(path, array.storage.view(), cache,
+  const auto hash = file_hash(path, opened, array.storage.view(), cache,
                               {"finite", [&] { return check_finite(array, path); }});
   if (!hash) return fail(hash.error());
   array.hash = *hash;

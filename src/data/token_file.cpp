@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <map>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "base/file.hpp"
 #include "data/file_hash.hpp"
+#include "data/text_files.hpp"
 #include "data/token_set.hpp"
 #include "data/words.hpp"
 
@@ -25,7 +29,39 @@ constexpr std::uint64_t kTokenFileBytesMax = std::uint64_t{1} << 44;
 constexpr std::size_t kCheckedAtOnce = 1 << 16;
 constexpr std::uint32_t kNarrowMax = 1 << 16;  ///< tokens that 16 bits tell apart
 
-std::string partial(const std::string& path) { return path + ".partial"; }
+constexpr const char* kPartialSuffix = ".partial";  ///< until all files are complete
+
+std::string partial(const std::string& path) { return path + kPartialSuffix; }
+
+std::string file_name(std::uint64_t number) {
+  return fmt::format("{:05}{}", number, kTokenFileSuffix);
+}
+
+/// Which of a TokenWriter's files this is; nothing for any other.
+std::optional<std::uint64_t> number_of(const std::string& name) {
+  std::uint64_t number = 0;
+  std::from_chars(name.data(), name.data() + name.size(), number);
+  if (name != file_name(number)) return std::nullopt;
+  return number;
+}
+
+/// Whether the numbered ones of these files, in order, are all that belong together.
+base::Status check_numbers(std::span<const std::string> files) {
+  std::map<std::string, std::uint64_t> next;  ///< number, by folder
+  for (const std::string& file : files) {
+    const fs::path path(file);
+    const auto number = number_of(path.filename());
+    if (!number) continue;
+    const std::uint64_t expected = next[path.parent_path()]++;
+    if (*number == expected) continue;
+    return fail(ErrorCode::data,
+                "{}: {} is missing, as after a `starling data encode` that was interrupted: remove "
+                "the folder and encode the text again, or name in data.path the files that are "
+                "meant",
+                path.parent_path().string(), file_name(expected));
+  }
+  return {};
+}
 
 TokenFileHeader header_for(const Vocabulary& vocabulary) {
   TokenFileHeader header;
@@ -85,6 +121,7 @@ base::Status check_tokens(const TokenFileHeader& header, base::ByteView bytes,
 base::Result<TokenFile> open_token_file(const std::string& path, const Cache& cache) {
   auto file = base::MappedFile::open(path, kTokenFileBytesMax);
   if (!file) return fail(file.error());
+  const base::FileStamp opened = file->stamp();
   TokenFile made{.storage = Storage(std::move(*file)), .header = {}, .hash = {}};
   const base::ByteView content = made.storage.view();
   if (content.size() < sizeof made.header) {
@@ -96,11 +133,24 @@ base::Result<TokenFile> open_token_file(const std::string& path, const Cache& ca
     return fail(sound.error());
   }
   const auto hash =
-      file_hash(path, content, cache,
+      file_hash(path, opened, content, cache,
                 {"tokens", [&] { return check_tokens(made.header, made.tokens(), path); }});
   if (!hash) return fail(hash.error());
   made.hash = *hash;
   return made;
+}
+
+base::Result<std::vector<std::string>> list_token_files(std::span<const std::string> paths) {
+  auto all = list_files(paths, kTokenFileSuffix);
+  if (!all) return all;
+  for (const std::string& path : paths) {
+    std::error_code ignored;
+    if (!fs::is_directory(path, ignored)) continue;  // who names a file means that one
+    const auto files = list_files(std::span(&path, 1), kTokenFileSuffix);
+    if (!files) return files;
+    if (auto complete = check_numbers(*files); !complete) return fail(complete.error());
+  }
+  return all;
 }
 
 TokenFile encode_text(std::span<const base::ByteView> parts, const Vocabulary& vocabulary) {
@@ -129,15 +179,19 @@ TokenFile encode_text(std::span<const base::ByteView> parts, const Vocabulary& v
 base::Result<TokenWriter> TokenWriter::create(std::string folder, const Vocabulary& vocabulary,
                                               std::uint64_t tokens_a_file) {
   if (auto made = base::make_folder(folder); !made) return fail(made.error());
+  std::vector<fs::path> leftovers;  ///< of one that was interrupted
   std::error_code failed;
   for (fs::directory_iterator at(folder, failed); !failed && at != fs::directory_iterator();
        at.increment(failed)) {
-    if (at->path().extension() != kTokenFileSuffix) continue;
+    const fs::path& path = at->path();
+    if (path.extension() == kPartialSuffix && number_of(path.stem())) leftovers.push_back(path);
+    if (path.extension() != kTokenFileSuffix) continue;
     return fail(ErrorCode::data,
                 "{}: holds files of tokens already: choose another folder, or "
                 "remove them",
                 folder);
   }
+  for (const fs::path& path : leftovers) fs::remove(path, failed);
   return TokenWriter(std::move(folder), vocabulary, tokens_a_file);
 }
 
@@ -162,7 +216,7 @@ base::Status TokenWriter::write(base::ByteView bytes) {
 }
 
 base::Status TokenWriter::open_next() {
-  paths_.push_back(fmt::format("{}/{:05}{}", folder_, paths_.size(), kTokenFileSuffix));
+  paths_.push_back(fmt::format("{}/{}", folder_, file_name(paths_.size())));
   file_.reset(std::fopen(partial(paths_.back()).c_str(), "wb"));
   if (file_ == nullptr) {
     return fail(ErrorCode::data, "{}: cannot be created: {}", paths_.back(), std::strerror(errno));
@@ -172,14 +226,14 @@ base::Status TokenWriter::open_next() {
   return write(base::bytes_of(std::span(&header_, 1)));
 }
 
-// Completes the header and gives the file its name.
+// Completes the header.
 base::Status TokenWriter::close() {
   header_.hash = hasher_.digest();
   const std::string& path = paths_.back();
   const bool back = std::fseek(file_.get(), 0, SEEK_SET) == 0;
   const bool complete = back && write(base::bytes_of(std::span(&header_, 1))).has_value();
   const bool closed = std::fclose(file_.release()) == 0;
-  if (complete && closed && std::rename(partial(path).c_str(), path.c_str()) == 0) return {};
+  if (complete && closed) return {};
   return fail(ErrorCode::data, "{}: cannot be written: {}", path, std::strerror(errno));
 }
 
@@ -210,6 +264,11 @@ base::Status TokenWriter::add(std::span<const std::int32_t> tokens) {
 base::Result<std::vector<std::string>> TokenWriter::finish() {
   if (file_ == nullptr) return fail(ErrorCode::data, "{}: the text is empty", folder_);
   if (auto status = close(); !status) return fail(status.error());
+  // Without the first one a folder is refused: it comes last.
+  for (auto path = paths_.rbegin(); path != paths_.rend(); ++path) {
+    if (std::rename(partial(*path).c_str(), path->c_str()) == 0) continue;
+    return fail(ErrorCode::data, "{}: cannot be put in place: {}", *path, std::strerror(errno));
+  }
   finished_ = true;
   return paths_;
 }

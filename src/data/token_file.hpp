@@ -48,12 +48,19 @@ struct TokenFile {
 /// (ErrorCode::data) say what is wrong with it.
 [[nodiscard]] base::Result<TokenFile> open_token_file(const std::string& path, const Cache& cache);
 
+/// As list_files() for files of tokens. A folder in which the names that a TokenWriter gives do not
+/// begin with 00000 and go on without a gap is refused: it holds a part of a text.
+[[nodiscard]] base::Result<std::vector<std::string>> list_token_files(
+    std::span<const std::string> paths);
+
 /// The tokens of a text in memory, as they would be in a file.
 [[nodiscard]] TokenFile encode_text(std::span<const base::ByteView> parts,
                                     const Vocabulary& vocabulary);
 
-/// Writes tokens to files "00000.tokens", "00001.tokens" and so on. What was written without
-/// finish() goes away.
+/// Writes tokens to files "00000.tokens", "00001.tokens" and so on. They have other names until
+/// finish(), and the first one is the last to get its own: so no folder looks complete that is not,
+/// whenever the program is ended. What was written without finish() goes away, or is written over
+/// by the next who writes to the folder.
 class TokenWriter {
  public:
   /// `vocabulary` outlives this. Creates `folder` if need be; error: it holds such files already.
@@ -65,7 +72,7 @@ class TokenWriter {
   ~TokenWriter();
 
   [[nodiscard]] base::Status add(std::span<const std::int32_t> tokens);
-  /// Ends the last file. Returns the files written.
+  /// Ends the last file and gives all of them their names. Returns the files written.
   [[nodiscard]] base::Result<std::vector<std::string>> finish();
 
  private:

@@ -1,8 +1,6 @@
 #include "embed/worker.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <span>
 #include <utility>
 #include <variant>
 
@@ -10,14 +8,6 @@
 #include "io/loop.hpp"
 
 namespace starling::embed {
-namespace {
-
-bool all_finite(std::span<const float> values) {
-  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
-}
-
-}  // namespace
-
 Worker::Worker(io::TrainerPort& port, exchange::Replica replica, data::SampleOrder order,
                std::uint32_t batch, Evaluate evaluate, peer::Saver saver,
                base::StepNumber first_step, std::uint64_t first_samples)
@@ -83,7 +73,8 @@ std::optional<Step> Worker::run(const peer::Job& job) {
   if (const auto* evaluation = std::get_if<peer::EvaluateJob>(&job)) {
     run_evaluation(evaluation->samples);
   } else if (const auto* save = std::get_if<peer::SaveJob>(&job)) {
-    run_save(*save);
+    const peer::Snapshot trained{.step = step_, .samples = trained_};
+    hand_back(peer::save(*save, replica_, trained, copy_, saver_));
   } else {
     ASSERT(false, "modes that reduce gradients are not for programs that embed a peer");
   }
@@ -111,24 +102,6 @@ void Worker::run_evaluation(std::uint32_t samples) {
   }
   hand_back(peer::Evaluated{
       .samples = samples, .whole = samples == 0, .accuracy = found.accuracy, .loss = found.loss});
-}
-
-void Worker::run_save(const peer::SaveJob& job) {
-  replica_.read(copy_);
-  // The loss of a step is of the parameters before it: what the step made of them is not known yet.
-  if (!all_finite(copy_) || !all_finite(replica_.buffers().values())) {
-    return hand_back(peer::Saved{
-        step_,
-        base::fail(base::ErrorCode::diverged, "the parameters or the buffers are not finite")});
-  }
-  const auto counters = job.counters(trained_);
-  hand_back(peer::Saved{step_, saver_({.parameters = copy_,
-                                       .buffers = replica_.buffers().values(),
-                                       .rule = nullptr,
-                                       .step = step_,
-                                       .samples = trained_,
-                                       .progress = job.progress,
-                                       .counters = counters})});
 }
 
 void Worker::hand_back(peer::Outcome outcome) {

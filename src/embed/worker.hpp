@@ -43,7 +43,6 @@ class Worker {
   std::optional<Step> run(const peer::Job& job);
   Step begin_step(float learning_rate);
   void run_evaluation(std::uint32_t samples);
-  void run_save(const peer::SaveJob& job);
   void hand_back(peer::Outcome outcome);
 
   io::TrainerPort& port_;

@@ -1,6 +1,11 @@
 #include "peer/build_model.hpp"
 
+#include <vector>
+
 #include <fmt/format.h>
+
+#include "train/optimizer.hpp"
+#include "train/safetensors.hpp"
 
 namespace starling::peer {
 
@@ -26,15 +31,33 @@ base::Status check_loss(const RunFile& run_file, const data::SampleFormat& forma
               labels ? "\"mean_squared\"" : "\"cross_entropy\"");
 }
 
+/// Whether the files of a checkpoint can hold them: better refused now than when the first is
+/// written.
+base::Status check_checkpoint(const RunFile& run_file, const compute::Graph& graph) {
+  std::vector<train::TensorView> views;
+  for (const auto* tensors : {&graph.tensors, &graph.buffers}) {
+    for (const compute::Tensor& tensor : *tensors) {
+      views.push_back({tensor.name, tensor.shape, std::span<const float>()});
+    }
+  }
+  auto checked = train::check_tensors(views);
+  if (checked) checked = train::check_state(run_file.train, graph);
+  if (checked) return {};
+  return fail(ErrorCode::run_file, "model: cannot be saved: {}", checked.error().text);
+}
+
 }  // namespace
 
 base::Result<model::Model> build_model(const RunFile& run_file, const data::SampleFormat& format) {
   if (auto status = check_input(run_file, format); !status) return fail(status.error());
   if (auto status = check_loss(run_file, format); !status) return fail(status.error());
   const std::size_t outputs = format.classes != 0 ? format.classes : format.targets();
-  return model::build(run_file.model, {.input = format.shape,
-                                       .vocabulary = format.vocabulary,
-                                       .outputs = static_cast<std::uint32_t>(outputs)});
+  auto model = model::build(run_file.model, {.input = format.shape,
+                                             .vocabulary = format.vocabulary,
+                                             .outputs = static_cast<std::uint32_t>(outputs)});
+  if (!model) return model;
+  if (auto status = check_checkpoint(run_file, model->graph); !status) return fail(status.error());
+  return model;
 }
 
 }  // namespace starling::peer

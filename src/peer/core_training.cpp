@@ -1,5 +1,6 @@
 // The training half of a peer's core: from waiting for the first links to the last checkpoint.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +21,15 @@ const base::Error kNoPeer{base::ErrorCode::unreachable, "no peer was reached"};
 /// Weight of the newest batch in the smoothed training loss.
 constexpr double kLossSmoothing = 0.05;
 using exchange::Mode;
+
+/// Why a peer cannot go on after this evaluation, or cannot be done with it.
+std::optional<base::Error> what_diverged(const std::optional<Evaluated>& evaluated) {
+  if (!evaluated || std::isfinite(evaluated->loss)) return std::nullopt;
+  return base::Error{base::ErrorCode::diverged,
+                     fmt::format("the loss of an evaluation is {}: lower train.lr, or look for "
+                                 "values in the test data that are not finite",
+                                 evaluated->loss)};
+}
 
 }  // namespace
 
@@ -271,6 +281,12 @@ void Core::on_outcome(const NotEvaluated&, base::Time now, Outbox& out) {
 void Core::end_evaluation(const std::optional<Evaluated>& evaluated, base::Time now, Outbox& out) {
   evaluated_ = evaluated;
   --evaluations_outstanding_;
+  // At the end others of a ring may still need this peer: end_if_finished() comes to it.
+  if (phase_ != Phase::finishing) {
+    if (auto error = what_diverged(evaluated)) {
+      return end({EndReason::failed, std::move(*error)}, now, out);
+    }
+  }
   publish(now);
   out.push_back(Report{.evaluated = evaluated.has_value()});
   if (ring_) next_steps(now, out);
@@ -299,6 +315,13 @@ void Core::end_if_over(base::Time now, Outbox& out) {
 
 void Core::end_if_finished(base::Time now, Outbox& out) {
   if (phase_ != Phase::finishing || evaluations_outstanding_ > 0) return;
+  if (auto error = what_diverged(evaluated_)) {
+    return end({EndReason::failed, std::move(*error)}, now, out);
+  }
+  // Where nothing is evaluated, the checkpoint alone tells what the last step came to.
+  if (unsaved_.code == base::ErrorCode::diverged) {
+    return end({EndReason::failed, unsaved_}, now, out);
+  }
   const bool misses_peers = config_.require_peers > base::Duration{} && !had_neighbour_;
   end({EndReason::done, misses_peers && unsaved_.text.empty() ? kNoPeer : unsaved_}, now, out);
 }

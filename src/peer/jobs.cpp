@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "exchange/replica.hpp"
+#include "train/update_kernels.hpp"
 
 namespace starling::peer {
 
@@ -10,6 +11,26 @@ std::vector<base::SampleCounter> SaveJob::counters(std::uint64_t samples) const 
   std::vector<base::SampleCounter> all = others;
   all.push_back({own_prefix, recalled + samples});
   return all;
+}
+
+Outcome save(const SaveJob& job, const exchange::Replica& replica, const Snapshot& trained,
+             std::span<float> copy, const Saver& saver) {
+  replica.read(copy);
+  if (!replica.status()) return Failed{replica.status().error()};
+  const std::span<const float> buffers = replica.buffers().values();
+  // The loss of a step is of the parameters before it: what the step made of them is not known yet.
+  if (!train::kernels::all_finite(copy) || !train::kernels::all_finite(buffers)) {
+    return Saved{trained.step, base::fail(base::ErrorCode::diverged,
+                                          "the parameters or the buffers are not finite")};
+  }
+  const auto counters = job.counters(trained.samples);
+  return Saved{trained.step, saver({.parameters = copy,
+                                    .buffers = buffers,
+                                    .rule = trained.rule,
+                                    .step = trained.step,
+                                    .samples = trained.samples,
+                                    .progress = job.progress,
+                                    .counters = counters})};
 }
 
 bool run_exchange(exchange::JobQueue& jobs, exchange::Replica& replica, base::StepNumber step,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -15,6 +16,10 @@
 #include "base/time.hpp"
 #include "exchange/job_queue.hpp"
 #include "exchange/jobs.hpp"
+
+namespace starling::train {
+class UpdateRule;
+}
 
 namespace starling::peer {
 
@@ -121,6 +126,25 @@ using Outcome = std::variant<StepDone, GradientReady, OuterGradient, OuterStepDo
 /// Jobs that may wait at once for the owner of the replica. A peer gives far fewer
 /// (kTrainingJobsMax of training, exchange::kJobsMax of links), so reaching it is a bug.
 inline constexpr std::size_t kJobsMax = 1024;
+
+/// What a checkpoint holds; views live for the call alone.
+struct Snapshot {
+  std::span<const float> parameters{};  ///< x, not y
+  std::span<const float> buffers{};
+  train::UpdateRule* rule = nullptr;  ///< null: another program has the optimizer
+  base::StepNumber step;
+  std::uint64_t samples = 0;  ///< trained by this peer
+  double progress = 0;        ///< of the swarm, 0 to 1
+  std::span<const base::SampleCounter> counters{};
+};
+
+using Saver = std::function<base::Status(const Snapshot&)>;
+
+/// Gives `saver` the replica as it is, and of `trained` rule, step and samples. `copy` has room for
+/// its parameters. Saved, also where the saver fails or, as `diverged`, parameters or buffers are
+/// not finite: then the saver is not called, and what was saved before stays. Failed: the device.
+[[nodiscard]] Outcome save(const SaveJob& job, const exchange::Replica& replica,
+                           const Snapshot& trained, std::span<float> copy, const Saver& saver);
 
 /// Runs what is due once `step` steps are made, and appends what came of it. False: nothing was
 /// due.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "train/update_kernels.hpp"
 
 namespace starling::peer {
 Worker::Worker(train::Trainer trainer, exchange::Replica replica, data::Loader& loader,
@@ -56,7 +57,8 @@ bool Worker::work(std::vector<Outcome>& outcomes) {
   } else if (const auto* outer = std::get_if<OuterStepJob>(&job)) {
     outcomes.push_back(run_outer_step(*outer));
   } else if (const auto* save = std::get_if<SaveJob>(&job)) {
-    outcomes.push_back(run_save(*save));
+    const Snapshot trained{.rule = &trainer_.rule(), .step = step_, .samples = samples_};
+    outcomes.push_back(peer::save(*save, replica_, trained, copy_, saver_));
   }
   return true;
 }
@@ -128,21 +130,12 @@ Outcome Worker::run_outer_gradient() {
 Outcome Worker::run_outer_step(const OuterStepJob& job) {
   const auto moved = replica_.buffers().take_from(job.mean, base::ErrorCode::diverged);
   if (!moved) return Failed{moved.error()};
+  if (!train::kernels::all_finite(*moved)) {
+    return Failed{{base::ErrorCode::diverged,
+                   "the mean of what the peers moved by is not finite: lower train.lr"}};
+  }
   outer_->apply(*moved, replica_.trained());
   return OuterStepDone{};
-}
-
-Outcome Worker::run_save(const SaveJob& job) {
-  replica_.read(copy_);
-  if (!replica_.status()) return Failed{replica_.status().error()};
-  const auto counters = job.counters(samples_);
-  return Saved{step_, saver_({.parameters = copy_,
-                              .buffers = replica_.buffers().values(),
-                              .rule = &trainer_.rule(),
-                              .step = step_,
-                              .samples = samples_,
-                              .progress = job.progress,
-                              .counters = counters})};
 }
 
 void Worker::run_evaluation(std::vector<Outcome>& outcomes) {

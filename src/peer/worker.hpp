@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -20,19 +19,6 @@
 #include "train/trainer.hpp"
 
 namespace starling::peer {
-
-/// What a checkpoint holds; views live for the call alone.
-struct Snapshot {
-  std::span<const float> parameters;  ///< x, not y
-  std::span<const float> buffers;
-  train::UpdateRule* rule = nullptr;  ///< null: another program has the optimizer
-  base::StepNumber step;
-  std::uint64_t samples = 0;  ///< trained by this peer
-  double progress = 0;        ///< of the swarm, 0 to 1
-  std::span<const base::SampleCounter> counters;
-};
-
-using Saver = std::function<base::Status(const Snapshot&)>;
 
 class Worker {
  public:
@@ -60,7 +46,6 @@ class Worker {
   Outcome run_apply(const ApplyJob& job);
   Outcome run_outer_gradient();
   Outcome run_outer_step(const OuterStepJob& job);
-  Outcome run_save(const SaveJob& job);
   void run_evaluation(std::vector<Outcome>& outcomes);
 
   /// An evaluation under way: parameters and buffers are a copy, so exchanges go on meanwhile, and

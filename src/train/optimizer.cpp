@@ -2,11 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "base/assert.hpp"
 #include "train/update_kernels.hpp"
 
 namespace starling::train {
+namespace {
+
+// What is kept of a tensor: the ends of its names in checkpoints.
+constexpr std::string_view kMomentum = ".momentum";
+constexpr std::string_view kMean = ".mean";
+constexpr std::string_view kSquare = ".square";
+constexpr std::string_view kMoved = ".moved";
+constexpr std::string_view kSlow = ".slow";
+
+std::vector<std::string_view> kept_of(Optimizer rule, const Config& config) {
+  std::vector<std::string_view> kept{kMomentum};
+  if (rule == Optimizer::adamw) kept = {kMean, kSquare};
+  if (config.slow_every > 0) kept.insert(kept.end(), {kMoved, kSlow});
+  return kept;
+}
+
+const Group& group_of(const std::vector<Group>& groups, const compute::Tensor& tensor) {
+  return *(std::ranges::upper_bound(groups, tensor.offset, {}, &Group::offset) - 1);
+}
+
+}  // namespace
+
 UpdateRule::UpdateRule(const Config& config, const compute::Graph& graph)
     : config_(config),
       tensors_(graph.tensors),
@@ -98,7 +121,7 @@ std::optional<compute::Residence> UpdateRule::residence() const {
                                           ? compute::UpdateKind::adamw
                                           : compute::UpdateKind::sgd};
   for (const compute::Tensor& tensor : tensors_) {
-    wanted.decays.push_back(group_of(tensor).decays);
+    wanted.decays.push_back(group_of(groups_, tensor).decays);
   }
   return wanted;
 }
@@ -150,10 +173,6 @@ std::size_t UpdateRule::square_at(std::size_t offset) const {
   return at;
 }
 
-const Group& UpdateRule::group_of(const compute::Tensor& tensor) const {
-  return *(std::ranges::upper_bound(groups_, tensor.offset, {}, &Group::offset) - 1);
-}
-
 // What lies on a device comes back for a look.
 base::Status UpdateRule::read_state() {
   const std::size_t n = groups_.back().offset + groups_.back().size;
@@ -170,19 +189,14 @@ base::Result<std::vector<UpdateRule::State>> UpdateRule::state() {
   }
   std::vector<State> state;
   for (const compute::Tensor& tensor : tensors_) {
-    const auto first = std::span(first_).subspan(tensor.offset, tensor.size);
-    if (group_of(tensor).rule == Optimizer::adamw) {
-      const auto second = std::span(second_).subspan(square_at(tensor.offset), tensor.size);
-      state.push_back({tensor.name + ".mean", tensor.shape, first});
-      state.push_back({tensor.name + ".square", tensor.shape, second});
-    } else {
-      state.push_back({tensor.name + ".momentum", tensor.shape, first});
-    }
-    if (config_.slow_every > 0) {
-      state.push_back({tensor.name + ".moved", tensor.shape,
-                       std::span(moved_).subspan(tensor.offset, tensor.size)});
-      state.push_back({tensor.name + ".slow", tensor.shape,
-                       std::span(slow_).subspan(tensor.offset, tensor.size)});
+    for (const std::string_view kept : kept_of(group_of(groups_, tensor).rule, config_)) {
+      const std::span<float> values = kept == kSquare  ? std::span(second_)
+                                      : kept == kMoved ? std::span(moved_)
+                                      : kept == kSlow  ? std::span(slow_)
+                                                       : std::span(first_);
+      const std::size_t at = kept == kSquare ? square_at(tensor.offset) : tensor.offset;
+      state.push_back(
+          {tensor.name + std::string(kept), tensor.shape, values.subspan(at, tensor.size)});
     }
   }
   return state;
@@ -190,11 +204,21 @@ base::Result<std::vector<UpdateRule::State>> UpdateRule::state() {
 
 base::Status UpdateRule::restore(const TensorFile& file, std::uint64_t steps) {
   ASSERT(resident_ == nullptr);
-  const auto pieces = state();
+  auto pieces = state();
   if (!pieces) return base::fail(pieces.error());
-  const std::vector<State>& wanted = *pieces;
+  std::vector<State>& wanted = *pieces;
+  const auto found = [&](const State& piece) {
+    return std::ranges::find(file.entries(), piece.name, &TensorEntry::name);
+  };
+  const auto is_slow = [](const State& piece) {
+    return piece.name.ends_with(kMoved) || piece.name.ends_with(kSlow);
+  };
+  const bool has_slow = std::ranges::any_of(wanted, [&](const State& piece) {
+    return is_slow(piece) && found(piece) != file.entries().end();
+  });
+  if (!has_slow) std::erase_if(wanted, is_slow);
   for (const State& piece : wanted) {
-    const auto entry = std::ranges::find(file.entries(), piece.name, &TensorEntry::name);
+    const auto entry = found(piece);
     if (entry == file.entries().end() || entry->shape != piece.shape ||
         entry->type != TensorType::f32) {
       return base::fail(
@@ -206,8 +230,23 @@ base::Status UpdateRule::restore(const TensorFile& file, std::uint64_t steps) {
   for (const State& piece : wanted) {
     if (auto copied = file.copy(piece.name, piece.shape, piece.values); !copied) return copied;
   }
+  if (!has_slow) {  // it begins now, with what this rule does from now on
+    std::ranges::fill(moved_, 0.0F);
+    std::ranges::fill(slow_, 0.0F);
+  }
   steps_ = steps;
   return {};
+}
+
+base::Status check_state(const Config& config, const compute::Graph& graph) {
+  const std::vector<Group> groups = make_groups(graph, config);
+  std::vector<TensorView> views;
+  for (const compute::Tensor& tensor : graph.tensors) {
+    for (const std::string_view kept : kept_of(group_of(groups, tensor).rule, config)) {
+      views.push_back({tensor.name + std::string(kept), tensor.shape, std::span<const float>()});
+    }
+  }
+  return check_tensors(views);
 }
 
 std::size_t UpdateRule::memory_bytes() const noexcept {

@@ -73,8 +73,10 @@ class UpdateRule {
   void free_copy() noexcept;
   /// Steps so far: AdamW's t. Belongs to the state.
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
-  /// Takes the state from a checkpoint's optimizer file. Error (ErrorCode::data): it holds that of
-  /// another optimizer or model; then nothing has changed.
+  /// Takes the state from a checkpoint's optimizer file. A slow momentum that the file has nothing
+  /// of begins anew, and one that this rule lacks is passed over: a peer may choose it at each
+  /// start. Error (ErrorCode::data): the file holds the state of another optimizer or model; then
+  /// nothing has changed.
   [[nodiscard]] base::Status restore(const TensorFile& file, std::uint64_t steps);
 
   /// Of state and work space, on the host.
@@ -88,7 +90,6 @@ class UpdateRule {
   void apply_muon(const Matrix& matrix, float* parameters, const float* gradient, float scale,
                   double lr);
   std::size_t square_at(std::size_t offset) const;
-  const Group& group_of(const compute::Tensor& tensor) const;
   [[nodiscard]] base::Status read_state();
 
   const Config config_;
@@ -104,5 +105,9 @@ class UpdateRule {
   compute::Resident* resident_ = nullptr;  ///< that has the state
   std::uint64_t steps_ = 0;
 };
+
+/// Whether a checkpoint's file can hold the state of such a rule: see check_tensors(). Takes no
+/// memory for the state.
+[[nodiscard]] base::Status check_state(const Config& config, const compute::Graph& graph);
 
 }  // namespace starling::train

@@ -85,19 +85,28 @@ std::optional<TensorEntry> parse_entry(const std::string& name, const json& valu
   return entry;
 }
 
-/// The header as JSON, padded.
+std::size_t elements_of(const TensorView& tensor) {
+  std::size_t size = 1;
+  for (const std::uint32_t side : tensor.shape) size *= side;
+  return size;
+}
+
+bool has_its_values(const TensorView& tensor) {
+  return std::visit([&](const auto span) { return span.size() == elements_of(tensor); },
+                    tensor.values);
+}
+
+/// The header as JSON, padded. Looks at no values.
 std::string header_text(std::span<const TensorView> tensors, const TensorMetadata& metadata) {
   json header = json::object();
   if (!metadata.empty()) header[kMetadata] = metadata;
   std::size_t offset = 0;
   for (const TensorView& tensor : tensors) {
-    std::size_t size = 1;
-    for (const std::uint32_t side : tensor.shape) size *= side;
     const TypeName& type =
         name_of(std::holds_alternative<std::span<const float>>(tensor.values) ? TensorType::f32
                                                                               : TensorType::i64);
-    const std::size_t end = offset + tensor.bytes().size();
-    ASSERT(end - offset == size * type.bytes && tensor.shape.size() <= kTensorRankMax);
+    const std::size_t end = offset + elements_of(tensor) * type.bytes;
+    ASSERT(tensor.shape.size() <= kTensorRankMax);
     ASSERT(!header.contains(tensor.name) && tensor.name != kMetadata);
     header[tensor.name] = {{"dtype", type.word},
                            {"shape", tensor.shape},
@@ -216,6 +225,7 @@ base::Status check_tensors(std::span<const TensorView> tensors, const TensorMeta
 std::string safetensors_header(std::span<const TensorView> tensors,
                                const TensorMetadata& metadata) {
   ASSERT(tensors.size() <= kTensorsMax);
+  ASSERT(std::ranges::all_of(tensors, has_its_values));
   const std::string text = header_text(tensors, metadata);
   ASSERT(text.size() <= kTensorHeaderBytesMax);
   const std::uint64_t length = text.size();

@@ -66,7 +66,7 @@ using TensorMetadata = std::map<std::string, std::string>;
 
 /// Whether a file can hold these tensors. Error (ErrorCode::usage): there are more than
 /// kTensorsMax; a name is not UTF-8, comes twice or is the format's own; the header would be too
-/// long.
+/// long. Their values are not looked at and may be missing.
 [[nodiscard]] base::Status check_tensors(std::span<const TensorView> tensors,
                                          const TensorMetadata& metadata = {});
 

@@ -1,7 +1,6 @@
 #include "train/trainer.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -20,15 +19,6 @@ using base::Result;
 using base::Status;
 
 namespace {
-
-/// Over the integer bits, which vectorises: an exponent of all ones is infinite or not a number.
-bool all_finite(std::span<const float> values) noexcept {
-  std::uint32_t largest = 0;
-  for (const float value : values) {
-    largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7fffffffU);
-  }
-  return largest < 0x7f800000U;
-}
 
 Result<float> checked(Result<float> loss) {
   if (!loss || std::isfinite(*loss)) return loss;
@@ -143,7 +133,7 @@ compute::Batch Trainer::piece(const compute::Batch& batch, std::size_t first) co
 }
 
 Status Trainer::apply(std::span<float> parameters, float lr) {
-  if (!all_finite(gradient_)) return gradient_diverged();
+  if (!kernels::all_finite(gradient_)) return gradient_diverged();
   rule_.apply(parameters, gradient_, lr);
   return {};
 }

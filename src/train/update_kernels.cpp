@@ -1,6 +1,9 @@
 #include "train/update_kernels.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "base/clones.hpp"
 
@@ -81,6 +84,16 @@ STARLING_CLONES
 void combine(std::size_t n, float* __restrict v, float keep, const float* __restrict w,
              float factor) {
   for (std::size_t i = 0; i < n; ++i) v[i] = keep * v[i] + factor * w[i];
+}
+
+// Over the integer bits, which vectorises: an exponent of all ones is infinite or not a number.
+STARLING_CLONES
+bool all_finite(std::span<const float> values) noexcept {
+  std::uint32_t largest = 0;
+  for (const float value : values) {
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7fffffffU);
+  }
+  return largest < 0x7f800000U;
 }
 
 STARLING_CLONES

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "compute/update.hpp"
 
@@ -31,6 +32,9 @@ void slow_momentum(std::size_t n, float* p, float* moved, float* u, float moment
 void scale(std::size_t n, float* v, float factor);
 /// v = keep * v + factor * w.
 void combine(std::size_t n, float* v, float keep, const float* w, float factor);
+
+/// Whether none is infinite or not a number.
+[[nodiscard]] bool all_finite(std::span<const float> values) noexcept;
 
 /// In double precision, in one order on every processor. Finite if all values are.
 [[nodiscard]] double sum_of_squares(const float* v, std::size_t n) noexcept;

@@ -283,6 +283,16 @@ class StandIns(WithFolder):
             next(steps)
         self.assertEqual(module.weight.tolist(), [7, 7])
 
+    def test_a_checkpoint_has_what_the_state_dict_has(self):
+        class WithScratch(small_torch.Module):
+            def named_buffers(self):
+                return [("scratch", self.weight)]  # not persistent
+        for step in self.open(WithScratch()):
+            step.done(0.0)
+        checkpoint = next((self.folder / "peer/checkpoints").glob("step-*"))
+        _, saved = safetensors_file.read(checkpoint / "model.safetensors")
+        self.assertEqual(list(saved), ["weight"])
+
     def test_an_evaluation_leaves_each_part_in_its_mode(self):
         module = small_torch.Module(frozen=small_torch.Module(), head=small_torch.Module())
         module.parts["frozen"].training = False

@@ -98,6 +98,9 @@ class Module:
     def named_buffers(self):
         return ()
 
+    def state_dict(self):
+        return dict(self.named_parameters())
+
     def train(self, mode=True):
         for module in self.modules():
             module.training = mode

@@ -145,6 +145,29 @@ BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_an_error_that_says_what_is_accepte
   BOOST_TEST(has(again.err, "safetensors file already"), again.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_was_copied_elsewhere_leaves_folders_around_it_alone) {
+  const std::string copy = folder / "kept/models/step-100";
+  fs::create_directories(copy);
+  fs::copy(checkpoint, copy);
+  std::ofstream(folder / "kept/run.toml") << "of something else\n";
+  const Ended none = run(folder, {"eval", copy});
+  BOOST_TEST(none.code.value_or(-1) == 2);
+  BOOST_TEST(has(none.err, "say with --run which run file does"), none.err);
+  BOOST_TEST(eval({copy, "--run", dir + "/run.toml"}).at("samples") == 6400U);
+  BOOST_TEST(!fs::exists(folder / ".cache"));
+  // One that is only named by another name is where it was.
+  fs::create_directory_symlink(checkpoint, folder / "newest");
+  BOOST_TEST(eval({folder / "newest"}).at("samples") == 6400U);
+}
+
+BOOST_AUTO_TEST_CASE(weights_are_exported_though_their_run_file_can_no_longer_be_read) {
+  std::ofstream(dir + "/run.toml") << "[run]\nname = 1\n";
+  const Ended ended = run(folder, {"export", dir, "--out", folder / "out"});
+  BOOST_TEST(ended.code.value_or(-1) == 0, ended.err);
+  BOOST_TEST(has(ended.err, "run_name is left out"), ended.err);
+  BOOST_TEST(fs::exists(folder / "out"));
+}
+
 BOOST_AUTO_TEST_CASE(checkpoints_of_two_runs_are_told_apart) {
   const std::string other = folder / "runs/other";
   const Ended ended = run(folder, {"up", mlp_run_file(), "--name", "peer", "--dir", other,

@@ -287,7 +287,8 @@ def _evaluation(evaluate, peer):
 
 
 def for_module(run_file, module, *, evaluate=None, **options):
-    """A peer that trains a torch.nn.Module: its parameters, and its buffers that are floats.
+    """A peer that trains a torch.nn.Module: its parameters, and its persistent buffers that are
+    floats. Of parameters that are tied the first name counts.
 
     On the processor they lie where the peer has them while it is iterated, so that nothing is
     copied; those on a GPU, or in another order of memory, are copied around each step. Afterwards
@@ -298,8 +299,9 @@ def for_module(run_file, module, *, evaluate=None, **options):
     import torch
 
     parameters = list(module.named_parameters())
+    kept = module.state_dict()  # a checkpoint is one: without buffers that are not persistent
     buffers = [(name, buffer) for name, buffer in module.named_buffers()
-               if buffer.is_floating_point()]
+               if name in kept and buffer.is_floating_point()]
     tensors = [tensor for _, tensor in parameters + buffers]
     if any(tensor.dtype != torch.float32 for tensor in tensors):
         raise Error("usage", "for_module: parameters and buffers must be float32")

@@ -17,15 +17,21 @@ struct Files {
 
   void write(const std::string& text) { folder.write("file", text); }
 
-  base::Result<base::Hash128> hash(std::string_view check = "sound") {
-    const auto file = base::MappedFile::open(folder / "file", 1 << 30);
+  base::MappedFile open() {
+    auto file = base::MappedFile::open(folder / "file", 1 << 30);
     BOOST_REQUIRE(file.has_value());
+    return std::move(*file);
+  }
+
+  base::Result<base::Hash128> hash(std::string_view check = "sound") { return hash(open(), check); }
+
+  base::Result<base::Hash128> hash(const base::MappedFile& file, std::string_view check = "sound") {
     const auto run = [this]() -> base::Status {
       ++checks;
       if (sound) return {};
       return base::fail(base::ErrorCode::data, "unsound");
     };
-    return file_hash(folder / "file", file->view(), cache, {check, run});
+    return file_hash(folder / "file", file.stamp(), file.view(), cache, {check, run});
   }
 
   starling::testing::TemporaryFolder folder;
@@ -70,6 +76,19 @@ BOOST_AUTO_TEST_CASE(changed_file_is_read_again) {
   fs::last_write_time(folder / "file", time);
   hash().value();
   BOOST_TEST(checks == 3);
+}
+
+BOOST_AUTO_TEST_CASE(file_that_takes_the_place_of_an_open_one_has_its_own_hash) {
+  const auto old = base::xxh3_128(std::string(kRememberedBytes, 'a'));
+  const std::string text(kRememberedBytes, 'b');
+  const base::MappedFile opened = open();
+  folder.write("new", text);
+  fs::rename(folder / "new", folder / "file");
+  BOOST_TEST((hash(opened).value() == old));
+  BOOST_TEST((hash().value() == base::xxh3_128(text)));  // not that of the file before it
+  BOOST_TEST((hash(opened).value() == old));             // nor the other way round
+  BOOST_TEST((hash().value() == base::xxh3_128(text)));
+  BOOST_TEST(checks == 3);  // and the last one is remembered
 }
 
 BOOST_AUTO_TEST_CASE(damaged_entry_is_not_believed) {

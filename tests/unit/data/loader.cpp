@@ -1,5 +1,6 @@
 #include "data/loader.hpp"
 
+#include <atomic>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -51,6 +52,23 @@ struct SmallSet {
   starling::base::Buffer pixels;
   std::unique_ptr<const ArraySet> set;
   std::optional<Shards> shards;
+};
+
+/// Counts how often it is read.
+class CountingSet : public SampleSet {
+ public:
+  explicit CountingSet(const SampleSet& like)
+      : SampleSet(like.format(), like.size(), {like.labels().begin(), like.labels().end()}) {}
+  [[nodiscard]] int reads() const noexcept { return reads_; }
+
+ protected:
+  void read(std::uint32_t, std::uint32_t, const Slot& out) const noexcept override {
+    *out.samples = 0;
+    ++reads_;
+  }
+
+ private:
+  mutable std::atomic<int> reads_ = 0;
 };
 
 }  // namespace
@@ -141,8 +159,39 @@ BOOST_AUTO_TEST_CASE(buffers_are_the_same_all_the_time) {
   BOOST_TEST(buffers.size() <= Loader::kPool);
 }
 
+BOOST_AUTO_TEST_CASE(nothing_is_filled_before_a_batch_is_asked_for) {
+  const CountingSet counting(*set);
+  {
+    Loader loader(counting, *shards, 5, 3, {});
+    loader.set_shards({7});
+    BOOST_TEST(!loader.try_next().has_value());
+  }
+  BOOST_TEST(counting.reads() == 0);  // the data thread has ended by now
+  Loader loader(counting, *shards, 5, 3, {});
+  BOOST_TEST(loader.next().has_value());
+  BOOST_TEST(counting.reads() >= 5);
+}
+
+BOOST_AUTO_TEST_CASE(shards_set_before_the_first_batch_hold_from_it_on) {
+  Loader loader(*set, *shards, 5, 3, {});
+  const std::vector<std::uint32_t> own{8, 9};
+  loader.set_shards(own);
+  loader.set_batch(3);
+  const auto expected = samples_of(own);
+  for (std::size_t i = 0; i < Loader::kPool + 5; ++i) {
+    auto batch = loader.next();
+    BOOST_REQUIRE(batch.has_value());
+    BOOST_TEST(batch->count == 3U);
+    for (const float value : batch->samples) {
+      BOOST_TEST(expected.contains(static_cast<std::uint32_t>(std::lround(value))));
+    }
+    loader.recycle(std::move(*batch));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(new_shards_arrive_after_at_most_the_pool) {
   Loader loader(*set, *shards, 5, 3, std::vector<std::uint32_t>{0});
+  loader.recycle(*loader.next());
   const std::vector<std::uint32_t> other{8, 9};
   loader.set_shards(other);
   const auto expected = samples_of(other);
@@ -160,6 +209,7 @@ BOOST_AUTO_TEST_CASE(new_shards_arrive_after_at_most_the_pool) {
 
 BOOST_AUTO_TEST_CASE(other_batches_arrive_after_at_most_the_pool) {
   Loader loader(*set, *shards, 5, 3, {});
+  loader.recycle(*loader.next());
   for (const std::uint32_t wanted : {2U, 5U}) {
     loader.set_batch(wanted);
     for (std::size_t i = 0; i < Loader::kPool + 5; ++i) {
@@ -180,6 +230,12 @@ BOOST_AUTO_TEST_CASE(stop_ends_a_waiting_trainer) {
   loader.stop();
   trainer.join();
   loader.recycle(std::move(kept[0]));
+  BOOST_TEST(!loader.next().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(stop_before_the_first_batch_ends_it_as_well) {
+  Loader loader(*set, *shards, 5, 3, {});
+  loader.stop();
   BOOST_TEST(!loader.next().has_value());
 }
 

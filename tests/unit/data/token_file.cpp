@@ -116,6 +116,48 @@ BOOST_AUTO_TEST_CASE(writer_that_does_not_finish_leaves_nothing) {
   BOOST_TEST(contains(writer.finish().error().text, "the text is empty"));
 }
 
+BOOST_AUTO_TEST_CASE(no_file_has_its_name_before_all_are_complete) {
+  auto writer = TokenWriter::create(folder / "out", vocabulary, 64).value();
+  BOOST_REQUIRE(writer.add(tokens).has_value());
+  for (const auto& entry : fs::directory_iterator(folder / "out")) {
+    BOOST_TEST(entry.path().extension() == ".partial");
+  }
+  BOOST_TEST(contains(load_error(), "holds no file that ends in .tokens"));
+  const auto files = writer.finish().value();
+  BOOST_TEST((read(files) == tokens));
+  BOOST_TEST((list_token_files(config.path).value() == files));
+}
+
+BOOST_AUTO_TEST_CASE(folder_that_lacks_a_file_is_refused) {
+  const auto files = write_all(64);
+  BOOST_REQUIRE(files.size() > 3U);
+  fs::rename(files[0], files[0] + ".partial");  // as when the names were being given
+  BOOST_TEST(contains(load_error(), "out: 00000.tokens is missing"));
+  BOOST_TEST(contains(TokenWriter::create(folder / "out", vocabulary).error().text,
+                      "holds files of tokens already"));
+  fs::rename(files[0] + ".partial", files[0]);
+  fs::rename(files[2], folder / "out/more.tokens");
+  BOOST_TEST(contains(load_error(), "out: 00002.tokens is missing"));
+  // What is named is meant, and names of one's own have no numbers.
+  config.path = {files[1], files[3], folder / "out/more.tokens"};
+  BOOST_TEST(load(config, 8).has_value());
+  fs::create_directories(folder / "own/00003");
+  fs::rename(files[3], folder / "own/00003/third.tokens");
+  fs::rename(files[1], folder / "own/1.tokens");
+  config.path = {folder / "own"};
+  BOOST_TEST(list_token_files(config.path).value().size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(what_an_interrupted_writer_left_is_cleared_away) {
+  fs::create_directories(folder / "out");
+  const std::string left = folder / "out/00007.tokens.partial";
+  const std::string other = folder / "out/mine.tokens.partial";
+  for (const std::string& path : {left, other}) write(path, base::Buffer(10));
+  BOOST_TEST((read(write_all(kTokensAFile)) == tokens));
+  BOOST_TEST(!fs::exists(left));
+  BOOST_TEST(fs::exists(other));
+}
+
 BOOST_AUTO_TEST_CASE(folder_with_tokens_is_not_written_to) {
   write_all(64);
   BOOST_TEST(contains(TokenWriter::create(folder / "out", vocabulary).error().text,

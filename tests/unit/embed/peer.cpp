@@ -203,6 +203,26 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_is_thrown_as_such) {
                         [](const Error& error) { return error.kind() == ErrorKind::diverged; });
 }
 
+BOOST_AUTO_TEST_CASE(an_evaluation_that_is_not_finite_is_thrown_as_such) {
+  PeerOptions made = options("evaluates");
+  made.evaluate = [](auto...) { return starling::Evaluation{.accuracy = 0.5, .loss = NAN}; };
+  Peer peer(made);
+  BOOST_CHECK_EXCEPTION(train(peer, 1.0F), Error,
+                        [](const Error& error) { return error.kind() == ErrorKind::diverged; });
+}
+
+BOOST_AUTO_TEST_CASE(parameters_that_are_not_finite_at_the_end_are_thrown_as_such) {
+  Peer peer(options("ends"));
+  const auto train_badly = [&] {
+    while (peer.next_step()) {
+      peer.parameters()[1] = NAN;
+      peer.step_done(1.0F);
+    }
+  };
+  BOOST_CHECK_EXCEPTION(train_badly(), Error,
+                        [](const Error& error) { return error.kind() == ErrorKind::diverged; });
+}
+
 BOOST_AUTO_TEST_CASE(calls_out_of_turn_are_told) {
   Peer peer(options("turns"));
   BOOST_CHECK_THROW(peer.step_done(0), std::logic_error);

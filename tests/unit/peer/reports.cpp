@@ -1,5 +1,6 @@
 // When a peer has rows for its metrics, and evaluations.
 #include <chrono>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,11 @@ using namespace starling::peer::testing;
 namespace {
 
 constexpr base::Duration kLongEnough = std::chrono::hours(1);
+
+bool has_diverged(World& world, std::size_t index) {
+  const Finished& end = *world.peer(index).finished;
+  return end.reason == EndReason::failed && end.error.code == base::ErrorCode::diverged;
+}
 
 }  // namespace
 
@@ -52,6 +58,77 @@ BOOST_AUTO_TEST_CASE(private_data_are_evaluated_by_the_own_samples) {
     BOOST_TEST(world.peer(i).reports >= 2U);
     BOOST_TEST(world.peer(i).reports <= 2 + world.status(i).samples / 1024);
   }
+}
+
+BOOST_AUTO_TEST_CASE(an_evaluation_that_is_not_finite_ends_a_peer_as_a_step_does) {
+  using limits = std::numeric_limits<double>;
+  for (const double loss : {limits::quiet_NaN(), limits::infinity()}) {
+    for (const std::uint64_t every : {0, 512}) {  // at the end, or long before
+      BOOST_TEST_CONTEXT("a loss of " << loss << ", evaluated every " << every) {
+        World world(24);
+        Config config = config_for(world.problem, exchange::Mode::tracked);
+        config.membership.wait_for = 0;
+        config.report_every = every;
+        world.tamper = [&](std::size_t, Outcome& outcome) {
+          if (auto* evaluated = std::get_if<Evaluated>(&outcome)) evaluated->loss = loss;
+        };
+        world.add(config);
+        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        BOOST_TEST(has_diverged(world, 0));
+        BOOST_TEST(world.peer(0).finished->error.text.starts_with("the loss of an evaluation is "));
+        BOOST_TEST((world.status(0).samples >= 8192U) == (every == 0));
+      }
+    }
+  }
+}
+
+// The accuracy of samples that have targets in place of labels is none.
+BOOST_AUTO_TEST_CASE(an_evaluation_without_an_accuracy_is_one) {
+  World world(24);
+  Config config = config_for(world.problem, exchange::Mode::tracked);
+  config.membership.wait_for = 0;
+  world.tamper = [](std::size_t, Outcome& outcome) {
+    auto* evaluated = std::get_if<Evaluated>(&outcome);
+    if (evaluated) evaluated->accuracy = std::numeric_limits<double>::quiet_NaN();
+  };
+  world.add(config);
+  BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+  BOOST_TEST((world.peer(0).finished->reason == EndReason::done));
+}
+
+BOOST_AUTO_TEST_CASE(all_of_a_ring_hear_that_their_last_evaluation_is_not_finite) {
+  for (const exchange::Mode mode : {exchange::Mode::allreduce, exchange::Mode::local}) {
+    World world(25);
+    Config config = config_for(world.problem, mode);
+    config.peers = 3;
+    config.report_every = 0;
+    world.tamper = [](std::size_t, Outcome& outcome) {
+      auto* evaluated = std::get_if<Evaluated>(&outcome);
+      if (evaluated) evaluated->loss = std::numeric_limits<double>::quiet_NaN();
+    };
+    world.add_swarm(3, config);
+    world.slow_down(1, 50);
+    BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+    for (std::size_t i = 0; i < world.size(); ++i) {
+      BOOST_TEST(has_diverged(world, i), world.peer(i).finished->error.text);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_that_is_not_finite_at_the_end_is_no_success_where_none_evaluates) {
+  World world(26);
+  Config config = config_for(world.problem, exchange::Mode::tracked);
+  config.membership.wait_for = 0;
+  world.tamper = [](std::size_t, Outcome& outcome) {
+    if (std::holds_alternative<Evaluated>(outcome)) outcome = NotEvaluated{};
+    if (auto* saved = std::get_if<Saved>(&outcome)) {
+      saved->status = base::fail(base::ErrorCode::diverged, "not finite");
+    }
+  };
+  world.add(config);
+  BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+  BOOST_TEST(has_diverged(world, 0));
+  BOOST_TEST(world.peer(0).finished->error.text == "the model was not saved: not finite");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -138,6 +138,25 @@ BOOST_AUTO_TEST_CASE(a_round_of_local_steps_ends_with_the_mean_of_what_moved) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_mean_of_what_moved_that_is_not_finite_is_not_applied) {
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    Fixture one;
+    one.worker->submit(AnchorJob{1.0F, 0.0F});
+    one.worker->submit(StepJob{0.1F});
+    one.worker->submit(OuterGradientJob{});
+    auto outcomes = one.work_all();
+    std::vector<float> values = std::get<OuterGradient>(outcomes.at(1)).values;
+    values.back() = value;
+    const std::vector<float> before = one.replica();
+    one.worker->submit(OuterStepJob{std::move(values)});
+    outcomes = one.work_all();
+    BOOST_REQUIRE(std::holds_alternative<Failed>(outcomes.at(0)));
+    BOOST_TEST((std::get<Failed>(outcomes[0]).error.code == base::ErrorCode::diverged));
+    BOOST_TEST((one.replica() == before));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_evaluation_is_of_the_replica_at_its_start_and_lets_the_exchange_pass) {
   worker->submit(EvaluateJob{});
   const auto alone = work_all();
@@ -182,6 +201,18 @@ BOOST_AUTO_TEST_CASE(what_is_saved_is_the_replica_and_a_failure_is_an_outcome) {
   outcomes = work_all();
   BOOST_REQUIRE(outcomes.size() == 1U);
   BOOST_TEST(std::get<Saved>(outcomes[0]).status.error().text == "no space left");
+}
+
+// What a step made of the parameters is known with the next one's loss alone.
+BOOST_AUTO_TEST_CASE(what_is_not_finite_is_not_saved) {
+  worker->submit(StepJob{std::numeric_limits<float>::infinity()});
+  worker->submit(SaveJob{});
+  const auto outcomes = work_all();
+  BOOST_REQUIRE(outcomes.size() == 2U);
+  const base::Status& status = std::get<Saved>(outcomes[1]).status;
+  BOOST_REQUIRE(!status.has_value());
+  BOOST_TEST((status.error().code == base::ErrorCode::diverged));
+  BOOST_TEST(saved.empty());
 }
 
 // Steps that were handed out before are in the replica that is saved, and in the own counter.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,12 +68,13 @@ class Device final : public compute::Resident {
   }
 };
 
-/// The state as a checkpoint's file.
-TensorFile saved(UpdateRule& rule) {
+/// The state as a checkpoint's file, which may lack the parts whose names end so.
+TensorFile saved(UpdateRule& rule, const std::optional<std::string>& lacks = {}) {
   std::vector<TensorView> views;
   const auto pieces = rule.state();
   BOOST_REQUIRE(pieces);
   for (const UpdateRule::State& piece : *pieces) {
+    if (lacks && piece.name.ends_with(*lacks)) continue;
     views.push_back({piece.name, piece.shape, std::span<const float>(piece.values)});
   }
   const std::string header = safetensors_header(views);
@@ -164,10 +166,42 @@ BOOST_AUTO_TEST_CASE(slow_momentum_repeats_what_the_rule_did_and_not_what_others
   }
 }
 
-BOOST_AUTO_TEST_CASE(state_without_slow_momentum_is_refused_where_it_is_on) {
-  UpdateRule plain({.optimizer = Optimizer::sgd}, flat(1));
+BOOST_AUTO_TEST_CASE(a_slow_momentum_that_was_off_begins_with_what_the_rule_does_from_now_on) {
+  const Config without{.optimizer = Optimizer::sgd, .momentum = 0};
+  Config with = without;
+  with.slow_every = 2;
+  with.slow_momentum = 0.5;
+  std::vector<float> p{8.0F};
+  UpdateRule plain(without, flat(1));
+  plain.apply(p, std::vector{4.0F}, 0.5F);
+  BOOST_TEST(p[0] == 6.0F);
+  UpdateRule slow(with, flat(1));
+  std::vector<float> other{1.0F};
+  for (int i = 0; i < 3; ++i) slow.apply(other, std::vector{1.0F}, 1.0F);  // what it had is gone
+  BOOST_REQUIRE(slow.restore(saved(plain), plain.steps()));
+  BOOST_TEST(slow.steps() == 1U);
+  slow.apply(p, std::vector{2.0F}, 0.5F);  // moved = -1: u = 2
+  BOOST_TEST(p[0] == 5.0F);
+  slow.apply(p, std::vector{0.0F}, 0.5F);
+  slow.apply(p, std::vector{0.0F}, 0.5F);  // s = 1: 5 - 0.5
+  BOOST_TEST(p[0] == 4.5F);
+}
+
+BOOST_AUTO_TEST_CASE(state_of_a_slow_momentum_is_passed_over_where_it_is_off) {
   UpdateRule slow({.optimizer = Optimizer::sgd, .slow_every = 2}, flat(1));
-  BOOST_TEST(!slow.restore(saved(plain), 1));
+  std::vector<float> p{8.0F};
+  slow.apply(p, std::vector{4.0F}, 0.5F);
+  UpdateRule plain({.optimizer = Optimizer::sgd}, flat(1));
+  BOOST_REQUIRE(plain.restore(saved(slow), 1));
+  BOOST_TEST(plain.state().value().at(0).values[0] == 4.0F);
+}
+
+BOOST_AUTO_TEST_CASE(half_of_the_state_of_a_slow_momentum_is_refused) {
+  UpdateRule slow({.optimizer = Optimizer::sgd, .slow_every = 2}, flat(1));
+  BOOST_TEST(slow.restore(saved(slow, ".moved"), 1).error().text.find("no 'p.moved'") !=
+             std::string::npos);
+  BOOST_TEST(slow.restore(saved(slow, ".slow"), 1).error().text.find("no 'p.slow'") !=
+             std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(sgd_follows_a_double_precision_reference) {
@@ -426,6 +460,16 @@ BOOST_AUTO_TEST_CASE(largest_state_of_the_largest_model_fits_a_file) {
   }
   BOOST_TEST(kTensorFileBytesMax >= kTensorHeaderBytesMax + 4 * 4 * compute::kParametersMax);
   BOOST_TEST(kTensorsMax >= 4 * 2 * compute::kOpsMax);
+}
+
+// Of a name that leaves room for two parts of the state, and values that take 4 GiB each.
+BOOST_AUTO_TEST_CASE(state_that_no_file_can_hold_is_told_before_there_is_any) {
+  compute::Graph graph = flat(1U << 30);
+  graph.tensors[0].name = std::string(kTensorHeaderBytesMax * 2 / 5, 'n');
+  BOOST_TEST(check_state({.optimizer = Optimizer::adamw}, graph).has_value());
+  const auto slow = check_state({.optimizer = Optimizer::adamw, .slow_every = 2}, graph);
+  BOOST_REQUIRE(!slow.has_value());
+  BOOST_TEST(slow.error().text.ends_with("give them shorter names"));
 }
 
 BOOST_AUTO_TEST_CASE(state_of_another_optimizer_or_model_is_refused_and_changes_nothing) {
