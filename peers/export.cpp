@@ -48,8 +48,8 @@ base::Status write(const std::string& path, const std::vector<train::TensorView>
   return base::replace_file(path, train::safetensors_parts(header, tensors));
 }
 
-/// Of a run that a peer trained, or a program that embeds one; empty, and it says why, where the run
-/// file can no longer be read: the weights do not depend on it.
+/// Of a run that a peer trained, or a program that embeds one. Empty where the run file can no
+/// longer be read, which it says: the weights do not depend on it.
 std::string run_name(const std::string& run_file) {
   const auto own = peer::read_run_file(run_file);
   if (own) return own->run.name;
