@@ -10,7 +10,6 @@ namespace starling::data {
 Loader::Loader(const SampleSet& set, const Shards& shards, std::uint32_t batch, std::uint64_t seed,
                std::span<const std::uint32_t> owned, const Augmentation& augmentation)
     : stream_(set, shards, augmentation, batch, seed, owned), batch_(batch), pending_batch_(batch) {
-  for (BatchBuffer& buffer : pool_) buffer.resize(set.format(), batch);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -55,8 +54,11 @@ std::uint64_t Loader::peer_seed(std::uint64_t run_seed, const base::PeerId& id,
 }
 
 void Loader::begin() {
-  // Refused only after stop().
-  for (BatchBuffer& buffer : pool_) static_cast<void>(empty_.try_push(std::move(buffer)));
+  for (std::size_t i = 0; i < kPool; ++i) {
+    BatchBuffer buffer;
+    buffer.resize(stream_.format(), batch_);
+    if (!empty_.try_push(std::move(buffer))) return;  // after stop()
+  }
 }
 
 void Loader::run() {

@@ -1,7 +1,6 @@
 // Fills batches ahead of the trainer, on a thread of its own.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -62,7 +61,6 @@ class Loader {
   BatchStream stream_;  ///< of the data thread
   const std::uint32_t batch_;
   std::once_flag begun_;
-  std::array<BatchBuffer, kPool> pool_;  ///< until begin() hands it to the data thread
   base::BoundedQueue<BatchBuffer> empty_{kPool};
   base::BoundedQueue<BatchBuffer> full_{kPool};
   std::mutex mutex_;

@@ -34,13 +34,15 @@ base::Result<std::vector<std::string>> list_folder(const std::string& folder,
 
 }  // namespace
 
-base::Result<std::vector<std::string>> list_files(std::span<const std::string> paths,
-                                                  std::string_view suffix) {
+base::Result<std::vector<std::string>> list_files(
+    std::span<const std::string> paths, std::string_view suffix,
+    const std::function<base::Status(std::span<const std::string>)>& check_folder) {
   std::vector<std::string> all;
   for (const std::string& path : paths) {
     std::error_code ignored;
     std::vector<std::string> files{path};
-    if (fs::is_directory(path, ignored)) {
+    const bool is_folder = fs::is_directory(path, ignored);
+    if (is_folder) {
       auto listed = list_folder(path, suffix);
       if (!listed) return listed;
       files = std::move(*listed);
@@ -52,6 +54,9 @@ base::Result<std::vector<std::string>> list_files(std::span<const std::string> p
     all.insert(all.end(), files.begin(), files.end());
     if (all.size() > kPathsMax) {
       return fail(ErrorCode::data, "{}: more than {} files: put them together", path, kPathsMax);
+    }
+    if (is_folder && check_folder) {
+      if (auto checked = check_folder(files); !checked) return fail(checked.error());
     }
   }
   if (all.empty()) return fail(ErrorCode::data, "no file is given");

@@ -140,17 +140,9 @@ base::Result<TokenFile> open_token_file(const std::string& path, const Cache& ca
   return made;
 }
 
+// Who names a file means that one.
 base::Result<std::vector<std::string>> list_token_files(std::span<const std::string> paths) {
-  auto all = list_files(paths, kTokenFileSuffix);
-  if (!all) return all;
-  for (const std::string& path : paths) {
-    std::error_code ignored;
-    if (!fs::is_directory(path, ignored)) continue;  // who names a file means that one
-    const auto files = list_files(std::span(&path, 1), kTokenFileSuffix);
-    if (!files) return files;
-    if (auto complete = check_numbers(*files); !complete) return fail(complete.error());
-  }
-  return all;
+  return list_files(paths, kTokenFileSuffix, check_numbers);
 }
 
 TokenFile encode_text(std::span<const base::ByteView> parts, const Vocabulary& vocabulary) {

@@ -85,14 +85,8 @@ std::optional<TensorEntry> parse_entry(const std::string& name, const json& valu
   return entry;
 }
 
-std::size_t elements_of(const TensorView& tensor) {
-  std::size_t size = 1;
-  for (const std::uint32_t side : tensor.shape) size *= side;
-  return size;
-}
-
 bool has_its_values(const TensorView& tensor) {
-  return std::visit([&](const auto span) { return span.size() == elements_of(tensor); },
+  return std::visit([&](const auto span) { return span.size() == compute::elements(tensor.shape); },
                     tensor.values);
 }
 
@@ -105,7 +99,7 @@ std::string header_text(std::span<const TensorView> tensors, const TensorMetadat
     const TypeName& type =
         name_of(std::holds_alternative<std::span<const float>>(tensor.values) ? TensorType::f32
                                                                               : TensorType::i64);
-    const std::size_t end = offset + elements_of(tensor) * type.bytes;
+    const std::size_t end = offset + compute::elements(tensor.shape) * type.bytes;
     ASSERT(tensor.shape.size() <= kTensorRankMax);
     ASSERT(!header.contains(tensor.name) && tensor.name != kMetadata);
     header[tensor.name] = {{"dtype", type.word},

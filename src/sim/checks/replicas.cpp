@@ -85,10 +85,8 @@ std::size_t count_finished(const World& world) {
 
 std::optional<double> mean_sent(const World& world) {
   std::vector<double> values;
-  for (const auto& node : world.nodes()) {
-    if (!node->is_twin() && has_finished(*node)) {
-      values.push_back(static_cast<double>(node->sent_bytes));
-    }
+  for (const Node* node : trained(world)) {
+    if (node->finished) values.push_back(static_cast<double>(node->sent_bytes));
   }
   return mean(values);
 }
