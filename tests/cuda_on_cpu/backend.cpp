@@ -75,8 +75,9 @@ struct HostTeam {
 void perform(const KernelWork& work) {
   std::visit(
       [&](const auto& kernel) {
-        for (std::size_t i = 0; i < work.count; ++i) {
-          if constexpr (RowKernel<std::remove_cvref_t<decltype(kernel)>>) {
+        using K = std::remove_cvref_t<decltype(kernel)>;
+        for (std::size_t i = 0; i < work.count; i += elements_a_call<K>()) {
+          if constexpr (RowKernel<K>) {
             kernel(HostTeam{}, i);
           } else {
             kernel(i);

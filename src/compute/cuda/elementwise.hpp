@@ -51,19 +51,29 @@ STARLING_BOTH inline float slope(ActivationKind kind, float x) {
 }
 
 struct Activate {
+  static constexpr std::size_t kWide = kFour;
   ActivationKind kind;
-  const float* x;
-  float* y;
+  std::size_t n;
+  Floats x;
+  FloatsTo y;
 
-  STARLING_BOTH void operator()(std::size_t i) const { y[i] = activated(kind, x[i]); }
+  STARLING_BOTH void operator()(std::size_t i) const {
+    map_four(
+        i, n, y, [this](std::size_t, float value) { return activated(kind, value); }, x);
+  }
 };
 
-/// To bfloat16, for products.
-struct Round {
-  const float* x;
-  std::uint16_t* y;
+/// From float32 to bfloat16, for products, or the other way round.
+struct Convert {
+  static constexpr std::size_t kWide = kFour;
+  std::size_t n;
+  Floats x;
+  FloatsTo y;
 
-  STARLING_BOTH void operator()(std::size_t i) const { y[i] = rounded(x[i]); }
+  STARLING_BOTH void operator()(std::size_t i) const {
+    map_four(
+        i, n, y, [](std::size_t, float value) { return value; }, x);
+  }
 };
 
 /// The same for rows of a matrix, which begin `stride` elements apart then; what lies between them
@@ -71,7 +81,7 @@ struct Round {
 struct RoundRows {
   std::size_t width;
   std::size_t stride;
-  const float* x;
+  Floats x;
   std::uint16_t* y;
 
   STARLING_BOTH void operator()(std::size_t i) const {
@@ -80,24 +90,29 @@ struct RoundRows {
   }
 };
 
-/// And back, from what cuDNN gives.
-struct Widen {
-  const std::uint16_t* x;
-  float* y;
-
-  STARLING_BOTH void operator()(std::size_t i) const { y[i] = widened(x[i]); }
-};
-
-/// dx may be dy.
+/// dx may be dy, or what is added to it.
 struct ActivateBackward {
+  static constexpr std::size_t kWide = kFour;
   ActivationKind kind;
-  const float* seen;  ///< the source; of a ReLU the result
-  const float* dy;
-  float* dx;
+  std::size_t n;
+  Floats seen;  ///< the source; of a ReLU the result
+  Floats dy;
+  Floats also;  ///< added to dy; no data: nothing
+  FloatsTo dx;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const float factor = slope(kind, seen[i]);
-    dx[i] = factor == 0 ? 0.0F : factor * dy[i];
+    const auto sloped = [this](float at, float gradient) {
+      const float factor = slope(kind, at);
+      return factor == 0 ? 0.0F : factor * gradient;
+    };
+    if (also.data == nullptr) {
+      return map_four(
+          i, n, dx, [&](std::size_t, float at, float above) { return sloped(at, above); }, seen,
+          dy);
+    }
+    map_four(
+        i, n, dx, [&](std::size_t, float at, float a, float b) { return sloped(at, a + b); }, seen,
+        dy, also);
   }
 };
 
@@ -148,14 +163,21 @@ struct Drop {
 
 /// to = a + b, then a ReLU where there is one; may be in place.
 struct Sum {
-  const float* a;
-  const float* b;
+  static constexpr std::size_t kWide = kFour;
+  std::size_t n;
+  Floats a;
+  Floats b;
   bool relu;
-  float* to;
+  FloatsTo to;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const float sum = a[i] + b[i];
-    to[i] = relu && sum < 0 ? 0.0F : sum;
+    map_four(
+        i, n, to,
+        [this](std::size_t, float one, float other) {
+          const float sum = one + other;
+          return relu && sum < 0 ? 0.0F : sum;
+        },
+        a, b);
   }
 };
 
@@ -169,19 +191,26 @@ struct AddRow {
   STARLING_BOTH void operator()(std::size_t i) const { y[i] = x[i] + weight[divide(i, row).rest]; }
 };
 
-/// What follows a convolution, in place: a bias a channel, then a ReLU. Of a matrix, channels are
-/// columns, of one point each.
+/// What follows a convolution, in place where one likes: a bias a channel, then a ReLU. Of a
+/// matrix, channels are columns, of one point each.
 struct FinishImage {
+  static constexpr std::size_t kWide = kFour;
   std::size_t points;  ///< of a channel
   std::size_t channels;
   const float* bias;  ///< null: none
   bool relu;
-  float* y;
+  std::size_t n;
+  Floats x;
+  FloatsTo y;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    float value = y[i];
-    if (bias != nullptr) value += bias[divide(divide(i, points).quotient, channels).rest];
-    y[i] = relu && value < 0 ? 0.0F : value;
+    map_four(
+        i, n, y,
+        [=, this](std::size_t k, float value) {
+          if (bias != nullptr) value += bias[divide(divide(i + k, points).quotient, channels).rest];
+          return relu && value < 0 ? 0.0F : value;
+        },
+        x);
   }
 };
 

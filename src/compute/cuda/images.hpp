@@ -61,13 +61,13 @@ STARLING_BOTH float sum_of_windows(const Window& w, std::size_t i, const Visit& 
 /// row by row: the first of equals. Padding never wins.
 struct MaxPoolForward {
   Window w;
-  const float* x;
-  float* y;
+  Floats x;
+  FloatsTo y;
   std::int32_t* chosen;
 
   STARLING_BOTH void operator()(std::size_t i) const {
     const Place at = place_of(i, w.out_height, w.out_width);
-    const float* const image = x + at.plane * w.height * w.width;
+    const std::size_t image = at.plane * w.height * w.width;
     float most = 0;
     std::int32_t which = -1;
     for (std::size_t u = 0; u < w.kernel; ++u) {
@@ -76,14 +76,14 @@ struct MaxPoolForward {
       for (std::size_t v = 0; v < w.kernel; ++v) {
         const std::size_t column = at.column * w.stride + v;
         if (column < w.padding || column >= w.width + w.padding) continue;
-        const float value = image[(row - w.padding) * w.width + column - w.padding];
+        const float value = x[image + (row - w.padding) * w.width + column - w.padding];
         // What is no number wins: divergence must come through to the loss.
         if (which >= 0 && !(value > most) && value == value) continue;
         most = value;
         which = static_cast<std::int32_t>(u * w.kernel + v);
       }
     }
-    y[i] = most;
+    y.put(i, most);
     chosen[i] = which;
   }
 };
@@ -91,7 +91,7 @@ struct MaxPoolForward {
 /// One call an element of dx: it asks the windows that see it.
 struct MaxPoolBackward {
   Window w;
-  const float* dy;
+  Floats dy;
   const std::int32_t* chosen;
   float* dx;
 
@@ -166,17 +166,85 @@ struct Channels {
   }
 };
 
+/// A batch norm's result before its ReLU: the same bits wherever it is made again.
+STARLING_BOTH inline float normalised(const ChannelFigures& figure, float x) {
+#ifdef __CUDA_ARCH__
+  return __fmaf_rn(x, figure.scale, figure.shift);
+#else
+  return x * figure.scale + figure.shift;
+#endif
+}
+
+/// What of a gradient goes through that ReLU.
+STARLING_BOTH inline float passed(const ChannelFigures& figure, float x, float above) {
+  return normalised(figure, x) > 0 ? above : 0.0F;
+}
+
+/// The figures of the channels of four elements, which mostly is one channel.
+class FourFigures {
+ public:
+  STARLING_BOTH FourFigures(const Channels& channels, const ChannelFigures* figures, std::size_t i)
+      : channels_(channels), figures_(figures), i_(i) {
+    const Divided plane = divide(i, channels.points);
+    common_ = plane.rest + kFour <= channels.points;
+    first_ = figures[divide(plane.quotient, channels.channels).rest];
+  }
+  STARLING_BOTH ChannelFigures operator[](std::size_t k) const {
+    return common_ ? first_ : figures_[channels_.of(i_ + k)];
+  }
+
+ private:
+  const Channels& channels_;
+  const ChannelFigures* figures_;
+  std::size_t i_;
+  bool common_;
+  ChannelFigures first_;
+};
+
 struct BatchNormApply {
+  static constexpr std::size_t kWide = kFour;
   Channels channels;
   const ChannelFigures* figures;
   bool relu;
-  const float* x;
-  float* y;
+  std::size_t n;
+  Floats x;
+  FloatsTo y;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const ChannelFigures& figure = figures[channels.of(i)];
-    const float value = x[i] * figure.scale + figure.shift;
-    y[i] = relu && value < 0 ? 0.0F : value;
+    const FourFigures of(channels, figures, i);
+    map_four(
+        i, n, y,
+        [&](std::size_t k, float value) {
+          const float result = normalised(of[k], value);
+          return relu && result < 0 ? 0.0F : result;
+        },
+        x);
+  }
+};
+
+/// to = a + b, then a ReLU where there is one; what has figures is normalised first.
+struct SumNormalised {
+  static constexpr std::size_t kWide = kFour;
+  Channels channels;
+  bool relu;
+  std::size_t n;
+  Floats a;
+  const ChannelFigures* a_figures;
+  Floats b;
+  const ChannelFigures* b_figures;  ///< null: b is added as it is
+  FloatsTo to;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const FourFigures of_a(channels, a_figures, i);
+    const FourFigures of_b(channels, b_figures == nullptr ? a_figures : b_figures, i);
+    map_four(
+        i, n, to,
+        [&](std::size_t k, float one, float other) {
+          if (b_figures != nullptr) other = normalised(of_b[k], other);
+          const float sum = normalised(of_a[k], one) + other;
+          return relu && sum < 0 ? 0.0F : sum;
+        },
+        a, b);
   }
 };
 
@@ -198,20 +266,28 @@ struct BatchNormEvaluate {
 
 /// dx may be dy; it is zero behind the step's samples.
 struct BatchNormBackward {
+  static constexpr std::size_t kWide = kFour;
   Channels channels;
   const StepState* step;
   const ChannelFigures* figures;
-  const float* x;
-  const float* dy;
-  float* dx;
+  bool relu;  ///< dy is that of a ReLU behind the norm
+  std::size_t n;
+  Floats x;
+  Floats dy;
+  FloatsTo dx;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    if (i >= step->count * channels.channels * channels.points) {
-      dx[i] = 0;
-      return;
-    }
-    const ChannelFigures& figure = figures[channels.of(i)];
-    dx[i] = figure.dy_factor * dy[i] + figure.x_factor * (x[i] - figure.mean) + figure.rest;
+    const std::size_t end = step->count * channels.channels * channels.points;
+    const FourFigures of(channels, figures, i);
+    map_four(
+        i, n, dx,
+        [&](std::size_t k, float value, float above) {
+          if (i + k >= end) return 0.0F;
+          const ChannelFigures figure = of[k];
+          if (relu) above = passed(figure, value, above);
+          return figure.dy_factor * above + figure.x_factor * (value - figure.mean) + figure.rest;
+        },
+        x, dy);
   }
 };
 

@@ -2,6 +2,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "base/integer.hpp"
 #include "compute/cuda/launch.hpp"
 
 namespace starling::compute::cuda {
@@ -174,9 +175,10 @@ struct BlockTeam {
 
 template <class K>
 __global__ void __launch_bounds__(kElementThreads) each_element(const K kernel, std::size_t count) {
+  constexpr std::size_t kStep = elements_a_call<K>();
   const std::size_t threads = std::size_t{gridDim.x} * blockDim.x;
-  for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
-       i += threads) {
+  for (std::size_t i = (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) * kStep; i < count;
+       i += threads * kStep) {
     kernel(i);
   }
 }
@@ -237,8 +239,9 @@ cudaError_t launch(const KernelWork& work, cudaStream_t stream) {
           config.blockDim = row_threads(work.width);
           return cudaLaunchKernelEx(&config, each_row<K>, kernel, work.count);
         } else {
-          const unsigned threads = element_threads(work.count);
-          const std::size_t wanted = (work.count + threads - 1) / threads;
+          const std::size_t calls = base::ceil_div(work.count, elements_a_call<K>());
+          const unsigned threads = element_threads(calls);
+          const std::size_t wanted = base::ceil_div(calls, std::size_t{threads});
           config.gridDim = static_cast<unsigned>(std::min(wanted, kBlocksMax));
           config.blockDim = threads;
           return cudaLaunchKernelEx(&config, each_element<K>, kernel, work.count);

@@ -41,6 +41,7 @@ struct Value {
   BufferId buffer = 0;
   std::size_t offset = 0;  ///< elements
   std::size_t count = 0;
+  bool rounded = false;  ///< these are bfloat16, all of the buffer
 
   friend bool operator==(const Value&, const Value&) = default;
 };
@@ -75,6 +76,12 @@ class Addresses {
   template <class T = float>
   [[nodiscard]] T* at(const Value& value) const {
     return reinterpret_cast<T*>(base_ + offsets_[value.buffer] + value.offset * sizeof(float));
+  }
+  /// For kernels that take both kinds.
+  [[nodiscard]] Floats floats(const Value& value) const { return {at<void>(value), value.rounded}; }
+  [[nodiscard]] FloatsTo to(const Value& value) const {
+    return value.rounded ? FloatsTo{.rounded = at<std::uint16_t>(value)}
+                         : FloatsTo{.exact = at(value)};
   }
 
  private:

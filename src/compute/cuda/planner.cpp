@@ -24,10 +24,18 @@ Planner::Planner(const Graph& graph, std::uint32_t batch, bool rounds, Fuses fus
       score_bytes_(score_bytes),
       values_(graph.ops.size()),
       saved_(graph.ops.size()),
+      unfinished_(graph.ops.size()),
+      users_(graph.ops.size()),
       flow_(graph),
       gradients_(graph.ops.size()),
       written_(graph.tensors.size()),
-      rotary_(graph.ops.size()) {}
+      rotary_(graph.ops.size()) {
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    for (const ValueId input : graph.ops[i].inputs) {
+      if (input != kGraphInput) users_[input].push_back(i);
+    }
+  }
+}
 
 Plan Planner::plan() {
   plan_.parameter_layout = aligned_layout(graph_.tensors);
@@ -61,10 +69,10 @@ Plan Planner::plan() {
 
 void Planner::forward(bool training) {
   training_ = training;
+  twins_.clear();
   for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
     rounded_.clear();
-    const ValueId input = op_at(i).inputs.front();
-    const Value source = input == kGraphInput ? plan_.input : values_[input];
+    const Value source = taken(i, 0);
     values_[i] =
         std::visit([&](const auto& kind) { return forward_of(i, kind, source); }, op_at(i).kind);
     saved_[i].result = values_[i];
@@ -74,7 +82,7 @@ void Planner::forward(bool training) {
 // Losses and totals; in training the outputs' gradient. Evaluation's outputs stay to its end.
 void Planner::loss(const Value* gradient) {
   const std::size_t op = graph_.ops.size();
-  const Value outputs = values_.back();
+  const Value outputs = exact(op, values_.back());
   const bool by_label = graph_.loss.kind == LossKind::cross_entropy;
   const std::size_t rows = by_label ? batch_ * graph_.positions : batch_;
   const std::size_t width = batch_ * graph_.outputs() / rows;
@@ -127,15 +135,18 @@ void Planner::backward(const Value& outputs_gradient) {
   for (std::size_t i = graph_.ops.size(); i-- > 0;) {
     if (!flow_.needs_gradient(i)) continue;
     ASSERT(gradients_[i], "every result is used");
-    const Gradient gradient = *std::exchange(gradients_[i], std::nullopt);
+    Gradient gradient = *std::exchange(gradients_[i], std::nullopt);
     rounded_.clear();
+    if (!reads_rounded_gradient(i) && gradient.value.rounded) {
+      gradient = {exact(i, gradient.value)};
+    }
     std::visit([&](const auto& kind) { backward_of(i, kind, gradient); }, op_at(i).kind);
   }
   for (std::size_t i = 0; i < written_.size(); ++i) ASSERT(written_[i], "all tensors are used");
 }
 
 // Adds to what is known of the gradient of an op's input.
-void Planner::give(std::size_t op, Gradient gradient, std::size_t input) {
+void Planner::give(std::size_t op, const Gradient& gradient, std::size_t input) {
   const ValueId value = op_at(op).inputs[input];
   if (!flow_.needs_gradient(value)) return;
   std::optional<Gradient>& known = gradients_[value];
@@ -143,13 +154,35 @@ void Planner::give(std::size_t op, Gradient gradient, std::size_t input) {
     known = gradient;
     return;
   }
-  const Value a = known->value;
-  const Value b = gradient.value;
-  const Value to = !known->shared ? a : writable(gradient);
+  ASSERT(!gradient.also, "ops that take two terms give one");
+  if (known->also) {
+    known = add_up(op, {known->value, known->shared}, {*known->also, true});
+  } else if (adds_gradients(value)) {
+    known->also = gradient.value;
+    return;
+  }
+  known = add_up(op, *known, gradient);
+}
+
+Planner::Gradient Planner::add_up(std::size_t op, const Gradient& one, const Gradient& other) {
+  const Value a = one.value;
+  const Value b = other.value;
+  const Value to = !one.shared && !a.rounded ? a : writable(other);
   kernel(op, {a, b, to}, to.count, [=](const Addresses& at) -> Kernel {
-    return Sum{at.at(a), at.at(b), false, at.at(to)};
+    return Sum{to.count, at.floats(a), at.floats(b), false, at.to(to)};
   });
-  known = Gradient{to};
+  return {to};
+}
+
+// Where a batch norm has done the ReLU, it also sees to it on the way back.
+bool Planner::is_done_by_norm(std::size_t op) const {
+  const ValueId input = op_at(op).inputs.front();
+  return input != kGraphInput && std::holds_alternative<Activation>(op_at(op).kind) &&
+         std::holds_alternative<BatchNorm>(op_at(input).kind) && flow_.does_relu(input);
+}
+
+bool Planner::adds_gradients(std::size_t op) const {
+  return std::holds_alternative<Activation>(op_at(op).kind) && !is_done_by_norm(op);
 }
 
 Value Planner::forward_of(std::size_t op, const Activation& activation, const Value& source) {
@@ -158,23 +191,31 @@ Value Planner::forward_of(std::size_t op, const Activation& activation, const Va
     return source;
   }
   saved_[op].source = source;
-  const Value result = make(source.count);
-  kernel(op, {source, result}, source.count,
+  const Made made = make_wanted(op, source.count);
+  kernel(op, {source, made.first(), made.second()}, source.count,
          [=, kind = activation.kind](const Addresses& at) -> Kernel {
-           return Activate{kind, at.at(source), at.at(result)};
+           return Activate{kind, source.count, at.floats(source), made.at(at)};
          });
-  return result;
+  return keep(made);
 }
 
 void Planner::backward_of(std::size_t op, const Activation& activation, const Gradient& gradient) {
-  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
+  const ValueId input = op_at(op).inputs.front();
+  if (!flow_.needs_gradient(input)) return;
+  if (is_done_by_norm(op)) return give(op, gradient);
   const bool relu = activation.kind == ActivationKind::relu;
-  const Value seen = relu ? saved_[op].result : saved_[op].source;
+  const Value seen = relu ? shorter(saved_[op].result) : saved_[op].source;
   const Value above = gradient.value;
-  const Value result = writable(gradient);
-  kernel(op, {seen, above, result}, seen.count,
+  const std::optional<Value> also = gradient.also;
+  const Value result = is_factor_only(input) ? make_rounded(seen.count) : writable(gradient);
+  kernel(op, {seen, above, also.value_or(above), result}, seen.count,
          [=, kind = activation.kind](const Addresses& at) -> Kernel {
-           return ActivateBackward{kind, at.at(seen), at.at(above), at.at(result)};
+           return ActivateBackward{kind,
+                                   seen.count,
+                                   at.floats(seen),
+                                   at.floats(above),
+                                   also ? at.floats(*also) : Floats{},
+                                   at.to(result)};
          });
   give(op, {result});
 }
@@ -208,14 +249,25 @@ void Planner::drop(std::size_t op, const Dropout& dropout, const Value& from, co
 }
 
 Value Planner::forward_of(std::size_t op, const Add&, const Value& source) {
-  const ValueId second = op_at(op).inputs[1];
-  const Value other = second == kGraphInput ? plan_.input : values_[second];
-  const Value result = make(source.count);
-  kernel(op, {source, other, result}, source.count,
-         [=, relu = flow_.does_relu(op)](const Addresses& at) -> Kernel {
-           return Sum{at.at(source), at.at(other), relu, at.at(result)};
-         });
-  return result;
+  const Value other = taken(op, 1);
+  const Made made = make_wanted(op, source.count);
+  const auto unfinished = [&](std::size_t input) -> std::optional<Unfinished> {
+    const ValueId value = op_at(op).inputs[input];
+    return value == kGraphInput ? std::nullopt : unfinished_[value];
+  };
+  const std::optional<Unfinished> first = unfinished(0);
+  const std::optional<Unfinished> second = unfinished(1);
+  if (first) {
+    sum_normalised(op, *first, other, second, made);
+  } else if (second) {
+    sum_normalised(op, *second, source, std::nullopt, made);
+  } else {
+    kernel(op, {source, other, made.first(), made.second()}, source.count,
+           [=, relu = flow_.does_relu(op)](const Addresses& at) -> Kernel {
+             return Sum{source.count, at.floats(source), at.floats(other), relu, made.at(at)};
+           });
+  }
+  return keep(made);
 }
 
 void Planner::backward_of(std::size_t op, const Add&, const Gradient& gradient) {
@@ -260,24 +312,126 @@ void Planner::product(std::size_t op, const Rows& left, const Rows& right, const
 // No op writes to what it has rounded: what it makes in place it makes before.
 Value Planner::factor(std::size_t op, const Rows& rows) {
   const Value value = rows.value;
-  if (!rounds_) return value;
-  for (const auto& [from, copy] : rounded_) {
-    if (from == value) return copy;
-  }
   const std::size_t width = rows.width;
   const std::size_t stride = stride_of(width);
   const bool dense = stride == width;
+  if (!rounds_ || (value.rounded && dense)) return value;
+  for (const auto* const copies : {&rounded_, &twins_}) {
+    for (const auto& [from, copy] : *copies) {
+      if (from == value && (dense || copies == &rounded_)) return copy;
+    }
+  }
   const Value copy = make_rounded(dense ? value.count : value.count / width * stride);
   kernel(op, {value, copy}, value.count, [=](const Addresses& at) -> Kernel {
-    if (dense) return Round{at.at(value), at.at<std::uint16_t>(copy)};
-    return RoundRows{width, stride, at.at(value), at.at<std::uint16_t>(copy)};
+    if (dense) return Convert{value.count, at.floats(value), at.to(copy)};
+    return RoundRows{width, stride, at.floats(value), at.at<std::uint16_t>(copy)};
+  });
+  // Parameters stay as they are from forward to the end of backward.
+  const bool stays = training_ && dense && value.buffer == plan_.parameters.buffer;
+  (stays ? twins_ : rounded_).emplace_back(value, copy);
+  return copy;
+}
+
+Value Planner::kept_factor(std::size_t op, const Rows& rows) {
+  return stride_of(rows.width) == rows.width ? factor(op, rows) : rows.value;
+}
+
+Value Planner::exact(std::size_t op, const Value& value) {
+  if (!value.rounded) return value;
+  for (const auto& [from, copy] : rounded_) {
+    if (from == value) return copy;
+  }
+  const Value copy = make(value.count);
+  kernel(op, {value, copy}, value.count, [=](const Addresses& at) -> Kernel {
+    return Convert{value.count, at.floats(value), at.to(copy)};
   });
   rounded_.emplace_back(value, copy);
   return copy;
 }
 
+// The form that takes less memory and time to read.
+Value Planner::shorter(const Value& value) const {
+  const auto twin = std::ranges::find(twins_, value, &std::pair<Value, Value>::first);
+  return twin == twins_.end() ? value : twin->second;
+}
+
+// Whether forward hands its source on, or what is the same in either form.
+bool Planner::passes_on(std::size_t op) const {
+  const auto& kind = op_at(op).kind;
+  const ValueId input = op_at(op).inputs.front();
+  if (const auto* const dropout = std::get_if<Dropout>(&kind)) {
+    return !training_ || dropout->rate == 0;
+  }
+  const auto* const activation = std::get_if<Activation>(&kind);
+  const bool done = activation != nullptr && activation->kind == ActivationKind::relu &&
+                    input != kGraphInput && flow_.does_relu(input);
+  return done || std::holds_alternative<Flatten>(kind) || std::holds_alternative<MaxPool2d>(kind);
+}
+
+Planner::Forms Planner::wanted(std::size_t op) const {
+  if (!rounds_ || op + 1 == graph_.ops.size()) return {.exact = true};
+  Forms forms;
+  for (const std::size_t user : users_[op]) {
+    const auto& kind = op_at(user).kind;
+    if (passes_on(user)) {
+      const Forms behind = wanted(user);
+      forms.exact = forms.exact || behind.exact;
+      forms.rounded = forms.rounded || behind.rounded;
+    } else if (std::holds_alternative<Conv2d>(kind)) {
+      forms.rounded = true;
+    } else if (std::holds_alternative<Linear>(kind)) {
+      const std::size_t width = columns_of(op_at(user).in);
+      (stride_of(width) == width ? forms.rounded : forms.exact) = true;
+    } else {
+      forms.exact = true;
+    }
+  }
+  return forms;
+}
+
+bool Planner::reads_rounded(std::size_t op) const {
+  const auto& kind = op_at(op).kind;
+  return passes_on(op) || std::holds_alternative<Conv2d>(kind) ||
+         std::holds_alternative<Linear>(kind) || std::holds_alternative<BatchNorm>(kind) ||
+         std::holds_alternative<Activation>(kind) || std::holds_alternative<Add>(kind);
+}
+
+bool Planner::reads_rounded_gradient(std::size_t op) const {
+  const auto& kind = op_at(op).kind;
+  const auto* const conv = std::get_if<Conv2d>(&kind);
+  return (conv != nullptr && conv->bias == kNoTensor) || std::holds_alternative<BatchNorm>(kind) ||
+         std::holds_alternative<Activation>(kind) || std::holds_alternative<Add>(kind) ||
+         std::holds_alternative<Flatten>(kind) || std::holds_alternative<MaxPool2d>(kind);
+}
+
+bool Planner::is_factor_only(ValueId op) const {
+  if (!rounds_ || op == kGraphInput || users_[op].size() != 1) return false;
+  const auto* const conv = std::get_if<Conv2d>(&op_at(op).kind);
+  return conv != nullptr && conv->bias == kNoTensor;
+}
+
+Value Planner::taken(std::size_t op, std::size_t input) {
+  const ValueId value = op_at(op).inputs[input];
+  if (value == kGraphInput) return plan_.input;
+  return reads_rounded(op) ? values_[value] : exact(op, values_[value]);
+}
+
+Planner::Made Planner::make_wanted(std::size_t op, std::size_t count) {
+  const Forms forms = wanted(op);
+  Made made;
+  if (forms.exact || !forms.rounded) made.exact = make(count);
+  if (forms.rounded) made.rounded = make_rounded(count);
+  return made;
+}
+
+Value Planner::keep(const Made& made) {
+  if (made.exact && made.rounded) twins_.emplace_back(*made.exact, *made.rounded);
+  return made.first();
+}
+
 Value Planner::writable(const Gradient& gradient) {
-  return gradient.shared ? make(gradient.value.count) : gradient.value;
+  const Value& value = gradient.value;
+  return gradient.shared || value.rounded ? make(value.count) : value;
 }
 
 Value Planner::parameter(std::size_t tensor) const {

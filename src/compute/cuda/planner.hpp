@@ -43,6 +43,30 @@ class Planner {
   struct Gradient {
     Value value;
     bool shared = false;
+    std::optional<Value> also;  ///< what is still to be added; of ops that do that themselves
+  };
+  /// In which forms a value is wanted.
+  struct Forms {
+    bool exact = false;
+    bool rounded = false;
+  };
+  /// A value in one or both forms.
+  struct Made {
+    std::optional<Value> exact;
+    std::optional<Value> rounded;
+
+    /// One that is there; and the other one, if that is.
+    [[nodiscard]] const Value& first() const { return exact ? *exact : *rounded; }
+    [[nodiscard]] const Value& second() const { return rounded ? *rounded : *exact; }
+    [[nodiscard]] FloatsTo at(const Addresses& addresses) const {
+      return {exact ? addresses.at(*exact) : nullptr,
+              rounded ? addresses.at<std::uint16_t>(*rounded) : nullptr};
+    }
+  };
+  /// A batch norm whose result only a sum takes, which makes it.
+  struct Unfinished {
+    Value source;
+    Value figures;
   };
   /// Rotary positions of an attention op; counts of 0 without.
   struct RotaryTables {
@@ -71,7 +95,11 @@ class Planner {
   void forward(bool training);
   void loss(const Value* gradient);
   void backward(const Value& outputs_gradient);
-  void give(std::size_t op, Gradient gradient, std::size_t input = 0);
+  void give(std::size_t op, const Gradient& gradient, std::size_t input = 0);
+  Gradient add_up(std::size_t op, const Gradient& one, const Gradient& other);
+  [[nodiscard]] bool is_done_by_norm(std::size_t op) const;
+  /// Whether backward takes a gradient of two terms.
+  [[nodiscard]] bool adds_gradients(std::size_t op) const;
   Value forward_of(std::size_t op, const Activation& activation, const Value& source);
   Value forward_of(std::size_t op, const Dropout& dropout, const Value& source);
   Value forward_of(std::size_t op, const Add& add, const Value& source);
@@ -93,9 +121,13 @@ class Planner {
   void backward_of(std::size_t op, const MaxPool2d& pool, const Gradient& gradient);
   void backward_of(std::size_t op, const AveragePool2d& pool, const Gradient& gradient);
   void backward_of(std::size_t op, const GlobalAveragePool& pool, const Gradient& gradient);
-  /// What `what.kind` says is written comes from the other two.
+  /// What `what.kind` says is written comes from the other two; it is rounded where the plan is.
   void convolve(std::size_t op, const Convolution& what, const Value& x, const Value& w,
                 const Value& y);
+  /// Whether the op behind a batch norm can normalise what it reads.
+  [[nodiscard]] bool is_left_to_sum(std::size_t op) const;
+  void sum_normalised(std::size_t op, const Unfinished& a, const Value& b,
+                      const std::optional<Unfinished>& other, const Made& to);
   [[nodiscard]] Convolution convolution_of(std::size_t op, const Conv2d& conv) const;
   /// A kernel that sums up the chunks of a batch's channels, and one that joins these sums.
   void kernel_of_chunks(std::size_t op, std::initializer_list<Value> touched,
@@ -167,14 +199,41 @@ class Planner {
   void product(std::size_t op, const Rows& left, const Rows& right, const Value& result,
                MakeGemm make);
   /// What products take for `rows`: itself, or a copy in bfloat16, the same one for the same value
-  /// until another op is planned. Rows of a width begin stride_of(width) elements apart.
+  /// until another op is planned, or for good where what is copied stays as it is. Rows of a width
+  /// begin stride_of(width) elements apart.
   Value factor(std::size_t op, const Rows& rows);
+  /// What backward gets in its place, where one copy does for both.
+  Value kept_factor(std::size_t op, const Rows& rows);
+  [[nodiscard]] Value shorter(const Value& value) const;
+  [[nodiscard]] bool passes_on(std::size_t op) const;
+  /// The value in float32: a copy of one in bfloat16.
+  Value exact(std::size_t op, const Value& value);
+  /// In which forms those that take the result of an op in forward want it.
+  [[nodiscard]] Forms wanted(std::size_t op) const;
+  /// Whether the op itself, or what it hands its input on to, reads it in either form.
+  [[nodiscard]] bool reads_rounded(std::size_t op) const;
+  [[nodiscard]] bool reads_rounded_gradient(std::size_t op) const;
+  /// Whether the gradient of an op's result is nothing but a factor of products.
+  [[nodiscard]] bool is_factor_only(ValueId op) const;
+  /// An input as the op reads it.
+  Value taken(std::size_t op, std::size_t input);
+  /// For what an op makes in forward, in the forms that are wanted.
+  Made make_wanted(std::size_t op, std::size_t count);
+  /// What stands for it from then on; products find its other form.
+  Value keep(const Made& made);
   [[nodiscard]] std::size_t stride_of(std::size_t width) const {
     return rounds_ ? base::round_up(width, kRowStep) : width;
   }
   Value make(std::size_t count) { return plan_.add(count); }
   /// For as many bfloat16.
-  Value make_rounded(std::size_t count) { return make((count + 1) / 2); }
+  Value make_rounded(std::size_t count) {
+    Value value = make((count + 1) / 2);
+    value.count = count;
+    value.rounded = true;
+    return value;
+  }
+  /// For what products give: as many bfloat16 where the plan rounds.
+  Value make_product(std::size_t count) { return rounds_ ? make_rounded(count) : make(count); }
   /// Where to write a gradient of the same size: itself unless it is shared.
   Value writable(const Gradient& gradient);
   [[nodiscard]] Value parameter(std::size_t tensor) const;
@@ -202,6 +261,9 @@ class Planner {
   std::vector<Value> values_;
   std::vector<Saved> saved_;
   std::vector<std::pair<Value, Value>> rounded_;  ///< copies that this op has made
+  std::vector<std::pair<Value, Value>> twins_;    ///< other forms of what stays as it is
+  std::vector<std::optional<Unfinished>> unfinished_;
+  std::vector<std::vector<std::size_t>> users_;  ///< of each op's result: ops that take it
   const GraphFlow flow_;
   std::vector<std::optional<Gradient>> gradients_;
   std::vector<bool> written_;                        ///< gradients of tensors

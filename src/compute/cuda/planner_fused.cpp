@@ -40,7 +40,7 @@ Value Planner::forward_fused(std::size_t op, const Attention& attention, const V
                           .log_sums = at.at(log_sums)};
   });
   kernel(op, {y, result}, result.count, [=](const Addresses& at) -> Kernel {
-    return Widen{at.at<std::uint16_t>(y), at.at(result)};
+    return Convert{result.count, at.floats(y), at.to(result)};
   });
   saved_[op].source = x;
   saved_[op].extra = log_sums;

@@ -57,15 +57,12 @@ Convolution Planner::convolution_of(std::size_t op, const Conv2d& conv) const {
   return result;
 }
 
+// Factors that are not rounded yet are; the one that is written is what it has to be.
 void Planner::convolve(std::size_t op, const Convolution& what, const Value& x, const Value& w,
                        const Value& y) {
-  using Kind = Convolution::Kind;
-  const Value& to = what.kind == Kind::forward ? y : what.kind == Kind::source_gradient ? x : w;
-  const Value made = rounds_ ? make_rounded(to.count) : to;
-  const auto taken = [&](const Value& value) { return &value == &to ? made : factor(op, value); };
-  const Value own_x = taken(x);
-  const Value own_w = taken(w);
-  const Value own_y = taken(y);
+  const Value own_x = factor(op, x);
+  const Value own_w = factor(op, w);
+  const Value own_y = factor(op, y);
   call(op, {own_x, own_w, own_y}, [=](const Addresses& at) {
     Convolution convolution = what;
     convolution.x = at.at(own_x);
@@ -73,29 +70,28 @@ void Planner::convolve(std::size_t op, const Convolution& what, const Value& x, 
     convolution.y = at.at(own_y);
     return convolution;
   });
-  if (!rounds_) return;
-  kernel(op, {made, to}, to.count, [made, to = Value(to)](const Addresses& at) -> Kernel {
-    return Widen{at.at<std::uint16_t>(made), at.at(to)};
-  });
 }
 
 Value Planner::forward_of(std::size_t op, const Conv2d& conv, const Value& source) {
-  saved_[op].source = source;
-  const Value result = make(all(op_at(op).out));
+  const Value x = kept_factor(op, source);
+  saved_[op].source = x;
+  const Value y = make_product(all(op_at(op).out));
   const Value weight = parameter(conv.weight);
-  convolve(op, convolution_of(op, conv), source, weight, result);
+  convolve(op, convolution_of(op, conv), x, weight, y);
   const bool has_bias = conv.bias != kNoTensor;
   const bool relu = flow_.does_relu(op);
-  if (!has_bias && !relu) return result;
+  if (!has_bias && !relu) return y;
   const Value bias = has_bias ? parameter(conv.bias) : weight;
   const Shape& out = op_at(op).out;
-  kernel(
-      op, {result, bias}, result.count,
-      [=, points = std::size_t{out[1]} * out[2],
-       channels = std::size_t{out[0]}](const Addresses& at) -> Kernel {
-        return FinishImage{points, channels, has_bias ? at.at(bias) : nullptr, relu, at.at(result)};
-      });
-  return result;
+  const Made made = rounds_ ? make_wanted(op, y.count) : Made{.exact = y, .rounded = {}};
+  kernel(op, {y, bias, made.first(), made.second()}, y.count,
+         [=, points = std::size_t{out[1]} * out[2],
+          channels = std::size_t{out[0]}](const Addresses& at) -> Kernel {
+           return FinishImage{points,     channels, has_bias ? at.at(bias) : nullptr,
+                              relu,       y.count,  at.floats(y),
+                              made.at(at)};
+         });
+  return keep(made);
 }
 
 void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gradient) {
@@ -104,7 +100,13 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gr
   const Value dweight = parameter_gradient(conv.weight);
   Convolution what = convolution_of(op, conv);
   what.kind = Convolution::Kind::weight_gradient;
-  convolve(op, what, source, dweight, above);
+  const Value made = rounds_ ? make_rounded(dweight.count) : dweight;
+  convolve(op, what, source, made, above);
+  if (rounds_) {
+    kernel(op, {made, dweight}, dweight.count, [=](const Addresses& at) -> Kernel {
+      return Convert{dweight.count, at.floats(made), at.to(dweight)};
+    });
+  }
   if (conv.bias != kNoTensor) {
     const Shape& out = op_at(op).out;
     const Channels channels{.points = std::size_t{out[1]} * out[2], .channels = out[0]};
@@ -121,7 +123,7 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gr
   }
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value weight = parameter(conv.weight);
-  const Value result = make(source.count);
+  const Value result = make_product(source.count);
   what.kind = Convolution::Kind::source_gradient;
   convolve(op, what, result, weight, above);
   give(op, {result});
@@ -149,15 +151,15 @@ Value Planner::forward_of(std::size_t op, const BatchNorm& norm, const Value& so
   const Value mean = running(norm.mean);
   const Value variance = running(norm.variance);
   const Value figures = make(floats_of<ChannelFigures>(channels.channels));
-  const Value result = make(source.count);
   saved_[op].source = source;
   saved_[op].extra = figures;
   if (training_) {
     const Value parts = make(floats_of<Pair>(chunks(channels)));
-    kernel_of_chunks(
-        op, {source, parts}, channels, [=, step = plan_.step](const Addresses& at) -> Kernel {
-          return BatchNormSums{channels, at.at<StepState>(step), at.at(source), at.at<Pair>(parts)};
-        });
+    kernel_of_chunks(op, {source, parts}, channels,
+                     [=, step = plan_.step](const Addresses& at) -> Kernel {
+                       return BatchNormSums{channels, at.at<StepState>(step), at.floats(source),
+                                            at.at<Pair>(parts)};
+                     });
     kernel_of_channels(op, {source, parts, weight, bias, mean, variance, figures}, channels,
                        [=, step = plan_.step, epsilon = norm.epsilon,
                         momentum = norm.momentum](const Addresses& at) -> Kernel {
@@ -165,7 +167,7 @@ Value Planner::forward_of(std::size_t op, const BatchNorm& norm, const Value& so
                                                     at.at<StepState>(step),
                                                     epsilon,
                                                     momentum,
-                                                    at.at(source),
+                                                    at.floats(source),
                                                     at.at<Pair>(parts),
                                                     at.at(weight),
                                                     at.at(bias),
@@ -180,12 +182,43 @@ Value Planner::forward_of(std::size_t op, const BatchNorm& norm, const Value& so
                                       at.at(mean), at.at(variance), at.at<ChannelFigures>(figures)};
            });
   }
-  kernel(op, {source, figures, result}, source.count,
+  unfinished_[op] = std::nullopt;
+  if (is_left_to_sum(op)) {
+    unfinished_[op] = Unfinished{source, figures};
+    return source;
+  }
+  const Made made = make_wanted(op, source.count);
+  kernel(op, {source, figures, made.first(), made.second()}, source.count,
          [=, relu = flow_.does_relu(op)](const Addresses& at) -> Kernel {
-           return BatchNormApply{channels, at.at<ChannelFigures>(figures), relu, at.at(source),
-                                 at.at(result)};
+           return BatchNormApply{
+               channels,   at.at<ChannelFigures>(figures), relu, source.count, at.floats(source),
+               made.at(at)};
          });
-  return result;
+  return keep(made);
+}
+
+bool Planner::is_left_to_sum(std::size_t op) const {
+  if (users_[op].size() != 1 || op + 1 == graph_.ops.size()) return false;
+  return std::holds_alternative<Add>(op_at(users_[op].front()).kind);
+}
+
+// `other` is what b has instead, where that is a norm's, too.
+void Planner::sum_normalised(std::size_t op, const Unfinished& a, const Value& b,
+                             const std::optional<Unfinished>& other, const Made& to) {
+  const Unfinished second = other.value_or(Unfinished{b, a.figures});
+  kernel(op, {a.source, a.figures, second.source, second.figures, to.first(), to.second()},
+         a.source.count,
+         [=, has_figures = other.has_value(), channels = channels_of(op_at(op)),
+          relu = flow_.does_relu(op)](const Addresses& at) -> Kernel {
+           return SumNormalised{channels,
+                                relu,
+                                a.source.count,
+                                at.floats(a.source),
+                                at.at<ChannelFigures>(a.figures),
+                                at.floats(second.source),
+                                has_figures ? at.at<ChannelFigures>(second.figures) : nullptr,
+                                to.at(at)};
+         });
 }
 
 void Planner::backward_of(std::size_t op, const BatchNorm& norm, const Gradient& gradient) {
@@ -197,11 +230,13 @@ void Planner::backward_of(std::size_t op, const BatchNorm& norm, const Gradient&
   const Value dweight = parameter_gradient(norm.weight);
   const Value dbias = parameter_gradient(norm.bias);
   const Value parts = make(floats_of<Pair>(chunks(channels)));
+  const bool relu = flow_.does_relu(op);
   kernel_of_chunks(op, {source, figures, above, parts}, channels,
                    [=, step = plan_.step](const Addresses& at) -> Kernel {
                      return BatchNormGradientSums{
-                         channels,     at.at<StepState>(step),         at.at(source),
-                         at.at(above), at.at<ChannelFigures>(figures), at.at<Pair>(parts)};
+                         channels,          at.at<StepState>(step), relu,
+                         at.floats(source), at.floats(above),       at.at<ChannelFigures>(figures),
+                         at.at<Pair>(parts)};
                    });
   kernel_of_channels(op, {parts, weight, figures, dweight, dbias}, channels,
                      [=, step = plan_.step](const Addresses& at) -> Kernel {
@@ -210,27 +245,34 @@ void Planner::backward_of(std::size_t op, const BatchNorm& norm, const Gradient&
                            at.at(weight), at.at<ChannelFigures>(figures), at.at(dweight),
                            at.at(dbias)};
                      });
-  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
-  const Value result = writable(gradient);
+  const ValueId input = op_at(op).inputs.front();
+  if (!flow_.needs_gradient(input)) return;
+  const Value result = is_factor_only(input) ? make_rounded(source.count) : writable(gradient);
   kernel(op, {source, figures, above, result}, source.count,
          [=, step = plan_.step](const Addresses& at) -> Kernel {
-           return BatchNormBackward{
-               channels,      at.at<StepState>(step), at.at<ChannelFigures>(figures),
-               at.at(source), at.at(above),           at.at(result)};
+           return BatchNormBackward{channels,
+                                    at.at<StepState>(step),
+                                    at.at<ChannelFigures>(figures),
+                                    relu,
+                                    source.count,
+                                    at.floats(source),
+                                    at.floats(above),
+                                    at.to(result)};
          });
   give(op, {result});
 }
 
 Value Planner::forward_of(std::size_t op, const MaxPool2d& pool, const Value& source) {
-  const Value result = make(all(op_at(op).out));
-  const Value chosen = make(result.count);
+  const Made made = make_wanted(op, all(op_at(op).out));
+  const Value chosen = make(made.first().count);
   saved_[op].source = source;
   saved_[op].extra = chosen;
-  kernel(op, {source, result, chosen}, result.count,
-         [=, window = window_of(op_at(op), pool)](const Addresses& at) -> Kernel {
-           return MaxPoolForward{window, at.at(source), at.at(result), at.at<std::int32_t>(chosen)};
-         });
-  return result;
+  kernel(
+      op, {source, made.first(), made.second(), chosen}, chosen.count,
+      [=, window = window_of(op_at(op), pool)](const Addresses& at) -> Kernel {
+        return MaxPoolForward{window, at.floats(source), made.at(at), at.at<std::int32_t>(chosen)};
+      });
+  return keep(made);
 }
 
 void Planner::backward_of(std::size_t op, const MaxPool2d& pool, const Gradient& gradient) {
@@ -239,7 +281,8 @@ void Planner::backward_of(std::size_t op, const MaxPool2d& pool, const Gradient&
   const Value result = make(saved_[op].source.count);
   kernel(op, {above, chosen, result}, result.count,
          [=, window = window_of(op_at(op), pool)](const Addresses& at) -> Kernel {
-           return MaxPoolBackward{window, at.at(above), at.at<std::int32_t>(chosen), at.at(result)};
+           return MaxPoolBackward{window, at.floats(above), at.at<std::int32_t>(chosen),
+                                  at.at(result)};
          });
   give(op, {result});
 }

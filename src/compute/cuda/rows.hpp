@@ -135,6 +135,23 @@ STARLING_BOTH inline ChannelChunk chunk_of(const Channels& channels, std::size_t
           .sample = sample};
 }
 
+/// The sum over a chunk's elements of what `f` gives for their values in one or two images.
+template <class Team, class F, class... Images>
+STARLING_BOTH Pair sum_of_elements(const Team& team, const ChannelChunk& chunk, const F& f,
+                                   const Images&... from) {
+  if (chunk.points % kFour != 0) {
+    return team.sum(chunk.count, [&](std::size_t i) { return f(from[chunk.at(i)]...); });
+  }
+  return team.sum(chunk.count / kFour, [&](std::size_t i) {
+    const auto add_up = [&f](const auto&... read) {
+      Pair sum = f(read.of[0]...);
+      for (std::size_t k = 1; k < kFour; ++k) sum += f(read.of[k]...);
+      return sum;
+    };
+    return add_up(from.four(chunk.at(i * kFour))...);
+  });
+}
+
 /// The sum of what the teams of a channel's chunks have left.
 template <class T, class Team>
 STARLING_BOTH T sum_of_chunks(const Team& team, const Channels& channels, std::size_t samples,
@@ -186,19 +203,21 @@ struct BatchNormSums {
   static constexpr bool kByRows = true;
   Channels channels;
   const StepState* step;
-  const float* x;
+  Floats x;
   Pair* parts;
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
     const ChannelChunk chunk = chunk_of(channels, step->count, row);
     if (chunk.count == 0) return;
-    const float* const from = x;
-    const auto origin = static_cast<double>(from[chunk.channel * channels.points]);
-    const Pair sums = team.sum(chunk.count, [=](std::size_t i) {
-      const double difference = static_cast<double>(from[chunk.at(i)]) - origin;
-      return Pair{difference, difference * difference};
-    });
+    const auto origin = static_cast<double>(x[chunk.channel * channels.points]);
+    const Pair sums = sum_of_elements(
+        team, chunk,
+        [origin](float value) {
+          const double difference = static_cast<double>(value) - origin;
+          return Pair{difference, difference * difference};
+        },
+        x);
     if (team.leads()) parts[row] = sums;
   }
 };
@@ -210,7 +229,7 @@ struct BatchNormStatistics {
   const StepState* step;
   float epsilon;
   float momentum;
-  const float* x;
+  Floats x;
   const Pair* parts;
   const float* weight;
   const float* bias;
@@ -246,8 +265,9 @@ struct BatchNormGradientSums {
   static constexpr bool kByRows = true;
   Channels channels;
   const StepState* step;
-  const float* x;
-  const float* dy;
+  bool relu;  ///< dy is that of a ReLU behind the norm
+  Floats x;
+  Floats dy;
   const ChannelFigures* figures;
   Pair* parts;
 
@@ -255,13 +275,15 @@ struct BatchNormGradientSums {
   STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
     const ChannelChunk chunk = chunk_of(channels, step->count, row);
     if (chunk.count == 0) return;
-    const float* const from = x;
-    const float* const above = dy;
-    const float mean = figures[chunk.channel].mean;
-    const Pair sums = team.sum(chunk.count, [=](std::size_t i) {
-      const std::size_t k = chunk.at(i);
-      return Pair{static_cast<double>(above[k]), static_cast<double>(above[k] * (from[k] - mean))};
-    });
+    const ChannelFigures figure = figures[chunk.channel];
+    const Pair sums = sum_of_elements(
+        team, chunk,
+        [figure, has_relu = relu](float value, float above) {
+          if (has_relu) above = passed(figure, value, above);
+          return Pair{static_cast<double>(above),
+                      static_cast<double>(above * (value - figure.mean))};
+        },
+        x, dy);
     if (team.leads()) parts[row] = sums;
   }
 };

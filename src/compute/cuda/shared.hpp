@@ -56,6 +56,68 @@ STARLING_BOTH inline float value_of(std::uint16_t bits) { return widened(bits); 
 STARLING_BOTH inline void store(float value, float& to) { to = value; }
 STARLING_BOTH inline void store(float value, std::uint16_t& to) { to = rounded(value); }
 
+/// Elements that a wide kernel treats in one call.
+inline constexpr std::size_t kFour = 4;
+
+/// So many floats side by side, which a GPU moves at once.
+struct alignas(16) Four {
+  float of[kFour];
+};
+struct alignas(8) FourRounded {
+  std::uint16_t of[kFour];
+};
+
+/// Floats to be read, or bfloat16 in their place. Aligned for `four`.
+struct Floats {
+  const void* data = nullptr;
+  bool rounded = false;
+
+  STARLING_BOTH float operator[](std::size_t i) const {
+    return rounded ? widened(static_cast<const std::uint16_t*>(data)[i])
+                   : static_cast<const float*>(data)[i];
+  }
+  /// Those from `i` on, a multiple of four.
+  [[nodiscard]] STARLING_BOTH Four four(std::size_t i) const {
+    if (!rounded) return *reinterpret_cast<const Four*>(static_cast<const float*>(data) + i);
+    const FourRounded bits =
+        *reinterpret_cast<const FourRounded*>(static_cast<const std::uint16_t*>(data) + i);
+    return {widened(bits.of[0]), widened(bits.of[1]), widened(bits.of[2]), widened(bits.of[3])};
+  }
+};
+
+/// Where floats go, as they are, as bfloat16, or both: null where nobody reads them.
+struct FloatsTo {
+  float* exact = nullptr;
+  std::uint16_t* rounded = nullptr;
+
+  STARLING_BOTH void put(std::size_t i, float value) const {
+    if (exact != nullptr) exact[i] = value;
+    if (rounded != nullptr) rounded[i] = cuda::rounded(value);
+  }
+  STARLING_BOTH void put_four(std::size_t i, const Four& values) const {
+    if (exact != nullptr) *reinterpret_cast<Four*>(exact + i) = values;
+    if (rounded == nullptr) return;
+    const float* const v = values.of;
+    *reinterpret_cast<FourRounded*>(rounded + i) = {cuda::rounded(v[0]), cuda::rounded(v[1]),
+                                                    cuda::rounded(v[2]), cuda::rounded(v[3])};
+  }
+};
+
+/// Of the four elements from `i` on those below `n`: puts f(k, what the sources have at i + k).
+template <class F, class... Sources>
+STARLING_BOTH void map_four(std::size_t i, std::size_t n, const FloatsTo& to, const F& f,
+                            const Sources&... from) {
+  if (i + kFour <= n) {
+    const auto map = [&f](const auto&... read) {
+      return Four{f(std::size_t{0}, read.of[0]...), f(std::size_t{1}, read.of[1]...),
+                  f(std::size_t{2}, read.of[2]...), f(std::size_t{3}, read.of[3]...)};
+    };
+    to.put_four(i, map(from.four(i)...));
+    return;
+  }
+  for (std::size_t k = 0; i + k < n; ++k) to.put(i + k, f(k, from[i + k]...));
+}
+
 struct Divided {
   std::size_t quotient;
   std::size_t rest;
@@ -75,7 +137,8 @@ STARLING_BOTH inline Divided divide(std::size_t value, std::size_t by) {
 // Two shapes of kernels, each a structure of addresses and sizes:
 //
 // - one element a call: `void operator()(std::size_t i) const`, for i below a count, in any order
-//   and at the same time;
+//   and at the same time; a wide kernel, which has a kWide, treats so many from `i` on, as far as
+//   there are some;
 // - one row a call: `void operator()(const Team& team, std::size_t row) const`, marked by kByRows.
 //   A team works on a row together: all of a block's threads on the GPU, one on the processor.
 //   `team.sum(n, f)`, of numbers or pairs, and `team.largest(n, f)` give every member the same

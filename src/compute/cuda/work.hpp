@@ -21,13 +21,13 @@ namespace starling::compute::cuda {
 
 /// A kernel of our own and what it runs over.
 using Kernel = std::variant<
-    Activate, ActivateBackward, Round, RoundRows, Widen, SwiGluForward, SwiGluBackward, Drop, Sum,
+    Activate, ActivateBackward, Convert, RoundRows, SwiGluForward, SwiGluBackward, Drop, Sum,
     AddRow, FinishImage, Embed, EmbedBackward, EmbedJoin, ColumnSums, SliceSums, MaxPoolForward,
     MaxPoolBackward, AveragePoolForward, AveragePoolBackward, SpreadMean, BatchNormApply,
-    BatchNormEvaluate, BatchNormBackward, PlainConvolution<float>, PlainConvolution<std::uint16_t>,
-    SplitHeads, MergeGradients, RoundHeads, WidenHeads, MergeHeads, SplitRows, PlaneMeans,
-    RowNormForward, RowNormBackward, ChannelSums, JoinChannelSums, BatchNormSums,
-    BatchNormStatistics, BatchNormGradientSums, BatchNormGradients, CausalSoftmax,
+    BatchNormEvaluate, BatchNormBackward, SumNormalised, PlainConvolution<float>,
+    PlainConvolution<std::uint16_t>, SplitHeads, MergeGradients, RoundHeads, WidenHeads, MergeHeads,
+    SplitRows, PlaneMeans, RowNormForward, RowNormBackward, ChannelSums, JoinChannelSums,
+    BatchNormSums, BatchNormStatistics, BatchNormGradientSums, BatchNormGradients, CausalSoftmax,
     CausalSoftmaxBackward, CrossEntropy, MeanSquared, AddUp, SampleDifference<float>,
     SampleDifference<std::uint16_t>, FindLargest<float>, FindLargest<std::uint16_t>,
     CountKeys<AllTiles<float>>, CountKeys<AllTiles<std::uint16_t>>, CountKeys<FoundTiles>,
@@ -43,6 +43,21 @@ template <class K>
 concept RowKernel = requires {
   requires K::kByRows;
 };
+
+template <class K>
+concept WideKernel = requires {
+  K::kWide;
+};
+
+/// Elements that one call treats.
+template <class K>
+[[nodiscard]] constexpr std::size_t elements_a_call() {
+  if constexpr (WideKernel<K>) {
+    return K::kWide;
+  } else {
+    return 1;
+  }
+}
 
 struct KernelWork {
   Kernel kernel;
@@ -63,8 +78,11 @@ struct KernelWork {
 /// What a product leaves to do where a library makes it without bias and ReLU; a batch of one.
 [[nodiscard]] inline std::optional<KernelWork> rest_of(const Gemm& gemm) {
   if (gemm.bias == nullptr && !gemm.relu) return {};
-  return KernelWork{FinishImage{1, gemm.columns, gemm.bias, gemm.relu, gemm.result},
-                    gemm.rows * gemm.columns};
+  const std::size_t count = gemm.rows * gemm.columns;
+  return KernelWork{
+      FinishImage{
+          1, gemm.columns, gemm.bias, gemm.relu, count, {gemm.result}, {.exact = gemm.result}},
+      count};
 }
 
 /// Fills with zeros.
