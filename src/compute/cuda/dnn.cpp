@@ -37,12 +37,14 @@ std::string words_of_version(std::size_t number) {
   return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
 }
 
+/// One of a convolution's.
 DnnDescriptor tensor(std::int64_t number, std::initializer_list<std::size_t> sides,
-                     cudnnDataType_t type) {
+                     const Convolution& c) {
   DnnShape::Sides made{};
   std::ranges::transform(sides, made.begin(),
                          [](std::size_t side) { return static_cast<std::int64_t>(side); });
-  return dnn_tensor(number, DnnShape::dense(made), type);
+  return dnn_tensor(number, c.last ? DnnShape::channels_last(made) : DnnShape::dense(made),
+                    c.rounded ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT);
 }
 
 DnnDescriptor windows_of(const Convolution& c) {
@@ -102,10 +104,9 @@ OperationNames names_of(Convolution::Kind kind) {
 
 /// A graph of the one operation. Groups follow from the sides.
 Result<DnnDescriptor> graph_of(const Convolution& c, cudnnHandle_t handle) {
-  const cudnnDataType_t type = c.rounded ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
-  DnnDescriptor x = tensor(kX, {c.samples, c.in_channels, c.height, c.width}, type);
-  DnnDescriptor w = tensor(kW, {c.out_channels, c.group_in(), c.kernel, c.kernel}, type);
-  DnnDescriptor y = tensor(kY, {c.samples, c.out_channels, c.out_height, c.out_width}, type);
+  DnnDescriptor x = tensor(kX, {c.samples, c.in_channels, c.height, c.width}, c);
+  DnnDescriptor w = tensor(kW, {c.out_channels, c.group_in(), c.kernel, c.kernel}, c);
+  DnnDescriptor y = tensor(kY, {c.samples, c.out_channels, c.out_height, c.out_width}, c);
   DnnDescriptor windows = windows_of(c);
   for (DnnDescriptor* part : {&x, &w, &y, &windows}) {
     if (auto done = checked(part->finish(), "describing a convolution"); !done) {

@@ -57,6 +57,10 @@ struct DnnShape {
   [[nodiscard]] static DnnShape dense(const Sides& sides) {
     return {sides, {sides[1] * sides[2] * sides[3], sides[2] * sides[3], sides[3], 1}};
   }
+  /// The same sides, the second of which comes last in memory.
+  [[nodiscard]] static DnnShape channels_last(const Sides& sides) {
+    return {sides, {sides[1] * sides[2] * sides[3], 1, sides[3] * sides[1], sides[1]}};
+  }
   /// The last two sides change places; in memory nothing does.
   [[nodiscard]] DnnShape transposed() const;
 };

@@ -39,21 +39,27 @@ STARLING_BOTH inline Seen seen_by(std::size_t at, const Window& w, std::size_t p
   return {first, end < places ? end : places};
 }
 
-/// The sum over the windows that see element `i` of the source of what `visit` gives for a window
-/// and the element's place in it, both counted row by row.
+/// Calls visit(window, place) for each window that sees element `i` of the source, with the
+/// element's place in it, both counted row by row.
 template <class Visit>
-STARLING_BOTH float sum_of_windows(const Window& w, std::size_t i, const Visit& visit) {
+STARLING_BOTH void each_window(const Window& w, std::size_t i, const Visit& visit) {
   const Place at = place_of(i, w.height, w.width);
   const Seen rows = seen_by(at.row, w, w.out_height);
   const Seen columns = seen_by(at.column, w, w.out_width);
-  float sum = 0;
   for (std::size_t r = rows.first; r < rows.end; ++r) {
     for (std::size_t c = columns.first; c < columns.end; ++c) {
       const std::size_t u = at.row + w.padding - r * w.stride;
       const std::size_t v = at.column + w.padding - c * w.stride;
-      sum += visit((at.plane * w.out_height + r) * w.out_width + c, u * w.kernel + v);
+      visit((at.plane * w.out_height + r) * w.out_width + c, u * w.kernel + v);
     }
   }
+}
+
+/// The sum of what `visit` gives for these.
+template <class Visit>
+STARLING_BOTH float sum_of_windows(const Window& w, std::size_t i, const Visit& visit) {
+  float sum = 0;
+  each_window(w, i, [&](std::size_t window, std::size_t place) { sum += visit(window, place); });
   return sum;
 }
 
@@ -160,9 +166,14 @@ struct ChannelFigures {
 struct Channels {
   std::size_t points;  ///< of a channel in a sample
   std::size_t channels;
+  bool last = false;  ///< they come last in memory
 
   [[nodiscard]] STARLING_BOTH std::size_t of(std::size_t i) const {
     return divide(divide(i, points).quotient, channels).rest;
+  }
+  /// A channel's first element.
+  [[nodiscard]] STARLING_BOTH std::size_t first_of(std::size_t channel) const {
+    return last ? channel : channel * points;
   }
 };
 
@@ -305,6 +316,7 @@ struct Convolution {
   void* w = nullptr;
   void* y = nullptr;
   bool rounded = false;  ///< all three are bfloat16; sums are float32 all the same
+  bool last = false;     ///< channels come last in all three: NHWC, and OHWI
 
   [[nodiscard]] STARLING_BOTH std::size_t group_in() const { return in_channels / groups; }
   [[nodiscard]] STARLING_BOTH std::size_t group_out() const { return out_channels / groups; }
@@ -351,30 +363,58 @@ struct PlainConvolution {
   }
 
  private:
-  [[nodiscard]] STARLING_BOTH static const T* read(const void* from) {
-    return static_cast<const T*>(from);
-  }
   STARLING_BOTH static void write(void* to, std::size_t i, float sum) {
     store(sum, static_cast<T*>(to)[i]);
   }
 
+  /// A place in a stack of images, or in the weights, whose outputs stand for samples.
+  struct Spot {
+    std::size_t sample, channel, row, column;
+  };
+
+  /// Of element `i` of images of these sides.
+  [[nodiscard]] STARLING_BOTH Spot spot_of(std::size_t i, std::size_t channels, std::size_t height,
+                                           std::size_t width) const {
+    if (c.last) {
+      const Divided point = divide(i, channels);
+      const Place at = place_of(point.quotient, height, width);
+      return {at.plane, point.rest, at.row, at.column};
+    }
+    const Place at = place_of(i, height, width);
+    const Divided plane = divide(at.plane, channels);
+    return {plane.quotient, plane.rest, at.row, at.column};
+  }
+  [[nodiscard]] STARLING_BOTH float value_at(const void* images, const Spot& at,
+                                             std::size_t channels, std::size_t height,
+                                             std::size_t width) const {
+    const std::size_t i =
+        c.last ? ((at.sample * height + at.row) * width + at.column) * channels + at.channel
+               : ((at.sample * channels + at.channel) * height + at.row) * width + at.column;
+    return value_of(static_cast<const T*>(images)[i]);
+  }
+  [[nodiscard]] STARLING_BOTH float x_at(const Spot& at) const {
+    return value_at(c.x, at, c.in_channels, c.height, c.width);
+  }
+  [[nodiscard]] STARLING_BOTH float w_at(const Spot& at) const {
+    return value_at(c.w, at, c.group_in(), c.kernel, c.kernel);
+  }
+  [[nodiscard]] STARLING_BOTH float y_at(const Spot& at) const {
+    return value_at(c.y, at, c.out_channels, c.out_height, c.out_width);
+  }
+
   STARLING_BOTH void forward(std::size_t i) const {
-    const Place at = place_of(i, c.out_height, c.out_width);
-    const Divided plane = divide(at.plane, c.out_channels);  // sample, output channel
-    const std::size_t first = plane.rest / c.group_out() * c.group_in();
+    const Spot at = spot_of(i, c.out_channels, c.out_height, c.out_width);
+    const std::size_t first = at.channel / c.group_out() * c.group_in();
     float sum = 0;
     for (std::size_t k = 0; k < c.group_in(); ++k) {
-      const T* const image =
-          read(c.x) + (plane.quotient * c.in_channels + first + k) * c.height * c.width;
-      const T* const window = read(c.w) + (plane.rest * c.group_in() + k) * c.kernel * c.kernel;
       for (std::size_t u = 0; u < c.kernel; ++u) {
         const std::size_t row = at.row * c.stride + u * c.dilation;
         if (row < c.padding || row >= c.height + c.padding) continue;
         for (std::size_t v = 0; v < c.kernel; ++v) {
           const std::size_t column = at.column * c.stride + v * c.dilation;
           if (column < c.padding || column >= c.width + c.padding) continue;
-          sum += value_of(image[(row - c.padding) * c.width + column - c.padding]) *
-                 value_of(window[u * c.kernel + v]);
+          sum += x_at({at.sample, first + k, row - c.padding, column - c.padding}) *
+                 w_at({at.channel, k, u, v});
         }
       }
     }
@@ -382,23 +422,18 @@ struct PlainConvolution {
   }
 
   STARLING_BOTH void source_gradient(std::size_t i) const {
-    const Place at = place_of(i, c.height, c.width);
-    const Divided plane = divide(at.plane, c.in_channels);  // sample, input channel
-    const std::size_t group = plane.rest / c.group_in();
-    const std::size_t k = plane.rest - group * c.group_in();
+    const Spot at = spot_of(i, c.in_channels, c.height, c.width);
+    const std::size_t group = at.channel / c.group_in();
+    const std::size_t k = at.channel - group * c.group_in();
     float sum = 0;
     for (std::size_t o = group * c.group_out(); o < (group + 1) * c.group_out(); ++o) {
-      const T* const image =
-          read(c.y) + (plane.quotient * c.out_channels + o) * c.out_height * c.out_width;
-      const T* const window = read(c.w) + (o * c.group_in() + k) * c.kernel * c.kernel;
       for (std::size_t u = 0; u < c.kernel; ++u) {
         const Seat row = seat_of(at.row, u, c.out_height);
         if (!row.taken) continue;
         for (std::size_t v = 0; v < c.kernel; ++v) {
           const Seat column = seat_of(at.column, v, c.out_width);
           if (!column.taken) continue;
-          sum += value_of(image[row.at * c.out_width + column.at]) *
-                 value_of(window[u * c.kernel + v]);
+          sum += y_at({at.sample, o, row.at, column.at}) * w_at({o, k, u, v});
         }
       }
     }
@@ -406,22 +441,18 @@ struct PlainConvolution {
   }
 
   STARLING_BOTH void weight_gradient(std::size_t i) const {
-    const Place at = place_of(i, c.kernel, c.kernel);
-    const Divided plane = divide(at.plane, c.group_in());  // output channel, input of the group
-    const std::size_t o = plane.quotient;
-    const std::size_t k = o / c.group_out() * c.group_in() + plane.rest;
+    const Spot at = spot_of(i, c.group_in(), c.kernel, c.kernel);
+    const std::size_t o = at.sample;
+    const std::size_t k = o / c.group_out() * c.group_in() + at.channel;
     float sum = 0;
     for (std::size_t n = 0; n < c.samples; ++n) {
-      const T* const image = read(c.x) + (n * c.in_channels + k) * c.height * c.width;
-      const T* const above = read(c.y) + (n * c.out_channels + o) * c.out_height * c.out_width;
       for (std::size_t r = 0; r < c.out_height; ++r) {
         const std::size_t row = r * c.stride + at.row * c.dilation;
         if (row < c.padding || row >= c.height + c.padding) continue;
         for (std::size_t s = 0; s < c.out_width; ++s) {
           const std::size_t column = s * c.stride + at.column * c.dilation;
           if (column < c.padding || column >= c.width + c.padding) continue;
-          sum += value_of(image[(row - c.padding) * c.width + column - c.padding]) *
-                 value_of(above[r * c.out_width + s]);
+          sum += x_at({n, k, row - c.padding, column - c.padding}) * y_at({n, o, r, s});
         }
       }
     }

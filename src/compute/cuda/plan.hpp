@@ -42,6 +42,7 @@ struct Value {
   std::size_t offset = 0;  ///< elements
   std::size_t count = 0;
   bool rounded = false;  ///< these are bfloat16, all of the buffer
+  bool last = false;     ///< of images: channels come last (NHWC)
 
   friend bool operator==(const Value&, const Value&) = default;
 };

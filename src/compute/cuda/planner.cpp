@@ -82,7 +82,7 @@ void Planner::forward(bool training) {
 // Losses and totals; in training the outputs' gradient. Evaluation's outputs stay to its end.
 void Planner::loss(const Value* gradient) {
   const std::size_t op = graph_.ops.size();
-  const Value outputs = exact(op, values_.back());
+  const Value outputs = formed(op, values_.back(), false, false, op_at(op - 1).out);
   const bool by_label = graph_.loss.kind == LossKind::cross_entropy;
   const std::size_t rows = by_label ? batch_ * graph_.positions : batch_;
   const std::size_t width = batch_ * graph_.outputs() / rows;
@@ -131,7 +131,9 @@ void Planner::loss(const Value* gradient) {
 }
 
 void Planner::backward(const Value& outputs_gradient) {
-  gradients_.back() = Gradient{outputs_gradient};
+  const std::size_t end = graph_.ops.size();
+  gradients_.back() =
+      Gradient{formed(end, outputs_gradient, false, values_.back().last, op_at(end - 1).out)};
   for (std::size_t i = graph_.ops.size(); i-- > 0;) {
     if (!flow_.needs_gradient(i)) continue;
     ASSERT(gradients_[i], "every result is used");
@@ -150,6 +152,11 @@ void Planner::give(std::size_t op, const Gradient& gradient, std::size_t input) 
   const ValueId value = op_at(op).inputs[input];
   if (!flow_.needs_gradient(value)) return;
   std::optional<Gradient>& known = gradients_[value];
+  const bool last = values_[value].last;
+  if (gradient.value.last != last) {
+    const Value& laid = gradient.value;
+    return give(op, {formed(op, laid, laid.rounded, last, op_at(value).out)}, input);
+  }
   if (!known) {
     known = gradient;
     return;
@@ -207,7 +214,8 @@ void Planner::backward_of(std::size_t op, const Activation& activation, const Gr
   const Value seen = relu ? shorter(saved_[op].result) : saved_[op].source;
   const Value above = gradient.value;
   const std::optional<Value> also = gradient.also;
-  const Value result = is_factor_only(input) ? make_rounded(seen.count) : writable(gradient);
+  const Value result =
+      is_factor_only(input) ? laid(make_rounded(seen.count), seen.last) : writable(gradient);
   kernel(op, {seen, above, also.value_or(above), result}, seen.count,
          [=, kind = activation.kind](const Addresses& at) -> Kernel {
            return ActivateBackward{kind,
@@ -316,18 +324,32 @@ Value Planner::factor(std::size_t op, const Rows& rows) {
   const std::size_t stride = stride_of(width);
   const bool dense = stride == width;
   if (!rounds_ || (value.rounded && dense)) return value;
-  for (const auto* const copies : {&rounded_, &twins_}) {
-    for (const auto& [from, copy] : *copies) {
-      if (from == value && (dense || copies == &rounded_)) return copy;
-    }
+  if (dense) return formed(op, value, true, value.last, {});
+  for (const auto& [from, copy] : rounded_) {
+    if (from == value) return copy;
   }
-  const Value copy = make_rounded(dense ? value.count : value.count / width * stride);
+  const Value copy = make_rounded(value.count / width * stride);
   kernel(op, {value, copy}, value.count, [=](const Addresses& at) -> Kernel {
-    if (dense) return Convert{value.count, at.floats(value), at.to(copy)};
     return RoundRows{width, stride, at.floats(value), at.at<std::uint16_t>(copy)};
   });
+  rounded_.emplace_back(value, copy);
+  return copy;
+}
+
+Value Planner::formed(std::size_t op, const Value& value, bool rounded, bool last,
+                      const Shape& image) {
+  const std::size_t points = image.size() == 3 ? std::size_t{image[1]} * image[2] : 1;
+  const std::size_t channels = image.size() == 3 ? image[0] : 1;
+  if (value.rounded == rounded && value.last == last) return value;
+  for (const auto* const copies : {&rounded_, &twins_}) {
+    for (const auto& [from, copy] : *copies) {
+      if (from == value && copy.rounded == rounded && copy.last == last) return copy;
+    }
+  }
+  const Value copy = laid(rounded ? make_rounded(value.count) : make(value.count), last);
+  convert(op, value, copy, channels, points);
   // Parameters stay as they are from forward to the end of backward.
-  const bool stays = training_ && dense && value.buffer == plan_.parameters.buffer;
+  const bool stays = training_ && value.buffer == plan_.parameters.buffer;
   (stays ? twins_ : rounded_).emplace_back(value, copy);
   return copy;
 }
@@ -336,17 +358,18 @@ Value Planner::kept_factor(std::size_t op, const Rows& rows) {
   return stride_of(rows.width) == rows.width ? factor(op, rows) : rows.value;
 }
 
-Value Planner::exact(std::size_t op, const Value& value) {
-  if (!value.rounded) return value;
-  for (const auto& [from, copy] : rounded_) {
-    if (from == value) return copy;
-  }
-  const Value copy = make(value.count);
-  kernel(op, {value, copy}, value.count, [=](const Addresses& at) -> Kernel {
-    return Convert{value.count, at.floats(value), at.to(copy)};
+// From one form and layout to another.
+void Planner::convert(std::size_t op, const Value& from, const Value& to, std::size_t channels,
+                      std::size_t points) {
+  const bool moves = from.last != to.last && points > 1 && channels > 1;
+  kernel(op, {from, to}, from.count, [=](const Addresses& at) -> Kernel {
+    if (moves) return Relayout{channels, points, to.last, at.floats(from), at.to(to)};
+    return Convert{from.count, at.floats(from), at.to(to)};
   });
-  rounded_.emplace_back(value, copy);
-  return copy;
+}
+
+Value Planner::exact(std::size_t op, const Value& value) {
+  return formed(op, value, false, value.last, {});
 }
 
 // The form that takes less memory and time to read.
@@ -401,7 +424,7 @@ bool Planner::reads_rounded_gradient(std::size_t op) const {
   const auto* const conv = std::get_if<Conv2d>(&kind);
   return (conv != nullptr && conv->bias == kNoTensor) || std::holds_alternative<BatchNorm>(kind) ||
          std::holds_alternative<Activation>(kind) || std::holds_alternative<Add>(kind) ||
-         std::holds_alternative<Flatten>(kind) || std::holds_alternative<MaxPool2d>(kind);
+         std::holds_alternative<MaxPool2d>(kind);
 }
 
 bool Planner::is_factor_only(ValueId op) const {
@@ -410,17 +433,31 @@ bool Planner::is_factor_only(ValueId op) const {
   return conv != nullptr && conv->bias == kNoTensor;
 }
 
+bool Planner::works_last(std::size_t op) const {
+  const auto& kind = op_at(op).kind;
+  if (!rounds_ || op_at(op).in.size() != 3) return false;
+  return std::holds_alternative<Conv2d>(kind) || std::holds_alternative<BatchNorm>(kind) ||
+         std::holds_alternative<MaxPool2d>(kind) || std::holds_alternative<Add>(kind) ||
+         std::holds_alternative<Activation>(kind) ||
+         std::holds_alternative<GlobalAveragePool>(kind);
+}
+
 Value Planner::taken(std::size_t op, std::size_t input) {
-  const ValueId value = op_at(op).inputs[input];
-  if (value == kGraphInput) return plan_.input;
-  return reads_rounded(op) ? values_[value] : exact(op, values_[value]);
+  const ValueId from = op_at(op).inputs[input];
+  const Value value = from == kGraphInput ? plan_.input : values_[from];
+  const bool last = works_last(op);
+  // A copy in another layout that is for convolutions may be rounded at once.
+  const bool is_factor = last && std::holds_alternative<Conv2d>(op_at(op).kind);
+  const bool rounded = value.rounded ? reads_rounded(op) : is_factor && !value.last;
+  return formed(op, value, rounded, last, op_at(op).in);
 }
 
 Planner::Made Planner::make_wanted(std::size_t op, std::size_t count) {
   const Forms forms = wanted(op);
   Made made;
-  if (forms.exact || !forms.rounded) made.exact = make(count);
-  if (forms.rounded) made.rounded = make_rounded(count);
+  const bool last = works_last(op);
+  if (forms.exact || !forms.rounded) made.exact = laid(make(count), last);
+  if (forms.rounded) made.rounded = laid(make_rounded(count), last);
   return made;
 }
 
@@ -431,7 +468,7 @@ Value Planner::keep(const Made& made) {
 
 Value Planner::writable(const Gradient& gradient) {
   const Value& value = gradient.value;
-  return gradient.shared || value.rounded ? make(value.count) : value;
+  return gradient.shared || value.rounded ? laid(make(value.count), value.last) : value;
 }
 
 Value Planner::parameter(std::size_t tensor) const {

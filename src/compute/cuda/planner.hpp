@@ -19,7 +19,8 @@ namespace starling::compute::cuda {
 /// How much attention may use for the scores of the samples that it treats together.
 inline constexpr std::size_t kScoreBytes = std::size_t{512} << 20;
 
-/// Builds one Plan. Images are NCHW, everything else is plain, too.
+/// Builds one Plan. Images are NCHW, with bfloat16 NHWC where ops know that (works_last);
+/// everything else is plain.
 class Planner {
  public:
   /// As Queue::fuses.
@@ -126,6 +127,8 @@ class Planner {
                 const Value& y);
   /// Whether the op behind a batch norm can normalise what it reads.
   [[nodiscard]] bool is_left_to_sum(std::size_t op) const;
+  Value normalise(std::size_t op, const Channels& channels, const Value& source,
+                  const Value& figures);
   void sum_normalised(std::size_t op, const Unfinished& a, const Value& b,
                       const std::optional<Unfinished>& other, const Made& to);
   [[nodiscard]] Convolution convolution_of(std::size_t op, const Conv2d& conv) const;
@@ -136,6 +139,7 @@ class Planner {
                           const Channels& channels, MakeKernel make);
   /// Of all channels.
   [[nodiscard]] std::size_t chunks(const Channels& channels) const;
+  [[nodiscard]] Lanes lanes_of(const Channels& channels) const;
 
   // Rows of features: planner_rows.cpp.
   Value forward_of(std::size_t op, const Linear& linear, const Value& source);
@@ -206,8 +210,18 @@ class Planner {
   Value kept_factor(std::size_t op, const Rows& rows);
   [[nodiscard]] Value shorter(const Value& value) const;
   [[nodiscard]] bool passes_on(std::size_t op) const;
-  /// The value in float32: a copy of one in bfloat16.
+  /// The value in this form and layout; `image`: its shape, which tells what the layouts are.
+  Value formed(std::size_t op, const Value& value, bool rounded, bool last, const Shape& image);
+  void convert(std::size_t op, const Value& from, const Value& to, std::size_t channels,
+               std::size_t points);
+  /// The value in float32, in the layout that it has.
   Value exact(std::size_t op, const Value& value);
+  /// Whether the op reads and makes images whose channels come last.
+  [[nodiscard]] bool works_last(std::size_t op) const;
+  [[nodiscard]] static Value laid(Value value, bool last) {
+    value.last = last;
+    return value;
+  }
   /// In which forms those that take the result of an op in forward want it.
   [[nodiscard]] Forms wanted(std::size_t op) const;
   /// Whether the op itself, or what it hands its input on to, reads it in either form.
@@ -232,8 +246,10 @@ class Planner {
     value.rounded = true;
     return value;
   }
-  /// For what products give: as many bfloat16 where the plan rounds.
-  Value make_product(std::size_t count) { return rounds_ ? make_rounded(count) : make(count); }
+  /// For what convolutions give: as many bfloat16, channels last, where the plan rounds.
+  Value make_image(std::size_t count) {
+    return rounds_ ? laid(make_rounded(count), true) : make(count);
+  }
   /// Where to write a gradient of the same size: itself unless it is shared.
   Value writable(const Gradient& gradient);
   [[nodiscard]] Value parameter(std::size_t tensor) const;

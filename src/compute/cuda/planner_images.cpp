@@ -1,15 +1,22 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/integer.hpp"
 #include "compute/cuda/planner.hpp"
 
 namespace starling::compute::cuda {
 
 namespace {
 
-Channels channels_of(const Op& op) {
-  return {.points = op.in.size() == 3 ? std::size_t{op.in[1]} * op.in[2] : 1, .channels = op.in[0]};
+/// `last` as the op's source is.
+Channels channels_of(const Op& op, bool last) {
+  return {.points = op.in.size() == 3 ? std::size_t{op.in[1]} * op.in[2] : 1,
+          .channels = op.in[0],
+          .last = last};
 }
+
+/// A lane has about so many points: what belongs to its channels is read once for all of them.
+constexpr std::size_t kPointsOfLane = 8;
 
 Window window_of(const Op& op, std::size_t kernel, std::size_t stride, std::size_t padding) {
   return {.height = op.in[1],
@@ -54,14 +61,17 @@ Convolution Planner::convolution_of(std::size_t op, const Conv2d& conv) const {
   result.dilation = conv.dilation;
   result.groups = conv.groups;
   result.rounded = rounds_;
+  result.last = rounds_;
   return result;
 }
 
-// Factors that are not rounded yet are; the one that is written is what it has to be.
+// Images are as they have to be; a gradient may have to be rounded, and weights laid out, too.
 void Planner::convolve(std::size_t op, const Convolution& what, const Value& x, const Value& w,
                        const Value& y) {
+  const auto side = static_cast<std::uint32_t>(what.kernel);
+  const Shape window{static_cast<std::uint32_t>(what.group_in()), side, side};
   const Value own_x = factor(op, x);
-  const Value own_w = factor(op, w);
+  const Value own_w = formed(op, w, rounds_, rounds_, window);
   const Value own_y = factor(op, y);
   call(op, {own_x, own_w, own_y}, [=](const Addresses& at) {
     Convolution convolution = what;
@@ -75,7 +85,7 @@ void Planner::convolve(std::size_t op, const Convolution& what, const Value& x, 
 Value Planner::forward_of(std::size_t op, const Conv2d& conv, const Value& source) {
   const Value x = kept_factor(op, source);
   saved_[op].source = x;
-  const Value y = make_product(all(op_at(op).out));
+  const Value y = make_image(all(op_at(op).out));
   const Value weight = parameter(conv.weight);
   convolve(op, convolution_of(op, conv), x, weight, y);
   const bool has_bias = conv.bias != kNoTensor;
@@ -85,7 +95,7 @@ Value Planner::forward_of(std::size_t op, const Conv2d& conv, const Value& sourc
   const Shape& out = op_at(op).out;
   const Made made = rounds_ ? make_wanted(op, y.count) : Made{.exact = y, .rounded = {}};
   kernel(op, {y, bias, made.first(), made.second()}, y.count,
-         [=, points = std::size_t{out[1]} * out[2],
+         [=, points = y.last ? std::size_t{1} : std::size_t{out[1]} * out[2],
           channels = std::size_t{out[0]}](const Addresses& at) -> Kernel {
            return FinishImage{points,     channels, has_bias ? at.at(bias) : nullptr,
                               relu,       y.count,  at.floats(y),
@@ -100,16 +110,15 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gr
   const Value dweight = parameter_gradient(conv.weight);
   Convolution what = convolution_of(op, conv);
   what.kind = Convolution::Kind::weight_gradient;
-  const Value made = rounds_ ? make_rounded(dweight.count) : dweight;
+  const Value made = rounds_ ? make_image(dweight.count) : dweight;
   convolve(op, what, source, made, above);
-  if (rounds_) {
-    kernel(op, {made, dweight}, dweight.count, [=](const Addresses& at) -> Kernel {
-      return Convert{dweight.count, at.floats(made), at.to(dweight)};
-    });
-  }
-  if (conv.bias != kNoTensor) {
-    const Shape& out = op_at(op).out;
-    const Channels channels{.points = std::size_t{out[1]} * out[2], .channels = out[0]};
+  if (rounds_) convert(op, made, dweight, what.group_in(), what.kernel * what.kernel);
+  const Shape& out = op_at(op).out;
+  const Channels channels{.points = std::size_t{out[1]} * out[2], .channels = out[0]};
+  if (conv.bias != kNoTensor && above.last) {
+    sum_columns(op, batch_ * channels.points, channels.channels, above, nullptr, nullptr,
+                parameter_gradient(conv.bias));
+  } else if (conv.bias != kNoTensor) {
     const Value dbias = parameter_gradient(conv.bias);
     const Value parts = make(floats_of<double>(chunks(channels)));
     kernel_of_chunks(op, {above, parts}, channels,
@@ -123,7 +132,7 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gr
   }
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value weight = parameter(conv.weight);
-  const Value result = make_product(source.count);
+  const Value result = make_image(source.count);
   what.kind = Convolution::Kind::source_gradient;
   convolve(op, what, result, weight, above);
   give(op, {result});
@@ -135,8 +144,17 @@ std::size_t Planner::chunks(const Channels& channels) const {
 
 void Planner::kernel_of_chunks(std::size_t op, std::initializer_list<Value> touched,
                                const Channels& channels, MakeKernel make) {
+  if (channels.last) {
+    return kernel(op, touched, chunks_of(channels, batch_) * TeamShape(channels.channels).teams,
+                  std::move(make), kTeamLanes * kFour);
+  }
   kernel(op, touched, chunks(channels), std::move(make),
          std::min(batch_ * channels.points, kChannelChunk));
+}
+
+Lanes Planner::lanes_of(const Channels& channels) const {
+  const std::size_t points = batch_ * channels.points;
+  return {points, channels.channels, base::ceil_div(points, kPointsOfLane)};
 }
 
 void Planner::kernel_of_channels(std::size_t op, std::initializer_list<Value> touched,
@@ -145,7 +163,7 @@ void Planner::kernel_of_channels(std::size_t op, std::initializer_list<Value> to
 }
 
 Value Planner::forward_of(std::size_t op, const BatchNorm& norm, const Value& source) {
-  const Channels channels = channels_of(op_at(op));
+  const Channels channels = channels_of(op_at(op), source.last);
   const Value weight = parameter(norm.weight);
   const Value bias = parameter(norm.bias);
   const Value mean = running(norm.mean);
@@ -157,8 +175,11 @@ Value Planner::forward_of(std::size_t op, const BatchNorm& norm, const Value& so
     const Value parts = make(floats_of<Pair>(chunks(channels)));
     kernel_of_chunks(op, {source, parts}, channels,
                      [=, step = plan_.step](const Addresses& at) -> Kernel {
-                       return BatchNormSums{channels, at.at<StepState>(step), at.floats(source),
-                                            at.at<Pair>(parts)};
+                       const auto* const state = at.at<StepState>(step);
+                       auto* const sums = at.at<Pair>(parts);
+                       if (channels.last)
+                         return NormSumsLast{channels, state, at.floats(source), sums};
+                       return BatchNormSums{channels, state, at.floats(source), sums};
                      });
     kernel_of_channels(op, {source, parts, weight, bias, mean, variance, figures}, channels,
                        [=, step = plan_.step, epsilon = norm.epsilon,
@@ -187,12 +208,19 @@ Value Planner::forward_of(std::size_t op, const BatchNorm& norm, const Value& so
     unfinished_[op] = Unfinished{source, figures};
     return source;
   }
+  return normalise(op, channels, source, figures);
+}
+
+Value Planner::normalise(std::size_t op, const Channels& channels, const Value& source,
+                         const Value& figures) {
   const Made made = make_wanted(op, source.count);
-  kernel(op, {source, figures, made.first(), made.second()}, source.count,
-         [=, relu = flow_.does_relu(op)](const Addresses& at) -> Kernel {
-           return BatchNormApply{
-               channels,   at.at<ChannelFigures>(figures), relu, source.count, at.floats(source),
-               made.at(at)};
+  const bool relu = flow_.does_relu(op);
+  const Lanes lanes = lanes_of(channels);
+  kernel(op, {source, figures, made.first(), made.second()},
+         channels.last ? lanes.calls() : source.count, [=](const Addresses& at) -> Kernel {
+           const auto* const of = at.at<ChannelFigures>(figures);
+           if (channels.last) return NormLast{lanes, of, relu, at.floats(source), made.at(at)};
+           return BatchNormApply{channels, of, relu, source.count, at.floats(source), made.at(at)};
          });
   return keep(made);
 }
@@ -206,24 +234,26 @@ bool Planner::is_left_to_sum(std::size_t op) const {
 void Planner::sum_normalised(std::size_t op, const Unfinished& a, const Value& b,
                              const std::optional<Unfinished>& other, const Made& to) {
   const Unfinished second = other.value_or(Unfinished{b, a.figures});
+  const Channels channels = channels_of(op_at(op), a.source.last);
+  const Lanes lanes = lanes_of(channels);
+  const std::size_t count = a.source.count;
   kernel(op, {a.source, a.figures, second.source, second.figures, to.first(), to.second()},
-         a.source.count,
-         [=, has_figures = other.has_value(), channels = channels_of(op_at(op)),
+         channels.last ? lanes.calls() : count,
+         [=, has_figures = other.has_value(),
           relu = flow_.does_relu(op)](const Addresses& at) -> Kernel {
-           return SumNormalised{channels,
-                                relu,
-                                a.source.count,
-                                at.floats(a.source),
-                                at.at<ChannelFigures>(a.figures),
-                                at.floats(second.source),
-                                has_figures ? at.at<ChannelFigures>(second.figures) : nullptr,
-                                to.at(at)};
+           const Floats first = at.floats(a.source);
+           const Floats added = at.floats(second.source);
+           const auto* const of = at.at<ChannelFigures>(a.figures);
+           const auto* const of_added =
+               has_figures ? at.at<ChannelFigures>(second.figures) : nullptr;
+           if (channels.last) return SumLast{lanes, relu, first, of, added, of_added, to.at(at)};
+           return SumNormalised{channels, relu, count, first, of, added, of_added, to.at(at)};
          });
 }
 
 void Planner::backward_of(std::size_t op, const BatchNorm& norm, const Gradient& gradient) {
-  const Channels channels = channels_of(op_at(op));
   const Value source = saved_[op].source;
+  const Channels channels = channels_of(op_at(op), source.last);
   const Value figures = saved_[op].extra;
   const Value above = gradient.value;
   const Value weight = parameter(norm.weight);
@@ -233,10 +263,15 @@ void Planner::backward_of(std::size_t op, const BatchNorm& norm, const Gradient&
   const bool relu = flow_.does_relu(op);
   kernel_of_chunks(op, {source, figures, above, parts}, channels,
                    [=, step = plan_.step](const Addresses& at) -> Kernel {
-                     return BatchNormGradientSums{
-                         channels,          at.at<StepState>(step), relu,
-                         at.floats(source), at.floats(above),       at.at<ChannelFigures>(figures),
-                         at.at<Pair>(parts)};
+                     const auto* const state = at.at<StepState>(step);
+                     const auto* const of = at.at<ChannelFigures>(figures);
+                     const Floats x = at.floats(source);
+                     const Floats dy = at.floats(above);
+                     auto* const sums = at.at<Pair>(parts);
+                     if (channels.last) {
+                       return NormGradientSumsLast{channels, state, relu, x, dy, of, sums};
+                     }
+                     return BatchNormGradientSums{channels, state, relu, x, dy, of, sums};
                    });
   kernel_of_channels(op, {parts, weight, figures, dweight, dbias}, channels,
                      [=, step = plan_.step](const Addresses& at) -> Kernel {
@@ -247,17 +282,20 @@ void Planner::backward_of(std::size_t op, const BatchNorm& norm, const Gradient&
                      });
   const ValueId input = op_at(op).inputs.front();
   if (!flow_.needs_gradient(input)) return;
-  const Value result = is_factor_only(input) ? make_rounded(source.count) : writable(gradient);
-  kernel(op, {source, figures, above, result}, source.count,
+  const Value result =
+      is_factor_only(input) ? laid(make_rounded(source.count), source.last) : writable(gradient);
+  const Lanes lanes = lanes_of(channels);
+  kernel(op, {source, figures, above, result}, channels.last ? lanes.calls() : source.count,
          [=, step = plan_.step](const Addresses& at) -> Kernel {
-           return BatchNormBackward{channels,
-                                    at.at<StepState>(step),
-                                    at.at<ChannelFigures>(figures),
-                                    relu,
-                                    source.count,
-                                    at.floats(source),
-                                    at.floats(above),
-                                    at.to(result)};
+           const auto* const state = at.at<StepState>(step);
+           const auto* const of = at.at<ChannelFigures>(figures);
+           const Floats x = at.floats(source);
+           const Floats dy = at.floats(above);
+           const FloatsTo dx = at.to(result);
+           if (channels.last) {
+             return NormBackwardLast{lanes, channels.points, state, of, relu, x, dy, dx};
+           }
+           return BatchNormBackward{channels, state, of, relu, source.count, x, dy, dx};
          });
   give(op, {result});
 }
@@ -267,22 +305,33 @@ Value Planner::forward_of(std::size_t op, const MaxPool2d& pool, const Value& so
   const Value chosen = make(made.first().count);
   saved_[op].source = source;
   saved_[op].extra = chosen;
-  kernel(
-      op, {source, made.first(), made.second(), chosen}, chosen.count,
-      [=, window = window_of(op_at(op), pool)](const Addresses& at) -> Kernel {
-        return MaxPoolForward{window, at.floats(source), made.at(at), at.at<std::int32_t>(chosen)};
-      });
+  const std::size_t channels = op_at(op).in[0];
+  const std::size_t calls = chosen.count / channels * groups_of(channels);
+  kernel(op, {source, made.first(), made.second(), chosen}, source.last ? calls : chosen.count,
+         [=, window = window_of(op_at(op), pool)](const Addresses& at) -> Kernel {
+           const Floats x = at.floats(source);
+           auto* const places = at.at<std::int32_t>(chosen);
+           if (source.last) {
+             return MaxPoolForwardLast{window, channels, x, made.at(at), places};
+           }
+           return MaxPoolForward{window, x, made.at(at), places};
+         });
   return keep(made);
 }
 
 void Planner::backward_of(std::size_t op, const MaxPool2d& pool, const Gradient& gradient) {
+  const Value source = saved_[op].source;
   const Value chosen = saved_[op].extra;
   const Value above = gradient.value;
-  const Value result = make(saved_[op].source.count);
-  kernel(op, {above, chosen, result}, result.count,
+  const Value result = laid(make(source.count), source.last);
+  const std::size_t channels = op_at(op).in[0];
+  const std::size_t calls = result.count / channels * groups_of(channels);
+  kernel(op, {above, chosen, result}, source.last ? calls : result.count,
          [=, window = window_of(op_at(op), pool)](const Addresses& at) -> Kernel {
-           return MaxPoolBackward{window, at.floats(above), at.at<std::int32_t>(chosen),
-                                  at.at(result)};
+           const Floats dy = at.floats(above);
+           const auto* const places = at.at<std::int32_t>(chosen);
+           if (source.last) return MaxPoolBackwardLast{window, channels, dy, places, at.to(result)};
+           return MaxPoolBackward{window, dy, places, at.at(result)};
          });
   give(op, {result});
 }
@@ -308,10 +357,12 @@ void Planner::backward_of(std::size_t op, const AveragePool2d& pool, const Gradi
 
 Value Planner::forward_of(std::size_t op, const GlobalAveragePool&, const Value& source) {
   const Value result = make(all(op_at(op).out));
-  const std::size_t points = channels_of(op_at(op)).points;
+  const auto [points, channels, last] = channels_of(op_at(op), source.last);
+  saved_[op].source = source;
   kernel(
       op, {source, result}, result.count,
-      [=](const Addresses& at) -> Kernel {
+      [=, points = points, channels = channels, last = last](const Addresses& at) -> Kernel {
+        if (last) return PointMeansLast{points, channels, at.floats(source), at.at(result)};
         return PlaneMeans{points, at.at(source), at.at(result)};
       },
       points);
@@ -320,11 +371,14 @@ Value Planner::forward_of(std::size_t op, const GlobalAveragePool&, const Value&
 
 void Planner::backward_of(std::size_t op, const GlobalAveragePool&, const Gradient& gradient) {
   const Value above = gradient.value;
-  const Value result = make(all(op_at(op).in));
-  const std::size_t points = channels_of(op_at(op)).points;
-  kernel(op, {above, result}, result.count, [=](const Addresses& at) -> Kernel {
-    return SpreadMean{points, at.at(above), at.at(result)};
-  });
+  const bool is_last = saved_[op].source.last;
+  const Value result = laid(make(all(op_at(op).in)), is_last);
+  const auto [points, channels, last] = channels_of(op_at(op), is_last);
+  kernel(op, {above, result}, result.count,
+         [=, points = points, channels = channels, last = last](const Addresses& at) -> Kernel {
+           if (last) return SpreadMeanLast{points, channels, at.at(above), at.at(result)};
+           return SpreadMean{points, at.at(above), at.at(result)};
+         });
   give(op, {result});
 }
 

@@ -96,8 +96,30 @@ struct RowNormBackward {
 /// a second kernel adds up what they leave. Where a channel has no more than this, it is one chunk.
 inline constexpr std::size_t kChannelChunk = 8192;
 
+/// The same where channels come last: of a team's lanes as many as there are groups of eight
+/// channels stand side by side, and so many such rows of lanes share the points of a chunk. If
+/// there are more groups than lanes, several teams share them.
+inline constexpr std::size_t kTeamLanes = 256;
+struct TeamShape {
+  static constexpr std::size_t kPointsOfLane = 16;
+
+  std::size_t groups;  ///< that stand side by side
+  std::size_t lanes;   ///< for each
+  std::size_t teams;   ///< for a chunk
+
+  STARLING_BOTH explicit TeamShape(std::size_t channels) {
+    const std::size_t all = (channels + kEight - 1) / kEight;
+    groups = all < kTeamLanes ? all : kTeamLanes;
+    lanes = kTeamLanes / groups;
+    teams = (all + groups - 1) / groups;
+  }
+  /// Of a chunk.
+  [[nodiscard]] STARLING_BOTH std::size_t points() const { return lanes * kPointsOfLane; }
+};
+
 STARLING_BOTH inline std::size_t chunks_of(const Channels& channels, std::size_t samples) {
-  return (samples * channels.points + kChannelChunk - 1) / kChannelChunk;
+  const std::size_t size = channels.last ? TeamShape(channels.channels).points() : kChannelChunk;
+  return (samples * channels.points + size - 1) / size;
 }
 
 /// Some of a channel's elements in the first samples of a batch of images.
@@ -244,7 +266,7 @@ struct BatchNormStatistics {
     const auto number = static_cast<double>(step->count * channels.points);
     const double from_origin = sums.first / number;
     const auto mean =
-        static_cast<float>(static_cast<double>(x[channel * channels.points]) + from_origin);
+        static_cast<float>(static_cast<double>(x[channels.first_of(channel)]) + from_origin);
     const double difference = sums.second - sums.first * from_origin;
     const double squares = difference < 0 ? 0.0 : difference;  // what is not a number stays so
     const auto variance = static_cast<float>(squares / number);

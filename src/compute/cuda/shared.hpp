@@ -67,6 +67,12 @@ struct alignas(8) FourRounded {
   std::uint16_t of[kFour];
 };
 
+/// Neighbouring channels of a point, where channels come last.
+inline constexpr std::size_t kEight = 8;
+struct alignas(16) EightRounded {
+  std::uint16_t of[kEight];
+};
+
 /// Floats to be read, or bfloat16 in their place. Aligned for `four`.
 struct Floats {
   const void* data = nullptr;

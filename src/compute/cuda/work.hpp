@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "compute/cuda/attention.hpp"
+#include "compute/cuda/channels_last.hpp"
 #include "compute/cuda/choose.hpp"
 #include "compute/cuda/coding.hpp"
 #include "compute/cuda/elementwise.hpp"
@@ -24,15 +25,17 @@ using Kernel = std::variant<
     Activate, ActivateBackward, Convert, RoundRows, SwiGluForward, SwiGluBackward, Drop, Sum,
     AddRow, FinishImage, Embed, EmbedBackward, EmbedJoin, ColumnSums, SliceSums, MaxPoolForward,
     MaxPoolBackward, AveragePoolForward, AveragePoolBackward, SpreadMean, BatchNormApply,
-    BatchNormEvaluate, BatchNormBackward, SumNormalised, PlainConvolution<float>,
-    PlainConvolution<std::uint16_t>, SplitHeads, MergeGradients, RoundHeads, WidenHeads, MergeHeads,
-    SplitRows, PlaneMeans, RowNormForward, RowNormBackward, ChannelSums, JoinChannelSums,
-    BatchNormSums, BatchNormStatistics, BatchNormGradientSums, BatchNormGradients, CausalSoftmax,
-    CausalSoftmaxBackward, CrossEntropy, MeanSquared, AddUp, SampleDifference<float>,
-    SampleDifference<std::uint16_t>, FindLargest<float>, FindLargest<std::uint16_t>,
-    CountKeys<AllTiles<float>>, CountKeys<AllTiles<std::uint16_t>>, CountKeys<FoundTiles>,
-    CountTiles<AllTiles<float>>, CountTiles<AllTiles<std::uint16_t>>, CountTiles<FoundTiles>,
-    AddBefore, FindLastEqual<AllTiles<float>>, FindLastEqual<AllTiles<std::uint16_t>>,
+    BatchNormEvaluate, BatchNormBackward, SumNormalised, NormLast, SumLast, NormBackwardLast,
+    NormSumsLast, NormGradientSumsLast, MaxPoolForwardLast, MaxPoolBackwardLast, PointMeansLast,
+    SpreadMeanLast, Relayout, PlainConvolution<float>, PlainConvolution<std::uint16_t>, SplitHeads,
+    MergeGradients, RoundHeads, WidenHeads, MergeHeads, SplitRows, PlaneMeans, RowNormForward,
+    RowNormBackward, ChannelSums, JoinChannelSums, BatchNormSums, BatchNormStatistics,
+    BatchNormGradientSums, BatchNormGradients, CausalSoftmax, CausalSoftmaxBackward, CrossEntropy,
+    MeanSquared, AddUp, SampleDifference<float>, SampleDifference<std::uint16_t>,
+    FindLargest<float>, FindLargest<std::uint16_t>, CountKeys<AllTiles<float>>,
+    CountKeys<AllTiles<std::uint16_t>>, CountKeys<FoundTiles>, CountTiles<AllTiles<float>>,
+    CountTiles<AllTiles<std::uint16_t>>, CountTiles<FoundTiles>, AddBefore,
+    FindLastEqual<AllTiles<float>>, FindLastEqual<AllTiles<std::uint16_t>>,
     FindLastEqual<FoundTiles>, TakeChosen<AllTiles<float>>, TakeChosen<AllTiles<std::uint16_t>>,
     TakeChosen<FoundTiles>, PickGaps, MeasureRuns, WriteRuns, FitScales, PackValues, UnpackValues,
     ReadRuns, JoinRuns, RunSquares<float>, RunSquares<std::uint16_t>, Release, AddDelta,
