@@ -19,8 +19,7 @@ namespace {
 
 /// So much work space any convolution may have.
 constexpr std::int64_t kWorkspaceFree = std::int64_t{256} << 20;
-/// Engines for bfloat16 turn x and y to NHWC, with channels filled up to a multiple of 8: about
-/// what the tensors take. With less, a ResNet-50's first layers get what cuDNN proposes last.
+/// Engines for bfloat16 fill channels up to a multiple of 8: copies of x and y.
 constexpr std::int64_t kWorkspaceCopies = 2;
 constexpr std::size_t kEnginesMax = 64;
 /// What may be loaded: as meson.build has it of the headers.

@@ -173,8 +173,21 @@ struct BlockTeam {
   }
 };
 
+/// Blocks that a processor shall have room for at the same time, of kernels that say so.
+constexpr unsigned kCrowd = 3;
+
 template <class K>
-__global__ void __launch_bounds__(kElementThreads) each_element(const K kernel, std::size_t count) {
+constexpr unsigned blocks_at_once() {
+  if constexpr (CrowdedKernel<K>) {
+    return kCrowd;
+  } else {
+    return 1;
+  }
+}
+
+template <class K>
+__global__ void __launch_bounds__(kElementThreads, blocks_at_once<K>())
+    each_element(const K kernel, std::size_t count) {
   constexpr std::size_t kStep = elements_a_call<K>();
   const std::size_t threads = std::size_t{gridDim.x} * blockDim.x;
   for (std::size_t i = (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) * kStep; i < count;
@@ -186,14 +199,20 @@ __global__ void __launch_bounds__(kElementThreads) each_element(const K kernel, 
 constexpr unsigned kRowThreadsMax = 512;
 
 template <class K>
-__global__ void __launch_bounds__(kRowThreadsMax) each_row(const K kernel, std::size_t count) {
+constexpr unsigned row_threads_max() {
+  return CrowdedKernel<K> ? kElementThreads : kRowThreadsMax;
+}
+
+template <class K>
+__global__ void __launch_bounds__(row_threads_max<K>(), blocks_at_once<K>())
+    each_row(const K kernel, std::size_t count) {
   for (std::size_t row = blockIdx.x; row < count; row += gridDim.x) kernel(BlockTeam{}, row);
 }
 
 /// Threads that a row of so many elements is worth: a few elements each, whole warps.
-unsigned row_threads(std::size_t width) {
+unsigned row_threads(std::size_t width, unsigned most) {
   unsigned threads = kWarp;
-  while (threads < kRowThreadsMax && threads * std::size_t{4} < width) threads *= 2;
+  while (threads < most && threads * std::size_t{4} < width) threads *= 2;
   return threads;
 }
 
@@ -236,7 +255,7 @@ cudaError_t launch(const KernelWork& work, cudaStream_t stream) {
         using K = std::remove_cv_t<std::remove_reference_t<decltype(kernel)>>;
         if constexpr (RowKernel<K>) {
           config.gridDim = static_cast<unsigned>(std::min(work.count, kBlocksMax));
-          config.blockDim = row_threads(work.width);
+          config.blockDim = row_threads(work.width, row_threads_max<K>());
           return cudaLaunchKernelEx(&config, each_row<K>, kernel, work.count);
         } else {
           const std::size_t calls = base::ceil_div(work.count, elements_a_call<K>());

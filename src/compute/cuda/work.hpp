@@ -52,6 +52,13 @@ concept WideKernel = requires {
   K::kWide;
 };
 
+/// One that moves more bytes at a time with more threads than with all the registers that it could
+/// use.
+template <class K>
+concept CrowdedKernel = requires {
+  K::kCrowded;
+};
+
 /// Elements that one call treats.
 template <class K>
 [[nodiscard]] constexpr std::size_t elements_a_call() {

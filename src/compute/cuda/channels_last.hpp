@@ -1,0 +1,436 @@
+// Kernels of images whose channels come last (NHWC), as plans with bfloat16 have them: each call
+// works on eight neighbouring channels, so that a GPU moves 16 bytes at once, and what belongs to
+// these is read once for many points.
+#pragma once
+
+#include "compute/cuda/images.hpp"
+#include "compute/cuda/rows.hpp"
+#include "compute/cuda/shared.hpp"
+
+namespace starling::compute::cuda {
+
+/// Some points and eight of their channels, or fewer at the end.
+struct ChannelGroup {
+  std::size_t first;     ///< channel
+  std::size_t count;     ///< channels
+  std::size_t channels;  ///< of a point
+
+  /// Whether points' groups are aligned for wide loads.
+  [[nodiscard]] STARLING_BOTH bool is_wide() const { return channels % kEight == 0; }
+  [[nodiscard]] STARLING_BOTH std::size_t at(std::size_t point) const {
+    return point * channels + first;
+  }
+};
+
+[[nodiscard]] STARLING_BOTH inline std::size_t groups_of(std::size_t channels) {
+  return (channels + kEight - 1) / kEight;
+}
+
+STARLING_BOTH inline ChannelGroup group_of(std::size_t group, std::size_t channels) {
+  const std::size_t first = group * kEight;
+  const std::size_t left = channels - first;
+  return {first, left < kEight ? left : kEight, channels};
+}
+
+/// The group's elements of a point; zeros for channels that there are not.
+STARLING_BOTH inline void load(const Floats& from, const ChannelGroup& group, std::size_t point,
+                               float (&to)[kEight]) {
+  const std::size_t at = group.at(point);
+  if (!group.is_wide()) {
+    for (std::size_t k = 0; k < kEight; ++k) to[k] = k < group.count ? from[at + k] : 0.0F;
+  } else if (from.rounded) {
+    const EightRounded bits =
+        *reinterpret_cast<const EightRounded*>(static_cast<const std::uint16_t*>(from.data) + at);
+    for (std::size_t k = 0; k < kEight; ++k) to[k] = widened(bits.of[k]);
+  } else {
+    for (std::size_t part = 0; part < kEight; part += kFour) {
+      const Four read = from.four(at + part);
+      for (std::size_t k = 0; k < kFour; ++k) to[part + k] = read.of[k];
+    }
+  }
+}
+
+STARLING_BOTH inline void save(const float (&from)[kEight], const ChannelGroup& group,
+                               std::size_t point, const FloatsTo& to) {
+  const std::size_t at = group.at(point);
+  if (!group.is_wide()) {
+    for (std::size_t k = 0; k < kEight; ++k) {  // by constants: arrays stay in registers
+      if (k < group.count) to.put(at + k, from[k]);
+    }
+    return;
+  }
+  if (to.exact != nullptr) {
+    for (std::size_t part = 0; part < kEight; part += kFour) {
+      *reinterpret_cast<Four*>(to.exact + at + part) = {from[part], from[part + 1], from[part + 2],
+                                                        from[part + 3]};
+    }
+  }
+  if (to.rounded == nullptr) return;
+  EightRounded bits;
+  for (std::size_t k = 0; k < kEight; ++k) bits.of[k] = rounded(from[k]);
+  *reinterpret_cast<EightRounded*>(to.rounded + at) = bits;
+}
+
+/// Shares out points among calls: one a group of channels and lane; a lane has every `lanes`th
+/// point, so that neighbouring calls work on neighbouring memory.
+struct Lanes {
+  std::size_t points;  ///< of the whole batch
+  std::size_t channels;
+  std::size_t lanes;
+
+  [[nodiscard]] std::size_t calls() const { return groups_of(channels) * lanes; }
+
+  /// Of call `i`: work(group, point) for each of its points.
+  template <class Work>
+  STARLING_BOTH void each_point(std::size_t i, const Work& work) const {
+    const std::size_t groups = groups_of(channels);
+    const Divided at = divide(i, groups);
+    const ChannelGroup group = group_of(at.rest, channels);
+    for (std::size_t point = at.quotient; point < points; point += lanes) work(group, point);
+  }
+};
+
+/// BatchNormApply's.
+struct NormLast {
+  Lanes lanes;
+  const ChannelFigures* figures;
+  bool relu;
+  Floats x;
+  FloatsTo y;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const ChannelGroup own = group_of(divide(i, groups_of(lanes.channels)).rest, lanes.channels);
+    ChannelFigures of[kEight];
+    for (std::size_t k = 0; k < kEight; ++k) of[k] = figures[own.first + (k < own.count ? k : 0)];
+    lanes.each_point(i, [&](const ChannelGroup& group, std::size_t point) {
+      float value[kEight];
+      load(x, group, point, value);
+      for (std::size_t k = 0; k < kEight; ++k) {
+        value[k] = normalised(of[k], value[k]);
+        if (relu && value[k] < 0) value[k] = 0;
+      }
+      save(value, group, point, y);
+    });
+  }
+};
+
+/// SumNormalised's.
+struct SumLast {
+  static constexpr bool kCrowded = true;
+  Lanes lanes;
+  bool relu;
+  Floats a;
+  const ChannelFigures* a_figures;
+  Floats b;
+  const ChannelFigures* b_figures;  ///< null: b is added as it is
+  FloatsTo to;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const ChannelGroup own = group_of(divide(i, groups_of(lanes.channels)).rest, lanes.channels);
+    const ChannelFigures* const others = b_figures == nullptr ? a_figures : b_figures;
+    ChannelFigures of_a[kEight];
+    ChannelFigures of_b[kEight];
+    for (std::size_t k = 0; k < kEight; ++k) {
+      const std::size_t channel = own.first + (k < own.count ? k : 0);
+      of_a[k] = a_figures[channel];
+      of_b[k] = others[channel];
+    }
+    lanes.each_point(i, [&](const ChannelGroup& group, std::size_t point) {
+      float sum[kEight];
+      float other[kEight];
+      load(a, group, point, sum);
+      load(b, group, point, other);
+      for (std::size_t k = 0; k < kEight; ++k) {
+        if (b_figures != nullptr) other[k] = normalised(of_b[k], other[k]);
+        sum[k] = normalised(of_a[k], sum[k]) + other[k];
+        if (relu && sum[k] < 0) sum[k] = 0;
+      }
+      save(sum, group, point, to);
+    });
+  }
+};
+
+/// BatchNormBackward's: dx may be dy; it is zero behind the step's samples.
+struct NormBackwardLast {
+  static constexpr bool kCrowded = true;
+  Lanes lanes;
+  std::size_t points;  ///< of a sample
+  const StepState* step;
+  const ChannelFigures* figures;
+  bool relu;  ///< dy is that of a ReLU behind the norm
+  Floats x;
+  Floats dy;
+  FloatsTo dx;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const ChannelGroup own = group_of(divide(i, groups_of(lanes.channels)).rest, lanes.channels);
+    // What x is rounded to is coarser than what is lost where the mean is taken off in the sum.
+    float rest[kEight];
+    ChannelFigures of[kEight];
+    for (std::size_t k = 0; k < kEight; ++k) {
+      of[k] = figures[own.first + (k < own.count ? k : 0)];
+      rest[k] = of[k].rest - of[k].x_factor * of[k].mean;
+    }
+    const std::size_t end = step->count * points;
+    lanes.each_point(i, [&](const ChannelGroup& group, std::size_t point) {
+      float value[kEight];
+      float above[kEight];
+      load(x, group, point, value);
+      load(dy, group, point, above);
+      for (std::size_t k = 0; k < kEight; ++k) {
+        const float gradient = relu ? passed(of[k], value[k], above[k]) : above[k];
+        value[k] = of[k].dy_factor * gradient + of[k].x_factor * value[k] + rest[k];
+        if (point >= end) value[k] = 0;
+      }
+      save(value, group, point, dx);
+    });
+  }
+};
+
+/// Sums over a chunk of points, of the channels of a team's lanes: each lane adds up every
+/// `lanes`th point of eight channels, then the lanes' sums are added up in order.
+template <class Team, class Add>
+STARLING_BOTH void add_up_channels(const Team& team, std::size_t row, const Channels& channels,
+                                   std::size_t samples, Pair* parts, const Add& add) {
+  struct Memory {
+    Pair of[kTeamLanes * kEight];
+  };
+  const TeamShape shape(channels.channels);
+  const Divided at = divide(row, shape.teams);
+  const std::size_t begin = at.quotient * shape.points();
+  const std::size_t all = samples * channels.points;
+  const std::size_t end = begin + shape.points() < all ? begin + shape.points() : all;
+  if (begin >= all) return;
+  const std::size_t first_group = at.rest * shape.groups;
+  Memory& memory = team.template shared<Memory>();
+  team.each(kTeamLanes, [&](std::size_t lane) {
+    const Divided own = divide(lane, shape.groups);
+    const std::size_t group = first_group + own.rest;
+    if (own.quotient >= shape.lanes || group >= groups_of(channels.channels)) return;
+    const ChannelGroup of = group_of(group, channels.channels);
+    Pair sums[kEight]{};
+    const std::size_t point = begin + own.quotient;
+    if (point < end) add(of, point, end, shape.lanes, sums);
+    for (std::size_t k = 0; k < kEight; ++k) memory.of[lane * kEight + k] = sums[k];
+  });
+  team.meet();
+  const std::size_t width = shape.groups * kEight;
+  team.each(width, [&](std::size_t c) {
+    const std::size_t channel = first_group * kEight + c;
+    if (channel >= channels.channels) return;
+    Pair sum{};
+    for (std::size_t lane = 0; lane < shape.lanes; ++lane) sum += memory.of[lane * width + c];
+    parts[at.quotient * channels.channels + channel] = sum;
+  });
+  team.meet();
+}
+
+/// BatchNormSums'. A lane's few points are added up in float32, by their distance from its own
+/// first one, of which they lie at most the root of their number in deviations; these sums then
+/// become those of the distance from the channel's first element, in double precision.
+struct NormSumsLast {
+  static constexpr bool kByRows = true;
+  static constexpr bool kCrowded = true;
+  Channels channels;
+  const StepState* step;
+  Floats x;
+  Pair* parts;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    add_up_channels(
+        team, row, channels, step->count, parts,
+        [this](const ChannelGroup& group, std::size_t first, std::size_t end, std::size_t every,
+               Pair(&sums)[kEight]) { add_up(group, first, end, every, sums); });
+  }
+
+ private:
+  STARLING_BOTH void add_up(const ChannelGroup& group, std::size_t first, std::size_t end,
+                            std::size_t every, Pair (&sums)[kEight]) const {
+    float own[kEight];
+    load(x, group, first, own);
+    float sum[kEight]{};
+    float squares[kEight]{};
+    float count = 0;
+    for (std::size_t point = first; point < end; point += every) {
+      float value[kEight];
+      load(x, group, point, value);
+      for (std::size_t k = 0; k < kEight; ++k) {
+        const float difference = value[k] - own[k];
+        sum[k] += difference;
+        squares[k] += difference * difference;
+      }
+      ++count;
+    }
+    float origin[kEight];
+    load(x, group, 0, origin);
+    for (std::size_t k = 0; k < kEight; ++k) {
+      const double away = static_cast<double>(own[k]) - static_cast<double>(origin[k]);
+      const auto inner = static_cast<double>(sum[k]);
+      const auto number = static_cast<double>(count);
+      sums[k] = {inner + number * away,
+                 static_cast<double>(squares[k]) + away * (2 * inner + number * away)};
+    }
+  }
+};
+
+/// BatchNormGradientSums', a lane's few points in float32, too.
+struct NormGradientSumsLast {
+  static constexpr bool kByRows = true;
+  static constexpr bool kCrowded = true;
+  Channels channels;
+  const StepState* step;
+  bool relu;  ///< dy is that of a ReLU behind the norm
+  Floats x;
+  Floats dy;
+  const ChannelFigures* figures;
+  Pair* parts;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    add_up_channels(
+        team, row, channels, step->count, parts,
+        [this](const ChannelGroup& group, std::size_t first, std::size_t end, std::size_t every,
+               Pair(&sums)[kEight]) { add_up(group, first, end, every, sums); });
+  }
+
+ private:
+  STARLING_BOTH void add_up(const ChannelGroup& group, std::size_t first, std::size_t end,
+                            std::size_t every, Pair (&sums)[kEight]) const {
+    ChannelFigures of[kEight];
+    for (std::size_t k = 0; k < kEight; ++k) {
+      of[k] = figures[group.first + (k < group.count ? k : 0)];
+    }
+    float plain[kEight]{};
+    float weighted[kEight]{};
+    for (std::size_t point = first; point < end; point += every) {
+      float value[kEight];
+      float above[kEight];
+      load(x, group, point, value);
+      load(dy, group, point, above);
+      for (std::size_t k = 0; k < kEight; ++k) {
+        const float gradient = relu ? passed(of[k], value[k], above[k]) : above[k];
+        plain[k] += gradient;
+        weighted[k] += gradient * (value[k] - of[k].mean);
+      }
+    }
+    for (std::size_t k = 0; k < kEight; ++k) {
+      sums[k] = {static_cast<double>(plain[k]), static_cast<double>(weighted[k])};
+    }
+  }
+};
+
+/// MaxPoolForward's: one call a group of channels of a point of y.
+struct MaxPoolForwardLast {
+  Window w;
+  std::size_t channels;
+  Floats x;
+  FloatsTo y;
+  std::int32_t* chosen;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Divided point = divide(i, groups_of(channels));
+    const ChannelGroup group = group_of(point.rest, channels);
+    const Place at = place_of(point.quotient, w.out_height, w.out_width);
+    float most[kEight]{};
+    std::int32_t which[kEight];
+    for (std::int32_t& one : which) one = -1;
+    for (std::size_t u = 0; u < w.kernel; ++u) {
+      const std::size_t row = at.row * w.stride + u;
+      if (row < w.padding || row >= w.height + w.padding) continue;
+      for (std::size_t v = 0; v < w.kernel; ++v) {
+        const std::size_t column = at.column * w.stride + v;
+        if (column < w.padding || column >= w.width + w.padding) continue;
+        float value[kEight];
+        load(x, group, (at.plane * w.height + row - w.padding) * w.width + column - w.padding,
+             value);
+        for (std::size_t k = 0; k < kEight; ++k) {
+          // What is no number wins: divergence must come through to the loss.
+          if (which[k] >= 0 && !(value[k] > most[k]) && value[k] == value[k]) continue;
+          most[k] = value[k];
+          which[k] = static_cast<std::int32_t>(u * w.kernel + v);
+        }
+      }
+    }
+    save(most, group, point.quotient, y);
+    for (std::size_t k = 0; k < kEight; ++k) {
+      if (k < group.count) chosen[group.at(point.quotient) + k] = which[k];
+    }
+  }
+};
+
+/// MaxPoolBackward's: one call a group of channels of a point of dx.
+struct MaxPoolBackwardLast {
+  Window w;
+  std::size_t channels;
+  Floats dy;
+  const std::int32_t* chosen;
+  FloatsTo dx;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Divided point = divide(i, groups_of(channels));
+    const ChannelGroup group = group_of(point.rest, channels);
+    float sums[kEight]{};
+    each_window(w, point.quotient, [&](std::size_t window, std::size_t place) {
+      float above[kEight];
+      load(dy, group, window, above);
+      for (std::size_t k = 0; k < kEight; ++k) {
+        const bool is_there = k < group.count;
+        if (is_there && chosen[group.at(window) + k] == static_cast<std::int32_t>(place)) {
+          sums[k] += above[k];
+        }
+      }
+    });
+    save(sums, group, point.quotient, dx);
+  }
+};
+
+/// PlaneMeans': one call a channel of a sample.
+struct PointMeansLast {
+  std::size_t points;
+  std::size_t channels;
+  Floats x;
+  float* y;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Divided at = divide(i, channels);
+    const std::size_t first = at.quotient * points * channels + at.rest;
+    float sum = 0;
+    for (std::size_t point = 0; point < points; ++point) sum += x[first + point * channels];
+    y[i] = sum / static_cast<float>(points);
+  }
+};
+
+/// SpreadMean's: one call an element of dx.
+struct SpreadMeanLast {
+  std::size_t points;
+  std::size_t channels;
+  const float* dy;
+  float* dx;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const Divided at = divide(i, channels);
+    const std::size_t sample = divide(at.quotient, points).quotient;
+    dx[i] = dy[sample * channels + at.rest] / static_cast<float>(points);
+  }
+};
+
+/// From channels first to channels last, or the other way round. One call an element of y. Weights
+/// are images, too: one an output.
+struct Relayout {
+  std::size_t channels;
+  std::size_t points;
+  bool to_last;
+  Floats x;
+  FloatsTo y;
+
+  STARLING_BOTH void operator()(std::size_t i) const {
+    const std::size_t inner = to_last ? channels : points;
+    const std::size_t outer = to_last ? points : channels;
+    const Divided line = divide(i, inner);
+    const Divided image = divide(line.quotient, outer);
+    y.put(i, x[(image.quotient * inner + line.rest) * outer + image.rest]);
+  }
+};
+
+}  // namespace starling::compute::cuda
