@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tools" / "bench" / "results"
@@ -20,6 +21,15 @@ def device():
     if "cpu family" in said:
         name += f" (family {said['cpu family']}, model {said['model']})"
     return f"{name}, {os.cpu_count()} cores"
+
+
+def gpu_name(program, device):
+    """Its maker's name; ends the program where there is none."""
+    words = [program, "bench", "compute", "--device", device, "--only", "mlp", "--seconds", "0.1"]
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"tools/bench: {done.stderr.strip()}")
+    return done.stdout.split("(", 1)[1].split(",")[0]  # "cuda:0 (NVIDIA H200, 150 of ..."
 
 
 def commit():

@@ -4,8 +4,9 @@ Run by tools/bench/compute with a Python that has torch, and with a device's nam
 Takes requests on stdin, one a line: MODEL THREADS LAYOUT PRECISION SECONDS, with LAYOUT plain,
 channels_last, or either with -compiled (torch.compile) behind it, and PRECISION float32 (no TF32) or
 bf16 (autocast); answers each with one line of JSON: {"train": rate, "evaluate": rate}, in samples
-or tokens a second, the best of five stretches as in `starling bench compute`. Between requests it
-waits without using the processor, so that two programs can be measured in turns.
+or tokens a second, the best of five stretches as in `starling bench compute`; on a GPU without the
+latter, which would have to be compiled, too. Between requests it waits without using the processor,
+so that two programs can be measured in turns.
 """
 
 import functools
@@ -108,10 +109,10 @@ def main():
         name, threads, layout, precision, seconds = request.split()
         torch.set_num_threads(int(threads))
         chosen = subject(name, layout, precision)
-        print(json.dumps({
-            "train": chosen.rate(chosen.train, float(seconds)),
-            "evaluate": chosen.rate(chosen.evaluate, float(seconds)),
-        }), flush=True)
+        rates = {"train": chosen.rate(chosen.train, float(seconds))}
+        if device == "cpu":
+            rates["evaluate"] = chosen.rate(chosen.evaluate, float(seconds))
+        print(json.dumps(rates), flush=True)
 
 
 if __name__ == "__main__":
