@@ -1,6 +1,7 @@
 #include "compute/cuda/device_source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <numeric>
@@ -19,7 +20,7 @@ using base::Status;
 namespace {
 
 /// Behind codes that are read by words.
-constexpr std::size_t kBytesBehind = 4 * sizeof(std::uint64_t);
+constexpr std::size_t kBytesBehind = ReadRuns::kWordsBehind * sizeof(std::uint64_t);
 
 /// Of work space: what calls take beside their largest list, about.
 constexpr std::size_t kWorkBeside = std::size_t{1} << 20;
@@ -27,6 +28,35 @@ constexpr std::size_t kWorkBeside = std::size_t{1} << 20;
 Levels levels_of(int bits) {
   const auto top = static_cast<float>(1 << (bits - 1));
   return {.bits = bits, .top = top, .scale_max = Coding::kValueMax / top};
+}
+
+/// Bytes that belong at an offset.
+struct Section {
+  std::size_t at = 0;
+  base::ByteView bytes{};
+};
+
+/// Writes sections, which outlive it, and zeros between and behind them.
+Queue::Fill fill_from_sections(std::span<const Section> sections) {
+  return [sections](std::size_t offset, std::span<std::byte> bytes) {
+    const std::size_t end = offset + bytes.size();
+    std::size_t filled = offset;
+    const auto fill_up_to = [&](std::size_t place) {
+      if (place <= filled) return;
+      std::memset(bytes.data() + (filled - offset), 0, place - filled);
+      filled = place;
+    };
+    for (const Section& section : sections) {
+      const std::size_t from = std::max(section.at, offset);
+      const std::size_t until = std::min(section.at + section.bytes.size(), end);
+      if (from >= until) continue;
+      fill_up_to(from);
+      std::memcpy(bytes.data() + (from - offset), section.bytes.data() + (from - section.at),
+                  until - from);
+      filled = until;
+    }
+    fill_up_to(end);
+  };
 }
 
 }  // namespace
@@ -310,7 +340,7 @@ Status DeviceSource::code_values(const Coding& coding, base::Buffer& out) {
                                            .block = coding.block,
                                            .levels = levels,
                                            .scales = work_.at<float>(scales_at)},
-                                 blocks});
+                                 blocks, FitScales::kWidth});
   }
   if (done) {
     done = queue_.run(KernelWork{PackValues{.values = chosen_.values(),
@@ -337,55 +367,37 @@ Result<bool> DeviceSource::decode(const CodedDelta& coded, DeviceDelta& into) {
     into.clear();
     return coded.codes.empty();
   }
-  const DeviceElementsBuffer& to = into.elements();
-  auto done = into.elements().resize(coded.count);
-  if (done) done = decode_values(coded, to.values());
-  auto taken = done ? decode_indices(coded, to.indices()) : fail(done.error());
+  auto made = into.elements().resize(coded.count);
+  auto taken = made ? decode_elements(coded, into.elements()) : fail(made.error());
   // One that is larger than what is made here leaves nothing that is kept.
   if (coming_.bytes() > work_.bytes() + kWorkBeside) coming_.free();
   return taken;
 }
 
-Status DeviceSource::decode_values(const CodedDelta& coded, float* values) {
-  OffsetAllocator offsets;
-  const std::size_t scales_at = offsets.add<std::byte>(coded.scales.size());
-  const std::size_t codes_at = offsets.add<std::byte>(coded.values.size());
-  auto done = coming_.reserve(offsets.bytes());
-  if (done) done = copy_in(queue_, coming_.at<void>(scales_at), coded.scales);
-  if (done) done = copy_in(queue_, coming_.at<void>(codes_at), coded.values);
-  if (done) {
-    done = queue_.run(KernelWork{UnpackValues{.codes = coming_.at<std::byte>(codes_at),
-                                              .bits = coded.coding.bits,
-                                              .block = coded.coding.block,
-                                              .scales = coming_.at<float>(scales_at),
-                                              .values = values},
-                                 coded.count});
-  }
-  return done;
-}
-
-// False where the codes are not what they should be.
-Result<bool> DeviceSource::decode_indices(const CodedDelta& coded, std::uint32_t* indices) {
+// False where the codes of indices are not what they should be. All comes in one copy, and one
+// number goes back.
+Result<bool> DeviceSource::decode_elements(const CodedDelta& coded,
+                                           const DeviceElementsBuffer& to) {
   const std::size_t runs = base::ceil_div(coded.count, kCodesPerRun);
   ASSERT(coded.starts.size() == (runs - 1) * sizeof(std::uint32_t));
-  std::vector<std::uint32_t> starts(runs);
-  std::memcpy(starts.data() + 1, coded.starts.data(), coded.starts.size());
   OffsetAllocator offsets;
   const std::size_t starts_at = offsets.add<std::uint32_t>(runs);
   const std::size_t words_at = offsets.add<std::byte>(coded.codes.size() + kBytesBehind);
+  const std::size_t scales_at = offsets.add<std::byte>(coded.scales.size());
+  const std::size_t codes_at = offsets.add<std::byte>(coded.values.size());
+  const std::size_t came = offsets.bytes();
   const std::size_t reach_at = offsets.add<std::uint64_t>(runs);
   const std::size_t begins_at = offsets.add<std::uint64_t>(runs + 1);
-  const std::size_t refused_at = offsets.add<std::uint32_t>(1);
   auto done = coming_.reserve(offsets.bytes());
-  auto* const words = coming_.at<std::byte>(words_at);
   auto* const reach = coming_.at<std::uint64_t>(reach_at);
   auto* const begins = coming_.at<std::uint64_t>(begins_at);
-  auto* const refused = coming_.at<std::uint32_t>(refused_at);
-  const std::span<const std::uint32_t> all_starts(starts);
-  if (done) done = copy_in(queue_, coming_.at<void>(starts_at), all_starts);
-  if (done) done = copy_in(queue_, words, coded.codes);
-  if (done) done = queue_.clear(words + coded.codes.size(), kBytesBehind);
-  if (done) done = queue_.clear(coming_.at<std::byte>(refused_at), sizeof *refused);
+  if (done) {
+    // The first run begins at bit 0.
+    const std::array sections{Section{starts_at + sizeof(std::uint32_t), coded.starts},
+                              Section{words_at, coded.codes}, Section{scales_at, coded.scales},
+                              Section{codes_at, coded.values}};
+    done = queue_.copy_in(coming_.at<std::byte>(), came, fill_from_sections(sections));
+  }
   if (done) {
     done = queue_.run(KernelWork{ReadRuns{.words = coming_.at<std::uint64_t>(words_at),
                                           .end = std::uint64_t{coded.codes.size()} * 8,
@@ -393,19 +405,24 @@ Result<bool> DeviceSource::decode_indices(const CodedDelta& coded, std::uint32_t
                                           .runs = runs,
                                           .n = size_,
                                           .of = {coded.count, coded.coding.odd, coded.coding.shift},
-                                          .indices = indices,
-                                          .reach = reach,
-                                          .refused = refused},
+                                          .indices = to.indices(),
+                                          .reach = reach},
                                  runs, ReadRuns::kWidth});
   }
   if (done) done = queue_.run(KernelWork{AddBefore{reach, runs, begins}, 1, runs});
-  if (done) done = queue_.run(KernelWork{JoinRuns{begins, indices}, coded.count});
+  if (done) done = queue_.run(KernelWork{JoinRuns{begins, to.indices()}, coded.count});
+  if (done) {
+    done = queue_.run(KernelWork{UnpackValues{.codes = coming_.at<std::byte>(codes_at),
+                                              .bits = coded.coding.bits,
+                                              .block = coded.coding.block,
+                                              .scales = coming_.at<float>(scales_at),
+                                              .values = to.values()},
+                                 coded.count});
+  }
   std::uint64_t end = 0;
-  std::uint32_t is_refused = 0;
   if (done) done = copy_out(queue_, begins + runs, std::span(&end, 1));
-  if (done) done = copy_out(queue_, refused, std::span(&is_refused, 1));
   if (!done) return fail(done.error());
-  return is_refused == 0 && end <= size_;
+  return end <= size_;
 }
 
 }  // namespace starling::compute::cuda

@@ -107,8 +107,8 @@ class DeviceSource final : public DeltaSource {
   [[nodiscard]] base::Status take(const Tiles& from, const Cut& cut, std::size_t count);
   [[nodiscard]] base::Status code_indices(const Coding& coding, base::Buffer& out);
   [[nodiscard]] base::Status code_values(const Coding& coding, base::Buffer& out);
-  [[nodiscard]] base::Status decode_values(const CodedDelta& coded, float* values);
-  [[nodiscard]] base::Result<bool> decode_indices(const CodedDelta& coded, std::uint32_t* indices);
+  [[nodiscard]] base::Result<bool> decode_elements(const CodedDelta& coded,
+                                                   const DeviceElementsBuffer& to);
   [[nodiscard]] base::Status append(const std::byte* from, std::size_t bytes, base::Buffer& out);
 
   Queue& queue_;
