@@ -27,15 +27,18 @@ STARLING_BOTH inline std::uint32_t zeros_below(std::uint64_t word) {
 #endif
 }
 
-/// Evenly spread gaps, as DeltaSource::gaps() says. One call a gap.
+/// Evenly spread gaps, as DeltaSource::choose() says. One call a gap.
 struct PickGaps {
   const std::uint32_t* indices;
-  std::size_t count;
+  const std::uint32_t* there;
+  std::size_t count;  ///< of which so many were chosen
   std::size_t gaps;
   std::uint32_t* to;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    to[i] = gap_before(indices, i * count / gaps);
+    const std::size_t chosen = *there < count ? *there : count;
+    const std::size_t told = gaps < chosen ? gaps : chosen;
+    if (i < told) to[i] = gap_before(indices, i * chosen / told);
   }
 };
 

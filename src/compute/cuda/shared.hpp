@@ -75,7 +75,7 @@ STARLING_BOTH inline Divided divide(std::size_t value, std::size_t by) {
 // Two shapes of kernels, each a structure of addresses and sizes:
 //
 // - one element a call: `void operator()(std::size_t i) const`, for i below a count, in any order
-//   and at the same time;
+//   and at the same time; or `kWide` elements a call, marked by that, from i on, a multiple of it;
 // - one row a call: `void operator()(const Team& team, std::size_t row) const`, marked by kByRows.
 //   A team works on a row together: all of a block's threads on the GPU, one on the processor.
 //   `team.sum(n, f)`, of numbers or pairs, and `team.largest(n, f)` give every member the same
@@ -84,9 +84,13 @@ STARLING_BOTH inline Divided divide(std::size_t value, std::size_t by) {
 //   calls f(rank, i) for each i with hit(i), where rank counts these by i; `team.running_sum(n, f,
 //   g)` calls g(i, f(0) + .. + f(i - 1)) for each i, of integers, and gives the sum of all;
 //   `team.shared<T>()` is a T in fast memory that all members have in common, with whatever is in
-//   it, and `team.meet()` lets each see what the others wrote there; `once` does, too. All members
-//   call the same of these in the same order. Nothing else that one member writes may be read by
-//   another, other than by a later kernel.
+//   it, and `team.meet()` lets each see what the others wrote there; `once` does, too;
+//   `team.sift(n, f, hit, place, g)`, with n up to kSifted, a row's width, takes elements four at a
+//   time, each once: f(i, count) gives those from i on (a Four), `count` of which are below n;
+//   place(hits), called by one member, says where the hits go, if anywhere; g(place + rank, i,
+//   value) is called for each hit(value), where rank counts these by i, and no value behind n may
+//   be one. All members call the same of these in the same order. Nothing else that one member
+//   writes may be read by another, other than by a later kernel.
 //
 // Every sum has a fixed order, so that equal inputs give equal bits.
 
@@ -101,6 +105,9 @@ struct Pair {
     return *this;
   }
 };
+
+inline constexpr std::size_t kSifted = 4096;  ///< elements
+inline constexpr std::size_t kNowhere = ~std::size_t{0};
 
 /// A row's largest element, the first of equals.
 struct Largest {
