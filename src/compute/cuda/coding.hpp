@@ -368,7 +368,7 @@ struct ReadRuns {
   /// Of codes that would begin at a bit: where the last one ends, in bits from the stretch's first
   /// one, and how many they are; it ends behind the stretch, or where the next code is out of
   /// sight. None, where the first one is.
-  struct Ahead {
+  struct alignas(2) Ahead {
     std::uint8_t end;
     std::uint8_t codes;
   };
