@@ -12,6 +12,7 @@
 // On a GPU (--device) the vectors lie in its memory, time is that of the clock, and in the place of
 // memcpy stands a plain pass over them, which reads and writes two (16 n bytes).
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <ctime>
 #include <functional>
@@ -41,6 +42,9 @@ constexpr double kDensities[] = {0.01, 0.003};
 constexpr std::uint8_t kLinks = 3;
 constexpr std::size_t kTurnsMin = 5;
 
+/// One of each link.
+using Payloads = std::array<base::Buffer, kLinks>;
+
 double seconds_on(clockid_t clock) {
   timespec time;
   clock_gettime(clock, &time);
@@ -51,7 +55,8 @@ struct CodecFigure {
   std::string name;
   double bytes = 0.0;  // a run
   std::function<void()> work;
-  std::vector<double> seconds{};  // of each turn
+  std::function<void()> before{};  // it, and not counted
+  std::vector<double> seconds{};   // of each turn
 };
 
 double median_of(std::vector<double> values) {
@@ -161,16 +166,19 @@ class BenchReplica {
   compute::ReplicaMemory* memory_ = nullptr;
 };
 
-void encode(exchange::Replica& replica, const delta::Options& options, base::Buffer& out) {
-  const auto stats = replica.encode(neighbour(0), options, out);
+void encode(exchange::Replica& replica, std::uint8_t link, const delta::Options& options,
+            base::Buffer& out) {
+  const auto stats = replica.encode(neighbour(link), options, out);
   ASSERT(stats.has_value());
 }
 
-// Checks and decodes both payloads of each link, then commits the links in one pass.
-void commit(exchange::Replica& replica, const base::Buffer& payload, std::uint8_t links) {
+// As a peer does: it has written the own payloads, and checks and decodes those that came, one a
+// link, then commits the links in one pass.
+void commit(exchange::Replica& replica, const Payloads& own, const base::Buffer& their,
+            std::uint8_t links) {
   for (std::uint8_t k = 0; k < links; ++k) {
     const auto status =
-        replica.stage({.peer = neighbour(k), .own = payload, .their = payload, .w = 0.25F});
+        replica.stage({.peer = neighbour(k), .own = own[k], .their = their, .w = 0.25F});
     ASSERT(status.has_value());
   }
   replica.apply_staged();
@@ -186,6 +194,7 @@ void measure(std::vector<CodecFigure>& figures, double seconds, clockid_t clock,
   for (std::size_t turn = 0; turn <= kTurnsMin || measured < enough; ++turn) {
     prepare(turn);
     for (CodecFigure& figure : figures) {
+      if (figure.before) figure.before();
       const double begin = seconds_on(clock);
       figure.work();
       const double took = seconds_on(clock) - begin;
@@ -252,22 +261,28 @@ base::Status bench_size(std::size_t n, MirrorType mirror, const BenchOptions& op
   if (auto opened = subject.open_links(); !opened) return opened;
   exchange::Replica& replica = subject.replica();
   const std::vector<float> noise = noises(0.01F);
-  std::vector<base::Buffer> payloads(std::size(kDensities));
+  base::Buffer payload;  // of the last measured encode
+  Payloads own;
   std::vector<CodecFigure> figures{reference_figure(subject, size_name(n) + kind, on_gpu)};
   for (std::size_t i = 0; i < std::size(kDensities); ++i) {
     const delta::Options coding{.density = kDensities[i], .bits = 4, .block = 128};
     const auto name = [&](std::string_view what) {
       return fmt::format("{} {}{} {:g}%", what, size_name(n), kind, kDensities[i] * 100.0);
     };
-    base::Buffer& payload = payloads[i];
     figures.push_back({name("encode"), (16.0 + of_mirror) * elements,
-                       [&replica, &payload, coding] { encode(replica, coding, payload); }});
+                       [&replica, &payload, coding] { encode(replica, 0, coding, payload); }});
     for (const std::uint8_t links : {std::uint8_t{1}, kLinks}) {
       const double bytes = 8.0 + 4.0 * of_mirror * links;
       figures.push_back({name("commit") + fmt::format(" {} link{}", links, links == 1 ? "" : "s"),
-                         bytes * elements, [&subject, &payload, links] {
-                           commit(subject.replica(), payload, links);
+                         bytes * elements,
+                         [&subject, &payload, &own, links] {
+                           commit(subject.replica(), own, payload, links);
                            subject.wait();
+                         },
+                         [&replica, &own, coding, links] {
+                           for (std::uint8_t k = 0; k < links; ++k) {
+                             encode(replica, k, coding, own[k]);
+                           }
                          }});
     }
   }

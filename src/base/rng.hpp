@@ -9,9 +9,11 @@
 
 namespace starling::base {
 
-/// One step of splitmix64: scrambles `state` and advances it.
+inline constexpr std::uint64_t kSplitmixStep = 0x9e3779b97f4a7c15ULL;
+
+/// One step of splitmix64: scrambles `state` and advances it, by kSplitmixStep.
 [[nodiscard]] constexpr std::uint64_t splitmix64(std::uint64_t& state) noexcept {
-  state += 0x9e3779b97f4a7c15ULL;
+  state += kSplitmixStep;
   std::uint64_t z = state;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;

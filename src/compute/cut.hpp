@@ -9,10 +9,22 @@
 #include <optional>
 #include <span>
 
+#include "base/rng.hpp"
+
 namespace starling::compute {
 
 constexpr std::uint32_t key_of(float value) noexcept {
   return std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
+}
+
+/// The place of number i of `sample` elements of n, spread evenly. Places are jittered so that no
+/// regular structure of a replica (rows of a layer) is met in step.
+[[nodiscard]] constexpr std::uint32_t sampled_place(std::size_t i, std::size_t sample,
+                                                    std::size_t n) noexcept {
+  const std::size_t stride = n / sample;
+  std::uint64_t state = n + i * base::kSplitmixStep;
+  const std::uint64_t jitter = ((base::splitmix64(state) >> 32) * stride) >> 32;
+  return static_cast<std::uint32_t>(i * stride + jitter);
 }
 
 inline constexpr std::uint32_t kHalfKeyBits = 16;  ///< the lower half, for one histogram

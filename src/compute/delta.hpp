@@ -48,40 +48,39 @@ class Delta {
                                           std::vector<float>& values) const = 0;
 };
 
+/// Which elements of a difference are to be chosen: the `count` (>= 1) of largest magnitude, of
+/// equal ones those of lower index, and never a zero: fewer where fewer are there.
+struct Choosing {
+  std::size_t count = 0;
+  float limit = 0;  ///< of magnitudes: Choice::beyond
+  // How one pass over the vectors can do: it keeps those that are no smaller than the one of rank
+  // `rank` (1: the largest) among `sample` of them (sampled_place()), or without a sample all that
+  // are not zero. Where they are more than `room`, or too few, all are looked through some times.
+  std::size_t room = 0;
+  std::size_t sample = 0;
+  std::size_t rank = 0;
+};
+
 /// What was chosen of a difference.
 struct Choice {
   std::size_t count = 0;
   std::optional<std::uint32_t> beyond;  ///< the first index whose magnitude is beyond the limit
+  bool in_one_pass = true;
 };
 
-/// A difference of vectors from which a delta is made, in this order: find(), choose(), code(). A
-/// magnitude orders as its bits do; what is not finite counts as large. Errors are those of the
-/// memory that the vectors lie in.
+/// A difference of vectors from which a delta is made: choose(), then code(). A magnitude orders as
+/// its bits do; what is not finite counts as large. Errors are those of the memory that the vectors
+/// lie in.
 class DeltaSource {
  public:
-  enum class Among {
-    found,  ///< what find() found
-    all,
-  };
-
   virtual ~DeltaSource() = default;
 
   [[nodiscard]] virtual std::size_t size() const noexcept = 0;
-  /// values[j] = element places[j]
-  [[nodiscard]] virtual base::Status sample(std::span<const std::uint32_t> places,
-                                            std::span<float> values) = 0;
-  /// Finds all elements whose magnitude has bits of at least `key_min` (> 0), and tells how many
-  /// they are. Where they are more than `room`, it may tell of fewer, but of more than `room`, and
-  /// choose() can do nothing with them.
-  [[nodiscard]] virtual base::Result<std::size_t> find(std::uint32_t key_min, std::size_t room) = 0;
-  /// Chooses the `count` (>= 1) elements of largest magnitude, of equal ones those of lower index,
-  /// and never a zero: fewer where fewer are there. Takes some passes over the vectors where they
-  /// are chosen among all.
-  [[nodiscard]] virtual base::Result<Choice> choose(Among among, std::size_t count,
-                                                    float limit) = 0;
-  /// gaps[i] = how many elements lie between number i * count / gaps.size() of those chosen and the
-  /// one before it (or the vectors' beginning); gaps.size() <= count.
-  [[nodiscard]] virtual base::Status gaps(std::span<std::uint32_t> gaps) = 0;
+  /// With g the smaller one of gaps.size() and the count of those chosen, the first g gaps become
+  /// how many elements lie between number i * count / g of those chosen and the one before it (or
+  /// the vectors' beginning).
+  [[nodiscard]] virtual base::Result<Choice> choose(const Choosing& which,
+                                                    std::span<std::uint32_t> gaps) = 0;
   /// Appends the sections of what was chosen to `out`; `coded` becomes what they say.
   [[nodiscard]] virtual base::Status code(const Coding& coding, base::Buffer& out,
                                           Delta& coded) = 0;

@@ -88,7 +88,8 @@ base::Status encode(compute::DeltaSource& source, const Options& options, Scratc
   out.clear();
   const std::size_t wanted = count_for(options.density, n);
   // What is not finite is among the largest, so looking at what is chosen is enough.
-  const auto choice = select_largest(source, wanted, kMagnitudeMax, scratch.select);
+  scratch.gaps.resize(kGapsLooked);
+  const auto choice = select_largest(source, wanted, kMagnitudeMax, scratch.gaps);
   if (!choice) return fail(choice.error());
   if (choice->beyond) {
     return fail(ErrorCode::diverged,
@@ -96,9 +97,8 @@ base::Status encode(compute::DeltaSource& source, const Options& options, Scratc
                 "learning rate",
                 *choice->beyond);
   }
-  scratch.gaps.resize(std::min(kGapsLooked, choice->count));
-  if (auto status = source.gaps(scratch.gaps); !status) return status;
-  const std::uint32_t golomb = golomb_parameter(scratch.gaps, choice->count, n);
+  const auto gaps = std::span(scratch.gaps).first(std::min(kGapsLooked, choice->count));
+  const std::uint32_t golomb = golomb_parameter(gaps, choice->count, n);
   write_header({.kind = Kind::sparse,
                 .bits = options.bits,
                 .golomb = golomb,

@@ -29,7 +29,6 @@ struct Options {
 
 /// Memory that encode() uses again and again: nothing is allocated once it has grown.
 struct Scratch {
-  SelectScratch select;
   std::vector<std::uint32_t> gaps;
 };
 

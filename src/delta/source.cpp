@@ -1,6 +1,7 @@
 #include "delta/source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <utility>
 
@@ -17,24 +18,68 @@ using compute::kHalfKeyBits;
 
 namespace {
 
-constexpr std::size_t kScan = 8192;        // elements after which those found are counted
-constexpr std::size_t kAhead = 64;         // elements of a sample that are asked for at a time
-constexpr std::size_t kChunk = 32768;      // elements of the difference held at a time
-constexpr std::size_t kOrderBelow = 2048;  // candidates: below, no histogram is worth its room
+constexpr std::size_t kScan = 8192;           // elements after which those found are counted
+constexpr std::size_t kAhead = 64;            // elements of a sample that are asked for at a time
+constexpr std::size_t kChunk = 32768;         // elements of the difference held at a time
+constexpr std::size_t kOrderBelow = 2048;     // candidates: below, no histogram is worth its room
+constexpr std::uint32_t kEstimateShift = 18;  // of a key: 32 steps an octave are ordered first
 
 }  // namespace
 
-base::Status DifferenceSource::sample(std::span<const std::uint32_t> places,
-                                      std::span<float> values) {
-  for (std::size_t begin = 0; begin < places.size(); begin += kAhead) {
-    const std::size_t end = std::min(begin + kAhead, places.size());
-    for (std::size_t j = begin; j < end; ++j) difference_.prefetch(places[j]);
-    for (std::size_t j = begin; j < end; ++j) values[j] = difference_.at(places[j]);
+base::Result<compute::Choice> DifferenceSource::choose(const compute::Choosing& which,
+                                                       std::span<std::uint32_t> gaps) {
+  const std::uint32_t key_min = which.sample > 0 ? estimate_key(which.sample, which.rank) : 1;
+  find(key_min, which.room);
+  const bool is_enough =
+      found_count_ <= which.room && (found_count_ >= which.count || key_min == 1);
+  if (is_enough) {
+    choose_found(which.count);
+  } else {
+    choose_all(cut_of_all(which.count), which.count);
   }
-  return {};
+  const std::vector<std::uint32_t>& indices = chosen_.indices;
+  const std::size_t told = std::min(gaps.size(), indices.size());
+  for (std::size_t i = 0; i < told; ++i) {
+    gaps[i] = compute::gap_before(indices.data(), i * indices.size() / told);
+  }
+  return compute::Choice{
+      .count = chosen_.size(),
+      .beyond = compute::first_beyond(chosen_.indices, chosen_.values, which.limit),
+      .in_one_pass = is_enough};
 }
 
-base::Result<std::size_t> DifferenceSource::find(std::uint32_t key_min, std::size_t room) {
+// A key that a little more elements than are wanted reach, most likely: that of a rank in a sample.
+std::uint32_t DifferenceSource::estimate_key(std::size_t sample, std::size_t rank) {
+  look_at(sample);
+  histogram_.assign(std::size_t{1} << (31 - kEstimateShift), 0);
+  for (const float value : sampled_) ++histogram_[key_of(value) >> kEstimateShift];
+  const compute::Cut cut = compute::cut_of(histogram_, rank);
+  if (cut.equals == 0) return 1;  // fewer were looked at
+  keys_.clear();
+  for (const float value : sampled_) {
+    if (key_of(value) >> kEstimateShift == cut.key) keys_.push_back(key_of(value));
+  }
+  const auto place = keys_.begin() + static_cast<std::ptrdiff_t>(cut.equals - 1);
+  std::ranges::nth_element(keys_, place, std::greater<>());
+  return std::max(*place, std::uint32_t{1});
+}
+
+void DifferenceSource::look_at(std::size_t sample) {
+  std::array<std::uint32_t, kAhead> places;
+  sampled_.resize(sample);
+  for (std::size_t begin = 0; begin < sample; begin += kAhead) {
+    const std::size_t count = std::min(kAhead, sample - begin);
+    for (std::size_t j = 0; j < count; ++j) {
+      places[j] = compute::sampled_place(begin + j, sample, size());
+      difference_.prefetch(places[j]);
+    }
+    for (std::size_t j = 0; j < count; ++j) sampled_[begin + j] = difference_.at(places[j]);
+  }
+}
+
+// Elements whose magnitude has bits of at least `key_min`: where they are more than the room, only
+// that they are.
+void DifferenceSource::find(std::uint32_t key_min, std::size_t room) {
   const std::size_t n = size();
   // What is found beyond the room goes to the same places again.
   if (const std::size_t most = room + 1 + std::min(kScan, n) + 1; found_indices_.size() < most) {
@@ -53,18 +98,6 @@ base::Result<std::size_t> DifferenceSource::find(std::uint32_t key_min, std::siz
              : scan(difference_, begin, end, key_min, found_indices_.data(), found_values_.data(),
                     found_count_);
   }
-  return found_count_;
-}
-
-base::Result<compute::Choice> DifferenceSource::choose(Among among, std::size_t count,
-                                                       float limit) {
-  if (among == Among::found) {
-    choose_found(count);
-  } else {
-    choose_all(cut_of_all(count), count);
-  }
-  return compute::Choice{.count = chosen_.size(),
-                         .beyond = compute::first_beyond(chosen_.indices, chosen_.values, limit)};
 }
 
 // What is above the cut and the first of those on it.
@@ -163,14 +196,6 @@ void DifferenceSource::choose_all(compute::Cut cut, std::size_t count) {
       chosen_.values.push_back(chunk[i]);
     }
   });
-}
-
-base::Status DifferenceSource::gaps(std::span<std::uint32_t> gaps) {
-  const std::vector<std::uint32_t>& indices = chosen_.indices;
-  for (std::size_t i = 0; i < gaps.size(); ++i) {
-    gaps[i] = compute::gap_before(indices.data(), i * indices.size() / gaps.size());
-  }
-  return {};
 }
 
 base::Status DifferenceSource::code(const compute::Coding& coding, base::Buffer& out,

@@ -34,15 +34,16 @@ class DifferenceSource final : public compute::DeltaSource {
   [[nodiscard]] const Elements& chosen() const noexcept { return chosen_; }
 
   std::size_t size() const noexcept override { return difference_.size(); }
-  base::Status sample(std::span<const std::uint32_t> places, std::span<float> values) override;
-  base::Result<std::size_t> find(std::uint32_t key_min, std::size_t room) override;
-  base::Result<compute::Choice> choose(Among among, std::size_t count, float limit) override;
-  base::Status gaps(std::span<std::uint32_t> gaps) override;
+  base::Result<compute::Choice> choose(const compute::Choosing& which,
+                                       std::span<std::uint32_t> gaps) override;
   /// `coded` is a HostDelta.
   base::Status code(const compute::Coding& coding, base::Buffer& out,
                     compute::Delta& coded) override;
 
  private:
+  std::uint32_t estimate_key(std::size_t sample, std::size_t rank);
+  void look_at(std::size_t sample);
+  void find(std::uint32_t key_min, std::size_t room);
   void choose_found(std::size_t count);
   compute::Cut cut_of_found(std::size_t count);
   compute::Cut cut_of_all(std::size_t count);
@@ -58,6 +59,7 @@ class DifferenceSource final : public compute::DeltaSource {
   std::vector<float> found_values_;
   std::size_t found_count_ = 0;
   Elements chosen_;
+  std::vector<float> sampled_;
   std::vector<std::uint32_t> keys_;
   std::vector<std::uint32_t> histogram_;
   std::vector<float> chunk_;

@@ -69,6 +69,21 @@ struct HostTeam {
     }
     return before;
   }
+  template <class F, class Hit, class Place, class G>
+  void sift(std::size_t count, const F& f, const Hit& hit, const Place& place, const G& g) const {
+    std::vector<Four> held;
+    std::uint32_t hits = 0;
+    for (std::size_t i = 0; i < count; i += kFour) {
+      held.push_back(f(i, in_four(i, count)));
+      for (const float value : held.back().of) hits += hit(value) ? 1 : 0;
+    }
+    std::size_t to = place(hits);
+    if (to == kNowhere) return;
+    for (std::size_t i = 0; i < kFour * held.size(); ++i) {
+      const float value = held[i / kFour].of[i % kFour];
+      if (hit(value)) g(to++, i, value);
+    }
+  }
   [[nodiscard]] bool leads() const { return true; }
 };
 

@@ -3,6 +3,7 @@
 // these is read once for many points.
 #pragma once
 
+#include "compute/cuda/fours.hpp"
 #include "compute/cuda/images.hpp"
 #include "compute/cuda/rows.hpp"
 #include "compute/cuda/shared.hpp"
@@ -61,8 +62,8 @@ STARLING_BOTH inline void save(const float (&from)[kEight], const ChannelGroup& 
   }
   if (to.exact != nullptr) {
     for (std::size_t part = 0; part < kEight; part += kFour) {
-      *reinterpret_cast<Four*>(to.exact + at + part) = {from[part], from[part + 1], from[part + 2],
-                                                        from[part + 3]};
+      store_four({from[part], from[part + 1], from[part + 2], from[part + 3]}, to.exact + at + part,
+                 kFour);
     }
   }
   if (to.rounded == nullptr) return;

@@ -18,14 +18,156 @@ STARLING_BOTH inline std::uint32_t claim(std::uint32_t* counter, std::uint32_t c
 #endif
 }
 
-/// One call a place.
+// A key of some rank is found digit by digit, the highest first: elements are counted by a digit,
+// of those that have the digits found before, and the counts say what the next digit is. All of it
+// stays on the device.
+
+inline constexpr std::size_t kDigits = 3;
+
+inline constexpr std::size_t kCountsOfDigits = 2048 + 1024 + 1024;
+
+[[nodiscard]] STARLING_BOTH inline std::uint32_t bits_of_digit(std::size_t digit) {
+  return digit == 0 ? 11 : 10;
+}
+[[nodiscard]] STARLING_BOTH inline std::uint32_t values_of_digit(std::size_t digit) {
+  return 1U << bits_of_digit(digit);
+}
+/// Bits of a key below a digit.
+[[nodiscard]] STARLING_BOTH inline std::uint32_t bits_below(std::size_t digit) {
+  return static_cast<std::uint32_t>(20 - 10 * digit);
+}
+
+/// How far a key is found.
+struct CutStage {
+  std::uint32_t key;     ///< its digits, so far
+  std::uint32_t wanted;  ///< of the elements that have these; 0: as many as wanted are not there
+};
+
+/// What is counted of elements by the way.
+struct Tally {
+  std::uint32_t count;    ///< that are not zero
+  std::uint32_t largest;  ///< first digit
+};
+
+/// What choosing leaves for the host.
+struct ChoiceFigures {
+  CutStage least[kDigits];  ///< of the sample: what is found
+  CutStage cut[kDigits];    ///< of what is chosen
+  Tally tally;              ///< of what it was chosen from
+  std::uint32_t found;      ///< elements, whether or not there was room
+  std::uint32_t last;       ///< index of the last element on the cut that is in
+};
+
+// Elements in any order: size() of them.
+
+/// A list, of which all may be there, or as many as `count` says.
+struct ListedValues {
+  const float* values;
+  std::size_t most;
+  const std::uint32_t* count;
+
+  [[nodiscard]] STARLING_BOTH std::size_t size() const {
+    return count == nullptr || *count > most ? most : *count;
+  }
+  [[nodiscard]] STARLING_BOTH float operator[](std::size_t i) const { return values[i]; }
+};
+
+template <class M>
+struct AllValues {
+  MirrorDifference<M> difference;
+  std::size_t n;
+
+  [[nodiscard]] STARLING_BOTH std::size_t size() const { return n; }
+  [[nodiscard]] STARLING_BOTH float operator[](std::size_t i) const { return difference[i]; }
+};
+
+/// Counts the elements that are not zero by a digit of their keys, of those that have the digits
+/// before it. One row for a part of them, with counts of its own at first: most elements have one
+/// of a few digits, and few rows take turns at those.
+template <class Values>
+struct CountKeys {
+  static constexpr bool kByRows = true;
+
+  Values from;
+  std::size_t rows;
+  std::size_t digit;
+  const CutStage* stage;  ///< before it; of the first digit null
+  std::uint32_t* counts;  ///< zero at first
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const CountKeys by = *this;
+    const std::uint32_t bits = bits_of_digit(digit);
+    const std::uint32_t values = values_of_digit(digit);
+    const std::uint32_t below = bits_below(digit);
+    const std::uint32_t before = stage == nullptr ? 0 : stage->key;
+    const std::size_t size = from.size();
+    const std::size_t part = (size + rows - 1) / rows;
+    const std::size_t begin = row * part < size ? row * part : size;
+    Counts& own = team.template shared<Counts>();
+    team.each(values, [=, &own](std::size_t value) { own.of[value] = 0; });
+    team.meet();
+    team.each(size - begin < part ? size - begin : part, [=, &own](std::size_t i) {
+      const std::uint32_t key = key_of(by.from[begin + i]);
+      const std::uint32_t upto = key >> below;
+      if (key == 0 || upto >> bits != before) return;
+      claim(own.of + (upto & (values - 1)), 1);
+    });
+    team.meet();
+    team.each(values, [=, &own](std::size_t value) {
+      if (own.of[value] > 0) claim(by.counts + value, own.of[value]);
+    });
+    team.meet();  // before the next row begins
+  }
+
+ private:
+  struct Counts {
+    std::uint32_t of[2048];
+  };
+};
+
+/// Finds the next digit from counts. One row.
+struct FindDigit {
+  static constexpr bool kByRows = true;
+
+  const std::uint32_t* counts;
+  std::size_t digit;
+  const CutStage* stage;  ///< before it; null: none
+  std::uint32_t wanted;   ///< there
+  CutStage* to;
+  Tally* tally;  ///< zero at first; or null
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t) const {
+    const FindDigit by = *this;
+    const std::uint32_t values = values_of_digit(digit);
+    const CutStage before = stage == nullptr ? CutStage{0, wanted} : *stage;
+    const std::uint32_t all = team.running_sum(
+        values, [=](std::size_t i) { return by.counts[values - 1 - i]; },
+        [=](std::size_t i, std::uint32_t above) {
+          const auto value = static_cast<std::uint32_t>(values - 1 - i);
+          const std::uint32_t count = by.counts[value];
+          if (by.tally != nullptr && above == 0 && count > 0) by.tally->largest = value;
+          if (above >= before.wanted || count < before.wanted - above) return;
+          *by.to = {before.key * values + value, before.wanted - above};
+        });
+    if (!team.leads()) return;
+    if (tally != nullptr) tally->count = all;
+    if (before.wanted == 0 || all < before.wanted) *to = {0, 0};
+  }
+};
+
+/// Of elements that are spread evenly. One call each.
 template <class M>
 struct SampleDifference {
   MirrorDifference<M> difference;
-  const std::uint32_t* places;
+  std::size_t sample;
+  std::size_t n;
   float* values;
 
-  STARLING_BOTH void operator()(std::size_t i) const { values[i] = difference[places[i]]; }
+  STARLING_BOTH void operator()(std::size_t i) const {
+    values[i] = difference[sampled_place(i, sample, n)];
+  }
 };
 
 /// Where the elements lie that were found in a tile.
@@ -34,55 +176,65 @@ struct TileFound {
   std::uint32_t count;
 };
 
-inline constexpr std::size_t kTile = 4096;  ///< elements: what is read twice stays in the cache
+inline constexpr std::size_t kTile = kSifted;  ///< elements
 
-/// Finds elements whose magnitude has bits of at least key_min, tile by tile: within a tile by
-/// index, tiles in any order. Those that do not fit are counted only. Then holds the tile back,
-/// where that is asked for: what takes an element in a row is the same thread in each pass. One row
-/// a tile.
+/// Finds elements whose magnitude has bits of at least `least`'s key, tile by tile: within a tile
+/// by index, tiles in any order. Those of tiles that do not fit are counted only. Holds the
+/// difference back, where that is asked for. One row a tile; each element is read and written once.
 template <class M>
 struct FindLargest {
   static constexpr bool kByRows = true;
 
   MirrorDifference<M> difference;
   std::size_t n;
-  std::uint32_t key_min;
+  const CutStage* least;  ///< null: all that are not zero
   std::uint32_t room;
-  std::uint32_t* total;  ///< zero at first
+  std::uint32_t* found;  ///< zero at first
   TileFound* tiles;
   std::uint32_t* indices;
   float* values;
-  HoldBackOne<M> hold;  ///< with y null: of nothing
+  HoldingBack hold;  ///< with y null: of nothing
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t tile) const {
-    find(team, tile);
-    if (hold.y == nullptr) return;
-    const HoldBackOne<M> held = hold;
+    const FindLargest by = *this;
+    const std::uint32_t limit = least == nullptr || least->key == 0 ? 1 : least->key;
     const std::size_t begin = tile * kTile;
-    team.each(n - begin < kTile ? n - begin : kTile, [=](std::size_t i) { held(begin + i); });
+    team.sift(
+        n - begin < kTile ? n - begin : kTile,
+        [=](std::size_t i, std::size_t count) { return by.take(begin + i, count); },
+        [=](float value) { return key_of(value) >= limit; },
+        [=](std::uint32_t hits) { return by.place(tile, hits); },
+        [=](std::size_t to, std::size_t i, float value) {
+          by.indices[to] = static_cast<std::uint32_t>(begin + i);
+          by.values[to] = value;
+        });
   }
 
  private:
-  template <class Team>
-  STARLING_BOTH void find(const Team& team, std::size_t tile) const {
-    const MirrorDifference<M> of = difference;
-    const std::uint32_t limit = key_min;
-    const std::size_t begin = tile * kTile;
-    const std::size_t size = n - begin < kTile ? n - begin : kTile;
-    const auto is_large = [=](std::size_t i) { return key_of(of[begin + i]) >= limit; };
-    const std::uint32_t count =
-        team.sum(size, [=](std::size_t i) { return is_large(i) ? 1U : 0U; });
-    std::uint32_t* const counter = total;
-    const std::uint32_t first = count == 0 ? 0U : team.once([=] { return claim(counter, count); });
-    if (team.leads()) tiles[tile] = {first, count};
-    if (count == 0 || first > room || count > room - first) return;
-    std::uint32_t* const places = indices + first;
-    float* const found = values + first;
-    team.in_order(size, is_large, [=](std::size_t rank, std::size_t i) {
-      places[rank] = static_cast<std::uint32_t>(begin + i);
-      found[rank] = of[begin + i];
-    });
+  [[nodiscard]] STARLING_BOTH Four take(std::size_t i, std::size_t count) const {
+    Four y = load_four(difference.y + i, count);
+    Four r = load_four(difference.r + i, count);
+    Four away = load_four(difference.mirror + i, count);
+    for (std::size_t k = 0; k < kFour; ++k) {
+      const float x = y.of[k] + r.of[k];
+      away.of[k] = x - away.of[k];
+      r.of[k] = times(hold.keep, r.of[k]) + times(hold.gain, away.of[k]);
+      y.of[k] = x - r.of[k];
+    }
+    if (hold.y != nullptr) {
+      store_four(r, hold.r + i, count);
+      store_four(y, hold.y + i, count);
+    }
+    return away;
+  }
+
+  /// Where a tile's hits go.
+  [[nodiscard]] STARLING_BOTH std::size_t place(std::size_t tile, std::uint32_t hits) const {
+    const std::uint32_t first = hits > 0 ? claim(found, hits) : 0;
+    const bool fits = hits > 0 && first <= room && hits <= room - first;
+    tiles[tile] = fits ? TileFound{first, hits} : TileFound{0, 0};
+    return fits ? first : kNowhere;
   }
 };
 
@@ -125,29 +277,6 @@ struct FoundTiles {
   }
 };
 
-/// Counts the elements that are not zero by the upper half of their keys, or of those with the
-/// upper half `high` by the lower one. One row a tile.
-template <class Tiles>
-struct CountKeys {
-  static constexpr bool kByRows = true;
-
-  Tiles from;
-  bool lower;
-  std::uint32_t high;
-  std::uint32_t* bins;  ///< kHighKeys or kLowKeys, zero at first
-
-  template <class Team>
-  STARLING_BOTH void operator()(const Team& team, std::size_t tile) const {
-    const CountKeys by = *this;
-    team.each(from.count(tile), [=](std::size_t i) {
-      const std::uint32_t key = key_of(by.from.value(tile, i));
-      const std::uint32_t upper = key >> kHalfKeyBits;
-      if (key == 0 || (by.lower && upper != by.high)) return;
-      claim(by.bins + (by.lower ? key % kLowKeys : upper), 1);
-    });
-  }
-};
-
 /// Counts of a tile's elements above a cut and on it; both are below 2^32, and add up by
 /// themselves.
 STARLING_BOTH inline std::uint64_t pair_of(std::uint64_t above, std::uint64_t equal) {
@@ -162,15 +291,16 @@ struct CountTiles {
   static constexpr bool kByRows = true;
 
   Tiles from;
-  std::uint32_t cut;  ///< its key
+  const CutStage* cut;
   std::uint64_t* counts;
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t tile) const {
     const CountTiles by = *this;
+    const std::uint32_t cut_key = cut->key;
     const std::uint64_t count = team.sum(from.count(tile), [=](std::size_t i) {
       const std::uint32_t key = key_of(by.from.value(tile, i));
-      return pair_of(key > by.cut ? 1 : 0, key == by.cut ? 1 : 0);
+      return pair_of(key > cut_key ? 1 : 0, key == cut_key ? 1 : 0);
     });
     if (team.leads()) counts[tile] = count;
   }
@@ -201,51 +331,57 @@ struct FindLastEqual {
   static constexpr bool kByRows = true;
 
   Tiles from;
-  std::uint32_t cut;
-  std::uint64_t equals;         ///< that are in
+  const CutStage* cut;
   const std::uint64_t* begins;  ///< of tiles
   std::uint32_t* last;          ///< its index
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t tile) const {
     const std::uint64_t before = equal_of(begins[tile]);
+    const std::uint64_t equals = cut->wanted;
     if (before >= equals || equal_of(begins[tile + 1]) < equals) return;
     const FindLastEqual by = *this;
+    const std::uint32_t cut_key = cut->key;
     const std::uint64_t rank_of_last = equals - 1 - before;
     team.in_order(
-        from.count(tile), [=](std::size_t i) { return key_of(by.from.value(tile, i)) == by.cut; },
+        from.count(tile), [=](std::size_t i) { return key_of(by.from.value(tile, i)) == cut_key; },
         [=](std::size_t rank, std::size_t i) {
           if (rank == rank_of_last) *by.last = by.from.index(tile, i);
         });
   }
 };
 
-/// Writes what is chosen, by index. One row a tile.
+/// Writes what is chosen, by index; nothing beyond the room, where the cut is not these tiles',
+/// since not all that was found had room. One row a tile.
 template <class Tiles>
 struct TakeChosen {
   static constexpr bool kByRows = true;
 
   Tiles from;
-  std::uint32_t cut;
-  std::uint64_t equals;
+  const CutStage* cut;
   const std::uint64_t* begins;
   const std::uint32_t* last;
+  std::size_t room;
   std::uint32_t* indices;
   float* values;
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t tile) const {
     const TakeChosen by = *this;
+    const std::uint32_t cut_key = cut->key;
+    const std::uint64_t equals = cut->wanted;
+    const std::uint32_t last_equal = *last;
     const std::uint64_t equal = equal_of(begins[tile]);
     const std::uint64_t first = above_of(begins[tile]) + (equal < equals ? equal : equals);
     team.in_order(
         from.count(tile),
         [=](std::size_t i) {
           const std::uint32_t key = key_of(by.from.value(tile, i));
-          return key > by.cut ||
-                 (key == by.cut && by.equals > 0 && by.from.index(tile, i) <= *by.last);
+          return key > cut_key ||
+                 (key == cut_key && equals > 0 && by.from.index(tile, i) <= last_equal);
         },
         [=](std::size_t rank, std::size_t i) {
+          if (first + rank >= by.room) return;
           by.indices[first + rank] = by.from.index(tile, i);
           by.values[first + rank] = by.from.value(tile, i);
         });

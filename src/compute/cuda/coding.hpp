@@ -27,15 +27,18 @@ STARLING_BOTH inline std::uint32_t zeros_below(std::uint64_t word) {
 #endif
 }
 
-/// Evenly spread gaps, as DeltaSource::gaps() says. One call a gap.
+/// Evenly spread gaps, as DeltaSource::choose() says. One call a gap.
 struct PickGaps {
   const std::uint32_t* indices;
-  std::size_t count;
+  const std::uint32_t* there;
+  std::size_t count;  ///< of which so many were chosen
   std::size_t gaps;
   std::uint32_t* to;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    to[i] = gap_before(indices, i * count / gaps);
+    const std::size_t chosen = *there < count ? *there : count;
+    const std::size_t told = gaps < chosen ? gaps : chosen;
+    if (i < told) to[i] = gap_before(indices, i * chosen / told);
   }
 };
 
@@ -142,8 +145,11 @@ struct Levels {
 STARLING_BOTH inline float magnitude_of(float value) { return std::bit_cast<float>(key_of(value)); }
 
 /// Finds the scale of each block of values as delta/quantize.cpp does, with the same sums in the
-/// same order: its lanes, then one lane after the other. Products are exact. One call a block.
+/// same order: its lanes, then one lane after the other. Products are exact. Members share out
+/// lanes and tries. One row a block.
 struct FitScales {
+  static constexpr bool kByRows = true;
+
   const float* values;
   std::size_t count;
   std::size_t block;
@@ -151,6 +157,9 @@ struct FitScales {
   float* scales;
 
   static constexpr std::size_t kLanes = 8;
+  static constexpr std::size_t kTries = 5;
+  static constexpr std::size_t kWidth = 4 * kTries * kLanes;  ///< a member for each sum
+  static_assert(scale_tries(2) <= kTries);
 
   struct Moments {
     double value_level;
@@ -162,55 +171,71 @@ struct FitScales {
     [[nodiscard]] STARLING_BOTH double scale() const { return value_level / level_level; }
   };
 
-  [[nodiscard]] STARLING_BOTH Moments moments(const float* from, std::size_t size,
-                                              float scale) const {
-    double value_level[kLanes] = {};
-    double level_level[kLanes] = {};
-    for (std::size_t i = 0; i < size; i += kLanes) {
-#ifdef __CUDA_ARCH__
-#pragma unroll
-#endif
-      for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        if (i + lane >= size) continue;
-        const float magnitude = magnitude_of(from[i + lane]);
-        const auto level = static_cast<double>(levels.of(magnitude, scale));
-        value_level[lane] += level * static_cast<double>(magnitude);
-        level_level[lane] += level * level;
-      }
-    }
-    Moments sum{0, 0};
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      sum.value_level += value_level[lane];
-      sum.level_level += level_level[lane];
-    }
-    return sum;
-  }
-
-  STARLING_BOTH void operator()(std::size_t b) const {
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t b) const {
     const float* const from = values + b * block;
     const std::size_t size = count - b * block < block ? count - b * block : block;
-    float largest = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-      const float magnitude = magnitude_of(from[i]);
-      largest = largest > magnitude ? largest : magnitude;
-    }
-    const float full = largest / levels.top;
+    const float full =
+        team.largest(size, [=](std::size_t i) { return magnitude_of(from[i]); }).value / levels.top;
+    const auto tries = static_cast<std::size_t>(scale_tries(levels.bits));
+    const Levels by = levels;
+    const auto tried = [=](std::size_t number) {
+      return by.bounded(static_cast<double>(times(full, scale_part(static_cast<int>(number)))));
+    };
+    Lanes& lanes = team.template shared<Lanes>();
+    sum(team, from, size, tries, tried, lanes);
     Moments best{0, 0};
     double best_gain = -1.0;
-    for (int number = 0; number < scale_tries(levels.bits); ++number) {
-      const float part = scale_part(number);
-      const float scale = levels.bounded(static_cast<double>(times(full, part)));
-      const Moments sums = moments(from, size, scale);
+    for (std::size_t number = 0; number < tries; ++number) {
+      const Moments sums = lanes.sums(number);
       if (!(sums.gain() > best_gain)) continue;
       best_gain = sums.gain();
       best = sums;
     }
     for (int round = 0; round < scale_rounds(levels.bits); ++round) {
-      const Moments sums = moments(from, size, levels.bounded(best.scale()));
+      const float scale = levels.bounded(best.scale());
+      team.meet();  // all have read the last sums
+      sum(
+          team, from, size, 1, [=](std::size_t) { return scale; }, lanes);
+      const Moments sums = lanes.sums(0);
       if (!(sums.gain() > best.gain())) break;
       best = sums;
     }
-    scales[b] = levels.bounded(best.scale());
+    if (team.leads()) scales[b] = levels.bounded(best.scale());
+    team.meet();  // before the next row's sums
+  }
+
+ private:
+  struct Lanes {
+    Moments of[kTries][kLanes];
+
+    [[nodiscard]] STARLING_BOTH Moments sums(std::size_t number) const {
+      Moments sum{0, 0};
+      for (const Moments& lane : of[number]) {
+        sum.value_level += lane.value_level;
+        sum.level_level += lane.level_level;
+      }
+      return sum;
+    }
+  };
+
+  /// The sums of each lane, for each of some scales.
+  template <class Team, class Scale>
+  STARLING_BOTH void sum(const Team& team, const float* from, std::size_t size, std::size_t tries,
+                         const Scale& scale, Lanes& lanes) const {
+    const Levels by = levels;
+    team.each(tries * kLanes, [=, &lanes](std::size_t of) {
+      const float with = scale(of / kLanes);
+      Moments sums{0, 0};
+      for (std::size_t i = of % kLanes; i < size; i += kLanes) {
+        const float magnitude = magnitude_of(from[i]);
+        const auto level = static_cast<double>(by.of(magnitude, with));
+        sums.value_level += level * static_cast<double>(magnitude);
+        sums.level_level += level * level;
+      }
+      lanes.of[of / kLanes][of % kLanes] = sums;
+    });
+    team.meet();
   }
 };
 
@@ -263,14 +288,28 @@ struct UnpackValues {
   }
 };
 
-/// Reads the codes of each run on its own: indices that begin at zero, and how far they reach.
-/// Nothing of the bytes is trusted but that starts rise and lie within them. One row a run: a code
-/// begins where the one before it ends, so one member reads them, out of what all have fetched.
+inline constexpr std::uint32_t kPrefixMask = (1U << kGolombPrefixMax) - 1;
+
+/// Reads the codes of each run on its own: indices that begin at zero, and how far they reach; more
+/// than n where codes are not what they should be. Nothing of the bytes is trusted but that starts
+/// rise and lie within them. One row a run.
+///
+/// A code begins where the one before it ends. So that members can share the work nevertheless, the
+/// bits are cut into stretches, and for each of a stretch's bits a member works out how many codes
+/// there are from there on, and where the last of them ends, if one begins there. Then one member
+/// has to look once a stretch only, and all read the codes from where it came by.
 struct ReadRuns {
   static constexpr bool kByRows = true;
-  static constexpr std::size_t kWidth = 32;  ///< members that a run is worth
+  static constexpr std::size_t kWords = 256;    ///< whose bits are looked at at a time
+  static constexpr std::size_t kStretch = 128;  ///< bits
+  static constexpr std::size_t kStretches = kWords * 64 / kStretch;
+  static constexpr std::size_t kSight = 64;       ///< a code of as many zeros is read for itself
+  static constexpr std::size_t kWordsSeen = 3;    ///< behind the window, by codes that end there
+  static constexpr std::size_t kWordsBehind = 4;  ///< the end of all
+  static constexpr std::size_t kVisits = 3 * kStretches;  ///< of a window, at most
+  static constexpr std::size_t kWidth = 4 * kStretches;   ///< a member for each stretch
 
-  const std::uint64_t* words;  ///< with a few more behind the end
+  const std::uint64_t* words;  ///< with kWordsBehind more behind the end
   std::uint64_t end;           ///< bits
   const std::uint32_t* starts;
   std::size_t runs;
@@ -278,7 +317,6 @@ struct ReadRuns {
   CodeRuns of;
   std::uint32_t* indices;
   std::uint64_t* reach;
-  std::uint32_t* refused;  ///< set where codes are not what they should be
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t run) const {
@@ -287,21 +325,28 @@ struct ReadRuns {
     const std::size_t size = of.in_run(run);
     const ReadRuns by = *this;
     Window& window = team.template shared<Window>();
-    Place at{.position = starts[run], .next = 0, .read = 0, .goes_on = true};
+    std::uint32_t* const to = indices + run * kCodesPerRun;
+    Place at{.position = starts[run], .read = 0, .visits = 0, .goes_on = true};
+    std::uint64_t next = 0;  // one behind the last index
     while (at.goes_on) {
       const std::uint64_t first = at.position / 64;
       const std::uint64_t behind = limit / 64 + 1;
       const std::size_t count = behind - first < kWords ? behind - first : kWords;
       const std::uint64_t* const from = words + first;
-      std::uint64_t* const fetched = window.words;
-      team.each(count, [=](std::size_t i) { fetched[i] = from[i]; });
+      const Bits bits{words, window.words, first, count + kWordsSeen};
+      team.each(bits.count, [=, &window](std::size_t i) { window.words[i] = from[i]; });
       team.meet();
-      const Bits bits{words, fetched, first, count};
-      const std::size_t before = at.read;
-      at = team.once([=, &window] { return by.read_some(at, bits, size, limit, window); });
-      std::uint32_t* const to = indices + run * kCodesPerRun + before;
-      const std::uint32_t* const found = window.found;
-      team.each(at.read - before, [=](std::size_t i) { to[i] = found[i]; });
+      team.each((count + 1) / 2, [=, &window](std::size_t i) { by.look_ahead(i, window); });
+      team.meet();
+      at = team.once([=, &window] { return by.walk(at, bits, size, limit, window); });
+      const Visit* const visits = window.visits;
+      const std::uint64_t begin = next;
+      next += team.running_sum(
+          at.visits,
+          [=](std::size_t i) { return by.read(visits[i], visits[i + 1].read, bits, 0, nullptr); },
+          [=](std::size_t i, std::uint64_t before) {
+            by.read(visits[i], visits[i + 1].read, bits, begin + before, to);
+          });
     }
     if (!team.leads()) return;
     // Only the last byte may have bits left, which are zero.
@@ -309,24 +354,36 @@ struct ReadRuns {
     const bool ends_well =
         at.position == limit || (is_last && at.position < limit && limit - at.position < 8 &&
                                  bits.at(at.position) << (64 - (limit - at.position)) == 0);
-    reach[run] = at.next;
-    if (at.read < size || !ends_well) *refused = 1;
+    reach[run] = at.read == size && ends_well ? next : n + 1;
   }
 
  private:
-  static constexpr std::size_t kWords = 256;  ///< fetched at a time
-  static constexpr std::size_t kFound = 512;  ///< indices that are written at a time
+  /// Codes that one member reads: from bit `at` of the window, number `read` of the run and those
+  /// before the next visit's.
+  struct Visit {
+    std::uint16_t at;
+    std::uint16_t read;
+  };
+
+  /// Of codes that would begin at a bit: where the last one ends, in bits from the stretch's first
+  /// one, and how many they are; it ends behind the stretch, or where the next code is out of
+  /// sight. None, where the first one is.
+  struct alignas(2) Ahead {
+    std::uint8_t end;
+    std::uint8_t codes;
+  };
 
   struct Window {
-    std::uint64_t words[kWords];
-    std::uint32_t found[kFound];
+    std::uint64_t words[kWords + kWordsSeen];
+    Ahead ahead[kStretch][kStretches];  ///< so that members meet at different banks
+    Visit visits[kVisits + 1];
   };
 
   /// How far the codes of a run are read.
   struct Place {
     std::uint64_t position;  ///< bits
-    std::uint64_t next;      ///< one behind the last index
     std::size_t read;        ///< codes
+    std::size_t visits;      ///< of this window
     bool goes_on;
   };
 
@@ -347,45 +404,117 @@ struct ReadRuns {
     }
   };
 
-  /// Reads on until the run ends or is refused, or as far as what is fetched and the room go.
-  [[nodiscard]] STARLING_BOTH Place read_some(Place at, const Bits& bits, std::size_t size,
-                                              std::uint64_t limit, Window& window) const {
-    for (std::size_t i = 0; i < kFound && at.read < size; ++i) {
-      if (at.position < limit && at.position / 64 - bits.first >= bits.count) return at;
-      if (!read_one(at, bits, limit)) {
-        at.goes_on = false;
-        return at;
-      }
-      window.found[i] = static_cast<std::uint32_t>(at.next - 1);
-      ++at.read;
+  /// From the stretch's last bit to its first: a code that begins at a zero ends where one does
+  /// that begins at the next bit.
+  STARLING_BOTH void look_ahead(std::size_t stretch, Window& window) const {
+    std::uint32_t sizes = 0;  // of the parts that three bits begin with, two bits each
+    for (std::uint32_t bits = 0; bits <= kPrefixMask; ++bits) {
+      sizes |= std::uint32_t{part_of(of.odd, bits).size} << 2 * bits;
     }
-    at.goes_on = at.read < size && at.position < limit;
+    const std::uint64_t* const from = window.words + stretch * (kStretch / 64);
+    const std::uint64_t behind = from[2];
+    std::uint32_t one = kStretch + kSight;  // the first that is at the bit or behind it
+    Ahead found{};                          // of a code that begins there
+    if (behind != 0) {
+      const std::uint32_t zeros = zeros_below(behind);
+      const std::uint64_t rest = behind >> zeros >> 1 | from[3] << (63 - zeros);
+      one = kStretch + zeros;
+      found = {end_of(one, sizes, rest & kPrefixMask), 1};
+    }
+    auto rest = static_cast<std::uint32_t>(behind & kPrefixMask);
+    for (std::uint32_t bit = kStretch; bit-- > 0;) {
+      const auto is_one = static_cast<std::uint32_t>(from[bit / 64] >> bit % 64 & 1U);
+      if (is_one != 0) {
+        one = bit;
+        found = {end_of(bit, sizes, rest), 1};
+        if (found.end < kStretch) {
+          const Ahead then = window.ahead[found.end][stretch];
+          found = {then.end, static_cast<std::uint8_t>(then.codes + 1)};
+        }
+      }
+      rest = (rest << 1 | is_one) & kPrefixMask;
+      window.ahead[bit][stretch] =
+          one - bit < kSight ? found : Ahead{static_cast<std::uint8_t>(bit), 0};
+    }
+  }
+
+  /// Of a code whose first one is there, and is followed by `rest`.
+  [[nodiscard]] STARLING_BOTH std::uint8_t end_of(std::uint32_t one, std::uint32_t sizes,
+                                                  std::uint64_t rest) const {
+    return static_cast<std::uint8_t>(one + 1 + (sizes >> 2 * rest & 3U) + of.shift);
+  }
+
+  /// Goes on until the run ends or is refused, or the window does. What is out of sight, and what
+  /// no longer belongs to the run as a whole, is visited code by code.
+  [[nodiscard]] STARLING_BOTH Place walk(Place at, const Bits& bits, std::size_t size,
+                                         std::uint64_t limit, Window& window) const {
+    const std::uint64_t begin = bits.first * 64;
+    std::size_t visits = 0;
+    bool is_refused = false;
+    while (visits < kVisits && at.read < size && at.position < limit &&
+           at.position - begin < kWords * 64) {
+      const auto from = static_cast<std::uint32_t>(at.position - begin);
+      window.visits[visits] = {static_cast<std::uint16_t>(from),
+                               static_cast<std::uint16_t>(at.read)};
+      const Ahead ahead = window.ahead[from % kStretch][from / kStretch];
+      const std::uint64_t then = at.position - from % kStretch + ahead.end;
+      if (ahead.codes > 0 && at.read + ahead.codes <= size && then <= limit) {
+        at.position = then;
+        at.read += ahead.codes;
+      } else {
+        std::uint64_t gap = 0;
+        is_refused = !read_one(at.position, bits, limit, gap);
+        if (is_refused) break;
+        ++at.read;
+      }
+      ++visits;
+    }
+    window.visits[visits].read = static_cast<std::uint16_t>(at.read);
+    at.goes_on = at.read < size && at.position < limit && !is_refused;
+    at.visits = visits;
     return at;
   }
 
-  /// Moves behind the next code; false where there is none below the limit and n.
-  [[nodiscard]] STARLING_BOTH bool read_one(Place& at, const Bits& bits,
-                                            std::uint64_t limit) const {
+  /// Reads a visit's codes, up to number `until`, and writes their indices, where that is asked
+  /// for; tells how far they reach from `next` on.
+  STARLING_BOTH std::uint64_t read(const Visit& visit, std::size_t until, const Bits& bits,
+                                   std::uint64_t next, std::uint32_t* to) const {
+    std::uint64_t position = bits.first * 64 + visit.at;
+    const std::uint64_t begin = next;
+    for (std::size_t i = visit.read; i < until; ++i) {
+      std::uint64_t gap = 0;
+      read_one(position, bits, ~std::uint64_t{0}, gap);
+      next += gap;
+      if (to != nullptr) to[i] = static_cast<std::uint32_t>(next);
+      ++next;
+    }
+    return next - begin;
+  }
+
+  /// Moves behind a code; false where none begins and has its one below the limit. The gap is
+  /// bounded by n, which is beyond all that are right.
+  STARLING_BOTH bool read_one(std::uint64_t& position, const Bits& bits, std::uint64_t limit,
+                              std::uint64_t& gap) const {
     std::uint64_t quotient = 0;
-    if (at.position >= limit) return false;
-    std::uint64_t word = bits.at(at.position);
+    if (position >= limit) return false;
+    std::uint64_t word = bits.at(position);
     while (word == 0) {
       quotient += 64;
-      at.position += 64;
-      if (at.position >= limit || quotient >= n) return false;
-      word = bits.at(at.position);
+      position += 64;
+      if (position >= limit || quotient >= n) return false;
+      word = bits.at(position);
     }
     const std::uint32_t zeros = zeros_below(word);
     quotient += zeros;
-    at.position += zeros + 1;
-    const std::uint64_t rest = zeros < 32 ? word >> zeros >> 1 : bits.at(at.position);
-    const GolombPart part =
-        part_of(of.odd, static_cast<std::uint32_t>(rest & ((1U << kGolombPrefixMax) - 1)));
+    position += zeros + 1;
+    const std::uint64_t rest = zeros < 32 ? word >> zeros >> 1 : bits.at(position);
+    const GolombPart part = part_of(of.odd, static_cast<std::uint32_t>(rest & kPrefixMask));
     const std::uint64_t low = rest >> part.size & ((std::uint64_t{1} << of.shift) - 1);
-    at.position += part.size + of.shift;
-    at.next += quotient * (std::uint64_t{of.odd} << of.shift) +
-               (std::uint64_t{part.part} << of.shift) + low;
-    return at.next++ < n;
+    position += part.size + of.shift;
+    gap = quotient * (std::uint64_t{of.odd} << of.shift) + (std::uint64_t{part.part} << of.shift) +
+          low;
+    gap = gap < n ? gap : n;
+    return true;
   }
 };
 

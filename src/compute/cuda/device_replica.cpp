@@ -99,7 +99,7 @@ Status DeviceReplica::write(std::span<const float> values) {
   return queue_.clear(r_.memory.get(), size_ * sizeof(float));
 }
 
-Status DeviceReplica::release() { return queue_.run(KernelWork{Release{y(), r()}, size_}); }
+Status DeviceReplica::release() { return queue_.run(KernelWork{Release{y(), r(), size_}, size_}); }
 
 Result<DeviceReplica::MirrorId> DeviceReplica::add_mirror(base::LargeFloats values) {
   ASSERT(values.size() == size_);
@@ -170,7 +170,7 @@ Result<std::size_t> DeviceReplica::reserve(std::size_t count, std::size_t room) 
 DeltaSource& DeviceReplica::difference(MirrorId mirror, const std::optional<HoldBack>& hold) {
   by_type([&]<class M>(M) {
     HeldDifference<M> of{.difference = difference_to<M>(mirror)};
-    if (hold) of.hold = {y(), r(), of.difference.mirror, hold->keep, hold->gain};
+    if (hold) of.hold = {y(), r(), hold->keep, hold->gain};
     source_.read(of);
   });
   return source_;
@@ -220,7 +220,7 @@ Status DeviceReplica::commit(std::span<const CommitStep> steps) {
   Status done;
   while (done && !steps.empty()) {
     const bool together = mirror_type_ == MirrorType::float32;
-    const std::size_t taken = together ? std::min(steps.size(), CommitLinks::kLinks) : 1;
+    const std::size_t taken = together ? std::min(steps.size(), kLinksAtOnce) : 1;
     done = together ? commit_together(steps.first(taken)) : commit_alone(steps.front());
     steps = steps.subspan(taken);
   }
@@ -228,17 +228,28 @@ Status DeviceReplica::commit(std::span<const CommitStep> steps) {
 }
 
 Status DeviceReplica::commit_together(std::span<const CommitStep> steps) {
-  CommitLinks all{.y = y(), .count = steps.size(), .links = {}};
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const CommitStep& step = steps[i];
-    auto* const mine = reinterpret_cast<float*>(at(step.mine));
-    auto* const theirs = reinterpret_cast<float*>(at(step.theirs));
-    for (const auto& [delta, mirror] : {std::pair(step.own, mine), std::pair(step.their, theirs)}) {
+  for (const CommitStep& step : steps) {
+    for (const auto& [delta, mirror] :
+         {std::pair(step.own, step.mine), std::pair(step.their, step.theirs)}) {
       const DeviceElements elements = view_of(*delta);
-      auto ran = queue_.run(KernelWork{AddDelta{elements, mirror}, elements.count});
+      auto* const to = reinterpret_cast<float*>(at(mirror));
+      auto ran = queue_.run(KernelWork{AddDelta{elements, to}, elements.count});
       if (!ran) return ran;
     }
-    all.links[i] = {mine, theirs, step.w, step.moves_mirrors};
+  }
+  if (steps.size() == 1) return step_together<1>(steps);
+  if (steps.size() == 2) return step_together<2>(steps);
+  if (steps.size() <= 4) return step_together<4>(steps);
+  return step_together<kLinksAtOnce>(steps);
+}
+
+template <std::size_t kLinks>
+Status DeviceReplica::step_together(std::span<const CommitStep> steps) {
+  CommitLinks<kLinks> all{.y = y(), .n = size_, .count = steps.size(), .links = {}};
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const CommitStep& step = steps[i];
+    all.links[i] = {reinterpret_cast<float*>(at(step.mine)),
+                    reinterpret_cast<float*>(at(step.theirs)), step.w, step.moves_mirrors};
   }
   return queue_.run(KernelWork{all, size_});
 }
@@ -256,7 +267,7 @@ Status DeviceReplica::commit_alone(const CommitStep& step) {
                           .draw = step.draw};
   auto* const aside = aside_.at<CommittedElement>();
   auto ran = queue_.run(KernelWork{CommitTouched{sides, own, their, aside}, touched});
-  if (ran) ran = queue_.run(KernelWork{CommitAll{sides}, size_});
+  if (ran) ran = queue_.run(KernelWork{CommitAll{sides, size_}, size_});
   if (ran) ran = queue_.run(KernelWork{CommitPut{sides, own, their, aside}, touched});
   return ran;
 }
@@ -267,7 +278,8 @@ Status DeviceReplica::push(MirrorId mine, MirrorId theirs, float out, float in) 
                                          .mine = reinterpret_cast<const M*>(at(mine)),
                                          .theirs = reinterpret_cast<const M*>(at(theirs)),
                                          .out = out,
-                                         .in = in},
+                                         .in = in,
+                                         .n = size_},
                                  size_});
   });
 }

@@ -68,8 +68,11 @@ class DeviceReplica final : public ReplicaMemory {
   /// Calls use(M{}) with what mirrors are kept in.
   template <class Use>
   auto by_type(Use&& use) const;
-  /// With mirrors in float32: of up to CommitLinks::kLinks links.
+  /// With mirrors in float32: of up to kLinksAtOnce links.
   [[nodiscard]] base::Status commit_together(std::span<const CommitStep> steps);
+  /// Their steps, by a kernel that has registers for kLinks links.
+  template <std::size_t kLinks>
+  [[nodiscard]] base::Status step_together(std::span<const CommitStep> steps);
   /// With mirrors in bfloat16.
   [[nodiscard]] base::Status commit_alone(const CommitStep& step);
 

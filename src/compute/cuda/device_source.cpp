@@ -1,6 +1,7 @@
 #include "compute/cuda/device_source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <numeric>
@@ -19,14 +20,63 @@ using base::Status;
 namespace {
 
 /// Behind codes that are read by words.
-constexpr std::size_t kBytesBehind = 4 * sizeof(std::uint64_t);
+constexpr std::size_t kBytesBehind = ReadRuns::kWordsBehind * sizeof(std::uint64_t);
 
-/// Of work space: what calls take beside their largest list, about.
+/// Of work space, about: a sample, what the host is told, and what is not in any list.
 constexpr std::size_t kWorkBeside = std::size_t{1} << 20;
+
+/// That work space is reserved for: values that share a scale, at least, and how often the divisor
+/// goes into a gap, on an average at most.
+constexpr std::size_t kBlockLeast = 8;
+constexpr std::size_t kQuotientMost = 8;
+
+/// Among which elements are shared out to be counted: some blocks for each processor of a GPU.
+constexpr std::size_t kCountRows = 1056;
 
 Levels levels_of(int bits) {
   const auto top = static_cast<float>(1 << (bits - 1));
   return {.bits = bits, .top = top, .scale_max = Coding::kValueMax / top};
+}
+
+/// Bytes that belong at an offset.
+template <class Byte>
+struct Section {
+  std::size_t at = 0;
+  std::span<Byte> bytes{};
+};
+
+/// Calls use(at, part) for what of each section lies in `size` bytes from `offset` on, where `at`
+/// counts from there. Sections rise.
+template <class Byte, class Use>
+void for_each_in(std::span<const Section<Byte>> sections, std::size_t offset, std::size_t size,
+                 Use&& use) {
+  for (const Section<Byte>& section : sections) {
+    const std::size_t from = std::max(section.at, offset);
+    const std::size_t until = std::min(section.at + section.bytes.size(), offset + size);
+    if (from < until) use(from - offset, section.bytes.subspan(from - section.at, until - from));
+  }
+}
+
+/// Writes sections, which outlive it, and zeros between and behind them.
+Queue::Fill fill_from_sections(std::span<const Section<const std::byte>> sections) {
+  return [sections](std::size_t offset, std::span<std::byte> bytes) {
+    std::size_t filled = 0;
+    for_each_in(sections, offset, bytes.size(), [&](std::size_t at, base::ByteView part) {
+      std::memset(bytes.data() + filled, 0, at - filled);
+      std::memcpy(bytes.data() + at, part.data(), part.size());
+      filled = at + part.size();
+    });
+    std::memset(bytes.data() + filled, 0, bytes.size() - filled);
+  };
+}
+
+/// Reads sections, which outlive it.
+Queue::Take take_to_sections(std::span<const Section<std::byte>> sections) {
+  return [sections](std::size_t offset, std::span<const std::byte> bytes) {
+    for_each_in(sections, offset, bytes.size(), [&](std::size_t at, std::span<std::byte> part) {
+      std::memcpy(part.data(), bytes.data() + at, part.size());
+    });
+  };
 }
 
 }  // namespace
@@ -60,6 +110,60 @@ Status DeviceDelta::read(std::vector<std::uint32_t>& indices, std::vector<float>
   return elements_.read(queue_, indices, values);
 }
 
+/// Where things lie in the work space of choose(). What is zero at first comes first, and what the
+/// host gets at the very beginning.
+struct DeviceSource::ChoiceRoom {
+  ChoiceRoom(const Choosing& which, std::size_t picked, std::size_t tiles)
+      : figures(offsets.add<ChoiceFigures>(1)),
+        gaps(offsets.add<std::uint32_t>(picked)),
+        told(offsets.bytes()),
+        least(offsets.add<std::uint32_t>(kCountsOfDigits)),
+        cut(offsets.add<std::uint32_t>(kCountsOfDigits)),
+        cleared(offsets.bytes()),
+        sampled(offsets.add<float>(which.sample)),
+        counts(offsets.add<std::uint64_t>(tiles)),
+        begins(offsets.add<std::uint64_t>(tiles + 1)) {}
+
+  OffsetAllocator offsets;
+  std::size_t figures;
+  std::size_t gaps;
+  std::size_t told;  ///< bytes so far
+  std::size_t least;
+  std::size_t cut;
+  std::size_t cleared;  ///< bytes so far
+  std::size_t sampled;
+  std::size_t counts;
+  std::size_t begins;
+};
+
+/// Where things lie in the work space of code(): the host gets all from the scales on.
+struct DeviceSource::CodeRoom {
+  CodeRoom(std::size_t count, std::size_t n, const Coding& coding)
+      : runs(base::ceil_div(count, kCodesPerRun)),
+        blocks(base::ceil_div(count, coding.block)),
+        bits(offsets.add<std::uint64_t>(runs)),
+        begins(offsets.add<std::uint64_t>(runs + 1)),
+        scales(offsets.add<float>(blocks)),
+        codes(offsets.add<std::byte>(base::ceil_div(count, kCodesPerGroup) *
+                                     static_cast<std::size_t>(coding.bits))),
+        words(offsets.add<std::uint32_t>(words_max(count, n, coding))) {}
+
+  /// Quotients add up to no more than that of the last index.
+  static std::size_t words_max(std::size_t count, std::size_t n, const Coding& coding) {
+    const std::size_t tails = count * std::size_t{1 + kGolombPrefixMax + coding.shift};
+    return base::ceil_div(tails + n / (std::size_t{coding.odd} << coding.shift), 32) + 2;
+  }
+
+  OffsetAllocator offsets;
+  std::size_t runs;
+  std::size_t blocks;
+  std::size_t bits;
+  std::size_t begins;
+  std::size_t scales;
+  std::size_t codes;
+  std::size_t words;  ///< of the codes of indices
+};
+
 DeviceSource::DeviceSource(Queue& queue, std::size_t size)
     : queue_(queue),
       size_(size),
@@ -84,9 +188,15 @@ Result<std::size_t> DeviceSource::reserve(std::size_t count, std::size_t room) {
   auto done = found_.resize(room);
   if (done) done = chosen_.resize(count);
   if (done) done = tiles_.reserve(tiles() * sizeof(TileFound));
-  // Of all calls code_indices() has the most work: a gap's code has about as many bits as the gap.
+  // Of all calls code() has the most work: a divisor is about as large as a gap, or a few times
+  // smaller.
   const auto shift = static_cast<std::uint32_t>(std::bit_width(size_ / count));
-  const std::size_t work = words_max(count, shift) * sizeof(std::uint32_t) + kWorkBeside;
+  const Coding dear{.odd = 1, .shift = shift, .bits = 8, .block = kBlockLeast};
+  const std::size_t quotients = count * kQuotientMost / 8;
+  const ChoiceRoom choice({.count = count, .room = room}, 0, tiles());
+  const std::size_t work =
+      std::max(CodeRoom(count, size_, dear).offsets.bytes() + quotients, choice.offsets.bytes()) +
+      kWorkBeside;
   if (done) done = work_.reserve(work);
   if (done) done = coming_.reserve(work);
   found_.clear();
@@ -95,133 +205,153 @@ Result<std::size_t> DeviceSource::reserve(std::size_t count, std::size_t room) {
   return memory_bytes();
 }
 
-Status DeviceSource::sample(std::span<const std::uint32_t> places, std::span<float> values) {
-  OffsetAllocator work;
-  const std::size_t where = work.add<std::uint32_t>(places.size());
-  const std::size_t to = work.add<float>(places.size());
-  auto done = work_.reserve(work.bytes());
-  if (done) done = copy_in(queue_, work_.at<void>(where), places);
-  if (done) {
-    done = std::visit(
-        [&]<class M>(const HeldDifference<M>& of) {
-          return queue_.run(
-              KernelWork{SampleDifference<M>{of.difference, work_.at<std::uint32_t>(where),
-                                             work_.at<float>(to)},
-                         places.size()});
-        },
-        difference_);
-  }
-  return done ? copy_out(queue_, work_.at<void>(to), values) : done;
-}
-
-Result<std::size_t> DeviceSource::find(std::uint32_t key_min, std::size_t room) {
-  auto done = found_.resize(room);
+// The host waits once, at the end: it takes it that what one pass finds is enough.
+Result<Choice> DeviceSource::choose(const Choosing& which, std::span<std::uint32_t> gaps) {
+  const ChoiceRoom room(which, gaps.size(), tiles());
+  auto done = found_.resize(which.room);
+  if (done) done = chosen_.resize(which.count);
   if (done) done = tiles_.reserve(tiles() * sizeof(TileFound));
-  if (done) done = work_.reserve(sizeof(std::uint32_t));
-  if (done) done = queue_.clear(work_.at<std::byte>(), sizeof(std::uint32_t));
-  if (done) {
-    done = std::visit(
-        [&]<class M>(HeldDifference<M>& of) {
-          return queue_.run(KernelWork{FindLargest<M>{.difference = of.difference,
-                                                      .n = size_,
-                                                      .key_min = key_min,
-                                                      .room = static_cast<std::uint32_t>(room),
-                                                      .total = work_.at<std::uint32_t>(),
-                                                      .tiles = tiles_.at<TileFound>(),
-                                                      .indices = found_.indices(),
-                                                      .values = found_.values(),
-                                                      .hold = std::exchange(of.hold, {})},
-                                       tiles(), kTile});
+  if (done) done = work_.reserve(room.offsets.bytes());
+  if (done) done = queue_.clear(work_.at<std::byte>(), room.cleared);
+  if (done) done = find(which, room);
+  if (!done) return fail(done.error());
+  auto* const figures = work_.at<ChoiceFigures>(room.figures);
+  const ListedValues found{found_.values(), which.room, &figures->found};
+  const FoundTiles in{tiles_.at<TileFound>(), found_.indices(), found_.values(),
+                      which.room / tiles()};
+  auto told = choose_from(found, which.room, in, which, room, gaps);
+  if (!told) return fail(told.error());
+  const bool is_enough = told->found <= which.room &&
+                         (told->found >= which.count || told->least[kDigits - 1].key <= 1);
+  if (!is_enough) {
+    done = queue_.clear(work_.at<std::byte>(room.cut), room.cleared - room.cut);
+    if (!done) return fail(done.error());
+    told = std::visit(
+        [&]<class M>(const HeldDifference<M>& of) {
+          return choose_from(AllValues<M>{of.difference, size_}, size_,
+                             AllTiles<M>{of.difference, size_}, which, room, gaps);
         },
         difference_);
+    if (!told) return fail(told.error());
   }
-  std::uint32_t total = 0;
-  if (done) done = copy_out(queue_, work_.at<void>(), std::span(&total, 1));
-  if (!done) return fail(done.error());
-  return total;
-}
-
-Result<Choice> DeviceSource::choose(Among among, std::size_t count, float limit) {
-  if (among == Among::found) {
-    return choose_from(FoundTiles{tiles_.at<TileFound>(), found_.indices(), found_.values(),
-                                  found_.size() / tiles()},
-                       count, limit);
-  }
-  return std::visit(
-      [&]<class M>(const HeldDifference<M>& of) {
-        return choose_from(AllTiles<M>{of.difference, size_}, count, limit);
-      },
-      difference_);
-}
-
-template <class Tiles>
-Result<Choice> DeviceSource::choose_from(const Tiles& from, std::size_t count, float limit) {
-  if (auto counted = count_keys(from, {}); !counted) return fail(counted.error());
-  const auto there = std::accumulate(bins_.begin(), bins_.end(), std::size_t{0});
-  const auto largest = std::find_if(bins_.rbegin(), bins_.rend(), [](auto n) { return n > 0; });
-  const bool may_be_beyond =
-      static_cast<std::uint32_t>(bins_.rend() - largest) > key_of(limit) >> kHalfKeyBits;
-  Cut cut;
-  if (there > count) {
-    const Cut high = cut_of(bins_, count);
-    if (auto counted = count_keys(from, high.key); !counted) return fail(counted.error());
-    const Cut low = cut_of(bins_, high.equals);
-    cut = {high.key << kHalfKeyBits | low.key, low.equals};
-  }
-  Choice choice{.count = std::min(count, there), .beyond = {}};
-  if (auto taken = take(from, cut, choice.count); !taken) return fail(taken.error());
-  if (may_be_beyond) {  // looked at by the host, as training has most likely failed
+  Choice choice{.count = std::min(which.count, std::size_t{told->tally.count}),
+                .beyond = {},
+                .in_one_pass = is_enough};
+  chosen_.shrink(choice.count);
+  if (told->tally.largest >= key_of(which.limit) >> bits_below(0)) {
+    // Looked at by the host, as training has most likely failed.
     std::vector<std::uint32_t> indices;
     std::vector<float> values;
     if (auto read = chosen_.read(queue_, indices, values); !read) return fail(read.error());
-    choice.beyond = compute::first_beyond(indices, values, limit);
+    choice.beyond = compute::first_beyond(indices, values, which.limit);
   }
   return choice;
 }
 
-// To bins_: by the upper halves of keys, or of those with one upper half by the lower ones.
-template <class Tiles>
-Status DeviceSource::count_keys(const Tiles& from, std::optional<std::uint32_t> high) {
-  bins_.resize(high ? kLowKeys : kHighKeys);
-  const std::size_t bytes = bins_.size() * sizeof(std::uint32_t);
-  auto done = work_.reserve(bytes);
-  if (done) done = queue_.clear(work_.at<std::byte>(), bytes);
-  if (done) {
-    done = queue_.run(KernelWork{CountKeys<Tiles>{.from = from,
-                                                  .lower = high.has_value(),
-                                                  .high = high.value_or(0),
-                                                  .bins = work_.at<std::uint32_t>()},
-                                 tiles(), from.width});
-  }
-  return done ? copy_out(queue_, work_.at<void>(), std::span(bins_)) : done;
+// Holds back, too, where that is asked for.
+Status DeviceSource::find(const Choosing& which, const ChoiceRoom& room) {
+  auto* const figures = work_.at<ChoiceFigures>(room.figures);
+  auto* const sampled = work_.at<float>(room.sampled);
+  return std::visit(
+      [&]<class M>(HeldDifference<M>& of) {
+        Status done;
+        if (which.sample > 0) {
+          done = queue_.run(KernelWork{
+              SampleDifference<M>{of.difference, which.sample, size_, sampled}, which.sample});
+          const ListedValues values{sampled, which.sample, nullptr};
+          const Search search{.wanted = which.rank,
+                              .counts = work_.at<std::uint32_t>(room.least),
+                              .stages = figures->least,
+                              .tally = nullptr};
+          if (done) done = find_cut(values, which.sample, search);
+        }
+        const FindLargest<M> find{
+            .difference = of.difference,
+            .n = size_,
+            .least = which.sample > 0 ? &figures->least[kDigits - 1] : nullptr,
+            .room = static_cast<std::uint32_t>(which.room),
+            .found = &figures->found,
+            .tiles = tiles_.at<TileFound>(),
+            .indices = found_.indices(),
+            .values = found_.values(),
+            .hold = std::exchange(of.hold, {})};
+        return done ? queue_.run(KernelWork{find, tiles(), kTile}) : done;
+      },
+      difference_);
 }
 
-// What the cut leaves, in order, to chosen_.
-template <class Tiles>
-Status DeviceSource::take(const Tiles& from, const Cut& cut, std::size_t count) {
-  OffsetAllocator offsets;
-  const std::size_t counts_at = offsets.add<std::uint64_t>(tiles());
-  const std::size_t begins_at = offsets.add<std::uint64_t>(tiles() + 1);
-  const std::size_t last_at = offsets.add<std::uint32_t>(1);
-  auto done = work_.reserve(offsets.bytes());
-  if (done) done = chosen_.resize(count);
-  auto* const counts = work_.at<std::uint64_t>(counts_at);
-  auto* const begins = work_.at<std::uint64_t>(begins_at);
-  auto* const last = work_.at<std::uint32_t>(last_at);
+// To chosen_, of at most `most` values, which lie in the tiles, too; tells what the device does.
+template <class Values, class Tiles>
+Result<ChoiceFigures> DeviceSource::choose_from(const Values& values, std::size_t most,
+                                                const Tiles& from, const Choosing& which,
+                                                const ChoiceRoom& room,
+                                                std::span<std::uint32_t> gaps) {
+  auto* const figures = work_.at<ChoiceFigures>(room.figures);
+  auto* const picked = work_.at<std::uint32_t>(room.gaps);
+  const Search search{.wanted = which.count,
+                      .counts = work_.at<std::uint32_t>(room.cut),
+                      .stages = figures->cut,
+                      .tally = &figures->tally};
+  auto done = find_cut(values, most, search);
+  if (done) done = take(from, room, which.count);
   if (done) {
-    done = queue_.run(KernelWork{CountTiles<Tiles>{from, cut.key, counts}, tiles(), from.width});
+    done = queue_.run(KernelWork{
+        PickGaps{chosen_.indices(), &figures->tally.count, which.count, gaps.size(), picked},
+        gaps.size()});
   }
+  std::vector<std::byte> told(room.told);
+  if (done) done = copy_out(queue_, figures, std::span(told));
+  if (!done) return fail(done.error());
+  ChoiceFigures answer;
+  std::memcpy(&answer, told.data() + room.figures, sizeof answer);
+  std::memcpy(gaps.data(), told.data() + room.gaps, gaps.size_bytes());
+  return answer;
+}
+
+// The key of a rank among at most `most` values.
+template <class Values>
+Status DeviceSource::find_cut(const Values& values, std::size_t most, const Search& search) {
+  const std::size_t rows = std::clamp(base::ceil_div(most, kTile), std::size_t{1}, kCountRows);
+  Status done;
+  std::uint32_t* counts = search.counts;
+  for (std::size_t digit = 0; done && digit < kDigits; ++digit) {
+    const CutStage* const before = digit == 0 ? nullptr : search.stages + digit - 1;
+    done = queue_.run(KernelWork{
+        CountKeys<Values>{
+            .from = values, .rows = rows, .digit = digit, .stage = before, .counts = counts},
+        rows, kTile});
+    if (!done) break;
+    done = queue_.run(KernelWork{FindDigit{.counts = counts,
+                                           .digit = digit,
+                                           .stage = before,
+                                           .wanted = static_cast<std::uint32_t>(search.wanted),
+                                           .to = search.stages + digit,
+                                           .tally = digit == 0 ? search.tally : nullptr},
+                                 1, kTile});
+    counts += values_of_digit(digit);
+  }
+  return done;
+}
+
+// What the cut leaves, in order, to chosen_: up to `count` elements.
+template <class Tiles>
+Status DeviceSource::take(const Tiles& from, const ChoiceRoom& room, std::size_t count) {
+  auto* const figures = work_.at<ChoiceFigures>(room.figures);
+  auto* const counts = work_.at<std::uint64_t>(room.counts);
+  auto* const begins = work_.at<std::uint64_t>(room.begins);
+  const CutStage* const cut = &figures->cut[kDigits - 1];
+  auto done = queue_.run(KernelWork{CountTiles<Tiles>{from, cut, counts}, tiles(), from.width});
   if (done) done = queue_.run(KernelWork{AddBefore{counts, tiles(), begins}, 1, tiles()});
-  if (done && cut.equals > 0) {
-    done = queue_.run(KernelWork{FindLastEqual<Tiles>{from, cut.key, cut.equals, begins, last},
-                                 tiles(), from.width});
+  if (done) {
+    done = queue_.run(
+        KernelWork{FindLastEqual<Tiles>{from, cut, begins, &figures->last}, tiles(), from.width});
   }
   if (done) {
     done = queue_.run(KernelWork{TakeChosen<Tiles>{.from = from,
-                                                   .cut = cut.key,
-                                                   .equals = cut.equals,
+                                                   .cut = cut,
                                                    .begins = begins,
-                                                   .last = last,
+                                                   .last = &figures->last,
+                                                   .room = count,
                                                    .indices = chosen_.indices(),
                                                    .values = chosen_.values()},
                                  tiles(), from.width});
@@ -229,107 +359,82 @@ Status DeviceSource::take(const Tiles& from, const Cut& cut, std::size_t count) 
   return done;
 }
 
-Status DeviceSource::gaps(std::span<std::uint32_t> gaps) {
-  auto done = work_.reserve(gaps.size_bytes());
-  if (done) {
-    done = queue_.run(KernelWork{
-        PickGaps{chosen_.indices(), chosen_.size(), gaps.size(), work_.at<std::uint32_t>()},
-        gaps.size()});
-  }
-  return done ? copy_out(queue_, work_.at<void>(), gaps) : done;
-}
-
 Status DeviceSource::code(const Coding& coding, base::Buffer& out, Delta& coded) {
   if (chosen_.size() > 0) {
-    if (auto done = code_indices(coding, out); !done) return done;
-    if (auto done = code_values(coding, out); !done) return done;
+    const CodeRoom room(chosen_.size(), size_, coding);
+    auto done = work_.reserve(room.offsets.bytes());
+    if (done) done = code_indices(coding, room);
+    if (done) done = code_values(coding, room);
+    if (done) done = append_sections(coding, room, out);
+    if (!done) return done;
   }
   std::swap(chosen_, static_cast<DeviceDelta&>(coded).elements());
   chosen_.clear();
   return {};
 }
 
-std::size_t DeviceSource::words_max(std::size_t count, std::uint32_t shift) const {
-  // No code has more bits than its gap and its tail.
-  return base::ceil_div(size_ + count * (1 + kGolombPrefixMax + shift), 32) + 2;
-}
-
-// Appends starts and codes.
-Status DeviceSource::code_indices(const Coding& coding, base::Buffer& out) {
-  const std::size_t runs = base::ceil_div(chosen_.size(), kCodesPerRun);
+Status DeviceSource::code_indices(const Coding& coding, const CodeRoom& room) {
   const IndexRuns of{{chosen_.size(), coding.odd, coding.shift}, chosen_.indices()};
-  const std::size_t words_max = this->words_max(chosen_.size(), coding.shift);
-  OffsetAllocator offsets;
-  const std::size_t bits_at = offsets.add<std::uint64_t>(runs);
-  const std::size_t begins_at = offsets.add<std::uint64_t>(runs + 1);
-  const std::size_t words_at = offsets.add<std::uint32_t>(words_max);
-  auto done = work_.reserve(offsets.bytes());
-  auto* const begins = work_.at<std::uint64_t>(begins_at);
+  auto* const bits = work_.at<std::uint64_t>(room.bits);
+  auto* const begins = work_.at<std::uint64_t>(room.begins);
+  auto done = queue_.clear(work_.at<std::byte>(room.words), room.offsets.bytes() - room.words);
+  if (done) done = queue_.run(KernelWork{MeasureRuns{of, bits}, room.runs, kCodesPerRun});
+  if (done) done = queue_.run(KernelWork{AddBefore{bits, room.runs, begins}, 1, room.runs});
   if (done) {
-    done = queue_.run(
-        KernelWork{MeasureRuns{of, work_.at<std::uint64_t>(bits_at)}, runs, kCodesPerRun});
+    done = queue_.run(KernelWork{WriteRuns{of, begins, work_.at<std::uint32_t>(room.words)},
+                                 room.runs, kCodesPerRun});
   }
-  if (done) {
-    done =
-        queue_.run(KernelWork{AddBefore{work_.at<std::uint64_t>(bits_at), runs, begins}, 1, runs});
-  }
-  std::vector<std::uint64_t> ends(runs);
-  if (done) done = copy_out(queue_, begins + 1, std::span(ends));
-  if (!done) return done;
-  const std::size_t bytes = base::ceil_div(ends.back(), 8);
-  ASSERT(bytes + sizeof(std::uint64_t) <= words_max * sizeof(std::uint32_t));
-  done = queue_.clear(work_.at<std::byte>(words_at), bytes + sizeof(std::uint64_t));
-  if (done) {
-    done = queue_.run(
-        KernelWork{WriteRuns{of, begins, work_.at<std::uint32_t>(words_at)}, runs, kCodesPerRun});
-  }
-  if (!done) return done;
-  const std::size_t at = out.size();
-  out.resize(at + (runs - 1) * sizeof(std::uint32_t));
-  for (std::size_t run = 0; run + 1 < runs; ++run) {
-    const auto start = static_cast<std::uint32_t>(ends[run]);
-    std::memcpy(out.data() + at + run * sizeof start, &start, sizeof start);
-  }
-  return append(work_.at<std::byte>(words_at), bytes, out);
+  return done;
 }
 
-// Appends scales and values, whose elements become what they say.
-Status DeviceSource::code_values(const Coding& coding, base::Buffer& out) {
+// Chosen elements become what their codes say.
+Status DeviceSource::code_values(const Coding& coding, const CodeRoom& room) {
   const std::size_t count = chosen_.size();
-  const std::size_t blocks = base::ceil_div(count, coding.block);
-  const std::size_t groups = base::ceil_div(count, kCodesPerGroup);
-  const auto bits = static_cast<std::size_t>(coding.bits);
-  OffsetAllocator offsets;
-  const std::size_t scales_at = offsets.add<float>(blocks);
-  const std::size_t codes_at = offsets.add<std::byte>(groups * bits);
-  auto done = work_.reserve(offsets.bytes());
   const Levels levels = levels_of(coding.bits);
-  if (done) {
-    done = queue_.run(KernelWork{FitScales{.values = chosen_.values(),
-                                           .count = count,
-                                           .block = coding.block,
-                                           .levels = levels,
-                                           .scales = work_.at<float>(scales_at)},
-                                 blocks});
-  }
+  auto* const scales = work_.at<float>(room.scales);
+  auto done = queue_.run(KernelWork{FitScales{.values = chosen_.values(),
+                                              .count = count,
+                                              .block = coding.block,
+                                              .levels = levels,
+                                              .scales = scales},
+                                    room.blocks, FitScales::kWidth});
   if (done) {
     done = queue_.run(KernelWork{PackValues{.values = chosen_.values(),
                                             .count = count,
                                             .block = coding.block,
                                             .levels = levels,
-                                            .scales = work_.at<float>(scales_at),
-                                            .codes = work_.at<std::byte>(codes_at)},
-                                 groups});
+                                            .scales = scales,
+                                            .codes = work_.at<std::byte>(room.codes)},
+                                 base::ceil_div(count, kCodesPerGroup)});
   }
-  if (done) done = append(work_.at<std::byte>(scales_at), blocks * sizeof(float), out);
-  if (done) done = append(work_.at<std::byte>(codes_at), base::ceil_div(count * bits, 8), out);
   return done;
 }
 
-Status DeviceSource::append(const std::byte* from, std::size_t bytes, base::Buffer& out) {
+// Two waits: how many bytes codes of indices take is known only when they are there.
+Status DeviceSource::append_sections(const Coding& coding, const CodeRoom& room,
+                                     base::Buffer& out) {
+  std::vector<std::uint64_t> ends(room.runs);
+  auto done = copy_out(queue_, work_.at<std::uint64_t>(room.begins) + 1, std::span(ends));
+  if (!done) return done;
+  const std::size_t bytes = base::ceil_div(ends.back(), 8);
+  ASSERT(bytes + sizeof(std::uint64_t) <= room.offsets.bytes() - room.words);
+  const std::size_t starts = (room.runs - 1) * sizeof(std::uint32_t);
+  const std::size_t scales = room.blocks * sizeof(float);
+  const std::size_t codes =
+      base::ceil_div(chosen_.size() * static_cast<std::size_t>(coding.bits), 8);
   const std::size_t at = out.size();
-  out.resize(at + bytes);
-  return copy_out(queue_, from, std::span(out).subspan(at));
+  out.resize(at + starts + bytes + scales + codes);
+  for (std::size_t run = 0; run + 1 < room.runs; ++run) {
+    const auto start = static_cast<std::uint32_t>(ends[run]);
+    std::memcpy(out.data() + at + run * sizeof start, &start, sizeof start);
+  }
+  const auto section = std::span(out).subspan(at + starts);
+  const std::array<Section<std::byte>, 3> sections{
+      {{0, section.subspan(bytes, scales)},
+       {room.codes - room.scales, section.subspan(bytes + scales)},
+       {room.words - room.scales, section.first(bytes)}}};
+  return queue_.copy_out(work_.at<std::byte>(room.scales), sections.back().at + bytes,
+                         take_to_sections(sections));
 }
 
 Result<bool> DeviceSource::decode(const CodedDelta& coded, DeviceDelta& into) {
@@ -337,55 +442,39 @@ Result<bool> DeviceSource::decode(const CodedDelta& coded, DeviceDelta& into) {
     into.clear();
     return coded.codes.empty();
   }
-  const DeviceElementsBuffer& to = into.elements();
-  auto done = into.elements().resize(coded.count);
-  if (done) done = decode_values(coded, to.values());
-  auto taken = done ? decode_indices(coded, to.indices()) : fail(done.error());
-  // One that is larger than what is made here leaves nothing that is kept.
-  if (coming_.bytes() > work_.bytes() + kWorkBeside) coming_.free();
+  auto made = into.elements().resize(coded.count);
+  auto taken = made ? decode_elements(coded, into.elements()) : fail(made.error());
+  // One that is far larger than what is made here leaves nothing that is kept.
+  if (coming_.bytes() > 2 * work_.bytes() + kWorkBeside) coming_.free();
   return taken;
 }
 
-Status DeviceSource::decode_values(const CodedDelta& coded, float* values) {
-  OffsetAllocator offsets;
-  const std::size_t scales_at = offsets.add<std::byte>(coded.scales.size());
-  const std::size_t codes_at = offsets.add<std::byte>(coded.values.size());
-  auto done = coming_.reserve(offsets.bytes());
-  if (done) done = copy_in(queue_, coming_.at<void>(scales_at), coded.scales);
-  if (done) done = copy_in(queue_, coming_.at<void>(codes_at), coded.values);
-  if (done) {
-    done = queue_.run(KernelWork{UnpackValues{.codes = coming_.at<std::byte>(codes_at),
-                                              .bits = coded.coding.bits,
-                                              .block = coded.coding.block,
-                                              .scales = coming_.at<float>(scales_at),
-                                              .values = values},
-                                 coded.count});
-  }
-  return done;
-}
-
-// False where the codes are not what they should be.
-Result<bool> DeviceSource::decode_indices(const CodedDelta& coded, std::uint32_t* indices) {
+// False where the codes of indices are not what they should be. All comes in one copy, and one
+// number goes back.
+Result<bool> DeviceSource::decode_elements(const CodedDelta& coded,
+                                           const DeviceElementsBuffer& to) {
   const std::size_t runs = base::ceil_div(coded.count, kCodesPerRun);
   ASSERT(coded.starts.size() == (runs - 1) * sizeof(std::uint32_t));
-  std::vector<std::uint32_t> starts(runs);
-  std::memcpy(starts.data() + 1, coded.starts.data(), coded.starts.size());
   OffsetAllocator offsets;
   const std::size_t starts_at = offsets.add<std::uint32_t>(runs);
   const std::size_t words_at = offsets.add<std::byte>(coded.codes.size() + kBytesBehind);
+  const std::size_t scales_at = offsets.add<std::byte>(coded.scales.size());
+  const std::size_t codes_at = offsets.add<std::byte>(coded.values.size());
+  const std::size_t came = offsets.bytes();
   const std::size_t reach_at = offsets.add<std::uint64_t>(runs);
   const std::size_t begins_at = offsets.add<std::uint64_t>(runs + 1);
-  const std::size_t refused_at = offsets.add<std::uint32_t>(1);
   auto done = coming_.reserve(offsets.bytes());
-  auto* const words = coming_.at<std::byte>(words_at);
   auto* const reach = coming_.at<std::uint64_t>(reach_at);
   auto* const begins = coming_.at<std::uint64_t>(begins_at);
-  auto* const refused = coming_.at<std::uint32_t>(refused_at);
-  const std::span<const std::uint32_t> all_starts(starts);
-  if (done) done = copy_in(queue_, coming_.at<void>(starts_at), all_starts);
-  if (done) done = copy_in(queue_, words, coded.codes);
-  if (done) done = queue_.clear(words + coded.codes.size(), kBytesBehind);
-  if (done) done = queue_.clear(coming_.at<std::byte>(refused_at), sizeof *refused);
+  if (done) {
+    // The first run begins at bit 0.
+    const std::array<Section<const std::byte>, 4> sections{
+        {{starts_at + sizeof(std::uint32_t), coded.starts},
+         {words_at, coded.codes},
+         {scales_at, coded.scales},
+         {codes_at, coded.values}}};
+    done = queue_.copy_in(coming_.at<std::byte>(), came, fill_from_sections(sections));
+  }
   if (done) {
     done = queue_.run(KernelWork{ReadRuns{.words = coming_.at<std::uint64_t>(words_at),
                                           .end = std::uint64_t{coded.codes.size()} * 8,
@@ -393,19 +482,24 @@ Result<bool> DeviceSource::decode_indices(const CodedDelta& coded, std::uint32_t
                                           .runs = runs,
                                           .n = size_,
                                           .of = {coded.count, coded.coding.odd, coded.coding.shift},
-                                          .indices = indices,
-                                          .reach = reach,
-                                          .refused = refused},
+                                          .indices = to.indices(),
+                                          .reach = reach},
                                  runs, ReadRuns::kWidth});
   }
   if (done) done = queue_.run(KernelWork{AddBefore{reach, runs, begins}, 1, runs});
-  if (done) done = queue_.run(KernelWork{JoinRuns{begins, indices}, coded.count});
+  if (done) done = queue_.run(KernelWork{JoinRuns{begins, to.indices()}, coded.count});
+  if (done) {
+    done = queue_.run(KernelWork{UnpackValues{.codes = coming_.at<std::byte>(codes_at),
+                                              .bits = coded.coding.bits,
+                                              .block = coded.coding.block,
+                                              .scales = coming_.at<float>(scales_at),
+                                              .values = to.values()},
+                                 coded.count});
+  }
   std::uint64_t end = 0;
-  std::uint32_t is_refused = 0;
   if (done) done = copy_out(queue_, begins + runs, std::span(&end, 1));
-  if (done) done = copy_out(queue_, refused, std::span(&is_refused, 1));
   if (!done) return fail(done.error());
-  return is_refused == 0 && end <= size_;
+  return end <= size_;
 }
 
 }  // namespace starling::compute::cuda

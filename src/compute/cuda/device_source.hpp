@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -31,6 +30,8 @@ class DeviceElementsBuffer {
   [[nodiscard]] float* values() const { return buffer_.at<float>(values_at_); }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   void clear() noexcept { size_ = 0; }
+  /// The first `count` elements are all that there are.
+  void shrink(std::size_t count) noexcept { size_ = count; }
   /// Gives all of it back where it is more than is taken for `count` elements.
   void free_beyond(std::size_t count) noexcept;
   [[nodiscard]] std::size_t bytes() const noexcept { return buffer_.bytes(); }
@@ -65,11 +66,12 @@ class DeviceDelta final : public Delta {
 template <class M>
 struct HeldDifference {
   MirrorDifference<M> difference;
-  HoldBackOne<M> hold{};  ///< as FindLargest's, for the next find()
+  HoldingBack hold{};  ///< as FindLargest's, for the next choose()
 };
 
 /// The difference of a replica to a mirror. All passes over vectors and over what is chosen of them
-/// run on the device; what crosses the bus is a sample, histograms, and the bytes of deltas.
+/// run on the device, and so do the searches for thresholds; what crosses the bus is what the host
+/// decides on the codes' divisor by, and the bytes of deltas.
 class DeviceSource final : public DeltaSource {
  public:
   /// By what mirrors are kept in.
@@ -85,10 +87,7 @@ class DeviceSource final : public DeltaSource {
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
   std::size_t size() const noexcept override { return size_; }
-  base::Status sample(std::span<const std::uint32_t> places, std::span<float> values) override;
-  base::Result<std::size_t> find(std::uint32_t key_min, std::size_t room) override;
-  base::Result<Choice> choose(Among among, std::size_t count, float limit) override;
-  base::Status gaps(std::span<std::uint32_t> gaps) override;
+  base::Result<Choice> choose(const Choosing& which, std::span<std::uint32_t> gaps) override;
   /// `coded` is a DeviceDelta.
   base::Status code(const Coding& coding, base::Buffer& out, Delta& coded) override;
 
@@ -97,19 +96,32 @@ class DeviceSource final : public DeltaSource {
 
  private:
   [[nodiscard]] std::size_t tiles() const { return base::ceil_div(size_, kTile); }
-  /// Words that codes of indices may take.
-  [[nodiscard]] std::size_t words_max(std::size_t count, std::uint32_t shift) const;
+  struct ChoiceRoom;
+  struct CodeRoom;
+  /// For a key of a rank.
+  struct Search {
+    std::size_t wanted;
+    std::uint32_t* counts;  ///< kCountsOfDigits, zero at first
+    CutStage* stages;       ///< kDigits
+    Tally* tally;
+  };
+
+  [[nodiscard]] base::Status find(const Choosing& which, const ChoiceRoom& room);
+  template <class Values, class Tiles>
+  [[nodiscard]] base::Result<ChoiceFigures> choose_from(const Values& values, std::size_t most,
+                                                        const Tiles& from, const Choosing& which,
+                                                        const ChoiceRoom& room,
+                                                        std::span<std::uint32_t> gaps);
+  template <class Values>
+  [[nodiscard]] base::Status find_cut(const Values& values, std::size_t most, const Search& search);
   template <class Tiles>
-  [[nodiscard]] base::Result<Choice> choose_from(const Tiles& from, std::size_t count, float limit);
-  template <class Tiles>
-  [[nodiscard]] base::Status count_keys(const Tiles& from, std::optional<std::uint32_t> high);
-  template <class Tiles>
-  [[nodiscard]] base::Status take(const Tiles& from, const Cut& cut, std::size_t count);
-  [[nodiscard]] base::Status code_indices(const Coding& coding, base::Buffer& out);
-  [[nodiscard]] base::Status code_values(const Coding& coding, base::Buffer& out);
-  [[nodiscard]] base::Status decode_values(const CodedDelta& coded, float* values);
-  [[nodiscard]] base::Result<bool> decode_indices(const CodedDelta& coded, std::uint32_t* indices);
-  [[nodiscard]] base::Status append(const std::byte* from, std::size_t bytes, base::Buffer& out);
+  [[nodiscard]] base::Status take(const Tiles& from, const ChoiceRoom& room, std::size_t count);
+  [[nodiscard]] base::Status code_indices(const Coding& coding, const CodeRoom& room);
+  [[nodiscard]] base::Status code_values(const Coding& coding, const CodeRoom& room);
+  [[nodiscard]] base::Status append_sections(const Coding& coding, const CodeRoom& room,
+                                             base::Buffer& out);
+  [[nodiscard]] base::Result<bool> decode_elements(const CodedDelta& coded,
+                                                   const DeviceElementsBuffer& to);
 
   Queue& queue_;
   const std::size_t size_;
@@ -119,7 +131,6 @@ class DeviceSource final : public DeltaSource {
   DeviceBuffer tiles_;   ///< where what was found lies
   DeviceBuffer work_;    ///< of one call
   DeviceBuffer coming_;  ///< the same for a delta that came, which decides on its size
-  std::vector<std::uint32_t> bins_;
 };
 
 }  // namespace starling::compute::cuda

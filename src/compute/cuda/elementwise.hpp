@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compute/activation.hpp"
+#include "compute/cuda/fours.hpp"
 #include "compute/cuda/shared.hpp"
 #include "compute/dropout.hpp"
 

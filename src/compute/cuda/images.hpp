@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "compute/cuda/fours.hpp"
 #include "compute/cuda/shared.hpp"
 
 namespace starling::compute::cuda {

@@ -11,8 +11,13 @@ namespace {
 
 constexpr unsigned kWarp = 32;
 constexpr unsigned kElementThreads = 256;
+constexpr unsigned kRowThreadsMax = 512;
 constexpr std::size_t kBlocksMax = 65535;   ///< more work than that is done in rounds
 constexpr std::size_t kBlocksWanted = 264;  ///< two for each processor of an H100
+
+/// What a thread of a block of kRowThreadsMax takes of elements that are sifted.
+constexpr unsigned kFoursHeld = kSifted / (kRowThreadsMax * kFour);
+static_assert(kFoursHeld == 2);
 
 /// Elements that a thread adds up side by side, so that as many loads are under way.
 constexpr unsigned kSideBySide = 4;
@@ -160,6 +165,56 @@ struct BlockTeam {
     return before;
   }
 
+  template <class F, class Hit, class Place, class G>
+  __device__ void sift(std::size_t count, const F& f, const Hit& hit, const Place& place,
+                       const G& g) const {
+    __shared__ unsigned parts[kWarp];
+    __shared__ std::size_t places;
+    const unsigned warp = threadIdx.x / kWarp;
+    const unsigned lane = threadIdx.x % kWarp;
+    // All that a thread takes is read before anything is waited for. Hits of its fours, in 16 bits
+    // each, as all hits of a round fit in.
+    Four held[kFoursHeld];
+    unsigned hits = 0;
+#pragma unroll
+    for (unsigned round = 0; round < kFoursHeld; ++round) {
+      const std::size_t i = (round * kRowThreadsMax + threadIdx.x) * kFour;
+      held[round] = i < count ? f(i, in_four(i, count)) : Four{};
+    }
+#pragma unroll
+    for (unsigned round = 0; round < kFoursHeld; ++round) {
+#pragma unroll
+      for (unsigned k = 0; k < kFour; ++k) {
+        hits += hit(held[round].of[k]) ? 1U << 16 * round : 0U;
+      }
+    }
+    unsigned upto = hits;  // and of the warp's lower lanes
+    for (unsigned lanes = 1; lanes < kWarp; lanes *= 2) {
+      const unsigned lower = __shfl_up_sync(0xffffffffU, upto, lanes);
+      if (lane >= lanes) upto += lower;
+    }
+    if (lane == kWarp - 1) parts[warp] = upto;
+    __syncthreads();
+    const unsigned part = lane < blockDim.x / kWarp ? parts[lane] : 0U;
+    const unsigned all = __reduce_add_sync(0xffffffffU, part);
+    const unsigned before = __reduce_add_sync(0xffffffffU, lane < warp ? part : 0U) + upto - hits;
+    if (threadIdx.x == 0) places = place((all & 0xffffU) + (all >> 16));
+    __syncthreads();
+    const std::size_t first = places;
+    if (hits != 0 && first != kNowhere) {
+#pragma unroll
+      for (unsigned round = 0; round < kFoursHeld; ++round) {
+        std::size_t to = first + (round == 0 ? before & 0xffffU : (all & 0xffffU) + (before >> 16));
+#pragma unroll
+        for (unsigned k = 0; k < kFour; ++k) {
+          const float value = held[round].of[k];
+          if (hit(value)) g(to++, (round * kRowThreadsMax + threadIdx.x) * kFour + k, value);
+        }
+      }
+    }
+    __syncthreads();  // before the next row writes to the place
+  }
+
   __device__ bool leads() const { return threadIdx.x == 0; }
 
  private:
@@ -187,16 +242,13 @@ constexpr unsigned blocks_at_once() {
 
 template <class K>
 __global__ void __launch_bounds__(kElementThreads, blocks_at_once<K>())
-    each_element(const K kernel, std::size_t count) {
-  constexpr std::size_t kStep = elements_a_call<K>();
+    each_element(const K kernel, std::size_t calls) {
   const std::size_t threads = std::size_t{gridDim.x} * blockDim.x;
-  for (std::size_t i = (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) * kStep; i < count;
-       i += threads * kStep) {
-    kernel(i);
+  for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < calls;
+       i += threads) {
+    kernel(i * elements_a_call<K>());
   }
 }
-
-constexpr unsigned kRowThreadsMax = 512;
 
 template <class K>
 constexpr unsigned row_threads_max() {
@@ -263,7 +315,7 @@ cudaError_t launch(const KernelWork& work, cudaStream_t stream) {
           const std::size_t wanted = base::ceil_div(calls, std::size_t{threads});
           config.gridDim = static_cast<unsigned>(std::min(wanted, kBlocksMax));
           config.blockDim = threads;
-          return cudaLaunchKernelEx(&config, each_element<K>, kernel, work.count);
+          return cudaLaunchKernelEx(&config, each_element<K>, kernel, calls);
         }
       },
       work.kernel);

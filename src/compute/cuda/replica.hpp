@@ -11,7 +11,7 @@
 #pragma once
 
 #include "base/bfloat16.hpp"
-#include "compute/cuda/shared.hpp"
+#include "compute/cuda/fours.hpp"
 
 namespace starling::compute::cuda {
 
@@ -68,14 +68,21 @@ struct RunSquares {
   }
 };
 
-/// y += r, r = 0
+/// y += r, r = 0. One call for kWide elements.
 struct Release {
+  static constexpr std::size_t kWide = kFour;
+
   float* y;
   float* r;
+  std::size_t n;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    y[i] += r[i];
-    r[i] = 0;
+    const std::size_t size = in_four(i, n);
+    Four sum = load_four(y + i, size);
+    const Four held = load_four(r + i, size);
+    for (std::size_t k = 0; k < kFour; ++k) sum.of[k] += held.of[k];
+    store_four(sum, y + i, size);
+    store_four(Four{}, r + i, size);
   }
 };
 
@@ -111,10 +118,14 @@ struct AddDelta {
   }
 };
 
-/// The steps of commits of several links, one after the other, once their mirrors, in float32, have
-/// the deltas: y is read and written once. One call an element.
+inline constexpr std::size_t kLinksAtOnce = 8;
+
+/// The steps of commits of up to kLinks links, one after the other, once their mirrors, in float32,
+/// have the deltas: y is read and written once. One call for kWide elements.
+template <std::size_t kLinks>
 struct CommitLinks {
-  static constexpr std::size_t kLinks = 8;
+  static constexpr std::size_t kWide = kFour;
+
   struct Link {
     float* mine;
     float* theirs;
@@ -122,33 +133,40 @@ struct CommitLinks {
     bool moves_mirrors;
   };
   float* y;
-  std::size_t count;  ///< of links, up to kLinks
+  std::size_t n;
+  std::size_t count;  ///< of links
   Link links[kLinks];
 
   STARLING_BOTH void operator()(std::size_t i) const {
     // All is read before anything is written, so that as many loads are under way.
-    float mine[kLinks];
-    float theirs[kLinks];
-#ifdef __CUDA_ARCH__
-#pragma unroll
-#endif
-    for (std::size_t link = 0; link < kLinks; ++link) {
-      mine[link] = link < count ? links[link].mine[i] : 0.0F;
-      theirs[link] = link < count ? links[link].theirs[i] : 0.0F;
-    }
-    float sum = y[i];
+    const std::size_t size = in_four(i, n);
+    Four mine[kLinks]{};
+    Four theirs[kLinks]{};
 #ifdef __CUDA_ARCH__
 #pragma unroll
 #endif
     for (std::size_t link = 0; link < kLinks; ++link) {
       if (link >= count) continue;
-      const float d = times(links[link].w, theirs[link] - mine[link]);
-      sum += d;
-      if (!links[link].moves_mirrors) continue;
-      links[link].mine[i] = mine[link] + d;
-      links[link].theirs[i] = theirs[link] - d;
+      mine[link] = load_four(links[link].mine + i, size);
+      theirs[link] = load_four(links[link].theirs + i, size);
     }
-    y[i] = sum;
+    Four sum = load_four(y + i, size);
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+    for (std::size_t link = 0; link < kLinks; ++link) {
+      if (link >= count) continue;
+      for (std::size_t k = 0; k < kFour; ++k) {
+        const float d = times(links[link].w, theirs[link].of[k] - mine[link].of[k]);
+        sum.of[k] += d;
+        mine[link].of[k] += d;
+        theirs[link].of[k] -= d;
+      }
+      if (!links[link].moves_mirrors) continue;
+      store_four(mine[link], links[link].mine + i, size);
+      store_four(theirs[link], links[link].theirs + i, size);
+    }
+    store_four(sum, y + i, size);
   }
 };
 
@@ -171,12 +189,13 @@ struct CommitSides {
   bool moves_mirrors;
   std::uint32_t draw;
 
-  /// With what the mirrors are once they have the deltas.
-  [[nodiscard]] STARLING_BOTH CommittedElement step(std::size_t i, float own, float their) const {
+  /// What becomes of an element, with what the mirrors are once they have the deltas.
+  [[nodiscard]] STARLING_BOTH CommittedElement step(std::size_t i, float before, float own,
+                                                    float their) const {
     const float d = times(w, their - own);
     const float moved = moves_mirrors ? d : 0.0F;
     const std::uint32_t drawn = base::draw(draw, static_cast<std::uint32_t>(i));
-    return {.y = y[i] + d,
+    return {.y = before + d,
             .mine = base::narrow(own + moved, drawn).bits,
             .theirs = base::narrow(their - moved, drawn).bits};
   }
@@ -204,16 +223,33 @@ struct CommitTouched {
     if (is_own) mine += own.values[i];
     if (is_own && other < their.count) theirs += their.values[other];
     if (!is_own) theirs += their.values[i - own.count];
-    aside[i] = sides.step(index, mine, theirs);
+    aside[i] = sides.step(index, sides.y[index], mine, theirs);
   }
 };
 
-/// One call an element.
+/// One call for kWide elements.
 struct CommitAll {
+  static constexpr std::size_t kWide = kFour;
+
   CommitSides sides;
+  std::size_t n;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    sides.put(i, sides.step(i, value_of(sides.mine[i]), value_of(sides.theirs[i])));
+    const std::size_t size = in_four(i, n);
+    Four y = load_four(sides.y + i, size);
+    const Four own = load_four(sides.mine + i, size);
+    const Four their = load_four(sides.theirs + i, size);
+    std::uint16_t mine[kFour];
+    std::uint16_t theirs[kFour];
+    for (std::size_t k = 0; k < kFour; ++k) {
+      const CommittedElement made = sides.step(i + k, y.of[k], own.of[k], their.of[k]);
+      y.of[k] = made.y;
+      mine[k] = made.mine;
+      theirs[k] = made.theirs;
+    }
+    store_four(y, sides.y + i, size);
+    store_four(mine, sides.mine + i, size);
+    store_four(theirs, sides.theirs + i, size);
   }
 };
 
@@ -231,21 +267,12 @@ struct CommitPut {
   }
 };
 
-/// Holds a difference back. One call an element.
-template <class M>
-struct HoldBackOne {
+/// How a difference is held back: r = keep r + gain (x - mirror), and x stays.
+struct HoldingBack {
   float* y;
   float* r;
-  const M* mine;
   float keep;
   float gain;
-
-  STARLING_BOTH void operator()(std::size_t i) const {
-    const float x = y[i] + r[i];
-    const float held = times(keep, r[i]) + times(gain, x - value_of(mine[i]));
-    r[i] = held;
-    y[i] = x - held;
-  }
 };
 
 /// Lets go of what a delta carries. One call a value.
@@ -264,17 +291,27 @@ struct ReleaseSent {
   }
 };
 
-/// y += in (theirs - y) - out (mine - y)
+/// y += in (theirs - y) - out (mine - y). One call for kWide elements.
 template <class M>
 struct Push {
+  static constexpr std::size_t kWide = kFour;
+
   float* y;
   const M* mine;
   const M* theirs;
   float out;
   float in;
+  std::size_t n;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    y[i] += times(in, value_of(theirs[i]) - y[i]) - times(out, value_of(mine[i]) - y[i]);
+    const std::size_t size = in_four(i, n);
+    Four sum = load_four(y + i, size);
+    const Four own = load_four(mine + i, size);
+    const Four their = load_four(theirs + i, size);
+    for (std::size_t k = 0; k < kFour; ++k) {
+      sum.of[k] += times(in, their.of[k] - sum.of[k]) - times(out, own.of[k] - sum.of[k]);
+    }
+    store_four(sum, y + i, size);
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "compute/cuda/fours.hpp"
 #include "compute/cuda/images.hpp"
 #include "compute/cuda/shared.hpp"
 

@@ -56,74 +56,6 @@ STARLING_BOTH inline float value_of(std::uint16_t bits) { return widened(bits); 
 STARLING_BOTH inline void store(float value, float& to) { to = value; }
 STARLING_BOTH inline void store(float value, std::uint16_t& to) { to = rounded(value); }
 
-/// Elements that a wide kernel treats in one call.
-inline constexpr std::size_t kFour = 4;
-
-/// So many floats side by side, which a GPU moves at once.
-struct alignas(16) Four {
-  float of[kFour];
-};
-struct alignas(8) FourRounded {
-  std::uint16_t of[kFour];
-};
-
-/// Neighbouring channels of a point, where channels come last.
-inline constexpr std::size_t kEight = 8;
-struct alignas(16) EightRounded {
-  std::uint16_t of[kEight];
-};
-
-/// Floats to be read, or bfloat16 in their place. Aligned for `four`.
-struct Floats {
-  const void* data = nullptr;
-  bool rounded = false;
-
-  STARLING_BOTH float operator[](std::size_t i) const {
-    return rounded ? widened(static_cast<const std::uint16_t*>(data)[i])
-                   : static_cast<const float*>(data)[i];
-  }
-  /// Those from `i` on, a multiple of four.
-  [[nodiscard]] STARLING_BOTH Four four(std::size_t i) const {
-    if (!rounded) return *reinterpret_cast<const Four*>(static_cast<const float*>(data) + i);
-    const FourRounded bits =
-        *reinterpret_cast<const FourRounded*>(static_cast<const std::uint16_t*>(data) + i);
-    return {widened(bits.of[0]), widened(bits.of[1]), widened(bits.of[2]), widened(bits.of[3])};
-  }
-};
-
-/// Where floats go, as they are, as bfloat16, or both: null where nobody reads them.
-struct FloatsTo {
-  float* exact = nullptr;
-  std::uint16_t* rounded = nullptr;
-
-  STARLING_BOTH void put(std::size_t i, float value) const {
-    if (exact != nullptr) exact[i] = value;
-    if (rounded != nullptr) rounded[i] = cuda::rounded(value);
-  }
-  STARLING_BOTH void put_four(std::size_t i, const Four& values) const {
-    if (exact != nullptr) *reinterpret_cast<Four*>(exact + i) = values;
-    if (rounded == nullptr) return;
-    const float* const v = values.of;
-    *reinterpret_cast<FourRounded*>(rounded + i) = {cuda::rounded(v[0]), cuda::rounded(v[1]),
-                                                    cuda::rounded(v[2]), cuda::rounded(v[3])};
-  }
-};
-
-/// Of the four elements from `i` on those below `n`: puts f(k, what the sources have at i + k).
-template <class F, class... Sources>
-STARLING_BOTH void map_four(std::size_t i, std::size_t n, const FloatsTo& to, const F& f,
-                            const Sources&... from) {
-  if (i + kFour <= n) {
-    const auto map = [&f](const auto&... read) {
-      return Four{f(std::size_t{0}, read.of[0]...), f(std::size_t{1}, read.of[1]...),
-                  f(std::size_t{2}, read.of[2]...), f(std::size_t{3}, read.of[3]...)};
-    };
-    to.put_four(i, map(from.four(i)...));
-    return;
-  }
-  for (std::size_t k = 0; i + k < n; ++k) to.put(i + k, f(k, from[i + k]...));
-}
-
 struct Divided {
   std::size_t quotient;
   std::size_t rest;
@@ -143,8 +75,7 @@ STARLING_BOTH inline Divided divide(std::size_t value, std::size_t by) {
 // Two shapes of kernels, each a structure of addresses and sizes:
 //
 // - one element a call: `void operator()(std::size_t i) const`, for i below a count, in any order
-//   and at the same time; a wide kernel, which has a kWide, treats so many from `i` on, as far as
-//   there are some;
+//   and at the same time; or `kWide` elements a call, marked by that, from i on, a multiple of it;
 // - one row a call: `void operator()(const Team& team, std::size_t row) const`, marked by kByRows.
 //   A team works on a row together: all of a block's threads on the GPU, one on the processor.
 //   `team.sum(n, f)`, of numbers or pairs, and `team.largest(n, f)` give every member the same
@@ -153,9 +84,13 @@ STARLING_BOTH inline Divided divide(std::size_t value, std::size_t by) {
 //   calls f(rank, i) for each i with hit(i), where rank counts these by i; `team.running_sum(n, f,
 //   g)` calls g(i, f(0) + .. + f(i - 1)) for each i, of integers, and gives the sum of all;
 //   `team.shared<T>()` is a T in fast memory that all members have in common, with whatever is in
-//   it, and `team.meet()` lets each see what the others wrote there; `once` does, too. All members
-//   call the same of these in the same order. Nothing else that one member writes may be read by
-//   another, other than by a later kernel.
+//   it, and `team.meet()` lets each see what the others wrote there; `once` does, too;
+//   `team.sift(n, f, hit, place, g)`, with n up to kSifted, a row's width, takes elements four at a
+//   time, each once: f(i, count) gives those from i on (a Four), `count` of which are below n;
+//   place(hits), called by one member, says where the hits go, if anywhere; g(place + rank, i,
+//   value) is called for each hit(value), where rank counts these by i, and no value behind n may
+//   be one. All members call the same of these in the same order. Nothing else that one member
+//   writes may be read by another, other than by a later kernel.
 //
 // Every sum has a fixed order, so that equal inputs give equal bits.
 
@@ -170,6 +105,9 @@ struct Pair {
     return *this;
   }
 };
+
+inline constexpr std::size_t kSifted = 4096;  ///< elements
+inline constexpr std::size_t kNowhere = ~std::size_t{0};
 
 /// A row's largest element, the first of equals.
 struct Largest {

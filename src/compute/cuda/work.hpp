@@ -32,21 +32,23 @@ using Kernel = std::variant<
     RowNormBackward, ChannelSums, JoinChannelSums, BatchNormSums, BatchNormStatistics,
     BatchNormGradientSums, BatchNormGradients, CausalSoftmax, CausalSoftmaxBackward, CrossEntropy,
     MeanSquared, AddUp, SampleDifference<float>, SampleDifference<std::uint16_t>,
-    FindLargest<float>, FindLargest<std::uint16_t>, CountKeys<AllTiles<float>>,
-    CountKeys<AllTiles<std::uint16_t>>, CountKeys<FoundTiles>, CountTiles<AllTiles<float>>,
-    CountTiles<AllTiles<std::uint16_t>>, CountTiles<FoundTiles>, AddBefore,
-    FindLastEqual<AllTiles<float>>, FindLastEqual<AllTiles<std::uint16_t>>,
+    FindLargest<float>, FindLargest<std::uint16_t>, CountKeys<AllValues<float>>,
+    CountKeys<AllValues<std::uint16_t>>, CountKeys<ListedValues>, FindDigit,
+    CountTiles<AllTiles<float>>, CountTiles<AllTiles<std::uint16_t>>, CountTiles<FoundTiles>,
+    AddBefore, FindLastEqual<AllTiles<float>>, FindLastEqual<AllTiles<std::uint16_t>>,
     FindLastEqual<FoundTiles>, TakeChosen<AllTiles<float>>, TakeChosen<AllTiles<std::uint16_t>>,
     TakeChosen<FoundTiles>, PickGaps, MeasureRuns, WriteRuns, FitScales, PackValues, UnpackValues,
     ReadRuns, JoinRuns, RunSquares<float>, RunSquares<std::uint16_t>, Release, AddDelta,
-    CommitLinks, CommitTouched, CommitAll, CommitPut, ReleaseSent, Push<float>, Push<std::uint16_t>,
-    SpreadParameters, AddShare, AddLoss, RowSquares, FinishNorm, UpdateSgd, UpdateAdam>;
+    CommitLinks<1>, CommitLinks<2>, CommitLinks<4>, CommitLinks<kLinksAtOnce>, CommitTouched,
+    CommitAll, CommitPut, ReleaseSent, Push<float>, Push<std::uint16_t>, SpreadParameters, AddShare,
+    AddLoss, RowSquares, FinishNorm, UpdateSgd, UpdateAdam>;
 
 template <class K>
 concept RowKernel = requires {
   requires K::kByRows;
 };
 
+/// One call treats elements i to i + kWide - 1, but for those behind the kernel's own count.
 template <class K>
 concept WideKernel = requires {
   K::kWide;

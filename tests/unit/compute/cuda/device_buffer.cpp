@@ -94,8 +94,8 @@ BOOST_AUTO_TEST_CASE(what_is_reserved_for_deltas_is_enough_to_make_and_commit_th
   base::Buffer bytes;
   constexpr ReplicaMemory::HoldBack kHold{.keep = 0.5F, .gain = 0.5F};
   DeltaSource& source = memory.difference(mine, kHold);
-  BOOST_TEST(need(source.find(1, size)) == size);
-  BOOST_TEST(need(source.choose(DeltaSource::Among::all, count, 1e30F)).count == count);
+  const Choice choice = need(source.choose({.count = count, .limit = 1e30F, .room = size}, {}));
+  BOOST_TEST(choice.count == count);
   need(source.code({.odd = 1, .shift = 3, .bits = 8, .block = 128}, bytes, *delta));
   need(memory.release_sent(*delta, kHold.gain));
   need(memory.commit(std::vector<ReplicaMemory::CommitStep>{

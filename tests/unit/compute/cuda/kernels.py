@@ -15,8 +15,9 @@ import tempfile
 
 SHARED = re.compile(r"(AddDelta|CommitLinks|CommitTouched|CommitAll|CommitPut|Push|SampleDifference|FindLargest|TakeChosen|"
                     r"FitScales|PackValues|UnpackValues|ReleaseSent|Release)(?:I([ft])E)?")
-# Each for mirrors in float32 and bfloat16, TakeChosen also of what was found; and those without.
-KERNELS = 2 * 4 + 1 + 10
+# Each for mirrors in float32 and bfloat16, TakeChosen also of what was found; and those without, CommitLinks for 1,
+# 2, 4 and 8 links.
+KERNELS = 2 * 4 + 1 + 13
 
 
 def entries(ptx):
