@@ -76,17 +76,27 @@ struct Convert {
   }
 };
 
-/// The same for rows of a matrix, which begin `stride` elements apart then; what lies between them
-/// stays as it is.
+/// The same for rows of a matrix, which begin `stride` elements apart then, a multiple of four.
+/// What lies between them, and behind the last one, becomes zero.
 struct RoundRows {
+  static constexpr std::size_t kWide = kFour;
+  std::size_t rows;
   std::size_t width;
   std::size_t stride;
   Floats x;
   std::uint16_t* y;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const Divided at = divide(i, width);
-    y[at.quotient * stride + at.rest] = rounded(x[i]);
+    const Divided at = divide(i, stride);
+    const std::size_t from = at.quotient * width + at.rest;
+    const std::size_t end = at.quotient < rows ? width : 0;
+    Four four{};
+    if (width % kFour == 0 && at.rest < end) {
+      four = x.four(from);
+    } else {
+      for (std::size_t k = 0; k < kFour && at.rest + k < end; ++k) four.of[k] = x[from + k];
+    }
+    FloatsTo{.rounded = y}.put_four(i, four);
   }
 };
 
@@ -308,40 +318,53 @@ struct EmbedJoin {
   }
 };
 
-/// Sums over the rows of a matrix, a slice of them at a time: one call a column of each slice.
-/// With norm figures, each element is multiplied by its normalised source.
+/// Sums over the rows of a matrix, a slice of them at a time, and of the same elements multiplied
+/// by their normalised sources: one call four columns of each slice.
 struct ColumnSums {
   std::size_t rows;
   std::size_t columns;
+  std::size_t stride;  ///< from one row to the next
+  std::size_t fours;   ///< that the columns take
   std::size_t slices;
-  const float* dy;
-  const float* x;        ///< null: plain sums
+  Floats dy;
+  Floats x;              ///< no data: plain sums only
   const float* figures;  ///< mean and 1 / deviation of each row of x
-  float* parts;          ///< slices x columns
+  Four* plain;           ///< slices x fours; null: not wanted
+  Four* normed;          ///< the same
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const Divided at = divide(i, columns);
+    const Divided at = divide(i, fours);
+    const std::size_t column = at.rest * kFour;
+    const std::size_t begin = rows * at.quotient / slices;
     const std::size_t end = rows * (at.quotient + 1) / slices;
-    float sum = 0;
-    for (std::size_t r = rows * at.quotient / slices; r < end; ++r) {
-      const std::size_t k = r * columns + at.rest;
-      sum += x == nullptr ? dy[k] : dy[k] * ((x[k] - figures[2 * r]) * figures[2 * r + 1]);
+    Four sums{};
+    Four products{};
+#ifdef __CUDA_ARCH__
+#pragma unroll 4
+#endif
+    for (std::size_t r = begin; r < end; ++r) {
+      const Four above = four_at(dy, r, column);
+      for (std::size_t k = 0; k < kFour; ++k) sums.of[k] += above.of[k];
+      if (x.data == nullptr) continue;
+      const Four source = four_at(x, r, column);
+      const float mean = figures[2 * r];
+      const float inverse = figures[2 * r + 1];
+      for (std::size_t k = 0; k < kFour; ++k) {
+        products.of[k] += above.of[k] * ((source.of[k] - mean) * inverse);
+      }
     }
-    parts[i] = sum;
+    if (plain != nullptr) plain[i] = sums;
+    if (normed != nullptr) normed[i] = products;
   }
-};
 
-/// Adds up the slices: one call a column.
-struct SliceSums {
-  std::size_t columns;
-  std::size_t slices;
-  const float* parts;
-  float* to;
-
-  STARLING_BOTH void operator()(std::size_t i) const {
-    float sum = 0;
-    for (std::size_t s = 0; s < slices; ++s) sum += parts[s * columns + i];
-    to[i] = sum;
+ private:
+  [[nodiscard]] STARLING_BOTH Four four_at(const Floats& from, std::size_t row,
+                                           std::size_t column) const {
+    const std::size_t first = row * stride + column;
+    if (stride % kFour == 0) return from.four(first);
+    Four some{};
+    for (std::size_t k = 0; k < kFour && column + k < columns; ++k) some.of[k] = from[first + k];
+    return some;
   }
 };
 

@@ -42,6 +42,8 @@ struct Value {
   std::size_t offset = 0;  ///< elements
   std::size_t count = 0;
   bool rounded = false;  ///< these are bfloat16, all of the buffer
+  std::size_t stride =
+      0;  ///< of a matrix with gaps behind its rows, which count; 0: there are none
 
   friend bool operator==(const Value&, const Value&) = default;
 };

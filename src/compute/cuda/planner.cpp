@@ -1,5 +1,6 @@
 #include "compute/cuda/planner.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -61,9 +62,9 @@ Plan Planner::plan() {
   loss(nullptr);
   calls_ = &plan_.training;
   forward(true);
-  const Value outputs_gradient = make(batch_ * graph_.outputs());
+  const Made outputs_gradient = make_outputs_gradient();
   loss(&outputs_gradient);
-  backward(outputs_gradient);
+  backward(keep(outputs_gradient));
   return std::move(plan_);
 }
 
@@ -79,46 +80,30 @@ void Planner::forward(bool training) {
   }
 }
 
+Planner::Made Planner::make_outputs_gradient() {
+  const std::size_t last = graph_.ops.size() - 1;
+  if (!is_head(last)) return {.exact = make(batch_ * graph_.outputs()), .rounded = {}};
+  const std::size_t rows = rows_of(op_at(last).out);
+  const std::size_t width = columns_of(op_at(last).out);
+  Made made{.exact = {}, .rounded = make_rows(rows, width, true)};
+  // A bias' gradient adds up what may nearly cancel.
+  const bool has_bias = std::get<Linear>(op_at(last).kind).bias != kNoTensor;
+  if (has_bias) made.exact = make_rows(rows, width, false);
+  return made;
+}
+
 // Losses and totals; in training the outputs' gradient. Evaluation's outputs stay to its end.
-void Planner::loss(const Value* gradient) {
+void Planner::loss(const Made* gradient) {
   const std::size_t op = graph_.ops.size();
   const Value outputs = exact(op, values_.back());
   const bool by_label = graph_.loss.kind == LossKind::cross_entropy;
   const std::size_t rows = by_label ? batch_ * graph_.positions : batch_;
-  const std::size_t width = batch_ * graph_.outputs() / rows;
   const Value losses = make(rows * kFloatsOf<double>);
   const Value right = make(rows);
-  const Value to = gradient == nullptr ? outputs : *gradient;  // touched, no more, in evaluation
-  const bool wanted = gradient != nullptr;
   if (by_label) {
-    kernel(
-        op, {outputs, losses, right, to}, rows,
-        [=, step = plan_.step, labels = plan_.labels, positions = std::size_t{graph_.positions},
-         smoothing = wanted ? graph_.loss.label_smoothing : 0.0F](const Addresses& at) -> Kernel {
-          return CrossEntropy{width,
-                              positions,
-                              smoothing,
-                              at.at<StepState>(step),
-                              at.at(outputs),
-                              at.at<std::int32_t>(labels),
-                              at.at<double>(losses),
-                              at.at<std::uint32_t>(right),
-                              wanted ? at.at(to) : nullptr};
-        },
-        width);
+    cross_entropy(outputs, losses, right, gradient);
   } else {
-    kernel(
-        op, {outputs, losses, right, to}, rows,
-        [=, step = plan_.step, targets = plan_.targets](const Addresses& at) -> Kernel {
-          return MeanSquared{width,
-                             at.at<StepState>(step),
-                             at.at(outputs),
-                             at.at(targets),
-                             at.at<double>(losses),
-                             at.at<std::uint32_t>(right),
-                             wanted ? at.at(to) : nullptr};
-        },
-        width);
+    mean_squared(outputs, losses, right, gradient);
   }
   kernel(
       op, {losses, right, outputs}, 1,
@@ -127,7 +112,47 @@ void Planner::loss(const Value* gradient) {
                      at.at<Totals>(totals)};
       },
       rows);
-  if (!wanted) plan_.outputs = outputs;
+  if (gradient == nullptr) plan_.outputs = outputs;
+}
+
+void Planner::cross_entropy(const Value& outputs, const Value& losses, const Value& right,
+                            const Made* gradient) {
+  const std::size_t classes = graph_.outputs() / graph_.positions;
+  const std::size_t stride = outputs.stride > 0 ? outputs.stride : classes;
+  const Made to = gradient == nullptr ? Made{} : *gradient;
+  const float smoothing = gradient == nullptr ? 0.0F : graph_.loss.label_smoothing;
+  kernel(
+      graph_.ops.size(),
+      {outputs, losses, right, to.exact.value_or(outputs), to.rounded.value_or(outputs)},
+      right.count,
+      [=, step = plan_.step, labels = plan_.labels,
+       positions = std::size_t{graph_.positions}](const Addresses& at) -> Kernel {
+        return CrossEntropy{classes,
+                            stride,
+                            positions,
+                            smoothing,
+                            at.at<StepState>(step),
+                            at.at(outputs),
+                            at.at<std::int32_t>(labels),
+                            at.at<double>(losses),
+                            at.at<std::uint32_t>(right),
+                            to.at(at)};
+      },
+      base::ceil_div(classes, kFour));
+}
+
+void Planner::mean_squared(const Value& outputs, const Value& losses, const Value& right,
+                           const Made* gradient) {
+  const std::size_t width = graph_.outputs();
+  const Made to = gradient == nullptr ? Made{} : *gradient;
+  kernel(
+      graph_.ops.size(), {outputs, losses, right, to.exact.value_or(outputs)}, right.count,
+      [=, step = plan_.step, targets = plan_.targets](const Addresses& at) -> Kernel {
+        return MeanSquared{width,          at.at<StepState>(step), at.at(outputs),
+                           at.at(targets), at.at<double>(losses),  at.at<std::uint32_t>(right),
+                           to.at(at).exact};
+      },
+      width);
 }
 
 void Planner::backward(const Value& outputs_gradient) {
@@ -315,16 +340,22 @@ Value Planner::factor(std::size_t op, const Rows& rows) {
   const std::size_t width = rows.width;
   const std::size_t stride = stride_of(width);
   const bool dense = stride == width;
-  if (!rounds_ || (value.rounded && dense)) return value;
+  if (!rounds_ || (value.rounded && (dense || value.stride == stride))) return value;
+  const std::size_t own_stride = value.stride > 0 ? value.stride : width;
+  const std::size_t height = own_stride > 0 ? value.count / own_stride : 0;
+  const std::size_t own_count = dense ? value.count : height * stride;
+  const std::size_t count = std::max(own_count, rows.height * stride);
   for (const auto* const copies : {&rounded_, &twins_}) {
     for (const auto& [from, copy] : *copies) {
-      if (from == value && (dense || copies == &rounded_)) return copy;
+      if (from == value && copy.count >= count && copy.stride == (dense ? 0 : stride)) return copy;
     }
   }
-  const Value copy = make_rounded(dense ? value.count : value.count / width * stride);
-  kernel(op, {value, copy}, value.count, [=](const Addresses& at) -> Kernel {
-    if (dense) return Convert{value.count, at.floats(value), at.to(copy)};
-    return RoundRows{width, stride, at.floats(value), at.at<std::uint16_t>(copy)};
+  ASSERT(value.stride == 0, "what has gaps is rounded where it is made");
+  Value copy = make_rounded(count);
+  if (!dense) copy.stride = stride;
+  kernel(op, {value, copy}, count, [=](const Addresses& at) -> Kernel {
+    if (count == value.count) return Convert{count, at.floats(value), at.to(copy)};
+    return RoundRows{height, width, stride, at.floats(value), at.at<std::uint16_t>(copy)};
   });
   // Parameters stay as they are from forward to the end of backward.
   const bool stays = training_ && dense && value.buffer == plan_.parameters.buffer;
@@ -399,9 +430,10 @@ bool Planner::reads_rounded(std::size_t op) const {
 bool Planner::reads_rounded_gradient(std::size_t op) const {
   const auto& kind = op_at(op).kind;
   const auto* const conv = std::get_if<Conv2d>(&kind);
-  return (conv != nullptr && conv->bias == kNoTensor) || std::holds_alternative<BatchNorm>(kind) ||
-         std::holds_alternative<Activation>(kind) || std::holds_alternative<Add>(kind) ||
-         std::holds_alternative<Flatten>(kind) || std::holds_alternative<MaxPool2d>(kind);
+  return (conv != nullptr && conv->bias == kNoTensor) || is_head(op) ||
+         std::holds_alternative<BatchNorm>(kind) || std::holds_alternative<Activation>(kind) ||
+         std::holds_alternative<Add>(kind) || std::holds_alternative<Flatten>(kind) ||
+         std::holds_alternative<MaxPool2d>(kind);
 }
 
 bool Planner::is_factor_only(ValueId op) const {

@@ -93,7 +93,12 @@ class Planner {
 
   // The walk through the graph, and ops of any shape: planner.cpp.
   void forward(bool training);
-  void loss(const Value* gradient);
+  Made make_outputs_gradient();
+  void loss(const Made* gradient);
+  void cross_entropy(const Value& outputs, const Value& losses, const Value& right,
+                     const Made* gradient);
+  void mean_squared(const Value& outputs, const Value& losses, const Value& right,
+                    const Made* gradient);
   void backward(const Value& outputs_gradient);
   void give(std::size_t op, const Gradient& gradient, std::size_t input = 0);
   Gradient add_up(std::size_t op, const Gradient& one, const Gradient& other);
@@ -154,9 +159,20 @@ class Planner {
                      std::size_t bias, bool centred);
   void backward_rows(std::size_t op, const Gradient& gradient, std::size_t weight, std::size_t bias,
                      bool centred);
-  /// Sums over the rows of a matrix; with `source` and its figures as ColumnSums says.
-  void sum_columns(std::size_t op, std::size_t rows, std::size_t columns, const Value& dy,
-                   const Value* source, const Value* figures, const Value& to);
+  /// Whether the op is a linear layer that makes logits, and the plan rounds: rows of these, and of
+  /// their gradient, which is bfloat16, begin stride_of their number apart.
+  [[nodiscard]] bool is_head(std::size_t op) const;
+  /// What ColumnSums reads, and where its sums go.
+  struct Columns {
+    std::size_t rows;
+    std::size_t columns;
+    Value dy;
+    std::optional<Value> plain;   ///< sums
+    std::optional<Value> normed;  ///< sums of products with the source
+    Value source;                 ///< of a norm, and its figures
+    Value figures;
+  };
+  void sum_columns(std::size_t op, const Columns& what);
 
   // planner_attention.cpp.
   Value forward_of(std::size_t op, const Attention& attention, const Value& source);
@@ -190,9 +206,11 @@ class Planner {
   /// ones begin at multiples of 16 bytes, as tensor cores' fast kernels want them.
   struct Rows {
     // NOLINTNEXTLINE(google-explicit-constructor): most factors are whole values
-    Rows(const Value& matrix, std::size_t row = 0) : value(matrix), width(row) {}
+    Rows(const Value& matrix, std::size_t row = 0, std::size_t rows = 0)
+        : value(matrix), width(row), height(rows) {}
     Value value;
     std::size_t width;
+    std::size_t height;  ///< rows that a copy has at least: those behind the matrix are zeros
   };
   /// A product as `make` describes it, of factors without gaps; they are rounded where the plan
   /// says so.
@@ -230,6 +248,13 @@ class Planner {
     Value value = make((count + 1) / 2);
     value.count = count;
     value.rounded = true;
+    return value;
+  }
+  /// Rows of floats, or of bfloat16, that begin stride_of(width) elements apart.
+  Value make_rows(std::size_t rows, std::size_t width, bool rounded) {
+    const std::size_t stride = stride_of(width);
+    Value value = rounded ? make_rounded(rows * stride) : make(rows * stride);
+    if (stride != width) value.stride = stride;
     return value;
   }
   /// For what products give: as many bfloat16 where the plan rounds.

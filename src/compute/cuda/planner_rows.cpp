@@ -8,43 +8,51 @@ namespace starling::compute::cuda {
 
 namespace {
 
-/// Rows of a matrix that one call of a sum treats, and how many calls a column is worth.
+/// Rows of a matrix that one call of a sum treats, and how many calls four columns are worth: a
+/// GPU's processors have room for 200,000 and more threads.
 constexpr std::size_t kRowsOfSlice = 32;
-constexpr std::size_t kSlicesMax = 64;
+constexpr std::size_t kSlicesMax = 512;
 
 }  // namespace
+
+bool Planner::is_head(std::size_t op) const {
+  return rounds_ && op + 1 == graph_.ops.size() && graph_.loss.kind == LossKind::cross_entropy &&
+         std::holds_alternative<Linear>(op_at(op).kind);
+}
 
 Value Planner::forward_of(std::size_t op, const Linear& linear, const Value& source) {
   saved_[op].source = source;
   const std::size_t rows = rows_of(op_at(op).in);
   const std::size_t in = columns_of(op_at(op).in);
   const std::size_t out = columns_of(op_at(op).out);
+  // With logits in the gaps, too: cuBLASLt has fast kernels for sides that are multiples of 8.
+  const std::size_t columns = is_head(op) ? stride_of(out) : out;
   const Value weight = parameter(linear.weight);
   const bool has_bias = linear.bias != kNoTensor;
   const Value bias = has_bias ? parameter(linear.bias) : weight;
-  const Value result = make(rows * out);
+  const Value result = is_head(op) ? make_rows(rows, out, false) : make(rows * out);
   const auto describe = [=, relu = flow_.does_relu(op)](const void* x, const void* w,
                                                         const Addresses& at) {
     return Gemm{.rows = rows,
-                .columns = out,
+                .columns = columns,
                 .depth = in,
                 .left = {.data = x, .stride = in},
                 .right = {.data = w, .stride = in, .turned = true},
                 .result = at.at(result),
-                .result_stride = out,
+                .result_stride = columns,
                 .bias = has_bias ? at.at(bias) : nullptr,
                 .relu = relu};
   };
-  product(op, {source, in}, {weight, in}, result, describe);
+  product(op, {source, in}, {weight, in, columns}, result, describe);
   return result;
 }
 
 void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& gradient) {
   const Value source = saved_[op].source;
-  const Value above = gradient.value;
   const std::size_t rows = rows_of(op_at(op).in);
   const std::size_t in = columns_of(op_at(op).in);
   const std::size_t out = columns_of(op_at(op).out);
+  const Value above = factor(op, {gradient.value, out});
   ASSERT(!written_[linear.weight], "an embedding's comes last");
   const Value dweight = parameter_gradient(linear.weight);
   product(op, {above, out}, {source, in}, dweight,
@@ -58,17 +66,25 @@ void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& 
                         .result_stride = in};
           });
   if (linear.bias != kNoTensor) {
-    sum_columns(op, rows, out, above, nullptr, nullptr, parameter_gradient(linear.bias));
+    sum_columns(op, {.rows = rows,
+                     .columns = out,
+                     .dy = is_head(op) ? gradient.value : above,
+                     .plain = parameter_gradient(linear.bias),
+                     .normed = {},
+                     .source = above,
+                     .figures = above});
   }
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value weight = parameter(linear.weight);
   const Value result = make(rows * in);
-  product(op, {above, out}, {weight, in}, result,
+  // A head's gaps are zeros in both factors.
+  const std::size_t depth = is_head(op) ? stride_of(out) : out;
+  product(op, {above, out}, {weight, in, depth}, result,
           [=](const void* dy, const void* w, const Addresses& at) {
             return Gemm{.rows = rows,
                         .columns = in,
-                        .depth = out,
-                        .left = {.data = dy, .stride = out},
+                        .depth = depth,
+                        .left = {.data = dy, .stride = depth},
                         .right = {.data = w, .stride = in},
                         .result = at.at(result),
                         .result_stride = in};
@@ -106,11 +122,11 @@ Value Planner::forward_rows(std::size_t op, const Value& source, float epsilon, 
   kernel(
       op, {source, factors, shifts, result, figures}, rows,
       [=](const Addresses& at) -> Kernel {
-        return RowNormForward{centred,       width,          epsilon,
-                              at.at(source), at.at(factors), has_bias ? at.at(shifts) : nullptr,
-                              at.at(result), at.at(figures)};
+        return RowNormForward{centred,           width,          epsilon,
+                              at.floats(source), at.at(factors), has_bias ? at.at(shifts) : nullptr,
+                              at.to(result),     at.at(figures)};
       },
-      width);
+      base::ceil_div(width, kFour));
   return result;
 }
 
@@ -121,44 +137,60 @@ void Planner::backward_rows(std::size_t op, const Gradient& gradient, std::size_
   const Value above = gradient.value;
   const std::size_t width = op_at(op).in.back();
   const std::size_t rows = source.count / width;
+  std::optional<Value> dbias;
+  if (bias != kNoTensor) dbias = parameter_gradient(bias);
   // The weights' first: dx may overwrite dy.
-  sum_columns(op, rows, width, above, &source, &figures, parameter_gradient(weight));
-  if (bias != kNoTensor) {
-    sum_columns(op, rows, width, above, nullptr, nullptr, parameter_gradient(bias));
-  }
+  sum_columns(op, {.rows = rows,
+                   .columns = width,
+                   .dy = above,
+                   .plain = dbias,
+                   .normed = parameter_gradient(weight),
+                   .source = source,
+                   .figures = figures});
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value factors = parameter(weight);
   const Value result = writable(gradient);
   kernel(
       op, {source, factors, figures, above, result}, rows,
       [=](const Addresses& at) -> Kernel {
-        return RowNormBackward{centred,        width,        at.at(source), at.at(factors),
-                               at.at(figures), at.at(above), at.at(result)};
+        return RowNormBackward{centred,        width,          at.floats(source),
+                               at.at(factors), at.at(figures), at.floats(above),
+                               Floats{},       at.to(result)};
       },
-      width);
+      base::ceil_div(width, kFour));
   give(op, {result});
 }
 
-void Planner::sum_columns(std::size_t op, std::size_t rows, std::size_t columns, const Value& dy,
-                          const Value* source, const Value* figures, const Value& to) {
+void Planner::sum_columns(std::size_t op, const Columns& what) {
+  const auto& [rows, columns, dy, plain, normed, source, figures] = what;
   const std::size_t slices =
       std::clamp<std::size_t>(base::ceil_div(rows, kRowsOfSlice), 1, kSlicesMax);
-  const Value parts = make(slices * columns);
-  const bool normed = source != nullptr;
-  kernel(op, {dy, normed ? *source : dy, normed ? *figures : dy, parts}, parts.count,
-         [=, x = normed ? *source : dy,
-          figures = normed ? *figures : dy](const Addresses& at) -> Kernel {
-           return ColumnSums{rows,
-                             columns,
+  const std::size_t fours = base::ceil_div(columns, kFour);
+  const std::size_t sums = (plain ? 1 : 0) + (normed ? 1 : 0);
+  const Value parts = make(sums * slices * fours * kFour);
+  const Value first = plain ? *plain : *normed;
+  const Value second = normed ? *normed : *plain;
+  kernel(op, {dy, source, figures, parts}, slices * fours,
+         [=, has_plain = plain.has_value(), has_normed = normed.has_value(),
+          what = what](const Addresses& at) -> Kernel {
+           Four* const to = at.at<Four>(parts);
+           return ColumnSums{what.rows,
+                             what.columns,
+                             what.dy.stride > 0 ? what.dy.stride : what.columns,
+                             fours,
                              slices,
-                             at.at(dy),
-                             normed ? at.at(x) : nullptr,
-                             normed ? at.at(figures) : nullptr,
-                             at.at(parts)};
+                             at.floats(what.dy),
+                             has_normed ? at.floats(what.source) : Floats{},
+                             at.at(what.figures),
+                             has_plain ? to : nullptr,
+                             has_normed ? to + (sums - 1) * slices * fours : nullptr};
          });
-  kernel(op, {parts, to}, columns, [=](const Addresses& at) -> Kernel {
-    return SliceSums{columns, slices, at.at(parts), at.at(to)};
-  });
+  kernel(
+      op, {parts, first, second}, sums * fours,
+      [=, columns = what.columns](const Addresses& at) -> Kernel {
+        return JoinColumns{columns, fours, slices, at.at<Four>(parts), at.at(first), at.at(second)};
+      },
+      slices);
 }
 
 Value Planner::forward_of(std::size_t op, const Embedding& embedding, const Value& source) {
@@ -205,7 +237,13 @@ Value Planner::forward_of(std::size_t op, const Positions& positions, const Valu
 
 void Planner::backward_of(std::size_t op, const Positions& positions, const Gradient& gradient) {
   const Value dweight = parameter_gradient(positions.weight);
-  sum_columns(op, batch_, dweight.count, gradient.value, nullptr, nullptr, dweight);
+  sum_columns(op, {.rows = batch_,
+                   .columns = dweight.count,
+                   .dy = gradient.value,
+                   .plain = dweight,
+                   .normed = {},
+                   .source = gradient.value,
+                   .figures = gradient.value});
   give(op, gradient);
 }
 

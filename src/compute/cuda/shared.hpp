@@ -62,6 +62,11 @@ inline constexpr std::size_t kFour = 4;
 /// So many floats side by side, which a GPU moves at once.
 struct alignas(16) Four {
   float of[kFour];
+
+  STARLING_BOTH Four& operator+=(const Four& other) {
+    for (std::size_t k = 0; k < kFour; ++k) of[k] += other.of[k];
+    return *this;
+  }
 };
 struct alignas(8) FourRounded {
   std::uint16_t of[kFour];
@@ -76,7 +81,12 @@ struct Floats {
     return rounded ? widened(static_cast<const std::uint16_t*>(data)[i])
                    : static_cast<const float*>(data)[i];
   }
-  /// Those from `i` on, a multiple of four.
+  /// Those from `i` on.
+  [[nodiscard]] STARLING_BOTH Floats from(std::size_t i) const {
+    if (rounded) return {static_cast<const std::uint16_t*>(data) + i, true};
+    return {static_cast<const float*>(data) + i, false};
+  }
+  /// Four of those, where `i` is a multiple of four.
   [[nodiscard]] STARLING_BOTH Four four(std::size_t i) const {
     if (!rounded) return *reinterpret_cast<const Four*>(static_cast<const float*>(data) + i);
     const FourRounded bits =
@@ -90,6 +100,12 @@ struct FloatsTo {
   float* exact = nullptr;
   std::uint16_t* rounded = nullptr;
 
+  [[nodiscard]] STARLING_BOTH bool is_wanted() const {
+    return exact != nullptr || rounded != nullptr;
+  }
+  [[nodiscard]] STARLING_BOTH FloatsTo from(std::size_t i) const {
+    return {exact == nullptr ? nullptr : exact + i, rounded == nullptr ? nullptr : rounded + i};
+  }
   STARLING_BOTH void put(std::size_t i, float value) const {
     if (exact != nullptr) exact[i] = value;
     if (rounded != nullptr) rounded[i] = cuda::rounded(value);
@@ -141,7 +157,8 @@ STARLING_BOTH inline Divided divide(std::size_t value, std::size_t by) {
 //   there are some;
 // - one row a call: `void operator()(const Team& team, std::size_t row) const`, marked by kByRows.
 //   A team works on a row together: all of a block's threads on the GPU, one on the processor.
-//   `team.sum(n, f)`, of numbers or pairs, and `team.largest(n, f)` give every member the same
+//   `team.sum(n, f)`, of numbers or of structures that have += and are none where all is zero, and
+//   `team.largest(n, f)` give every member the same
 //   result over f(0) .. f(n - 1); `team.each(n, f)` shares out calls; `team.leads()` holds for one
 //   member; `team.once(f)` gives every member what f() gave one of them; `team.in_order(n, hit, f)`
 //   calls f(rank, i) for each i with hit(i), where rank counts these by i; `team.running_sum(n, f,

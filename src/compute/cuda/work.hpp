@@ -13,6 +13,7 @@
 #include "compute/cuda/gemm.hpp"
 #include "compute/cuda/heads.hpp"
 #include "compute/cuda/images.hpp"
+#include "compute/cuda/losses.hpp"
 #include "compute/cuda/replica.hpp"
 #include "compute/cuda/rows.hpp"
 #include "compute/cuda/update.hpp"
@@ -22,7 +23,7 @@ namespace starling::compute::cuda {
 /// A kernel of our own and what it runs over.
 using Kernel = std::variant<
     Activate, ActivateBackward, Convert, RoundRows, SwiGluForward, SwiGluBackward, Drop, Sum,
-    AddRow, FinishImage, Embed, EmbedBackward, EmbedJoin, ColumnSums, SliceSums, MaxPoolForward,
+    AddRow, FinishImage, Embed, EmbedBackward, EmbedJoin, ColumnSums, JoinColumns, MaxPoolForward,
     MaxPoolBackward, AveragePoolForward, AveragePoolBackward, SpreadMean, BatchNormApply,
     BatchNormEvaluate, BatchNormBackward, SumNormalised, PlainConvolution<float>,
     PlainConvolution<std::uint16_t>, SplitHeads, MergeGradients, RoundHeads, WidenHeads, MergeHeads,

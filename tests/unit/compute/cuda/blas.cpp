@@ -118,8 +118,9 @@ BOOST_AUTO_TEST_CASE(a_relu_is_a_kernels_which_keeps_what_is_not_a_number) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> y{-3, -1, 0, 1, 2, -2, 5, 0, 1, 1, 0, 0, 0, 0, nan};
   const std::vector<float> bias{1, 2, 3, -4, -5};
-  const FinishImage finish{rest.points, rest.channels, bias.data(), rest.relu, y.data()};
-  for (std::size_t i = 0; i < made->rest->count; ++i) finish(i);
+  const FinishImage finish{rest.points, rest.channels, bias.data(),        rest.relu,
+                           rest.n,      {y.data()},    {.exact = y.data()}};
+  for (std::size_t i = 0; i < made->rest->count; i += FinishImage::kWide) finish(i);
   BOOST_TEST(std::isnan(y.back()));
   y.pop_back();
   const std::vector<float> expected{0, 1, 3, 0, 0, 0, 7, 3, 0, 0, 1, 2, 3, 0};

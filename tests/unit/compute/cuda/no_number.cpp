@@ -22,7 +22,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_number_comes_through_a_max_pool_wherever_it_lies
     source[at] = std::nanf("");
     float result = 0;
     std::int32_t chosen = -1;
-    MaxPoolForward{window, source.data(), &result, &chosen}(0);
+    MaxPoolForward{window, {source.data()}, {.exact = &result}, &chosen}(0);
     BOOST_TEST(std::isnan(result));
     BOOST_TEST(chosen == static_cast<std::int32_t>(at));
   }
