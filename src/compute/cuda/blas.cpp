@@ -25,6 +25,9 @@ constexpr std::uint32_t kApart =
     CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
 constexpr std::uint32_t kInPlace = CUBLASLT_REDUCTION_SCHEME_MASK;
 
+/// Of a rounded result: its partial sums are not.
+constexpr std::uint32_t kApartExact = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+
 /// The largest power of two, up to 256, that the address is a multiple of.
 std::uint32_t alignment_of(const void* address) {
   std::uint32_t alignment = 256;
@@ -88,7 +91,10 @@ Result<BlasGemm::Descriptor> descriptor_of(const Gemm& gemm, bool biased) {
                                 set(raw, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue)}),
                  "describing a product");
   if (made && biased) {
-    made = checked(set(raw, CUBLASLT_MATMUL_DESC_BIAS_POINTER, gemm.bias), "describing a bias");
+    // Its type is the result's.
+    const void* const bias = gemm.result_rounded ? static_cast<const void*>(gemm.rounded_bias)
+                                                 : static_cast<const void*>(gemm.bias);
+    made = checked(set(raw, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias), "describing a bias");
   }
   if (!made) return fail(made.error());
   return descriptor;
@@ -107,7 +113,7 @@ Result<BlasGemm> Blas::prepare(const Gemm& gemm) const {
   BlasGemm made{.gemm = gemm};
   for (auto [to, matrix] : {std::pair{&made.a, &columns.a}, std::pair{&made.b, &columns.b},
                             std::pair{&made.d, &columns.d}}) {
-    const bool rounded = gemm.rounded && to != &made.d;
+    const bool rounded = to == &made.d ? gemm.result_rounded : gemm.rounded;
     auto layout = layout_of(*matrix, gemm.batch, rounded ? CUDA_R_16BF : CUDA_R_32F);
     if (!layout) return fail(layout.error());
     *to = std::move(*layout);
@@ -115,12 +121,13 @@ Result<BlasGemm> Blas::prepare(const Gemm& gemm) const {
   const std::optional<KernelWork> rest = rest_of(gemm);
   // cuBLASLt's ReLU makes zeros of what is not a number, and nobody would see that training failed.
   const bool may_bias = gemm.bias != nullptr && !gemm.relu;
+  const std::uint32_t apart = gemm.result_rounded ? kApartExact : kApart;
   struct Attempt {
     bool biased;
     std::uint32_t reductions;
   };
   for (const auto [biased, reductions] :
-       {Attempt{true, kApart}, Attempt{false, kApart}, Attempt{false, kInPlace}}) {
+       {Attempt{true, apart}, Attempt{false, apart}, Attempt{false, kInPlace}}) {
     if (biased && !may_bias) continue;
     auto descriptor = descriptor_of(gemm, biased);
     if (!descriptor) return fail(descriptor.error());

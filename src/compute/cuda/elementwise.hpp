@@ -126,48 +126,92 @@ struct ActivateBackward {
   }
 };
 
-/// One call an element of y.
+/// Where an element of y = silu(a) b, or of its gradient, finds a in x, and b `width` behind it.
+STARLING_BOTH inline std::size_t gate_of(std::size_t i, std::size_t width) {
+  const Divided at = divide(i, width);
+  return at.quotient * 2 * width + at.rest;
+}
+
+/// Of elements of y.
 struct SwiGluForward {
+  static constexpr std::size_t kWide = kFour;
   std::size_t width;  ///< of a row of y; x has twice that
-  const float* x;
-  float* y;
+  std::size_t n;
+  Floats x;
+  FloatsTo y;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const Divided at = divide(i, width);
-    const float* const row = x + at.quotient * 2 * width + at.rest;
-    y[i] = row[0] * logistic(row[0]) * row[width];
+    const auto made = [](float a, float b) { return a * logistic(a) * b; };
+    if (width % kFour == 0) {
+      const std::size_t first = gate_of(i, width);
+      const Four a = x.four(first);
+      const Four b = x.four(first + width);
+      Four four{};
+      for (std::size_t k = 0; k < kFour; ++k) four.of[k] = made(a.of[k], b.of[k]);
+      return y.put_four(i, four);
+    }
+    for (std::size_t k = i; k < i + kFour && k < n; ++k) {
+      const std::size_t first = gate_of(k, width);
+      y.put(k, made(x[first], x[first + width]));
+    }
   }
 };
 
-/// One call an element of dy.
+/// Of elements of dy.
 struct SwiGluBackward {
+  static constexpr std::size_t kWide = kFour;
   std::size_t width;
-  const float* x;
-  const float* dy;
-  float* dx;
+  std::size_t n;
+  Floats x;
+  Floats dy;
+  FloatsTo dx;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const Divided at = divide(i, width);
-    const std::size_t first = at.quotient * 2 * width + at.rest;
-    const float a = x[first];
-    const float b = x[first + width];
-    const float gradient = dy[i];
-    dx[first] = slope(ActivationKind::silu, a) * b * gradient;
-    dx[first + width] = a * logistic(a) * gradient;
+    const auto of_gate = [](float a, float b, float gradient) {
+      return slope(ActivationKind::silu, a) * b * gradient;
+    };
+    const auto of_gated = [](float a, float gradient) { return a * logistic(a) * gradient; };
+    if (width % kFour == 0) {
+      const std::size_t first = gate_of(i, width);
+      const Four a = x.four(first);
+      const Four b = x.four(first + width);
+      const Four above = dy.four(i);
+      Four gate{};
+      Four gated{};
+      for (std::size_t k = 0; k < kFour; ++k) {
+        gate.of[k] = of_gate(a.of[k], b.of[k], above.of[k]);
+        gated.of[k] = of_gated(a.of[k], above.of[k]);
+      }
+      dx.put_four(first, gate);
+      return dx.put_four(first + width, gated);
+    }
+    for (std::size_t k = i; k < i + kFour && k < n; ++k) {
+      const std::size_t first = gate_of(k, width);
+      dx.put(first, of_gate(x[first], x[first + width], dy[k]));
+      dx.put(first + width, of_gated(x[first], dy[k]));
+    }
   }
 };
 
 /// Forward, and backward with dy for x. y may be x.
 struct Drop {
+  static constexpr std::size_t kWide = kFour;
   std::uint64_t op;
   std::uint32_t threshold;
   float keep;  ///< 1 / (1 - rate)
   const StepState* step;
-  const float* x;
-  float* y;
+  std::size_t n;
+  Floats x;
+  FloatsTo y;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    y[i] = dropout_bits(step->seed, op, i) < threshold ? 0.0F : x[i] * keep;
+    const std::uint64_t seed = step->seed;
+    map_four(
+        i, n, y,
+        [=, this](std::size_t k, float value) {
+          return dropout_bits(seed, op, i + k) < threshold ? 0.0F : value * keep;
+        },
+        x);
   }
 };
 

@@ -22,13 +22,16 @@ struct Gemm {
   std::size_t depth = 0;
   Factor left;
   Factor right;
-  float* result = nullptr;
+  void* result = nullptr;  ///< floats, or bfloat16: result_rounded
   std::size_t result_stride = 0;
   std::size_t batch = 1;
   std::size_t result_step = 0;
   const float* bias = nullptr;
+  /// The same in bfloat16: what cuBLASLt takes beside a rounded result.
+  const std::uint16_t* rounded_bias = nullptr;
   bool relu = false;
-  bool rounded = false;  ///< both factors are bfloat16; sums, bias and result are float32
+  bool rounded = false;         ///< both factors are bfloat16; sums are float32
+  bool result_rounded = false;  ///< once they are whole
 };
 
 /// A matrix in memory, column by column: element (r, c) at data[c * stride + r].

@@ -82,8 +82,7 @@ class Addresses {
   /// For kernels that take both kinds.
   [[nodiscard]] Floats floats(const Value& value) const { return {at<void>(value), value.rounded}; }
   [[nodiscard]] FloatsTo to(const Value& value) const {
-    return value.rounded ? FloatsTo{.rounded = at<std::uint16_t>(value)}
-                         : FloatsTo{.exact = at(value)};
+    return floats_to(at<void>(value), value.rounded);
   }
 
  private:

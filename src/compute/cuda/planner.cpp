@@ -35,6 +35,8 @@ Planner::Planner(const Graph& graph, std::uint32_t batch, bool rounds, Fuses fus
     for (const ValueId input : graph.ops[i].inputs) {
       if (input != kGraphInput) users_[input].push_back(i);
     }
+    const auto* const attention = std::get_if<Attention>(&graph.ops[i].kind);
+    fused_.push_back(attention != nullptr && can_fuse(i, *attention));
   }
 }
 
@@ -247,29 +249,36 @@ void Planner::backward_of(std::size_t op, const Activation& activation, const Gr
 
 Value Planner::forward_of(std::size_t op, const Dropout& dropout, const Value& source) {
   if (!training_ || dropout.rate == 0) return source;
-  const Value result = make(source.count);
-  drop(op, dropout, source, result);
-  return result;
+  const Made made = make_wanted(op, source.count);
+  drop(op, dropout, source, made);
+  return keep(made);
 }
 
 void Planner::backward_of(std::size_t op, const Dropout& dropout, const Gradient& gradient) {
-  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
+  const ValueId input = op_at(op).inputs.front();
+  if (!flow_.needs_gradient(input)) return;
   if (dropout.rate == 0) return give(op, gradient);
-  const Value result = writable(gradient);
-  drop(op, dropout, gradient.value, result);
-  give(op, {result});
+  Made made;
+  if (is_factor_only(input)) {
+    made.rounded = make_rounded(gradient.value.count);
+  } else {
+    made.exact = writable(gradient);
+  }
+  drop(op, dropout, gradient.value, made);
+  give(op, {keep(made)});
 }
 
 // The same elements on the way there and back: op and step decide them.
-void Planner::drop(std::size_t op, const Dropout& dropout, const Value& from, const Value& to) {
-  kernel(op, {from, to}, from.count,
+void Planner::drop(std::size_t op, const Dropout& dropout, const Value& from, const Made& to) {
+  kernel(op, {from, to.first(), to.second()}, from.count,
          [=, step = plan_.step, rate = dropout.rate](const Addresses& at) -> Kernel {
            return Drop{op,
                        dropout_threshold(rate),
                        1.0F / (1.0F - rate),
                        at.at<StepState>(step),
-                       at.at(from),
-                       at.at(to)};
+                       from.count,
+                       at.floats(from),
+                       to.at(at)};
          });
 }
 
@@ -320,14 +329,16 @@ void Planner::kernel(std::size_t op, std::initializer_list<Value> touched, std::
 }
 
 void Planner::product(std::size_t op, const Rows& left, const Rows& right, const Value& result,
-                      MakeGemm make) {
+                      MakeGemm make, const std::optional<Value>& beside) {
   const Value a = factor(op, left);
   const Value b = factor(op, right);
-  call(op, {a, b, result},
+  call(op, {a, b, result, beside.value_or(result)},
        [=, make = std::move(make), rounded = rounds_, left_stride = stride_of(left.width),
-        right_stride = stride_of(right.width)](const Addresses& at) {
+        right_stride = stride_of(right.width),
+        result_rounded = result.rounded](const Addresses& at) {
          Gemm gemm = make(at.at(a), at.at(b), at);
          gemm.rounded = rounded;
+         gemm.result_rounded = result_rounded;
          if (left_stride > 0) gemm.left.stride = left_stride;
          if (right_stride > 0) gemm.right.stride = right_stride;
          return gemm;
@@ -413,6 +424,8 @@ Planner::Forms Planner::wanted(std::size_t op) const {
     } else if (std::holds_alternative<Linear>(kind)) {
       const std::size_t width = columns_of(op_at(user).in);
       (stride_of(width) == width ? forms.rounded : forms.exact) = true;
+    } else if (takes_heads_as_they_are(user)) {
+      forms.rounded = true;
     } else {
       forms.exact = true;
     }
@@ -422,24 +435,65 @@ Planner::Forms Planner::wanted(std::size_t op) const {
 
 bool Planner::reads_rounded(std::size_t op) const {
   const auto& kind = op_at(op).kind;
-  return passes_on(op) || std::holds_alternative<Conv2d>(kind) ||
-         std::holds_alternative<Linear>(kind) || std::holds_alternative<BatchNorm>(kind) ||
-         std::holds_alternative<Activation>(kind) || std::holds_alternative<Add>(kind);
+  return passes_on(op) || is_fused(op) || is_elementwise(op) || is_row_norm(op) ||
+         std::holds_alternative<Conv2d>(kind) || std::holds_alternative<Linear>(kind) ||
+         std::holds_alternative<BatchNorm>(kind) || std::holds_alternative<Add>(kind);
 }
 
 bool Planner::reads_rounded_gradient(std::size_t op) const {
   const auto& kind = op_at(op).kind;
   const auto* const conv = std::get_if<Conv2d>(&kind);
-  return (conv != nullptr && conv->bias == kNoTensor) || is_head(op) ||
-         std::holds_alternative<BatchNorm>(kind) || std::holds_alternative<Activation>(kind) ||
-         std::holds_alternative<Add>(kind) || std::holds_alternative<Flatten>(kind) ||
-         std::holds_alternative<MaxPool2d>(kind);
+  return (conv != nullptr && conv->bias == kNoTensor) || is_fused(op) || is_elementwise(op) ||
+         is_row_norm(op) || std::holds_alternative<Linear>(kind) ||
+         std::holds_alternative<BatchNorm>(kind) || std::holds_alternative<Add>(kind) ||
+         std::holds_alternative<Flatten>(kind) || std::holds_alternative<MaxPool2d>(kind);
+}
+
+bool Planner::is_elementwise(std::size_t op) const {
+  const auto& kind = op_at(op).kind;
+  return std::holds_alternative<Activation>(kind) || std::holds_alternative<SwiGlu>(kind) ||
+         std::holds_alternative<Dropout>(kind);
+}
+
+bool Planner::is_row_norm(std::size_t op) const {
+  const auto& kind = op_at(op).kind;
+  return std::holds_alternative<LayerNorm>(kind) || std::holds_alternative<RmsNorm>(kind);
+}
+
+bool Planner::takes_heads_as_they_are(std::size_t op) const {
+  const auto* const attention = std::get_if<Attention>(&op_at(op).kind);
+  return attention != nullptr && is_fused(op) && attention->rotary_base == 0;
+}
+
+bool Planner::makes_rounded(std::size_t op) const {
+  const std::size_t out = columns_of(op_at(op).out);
+  if (!rounds_ || op + 1 == graph_.ops.size() || flow_.does_relu(op) || stride_of(out) != out) {
+    return false;
+  }
+  return std::ranges::all_of(users_[op], [&](std::size_t user) {
+    const auto& kind = op_at(user).kind;
+    return std::holds_alternative<Linear>(kind) || std::holds_alternative<Activation>(kind) ||
+           std::holds_alternative<SwiGlu>(kind) || takes_heads_as_they_are(user);
+  });
+}
+
+bool Planner::takes_rounded_gradient(ValueId value) const {
+  if (!rounds_ || value == kGraphInput || users_[value].size() != 1) return false;
+  const auto& kind = op_at(value).kind;
+  if (std::holds_alternative<Flatten>(kind) ||
+      (std::holds_alternative<Dropout>(kind) && passes_on(value))) {
+    return takes_rounded_gradient(op_at(value).inputs.front());
+  }
+  return is_fused(value) || is_elementwise(value) || is_row_norm(value) ||
+         std::holds_alternative<Linear>(kind);
 }
 
 bool Planner::is_factor_only(ValueId op) const {
   if (!rounds_ || op == kGraphInput || users_[op].size() != 1) return false;
   const auto* const conv = std::get_if<Conv2d>(&op_at(op).kind);
-  return conv != nullptr && conv->bias == kNoTensor;
+  const std::size_t out = columns_of(op_at(op).out);
+  return (conv != nullptr && conv->bias == kNoTensor) ||
+         (std::holds_alternative<Linear>(op_at(op).kind) && stride_of(out) == out);
 }
 
 Value Planner::taken(std::size_t op, std::size_t input) {

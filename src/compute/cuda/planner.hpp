@@ -111,7 +111,7 @@ class Planner {
   Value forward_of(std::size_t op, const Flatten& flatten, const Value& source);
   void backward_of(std::size_t op, const Activation& activation, const Gradient& gradient);
   void backward_of(std::size_t op, const Dropout& dropout, const Gradient& gradient);
-  void drop(std::size_t op, const Dropout& dropout, const Value& from, const Value& to);
+  void drop(std::size_t op, const Dropout& dropout, const Value& from, const Made& to);
   void backward_of(std::size_t op, const Add& add, const Gradient& gradient);
   void backward_of(std::size_t op, const Flatten& flatten, const Gradient& gradient);
 
@@ -159,6 +159,7 @@ class Planner {
                      std::size_t bias, bool centred);
   void backward_rows(std::size_t op, const Gradient& gradient, std::size_t weight, std::size_t bias,
                      bool centred);
+  [[nodiscard]] bool is_factor_of_branch(std::size_t norm) const;
   /// Whether the op is a linear layer that makes logits, and the plan rounds: rows of these, and of
   /// their gradient, which is bfloat16, begin stride_of their number apart.
   [[nodiscard]] bool is_head(std::size_t op) const;
@@ -192,7 +193,8 @@ class Planner {
                                            std::size_t bytes) const;
 
   // Attention in one call: planner_fused.cpp.
-  [[nodiscard]] bool is_fused(std::size_t op, const Attention& attention) const;
+  [[nodiscard]] bool is_fused(std::size_t op) const { return fused_[op]; }
+  [[nodiscard]] bool can_fuse(std::size_t op, const Attention& attention) const;
   Value forward_fused(std::size_t op, const Attention& attention, const Value& source);
   void backward_fused(std::size_t op, const Attention& attention, const Gradient& gradient);
   [[nodiscard]] std::vector<Part> fused_parts_of(std::size_t op, const Attention& attention) const;
@@ -213,9 +215,9 @@ class Planner {
     std::size_t height;  ///< rows that a copy has at least: those behind the matrix are zeros
   };
   /// A product as `make` describes it, of factors without gaps; they are rounded where the plan
-  /// says so.
+  /// says so. `beside` is read, too.
   void product(std::size_t op, const Rows& left, const Rows& right, const Value& result,
-               MakeGemm make);
+               MakeGemm make, const std::optional<Value>& beside = {});
   /// What products take for `rows`: itself, or a copy in bfloat16, the same one for the same value
   /// until another op is planned, or for good where what is copied stays as it is. Rows of a width
   /// begin stride_of(width) elements apart.
@@ -231,7 +233,18 @@ class Planner {
   /// Whether the op itself, or what it hands its input on to, reads it in either form.
   [[nodiscard]] bool reads_rounded(std::size_t op) const;
   [[nodiscard]] bool reads_rounded_gradient(std::size_t op) const;
-  /// Whether the gradient of an op's result is nothing but a factor of products.
+  /// Whether it is an activation, or made as these are.
+  [[nodiscard]] bool is_elementwise(std::size_t op) const;
+  [[nodiscard]] bool is_row_norm(std::size_t op) const;
+  /// Whether it is an attention that works on what it gets, in bfloat16.
+  [[nodiscard]] bool takes_heads_as_they_are(std::size_t op) const;
+  /// Whether a linear layer makes its result in bfloat16: all that reads it would round it, or is
+  /// an activation.
+  [[nodiscard]] bool makes_rounded(std::size_t op) const;
+  /// Whether a product may make the gradient of a value in bfloat16: nothing is added to it.
+  [[nodiscard]] bool takes_rounded_gradient(ValueId value) const;
+  /// Whether the gradient of an op's result is nothing but a factor of products (of a linear layer
+  /// also what its bias' gradient adds up).
   [[nodiscard]] bool is_factor_only(ValueId op) const;
   /// An input as the op reads it.
   Value taken(std::size_t op, std::size_t input);
@@ -289,6 +302,7 @@ class Planner {
   std::vector<std::pair<Value, Value>> twins_;    ///< other forms of what stays as it is
   std::vector<std::optional<Unfinished>> unfinished_;
   std::vector<std::vector<std::size_t>> users_;  ///< of each op's result: ops that take it
+  std::vector<bool> fused_;                      ///< of attention ops: in one call
   const GraphFlow flow_;
   std::vector<std::optional<Gradient>> gradients_;
   std::vector<bool> written_;                        ///< gradients of tensors

@@ -21,29 +21,36 @@ bool Planner::is_head(std::size_t op) const {
 }
 
 Value Planner::forward_of(std::size_t op, const Linear& linear, const Value& source) {
-  saved_[op].source = source;
   const std::size_t rows = rows_of(op_at(op).in);
   const std::size_t in = columns_of(op_at(op).in);
   const std::size_t out = columns_of(op_at(op).out);
+  const Value x = kept_factor(op, {source, in});
+  saved_[op].source = x;
   // With logits in the gaps, too: cuBLASLt has fast kernels for sides that are multiples of 8.
   const std::size_t columns = is_head(op) ? stride_of(out) : out;
   const Value weight = parameter(linear.weight);
   const bool has_bias = linear.bias != kNoTensor;
   const Value bias = has_bias ? parameter(linear.bias) : weight;
-  const Value result = is_head(op) ? make_rows(rows, out, false) : make(rows * out);
-  const auto describe = [=, relu = flow_.does_relu(op)](const void* x, const void* w,
+  const bool rounded = makes_rounded(op);
+  std::optional<Value> rounded_bias;
+  if (rounded && has_bias) rounded_bias = factor(op, bias);
+  const Value result = is_head(op) ? make_rows(rows, out, false)
+                       : rounded   ? make_rounded(rows * out)
+                                   : make(rows * out);
+  const auto describe = [=, relu = flow_.does_relu(op)](const void* left, const void* right,
                                                         const Addresses& at) {
     return Gemm{.rows = rows,
                 .columns = columns,
                 .depth = in,
-                .left = {.data = x, .stride = in},
-                .right = {.data = w, .stride = in, .turned = true},
+                .left = {.data = left, .stride = in},
+                .right = {.data = right, .stride = in, .turned = true},
                 .result = at.at(result),
                 .result_stride = columns,
                 .bias = has_bias ? at.at(bias) : nullptr,
+                .rounded_bias = rounded_bias ? at.at<std::uint16_t>(*rounded_bias) : nullptr,
                 .relu = relu};
   };
-  product(op, {source, in}, {weight, in, columns}, result, describe);
+  product(op, {x, in}, {weight, in, columns}, result, describe, rounded_bias);
   return result;
 }
 
@@ -76,7 +83,8 @@ void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& 
   }
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
   const Value weight = parameter(linear.weight);
-  const Value result = make(rows * in);
+  const bool rounded = stride_of(in) == in && takes_rounded_gradient(op_at(op).inputs.front());
+  const Value result = rounded ? make_rounded(rows * in) : make(rows * in);
   // A head's gaps are zeros in both factors.
   const std::size_t depth = is_head(op) ? stride_of(out) : out;
   product(op, {above, out}, {weight, in, depth}, result,
@@ -112,7 +120,7 @@ Value Planner::forward_rows(std::size_t op, const Value& source, float epsilon, 
                             std::size_t bias, bool centred) {
   const std::size_t width = op_at(op).in.back();
   const std::size_t rows = source.count / width;
-  const Value result = make(source.count);
+  const Made made = make_wanted(op, source.count);
   const Value figures = make(2 * rows);
   saved_[op].source = source;
   saved_[op].extra = figures;
@@ -120,14 +128,14 @@ Value Planner::forward_rows(std::size_t op, const Value& source, float epsilon, 
   const bool has_bias = bias != kNoTensor;
   const Value shifts = has_bias ? parameter(bias) : factors;
   kernel(
-      op, {source, factors, shifts, result, figures}, rows,
+      op, {source, factors, shifts, made.first(), made.second(), figures}, rows,
       [=](const Addresses& at) -> Kernel {
         return RowNormForward{centred,           width,          epsilon,
                               at.floats(source), at.at(factors), has_bias ? at.at(shifts) : nullptr,
-                              at.to(result),     at.at(figures)};
+                              made.at(at),       at.at(figures)};
       },
       base::ceil_div(width, kFour));
-  return result;
+  return keep(made);
 }
 
 void Planner::backward_rows(std::size_t op, const Gradient& gradient, std::size_t weight,
@@ -147,18 +155,54 @@ void Planner::backward_rows(std::size_t op, const Gradient& gradient, std::size_
                    .normed = parameter_gradient(weight),
                    .source = source,
                    .figures = figures});
-  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
+  const ValueId input = op_at(op).inputs.front();
+  if (!flow_.needs_gradient(input)) return;
+  // A gradient from another branch is added at once.
+  std::optional<Gradient>& known = gradients_[input];
+  const std::optional<Gradient> other = known && !known->also ? known : std::nullopt;
+  const std::optional<Value> also = other ? std::optional(other->value) : std::nullopt;
+  if (other) known.reset();
+  const bool in_place = other && !other->shared && !other->value.rounded;
+  Made made;
+  if (is_factor_only(input)) {
+    made.rounded = make_rounded(source.count);
+  } else {
+    made.exact = in_place ? *also : writable(gradient);
+  }
+  if (is_factor_of_branch(op)) made.rounded = make_rounded(source.count);
   const Value factors = parameter(weight);
-  const Value result = writable(gradient);
   kernel(
-      op, {source, factors, figures, above, result}, rows,
+      op, {source, factors, figures, above, also.value_or(above), made.first(), made.second()},
+      rows,
       [=](const Addresses& at) -> Kernel {
-        return RowNormBackward{centred,        width,          at.floats(source),
-                               at.at(factors), at.at(figures), at.floats(above),
-                               Floats{},       at.to(result)};
+        return RowNormBackward{centred,
+                               width,
+                               at.floats(source),
+                               at.at(factors),
+                               at.at(figures),
+                               at.floats(above),
+                               also ? at.floats(*also) : Floats{},
+                               made.at(at)};
       },
       base::ceil_div(width, kFour));
-  give(op, {result});
+  give(op, {keep(made)});
+}
+
+// Whether the sum of gradients that a norm is the last to add to goes on, as it is, to a layer in
+// front of an Add, as a factor, and past it.
+bool Planner::is_factor_of_branch(std::size_t norm) const {
+  const ValueId input = op_at(norm).inputs.front();
+  if (!std::holds_alternative<Add>(op_at(input).kind) || users_[input].front() != norm)
+    return false;
+  const auto& branches = op_at(input).inputs;
+  const auto needs = [&](ValueId value) { return flow_.needs_gradient(value); };
+  return std::ranges::all_of(branches, needs) && std::ranges::any_of(branches, [&](ValueId value) {
+           while (std::holds_alternative<Dropout>(op_at(value).kind) && passes_on(value)) {
+             value = op_at(value).inputs.front();
+             if (value == kGraphInput) return false;
+           }
+           return is_factor_only(value);
+         });
 }
 
 void Planner::sum_columns(std::size_t op, const Columns& what) {
@@ -249,22 +293,25 @@ void Planner::backward_of(std::size_t op, const Positions& positions, const Grad
 
 Value Planner::forward_of(std::size_t op, const SwiGlu&, const Value& source) {
   saved_[op].source = source;
-  const Value result = make(all(op_at(op).out));
-  kernel(op, {source, result}, result.count,
+  const std::size_t count = all(op_at(op).out);
+  const Made made = make_wanted(op, count);
+  kernel(op, {source, made.first(), made.second()}, count,
          [=, width = std::size_t{op_at(op).out.back()}](const Addresses& at) -> Kernel {
-           return SwiGluForward{width, at.at(source), at.at(result)};
+           return SwiGluForward{width, count, at.floats(source), made.at(at)};
          });
-  return result;
+  return keep(made);
 }
 
 void Planner::backward_of(std::size_t op, const SwiGlu&, const Gradient& gradient) {
-  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
+  const ValueId input = op_at(op).inputs.front();
+  if (!flow_.needs_gradient(input)) return;
   const Value source = saved_[op].source;
   const Value above = gradient.value;
-  const Value result = make(source.count);
+  const Value result = is_factor_only(input) ? make_rounded(source.count) : make(source.count);
   kernel(op, {source, above, result}, above.count,
          [=, width = std::size_t{op_at(op).out.back()}](const Addresses& at) -> Kernel {
-           return SwiGluBackward{width, at.at(source), at.at(above), at.at(result)};
+           return SwiGluBackward{width, above.count, at.floats(source), at.floats(above),
+                                 at.to(result)};
          });
   give(op, {result});
 }

@@ -119,6 +119,12 @@ struct FloatsTo {
   }
 };
 
+/// In one form.
+STARLING_BOTH inline FloatsTo floats_to(void* data, bool rounded) {
+  if (rounded) return {nullptr, static_cast<std::uint16_t*>(data)};
+  return {static_cast<float*>(data), nullptr};
+}
+
 /// Of the four elements from `i` on those below `n`: puts f(k, what the sources have at i + k).
 template <class F, class... Sources>
 STARLING_BOTH void map_four(std::size_t i, std::size_t n, const FloatsTo& to, const F& f,

@@ -26,9 +26,9 @@ using Kernel = std::variant<
     AddRow, FinishImage, Embed, EmbedBackward, EmbedJoin, ColumnSums, JoinColumns, MaxPoolForward,
     MaxPoolBackward, AveragePoolForward, AveragePoolBackward, SpreadMean, BatchNormApply,
     BatchNormEvaluate, BatchNormBackward, SumNormalised, PlainConvolution<float>,
-    PlainConvolution<std::uint16_t>, SplitHeads, MergeGradients, RoundHeads, WidenHeads, MergeHeads,
-    SplitRows, PlaneMeans, RowNormForward, RowNormBackward, ChannelSums, JoinChannelSums,
-    BatchNormSums, BatchNormStatistics, BatchNormGradientSums, BatchNormGradients, CausalSoftmax,
+    PlainConvolution<std::uint16_t>, SplitHeads, MergeGradients, TurnHeads, MergeHeads, SplitRows,
+    PlaneMeans, RowNormForward, RowNormBackward, ChannelSums, JoinChannelSums, BatchNormSums,
+    BatchNormStatistics, BatchNormGradientSums, BatchNormGradients, CausalSoftmax,
     CausalSoftmaxBackward, CrossEntropy, MeanSquared, AddUp, SampleDifference<float>,
     SampleDifference<std::uint16_t>, FindLargest<float>, FindLargest<std::uint16_t>,
     CountKeys<AllTiles<float>>, CountKeys<AllTiles<std::uint16_t>>, CountKeys<FoundTiles>,
@@ -80,10 +80,9 @@ struct KernelWork {
 [[nodiscard]] inline std::optional<KernelWork> rest_of(const Gemm& gemm) {
   if (gemm.bias == nullptr && !gemm.relu) return {};
   const std::size_t count = gemm.rows * gemm.columns;
-  return KernelWork{
-      FinishImage{
-          1, gemm.columns, gemm.bias, gemm.relu, count, {gemm.result}, {.exact = gemm.result}},
-      count};
+  const Floats from{gemm.result, gemm.result_rounded};
+  const FloatsTo to = floats_to(gemm.result, gemm.result_rounded);
+  return KernelWork{FinishImage{1, gemm.columns, gemm.bias, gemm.relu, count, from, to}, count};
 }
 
 /// Fills with zeros.
