@@ -127,6 +127,7 @@ void perform_as(const Gemm& gemm) {
               value_of(left[r * a.row + k * a.column]) * value_of(right[k * b.row + c * b.column]);
         }
         if (gemm.bias != nullptr) sum += bias_of(gemm, r);
+        if (gemm.also != nullptr) sum += gemm.also[r * d.row + c * d.column];
         result.put(r * d.row + c * d.column, gemm.relu && sum < 0 ? 0.0F : sum);
       }
     }

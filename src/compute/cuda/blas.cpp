@@ -156,13 +156,14 @@ Result<bool> Blas::choose(BlasGemm& made, std::uint32_t reductions) const {
       preference(raw);
   const Gemm& gemm = made.gemm;
   const std::uint32_t result = alignment_of(gemm.result);
+  const std::uint32_t also = gemm.also == nullptr ? result : alignment_of(gemm.also);
   done = checked(
       first_failure(
           {set(raw, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kBlasWorkspaceMax),
            set(raw, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions),
            set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(gemm.right.data)),
            set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(gemm.left.data)),
-           set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, result),
+           set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, also),
            set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, result)}),
       "choosing an algorithm");
   if (!done) return fail(done.error());
@@ -185,12 +186,14 @@ Result<bool> Blas::choose(BlasGemm& made, std::uint32_t reductions) const {
 
 Status Blas::run(const BlasGemm& gemm, void* workspace, cudaStream_t stream) const {
   const float one = 1;
-  const float none = 0;
-  return checked(cublasLtMatmul(handle_.get(), gemm.descriptor.get(), &one, gemm.gemm.right.data,
-                                gemm.a.get(), gemm.gemm.left.data, gemm.b.get(), &none,
-                                gemm.gemm.result, gemm.d.get(), gemm.gemm.result, gemm.d.get(),
-                                &gemm.algorithm, workspace, gemm.workspace, stream),
-                 "a product of matrices");
+  const void* const also = gemm.gemm.also;
+  const float share = also == nullptr ? 0.0F : 1.0F;
+  return checked(
+      cublasLtMatmul(handle_.get(), gemm.descriptor.get(), &one, gemm.gemm.right.data, gemm.a.get(),
+                     gemm.gemm.left.data, gemm.b.get(), &share,
+                     also == nullptr ? gemm.gemm.result : also, gemm.d.get(), gemm.gemm.result,
+                     gemm.d.get(), &gemm.algorithm, workspace, gemm.workspace, stream),
+      "a product of matrices");
 }
 
 }  // namespace starling::compute::cuda

@@ -26,6 +26,7 @@ Planner::Planner(const Graph& graph, std::uint32_t batch, bool rounds, Fuses fus
       values_(graph.ops.size()),
       saved_(graph.ops.size()),
       unfinished_(graph.ops.size()),
+      summed_(graph.ops.size()),
       users_(graph.ops.size()),
       flow_(graph),
       gradients_(graph.ops.size()),
@@ -283,6 +284,7 @@ void Planner::drop(std::size_t op, const Dropout& dropout, const Value& from, co
 }
 
 Value Planner::forward_of(std::size_t op, const Add&, const Value& source) {
+  if (summed_[op]) return *std::exchange(summed_[op], std::nullopt);
   const Value other = taken(op, 1);
   const Made made = make_wanted(op, source.count);
   const auto unfinished = [&](std::size_t input) -> std::optional<Unfinished> {

@@ -160,6 +160,12 @@ class Planner {
   void backward_rows(std::size_t op, const Gradient& gradient, std::size_t weight, std::size_t bias,
                      bool centred);
   [[nodiscard]] bool is_factor_of_branch(std::size_t norm) const;
+  /// The Add behind a linear layer that its product can do: what it adds to is there.
+  struct Behind {
+    std::size_t add;
+    Value other;
+  };
+  [[nodiscard]] std::optional<Behind> add_behind(std::size_t op) const;
   /// Whether the op is a linear layer that makes logits, and the plan rounds: rows of these, and of
   /// their gradient, which is bfloat16, begin stride_of their number apart.
   [[nodiscard]] bool is_head(std::size_t op) const;
@@ -301,6 +307,7 @@ class Planner {
   std::vector<std::pair<Value, Value>> rounded_;  ///< copies that this op has made
   std::vector<std::pair<Value, Value>> twins_;    ///< other forms of what stays as it is
   std::vector<std::optional<Unfinished>> unfinished_;
+  std::vector<std::optional<Value>> summed_;     ///< results of Adds that a product has made
   std::vector<std::vector<std::size_t>> users_;  ///< of each op's result: ops that take it
   std::vector<bool> fused_;                      ///< of attention ops: in one call
   const GraphFlow flow_;

@@ -37,6 +37,9 @@ Value Planner::forward_of(std::size_t op, const Linear& linear, const Value& sou
   const Value result = is_head(op) ? make_rows(rows, out, false)
                        : rounded   ? make_rounded(rows * out)
                                    : make(rows * out);
+  const std::optional<Behind> behind = add_behind(op);
+  if (behind) summed_[behind->add] = result;
+  const std::optional<Value> beside = behind ? behind->other : rounded_bias;
   const auto describe = [=, relu = flow_.does_relu(op)](const void* left, const void* right,
                                                         const Addresses& at) {
     return Gemm{.rows = rows,
@@ -48,10 +51,27 @@ Value Planner::forward_of(std::size_t op, const Linear& linear, const Value& sou
                 .result_stride = columns,
                 .bias = has_bias ? at.at(bias) : nullptr,
                 .rounded_bias = rounded_bias ? at.at<std::uint16_t>(*rounded_bias) : nullptr,
+                .also = behind ? at.at(behind->other) : nullptr,
                 .relu = relu};
   };
-  product(op, {x, in}, {weight, in, columns}, result, describe, rounded_bias);
+  product(op, {x, in}, {weight, in, columns}, result, describe, beside);
   return result;
+}
+
+std::optional<Planner::Behind> Planner::add_behind(std::size_t op) const {
+  if (!rounds_ || flow_.does_relu(op)) return {};
+  std::size_t at = op;
+  do {
+    if (users_[at].size() != 1) return {};
+    at = users_[at].front();
+  } while (std::holds_alternative<Dropout>(op_at(at).kind) && passes_on(at));
+  if (!std::holds_alternative<Add>(op_at(at).kind)) return {};
+  if (flow_.does_relu(at) || wanted(at).rounded) return {};
+  for (const ValueId other : op_at(at).inputs) {
+    if (other == kGraphInput || other >= op) continue;
+    if (!values_[other].rounded && !unfinished_[other]) return Behind{at, values_[other]};
+  }
+  return {};
 }
 
 void Planner::backward_of(std::size_t op, const Linear& linear, const Gradient& gradient) {

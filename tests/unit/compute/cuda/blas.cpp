@@ -27,6 +27,7 @@ struct Question {
 };
 
 constexpr std::uint32_t kApart = 6;
+constexpr std::uint32_t kApartExact = 2;
 constexpr std::uint32_t kAll = 7;
 
 /// What stands in for cuBLASLt's choice.
@@ -134,6 +135,14 @@ BOOST_AUTO_TEST_CASE(where_none_adds_up_apart_one_that_does_in_place_is_taken) {
     BOOST_TEST(made->rest.has_value() == bias);
     BOOST_TEST(heuristic.asked.size() == (bias ? 3U : 2U));
   }
+}
+
+BOOST_AUTO_TEST_CASE(partial_sums_of_a_rounded_result_are_not_rounded) {
+  Gemm gemm = layer(true);
+  gemm.rounded = gemm.result_rounded = true;
+  const auto made = prepare(gemm, {.has = Question{CUBLASLT_EPILOGUE_BIAS, kApartExact}});
+  BOOST_REQUIRE(made);
+  BOOST_TEST(heuristic.asked.size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_product_without_any_is_an_error_with_its_sides) {
