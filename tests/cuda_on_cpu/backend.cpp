@@ -116,6 +116,10 @@ Steps steps_of(const ColumnMatrix& m, bool transposed, std::size_t rows, std::si
   return transposed ? Steps{stride, 1} : Steps{1, stride};
 }
 
+float bias_of(const Gemm& gemm, std::size_t column) {
+  return gemm.result_rounded ? widened(gemm.rounded_bias[column]) : gemm.bias[column];
+}
+
 /// By cuBLAS's description of it, so that this is tested, too; elements of factors are Ts.
 template <class T>
 void perform_as(const Gemm& gemm) {
@@ -128,7 +132,8 @@ void perform_as(const Gemm& gemm) {
         static_cast<const T*>(gemm.right.data) + n * static_cast<std::size_t>(g.a.step);
     const T* const right =
         static_cast<const T*>(gemm.left.data) + n * static_cast<std::size_t>(g.b.step);
-    float* const result = gemm.result + n * static_cast<std::size_t>(g.d.step);
+    const FloatsTo result =
+        floats_to(gemm.result, gemm.result_rounded).from(n * static_cast<std::size_t>(g.d.step));
     for (std::size_t c = 0; c < g.d.columns; ++c) {
       for (std::size_t r = 0; r < g.d.rows; ++r) {
         float sum = 0;
@@ -136,8 +141,9 @@ void perform_as(const Gemm& gemm) {
           sum +=
               value_of(left[r * a.row + k * a.column]) * value_of(right[k * b.row + c * b.column]);
         }
-        if (gemm.bias != nullptr) sum += gemm.bias[r];
-        result[r * d.row + c * d.column] = gemm.relu && sum < 0 ? 0.0F : sum;
+        if (gemm.bias != nullptr) sum += bias_of(gemm, r);
+        if (gemm.also != nullptr) sum += gemm.also[r * d.row + c * d.column];
+        result.put(r * d.row + c * d.column, gemm.relu && sum < 0 ? 0.0F : sum);
       }
     }
   }

@@ -25,6 +25,9 @@ constexpr std::uint32_t kApart =
     CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
 constexpr std::uint32_t kInPlace = CUBLASLT_REDUCTION_SCHEME_MASK;
 
+/// Of a rounded result: its partial sums are not.
+constexpr std::uint32_t kApartExact = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+
 /// The largest power of two, up to 256, that the address is a multiple of.
 std::uint32_t alignment_of(const void* address) {
   std::uint32_t alignment = 256;
@@ -88,7 +91,10 @@ Result<BlasGemm::Descriptor> descriptor_of(const Gemm& gemm, bool biased) {
                                 set(raw, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue)}),
                  "describing a product");
   if (made && biased) {
-    made = checked(set(raw, CUBLASLT_MATMUL_DESC_BIAS_POINTER, gemm.bias), "describing a bias");
+    // Its type is the result's.
+    const void* const bias = gemm.result_rounded ? static_cast<const void*>(gemm.rounded_bias)
+                                                 : static_cast<const void*>(gemm.bias);
+    made = checked(set(raw, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias), "describing a bias");
   }
   if (!made) return fail(made.error());
   return descriptor;
@@ -107,7 +113,7 @@ Result<BlasGemm> Blas::prepare(const Gemm& gemm) const {
   BlasGemm made{.gemm = gemm};
   for (auto [to, matrix] : {std::pair{&made.a, &columns.a}, std::pair{&made.b, &columns.b},
                             std::pair{&made.d, &columns.d}}) {
-    const bool rounded = gemm.rounded && to != &made.d;
+    const bool rounded = to == &made.d ? gemm.result_rounded : gemm.rounded;
     auto layout = layout_of(*matrix, gemm.batch, rounded ? CUDA_R_16BF : CUDA_R_32F);
     if (!layout) return fail(layout.error());
     *to = std::move(*layout);
@@ -115,12 +121,13 @@ Result<BlasGemm> Blas::prepare(const Gemm& gemm) const {
   const std::optional<KernelWork> rest = rest_of(gemm);
   // cuBLASLt's ReLU makes zeros of what is not a number, and nobody would see that training failed.
   const bool may_bias = gemm.bias != nullptr && !gemm.relu;
+  const std::uint32_t apart = gemm.result_rounded ? kApartExact : kApart;
   struct Attempt {
     bool biased;
     std::uint32_t reductions;
   };
   for (const auto [biased, reductions] :
-       {Attempt{true, kApart}, Attempt{false, kApart}, Attempt{false, kInPlace}}) {
+       {Attempt{true, apart}, Attempt{false, apart}, Attempt{false, kInPlace}}) {
     if (biased && !may_bias) continue;
     auto descriptor = descriptor_of(gemm, biased);
     if (!descriptor) return fail(descriptor.error());
@@ -149,13 +156,14 @@ Result<bool> Blas::choose(BlasGemm& made, std::uint32_t reductions) const {
       preference(raw);
   const Gemm& gemm = made.gemm;
   const std::uint32_t result = alignment_of(gemm.result);
+  const std::uint32_t also = gemm.also == nullptr ? result : alignment_of(gemm.also);
   done = checked(
       first_failure(
           {set(raw, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kBlasWorkspaceMax),
            set(raw, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions),
            set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(gemm.right.data)),
            set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(gemm.left.data)),
-           set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, result),
+           set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, also),
            set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, result)}),
       "choosing an algorithm");
   if (!done) return fail(done.error());
@@ -178,12 +186,14 @@ Result<bool> Blas::choose(BlasGemm& made, std::uint32_t reductions) const {
 
 Status Blas::run(const BlasGemm& gemm, void* workspace, cudaStream_t stream) const {
   const float one = 1;
-  const float none = 0;
-  return checked(cublasLtMatmul(handle_.get(), gemm.descriptor.get(), &one, gemm.gemm.right.data,
-                                gemm.a.get(), gemm.gemm.left.data, gemm.b.get(), &none,
-                                gemm.gemm.result, gemm.d.get(), gemm.gemm.result, gemm.d.get(),
-                                &gemm.algorithm, workspace, gemm.workspace, stream),
-                 "a product of matrices");
+  const void* const also = gemm.gemm.also;
+  const float share = also == nullptr ? 0.0F : 1.0F;
+  return checked(
+      cublasLtMatmul(handle_.get(), gemm.descriptor.get(), &one, gemm.gemm.right.data, gemm.a.get(),
+                     gemm.gemm.left.data, gemm.b.get(), &share,
+                     also == nullptr ? gemm.gemm.result : also, gemm.d.get(), gemm.gemm.result,
+                     gemm.d.get(), &gemm.algorithm, workspace, gemm.workspace, stream),
+      "a product of matrices");
 }
 
 }  // namespace starling::compute::cuda

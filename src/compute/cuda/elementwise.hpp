@@ -77,17 +77,27 @@ struct Convert {
   }
 };
 
-/// The same for rows of a matrix, which begin `stride` elements apart then; what lies between them
-/// stays as it is.
+/// The same for rows of a matrix, which begin `stride` elements apart then, a multiple of four.
+/// What lies between them, and behind the last one, becomes zero.
 struct RoundRows {
+  static constexpr std::size_t kWide = kFour;
+  std::size_t rows;
   std::size_t width;
   std::size_t stride;
   Floats x;
   std::uint16_t* y;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const Divided at = divide(i, width);
-    y[at.quotient * stride + at.rest] = rounded(x[i]);
+    const Divided at = divide(i, stride);
+    const std::size_t from = at.quotient * width + at.rest;
+    const std::size_t end = at.quotient < rows ? width : 0;
+    Four four{};
+    if (width % kFour == 0 && at.rest < end) {
+      four = x.four(from);
+    } else {
+      for (std::size_t k = 0; k < kFour && at.rest + k < end; ++k) four.of[k] = x[from + k];
+    }
+    FloatsTo{.rounded = y}.put_four(i, four);
   }
 };
 
@@ -117,48 +127,92 @@ struct ActivateBackward {
   }
 };
 
-/// One call an element of y.
+/// Where an element of y = silu(a) b, or of its gradient, finds a in x, and b `width` behind it.
+STARLING_BOTH inline std::size_t gate_of(std::size_t i, std::size_t width) {
+  const Divided at = divide(i, width);
+  return at.quotient * 2 * width + at.rest;
+}
+
+/// Of elements of y.
 struct SwiGluForward {
+  static constexpr std::size_t kWide = kFour;
   std::size_t width;  ///< of a row of y; x has twice that
-  const float* x;
-  float* y;
+  std::size_t n;
+  Floats x;
+  FloatsTo y;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const Divided at = divide(i, width);
-    const float* const row = x + at.quotient * 2 * width + at.rest;
-    y[i] = row[0] * logistic(row[0]) * row[width];
+    const auto made = [](float a, float b) { return a * logistic(a) * b; };
+    if (width % kFour == 0) {
+      const std::size_t first = gate_of(i, width);
+      const Four a = x.four(first);
+      const Four b = x.four(first + width);
+      Four four{};
+      for (std::size_t k = 0; k < kFour; ++k) four.of[k] = made(a.of[k], b.of[k]);
+      return y.put_four(i, four);
+    }
+    for (std::size_t k = i; k < i + kFour && k < n; ++k) {
+      const std::size_t first = gate_of(k, width);
+      y.put(k, made(x[first], x[first + width]));
+    }
   }
 };
 
-/// One call an element of dy.
+/// Of elements of dy.
 struct SwiGluBackward {
+  static constexpr std::size_t kWide = kFour;
   std::size_t width;
-  const float* x;
-  const float* dy;
-  float* dx;
+  std::size_t n;
+  Floats x;
+  Floats dy;
+  FloatsTo dx;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const Divided at = divide(i, width);
-    const std::size_t first = at.quotient * 2 * width + at.rest;
-    const float a = x[first];
-    const float b = x[first + width];
-    const float gradient = dy[i];
-    dx[first] = slope(ActivationKind::silu, a) * b * gradient;
-    dx[first + width] = a * logistic(a) * gradient;
+    const auto of_gate = [](float a, float b, float gradient) {
+      return slope(ActivationKind::silu, a) * b * gradient;
+    };
+    const auto of_gated = [](float a, float gradient) { return a * logistic(a) * gradient; };
+    if (width % kFour == 0) {
+      const std::size_t first = gate_of(i, width);
+      const Four a = x.four(first);
+      const Four b = x.four(first + width);
+      const Four above = dy.four(i);
+      Four gate{};
+      Four gated{};
+      for (std::size_t k = 0; k < kFour; ++k) {
+        gate.of[k] = of_gate(a.of[k], b.of[k], above.of[k]);
+        gated.of[k] = of_gated(a.of[k], above.of[k]);
+      }
+      dx.put_four(first, gate);
+      return dx.put_four(first + width, gated);
+    }
+    for (std::size_t k = i; k < i + kFour && k < n; ++k) {
+      const std::size_t first = gate_of(k, width);
+      dx.put(first, of_gate(x[first], x[first + width], dy[k]));
+      dx.put(first + width, of_gated(x[first], dy[k]));
+    }
   }
 };
 
 /// Forward, and backward with dy for x. y may be x.
 struct Drop {
+  static constexpr std::size_t kWide = kFour;
   std::uint64_t op;
   std::uint32_t threshold;
   float keep;  ///< 1 / (1 - rate)
   const StepState* step;
-  const float* x;
-  float* y;
+  std::size_t n;
+  Floats x;
+  FloatsTo y;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    y[i] = dropout_bits(step->seed, op, i) < threshold ? 0.0F : x[i] * keep;
+    const std::uint64_t seed = step->seed;
+    map_four(
+        i, n, y,
+        [=, this](std::size_t k, float value) {
+          return dropout_bits(seed, op, i + k) < threshold ? 0.0F : value * keep;
+        },
+        x);
   }
 };
 
@@ -309,40 +363,53 @@ struct EmbedJoin {
   }
 };
 
-/// Sums over the rows of a matrix, a slice of them at a time: one call a column of each slice.
-/// With norm figures, each element is multiplied by its normalised source.
+/// Sums over the rows of a matrix, a slice of them at a time, and of the same elements multiplied
+/// by their normalised sources: one call four columns of each slice.
 struct ColumnSums {
   std::size_t rows;
   std::size_t columns;
+  std::size_t stride;  ///< from one row to the next
+  std::size_t fours;   ///< that the columns take
   std::size_t slices;
-  const float* dy;
-  const float* x;        ///< null: plain sums
+  Floats dy;
+  Floats x;              ///< no data: plain sums only
   const float* figures;  ///< mean and 1 / deviation of each row of x
-  float* parts;          ///< slices x columns
+  Four* plain;           ///< slices x fours; null: not wanted
+  Four* normed;          ///< the same
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const Divided at = divide(i, columns);
+    const Divided at = divide(i, fours);
+    const std::size_t column = at.rest * kFour;
+    const std::size_t begin = rows * at.quotient / slices;
     const std::size_t end = rows * (at.quotient + 1) / slices;
-    float sum = 0;
-    for (std::size_t r = rows * at.quotient / slices; r < end; ++r) {
-      const std::size_t k = r * columns + at.rest;
-      sum += x == nullptr ? dy[k] : dy[k] * ((x[k] - figures[2 * r]) * figures[2 * r + 1]);
+    Four sums{};
+    Four products{};
+#ifdef __CUDA_ARCH__
+#pragma unroll 4
+#endif
+    for (std::size_t r = begin; r < end; ++r) {
+      const Four above = four_at(dy, r, column);
+      for (std::size_t k = 0; k < kFour; ++k) sums.of[k] += above.of[k];
+      if (x.data == nullptr) continue;
+      const Four source = four_at(x, r, column);
+      const float mean = figures[2 * r];
+      const float inverse = figures[2 * r + 1];
+      for (std::size_t k = 0; k < kFour; ++k) {
+        products.of[k] += above.of[k] * ((source.of[k] - mean) * inverse);
+      }
     }
-    parts[i] = sum;
+    if (plain != nullptr) plain[i] = sums;
+    if (normed != nullptr) normed[i] = products;
   }
-};
 
-/// Adds up the slices: one call a column.
-struct SliceSums {
-  std::size_t columns;
-  std::size_t slices;
-  const float* parts;
-  float* to;
-
-  STARLING_BOTH void operator()(std::size_t i) const {
-    float sum = 0;
-    for (std::size_t s = 0; s < slices; ++s) sum += parts[s * columns + i];
-    to[i] = sum;
+ private:
+  [[nodiscard]] STARLING_BOTH Four four_at(const Floats& from, std::size_t row,
+                                           std::size_t column) const {
+    const std::size_t first = row * stride + column;
+    if (stride % kFour == 0) return from.four(first);
+    Four some{};
+    for (std::size_t k = 0; k < kFour && column + k < columns; ++k) some.of[k] = from[first + k];
+    return some;
   }
 };
 

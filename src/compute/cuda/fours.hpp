@@ -8,6 +8,11 @@ namespace starling::compute::cuda {
 /// Elements from a multiple of kFour on.
 struct Four {
   float of[4];
+
+  STARLING_BOTH Four& operator+=(const Four& other) {
+    for (std::size_t k = 0; k < 4; ++k) of[k] += other.of[k];
+    return *this;
+  }
 };
 
 inline constexpr std::size_t kFour = 4;
@@ -86,7 +91,12 @@ struct Floats {
     return rounded ? widened(static_cast<const std::uint16_t*>(data)[i])
                    : static_cast<const float*>(data)[i];
   }
-  /// Those from `i` on, a multiple of four.
+  /// Those from `i` on.
+  [[nodiscard]] STARLING_BOTH Floats from(std::size_t i) const {
+    if (rounded) return {static_cast<const std::uint16_t*>(data) + i, true};
+    return {static_cast<const float*>(data) + i, false};
+  }
+  /// Four of those, where `i` is a multiple of four.
   [[nodiscard]] STARLING_BOTH Four four(std::size_t i) const {
     if (!rounded) return load_four(static_cast<const float*>(data) + i, kFour);
     return load_four(static_cast<const std::uint16_t*>(data) + i, kFour);
@@ -98,6 +108,12 @@ struct FloatsTo {
   float* exact = nullptr;
   std::uint16_t* rounded = nullptr;
 
+  [[nodiscard]] STARLING_BOTH bool is_wanted() const {
+    return exact != nullptr || rounded != nullptr;
+  }
+  [[nodiscard]] STARLING_BOTH FloatsTo from(std::size_t i) const {
+    return {exact == nullptr ? nullptr : exact + i, rounded == nullptr ? nullptr : rounded + i};
+  }
   STARLING_BOTH void put(std::size_t i, float value) const {
     if (exact != nullptr) exact[i] = value;
     if (rounded != nullptr) rounded[i] = cuda::rounded(value);
@@ -110,6 +126,12 @@ struct FloatsTo {
     store_four(bits, rounded + i, kFour);
   }
 };
+
+/// In one form.
+STARLING_BOTH inline FloatsTo floats_to(void* data, bool rounded) {
+  if (rounded) return {nullptr, static_cast<std::uint16_t*>(data)};
+  return {static_cast<float*>(data), nullptr};
+}
 
 /// Of the four elements from `i` on those below `n`: puts f(k, what the sources have at i + k).
 template <class F, class... Sources>

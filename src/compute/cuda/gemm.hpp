@@ -14,21 +14,25 @@ struct Factor {
   std::size_t step = 0;  ///< elements from one product of a batch to the next
 };
 
-/// result = left right + bias, then a ReLU: `batch` such products. `left` is rows x depth, `right`
-/// depth x columns; a bias a column, of a batch of one.
+/// result = left right + bias (+ also), then a ReLU: `batch` such products. `left` is rows x depth,
+/// `right` depth x columns; a bias a column, of a batch of one.
 struct Gemm {
   std::size_t rows = 0;
   std::size_t columns = 0;
   std::size_t depth = 0;
   Factor left;
   Factor right;
-  float* result = nullptr;
+  void* result = nullptr;  ///< floats, or bfloat16: result_rounded
   std::size_t result_stride = 0;
   std::size_t batch = 1;
   std::size_t result_step = 0;
   const float* bias = nullptr;
+  /// The same in bfloat16: what cuBLASLt takes beside a rounded result.
+  const std::uint16_t* rounded_bias = nullptr;
+  const float* also = nullptr;  ///< laid out as the result, which is not rounded then; or null
   bool relu = false;
-  bool rounded = false;  ///< both factors are bfloat16; sums, bias and result are float32
+  bool rounded = false;         ///< both factors are bfloat16; sums are float32
+  bool result_rounded = false;  ///< once they are whole
 };
 
 /// A matrix in memory, column by column: element (r, c) at data[c * stride + r].

@@ -6,6 +6,7 @@
 // share a key head follow one another, so that their matrices are one with positions of each.
 #pragma once
 
+#include "compute/cuda/fours.hpp"
 #include "compute/cuda/shared.hpp"
 
 namespace starling::compute::cuda {
@@ -41,15 +42,14 @@ STARLING_BOTH inline std::size_t in_matrices(const HeadPlace& p, std::size_t pos
 }
 
 /// A query's or key's element turned by its position, or back where `direction` is -1.
-template <class T>
-STARLING_BOTH inline float turned(const HeadSides& s, const HeadPlace& p, const T* element,
-                                  float direction) {
-  const float value = value_of(*element);
+STARLING_BOTH inline float turned(const HeadSides& s, const HeadPlace& p, const Floats& x,
+                                  std::size_t i, float direction) {
+  const float value = x[i];
   if (s.cosines == nullptr) return value;
   const std::size_t half = s.size / 2;
   const bool first = p.feature < half;
   const std::size_t angle = p.position * half + (first ? p.feature : p.feature - half);
-  const float other = first ? -value_of(element[half]) : value_of(*(element - half));
+  const float other = first ? -x[i + half] : x[i - half];
   return value * s.cosines[angle] + direction * other * s.sines[angle];
 }
 
@@ -69,7 +69,7 @@ struct SplitHeads {
       value[in_matrices(p, s.positions, s.kv_heads, s.size)] = x[i];
       return;
     }
-    const float there = turned(s, p, x + i, 1);
+    const float there = turned(s, p, {x}, i, 1);
     if (p.head < s.heads) {
       query[in_matrices(p, s.positions, s.heads, s.size)] = scale * there;
     } else {
@@ -97,34 +97,22 @@ struct MergeGradients {
     }
     const bool is_query = p.head < s.heads;
     if (!is_query) p.head -= s.heads;
-    const float* const from = (is_query ? dquery : dkey) +
-                              in_matrices(p, s.positions, is_query ? s.heads : s.kv_heads, s.size);
-    const float back = turned(s, p, from, -1);
+    const std::size_t at = in_matrices(p, s.positions, is_query ? s.heads : s.kv_heads, s.size);
+    const float back = turned(s, p, {is_query ? dquery : dkey}, at, -1);
     dx[i] = is_query ? scale * back : back;
   }
 };
 
-/// To bfloat16 where they lie, for an attention of one call. One call an element.
-struct RoundHeads {
+/// Turned where they lie, for an attention of one call. One call an element.
+struct TurnHeads {
   HeadSides s;
-  const float* x;
-  std::uint16_t* y;
+  float direction;  ///< -1: back
+  Floats x;
+  FloatsTo y;
 
   STARLING_BOTH void operator()(std::size_t i) const {
     const HeadPlace p = head_place(i, s.positions, s.heads + 2 * s.kv_heads, s.size);
-    y[i] = rounded(p.head < s.heads + s.kv_heads ? turned(s, p, x + i, 1) : x[i]);
-  }
-};
-
-/// The way back of what it gives. One call an element.
-struct WidenHeads {
-  HeadSides s;
-  const std::uint16_t* dy;
-  float* dx;
-
-  STARLING_BOTH void operator()(std::size_t i) const {
-    const HeadPlace p = head_place(i, s.positions, s.heads + 2 * s.kv_heads, s.size);
-    dx[i] = p.head < s.heads + s.kv_heads ? turned(s, p, dy + i, -1) : widened(dy[i]);
+    y.put(i, p.head < s.heads + s.kv_heads ? turned(s, p, x, i, direction) : x[i]);
   }
 };
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <type_traits>
 #include <variant>
 
@@ -22,13 +23,16 @@ static_assert(kFoursHeld == 2);
 /// Elements that a thread adds up side by side, so that as many loads are under way.
 constexpr unsigned kSideBySide = 4;
 
-/// The value of the lane whose number differs in these bits.
+/// The value of the lane whose number differs in these bits: of whole words.
 template <class Value>
 __device__ Value of_lane(const Value& own, unsigned bits) {
-  return __shfl_xor_sync(0xffffffffU, own, bits);
-}
-__device__ Pair of_lane(const Pair& own, unsigned bits) {
-  return {of_lane(own.first, bits), of_lane(own.second, bits)};
+  struct Words {
+    unsigned of[sizeof(Value) / sizeof(unsigned)];
+  };
+  Words words = std::bit_cast<Words>(own);
+#pragma unroll
+  for (unsigned& word : words.of) word = __shfl_xor_sync(0xffffffffU, word, bits);
+  return std::bit_cast<Value>(words);
 }
 
 /// All threads of a block, which are whole warps, on one row together. Sums have a fixed order:

@@ -43,6 +43,8 @@ struct Value {
   std::size_t count = 0;
   bool rounded = false;  ///< these are bfloat16, all of the buffer
   bool last = false;     ///< of images: channels come last (NHWC)
+  /// Of a matrix with gaps behind its rows, which count; 0: there are none.
+  std::size_t stride = 0;
 
   friend bool operator==(const Value&, const Value&) = default;
 };
@@ -81,8 +83,7 @@ class Addresses {
   /// For kernels that take both kinds.
   [[nodiscard]] Floats floats(const Value& value) const { return {at<void>(value), value.rounded}; }
   [[nodiscard]] FloatsTo to(const Value& value) const {
-    return value.rounded ? FloatsTo{.rounded = at<std::uint16_t>(value)}
-                         : FloatsTo{.exact = at(value)};
+    return floats_to(at<void>(value), value.rounded);
   }
 
  private:

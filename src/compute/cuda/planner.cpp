@@ -1,5 +1,6 @@
 #include "compute/cuda/planner.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -25,6 +26,7 @@ Planner::Planner(const Graph& graph, std::uint32_t batch, bool rounds, Fuses fus
       values_(graph.ops.size()),
       saved_(graph.ops.size()),
       unfinished_(graph.ops.size()),
+      summed_(graph.ops.size()),
       users_(graph.ops.size()),
       flow_(graph),
       gradients_(graph.ops.size()),
@@ -34,6 +36,8 @@ Planner::Planner(const Graph& graph, std::uint32_t batch, bool rounds, Fuses fus
     for (const ValueId input : graph.ops[i].inputs) {
       if (input != kGraphInput) users_[input].push_back(i);
     }
+    const auto* const attention = std::get_if<Attention>(&graph.ops[i].kind);
+    fused_.push_back(attention != nullptr && can_fuse(i, *attention));
   }
 }
 
@@ -61,9 +65,9 @@ Plan Planner::plan() {
   loss(nullptr);
   calls_ = &plan_.training;
   forward(true);
-  const Value outputs_gradient = make(batch_ * graph_.outputs());
+  const Made outputs_gradient = make_outputs_gradient();
   loss(&outputs_gradient);
-  backward(outputs_gradient);
+  backward(keep(outputs_gradient));
   return std::move(plan_);
 }
 
@@ -79,46 +83,30 @@ void Planner::forward(bool training) {
   }
 }
 
+Planner::Made Planner::make_outputs_gradient() {
+  const std::size_t last = graph_.ops.size() - 1;
+  if (!is_head(last)) return {.exact = make(batch_ * graph_.outputs()), .rounded = {}};
+  const std::size_t rows = rows_of(op_at(last).out);
+  const std::size_t width = columns_of(op_at(last).out);
+  Made made{.exact = {}, .rounded = make_rows(rows, width, true)};
+  // A bias' gradient adds up what may nearly cancel.
+  const bool has_bias = std::get<Linear>(op_at(last).kind).bias != kNoTensor;
+  if (has_bias) made.exact = make_rows(rows, width, false);
+  return made;
+}
+
 // Losses and totals; in training the outputs' gradient. Evaluation's outputs stay to its end.
-void Planner::loss(const Value* gradient) {
+void Planner::loss(const Made* gradient) {
   const std::size_t op = graph_.ops.size();
   const Value outputs = formed(op, values_.back(), false, false, op_at(op - 1).out);
   const bool by_label = graph_.loss.kind == LossKind::cross_entropy;
   const std::size_t rows = by_label ? batch_ * graph_.positions : batch_;
-  const std::size_t width = batch_ * graph_.outputs() / rows;
   const Value losses = make(rows * kFloatsOf<double>);
   const Value right = make(rows);
-  const Value to = gradient == nullptr ? outputs : *gradient;  // touched, no more, in evaluation
-  const bool wanted = gradient != nullptr;
   if (by_label) {
-    kernel(
-        op, {outputs, losses, right, to}, rows,
-        [=, step = plan_.step, labels = plan_.labels, positions = std::size_t{graph_.positions},
-         smoothing = wanted ? graph_.loss.label_smoothing : 0.0F](const Addresses& at) -> Kernel {
-          return CrossEntropy{width,
-                              positions,
-                              smoothing,
-                              at.at<StepState>(step),
-                              at.at(outputs),
-                              at.at<std::int32_t>(labels),
-                              at.at<double>(losses),
-                              at.at<std::uint32_t>(right),
-                              wanted ? at.at(to) : nullptr};
-        },
-        width);
+    cross_entropy(outputs, losses, right, gradient);
   } else {
-    kernel(
-        op, {outputs, losses, right, to}, rows,
-        [=, step = plan_.step, targets = plan_.targets](const Addresses& at) -> Kernel {
-          return MeanSquared{width,
-                             at.at<StepState>(step),
-                             at.at(outputs),
-                             at.at(targets),
-                             at.at<double>(losses),
-                             at.at<std::uint32_t>(right),
-                             wanted ? at.at(to) : nullptr};
-        },
-        width);
+    mean_squared(outputs, losses, right, gradient);
   }
   kernel(
       op, {losses, right, outputs}, 1,
@@ -127,7 +115,47 @@ void Planner::loss(const Value* gradient) {
                      at.at<Totals>(totals)};
       },
       rows);
-  if (!wanted) plan_.outputs = outputs;
+  if (gradient == nullptr) plan_.outputs = outputs;
+}
+
+void Planner::cross_entropy(const Value& outputs, const Value& losses, const Value& right,
+                            const Made* gradient) {
+  const std::size_t classes = graph_.outputs() / graph_.positions;
+  const std::size_t stride = outputs.stride > 0 ? outputs.stride : classes;
+  const Made to = gradient == nullptr ? Made{} : *gradient;
+  const float smoothing = gradient == nullptr ? 0.0F : graph_.loss.label_smoothing;
+  kernel(
+      graph_.ops.size(),
+      {outputs, losses, right, to.exact.value_or(outputs), to.rounded.value_or(outputs)},
+      right.count,
+      [=, step = plan_.step, labels = plan_.labels,
+       positions = std::size_t{graph_.positions}](const Addresses& at) -> Kernel {
+        return CrossEntropy{classes,
+                            stride,
+                            positions,
+                            smoothing,
+                            at.at<StepState>(step),
+                            at.at(outputs),
+                            at.at<std::int32_t>(labels),
+                            at.at<double>(losses),
+                            at.at<std::uint32_t>(right),
+                            to.at(at)};
+      },
+      base::ceil_div(classes, kFour));
+}
+
+void Planner::mean_squared(const Value& outputs, const Value& losses, const Value& right,
+                           const Made* gradient) {
+  const std::size_t width = graph_.outputs();
+  const Made to = gradient == nullptr ? Made{} : *gradient;
+  kernel(
+      graph_.ops.size(), {outputs, losses, right, to.exact.value_or(outputs)}, right.count,
+      [=, step = plan_.step, targets = plan_.targets](const Addresses& at) -> Kernel {
+        return MeanSquared{width,          at.at<StepState>(step), at.at(outputs),
+                           at.at(targets), at.at<double>(losses),  at.at<std::uint32_t>(right),
+                           to.at(at).exact};
+      },
+      width);
 }
 
 void Planner::backward(const Value& outputs_gradient) {
@@ -230,33 +258,41 @@ void Planner::backward_of(std::size_t op, const Activation& activation, const Gr
 
 Value Planner::forward_of(std::size_t op, const Dropout& dropout, const Value& source) {
   if (!training_ || dropout.rate == 0) return source;
-  const Value result = make(source.count);
-  drop(op, dropout, source, result);
-  return result;
+  const Made made = make_wanted(op, source.count);
+  drop(op, dropout, source, made);
+  return keep(made);
 }
 
 void Planner::backward_of(std::size_t op, const Dropout& dropout, const Gradient& gradient) {
-  if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
+  const ValueId input = op_at(op).inputs.front();
+  if (!flow_.needs_gradient(input)) return;
   if (dropout.rate == 0) return give(op, gradient);
-  const Value result = writable(gradient);
-  drop(op, dropout, gradient.value, result);
-  give(op, {result});
+  Made made;
+  if (is_factor_only(input)) {
+    made.rounded = make_rounded(gradient.value.count);
+  } else {
+    made.exact = writable(gradient);
+  }
+  drop(op, dropout, gradient.value, made);
+  give(op, {keep(made)});
 }
 
 // The same elements on the way there and back: op and step decide them.
-void Planner::drop(std::size_t op, const Dropout& dropout, const Value& from, const Value& to) {
-  kernel(op, {from, to}, from.count,
+void Planner::drop(std::size_t op, const Dropout& dropout, const Value& from, const Made& to) {
+  kernel(op, {from, to.first(), to.second()}, from.count,
          [=, step = plan_.step, rate = dropout.rate](const Addresses& at) -> Kernel {
            return Drop{op,
                        dropout_threshold(rate),
                        1.0F / (1.0F - rate),
                        at.at<StepState>(step),
-                       at.at(from),
-                       at.at(to)};
+                       from.count,
+                       at.floats(from),
+                       to.at(at)};
          });
 }
 
 Value Planner::forward_of(std::size_t op, const Add&, const Value& source) {
+  if (summed_[op]) return *std::exchange(summed_[op], std::nullopt);
   const Value other = taken(op, 1);
   const Made made = make_wanted(op, source.count);
   const auto unfinished = [&](std::size_t input) -> std::optional<Unfinished> {
@@ -303,14 +339,16 @@ void Planner::kernel(std::size_t op, std::initializer_list<Value> touched, std::
 }
 
 void Planner::product(std::size_t op, const Rows& left, const Rows& right, const Value& result,
-                      MakeGemm make) {
+                      MakeGemm make, const std::optional<Value>& beside) {
   const Value a = factor(op, left);
   const Value b = factor(op, right);
-  call(op, {a, b, result},
+  call(op, {a, b, result, beside.value_or(result)},
        [=, make = std::move(make), rounded = rounds_, left_stride = stride_of(left.width),
-        right_stride = stride_of(right.width)](const Addresses& at) {
+        right_stride = stride_of(right.width),
+        result_rounded = result.rounded](const Addresses& at) {
          Gemm gemm = make(at.at(a), at.at(b), at);
          gemm.rounded = rounded;
+         gemm.result_rounded = result_rounded;
          if (left_stride > 0) gemm.left.stride = left_stride;
          if (right_stride > 0) gemm.right.stride = right_stride;
          return gemm;
@@ -323,17 +361,31 @@ Value Planner::factor(std::size_t op, const Rows& rows) {
   const std::size_t width = rows.width;
   const std::size_t stride = stride_of(width);
   const bool dense = stride == width;
-  if (!rounds_ || (value.rounded && dense)) return value;
-  if (dense) return formed(op, value, true, value.last, {});
-  for (const auto& [from, copy] : rounded_) {
-    if (from == value) return copy;
+  if (!rounds_ || (value.rounded && (dense || value.stride == stride))) return value;
+  const std::size_t own_stride = value.stride > 0 ? value.stride : width;
+  const std::size_t height = own_stride > 0 ? value.count / own_stride : 0;
+  const std::size_t own_count = dense ? value.count : height * stride;
+  const std::size_t count = std::max(own_count, rows.height * stride);
+  if (dense && count == value.count) return formed(op, value, true, value.last, {});
+  for (const auto* const copies : {&rounded_, &twins_}) {
+    for (const auto& [from, copy] : *copies) {
+      if (from == value && copy.count >= count && copy.stride == (dense ? 0 : stride)) return copy;
+    }
   }
-  const Value copy = make_rounded(value.count / width * stride);
-  kernel(op, {value, copy}, value.count, [=](const Addresses& at) -> Kernel {
-    return RoundRows{width, stride, at.floats(value), at.at<std::uint16_t>(copy)};
+  ASSERT(value.stride == 0, "what has gaps is rounded where it is made");
+  Value copy = make_rounded(count);
+  if (!dense) copy.stride = stride;
+  kernel(op, {value, copy}, count, [=](const Addresses& at) -> Kernel {
+    return RoundRows{height, width, stride, at.floats(value), at.at<std::uint16_t>(copy)};
   });
-  rounded_.emplace_back(value, copy);
+  remember(value, copy);
   return copy;
+}
+
+// Parameters stay as they are from forward to the end of backward.
+void Planner::remember(const Value& value, const Value& copy) {
+  const bool stays = training_ && value.buffer == plan_.parameters.buffer;
+  (stays ? twins_ : rounded_).emplace_back(value, copy);
 }
 
 Value Planner::formed(std::size_t op, const Value& value, bool rounded, bool last,
@@ -343,14 +395,13 @@ Value Planner::formed(std::size_t op, const Value& value, bool rounded, bool las
   if (value.rounded == rounded && value.last == last) return value;
   for (const auto* const copies : {&rounded_, &twins_}) {
     for (const auto& [from, copy] : *copies) {
-      if (from == value && copy.rounded == rounded && copy.last == last) return copy;
+      if (from != value || copy.stride != value.stride) continue;
+      if (copy.rounded == rounded && copy.last == last) return copy;
     }
   }
   const Value copy = laid(rounded ? make_rounded(value.count) : make(value.count), last);
   convert(op, value, copy, channels, points);
-  // Parameters stay as they are from forward to the end of backward.
-  const bool stays = training_ && value.buffer == plan_.parameters.buffer;
-  (stays ? twins_ : rounded_).emplace_back(value, copy);
+  remember(value, copy);
   return copy;
 }
 
@@ -405,6 +456,8 @@ Planner::Forms Planner::wanted(std::size_t op) const {
     } else if (std::holds_alternative<Linear>(kind)) {
       const std::size_t width = columns_of(op_at(user).in);
       (stride_of(width) == width ? forms.rounded : forms.exact) = true;
+    } else if (takes_heads_as_they_are(user)) {
+      forms.rounded = true;
     } else {
       forms.exact = true;
     }
@@ -414,23 +467,65 @@ Planner::Forms Planner::wanted(std::size_t op) const {
 
 bool Planner::reads_rounded(std::size_t op) const {
   const auto& kind = op_at(op).kind;
-  return passes_on(op) || std::holds_alternative<Conv2d>(kind) ||
-         std::holds_alternative<Linear>(kind) || std::holds_alternative<BatchNorm>(kind) ||
-         std::holds_alternative<Activation>(kind) || std::holds_alternative<Add>(kind);
+  return passes_on(op) || is_fused(op) || is_elementwise(op) || is_row_norm(op) ||
+         std::holds_alternative<Conv2d>(kind) || std::holds_alternative<Linear>(kind) ||
+         std::holds_alternative<BatchNorm>(kind) || std::holds_alternative<Add>(kind);
 }
 
 bool Planner::reads_rounded_gradient(std::size_t op) const {
   const auto& kind = op_at(op).kind;
   const auto* const conv = std::get_if<Conv2d>(&kind);
-  return (conv != nullptr && conv->bias == kNoTensor) || std::holds_alternative<BatchNorm>(kind) ||
-         std::holds_alternative<Activation>(kind) || std::holds_alternative<Add>(kind) ||
-         std::holds_alternative<MaxPool2d>(kind);
+  return (conv != nullptr && conv->bias == kNoTensor) || is_fused(op) || is_elementwise(op) ||
+         is_row_norm(op) || std::holds_alternative<Linear>(kind) ||
+         std::holds_alternative<BatchNorm>(kind) || std::holds_alternative<Add>(kind) ||
+         std::holds_alternative<Flatten>(kind) || std::holds_alternative<MaxPool2d>(kind);
+}
+
+bool Planner::is_elementwise(std::size_t op) const {
+  const auto& kind = op_at(op).kind;
+  return std::holds_alternative<Activation>(kind) || std::holds_alternative<SwiGlu>(kind) ||
+         std::holds_alternative<Dropout>(kind);
+}
+
+bool Planner::is_row_norm(std::size_t op) const {
+  const auto& kind = op_at(op).kind;
+  return std::holds_alternative<LayerNorm>(kind) || std::holds_alternative<RmsNorm>(kind);
+}
+
+bool Planner::takes_heads_as_they_are(std::size_t op) const {
+  const auto* const attention = std::get_if<Attention>(&op_at(op).kind);
+  return attention != nullptr && is_fused(op) && attention->rotary_base == 0;
+}
+
+bool Planner::makes_rounded(std::size_t op) const {
+  const std::size_t out = columns_of(op_at(op).out);
+  if (!rounds_ || op + 1 == graph_.ops.size() || flow_.does_relu(op) || stride_of(out) != out) {
+    return false;
+  }
+  return std::ranges::all_of(users_[op], [&](std::size_t user) {
+    const auto& kind = op_at(user).kind;
+    return std::holds_alternative<Linear>(kind) || std::holds_alternative<Activation>(kind) ||
+           std::holds_alternative<SwiGlu>(kind) || takes_heads_as_they_are(user);
+  });
+}
+
+bool Planner::takes_rounded_gradient(ValueId value) const {
+  if (!rounds_ || value == kGraphInput || users_[value].size() != 1) return false;
+  const auto& kind = op_at(value).kind;
+  if (std::holds_alternative<Flatten>(kind) ||
+      (std::holds_alternative<Dropout>(kind) && passes_on(value))) {
+    return takes_rounded_gradient(op_at(value).inputs.front());
+  }
+  return is_fused(value) || is_elementwise(value) || is_row_norm(value) ||
+         std::holds_alternative<Linear>(kind);
 }
 
 bool Planner::is_factor_only(ValueId op) const {
   if (!rounds_ || op == kGraphInput || users_[op].size() != 1) return false;
   const auto* const conv = std::get_if<Conv2d>(&op_at(op).kind);
-  return conv != nullptr && conv->bias == kNoTensor;
+  const std::size_t out = columns_of(op_at(op).out);
+  return (conv != nullptr && conv->bias == kNoTensor) ||
+         (std::holds_alternative<Linear>(op_at(op).kind) && stride_of(out) == out);
 }
 
 bool Planner::works_last(std::size_t op) const {

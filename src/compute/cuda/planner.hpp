@@ -94,7 +94,12 @@ class Planner {
 
   // The walk through the graph, and ops of any shape: planner.cpp.
   void forward(bool training);
-  void loss(const Value* gradient);
+  Made make_outputs_gradient();
+  void loss(const Made* gradient);
+  void cross_entropy(const Value& outputs, const Value& losses, const Value& right,
+                     const Made* gradient);
+  void mean_squared(const Value& outputs, const Value& losses, const Value& right,
+                    const Made* gradient);
   void backward(const Value& outputs_gradient);
   void give(std::size_t op, const Gradient& gradient, std::size_t input = 0);
   Gradient add_up(std::size_t op, const Gradient& one, const Gradient& other);
@@ -107,7 +112,7 @@ class Planner {
   Value forward_of(std::size_t op, const Flatten& flatten, const Value& source);
   void backward_of(std::size_t op, const Activation& activation, const Gradient& gradient);
   void backward_of(std::size_t op, const Dropout& dropout, const Gradient& gradient);
-  void drop(std::size_t op, const Dropout& dropout, const Value& from, const Value& to);
+  void drop(std::size_t op, const Dropout& dropout, const Value& from, const Made& to);
   void backward_of(std::size_t op, const Add& add, const Gradient& gradient);
   void backward_of(std::size_t op, const Flatten& flatten, const Gradient& gradient);
 
@@ -158,9 +163,27 @@ class Planner {
                      std::size_t bias, bool centred);
   void backward_rows(std::size_t op, const Gradient& gradient, std::size_t weight, std::size_t bias,
                      bool centred);
-  /// Sums over the rows of a matrix; with `source` and its figures as ColumnSums says.
-  void sum_columns(std::size_t op, std::size_t rows, std::size_t columns, const Value& dy,
-                   const Value* source, const Value* figures, const Value& to);
+  [[nodiscard]] bool is_factor_of_branch(std::size_t norm) const;
+  /// The Add behind a linear layer that its product can do: what it adds to is there.
+  struct Behind {
+    std::size_t add;
+    Value other;
+  };
+  [[nodiscard]] std::optional<Behind> add_behind(std::size_t op) const;
+  /// Whether the op is a linear layer that makes logits, and the plan rounds: rows of these, and of
+  /// their gradient, which is bfloat16, begin stride_of their number apart.
+  [[nodiscard]] bool is_head(std::size_t op) const;
+  /// What ColumnSums reads, and where its sums go.
+  struct Columns {
+    std::size_t rows;
+    std::size_t columns;
+    Value dy;
+    std::optional<Value> plain;   ///< sums
+    std::optional<Value> normed;  ///< sums of products with the source
+    Value source;                 ///< of a norm, and its figures
+    Value figures;
+  };
+  void sum_columns(std::size_t op, const Columns& what);
 
   // planner_attention.cpp.
   Value forward_of(std::size_t op, const Attention& attention, const Value& source);
@@ -180,7 +203,8 @@ class Planner {
                                            std::size_t bytes) const;
 
   // Attention in one call: planner_fused.cpp.
-  [[nodiscard]] bool is_fused(std::size_t op, const Attention& attention) const;
+  [[nodiscard]] bool is_fused(std::size_t op) const { return fused_[op]; }
+  [[nodiscard]] bool can_fuse(std::size_t op, const Attention& attention) const;
   Value forward_fused(std::size_t op, const Attention& attention, const Value& source);
   void backward_fused(std::size_t op, const Attention& attention, const Gradient& gradient);
   [[nodiscard]] std::vector<Part> fused_parts_of(std::size_t op, const Attention& attention) const;
@@ -194,14 +218,16 @@ class Planner {
   /// ones begin at multiples of 16 bytes, as tensor cores' fast kernels want them.
   struct Rows {
     // NOLINTNEXTLINE(google-explicit-constructor): most factors are whole values
-    Rows(const Value& matrix, std::size_t row = 0) : value(matrix), width(row) {}
+    Rows(const Value& matrix, std::size_t row = 0, std::size_t rows = 0)
+        : value(matrix), width(row), height(rows) {}
     Value value;
     std::size_t width;
+    std::size_t height;  ///< rows that a copy has at least: those behind the matrix are zeros
   };
   /// A product as `make` describes it, of factors without gaps; they are rounded where the plan
-  /// says so.
+  /// says so. `beside` is read, too.
   void product(std::size_t op, const Rows& left, const Rows& right, const Value& result,
-               MakeGemm make);
+               MakeGemm make, const std::optional<Value>& beside = {});
   /// What products take for `rows`: itself, or a copy in bfloat16, the same one for the same value
   /// until another op is planned, or for good where what is copied stays as it is. Rows of a width
   /// begin stride_of(width) elements apart.
@@ -210,6 +236,8 @@ class Planner {
   Value kept_factor(std::size_t op, const Rows& rows);
   [[nodiscard]] Value shorter(const Value& value) const;
   [[nodiscard]] bool passes_on(std::size_t op) const;
+  /// That `copy` is another form of the value, until another op is planned or for good.
+  void remember(const Value& value, const Value& copy);
   /// The value in this form and layout; `image`: its shape, which tells what the layouts are.
   Value formed(std::size_t op, const Value& value, bool rounded, bool last, const Shape& image);
   void convert(std::size_t op, const Value& from, const Value& to, std::size_t channels,
@@ -227,7 +255,18 @@ class Planner {
   /// Whether the op itself, or what it hands its input on to, reads it in either form.
   [[nodiscard]] bool reads_rounded(std::size_t op) const;
   [[nodiscard]] bool reads_rounded_gradient(std::size_t op) const;
-  /// Whether the gradient of an op's result is nothing but a factor of products.
+  /// Whether it is an activation, or made as these are.
+  [[nodiscard]] bool is_elementwise(std::size_t op) const;
+  [[nodiscard]] bool is_row_norm(std::size_t op) const;
+  /// Whether it is an attention that works on what it gets, in bfloat16.
+  [[nodiscard]] bool takes_heads_as_they_are(std::size_t op) const;
+  /// Whether a linear layer makes its result in bfloat16: all that reads it would round it, or is
+  /// an activation.
+  [[nodiscard]] bool makes_rounded(std::size_t op) const;
+  /// Whether a product may make the gradient of a value in bfloat16: nothing is added to it.
+  [[nodiscard]] bool takes_rounded_gradient(ValueId value) const;
+  /// Whether the gradient of an op's result is nothing but a factor of products (of a linear layer
+  /// also what its bias' gradient adds up).
   [[nodiscard]] bool is_factor_only(ValueId op) const;
   /// An input as the op reads it.
   Value taken(std::size_t op, std::size_t input);
@@ -249,6 +288,13 @@ class Planner {
   /// For what convolutions give: as many bfloat16, channels last, where the plan rounds.
   Value make_image(std::size_t count) {
     return rounds_ ? laid(make_rounded(count), true) : make(count);
+  }
+  /// Rows of floats, or of bfloat16, that begin stride_of(width) elements apart.
+  Value make_rows(std::size_t rows, std::size_t width, bool rounded) {
+    const std::size_t stride = stride_of(width);
+    Value value = rounded ? make_rounded(rows * stride) : make(rows * stride);
+    if (stride != width) value.stride = stride;
+    return value;
   }
   /// Where to write a gradient of the same size: itself unless it is shared.
   Value writable(const Gradient& gradient);
@@ -279,7 +325,9 @@ class Planner {
   std::vector<std::pair<Value, Value>> rounded_;  ///< copies that this op has made
   std::vector<std::pair<Value, Value>> twins_;    ///< other forms of what stays as it is
   std::vector<std::optional<Unfinished>> unfinished_;
+  std::vector<std::optional<Value>> summed_;     ///< results of Adds that a product has made
   std::vector<std::vector<std::size_t>> users_;  ///< of each op's result: ops that take it
+  std::vector<bool> fused_;                      ///< of attention ops: in one call
   const GraphFlow flow_;
   std::vector<std::optional<Gradient>> gradients_;
   std::vector<bool> written_;                        ///< gradients of tensors

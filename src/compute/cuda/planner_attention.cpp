@@ -119,7 +119,7 @@ Planner::RotaryTables Planner::rotary_of(std::size_t op, const Attention& attent
 }
 
 Value Planner::forward_of(std::size_t op, const Attention& attention, const Value& source) {
-  if (is_fused(op, attention)) return forward_fused(op, attention, source);
+  if (is_fused(op)) return forward_fused(op, attention, source);
   saved_[op].source = source;
   const Value result = make(all(op_at(op).out));
   for (const Part part : parts_of(op, attention, sizeof(float))) {
@@ -177,7 +177,7 @@ Planner::Heads Planner::split(std::size_t op, const Attention& attention, const 
 
 void Planner::backward_of(std::size_t op, const Attention& attention, const Gradient& gradient) {
   if (!flow_.needs_gradient(op_at(op).inputs.front())) return;
-  if (is_fused(op, attention)) return backward_fused(op, attention, gradient);
+  if (is_fused(op)) return backward_fused(op, attention, gradient);
   const Value result = make(saved_[op].source.count);
   for (const Part part : parts_of(op, attention, sizeof(float))) {
     backward_part(op, attention, gradient.value, result, part);

@@ -1,12 +1,13 @@
 // Attention as one call each way, where the queue has that (FusedAttention). Queries, keys and
-// values stay where they lie: they are only turned by their positions and rounded. Forward leaves
-// these and a figure for each query, so that backward makes no scores again.
+// values stay where they lie, in bfloat16 as the layer before makes them, or are turned by their
+// positions and rounded. Forward leaves these and a figure for each query, so that backward makes
+// no scores again.
 
 #include "compute/cuda/planner.hpp"
 
 namespace starling::compute::cuda {
 
-bool Planner::is_fused(std::size_t op, const Attention& attention) const {
+bool Planner::can_fuse(std::size_t op, const Attention& attention) const {
   using Kind = FusedAttention::Kind;
   const auto fuses = [&](Kind kind, std::size_t samples) {
     return fuses_({.kind = kind, .sizes = sizes_of(op, attention, samples)});
@@ -24,13 +25,14 @@ std::vector<Planner::Part> Planner::fused_parts_of(std::size_t op,
 
 Value Planner::forward_fused(std::size_t op, const Attention& attention, const Value& source) {
   const AttentionSizes sizes = sizes_of(op, attention, batch_);
-  const Value x = make_rounded(source.count);
-  kernel(op, {source, x}, source.count,
-         [=, rotary = rotary_of(op, attention)](const Addresses& at) -> Kernel {
-           return RoundHeads{sides_of(sizes, rotary, at), at.at(source), at.at<std::uint16_t>(x)};
-         });
-  const Value result = make(all(op_at(op).out));
-  const Value y = make_rounded(result.count);
+  const Value x = attention.rotary_base > 0 ? make_rounded(source.count) : factor(op, source);
+  if (attention.rotary_base > 0) {
+    kernel(op, {source, x}, source.count,
+           [=, rotary = rotary_of(op, attention)](const Addresses& at) -> Kernel {
+             return TurnHeads{sides_of(sizes, rotary, at), 1.0F, at.floats(source), at.to(x)};
+           });
+  }
+  const Value y = make_rounded(all(op_at(op).out));
   const Value log_sums = make(sizes.row_count());
   call(op, {x, y, log_sums}, [=](const Addresses& at) {
     return FusedAttention{.kind = FusedAttention::Kind::forward,
@@ -39,22 +41,17 @@ Value Planner::forward_fused(std::size_t op, const Attention& attention, const V
                           .y = at.at<std::uint16_t>(y),
                           .log_sums = at.at(log_sums)};
   });
-  kernel(op, {y, result}, result.count, [=](const Addresses& at) -> Kernel {
-    return Convert{result.count, at.floats(y), at.to(result)};
-  });
   saved_[op].source = x;
   saved_[op].extra = log_sums;
-  return result;
+  return y;
 }
 
 void Planner::backward_fused(std::size_t op, const Attention& attention, const Gradient& gradient) {
   const Value x = saved_[op].source;
   const Value log_sums = saved_[op].extra;
-  // Most ops keep the result as their source: rounding it again is less than keeping y, too.
-  const Value y = factor(op, saved_[op].result);
+  const Value y = saved_[op].result;
   const Value dy = factor(op, gradient.value);
-  const Value result = make(all(op_at(op).in));
-  const Value dx = make_rounded(result.count);
+  const Value dx = make_rounded(all(op_at(op).in));
   for (const Part part : fused_parts_of(op, attention)) {
     const AttentionSizes before = sizes_of(op, attention, part.first);
     call(op, {x, y, log_sums, dy, dx},
@@ -70,10 +67,13 @@ void Planner::backward_fused(std::size_t op, const Attention& attention, const G
                                  .dx = at.at<std::uint16_t>(dx) + in};
          });
   }
+  if (attention.rotary_base == 0) return give(op, {dx});
+  const bool rounded = is_factor_only(op_at(op).inputs.front());
+  const Value result = rounded ? make_rounded(dx.count) : make(dx.count);
   kernel(op, {dx, result}, result.count,
          [=, rotary = rotary_of(op, attention),
           sizes = sizes_of(op, attention, batch_)](const Addresses& at) -> Kernel {
-           return WidenHeads{sides_of(sizes, rotary, at), at.at<std::uint16_t>(dx), at.at(result)};
+           return TurnHeads{sides_of(sizes, rotary, at), -1.0F, at.floats(dx), at.to(result)};
          });
   give(op, {result});
 }

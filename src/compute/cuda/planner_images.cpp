@@ -116,8 +116,13 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gr
   const Shape& out = op_at(op).out;
   const Channels channels{.points = std::size_t{out[1]} * out[2], .channels = out[0]};
   if (conv.bias != kNoTensor && above.last) {
-    sum_columns(op, batch_ * channels.points, channels.channels, above, nullptr, nullptr,
-                parameter_gradient(conv.bias));
+    sum_columns(op, {.rows = batch_ * channels.points,
+                     .columns = channels.channels,
+                     .dy = above,
+                     .plain = parameter_gradient(conv.bias),
+                     .normed = {},
+                     .source = above,
+                     .figures = above});
   } else if (conv.bias != kNoTensor) {
     const Value dbias = parameter_gradient(conv.bias);
     const Value parts = make(floats_of<double>(chunks(channels)));

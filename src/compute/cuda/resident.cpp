@@ -118,7 +118,7 @@ Result<Queue::Memory> CudaResident::allocate(std::size_t bytes, const char* what
 }
 
 TensorPlaces CudaResident::tensors() const {
-  return {reinterpret_cast<const TensorPlace*>(places_.get()), tensor_count_};
+  return {reinterpret_cast<const TensorPlace*>(places_.get()), tensor_count_, replica_->size()};
 }
 
 float* CudaResident::gradient() const {

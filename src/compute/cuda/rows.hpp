@@ -1,4 +1,4 @@
-// Kernels that work on a row together: norms, sums of channels, softmax, losses.
+// Kernels that work on a row together: norms, sums of channels, softmax.
 #pragma once
 
 #include <cmath>
@@ -24,34 +24,75 @@ struct PlaneMeans {
   }
 };
 
-/// Layer norm and RMS norm; leaves mean and 1 / deviation of each row.
+/// The sum over a row's elements of what `f` gives for their values in each of the sources, which
+/// begin with the row.
+template <class Team, class F, class... Sources>
+STARLING_BOTH Pair sum_of_row(const Team& team, std::size_t width, const F& f,
+                              const Sources&... from) {
+  if (width % kFour != 0) {
+    return team.sum(width, [&](std::size_t i) { return f(from[i]...); });
+  }
+  return team.sum(width / kFour, [&](std::size_t i) {
+    const auto add_up = [&f](const auto&... read) {
+      Pair sum = f(read.of[0]...);
+      for (std::size_t k = 1; k < kFour; ++k) sum += f(read.of[k]...);
+      return sum;
+    };
+    return add_up(from.four(i * kFour)...);
+  });
+}
+
+/// Puts what `f` gives for them.
+template <class Team, class F, class... Sources>
+STARLING_BOTH void map_row(const Team& team, std::size_t width, const FloatsTo& to, const F& f,
+                           const Sources&... from) {
+  if (width % kFour != 0) {
+    return team.each(width, [&](std::size_t i) { to.put(i, f(from[i]...)); });
+  }
+  team.each(width / kFour, [&](std::size_t i) {
+    map_four(
+        i * kFour, width, to, [&f](std::size_t, auto... values) { return f(values...); }, from...);
+  });
+}
+
+/// Layer norm and RMS norm; leaves mean and 1 / deviation of each row. The variance takes one pass,
+/// in double precision, as batch norm's does (BatchNormSums).
 struct RowNormForward {
   static constexpr bool kByRows = true;
   bool centred;  ///< layer norm: the mean is taken off
   std::size_t width;
   float epsilon;
-  const float* x;
+  Floats x;
   const float* weight;
   const float* bias;  ///< null: none
-  float* y;
+  FloatsTo y;
   float* figures;
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
-    const float* const from = x + row * width;
-    const float share = 1.0F / static_cast<float>(width);
-    const float mean =
-        centred ? share * team.sum(width, [=](std::size_t i) { return from[i]; }) : 0.0F;
-    const float squares =
-        team.sum(width, [=](std::size_t i) { return (from[i] - mean) * (from[i] - mean); });
-    const float inverse = 1.0F / ::sqrtf(squares * share + epsilon);
-    const float* const factors = weight;
-    const float* const shifts = bias;
-    float* const to = y + row * width;
-    team.each(width, [=](std::size_t i) {
-      const float value = (from[i] - mean) * inverse * factors[i];
-      to[i] = shifts == nullptr ? value : value + shifts[i];
-    });
+    const Floats from = x.from(row * width);
+    const auto number = static_cast<double>(width);
+    const double origin = centred ? static_cast<double>(from[0]) : 0.0;
+    const Pair sums = sum_of_row(
+        team, width,
+        [origin](float value) {
+          const double difference = static_cast<double>(value) - origin;
+          return Pair{difference, difference * difference};
+        },
+        from);
+    const double from_origin = centred ? sums.first / number : 0.0;
+    const double squares = (sums.second - sums.first * from_origin) / number;
+    const auto mean = static_cast<float>(origin + from_origin);
+    const float variance = squares < 0 ? 0.0F : static_cast<float>(squares);  // NaN stays
+    const float inverse = 1.0F / ::sqrtf(variance + epsilon);
+    const bool has_bias = bias != nullptr;
+    map_row(
+        team, width, y.from(row * width),
+        [=](float value, float factor, float shift) {
+          const float normed = (value - mean) * inverse * factor;
+          return has_bias ? normed + shift : normed;
+        },
+        from, Floats{weight}, Floats{has_bias ? bias : weight});
     if (!team.leads()) return;
     figures[2 * row] = mean;
     figures[2 * row + 1] = inverse;
@@ -59,36 +100,67 @@ struct RowNormForward {
 };
 
 /// With h = (x - mean) / deviation and g = dy * weight: dx = (g - mean(g) - h mean(g h)) /
-/// deviation, where the mean of g falls away without centring. dx may be dy.
+/// deviation, where the mean of g falls away without centring. dx may be dy, or what is added.
 struct RowNormBackward {
   static constexpr bool kByRows = true;
   bool centred;
   std::size_t width;
-  const float* x;
+  Floats x;
   const float* weight;
   const float* figures;
-  const float* dy;
-  float* dx;
+  Floats dy;
+  Floats also;  ///< added to dx; no data: nothing
+  FloatsTo dx;
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
-    const float* const from = x + row * width;
-    const float* const above = dy + row * width;
-    const float* const factors = weight;
+    const Floats from = x.from(row * width);
+    const Floats above = dy.from(row * width);
     const float mean = figures[2 * row];
     const float inverse = figures[2 * row + 1];
-    const float share = 1.0F / static_cast<float>(width);
-    const float sum =
-        centred ? share * team.sum(width, [=](std::size_t i) { return above[i] * factors[i]; })
-                : 0.0F;
-    const float product = share * team.sum(width, [=](std::size_t i) {
-      return above[i] * factors[i] * ((from[i] - mean) * inverse);
-    });
-    float* const to = dx + row * width;
-    team.each(width, [=](std::size_t i) {
-      const float h = (from[i] - mean) * inverse;
-      to[i] = inverse * (above[i] * factors[i] - sum - h * product);
-    });
+    const Pair sums = sum_of_row(
+        team, width,
+        [=](float value, float gradient, float factor) {
+          const float scaled = gradient * factor;
+          return Pair{static_cast<double>(scaled),
+                      static_cast<double>(scaled * ((value - mean) * inverse))};
+        },
+        from, above, Floats{weight});
+    const auto number = static_cast<double>(width);
+    const float sum = centred ? static_cast<float>(sums.first / number) : 0.0F;
+    const auto product = static_cast<float>(sums.second / number);
+    const bool adds = also.data != nullptr;
+    map_row(
+        team, width, dx.from(row * width),
+        [=](float value, float gradient, float factor, float other) {
+          const float h = (value - mean) * inverse;
+          const float own = inverse * (gradient * factor - sum - h * product);
+          return adds ? own + other : own;
+        },
+        from, above, Floats{weight}, adds ? also.from(row * width) : above);
+  }
+};
+
+/// Adds up the slices of ColumnSums: a row is four columns of a sum.
+struct JoinColumns {
+  static constexpr bool kByRows = true;
+  std::size_t columns;
+  std::size_t fours;  ///< rows of each sum
+  std::size_t slices;
+  const Four* parts;  ///< of the first sum, then of the second one
+  float* first;
+  float* second;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const Divided at = divide(row, fours);
+    const Four* const from = parts + at.quotient * slices * fours + at.rest;
+    const std::size_t step = fours;
+    const Four sums = team.sum(slices, [=](std::size_t slice) { return from[slice * step]; });
+    if (!team.leads()) return;
+    float* const to = at.quotient == 0 ? first : second;
+    const std::size_t column = at.rest * kFour;
+    for (std::size_t k = 0; k < kFour && column + k < columns; ++k) to[column + k] = sums.of[k];
   }
 };
 
@@ -371,111 +443,6 @@ struct CausalSoftmaxBackward {
     const float sum = team.sum(visible, [=](std::size_t i) { return p[i] * own[i]; });
     team.each(positions,
               [=](std::size_t i) { own[i] = i < visible ? p[i] * (own[i] - sum) : 0.0F; });
-  }
-};
-
-/// Softmax cross-entropy of each label's row (as softmax_cross_entropy of loss.hpp): its loss,
-/// whether it is right, and in training the gradient of the mean. Rows behind the step's are zero.
-struct CrossEntropy {
-  static constexpr bool kByRows = true;
-  std::size_t classes;
-  std::size_t positions;  ///< labels a sample
-  float smoothing;
-  const StepState* step;
-  const float* outputs;
-  const std::int32_t* labels;
-  double* losses;
-  std::uint32_t* right;
-  float* gradient;  ///< null: none
-
-  template <class Team>
-  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
-    const std::size_t count = step->count * positions;
-    float* const to = gradient == nullptr ? nullptr : gradient + row * classes;
-    if (row >= count) {
-      if (to != nullptr) team.each(classes, [=](std::size_t i) { to[i] = 0; });
-      if (!team.leads()) return;
-      losses[row] = 0;
-      right[row] = 0;
-      return;
-    }
-    const float* const own = outputs + row * classes;
-    const auto label = static_cast<std::size_t>(labels[row]);
-    const Largest most = team.largest(classes, [=](std::size_t i) { return own[i]; });
-    const float sum = team.sum(classes, [=](std::size_t i) { return ::expf(own[i] - most.value); });
-    const float log_sum = ::logf(sum) + most.value;
-    auto loss = static_cast<double>(log_sum - own[label]);
-    if (smoothing > 0) {
-      const double all =
-          team.sum(classes, [=](std::size_t i) { return static_cast<double>(log_sum - own[i]); });
-      loss += static_cast<double>(smoothing) * (all / static_cast<double>(classes) - loss);
-    }
-    if (to != nullptr) {
-      const auto labels_in_all = static_cast<float>(count);
-      const float everywhere = smoothing / static_cast<float>(classes);
-      const float at_label = 1.0F - smoothing;
-      team.each(classes, [=](std::size_t i) {
-        const float target = everywhere + (i == label ? at_label : 0.0F);
-        to[i] = (::expf(own[i] - most.value) / sum - target) / labels_in_all;
-      });
-    }
-    if (!team.leads()) return;
-    losses[row] = loss;
-    right[row] = most.index == label ? 1 : 0;
-  }
-};
-
-/// Mean squared difference of each sample's outputs to its targets, and in training the gradient
-/// of the mean over the samples.
-struct MeanSquared {
-  static constexpr bool kByRows = true;
-  std::size_t width;
-  const StepState* step;
-  const float* outputs;
-  const float* targets;
-  double* losses;
-  std::uint32_t* right;
-  float* gradient;  ///< null: none
-
-  template <class Team>
-  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
-    const std::size_t count = step->count;
-    const float* const own = outputs + row * width;
-    const float* const wanted = targets + row * width;
-    const bool given = row < count;
-    if (gradient != nullptr) {
-      float* const to = gradient + row * width;
-      const float scale = 2.0F / static_cast<float>(count * width);
-      team.each(width, [=](std::size_t i) { to[i] = given ? scale * (own[i] - wanted[i]) : 0.0F; });
-    }
-    const double sum = team.sum(given ? width : 0, [=](std::size_t i) {
-      const double difference = static_cast<double>(own[i]) - static_cast<double>(wanted[i]);
-      return difference * difference;
-    });
-    if (!team.leads()) return;
-    losses[row] = sum / static_cast<double>(width);
-    right[row] = 0;
-  }
-};
-
-/// Adds up the rows' losses; one row.
-struct AddUp {
-  static constexpr bool kByRows = true;
-  std::size_t rows;
-  const double* losses;
-  const std::uint32_t* right;
-  Totals* totals;
-
-  template <class Team>
-  STARLING_BOTH void operator()(const Team& team, std::size_t) const {
-    const double* const from = losses;
-    const std::uint32_t* const hits = right;
-    const double sum = team.sum(rows, [=](std::size_t i) { return from[i]; });
-    const auto correct =
-        team.sum(rows, [=](std::size_t i) { return static_cast<unsigned long long>(hits[i]); });
-    if (!team.leads()) return;
-    totals->loss_sum = sum;
-    totals->correct = correct;
   }
 };
 

@@ -178,7 +178,16 @@ Status Runner::copy_out_buffers(std::span<float> buffers) {
 
 Result<std::span<const float>> Runner::outputs() {
   outputs_.resize(count_ * output_elements_);
-  if (auto copied = cuda::copy_out(*queue_, at(plan_.outputs), std::span(outputs_)); !copied) {
+  // Rows with gaps behind them, or all in one.
+  const std::size_t stride = plan_.outputs.stride;
+  const std::size_t rows = stride > 0 ? count_ * positions_ : 1;
+  const std::size_t width = outputs_.size() / rows;
+  Layout layout;
+  for (std::size_t row = 0; row < rows; ++row) {
+    layout.segments.push_back({.host = row * width, .device = row * stride, .count = width});
+  }
+  layout.count = stride > 0 ? rows * stride : width;
+  if (auto copied = copy_out(plan_.outputs, layout, outputs_); !copied) {
     return fail(copied.error());
   }
   return std::span<const float>(outputs_);

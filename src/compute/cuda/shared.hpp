@@ -78,7 +78,8 @@ STARLING_BOTH inline Divided divide(std::size_t value, std::size_t by) {
 //   and at the same time; or `kWide` elements a call, marked by that, from i on, a multiple of it;
 // - one row a call: `void operator()(const Team& team, std::size_t row) const`, marked by kByRows.
 //   A team works on a row together: all of a block's threads on the GPU, one on the processor.
-//   `team.sum(n, f)`, of numbers or pairs, and `team.largest(n, f)` give every member the same
+//   `team.sum(n, f)`, of numbers or of structures that have += and are none where all is zero, and
+//   `team.largest(n, f)` give every member the same
 //   result over f(0) .. f(n - 1); `team.each(n, f)` shares out calls; `team.leads()` holds for one
 //   member; `team.once(f)` gives every member what f() gave one of them; `team.in_order(n, hit, f)`
 //   calls f(rank, i) for each i with hit(i), where rank counts these by i; `team.running_sum(n, f,

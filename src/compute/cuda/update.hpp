@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "compute/cuda/fours.hpp"
 #include "compute/cuda/shared.hpp"
 
 namespace starling::compute::cuda {
@@ -20,9 +21,27 @@ struct TensorPlace {
 struct TensorPlaces {
   const TensorPlace* places;
   std::size_t count;
+  std::size_t end;  ///< elements of the flat vector
 
+  /// Of the four elements of the flat vector from `i` on, a multiple of four: calls wide(at,
+  /// decays) where they lie side by side, and aligned, in the network's copy, too, from `at` on,
+  /// and otherwise one(k, at, decays) for each that there is.
+  template <class Wide, class One>
+  STARLING_BOTH void visit_four(std::size_t i, const Wide& wide, const One& one) const {
+    const std::size_t tensor = of(i);
+    const TensorPlace& place = places[tensor];
+    const std::size_t at = place.aligned + (i - place.flat);
+    const std::size_t next = tensor + 1 < count ? places[tensor + 1].flat : end;
+    if (i + kFour <= next && at % kFour == 0) return wide(at, place.decays);
+    for (std::size_t k = i; k < i + kFour && k < end; ++k) {
+      const TensorPlace& own = places[of(k)];
+      one(k, own.aligned + (k - own.flat), own.decays);
+    }
+  }
+
+ private:
   /// The tensor of an element of the flat vector.
-  [[nodiscard]] STARLING_BOTH const TensorPlace& of(std::size_t i) const {
+  [[nodiscard]] STARLING_BOTH std::size_t of(std::size_t i) const {
     std::size_t low = 0;
     std::size_t high = count;
     while (high - low > 1) {
@@ -33,20 +52,27 @@ struct TensorPlaces {
         high = middle;
       }
     }
-    return places[low];
+    return low;
   }
 };
 
-/// To the network's copy: y, or with r (where it is not null) x. One call a parameter.
+/// To the network's copy: y, or with r (where it is not null) x. Of parameters.
 struct SpreadParameters {
+  static constexpr std::size_t kWide = kFour;
   TensorPlaces tensors;
   const float* y;
   const float* r;
   float* to;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const TensorPlace& place = tensors.of(i);
-    to[place.aligned + (i - place.flat)] = r == nullptr ? y[i] : y[i] + r[i];
+    tensors.visit_four(
+        i,
+        [&](std::size_t at, bool) {
+          Four own = Floats{y}.four(i);
+          if (r != nullptr) own += Floats{r}.four(i);
+          FloatsTo{.exact = to}.put_four(at, own);
+        },
+        [&](std::size_t k, std::size_t at, bool) { to[at] = r == nullptr ? y[k] : y[k] + r[k]; });
   }
 };
 
@@ -58,15 +84,21 @@ struct StepFigures {
   bool is_finite = true;  ///< loss and gradient: otherwise nothing is applied
 };
 
-/// sum = share * gradient, or that added to the sum. One call an element.
+/// sum = share * gradient, or that added to the sum. Of elements, a multiple of four.
 struct AddShare {
+  static constexpr std::size_t kWide = kFour;
   const StepState* step;
   const float* gradient;
   float* sum;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const float part = step->share * gradient[i];
-    sum[i] = step->add ? sum[i] + part : part;
+    Four parts = Floats{gradient}.four(i);
+    for (float& part : parts.of) part = step->share * part;
+    if (step->add) {
+      const Four known = Floats{sum}.four(i);
+      for (std::size_t k = 0; k < kFour; ++k) parts.of[k] = known.of[k] + parts.of[k];
+    }
+    FloatsTo{.exact = sum}.put_four(i, parts);
   }
 };
 
@@ -123,8 +155,9 @@ struct FinishNorm {
   }
 };
 
-/// One call a parameter; the gradient lies as the network's copy does.
+/// Of parameters; the gradient lies as the network's copy does.
 struct UpdateSgd {
+  static constexpr std::size_t kWide = kFour;
   TensorPlaces tensors;
   const StepState* step;
   const StepFigures* figures;
@@ -135,16 +168,33 @@ struct UpdateSgd {
   STARLING_BOTH void operator()(std::size_t i) const {
     if (!figures->is_finite) return;
     const SgdUpdate by = step->update.sgd;
-    const TensorPlace& place = tensors.of(i);
-    const float decay = place.decays ? by.decay : 0.0F;
-    const float g = figures->scale * gradient[place.aligned + (i - place.flat)] + decay * p[i];
-    v[i] = by.momentum * v[i] + g;
-    p[i] -= by.lr * (by.nesterov ? g + by.momentum * v[i] : v[i]);
+    const float scale = figures->scale;
+    const auto apply = [by, scale](bool decays, float above, float& own_p, float& own_v) {
+      const float g = scale * above + (decays ? by.decay : 0.0F) * own_p;
+      own_v = by.momentum * own_v + g;
+      own_p -= by.lr * (by.nesterov ? g + by.momentum * own_v : own_v);
+    };
+    tensors.visit_four(
+        i,
+        [&](std::size_t at, bool decays) {
+          const Four above = Floats{gradient}.four(at);
+          Four own_p = Floats{p}.four(i);
+          Four own_v = Floats{v}.four(i);
+          for (std::size_t k = 0; k < kFour; ++k) {
+            apply(decays, above.of[k], own_p.of[k], own_v.of[k]);
+          }
+          FloatsTo{.exact = p}.put_four(i, own_p);
+          FloatsTo{.exact = v}.put_four(i, own_v);
+        },
+        [&](std::size_t k, std::size_t at, bool decays) {
+          apply(decays, gradient[at], p[k], v[k]);
+        });
   }
 };
 
-/// One call a parameter.
+/// Of parameters.
 struct UpdateAdam {
+  static constexpr std::size_t kWide = kFour;
   TensorPlaces tensors;
   const StepState* step;
   const StepFigures* figures;
@@ -156,12 +206,32 @@ struct UpdateAdam {
   STARLING_BOTH void operator()(std::size_t i) const {
     if (!figures->is_finite) return;
     const AdamUpdate by = step->update.adamw;
-    const TensorPlace& place = tensors.of(i);
-    const float g = figures->scale * gradient[place.aligned + (i - place.flat)];
-    m[i] = by.beta1 * m[i] + (1.0F - by.beta1) * g;
-    s[i] = by.beta2 * s[i] + (1.0F - by.beta2) * (g * g);
-    const float kept = p[i] * (place.decays ? by.keep_decayed : 1.0F);
-    p[i] = kept - by.step * m[i] / (::sqrtf(s[i]) * by.root_scale + by.epsilon);
+    const float scale = figures->scale;
+    const auto apply = [by, scale](bool decays, float above, float& own_p, float& own_m,
+                                   float& own_s) {
+      const float g = scale * above;
+      own_m = by.beta1 * own_m + (1.0F - by.beta1) * g;
+      own_s = by.beta2 * own_s + (1.0F - by.beta2) * (g * g);
+      const float kept = own_p * (decays ? by.keep_decayed : 1.0F);
+      own_p = kept - by.step * own_m / (::sqrtf(own_s) * by.root_scale + by.epsilon);
+    };
+    tensors.visit_four(
+        i,
+        [&](std::size_t at, bool decays) {
+          const Four above = Floats{gradient}.four(at);
+          Four own_p = Floats{p}.four(i);
+          Four own_m = Floats{m}.four(i);
+          Four own_s = Floats{s}.four(i);
+          for (std::size_t k = 0; k < kFour; ++k) {
+            apply(decays, above.of[k], own_p.of[k], own_m.of[k], own_s.of[k]);
+          }
+          FloatsTo{.exact = p}.put_four(i, own_p);
+          FloatsTo{.exact = m}.put_four(i, own_m);
+          FloatsTo{.exact = s}.put_four(i, own_s);
+        },
+        [&](std::size_t k, std::size_t at, bool decays) {
+          apply(decays, gradient[at], p[k], m[k], s[k]);
+        });
   }
 };
 

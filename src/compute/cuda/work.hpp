@@ -14,6 +14,7 @@
 #include "compute/cuda/gemm.hpp"
 #include "compute/cuda/heads.hpp"
 #include "compute/cuda/images.hpp"
+#include "compute/cuda/losses.hpp"
 #include "compute/cuda/replica.hpp"
 #include "compute/cuda/rows.hpp"
 #include "compute/cuda/update.hpp"
@@ -23,19 +24,19 @@ namespace starling::compute::cuda {
 /// A kernel of our own and what it runs over.
 using Kernel = std::variant<
     Activate, ActivateBackward, Convert, RoundRows, SwiGluForward, SwiGluBackward, Drop, Sum,
-    AddRow, FinishImage, Embed, EmbedBackward, EmbedJoin, ColumnSums, SliceSums, MaxPoolForward,
+    AddRow, FinishImage, Embed, EmbedBackward, EmbedJoin, ColumnSums, JoinColumns, MaxPoolForward,
     MaxPoolBackward, AveragePoolForward, AveragePoolBackward, SpreadMean, BatchNormApply,
     BatchNormEvaluate, BatchNormBackward, SumNormalised, NormLast, SumLast, NormBackwardLast,
     NormSumsLast, NormGradientSumsLast, MaxPoolForwardLast, MaxPoolBackwardLast, PointMeansLast,
     SpreadMeanLast, Relayout, PlainConvolution<float>, PlainConvolution<std::uint16_t>, SplitHeads,
-    MergeGradients, RoundHeads, WidenHeads, MergeHeads, SplitRows, PlaneMeans, RowNormForward,
-    RowNormBackward, ChannelSums, JoinChannelSums, BatchNormSums, BatchNormStatistics,
-    BatchNormGradientSums, BatchNormGradients, CausalSoftmax, CausalSoftmaxBackward, CrossEntropy,
-    MeanSquared, AddUp, SampleDifference<float>, SampleDifference<std::uint16_t>,
-    FindLargest<float>, FindLargest<std::uint16_t>, CountKeys<AllValues<float>>,
-    CountKeys<AllValues<std::uint16_t>>, CountKeys<ListedValues>, FindDigit,
-    CountTiles<AllTiles<float>>, CountTiles<AllTiles<std::uint16_t>>, CountTiles<FoundTiles>,
-    AddBefore, FindLastEqual<AllTiles<float>>, FindLastEqual<AllTiles<std::uint16_t>>,
+    MergeGradients, TurnHeads, MergeHeads, SplitRows, PlaneMeans, RowNormForward, RowNormBackward,
+    ChannelSums, JoinChannelSums, BatchNormSums, BatchNormStatistics, BatchNormGradientSums,
+    BatchNormGradients, CausalSoftmax, CausalSoftmaxBackward, CrossEntropy, MeanSquared, AddUp,
+    SampleDifference<float>, SampleDifference<std::uint16_t>, FindLargest<float>,
+    FindLargest<std::uint16_t>, CountKeys<AllValues<float>>, CountKeys<AllValues<std::uint16_t>>,
+    CountKeys<ListedValues>, FindDigit, CountTiles<AllTiles<float>>,
+    CountTiles<AllTiles<std::uint16_t>>, CountTiles<FoundTiles>, AddBefore,
+    FindLastEqual<AllTiles<float>>, FindLastEqual<AllTiles<std::uint16_t>>,
     FindLastEqual<FoundTiles>, TakeChosen<AllTiles<float>>, TakeChosen<AllTiles<std::uint16_t>>,
     TakeChosen<FoundTiles>, PickGaps, MeasureRuns, WriteRuns, FitScales, PackValues, UnpackValues,
     ReadRuns, JoinRuns, RunSquares<float>, RunSquares<std::uint16_t>, Release, AddDelta,
@@ -91,10 +92,9 @@ struct KernelWork {
 [[nodiscard]] inline std::optional<KernelWork> rest_of(const Gemm& gemm) {
   if (gemm.bias == nullptr && !gemm.relu) return {};
   const std::size_t count = gemm.rows * gemm.columns;
-  return KernelWork{
-      FinishImage{
-          1, gemm.columns, gemm.bias, gemm.relu, count, {gemm.result}, {.exact = gemm.result}},
-      count};
+  const Floats from{gemm.result, gemm.result_rounded};
+  const FloatsTo to = floats_to(gemm.result, gemm.result_rounded);
+  return KernelWork{FinishImage{1, gemm.columns, gemm.bias, gemm.relu, count, from, to}, count};
 }
 
 /// Fills with zeros.

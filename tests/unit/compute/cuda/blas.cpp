@@ -27,6 +27,7 @@ struct Question {
 };
 
 constexpr std::uint32_t kApart = 6;
+constexpr std::uint32_t kApartExact = 2;
 constexpr std::uint32_t kAll = 7;
 
 /// What stands in for cuBLASLt's choice.
@@ -118,8 +119,9 @@ BOOST_AUTO_TEST_CASE(a_relu_is_a_kernels_which_keeps_what_is_not_a_number) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> y{-3, -1, 0, 1, 2, -2, 5, 0, 1, 1, 0, 0, 0, 0, nan};
   const std::vector<float> bias{1, 2, 3, -4, -5};
-  const FinishImage finish{rest.points, rest.channels, bias.data(), rest.relu, y.data()};
-  for (std::size_t i = 0; i < made->rest->count; ++i) finish(i);
+  const FinishImage finish{rest.points, rest.channels, bias.data(),        rest.relu,
+                           rest.n,      {y.data()},    {.exact = y.data()}};
+  for (std::size_t i = 0; i < made->rest->count; i += FinishImage::kWide) finish(i);
   BOOST_TEST(std::isnan(y.back()));
   y.pop_back();
   const std::vector<float> expected{0, 1, 3, 0, 0, 0, 7, 3, 0, 0, 1, 2, 3, 0};
@@ -133,6 +135,14 @@ BOOST_AUTO_TEST_CASE(where_none_adds_up_apart_one_that_does_in_place_is_taken) {
     BOOST_TEST(made->rest.has_value() == bias);
     BOOST_TEST(heuristic.asked.size() == (bias ? 3U : 2U));
   }
+}
+
+BOOST_AUTO_TEST_CASE(partial_sums_of_a_rounded_result_are_not_rounded) {
+  Gemm gemm = layer(true);
+  gemm.rounded = gemm.result_rounded = true;
+  const auto made = prepare(gemm, {.has = Question{CUBLASLT_EPILOGUE_BIAS, kApartExact}});
+  BOOST_REQUIRE(made);
+  BOOST_TEST(heuristic.asked.size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_product_without_any_is_an_error_with_its_sides) {

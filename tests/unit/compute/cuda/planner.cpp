@@ -128,6 +128,49 @@ BOOST_AUTO_TEST_CASE(rows_of_rounded_factors_begin_at_multiples_of_16_bytes) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(of_a_rounded_transformer_only_parameters_are_converted_and_no_kernel_adds) {
+  auto builder = need(GraphBuilder::start_tokens(64, 50));
+  need(builder.embedding(32));
+  need(builder.positions());
+  for (int i = 0; i < 2; ++i) {
+    const ValueId input = builder.value();
+    need(builder.layer_norm());
+    need(builder.linear(96));
+    need(builder.attention(4, 4));
+    need(builder.linear(32));
+    need(builder.dropout(0));
+    need(builder.add(input));
+    const ValueId middle = builder.value();
+    need(builder.layer_norm());
+    need(builder.linear(128));
+    need(builder.activation(ActivationKind::gelu));
+    need(builder.linear(32));
+    need(builder.add(middle));
+  }
+  need(builder.layer_norm());
+  need(builder.tied_linear());
+  const Graph graph = need(std::move(builder).finish(50));
+  const Plan made = Planner(graph, kBatch, true, [](const FusedAttention&) { return true; }).plan();
+  const ArenaPlan arena = made.arena();
+  std::vector<std::byte> memory(arena.bytes);
+  const Addresses addresses(memory.data(), arena.offsets);
+  const float* const parameters = addresses.at(made.parameters);
+  std::size_t conversions = 0;
+  for (const Call& call : made.training) {
+    const auto what = call.make(addresses);
+    const auto* const work = std::get_if<KernelWork>(&what);
+    if (work == nullptr) continue;
+    BOOST_TEST(!std::holds_alternative<Sum>(work->kernel));
+    const auto* const convert = std::get_if<Convert>(&work->kernel);
+    if (convert == nullptr) continue;
+    ++conversions;
+    const auto* const from = static_cast<const float*>(convert->x.data);
+    BOOST_TEST((from >= parameters && from < parameters + made.parameters.count));
+  }
+  // Four weights a block, and the biases that lead to attention and activation.
+  BOOST_TEST(conversions == 2U * (4 + 2));
+}
+
 BOOST_AUTO_TEST_CASE(single_precision_asks_for_no_attention_in_one_call) {
   const Asked asked = plan(false, true);
   BOOST_TEST(asked.questions.empty());

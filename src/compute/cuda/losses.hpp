@@ -1,0 +1,187 @@
+// Kernels of losses: a row is a label, or a sample.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "compute/cuda/fours.hpp"
+#include "compute/cuda/shared.hpp"
+
+namespace starling::compute::cuda {
+
+/// Of some logits: the largest, the first of equals, and the sum of exp(logit - largest). All
+/// zeros: of none. What is no number, or infinite, is in the sum.
+struct SoftMax {
+  float most;
+  float sum;
+  std::uint32_t index;
+
+  /// Of two, whichever comes first: members of a team get the same bits.
+  STARLING_BOTH SoftMax& operator+=(const SoftMax& other) {
+    const float own_most = sum == 0 ? kLowest : most;
+    const float other_most = other.sum == 0 ? kLowest : other.most;
+    const bool larger = other_most > own_most;
+    const float scale = ::expf(larger ? own_most - other_most : other_most - own_most);
+    const float higher_sum = larger ? other.sum : sum;
+    const float lower_sum = larger ? sum : other.sum;
+    if (larger || (other_most == own_most && other.index < index)) index = other.index;
+    most = larger ? other_most : own_most;
+    sum = higher_sum + lower_sum * scale;
+    return *this;
+  }
+
+  /// Of the four from `first` on.
+  static STARLING_BOTH SoftMax of(const Four& logits, std::size_t first) {
+    SoftMax made{kLowest, 0, static_cast<std::uint32_t>(first)};
+    for (std::size_t k = 0; k < kFour; ++k) {
+      if (!(logits.of[k] > made.most)) continue;
+      made.most = logits.of[k];
+      made.index = static_cast<std::uint32_t>(first + k);
+    }
+    for (std::size_t k = 0; k < kFour; ++k) made.sum += ::expf(logits.of[k] - made.most);
+    return made;
+  }
+
+  static constexpr float kLowest = std::numeric_limits<float>::lowest();
+};
+
+/// Softmax cross-entropy of each label's row (as softmax_cross_entropy of loss.hpp): its loss,
+/// whether it is right, and in training the gradient of the mean. Rows behind the step's are zero,
+/// as are gaps between rows.
+struct CrossEntropy {
+  static constexpr bool kByRows = true;
+  std::size_t classes;
+  std::size_t stride;     ///< from one row to the next, of outputs and gradient
+  std::size_t positions;  ///< labels a sample
+  float smoothing;
+  const StepState* step;
+  const float* outputs;
+  const std::int32_t* labels;
+  double* losses;
+  std::uint32_t* right;
+  FloatsTo gradient;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const std::size_t count = step->count * positions;
+    if (row >= count) {
+      put(team, row, [](std::size_t, float) { return 0.0F; });
+      if (!team.leads()) return;
+      losses[row] = 0;
+      right[row] = 0;
+      return;
+    }
+    const float* const own = outputs + row * stride;
+    const auto label = static_cast<std::size_t>(labels[row]);
+    const SoftMax all = team.sum((classes + kFour - 1) / kFour, [=, this](std::size_t i) {
+      return SoftMax::of(four(own, i * kFour), i * kFour);
+    });
+    const float log_sum = ::logf(all.sum) + all.most;
+    auto loss = static_cast<double>(log_sum - own[label]);
+    if (smoothing > 0) {
+      const double sum =
+          team.sum(classes, [=](std::size_t i) { return static_cast<double>(log_sum - own[i]); });
+      loss += static_cast<double>(smoothing) * (sum / static_cast<double>(classes) - loss);
+    }
+    const float share = 1.0F / static_cast<float>(count);
+    const float scale = 1.0F / all.sum;
+    const float everywhere = smoothing / static_cast<float>(classes);
+    const float at_label = 1.0F - smoothing;
+    put(team, row, [=](std::size_t i, float logit) {
+      const float target = everywhere + (i == label ? at_label : 0.0F);
+      return (::expf(logit - all.most) * scale - target) * share;
+    });
+    if (!team.leads()) return;
+    losses[row] = loss;
+    right[row] = all.index == label ? 1 : 0;
+  }
+
+ private:
+  /// A row's logits from `i` on; behind its end what adds nothing.
+  [[nodiscard]] STARLING_BOTH Four four(const float* row, std::size_t i) const {
+    if (stride % kFour == 0 && i + kFour <= classes) {
+      return *reinterpret_cast<const Four*>(row + i);
+    }
+    Four some{};
+    for (std::size_t k = 0; k < kFour; ++k) {
+      some.of[k] = i + k < classes ? row[i + k] : -std::numeric_limits<float>::infinity();
+    }
+    return some;
+  }
+
+  /// The gradient's row: what `f` gives for the logits, and zeros in the gap. From its end on: of a
+  /// long row, what was read last is still in the cache.
+  template <class Team, class F>
+  STARLING_BOTH void put(const Team& team, std::size_t row, const F& f) const {
+    if (!gradient.is_wanted()) return;
+    const float* const own = outputs + row * stride;
+    const FloatsTo to = gradient.from(row * stride);
+    const std::size_t fours = (stride + kFour - 1) / kFour;
+    team.each(fours, [&](std::size_t i) {
+      const std::size_t first = (fours - 1 - i) * kFour;
+      const Four logits = four(own, first);
+      Four made{};
+      for (std::size_t k = 0; k < kFour; ++k) {
+        if (first + k < classes) made.of[k] = f(first + k, logits.of[k]);
+      }
+      if (stride % kFour == 0) return to.put_four(first, made);
+      for (std::size_t k = 0; k < kFour && first + k < stride; ++k) to.put(first + k, made.of[k]);
+    });
+  }
+};
+
+/// Mean squared difference of each sample's outputs to its targets, and in training the gradient
+/// of the mean over the samples.
+struct MeanSquared {
+  static constexpr bool kByRows = true;
+  std::size_t width;
+  const StepState* step;
+  const float* outputs;
+  const float* targets;
+  double* losses;
+  std::uint32_t* right;
+  float* gradient;  ///< null: none
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
+    const std::size_t count = step->count;
+    const float* const own = outputs + row * width;
+    const float* const wanted = targets + row * width;
+    const bool given = row < count;
+    if (gradient != nullptr) {
+      float* const to = gradient + row * width;
+      const float scale = 2.0F / static_cast<float>(count * width);
+      team.each(width, [=](std::size_t i) { to[i] = given ? scale * (own[i] - wanted[i]) : 0.0F; });
+    }
+    const double sum = team.sum(given ? width : 0, [=](std::size_t i) {
+      const double difference = static_cast<double>(own[i]) - static_cast<double>(wanted[i]);
+      return difference * difference;
+    });
+    if (!team.leads()) return;
+    losses[row] = sum / static_cast<double>(width);
+    right[row] = 0;
+  }
+};
+
+/// Adds up the rows' losses; one row.
+struct AddUp {
+  static constexpr bool kByRows = true;
+  std::size_t rows;
+  const double* losses;
+  const std::uint32_t* right;
+  Totals* totals;
+
+  template <class Team>
+  STARLING_BOTH void operator()(const Team& team, std::size_t) const {
+    const double* const from = losses;
+    const std::uint32_t* const hits = right;
+    const double sum = team.sum(rows, [=](std::size_t i) { return from[i]; });
+    const auto correct =
+        team.sum(rows, [=](std::size_t i) { return static_cast<unsigned long long>(hits[i]); });
+    if (!team.leads()) return;
+    totals->loss_sum = sum;
+    totals->correct = correct;
+  }
+};
+
+}  // namespace starling::compute::cuda
