@@ -384,32 +384,45 @@ struct ColumnSums {
     const std::size_t end = rows * (at.quotient + 1) / slices;
     Four sums{};
     Four products{};
+    const auto add_up = [=, this, &sums, &products](const auto& four_of, const auto& above,
+                                                    const auto& source) {
 #ifdef __CUDA_ARCH__
 #pragma unroll 4
 #endif
-    for (std::size_t r = begin; r < end; ++r) {
-      const Four above = four_at(dy, r, column);
-      for (std::size_t k = 0; k < kFour; ++k) sums.of[k] += above.of[k];
-      if (x.data == nullptr) continue;
-      const Four source = four_at(x, r, column);
-      const float mean = figures[2 * r];
-      const float inverse = figures[2 * r + 1];
-      for (std::size_t k = 0; k < kFour; ++k) {
-        products.of[k] += above.of[k] * ((source.of[k] - mean) * inverse);
+      for (std::size_t r = begin; r < end; ++r) {
+        const Four gradient = four_of(above, r * stride + column);
+        const Four value = four_of(source, r * stride + column);
+        sums += gradient;
+        const float mean = figures[2 * r];
+        const float inverse = figures[2 * r + 1];
+        for (std::size_t k = 0; k < kFour; ++k) {
+          products.of[k] += gradient.of[k] * ((value.of[k] - mean) * inverse);
+        }
       }
+    };
+    const auto add_up_plain = [=, this, &sums](const auto& four_of, const auto& above) {
+#ifdef __CUDA_ARCH__
+#pragma unroll 4
+#endif
+      for (std::size_t r = begin; r < end; ++r) sums += four_of(above, r * stride + column);
+    };
+    const auto by_element = [=, this](const Floats& from, std::size_t first) {
+      Four some{};
+      for (std::size_t k = 0; k < kFour && column + k < columns; ++k) some.of[k] = from[first + k];
+      return some;
+    };
+    const auto at_once = [](const auto& from, std::size_t first) { return from.four(first); };
+    const bool is_wide = stride % kFour == 0;
+    if (x.data == nullptr) {
+      is_wide ? dy.visit([&](auto above) { add_up_plain(at_once, above); })
+              : add_up_plain(by_element, dy);
+    } else if (is_wide) {
+      dy.visit([&](auto above) { x.visit([&](auto source) { add_up(at_once, above, source); }); });
+    } else {
+      add_up(by_element, dy, x);
     }
     if (plain != nullptr) plain[i] = sums;
     if (normed != nullptr) normed[i] = products;
-  }
-
- private:
-  [[nodiscard]] STARLING_BOTH Four four_at(const Floats& from, std::size_t row,
-                                           std::size_t column) const {
-    const std::size_t first = row * stride + column;
-    if (stride % kFour == 0) return from.four(first);
-    Four some{};
-    for (std::size_t k = 0; k < kFour && column + k < columns; ++k) some.of[k] = from[first + k];
-    return some;
   }
 };
 

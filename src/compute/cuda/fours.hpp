@@ -82,24 +82,37 @@ struct alignas(16) EightRounded {
   std::uint16_t of[kEight];
 };
 
+/// Floats of one kind: a loop over them has no branch between its loads.
+template <class T>
+struct FloatsAs {
+  const T* data;
+
+  STARLING_BOTH float operator[](std::size_t i) const { return value_of(data[i]); }
+  [[nodiscard]] STARLING_BOTH FloatsAs from(std::size_t i) const { return {data + i}; }
+  [[nodiscard]] STARLING_BOTH Four four(std::size_t i) const { return load_four(data + i, kFour); }
+};
+
 /// Floats to be read, or bfloat16 in their place. Aligned for `four`.
 struct Floats {
   const void* data = nullptr;
   bool rounded = false;
 
+  /// What f gives for them as what they are.
+  template <class F>
+  STARLING_BOTH auto visit(const F& f) const {
+    if (rounded) return f(FloatsAs<std::uint16_t>{static_cast<const std::uint16_t*>(data)});
+    return f(FloatsAs<float>{static_cast<const float*>(data)});
+  }
   STARLING_BOTH float operator[](std::size_t i) const {
-    return rounded ? widened(static_cast<const std::uint16_t*>(data)[i])
-                   : static_cast<const float*>(data)[i];
+    return visit([i](auto own) { return own[i]; });
   }
   /// Those from `i` on.
   [[nodiscard]] STARLING_BOTH Floats from(std::size_t i) const {
-    if (rounded) return {static_cast<const std::uint16_t*>(data) + i, true};
-    return {static_cast<const float*>(data) + i, false};
+    return visit([this, i](auto own) { return Floats{own.data + i, rounded}; });
   }
   /// Four of those, where `i` is a multiple of four.
   [[nodiscard]] STARLING_BOTH Four four(std::size_t i) const {
-    if (!rounded) return load_four(static_cast<const float*>(data) + i, kFour);
-    return load_four(static_cast<const std::uint16_t*>(data) + i, kFour);
+    return visit([i](auto own) { return own.four(i); });
   }
 };
 

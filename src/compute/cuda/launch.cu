@@ -46,8 +46,11 @@ struct BlockTeam {
     Value sums[kSideBySide]{};
     std::size_t i = threadIdx.x;
     for (; i + (kSideBySide - 1) * blockDim.x < count; i += kSideBySide * blockDim.x) {
+      Value made[kSideBySide];
 #pragma unroll
-      for (unsigned side = 0; side < kSideBySide; ++side) sums[side] += f(i + side * blockDim.x);
+      for (unsigned side = 0; side < kSideBySide; ++side) made[side] = f(i + side * blockDim.x);
+#pragma unroll
+      for (unsigned side = 0; side < kSideBySide; ++side) sums[side] += made[side];
     }
     for (; i < count; i += blockDim.x) sums[0] += f(i);
     Value own = sums[0];

@@ -16,7 +16,8 @@ struct SoftMax {
   float sum;
   std::uint32_t index;
 
-  /// Of two, whichever comes first: members of a team get the same bits.
+  /// Of two, whichever comes first: members of a team get the same bits. Without branches, so that
+  /// loads for the next ones are under way.
   STARLING_BOTH SoftMax& operator+=(const SoftMax& other) {
     const float own_most = sum == 0 ? kLowest : most;
     const float other_most = other.sum == 0 ? kLowest : other.most;
@@ -24,7 +25,8 @@ struct SoftMax {
     const float scale = ::expf(larger ? own_most - other_most : other_most - own_most);
     const float higher_sum = larger ? other.sum : sum;
     const float lower_sum = larger ? sum : other.sum;
-    if (larger || (other_most == own_most && other.index < index)) index = other.index;
+    const bool first_of_equals = (other_most == own_most) & (other.index < index);
+    index = larger | first_of_equals ? other.index : index;
     most = larger ? other_most : own_most;
     sum = higher_sum + lower_sum * scale;
     return *this;
@@ -34,9 +36,9 @@ struct SoftMax {
   static STARLING_BOTH SoftMax of(const Four& logits, std::size_t first) {
     SoftMax made{kLowest, 0, static_cast<std::uint32_t>(first)};
     for (std::size_t k = 0; k < kFour; ++k) {
-      if (!(logits.of[k] > made.most)) continue;
-      made.most = logits.of[k];
-      made.index = static_cast<std::uint32_t>(first + k);
+      const bool larger = logits.of[k] > made.most;
+      made.most = larger ? logits.of[k] : made.most;
+      made.index = larger ? static_cast<std::uint32_t>(first + k) : made.index;
     }
     for (std::size_t k = 0; k < kFour; ++k) made.sum += ::expf(logits.of[k] - made.most);
     return made;
@@ -73,9 +75,7 @@ struct CrossEntropy {
     }
     const float* const own = outputs + row * stride;
     const auto label = static_cast<std::size_t>(labels[row]);
-    const SoftMax all = team.sum((classes + kFour - 1) / kFour, [=, this](std::size_t i) {
-      return SoftMax::of(four(own, i * kFour), i * kFour);
-    });
+    const SoftMax all = soft_max(team, own);
     const float log_sum = ::logf(all.sum) + all.most;
     auto loss = static_cast<double>(log_sum - own[label]);
     if (smoothing > 0) {
@@ -97,11 +97,30 @@ struct CrossEntropy {
   }
 
  private:
+  /// Fours of a row that lie in it, aligned.
+  [[nodiscard]] STARLING_BOTH std::size_t whole_fours() const {
+    return stride % kFour == 0 ? classes / kFour : 0;
+  }
+
+  /// Of whole fours, without a branch between loads, and of the rest, which all members take.
+  template <class Team>
+  [[nodiscard]] STARLING_BOTH SoftMax soft_max(const Team& team, const float* row) const {
+    const std::size_t whole = whole_fours();
+    if (whole == 0) {
+      return team.sum((classes + kFour - 1) / kFour, [=, this](std::size_t i) {
+        return SoftMax::of(four(row, i * kFour), i * kFour);
+      });
+    }
+    SoftMax all = team.sum(whole, [=](std::size_t i) {
+      return SoftMax::of(FloatsAs<float>{row}.four(i * kFour), i * kFour);
+    });
+    const std::size_t end = whole * kFour;
+    if (end < classes) all += SoftMax::of(four(row, end), end);
+    return all;
+  }
+
   /// A row's logits from `i` on; behind its end what adds nothing.
   [[nodiscard]] STARLING_BOTH Four four(const float* row, std::size_t i) const {
-    if (stride % kFour == 0 && i + kFour <= classes) {
-      return *reinterpret_cast<const Four*>(row + i);
-    }
     Four some{};
     for (std::size_t k = 0; k < kFour; ++k) {
       some.of[k] = i + k < classes ? row[i + k] : -std::numeric_limits<float>::infinity();
@@ -116,17 +135,28 @@ struct CrossEntropy {
     if (!gradient.is_wanted()) return;
     const float* const own = outputs + row * stride;
     const FloatsTo to = gradient.from(row * stride);
+    const std::size_t whole = whole_fours();
     const std::size_t fours = (stride + kFour - 1) / kFour;
-    team.each(fours, [&](std::size_t i) {
-      const std::size_t first = (fours - 1 - i) * kFour;
-      const Four logits = four(own, first);
-      Four made{};
-      for (std::size_t k = 0; k < kFour; ++k) {
-        if (first + k < classes) made.of[k] = f(first + k, logits.of[k]);
+    team.each(fours - whole, [&](std::size_t i) {
+      for (std::size_t k = (whole + i) * kFour; k < (whole + i + 1) * kFour && k < stride; ++k) {
+        to.put(k, k < classes ? f(k, own[k]) : 0.0F);
       }
-      if (stride % kFour == 0) return to.put_four(first, made);
-      for (std::size_t k = 0; k < kFour && first + k < stride; ++k) to.put(first + k, made.of[k]);
     });
+    const auto put_four = [&](std::size_t first, const Four& logits) {
+      to.put_four(first, {f(first, logits.of[0]), f(first + 1, logits.of[1]),
+                          f(first + 2, logits.of[2]), f(first + 3, logits.of[3])});
+    };
+    // Two at a time, so that two loads are under way.
+    const FloatsAs<float> from{own};
+    team.each(whole / 2, [&](std::size_t i) {
+      const std::size_t first = (whole / 2 - 1 - i) * 2 * kFour;
+      const Four one = from.four(first);
+      const Four other = from.four(first + kFour);
+      put_four(first, one);
+      put_four(first + kFour, other);
+    });
+    if (whole % 2 == 0 || !team.leads()) return;
+    put_four((whole - 1) * kFour, from.four((whole - 1) * kFour));
   }
 };
 

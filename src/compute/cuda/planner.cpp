@@ -160,8 +160,8 @@ void Planner::mean_squared(const Value& outputs, const Value& losses, const Valu
 
 void Planner::backward(const Value& outputs_gradient) {
   const std::size_t end = graph_.ops.size();
-  gradients_.back() =
-      Gradient{formed(end, outputs_gradient, false, values_.back().last, op_at(end - 1).out)};
+  gradients_.back() = Gradient{formed(end, outputs_gradient, outputs_gradient.rounded,
+                                      values_.back().last, op_at(end - 1).out)};
   for (std::size_t i = graph_.ops.size(); i-- > 0;) {
     if (!flow_.needs_gradient(i)) continue;
     ASSERT(gradients_[i], "every result is used");
@@ -399,7 +399,8 @@ Value Planner::formed(std::size_t op, const Value& value, bool rounded, bool las
       if (copy.rounded == rounded && copy.last == last) return copy;
     }
   }
-  const Value copy = laid(rounded ? make_rounded(value.count) : make(value.count), last);
+  Value copy = laid(rounded ? make_rounded(value.count) : make(value.count), last);
+  copy.stride = value.stride;
   convert(op, value, copy, channels, points);
   remember(value, copy);
   return copy;

@@ -70,7 +70,12 @@ struct RowNormForward {
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
-    const Floats from = x.from(row * width);
+    x.visit([&](auto own) { norm(team, row, own.from(row * width)); });
+  }
+
+ private:
+  template <class Team, class Source>
+  STARLING_BOTH void norm(const Team& team, std::size_t row, const Source& from) const {
     const auto number = static_cast<double>(width);
     const double origin = centred ? static_cast<double>(from[0]) : 0.0;
     const Pair sums = sum_of_row(
@@ -92,7 +97,7 @@ struct RowNormForward {
           const float normed = (value - mean) * inverse * factor;
           return has_bias ? normed + shift : normed;
         },
-        from, Floats{weight}, Floats{has_bias ? bias : weight});
+        from, FloatsAs<float>{weight}, FloatsAs<float>{has_bias ? bias : weight});
     if (!team.leads()) return;
     figures[2 * row] = mean;
     figures[2 * row + 1] = inverse;
@@ -114,8 +119,16 @@ struct RowNormBackward {
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
-    const Floats from = x.from(row * width);
-    const Floats above = dy.from(row * width);
+    const std::size_t begin = row * width;
+    x.visit([&](auto source) {
+      dy.visit([&](auto above) { go_back(team, row, source.from(begin), above.from(begin)); });
+    });
+  }
+
+ private:
+  template <class Team, class Source, class Above>
+  STARLING_BOTH void go_back(const Team& team, std::size_t row, const Source& from,
+                             const Above& above) const {
     const float mean = figures[2 * row];
     const float inverse = figures[2 * row + 1];
     const Pair sums = sum_of_row(
@@ -125,19 +138,23 @@ struct RowNormBackward {
           return Pair{static_cast<double>(scaled),
                       static_cast<double>(scaled * ((value - mean) * inverse))};
         },
-        from, above, Floats{weight});
+        from, above, FloatsAs<float>{weight});
     const auto number = static_cast<double>(width);
     const float sum = centred ? static_cast<float>(sums.first / number) : 0.0F;
     const auto product = static_cast<float>(sums.second / number);
-    const bool adds = also.data != nullptr;
+    const auto own = [=](float value, float gradient, float factor) {
+      const float h = (value - mean) * inverse;
+      return inverse * (gradient * factor - sum - h * product);
+    };
+    const FloatsTo to = dx.from(row * width);
+    const FloatsAs<float> factors{weight};
+    if (also.data == nullptr) return map_row(team, width, to, own, from, above, factors);
     map_row(
-        team, width, dx.from(row * width),
-        [=](float value, float gradient, float factor, float other) {
-          const float h = (value - mean) * inverse;
-          const float own = inverse * (gradient * factor - sum - h * product);
-          return adds ? own + other : own;
+        team, width, to,
+        [own](float value, float gradient, float factor, float other) {
+          return own(value, gradient, factor) + other;
         },
-        from, above, Floats{weight}, adds ? also.from(row * width) : above);
+        from, above, factors, also.from(row * width));
   }
 };
 
