@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "base/assert.hpp"
