@@ -212,8 +212,8 @@ void Planner::backward_rows(std::size_t op, const Gradient& gradient, std::size_
 // front of an Add, as a factor, and past it.
 bool Planner::is_factor_of_branch(std::size_t norm) const {
   const ValueId input = op_at(norm).inputs.front();
-  if (!std::holds_alternative<Add>(op_at(input).kind) || users_[input].front() != norm)
-    return false;
+  if (!std::holds_alternative<Add>(op_at(input).kind)) return false;
+  if (users_[input].front() != norm) return false;
   const auto& branches = op_at(input).inputs;
   const auto needs = [&](ValueId value) { return flow_.needs_gradient(value); };
   return std::ranges::all_of(branches, needs) && std::ranges::any_of(branches, [&](ValueId value) {
