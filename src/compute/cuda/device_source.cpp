@@ -303,7 +303,7 @@ Result<ChoiceFigures> DeviceSource::choose_from(const Values& values, std::size_
   if (!done) return fail(done.error());
   ChoiceFigures answer;
   std::memcpy(&answer, told.data() + room.figures, sizeof answer);
-  std::memcpy(gaps.data(), told.data() + room.gaps, gaps.size_bytes());
+  if (!gaps.empty()) std::memcpy(gaps.data(), told.data() + room.gaps, gaps.size_bytes());
   return answer;
 }
 
