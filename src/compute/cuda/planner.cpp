@@ -452,12 +452,10 @@ Planner::Forms Planner::wanted(std::size_t op) const {
       const Forms behind = wanted(user);
       forms.exact = forms.exact || behind.exact;
       forms.rounded = forms.rounded || behind.rounded;
-    } else if (std::holds_alternative<Conv2d>(kind)) {
-      forms.rounded = true;
     } else if (std::holds_alternative<Linear>(kind)) {
       const std::size_t width = columns_of(op_at(user).in);
       (stride_of(width) == width ? forms.rounded : forms.exact) = true;
-    } else if (takes_heads_as_they_are(user)) {
+    } else if (std::holds_alternative<Conv2d>(kind) || takes_heads_as_they_are(user)) {
       forms.rounded = true;
     } else {
       forms.exact = true;
