@@ -23,10 +23,6 @@ struct ChannelGroup {
   }
 };
 
-[[nodiscard]] STARLING_BOTH inline std::size_t groups_of(std::size_t channels) {
-  return (channels + kEight - 1) / kEight;
-}
-
 STARLING_BOTH inline ChannelGroup group_of(std::size_t group, std::size_t channels) {
   const std::size_t first = group * kEight;
   const std::size_t left = channels - first;
@@ -72,6 +68,18 @@ STARLING_BOTH inline void save(const float (&from)[kEight], const ChannelGroup& 
   *reinterpret_cast<EightRounded*>(to.rounded + at) = bits;
 }
 
+/// The figures of a group's channels; of any others for channels that there are not.
+struct GroupFigures {
+  ChannelFigures of[kEight];
+
+  STARLING_BOTH GroupFigures(const ChannelFigures* figures, const ChannelGroup& group) {
+    for (std::size_t k = 0; k < kEight; ++k) {
+      of[k] = figures[group.first + (k < group.count ? k : 0)];
+    }
+  }
+  STARLING_BOTH const ChannelFigures& operator[](std::size_t k) const { return of[k]; }
+};
+
 /// Shares out points among calls: one a group of channels and lane; a lane has every `lanes`th
 /// point, so that neighbouring calls work on neighbouring memory.
 struct Lanes {
@@ -81,13 +89,14 @@ struct Lanes {
 
   [[nodiscard]] std::size_t calls() const { return groups_of(channels) * lanes; }
 
-  /// Of call `i`: work(group, point) for each of its points.
-  template <class Work>
-  STARLING_BOTH void each_point(std::size_t i, const Work& work) const {
-    const std::size_t groups = groups_of(channels);
-    const Divided at = divide(i, groups);
-    const ChannelGroup group = group_of(at.rest, channels);
-    for (std::size_t point = at.quotient; point < points; point += lanes) work(group, point);
+  /// What call `i` works on, whose first point is its lane.
+  struct Share {
+    ChannelGroup group;
+    std::size_t lane;
+  };
+  [[nodiscard]] STARLING_BOTH Share share_of(std::size_t i) const {
+    const Divided at = divide(i, groups_of(channels));
+    return {group_of(at.rest, channels), at.quotient};
   }
 };
 
@@ -100,10 +109,9 @@ struct NormLast {
   FloatsTo y;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const ChannelGroup own = group_of(divide(i, groups_of(lanes.channels)).rest, lanes.channels);
-    ChannelFigures of[kEight];
-    for (std::size_t k = 0; k < kEight; ++k) of[k] = figures[own.first + (k < own.count ? k : 0)];
-    lanes.each_point(i, [&](const ChannelGroup& group, std::size_t point) {
+    const auto [group, lane] = lanes.share_of(i);
+    const GroupFigures of(figures, group);
+    for (std::size_t point = lane; point < lanes.points; point += lanes.lanes) {
       float value[kEight];
       load(x, group, point, value);
       for (std::size_t k = 0; k < kEight; ++k) {
@@ -111,7 +119,7 @@ struct NormLast {
         if (relu && value[k] < 0) value[k] = 0;
       }
       save(value, group, point, y);
-    });
+    }
   }
 };
 
@@ -127,16 +135,10 @@ struct SumLast {
   FloatsTo to;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const ChannelGroup own = group_of(divide(i, groups_of(lanes.channels)).rest, lanes.channels);
-    const ChannelFigures* const others = b_figures == nullptr ? a_figures : b_figures;
-    ChannelFigures of_a[kEight];
-    ChannelFigures of_b[kEight];
-    for (std::size_t k = 0; k < kEight; ++k) {
-      const std::size_t channel = own.first + (k < own.count ? k : 0);
-      of_a[k] = a_figures[channel];
-      of_b[k] = others[channel];
-    }
-    lanes.each_point(i, [&](const ChannelGroup& group, std::size_t point) {
+    const auto [group, lane] = lanes.share_of(i);
+    const GroupFigures of_a(a_figures, group);
+    const GroupFigures of_b(b_figures == nullptr ? a_figures : b_figures, group);
+    for (std::size_t point = lane; point < lanes.points; point += lanes.lanes) {
       float sum[kEight];
       float other[kEight];
       load(a, group, point, sum);
@@ -147,7 +149,7 @@ struct SumLast {
         if (relu && sum[k] < 0) sum[k] = 0;
       }
       save(sum, group, point, to);
-    });
+    }
   }
 };
 
@@ -164,16 +166,13 @@ struct NormBackwardLast {
   FloatsTo dx;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const ChannelGroup own = group_of(divide(i, groups_of(lanes.channels)).rest, lanes.channels);
+    const auto [group, lane] = lanes.share_of(i);
+    const GroupFigures of(figures, group);
     // What x is rounded to is coarser than what is lost where the mean is taken off in the sum.
     float rest[kEight];
-    ChannelFigures of[kEight];
-    for (std::size_t k = 0; k < kEight; ++k) {
-      of[k] = figures[own.first + (k < own.count ? k : 0)];
-      rest[k] = of[k].rest - of[k].x_factor * of[k].mean;
-    }
+    for (std::size_t k = 0; k < kEight; ++k) rest[k] = of[k].rest - of[k].x_factor * of[k].mean;
     const std::size_t end = step->count * points;
-    lanes.each_point(i, [&](const ChannelGroup& group, std::size_t point) {
+    for (std::size_t point = lane; point < lanes.points; point += lanes.lanes) {
       float value[kEight];
       float above[kEight];
       load(x, group, point, value);
@@ -184,22 +183,23 @@ struct NormBackwardLast {
         if (point >= end) value[k] = 0;
       }
       save(value, group, point, dx);
-    });
+    }
   }
 };
 
 /// Sums over a chunk of points, of the channels of a team's lanes: each lane adds up every
-/// `lanes`th point of eight channels, then the lanes' sums are added up in order.
-template <class Team, class Add>
-STARLING_BOTH void add_up_channels(const Team& team, std::size_t row, const Channels& channels,
-                                   std::size_t samples, Pair* parts, const Add& add) {
+/// `lanes`th point of eight channels, as kernel.add_up says, then the lanes' sums are added up in
+/// order.
+template <class Team, class Kernel>
+STARLING_BOTH void add_up_channels(const Team& team, std::size_t row, const Kernel& kernel) {
   struct Memory {
     Pair of[kTeamLanes * kEight];
   };
+  const Channels& channels = kernel.channels;
   const TeamShape shape(channels.channels);
   const Divided at = divide(row, shape.teams);
   const std::size_t begin = at.quotient * shape.points();
-  const std::size_t all = samples * channels.points;
+  const std::size_t all = kernel.step->count * channels.points;
   const std::size_t end = begin + shape.points() < all ? begin + shape.points() : all;
   if (begin >= all) return;
   const std::size_t first_group = at.rest * shape.groups;
@@ -211,7 +211,7 @@ STARLING_BOTH void add_up_channels(const Team& team, std::size_t row, const Chan
     const ChannelGroup of = group_of(group, channels.channels);
     Pair sums[kEight]{};
     const std::size_t point = begin + own.quotient;
-    if (point < end) add(of, point, end, shape.lanes, sums);
+    if (point < end) kernel.add_up(of, point, end, shape.lanes, sums);
     for (std::size_t k = 0; k < kEight; ++k) memory.of[lane * kEight + k] = sums[k];
   });
   team.meet();
@@ -221,7 +221,7 @@ STARLING_BOTH void add_up_channels(const Team& team, std::size_t row, const Chan
     if (channel >= channels.channels) return;
     Pair sum{};
     for (std::size_t lane = 0; lane < shape.lanes; ++lane) sum += memory.of[lane * width + c];
-    parts[at.quotient * channels.channels + channel] = sum;
+    kernel.parts[at.quotient * channels.channels + channel] = sum;
   });
   team.meet();
 }
@@ -239,13 +239,9 @@ struct NormSumsLast {
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
-    add_up_channels(
-        team, row, channels, step->count, parts,
-        [this](const ChannelGroup& group, std::size_t first, std::size_t end, std::size_t every,
-               Pair(&sums)[kEight]) { add_up(group, first, end, every, sums); });
+    add_up_channels(team, row, *this);
   }
 
- private:
   STARLING_BOTH void add_up(const ChannelGroup& group, std::size_t first, std::size_t end,
                             std::size_t every, Pair (&sums)[kEight]) const {
     float own[kEight];
@@ -289,19 +285,12 @@ struct NormGradientSumsLast {
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
-    add_up_channels(
-        team, row, channels, step->count, parts,
-        [this](const ChannelGroup& group, std::size_t first, std::size_t end, std::size_t every,
-               Pair(&sums)[kEight]) { add_up(group, first, end, every, sums); });
+    add_up_channels(team, row, *this);
   }
 
- private:
   STARLING_BOTH void add_up(const ChannelGroup& group, std::size_t first, std::size_t end,
                             std::size_t every, Pair (&sums)[kEight]) const {
-    ChannelFigures of[kEight];
-    for (std::size_t k = 0; k < kEight; ++k) {
-      of[k] = figures[group.first + (k < group.count ? k : 0)];
-    }
+    const GroupFigures of(figures, group);
     float plain[kEight]{};
     float weighted[kEight]{};
     for (std::size_t point = first; point < end; point += every) {
@@ -332,30 +321,18 @@ struct MaxPoolForwardLast {
   STARLING_BOTH void operator()(std::size_t i) const {
     const Divided point = divide(i, groups_of(channels));
     const ChannelGroup group = group_of(point.rest, channels);
-    const Place at = place_of(point.quotient, w.out_height, w.out_width);
-    float most[kEight]{};
-    std::int32_t which[kEight];
-    for (std::int32_t& one : which) one = -1;
-    for (std::size_t u = 0; u < w.kernel; ++u) {
-      const std::size_t row = at.row * w.stride + u;
-      if (row < w.padding || row >= w.height + w.padding) continue;
-      for (std::size_t v = 0; v < w.kernel; ++v) {
-        const std::size_t column = at.column * w.stride + v;
-        if (column < w.padding || column >= w.width + w.padding) continue;
-        float value[kEight];
-        load(x, group, (at.plane * w.height + row - w.padding) * w.width + column - w.padding,
-             value);
-        for (std::size_t k = 0; k < kEight; ++k) {
-          // What is no number wins: divergence must come through to the loss.
-          if (which[k] >= 0 && !(value[k] > most[k]) && value[k] == value[k]) continue;
-          most[k] = value[k];
-          which[k] = static_cast<std::int32_t>(u * w.kernel + v);
-        }
-      }
-    }
-    save(most, group, point.quotient, y);
+    Winner most[kEight];
+    each_seen(w, place_of(point.quotient, w.out_height, w.out_width),
+              [&](std::size_t seen, std::int32_t number) {
+                float value[kEight];
+                load(x, group, seen, value);
+                for (std::size_t k = 0; k < kEight; ++k) most[k].meet(value[k], number);
+              });
+    float values[kEight];
+    for (std::size_t k = 0; k < kEight; ++k) values[k] = most[k].value;
+    save(values, group, point.quotient, y);
     for (std::size_t k = 0; k < kEight; ++k) {
-      if (k < group.count) chosen[group.at(point.quotient) + k] = which[k];
+      if (k < group.count) chosen[group.at(point.quotient) + k] = most[k].number;
     }
   }
 };

@@ -82,6 +82,10 @@ struct alignas(16) EightRounded {
   std::uint16_t of[kEight];
 };
 
+[[nodiscard]] STARLING_BOTH inline std::size_t groups_of(std::size_t channels) {
+  return (channels + kEight - 1) / kEight;
+}
+
 /// Floats of one kind: a loop over them has no branch between its loads.
 template <class T>
 struct FloatsAs {

@@ -64,6 +64,35 @@ STARLING_BOTH float sum_of_windows(const Window& w, std::size_t i, const Visit& 
   return sum;
 }
 
+/// Calls visit(point, number) for each element of the source that the window at a place of the
+/// result sees; numbers count a window's elements row by row.
+template <class Visit>
+STARLING_BOTH void each_seen(const Window& w, const Place& at, const Visit& visit) {
+  for (std::size_t u = 0; u < w.kernel; ++u) {
+    const std::size_t row = at.row * w.stride + u;
+    if (row < w.padding || row >= w.height + w.padding) continue;
+    for (std::size_t v = 0; v < w.kernel; ++v) {
+      const std::size_t column = at.column * w.stride + v;
+      if (column < w.padding || column >= w.width + w.padding) continue;
+      visit((at.plane * w.height + row - w.padding) * w.width + column - w.padding,
+            static_cast<std::int32_t>(u * w.kernel + v));
+    }
+  }
+}
+
+/// The largest of a window's elements so far: the first of equals.
+struct Winner {
+  float value = 0;
+  std::int32_t number = -1;  ///< none yet
+
+  STARLING_BOTH void meet(float other, std::int32_t its_number) {
+    // What is no number wins: divergence must come through to the loss.
+    if (number >= 0 && !(other > value) && other == other) return;
+    value = other;
+    number = its_number;
+  }
+};
+
 /// One call an element of y. `chosen` gets which of the window's elements is the largest, counted
 /// row by row: the first of equals. Padding never wins.
 struct MaxPoolForward {
@@ -73,25 +102,11 @@ struct MaxPoolForward {
   std::int32_t* chosen;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const Place at = place_of(i, w.out_height, w.out_width);
-    const std::size_t image = at.plane * w.height * w.width;
-    float most = 0;
-    std::int32_t which = -1;
-    for (std::size_t u = 0; u < w.kernel; ++u) {
-      const std::size_t row = at.row * w.stride + u;
-      if (row < w.padding || row >= w.height + w.padding) continue;
-      for (std::size_t v = 0; v < w.kernel; ++v) {
-        const std::size_t column = at.column * w.stride + v;
-        if (column < w.padding || column >= w.width + w.padding) continue;
-        const float value = x[image + (row - w.padding) * w.width + column - w.padding];
-        // What is no number wins: divergence must come through to the loss.
-        if (which >= 0 && !(value > most) && value == value) continue;
-        most = value;
-        which = static_cast<std::int32_t>(u * w.kernel + v);
-      }
-    }
-    y.put(i, most);
-    chosen[i] = which;
+    Winner most;
+    each_seen(w, place_of(i, w.out_height, w.out_width),
+              [&](std::size_t point, std::int32_t number) { most.meet(x[point], number); });
+    y.put(i, most.value);
+    chosen[i] = most.number;
   }
 };
 

@@ -35,6 +35,17 @@ __device__ Value of_lane(const Value& own, unsigned bits) {
   return std::bit_cast<Value>(words);
 }
 
+/// The sum of the own value and those of the warp's lower lanes.
+template <class Value>
+__device__ Value sum_upto(const Value& own, unsigned lane) {
+  Value upto = own;
+  for (unsigned lanes = 1; lanes < kWarp; lanes *= 2) {
+    const Value lower = __shfl_up_sync(0xffffffffU, upto, lanes);
+    if (lane >= lanes) upto += lower;
+  }
+  return upto;
+}
+
 /// All threads of a block, which are whole warps, on one row together. Sums have a fixed order:
 /// each thread's elements, a butterfly over each warp (the same bits in all of its lanes), then
 /// the warps in turn.
@@ -154,11 +165,7 @@ struct BlockTeam {
     for (std::size_t begin = 0; begin < count; begin += blockDim.x) {
       const std::size_t i = begin + threadIdx.x;
       const Value own = i < count ? f(i) : Value{};
-      Value upto = own;  // and with the warp's lower lanes
-      for (unsigned lanes = 1; lanes < kWarp; lanes *= 2) {
-        const Value lower = __shfl_up_sync(0xffffffffU, upto, lanes);
-        if (own_lane >= lanes) upto += lower;
-      }
+      const Value upto = sum_upto(own, own_lane);
       if (own_lane == kWarp - 1) parts[warp] = upto;
       __syncthreads();
       Value at = before + upto - own;
@@ -195,11 +202,7 @@ struct BlockTeam {
         hits += hit(held[round].of[k]) ? 1U << 16 * round : 0U;
       }
     }
-    unsigned upto = hits;  // and of the warp's lower lanes
-    for (unsigned lanes = 1; lanes < kWarp; lanes *= 2) {
-      const unsigned lower = __shfl_up_sync(0xffffffffU, upto, lanes);
-      if (lane >= lanes) upto += lower;
-    }
+    const unsigned upto = sum_upto(hits, lane);
     if (lane == kWarp - 1) parts[warp] = upto;
     __syncthreads();
     const unsigned part = lane < blockDim.x / kWarp ? parts[lane] : 0U;

@@ -242,8 +242,7 @@ void Planner::backward_of(std::size_t op, const Activation& activation, const Gr
   const Value seen = relu ? shorter(saved_[op].result) : saved_[op].source;
   const Value above = gradient.value;
   const std::optional<Value> also = gradient.also;
-  const Value result =
-      is_factor_only(input) ? laid(make_rounded(seen.count), seen.last) : writable(gradient);
+  const Value result = writable_for(input, gradient);
   kernel(op, {seen, above, also.value_or(above), result}, seen.count,
          [=, kind = activation.kind](const Addresses& at) -> Kernel {
            return ActivateBackward{kind,
@@ -267,14 +266,9 @@ void Planner::backward_of(std::size_t op, const Dropout& dropout, const Gradient
   const ValueId input = op_at(op).inputs.front();
   if (!flow_.needs_gradient(input)) return;
   if (dropout.rate == 0) return give(op, gradient);
-  Made made;
-  if (is_factor_only(input)) {
-    made.rounded = make_rounded(gradient.value.count);
-  } else {
-    made.exact = writable(gradient);
-  }
-  drop(op, dropout, gradient.value, made);
-  give(op, {keep(made)});
+  const Value result = writable_for(input, gradient);
+  drop(op, dropout, gradient.value, Made::of(result));
+  give(op, {result});
 }
 
 // The same elements on the way there and back: op and step decide them.
@@ -563,6 +557,11 @@ Value Planner::keep(const Made& made) {
 Value Planner::writable(const Gradient& gradient) {
   const Value& value = gradient.value;
   return gradient.shared || value.rounded ? laid(make(value.count), value.last) : value;
+}
+
+Value Planner::writable_for(ValueId input, const Gradient& gradient) {
+  const Value& value = gradient.value;
+  return is_factor_only(input) ? laid(make_rounded(value.count), value.last) : writable(gradient);
 }
 
 Value Planner::parameter(std::size_t tensor) const {

@@ -56,6 +56,10 @@ class Planner {
     std::optional<Value> exact;
     std::optional<Value> rounded;
 
+    /// In the form that it has.
+    [[nodiscard]] static Made of(const Value& value) {
+      return value.rounded ? Made{{}, value} : Made{value, {}};
+    }
     /// One that is there; and the other one, if that is.
     [[nodiscard]] const Value& first() const { return exact ? *exact : *rounded; }
     [[nodiscard]] const Value& second() const { return rounded ? *rounded : *exact; }
@@ -298,6 +302,8 @@ class Planner {
   }
   /// Where to write a gradient of the same size: itself unless it is shared.
   Value writable(const Gradient& gradient);
+  /// The same, where the result is that of an input: in bfloat16 where that is all it wants.
+  Value writable_for(ValueId input, const Gradient& gradient);
   [[nodiscard]] Value parameter(std::size_t tensor) const;
   [[nodiscard]] Value running(std::size_t buffer) const;
   /// Where a tensor's gradient goes; from then on it counts as written.

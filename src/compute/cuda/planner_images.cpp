@@ -287,8 +287,7 @@ void Planner::backward_of(std::size_t op, const BatchNorm& norm, const Gradient&
                      });
   const ValueId input = op_at(op).inputs.front();
   if (!flow_.needs_gradient(input)) return;
-  const Value result =
-      is_factor_only(input) ? laid(make_rounded(source.count), source.last) : writable(gradient);
+  const Value result = writable_for(input, gradient);
   const Lanes lanes = lanes_of(channels);
   kernel(op, {source, figures, above, result}, channels.last ? lanes.calls() : source.count,
          [=, step = plan_.step](const Addresses& at) -> Kernel {

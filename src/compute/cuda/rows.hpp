@@ -24,23 +24,41 @@ struct PlaneMeans {
   }
 };
 
-/// The sum over a row's elements of what `f` gives for their values in each of the sources, which
-/// begin with the row.
-template <class Team, class F, class... Sources>
-STARLING_BOTH Pair sum_of_row(const Team& team, std::size_t width, const F& f,
-                              const Sources&... from) {
-  if (width % kFour != 0) {
-    return team.sum(width, [&](std::size_t i) { return f(from[i]...); });
+/// The sum over `count` elements of what `f` gives for their values in each of the sources, where
+/// number i lies at at(i); `is_wide`: four neighbours always lie side by side, aligned.
+template <class Team, class At, class F, class... Sources>
+STARLING_BOTH Pair sum_of(const Team& team, std::size_t count, bool is_wide, const At& at,
+                          const F& f, const Sources&... from) {
+  if (!is_wide) {
+    return team.sum(count, [&](std::size_t i) { return f(from[at(i)]...); });
   }
-  return team.sum(width / kFour, [&](std::size_t i) {
+  return team.sum(count / kFour, [&](std::size_t i) {
     const auto add_up = [&f](const auto&... read) {
       Pair sum = f(read.of[0]...);
       for (std::size_t k = 1; k < kFour; ++k) sum += f(read.of[k]...);
       return sum;
     };
-    return add_up(from.four(i * kFour)...);
+    return add_up(from.four(at(i * kFour))...);
   });
 }
+
+/// Over a row's elements, with which the sources begin.
+template <class Team, class F, class... Sources>
+STARLING_BOTH Pair sum_of_row(const Team& team, std::size_t width, const F& f,
+                              const Sources&... from) {
+  return sum_of(
+      team, width, width % kFour == 0, [](std::size_t i) { return i; }, f, from...);
+}
+
+/// A value's distance from an origin, and the square of that.
+struct DistanceFrom {
+  double origin;
+
+  STARLING_BOTH Pair operator()(float value) const {
+    const double difference = static_cast<double>(value) - origin;
+    return {difference, difference * difference};
+  }
+};
 
 /// Puts what `f` gives for them.
 template <class Team, class F, class... Sources>
@@ -78,13 +96,7 @@ struct RowNormForward {
   STARLING_BOTH void norm(const Team& team, std::size_t row, const Source& from) const {
     const auto number = static_cast<double>(width);
     const double origin = centred ? static_cast<double>(from[0]) : 0.0;
-    const Pair sums = sum_of_row(
-        team, width,
-        [origin](float value) {
-          const double difference = static_cast<double>(value) - origin;
-          return Pair{difference, difference * difference};
-        },
-        from);
+    const Pair sums = sum_of_row(team, width, DistanceFrom{origin}, from);
     const double from_origin = centred ? sums.first / number : 0.0;
     const double squares = (sums.second - sums.first * from_origin) / number;
     const auto mean = static_cast<float>(origin + from_origin);
@@ -198,7 +210,7 @@ struct TeamShape {
   std::size_t teams;   ///< for a chunk
 
   STARLING_BOTH explicit TeamShape(std::size_t channels) {
-    const std::size_t all = (channels + kEight - 1) / kEight;
+    const std::size_t all = groups_of(channels);
     groups = all < kTeamLanes ? all : kTeamLanes;
     lanes = kTeamLanes / groups;
     teams = (all + groups - 1) / groups;
@@ -251,17 +263,9 @@ STARLING_BOTH inline ChannelChunk chunk_of(const Channels& channels, std::size_t
 template <class Team, class F, class... Images>
 STARLING_BOTH Pair sum_of_elements(const Team& team, const ChannelChunk& chunk, const F& f,
                                    const Images&... from) {
-  if (chunk.points % kFour != 0) {
-    return team.sum(chunk.count, [&](std::size_t i) { return f(from[chunk.at(i)]...); });
-  }
-  return team.sum(chunk.count / kFour, [&](std::size_t i) {
-    const auto add_up = [&f](const auto&... read) {
-      Pair sum = f(read.of[0]...);
-      for (std::size_t k = 1; k < kFour; ++k) sum += f(read.of[k]...);
-      return sum;
-    };
-    return add_up(from.four(chunk.at(i * kFour))...);
-  });
+  return sum_of(
+      team, chunk.count, chunk.points % kFour == 0, [&chunk](std::size_t i) { return chunk.at(i); },
+      f, from...);
 }
 
 /// The sum of what the teams of a channel's chunks have left.
@@ -323,13 +327,7 @@ struct BatchNormSums {
     const ChannelChunk chunk = chunk_of(channels, step->count, row);
     if (chunk.count == 0) return;
     const auto origin = static_cast<double>(x[chunk.channel * channels.points]);
-    const Pair sums = sum_of_elements(
-        team, chunk,
-        [origin](float value) {
-          const double difference = static_cast<double>(value) - origin;
-          return Pair{difference, difference * difference};
-        },
-        x);
+    const Pair sums = sum_of_elements(team, chunk, DistanceFrom{origin}, x);
     if (team.leads()) parts[row] = sums;
   }
 };

@@ -10,32 +10,13 @@
 #include <boost/test/unit_test.hpp>
 
 #include "base/rng.hpp"
+#include "tests/cuda_on_cpu/team.hpp"
 
 using namespace starling;
 using namespace starling::compute::cuda;
+using cuda_on_cpu::HostTeam;
 
 namespace {
-
-/// A team of one.
-struct Alone {
-  template <class F>
-  auto sum(std::size_t count, const F& f) const {
-    decltype(f(std::size_t{})) all{};
-    for (std::size_t i = 0; i < count; ++i) all += f(i);
-    return all;
-  }
-  template <class F>
-  void each(std::size_t count, const F& f) const {
-    for (std::size_t i = 0; i < count; ++i) f(i);
-  }
-  template <class T>
-  T& shared() const {
-    static T memory;
-    return memory;
-  }
-  void meet() const {}
-  [[nodiscard]] bool leads() const { return true; }
-};
 
 /// Images of some samples, channels last.
 struct Images {
@@ -71,7 +52,7 @@ template <class Kernel>
 void run_chunks(const Channels& channels, std::size_t samples, const Kernel& kernel) {
   const std::size_t teams = TeamShape(channels.channels).teams;
   for (std::size_t row = 0; row < chunks_of(channels, samples) * teams; ++row) {
-    kernel(Alone{}, row);
+    kernel(HostTeam{}, row);
   }
 }
 
@@ -98,7 +79,7 @@ BOOST_AUTO_TEST_CASE(statistics_are_those_of_the_steps_samples_wherever_the_mean
         parts.data(),    weight.data(), bias.data(), mean.data(), variance.data(),
         figures.data()};
     for (std::size_t c = 0; c < width; ++c) {
-      join(Alone{}, c);
+      join(HostTeam{}, c);
       const std::vector<double> values = images.of(c, 2);
       const auto number = static_cast<double>(values.size());
       const double expected = sum_of(values, [](double v) { return v; }) / number;

@@ -16,6 +16,7 @@
 #include "compute/graph.hpp"
 #include "compute/program.hpp"
 #include "tests/cuda_on_cpu/backend.hpp"
+#include "tests/cuda_on_cpu/team.hpp"
 #include "tests/unit/compute/networks.hpp"
 
 using namespace starling;
@@ -26,7 +27,7 @@ using compute::testing::need;
 namespace {
 
 /// Members of a team that sums up by turns, as a GPU's threads do, and then each other's sums.
-struct Team {
+struct Team : cuda_on_cpu::HostTeam {
   static constexpr std::size_t kMembers = 4;
 
   template <class F>
@@ -38,11 +39,6 @@ struct Team {
     for (const Value& part : parts) all += part;
     return all;
   }
-  template <class F>
-  void each(std::size_t count, const F& f) const {
-    for (std::size_t i = 0; i < count; ++i) f(i);
-  }
-  [[nodiscard]] bool leads() const { return true; }
 };
 
 /// What the kernel makes of two rows, the second of which lies behind the step's samples.
