@@ -190,6 +190,10 @@ base::Status check_options(const SimOptions& options) {
 /// Before a simulation that may take long: whether its report will find a place.
 base::Status check_place(const std::string& json) {
   if (json.empty() || json == "-") return {};
+  std::error_code unknown;
+  if (std::filesystem::is_directory(json, unknown)) {
+    return base::fail(base::ErrorCode::data, "{}: a folder, and no file to write to", json);
+  }
   const auto folder = std::filesystem::path(json).parent_path();
   if (::access(folder.empty() ? "." : folder.c_str(), W_OK) == 0) return {};
   return base::fail(base::ErrorCode::data, "{}: cannot be written: {}", json,
