@@ -359,10 +359,13 @@ bool is_of_a_peer(const std::string& dir) {
 }
 
 /// Makes sure that no peer runs in the folders of a former swarm's peers, and deletes them if
-/// `anew`: none where one of that name is not a peer's.
+/// `anew`: none where one of that name is not a peer's, or where `dir` is a peer's itself.
 base::Status take_over(const std::string& dir, bool anew) {
   std::vector<std::string> old;
   std::error_code failed;
+  if (fs::exists(dir + "/lock", failed)) {
+    return fail(ErrorCode::usage, "{}: is the folder of one peer; give another --dir", dir);
+  }
   for (const auto& entry : fs::directory_iterator(dir, failed)) {
     const std::string name = entry.path().filename();
     if (name.starts_with(kPeerPrefix)) old.push_back(entry.path());

@@ -195,6 +195,15 @@ BOOST_AUTO_TEST_CASE(a_pipe_is_not_replaced_by_a_file) {
   BOOST_TEST(fs::is_fifo(pipe));
 }
 
+BOOST_AUTO_TEST_CASE(a_report_that_finds_no_place_is_an_error_before_the_simulation) {
+  const testing::TemporaryFolder folder;
+  const Ended ended = run(folder, {"sim", "random", "--json", folder.path()});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  BOOST_TEST(has(ended.err, folder.path()), ended.err);
+  BOOST_TEST(has(ended.err, "a folder"), ended.err);
+  BOOST_TEST(ended.out.empty(), ended.out);
+}
+
 BOOST_AUTO_TEST_CASE(a_run_that_fails_has_its_summary_as_json_too) {
   const testing::TemporaryFolder folder;
   const Ended ended =

@@ -192,6 +192,12 @@ BOOST_AUTO_TEST_CASE(folders_that_are_in_use_or_not_a_peers_stay_as_they_are) {
   BOOST_TEST(second.err.find("running") != std::string::npos, second.err);
   BOOST_TEST(!first.exit_code());
   BOOST_TEST(std::filesystem::exists(dir + "/peer-1/peer.json"));
+
+  const std::string of_peer = dir + "/peer-1";
+  const Ended within = run(folder, {"swarm", mlp_run_file(), "-n", "1", "--dir", of_peer});
+  BOOST_TEST(within.code.value_or(-1) == 2);
+  BOOST_TEST(within.err.find("the folder of one peer") != std::string::npos, within.err);
+  BOOST_TEST(!std::filesystem::exists(of_peer + "/peer-1"));
 }
 
 }  // namespace
