@@ -1,16 +1,13 @@
 // starling sim: runs a scenario in the simulator.
-#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -190,14 +187,7 @@ base::Status check_options(const SimOptions& options) {
 /// Before a simulation that may take long: whether its report will find a place.
 base::Status check_place(const std::string& json) {
   if (json.empty() || json == "-") return {};
-  std::error_code unknown;
-  if (std::filesystem::is_directory(json, unknown)) {
-    return base::fail(base::ErrorCode::data, "{}: a folder, and no file to write to", json);
-  }
-  const auto folder = std::filesystem::path(json).parent_path();
-  if (::access(folder.empty() ? "." : folder.c_str(), W_OK) == 0) return {};
-  return base::fail(base::ErrorCode::data, "{}: cannot be written: {}", json,
-                    std::generic_category().message(errno));
+  return base::check_replaceable(json);
 }
 
 int run_seeds(const SimOptions& options) {

@@ -352,10 +352,10 @@ int exit_code_of(const std::vector<Child>& children) {
   return any_ended_well ? 0 : std::max(code, 1);
 }
 
-/// Whether a folder is one that a peer has made, or holds nothing.
+/// Whether a folder is one that a peer has made.
 bool is_of_a_peer(const std::string& dir) {
   std::error_code failed;
-  return fs::exists(dir + "/lock", failed) || fs::is_empty(dir, failed);
+  return fs::exists(dir + "/lock", failed);
 }
 
 /// Makes sure that no peer runs in the folders of a former swarm's peers, and deletes them if
@@ -363,7 +363,7 @@ bool is_of_a_peer(const std::string& dir) {
 base::Status take_over(const std::string& dir, bool anew) {
   std::vector<std::string> old;
   std::error_code failed;
-  if (fs::exists(dir + "/lock", failed)) {
+  if (is_of_a_peer(dir)) {
     return fail(ErrorCode::usage, "{}: is the folder of one peer; give another --dir", dir);
   }
   for (const auto& entry : fs::directory_iterator(dir, failed)) {
@@ -372,7 +372,7 @@ base::Status take_over(const std::string& dir, bool anew) {
   }
   std::vector<base::FileLock> locks;
   for (const std::string& folder : old) {
-    if (!is_of_a_peer(folder)) {
+    if (!is_of_a_peer(folder) && !fs::is_empty(folder, failed)) {
       return fail(ErrorCode::usage, "{}: is not the folder of a peer; give another --dir", folder);
     }
     auto lock = base::FileLock::take(folder + "/lock");

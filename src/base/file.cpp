@@ -87,7 +87,8 @@ Result<Replaced> replaceable(const std::string& path) {
   }
   if (::stat(target.path.c_str(), &info) != 0) return target;
   if (!S_ISREG(info.st_mode)) {
-    return fail(ErrorCode::data, "{}: is not a regular file, and only such are replaced", path);
+    return fail(ErrorCode::data, "{}: is not a regular file{}, and only such are replaced", path,
+                S_ISDIR(info.st_mode) ? " but a folder" : "");
   }
   target.mode = info.st_mode & kModeBits;
   return target;
@@ -177,6 +178,13 @@ Status replace_file(const std::string& path, std::span<const ByteView> parts,
 Status replace_file(const std::string& path, std::string_view text, Durability durability) {
   const ByteView parts[] = {bytes_of(text.data(), text.size())};
   return replace_file(path, parts, durability);
+}
+
+Status check_replaceable(const std::string& path) {
+  const auto target = replaceable(path);
+  if (!target) return fail(target.error());
+  if (::access(parent_of(target->path).c_str(), W_OK) == 0) return {};
+  return fail(ErrorCode::data, "{}: cannot be written: {}", path, reason(errno));
 }
 
 Status make_folder(const std::string& path) {

@@ -41,6 +41,9 @@ enum class Durability {
 [[nodiscard]] Status replace_file(const std::string& path, std::string_view text,
                                   Durability durability = Durability::synced);
 
+/// For who works for long before it writes: whether replace_file() finds a place at `path` now.
+[[nodiscard]] Status check_replaceable(const std::string& path);
+
 /// Creates `path`, which its owner alone may read (mode 0600), whole or not at all, and waits until
 /// it is on disk. False, and nothing is changed, where there is such a file: of two processes that
 /// start at once one makes it.

@@ -108,9 +108,13 @@ BOOST_AUTO_TEST_CASE(a_pipe_or_a_folder_is_not_replaced) {
     BOOST_TEST((replaced.error().code == ErrorCode::data));
     BOOST_TEST(replaced.error().text.find(name + 1 + std::string(": is not a regular file")) !=
                std::string::npos);
+    const auto checked = check_replaceable(path() + name);
+    BOOST_REQUIRE(!checked.has_value());
+    BOOST_TEST(checked.error().text == replaced.error().text);
   }
   BOOST_TEST(std::filesystem::is_fifo(pipe));
   BOOST_TEST(std::filesystem::is_symlink(path() + "/link"));
+  BOOST_TEST(check_replaceable(path() + "/new").has_value());
   BOOST_TEST(std::distance(std::filesystem::directory_iterator(path()), {}) == 3);
 }
 
