@@ -30,7 +30,7 @@ bool runs(const std::string& dir, const PeerFile& file) {
   // Another user's process cannot be signalled, but is there.
   const bool number_taken = kill(static_cast<pid_t>(file.pid), 0) == 0 || errno == EPERM;
   // Of a peer that was killed, another process may have the number by now.
-  return number_taken && !base::FileLock::is_free(dir + "/lock");
+  return number_taken && !base::FileLock::is_free(dir + "/" + report::kLockFile);
 }
 
 /// The folders with a running peer below runs/: runs/<run>/<peer>.

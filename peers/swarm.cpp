@@ -355,7 +355,7 @@ int exit_code_of(const std::vector<Child>& children) {
 /// Whether a folder is one that a peer has made.
 bool is_of_a_peer(const std::string& dir) {
   std::error_code failed;
-  return fs::exists(dir + "/lock", failed);
+  return fs::exists(dir + "/" + report::kLockFile, failed);
 }
 
 /// Makes sure that no peer runs in the folders of a former swarm's peers, and deletes them if
@@ -375,7 +375,7 @@ base::Status take_over(const std::string& dir, bool anew) {
     if (!is_of_a_peer(folder) && !fs::is_empty(folder, failed)) {
       return fail(ErrorCode::usage, "{}: is not the folder of a peer; give another --dir", folder);
     }
-    auto lock = base::FileLock::take(folder + "/lock");
+    auto lock = base::FileLock::take(folder + "/" + report::kLockFile);
     if (!lock) return fail(lock.error());
     if (!*lock) {
       return fail(ErrorCode::usage, "{}: a peer is running there; give another --dir", folder);

@@ -1,4 +1,4 @@
-// How a peer that runs is reached: the file in its folder that others on this machine read.
+// How a peer that runs is reached: the files in its folder that others on this machine look at.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,8 @@
 namespace starling::report {
 
 inline constexpr char kPeerFile[] = "peer.json";
+/// Beside it; locked while its peer runs, and left there (base::FileLock).
+inline constexpr char kLockFile[] = "lock";
 
 struct PeerFile {
   std::string name;

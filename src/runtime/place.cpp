@@ -11,6 +11,7 @@
 
 #include "base/file.hpp"
 #include "peer/run_file.hpp"
+#include "report/peer_file.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::runtime {
@@ -39,7 +40,7 @@ std::string default_name(int number) {
 /// Makes a folder and locks it; nothing where a peer has it.
 base::Result<std::optional<base::FileLock>> take_folder(const std::string& dir) {
   if (auto made = base::make_folder(dir); !made) return fail(made.error());
-  return base::FileLock::take(dir + "/lock");
+  return base::FileLock::take(dir + "/" + report::kLockFile);
 }
 
 }  // namespace
