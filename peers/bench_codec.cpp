@@ -136,6 +136,7 @@ class BenchReplica {
     if (memory_ == nullptr) return add_noise(replica_.trained(), noise, turn * 4099);
     const auto place = places_[(turn + 1) % std::size(places_)];
     ASSERT(memory_->push(place, place, 0, 1));
+    wait();
   }
 
   /// Reads and writes two vectors.
@@ -306,6 +307,17 @@ int bench_codec(const BenchOptions& asked) {
   if (!device) return complain("bench codec", device.error());
   BenchOptions options = asked;
   options.device = device->name;  // what "auto" comes to
+  std::vector<std::size_t> sizes(std::begin(kSizes), std::end(kSizes));
+  if (!options.only.empty()) {
+    std::erase_if(sizes, [&](std::size_t n) { return size_name(n) != options.only; });
+  }
+  if (sizes.empty()) {
+    std::string names;
+    for (const std::size_t n : kSizes) names += " " + size_name(n);
+    return complain("bench codec", {base::ErrorCode::usage,
+                                    fmt::format("--only: there is no size '{}'; there are:{}",
+                                                options.only, names)});
+  }
   if (!options.json) {
     const bool on_gpu = options.device != "cpu";
     fmt::print("4-bit values, {}; reference: {} of the same n in the same turns\n",
@@ -313,7 +325,7 @@ int bench_codec(const BenchOptions& asked) {
     fmt::print("{:<24} {:>9} {:>9} {:>8} {:>8} {:>6}\n", "", "best ms", "median ms", "GB/s",
                on_gpu ? "pass" : "memcpy", "ratio");
   }
-  for (const std::size_t n : kSizes) {
+  for (const std::size_t n : sizes) {
     for (const MirrorType mirror : {MirrorType::float32, MirrorType::bfloat16}) {
       if (auto done = bench_size(n, mirror, options); !done) {
         return complain("bench codec", done.error());

@@ -125,7 +125,7 @@ struct BenchOptions {
   std::string what;  ///< "compute" or "codec"
   bool json = false;
   double seconds = 3.0;       ///< of measuring, each figure
-  std::string only;           ///< compute: this model alone
+  std::string only;           ///< compute: this model alone; codec: this size
   std::uint32_t threads = 1;  ///< compute
   bool bfloat16 = false;      ///< compute: products of bfloat16
   std::string device = "cpu";

@@ -255,7 +255,7 @@ void add_keygen(CLI::App& app, KeygenOptions& options, int& code) {
 
 int run_bench(const CLI::App& command, const BenchOptions& options) {
   if (options.what == "compute") return bench_compute(options);
-  for (const char* option : {"--only", "--threads", "--bf16"}) {
+  for (const char* option : {"--threads", "--bf16"}) {
     if (command.count(option) == 0) continue;
     std::fprintf(stderr, "starling bench: %s is for compute, not for codec\n", option);
     return kUsageExit;
@@ -271,7 +271,8 @@ void add_bench(CLI::App& app, BenchOptions& options, int& code) {
   bench->add_flag("--json", options.json, "Print one JSON object a line");
   bench->add_option(
       "--only", options.only,
-      "compute: one model, cnn, mlp, resnet18 or gpt; on a GPU also resnet50 or gpt2");
+      "compute: one model, cnn, mlp, resnet18 or gpt; on a GPU also resnet50 or gpt2; codec: one "
+      "size, 10M or 100M");
   bench->add_option("--threads", options.threads, "compute: threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -93,15 +93,13 @@ class ReplicaMemory {
     return std::size_t{0};
   }
   /// The difference of x to a mirror, until the next call, or until one of them changes. With
-  /// `hold`, find() holds all of it back in the same pass, in single float32 operations, and x
-  /// stays but for their rounding:
+  /// `hold`, the first choose() holds all of it back in the same pass, in single float32
+  /// operations, and x stays but for their rounding:
   ///   x = y + r    r = keep r + gain (x - mirror)    y = x - r
+  /// and code() lets go of what its delta carries. For each of its elements:
+  ///   x = y + r    r -= gain value    y = x - r
   [[nodiscard]] virtual DeltaSource& difference(MirrorId mirror,
                                                 const std::optional<HoldBack>& hold) = 0;
-  /// Nothing is held back any more of what a delta of that difference carries. For each of its
-  /// elements:
-  ///   x = y + r    r -= gain value    y = x - r
-  [[nodiscard]] virtual base::Status release_sent(const Delta& delta, float gain) = 0;
   /// Checks and takes a delta that came. False, with `into` in any state, where its indices are not
   /// strictly rising numbers below size(), in codes that use up their bytes.
   [[nodiscard]] virtual base::Result<bool> decode(const CodedDelta& coded, Delta& into) = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/prefetch.hpp"
 #include "compute/cut.hpp"
 #include "delta/golomb.hpp"
 #include "delta/quantize.hpp"
@@ -20,6 +21,7 @@ namespace {
 
 constexpr std::size_t kScan = 8192;           // elements after which those found are counted
 constexpr std::size_t kAhead = 64;            // elements of a sample that are asked for at a time
+constexpr std::size_t kElementsAhead = 16;    // of a delta, that are on their way from memory
 constexpr std::size_t kChunk = 32768;         // elements of the difference held at a time
 constexpr std::size_t kOrderBelow = 2048;     // candidates: below, no histogram is worth its room
 constexpr std::uint32_t kEstimateShift = 18;  // of a key: 32 steps an octave are ordered first
@@ -86,17 +88,17 @@ void DifferenceSource::find(std::uint32_t key_min, std::size_t room) {
     found_indices_.resize(most);
     found_values_.resize(most);
   }
-  const std::optional<HoldBack> hold = std::exchange(hold_, std::nullopt);
+  const bool holds = hold_ && !std::exchange(is_held_, true);
   found_count_ = 0;
   for (std::size_t begin = 0; begin < n; begin += kScan) {
-    if (found_count_ > room && !hold) break;
+    if (found_count_ > room && !holds) break;
     found_count_ = std::min(found_count_, room + 1);
     const std::size_t end = std::min(begin + kScan, n);
     found_count_ =
-        hold ? scan_and_hold_back(*hold, difference_.mirror, begin, end, key_min,
-                                  found_indices_.data(), found_values_.data(), found_count_)
-             : scan(difference_, begin, end, key_min, found_indices_.data(), found_values_.data(),
-                    found_count_);
+        holds ? scan_and_hold_back(*hold_, difference_.mirror, begin, end, key_min,
+                                   found_indices_.data(), found_values_.data(), found_count_)
+              : scan(difference_, begin, end, key_min, found_indices_.data(), found_values_.data(),
+                     found_count_);
   }
 }
 
@@ -214,7 +216,23 @@ base::Status DifferenceSource::code(const compute::Coding& coding, base::Buffer&
   to.indices = chosen_.indices;
   to.values.resize(chosen_.size());
   unpack_values(values, coding.bits, coding.block, scales, to.values);
+  if (is_held_) release(to);
   return {};
+}
+
+void DifferenceSource::release(const Elements& sent) {
+  float* const y = hold_->base.data();
+  float* const r = hold_->offset.data();
+  for (std::size_t j = 0; j < sent.size(); ++j) {
+    const std::size_t ahead = sent.indices[std::min(j + kElementsAhead, sent.size() - 1)];
+    for (const float* vector : {y, r}) {
+      base::prefetch(vector, ahead * sizeof(float), sizeof(float));
+    }
+    const std::size_t i = sent.indices[j];
+    const float x = y[i] + r[i];
+    r[i] -= hold_->gain * sent.values[j];
+    y[i] = x - r[i];
+  }
 }
 
 }  // namespace starling::delta

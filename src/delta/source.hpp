@@ -24,10 +24,11 @@ class DifferenceSource final : public compute::DeltaSource {
   void read(const Difference& difference) {
     difference_ = difference;
     hold_.reset();
+    is_held_ = false;
   }
-  /// The same of base + offset, which the next find() holds back.
+  /// The same of base + offset, which the first choose() holds back, and code() lets go of.
   void read(const HoldBack& hold, const MirrorView& mirror) {
-    difference_ = {.base = hold.base, .offset = hold.offset, .mirror = mirror};
+    read({.base = hold.base, .offset = hold.offset, .mirror = mirror});
     hold_ = hold;
   }
   /// After choose().
@@ -48,11 +49,13 @@ class DifferenceSource final : public compute::DeltaSource {
   compute::Cut cut_of_found(std::size_t count);
   compute::Cut cut_of_all(std::size_t count);
   void choose_all(compute::Cut cut, std::size_t count);
+  void release(const Elements& sent);
   template <class Use>
   void for_each_chunk(Use&& use);
 
   Difference difference_{{}, {}, std::span<const float>()};
   std::optional<HoldBack> hold_;
+  bool is_held_ = false;
   // What was found. The two keep their size, so that they are filled with zeros only when they
   // grow; found_count_ places of both are used.
   std::vector<std::uint32_t> found_indices_;

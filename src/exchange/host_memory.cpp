@@ -21,9 +21,8 @@ using base::Result;
 using base::Status;
 using kernels::kBlock;
 
-// That are on their way from memory: of squares(), and of a delta.
+// That are on their way from memory.
 constexpr std::size_t kRunsAhead = 8;
-constexpr std::size_t kElementsAhead = 16;
 
 // Adds the part of a delta that lies in the block of `n` elements from `begin` on, from place `at`;
 // returns the place after it.
@@ -109,22 +108,6 @@ compute::DeltaSource& HostMemory::difference(MirrorId mirror, const std::optiona
     source_.read({.base = y_, .offset = r_, .mirror = view});
   }
   return source_;
-}
-
-Status HostMemory::release_sent(const compute::Delta& delta, float gain) {
-  const delta::Elements& carried = elements_of(delta);
-  for (std::size_t j = 0; j < carried.size(); ++j) {
-    const std::size_t ahead = carried.indices[std::min(j + kElementsAhead, carried.size() - 1)];
-    for (const float* vector : {y_.data(), r_.data()}) {
-      base::prefetch(vector, ahead * sizeof(float), sizeof(float));
-    }
-    float& y = y_[carried.indices[j]];
-    float& r = r_[carried.indices[j]];
-    const float x = y + r;
-    r -= gain * carried.values[j];
-    y = x - r;
-  }
-  return {};
 }
 
 Result<bool> HostMemory::decode(const compute::CodedDelta& coded, compute::Delta& into) {

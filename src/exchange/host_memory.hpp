@@ -39,7 +39,6 @@ class HostMemory final : public compute::ReplicaMemory {
 
   std::unique_ptr<compute::Delta> make_delta() override;
   compute::DeltaSource& difference(MirrorId mirror, const std::optional<HoldBack>& hold) override;
-  base::Status release_sent(const compute::Delta& delta, float gain) override;
   base::Result<bool> decode(const compute::CodedDelta& coded, compute::Delta& into) override;
   base::Result<compute::Squares> squares(MirrorId mirror, std::size_t first,
                                          std::size_t every) override;

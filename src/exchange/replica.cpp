@@ -175,10 +175,8 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
   ASSERT(!staging());
   Link& link = this->link(peer);
   if (averaging_.mode == Mode::push_sum) return encode_push(link, out);
-  const auto hold = next_hold(link);
-  compute::DeltaSource& difference = memory_->difference(link.mine, hold);
-  auto coded = noted(delta::encode(difference, options, scratch_, out, *link.written));
-  if (coded && hold) coded = noted(memory_->release_sent(*link.written, hold->gain));
+  compute::DeltaSource& difference = memory_->difference(link.mine, next_hold(link));
+  const auto coded = noted(delta::encode(difference, options, scratch_, out, *link.written));
   if (!coded) return fail(coded.error());
   largest_written_ = std::max(largest_written_, link.written->size());
   link.written_hash = base::xxh3(out);

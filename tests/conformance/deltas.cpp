@@ -54,7 +54,6 @@ class Memories {
     for (std::size_t at = 0; at < 2; ++at) {
       auto& source = memory(at).difference(mirrors_[at], hold);
       encoded[at] = delta::encode(source, options, scratch_, bytes[at], *deltas_[at]);
-      if (encoded[at] && hold) need(memory(at).release_sent(*deltas_[at], hold->gain));
       trained[at].resize(size());
       need(memory(at).read(trained[at]));
     }

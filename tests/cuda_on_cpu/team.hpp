@@ -41,12 +41,6 @@ struct HostTeam {
     return memory;
   }
   void meet() const {}
-  template <class Hit, class F>
-  void in_order(std::size_t count, const Hit& hit, const F& f) const {
-    for (std::size_t i = 0, rank = 0; i < count; ++i) {
-      if (hit(i)) f(rank++, i);
-    }
-  }
   template <class F, class G>
   auto running_sum(std::size_t count, const F& f, const G& g) const {
     decltype(f(std::size_t{})) before{};

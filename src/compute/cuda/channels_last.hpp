@@ -3,6 +3,8 @@
 // these is read once for many points.
 #pragma once
 
+#include <tuple>
+
 #include "compute/cuda/fours.hpp"
 #include "compute/cuda/images.hpp"
 #include "compute/cuda/rows.hpp"
@@ -36,9 +38,8 @@ STARLING_BOTH inline void load(const Floats& from, const ChannelGroup& group, st
   if (!group.is_wide()) {
     for (std::size_t k = 0; k < kEight; ++k) to[k] = k < group.count ? from[at + k] : 0.0F;
   } else if (from.rounded) {
-    const EightRounded bits =
-        *reinterpret_cast<const EightRounded*>(static_cast<const std::uint16_t*>(from.data) + at);
-    for (std::size_t k = 0; k < kEight; ++k) to[k] = widened(bits.of[k]);
+    const auto bits = load_wide<EightRounded>(static_cast<const std::uint16_t*>(from.data) + at);
+    for (std::size_t k = 0; k < kEight; ++k) to[k] = bits[k];
   } else {
     for (std::size_t part = 0; part < kEight; part += kFour) {
       const Four read = from.four(at + part);
@@ -50,22 +51,62 @@ STARLING_BOTH inline void load(const Floats& from, const ChannelGroup& group, st
 STARLING_BOTH inline void save(const float (&from)[kEight], const ChannelGroup& group,
                                std::size_t point, const FloatsTo& to) {
   const std::size_t at = group.at(point);
-  if (!group.is_wide()) {
-    for (std::size_t k = 0; k < kEight; ++k) {  // by constants: arrays stay in registers
-      if (k < group.count) to.put(at + k, from[k]);
-    }
-    return;
+  if (group.is_wide()) return to.put_eight(at, from);
+  for (std::size_t k = 0; k < kEight; ++k) {  // by constants: arrays stay in registers
+    if (k < group.count) to.put(at + k, from[k]);
   }
-  if (to.exact != nullptr) {
-    for (std::size_t part = 0; part < kEight; part += kFour) {
-      store_four({from[part], from[part + 1], from[part + 2], from[part + 3]}, to.exact + at + part,
-                 kFour);
+}
+
+/// The group's elements of a point, one by one; zeros for channels that there are not.
+struct ByElement {
+  float of[kEight];
+
+  STARLING_BOTH ByElement(const Floats& from, const ChannelGroup& group, std::size_t point) {
+    load(from, group, point, of);
+  }
+  STARLING_BOTH float operator[](std::size_t k) const { return of[k]; }
+};
+
+/// Calls use(point, the group's elements in each source) for every `every`th point from `first` on
+/// that lies below `end`. Those of some points are all on their way before the first is used: what
+/// `use` writes belongs to its point alone.
+template <class Use, class... Ts>
+STARLING_BOTH void each_wide_point(const ChannelGroup& group, std::size_t first, std::size_t end,
+                                   std::size_t every, const Use& use, const FloatsAs<Ts>&... from) {
+  constexpr std::size_t kBytesAtOnce = 64;
+  constexpr std::size_t kBytes = (sizeof(Eight<Ts>) + ...);
+  constexpr std::size_t kPoints = kBytes < kBytesAtOnce ? kBytesAtOnce / kBytes : 1;
+  std::size_t point = first;
+  for (; point + (kPoints - 1) * every < end; point += kPoints * every) {
+    std::tuple<Eight<Ts>...> read[kPoints];
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+    for (std::size_t p = 0; p < kPoints; ++p) {
+      read[p] = {from.eight(group.at(point + p * every))...};
+    }
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+    for (std::size_t p = 0; p < kPoints; ++p) {
+      std::apply([&](const auto&... own) { use(point + p * every, own...); }, read[p]);
     }
   }
-  if (to.rounded == nullptr) return;
-  EightRounded bits;
-  for (std::size_t k = 0; k < kEight; ++k) bits.of[k] = rounded(from[k]);
-  *reinterpret_cast<EightRounded*>(to.rounded + at) = bits;
+  for (; point < end; point += every) use(point, from.eight(group.at(point))...);
+}
+
+/// The same of any sources, and of groups that are not aligned.
+template <class Use, class... Sources>
+STARLING_BOTH void each_point(const ChannelGroup& group, std::size_t first, std::size_t end,
+                              std::size_t every, const Use& use, const Sources&... from) {
+  if (group.is_wide()) {
+    return visit_all(
+        [&](const auto&... own) { each_wide_point(group, first, end, every, use, own...); },
+        from...);
+  }
+  for (std::size_t point = first; point < end; point += every) {
+    use(point, ByElement(from, group, point)...);
+  }
 }
 
 /// The figures of a group's channels; of any others for channels that there are not.
@@ -111,15 +152,15 @@ struct NormLast {
   STARLING_BOTH void operator()(std::size_t i) const {
     const auto [group, lane] = lanes.share_of(i);
     const GroupFigures of(figures, group);
-    for (std::size_t point = lane; point < lanes.points; point += lanes.lanes) {
+    const auto norm = [&, &group = group](std::size_t point, const auto& read) {
       float value[kEight];
-      load(x, group, point, value);
       for (std::size_t k = 0; k < kEight; ++k) {
-        value[k] = normalised(of[k], value[k]);
+        value[k] = normalised(of[k], read[k]);
         if (relu && value[k] < 0) value[k] = 0;
       }
       save(value, group, point, y);
-    }
+    };
+    each_point(group, lane, lanes.points, lanes.lanes, norm, x);
   }
 };
 
@@ -138,18 +179,16 @@ struct SumLast {
     const auto [group, lane] = lanes.share_of(i);
     const GroupFigures of_a(a_figures, group);
     const GroupFigures of_b(b_figures == nullptr ? a_figures : b_figures, group);
-    for (std::size_t point = lane; point < lanes.points; point += lanes.lanes) {
+    const auto add = [&, &group = group](std::size_t point, const auto& own, const auto& added) {
       float sum[kEight];
-      float other[kEight];
-      load(a, group, point, sum);
-      load(b, group, point, other);
       for (std::size_t k = 0; k < kEight; ++k) {
-        if (b_figures != nullptr) other[k] = normalised(of_b[k], other[k]);
-        sum[k] = normalised(of_a[k], sum[k]) + other[k];
+        const float other = b_figures == nullptr ? added[k] : normalised(of_b[k], added[k]);
+        sum[k] = normalised(of_a[k], own[k]) + other;
         if (relu && sum[k] < 0) sum[k] = 0;
       }
       save(sum, group, point, to);
-    }
+    };
+    each_point(group, lane, lanes.points, lanes.lanes, add, a, b);
   }
 };
 
@@ -172,18 +211,17 @@ struct NormBackwardLast {
     float rest[kEight];
     for (std::size_t k = 0; k < kEight; ++k) rest[k] = of[k].rest - of[k].x_factor * of[k].mean;
     const std::size_t end = step->count * points;
-    for (std::size_t point = lane; point < lanes.points; point += lanes.lanes) {
+    const auto go_back = [&, &group = group](std::size_t point, const auto& source,
+                                             const auto& above) {
       float value[kEight];
-      float above[kEight];
-      load(x, group, point, value);
-      load(dy, group, point, above);
       for (std::size_t k = 0; k < kEight; ++k) {
-        const float gradient = relu ? passed(of[k], value[k], above[k]) : above[k];
-        value[k] = of[k].dy_factor * gradient + of[k].x_factor * value[k] + rest[k];
+        const float gradient = relu ? passed(of[k], source[k], above[k]) : above[k];
+        value[k] = of[k].dy_factor * gradient + of[k].x_factor * source[k] + rest[k];
         if (point >= end) value[k] = 0;
       }
       save(value, group, point, dx);
-    }
+    };
+    each_point(group, lane, lanes.points, lanes.lanes, go_back, x, dy);
   }
 };
 
@@ -212,15 +250,17 @@ STARLING_BOTH void add_up_channels(const Team& team, std::size_t row, const Kern
     Pair sums[kEight]{};
     const std::size_t point = begin + own.quotient;
     if (point < end) kernel.add_up(of, point, end, shape.lanes, sums);
-    for (std::size_t k = 0; k < kEight; ++k) memory.of[lane * kEight + k] = sums[k];
+    for (std::size_t k = 0; k < kEight; ++k) memory.of[k * kTeamLanes + lane] = sums[k];
   });
   team.meet();
-  const std::size_t width = shape.groups * kEight;
-  team.each(width, [&](std::size_t c) {
-    const std::size_t channel = first_group * kEight + c;
+  team.each(shape.groups * kEight, [&](std::size_t c) {
+    const Divided at_group = divide(c, shape.groups);
+    const std::size_t k = at_group.quotient;
+    const std::size_t channel = (first_group + at_group.rest) * kEight + k;
     if (channel >= channels.channels) return;
+    const Pair* const of = memory.of + k * kTeamLanes + at_group.rest;
     Pair sum{};
-    for (std::size_t lane = 0; lane < shape.lanes; ++lane) sum += memory.of[lane * width + c];
+    for (std::size_t lane = 0; lane < shape.lanes; ++lane) sum += of[lane * shape.groups];
     kernel.parts[at.quotient * channels.channels + channel] = sum;
   });
   team.meet();
@@ -249,16 +289,15 @@ struct NormSumsLast {
     float sum[kEight]{};
     float squares[kEight]{};
     float count = 0;
-    for (std::size_t point = first; point < end; point += every) {
-      float value[kEight];
-      load(x, group, point, value);
+    const auto add = [&](std::size_t, const auto& read) {
       for (std::size_t k = 0; k < kEight; ++k) {
-        const float difference = value[k] - own[k];
+        const float difference = read[k] - own[k];
         sum[k] += difference;
         squares[k] += difference * difference;
       }
       ++count;
-    }
+    };
+    each_point(group, first, end, every, add, x);
     float origin[kEight];
     load(x, group, 0, origin);
     for (std::size_t k = 0; k < kEight; ++k) {
@@ -293,22 +332,33 @@ struct NormGradientSumsLast {
     const GroupFigures of(figures, group);
     float plain[kEight]{};
     float weighted[kEight]{};
-    for (std::size_t point = first; point < end; point += every) {
-      float value[kEight];
-      float above[kEight];
-      load(x, group, point, value);
-      load(dy, group, point, above);
+    const auto add = [&](std::size_t, const auto& source, const auto& above) {
       for (std::size_t k = 0; k < kEight; ++k) {
-        const float gradient = relu ? passed(of[k], value[k], above[k]) : above[k];
+        const float gradient = relu ? passed(of[k], source[k], above[k]) : above[k];
         plain[k] += gradient;
-        weighted[k] += gradient * (value[k] - of[k].mean);
+        weighted[k] += gradient * (source[k] - of[k].mean);
       }
-    }
+    };
+    each_point(group, first, end, every, add, x, dy);
     for (std::size_t k = 0; k < kEight; ++k) {
       sums[k] = {static_cast<double>(plain[k]), static_cast<double>(weighted[k])};
     }
   }
 };
+
+/// Which of a window's elements won, of a group's channels.
+struct alignas(16) EightWinners {
+  std::int32_t of[kEight];
+};
+
+STARLING_BOTH inline EightWinners winners_at(const std::int32_t* chosen, const ChannelGroup& group,
+                                             std::size_t point) {
+  const std::int32_t* const from = chosen + group.at(point);
+  if (group.is_wide()) return load_wide<EightWinners>(from);
+  EightWinners read;
+  for (std::size_t k = 0; k < kEight; ++k) read.of[k] = k < group.count ? from[k] : -1;
+  return read;
+}
 
 /// MaxPoolForward's: one call a group of channels of a point of y.
 struct MaxPoolForwardLast {
@@ -331,8 +381,12 @@ struct MaxPoolForwardLast {
     float values[kEight];
     for (std::size_t k = 0; k < kEight; ++k) values[k] = most[k].value;
     save(values, group, point.quotient, y);
+    EightWinners won;
+    for (std::size_t k = 0; k < kEight; ++k) won.of[k] = most[k].number;
+    std::int32_t* const to_chosen = chosen + group.at(point.quotient);
+    if (group.is_wide()) return store_wide(won, to_chosen);
     for (std::size_t k = 0; k < kEight; ++k) {
-      if (k < group.count) chosen[group.at(point.quotient) + k] = most[k].number;
+      if (k < group.count) to_chosen[k] = won.of[k];
     }
   }
 };
@@ -352,11 +406,9 @@ struct MaxPoolBackwardLast {
     each_window(w, point.quotient, [&](std::size_t window, std::size_t place) {
       float above[kEight];
       load(dy, group, window, above);
+      const EightWinners won = winners_at(chosen, group, window);
       for (std::size_t k = 0; k < kEight; ++k) {
-        const bool is_there = k < group.count;
-        if (is_there && chosen[group.at(window) + k] == static_cast<std::int32_t>(place)) {
-          sums[k] += above[k];
-        }
+        if (won.of[k] == static_cast<std::int32_t>(place)) sums[k] += above[k];
       }
     });
     save(sums, group, point.quotient, dx);

@@ -55,7 +55,6 @@ struct ChoiceFigures {
   CutStage cut[kDigits];    ///< of what is chosen
   Tally tally;              ///< of what it was chosen from
   std::uint32_t found;      ///< elements, whether or not there was room
-  std::uint32_t last;       ///< index of the last element on the cut that is in
 };
 
 // Elements in any order: size() of them.
@@ -285,6 +284,12 @@ STARLING_BOTH inline std::uint64_t pair_of(std::uint64_t above, std::uint64_t eq
 STARLING_BOTH inline std::uint64_t above_of(std::uint64_t pair) { return pair >> 32; }
 STARLING_BOTH inline std::uint64_t equal_of(std::uint64_t pair) { return pair & 0xffffffffU; }
 
+/// Of one element.
+STARLING_BOTH inline std::uint64_t side_of(float value, std::uint32_t cut) {
+  const std::uint32_t key = key_of(value);
+  return pair_of(key > cut ? 1 : 0, key == cut ? 1 : 0);
+}
+
 /// One row a tile.
 template <class Tiles>
 struct CountTiles {
@@ -298,17 +303,17 @@ struct CountTiles {
   STARLING_BOTH void operator()(const Team& team, std::size_t tile) const {
     const CountTiles by = *this;
     const std::uint32_t cut_key = cut->key;
-    const std::uint64_t count = team.sum(from.count(tile), [=](std::size_t i) {
-      const std::uint32_t key = key_of(by.from.value(tile, i));
-      return pair_of(key > cut_key ? 1 : 0, key == cut_key ? 1 : 0);
-    });
+    const std::uint64_t count = team.sum(
+        from.count(tile), [=](std::size_t i) { return side_of(by.from.value(tile, i), cut_key); });
     if (team.leads()) counts[tile] = count;
   }
 };
 
-/// begins[i] = the sum of the values before i, for each, and behind the last one of all. One row.
+/// begins[i] = the sum of the values before i, for each, and behind the last one of all. One row,
+/// whose members take some neighbours each.
 struct AddBefore {
   static constexpr bool kByRows = true;
+  static constexpr std::size_t kNeighbours = 16;
 
   const std::uint64_t* values;
   std::size_t count;
@@ -316,51 +321,51 @@ struct AddBefore {
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t) const {
-    const std::uint64_t* const of = values;
-    std::uint64_t* const to = begins;
-    const std::uint64_t all = team.running_sum(
-        count, [=](std::size_t i) { return of[i]; },
-        [=](std::size_t i, std::uint64_t before) { to[i] = before; });
+    const AddBefore by = *this;
+    const std::uint64_t all = team.running_sum((count + kNeighbours - 1) / kNeighbours,
+                                               [=](std::size_t part) {
+                                                 std::uint64_t sum = 0;
+                                                 for (const std::uint64_t value : by.part(part).of)
+                                                   sum += value;
+                                                 return sum;
+                                               },
+                                               [=](std::size_t part, std::uint64_t before) {
+                                                 const Part own = by.part(part);
+                                                 for (std::size_t k = 0; k < kNeighbours; ++k) {
+                                                   const std::size_t i = part * kNeighbours + k;
+                                                   if (i < by.count) by.begins[i] = before;
+                                                   before += own.of[k];
+                                                 }
+                                               });
     if (team.leads()) begins[count] = all;
   }
-};
 
-/// Finds the last element on the cut that is in; where none is, `last` stays. One row a tile.
-template <class Tiles>
-struct FindLastEqual {
-  static constexpr bool kByRows = true;
+ private:
+  struct Part {
+    std::uint64_t of[kNeighbours];
+  };
 
-  Tiles from;
-  const CutStage* cut;
-  const std::uint64_t* begins;  ///< of tiles
-  std::uint32_t* last;          ///< its index
-
-  template <class Team>
-  STARLING_BOTH void operator()(const Team& team, std::size_t tile) const {
-    const std::uint64_t before = equal_of(begins[tile]);
-    const std::uint64_t equals = cut->wanted;
-    if (before >= equals || equal_of(begins[tile + 1]) < equals) return;
-    const FindLastEqual by = *this;
-    const std::uint32_t cut_key = cut->key;
-    const std::uint64_t rank_of_last = equals - 1 - before;
-    team.in_order(
-        from.count(tile), [=](std::size_t i) { return key_of(by.from.value(tile, i)) == cut_key; },
-        [=](std::size_t rank, std::size_t i) {
-          if (rank == rank_of_last) *by.last = by.from.index(tile, i);
-        });
+  /// All are read before any is used; zeros behind the end.
+  [[nodiscard]] STARLING_BOTH Part part(std::size_t number) const {
+    Part read;
+    for (std::size_t k = 0; k < kNeighbours; ++k) {
+      const std::size_t i = number * kNeighbours + k;
+      read.of[k] = i < count ? values[i] : 0;
+    }
+    return read;
   }
 };
 
-/// Writes what is chosen, by index; nothing beyond the room, where the cut is not these tiles',
-/// since not all that was found had room. One row a tile.
+/// Writes what is chosen, by index: what is above the cut, and of what is on it the first ones.
+/// Nothing beyond the room, where the cut is not these tiles', since not all that was found had
+/// room. One row a tile.
 template <class Tiles>
 struct TakeChosen {
   static constexpr bool kByRows = true;
 
   Tiles from;
   const CutStage* cut;
-  const std::uint64_t* begins;
-  const std::uint32_t* last;
+  const std::uint64_t* begins;  ///< of tiles
   std::size_t room;
   std::uint32_t* indices;
   float* values;
@@ -368,22 +373,20 @@ struct TakeChosen {
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t tile) const {
     const TakeChosen by = *this;
-    const std::uint32_t cut_key = cut->key;
-    const std::uint64_t equals = cut->wanted;
-    const std::uint32_t last_equal = *last;
-    const std::uint64_t equal = equal_of(begins[tile]);
-    const std::uint64_t first = above_of(begins[tile]) + (equal < equals ? equal : equals);
-    team.in_order(
-        from.count(tile),
-        [=](std::size_t i) {
-          const std::uint32_t key = key_of(by.from.value(tile, i));
-          return key > cut_key ||
-                 (key == cut_key && equals > 0 && by.from.index(tile, i) <= last_equal);
-        },
-        [=](std::size_t rank, std::size_t i) {
-          if (first + rank >= by.room) return;
-          by.indices[first + rank] = by.from.index(tile, i);
-          by.values[first + rank] = by.from.value(tile, i);
+    const CutStage at = *cut;
+    const std::uint64_t begin = begins[tile];
+    team.running_sum(
+        from.count(tile), [=](std::size_t i) { return side_of(by.from.value(tile, i), at.key); },
+        [=](std::size_t i, std::uint64_t before) {
+          const float value = by.from.value(tile, i);
+          const std::uint64_t side = side_of(value, at.key);
+          const std::uint64_t equal = equal_of(begin + before);
+          if (above_of(side) == 0 && (equal_of(side) == 0 || equal >= at.wanted)) return;
+          const std::uint64_t to =
+              above_of(begin + before) + (equal < at.wanted ? equal : at.wanted);
+          if (to >= by.room) return;
+          by.indices[to] = by.from.index(tile, i);
+          by.values[to] = value;
         });
   }
 };

@@ -176,11 +176,6 @@ DeltaSource& DeviceReplica::difference(MirrorId mirror, const std::optional<Hold
   return source_;
 }
 
-Status DeviceReplica::release_sent(const Delta& delta, float gain) {
-  const DeviceElements carried = view_of(delta);
-  return queue_.run(KernelWork{ReleaseSent{y(), r(), carried, gain}, carried.count});
-}
-
 Result<bool> DeviceReplica::decode(const CodedDelta& coded, Delta& into) {
   return source_.decode(coded, static_cast<DeviceDelta&>(into));
 }

@@ -39,7 +39,6 @@ class DeviceReplica final : public ReplicaMemory {
   std::unique_ptr<Delta> make_delta() override;
   base::Result<std::size_t> reserve(std::size_t count, std::size_t room) override;
   DeltaSource& difference(MirrorId mirror, const std::optional<HoldBack>& hold) override;
-  base::Status release_sent(const Delta& delta, float gain) override;
   base::Result<bool> decode(const CodedDelta& coded, Delta& into) override;
   base::Result<Squares> squares(MirrorId mirror, std::size_t first, std::size_t every) override;
   base::Status reserve_commit(const Delta& own, const Delta& their) override;

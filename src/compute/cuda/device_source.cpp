@@ -69,13 +69,12 @@ Queue::Fill fill_from_sections(std::span<const Section<const std::byte>> section
   };
 }
 
-/// Reads sections, which outlive it.
-Queue::Take take_to_sections(std::span<const Section<std::byte>> sections) {
-  return [sections](std::size_t offset, std::span<const std::byte> bytes) {
-    for_each_in(sections, offset, bytes.size(), [&](std::size_t at, std::span<std::byte> part) {
-      std::memcpy(part.data(), bytes.data() + at, part.size());
-    });
-  };
+/// Reads what of the sections lies in the bytes from `offset` on.
+void take_to_sections(std::span<const Section<std::byte>> sections, std::size_t offset,
+                      base::ByteView bytes) {
+  for_each_in(sections, offset, bytes.size(), [&](std::size_t at, std::span<std::byte> part) {
+    std::memcpy(part.data(), bytes.data() + at, part.size());
+  });
 }
 
 }  // namespace
@@ -135,7 +134,7 @@ struct DeviceSource::ChoiceRoom {
   std::size_t begins;
 };
 
-/// Where things lie in the work space of code(): the host gets all from the scales on.
+/// Where things lie in the work space of code(): the host gets all from the begins on.
 struct DeviceSource::CodeRoom {
   CodeRoom(std::size_t count, std::size_t n, const Coding& coding)
       : runs(base::ceil_div(count, kCodesPerRun)),
@@ -149,7 +148,7 @@ struct DeviceSource::CodeRoom {
 
   /// Quotients add up to no more than that of the last index.
   static std::size_t words_max(std::size_t count, std::size_t n, const Coding& coding) {
-    const std::size_t tails = count * std::size_t{1 + kGolombPrefixMax + coding.shift};
+    const std::size_t tails = count * std::size_t{1 + longest_prefix(coding.odd) + coding.shift};
     return base::ceil_div(tails + n / (std::size_t{coding.odd} << coding.shift), 32) + 2;
   }
 
@@ -190,7 +189,7 @@ Result<std::size_t> DeviceSource::reserve(std::size_t count, std::size_t room) {
   // Of all calls code() has the most work: a divisor is about as large as a gap, or a few times
   // smaller.
   const auto shift = static_cast<std::uint32_t>(std::bit_width(size_ / count));
-  const Coding dear{.odd = 1, .shift = shift, .bits = 8, .block = kBlockLeast};
+  const Coding dear{.odd = 7, .shift = shift, .bits = 8, .block = kBlockLeast};
   const std::size_t quotients = count * kQuotientMost / 8;
   const ChoiceRoom choice({.count = count, .room = room}, 0, tiles());
   const std::size_t work =
@@ -264,6 +263,7 @@ Status DeviceSource::find(const Choosing& which, const ChoiceRoom& room) {
                               .tally = nullptr};
           if (done) done = find_cut(values, which.sample, search);
         }
+        held_ = std::exchange(of.hold, {});
         const FindLargest<M> find{
             .difference = of.difference,
             .n = size_,
@@ -273,7 +273,7 @@ Status DeviceSource::find(const Choosing& which, const ChoiceRoom& room) {
             .tiles = tiles_.at<TileFound>(),
             .indices = found_.indices(),
             .values = found_.values(),
-            .hold = std::exchange(of.hold, {})};
+            .hold = held_};
         return done ? queue_.run(KernelWork{find, tiles(), kTile}) : done;
       },
       difference_);
@@ -342,14 +342,9 @@ Status DeviceSource::take(const Tiles& from, const ChoiceRoom& room, std::size_t
   auto done = queue_.run(KernelWork{CountTiles<Tiles>{from, cut, counts}, tiles(), from.width});
   if (done) done = queue_.run(KernelWork{AddBefore{counts, tiles(), begins}, 1, tiles()});
   if (done) {
-    done = queue_.run(
-        KernelWork{FindLastEqual<Tiles>{from, cut, begins, &figures->last}, tiles(), from.width});
-  }
-  if (done) {
     done = queue_.run(KernelWork{TakeChosen<Tiles>{.from = from,
                                                    .cut = cut,
                                                    .begins = begins,
-                                                   .last = &figures->last,
                                                    .room = count,
                                                    .indices = chosen_.indices(),
                                                    .values = chosen_.values()},
@@ -364,6 +359,7 @@ Status DeviceSource::code(const Coding& coding, base::Buffer& out, Delta& coded)
     auto done = work_.reserve(room.offsets.bytes());
     if (done) done = code_indices(coding, room);
     if (done) done = code_values(coding, room);
+    if (done && held_.y != nullptr) done = release_sent();
     if (done) done = append_sections(coding, room, out);
     if (!done) return done;
   }
@@ -409,31 +405,48 @@ Status DeviceSource::code_values(const Coding& coding, const CodeRoom& room) {
   return done;
 }
 
-// Two waits: how many bytes codes of indices take is known only when they are there.
+// Of what is chosen, as it is coded.
+Status DeviceSource::release_sent() {
+  const DeviceElements sent{chosen_.indices(), chosen_.values(), chosen_.size()};
+  return queue_.run(KernelWork{ReleaseSent{held_.y, held_.r, sent, held_.gain}, sent.count});
+}
+
+// One wait: how many bytes codes of indices take says their last run's end, which comes in front of
+// them, and room for as many as they may be is made while the device works.
 Status DeviceSource::append_sections(const Coding& coding, const CodeRoom& room,
                                      base::Buffer& out) {
-  std::vector<std::uint64_t> ends(room.runs);
-  auto done = copy_out(queue_, work_.at<std::uint64_t>(room.begins) + 1, std::span(ends));
-  if (!done) return done;
-  const std::size_t bytes = base::ceil_div(ends.back(), 8);
-  ASSERT(bytes + sizeof(std::uint64_t) <= room.offsets.bytes() - room.words);
+  const std::size_t most = room.offsets.bytes() - room.words;
   const std::size_t starts = (room.runs - 1) * sizeof(std::uint32_t);
   const std::size_t scales = room.blocks * sizeof(float);
   const std::size_t codes =
       base::ceil_div(chosen_.size() * static_cast<std::size_t>(coding.bits), 8);
   const std::size_t at = out.size();
+  out.resize(at + starts + most + scales + codes);
+  const auto section = std::span(out).subspan(at + starts);
+  std::vector<std::uint64_t> begins(room.runs + 1);
+  const Section<std::byte> first{0, std::as_writable_bytes(std::span(begins))};
+  std::array<Section<std::byte>, 3> rest{};
+  std::size_t bytes = 0;
+  auto done = queue_.copy_out(
+      work_.at<std::byte>(room.begins), room.offsets.bytes() - room.begins,
+      [&](std::size_t offset, base::ByteView part) {
+        take_to_sections(std::span(&first, 1), offset, part);
+        if (bytes == 0 && offset + part.size() >= first.bytes.size()) {
+          bytes = base::ceil_div(begins.back(), 8);
+          ASSERT(bytes + sizeof(std::uint64_t) <= most);
+          rest = {{{room.scales - room.begins, section.subspan(bytes, scales)},
+                   {room.codes - room.begins, section.subspan(bytes + scales, codes)},
+                   {room.words - room.begins, section.first(bytes)}}};
+        }
+        take_to_sections(std::span<const Section<std::byte>>(rest), offset, part);
+      });
+  if (!done) return done;
   out.resize(at + starts + bytes + scales + codes);
   for (std::size_t run = 0; run + 1 < room.runs; ++run) {
-    const auto start = static_cast<std::uint32_t>(ends[run]);
+    const auto start = static_cast<std::uint32_t>(begins[run + 1]);
     std::memcpy(out.data() + at + run * sizeof start, &start, sizeof start);
   }
-  const auto section = std::span(out).subspan(at + starts);
-  const std::array<Section<std::byte>, 3> sections{
-      {{0, section.subspan(bytes, scales)},
-       {room.codes - room.scales, section.subspan(bytes + scales)},
-       {room.words - room.scales, section.first(bytes)}}};
-  return queue_.copy_out(work_.at<std::byte>(room.scales), sections.back().at + bytes,
-                         take_to_sections(sections));
+  return {};
 }
 
 Result<bool> DeviceSource::decode(const CodedDelta& coded, DeviceDelta& into) {

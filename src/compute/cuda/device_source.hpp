@@ -66,7 +66,7 @@ class DeviceDelta final : public Delta {
 template <class M>
 struct HeldDifference {
   MirrorDifference<M> difference;
-  HoldingBack hold{};  ///< as FindLargest's, for the next choose()
+  HoldingBack hold{};  ///< as FindLargest's, for the first choose()
 };
 
 /// The difference of a replica to a mirror. All passes over vectors and over what is chosen of them
@@ -83,7 +83,10 @@ class DeviceSource final : public DeltaSource {
   /// As ReplicaMemory's; tells the bytes of all that it has.
   [[nodiscard]] base::Result<std::size_t> reserve(std::size_t count, std::size_t room);
   /// Reads this one from now on.
-  void read(const AnyDifference& difference) { difference_ = difference; }
+  void read(const AnyDifference& difference) {
+    difference_ = difference;
+    held_ = {};
+  }
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
   std::size_t size() const noexcept override { return size_; }
@@ -118,6 +121,7 @@ class DeviceSource final : public DeltaSource {
   [[nodiscard]] base::Status take(const Tiles& from, const ChoiceRoom& room, std::size_t count);
   [[nodiscard]] base::Status code_indices(const Coding& coding, const CodeRoom& room);
   [[nodiscard]] base::Status code_values(const Coding& coding, const CodeRoom& room);
+  [[nodiscard]] base::Status release_sent();
   [[nodiscard]] base::Status append_sections(const Coding& coding, const CodeRoom& room,
                                              base::Buffer& out);
   [[nodiscard]] base::Result<bool> decode_elements(const CodedDelta& coded,
@@ -126,6 +130,7 @@ class DeviceSource final : public DeltaSource {
   Queue& queue_;
   const std::size_t size_;
   AnyDifference difference_;
+  HoldingBack held_{};  ///< what choose() did; with y null: nothing
   DeviceElementsBuffer found_;
   DeviceElementsBuffer chosen_;
   DeviceBuffer tiles_;   ///< where what was found lies

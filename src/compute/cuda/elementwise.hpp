@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include "compute/activation.hpp"
 #include "compute/cuda/fours.hpp"
@@ -51,28 +52,45 @@ STARLING_BOTH inline float slope(ActivationKind kind, float x) {
   return 0;
 }
 
+/// f(kind), of a kind that the compiler knows: no element chooses by it.
+template <class F>
+STARLING_BOTH void with_kind(ActivationKind kind, const F& f) {
+  switch (kind) {
+    case ActivationKind::relu:
+      return f(std::integral_constant<ActivationKind, ActivationKind::relu>{});
+    case ActivationKind::gelu:
+      return f(std::integral_constant<ActivationKind, ActivationKind::gelu>{});
+    case ActivationKind::gelu_tanh:
+      return f(std::integral_constant<ActivationKind, ActivationKind::gelu_tanh>{});
+    case ActivationKind::silu:
+      return f(std::integral_constant<ActivationKind, ActivationKind::silu>{});
+  }
+}
+
 struct Activate {
-  static constexpr std::size_t kWide = kFour;
+  static constexpr std::size_t kWide = kEight;
   ActivationKind kind;
   std::size_t n;
   Floats x;
   FloatsTo y;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    map_four(
-        i, n, y, [this](std::size_t, float value) { return activated(kind, value); }, x);
+    with_kind(kind, [&](auto known) {
+      map_eight(
+          i, n, y, [=](std::size_t, float value) { return activated(known(), value); }, x);
+    });
   }
 };
 
 /// From float32 to bfloat16, for products, or the other way round.
 struct Convert {
-  static constexpr std::size_t kWide = kFour;
+  static constexpr std::size_t kWide = kEight;
   std::size_t n;
   Floats x;
   FloatsTo y;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    map_four(
+    map_eight(
         i, n, y, [](std::size_t, float value) { return value; }, x);
   }
 };
@@ -103,7 +121,7 @@ struct RoundRows {
 
 /// dx may be dy, or what is added to it.
 struct ActivateBackward {
-  static constexpr std::size_t kWide = kFour;
+  static constexpr std::size_t kWide = kEight;
   ActivationKind kind;
   std::size_t n;
   Floats seen;  ///< the source; of a ReLU the result
@@ -112,18 +130,20 @@ struct ActivateBackward {
   FloatsTo dx;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    const auto sloped = [this](float at, float gradient) {
-      const float factor = slope(kind, at);
-      return factor == 0 ? 0.0F : factor * gradient;
-    };
-    if (also.data == nullptr) {
-      return map_four(
-          i, n, dx, [&](std::size_t, float at, float above) { return sloped(at, above); }, seen,
-          dy);
-    }
-    map_four(
-        i, n, dx, [&](std::size_t, float at, float a, float b) { return sloped(at, a + b); }, seen,
-        dy, also);
+    with_kind(kind, [&](auto known) {
+      const auto sloped = [=](float at, float gradient) {
+        const float factor = slope(known(), at);
+        return factor == 0 ? 0.0F : factor * gradient;
+      };
+      if (also.data == nullptr) {
+        return map_eight(
+            i, n, dx, [=](std::size_t, float at, float above) { return sloped(at, above); }, seen,
+            dy);
+      }
+      map_eight(
+          i, n, dx, [=](std::size_t, float at, float a, float b) { return sloped(at, a + b); },
+          seen, dy, also);
+    });
   }
 };
 
@@ -196,7 +216,7 @@ struct SwiGluBackward {
 
 /// Forward, and backward with dy for x. y may be x.
 struct Drop {
-  static constexpr std::size_t kWide = kFour;
+  static constexpr std::size_t kWide = kEight;
   std::uint64_t op;
   std::uint32_t threshold;
   float keep;  ///< 1 / (1 - rate)
@@ -207,7 +227,7 @@ struct Drop {
 
   STARLING_BOTH void operator()(std::size_t i) const {
     const std::uint64_t seed = step->seed;
-    map_four(
+    map_eight(
         i, n, y,
         [=, this](std::size_t k, float value) {
           return dropout_bits(seed, op, i + k) < threshold ? 0.0F : value * keep;
@@ -218,7 +238,7 @@ struct Drop {
 
 /// to = a + b, then a ReLU where there is one; may be in place.
 struct Sum {
-  static constexpr std::size_t kWide = kFour;
+  static constexpr std::size_t kWide = kEight;
   std::size_t n;
   Floats a;
   Floats b;
@@ -226,7 +246,7 @@ struct Sum {
   FloatsTo to;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    map_four(
+    map_eight(
         i, n, to,
         [this](std::size_t, float one, float other) {
           const float sum = one + other;

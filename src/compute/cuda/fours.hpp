@@ -1,6 +1,8 @@
 // Four elements of a vector at a time: a thread of a GPU reads and writes up to 16 bytes at once.
 #pragma once
 
+#include <cstring>
+
 #include "compute/cuda/shared.hpp"
 
 namespace starling::compute::cuda {
@@ -79,11 +81,65 @@ STARLING_BOTH inline void store_four(const std::uint16_t (&four)[kFour], std::ui
 /// Neighbouring channels of a point, where channels come last.
 inline constexpr std::size_t kEight = 8;
 struct alignas(16) EightRounded {
-  std::uint16_t of[kEight];
+  std::uint32_t pairs[kEight / 2];
+
+  STARLING_BOTH float operator[](std::size_t k) const {
+    const std::uint32_t pair = pairs[k / 2];
+    return std::bit_cast<float>(k % 2 == 0 ? pair << 16 : pair & 0xffff0000U);
+  }
 };
 
 [[nodiscard]] STARLING_BOTH inline std::size_t groups_of(std::size_t channels) {
   return (channels + kEight - 1) / kEight;
+}
+
+struct alignas(8) FourRounded {
+  std::uint32_t pairs[kFour / 2];
+};
+
+/// As one access, aligned to its size.
+template <class Wide, class T>
+STARLING_BOTH Wide load_wide(const T* from) {
+#ifdef __CUDA_ARCH__
+  return *reinterpret_cast<const Wide*>(from);
+#else
+  Wide read;
+  std::memcpy(&read, from, sizeof read);
+  return read;
+#endif
+}
+template <class Wide, class T>
+STARLING_BOTH void store_wide(const Wide& wide, T* to) {
+#ifdef __CUDA_ARCH__
+  *reinterpret_cast<Wide*>(to) = wide;
+#else
+  std::memcpy(to, &wide, sizeof wide);
+#endif
+}
+
+/// As they lie in memory, to be widened where they are used: until then more loads can be under
+/// way.
+template <class T>
+struct Eight;
+template <>
+struct Eight<float> {
+  Four of[2];
+
+  STARLING_BOTH float operator[](std::size_t k) const { return of[k / kFour].of[k % kFour]; }
+};
+template <>
+struct Eight<std::uint16_t> {
+  EightRounded rounded;
+
+  STARLING_BOTH float operator[](std::size_t k) const { return rounded[k]; }
+};
+
+/// From a multiple of eight on, of a vector that begins at a multiple of 16 bytes.
+STARLING_BOTH inline Eight<float> load_eight(const float* from) {
+  return {{load_four(from, kFour), load_four(from + kFour, kFour)}};
+}
+STARLING_BOTH inline Eight<std::uint16_t> load_eight(const std::uint16_t* from) {
+  return {load_wide<EightRounded>(from)};
 }
 
 /// Floats of one kind: a loop over them has no branch between its loads.
@@ -94,6 +150,11 @@ struct FloatsAs {
   STARLING_BOTH float operator[](std::size_t i) const { return value_of(data[i]); }
   [[nodiscard]] STARLING_BOTH FloatsAs from(std::size_t i) const { return {data + i}; }
   [[nodiscard]] STARLING_BOTH Four four(std::size_t i) const { return load_four(data + i, kFour); }
+  [[nodiscard]] STARLING_BOTH Eight<T> eight(std::size_t i) const { return load_eight(data + i); }
+  template <class F>
+  STARLING_BOTH auto visit(const F& f) const {
+    return f(*this);
+  }
 };
 
 /// Floats to be read, or bfloat16 in their place. Aligned for `four`.
@@ -135,12 +196,26 @@ struct FloatsTo {
     if (exact != nullptr) exact[i] = value;
     if (rounded != nullptr) rounded[i] = cuda::rounded(value);
   }
+  /// Where `i` is a multiple of eight, and vectors begin at multiples of 16 bytes.
+  STARLING_BOTH void put_eight(std::size_t i, const float (&values)[kEight]) const {
+    if (exact != nullptr) {
+      for (std::size_t k = 0; k < kEight; k += kFour) {
+        store_four({values[k], values[k + 1], values[k + 2], values[k + 3]}, exact + i + k, kFour);
+      }
+    }
+    if (rounded == nullptr) return;
+    EightRounded bits;
+    for (std::size_t k = 0; k < kEight; k += 2) {
+      bits.pairs[k / 2] = rounded_pair(values[k], values[k + 1]);
+    }
+    store_wide(bits, rounded + i);
+  }
   STARLING_BOTH void put_four(std::size_t i, const Four& values) const {
     if (exact != nullptr) store_four(values, exact + i, kFour);
     if (rounded == nullptr) return;
-    const std::uint16_t bits[kFour] = {cuda::rounded(values.of[0]), cuda::rounded(values.of[1]),
-                                       cuda::rounded(values.of[2]), cuda::rounded(values.of[3])};
-    store_four(bits, rounded + i, kFour);
+    const FourRounded bits = {
+        {rounded_pair(values.of[0], values.of[1]), rounded_pair(values.of[2], values.of[3])}};
+    store_wide(bits, rounded + i);
   }
 };
 
@@ -148,6 +223,18 @@ struct FloatsTo {
 STARLING_BOTH inline FloatsTo floats_to(void* data, bool rounded) {
   if (rounded) return {nullptr, static_cast<std::uint16_t*>(data)};
   return {static_cast<float*>(data), nullptr};
+}
+
+/// f(sources...), of each as what it is.
+template <class F>
+STARLING_BOTH void visit_all(const F& f) {
+  f();
+}
+template <class F, class Source, class... Sources>
+STARLING_BOTH void visit_all(const F& f, const Source& first, const Sources&... rest) {
+  first.visit([&](const auto& own) {
+    visit_all([&](const auto&... others) { f(own, others...); }, rest...);
+  });
 }
 
 /// Of the four elements from `i` on those below `n`: puts f(k, what the sources have at i + k).
@@ -159,7 +246,23 @@ STARLING_BOTH void map_four(std::size_t i, std::size_t n, const FloatsTo& to, co
       return Four{f(std::size_t{0}, read.of[0]...), f(std::size_t{1}, read.of[1]...),
                   f(std::size_t{2}, read.of[2]...), f(std::size_t{3}, read.of[3]...)};
     };
-    to.put_four(i, map(from.four(i)...));
+    visit_all([&](const auto&... own) { to.put_four(i, map(own.four(i)...)); }, from...);
+    return;
+  }
+  for (std::size_t k = 0; i + k < n; ++k) to.put(i + k, f(k, from[i + k]...));
+}
+
+/// The same of eight, of whole tensors.
+template <class F, class... Sources>
+STARLING_BOTH void map_eight(std::size_t i, std::size_t n, const FloatsTo& to, const F& f,
+                             const Sources&... from) {
+  if (i + kEight <= n) {
+    const auto map = [&](const auto&... read) {
+      float made[kEight];
+      for (std::size_t k = 0; k < kEight; ++k) made[k] = f(k, read[k]...);
+      to.put_eight(i, made);
+    };
+    visit_all([&](const auto&... own) { map(own.eight(i)...); }, from...);
     return;
   }
   for (std::size_t k = 0; i + k < n; ++k) to.put(i + k, f(k, from[i + k]...));

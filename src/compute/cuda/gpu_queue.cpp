@@ -1,8 +1,10 @@
 #include "compute/cuda/gpu_queue.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -17,17 +19,19 @@ using base::Status;
 
 namespace {
 
-/// Of each of the two pieces of pinned memory: while one is copied, the other is filled.
-constexpr std::size_t kStageBytes = std::size_t{4} << 20;
+/// Of each of the two pieces of pinned memory: while one is copied, the other is filled. A delta of
+/// a million elements goes through in three, and larger ones would copy no faster.
+constexpr std::size_t kStageBytes = std::size_t{512} << 10;
 
 /// Queue::Reserve: kernels of cuDNN and cuBLAS take a few MB each, recordings of steps some more,
 /// and kernels' local memory grows with the first one that needs more of it.
 constexpr std::size_t kReserve = std::size_t{256} << 20;
 
-/// Waits of an exchange are short, and there are about ten in an encode, so an event is asked that
-/// often (some 50 us) before the thread sleeps, from which it wakes some 30 us late. A step takes
-/// longer, and a thread that only asked would keep a processor busy until its end.
-constexpr int kQueriesBeforeSleep = 50;
+/// A thread that sleeps until an event wakes up to 0.4 ms late, as late as the passes of an
+/// exchange over 100 M parameters take. So it asks for that long first, and lets other threads run
+/// meanwhile. Most steps take longer, and a thread that only asked would keep a processor busy
+/// until their end.
+constexpr auto kAsking = std::chrono::milliseconds(2);
 
 bool asked_to_check() {
   const char* const value = std::getenv("STARLING_CUDA_CHECK");
@@ -179,8 +183,10 @@ Status GpuQueue::let_copies_follow() {
 }
 
 Status GpuQueue::wait_for(const Event& event, std::string_view what) {
-  cudaError_t answer = cudaErrorNotReady;
-  for (int i = 0; i < kQueriesBeforeSleep && answer == cudaErrorNotReady; ++i) {
+  cudaError_t answer = cudaEventQuery(event.get());
+  const auto until = std::chrono::steady_clock::now() + kAsking;
+  while (answer == cudaErrorNotReady && std::chrono::steady_clock::now() < until) {
+    std::this_thread::yield();
     answer = cudaEventQuery(event.get());
   }
   if (answer == cudaErrorNotReady) {

@@ -55,15 +55,16 @@ struct BlockTeam {
     using Value = decltype(f(std::size_t{}));
     __shared__ Value parts[kWarp];
     Value sums[kSideBySide]{};
-    std::size_t i = threadIdx.x;
-    for (; i + (kSideBySide - 1) * blockDim.x < count; i += kSideBySide * blockDim.x) {
+    for (std::size_t i = threadIdx.x; i < count; i += kSideBySide * blockDim.x) {
       Value made[kSideBySide];
 #pragma unroll
-      for (unsigned side = 0; side < kSideBySide; ++side) made[side] = f(i + side * blockDim.x);
+      for (unsigned side = 0; side < kSideBySide; ++side) {
+        const std::size_t at = i + side * blockDim.x;
+        made[side] = at < count ? f(at) : Value{};
+      }
 #pragma unroll
       for (unsigned side = 0; side < kSideBySide; ++side) sums[side] += made[side];
     }
-    for (; i < count; i += blockDim.x) sums[0] += f(i);
     Value own = sums[0];
 #pragma unroll
     for (unsigned side = 1; side < kSideBySide; ++side) own += sums[side];
@@ -130,30 +131,6 @@ struct BlockTeam {
   }
 
   __device__ void meet() const { __syncthreads(); }
-
-  template <class Hit, class F>
-  __device__ void in_order(std::size_t count, const Hit& hit, const F& f) const {
-    // Two, in turn: who is still at the last one's parts is waited for before it is written again.
-    __shared__ unsigned parts[2][kWarp];
-    const unsigned warp = threadIdx.x / kWarp;
-    const unsigned lane = threadIdx.x % kWarp;
-    const unsigned lower_lanes = (1U << lane) - 1;
-    std::size_t before = 0;
-    unsigned turn = 0;
-    for (std::size_t begin = 0; begin < count; begin += blockDim.x, turn ^= 1U) {
-      const std::size_t i = begin + threadIdx.x;
-      const bool is_hit = i < count && hit(i);
-      const unsigned hits = __ballot_sync(0xffffffffU, is_hit);
-      if (lane == 0) parts[turn][warp] = __popc(hits);
-      __syncthreads();
-      const unsigned part = lane < blockDim.x / kWarp ? parts[turn][lane] : 0U;
-      const unsigned of_lower_warps = __reduce_add_sync(0xffffffffU, lane < warp ? part : 0U);
-      const std::size_t rank = before + of_lower_warps + __popc(hits & lower_lanes);
-      before += __reduce_add_sync(0xffffffffU, part);
-      if (is_hit) f(rank, i);
-    }
-    __syncthreads();  // before the next row writes to the parts
-  }
 
   template <class F, class G>
   __device__ auto running_sum(std::size_t count, const F& f, const G& g) const {

@@ -16,7 +16,7 @@ Channels channels_of(const Op& op, bool last) {
 }
 
 /// A lane has about so many points: what belongs to its channels is read once for all of them.
-constexpr std::size_t kPointsOfLane = 8;
+constexpr std::size_t kPointsOfLane = 16;
 
 Window window_of(const Op& op, std::size_t kernel, std::size_t stride, std::size_t padding) {
   return {.height = op.in[1],

@@ -77,6 +77,7 @@ STARLING_BOTH void map_row(const Team& team, std::size_t width, const FloatsTo& 
 /// in double precision, as batch norm's does (BatchNormSums).
 struct RowNormForward {
   static constexpr bool kByRows = true;
+  static constexpr bool kCrowded = true;
   bool centred;  ///< layer norm: the mean is taken off
   std::size_t width;
   float epsilon;
@@ -120,6 +121,7 @@ struct RowNormForward {
 /// deviation, where the mean of g falls away without centring. dx may be dy, or what is added.
 struct RowNormBackward {
   static constexpr bool kByRows = true;
+  static constexpr bool kCrowded = true;
   bool centred;
   std::size_t width;
   Floats x;
@@ -203,7 +205,7 @@ inline constexpr std::size_t kChannelChunk = 8192;
 /// there are more groups than lanes, several teams share them.
 inline constexpr std::size_t kTeamLanes = 256;
 struct TeamShape {
-  static constexpr std::size_t kPointsOfLane = 16;
+  static constexpr std::size_t kPointsOfLane = 32;
 
   std::size_t groups;  ///< that stand side by side
   std::size_t lanes;   ///< for each

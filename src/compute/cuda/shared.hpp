@@ -40,9 +40,26 @@ struct Totals {
 
 /// The nearest bfloat16's bits, of two the even one; what is not a number stays so.
 STARLING_BOTH inline std::uint16_t rounded(float value) {
+#ifdef __CUDA_ARCH__
+  std::uint16_t made;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(made) : "f"(value));
+  return made;
+#else
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<std::uint16_t>(bits >> 16 | 0x40U);
   return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
+#endif
+}
+
+/// Two of them, as they lie in memory.
+STARLING_BOTH inline std::uint32_t rounded_pair(float first, float second) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t made;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(made) : "f"(second), "f"(first));
+  return made;
+#else
+  return rounded(first) | static_cast<std::uint32_t>(rounded(second)) << 16;
+#endif
 }
 
 STARLING_BOTH inline float widened(std::uint16_t bits) {
@@ -81,8 +98,7 @@ STARLING_BOTH inline Divided divide(std::size_t value, std::size_t by) {
 //   `team.sum(n, f)`, of numbers or of structures that have += and are none where all is zero, and
 //   `team.largest(n, f)` give every member the same
 //   result over f(0) .. f(n - 1); `team.each(n, f)` shares out calls; `team.leads()` holds for one
-//   member; `team.once(f)` gives every member what f() gave one of them; `team.in_order(n, hit, f)`
-//   calls f(rank, i) for each i with hit(i), where rank counts these by i; `team.running_sum(n, f,
+//   member; `team.once(f)` gives every member what f() gave one of them; `team.running_sum(n, f,
 //   g)` calls g(i, f(0) + .. + f(i - 1)) for each i, of integers, and gives the sum of all;
 //   `team.shared<T>()` is a T in fast memory that all members have in common, with whatever is in
 //   it, and `team.meet()` lets each see what the others wrote there; `once` does, too;

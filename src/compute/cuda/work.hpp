@@ -36,13 +36,12 @@ using Kernel = std::variant<
     FindLargest<std::uint16_t>, CountKeys<AllValues<float>>, CountKeys<AllValues<std::uint16_t>>,
     CountKeys<ListedValues>, FindDigit, CountTiles<AllTiles<float>>,
     CountTiles<AllTiles<std::uint16_t>>, CountTiles<FoundTiles>, AddBefore,
-    FindLastEqual<AllTiles<float>>, FindLastEqual<AllTiles<std::uint16_t>>,
-    FindLastEqual<FoundTiles>, TakeChosen<AllTiles<float>>, TakeChosen<AllTiles<std::uint16_t>>,
-    TakeChosen<FoundTiles>, PickGaps, MeasureRuns, WriteRuns, FitScales, PackValues, UnpackValues,
-    ReadRuns, JoinRuns, RunSquares<float>, RunSquares<std::uint16_t>, Release, AddDelta,
-    CommitLinks<1>, CommitLinks<2>, CommitLinks<4>, CommitLinks<kLinksAtOnce>, CommitTouched,
-    CommitAll, CommitPut, ReleaseSent, Push<float>, Push<std::uint16_t>, SpreadParameters, AddShare,
-    AddLoss, RowSquares, FinishNorm, UpdateSgd, UpdateAdam>;
+    TakeChosen<AllTiles<float>>, TakeChosen<AllTiles<std::uint16_t>>, TakeChosen<FoundTiles>,
+    PickGaps, MeasureRuns, WriteRuns, FitScales, PackValues, UnpackValues, ReadRuns, JoinRuns,
+    RunSquares<float>, RunSquares<std::uint16_t>, Release, AddDelta, CommitLinks<1>, CommitLinks<2>,
+    CommitLinks<4>, CommitLinks<kLinksAtOnce>, CommitTouched, CommitAll, CommitPut, ReleaseSent,
+    Push<float>, Push<std::uint16_t>, SpreadParameters, AddShare, AddLoss, RowSquares, FinishNorm,
+    UpdateSgd, UpdateAdam>;
 
 template <class K>
 concept RowKernel = requires {

@@ -62,9 +62,6 @@ class Device final : public compute::ReplicaMemory {
   compute::DeltaSource& difference(MirrorId mirror, const std::optional<HoldBack>& hold) override {
     return memory_.difference(mirror, hold);
   }
-  base::Status release_sent(const compute::Delta& delta, float gain) override {
-    return memory_.release_sent(delta, gain);
-  }
   base::Result<bool> decode(const compute::CodedDelta& coded, compute::Delta& into) override {
     if (!deltas) return base::fail(deltas.error());
     return memory_.decode(coded, into);

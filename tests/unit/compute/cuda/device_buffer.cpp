@@ -97,7 +97,6 @@ BOOST_AUTO_TEST_CASE(what_is_reserved_for_deltas_is_enough_to_make_and_commit_th
   const Choice choice = need(source.choose({.count = count, .limit = 1e30F, .room = size}, {}));
   BOOST_TEST(choice.count == count);
   need(source.code({.odd = 1, .shift = 3, .bits = 8, .block = 128}, bytes, *delta));
-  need(memory.release_sent(*delta, kHold.gain));
   need(memory.commit(std::vector<ReplicaMemory::CommitStep>{
       {.mine = mine, .theirs = theirs, .own = delta.get(), .their = delta.get(), .w = 0.5F}}));
   // Nothing of it has grown; room of what was chosen has gone to the delta.
