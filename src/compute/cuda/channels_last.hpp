@@ -346,20 +346,6 @@ struct NormGradientSumsLast {
   }
 };
 
-/// Which of a window's elements won, of a group's channels.
-struct alignas(16) EightWinners {
-  std::int32_t of[kEight];
-};
-
-STARLING_BOTH inline EightWinners winners_at(const std::int32_t* chosen, const ChannelGroup& group,
-                                             std::size_t point) {
-  const std::int32_t* const from = chosen + group.at(point);
-  if (group.is_wide()) return load_wide<EightWinners>(from);
-  EightWinners read;
-  for (std::size_t k = 0; k < kEight; ++k) read.of[k] = k < group.count ? from[k] : -1;
-  return read;
-}
-
 /// MaxPoolForward's: one call a group of channels of a point of y.
 struct MaxPoolForwardLast {
   Window w;
@@ -381,12 +367,8 @@ struct MaxPoolForwardLast {
     float values[kEight];
     for (std::size_t k = 0; k < kEight; ++k) values[k] = most[k].value;
     save(values, group, point.quotient, y);
-    EightWinners won;
-    for (std::size_t k = 0; k < kEight; ++k) won.of[k] = most[k].number;
-    std::int32_t* const to_chosen = chosen + group.at(point.quotient);
-    if (group.is_wide()) return store_wide(won, to_chosen);
     for (std::size_t k = 0; k < kEight; ++k) {
-      if (k < group.count) to_chosen[k] = won.of[k];
+      if (k < group.count) chosen[group.at(point.quotient) + k] = most[k].number;
     }
   }
 };
@@ -406,9 +388,11 @@ struct MaxPoolBackwardLast {
     each_window(w, point.quotient, [&](std::size_t window, std::size_t place) {
       float above[kEight];
       load(dy, group, window, above);
-      const EightWinners won = winners_at(chosen, group, window);
       for (std::size_t k = 0; k < kEight; ++k) {
-        if (won.of[k] == static_cast<std::int32_t>(place)) sums[k] += above[k];
+        const bool is_there = k < group.count;
+        if (is_there && chosen[group.at(window) + k] == static_cast<std::int32_t>(place)) {
+          sums[k] += above[k];
+        }
       }
     });
     save(sums, group, point.quotient, dx);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cmath>
-#include <type_traits>
 
 #include "compute/activation.hpp"
 #include "compute/cuda/fours.hpp"
@@ -11,7 +10,13 @@
 
 namespace starling::compute::cuda {
 
-STARLING_BOTH inline float logistic(float x) { return 1.0F / (1.0F + ::expf(-x)); }
+STARLING_BOTH inline float logistic(float x) {
+#ifdef __CUDA_ARCH__
+  return __fdividef(1.0F, 1.0F + ::expf(-x));
+#else
+  return 1.0F / (1.0F + ::expf(-x));
+#endif
+}
 
 /// gelu_tanh: 0.5 (1 + tanh(u / 2)) = logistic(u), with u = 2 sqrt(2 / pi) (x + 0.044715 x^3).
 inline constexpr float kTanhScale = 1.59576912F;
@@ -52,21 +57,6 @@ STARLING_BOTH inline float slope(ActivationKind kind, float x) {
   return 0;
 }
 
-/// f(kind), of a kind that the compiler knows: no element chooses by it.
-template <class F>
-STARLING_BOTH void with_kind(ActivationKind kind, const F& f) {
-  switch (kind) {
-    case ActivationKind::relu:
-      return f(std::integral_constant<ActivationKind, ActivationKind::relu>{});
-    case ActivationKind::gelu:
-      return f(std::integral_constant<ActivationKind, ActivationKind::gelu>{});
-    case ActivationKind::gelu_tanh:
-      return f(std::integral_constant<ActivationKind, ActivationKind::gelu_tanh>{});
-    case ActivationKind::silu:
-      return f(std::integral_constant<ActivationKind, ActivationKind::silu>{});
-  }
-}
-
 struct Activate {
   static constexpr std::size_t kWide = kEight;
   ActivationKind kind;
@@ -75,10 +65,8 @@ struct Activate {
   FloatsTo y;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    with_kind(kind, [&](auto known) {
-      map_eight(
-          i, n, y, [=](std::size_t, float value) { return activated(known(), value); }, x);
-    });
+    map_eight(
+        i, n, y, [this](std::size_t, float value) { return activated(kind, value); }, x);
   }
 };
 
@@ -130,20 +118,18 @@ struct ActivateBackward {
   FloatsTo dx;
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    with_kind(kind, [&](auto known) {
-      const auto sloped = [=](float at, float gradient) {
-        const float factor = slope(known(), at);
-        return factor == 0 ? 0.0F : factor * gradient;
-      };
-      if (also.data == nullptr) {
-        return map_eight(
-            i, n, dx, [=](std::size_t, float at, float above) { return sloped(at, above); }, seen,
-            dy);
-      }
-      map_eight(
-          i, n, dx, [=](std::size_t, float at, float a, float b) { return sloped(at, a + b); },
-          seen, dy, also);
-    });
+    const auto sloped = [this](float at, float gradient) {
+      const float factor = slope(kind, at);
+      return factor == 0 ? 0.0F : factor * gradient;
+    };
+    if (also.data == nullptr) {
+      return map_eight(
+          i, n, dx, [&](std::size_t, float at, float above) { return sloped(at, above); }, seen,
+          dy);
+    }
+    map_eight(
+        i, n, dx, [&](std::size_t, float at, float a, float b) { return sloped(at, a + b); }, seen,
+        dy, also);
   }
 };
 

@@ -27,10 +27,9 @@ constexpr std::size_t kStageBytes = std::size_t{512} << 10;
 /// and kernels' local memory grows with the first one that needs more of it.
 constexpr std::size_t kReserve = std::size_t{256} << 20;
 
-/// A thread that sleeps until an event wakes up to 0.4 ms late, as late as the passes of an
-/// exchange over 100 M parameters take. So it asks for that long first, and lets other threads run
-/// meanwhile. Most steps take longer, and a thread that only asked would keep a processor busy
-/// until their end.
+/// A thread that sleeps until an event wakes up to 0.1 ms late, and an exchange waits five times or
+/// so, no longer than this. So it asks first, and lets other threads run meanwhile. Most steps take
+/// longer, and a thread that only asked would keep a processor busy until their end.
 constexpr auto kAsking = std::chrono::milliseconds(2);
 
 bool asked_to_check() {

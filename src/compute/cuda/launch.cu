@@ -55,16 +55,15 @@ struct BlockTeam {
     using Value = decltype(f(std::size_t{}));
     __shared__ Value parts[kWarp];
     Value sums[kSideBySide]{};
-    for (std::size_t i = threadIdx.x; i < count; i += kSideBySide * blockDim.x) {
+    std::size_t i = threadIdx.x;
+    for (; i + (kSideBySide - 1) * blockDim.x < count; i += kSideBySide * blockDim.x) {
       Value made[kSideBySide];
 #pragma unroll
-      for (unsigned side = 0; side < kSideBySide; ++side) {
-        const std::size_t at = i + side * blockDim.x;
-        made[side] = at < count ? f(at) : Value{};
-      }
+      for (unsigned side = 0; side < kSideBySide; ++side) made[side] = f(i + side * blockDim.x);
 #pragma unroll
       for (unsigned side = 0; side < kSideBySide; ++side) sums[side] += made[side];
     }
+    for (; i < count; i += blockDim.x) sums[0] += f(i);
     Value own = sums[0];
 #pragma unroll
     for (unsigned side = 1; side < kSideBySide; ++side) own += sums[side];

@@ -449,7 +449,8 @@ Planner::Forms Planner::wanted(std::size_t op) const {
     } else if (std::holds_alternative<Linear>(kind)) {
       const std::size_t width = columns_of(op_at(user).in);
       (stride_of(width) == width ? forms.rounded : forms.exact) = true;
-    } else if (std::holds_alternative<Conv2d>(kind) || takes_heads_as_they_are(user)) {
+    } else if (std::holds_alternative<Conv2d>(kind) || takes_heads_as_they_are(user) ||
+               is_sum_of_images(user) || is_mean_of_images(user)) {
       forms.rounded = true;
     } else {
       forms.exact = true;
@@ -458,11 +459,20 @@ Planner::Forms Planner::wanted(std::size_t op) const {
   return forms;
 }
 
+bool Planner::is_sum_of_images(std::size_t op) const {
+  return works_last(op) && std::holds_alternative<Add>(op_at(op).kind);
+}
+
+bool Planner::is_mean_of_images(std::size_t op) const {
+  return works_last(op) && std::holds_alternative<GlobalAveragePool>(op_at(op).kind);
+}
+
 bool Planner::reads_rounded(std::size_t op) const {
   const auto& kind = op_at(op).kind;
   return passes_on(op) || is_fused(op) || is_elementwise(op) || is_row_norm(op) ||
-         std::holds_alternative<Conv2d>(kind) || std::holds_alternative<Linear>(kind) ||
-         std::holds_alternative<BatchNorm>(kind) || std::holds_alternative<Add>(kind);
+         is_mean_of_images(op) || std::holds_alternative<Conv2d>(kind) ||
+         std::holds_alternative<Linear>(kind) || std::holds_alternative<BatchNorm>(kind) ||
+         std::holds_alternative<Add>(kind);
 }
 
 bool Planner::reads_rounded_gradient(std::size_t op) const {
@@ -561,7 +571,8 @@ Value Planner::writable(const Gradient& gradient) {
 
 Value Planner::writable_for(ValueId input, const Gradient& gradient) {
   const Value& value = gradient.value;
-  return is_factor_only(input) ? laid(make_rounded(value.count), value.last) : writable(gradient);
+  const bool rounds = is_factor_only(input) || (input != kGraphInput && is_sum_of_images(input));
+  return rounds ? laid(make_rounded(value.count), value.last) : writable(gradient);
 }
 
 Value Planner::parameter(std::size_t tensor) const {

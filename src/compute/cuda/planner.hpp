@@ -256,6 +256,9 @@ class Planner {
   }
   /// In which forms those that take the result of an op in forward want it.
   [[nodiscard]] Forms wanted(std::size_t op) const;
+  /// Of images whose channels come last: what adds up branches, and the mean of all points.
+  [[nodiscard]] bool is_sum_of_images(std::size_t op) const;
+  [[nodiscard]] bool is_mean_of_images(std::size_t op) const;
   /// Whether the op itself, or what it hands its input on to, reads it in either form.
   [[nodiscard]] bool reads_rounded(std::size_t op) const;
   [[nodiscard]] bool reads_rounded_gradient(std::size_t op) const;
