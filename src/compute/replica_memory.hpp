@@ -87,7 +87,7 @@ class ReplicaMemory {
 
   [[nodiscard]] virtual std::unique_ptr<Delta> make_delta() = 0;
   /// Makes the room that it takes to make, take and commit deltas of up to `count` elements, where
-  /// find() has so much room; as Delta's of the same name.
+  /// choose() has so much room; as Delta's of the same name.
   [[nodiscard]] virtual base::Result<std::size_t> reserve(std::size_t /*count*/,
                                                           std::size_t /*room*/) {
     return std::size_t{0};
