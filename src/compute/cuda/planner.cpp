@@ -459,14 +459,6 @@ Planner::Forms Planner::wanted(std::size_t op) const {
   return forms;
 }
 
-bool Planner::is_sum_of_images(std::size_t op) const {
-  return works_last(op) && std::holds_alternative<Add>(op_at(op).kind);
-}
-
-bool Planner::is_mean_of_images(std::size_t op) const {
-  return works_last(op) && std::holds_alternative<GlobalAveragePool>(op_at(op).kind);
-}
-
 bool Planner::reads_rounded(std::size_t op) const {
   const auto& kind = op_at(op).kind;
   return passes_on(op) || is_fused(op) || is_elementwise(op) || is_row_norm(op) ||

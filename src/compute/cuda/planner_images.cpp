@@ -230,6 +230,14 @@ Value Planner::normalise(std::size_t op, const Channels& channels, const Value& 
   return keep(made);
 }
 
+bool Planner::is_sum_of_images(std::size_t op) const {
+  return works_last(op) && std::holds_alternative<Add>(op_at(op).kind);
+}
+
+bool Planner::is_mean_of_images(std::size_t op) const {
+  return works_last(op) && std::holds_alternative<GlobalAveragePool>(op_at(op).kind);
+}
+
 bool Planner::is_left_to_sum(std::size_t op) const {
   if (users_[op].size() != 1 || op + 1 == graph_.ops.size()) return false;
   return std::holds_alternative<Add>(op_at(users_[op].front()).kind);
