@@ -118,7 +118,9 @@ std::uint64_t deltas_in_memory(const peer::RunFile& run_file, std::uint64_t n) {
 /// What deltas take on a device, about: measure() has it from there.
 std::uint64_t deltas_on_device(const peer::RunFile& run_file, std::uint64_t n) {
   const bool narrow = run_file.exchange.mirror == exchange::MirrorType::bfloat16;
-  const std::uint64_t committed = narrow ? 2 * kFloat : 0;  // set aside for one
+  const bool moves = exchange::has_momentum(run_file.exchange);
+  // Set aside for one: the replica's element, the momentum's and two mirrors'.
+  const std::uint64_t committed = narrow ? 3 * kFloat : moves ? 4 * kFloat : 0;
   const std::uint64_t count = largest_delta(run_file.exchange, n);
   const std::uint64_t exact = (3 * run_file.swarm.degree + 1) * kElement * count +
                               kElement * delta::room_for(count, n) + 2 * committed * count +
@@ -142,7 +144,8 @@ base::Result<std::uint64_t> reserve(compute::ReplicaMemory& memory, const peer::
     }
     if (pushes) return 0;
     const std::size_t count = largest_delta(config, n);
-    auto bytes = memory.reserve(count, delta::room_for(count, n));
+    const bool moves = exchange::has_momentum(config);
+    auto bytes = memory.reserve(count, delta::room_for(count, n), moves);
     std::vector<std::unique_ptr<compute::Delta>> deltas;
     while (bytes && deltas.size() < 3 * run_file.swarm.degree) {
       deltas.push_back(memory.make_delta());
@@ -155,6 +158,14 @@ base::Result<std::uint64_t> reserve(compute::ReplicaMemory& memory, const peer::
                       "exchange.settle_density)",
                       count)));
     }
+    for (std::size_t i = 0; moves && i < mirrors.size(); i += 2) {
+      const auto room = memory.reserve_commit({.mine = mirrors[i],
+                                               .theirs = mirrors[i + 1],
+                                               .own = deltas.front().get(),
+                                               .their = deltas.front().get(),
+                                               .momentum = static_cast<float>(config.momentum)});
+      if (!room) return fail(room.error());
+    }
     return *bytes;
   };
   auto deltas = reserve_all();
@@ -165,8 +176,7 @@ base::Result<std::uint64_t> reserve(compute::ReplicaMemory& memory, const peer::
 }  // namespace
 
 bool may_reside(const peer::RunFile& run_file) {
-  return !exchange::uses_ring(run_file.exchange.mode) &&
-         !exchange::has_momentum(run_file.exchange) && train::can_reside(run_file.train);
+  return !exchange::uses_ring(run_file.exchange.mode) && train::can_reside(run_file.train);
 }
 
 Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::uint64_t data) {

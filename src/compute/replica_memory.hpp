@@ -44,8 +44,9 @@ class ReplicaMemory {
   ///   with momentum, v = momentum v + (mine + theirs - before) / 2    p = momentum v
   ///     mine += p    theirs += p    y += part p
   ///   d = w (theirs - mine)    y += d    and where the mirrors move, mine += d and theirs -= d
-  /// v belongs to `mine`, in float32, and is 0 at first. A device has none: momentum is 0 there.
-  /// Mirrors in bfloat16 are rounded once, at the end, by draws (base/bfloat16.hpp) of `draw`.
+  /// v belongs to `mine`, in float32, and is 0 at first. `momentum` is 0 in all commits of it, or
+  /// in none. Mirrors in bfloat16 are rounded once, at the end, by draws (base/bfloat16.hpp) of
+  /// `draw`.
   struct CommitStep {
     MirrorId mine = 0;
     MirrorId theirs = 0;
@@ -87,9 +88,11 @@ class ReplicaMemory {
 
   [[nodiscard]] virtual std::unique_ptr<Delta> make_delta() = 0;
   /// Makes the room that it takes to make, take and commit deltas of up to `count` elements, where
-  /// choose() has so much room; as Delta's of the same name.
+  /// choose() has so much room, and links have a momentum or not, whose own room is each commit's;
+  /// as Delta's of the same name.
   [[nodiscard]] virtual base::Result<std::size_t> reserve(std::size_t /*count*/,
-                                                          std::size_t /*room*/) {
+                                                          std::size_t /*room*/,
+                                                          bool /*has_momentum*/) {
     return std::size_t{0};
   }
   /// The difference of x to a mirror, until the next call, or until one of them changes. With
@@ -108,10 +111,8 @@ class ReplicaMemory {
   [[nodiscard]] virtual base::Result<Squares> squares(MirrorId mirror, std::size_t first,
                                                       std::size_t every) = 0;
 
-  /// Makes the room that it takes to commit two deltas.
-  [[nodiscard]] virtual base::Status reserve_commit(const Delta& /*own*/, const Delta& /*their*/) {
-    return {};
-  }
+  /// Makes the room that it takes to commit this.
+  [[nodiscard]] virtual base::Status reserve_commit(const CommitStep& /*step*/) { return {}; }
   /// One step after the other; reserve_commit() has made room for each.
   [[nodiscard]] virtual base::Status commit(std::span<const CommitStep> steps) = 0;
   /// y += in (theirs - y) - out (mine - y)

@@ -65,7 +65,7 @@ struct Config {
   friend bool operator==(const Config&, const Config&) = default;
 };
 
-/// Whether links have a momentum: a vector each, which no device holds.
+/// Whether links have a momentum: a vector each.
 [[nodiscard]] inline bool has_momentum(const Config& config) noexcept {
   return config.mode == Mode::tracked && config.momentum > 0;
 }

@@ -88,7 +88,6 @@ Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffer
 void Replica::move_to(compute::ReplicaMemory& memory) {
   ASSERT(host_ != nullptr && links_.empty());
   ASSERT(memory.size() == size() && memory.mirror_type() == averaging_.mirror);
-  ASSERT(averaging_.momentum == 0.0F, "devices have none");
   must(memory.write(host_->y()));
   memory_ = &memory;
   host_.reset();
@@ -254,7 +253,7 @@ base::Status Replica::stage_delta(Link& link, const CommitInput& input) {
     if (!decoded) return noted(fail(own_fault(decoded.error())));
   }
   decoded = delta::decode(*their, *memory_, *link.their);
-  if (decoded) decoded = memory_->reserve_commit(own_delta(link), *link.their);
+  if (decoded) decoded = memory_->reserve_commit(step_of(link));
   if (!decoded) {
     link.their->free_beyond(0);  // how large it is, the other end has decided
     return noted(decoded);
@@ -461,18 +460,21 @@ base::Status Replica::commit_pushes() {
 base::Status Replica::commit_deltas() {
   std::vector<compute::ReplicaMemory::CommitStep> steps;
   for (const auto& [peer, link] : links_) {
-    if (!link.staged) continue;
-    steps.push_back({.mine = link.mine,
-                     .theirs = link.theirs,
-                     .own = &own_delta(link),
-                     .their = link.their.get(),
-                     .w = averaging_.gamma * link.w,
-                     .moves_mirrors = averaging_.mode != Mode::choco,
-                     .draw = link.draw,
-                     .momentum = averaging_.momentum,
-                     .part = link.part});
+    if (link.staged) steps.push_back(step_of(link));
   }
   return memory_->commit(steps);
+}
+
+compute::ReplicaMemory::CommitStep Replica::step_of(const Link& link) const {
+  return {.mine = link.mine,
+          .theirs = link.theirs,
+          .own = &own_delta(link),
+          .their = link.their.get(),
+          .w = averaging_.gamma * link.w,
+          .moves_mirrors = averaging_.mode != Mode::choco,
+          .draw = link.draw,
+          .momentum = averaging_.momentum,
+          .part = link.part};
 }
 
 void Replica::release_if_alone() {

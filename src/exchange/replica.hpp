@@ -245,6 +245,7 @@ class Replica {
   base::Status check_bounds(Link& link, float largest, float ahead) const;
   base::Status commit_pushes();
   base::Status commit_deltas();
+  compute::ReplicaMemory::CommitStep step_of(const Link& link) const;
   std::optional<compute::ReplicaMemory::HoldBack> next_hold(const Link& link);
   void release_if_alone();
   double distance_to(MirrorId mirror, Link& link);

@@ -49,7 +49,8 @@ void exchange_with(Twins& twins, std::span<Neighbour> neighbours, const delta::O
                                 .exchange = base::ExchangeNumber{number},
                                 .own = own,
                                 .their = their,
-                                .w = 0.25F};
+                                .w = 0.25F,
+                                .part = 0.5F};
     input.own_push = input.their_push = sent.push;
     inputs.push_back(input);
   }
@@ -111,6 +112,7 @@ void replica_has_the_same_bits(const std::string& device) {
       exchanges_agree(device, layers(20, 30), 0.5F, {.mirror = mirror}, 11);
       exchanges_agree(device, graph, 0.0F,
                       {.mode = exchange::Mode::choco, .gamma = 0.3F, .mirror = mirror});
+      exchanges_agree(device, graph, 0.5F, {.momentum = 0.6F, .mirror = mirror});
       exchanges_agree(device, graph, 0.0F, {.mode = exchange::Mode::push_sum, .mirror = mirror});
     }
   }

@@ -75,7 +75,9 @@ auto DeviceReplica::by_type(Use&& use) const {
 
 std::size_t DeviceReplica::memory_bytes() const noexcept {
   std::size_t bytes = y_.bytes + r_.bytes + sums_.bytes + source_.memory_bytes() + aside_.bytes();
-  for (const auto& [id, mirror] : mirrors_) bytes += mirror.bytes;
+  for (const auto* const blocks : {&mirrors_, &momenta_}) {
+    for (const auto& [id, block] : *blocks) bytes += block.bytes;
+  }
   return bytes;
 }
 
@@ -126,6 +128,7 @@ Status DeviceReplica::copy_in_mirror(std::byte* to, const base::LargeFloats& val
 }
 
 void DeviceReplica::free_mirror(MirrorId mirror) {
+  momenta_.erase(mirror);
   const auto freed = mirrors_.erase(mirror);
   ASSERT(freed == 1, "the mirror is there");
 }
@@ -157,10 +160,9 @@ Result<std::uint64_t> DeviceReplica::hash(MirrorId mirror) {
 
 std::unique_ptr<Delta> DeviceReplica::make_delta() { return std::make_unique<DeviceDelta>(queue_); }
 
-Result<std::size_t> DeviceReplica::reserve(std::size_t count, std::size_t room) {
-  if (mirror_type_ == MirrorType::bfloat16) {  // a commit works on two deltas
-    auto reserved = aside_.reserve(2 * count * sizeof(CommittedElement));
-    if (!reserved) return fail(reserved.error());
+Result<std::size_t> DeviceReplica::reserve(std::size_t count, std::size_t room, bool has_momentum) {
+  if (goes_alone(has_momentum)) {  // a commit works on two deltas
+    if (auto reserved = reserve_aside(2 * count); !reserved) return fail(reserved.error());
   }
   auto reserved = source_.reserve(count, room);
   if (!reserved) return reserved;
@@ -206,17 +208,32 @@ Result<Squares> DeviceReplica::squares(MirrorId mirror, std::size_t first, std::
   return squares;
 }
 
-Status DeviceReplica::reserve_commit(const Delta& own, const Delta& their) {
-  if (mirror_type_ == MirrorType::float32) return {};
-  return aside_.reserve((own.size() + their.size()) * sizeof(CommittedElement));
+bool DeviceReplica::goes_alone(bool has_momentum) const {
+  return mirror_type_ == MirrorType::bfloat16 || has_momentum;
+}
+
+Status DeviceReplica::reserve_aside(std::size_t touched) {
+  return by_type([&]<class M>(M) { return aside_.reserve(touched * sizeof(CommittedElement<M>)); });
+}
+
+Status DeviceReplica::reserve_commit(const CommitStep& step) {
+  const bool has_momentum = step.momentum > 0.0F;
+  if (!goes_alone(has_momentum)) return {};
+  if (has_momentum && !momenta_.contains(step.mine)) {
+    auto block = allocate(size_ * sizeof(float), "a link's momentum");
+    if (!block) return fail(block.error().in("lower swarm.degree, or set exchange.momentum to 0"));
+    momenta_.emplace(step.mine, std::move(*block));
+  }
+  return reserve_aside(step.own->size() + step.their->size());
 }
 
 Status DeviceReplica::commit(std::span<const CommitStep> steps) {
   Status done;
   while (done && !steps.empty()) {
-    const bool together = mirror_type_ == MirrorType::float32;
-    const std::size_t taken = together ? std::min(steps.size(), kLinksAtOnce) : 1;
-    done = together ? commit_together(steps.first(taken)) : commit_alone(steps.front());
+    const bool alone = goes_alone(steps.front().momentum > 0.0F);
+    const std::size_t taken = alone ? 1 : std::min(steps.size(), kLinksAtOnce);
+    done = alone ? by_type([&]<class M>(M) { return commit_alone<M>(steps.front()); })
+                 : commit_together(steps.first(taken));
     steps = steps.subspan(taken);
   }
   return done;
@@ -249,21 +266,29 @@ Status DeviceReplica::step_together(std::span<const CommitStep> steps) {
   return queue_.run(KernelWork{all, size_});
 }
 
+template <class M>
 Status DeviceReplica::commit_alone(const CommitStep& step) {
   const DeviceElements own = view_of(*step.own);
   const DeviceElements their = view_of(*step.their);
   const std::size_t touched = own.count + their.count;
-  if (auto made = reserve_commit(*step.own, *step.their); !made) return made;
-  const CommitSides sides{.y = y(),
-                          .mine = reinterpret_cast<std::uint16_t*>(at(step.mine)),
-                          .theirs = reinterpret_cast<std::uint16_t*>(at(step.theirs)),
-                          .w = step.w,
-                          .moves_mirrors = step.moves_mirrors,
-                          .draw = step.draw};
-  auto* const aside = aside_.at<CommittedElement>();
-  auto ran = queue_.run(KernelWork{CommitTouched{sides, own, their, aside}, touched});
-  if (ran) ran = queue_.run(KernelWork{CommitAll{sides, size_}, size_});
-  if (ran) ran = queue_.run(KernelWork{CommitPut{sides, own, their, aside}, touched});
+  if (auto made = reserve_commit(step); !made) return made;
+  const auto momentum = momenta_.find(step.mine);
+  auto* const v = momentum == momenta_.end()
+                      ? nullptr
+                      : reinterpret_cast<float*>(momentum->second.memory.get());
+  const CommitSides<M> sides{.y = y(),
+                             .mine = reinterpret_cast<M*>(at(step.mine)),
+                             .theirs = reinterpret_cast<M*>(at(step.theirs)),
+                             .v = v,
+                             .momentum = step.momentum,
+                             .part = step.part,
+                             .w = step.w,
+                             .moves_mirrors = step.moves_mirrors,
+                             .draw = step.draw};
+  auto* const aside = aside_.at<CommittedElement<M>>();
+  auto ran = queue_.run(KernelWork{CommitTouched<M>{sides, own, their, aside}, touched});
+  if (ran) ran = queue_.run(KernelWork{CommitAll<M>{sides, size_}, size_});
+  if (ran) ran = queue_.run(KernelWork{CommitPut<M>{sides, own, their, aside}, touched});
   return ran;
 }
 

@@ -37,11 +37,12 @@ class DeviceReplica final : public ReplicaMemory {
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override;
   base::Result<std::uint64_t> hash(MirrorId mirror) override;
   std::unique_ptr<Delta> make_delta() override;
-  base::Result<std::size_t> reserve(std::size_t count, std::size_t room) override;
+  base::Result<std::size_t> reserve(std::size_t count, std::size_t room,
+                                    bool has_momentum) override;
   DeltaSource& difference(MirrorId mirror, const std::optional<HoldBack>& hold) override;
   base::Result<bool> decode(const CodedDelta& coded, Delta& into) override;
   base::Result<Squares> squares(MirrorId mirror, std::size_t first, std::size_t every) override;
-  base::Status reserve_commit(const Delta& own, const Delta& their) override;
+  base::Status reserve_commit(const CommitStep& step) override;
   base::Status commit(std::span<const CommitStep> steps) override;
   base::Status push(MirrorId mine, MirrorId theirs, float out, float in) override;
 
@@ -67,12 +68,16 @@ class DeviceReplica final : public ReplicaMemory {
   /// Calls use(M{}) with what mirrors are kept in.
   template <class Use>
   auto by_type(Use&& use) const;
-  /// With mirrors in float32: of up to kLinksAtOnce links.
+  /// Whether it cannot be one of several in a pass.
+  [[nodiscard]] bool goes_alone(bool has_momentum) const;
+  /// Room for what becomes of so many touched elements.
+  [[nodiscard]] base::Status reserve_aside(std::size_t touched);
+  /// Of up to kLinksAtOnce links.
   [[nodiscard]] base::Status commit_together(std::span<const CommitStep> steps);
   /// Their steps, by a kernel that has registers for kLinks links.
   template <std::size_t kLinks>
   [[nodiscard]] base::Status step_together(std::span<const CommitStep> steps);
-  /// With mirrors in bfloat16.
+  template <class M>
   [[nodiscard]] base::Status commit_alone(const CommitStep& step);
 
   Queue& queue_;
@@ -82,9 +87,10 @@ class DeviceReplica final : public ReplicaMemory {
   Block r_;
   Block sums_;  ///< of squares()
   std::map<MirrorId, Block> mirrors_;
+  std::map<MirrorId, Block> momenta_;  ///< by the link's own mirror, from its first commit on
   MirrorId next_ = 0;
   DeviceSource source_;
-  DeviceBuffer aside_;  ///< of one commit with mirrors in bfloat16
+  DeviceBuffer aside_;  ///< of one commit that goes alone
 };
 
 }  // namespace starling::compute::cuda

@@ -5,10 +5,13 @@
 // times(). M is what mirrors are kept in: float, or a bfloat16's bits.
 //
 // A delta touches few elements, and a pass all of them. Mirrors in float32 get their deltas first,
-// and one pass makes the steps of all links. With mirrors in bfloat16, so that each needs one look
-// only, the elements that a commit's deltas touch are worked out first, aside; then the pass runs
-// over everything as if there were no deltas; then what was set aside is put in place.
+// and one pass makes the steps of all links. With mirrors in bfloat16, or a momentum, so that each
+// needs one look only, the elements that a commit's deltas touch are worked out first, aside; then
+// the pass runs over everything as if there were no deltas; then what was set aside is put in
+// place.
 #pragma once
+
+#include <type_traits>
 
 #include "base/bfloat16.hpp"
 #include "compute/cuda/fours.hpp"
@@ -170,95 +173,148 @@ struct CommitLinks {
   }
 };
 
-// A commit of one link whose mirrors are bfloat16s: these are rounded once, at the end, so a delta
-// cannot go into them first.
+// A commit of one link whose mirrors are bfloat16s, or that has a momentum: mirrors are rounded
+// once, at the end, and a momentum adds up what the deltas did, so they cannot go in first.
+
+/// A mirror's element, of a value and what is drawn for its rounding.
+template <class M>
+[[nodiscard]] STARLING_BOTH M kept_as(float value, std::uint32_t drawn) {
+  if constexpr (std::is_same_v<M, float>) {
+    return value;
+  } else {
+    return base::narrow(value, drawn).bits;
+  }
+}
 
 /// What a commit makes of one element.
+template <class M>
 struct CommittedElement {
   float y;
-  std::uint16_t mine;
-  std::uint16_t theirs;
+  float momentum;
+  M mine;
+  M theirs;
+};
+
+/// An element's mirrors: what they were together, and what they are once they have the deltas.
+struct MirrorsOfElement {
+  float before;
+  float own;
+  float their;
 };
 
 /// A commit's vectors and step.
+template <class M>
 struct CommitSides {
   float* y;
-  std::uint16_t* mine;
-  std::uint16_t* theirs;
+  M* mine;
+  M* theirs;
+  float* v;  ///< the link's momentum; null: it has none
+  float momentum;
+  float part;
   float w;
   bool moves_mirrors;
   std::uint32_t draw;
 
-  /// What becomes of an element, with what the mirrors are once they have the deltas.
-  [[nodiscard]] STARLING_BOTH CommittedElement step(std::size_t i, float before, float own,
-                                                    float their) const {
-    const float d = times(w, their - own);
+  [[nodiscard]] STARLING_BOTH float momentum_at(std::size_t i) const {
+    return v == nullptr ? 0.0F : v[i];
+  }
+  /// What becomes of an element.
+  [[nodiscard]] STARLING_BOTH CommittedElement<M> step(std::size_t i, float from, float moving,
+                                                       MirrorsOfElement mirrors) const {
+    if (v != nullptr) {
+      const float common = (mirrors.own + mirrors.their) - mirrors.before;
+      moving = times(momentum, moving) + times(0.5F, common);
+      const float ahead = times(momentum, moving);
+      mirrors.own += ahead;
+      mirrors.their += ahead;
+      from += times(part, ahead);
+    }
+    const float d = times(w, mirrors.their - mirrors.own);
     const float moved = moves_mirrors ? d : 0.0F;
     const std::uint32_t drawn = base::draw(draw, static_cast<std::uint32_t>(i));
-    return {.y = before + d,
-            .mine = base::narrow(own + moved, drawn).bits,
-            .theirs = base::narrow(their - moved, drawn).bits};
+    return {.y = from + d,
+            .momentum = moving,
+            .mine = kept_as<M>(mirrors.own + moved, drawn),
+            .theirs = kept_as<M>(mirrors.their - moved, drawn)};
   }
-  STARLING_BOTH void put(std::size_t i, const CommittedElement& element) const {
+  STARLING_BOTH void put(std::size_t i, const CommittedElement<M>& element) const {
     y[i] = element.y;
+    if (v != nullptr) v[i] = element.momentum;
     mine[i] = element.mine;
     theirs[i] = element.theirs;
   }
 };
 
 /// Sets aside what becomes of the elements that deltas touch. One call a value of both deltas.
+template <class M>
 struct CommitTouched {
-  CommitSides sides;
+  CommitSides<M> sides;
   DeviceElements own;
   DeviceElements their;
-  CommittedElement* aside;
+  CommittedElement<M>* aside;
 
   STARLING_BOTH void operator()(std::size_t i) const {
     const bool is_own = i < own.count;
     const std::uint32_t index = is_own ? own.indices[i] : their.indices[i - own.count];
     const std::size_t other = is_own ? their.place_of(index) : own.place_of(index);
     if (!is_own && other < own.count) return;  // the call of the own delta does it
-    float mine = value_of(sides.mine[index]);
-    float theirs = value_of(sides.theirs[index]);
-    if (is_own) mine += own.values[i];
-    if (is_own && other < their.count) theirs += their.values[other];
-    if (!is_own) theirs += their.values[i - own.count];
-    aside[i] = sides.step(index, sides.y[index], mine, theirs);
+    MirrorsOfElement mirrors{0, value_of(sides.mine[index]), value_of(sides.theirs[index])};
+    mirrors.before = mirrors.own + mirrors.their;
+    if (is_own) mirrors.own += own.values[i];
+    if (is_own && other < their.count) mirrors.their += their.values[other];
+    if (!is_own) mirrors.their += their.values[i - own.count];
+    aside[i] = sides.step(index, sides.y[index], sides.momentum_at(index), mirrors);
   }
 };
 
 /// One call for kWide elements.
+template <class M>
 struct CommitAll {
   static constexpr std::size_t kWide = kFour;
 
-  CommitSides sides;
+  CommitSides<M> sides;
   std::size_t n;
 
   STARLING_BOTH void operator()(std::size_t i) const {
     const std::size_t size = in_four(i, n);
     Four y = load_four(sides.y + i, size);
+    Four v{};
+    if (sides.v != nullptr) v = load_four(sides.v + i, size);
     const Four own = load_four(sides.mine + i, size);
     const Four their = load_four(sides.theirs + i, size);
-    std::uint16_t mine[kFour];
-    std::uint16_t theirs[kFour];
+    M mine[kFour];
+    M theirs[kFour];
     for (std::size_t k = 0; k < kFour; ++k) {
-      const CommittedElement made = sides.step(i + k, y.of[k], own.of[k], their.of[k]);
+      const MirrorsOfElement mirrors{own.of[k] + their.of[k], own.of[k], their.of[k]};
+      const CommittedElement<M> made = sides.step(i + k, y.of[k], v.of[k], mirrors);
       y.of[k] = made.y;
+      v.of[k] = made.momentum;
       mine[k] = made.mine;
       theirs[k] = made.theirs;
     }
     store_four(y, sides.y + i, size);
-    store_four(mine, sides.mine + i, size);
-    store_four(theirs, sides.theirs + i, size);
+    if (sides.v != nullptr) store_four(v, sides.v + i, size);
+    keep(mine, sides.mine + i, size);
+    keep(theirs, sides.theirs + i, size);
+  }
+
+ private:
+  STARLING_BOTH static void keep(const M (&four)[kFour], M* to, std::size_t size) {
+    if constexpr (std::is_same_v<M, float>) {
+      store_four(Four{{four[0], four[1], four[2], four[3]}}, to, size);
+    } else {
+      store_four(four, to, size);
+    }
   }
 };
 
 /// One call a value of both deltas.
+template <class M>
 struct CommitPut {
-  CommitSides sides;
+  CommitSides<M> sides;
   DeviceElements own;
   DeviceElements their;
-  const CommittedElement* aside;
+  const CommittedElement<M>* aside;
 
   STARLING_BOTH void operator()(std::size_t i) const {
     const bool is_own = i < own.count;

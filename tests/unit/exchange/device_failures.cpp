@@ -71,9 +71,7 @@ class Device final : public compute::ReplicaMemory {
     if (!distances) return base::fail(distances.error());
     return memory_.squares(mirror, first, every);
   }
-  base::Status reserve_commit(const compute::Delta&, const compute::Delta&) override {
-    return committing;
-  }
+  base::Status reserve_commit(const CommitStep&) override { return committing; }
   base::Status commit(std::span<const CommitStep> steps) override {
     return commits ? memory_.commit(steps) : commits;
   }

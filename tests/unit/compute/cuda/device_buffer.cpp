@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(what_is_reserved_for_deltas_is_enough_to_make_and_commit_th
   const auto mine = need(memory.add_mirror(base::LargeFloats(size)));
   const auto theirs = need(memory.add_mirror(base::LargeFloats(size)));
   const std::size_t count = size / 10;
-  const std::size_t reserved = need(memory.reserve(count, size));
+  const std::size_t reserved = need(memory.reserve(count, size, false));
   const auto delta = memory.make_delta();
   base::Buffer bytes;
   constexpr ReplicaMemory::HoldBack kHold{.keep = 0.5F, .gain = 0.5F};
@@ -100,7 +100,34 @@ BOOST_AUTO_TEST_CASE(what_is_reserved_for_deltas_is_enough_to_make_and_commit_th
   need(memory.commit(std::vector<ReplicaMemory::CommitStep>{
       {.mine = mine, .theirs = theirs, .own = delta.get(), .their = delta.get(), .w = 0.5F}}));
   // Nothing of it has grown; room of what was chosen has gone to the delta.
-  BOOST_TEST(need(memory.reserve(1, 1)) <= reserved);
+  BOOST_TEST(need(memory.reserve(1, 1, false)) <= reserved);
+}
+
+BOOST_AUTO_TEST_CASE(a_link_whose_momentum_has_no_room_is_as_it_was) {
+  const std::size_t size = layer().parameter_count;
+  // The vectors of a replica and two mirrors, and half of one.
+  Nearly nearly({.room = 9 * size * sizeof(float) / 2});
+  ReplicaMemory& memory = nearly.memory;
+  const auto mine = need(memory.add_mirror(base::LargeFloats(size)));
+  const auto theirs = need(memory.add_mirror(base::LargeFloats(size)));
+  const auto nothing = memory.make_delta();
+  ReplicaMemory::CommitStep step{
+      .mine = mine, .theirs = theirs, .own = nothing.get(), .their = nothing.get(), .w = 0.5F};
+  BOOST_TEST(memory.reserve_commit(step).has_value());
+  step.momentum = 0.5F;
+  const auto refused = memory.reserve_commit(step);
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST((refused.error().code == base::ErrorCode::no_room));
+  BOOST_TEST(refused.error().text.find("a link's momentum") != std::string::npos);
+  BOOST_TEST(refused.error().text.find("exchange.momentum") != std::string::npos);
+  // Where a neighbour's link is closed, there is room again.
+  const auto other = memory.add_mirror(base::LargeFloats(size));
+  BOOST_TEST(!other.has_value());
+  memory.free_mirror(theirs);
+  BOOST_TEST(memory.reserve_commit(step).has_value());
+  memory.free_mirror(mine);
+  BOOST_TEST(memory.add_mirror(base::LargeFloats(size)).has_value());
+  BOOST_TEST(memory.add_mirror(base::LargeFloats(size)).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_delta_of_a_neighbour_that_does_not_fit_leaves_room_for_those_that_do) {

@@ -17,7 +17,7 @@ SHARED = re.compile(r"(AddDelta|CommitLinks|CommitTouched|CommitAll|CommitPut|Pu
                     r"FitScales|PackValues|UnpackValues|ReleaseSent|Release)(?:I([ft])E)?")
 # Each for mirrors in float32 and bfloat16, TakeChosen also of what was found; and those without, CommitLinks for 1,
 # 2, 4 and 8 links.
-KERNELS = 2 * 4 + 1 + 13
+KERNELS = 2 * 7 + 1 + 10
 
 
 def entries(ptx):
