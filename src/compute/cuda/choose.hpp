@@ -322,21 +322,21 @@ struct AddBefore {
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t) const {
     const AddBefore by = *this;
-    const std::uint64_t all = team.running_sum((count + kNeighbours - 1) / kNeighbours,
-                                               [=](std::size_t part) {
-                                                 std::uint64_t sum = 0;
-                                                 for (const std::uint64_t value : by.part(part).of)
-                                                   sum += value;
-                                                 return sum;
-                                               },
-                                               [=](std::size_t part, std::uint64_t before) {
-                                                 const Part own = by.part(part);
-                                                 for (std::size_t k = 0; k < kNeighbours; ++k) {
-                                                   const std::size_t i = part * kNeighbours + k;
-                                                   if (i < by.count) by.begins[i] = before;
-                                                   before += own.of[k];
-                                                 }
-                                               });
+    const auto sum_of = [=](std::size_t part) {
+      std::uint64_t sum = 0;
+      for (const std::uint64_t value : by.part(part).of) sum += value;
+      return sum;
+    };
+    const auto put = [=](std::size_t part, std::uint64_t before) {
+      const Part own = by.part(part);
+      for (std::size_t k = 0; k < kNeighbours; ++k) {
+        const std::size_t i = part * kNeighbours + k;
+        if (i < by.count) by.begins[i] = before;
+        before += own.of[k];
+      }
+    };
+    const std::size_t parts = (count + kNeighbours - 1) / kNeighbours;
+    const std::uint64_t all = team.running_sum(parts, sum_of, put);
     if (team.leads()) begins[count] = all;
   }
 
