@@ -37,15 +37,12 @@ STARLING_BOTH inline void load(const Floats& from, const ChannelGroup& group, st
   const std::size_t at = group.at(point);
   if (!group.is_wide()) {
     for (std::size_t k = 0; k < kEight; ++k) to[k] = k < group.count ? from[at + k] : 0.0F;
-  } else if (from.rounded) {
-    const auto bits = load_wide<EightRounded>(static_cast<const std::uint16_t*>(from.data) + at);
-    for (std::size_t k = 0; k < kEight; ++k) to[k] = bits[k];
-  } else {
-    for (std::size_t part = 0; part < kEight; part += kFour) {
-      const Four read = from.four(at + part);
-      for (std::size_t k = 0; k < kFour; ++k) to[part + k] = read.of[k];
-    }
+    return;
   }
+  from.visit([&](const auto& own) {
+    const auto read = own.eight(at);
+    for (std::size_t k = 0; k < kEight; ++k) to[k] = read[k];
+  });
 }
 
 STARLING_BOTH inline void save(const float (&from)[kEight], const ChannelGroup& group,

@@ -171,9 +171,8 @@ Result<std::size_t> DeviceReplica::reserve(std::size_t count, std::size_t room, 
 
 DeltaSource& DeviceReplica::difference(MirrorId mirror, const std::optional<HoldBack>& hold) {
   by_type([&]<class M>(M) {
-    HeldDifference<M> of{.difference = difference_to<M>(mirror)};
-    if (hold) of.hold = {y(), r(), hold->keep, hold->gain};
-    source_.read(of);
+    source_.read(difference_to<M>(mirror),
+                 hold ? HoldingBack{y(), r(), hold->keep, hold->gain} : HoldingBack{});
   });
   return source_;
 }

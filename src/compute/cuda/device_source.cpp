@@ -225,9 +225,9 @@ Result<Choice> DeviceSource::choose(const Choosing& which, std::span<std::uint32
     done = queue_.clear(work_.at<std::byte>(room.cut), room.cleared - room.cut);
     if (!done) return fail(done.error());
     told = std::visit(
-        [&]<class M>(const HeldDifference<M>& of) {
-          return choose_from(AllValues<M>{of.difference, size_}, size_,
-                             AllTiles<M>{of.difference, size_}, which, room, gaps);
+        [&]<class M>(const MirrorDifference<M>& of) {
+          return choose_from(AllValues<M>{of, size_}, size_, AllTiles<M>{of, size_}, which, room,
+                             gaps);
         },
         difference_);
     if (!told) return fail(told.error());
@@ -251,11 +251,11 @@ Status DeviceSource::find(const Choosing& which, const ChoiceRoom& room) {
   auto* const figures = work_.at<ChoiceFigures>(room.figures);
   auto* const sampled = work_.at<float>(room.sampled);
   return std::visit(
-      [&]<class M>(HeldDifference<M>& of) {
+      [&]<class M>(const MirrorDifference<M>& of) {
         Status done;
         if (which.sample > 0) {
-          done = queue_.run(KernelWork{
-              SampleDifference<M>{of.difference, which.sample, size_, sampled}, which.sample});
+          done = queue_.run(
+              KernelWork{SampleDifference<M>{of, which.sample, size_, sampled}, which.sample});
           const ListedValues values{sampled, which.sample, nullptr};
           const Search search{.wanted = which.rank,
                               .counts = work_.at<std::uint32_t>(room.least),
@@ -263,9 +263,8 @@ Status DeviceSource::find(const Choosing& which, const ChoiceRoom& room) {
                               .tally = nullptr};
           if (done) done = find_cut(values, which.sample, search);
         }
-        held_ = std::exchange(of.hold, {});
         const FindLargest<M> find{
-            .difference = of.difference,
+            .difference = of,
             .n = size_,
             .least = which.sample > 0 ? &figures->least[kDigits - 1] : nullptr,
             .room = static_cast<std::uint32_t>(which.room),
@@ -273,7 +272,7 @@ Status DeviceSource::find(const Choosing& which, const ChoiceRoom& room) {
             .tiles = tiles_.at<TileFound>(),
             .indices = found_.indices(),
             .values = found_.values(),
-            .hold = held_};
+            .hold = std::exchange(is_held_, true) ? HoldingBack{} : hold_};
         return done ? queue_.run(KernelWork{find, tiles(), kTile}) : done;
       },
       difference_);
@@ -359,7 +358,7 @@ Status DeviceSource::code(const Coding& coding, base::Buffer& out, Delta& coded)
     auto done = work_.reserve(room.offsets.bytes());
     if (done) done = code_indices(coding, room);
     if (done) done = code_values(coding, room);
-    if (done && held_.y != nullptr) done = release_sent();
+    if (done && hold_.y != nullptr) done = release_sent();
     if (done) done = append_sections(coding, room, out);
     if (!done) return done;
   }
@@ -408,7 +407,7 @@ Status DeviceSource::code_values(const Coding& coding, const CodeRoom& room) {
 // Of what is chosen, as it is coded.
 Status DeviceSource::release_sent() {
   const DeviceElements sent{chosen_.indices(), chosen_.values(), chosen_.size()};
-  return queue_.run(KernelWork{ReleaseSent{held_.y, held_.r, sent, held_.gain}, sent.count});
+  return queue_.run(KernelWork{ReleaseSent{hold_.y, hold_.r, sent, hold_.gain}, sent.count});
 }
 
 // One wait: how many bytes codes of indices take says their last run's end, which comes in front of

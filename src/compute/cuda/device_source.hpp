@@ -63,29 +63,25 @@ class DeviceDelta final : public Delta {
   DeviceElementsBuffer elements_;
 };
 
-template <class M>
-struct HeldDifference {
-  MirrorDifference<M> difference;
-  HoldingBack hold{};  ///< as FindLargest's, for the first choose()
-};
-
 /// The difference of a replica to a mirror. All passes over vectors and over what is chosen of them
 /// run on the device, and so do the searches for thresholds; what crosses the bus is what the host
 /// decides on the codes' divisor by, and the bytes of deltas.
 class DeviceSource final : public DeltaSource {
  public:
   /// By what mirrors are kept in.
-  using AnyDifference = std::variant<HeldDifference<float>, HeldDifference<std::uint16_t>>;
+  using AnyDifference = std::variant<MirrorDifference<float>, MirrorDifference<std::uint16_t>>;
 
   /// Of vectors of `size` elements. `queue` outlives it.
   DeviceSource(Queue& queue, std::size_t size);
 
   /// As ReplicaMemory's; tells the bytes of all that it has.
   [[nodiscard]] base::Result<std::size_t> reserve(std::size_t count, std::size_t room);
-  /// Reads this one from now on.
-  void read(const AnyDifference& difference) {
+  /// Reads this one from now on, which the first choose() holds back, and code() lets go of; with y
+  /// null neither does.
+  void read(const AnyDifference& difference, const HoldingBack& hold) {
     difference_ = difference;
-    held_ = {};
+    hold_ = hold;
+    is_held_ = false;
   }
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
@@ -130,7 +126,8 @@ class DeviceSource final : public DeltaSource {
   Queue& queue_;
   const std::size_t size_;
   AnyDifference difference_;
-  HoldingBack held_{};  ///< what choose() did; with y null: nothing
+  HoldingBack hold_{};
+  bool is_held_ = false;
   DeviceElementsBuffer found_;
   DeviceElementsBuffer chosen_;
   DeviceBuffer tiles_;   ///< where what was found lies
