@@ -41,7 +41,7 @@ class ReplicaMemory {
 
   /// One exchange of a link, checked. For each element, in single float32 operations:
   ///   before = mine + theirs    mine += own    theirs += their
-  ///   with momentum, v = momentum v + (mine + theirs - before) / 2    p = momentum v
+  ///   with momentum, v = momentum v + (mine + theirs - before) / 2    p = ahead v
   ///     mine += p    theirs += p    y += part p
   ///   d = w (theirs - mine)    y += d    and where the mirrors move, mine += d and theirs -= d
   /// v belongs to `mine`, in float32, and is 0 at first. `momentum` is 0 in all commits of it, or
@@ -56,6 +56,7 @@ class ReplicaMemory {
     bool moves_mirrors = true;
     std::uint32_t draw = 0;
     float momentum = 0;  ///< 0 to below 1
+    float ahead = 0;     ///< 0 or more
     float part = 0;
   };
 

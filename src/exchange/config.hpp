@@ -39,7 +39,8 @@ struct Config {
   int bits = 4;               ///< bits a value: 1, 2, 3, 4 or 8
   std::uint32_t block = 128;  ///< values that share a scale, at least kBlockMin
   double lambda = 0.5;        ///< tracked: part held back of what deltas left out, 0 to 1
-  double momentum = 0;        ///< tracked: momentum of a link's common movement, 0 to below 1
+  double momentum = 0;        ///< tracked: part of a link's momentum that an exchange leaves
+  double momentum_gain = 1;   ///< tracked: how far momentum carries on what was sent, in all
   MirrorType mirror = MirrorType::float32;
   double gamma = 0.2;             ///< choco: consensus step size, 0 to 1
   double outer_lr = 0.7;          ///< local: learning rate of train::OuterStep, which ends a round

@@ -173,7 +173,7 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
       }
       if (at.momentum != nullptr) {
         kernels::carry_on(at.momentum + begin, before.data(), mine, theirs, y, step.momentum,
-                          step.part, n);
+                          step.ahead, step.part, n);
       }
       if (mirror_type_ == MirrorType::float32) {
         kernels::average(y, mine, theirs, step.w, step.moves_mirrors, n);

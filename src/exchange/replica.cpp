@@ -261,7 +261,7 @@ base::Status Replica::stage_delta(Link& link, const CommitInput& input) {
   const float largest = std::max(delta::largest_value(*own), delta::largest_value(*their));
   // Half the sum of both deltas adds to the momentum.
   link.staged_momentum_bound = averaging_.momentum * link.momentum_bound + largest;
-  const float ahead = averaging_.momentum * link.staged_momentum_bound;
+  const float ahead = averaging_.ahead * link.staged_momentum_bound;
   link.staged_bound = bound_after(link.bound, largest + ahead, averaging_.mirror);
   return link.staged_bound > kMagnitudeMax ? check_bounds(link, largest, ahead) : base::Status{};
 }
@@ -474,6 +474,7 @@ compute::ReplicaMemory::CommitStep Replica::step_of(const Link& link) const {
           .moves_mirrors = averaging_.mode != Mode::choco,
           .draw = link.draw,
           .momentum = averaging_.momentum,
+          .ahead = averaging_.ahead,
           .part = link.part};
 }
 
@@ -505,7 +506,10 @@ Replica make_replica(std::span<const float> initial, const Config& config, Buffe
     averaging.gamma = static_cast<float>(config.gamma);
     lambda = 0.0F;
   }
-  if (has_momentum(config)) averaging.momentum = static_cast<float>(config.momentum);
+  if (has_momentum(config)) {
+    averaging.momentum = static_cast<float>(config.momentum);
+    averaging.ahead = static_cast<float>(config.momentum_gain * (1.0 - config.momentum));
+  }
   return {initial, lambda, std::move(buffers), averaging};
 }
 

@@ -17,10 +17,12 @@
 //
 // A link may have a momentum, a vector v, 0 at first, that its two ends have alike. Then, before d,
 //   v  = momentum * v + (mine + theirs - what they were before the deltas) / 2
-//   p  = momentum * v      mine += p      theirs += p      x += p * part
-// with part = 1 / L: the mirrors take it that all L links of a replica move it alike. Nesterov's
-// momentum, of what the ends agree on: sums of two have the same bits at both, and d, which is not
-// in mine + theirs, is not repeated. Replicas then no longer have a sum that commits conserve.
+//   p  = ahead * v         mine += p      theirs += p      x += p * part
+// with part = 1 / L: the mirrors take it that all L links of a replica move it alike, and
+// ahead = gain * (1 - momentum): what deltas moved both mirrors by, they go on with, gain times as
+// far in all, 1 / (1 - momentum) exchanges long. It is the momentum of what the ends agree on: sums
+// of two have the same bits at both, and d, which is not in mine + theirs, is not repeated. Replicas
+// then no longer have a sum that commits conserve. With ahead = momentum it is Nesterov's.
 //
 // What a delta leaves out is held back from training: when k of L open links have written one,
 //   r = (1 - k / L) r + lambda / L * sum over the k of (x - mine - delta)
@@ -100,6 +102,7 @@ struct Averaging {
   Mode mode = Mode::tracked;  ///< tracked, choco or push_sum; all others are as tracked
   float gamma = 1.0F;         ///< CHOCO-SGD's consensus step size, above 0 and at most 1
   float momentum = 0.0F;      ///< tracked: 0 to below 1
+  float ahead = 0.0F;         ///< tracked: of the momentum, that a commit moves by
   MirrorType mirror = MirrorType::float32;
 };
 

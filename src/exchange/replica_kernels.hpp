@@ -18,10 +18,10 @@ inline constexpr std::size_t kBlock = 1024;
 /// x = y + r
 void add(const float* y, const float* r, float* x, std::size_t n);
 
-/// v = momentum v + (mine + theirs - before) / 2; p = momentum v; mine += p; theirs += p;
+/// v = momentum v + (mine + theirs - before) / 2; p = ahead v; mine += p; theirs += p;
 /// y += part p
 void carry_on(float* v, const float* before, float* mine, float* theirs, float* y, float momentum,
-              float part, std::size_t n);
+              float ahead, float part, std::size_t n);
 
 /// d = w (theirs - mine); y += d; where mirrors move, mine += d and theirs -= d
 void average(float* y, float* mine, float* theirs, float w, bool moves_mirrors, std::size_t n);

@@ -301,7 +301,8 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("bits", f.exchange.bits, IntegerRange{1, 8});
   visit("block", f.exchange.block, IntegerRange{exchange::kBlockMin, 4096});
   visit("lambda", f.exchange.lambda, NumberRange{0, 1});
-  visit("momentum", f.exchange.momentum, NumberRange{0, 0.75});
+  visit("momentum", f.exchange.momentum, NumberRange{0, 0.999});
+  visit("momentum_gain", f.exchange.momentum_gain, NumberRange{0.01, 3});
   visit("mirror", f.exchange.mirror, kMirrorNames);
   visit("gamma", f.exchange.gamma, NumberRange{1e-6, 1});
   visit("outer_lr", f.exchange.outer_lr, NumberRange{1e-6, 10});

@@ -294,6 +294,7 @@ std::string canonical(const RunFile& f, const Identity& identity) {
   }
   if (exchange::has_momentum(f.exchange)) {
     lines["exchange.momentum"] = fmt::format("{}", f.exchange.momentum);
+    lines["exchange.momentum_gain"] = fmt::format("{}", f.exchange.momentum_gain);
   }
   if (exchange::uses_links(f.exchange.mode) && f.exchange.mirror != exchange::MirrorType::float32) {
     lines["exchange.mirror"] = base::name_of(f.exchange.mirror, kMirrorNames);

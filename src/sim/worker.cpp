@@ -175,7 +175,7 @@ std::optional<Worker::Share> Worker::share_of_deltas(const exchange::CommitJob& 
                         static_cast<double>(commit.w) * apart,
                .size = 2 * (magnitude(mine) + magnitude(own.values)) + magnitude(theirs) +
                        magnitude(their.values),
-               .ahead = static_cast<double>(commit.part * replica_.averaging().momentum) *
+               .ahead = static_cast<double>(commit.part * replica_.averaging().ahead) *
                         momentum_after(commit)};
 }
 

@@ -112,7 +112,7 @@ void replica_has_the_same_bits(const std::string& device) {
       exchanges_agree(device, layers(20, 30), 0.5F, {.mirror = mirror}, 11);
       exchanges_agree(device, graph, 0.0F,
                       {.mode = exchange::Mode::choco, .gamma = 0.3F, .mirror = mirror});
-      exchanges_agree(device, graph, 0.5F, {.momentum = 0.6F, .mirror = mirror});
+      exchanges_agree(device, graph, 0.5F, {.momentum = 0.6F, .ahead = 0.5F, .mirror = mirror});
       exchanges_agree(device, graph, 0.0F, {.mode = exchange::Mode::push_sum, .mirror = mirror});
     }
   }

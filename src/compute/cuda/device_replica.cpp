@@ -280,6 +280,7 @@ Status DeviceReplica::commit_alone(const CommitStep& step) {
                              .theirs = reinterpret_cast<M*>(at(step.theirs)),
                              .v = v,
                              .momentum = step.momentum,
+                             .ahead = step.ahead,
                              .part = step.part,
                              .w = step.w,
                              .moves_mirrors = step.moves_mirrors,

@@ -210,6 +210,7 @@ struct CommitSides {
   M* theirs;
   float* v;  ///< the link's momentum; null: it has none
   float momentum;
+  float ahead;
   float part;
   float w;
   bool moves_mirrors;
@@ -224,10 +225,10 @@ struct CommitSides {
     if (v != nullptr) {
       const float common = (mirrors.own + mirrors.their) - mirrors.before;
       moving = times(momentum, moving) + times(0.5F, common);
-      const float ahead = times(momentum, moving);
-      mirrors.own += ahead;
-      mirrors.their += ahead;
-      from += times(part, ahead);
+      const float p = times(ahead, moving);
+      mirrors.own += p;
+      mirrors.their += p;
+      from += times(part, p);
     }
     const float d = times(w, mirrors.their - mirrors.own);
     const float moved = moves_mirrors ? d : 0.0F;

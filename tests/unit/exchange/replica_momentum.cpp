@@ -78,11 +78,12 @@ BOOST_AUTO_TEST_SUITE(replica_momentum)
 BOOST_AUTO_TEST_CASE(both_mirrors_and_the_replica_go_on_as_the_formulas_say) {
   constexpr std::size_t kN = 3000;
   constexpr float kMomentum = 0.6F;
+  constexpr float kAhead = 0.7F;
   constexpr float kPart = 0.25F;
   constexpr float kW = 0.2F;
   Rng rng(kSeed);
   const auto initial = noises(kN, rng);
-  Replica replica(initial, 0.0F, {}, {.momentum = kMomentum});
+  Replica replica(initial, 0.0F, {}, {.momentum = kMomentum, .ahead = kAhead});
   BOOST_REQUIRE(replica.open_fresh(peer(1)));
   std::vector<float> v(kN, 0.0F);
   auto mine = initial;
@@ -103,7 +104,7 @@ BOOST_AUTO_TEST_CASE(both_mirrors_and_the_replica_go_on_as_the_formulas_say) {
     for (std::size_t i = 0; i < kN; ++i) {
       const float moved = mine_then[i] + theirs_then[i] - (mine[i] + theirs[i]);
       v[i] = kMomentum * v[i] + 0.5F * moved;
-      const float p = kMomentum * v[i];
+      const float p = kAhead * v[i];
       mine[i] = mine_then[i] + p;
       theirs[i] = theirs_then[i] + p;
       y[i] += kPart * p;
@@ -124,7 +125,7 @@ BOOST_AUTO_TEST_CASE(both_ends_have_the_same_mirrors) {
   for (const MirrorType type : {MirrorType::float32, MirrorType::bfloat16}) {
     Rng rng(kSeed);
     const auto initial = noises(3000, rng);
-    const Averaging averaging{.momentum = 0.8F, .mirror = type};
+    const Averaging averaging{.momentum = 0.8F, .ahead = 0.3F, .mirror = type};
     Replica a(initial, 0.8F, {}, averaging);
     Replica b(initial, 0.8F, {}, averaging);
     BOOST_REQUIRE(a.open_fresh(peer(2)));
@@ -138,17 +139,18 @@ BOOST_AUTO_TEST_CASE(both_ends_have_the_same_mirrors) {
   }
 }
 
-// What is agreed on goes on by itself, to 1 / (1 - momentum) times as far, and no delta has to
-// carry that.
+// What is agreed on goes on by itself, to 1 + ahead / (1 - momentum) times as far, and no delta has
+// to carry that.
 BOOST_AUTO_TEST_CASE(what_momentum_moves_is_not_sent) {
   constexpr std::size_t kN = 100;
   const std::vector<float> initial(kN, 1.0F);
-  Replica a(initial, 0.0F, {}, {.momentum = 0.5F});
-  Replica b(initial, 0.0F, {}, {.momentum = 0.5F});
+  constexpr Averaging kAveraging{.momentum = 0.9F, .ahead = 0.1F};
+  Replica a(initial, 0.0F, {}, kAveraging);
+  Replica b(initial, 0.0F, {}, kAveraging);
   BOOST_REQUIRE(a.open_fresh(peer(2)));
   BOOST_REQUIRE(b.open_fresh(peer(1)));
   for (float& y : a.trained()) y += 1.0F;
-  for (int t = 0; t < 60; ++t) {
+  for (int t = 0; t < 200; ++t) {
     meet(a, peer(1), b, peer(2), 0.5F, kAll);
     BOOST_TEST(a.distance(peer(2), MirrorOf::mine) < 1e-5);
     BOOST_TEST(b.distance(peer(1), MirrorOf::mine) < 1e-5);
@@ -163,7 +165,7 @@ BOOST_AUTO_TEST_CASE(replicas_of_a_ring_come_together_sooner_with_momentum) {
   constexpr int kRounds = 30;
   double left[2];
   for (const bool has_momentum : {false, true}) {
-    auto all = merged_ring(8, 50, {.momentum = has_momentum ? 0.5F : 0.0F});
+    auto all = merged_ring(8, 50, {.momentum = has_momentum ? 0.5F : 0.0F, .ahead = has_momentum ? 0.5F : 0.0F});
     for (int t = 0; t < kRounds; ++t) ring_round(all);
     left[has_momentum ? 1 : 0] = spread(all);
   }
@@ -173,8 +175,8 @@ BOOST_AUTO_TEST_CASE(replicas_of_a_ring_come_together_sooner_with_momentum) {
 BOOST_AUTO_TEST_CASE(a_link_that_opens_again_has_no_momentum) {
   Rng rng(kSeed);
   const auto initial = noises(500, rng);
-  Replica a(initial, 0.0F, {}, {.momentum = 0.9F});
-  Replica b(initial, 0.0F, {}, {.momentum = 0.9F});
+  Replica a(initial, 0.0F, {}, {.momentum = 0.9F, .ahead = 0.9F});
+  Replica b(initial, 0.0F, {}, {.momentum = 0.9F, .ahead = 0.9F});
   BOOST_REQUIRE(a.open_fresh(peer(2)));
   BOOST_REQUIRE(b.open_fresh(peer(1)));
   train(a, rng, 0.1F);

@@ -505,7 +505,7 @@ BOOST_AUTO_TEST_CASE(what_may_differ_between_peers_is_not_in_it) {
         "limits.link_memory=2000000", "data.path=/elsewhere", "exchange.every=7",
         "exchange.density=0.1", "checkpoint.every=5", "report.every=3", "run.name=other",
         "security.mode=off", "swarm.degree=8", "train.lr=0.3", "train.batch=16",
-        "exchange.momentum=0"}) {
+        "exchange.momentum=0", "exchange.momentum_gain=2"}) {
     BOOST_TEST_CONTEXT(override) { BOOST_TEST(canonical(parse({override}), identity) == text); }
   }
   for (const char* override :
@@ -580,7 +580,8 @@ BOOST_AUTO_TEST_CASE(diff_names_each_line_that_differs) {
   BOOST_TEST(diff(here, canonical(parse({"exchange.mirror=bf16"}), identity)) ==
              "exchange.mirror: nothing here, bf16 there\n");
   BOOST_TEST(diff(here, canonical(parse({"exchange.momentum=0.5"}), identity)) ==
-             "exchange.momentum: nothing here, 0.5 there\n");
+             "exchange.momentum: nothing here, 0.5 there\n"
+             "exchange.momentum_gain: nothing here, 1 there\n");
 }
 
 BOOST_AUTO_TEST_CASE(diff_with_a_stranger_stays_short_and_printable) {
