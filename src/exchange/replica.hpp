@@ -21,8 +21,8 @@
 // with part = 1 / L: the mirrors take it that all L links of a replica move it alike, and
 // ahead = gain * (1 - momentum): what deltas moved both mirrors by, they go on with, gain times as
 // far in all, during about 1 / (1 - momentum) exchanges. It is the momentum of what the ends agree
-// on: sums of two have the same bits at both, and d, which is not in mine + theirs, is not repeated.
-// Replicas then no longer have a sum that commits conserve.
+// on: a sum of two has the same bits at both, and d, which is not in mine + theirs, is not
+// repeated. Replicas then no longer have a sum that commits conserve.
 //
 // What a delta leaves out is held back from training: when k of L open links have written one,
 //   r = (1 - k / L) r + lambda / L * sum over the k of (x - mine - delta)

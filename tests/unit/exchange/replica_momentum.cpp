@@ -165,8 +165,8 @@ BOOST_AUTO_TEST_CASE(replicas_of_a_ring_come_together_sooner_with_momentum) {
   constexpr int kRounds = 30;
   double left[2];
   for (const bool has_momentum : {false, true}) {
-    auto all = merged_ring(8, 50, has_momentum ? Averaging{.momentum = 0.5F, .ahead = 0.5F}
-                                               : Averaging{});
+    auto all =
+        merged_ring(8, 50, has_momentum ? Averaging{.momentum = 0.5F, .ahead = 0.5F} : Averaging{});
     for (int t = 0; t < kRounds; ++t) ring_round(all);
     left[has_momentum ? 1 : 0] = spread(all);
   }
