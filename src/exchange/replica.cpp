@@ -75,6 +75,7 @@ Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffer
   ASSERT(averaging.gamma > 0.0F && averaging.gamma <= 1.0F);
   ASSERT(averaging.mode == Mode::choco || averaging.gamma == 1.0F);
   ASSERT(averaging.momentum >= 0.0F && averaging.momentum < 1.0F);
+  ASSERT(averaging.ahead >= 0.0F && (averaging.ahead > 0.0F) == (averaging.momentum > 0.0F));
   ASSERT(averaging.mode == Mode::tracked || averaging.momentum == 0.0F);
   ASSERT((averaging.mode != Mode::choco && averaging.mode != Mode::push_sum) || lambda == 0.0F);
   for (float& value : initial_) {
