@@ -203,6 +203,7 @@ void add_sim(CLI::App& app, SimOptions& options, int& code) {
   sim->add_option("--seed", options.seed, "Seed in place of the scenario's")
       ->check(whole_number<std::uint64_t>());
   sim->add_option("--seeds", options.seeds, "A..B: once with each of these seeds");
+  add_set(*sim, options.set);
   sim->add_option("--json", options.json, "Write the report as JSON; -: to stdout");
   sim->add_option("--regressions", options.regressions,
                   "With --seeds: write failing scenarios, made smaller, to this folder");

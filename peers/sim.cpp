@@ -21,6 +21,7 @@
 #include "base/simulated.hpp"
 #include "commands.hpp"
 #include "complain.hpp"
+#include "peer/invite.hpp"
 #include "sim/plan.hpp"
 #include "sim/random_scenario.hpp"
 #include "sim/run.hpp"
@@ -40,13 +41,20 @@ constexpr std::size_t kManyPeers = 256;
 constexpr std::uint64_t kTwiceEvery = 100;
 
 /// An assertion ends the process: what a signal handler can say then is prepared before each run.
-char last_words[512];
+char last_words[4096];
+
+/// The command that runs a seed again and says what happened.
+std::string again(const SimOptions& options, std::uint64_t seed) {
+  std::string command = fmt::format("{} {} --seed {} --trace{}", options.program, options.scenario,
+                                    seed, options.more);
+  for (const std::string& key : options.set) command += " --set " + peer::shell_word(key);
+  return command;
+}
 
 void prepare_abort(const SimOptions& options, std::uint64_t seed) {
   const auto end = fmt::format_to_n(last_words, sizeof last_words - 1,
-                                    "seed {0} broke an assertion; again, with what happened: "
-                                    "{1} {2} --seed {0} --trace{3}\n",
-                                    seed, options.program, options.scenario, options.more);
+                                    "seed {} broke an assertion; again, with what happened: {}\n",
+                                    seed, again(options, seed));
   *end.out = '\0';
   std::signal(SIGABRT, [](int) {
     static_cast<void>(!write(STDERR_FILENO, last_words, std::strlen(last_words)));
@@ -81,11 +89,10 @@ void print_failure(const SimOptions& options, const sim::Report& report) {
   if (!report.failure.empty()) {
     std::fprintf(stderr, "broken at %.6f s: %s\n", report.failed_at, report.failure.c_str());
   }
-  std::fputs(
-      fmt::format("seed {0} failed; again, with what happened: {1} {2} --seed {0} --trace{3}\n",
-                  report.seed, options.program, options.scenario, options.more)
-          .c_str(),
-      stderr);
+  std::fputs(fmt::format("seed {} failed; again, with what happened: {}\n", report.seed,
+                         again(options, report.seed))
+                 .c_str(),
+             stderr);
 }
 
 /// "A..B", both included.
@@ -104,11 +111,11 @@ base::Result<std::pair<std::uint64_t, std::uint64_t>> parse_seeds(std::string_vi
 
 /// The scenario of the command line: a file, or one drawn from the seed.
 base::Result<sim::Plan> load(const SimOptions& options, std::optional<std::uint64_t> seed) {
-  if (options.scenario == kRandom) {
-    return sim::make_plan(sim::random_scenario(seed.value_or(1)));
-  }
-  auto scenario = sim::read_scenario(options.scenario);
+  auto scenario = options.scenario == kRandom
+                      ? base::Result<sim::Scenario>(sim::random_scenario(seed.value_or(1)))
+                      : sim::read_scenario(options.scenario);
   if (!scenario) return base::fail(scenario.error());
+  scenario->set.insert(scenario->set.end(), options.set.begin(), options.set.end());
   return sim::make_plan(std::move(*scenario), seed);
 }
 

@@ -23,7 +23,8 @@ constexpr int kUsageExit = 2;
 int usage() {
   std::fputs(
       "usage: starling-sim SCENARIO|random|bugs [--seed N] [--seeds A..B] [--json FILE]\n"
-      "                    [--regressions FOLDER] [--plan] [--trace] [--bug NAME]\n",
+      "                    [--set KEY=VALUE]... [--regressions FOLDER] [--plan] [--trace]\n"
+      "                    [--bug NAME]\n",
       stderr);
   return kUsageExit;
 }
@@ -51,7 +52,10 @@ int main(int argc, char** argv) {
                                                         {"--bug", &bug}};
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if (const auto value = values.find(word); value != values.end()) {
+    if (word == "--set") {
+      if (++i == argc) return usage();
+      options.set.emplace_back(argv[i]);
+    } else if (const auto value = values.find(word); value != values.end()) {
       if (++i == argc) return usage();
       *value->second = argv[i];
     } else if (word == "--plan") {

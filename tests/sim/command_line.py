@@ -6,6 +6,7 @@
 """
 import json
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,28 @@ class TheCommandLine(unittest.TestCase):
                 result = run(path, "--plan")
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertTrue(json.loads(result.stdout)["timeline"])
+
+    def test_sets_keys_of_the_run_file_behind_those_of_the_scenario(self):
+        scenario = ROOT / "scenarios/faults/skew_lossy.toml"
+        keys = ("--set", "data.alpha=0.1", "--set", "exchange.every=2")
+        result = run(scenario, "--plan", *keys)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = json.loads(result.stdout)["run"]["set"]
+        self.assertIn("data.alpha=0.01", found)
+        self.assertEqual(found[-2:], ["data.alpha=0.1", "exchange.every=2"])
+        result = run(scenario, "--set", "data.alpa=0.1")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("data.alpa: unknown key; did you mean 'alpha'?", result.stderr)
+
+    def test_says_how_to_run_a_failing_seed_again(self):
+        bug = ("--bug", "mirror_of_theirs_forgotten")
+        result = run(ROOT / "tests/sim/canary.toml", *bug, "--set", "exchange.mode='tracked'")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        again = shlex.split(re.search(r"again, with what happened: (.*)", result.stderr)[1])
+        self.assertEqual(again[-2:], ["--set", "exchange.mode='tracked'"])
+        result = run(*again[1:])
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("broken at", result.stderr)
 
     def test_writes_a_failing_scenario_with_what_makes_it_fail(self):
         text = ('[scenario]\nname = "missed"\nduration = 60\n[peers]\ncount = 5\nvia = "all"\n'
