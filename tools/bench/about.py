@@ -33,13 +33,13 @@ def gpu_name(program, device):
 
 
 def commit():
-    """Of what is measured: results that are written meanwhile change nothing of it."""
+    """Of what is measured: results that are written meanwhile, and texts, change nothing of it."""
     def git(*words):
         done = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True)
         return done.stdout.strip()
 
     changed = git("status", "--porcelain", "--untracked-files=no", "--", ".",
-                  ":!tools/bench/results")
+                  ":!tools/bench/results", ":!*.md")
     return (git("describe", "--always") or "unknown") + ("-dirty" if changed else "")
 
 
