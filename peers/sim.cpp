@@ -22,6 +22,7 @@
 #include "commands.hpp"
 #include "complain.hpp"
 #include "peer/invite.hpp"
+#include "peer/run_file.hpp"
 #include "sim/plan.hpp"
 #include "sim/random_scenario.hpp"
 #include "sim/run.hpp"
@@ -116,6 +117,11 @@ base::Result<sim::Plan> load(const SimOptions& options, std::optional<std::uint6
                       : sim::read_scenario(options.scenario);
   if (!scenario) return base::fail(scenario.error());
   scenario->set.insert(scenario->set.end(), options.set.begin(), options.set.end());
+  // A simulation would say so itself, but --plan is also what real peers are started by.
+  if (!scenario->run_file.empty()) {
+    const auto run_file = peer::read_run_file(scenario->run_file, scenario->set);
+    if (!run_file) return base::fail(run_file.error());
+  }
   return sim::make_plan(std::move(*scenario), seed);
 }
 

@@ -70,9 +70,11 @@ class TheCommandLine(unittest.TestCase):
         found = json.loads(result.stdout)["run"]["set"]
         self.assertIn("data.alpha=0.01", found)
         self.assertEqual(found[-2:], ["data.alpha=0.1", "exchange.every=2"])
-        result = run(scenario, "--set", "data.alpa=0.1")
-        self.assertEqual(result.returncode, 3)
-        self.assertIn("data.alpa: unknown key; did you mean 'alpha'?", result.stderr)
+        for words in ((), ("--plan",)):
+            result = run(scenario, "--set", "data.alpa=0.1", *words)
+            self.assertEqual(result.returncode, 3)
+            self.assertEqual(result.stdout, "")
+            self.assertIn("data.alpa: unknown key; did you mean 'alpha'?", result.stderr)
 
     def test_says_how_to_run_a_failing_seed_again(self):
         bug = ("--bug", "mirror_of_theirs_forgotten")
