@@ -117,11 +117,6 @@ base::Result<sim::Plan> load(const SimOptions& options, std::optional<std::uint6
                       : sim::read_scenario(options.scenario);
   if (!scenario) return base::fail(scenario.error());
   scenario->set.insert(scenario->set.end(), options.set.begin(), options.set.end());
-  // A simulation would say so itself, but --plan is also what real peers are started by.
-  if (!scenario->run_file.empty()) {
-    const auto run_file = peer::read_run_file(scenario->run_file, scenario->set);
-    if (!run_file) return base::fail(run_file.error());
-  }
   return sim::make_plan(std::move(*scenario), seed);
 }
 
@@ -203,6 +198,18 @@ base::Status check_place(const std::string& json) {
   return base::check_replaceable(json);
 }
 
+/// Real peers are started by what this prints: unlike a simulation, nobody else would look at their
+/// run file before.
+int print_plan(const sim::Plan& plan) {
+  const sim::Scenario& scenario = plan.scenario;
+  if (!scenario.run_file.empty()) {
+    const auto run_file = peer::read_run_file(scenario.run_file, scenario.set);
+    if (!run_file) return complain("sim", run_file.error());
+  }
+  std::puts(sim::to_json(plan).c_str());
+  return 0;
+}
+
 int run_seeds(const SimOptions& options) {
   const auto seeds = parse_seeds(options.seeds);
   if (!seeds) return complain("sim", seeds.error());
@@ -257,10 +264,7 @@ int run_sim(const SimOptions& options) {
   if (!options.seeds.empty()) return run_seeds(options);
   const auto plan = load(options, options.seed);
   if (!plan) return complain("sim", plan.error());
-  if (options.plan) {
-    std::puts(sim::to_json(*plan).c_str());
-    return 0;
-  }
+  if (options.plan) return print_plan(*plan);
   std::function<void(const std::string&)> trace;
   if (options.trace) trace = [](const std::string& line) { std::puts(line.c_str()); };
   if (plan->peers.size() >= kManyPeers) use_huge_pages();

@@ -1,14 +1,17 @@
 """What every result says of itself, the commit and the machine, and where it is kept."""
 
 import datetime
+import hashlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tools" / "bench" / "results"
+MEASURED = (".", ":!tools/bench/results", ":!*.md")  # git's paths of what results depend on
 
 
 def device():
@@ -38,8 +41,7 @@ def commit():
         done = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True)
         return done.stdout.strip()
 
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".",
-                  ":!tools/bench/results", ":!*.md")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", *MEASURED)
     return (git("describe", "--always") or "unknown") + ("-dirty" if changed else "")
 
 
@@ -63,10 +65,21 @@ def load(name, otherwise):
     return json.loads(path.read_text()) if path.exists() else otherwise
 
 
+def digest(path):
+    """Of what a TOML file says; comments change nothing of it."""
+    keys = json.dumps(tomllib.loads(path.read_text()), sort_keys=True)
+    return hashlib.sha256(keys.encode()).hexdigest()[:16]
+
+
+def find(results, wanted):
+    """The first result with all that `wanted` says; None if there is none."""
+    return next((r for r in results if all(r[key] == wanted[key] for key in wanted)), None)
+
+
 def is_current(found):
     """Whether what a result was measured with is what is here: all but texts and results."""
-    done = subprocess.run(["git", "-C", ROOT, "diff", "--quiet", found, "--", ".",
-                           ":!tools/bench/results", ":!*.md"], capture_output=True)
+    done = subprocess.run(["git", "-C", ROOT, "diff", "--quiet", found, "--", *MEASURED],
+                          capture_output=True)
     return done.returncode == 0
 
 

@@ -7,13 +7,16 @@ import subprocess
 import sys
 
 
+def overrides(settings):
+    """The options that replace keys of a run file."""
+    return [word for setting in settings for word in ("--set", setting)]
+
+
 def run(program, run_file, peers, settings, seed, folder):
     """What `starling swarm --json` prints, as text; ends the program where a peer does not get to the
     end of the run."""
     words = [program, "swarm", run_file, "-n", peers, "--json", "--anew", "--dir", folder,
-             "--set", f"run.seed={seed}"]
-    for setting in settings:
-        words += ["--set", setting]
+             *overrides([f"run.seed={seed}", *settings])]
     words = [str(word) for word in words]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
