@@ -9,6 +9,8 @@
 #include <numeric>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/rng.hpp"
@@ -110,8 +112,9 @@ std::int32_t Shards::label(std::uint32_t shard) const noexcept {
 
 double log_label_share(std::uint64_t seed, std::int32_t label, const std::string& peer_name,
                        double alpha) {
-  const std::uint64_t salt = (0x6c6162656cULL << 8) + static_cast<std::uint32_t>(label);
-  base::Rng rng(base::xxh3(peer_name, seed ^ salt));
+  // The label is part of what is hashed: mixed into the seed, another seed would draw the same
+  // shares, of other labels.
+  base::Rng rng(base::xxh3(fmt::format("label {} of {}", label, peer_name), seed));
   return log_gamma_draw(alpha, rng);
 }
 

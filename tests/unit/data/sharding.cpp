@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include <boost/test/unit_test.hpp>
 
@@ -185,6 +186,16 @@ BOOST_AUTO_TEST_CASE(gamma_draws_have_the_moments_of_their_distribution) {
       BOOST_TEST(std::abs(squares / kDraws - mean * mean - alpha) < 0.1 * alpha + 0.02);
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(no_seed_draws_the_shares_of_another_one_under_other_labels) {
+  std::set<double> shares;
+  for (std::uint64_t seed = 0; seed < 16; ++seed) {
+    for (std::int32_t label = 0; label < 10; ++label) {
+      shares.insert(log_label_share(seed, label, "peer-1", 0.1));
+    }
+  }
+  BOOST_TEST(shares.size() == 160U);
 }
 
 BOOST_AUTO_TEST_CASE(smaller_alpha_is_more_skewed) {
