@@ -15,9 +15,9 @@
 #include "base/utf8.hpp"
 #include "exchange/ring.hpp"
 #include "peer/run_file.hpp"
-#include "peer/run_file_depth.hpp"
 #include "peer/run_file_keys.hpp"
 #include "peer/run_file_together.hpp"
+#include "peer/toml_text.hpp"
 
 namespace starling::peer {
 namespace {
@@ -97,25 +97,6 @@ struct Document {
   }
 };
 
-std::string type_name(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::string:
-      return "a string";
-    case toml::node_type::integer:
-      return "an integer";
-    case toml::node_type::floating_point:
-      return "a number";
-    case toml::node_type::boolean:
-      return "a boolean";
-    case toml::node_type::array:
-      return "an array";
-    case toml::node_type::table:
-      return "a table";
-    default:
-      return "a date or time";
-  }
-}
-
 base::Status Document::apply_override(const std::string& text) {
   const auto equals = text.find('=');
   const auto dot = text.find('.');
@@ -167,13 +148,6 @@ base::Status Document::apply_override(const std::string& text) {
   return {};
 }
 
-/// The value of an integer or a floating-point number. value<double>() has none for an integer that
-/// lies between two doubles.
-double number_of(const toml::node& node) {
-  const auto whole = node.value_exact<std::int64_t>();
-  return whole ? static_cast<double>(*whole) : *node.value_exact<double>();
-}
-
 /// Fills the fields of a RunFile from a document. Keeps the first error.
 class Reader {
  public:
@@ -222,15 +196,15 @@ class Reader {
 
   void read(const std::string& key, const toml::node& node, double& field,
             const NumberRange& range) {
-    if (!node.is_number()) {
+    const auto value = number_of(node);
+    if (!value) {
       return reject(key, node, "is {}, must be a number from {} to {}", type_name(key, node),
                     range.min, range.max);
     }
-    const double value = number_of(node);
-    if (!(value >= range.min && value <= range.max)) {  // NaN too
-      return reject(key, node, "{} is out of range: {} to {}", value, range.min, range.max);
+    if (!(*value >= range.min && *value <= range.max)) {  // NaN too
+      return reject(key, node, "{} is out of range: {} to {}", *value, range.min, range.max);
     }
-    field = value;
+    field = *value;
   }
 
   void read(const std::string& key, const toml::node& node, bool& field, const Flag&) {
@@ -520,24 +494,9 @@ bool may_be_in_name(char c) noexcept { return c == '.' || in_word(c); }
 
 base::Result<RunFile> parse_run_file(std::string_view text, const std::string& name,
                                      std::span<const std::string> overrides, bool embedded) {
-  Document document{.table = {}, .name = name, .overridden = {}, .not_toml = {}};
-  if (text.size() > kRunFileBytesMax) {
-    return fail(ErrorCode::run_file, "{}: has {} bytes, at most {} are accepted", name, text.size(),
-                kRunFileBytesMax);
-  }
-  if (const auto line = line_of_deep_key(text)) {
-    return fail(ErrorCode::run_file, "{}:{}: a key has more than {} parts", name, *line,
-                kKeyPartsMax);
-  }
-  try {
-    document.table = toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    const bool bare =
-        error.description().find("could not determine value type") != std::string_view::npos;
-    return fail(ErrorCode::run_file, "{}:{}:{}: is not valid TOML: {}{}", name,
-                error.source().begin.line, error.source().begin.column, error.description(),
-                bare ? "; text needs quotes" : "");
-  }
+  auto table = parse_toml(text, name, kRunFileBytesMax);
+  if (!table) return fail(std::move(table.error()));
+  Document document{.table = std::move(*table), .name = name, .overridden = {}, .not_toml = {}};
   for (const std::string& override : overrides) {
     if (base::Status status = document.apply_override(override); !status) {
       return fail(status.error());

@@ -304,7 +304,14 @@ base::Result<data::Dataset> make_all_quarters(std::uint64_t seed) {
 }
 
 base::Result<std::unique_ptr<Network>> make_network(peer::RunFile& run_file, Problem problem) {
-  if (problem != Problem::model) run_file.data.shards = std::min(run_file.data.shards, 64U);
+  if (problem != Problem::model) {
+    if (run_file.data.augmentation.any()) {
+      return fail(base::ErrorCode::run_file,
+                  "data.crop and data.flip change images, but samples of the simulator's own data "
+                  "are none: leave them out, or name a run file");
+    }
+    run_file.data.shards = std::min(run_file.data.shards, 64U);
+  }
   auto dataset = problem == Problem::model
                      ? data::load(run_file.data, model::context_of(run_file.model))
                      : make_all_quarters(run_file.run.seed);

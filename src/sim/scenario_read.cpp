@@ -7,6 +7,7 @@
 
 #include "base/file.hpp"
 #include "base/suggest.hpp"
+#include "peer/toml_text.hpp"
 #include "sim/scenario.hpp"
 #include "sim/scenario_names.hpp"
 
@@ -21,25 +22,6 @@ constexpr std::size_t kGroupsMax = 64;
 constexpr std::size_t kOverridesMax = 256;
 constexpr double kLineRateMin = 0.001;
 constexpr double kLineRateMax = 1e6;
-
-const char* type_name(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::string:
-      return "a string";
-    case toml::node_type::integer:
-      return "an integer";
-    case toml::node_type::floating_point:
-      return "a number";
-    case toml::node_type::boolean:
-      return "a boolean";
-    case toml::node_type::array:
-      return "an array";
-    case toml::node_type::table:
-      return "a table";
-    default:
-      return "a date or time";
-  }
-}
 
 /// Where errors go: the first one is kept.
 struct Errors {
@@ -87,16 +69,16 @@ class Fields {
   bool number(std::string_view key, double& field, double min, double max) {
     const toml::node* const node = find(key);
     if (node == nullptr) return false;
-    if (!node->is_number()) {
-      reject(key, "is {}, must be a number from {} to {}", type_name(*node), min, max);
+    const auto value = peer::number_of(*node);
+    if (!value) {
+      reject(key, "is {}, must be a number from {} to {}", peer::type_name(*node), min, max);
       return false;
     }
-    const double value = *node->value<double>();
-    if (!(value >= min && value <= max)) {
-      reject(key, "{} is out of range: {} to {}", value, min, max);
+    if (!(*value >= min && *value <= max)) {
+      reject(key, "{} is out of range: {} to {}", *value, min, max);
       return false;
     }
-    field = value;
+    field = *value;
     return true;
   }
 
@@ -111,7 +93,8 @@ class Fields {
     if (node == nullptr) return;
     const auto value = node->value_exact<std::int64_t>();
     if (!value) {
-      return reject(key, "is {}, must be an integer from {} to {}", type_name(*node), min, max);
+      return reject(key, "is {}, must be an integer from {} to {}", peer::type_name(*node), min,
+                    max);
     }
     if (*value < 0 || static_cast<std::uint64_t>(*value) < min ||
         static_cast<std::uint64_t>(*value) > max) {
@@ -124,7 +107,7 @@ class Fields {
     const toml::node* const node = find(key);
     if (node == nullptr) return;
     const auto value = node->value_exact<bool>();
-    if (!value) return reject(key, "is {}, must be true or false", type_name(*node));
+    if (!value) return reject(key, "is {}, must be true or false", peer::type_name(*node));
     field = *value;
   }
 
@@ -132,7 +115,7 @@ class Fields {
     const toml::node* const node = find(key);
     if (node == nullptr) return;
     const auto value = node->value_exact<std::string>();
-    if (!value) return reject(key, "is {}, must be a string", type_name(*node));
+    if (!value) return reject(key, "is {}, must be a string", peer::type_name(*node));
     if (value->size() > max || value->find('\0') != std::string::npos) {
       return reject(key, "must be a text of at most {} characters", max);
     }
@@ -173,8 +156,8 @@ class Fields {
     if (list == nullptr) return;
     std::vector<double> values;
     for (const toml::node& node : *list) {
-      const auto value = node.value<double>();
-      if (!node.is_number() || !(*value >= from && *value <= to)) {
+      const auto value = peer::number_of(node);
+      if (!value || !(*value >= from && *value <= to)) {
         return reject(key, "must hold numbers from {} to {}", from, to);
       }
       values.push_back(*value);
@@ -399,7 +382,7 @@ void read_entry(const toml::node& node, std::size_t number, Scenario& scenario, 
   const toml::table* const table = node.as_table();
   if (table == nullptr) {
     return errors.add(static_cast<int>(node.source().begin.line), "timeline",
-                      "is {}, must be [[timeline]] tables", type_name(node));
+                      "is {}, must be [[timeline]] tables", peer::type_name(node));
   }
   Fields fields(table, fmt::format("timeline {}", number), errors);
   Entry entry{.line = fields.line(), .region = {}, .groups = {}, .between = {}, .conditions = {}};
@@ -436,7 +419,7 @@ const toml::table* section(const toml::table& top, std::string_view name, Errors
   if (node == nullptr) return nullptr;
   if (!node->is_table()) {
     errors.add(static_cast<int>(node->source().begin.line), std::string(name),
-               "is {}, must be a section: [{}]", type_name(*node), name);
+               "is {}, must be a section: [{}]", peer::type_name(*node), name);
   }
   return node->as_table();
 }
@@ -564,27 +547,18 @@ void check_sections(const toml::table& top, Errors& errors) {
 }  // namespace
 
 base::Result<Scenario> parse_scenario(std::string_view text, const std::string& path) {
-  if (text.size() > kScenarioBytesMax) {
-    return fail(ErrorCode::run_file, "{}: has {} bytes, at most {} are accepted", path, text.size(),
-                kScenarioBytesMax);
-  }
-  toml::table top;
-  try {
-    top = toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    return fail(ErrorCode::run_file, "{}:{}:{}: is not valid TOML: {}", path,
-                error.source().begin.line, error.source().begin.column, error.description());
-  }
+  const auto top = peer::parse_toml(text, path, kScenarioBytesMax);
+  if (!top) return fail(top.error());
   Errors errors{.file = path};
   Scenario scenario;
   scenario.file = path;
-  check_sections(top, errors);
-  read_head(top, scenario, errors);
-  read_peers(top, scenario, errors);
-  read_run(top, scenario, errors);
-  read_network(top, scenario, errors);
-  read_timeline(top, scenario, errors);
-  read_expect(top, scenario, errors);
+  check_sections(*top, errors);
+  read_head(*top, scenario, errors);
+  read_peers(*top, scenario, errors);
+  read_run(*top, scenario, errors);
+  read_network(*top, scenario, errors);
+  read_timeline(*top, scenario, errors);
+  read_expect(*top, scenario, errors);
   if (errors.first) return fail(std::move(*errors.first));
   return scenario;
 }

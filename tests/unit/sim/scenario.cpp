@@ -61,6 +61,9 @@ BOOST_AUTO_TEST_CASE(errors_name_file_and_line_and_the_word_that_was_meant) {
 BOOST_AUTO_TEST_CASE(values_are_bounded) {
   BOOST_TEST(says(error_of("[network]\nloss = 1.5\n"), "1.5 is out of range: 0 to 1"));
   BOOST_TEST(says(error_of("[network]\nloss = nan\n"), "out of range"));
+  // An integer that no double equals.
+  BOOST_TEST(says(error_of("[network]\nloss = 99999999999999999\n"), "out of range"));
+  BOOST_TEST(says(error_of("speeds = [99999999999999999]\n"), "numbers from"));
   BOOST_TEST(says(error_of("[[network.line]]\nregion = \"local\"\n"), "rate_mbit: is missing"));
   BOOST_TEST(says(error_of("[network]\nloss = \"much\"\n"), "is a string, must be a number"));
   BOOST_TEST(
@@ -72,6 +75,12 @@ BOOST_AUTO_TEST_CASE(values_are_bounded) {
                   "-1 is out of range"));
   BOOST_TEST(says(error_of("[[timeline]]\nkind = \"kill\"\nevery = 0\npeers = \"first\"\n"),
                   "0 is out of range"));
+}
+
+BOOST_AUTO_TEST_CASE(keys_of_ever_so_many_parts_do_not_end_the_program) {
+  std::string key = "a";
+  for (int part = 0; part < 100'000; ++part) key += ".a";
+  BOOST_TEST(error_of(key + " = 1\n") == "f/t.toml:6: a key has more than 16 parts");
 }
 
 BOOST_AUTO_TEST_CASE(what_a_kind_needs_is_asked_for) {

@@ -54,6 +54,14 @@ const std::string kBowl = "[sim]\nproblem = \"quadratic\"\nelements = 32\nstep_m
 
 BOOST_AUTO_TEST_SUITE(world)
 
+BOOST_AUTO_TEST_CASE(images_are_asked_for_only_where_there_are_some) {
+  const Plan plan =
+      plan_of("duration = 9\n[peers]\ncount = 2\n[run]\nset = [\"data.flip=true\"]\n");
+  const auto task = make_task(plan.scenario);
+  BOOST_REQUIRE(!task);
+  BOOST_TEST(task.error().text.starts_with("data.crop and data.flip change images"));
+}
+
 BOOST_AUTO_TEST_CASE(a_swarm_finds_the_lowest_point_and_agrees) {
   const Report report =
       run_it(plan_of("duration = 60\n[peers]\ncount = 6\n[expect]\noptimum_distance_max = 0.1\n"

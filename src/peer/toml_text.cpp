@@ -1,9 +1,13 @@
-#include "peer/run_file_depth.hpp"
+#include "peer/toml_text.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace starling::peer {
 namespace {
+
+using base::ErrorCode;
+using base::fail;
 
 /// Where the string that begins at `begin` ends: behind its last quote, or, if it has none, at the
 /// line end or the end of the text, where a parser will complain.
@@ -58,6 +62,51 @@ std::optional<std::size_t> line_of_deep_key(std::string_view text) noexcept {
     i = end;
   }
   return std::nullopt;
+}
+
+base::Result<toml::table> parse_toml(std::string_view text, std::string_view name,
+                                     std::size_t bytes_max) {
+  if (text.size() > bytes_max) {
+    return fail(ErrorCode::run_file, "{}: has {} bytes, at most {} are accepted", name, text.size(),
+                bytes_max);
+  }
+  if (const auto line = line_of_deep_key(text)) {
+    return fail(ErrorCode::run_file, "{}:{}: a key has more than {} parts", name, *line,
+                kKeyPartsMax);
+  }
+  try {
+    return toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    const bool bare =
+        error.description().find("could not determine value type") != std::string_view::npos;
+    return fail(ErrorCode::run_file, "{}:{}:{}: is not valid TOML: {}{}", name,
+                error.source().begin.line, error.source().begin.column, error.description(),
+                bare ? "; text needs quotes" : "");
+  }
+}
+
+const char* type_name(const toml::node& node) noexcept {
+  switch (node.type()) {
+    case toml::node_type::string:
+      return "a string";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a number";
+    case toml::node_type::boolean:
+      return "a boolean";
+    case toml::node_type::array:
+      return "an array";
+    case toml::node_type::table:
+      return "a table";
+    default:
+      return "a date or time";
+  }
+}
+
+std::optional<double> number_of(const toml::node& node) noexcept {
+  if (const auto whole = node.value_exact<std::int64_t>()) return static_cast<double>(*whole);
+  return node.value_exact<double>();
 }
 
 }  // namespace starling::peer
