@@ -134,6 +134,7 @@ void Run::load_checkpoint() {
   auto loaded = train::load_latest_checkpoint(dir_ + "/checkpoints", run_id_);
   for (const std::string& note : loaded.notes) warn("checkpoint_passed_over", note);
   checkpoint_ = std::move(loaded.checkpoint);
+  damaged_ = std::move(loaded.damaged);
   if (!checkpoint_) return;
   const train::CheckpointState& state = checkpoint_->state;
   log_.event(
@@ -235,7 +236,7 @@ base::Status Run::restore(train::UpdateRule& rule) {
                       checkpoint_->state.optimizer_steps);
 }
 
-base::Status Run::save(const peer::Snapshot& snapshot) const {
+base::Status Run::save(const peer::Snapshot& snapshot) {
   std::vector<train::TensorView> model = train::tensor_views(task_.tensors, snapshot.parameters);
   for (auto& view : train::tensor_views(task_.buffer_tensors, snapshot.buffers)) {
     model.push_back(std::move(view));
@@ -255,7 +256,8 @@ base::Status Run::save(const peer::Snapshot& snapshot) const {
        .samples = snapshot.samples,
        .progress = snapshot.progress,
        .counters = {snapshot.counters.begin(), snapshot.counters.end()}},
-      model, state, run_file_.checkpoint.keep);
+      model, state, run_file_.checkpoint.keep, damaged_);
+  if (saved) damaged_.clear();  // they are gone, and their steps come again
   if (snapshot.rule != nullptr) snapshot.rule->free_copy();
   return saved;
 }

@@ -101,7 +101,7 @@ class Run {
   /// Error (ErrorCode::data): it is of another optimizer. Once, on any thread.
   [[nodiscard]] base::Status restore(train::UpdateRule& rule);
   /// Writes a checkpoint. Thread of the replica.
-  [[nodiscard]] base::Status save(const peer::Snapshot& snapshot) const;
+  [[nodiscard]] base::Status save(const peer::Snapshot& snapshot);
 
   /// Where the owner of the replica takes its jobs.
   [[nodiscard]] io::TrainerPort& trainer() noexcept { return node_->trainer(); }
@@ -148,6 +148,7 @@ class Run {
   wire::RunId run_id_;
   std::optional<data::Shards> shards_;
   std::optional<train::Checkpoint> checkpoint_;
+  std::vector<base::StepNumber> damaged_;  // steps of checkpoints that were passed over; save()'s
   std::optional<Recorder> recorder_;
   std::unique_ptr<io::Node> node_;
   std::vector<std::string> addresses_;

@@ -94,13 +94,16 @@ std::vector<std::string> list(const std::string& folder) {
   return paths;
 }
 
-/// Of this run, leaves the one with state `last` and the newest before it.
-void prune(const std::string& folder, const CheckpointState& last, std::uint32_t keep) {
+/// Of this run, leaves the one with state `last` and the newest before it that are whole.
+void prune(const std::string& folder, const CheckpointState& last, std::uint32_t keep,
+           std::span<const base::StepNumber> damaged) {
   std::uint32_t kept = 0;
   for (const std::string& path : list(folder)) {
     const auto read = read_state(path);
     if (!read || read->state.run != last.run) continue;
-    if (read->state.step <= last.step && kept < keep) {
+    const base::StepNumber step = read->state.step;
+    const bool is_whole = step == last.step || std::ranges::find(damaged, step) == damaged.end();
+    if (is_whole && step <= last.step && kept < keep) {
       ++kept;
       continue;
     }
@@ -130,7 +133,8 @@ std::error_code put_in_place(const std::string& temporary, const std::string& pa
 
 base::Status save_checkpoint(const std::string& folder, const CheckpointState& state,
                              std::span<const TensorView> model,
-                             std::span<const TensorView> optimizer, std::uint32_t keep) {
+                             std::span<const TensorView> optimizer, std::uint32_t keep,
+                             std::span<const base::StepNumber> damaged) {
   ASSERT(keep >= 1 && std::isfinite(state.progress));
   const std::string path = fmt::format("{}/{}{}", folder, kPrefix, state.step.value);
   const std::string temporary = folder + "/" + kTemporary;
@@ -145,7 +149,7 @@ base::Status save_checkpoint(const std::string& folder, const CheckpointState& s
   if (error) return fail(ErrorCode::data, "{}: cannot be renamed: {}", path, error.message());
   if (base::Status status = base::sync_folder(folder); !status) return status;
   fs::remove_all(temporary, error);  // one of the same step that was there before
-  prune(folder, state, keep);
+  prune(folder, state, keep, damaged);
   return {};
 }
 
@@ -178,6 +182,7 @@ LoadedCheckpoint load_latest_checkpoint(const std::string& folder, const base::H
       return loaded;
     }
     loaded.notes.push_back(fmt::format("passed over: {}", checkpoint.error().text));
+    if (state) loaded.damaged.push_back(state->state.step);
   }
   return loaded;
 }

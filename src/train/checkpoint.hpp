@@ -29,18 +29,20 @@ enum class CheckpointParts {
 
 /// Writes `folder`/step-N with model.safetensors, optimizer.safetensors and state.json. It is
 /// written under another name, synced and renamed, so a crash at any moment leaves no half of it
-/// under this name. After that only the newest `keep` (at least 1) of this run are left. Later
-/// steps of it are gone: this run was started without them, since they are damaged. Checkpoints of
-/// other runs stay, and what cannot be read. A checkpoint of the same step is replaced. One writer
-/// a folder. Blocks for the disk, tens of milliseconds or more.
+/// under this name. After that only the newest `keep` (at least 1) of this run are left. Those of
+/// later steps and those of `damaged` steps are gone: this run was started without them.
+/// Checkpoints of other runs stay, and whose state cannot be read. A checkpoint of the same step is
+/// replaced. One writer a folder. Blocks for the disk, tens of milliseconds or more.
 [[nodiscard]] base::Status save_checkpoint(const std::string& folder, const CheckpointState& state,
                                            std::span<const TensorView> model,
                                            std::span<const TensorView> optimizer,
-                                           std::uint32_t keep);
+                                           std::uint32_t keep,
+                                           std::span<const base::StepNumber> damaged = {});
 
 struct LoadedCheckpoint {
-  std::optional<Checkpoint> checkpoint;  ///< nothing: there is none of this run that is whole
-  std::vector<std::string> notes;        ///< which newer ones were passed over, and why
+  std::optional<Checkpoint> checkpoint;   ///< nothing: there is none of this run that is whole
+  std::vector<std::string> notes;         ///< which newer ones were passed over, and why
+  std::vector<base::StepNumber> damaged;  ///< of those, the steps of this run's
 };
 
 /// Reads the newest whole checkpoint of a run. Damaged ones and those of other runs are passed

@@ -18,7 +18,8 @@ namespace {
 struct Fixture {
   Fixture() : folder(root / "checkpoints"), values(6) {}
 
-  void save(std::uint64_t step, const base::Hash128& of_run, std::uint32_t keep = 2) {
+  void save(std::uint64_t step, const base::Hash128& of_run, std::uint32_t keep = 2,
+            std::span<const base::StepNumber> damaged = {}) {
     std::iota(values.begin(), values.end(), static_cast<float>(step));
     const std::vector<TensorView> model{{"weight", {2, 2}, std::span(values).first(4)},
                                         {"bias", {2}, std::span(values).subspan(4)}};
@@ -29,7 +30,7 @@ struct Fixture {
                                 .samples = 64 * step,
                                 .progress = 0.1 * static_cast<double>(step),
                                 .counters = {{5, 100 * step}, {~std::uint64_t{0}, 7}}};
-    const auto saved = save_checkpoint(folder, state, model, optimizer, keep);
+    const auto saved = save_checkpoint(folder, state, model, optimizer, keep, damaged);
     BOOST_REQUIRE_MESSAGE(saved.has_value(), (saved ? "" : saved.error().text));
   }
 
@@ -115,10 +116,26 @@ BOOST_AUTO_TEST_CASE(what_a_start_passed_over_as_damaged_is_not_counted_as_kept)
   flip(file(2, "model.safetensors"), 100);
   expect_older("model.safetensors: is damaged");
   // The run goes on from step 1; that of step 2 would be the newer one of two.
+  const auto damaged = load_latest_checkpoint(folder, run).damaged;
+  BOOST_TEST(damaged.size() == 1U);
+  save(3, run, 2, damaged);
+  BOOST_TEST(names() == (std::vector<std::string>{"step-1", "step-3"}));
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_one_that_is_saved_again_stays) {
+  save(1, run);
+  save(2, run);
+  flip(file(2, "optimizer.safetensors"), 90);
+  save(2, run, 2, load_latest_checkpoint(folder, run).damaged);
+  BOOST_TEST(names() == (std::vector<std::string>{"step-1", "step-2"}));
+  BOOST_TEST(load_latest_checkpoint(folder, run).checkpoint->state.step.value == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(what_comes_after_the_step_that_is_saved_is_gone) {
+  save(1, run);
+  save(2, run);
   save(1, run);
   BOOST_TEST(names() == (std::vector<std::string>{"step-1"}));
-  save(3, run);
-  BOOST_TEST(names() == (std::vector<std::string>{"step-1", "step-3"}));
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_read_stays) {
