@@ -125,7 +125,8 @@ class Core {
 
   // Links and messages that are not for one part alone (core_links.cpp).
   void on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now, Outbox& out);
-  void on_refuse(const LinkInfo& info, const wire::Refuse& refusal, base::Time now, Outbox& out);
+  void on_refuse(base::LinkId link, const LinkInfo& info, const wire::Refuse& refusal,
+                 base::Time now, Outbox& out);
   void on_run_file_request(base::LinkId link, const LinkInfo& info, Outbox& out);
   void refuse(base::LinkId link, wire::Refuse refusal, Outbox& out);
   void no_room_for(base::LinkId link, const base::PeerId& peer, const std::string& text,

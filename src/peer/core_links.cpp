@@ -91,7 +91,7 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
     return on_hello(event.link, info, *hello, now, out);
   }
   if (const auto* refusal = std::get_if<wire::Refuse>(&event.message)) {
-    return on_refuse(info, *refusal, now, out);
+    return on_refuse(event.link, info, *refusal, now, out);
   }
   if (std::holds_alternative<wire::RunFileRequest>(event.message)) {
     return on_run_file_request(event.link, info, out);
@@ -111,7 +111,7 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
           to_membership(membership::Heard{event.link}, now, out);
           // What is still on its way when a neighbour relation ends is of no use any more.
           if (!is_neighbour) return;
-          if constexpr (std::is_same_v<T, wire::Delta>) {
+          if constexpr (!std::is_same_v<T, wire::LinkOpen>) {
             membership_.progress().observe(peer.prefix(), message.samples, now);
           }
           to_exchange(exchange::Received{peer, std::move(message), event.took}, now, out);
@@ -205,9 +205,11 @@ void Core::refuse(base::LinkId link, wire::Refuse refusal, Outbox& out) {
   out.push_back(Close{link});
 }
 
-void Core::on_refuse(const LinkInfo& info, const wire::Refuse& refusal, base::Time now,
-                     Outbox& out) {
+// The other end closes the link, too; but whoever refuses again and again would fill the log.
+void Core::on_refuse(base::LinkId link, const LinkInfo& info, const wire::Refuse& refusal,
+                     base::Time now, Outbox& out) {
   out.push_back(Notice{Severity::warning, "peer " + info.address + " refused: " + refusal.text});
+  out.push_back(Close{link});
   // Whoever has met a peer of its run is in the right swarm. At an address that nobody gave, of a
   // former life, that a member has left or that was heard on the network, anybody may live.
   if (!info.dialed || had_neighbour_ || !known_.was_given(info.address)) return;

@@ -83,6 +83,7 @@ void RingSeat::on(const LinkUp& event, base::Time now, Actions& out) {
   }
   if (const auto found = companions_.find(peer); found != companions_.end()) {
     found->second.linked = true;
+    found->second.gone = false;  // it was only held dead; another life of it says so itself
   }
   if (peer == ring_->successor()) to_ring(Ring::SuccessorLost{}, out);
   tell(peer, ring_->received(), out);

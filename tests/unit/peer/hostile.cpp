@@ -72,6 +72,14 @@ BOOST_AUTO_TEST_CASE(who_sends_what_cannot_be_read_is_banned) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(who_refuses_a_link_loses_it) {
+  World world(7);
+  add_pair(world);
+  const base::LinkId link = world.peer(0).links.begin()->first;
+  world.give(0, Received{link, wire::Refuse{.reason = wire::RefuseReason::none, .text = "no"}});
+  BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
+}
+
 BOOST_AUTO_TEST_CASE(who_finds_no_room_is_left_alone_for_a_minute_and_not_accused) {
   for (const std::uint64_t seed : {5, 6}) {
     BOOST_TEST_CONTEXT("seed " << seed) {

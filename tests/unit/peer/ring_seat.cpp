@@ -267,6 +267,14 @@ BOOST_AUTO_TEST_CASE(who_leaves_breaks_the_ring_at_once_and_who_is_done_when_it_
   BOOST_TEST(find<RingSeat::Broken>(give(done, ready(kSeatSteps + 1, 1))));
 }
 
+BOOST_AUTO_TEST_CASE(who_was_held_lost_and_is_back_is_not_missed) {
+  RingSeat seat = made_seat();
+  (void)give(seat, RingSeat::LinkDown{seat_id(3), LossReason::silent});
+  (void)give(seat, RingSeat::HeldLost{seat_id(3)});  // nothing of it is due
+  (void)give(seat, RingSeat::LinkUp{seat_id(3)});
+  BOOST_TEST(!find<RingSeat::Broken>(give(seat, ready(kSeatSteps + 1, 1))));
+}
+
 BOOST_AUTO_TEST_CASE(who_is_held_lost_is_missed_only_without_a_link) {
   RingSeat seat = made_seat();
   (void)give(seat, ready(kSeatSteps + 1, 1));
