@@ -1,6 +1,7 @@
 #include "io/trainer_thread.hpp"
 
 #include <chrono>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -31,10 +32,23 @@ TrainerThread::~TrainerThread() {
 void TrainerThread::run() {
   yield_to_waking_threads();
   std::vector<peer::Outcome> outcomes;
+  try {
+    work(outcomes);
+  } catch (const std::bad_alloc&) {  // a new link's mirrors, a copy to evaluate
+    outcomes.clear();
+    outcomes.emplace_back(
+        peer::Failed{{base::ErrorCode::device,
+                      "out of memory: choose a smaller model or batch, fewer links "
+                      "(swarm.degree), or exchange.mirror = \"bf16\""}});
+    port_.hand_back(outcomes);
+  }
+}
+
+void TrainerThread::work(std::vector<peer::Outcome>& outcomes) {
   auto worker = make_();
   make_ = nullptr;
   if (!worker) {
-    outcomes.push_back(peer::Failed{std::move(worker.error())});
+    outcomes.emplace_back(peer::Failed{std::move(worker.error())});
     port_.hand_back(outcomes);
     return;
   }

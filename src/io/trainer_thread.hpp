@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "base/result.hpp"
 #include "io/trainer_port.hpp"
@@ -18,7 +19,7 @@ class TrainerThread {
   using MakeWorker = std::function<base::Result<std::unique_ptr<peer::Worker>>()>;
 
   /// Starts the thread. It ends after the job that it is at when `port`, which outlives this, is
-  /// closed.
+  /// closed. Where memory runs out it hands back peer::Failed, and ends.
   TrainerThread(TrainerPort& port, MakeWorker make);
   /// Closes the port and waits for the thread.
   ~TrainerThread();
@@ -27,6 +28,7 @@ class TrainerThread {
 
  private:
   void run();
+  void work(std::vector<peer::Outcome>& outcomes);
 
   TrainerPort& port_;
   MakeWorker make_;

@@ -54,6 +54,7 @@ class Transport::Impl {
     /// What the handler was told of it.
     bool up_reported = false;
     bool down_reported = false;
+    bool accepted = false;  // by accept()
   };
   /// A UCX stream of which it is not known yet to which link it belongs.
   struct UnclaimedStream {
@@ -180,7 +181,7 @@ std::size_t Transport::Impl::links() const {
 
 std::size_t Transport::Impl::strangers() const {
   return static_cast<std::size_t>(std::ranges::count_if(slots_, [](const Slot& slot) {
-    return slot.link && slot.link->dial() == 0 && !slot.link->was_up();
+    return slot.link && slot.link->dial() == 0 && !slot.accepted;
   }));
 }
 
@@ -233,7 +234,10 @@ std::uint64_t Transport::Impl::dial(const std::string& address) {
 }
 
 void Transport::Impl::accept(base::LinkId id) {
-  if (Link* link = find(id)) link->set_payload_max(config_.payload_max);
+  Link* const link = find(id);
+  if (link == nullptr) return;
+  link->set_payload_max(config_.payload_max);
+  slots_[id.slot].accepted = true;
 }
 
 void Transport::Impl::close(base::LinkId id) {

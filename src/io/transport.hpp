@@ -40,7 +40,8 @@ struct TransportConfig {
 };
 
 inline constexpr std::size_t kLinkMemoryMin = 2UL << 20;
-/// Being dialed by more at a time, before they have proved who they are, is refused.
+/// Being dialed by more at a time, before their links are accepted, is refused: in a swarm without
+/// a secret anybody's link comes up.
 inline constexpr std::size_t kStrangersMax = 64;
 /// A graceful close sends what is queued for at most this long.
 inline constexpr base::Duration kCloseTimeout = std::chrono::seconds(2);

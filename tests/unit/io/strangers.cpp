@@ -178,6 +178,21 @@ BOOST_AUTO_TEST_CASE(strangers_that_were_turned_away_and_stay_leave_room_for_dia
   BOOST_TEST(a.failed.empty());
 }
 
+// Where there is no secret, anybody's link comes up.
+BOOST_AUTO_TEST_CASE(links_that_are_not_accepted_leave_room_for_dials) {
+  Loop loop = make_loop();
+  TransportConfig config;
+  config.links_max = kStrangersMax + 1;
+  Endpoint a(loop, config);
+  Endpoint b(loop);
+  for (std::size_t i = 0; i < kStrangersMax; ++i) BOOST_REQUIRE(link_up(loop, b, a));
+  static_cast<void>(b.transport->dial(a.transport->address()));
+  BOOST_TEST(run_until(loop, [&] { return !b.failed.empty(); }));
+  a.transport->accept(a.ups.front().link);
+  BOOST_TEST(link_up(loop, a, b));
+  BOOST_TEST(a.failed.empty());
+}
+
 // Zeros end the handshake at once; a beginning of a handshake waits for its end in vain.
 BOOST_AUTO_TEST_CASE(zeros_are_hung_up_on) {
   Loop loop = make_loop();

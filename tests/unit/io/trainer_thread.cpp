@@ -2,6 +2,7 @@
 
 #include <future>
 #include <memory>
+#include <new>
 #include <optional>
 
 #include <boost/test/unit_test.hpp>
@@ -52,6 +53,15 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_made_is_reported) {
   const auto& failed = std::get<peer::Failed>(*outcome);
   BOOST_TEST((failed.error.code == base::ErrorCode::device));
   BOOST_TEST(failed.error.text == "no such device");
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_is_not_there_is_reported) {
+  start([]() -> base::Result<std::unique_ptr<peer::Worker>> { throw std::bad_alloc(); });
+  const auto outcome = next();
+  BOOST_REQUIRE(outcome);
+  const auto& failed = std::get<peer::Failed>(*outcome);
+  BOOST_TEST((failed.error.code == base::ErrorCode::device));
+  BOOST_TEST(failed.error.text.starts_with("out of memory"));
 }
 
 BOOST_AUTO_TEST_CASE(jobs_run_in_order_and_the_loop_is_woken_for_each_outcome) {
