@@ -17,17 +17,6 @@ using base::ErrorCode;
 using base::fail;
 using namespace wire::delta_format;
 
-// The largest magnitude, as integer bits, whose maximum vectorises where that of floats does not;
-// NaN and infinity come out above all numbers.
-STARLING_CLONES std::uint32_t largest_key(const float* values, std::size_t n) {
-  std::int32_t largest = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto key = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(values[i]) << 1 >> 1);
-    largest = largest > key ? largest : key;
-  }
-  return static_cast<std::uint32_t>(largest);
-}
-
 // Nearest level, halves away from zero; |value| / scale is at most a hair above kDenseLevelMax.
 STARLING_CLONES void to_signed_levels(const float* values, std::size_t n, float scale,
                                       std::int8_t* levels) {
@@ -94,7 +83,7 @@ base::Status encode_dense(const Difference& difference, base::Buffer& out) {
     const std::size_t begin = b * kDenseBlock;
     const std::size_t size = std::min<std::size_t>(kDenseBlock, n - begin);
     difference.fill(begin, std::span(values).first(size));
-    const std::uint32_t key = largest_key(values.data(), size);
+    const std::uint32_t key = largest_magnitude(values.data(), size);
     if (key > std::bit_cast<std::uint32_t>(kMagnitudeMax)) {
       out.clear();
       return fail(ErrorCode::diverged,
@@ -127,7 +116,7 @@ base::Status decode_dense(base::ByteView payload, std::span<const float> origin,
     std::memcpy(levels.data(), shape->values.data() + begin, size);
     add_levels(origin.data() + begin, levels.data(), scale_at(shape->scales, begin / kDenseBlock),
                size, out.data() + begin);
-    if (largest_key(out.data() + begin, size) > std::bit_cast<std::uint32_t>(kMagnitudeMax)) {
+    if (largest_magnitude(out.data() + begin, size) > std::bit_cast<std::uint32_t>(kMagnitudeMax)) {
       return fail(ErrorCode::protocol, "dense delta: moves an element beyond {}", kMagnitudeMax);
     }
   }

@@ -52,16 +52,6 @@ STARLING_CLONES void to_codes(const float* values, std::size_t n, float scale, i
   }
 }
 
-STARLING_CLONES std::uint32_t largest_magnitude(const float* values, std::size_t n) {
-  std::int32_t largest = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto key =
-        static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(values[i]) & kMagnitudeMask);
-    largest = largest > key ? largest : key;
-  }
-  return static_cast<std::uint32_t>(largest);
-}
-
 // The sums that give the best scale for the levels that are nearest at `scale`.
 struct Moments {
   double value_level = 0;
@@ -129,6 +119,16 @@ STARLING_CLONES void multiply(float* values, std::size_t n, float scale) {
 }
 
 }  // namespace
+
+STARLING_CLONES std::uint32_t largest_magnitude(const float* values, std::size_t n) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto key =
+        static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(values[i]) & kMagnitudeMask);
+    largest = largest > key ? largest : key;
+  }
+  return static_cast<std::uint32_t>(largest);
+}
 
 float sparse_scale(std::span<const float> values, int bits) {
   const auto top = static_cast<float>(level_max(bits));

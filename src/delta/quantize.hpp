@@ -27,6 +27,10 @@ void pack_values(std::span<const float> values, int bits, std::size_t block,
 void unpack_values(base::ByteView codes, int bits, std::size_t block, base::ByteView scales,
                    std::span<float> out);
 
+/// The largest magnitude, as integer bits, whose maximum vectorises where that of floats does not;
+/// NaN and infinity come out above all numbers. 0 where there are none.
+[[nodiscard]] std::uint32_t largest_magnitude(const float* values, std::size_t n);
+
 /// Bytes of `count` codes.
 [[nodiscard]] constexpr std::size_t codes_bytes(std::size_t count, int bits) noexcept {
   return base::ceil_div(count * static_cast<std::size_t>(bits), 8);

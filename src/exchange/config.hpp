@@ -66,9 +66,9 @@ struct Config {
   friend bool operator==(const Config&, const Config&) = default;
 };
 
-/// Whether links have a momentum: a vector each.
+/// Whether links have a momentum: a vector each. One that is 0 as a float32 is none.
 [[nodiscard]] inline bool has_momentum(const Config& config) noexcept {
-  return config.mode == Mode::tracked && config.momentum > 0;
+  return config.mode == Mode::tracked && static_cast<float>(config.momentum) > 0;
 }
 
 /// Makes of `config` what Mode::dense and Mode::push_sum always are.

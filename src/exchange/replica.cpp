@@ -1,6 +1,7 @@
 #include "exchange/replica.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "base/hash.hpp"
 #include "base/rng.hpp"
 #include "base/simulated.hpp"
+#include "delta/quantize.hpp"
 #include "exchange/replica_kernels.hpp"
 
 namespace starling::exchange {
@@ -24,12 +26,17 @@ constexpr std::size_t kDriftEvery = 32;
 constexpr std::size_t kDriftMost = std::size_t{1} << 18;
 constexpr std::size_t kDriftWhole = 32768;  // elements: smaller replicas are read whole
 
+// The largest magnitude; NaN or infinity where a value is.
+float largest_of(std::span<const float> values) {
+  return std::bit_cast<float>(delta::largest_magnitude(values.data(), values.size()));
+}
+
 // Whether the delta, and a momentum that moves no element by more than `ahead`, leave all elements
 // of the mirror finite and bounded. The step that follows moves two mirrors towards each other, so
 // it needs no check.
 bool stays_bounded(std::span<const float> mirror, const delta::Elements& delta, float ahead) {
   const float most = kMagnitudeMax - ahead;
-  if (ahead > 0.0F && !(kernels::largest(mirror.data(), mirror.size()) <= most)) return false;
+  if (ahead > 0.0F && !(largest_of(mirror) <= most)) return false;
   for (std::size_t j = 0; j < delta.size(); ++j) {
     if (!(std::fabs(mirror[delta.indices[j]] + delta.values[j]) <= most)) return false;
   }
@@ -161,7 +168,9 @@ base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyf
   if (!SIM_BUG(buffers_not_adopted)) std::ranges::copy(*buffers, buffers_.values().begin());
   if (SIM_BUG(adopted_not)) return noted(memory_->release());
   // Mirrors may be narrower than what came.
-  return noted(memory_->write(mirror(peer, MirrorOf::theirs)));
+  const auto theirs = memory_->mirror(find_mirror(peer, MirrorOf::theirs));
+  if (!theirs) return noted(fail(theirs.error()));
+  return noted(memory_->write(*theirs));
 }
 
 base::Status Replica::open_gave(const PeerId& peer, base::ByteView own_keyframe) {
@@ -280,7 +289,7 @@ base::Status Replica::check_bounds(Link& link, float largest, float ahead) const
     if (auto read = sides[side].second->read(elements.indices, elements.values); !read) {
       return noted(read);
     }
-    link.bound = std::max(link.bound, kernels::largest(values->data(), size()));
+    link.bound = std::max(link.bound, largest_of(*values));
     stays[side] = stays_bounded(*values, elements, ahead);
   }
   link.staged_bound = bound_after(link.bound, largest + ahead, averaging_.mirror);
@@ -395,9 +404,7 @@ base::Status Replica::add_link(const PeerId& peer, base::LargeFloats mine, base:
                                std::vector<float> known_buffers) {
   ASSERT(links_.size() < kLinksMax + kGraceLinksMax);
   Link link;
-  link.bound =
-      std::max(kernels::largest(mine.data(), size()), kernels::largest(theirs.data(), size())) *
-      rounding_of(averaging_.mirror);
+  link.bound = std::max(largest_of(mine), largest_of(theirs)) * rounding_of(averaging_.mirror);
   const auto added = memory_->add_mirror(std::move(mine));
   if (!added) return fail(added.error());
   const auto their_added = memory_->add_mirror(std::move(theirs));

@@ -90,16 +90,6 @@ STARLING_CLONES void push(const float* __restrict mine, const float* __restrict 
   }
 }
 
-STARLING_CLONES float largest(const float* values, std::size_t n) {
-  std::int32_t most = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto key =
-        static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffffU);
-    most = most > key ? most : key;
-  }
-  return std::bit_cast<float>(most);
-}
-
 STARLING_CLONES void add_squares(const float* y, const float* r, const float* theirs, std::size_t n,
                                  Squares& sums) {
   Squares local = sums;

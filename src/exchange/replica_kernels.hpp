@@ -42,9 +42,6 @@ void average_halves(float* y, const float* mine, const float* theirs, float w, b
 /// y += in (theirs - y) - out (mine - y)
 void push(const float* mine, const float* theirs, float out, float in, float* y, std::size_t n);
 
-/// The largest magnitude, 0 of none. Values that are not finite count as the largest.
-[[nodiscard]] float largest(const float* values, std::size_t n);
-
 /// Sums of squares in fixed lanes: the compiler may not reorder float sums by itself.
 struct Squares {
   static constexpr std::size_t kLanes = 8;
