@@ -42,6 +42,11 @@ base::Result<peer::RunFile> obtain(const peer::Invite& invite, const std::string
   if (!text) return fail(text.error());
   auto run_file = peer::parse_run_file(*text, "the swarm's run file");
   if (!run_file) return run_file;
+  if (run_file->security != invite.security) {
+    return fail(base::ErrorCode::run_file,
+                "the swarm's run file: its security.mode is not that of the invite; do not trust "
+                "who handed it out");
+  }
   if (const auto stored = store(path, *text); !stored) return fail(stored.error());
   up.is_fetched = true;
   return run_file;
@@ -51,11 +56,6 @@ base::Result<peer::RunFile> obtain(const peer::Invite& invite, const std::string
 /// is at `path`, names are read only if the user says so, too.
 base::Status check_trust(const peer::RunFile& run_file, const std::string& path,
                          const peer::Invite& invite, const std::vector<std::string>& set) {
-  if (run_file.security != invite.security) {
-    return fail(base::ErrorCode::run_file,
-                "{}: its security.mode is not that of the invite; do not trust who handed it out",
-                path);
-  }
   std::string missing;
   for (const peer::NamedFile& file : peer::named_files(run_file)) {
     const auto sets = [&](const std::string& one) { return one.starts_with(file.key + "="); };

@@ -163,7 +163,7 @@ void reap(Child& child) {
   child.status = status;
   read_summary(child);
   report::PeerRow& row = child.row;
-  row.samples_per_second = 0;
+  const double speed = std::exchange(row.samples_per_second, 0);
   row.eta_seconds.reset();
   row.links = 0;
   if (!misfortune_of(child).empty()) {
@@ -186,7 +186,10 @@ void reap(Child& child) {
   row.drift = summary->drift;
   row.steps = summary->steps;
   row.bytes_sent = summary->bytes_sent.total;
-  if (summary->seconds > 0) {
+  // The summary counts samples of earlier starts, too; only what never said its speed, since it was
+  // done at once, is measured by it.
+  row.samples_per_second = speed;
+  if (speed == 0 && summary->seconds > 0) {
     row.samples_per_second = static_cast<double>(summary->samples) / summary->seconds;
   }
 }
@@ -447,6 +450,8 @@ void take_signals() {
   // A closed terminal: the peers are in groups of their own, so it does not reach them. Under nohup
   // it is to be ignored.
   if (signal(SIGHUP, SIG_IGN) != SIG_IGN) signal(SIGHUP, terminate);
+  // Where whoever started this ignores it, children end without a trace.
+  signal(SIGCHLD, SIG_DFL);
   // Who reads what it prints may end first, as `tee` does at a Ctrl-C.
   signal(SIGPIPE, SIG_IGN);
 }

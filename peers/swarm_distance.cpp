@@ -30,7 +30,8 @@ base::Result<double> replica_distance(const std::vector<std::string>& dirs,
                                       const base::Hash128& run) {
   std::vector<std::vector<float>> replicas;
   for (const std::string& dir : dirs) {
-    const auto loaded = train::load_latest_checkpoint(dir + "/checkpoints", run);
+    const auto loaded =
+        train::load_latest_checkpoint(dir + "/checkpoints", run, train::CheckpointParts::model);
     if (!loaded.checkpoint) {
       return base::fail(base::ErrorCode::data, "{}: has no checkpoint of this run", dir);
     }

@@ -165,8 +165,6 @@ base::Result<int> run_peer(const UpOptions& options) {
   if (!task) return fail(task.error());
   if (auto prepared = run.prepare(std::move(*task)); !prepared) return fail(prepared.error());
   if (options.invited_to && *options.invited_to != run.run_id()) {
-    std::error_code error;
-    if (options.is_fetched) fs::remove(options.run_file, error);
     return fail(
         base::ErrorCode::run_file,
         "the invite is for run {}, but {}, this machine's data and --set make run {}: is it "
@@ -202,6 +200,9 @@ int run_up(const UpOptions& options) {
   allow_open_files();
   const auto code = run_peer(options);
   if (code) return *code;
+  // That it is the invite's run's was not shown: the next start asks all addresses again.
+  std::error_code error;
+  if (options.is_fetched) fs::remove(options.run_file, error);
   return complain("up", code.error());
 }
 
