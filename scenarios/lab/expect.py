@@ -57,11 +57,12 @@ def throughput(rows, allowed):
 
 def drift_back(rows, first_fault, last_fault):
     """Seconds from the last fault until the mean drift over a few seconds is at most 1.1 times
-    what it was before the first; None: never. `rows`: (when, drift) of all peers."""
+    what it was before the first; None: never. `rows`: (when, drift) of all peers; a peer that never
+    had a link has none."""
     before = mean([d for t, d in rows if first_fault - 2 * DRIFT_WINDOW <= t < first_fault])
     if before is None:
         return None
-    after = sorted((t, d) for t, d in rows if t >= last_fault)
+    after = sorted((t, d) for t, d in rows if t >= last_fault and d is not None)
     first, total = 0, 0.0
     for i, (t, d) in enumerate(after):
         total += d

@@ -54,10 +54,6 @@ class Laboratory:
 
     def __init__(self, plan, programs, folder, root, say):
         """`programs`: (starling, switch); `say`: called with a line for people."""
-        for event in plan["timeline"]:
-            if event["kind"] in SIMULATED_ONLY:
-                raise LabError(f"line {event['line']}: '{event['kind']}' runs only in the "
-                               "simulator: starling sim FILE")
         self.plan, self.folder, self.say = plan, folder, say
         self.program, self.switch_program = programs
         self.run_file = plan["run"]["file"] or root / "scenarios/runs/fashion-mlp.toml"

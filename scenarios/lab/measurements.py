@@ -17,7 +17,7 @@ class Row(NamedTuple):
     swarm_samples: int
     accuracy: float | None
     loss: float | None
-    drift: float
+    drift: float | None
     links: int
     bytes_sent: int
 

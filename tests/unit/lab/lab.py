@@ -478,6 +478,7 @@ class ExpectationsAreMeasured(unittest.TestCase):
         self.assertGreaterEqual(back, 20.0)
         self.assertLessEqual(back, 21.0)
         self.assertIsNone(expect.drift_back(rows[:25], 20.0, 40.0))
+        self.assertEqual(expect.drift_back([*rows, (50, None)], 20.0, 40.0), back)
 
 
 class TheReport(unittest.TestCase):
