@@ -1,7 +1,6 @@
 #include "exchange/replica_kernels.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 
 #include "base/clones.hpp"
