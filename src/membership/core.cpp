@@ -92,6 +92,7 @@ void Core::expire(base::Time now, Outbox& out) {
   begin(now, out);
   banned_.drop_over(now);
   no_room_.drop_over(now);
+  reconnect_first_.drop_over(now);
   if (!left_) {
     std::vector<base::LinkId> ids;
     for (const auto& [id, link] : links_) ids.push_back(id);
@@ -254,7 +255,7 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
     dialer_.block_for(peer, kNoRoomTime, now);
   }
   if (neighbour && event.reason == LossReason::reset && !SIM_RARE(reset_unnoticed)) {
-    reconnect_first_.insert(peer);
+    reconnect_first_.add(peer, now + kReconnectFirst);
     if (!SIM_RARE(wait_before_redial)) dialer_.hurry(peer, now);
     // Both ends want it back: one of them waits a little, so that they do not meet half-way.
     if (table_.self_id() > peer) dialer_.postpone(peer, 3 * kBackoffMin, now);

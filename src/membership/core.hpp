@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -245,11 +244,10 @@ class Core {
   LocalHealth health_;
   KeyConflict conflict_;
   std::map<base::PeerId, wire::DeathReason>
-      death_reasons_;   ///< why members that are not alive are not
-  PeersUntil banned_;   ///< those that broke the protocol
-  PeersUntil no_room_;  ///< those that one of the two has no memory for
-  std::set<base::PeerId>
-      reconnect_first_;  ///< neighbours lost without their doing, wanted back first
+      death_reasons_;           ///< why members that are not alive are not
+  PeersUntil banned_;           ///< those that broke the protocol
+  PeersUntil no_room_;          ///< those that one of the two has no memory for
+  PeersUntil reconnect_first_;  ///< neighbours lost without their doing, wanted back first
   SeekPace pace_;
   double strangers_left_ = kStrangersPerSecond;  ///< number of strangers that may join now
   base::Time strangers_at_{};

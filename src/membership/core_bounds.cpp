@@ -18,7 +18,7 @@ base::Duration suspicion_max(base::Duration heartbeat) {
 void Core::forget_gone() {
   const std::size_t alive = table_.alive_count();
   if (reconnect_first_.size() > alive) {
-    std::erase_if(reconnect_first_, [&](const base::PeerId& peer) {
+    reconnect_first_.erase_if([&](const base::PeerId& peer) {
       const wire::MemberRecord* record = table_.find(peer);
       return record == nullptr || !counts_as_alive(record->state);
     });

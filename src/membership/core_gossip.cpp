@@ -161,7 +161,10 @@ void Core::changed(const MemberRecord& record, bool was_alive, base::LinkId from
     return;
   }
   damper_.gone(record);
-  if (record.state == MemberState::left) death_reasons_[record.id] = wire::DeathReason::left;
+  if (record.state == MemberState::left) {
+    death_reasons_[record.id] = wire::DeathReason::left;
+    dialer_.forget_found(record.id, now);
+  }
   reconnect_first_.erase(record.id);
   dialer_.postpone(record.id, kRevivalMin, now);
 }
@@ -345,7 +348,7 @@ void Core::check_link_timers(base::LinkId id, base::Time now, Outbox& out) {
   const base::Time suspect_at = this->suspect_at(link);
   if (now >= suspect_at + kSuspicionBeatsMax * timeout_unit()) {
     accuse(link.peer, wire::DeathReason::silent, now, out);
-    reconnect_first_.insert(link.peer);
+    reconnect_first_.add(link.peer, now + kReconnectFirst);
     close(id, wire::ByeReason::silent, LossReason::silent, now, out);
     return;
   }

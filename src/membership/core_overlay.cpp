@@ -201,7 +201,7 @@ void Core::seek(base::Time now, Outbox& out) {
   // Of the addresses that were given or saved some may be of long ago, and each of those keeps a
   // dial for as long as it may take: members come first.
   if (!lonely && dialer_.join_due(lonely, now)) dial_joins(now, out);
-  if (!table_.dead().empty() && dialer_.dialing() < kDialsMax / 2 && !SIM_BUG(dead_not_retried)) {
+  if (!table_.dead().empty() && dialer_.revivals() < kRevivalsMax && !SIM_BUG(dead_not_retried)) {
     seek_members(false, 1, now, out);
   }
   if (now >= probe_at_) probe(now, out);
@@ -277,7 +277,7 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
   base::shuffle(due, rng_);
   // A neighbour that was lost is taken back within its grace: it costs no keyframe.
   std::stable_partition(due.begin(), due.end(), [&](const auto* record) {
-    return reconnect_first_.contains(record->id) && !SIM_RARE(no_lost_first);
+    return reconnect_first_.left(record->id, now).has_value() && !SIM_RARE(no_lost_first);
   });
   for (const wire::MemberRecord* record : due) {
     if (wanted == 0) return;

@@ -45,6 +45,7 @@ std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, base::
   if (pace.not_before > now) return std::nullopt;
   std::string address = addresses[pace.attempts++ % addresses.size()];
   start(address, member.id, now);
+  dials_.at(address).revival = member.state == wire::MemberState::dead;
   return address;
 }
 
@@ -82,6 +83,11 @@ bool Dialer::dial_found(const std::string& address, base::Time now) {
 std::size_t Dialer::found_dials() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(dials_, [](const auto& dial) { return dial.second.found; }));
+}
+
+std::size_t Dialer::revivals() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(dials_, [](const auto& dial) { return dial.second.revival; }));
 }
 
 void Dialer::start(const std::string& address, std::optional<base::PeerId> target, base::Time now) {
@@ -171,6 +177,14 @@ void Dialer::block_for(const base::PeerId& peer, base::Duration pause, base::Tim
   }
 }
 
+void Dialer::forget_found(const base::PeerId& peer, base::Time now) {
+  for (Join& join : join_) {
+    if (join.found != peer) continue;
+    join.found.reset();
+    join.pace.not_before = std::max(join.pace.not_before, now + jittered(kRevivalMin, rng_));
+  }
+}
+
 void Dialer::hurry(const base::PeerId& peer, base::Time now) {
   const auto pace = paces_.find(peer);
   if (pace == paces_.end()) return;
@@ -205,6 +219,7 @@ std::optional<base::Time> Dialer::next_due(bool lonely, base::Time now) const {
 void Dialer::add_bounds(base::Bounds& out) const {
   out.add("dials under way", dials_.size(), kDialsMax);
   out.add("dials at addresses that were heard", found_dials(), kFoundDialsMax);
+  out.add("dials of dead members", revivals(), kRevivalsMax);
   out.add("members to be dialed", paces_.size(), kMembersMax);
   out.add("times of dials", by_due_.size(), paces_.size());
   out.add("configured addresses", join_.size(), kJoinMax);

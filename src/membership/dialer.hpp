@@ -61,6 +61,9 @@ class Dialer {
   void postpone(const base::PeerId& peer, base::Duration pause, base::Time now);
   /// For all of this pause dial neither this member nor a configured address at which it was found.
   void block_for(const base::PeerId& peer, base::Duration pause, base::Time now);
+  /// This member has left: who lives at a configured address now, at which it was found, is to be
+  /// found out.
+  void forget_found(const base::PeerId& peer, base::Time now);
   /// Dial this member at once if it is wanted, and start its back-off anew.
   void hurry(const base::PeerId& peer, base::Time now);
 
@@ -69,8 +72,12 @@ class Dialer {
   [[nodiscard]] bool is_dialing(const base::PeerId& peer) const;
   /// Whether any is under way.
   [[nodiscard]] bool is_dialing() const { return !dials_.empty(); }
-  /// Dials that were started because somebody was wanted: all but those of dial_found().
-  [[nodiscard]] std::size_t dialing() const { return dials_.size() - found_dials(); }
+  /// Dials that were started because somebody was wanted: all but those of dial_found() and
+  /// revivals().
+  [[nodiscard]] std::size_t dialing() const { return dials_.size() - found_dials() - revivals(); }
+  /// Dials of members that were held dead when they began. Each may take kDialTimeout, so they
+  /// count apart: many dead members would keep all others from being dialed.
+  [[nodiscard]] std::size_t revivals() const;
   /// When the member is due; the epoch where it was never dialed.
   [[nodiscard]] base::Time due(const base::PeerId& peer) const;
   /// Members that are due after `now`, the earliest first.
@@ -104,7 +111,8 @@ class Dialer {
   struct Dialing {
     std::optional<base::PeerId> target;
     base::Time expires;
-    bool found = false;  ///< whether dial_found() started it
+    bool found = false;    ///< whether dial_found() started it
+    bool revival = false;  ///< whether it is a dead member's
     bool stood_still = false;
   };
 

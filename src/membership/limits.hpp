@@ -17,7 +17,8 @@ inline constexpr std::size_t kReadyLinksMax = 64;  ///< ready links, whatever th
 inline constexpr std::size_t kDialsMax = 8;        ///< dials under way
 /// Of them at addresses heard on the local network, where anybody can say anything.
 inline constexpr std::size_t kFoundDialsMax = kDialsMax / 4;
-inline constexpr std::size_t kJoinMax = 64;  ///< configured addresses that are used
+inline constexpr std::size_t kRevivalsMax = kDialsMax / 2;  ///< and of dead members
+inline constexpr std::size_t kJoinMax = 64;                 ///< configured addresses that are used
 inline constexpr std::size_t kOwnAddressesMax = 64;
 inline constexpr std::size_t kRememberedMax = 32;  ///< addresses of others that a peer saves
 inline constexpr std::uint32_t kDegreeMax = 32;    ///< neighbours that a peer seeks
@@ -48,6 +49,9 @@ inline constexpr base::Duration kContactLifeMax = 10s;  ///< and acceptor
 /// Two links between a pair, dialed by different ends, can only be of simultaneous dials while
 /// the first is younger than this.
 inline constexpr base::Duration kSimultaneous = kDialTimeout + 1s;
+
+/// A neighbour that was lost is taken back first for so long: the other end keeps its mirrors.
+inline constexpr base::Duration kReconnectFirst = 30s;
 
 // --- failure detection ---
 // "Periods" are swarm.heartbeat; beats are the messages.

@@ -27,6 +27,11 @@ class PeersUntil {
     if (found == until_.end() || found->second <= now) return std::nullopt;
     return found->second - now;
   }
+  void erase(const base::PeerId& peer) { until_.erase(peer); }
+  template <class Drops>
+  void erase_if(const Drops& drops) {
+    std::erase_if(until_, [&](const auto& entry) { return drops(entry.first); });
+  }
   void drop_over(base::Time now) {
     std::erase_if(until_, [&](const auto& entry) { return entry.second <= now; });
   }

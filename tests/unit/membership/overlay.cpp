@@ -1,4 +1,6 @@
 // Who is linked with whom, over many seeds.
+#include <algorithm>
+
 #include <boost/test/unit_test.hpp>
 
 #include "membership/dialer.hpp"
@@ -303,6 +305,60 @@ BOOST_AUTO_TEST_CASE(a_weight_reaches_all_and_the_same_one_again_nobody) {
   const std::uint64_t incarnation = swarm.core(3).self().incarnation;
   swarm.inject(3, starling::membership::SpeedMeasured{250});
   BOOST_TEST(swarm.core(3).self().incarnation == incarnation);
+}
+
+BOOST_AUTO_TEST_CASE(dials_of_dead_members_count_apart) {
+  Dialer dialer({}, base::Rng(1));
+  const base::Time now{1000s};
+  wire::MemberRecord dead{.addresses = {"a:1"}, .state = wire::MemberState::dead};
+  dead.id.bytes[0] = 1;
+  wire::MemberRecord alive{.addresses = {"b:1"}};
+  alive.id.bytes[0] = 2;
+  BOOST_REQUIRE(dialer.dial(dead, now));
+  BOOST_TEST(dialer.dialing() == 0U);
+  BOOST_TEST(dialer.revivals() == 1U);
+  BOOST_REQUIRE(dialer.dial(alive, now));
+  BOOST_TEST(dialer.dialing() == 1U);
+  BOOST_REQUIRE(dialer.failed("a:1", false, true, now));
+  BOOST_TEST(dialer.revivals() == 0U);
+}
+
+// Each of their dials takes as long as one may: the few on this side of a cut would be linked after
+// one to two minutes otherwise.
+BOOST_AUTO_TEST_CASE(many_dead_members_keep_no_peer_from_the_living) {
+  constexpr std::size_t kFew = 6;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Swarm swarm(seed, {});
+      add_peers(swarm, 60, 20ms);
+      BOOST_REQUIRE(swarm.run_until(60s, [&] { return swarm.up(59) && swarm.tables_agree(); }));
+      std::vector<int> sides(60, 1);
+      std::fill_n(sides.begin(), kFew, 0);
+      swarm.partition(sides);
+      swarm.run_for(30s);
+      const auto linked = [&] {
+        for (std::size_t i = 0; i < kFew; ++i) {
+          if (swarm.degree(i) < 4) return false;
+        }
+        return true;
+      };
+      BOOST_TEST(swarm.run_until(30s, linked));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_configured_address_is_dialed_again_once_who_was_there_has_left) {
+  Dialer dialer({"a:1"}, base::Rng(1));
+  base::PeerId peer;
+  peer.bytes[0] = 1;
+  const auto nobody = [](const std::string&, std::optional<base::PeerId>&) { return false; };
+  const base::Time now{1000s};
+  BOOST_REQUIRE(dialer.dial_join(false, nobody, now));
+  dialer.answered("a:1", peer, now);
+  BOOST_TEST(!dialer.join_due(false, now + 1h));
+  dialer.forget_found(peer, now + 1h);
+  BOOST_TEST(!dialer.join_due(false, now + 1h));
+  BOOST_TEST(dialer.join_due(false, now + 1h + kRevivalMin));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
