@@ -317,11 +317,18 @@ bool Core::adopting() const {
 
 bool Core::may_adopt() const {
   if (has_history_) return false;
-  const auto target = static_cast<double>(options_.samples_target);
-  const double own = static_cast<double>(samples_ - options_.samples) / target;
   // What the others have done of the run since this replica took part in it.
-  const double behind = known_progress() - options_.progress - own;
-  return (!options_.has_state && own <= kFreshProgress) || behind > options_.config.stale;
+  const double behind = known_progress() - options_.progress - own_progress();
+  return is_fresh() || behind > options_.config.stale;
+}
+
+bool Core::is_bystander() const { return !has_history_ && !had_link_ && is_fresh(); }
+
+bool Core::is_fresh() const { return !options_.has_state && own_progress() <= kFreshProgress; }
+
+double Core::own_progress() const {
+  return static_cast<double>(samples_ - options_.samples) /
+         static_cast<double>(options_.samples_target);
 }
 
 }  // namespace starling::exchange

@@ -152,6 +152,9 @@ class Core {
   [[nodiscard]] bool adopting() const;
   /// This peer would take over a neighbour's replica rather than mix its own in.
   [[nodiscard]] bool may_adopt() const;
+  /// Nothing of the run is in this replica: it began anew, made no more than a beginning by itself,
+  /// and no link was ever open.
+  [[nodiscard]] bool is_bystander() const;
   /// The swarm's progress, by what this peer knows and what neighbours have sent.
   [[nodiscard]] double known_progress() const noexcept {
     return std::max(progress_, neighbours_progress_);
@@ -180,6 +183,10 @@ class Core {
   // Opening (core_opening.cpp).
   void receive(Links::iterator at, wire::LinkOpen& open, base::Time now, Outbox& out);
   void receive(Links::iterator at, wire::Keyframe& keyframe, Outbox& out);
+  /// Began anew, and has made no more than a beginning of the run by itself.
+  [[nodiscard]] bool is_fresh() const;
+  /// Own samples of this start, as part of the run's.
+  [[nodiscard]] double own_progress() const;
   [[nodiscard]] bool may_send_open(const Link& link) const;
   /// Its state may be too old, and it has no neighbour's LinkOpen yet.
   [[nodiscard]] bool is_fresh_restart() const;
@@ -234,6 +241,7 @@ class Core {
   double neighbours_progress_ = 0;  // the largest that a neighbour has sent in a LinkOpen
   Phase phase_ = Phase::training;
   bool has_history_ = false;  // others have mixed with its replica: it does not adopt any more
+  bool had_link_ = false;     // one was open
   bool company_ = false;      // of the last Company
   bool settled_ = false;
   std::optional<base::Time> settle_until_;

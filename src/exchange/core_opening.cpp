@@ -273,7 +273,7 @@ void Core::on(Opened& event, Time now, Outbox& out) {
   std::optional<wire::Delta> early = std::move(opening->early);
   link.state =
       OpenState{{.id = session_of(opening->mine->nonce, opening->theirs->nonce), .due = step_}};
-  link.opened = true;
+  link.opened = had_link_ = true;
   if (decision == OpenDecision::adopt) {
     has_history_ = true;
     reopen_others(event.peer, out);

@@ -224,7 +224,7 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
             refused.push_back(std::move(value));
           } else if constexpr (std::is_same_v<T, exchange::Settled>) {
             if (value.timed_out) out.push_back(Notice{Severity::warning, "settling took too long"});
-            begin_finishing(out);
+            begin_finishing(now, out);
           } else if constexpr (std::is_same_v<T, exchange::Failed>) {
             end({EndReason::failed, std::move(value.error)}, now, out);
           } else {

@@ -168,7 +168,7 @@ class Core {
   void begin_settling(base::Time now, Outbox& out);
   void settle(base::Time now, Outbox& out);
   void tell_company(base::Time now, Outbox& out);
-  void begin_finishing(Outbox& out);
+  void begin_finishing(base::Time now, Outbox& out);
   void end_if_over(base::Time now, Outbox& out);
   void end_if_finished(base::Time now, Outbox& out);
   void save(Outbox& out);

@@ -216,7 +216,7 @@ void Core::begin_settling(base::Time now, Outbox& out) {
   phase_ = Phase::settling;
   if (ring_) ring_->finish();
   publish(now);  // the others count no longer on steps of this peer
-  if (!exchange::uses_links(config_.exchange.mode)) return begin_finishing(out);
+  if (!exchange::uses_links(config_.exchange.mode)) return begin_finishing(now, out);
   // The steps that are handed out already come first.
   if (steps_outstanding_ == 0) settle(now, out);
 }
@@ -230,8 +230,17 @@ void Core::tell_company(base::Time now, Outbox& out) {
   to_exchange(exchange::Company{membership_.may_find_neighbours()}, now, out);
 }
 
-void Core::begin_finishing(Outbox& out) {
+void Core::begin_finishing(base::Time now, Outbox& out) {
   if (phase_ == Phase::finishing || (leaving_ && !ring_)) return;
+  // This peer came when the others were done, and they left before their replica had come across.
+  if (exchange::uses_links(config_.exchange.mode) && exchange_.is_bystander() &&
+      swarm_samples_ >= config_.target_samples) {
+    return end({EndReason::failed,
+                {base::ErrorCode::unreachable,
+                 "the others ended the run before this peer had a replica of it: take the model of "
+                 "one of them"}},
+               now, out);
+  }
   phase_ = Phase::finishing;
   checkpoint_at_.reset();  // the last one follows
   // In this order: to evaluate may take long, and whoever ends this peer meanwhile loses nothing.

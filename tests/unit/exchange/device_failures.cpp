@@ -32,6 +32,7 @@ class Device final : public compute::ReplicaMemory {
   explicit Device(std::size_t n) : memory_(base::LargeFloats(n), MirrorType::float32) {}
 
   base::Status mirrors;     ///< result of adding a mirror
+  base::Status copies;      ///< result of copying a mirror from there
   base::Status hashes;      ///< result of hashing a mirror
   base::Status distances;   ///< result of measuring a distance
   base::Status deltas;      ///< result of decoding a delta
@@ -52,6 +53,7 @@ class Device final : public compute::ReplicaMemory {
   }
   void free_mirror(MirrorId mirror) override { memory_.free_mirror(mirror); }
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override {
+    if (!copies) return base::fail(copies.error());
     return memory_.mirror(mirror);
   }
   base::Result<std::uint64_t> hash(MirrorId mirror) override {
@@ -226,6 +228,23 @@ BOOST_AUTO_TEST_CASE(no_more_is_asked_of_a_replica_whose_device_has_failed) {
   BOOST_TEST((there.replica.status().error().code == ErrorCode::device));
   const std::vector<Job> later{encode_job('a')};
   BOOST_TEST(run_batch(later, there.replica, {0}).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_fails_ends_an_adoption) {
+  base::Buffer keyframe;
+  BOOST_REQUIRE(Replica(std::vector<float>(kN, 0.5F), 0.5F).encode_keyframe(keyframe).has_value());
+  There there;
+  there.device.copies = failed(ErrorCode::device);
+  const auto opened = there.replica.open_adopted(peer_named('a'), keyframe, {});
+  BOOST_REQUIRE(!opened);
+  BOOST_TEST((opened.error().code == ErrorCode::device));
+  BOOST_TEST((there.replica.status().error().code == ErrorCode::device));
+}
+
+BOOST_AUTO_TEST_CASE(a_momentum_below_the_smallest_float32_is_none) {
+  const Config config{.momentum = 1e-50};
+  BOOST_TEST(!has_momentum(config));
+  BOOST_TEST(make_replica(std::vector<float>(kN, 0.5F), config, {}).size() == kN);
 }
 
 // A hash that could not be taken differs from every other, and a distance of 0 looks near.
