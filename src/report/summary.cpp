@@ -29,21 +29,26 @@ class Mean {
   double count_ = 0;
 };
 
+/// What its replica was like when it ended is no part of the swarm's.
+bool has_failed(const PeerSummary& peer) {
+  return peer.end == kEndFailed || peer.end == kEndDiverged;
+}
+
 void add(BytesByPurpose& sum, const BytesByPurpose& bytes) {
   sum.total += bytes.total;
   for (const auto& [name, part] : kPurposes) sum.*part += bytes.*part;
 }
 
-std::vector<HistoryPoint> mean_history(std::span<const PeerSummary> peers) {
+std::vector<HistoryPoint> mean_history(std::span<const PeerSummary* const> peers) {
   std::size_t length = kHistoryMax;
-  for (const PeerSummary& peer : peers) length = std::min(length, peer.history.size());
+  for (const PeerSummary* peer : peers) length = std::min(length, peer->history.size());
   if (peers.empty()) length = 0;
   std::vector<HistoryPoint> mean(length);
   const auto count = static_cast<double>(peers.size());
   for (std::size_t k = 0; k < length; ++k) {
     Mean accuracy;
-    for (const PeerSummary& peer : peers) {
-      const HistoryPoint& point = peer.history[k];
+    for (const PeerSummary* peer : peers) {
+      const HistoryPoint& point = peer->history[k];
       mean[k].seconds += point.seconds / count;
       mean[k].samples += point.samples;
       accuracy.add(point.accuracy);
@@ -68,15 +73,21 @@ SwarmSummary summarize(std::string name, std::vector<PeerSummary> peers) {
   PeerSummary& swarm = result.swarm;
   swarm.name = std::move(name);
   Mean accuracy, loss, perplexity, bits_per_byte, seconds, drift, memory, first_step;
+  std::vector<const PeerSummary*> sound;
   for (const PeerSummary& peer : peers) {
-    accuracy.add(peer.accuracy);
-    loss.add(peer.loss);
-    if (peer.language) {
-      perplexity.add(peer.language->perplexity);
-      bits_per_byte.add(peer.language->bits_per_byte);
+    if (!has_failed(peer)) sound.push_back(&peer);
+  }
+  for (const PeerSummary* peer : sound) {
+    accuracy.add(peer->accuracy);
+    loss.add(peer->loss);
+    if (peer->language) {
+      perplexity.add(peer->language->perplexity);
+      bits_per_byte.add(peer->language->bits_per_byte);
     }
+    drift.add(peer->drift);
+  }
+  for (const PeerSummary& peer : peers) {
     seconds.add(peer.seconds);
-    drift.add(peer.drift);
     memory.add(static_cast<double>(peer.rss_max_bytes));
     first_step.add(peer.seconds_to_first_step);
     swarm.samples += peer.samples;
@@ -95,7 +106,7 @@ SwarmSummary summarize(std::string name, std::vector<PeerSummary> peers) {
   swarm.drift = drift.value();
   swarm.rss_max_bytes = static_cast<std::uint64_t>(memory.value().value_or(0));
   swarm.seconds_to_first_step = first_step.value();
-  swarm.history = mean_history(peers);
+  swarm.history = mean_history(sound);
   result.peers = std::move(peers);
   return result;
 }

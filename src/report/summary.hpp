@@ -71,7 +71,12 @@ struct PeerSummary {
   friend bool operator==(const PeerSummary&, const PeerSummary&) = default;
 };
 
-/// The swarm: totals of samples, steps, bytes and exchanges, means of the rest.
+/// The ends of a peer that an error ended.
+inline constexpr const char* kEndFailed = "failed";
+inline constexpr const char* kEndDiverged = "diverged";
+
+/// The swarm: totals of samples, steps, bytes and exchanges, means of the rest; of accuracy, loss,
+/// drift and the history those of peers that no error ended.
 struct SwarmSummary {
   PeerSummary swarm;  ///< name: the run's; id: empty; end: the peers' if all agree, else "mixed"
   /// max |x_i - mean| / |mean| over the final replicas; nothing where it was not measured.
@@ -81,7 +86,8 @@ struct SwarmSummary {
   friend bool operator==(const SwarmSummary&, const SwarmSummary&) = default;
 };
 
-/// Sums up peers: the k-th point of the history is the mean of every peer's k-th.
+/// Sums up peers: the k-th point of the history is the mean of every peer's k-th, as far as all
+/// have one.
 [[nodiscard]] SwarmSummary summarize(std::string name, std::vector<PeerSummary> peers);
 
 [[nodiscard]] std::string to_json(const PeerSummary& summary);

@@ -32,9 +32,10 @@ bool is_name(std::string_view text) {
 /// The host's, of the `number`th peer of a run on this machine.
 std::string default_name(int number) {
   std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0 || !is_name(host.data())) return "peer";
+  const bool is_usable = gethostname(host.data(), host.size() - 1) == 0 && is_name(host.data());
+  const std::string name = is_usable ? host.data() : "peer";
   const std::string end = number == 1 ? "" : fmt::format("-{}", number);
-  return std::string(host.data()).substr(0, wire::kNameMax - end.size()) + end;
+  return name.substr(0, wire::kNameMax - end.size()) + end;
 }
 
 /// Makes a folder and locks it; nothing where a peer has it.

@@ -25,7 +25,7 @@ double seconds_since_1970() {
 const char* name_of(const io::NodeEnd& end) {
   if (end.reason == peer::EndReason::done) return "done";
   if (end.reason == peer::EndReason::left) return "left";
-  return end.error.code == ErrorCode::diverged ? "diverged" : "failed";
+  return end.error.code == ErrorCode::diverged ? report::kEndDiverged : report::kEndFailed;
 }
 
 std::uint64_t rss_max_bytes() {
@@ -58,12 +58,12 @@ Recorder::Recorder(Subject subject, report::Log& log, report::MetricsFile metric
 void Recorder::add(const peer::Status& status, bool evaluated, const io::LinkTraffic& traffic,
                    base::Time now) {
   const double seconds = status.training_since ? base::seconds(now - *status.training_since) : 0;
-  if (evaluated && status.loss && history_.size() < report::kHistoryMax) {
-    history_.push_back({.seconds = seconds,
-                        .samples = status.samples,
-                        .accuracy = status.accuracy,
-                        .loss = *status.loss,
-                        .bytes_sent = traffic.sent_total()});
+  if (evaluated && status.loss) {
+    history_.push({.seconds = seconds,
+                   .samples = status.samples,
+                   .accuracy = status.accuracy,
+                   .loss = *status.loss,
+                   .bytes_sent = traffic.sent_total()});
   }
   const auto written = write({.seconds = seconds,
                               .samples = status.samples,
@@ -113,7 +113,7 @@ report::PeerSummary Recorder::summary(const io::NodeEnd& end) const {
                            .exchanges = status.exchanges,
                            .drift = status.drift,
                            .rss_max_bytes = rss_max_bytes(),
-                           .history = history_};
+                           .history = history_.values()};
   if (status.training_since && status.last_step) {
     made.seconds = base::seconds(*status.last_step - *status.training_since);
   }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
@@ -14,6 +13,7 @@
 #include "report/metrics.hpp"
 #include "report/summary.hpp"
 #include "report/tensorboard.hpp"
+#include "report/thinned.hpp"
 #include "train/checkpoint_state.hpp"
 #include "wire/messages.hpp"
 
@@ -60,8 +60,8 @@ class Recorder {
   report::Log& log_;
   report::MetricsFile metrics_;
   report::TensorBoardFile tensorboard_;
-  std::vector<report::HistoryPoint> history_;
-  bool rows_fail_ = false;  ///< and that was told
+  report::Thinned<report::HistoryPoint> history_{report::kHistoryMax - 1};  // and the newest
+  bool rows_fail_ = false;                                                  ///< and that was told
 };
 
 }  // namespace starling::runtime

@@ -118,6 +118,23 @@ BOOST_AUTO_TEST_CASE(a_swarm_has_totals_of_what_adds_up_and_means_of_the_rest) {
   BOOST_TEST(all.peers.size() == 3U);
 }
 
+BOOST_AUTO_TEST_CASE(a_peer_that_failed_counts_in_totals_alone) {
+  for (const char* const end : {kEndFailed, kEndDiverged}) {
+    PeerSummary failed = peer("failed", 0.1);
+    failed.end = end;
+    failed.loss = 2.0;
+    failed.drift = 0.4;
+    failed.history.pop_back();
+    const SwarmSummary all = summarize("run", {failed, peer("one", 0.75), peer("two", 0.25)});
+    BOOST_TEST(*all.swarm.accuracy == 0.5);
+    BOOST_TEST(*all.swarm.loss == 0.5);
+    BOOST_TEST(*all.swarm.drift == 0.004);
+    BOOST_TEST(all.swarm.history.size() == 2U);
+    BOOST_TEST(all.swarm.samples == 3U * 6400);
+    BOOST_TEST(all.peers.size() == 3U);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_swarms_history_ends_where_the_shortest_one_does) {
   PeerSummary longer = peer("longer", 0.5);
   longer.history.push_back({.seconds = 3});

@@ -78,6 +78,22 @@ BOOST_AUTO_TEST_CASE(an_evaluation_stands_in_one_row_and_in_the_history) {
   BOOST_TEST((summary.history == std::vector{point}));
 }
 
+BOOST_AUTO_TEST_CASE(a_history_that_grows_long_is_thinned_and_reaches_the_end) {
+  Recorded recorded;
+  Recorder recorder = recorded.open();
+  for (std::size_t k = 1; k <= report::kHistoryMax + 100; ++k) {
+    recorded.status.samples = k;
+    recorder.add(recorded.status, true, {}, base::Time(seconds(3 + k)));
+  }
+  const report::PeerSummary summary =
+      recorder.finish({.error = {}, .status = recorded.status, .traffic = {}});
+  BOOST_TEST(summary.history.size() <= report::kHistoryMax);
+  BOOST_TEST(summary.history.size() >= report::kHistoryMax / 2);
+  BOOST_TEST(summary.history.front().samples == 1U);
+  BOOST_TEST(summary.history.back().samples == report::kHistoryMax + 100);
+  BOOST_TEST((summary == report::read_peer_summary(recorded.dir())));
+}
+
 BOOST_AUTO_TEST_CASE(a_part_of_the_test_set_is_no_final_result) {
   Recorded recorded;
   const report::PeerSummary summary = recorded.open().finish(
