@@ -46,8 +46,8 @@ char last_words[4096];
 
 /// The command that runs a seed again and says what happened.
 std::string again(const SimOptions& options, std::uint64_t seed) {
-  std::string command = fmt::format("{} {} --seed {} --trace{}", options.program, options.scenario,
-                                    seed, options.more);
+  std::string command = fmt::format("{} {} --seed {} --trace{}", options.program,
+                                    peer::shell_word(options.scenario), seed, options.more);
   for (const std::string& key : options.set) command += " --set " + peer::shell_word(key);
   return command;
 }
@@ -261,6 +261,11 @@ int run_seeds(const SimOptions& options) {
 int run_sim(const SimOptions& options) {
   if (const auto status = check_options(options); !status) return complain("sim", status.error());
   if (const auto place = check_place(options.json); !place) return complain("sim", place.error());
+  if (!options.regressions.empty()) {
+    if (const auto made = base::make_folder(options.regressions); !made) {
+      return complain("sim", made.error());
+    }
+  }
   if (!options.seeds.empty()) return run_seeds(options);
   const auto plan = load(options, options.seed);
   if (!plan) return complain("sim", plan.error());

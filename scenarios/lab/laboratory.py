@@ -237,8 +237,9 @@ class Laboratory:
         elif kind in ("stop", "throttle", "disk_full"):
             self._do_lasting(kind, peer, event, begins)
         elif kind == "leave":
-            peer.signal(signal.SIGINT)
-            peer.leaving = True
+            if peer.alive:  # who has ended by itself is not asked, nor started again
+                peer.signal(signal.SIGINT)
+                peer.leaving = True
             peer.waits_for_room = False
             self.verdicts.forget(peer.number)
 

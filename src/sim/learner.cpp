@@ -341,12 +341,20 @@ peer::Config core_config(const Task& task, std::uint64_t training_set) {
                            task.buffers.initial.size(), training_set);
 }
 
-/// Samples of a run that is half done when the scenario ends.
+/// How often an entry happens, or a little more.
+double turns_of(const Entry& entry, double duration) {
+  if (!entry.every) return 1;
+  const double end = std::min(entry.until.value_or(duration), duration);
+  return 1 + std::max(0.0, end - entry.at) / *entry.every;
+}
+
+/// Samples of a run that is half done when the scenario ends, at most.
 std::uint64_t endless_samples(const Scenario& scenario, std::uint32_t batch) {
   double peers = scenario.count;
   for (const Entry& entry : scenario.timeline) {
-    if (entry.kind == Kind::join) peers += entry.count;
+    if (entry.kind == Kind::join) peers += turns_of(entry, scenario.duration) * entry.count;
   }
+  peers = std::min(peers, static_cast<double>(kPeersMax));
   const double speed = *std::ranges::max_element(scenario.speeds);
   const double steps = peers * speed * scenario.duration * 1000 / scenario.sim.step_ms;
   return static_cast<std::uint64_t>(2 * steps * batch) + 1;

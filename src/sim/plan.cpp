@@ -120,6 +120,7 @@ class Planner {
     for (std::size_t turn = 0; turn < kEventsMax; ++turn) {
       const double at = entry.at + static_cast<double>(turn) * *entry.every;
       if (at > end || at >= scenario_.duration) return;
+      if (occurrences_.size() > kEventsMax) return reject(entry, "more than {} events", kEventsMax);
       occurrences_.push({at, order_++, &entry});
     }
     reject(entry, "happens more than {} times", kEventsMax);

@@ -41,7 +41,8 @@ Calm::Calm(const World& world)
 void Calm::fault(const PlannedEvent& event, bool begins) {
   last_change_ = world_.seconds();
   if (!begins) --active_;
-  if (begins && (event.until || lasts(event.kind))) ++active_;
+  // A full disk disturbs no peer, but without an end it never saves again.
+  if (begins && (event.until || lasts(event.kind) || event.kind == Kind::disk_full)) ++active_;
   if (!lasts(event.kind)) return;
   for (const std::uint32_t peer : event.peers) {
     if (begins) {

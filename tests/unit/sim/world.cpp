@@ -403,6 +403,12 @@ BOOST_AUTO_TEST_CASE(who_comes_back_with_its_wall_clock_set_back_is_held_alive) 
   BOOST_TEST(was_set_back);
 }
 
+BOOST_AUTO_TEST_CASE(who_has_a_full_disk_to_the_end_is_not_blamed_for_it) {
+  run_it(
+      plan_of("duration = 200\n[peers]\ncount = 3\n[[timeline]]\nkind = \"disk_full\"\nat = 20\n"
+              "peers = [1]\n"));
+}
+
 BOOST_AUTO_TEST_CASE(random_scenarios_pass_and_read_back) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
