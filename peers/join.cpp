@@ -29,33 +29,48 @@ base::Status store(const std::string& path, const std::string& text) {
   return base::replace_file(path, text);
 }
 
+/// Links must be as the invite has them.
+base::Status check_links(const peer::RunFile& run_file, const std::string& name,
+                         const peer::Invite& invite) {
+  if (run_file.security == invite.security) return {};
+  return fail(base::ErrorCode::run_file,
+              "{}: its security.mode is not that of the invite; do not trust who handed it out",
+              name);
+}
+
 /// The run file at `up.run_file`, which is fetched first if it is missing.
 base::Result<peer::RunFile> obtain(const peer::Invite& invite, const std::string& secret_file,
                                    UpOptions& up) {
   const std::string& path = up.run_file;
   std::error_code error;
-  if (fs::exists(path, error)) return peer::read_run_file(path);
+  if (fs::exists(path, error)) {
+    auto stored = peer::read_run_file(path);
+    if (!stored) return stored;
+    if (const auto checked = check_links(*stored, path, invite); !checked) {
+      return fail(checked.error());
+    }
+    return stored;
+  }
   if (error) return fail(base::ErrorCode::data, "{}: {}", path, error.message());
   const auto secret = io::Secret::load_if_any(secret_file);
   if (!secret) return fail(secret.error());
   const auto text = io::request_run_file(invite, *secret);
   if (!text) return fail(text.error());
-  auto run_file = peer::parse_run_file(*text, "the swarm's run file");
+  const std::string name = "the swarm's run file";
+  auto run_file = peer::parse_run_file(*text, name);
   if (!run_file) return run_file;
-  if (run_file->security != invite.security) {
-    return fail(base::ErrorCode::run_file,
-                "the swarm's run file: its security.mode is not that of the invite; do not trust "
-                "who handed it out");
+  if (const auto checked = check_links(*run_file, name, invite); !checked) {
+    return fail(checked.error());
   }
   if (const auto stored = store(path, *text); !stored) return fail(stored.error());
   up.is_fetched = true;
   return run_file;
 }
 
-/// Links must be as the invite has them, and files of this machine that the swarm's run file, which
-/// is at `path`, names are read only if the user says so, too.
+/// Files of this machine that the swarm's run file, which is at `path`, names are read only if the
+/// user says so, too.
 base::Status check_trust(const peer::RunFile& run_file, const std::string& path,
-                         const peer::Invite& invite, const std::vector<std::string>& set) {
+                         const std::vector<std::string>& set) {
   std::string missing;
   for (const peer::NamedFile& file : peer::named_files(run_file)) {
     const auto sets = [&](const std::string& one) { return one.starts_with(file.key + "="); };
@@ -81,7 +96,7 @@ int run_join(JoinOptions options) {
   const auto run_file = obtain(*invite, options.secret, up);
   if (!run_file) return complain("join", run_file.error());
   if (!options.secret.empty()) up.set.push_back("security.secret=" + options.secret);
-  if (const auto checked = check_trust(*run_file, up.run_file, *invite, up.set); !checked) {
+  if (const auto checked = check_trust(*run_file, up.run_file, up.set); !checked) {
     return complain("join", checked.error());
   }
   for (const std::string& address : invite->addresses) up.peer.join.push_back(address);

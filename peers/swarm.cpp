@@ -71,6 +71,7 @@ struct Child {
   std::string dir;
   pid_t pid = 0;
   fs::file_time_type started;
+  bool goes_on = false;                        ///< from a checkpoint
   std::optional<int> status;                   ///< of waitpid, once it has ended
   std::optional<report::PeerSummary> summary;  ///< that it has written in this life of it
   std::string control;
@@ -186,10 +187,9 @@ void reap(Child& child) {
   row.drift = summary->drift;
   row.steps = summary->steps;
   row.bytes_sent = summary->bytes_sent.total;
-  // The summary counts samples of earlier starts, too; only what never said its speed, since it was
-  // done at once, is measured by it.
   row.samples_per_second = speed;
-  if (speed == 0 && summary->seconds > 0) {
+  // Who was done at once never said it. The summary counts samples of earlier starts, too.
+  if (speed == 0 && summary->seconds > 0 && !child.goes_on) {
     row.samples_per_second = static_cast<double>(summary->samples) / summary->seconds;
   }
 }
@@ -430,9 +430,10 @@ std::vector<Child> children_of(const SwarmOptions& options, const std::string& d
   return children;
 }
 
-base::Status make_folders(const std::vector<Child>& children, const std::string& dir) {
+base::Status make_folders(std::vector<Child>& children, const std::string& dir) {
   std::error_code failed;
-  if (fs::exists(children.front().dir + "/checkpoints", failed)) {
+  for (Child& child : children) child.goes_on = fs::exists(child.dir + "/checkpoints", failed);
+  if (children.front().goes_on) {
     say("{}: peers go on from their checkpoints there; with --anew they start from the "
         "beginning\n",
         dir);
