@@ -216,24 +216,6 @@ BOOST_AUTO_TEST_CASE(a_late_peer_takes_over_a_replica_before_its_first_step) {
   BOOST_TEST(world.spread() < 0.02);
 }
 
-BOOST_AUTO_TEST_CASE(who_comes_too_late_for_a_replica_does_not_call_its_own_one_trained) {
-  for (const std::uint64_t seed : {11, 12, 13}) {
-    BOOST_TEST_CONTEXT("seed " << seed) {
-      World world(seed);
-      const Config config = config_for(world.problem, Mode::tracked);
-      world.add(config);
-      BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).progress >= 1; }));
-      world.slow_down(0, 100);  // its last evaluation
-      const std::size_t late = world.add(config, {World::address_of(0)});
-      world.slow_down(late, 10'000);
-      BOOST_REQUIRE(world.run_to_the_end(kPatience));
-      BOOST_TEST(ended(world, 0, EndReason::done));
-      BOOST_TEST(failed_with(world, late, base::ErrorCode::unreachable));
-      BOOST_TEST(world.peer(late).saved.empty());
-    }
-  }
-}
-
 BOOST_AUTO_TEST_CASE(a_peer_of_another_run_is_refused_and_told_what_the_run_is) {
   World world(6);
   const Config config = config_for(world.problem, Mode::tracked);
