@@ -29,10 +29,10 @@ base::Status store(const std::string& path, const std::string& text) {
   return base::replace_file(path, text);
 }
 
-/// Links must be as the invite has them.
-base::Status check_links(const peer::RunFile& run_file, const std::string& name,
-                         const peer::Invite& invite) {
-  if (run_file.security == invite.security) return {};
+/// The run file, if its links are as the invite has them.
+base::Result<peer::RunFile> as_invited(base::Result<peer::RunFile> run_file,
+                                       const std::string& name, const peer::Invite& invite) {
+  if (!run_file || run_file->security == invite.security) return run_file;
   return fail(base::ErrorCode::run_file,
               "{}: its security.mode is not that of the invite; do not trust who handed it out",
               name);
@@ -43,25 +43,15 @@ base::Result<peer::RunFile> obtain(const peer::Invite& invite, const std::string
                                    UpOptions& up) {
   const std::string& path = up.run_file;
   std::error_code error;
-  if (fs::exists(path, error)) {
-    auto stored = peer::read_run_file(path);
-    if (!stored) return stored;
-    if (const auto checked = check_links(*stored, path, invite); !checked) {
-      return fail(checked.error());
-    }
-    return stored;
-  }
+  if (fs::exists(path, error)) return as_invited(peer::read_run_file(path), path, invite);
   if (error) return fail(base::ErrorCode::data, "{}: {}", path, error.message());
   const auto secret = io::Secret::load_if_any(secret_file);
   if (!secret) return fail(secret.error());
   const auto text = io::request_run_file(invite, *secret);
   if (!text) return fail(text.error());
   const std::string name = "the swarm's run file";
-  auto run_file = peer::parse_run_file(*text, name);
+  auto run_file = as_invited(peer::parse_run_file(*text, name), name, invite);
   if (!run_file) return run_file;
-  if (const auto checked = check_links(*run_file, name, invite); !checked) {
-    return fail(checked.error());
-  }
   if (const auto stored = store(path, *text); !stored) return fail(stored.error());
   up.is_fetched = true;
   return run_file;
