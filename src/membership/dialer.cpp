@@ -44,8 +44,8 @@ std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, base::
   Pace& pace = paces_[member.id];
   if (pace.not_before > now) return std::nullopt;
   std::string address = addresses[pace.attempts++ % addresses.size()];
-  start(address, member.id, now);
-  dials_.at(address).revival = member.state == wire::MemberState::dead;
+  const bool is_dead = member.state == wire::MemberState::dead;
+  start(address, member.id, is_dead ? Purpose::revival : Purpose::wanted, now);
   return address;
 }
 
@@ -65,33 +65,29 @@ std::optional<std::string> Dialer::dial_join(bool lonely, const IsKnown& is_know
       join.pace.not_before = now + jittered(kRevivalMin, rng_);
       continue;
     }
-    start(join.address, join.found, now);
+    start(join.address, join.found, Purpose::wanted, now);
     return join.address;
   }
   return std::nullopt;
 }
 
 bool Dialer::dial_found(const std::string& address, base::Time now) {
-  if (dials_.size() >= kDialsMax || found_dials() >= kFoundDialsMax || !usable(address)) {
+  if (dials_.size() >= kDialsMax || count(Purpose::found) >= kFoundDialsMax || !usable(address)) {
     return false;
   }
-  start(address, std::nullopt, now);
-  dials_.at(address).found = true;
+  start(address, std::nullopt, Purpose::found, now);
   return true;
 }
 
-std::size_t Dialer::found_dials() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(dials_, [](const auto& dial) { return dial.second.found; }));
+std::size_t Dialer::count(Purpose purpose) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      dials_, [&](const auto& dial) { return dial.second.purpose == purpose; }));
 }
 
-std::size_t Dialer::revivals() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(dials_, [](const auto& dial) { return dial.second.revival; }));
-}
-
-void Dialer::start(const std::string& address, std::optional<base::PeerId> target, base::Time now) {
-  dials_.insert_or_assign(address, Dialing{.target = target, .expires = now + kDialTimeout});
+void Dialer::start(const std::string& address, std::optional<base::PeerId> target, Purpose purpose,
+                   base::Time now) {
+  dials_.insert_or_assign(
+      address, Dialing{.target = target, .expires = now + kDialTimeout, .purpose = purpose});
 }
 
 void Dialer::answered(const std::string& address, const base::PeerId& peer, base::Time now) {
@@ -218,7 +214,7 @@ std::optional<base::Time> Dialer::next_due(bool lonely, base::Time now) const {
 
 void Dialer::add_bounds(base::Bounds& out) const {
   out.add("dials under way", dials_.size(), kDialsMax);
-  out.add("dials at addresses that were heard", found_dials(), kFoundDialsMax);
+  out.add("dials at addresses that were heard", count(Purpose::found), kFoundDialsMax);
   out.add("dials of dead members", revivals(), kRevivalsMax);
   out.add("members to be dialed", paces_.size(), kMembersMax);
   out.add("times of dials", by_due_.size(), paces_.size());

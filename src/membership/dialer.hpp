@@ -2,6 +2,7 @@
 // oneself. It decides nothing about who is wanted; that is the core's.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -74,10 +75,10 @@ class Dialer {
   [[nodiscard]] bool is_dialing() const { return !dials_.empty(); }
   /// Dials that were started because somebody was wanted: all but those of dial_found() and
   /// revivals().
-  [[nodiscard]] std::size_t dialing() const { return dials_.size() - found_dials() - revivals(); }
+  [[nodiscard]] std::size_t dialing() const { return count(Purpose::wanted); }
   /// Dials of members that were held dead when they began. Each may take kDialTimeout, so they
   /// count apart: many dead members would keep all others from being dialed.
-  [[nodiscard]] std::size_t revivals() const;
+  [[nodiscard]] std::size_t revivals() const { return count(Purpose::revival); }
   /// When the member is due; the epoch where it was never dialed.
   [[nodiscard]] base::Time due(const base::PeerId& peer) const;
   /// Members that are due after `now`, the earliest first.
@@ -108,17 +109,19 @@ class Dialer {
     std::optional<base::PeerId> found;
     std::optional<base::PeerId> holder;  ///< member that was found to have it
   };
+  /// What a dial is for: somebody is wanted, it is dial_found()'s, or a dead member's.
+  enum class Purpose : std::uint8_t { wanted, found, revival };
   struct Dialing {
     std::optional<base::PeerId> target;
     base::Time expires;
-    bool found = false;    ///< whether dial_found() started it
-    bool revival = false;  ///< whether it is a dead member's
+    Purpose purpose = Purpose::wanted;
     bool stood_still = false;
   };
 
   [[nodiscard]] bool usable(const std::string& address) const;
-  [[nodiscard]] std::size_t found_dials() const;
-  void start(const std::string& address, std::optional<base::PeerId> target, base::Time now);
+  [[nodiscard]] std::size_t count(Purpose purpose) const;
+  void start(const std::string& address, std::optional<base::PeerId> target, Purpose purpose,
+             base::Time now);
   void back_off(const base::PeerId& peer, bool slow, base::Time now);
   [[nodiscard]] base::Time after_back_off(Pace& pace, bool slow, base::Time now);
   void set_due(const base::PeerId& peer, Pace& pace, base::Time due);
