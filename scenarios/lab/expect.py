@@ -43,14 +43,14 @@ def mean(values):
 
 
 def throughput(rows, allowed):
-    """Steps of all peers from the first row of training to the last one, as part of what is
-    allowed. `rows`: the Rows of each peer; `allowed`: its steps a second."""
+    """Samples of all peers from the first row of training to the last one, as part of what is
+    allowed. `rows`: the Rows of each peer; `allowed`: its samples a second."""
     made = possible = 0
     for number, all_rows in rows.items():
         training = [row for row in all_rows if row.phase == "training" and row.steps > 0]
         if len(training) > 1:
             first, last = training[0], training[-1]
-            made += last.steps - first.steps
+            made += last.samples - first.samples
             possible += (last.seconds - first.seconds) * allowed[number]
     return made / possible if possible > 0 else None
 

@@ -313,10 +313,11 @@ class Laboratory:
                 view[number] = state if state == "alive" else max(state, view.get(number, ""))
         return view
 
-    def _degree(self):
+    def _setting(self, section, key):
+        """Of the run file as a peer has written it; 1 where none has."""
         for peer in self.peers:
             try:
-                return tomllib.loads((peer.folder / "run.toml").read_text())["swarm"]["degree"]
+                return tomllib.loads((peer.folder / "run.toml").read_text())[section][key]
             except (OSError, KeyError, tomllib.TOMLDecodeError):
                 continue
         return 1
@@ -326,7 +327,7 @@ class Laboratory:
         if self.full_at is not None or now < self.last_start or self.verdicts.frozen:
             return
         running = self.all_running()
-        wanted = min(self._degree(), len(running) - 1)
+        wanted = min(self._setting("swarm", "degree"), len(running) - 1)
         if all(self.latest.get(n, {}).get("links", 0) >= wanted for n in running):
             self.full_at = now
 
@@ -364,6 +365,7 @@ class Laboratory:
         gaps = [gap for n, gap in self.measurements.gaps.items() if n not in self.disturbed]
         wanted = {expectation["name"] for expectation in self.plan["expect"]}
         rows = self.measurements.rows
+        batch = self._setting("train", "batch")
         drifts = [(row.seconds, row.drift) for said in rows.values() for row in said
                   if row.phase == "training"]
         return {
@@ -375,7 +377,7 @@ class Laboratory:
             "step_gap_max_s": max(gaps, default=None),
             "throughput_min": expect.throughput(
                 {n: said for n, said in rows.items() if n not in self.disturbed},
-                [self.pace(peer["speed"]) for peer in self.plan["peers"]]),
+                [self.pace(peer["speed"]) * batch for peer in self.plan["peers"]]),
             "detection_p50_s": expect.detection(self.verdicts, 0.5),
             "detection_p99_s": expect.detection(self.verdicts, 0.99),
             "false_deaths_max": len(self.verdicts.false),

@@ -14,6 +14,7 @@ class Row(NamedTuple):
     seconds: float
     phase: str
     steps: int
+    samples: int
     swarm_samples: int
     accuracy: float | None
     loss: float | None
@@ -43,9 +44,9 @@ class Measurements:
         rows = self.rows.setdefault(number, [])
         phase = status.get("phase")
         if not rows or now - rows[-1].seconds >= ROWS_EVERY or rows[-1].phase != phase:
-            rows.append(Row(round(now, 2), phase, status["steps"], status["swarm_samples"],
-                            status["accuracy"], status["loss"], status["drift"], status["links"],
-                            sent["total"]))
+            rows.append(Row(round(now, 2), phase, status["steps"], status["samples"],
+                            status["swarm_samples"], status["accuracy"], status["loss"],
+                            status["drift"], status["links"], sent["total"]))
 
     def _count_gap(self, number, status, now):
         training = status.get("phase") == "training"

@@ -80,7 +80,7 @@ void Checks::dialed(const Node& node, const std::string& address, bool answers) 
   dials_.dialed(node, address, answers);
 }
 
-void Checks::stepped(Node& node) { steps_.stepped(node); }
+void Checks::stepped(Node& node, std::uint32_t samples) { steps_.stepped(node, samples); }
 
 void Checks::touched(Node& node) {
   if (!world_.breach().empty()) alarm_.raise("{}", world_.breach());

@@ -41,7 +41,7 @@ class Checks final : public Observer {
   void noticed(const Node& node, const base::Notice& notice) override;
   void sent(const Node& from, const wire::Message& message) override;
   void dialed(const Node& node, const std::string& address, bool answers) override;
-  void stepped(Node& node) override;
+  void stepped(Node& node, std::uint32_t samples) override;
   void fault(const PlannedEvent& event, bool begins) override;
   void started(Node& node) override;
   void killed(Node& node) override;

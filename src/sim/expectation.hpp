@@ -18,7 +18,7 @@ enum class Measure : std::uint8_t {
   failed_max,            ///< peers that ended with an error; where it is not given none may
   /// Longest time between two steps of a peer that no fault stopped, slowed down or restarted.
   step_gap_max_s,
-  throughput_min,   ///< steps of such peers, together, as part of what their speeds allow
+  throughput_min,   ///< batches of such peers, together, as part of what their speeds allow
   detection_p50_s,  ///< median time from a death until a running peer holds it dead
   detection_p99_s,  ///< the same, 99th percentile
   /// Peers held dead that ran and could be reached, each once a fault.

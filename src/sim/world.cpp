@@ -111,9 +111,8 @@ void World::happen(Work& work) {
   ASSERT(node.state == NodeState::running);
   node.working = false;
   for (peer::Outcome& outcome : node.worker->finish()) {
-    if (std::holds_alternative<peer::StepDone>(outcome) && observer_ != nullptr) {
-      observer_->stepped(node);
-    }
+    const auto* step = std::get_if<peer::StepDone>(&outcome);
+    if (step != nullptr && observer_ != nullptr) observer_->stepped(node, step->samples);
     give(node, std::move(outcome));
     if (!is_up(node) || node.life != work.life) return;
   }

@@ -85,8 +85,8 @@ class Observer {
   virtual void sent(const Node& from, const wire::Message& message) = 0;
   /// `answers`: a process runs at the address now.
   virtual void dialed(const Node& node, const std::string& address, bool answers) = 0;
-  /// Before its core hears of the step.
-  virtual void stepped(Node& node) = 0;
+  /// Before its core hears of the step, which was on so many samples.
+  virtual void stepped(Node& node, std::uint32_t samples) = 0;
   /// Before an event's begin, and after its end.
   virtual void fault(const PlannedEvent& event, bool begins) = 0;
   virtual void started(Node& node) = 0;

@@ -21,8 +21,8 @@ void Steps::touched(const Node& node) {
   if (node.core->phase() != peer::Phase::training) close_gap(node);
 }
 
-void Steps::stepped(const Node& node) {
-  if (close_gap(node)) ++made_;
+void Steps::stepped(const Node& node, std::uint32_t samples) {
+  if (close_gap(node)) samples_ += samples;
   // Those that were handed out may come when training is over.
   if (node.core->phase() == peer::Phase::training) last_[node.number] = world_.now();
 }
@@ -55,12 +55,12 @@ bool Steps::close_gap(const Node& node) {
 }
 
 std::optional<double> Steps::longest_gap() const {
-  return made_ > 0 ? std::optional(gap_) : std::nullopt;
+  return samples_ > 0 ? std::optional(gap_) : std::nullopt;
 }
 
 std::optional<double> Steps::throughput() const {
-  if (made_ == 0) return std::nullopt;
-  return static_cast<double>(made_) / possible_;
+  if (samples_ == 0) return std::nullopt;
+  return static_cast<double>(samples_) / world_.task().run_file.train.batch / possible_;
 }
 
 }  // namespace starling::sim

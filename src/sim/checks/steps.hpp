@@ -16,7 +16,7 @@ class Steps {
 
   void started(const Node& node);
   void touched(const Node& node);
-  void stepped(const Node& node);
+  void stepped(const Node& node, std::uint32_t samples);
   void ended(const Node& node) { close_gap(node); }
   void fault(const PlannedEvent& event, bool begins);
   void finish();
@@ -27,7 +27,8 @@ class Steps {
   }
   /// The longest time between two, in seconds; nothing: there were none.
   [[nodiscard]] std::optional<double> longest_gap() const;
-  /// Steps as part of those that the peers' speeds allow; nothing: there were none.
+  /// Batches as part of those that the peers' speeds allow; nothing: there were none. A step on a
+  /// smaller one (train.batch_min) counts as the part that it is.
   [[nodiscard]] std::optional<double> throughput() const;
 
  private:
@@ -36,7 +37,7 @@ class Steps {
   const World& world_;
   std::vector<std::optional<base::Time>> last_;  ///< of each node
   double gap_ = 0;
-  std::uint64_t made_ = 0;
+  std::uint64_t samples_ = 0;  ///< of steps that ended a gap
   double possible_ = 0;
 };
 

@@ -116,8 +116,8 @@ class TheLaboratory(unittest.TestCase):
             "peers": [{"region": "eu", "speed": 1}] * 2,
             "network": {"default": {}, "pairs": [], "lines": []}, "expect": [],
             "timeline": [{"at": 0, "until": None, "kind": "join", "peers": [0, 1], "via": []}]}
-    STATUS = {"phase": "training", "steps": 5, "swarm_samples": 50, "accuracy": None, "loss": None,
-              "drift": 0.1, "links": 1, "bytes_sent": {"total": 10, "membership": 5}}
+    STATUS = {"phase": "training", "steps": 5, "samples": 40, "swarm_samples": 50,
+              "accuracy": None, "loss": None, "drift": 0.1, "links": 1, "bytes_sent": {"total": 10, "membership": 5}}
 
     def setUp(self):
         self.lab = Laboratory(self.PLAN, (None, None), pathlib.Path("nowhere"), ROOT, lambda _: None)
@@ -464,12 +464,12 @@ class ExpectationsAreMeasured(unittest.TestCase):
     def test_throughput_weighs_each_peer_by_its_speed(self):
         def said(*rows):
             return [Row(*row, 0, None, None, 0.0, 0, 0) for row in rows]
-        rows = {0: said((0.0, "waiting", 0), (1.0, "training", 2), (3.0, "training", 20),
-                        (11.0, "training", 102), (12.0, "settling", 102)),
-                1: said((1.0, "training", 1), (11.0, "training", 16))}
-        # 100 of 100 steps, and 15 of 25.
-        self.assertAlmostEqual(expect.throughput(rows, [10, 2.5]), 115 / 125)
-        self.assertIsNone(expect.throughput({0: rows[0][:2]}, [10]))
+        rows = {0: said((0.0, "waiting", 0, 0), (1.0, "training", 2, 16), (3.0, "training", 20, 160),
+                        (11.0, "training", 102, 816), (12.0, "settling", 102, 816)),
+                1: said((1.0, "training", 1, 2), (11.0, "training", 61, 122))}
+        # 100 of 100 batches of 8, and 15 of 25: the steps of the second are on 2 samples each.
+        self.assertAlmostEqual(expect.throughput(rows, [80, 20]), 115 / 125)
+        self.assertIsNone(expect.throughput({0: rows[0][:2]}, [80]))
 
     def test_drift_is_back_when_its_mean_is(self):
         rows = [(t, 0.1) for t in range(10, 20)] + [(t, 0.5) for t in range(40, 60)]
@@ -486,8 +486,8 @@ class TheReport(unittest.TestCase):
         record = {"scenario": {"name": "a<b", "about": "x & y", "seed": 1}, "seconds": 10.0,
                   "passed": False, "detections": [[4.0, 1, 2, True], [3.0, 1, 0, True]],
                   "peers": [{"number": 0, "name": "peer-0", "region": "eu", "summary": None,
-                             "rows": [[1.0, "training", 5, 50, None, None, 0.1, 2, 1000],
-                                      [1.5, "training", 9, 90, 0.5, 1.1, 0.2, 2, 2000]]}],
+                             "rows": [[1.0, "training", 5, 40, 50, None, None, 0.1, 2, 1000],
+                                      [1.5, "training", 9, 40, 90, 0.5, 1.1, 0.2, 2, 2000]]}],
                   "events": [{"at": 1.0, "until": 3.0, "kind": "partition", "text": "cut",
                               "peers": [0]}],
                   "expectations": [{"name": "accuracy_min", "passed": False, "value": None,
