@@ -24,8 +24,9 @@ Dialer::Dialer(std::vector<std::string> join, base::Rng rng) : rng_(rng) {
   }
 }
 
-bool Dialer::usable(const std::string& address) const {
-  return !address.empty() && !dials_.contains(address) && !own_.contains(address);
+bool Dialer::usable(const std::string& address, base::Time now) const {
+  const auto own = own_.find(address);
+  return !address.empty() && !dials_.contains(address) && (own == own_.end() || own->second <= now);
 }
 
 std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, base::Time now) {
@@ -38,7 +39,7 @@ std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, base::
         std::find(addresses.begin(), addresses.end(), join.address) != addresses.end();
     if (join.found == member.id && !known) addresses.push_back(join.address);
   }
-  std::erase_if(addresses, [&](const std::string& address) { return !usable(address); });
+  std::erase_if(addresses, [&](const std::string& address) { return !usable(address, now); });
   if (addresses.empty()) return std::nullopt;
   forget_idle(now);
   Pace& pace = paces_[member.id];
@@ -52,7 +53,8 @@ std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, base::
 bool Dialer::join_due(bool lonely, base::Time now) const {
   return dials_.size() < kDialsMax &&
          std::any_of(join_.begin(), join_.end(), [&](const Join& join) {
-           return join.pace.not_before <= now && (!join.found || lonely) && usable(join.address);
+           return join.pace.not_before <= now && (!join.found || lonely) &&
+                  usable(join.address, now);
          });
 }
 
@@ -60,7 +62,7 @@ std::optional<std::string> Dialer::dial_join(bool lonely, const IsKnown& is_know
   if (dials_.size() >= kDialsMax) return std::nullopt;
   for (Join& join : join_) {
     if (join.pace.not_before > now || (join.found && !lonely)) continue;
-    if (!usable(join.address)) continue;
+    if (!usable(join.address, now)) continue;
     if (is_known(join.address, join.holder)) {
       join.pace.not_before = now + jittered(kRevivalMin, rng_);
       continue;
@@ -72,7 +74,8 @@ std::optional<std::string> Dialer::dial_join(bool lonely, const IsKnown& is_know
 }
 
 bool Dialer::dial_found(const std::string& address, base::Time now) {
-  if (dials_.size() >= kDialsMax || count(Purpose::found) >= kFoundDialsMax || !usable(address)) {
+  if (dials_.size() >= kDialsMax || count(Purpose::found) >= kFoundDialsMax ||
+      !usable(address, now)) {
     return false;
   }
   start(address, std::nullopt, Purpose::found, now);
@@ -108,7 +111,10 @@ void Dialer::answered(const std::string& address, const base::PeerId& peer, base
 bool Dialer::failed(const std::string& address, bool own, bool slow, base::Time now) {
   const auto dial = dials_.find(address);
   if (dial == dials_.end()) return false;
-  if (own && own_.size() < kOwnAddressesMax) own_.insert(address);
+  if (own) {
+    std::erase_if(own_, [&](const auto& known) { return known.second <= now; });
+    if (own_.size() < kOwnAddressesMax) own_.emplace(address, now + kOwnAddressMemory);
+  }
   if (dial->second.target) back_off(*dial->second.target, slow, now);
   for (Join& join : join_) {
     if (join.address == address) join.pace.not_before = after_back_off(join.pace, slow, now);
@@ -207,7 +213,11 @@ std::optional<base::Time> Dialer::next_due(bool lonely, base::Time now) const {
   base::Earliest next;
   for (const auto& [address, dial] : dials_) next.add(dial.expires);
   for (const Join& join : join_) {
-    if (join.pace.not_before > now && (!join.found || lonely)) next.add(join.pace.not_before);
+    if (join.found && !lonely) continue;
+    const auto own = own_.find(join.address);
+    const base::Time due =
+        own == own_.end() ? join.pace.not_before : std::max(join.pace.not_before, own->second);
+    if (due > now) next.add(due);
   }
   return next.value();
 }

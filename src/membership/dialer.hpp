@@ -1,5 +1,5 @@
-// Whom may be dialed when: one dial an address at a time, jittered exponential back-off, never
-// oneself. It decides nothing about who is wanted; that is the core's.
+// Whom may be dialed when: one dial an address at a time, jittered exponential back-off, not at
+// an address that has led to oneself. It decides nothing about who is wanted; that is the core's.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ class Dialer {
   /// kFoundDialsMax are under way.
   [[nodiscard]] bool dial_found(const std::string& address, base::Time now);
 
-  /// Outcomes of a dial. failed() returns whether it was under way. `slow`: nothing depends on
-  /// it, the next attempt can wait for kRevivalMin and more.
+  /// Outcomes of a dial. failed() returns whether it was under way. `own`: it led to this peer
+  /// itself. `slow`: nothing depends on it, the next attempt can wait for kRevivalMin and more.
   void answered(const std::string& address, const base::PeerId& peer, base::Time now);
   bool failed(const std::string& address, bool own, bool slow, base::Time now);
   /// Dials without an outcome for kDialTimeout.
@@ -118,7 +118,7 @@ class Dialer {
     bool stood_still = false;
   };
 
-  [[nodiscard]] bool usable(const std::string& address) const;
+  [[nodiscard]] bool usable(const std::string& address, base::Time now) const;
   [[nodiscard]] std::size_t count(Purpose purpose) const;
   void start(const std::string& address, std::optional<base::PeerId> target, Purpose purpose,
              base::Time now);
@@ -138,7 +138,7 @@ class Dialer {
   std::map<base::PeerId, Pace> paces_;
   std::set<std::pair<base::Time, base::PeerId>> by_due_;  ///< due times in paces_
   std::map<std::string, Dialing> dials_;
-  std::set<std::string> own_;
+  std::map<std::string, base::Time> own_;  ///< addresses that led here, and until when they count
 };
 
 }  // namespace starling::membership

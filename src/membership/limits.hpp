@@ -19,7 +19,7 @@ inline constexpr std::size_t kDialsMax = 8;        ///< dials under way
 inline constexpr std::size_t kFoundDialsMax = kDialsMax / 4;
 inline constexpr std::size_t kRevivalsMax = kDialsMax / 2;  ///< and of dead members
 inline constexpr std::size_t kJoinMax = 64;                 ///< configured addresses that are used
-inline constexpr std::size_t kOwnAddressesMax = 64;
+inline constexpr std::size_t kOwnAddressesMax = 64;         ///< that have led to this peer itself
 inline constexpr std::size_t kRememberedMax = 32;  ///< addresses of others that a peer saves
 inline constexpr std::uint32_t kDegreeMax = 32;    ///< neighbours that a peer seeks
 /// An incarnation or sample counter from here on is a lie: nobody counts that far.
@@ -36,6 +36,8 @@ inline constexpr base::Duration kRevivalMax = 60s;
 inline constexpr base::Duration kRejectedPause =
     1s;                                   ///< before a peer that rejected is asked again
 inline constexpr double kFoundDials = 3;  ///< dials that a swarm makes when it hears a stranger
+/// Before an address that led to this peer itself is dialed again: machines change their addresses.
+inline constexpr base::Duration kOwnAddressMemory = 600s;
 inline constexpr base::Duration kDialTimeout = 5s;  ///< a dial without an outcome has failed
 
 // --- overlay ---
