@@ -1,11 +1,13 @@
 #include "peer/run_file_together.hpp"
 
 #include <chrono>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "exchange/config.hpp"
 #include "membership/limits.hpp"
 #include "peer/run_file_keys.hpp"
 #include "wire/delta_format.hpp"
@@ -99,6 +101,20 @@ std::optional<Wrong> wrong_length(const RunFile& f) {
   return std::nullopt;
 }
 
+/// Whether momentum of links grows by itself: what the momenta of a peer's links have against each
+/// other moves their mirrors and not its replica, so it comes back as deltas, and an exchange makes
+/// momentum - momentum_gain (1 - momentum) times as much of it.
+std::optional<Wrong> wrong_momentum(const exchange::Config& c) {
+  if (!exchange::has_momentum(c)) return std::nullopt;
+  const double most = (1 + c.momentum) / (1 - c.momentum);
+  if (c.momentum_gain < most) return std::nullopt;
+  return Wrong{
+      "exchange", "momentum_gain",
+      fmt::format("{} with a momentum of {} lets links swing ever further: below {:.2f}, or "
+                  "more momentum",
+                  c.momentum_gain, c.momentum, std::floor(100 * most) / 100)};
+}
+
 /// How steps are made.
 std::optional<Wrong> wrong_training(const RunFile& f) {
   if (f.train.batch_min > f.train.batch) {
@@ -143,6 +159,7 @@ std::optional<Wrong> wrong_together(const RunFile& f) {
     if (wire::delta_format::is_bits(bits)) continue;
     return wrong("exchange", key, fmt::format("{} is not 1, 2, 3, 4 or 8", bits));
   }
+  if (auto momentum = wrong_momentum(f.exchange)) return momentum;
   if (f.exchange.start_fraction + f.exchange.finish_fraction > 1) {
     return wrong("exchange", "finish_fraction",
                  "start_fraction and finish_fraction are more than the whole run together");

@@ -53,10 +53,14 @@ Conditions bad_conditions(base::Rng& rng) {
 
 /// Some come back with another address: those of one entry alone, so that the others are where they
 /// were, and where no disk is lost or damaged: the first of all knows of nobody then, and nobody
-/// where it is.
+/// where it is. Likewise one that missed who joined, where those that it knows died for good.
 void move_some(Scenario& scenario) {
   const auto loses = [](const Entry& entry) { return entry.disk != Disk::kept; };
   if (std::ranges::any_of(scenario.timeline, loses)) return;
+  const auto dies = [](const Entry& entry) { return entry.kind == Kind::kill && !entry.duration; };
+  const auto joins = [](const Entry& entry) { return entry.kind == Kind::join; };
+  if (std::ranges::any_of(scenario.timeline, dies) && std::ranges::any_of(scenario.timeline, joins))
+    return;
   constexpr std::uint64_t kOwn = 0xADD2E55;  // so that other choices do not depend on it
   base::Rng rng(scenario.seed ^ kOwn);
   for (Entry& entry : scenario.timeline) {
@@ -295,7 +299,9 @@ Scenario random_scenario(std::uint64_t seed) {
     if (exchange.below(8) == 0) scenario.set.emplace_back("exchange.critical_drift=0.05");
     if (exchange.below(8) == 0) scenario.set.emplace_back("exchange.mirror='bf16'");
     if (exchange.below(4) == 0) {
+      // Where rare branches quantize coarsely, twice as much upsets the quadratic.
       scenario.set.push_back(fmt::format("exchange.momentum={}", between(exchange, 0.1, 0.5)));
+      scenario.set.emplace_back("exchange.momentum_gain=0.5");
     }
   }
   std::vector<Kind> kinds;

@@ -1,5 +1,6 @@
 #include "sim/checks/dials.hpp"
 
+#include "membership/limits.hpp"
 #include "sim/checks/survey.hpp"
 
 namespace starling::sim {
@@ -11,6 +12,9 @@ constexpr double kDialsEachSecond = 2;
 /// Dials of one peer in a minute to an address where nobody is.
 constexpr std::size_t kDeadDialsMax = 6;
 constexpr double kDialWindow = 60;
+/// A peer without links goes on trying, with pauses of half of kBackoffMax at least.
+const auto kLonelyDialsMax =
+    1 + static_cast<std::size_t>(kDialWindow / (base::seconds(membership::kBackoffMax) / 2));
 
 }  // namespace
 
@@ -22,7 +26,7 @@ void Dials::dialed(const Node& node, const std::string& address, bool answers) {
   std::vector<double>& times = in_vain_[{node.number, address}];
   std::erase_if(times, [&](double at) { return at <= now - kDialWindow; });
   times.push_back(now);
-  if (times.size() > kDeadDialsMax) {
+  if (times.size() > (node.links.empty() ? kLonelyDialsMax : kDeadDialsMax)) {
     alarm_.raise("peer-{} dials {}, where nobody is, {} times in a minute", node.peer, address,
                  times.size());
   }

@@ -54,4 +54,15 @@ BOOST_AUTO_TEST_CASE(what_is_shorter_than_a_refusal_has_room_for_was_not_cut) {
   BOOST_TEST(diff("a = 1\nb = 2\n", "a = 1\n") == "b: 2 here, nothing there\n");
 }
 
+BOOST_AUTO_TEST_CASE(diff_with_a_stranger_stays_short_and_printable) {
+  std::string there = "a = \x1b[2J\n";
+  for (int i = 0; i < 1000; ++i)
+    there += "k" + std::to_string(i) + " = " + std::string(5000, 'x') + "\n";
+  const std::string text = diff("", there);
+  BOOST_TEST(text.find('\x1b') == std::string::npos);
+  BOOST_TEST(text.find("a: nothing here, ?[2J there\n") == 0U);
+  BOOST_TEST(text.size() < (kDiffLinesMax + 1) * (2 * kDiffTextMax + 40));
+  BOOST_TEST(text.ends_with("and more\n"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
