@@ -63,6 +63,10 @@ class Planner {
       } else {
         restart(next.later, *next.entry, next.at);
       }
+      if (struck_ > kStruckMax) {
+        reject(*next.entry, "with it events strike more than {} peers and ends of paths",
+               kStruckMax);
+      }
       if (plan_.events.size() <= kEventsMax) continue;
       ASSERT(next.entry != nullptr, "a start adds all its events at once, and fewer");
       reject(*next.entry, "more than {} events", kEventsMax);
@@ -248,7 +252,14 @@ class Planner {
     return chosen;
   }
 
+  /// Whether there is room for so many more; run() tells where there is not.
+  bool count(std::size_t struck) {
+    struck_ += struck;
+    return struck_ <= kStruckMax;
+  }
+
   PlannedEvent& add(const Entry& entry, double at, Numbers peers) {
+    if (!count(peers.size())) peers.clear();
     PlannedEvent event{.at = at,
                        .until = {},
                        .kind = entry.kind,
@@ -358,7 +369,7 @@ class Planner {
       for (const std::uint32_t peer : event.peers) cut_both(event, {peer}, without(all, {peer}));
     } else if (entry.shape == asymmetric) {
       event.peers = choose(*entry.peers, up_);
-      event.paths.push_back({event.peers, without(all, event.peers)});
+      strike(event, event.peers, without(all, event.peers));
     } else if (entry.shape == groups) {
       for (std::size_t a = 0; a < entry.groups.size(); ++a) {
         event.peers.insert(event.peers.end(), entry.groups[a].begin(), entry.groups[a].end());
@@ -406,14 +417,19 @@ class Planner {
     return all;
   }
 
-  static void cut_both(PlannedEvent& event, const Numbers& a, const Numbers& b) {
-    event.paths.push_back({a, b});
-    event.paths.push_back({b, a});
+  void strike(PlannedEvent& event, Numbers from, Numbers to) {
+    if (!count(from.size() + to.size())) return;
+    event.paths.push_back({std::move(from), std::move(to)});
+  }
+
+  void cut_both(PlannedEvent& event, const Numbers& a, const Numbers& b) {
+    strike(event, a, b);
+    strike(event, b, a);
   }
 
   /// On a circle each peer reaches the quarter before and the quarter after itself, which with
   /// itself is a majority.
-  static void cut_ring(PlannedEvent& event, const Numbers& circle) {
+  void cut_ring(PlannedEvent& event, const Numbers& circle) {
     const std::size_t n = circle.size();
     const std::size_t reach = n / 4 + 1;
     for (std::size_t i = 0; i < n; ++i) {
@@ -423,7 +439,7 @@ class Planner {
         if (std::min(forth, n - forth) > reach) far.push_back(circle[j]);
       }
       std::ranges::sort(far);
-      if (!far.empty()) event.paths.push_back({{circle[i]}, std::move(far)});
+      if (!far.empty()) strike(event, {circle[i]}, std::move(far));
     }
   }
 
@@ -440,9 +456,9 @@ class Planner {
       PlannedEvent& event = add(entry, from, peers);
       event.until = std::min(from + entry.period, end);
       if (turn % 2 == 0) {
-        event.paths.push_back({peers, others});
+        strike(event, peers, others);
       } else {
-        event.paths.push_back({others, peers});
+        strike(event, others, peers);
       }
     }
   }
@@ -479,8 +495,8 @@ class Planner {
       event.peers.clear();
       std::ranges::set_union(a, b, std::back_inserter(event.peers));
     }
-    if (entry.direction != Direction::in) event.paths.push_back({a, b});
-    if (entry.direction != Direction::out) event.paths.push_back({b, a});
+    if (entry.direction != Direction::in) strike(event, a, b);
+    if (entry.direction != Direction::out) strike(event, b, a);
   }
 
   [[nodiscard]] Numbers in_region(Numbers peers, const std::string& region) const {
@@ -494,6 +510,7 @@ class Planner {
   Draws* draws_ = nullptr;  ///< of the entry whose turn it is
   std::priority_queue<Occurrence> occurrences_;
   std::size_t order_ = 0;
+  std::size_t struck_ = 0;  ///< peers of events and ends of paths, so far
   std::vector<double>
       joins_at_;               ///< by peer, rising; those that a spacing puts later with the first
   std::uint32_t started_ = 0;  ///< peers whose start is planned

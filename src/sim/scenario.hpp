@@ -20,6 +20,8 @@ inline constexpr std::uint32_t kPeersMax = 4096;  ///< of a scenario, joiners in
 inline constexpr std::size_t kRegionsMax = 64;
 inline constexpr std::size_t kEntriesMax = 1000;    ///< of the timeline as written
 inline constexpr std::size_t kEventsMax = 100'000;  ///< of the timeline as expanded
+/// Peers that events strike, and both ends of the paths that they cut or make worse, in all.
+inline constexpr std::size_t kStruckMax = 1 << 26;
 inline constexpr double kSecondsMax = 1e6;          ///< of any time in a scenario
 inline constexpr double kPeriodMin = 0.01;          ///< seconds: of `every` and `period`
 

@@ -262,6 +262,20 @@ BOOST_AUTO_TEST_CASE(what_would_never_happen_is_an_error) {
   BOOST_TEST(error_of("at = 29\nevery = 2\nuntil = 40\n") == "");
 }
 
+BOOST_AUTO_TEST_CASE(cuts_that_would_fill_the_memory_are_an_error) {
+  auto parsed = parse_scenario(
+      "[scenario]\nname = \"t\"\nduration = 3000\n[peers]\ncount = 4096\n[[timeline]]\n"
+      "kind = \"partition\"\nat = 1\nfor = 2000\nshape = \"flip_flop\"\nperiod = 0.1\npeers = "
+      "[1]\n",
+      "t.toml");
+  BOOST_REQUIRE(parsed);
+  const auto plan = make_plan(std::move(*parsed));
+  BOOST_REQUIRE(!plan);
+  BOOST_TEST(
+      plan.error().text ==
+      "t.toml:6: partition: with it events strike more than 67108864 peers and ends of paths");
+}
+
 BOOST_AUTO_TEST_CASE(who_joins_during_a_cut_is_cut_off_as_well) {
   const std::string join = "[[timeline]]\nkind = \"join\"\nat = 20\ncount = 2\n";
   const auto cut_with = [&](const std::string& shape) {
