@@ -18,6 +18,7 @@
 #include "data/loader.hpp"
 #include "data/sample_order.hpp"
 #include "io/secret.hpp"
+#include "membership/limits.hpp"
 #include "model/model.hpp"
 #include "needs.hpp"
 #include "peer/build_model.hpp"
@@ -118,9 +119,15 @@ void print_memory(const peer::RunFile& run_file, const Needs& needs) {
   part("replica", needs.replica, needs.resides, "parameters as trained, and what is held back");
   std::string mirrors = "none";
   if (needs.mirrors > 0) {
+    const std::uint32_t links = links_of(run_file);
+    const std::string hub =
+        run_file.swarm.hub.empty()
+            ? ""
+            : fmt::format(" (up to {} at {})", membership::kDegreeMax, run_file.swarm.hub);
     mirrors = fmt::format(
-        "two{} for each of {} neighbours; those of broken links may add {} for {}",
-        exchange::has_momentum(run_file.exchange) ? " and a momentum" : "", run_file.swarm.degree,
+        "two{} for {}{}; those of broken links may add {} for {}",
+        exchange::has_momentum(run_file.exchange) ? " and a momentum" : "",
+        links == 1 ? "its neighbour" : fmt::format("each of {} neighbours", links), hub,
         format_bytes(needs.grace), report::format_duration(base::seconds(run_file.exchange.grace)));
   }
   part("mirrors", needs.mirrors, needs.resides, mirrors);

@@ -112,7 +112,7 @@ constexpr std::uint64_t kElement = 2 * kFloat;  // of a delta: an index and a va
 /// What deltas take in the machine's memory, about.
 std::uint64_t deltas_in_memory(const peer::RunFile& run_file, std::uint64_t n) {
   const std::uint64_t count = largest_delta(run_file.exchange, n);
-  return kElement * ((2 * run_file.swarm.degree + 1) * count + delta::room_for(count, n));
+  return kElement * ((2 * links_of(run_file) + 1) * count + delta::room_for(count, n));
 }
 
 /// What deltas take on a device, about: measure() has it from there.
@@ -122,7 +122,7 @@ std::uint64_t deltas_on_device(const peer::RunFile& run_file, std::uint64_t n) {
   // Set aside for one: the replica's element, the momentum's and two mirrors'.
   const std::uint64_t committed = narrow ? 3 * kFloat : moves ? 4 * kFloat : 0;
   const std::uint64_t count = largest_delta(run_file.exchange, n);
-  const std::uint64_t exact = (3 * run_file.swarm.degree + 1) * kElement * count +
+  const std::uint64_t exact = (3 * links_of(run_file) + 1) * kElement * count +
                               kElement * delta::room_for(count, n) + 2 * committed * count +
                               2 * (n / 8);
   return exact + exact / 2;  // room grows by half more than is asked for
@@ -137,7 +137,7 @@ base::Result<std::uint64_t> reserve(compute::ReplicaMemory& memory, const peer::
   if (!exchange::uses_links(config.mode)) return 0;
   std::vector<compute::ReplicaMemory::MirrorId> mirrors;
   const auto reserve_all = [&]() -> base::Result<std::uint64_t> {
-    while (mirrors.size() < 2 * run_file.swarm.degree) {
+    while (mirrors.size() < 2 * links_of(run_file)) {
       const auto mirror = memory.add_mirror(base::LargeFloats(n));
       if (!mirror) return fail(mirror.error());
       mirrors.push_back(*mirror);
@@ -147,7 +147,7 @@ base::Result<std::uint64_t> reserve(compute::ReplicaMemory& memory, const peer::
     const bool moves = exchange::has_momentum(config);
     auto bytes = memory.reserve(count, delta::room_for(count, n), moves);
     std::vector<std::unique_ptr<compute::Delta>> deltas;
-    while (bytes && deltas.size() < 3 * run_file.swarm.degree) {
+    while (bytes && deltas.size() < 3 * links_of(run_file)) {
       deltas.push_back(memory.make_delta());
       const auto taken = deltas.back()->reserve(count);
       bytes = taken ? base::Result<std::size_t>(*bytes + *taken) : taken;
@@ -198,14 +198,14 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
         run_file.exchange.mirror == exchange::MirrorType::float32 ? kFloat : kFloat / 2;
     const std::uint64_t link =
         n * (2 * wide + (exchange::has_momentum(run_file.exchange) ? kFloat : 0));
-    needs.mirrors = run_file.swarm.degree * link;
+    needs.mirrors = links_of(run_file) * link;
     needs.grace = exchange::kGraceLinksMax * link;
     needs.exchange = run_file.exchange.mode == exchange::Mode::push_sum
                          ? keyframe_bytes(n)
                          : delta_bytes(run_file.exchange, n);
     needs.keyframe = keyframe_bytes(n) + graph.buffer_count * kFloat;
     if (run_file.exchange.mode == exchange::Mode::push_sum) {
-      needs.pushes = std::uint64_t{2} * run_file.swarm.degree * n * kFloat;
+      needs.pushes = std::uint64_t{2} * links_of(run_file) * n * kFloat;
     } else {
       needs.deltas = needs.resides ? deltas_on_device(run_file, n) : deltas_in_memory(run_file, n);
     }
@@ -253,6 +253,10 @@ std::optional<std::uint64_t> available_memory() {
     available = std::min(available.value_or(free), free);
   }
   return available;
+}
+
+std::uint32_t links_of(const peer::RunFile& run_file) {
+  return run_file.swarm.hub.empty() ? run_file.swarm.degree : 1;
 }
 
 base::Status check_memory(const Needs& needs, std::uint64_t available) {

@@ -53,6 +53,10 @@ struct Needs {
 /// gradients needs them, and the parameters, in the machine's.
 [[nodiscard]] bool may_reside(const peer::RunFile& run_file);
 
+/// Neighbours that each peer seeks; the middle of a star (swarm.hub) has up to
+/// membership::kDegreeMax instead.
+[[nodiscard]] std::uint32_t links_of(const peer::RunFile& run_file);
+
 /// All that follows from run file and graph alone, where train.device is no longer "auto". `data`:
 /// bytes in memory, samples and batches.
 [[nodiscard]] Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph,

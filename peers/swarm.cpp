@@ -31,6 +31,7 @@
 #include "commands.hpp"
 #include "complain.hpp"
 #include "control_client.hpp"
+#include "needs.hpp"
 #include "peer/run_file.hpp"
 #include "report/format.hpp"
 #include "report/peer_file.hpp"
@@ -501,8 +502,7 @@ base::Result<int> run(const SwarmOptions& options) {
   const std::string dir = options.dir.empty() ? "runs/" + name : options.dir;
   const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
   const std::uint32_t threads = std::max(1U, cores / options.peers);
-  const std::uint32_t links = run_file->swarm.hub.empty() ? run_file->swarm.degree : 1;
-  const std::uint32_t wait_for = std::min(links, options.peers - 1);
+  const std::uint32_t wait_for = std::min(links_of(*run_file), options.peers - 1);
 
   std::vector<Child> children = children_of(options, dir);
   if (auto taken = take_over(dir, options.anew); !taken) return fail(taken.error());

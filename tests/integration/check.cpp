@@ -81,11 +81,11 @@ BOOST_AUTO_TEST_CASE(what_the_optimizer_holds_is_no_activation) {
 
 BOOST_AUTO_TEST_CASE(deltas_pushes_and_a_ring_are_counted) {
   using Copies = std::array<std::uint64_t, 3>;  // of the parameters: deltas, pushes, ring
-  const auto memory_in = [](const std::string& mode) {
+  const auto memory_in = [](const std::string& mode, const std::string& shape = "swarm.peers=4") {
     const Ended ended =
         check("fashion-mlp.toml",
               {"--json", "--set", "data.path=/no/such/folder", "--set", "train.device=cpu", "--set",
-               "swarm.degree=4", "--set", "swarm.peers=4", "--set", "exchange.mode=" + mode});
+               "swarm.degree=4", "--set", shape, "--set", "exchange.mode=" + mode});
     const auto json = nlohmann::json::parse(ended.out, nullptr, false);
     BOOST_REQUIRE_MESSAGE(!json.is_discarded(), ended.out + ended.err);
     const auto bytes = json["memory_bytes"];
@@ -104,6 +104,8 @@ BOOST_AUTO_TEST_CASE(deltas_pushes_and_a_ring_are_counted) {
   BOOST_TEST((memory_in("dense") == Copies{20, 0, 0}));
   BOOST_TEST((memory_in("push-sum") == Copies{0, 8, 0}));
   BOOST_TEST((memory_in("none") == Copies{0, 0, 0}));
+  // All but the middle of a star have one link.
+  BOOST_TEST((memory_in("push-sum", "swarm.hub=peer-1") == Copies{0, 2, 0}));
   // Gradients that are averaged, the last means, and what came early.
   BOOST_TEST((memory_in("allreduce") == Copies{0, 0, 3}));
   BOOST_TEST((memory_in("local") == Copies{0, 0, 3}));
