@@ -322,7 +322,7 @@ bool Core::may_adopt() const {
   return is_fresh() || behind > options_.config.stale;
 }
 
-bool Core::is_bystander() const { return !has_history_ && !had_link_ && is_fresh(); }
+bool Core::is_bystander() const { return !had_link_ && may_adopt(); }
 
 bool Core::is_fresh() const { return !options_.has_state && own_progress() <= kFreshProgress; }
 

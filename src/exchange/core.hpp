@@ -152,8 +152,8 @@ class Core {
   [[nodiscard]] bool adopting() const;
   /// This peer would take over a neighbour's replica rather than mix its own in.
   [[nodiscard]] bool may_adopt() const;
-  /// Nothing of the run is in this replica: it began anew, made no more than a beginning by itself,
-  /// and no link was ever open.
+  /// Little of the run is in this replica: it was to take over another's, and no link was ever
+  /// open.
   [[nodiscard]] bool is_bystander() const;
   /// The swarm's progress, by what this peer knows and what neighbours have sent.
   [[nodiscard]] double known_progress() const noexcept {

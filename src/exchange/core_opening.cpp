@@ -140,6 +140,8 @@ void Core::decide(Links::iterator at, Time now, Outbox& out) {
                           .with_buffers = decision == OpenDecision::give && options_.buffers > 0}});
       break;
     case OpenDecision::wait:
+      // Since this end sent its LinkOpen, long ago, it has a replica to give.
+      if (has_history_) return new_round(peer, link, out);
       opening->wait_until = now + kWaitTimeout;
       break;
   }

@@ -171,20 +171,25 @@ BOOST_AUTO_TEST_CASE(addresses_of_a_former_life_do_not_decide_whether_a_peer_is_
 }
 
 BOOST_AUTO_TEST_CASE(who_comes_too_late_for_a_replica_does_not_call_its_own_one_trained) {
-  for (const std::uint64_t seed : {11, 12, 13}) {
-    BOOST_TEST_CONTEXT("seed " << seed) {
-      World world(seed);
-      const Config config = config_for(world.problem, Mode::tracked);
-      world.add(config);
-      BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).progress >= 1; }));
-      world.slow_down(0, 100);  // its last evaluation
-      const std::size_t late = world.add(config, {World::address_of(0)});
-      world.slow_down(late, 10'000);
-      BOOST_REQUIRE(world.run_to_the_end(kPatience));
-      BOOST_TEST((world.peer(0).finished->reason == EndReason::done));
-      BOOST_TEST((world.peer(late).finished->reason == EndReason::failed));
-      BOOST_TEST((world.peer(late).finished->error.code == base::ErrorCode::unreachable));
-      BOOST_TEST(world.peer(late).saved.empty());
+  for (const bool restarts : {false, true}) {
+    for (const std::uint64_t seed : {11, 12, 13}) {
+      BOOST_TEST_CONTEXT("seed " << seed << ", with a checkpoint: " << restarts) {
+        World world(seed);
+        const Config config = config_for(world.problem, Mode::tracked);
+        world.add(config);
+        BOOST_REQUIRE(world.run_until(kPatience, [&] { return world.status(0).progress >= 1; }));
+        world.slow_down(0, 100);  // its last evaluation
+        const Resume old =
+            restarts ? Resume{.step = base::StepNumber{1}, .samples = 64, .progress = 0.25}
+                     : Resume{};
+        const std::size_t late = world.add(config, {World::address_of(0)}, old);
+        world.slow_down(late, 10'000);
+        BOOST_REQUIRE(world.run_to_the_end(kPatience));
+        BOOST_TEST((world.peer(0).finished->reason == EndReason::done));
+        BOOST_TEST((world.peer(late).finished->reason == EndReason::failed));
+        BOOST_TEST((world.peer(late).finished->error.code == base::ErrorCode::unreachable));
+        BOOST_TEST(world.peer(late).saved.empty());
+      }
     }
   }
 }
