@@ -111,7 +111,12 @@ base::Result<std::string> find_control(const std::string& peer) {
     }
     return find_control(running.front());
   }
-  if (fs::is_directory(peer)) {
+  std::error_code failed;
+  const fs::file_status there = fs::status(peer, failed);
+  if (failed && there.type() != fs::file_type::not_found) {
+    return fail(ErrorCode::data, "{}: {}", peer, failed.message());
+  }
+  if (fs::is_directory(there)) {
     const auto file = read_peer_file(peer);
     if (!file) return fail(file.error());
     if (!runs(peer, *file)) {

@@ -308,10 +308,20 @@ void interrupt(const std::vector<Child>& children) {
   }
 }
 
+/// Who stands still hears an interrupt when it goes on.
+void wake(const std::vector<Child>& children) {
+  for (const Child& child : children) {
+    if (!has_ended(child)) kill(child.pid, SIGCONT);
+  }
+}
+
 /// Passes on the interrupts that came since `passed_on` of them, and takes note of who has ended:
 /// whether all have.
 bool look_after(std::vector<Child>& children, int& passed_on) {
-  for (; passed_on < interrupts(); ++passed_on) interrupt(children);
+  for (; passed_on < interrupts(); ++passed_on) {
+    interrupt(children);
+    if (passed_on > 0) wake(children);
+  }
   for (Child& child : children) {
     if (!has_ended(child)) reap(child);
   }
@@ -336,7 +346,11 @@ void watch(std::vector<Child>& children, report::TablePrinter& printer, const st
   while (!look_after(children, interrupts_passed_on)) {
     if (SteadyClock::now() - asked >= kAskEvery) {
       asked = SteadyClock::now();
-      for (Child& child : children) refresh(child);
+      for (Child& child : children) {
+        // One that stands still keeps each question waiting, an interrupt must not.
+        if (interrupts() > interrupts_passed_on) break;
+        refresh(child);
+      }
       printer.show(snapshot(), base::Time(base::from_seconds(seconds_since(started))));
     }
     std::this_thread::sleep_for(kPoll);
@@ -344,8 +358,10 @@ void watch(std::vector<Child>& children, report::TablePrinter& printer, const st
   printer.finish(snapshot());
 }
 
-/// 0 if a peer got to the end; otherwise what the first failed one said.
+/// kStoppedExit where a peer was stopped before it had saved; 0 if a peer got to the end; otherwise
+/// what the first failed one said.
 int exit_code_of(const std::vector<Child>& children) {
+  if (std::ranges::any_of(children, was_stopped)) return kStoppedExit;
   int code = 0;
   bool any_ended_well = false;
   for (const Child& child : children) {
@@ -509,16 +525,15 @@ base::Result<int> run(const SwarmOptions& options) {
   if (auto made = make_folders(children, dir); !made) return fail(made.error());
   take_signals();
   if (auto started = start_all(children, options, threads, wait_for); !started) {
-    int code = complain("swarm", started.error());
+    const int code = complain("swarm", started.error());
     const Child& first = children.front();
-    if (has_failed(first))
-      code = WEXITSTATUS(*first.status);
-    else if (interrupts() == 1)
-      code = 0;  // it was asked to leave, and has nothing to save yet
+    const bool did_not_start = has_failed(first);
     // Those that were started save now; when this process ends, they are killed.
     interrupt(children);
     wait_for_all(children);
-    return code;
+    if (did_not_start) return WEXITSTATUS(*first.status);
+    if (std::ranges::any_of(children, was_stopped)) return kStoppedExit;
+    return interrupts() > 0 ? 0 : code;  // it was asked to leave, and had nothing to save yet
   }
   auto printer = report::TablePrinter::for_stream(options.json ? stderr : stdout);
   watch(children, printer, name);

@@ -56,6 +56,8 @@ struct Connection {
 
   void close();
   void reply(const ControlReply& reply);
+  /// Instead of what was said before.
+  void close_after(std::uint64_t milliseconds);
   /// What must not be served to whoever asked; empty: nothing.
   [[nodiscard]] std::string_view refusal() const;
 };
@@ -98,6 +100,11 @@ const char* reason_of(int code) {
   }
 }
 
+void Connection::close_after(std::uint64_t milliseconds) {
+  uv_timer_start(
+      &timer, [](uv_timer_t* over) { connection_of(over->data).close(); }, milliseconds, 0);
+}
+
 void Connection::reply(const ControlReply& answer) {
   uv_read_stop(reinterpret_cast<uv_stream_t*>(&tcp));
   output = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}\r\n{}",
@@ -105,6 +112,7 @@ void Connection::reply(const ControlReply& answer) {
                        kHeaders, parser.method == HTTP_HEAD ? std::string_view() : answer.body);
   uv_buf_t buffer = uv_buf_init(output.data(), static_cast<unsigned>(output.size()));
   write.data = this;
+  close_after(Control::kReplyTimeoutMs);
   const auto on_written = [](uv_write_t* request, int) { connection_of(request->data).close(); };
   if (uv_write(&write, reinterpret_cast<uv_stream_t*>(&tcp), &buffer, 1, on_written) != 0) close();
 }
@@ -249,9 +257,7 @@ void Control::Impl::accept() {
   added.own = taken && is_from_this_machine(added.tcp, is_own);
   const std::size_t room = added.own ? kConnectionsMax : kConnectionsMax - kOwnConnections;
   if (!taken || connections.size() > room) return added.close();
-  uv_timer_start(
-      &added.timer, [](uv_timer_t* timer) { connection_of(timer->data).close(); },
-      kConnectionTimeoutMs, 0);
+  added.close_after(kRequestTimeoutMs);
   uv_read_start(stream, on_alloc, on_read);
 }
 

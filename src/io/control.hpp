@@ -38,9 +38,11 @@ struct ControlReply {
 class Control {
  public:
   static constexpr std::size_t kConnectionsMax = 32;
-  static constexpr std::size_t kOwnConnections = 8;     ///< of these, for this machine alone
-  static constexpr std::size_t kRequestMax = 8 * 1024;  ///< bytes; a longer one is cut off
-  static constexpr std::uint64_t kConnectionTimeoutMs = 5000;
+  static constexpr std::size_t kOwnConnections = 8;         ///< of these, for this machine alone
+  static constexpr std::size_t kRequestMax = 8 * 1024;      ///< bytes; a longer one is cut off
+  static constexpr std::uint64_t kRequestTimeoutMs = 5000;  ///< until a request is there
+  static constexpr std::uint64_t kReplyTimeoutMs =
+      30'000;  ///< until its answer is sent: a narrow line
 
   using Serve = std::function<ControlReply(const ControlRequest&)>;
   /// Whether a client is on this machine: is_own_client, but for tests.

@@ -3,6 +3,8 @@
 "use strict";
 
 const REFRESH_MS = 2000;
+const ANSWER_MS = 5000;         // until an answer begins
+const REST_MS = 30000;          // until all of it is here, over a narrow line
 const HISTORY_EVERY = 3;        // refreshes
 const MEMBERS_SHOWN = 200;      // rows of the table; the others are counted
 const MEMBERS_DRAWN = 400;
@@ -292,9 +294,18 @@ function rowsOf(csv) {
 }
 
 async function ask(path, read) {
-  const reply = await fetch(path, {cache: "no-store", signal: AbortSignal.timeout(5000)});
-  if (!reply.ok) throw new Error(`${path}: ${reply.status}`);
-  return read(reply);
+  const patience = new AbortController();
+  const waitFor = (milliseconds) => setTimeout(() => patience.abort(), milliseconds);
+  let timer = waitFor(ANSWER_MS);
+  try {
+    const reply = await fetch(path, {cache: "no-store", signal: patience.signal});
+    clearTimeout(timer);
+    timer = waitFor(REST_MS);
+    if (!reply.ok) throw new Error(`${path}: ${reply.status}`);
+    return await read(reply);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /// What the peer says now; null where it says nothing.
