@@ -22,8 +22,8 @@ inline constexpr std::size_t kEntriesMax = 1000;    ///< of the timeline as writ
 inline constexpr std::size_t kEventsMax = 100'000;  ///< of the timeline as expanded
 /// Peers that events strike, and both ends of the paths that they cut or make worse, in all.
 inline constexpr std::size_t kStruckMax = 1 << 26;
-inline constexpr double kSecondsMax = 1e6;          ///< of any time in a scenario
-inline constexpr double kPeriodMin = 0.01;          ///< seconds: of `every` and `period`
+inline constexpr double kSecondsMax = 1e6;  ///< of any time in a scenario
+inline constexpr double kPeriodMin = 0.01;  ///< seconds: of `every` and `period`
 
 /// What a path between two peers does to what it carries. A value that is not set leaves the one
 /// of the level below (pair of regions, default) as it is.

@@ -252,6 +252,14 @@ BOOST_AUTO_TEST_CASE(a_host_that_is_not_known_is_called_so) {
   BOOST_TEST(has(ended.err, "this host name cannot be resolved"), ended.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_path_that_cannot_be_looked_at_is_told_with_the_reason) {
+  const testing::TemporaryFolder folder;
+  const Ended ended = run(folder, {"status", "--peer", std::string(5000, 'x')});
+  BOOST_TEST(ended.code.value_or(-1) == 3, ended.err);
+  BOOST_TEST(ended.err.starts_with("starling status: xxx"), ended.err);
+  BOOST_TEST(has(ended.err, "File name too long"), ended.err);
+}
+
 BOOST_AUTO_TEST_CASE(random_bytes_at_its_ports_do_not_disturb_a_swarm) {
   Swarm swarm(2, {"run.samples=1000000000"});
   const auto exchanges = [&] {
