@@ -47,6 +47,7 @@ base::Result<std::vector<data::Storage>> open_texts(const std::vector<std::strin
 }
 
 base::Status train_vocabulary(const DataOptions& options) {
+  if (auto place = base::check_replaceable(options.out); !place) return place;
   const auto texts = open_texts(options.texts);
   if (!texts) return fail(texts.error());
   data::VocabularyTraining training;

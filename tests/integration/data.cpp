@@ -94,6 +94,11 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_is_not_learned_from_nothing) {
   BOOST_TEST(ended.code.value_or(-1) == 3);
   BOOST_TEST(has(ended.err, "empty.txt: the text is empty"), ended.err);
   BOOST_TEST(!std::filesystem::exists(folder / "v.json"));
+  // Where it is to go is looked at before the text.
+  const Ended nowhere = run(folder, {"data", "train-vocabulary", folder / "empty.txt", "--size",
+                                     "300", "--out", folder / "none/v.json"});
+  BOOST_TEST(nowhere.code.value_or(-1) == 3);
+  BOOST_TEST(has(nowhere.err, "none/v.json: cannot be written"), nowhere.err);
 }
 
 BOOST_AUTO_TEST_CASE(an_mlp_learns_a_function_from_numpy_arrays) {
