@@ -1,6 +1,4 @@
 // Peers that are asked to end.
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -17,8 +15,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-bool says_interrupted(const Peer& peer) {
-  return text_of(peer.dir() + "/log.jsonl").find("interrupted") != std::string::npos;
+/// Whether the peer of a folder does.
+bool says_interrupted(const std::string& dir) {
+  return text_of(dir + "/log.jsonl").find("interrupted") != std::string::npos;
 }
 
 BOOST_AUTO_TEST_CASE(an_interrupted_peer_saves_and_leaves_and_the_others_go_on) {
@@ -53,7 +52,7 @@ void signal_twice(Peer& peer, int number) {
                      }),
                      peer.process().err());
   peer.process().signal(number);
-  BOOST_TEST_REQUIRE(eventually([&] { return says_interrupted(peer); }, kPatience, 1ms));
+  BOOST_TEST_REQUIRE(eventually([&] { return says_interrupted(peer.dir()); }, kPatience, 1ms));
   peer.process().signal(number);
 }
 
@@ -77,52 +76,55 @@ BOOST_AUTO_TEST_CASE(a_signal_that_comes_twice_of_itself_is_one_interrupt) {
   BOOST_TEST(checkpoints.back() == peer.summary().steps);
 }
 
-/// Of a swarm of two. Before its first step a peer may not be listening to signals yet.
-bool both_train(const std::string& dir) {
-  return std::ranges::all_of(std::array{"/peer-1", "/peer-2"}, [&](const char* peer) {
+/// A swarm command with two peers, whose steps take long, once both train: before its first step a
+/// peer may not be listening to signals yet.
+struct SwarmOfTwo {
+  testing::TemporaryFolder folder;
+  std::string dir = folder / "the-swarm";
+  Process process{{"swarm", mlp_run_file(), "-n", "2", "--dir", dir, "--json", "--set",
+                   kLongSteps[0], "--set", kLongSteps[1]},
+                  folder / "swarm"};
+
+  SwarmOfTwo() {
+    BOOST_TEST_REQUIRE(
+        eventually([&] { return (trains("/peer-1") && trains("/peer-2")) || process.exit_code(); }),
+        process.err());
+  }
+
+  [[nodiscard]] bool trains(const char* peer) const {
     const auto file = report::read_peer_file(dir + peer);
     const auto reply = file ? peers::ask(file->control, "/status")
                             : base::Result<std::string>(tl::unexpect, file.error());
     return reply && reply->find("\"phase\": \"training\"") != std::string::npos;
-  });
-}
+  }
+};
 
 BOOST_AUTO_TEST_CASE(an_interrupted_swarm_command_lets_all_its_peers_leave) {
-  const testing::TemporaryFolder folder;
-  const std::string dir = folder / "the-swarm";
-  Process swarm({"swarm", mlp_run_file(), "-n", "2", "--dir", dir, "--json", "--set",
-                 "run.samples=1000000000", "--set", "train.batch=16384"},
-                folder / "swarm");
-  BOOST_TEST_REQUIRE(eventually([&] { return both_train(dir) || swarm.exit_code(); }), swarm.err());
-  swarm.signal(SIGINT);
-  swarm.signal(SIGTERM);  // no second Ctrl-C
-  BOOST_TEST(swarm.wait().value_or(-1) == 0);
-  const auto summary = report::swarm_summary_from_json(text_of(dir + "/summary.json"));
-  BOOST_TEST_REQUIRE(summary.has_value(), swarm.err());
+  SwarmOfTwo swarm;
+  swarm.process.signal(SIGINT);
+  swarm.process.signal(SIGTERM);  // no second Ctrl-C
+  BOOST_TEST(swarm.process.wait().value_or(-1) == 0);
+  const auto summary = report::swarm_summary_from_json(text_of(swarm.dir + "/summary.json"));
+  BOOST_TEST_REQUIRE(summary.has_value(), swarm.process.err());
   BOOST_TEST(summary->peers.size() == 2U);
   for (const report::PeerSummary& peer : summary->peers) BOOST_TEST(peer.end == "left");
 }
 
 BOOST_AUTO_TEST_CASE(a_swarm_command_says_that_a_peer_was_stopped_though_others_have_saved) {
-  const testing::TemporaryFolder folder;
-  const std::string dir = folder / "the-swarm";
-  Process swarm({"swarm", mlp_run_file(), "-n", "2", "--dir", dir, "--json", "--set",
-                 "run.samples=1000000000", "--set", "train.batch=16384"},
-                folder / "swarm");
-  BOOST_TEST_REQUIRE(eventually([&] { return both_train(dir) || swarm.exit_code(); }), swarm.err());
-  const auto lingers = static_cast<pid_t>(report::read_peer_file(dir + "/peer-2")->pid);
+  SwarmOfTwo swarm;
+  const auto lingers = static_cast<pid_t>(report::read_peer_file(swarm.dir + "/peer-2")->pid);
   BOOST_REQUIRE(kill(lingers, SIGSTOP) == 0);
-  swarm.signal(SIGINT);
+  swarm.process.signal(SIGINT);
   BOOST_TEST_REQUIRE(
-      eventually([&] { return std::filesystem::exists(dir + "/peer-1/summary.json"); }));
-  // The second interrupt wakes who stands still, and hears of the first one only then.
-  swarm.signal(SIGINT);
-  BOOST_TEST_REQUIRE(eventually(
-      [&] { return text_of(dir + "/peer-2/log.jsonl").find("interrupted") != std::string::npos; },
-      kPatience, 1ms));
+      eventually([&] { return std::filesystem::exists(swarm.dir + "/peer-1/summary.json"); }));
+  // The second interrupt wakes who stands still: only then it hears of the first one.
+  swarm.process.signal(SIGINT);
+  BOOST_TEST_REQUIRE(
+      eventually([&] { return says_interrupted(swarm.dir + "/peer-2"); }, kPatience, 1ms));
   kill(lingers, SIGINT);
-  BOOST_TEST(swarm.wait().value_or(-1) == 130);
-  BOOST_TEST(swarm.err().find("peer-2 was stopped") != std::string::npos, swarm.err());
+  BOOST_TEST(swarm.process.wait().value_or(-1) == 130);
+  BOOST_TEST(swarm.process.err().find("peer-2 was stopped") != std::string::npos,
+             swarm.process.err());
 }
 
 }  // namespace
