@@ -24,9 +24,13 @@ Dialer::Dialer(std::vector<std::string> join, base::Rng rng) : rng_(rng) {
   }
 }
 
-bool Dialer::usable(const std::string& address, base::Time now) const {
+base::Time Dialer::own_until(const std::string& address) const {
   const auto own = own_.find(address);
-  return !address.empty() && !dials_.contains(address) && (own == own_.end() || own->second <= now);
+  return own == own_.end() ? base::Time{} : own->second;
+}
+
+bool Dialer::usable(const std::string& address, base::Time now) const {
+  return !address.empty() && !dials_.contains(address) && own_until(address) <= now;
 }
 
 std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, base::Time now) {
@@ -214,9 +218,7 @@ std::optional<base::Time> Dialer::next_due(bool lonely, base::Time now) const {
   for (const auto& [address, dial] : dials_) next.add(dial.expires);
   for (const Join& join : join_) {
     if (join.found && !lonely) continue;
-    const auto own = own_.find(join.address);
-    const base::Time due =
-        own == own_.end() ? join.pace.not_before : std::max(join.pace.not_before, own->second);
+    const base::Time due = std::max(join.pace.not_before, own_until(join.address));
     if (due > now) next.add(due);
   }
   return next.value();

@@ -118,6 +118,8 @@ class Dialer {
     bool stood_still = false;
   };
 
+  /// Until when an address counts as this peer's own; the epoch where it does not.
+  [[nodiscard]] base::Time own_until(const std::string& address) const;
   [[nodiscard]] bool usable(const std::string& address, base::Time now) const;
   [[nodiscard]] std::size_t count(Purpose purpose) const;
   void start(const std::string& address, std::optional<base::PeerId> target, Purpose purpose,
