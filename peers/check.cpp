@@ -78,7 +78,8 @@ base::Result<Data> look_at_data(const peer::RunFile& run_file) {
     return Data{.missing = {},
                 .format = dataset->format(),
                 .training_set = dataset->train->size(),
-                .memory = dataset->memory_bytes() + data::order_bytes(dataset->train->size()),
+                .memory = dataset->memory_bytes() +
+                          data::order_bytes(dataset->train->size(), run_file.data.split),
                 .odd_label = find_odd_label(*dataset)};
   }
   const base::Error error = with_folder(dataset.error(), run_file.data);

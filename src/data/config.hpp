@@ -10,7 +10,7 @@ namespace starling::data {
 /// Who trains on what.
 enum class Split {
   iid,           ///< all files are at all peers, which share out the samples in random shards
-  stratified,    ///< the same, with every label in every shard in proportion
+  stratified,    ///< the same, with every label in proportion in shards, and evenly in their order
   dirichlet,     ///< the same, but some peers see some labels more often than others
   private_data,  ///< every peer has files of its own, and trains on all of them
 };

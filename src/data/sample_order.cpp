@@ -1,5 +1,10 @@
 #include "data/sample_order.hpp"
 
+#include <algorithm>
+#include <ranges>
+#include <unordered_map>
+#include <utility>
+
 #include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/rng.hpp"
@@ -37,6 +42,31 @@ void SampleOrder::line_up() {
   std::uint64_t state = seed_;
   base::Rng rng(base::splitmix64(state) ^ epoch_);
   base::shuffle(order_, rng);
+  if (shards_.split() == Split::stratified) spread_labels(rng);
+}
+
+// Stratified sampling: a mean over a batch has none of the variance of how many samples of each
+// label it got, which counts for most where batches are as small as there are labels.
+void SampleOrder::spread_labels(base::Rng& rng) {
+  struct Label {
+    std::uint32_t count = 0;
+    std::uint32_t placed = 0;
+    float first = 0;  ///< as a share of the distance
+  };
+  const auto label_of = [&](std::uint32_t sample) { return shards_.sample_labels()[sample]; };
+  std::unordered_map<std::int32_t, Label> labels;
+  for (const std::uint32_t sample : order_) ++labels[label_of(sample)].count;
+  std::vector<std::pair<float, std::uint32_t>> places;
+  places.reserve(order_.size());
+  for (const std::uint32_t sample : order_) {
+    Label& label = labels[label_of(sample)];
+    if (label.placed == 0) label.first = static_cast<float>(rng.uniform());
+    places.emplace_back(
+        (static_cast<float>(label.placed++) + label.first) / static_cast<float>(label.count),
+        sample);
+  }
+  std::ranges::sort(places);
+  std::ranges::copy(places | std::views::values, order_.begin());
 }
 
 std::uint32_t SampleOrder::next() {

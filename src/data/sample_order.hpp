@@ -5,19 +5,23 @@
 #include <span>
 #include <vector>
 
+#include "base/rng.hpp"
 #include "data/sharding.hpp"
 
 namespace starling::data {
 
-/// Bytes that the shards of so many training samples and a peer's order of them take: of one that
-/// owns all, which each may have to in the end.
-[[nodiscard]] constexpr std::uint64_t order_bytes(std::uint64_t samples) noexcept {
-  return samples * 3 * sizeof(std::uint32_t) + samples / 8;
+/// Bytes that the shards of so many training samples and a peer's order of them take at most: of
+/// one that owns all, which each may have to in the end.
+[[nodiscard]] constexpr std::uint64_t order_bytes(std::uint64_t samples, Split split) noexcept {
+  const std::uint64_t places = split == Split::stratified ? 2 : 0;
+  return samples * (3 + places) * sizeof(std::uint32_t) + samples / 8;
 }
 
 /// An endless sequence of sample indices, epoch after epoch: within an epoch each of the own
-/// samples comes once, in an order that depends on (seed, epoch) and the shards alone. An epoch
-/// may end within a batch: the next one goes on at once, so batches are always full.
+/// samples comes once, in an order that depends on (seed, epoch) and the shards alone: shuffled,
+/// and where the split is stratified, each label's samples at even distances, so that every batch
+/// has about as many of each as its size allows. An epoch may end within a batch: the next one goes
+/// on at once, so batches are always full.
 class SampleOrder {
  public:
   /// `shards` must outlive this. `seed`: one for each peer. Starts with the `owned` shards, as in
@@ -40,6 +44,8 @@ class SampleOrder {
  private:
   /// Lines up those of own_ that this epoch has not seen.
   void line_up();
+  /// Moves each label's samples in order_ to even distances, from a random first place on.
+  void spread_labels(base::Rng& rng);
 
   const Shards& shards_;
   std::uint64_t seed_;

@@ -69,7 +69,10 @@ Shards::Shards(std::uint32_t samples, std::span<const std::int32_t> labels, cons
   } else {
     cut(0, samples_.size(), config.shards);
   }
-  if (split_ == Split::stratified) deal(config.shards);
+  if (split_ == Split::stratified) {
+    deal(config.shards);
+    sample_labels_ = labels;
+  }
   if (split_ == Split::dirichlet) {
     for (std::size_t first = 0; first < samples_.size();) {
       const std::int32_t label = labels[samples_[first]];

@@ -29,7 +29,8 @@ struct Member {
 /// one label each. There are never more shards than samples. Immutable.
 class Shards {
  public:
-  /// `labels`: of each of the `samples` (at least one); only stratified and dirichlet look at them.
+  /// `labels`: of each of the `samples` (at least one); only stratified, for which they outlive
+  /// this, and dirichlet look at them.
   Shards(std::uint32_t samples, std::span<const std::int32_t> labels, const Config& config,
          std::uint64_t seed);
 
@@ -42,6 +43,10 @@ class Shards {
   [[nodiscard]] std::span<const std::uint32_t> all_samples() const noexcept { return samples_; }
   /// dirichlet: the label of a shard's samples.
   [[nodiscard]] std::int32_t label(std::uint32_t shard) const noexcept;
+  /// stratified: the label of each sample; otherwise empty.
+  [[nodiscard]] std::span<const std::int32_t> sample_labels() const noexcept {
+    return sample_labels_;
+  }
 
   [[nodiscard]] Split split() const noexcept { return split_; }
   [[nodiscard]] double alpha() const noexcept { return alpha_; }
@@ -57,6 +62,7 @@ class Shards {
   std::vector<std::uint32_t> samples_;
   std::vector<std::size_t> begins_;   ///< of each shard in samples_, and the end
   std::vector<std::int32_t> labels_;  ///< dirichlet: of each shard
+  std::span<const std::int32_t> sample_labels_;
 };
 
 /// The owner of every shard that is shared out, as an index into `members` (not empty). The order

@@ -1,8 +1,11 @@
 #include "data/loader.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -97,6 +100,40 @@ BOOST_AUTO_TEST_CASE(order_follows_the_seed) {
   const auto samples = next(a, 250);
   BOOST_TEST((samples == next(b, 250)));
   BOOST_TEST((samples != next(c, 250)));
+}
+
+BOOST_AUTO_TEST_CASE(stratified_every_label_comes_evenly) {
+  config.split = Split::stratified;
+  const Shards stratified(kSamples, set->labels(), config, 5);
+  std::vector<std::uint32_t> some(13);
+  std::iota(some.begin(), some.end(), 2U);
+  SampleOrder order(stratified, 3, some);
+  std::map<std::int32_t, int> mine;
+  std::vector<std::uint32_t> own;
+  for (const std::uint32_t shard : some) {
+    for (const std::uint32_t sample : stratified.samples(shard)) {
+      ++mine[set->labels()[sample]];
+      own.push_back(sample);
+    }
+  }
+  std::ranges::sort(own);
+  std::vector<std::uint32_t> last;
+  for (std::uint64_t epoch = 0; epoch < 5; ++epoch) {
+    const auto samples = next(order, own.size());
+    std::map<std::int32_t, int> so_far;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      ++so_far[set->labels()[samples[i]]];
+      const double share = static_cast<double>(i + 1) / static_cast<double>(own.size());
+      for (const auto& [label, count] : mine) {
+        BOOST_TEST(std::abs(so_far[label] - count * share) < 2);
+      }
+    }
+    BOOST_TEST((samples != last));
+    last = samples;
+    auto sorted = samples;
+    std::ranges::sort(sorted);
+    BOOST_TEST((sorted == own));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(new_shards_keep_the_place_in_the_epoch) {
