@@ -287,7 +287,7 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
       dialer_.postpone(record->id, kRevivalMax, now);
       continue;
     }
-    if (const auto address = dialer_.dial(*record, now)) {
+    if (const auto address = alive ? dialer_.dial(*record, now) : dialer_.revive(*record, now)) {
       out.push_back(Dial{*address});
       --wanted;
     }

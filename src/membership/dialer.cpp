@@ -33,7 +33,8 @@ bool Dialer::usable(const std::string& address, base::Time now) const {
   return !address.empty() && !dials_.contains(address) && own_until(address) <= now;
 }
 
-std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, base::Time now) {
+std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, Purpose purpose,
+                                        base::Time now) {
   if (dials_.size() >= kDialsMax || is_dialing(member.id) || SIM_RARE(dial_not_now)) {
     return std::nullopt;
   }
@@ -49,8 +50,7 @@ std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, base::
   Pace& pace = paces_[member.id];
   if (pace.not_before > now) return std::nullopt;
   std::string address = addresses[pace.attempts++ % addresses.size()];
-  const bool is_dead = member.state == wire::MemberState::dead;
-  start(address, member.id, is_dead ? Purpose::revival : Purpose::wanted, now);
+  start(address, member.id, purpose, now);
   return address;
 }
 

@@ -30,7 +30,14 @@ class Dialer {
   /// Starts a dial of the member's next address, or of the configured one it was found at.
   /// Nothing where it is not due, is being dialed, has no usable address, or too many dials are
   /// under way.
-  [[nodiscard]] std::optional<std::string> dial(const wire::MemberRecord& member, base::Time now);
+  [[nodiscard]] std::optional<std::string> dial(const wire::MemberRecord& member, base::Time now) {
+    return dial(member, Purpose::wanted, now);
+  }
+  /// The same for a member that is dead, as far as is known: one of revivals().
+  [[nodiscard]] std::optional<std::string> revive(const wire::MemberRecord& member,
+                                                  base::Time now) {
+    return dial(member, Purpose::revival, now);
+  }
 
   /// Whether dial_join() would find an address that is due.
   [[nodiscard]] bool join_due(bool lonely, base::Time now) const;
@@ -122,6 +129,8 @@ class Dialer {
   [[nodiscard]] base::Time own_until(const std::string& address) const;
   [[nodiscard]] bool usable(const std::string& address, base::Time now) const;
   [[nodiscard]] std::size_t count(Purpose purpose) const;
+  [[nodiscard]] std::optional<std::string> dial(const wire::MemberRecord& member, Purpose purpose,
+                                                base::Time now);
   void start(const std::string& address, std::optional<base::PeerId> target, Purpose purpose,
              base::Time now);
   void back_off(const base::PeerId& peer, bool slow, base::Time now);

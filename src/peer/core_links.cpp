@@ -127,6 +127,10 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
           to_ring(RingSeat::Received{peer, std::move(message)}, now, out);
         } else {
           to_membership(membership::Received{event.link, std::move(message)}, now, out);
+          // It has forgotten the link: who says this and then holds on to it would keep its place.
+          if (std::is_same_v<T, wire::Bye> && phase_ != Phase::done) {
+            out.push_back(Close{event.link});
+          }
         }
       },
       event.message);

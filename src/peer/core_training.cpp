@@ -74,7 +74,9 @@ void Core::end_wait(base::Time now, Outbox& out) {
 
 void Core::end_if_alone(base::Time now, Outbox& out) {
   alone_until_.reset();
-  if (!had_neighbour_) end({EndReason::failed, kNoPeer}, now, out);
+  // Who is about to end saves first.
+  if (had_neighbour_ || leaving_ || phase_ == Phase::finishing) return;
+  end({EndReason::failed, kNoPeer}, now, out);
 }
 
 void Core::update_progress(base::Time now) {

@@ -318,11 +318,16 @@ BOOST_AUTO_TEST_CASE(dials_of_dead_members_count_apart) {
   dead.id.bytes[0] = 1;
   wire::MemberRecord alive{.addresses = {"b:1"}};
   alive.id.bytes[0] = 2;
-  BOOST_REQUIRE(dialer.dial(dead, now));
+  BOOST_REQUIRE(dialer.revive(dead, now));
   BOOST_TEST(dialer.dialing() == 0U);
   BOOST_TEST(dialer.revivals() == 1U);
   BOOST_REQUIRE(dialer.dial(alive, now));
   BOOST_TEST(dialer.dialing() == 1U);
+  // Its record says so until its return is believed, but it is dialed as a neighbour.
+  wire::MemberRecord held_back{.addresses = {"c:1"}, .state = wire::MemberState::dead};
+  held_back.id.bytes[0] = 3;
+  BOOST_REQUIRE(dialer.dial(held_back, now));
+  BOOST_TEST(dialer.dialing() == 2U);
   BOOST_REQUIRE(dialer.failed("a:1", false, true, now));
   BOOST_TEST(dialer.revivals() == 0U);
 }

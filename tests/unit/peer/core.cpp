@@ -17,15 +17,6 @@ namespace {
 
 constexpr std::uint64_t kSeeds[] = {1, 2};
 
-bool ended(World& world, std::size_t index, EndReason reason) {
-  const auto& finished = world.peer(index).finished;
-  return finished && finished->reason == reason;
-}
-
-bool failed_with(World& world, std::size_t index, base::ErrorCode code) {
-  return ended(world, index, EndReason::failed) && world.peer(index).finished->error.code == code;
-}
-
 wire::MemberState state_of(const Status& status, const base::PeerId& id) {
   const auto found = std::ranges::find_if(
       status.members, [&](const MemberStatus& member) { return member.record.id == id; });
@@ -467,26 +458,6 @@ BOOST_AUTO_TEST_CASE(gradients_that_come_before_the_ring_is_complete_are_bounded
   reduce.payload.clear();  // not even one without a value
   world.give(0, Received{link, reduce});
   BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
-}
-
-BOOST_AUTO_TEST_CASE(without_the_peers_it_requires_it_ends) {
-  World world(14);
-  Config config = config_for(world.problem, Mode::tracked);
-  config.require_peers = seconds(5);
-  world.add(config, {"nobody:1"});
-  BOOST_REQUIRE(world.run_to_the_end(seconds(6)));
-  BOOST_TEST(failed_with(world, 0, base::ErrorCode::unreachable));
-}
-
-BOOST_AUTO_TEST_CASE(a_run_that_is_over_before_the_peers_it_requires_came_is_no_success) {
-  World world(14);
-  Config config = config_for(world.problem, Mode::tracked);
-  config.require_peers = kPatience;
-  world.add(config, {"nobody:1"});
-  BOOST_REQUIRE(world.run_to_the_end(kPatience));
-  BOOST_TEST(ended(world, 0, EndReason::done));
-  BOOST_TEST((world.peer(0).finished->error.code == base::ErrorCode::unreachable));
-  BOOST_TEST(world.peer(0).saved.size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_is_turned_away_at_all_addresses_ends_and_at_some_goes_on) {

@@ -80,6 +80,14 @@ BOOST_AUTO_TEST_CASE(who_refuses_a_link_loses_it) {
   BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
 }
 
+BOOST_AUTO_TEST_CASE(a_link_on_which_bye_was_said_is_closed_at_this_end_too) {
+  World world(7);
+  add_pair(world);
+  const base::LinkId link = world.peer(0).links.begin()->first;
+  world.give(0, Received{link, wire::Bye{.reason = wire::ByeReason::left, .text = ""}});
+  BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
+}
+
 BOOST_AUTO_TEST_CASE(who_finds_no_room_is_left_alone_for_a_minute_and_not_accused) {
   for (const std::uint64_t seed : {5, 6}) {
     BOOST_TEST_CONTEXT("seed " << seed) {

@@ -70,8 +70,10 @@ BOOST_AUTO_TEST_CASE(what_peers_that_are_gone_have_trained_counts_after_a_restar
   std::uint64_t others = 0;
   for (const std::size_t peer : {1, 2}) others += world.status(peer).samples;
   const std::uint64_t trained = others + world.status(again).samples;
-  BOOST_TEST(trained <= config.target_samples + 8 * world.problem.training.batch);
-  BOOST_TEST(trained >= config.target_samples - 8 * world.problem.training.batch);
+  // What the two did after they were last heard of: 6 to 13 batches with other seeds.
+  const std::uint64_t unheard = 16 * world.problem.training.batch;
+  BOOST_TEST(trained <= config.target_samples + unheard);
+  BOOST_TEST(trained >= config.target_samples - unheard);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_known_of_a_former_life_is_told_while_others_are_waited_for) {

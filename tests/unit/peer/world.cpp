@@ -362,4 +362,13 @@ double World::spread() const {
   return std::sqrt(most / norm);
 }
 
+bool ended(World& world, std::size_t index, EndReason reason) {
+  const auto& finished = world.peer(index).finished;
+  return finished && finished->reason == reason;
+}
+
+bool failed_with(World& world, std::size_t index, base::ErrorCode code) {
+  return ended(world, index, EndReason::failed) && world.peer(index).finished->error.code == code;
+}
+
 }  // namespace starling::peer::testing

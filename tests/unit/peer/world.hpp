@@ -157,4 +157,8 @@ class World {
   std::vector<Connection> connections_;
 };
 
+/// Whether a peer has ended, and so.
+[[nodiscard]] bool ended(World& world, std::size_t index, EndReason reason);
+[[nodiscard]] bool failed_with(World& world, std::size_t index, base::ErrorCode code);
+
 }  // namespace starling::peer::testing
