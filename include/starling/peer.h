@@ -120,14 +120,15 @@ STARLING_EXPORT float* starling_peer_buffers(starling_peer* peer);
 STARLING_EXPORT int starling_peer_read(const starling_peer* peer, float* out);
 
 /* 1: `step`, the caller's, is due, and its samples are the peer's. 0: the run has ended, or this
- * peer has left. Negative: the peer has failed, or the last step is not done. */
+ * peer has left. Negative: the peer has failed, the last step is not done, or `evaluate` failed,
+ * after which the peer goes on at the next call. */
 STARLING_EXPORT int starling_peer_next_step(starling_peer* peer, starling_step* step);
 /* 0. Negative: no step is under way. */
 STARLING_EXPORT int starling_peer_step_done(starling_peer* peer, float loss);
 /* Any thread, until starling_peer_close is called; not a signal's handler. */
 STARLING_EXPORT void starling_peer_leave(starling_peer* peer);
 /* Fills `summary`, the caller's. 0. Negative: the peer has not ended yet: starling_peer_next_step
- * has neither returned 0 nor failed. */
+ * has neither returned 0 nor failed, an evaluation's failure aside. */
 STARLING_EXPORT int starling_peer_summary(const starling_peer* peer, starling_summary* summary);
 
 /* What the last call of this thread that failed met; the library's, valid until the thread's next

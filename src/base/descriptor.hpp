@@ -21,6 +21,8 @@ class Descriptor {
   }
   [[nodiscard]] int get() const noexcept { return fd_; }
   [[nodiscard]] bool valid() const noexcept { return fd_ >= 0; }
+  /// Gives up the file without closing it.
+  int release() noexcept { return std::exchange(fd_, -1); }
 
  private:
   int fd_;

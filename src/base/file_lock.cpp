@@ -1,10 +1,13 @@
 #include "base/file_lock.hpp"
 
 #include <cerrno>
+#include <mutex>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -12,11 +15,52 @@
 
 namespace starling::base {
 
-FileLock::FileLock(Descriptor file) noexcept : file_(std::move(file)), holder_(::getpid()) {}
+// The lock is of all who have the file open, and a process that is killed lets none of its
+// children's copies go. So they close them when they begin.
+class FileLock::Files {
+ public:
+  static Files& all() {
+    static auto* const files = new Files;  // for ever: children may begin at any time
+    return *files;
+  }
 
-// Closing the file would not do where a child has it open, too: the lock is of them all.
+  void add(int fd) {
+    const std::lock_guard lock(mutex_);
+    open_.push_back(fd);
+  }
+  void remove(int fd) {
+    const std::lock_guard lock(mutex_);
+    std::erase(open_, fd);
+  }
+
+ private:
+  Files() {
+    ::pthread_atfork([] { all().mutex_.lock(); }, [] { all().mutex_.unlock(); },
+                     [] { all().close_in_child(); });
+  }
+
+  void close_in_child() {
+    for (const int fd : open_) ::close(fd);
+    open_.clear();
+    mutex_.unlock();
+  }
+
+  std::mutex mutex_;
+  std::vector<int> open_;
+};
+
+FileLock::FileLock(Descriptor file) : file_(std::move(file)), holder_(::getpid()) {
+  Files::all().add(file_.get());
+}
+
 FileLock::~FileLock() {
-  if (file_.valid() && holder_ == ::getpid()) ::flock(file_.get(), LOCK_UN);
+  if (!file_.valid()) return;
+  if (holder_ != ::getpid()) {
+    file_.release();  // closed when this process began; another file may have its number
+    return;
+  }
+  Files::all().remove(file_.get());
+  ::flock(file_.get(), LOCK_UN);  // some child may have been made without fork()
 }
 
 Result<std::optional<FileLock>> FileLock::take(const std::string& path) {
@@ -26,13 +70,16 @@ Result<std::optional<FileLock>> FileLock::take(const std::string& path) {
     return fail(ErrorCode::data, "{}: cannot be opened: {}", path,
                 std::generic_category().message(errno));
   }
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return std::nullopt;
-  return FileLock(std::move(file));
+  std::optional<FileLock> lock(FileLock(std::move(file)));
+  if (!lock->try_lock() && errno == EWOULDBLOCK) lock.reset();
+  return lock;
 }
 
 bool FileLock::is_free(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  return file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  return file.valid() && FileLock(std::move(file)).try_lock();
 }
+
+bool FileLock::try_lock() const { return ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0; }
 
 }  // namespace starling::base

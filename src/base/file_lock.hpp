@@ -11,8 +11,8 @@
 
 namespace starling::base {
 
-/// Held until it is destroyed or the process ends, however it ends. A child of fork() does not hold
-/// it, and destroying its copy lets nothing go.
+/// Held until it is destroyed or the process ends, however it ends: a child of fork() does not hold
+/// it, not even where it outlives its parent, and destroying its copy lets nothing go.
 class FileLock {
  public:
   FileLock(FileLock&&) noexcept = default;
@@ -28,7 +28,9 @@ class FileLock {
   [[nodiscard]] static bool is_free(const std::string& path);
 
  private:
-  explicit FileLock(Descriptor file) noexcept;
+  class Files;
+  explicit FileLock(Descriptor file);
+  [[nodiscard]] bool try_lock() const;
 
   Descriptor file_;
   pid_t holder_;  ///< the process

@@ -1,11 +1,13 @@
 #include "embed/worker.hpp"
 
 #include <cmath>
+#include <new>
 #include <utility>
 #include <variant>
 
 #include "base/assert.hpp"
 #include "io/loop.hpp"
+#include "io/trainer_thread.hpp"
 
 namespace starling::embed {
 Worker::Worker(io::TrainerPort& port, exchange::Replica replica, data::SampleOrder order,
@@ -23,12 +25,11 @@ Worker::Worker(io::TrainerPort& port, exchange::Replica replica, data::SampleOrd
 
 std::optional<Step> Worker::next_step() {
   ASSERT(!stepping_);
-  while (failed_ && port_.next()) continue;  // until the peer has heard of it
   while (!port_.closed()) {
     while (auto job = port_.try_next()) submit(std::move(*job));
-    const base::Time begin = io::Loop::now();
-    if (peer::run_exchange(exchange_jobs_, replica_, step_, outcomes_)) {
-      peer::note_time(outcomes_, io::Loop::now() - begin);
+    if (failed_) {
+      while (port_.next()) continue;  // until the peer has heard of it
+    } else if (exchange()) {
       port_.hand_back(outcomes_);
     } else if (jobs_.empty()) {
       if (auto job = port_.next()) submit(std::move(*job));
@@ -39,6 +40,19 @@ std::optional<Step> Worker::next_step() {
     }
   }
   return std::nullopt;
+}
+
+bool Worker::exchange() {
+  const base::Time begin = io::Loop::now();
+  try {
+    if (!peer::run_exchange(exchange_jobs_, replica_, step_, outcomes_)) return false;
+    peer::note_time(outcomes_, io::Loop::now() - begin);
+  } catch (const std::bad_alloc&) {  // a new link's mirrors
+    failed_ = true;
+    outcomes_.clear();
+    outcomes_.emplace_back(peer::Failed{io::out_of_memory()});
+  }
+  return true;
 }
 
 void Worker::step_done(float loss) {

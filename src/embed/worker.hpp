@@ -40,6 +40,8 @@ class Worker {
 
  private:
   void submit(peer::Job job);
+  /// Runs what is waiting of exchanges into outcomes_; false where nothing is.
+  bool exchange();
   std::optional<Step> run(const peer::Job& job);
   Step begin_step(float learning_rate);
   void run_evaluation(std::uint32_t samples);

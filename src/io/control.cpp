@@ -15,6 +15,7 @@
 
 #include "base/assert.hpp"
 #include "io/loop.hpp"
+#include "io/tcp.hpp"
 
 namespace starling::io {
 namespace {
@@ -306,6 +307,7 @@ Control::~Control() {
 void Control::close() {
   auto* handle = reinterpret_cast<uv_handle_t*>(&impl_->listener);
   if (uv_is_closing(handle) == 0) {
+    end_for_all(impl_->listener);
     uv_close(handle,
              [](uv_handle_t* closed) { static_cast<Impl*>(closed->data)->listener_open = false; });
   }

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <sys/socket.h>
+
 #include "base/assert.hpp"
 #include "io/address.hpp"
 
@@ -21,6 +23,12 @@ sockaddr_in name_of(const uv_tcp_t* handle, Name name) {
 }
 
 }  // namespace
+
+void end_for_all(const uv_tcp_t& socket) noexcept {
+  uv_os_fd_t fd = -1;
+  const auto* handle = reinterpret_cast<const uv_handle_t*>(&socket);
+  if (uv_fileno(handle, &fd) == 0) ::shutdown(fd, SHUT_RDWR);
+}
 
 /// libuv uses a handle's memory until its close callback, which may come after the owner is gone.
 struct TcpStream::Socket {
@@ -52,6 +60,7 @@ struct TcpStream::Socket {
   }
 
   void close() {
+    end_for_all(handle);
     uv_close(reinterpret_cast<uv_handle_t*>(&handle),
              [](uv_handle_t* closed) { delete &of(closed->data); });
   }
@@ -164,6 +173,8 @@ sockaddr_in TcpStream::remote_address() const {
 TcpListener::TcpListener(Loop& loop)
     : handle_([this] { on_connection(); },
               [&](uv_tcp_t* handle) { return uv_tcp_init(loop.raw(), handle); }) {}
+
+TcpListener::~TcpListener() { end_for_all(*handle_.raw()); }
 
 base::Result<std::unique_ptr<TcpListener>> TcpListener::create(Loop& loop, const sockaddr_in& at) {
   std::unique_ptr<TcpListener> made(new TcpListener(loop));

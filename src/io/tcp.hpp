@@ -14,6 +14,10 @@
 
 namespace starling::io {
 
+/// Ends a socket that is closed next, for children of fork(), too, that have it open: a port would
+/// stay taken for as long as they live.
+void end_for_all(const uv_tcp_t& socket) noexcept;
+
 /// One connection. Not thread-safe; nothing is reported by callback: the owner looks at it in its
 /// turn. Destroying it closes the socket at once; what was not sent is lost.
 class TcpStream {
@@ -63,6 +67,7 @@ class TcpListener {
                                                                          const sockaddr_in& at);
   TcpListener(const TcpListener&) = delete;
   TcpListener& operator=(const TcpListener&) = delete;
+  ~TcpListener();
 
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   /// Those who connected since the last call.

@@ -21,6 +21,12 @@ void yield_to_waking_threads() noexcept {
 
 }  // namespace
 
+base::Error out_of_memory() {
+  return {base::ErrorCode::device,
+          "out of memory: choose a smaller model or batch, fewer links (swarm.degree), or "
+          "exchange.mirror = \"bf16\""};
+}
+
 TrainerThread::TrainerThread(TrainerPort& port, MakeWorker make)
     : port_(port), make_(std::move(make)), thread_([this] { run(); }) {}
 
@@ -36,10 +42,7 @@ void TrainerThread::run() {
     work(outcomes);
   } catch (const std::bad_alloc&) {  // a new link's mirrors, a copy to evaluate
     outcomes.clear();
-    outcomes.emplace_back(
-        peer::Failed{{base::ErrorCode::device,
-                      "out of memory: choose a smaller model or batch, fewer links "
-                      "(swarm.degree), or exchange.mirror = \"bf16\""}});
+    outcomes.emplace_back(peer::Failed{out_of_memory()});
     port_.hand_back(outcomes);
   }
 }

@@ -12,6 +12,9 @@
 
 namespace starling::io {
 
+/// What a peer fails with whose replica or trainer finds no memory.
+[[nodiscard]] base::Error out_of_memory();
+
 class TrainerThread {
  public:
   /// Makes the worker; called on the new thread, because a trainer belongs to the thread that
@@ -19,7 +22,8 @@ class TrainerThread {
   using MakeWorker = std::function<base::Result<std::unique_ptr<peer::Worker>>()>;
 
   /// Starts the thread. It ends after the job that it is at when `port`, which outlives this, is
-  /// closed. Where memory runs out it hands back peer::Failed, and ends.
+  /// closed. Where memory runs out it hands back out_of_memory(), and
+  /// ends.
   TrainerThread(TrainerPort& port, MakeWorker make);
   /// Closes the port and waits for the thread.
   ~TrainerThread();

@@ -49,6 +49,35 @@ BOOST_AUTO_TEST_CASE(a_child_keeps_nobody_from_a_lock_and_takes_it_from_nobody) 
   BOOST_REQUIRE(::waitpid(lasting, nullptr, 0) == lasting);
 }
 
+BOOST_AUTO_TEST_CASE(who_is_killed_leaves_no_lock_to_its_children) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder / "lock";
+  int tells[2];
+  BOOST_REQUIRE(::pipe(tells) == 0);
+  const pid_t holder = ::fork();
+  if (holder == 0) {
+    const auto held = FileLock::take(path).value();
+    pid_t child = ::fork();
+    if (child == 0) {
+      for (;;) ::pause();
+    }
+    if (!held) child = 0;
+    (void)!::write(tells[1], &child, sizeof child);
+    for (;;) ::pause();
+  }
+  pid_t lasting = 0;
+  BOOST_REQUIRE(::read(tells[0], &lasting, sizeof lasting) == sizeof lasting);
+  BOOST_REQUIRE(lasting != 0);
+  BOOST_TEST(!FileLock::take(path).value().has_value());
+  ::kill(holder, SIGKILL);
+  BOOST_REQUIRE(::waitpid(holder, nullptr, 0) == holder);
+  BOOST_TEST(FileLock::is_free(path));
+  BOOST_TEST(FileLock::take(path).value().has_value());
+  ::kill(lasting, SIGKILL);
+  ::close(tells[0]);
+  ::close(tells[1]);
+}
+
 BOOST_AUTO_TEST_CASE(a_lock_is_free_that_nobody_holds_and_not_one_that_is_not_there) {
   const testing::TemporaryFolder folder;
   const std::string path = folder / "lock";
