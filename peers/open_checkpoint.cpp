@@ -70,12 +70,13 @@ fs::path maker_of(const fs::path& checkpoint) {
 base::Result<FoundWeights> read_newest(const fs::path& peer) {
   const std::string folder = peer / kCheckpoints;
   const auto runs = train::checkpointed_runs(folder);
-  if (runs.empty()) return fail(ErrorCode::data, "{}: holds no usable checkpoint", folder);
-  if (runs.size() > 1) {
+  if (!runs) return fail(runs.error());
+  if (runs->empty()) return fail(ErrorCode::data, "{}: holds no usable checkpoint", folder);
+  if (runs->size() > 1) {
     return fail(ErrorCode::data, "{}: holds checkpoints of {} runs: name one of its folders step-N",
-                folder, runs.size());
+                folder, runs->size());
   }
-  auto loaded = train::load_latest_checkpoint(folder, runs.front(), train::CheckpointParts::model);
+  auto loaded = train::load_latest_checkpoint(folder, runs->front(), train::CheckpointParts::model);
   if (!loaded.checkpoint) {
     return fail(ErrorCode::data, "{}: holds no usable checkpoint: {}", folder,
                 fmt::join(loaded.notes, "; "));

@@ -107,14 +107,16 @@ base::Status Run::prepare(Task task) {
   canonical_ = peer::canonical(run_file_, task_.identity);
   run_id_ = peer::run_id(canonical_);
   shards_.emplace(task_.samples, task_.labels, run_file_.data, run_file_.run.seed);
-  for (const base::Hash128& other : train::checkpointed_runs(dir_ + "/checkpoints")) {
+  const auto trained = train::checkpointed_runs(dir_ + "/checkpoints");
+  if (!trained) return fail(trained.error());
+  for (const base::Hash128& other : *trained) {
     if (other == run_id_) continue;
     return fail(ErrorCode::usage,
                 "{}: holds checkpoints of another run ({}), this is run {}; give another --name or "
                 "--dir, or move what is there away (starling swarm: --anew deletes it)",
                 dir_, other.hex().substr(0, kRunBrief), run_id_.hex().substr(0, kRunBrief));
   }
-  load_checkpoint();
+  if (auto loaded = load_checkpoint(); !loaded) return loaded;
   if (auto written = base::replace_file(dir_ + "/run.toml", peer::to_toml(run_file_)); !written) {
     return fail(written.error());
   }
@@ -130,22 +132,32 @@ base::Status Run::prepare(Task task) {
   return open_node();
 }
 
-void Run::load_checkpoint() {
+base::Status Run::load_checkpoint() {
   auto loaded = train::load_latest_checkpoint(dir_ + "/checkpoints", run_id_);
   for (const std::string& note : loaded.notes) warn("checkpoint_passed_over", note);
   checkpoint_ = std::move(loaded.checkpoint);
   damaged_ = std::move(loaded.damaged);
-  if (!checkpoint_) return;
+  if (!checkpoint_) return {};
+  // Names are no part of the run's id. Told later, run.toml would already have the new ones.
+  for (const auto tensors : {task_.tensors, task_.buffer_tensors}) {
+    if (auto there = train::check_has(checkpoint_->model, tensors); !there) {
+      return fail(ErrorCode::data,
+                  "{}; give the layers (model.layers: name) the names that they had, or train in "
+                  "another --dir",
+                  there.error().text);
+    }
+  }
   const train::CheckpointState& state = checkpoint_->state;
   log_.event(
       report::Level::info, "resumed",
       {{"step", state.step.value}, {"samples", state.samples}, {"progress", state.progress}});
-  if (state.progress < 1) return;
-  warn(
-      "run_is_over",
-      fmt::format("{}: this run is over, and has been trained here; another --name or --dir trains "
-                  "anew",
-                  dir_));
+  if (state.progress >= 1) {
+    warn("run_is_over",
+         fmt::format("{}: this run is over, and has been trained here; another --name or --dir "
+                     "trains anew",
+                     dir_));
+  }
+  return {};
 }
 
 std::vector<std::string> Run::load_addresses() {

@@ -119,7 +119,8 @@ class Run {
  private:
   Run(peer::RunFile run_file, Options options, Place place, std::optional<io::Secret> secret,
       io::Identity identity, report::Log log);
-  void load_checkpoint();
+  /// Error (ErrorCode::data): its tensors have other names.
+  [[nodiscard]] base::Status load_checkpoint();
   /// Of others, from a former life.
   std::vector<std::string> load_addresses();
   /// For the log and for people.

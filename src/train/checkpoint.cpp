@@ -79,13 +79,17 @@ std::optional<std::uint64_t> step_of(const std::string& name) {
   return base::parse_number<std::uint64_t>(std::string_view(name).substr(kPrefix.size()));
 }
 
-/// The checkpoint folders below `folder`, the newest first.
-std::vector<std::string> list(const std::string& folder) {
+/// The checkpoint folders below `folder`, the newest first. Error (data): it cannot be listed,
+/// which does not mean that there is none.
+base::Result<std::vector<std::string>> list(const std::string& folder) {
   std::vector<std::pair<std::uint64_t, std::string>> found;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
     if (const auto step = step_of(name)) found.emplace_back(*step, it->path().string());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return fail(ErrorCode::data, "{}: cannot be listed: {}", folder, error.message());
   }
   std::ranges::sort(found, std::greater{});
   std::vector<std::string> paths;
@@ -98,7 +102,9 @@ std::vector<std::string> list(const std::string& folder) {
 void prune(const std::string& folder, const CheckpointState& last, std::uint32_t keep,
            std::span<const base::StepNumber> damaged) {
   std::uint32_t kept = 0;
-  for (const std::string& path : list(folder)) {
+  const auto there = list(folder);
+  if (!there) return;
+  for (const std::string& path : *there) {
     const auto read = read_state(path);
     if (!read || read->state.run != last.run) continue;
     const base::StepNumber step = read->state.step;
@@ -169,7 +175,12 @@ base::Result<Checkpoint> read_checkpoint(const std::string& folder, CheckpointPa
 LoadedCheckpoint load_latest_checkpoint(const std::string& folder, const base::Hash128& run,
                                         CheckpointParts parts) {
   LoadedCheckpoint loaded;
-  for (const std::string& path : list(folder)) {
+  const auto there = list(folder);
+  if (!there) {
+    loaded.notes.push_back(there.error().text);
+    return loaded;
+  }
+  for (const std::string& path : *there) {
     const auto state = read_state(path);
     if (state && state->state.run != run) {
       loaded.notes.push_back(fmt::format("{}: passed over: belongs to run {}, this is run {}", path,
@@ -187,9 +198,11 @@ LoadedCheckpoint load_latest_checkpoint(const std::string& folder, const base::H
   return loaded;
 }
 
-std::vector<base::Hash128> checkpointed_runs(const std::string& folder) {
+base::Result<std::vector<base::Hash128>> checkpointed_runs(const std::string& folder) {
+  const auto there = list(folder);
+  if (!there) return fail(there.error());
   std::vector<base::Hash128> runs;
-  for (const std::string& path : list(folder)) {
+  for (const std::string& path : *there) {
     if (const auto state = read_state(path)) runs.push_back(state->state.run);
   }
   std::ranges::sort(runs);

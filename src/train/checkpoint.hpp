@@ -46,7 +46,8 @@ struct LoadedCheckpoint {
 };
 
 /// Reads the newest whole checkpoint of a run. Damaged ones and those of other runs are passed
-/// over, with a note each. A folder that does not exist holds none.
+/// over, with a note each, as is a folder that cannot be listed. One that does not exist holds
+/// none.
 [[nodiscard]] LoadedCheckpoint load_latest_checkpoint(const std::string& folder,
                                                       const base::Hash128& run,
                                                       CheckpointParts parts = CheckpointParts::all);
@@ -56,7 +57,8 @@ struct LoadedCheckpoint {
     const std::string& folder, CheckpointParts parts = CheckpointParts::all);
 
 /// The runs that the checkpoints of a folder belong to, in the order of their ids. Those that
-/// cannot be read are not counted.
-[[nodiscard]] std::vector<base::Hash128> checkpointed_runs(const std::string& folder);
+/// cannot be read are not counted. A folder that does not exist holds none. Error
+/// (ErrorCode::data): it cannot be listed.
+[[nodiscard]] base::Result<std::vector<base::Hash128>> checkpointed_runs(const std::string& folder);
 
 }  // namespace starling::train

@@ -89,6 +89,17 @@ std::vector<TensorView> tensor_views(std::span<const compute::Tensor> tensors,
   return made;
 }
 
+base::Status check_has(const TensorFile& file, std::span<const compute::Tensor> tensors) {
+  std::set<std::string_view> there;
+  for (const TensorEntry& entry : file.entries()) there.insert(entry.name);
+  std::vector<std::string> missing;
+  for (const compute::Tensor& tensor : tensors) {
+    if (!there.contains(tensor.name)) missing.push_back(tensor.name);
+  }
+  if (missing.empty()) return {};
+  return fail(ErrorCode::data, "{}: lacks tensors of the model: {}", file.name(), listed(missing));
+}
+
 base::Status read_tensors(const TensorFile& file, std::span<const compute::Tensor> tensors,
                           std::span<float> values) {
   for (const compute::Tensor& tensor : tensors) {

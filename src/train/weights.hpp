@@ -29,6 +29,10 @@ struct Weights {
 [[nodiscard]] std::vector<TensorView> tensor_views(std::span<const compute::Tensor> tensors,
                                                    std::span<const float> values);
 
+/// Whether the file has tensors of these names. Error (ErrorCode::data): which it lacks.
+[[nodiscard]] base::Status check_has(const TensorFile& file,
+                                     std::span<const compute::Tensor> tensors);
+
 /// Copies these tensors from a file to a vector laid out like them.
 /// Errors (ErrorCode::data) name the tensor; `values` may then be overwritten in part.
 [[nodiscard]] base::Status read_tensors(const TensorFile& file,

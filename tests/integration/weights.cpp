@@ -124,6 +124,19 @@ BOOST_AUTO_TEST_CASE(metrics_of_another_version_are_an_error_that_says_what_to_d
   BOOST_TEST(has(ended.err, "metrics.csv: has other columns"), ended.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_run_whose_layers_got_other_names_does_not_go_on_and_its_run_file_stays) {
+  const std::string before = text_of(dir + "/run.toml");
+  const std::string renamed = changed_run_file("out = 256", "out = 256, name = \"stem\"");
+  const Ended ended =
+      run(folder, {"up", renamed, "--name", "peer", "--dir", dir, "--listen", "127.0.0.1:0"});
+  BOOST_TEST(ended.code.value_or(-1) == 3);
+  BOOST_TEST(has(ended.err,
+                 "lacks tensors of the model: 'stem.weight', 'stem.bias'; give the "
+                 "layers (model.layers: name) the names that they had"),
+             ended.err);
+  BOOST_TEST(text_of(dir + "/run.toml") == before);
+}
+
 BOOST_AUTO_TEST_CASE(weights_of_another_model_are_refused_with_the_tensor_and_both_shapes) {
   const std::string other = changed_run_file("out = 256", "out = 128");
   const Ended ended = run(folder, {"eval", dir, "--run", other});

@@ -247,16 +247,25 @@ BOOST_AUTO_TEST_CASE(model_is_read_without_the_optimizer) {
 }
 
 BOOST_AUTO_TEST_CASE(runs_with_checkpoints_are_told) {
-  BOOST_TEST(checkpointed_runs(folder).empty());
+  BOOST_TEST(checkpointed_runs(folder).value().empty());
   const auto other = base::xxh3_128("other");
   save(1, run);
   save(2, run);
   save(3, other);
   auto expected = std::vector{run, other};
   std::ranges::sort(expected);
-  BOOST_TEST((checkpointed_runs(folder) == expected));
+  BOOST_TEST((checkpointed_runs(folder).value() == expected));
   flip(file(3, "state.json"), 10);
-  BOOST_TEST((checkpointed_runs(folder) == std::vector{run}));
+  BOOST_TEST((checkpointed_runs(folder).value() == std::vector{run}));
+}
+
+// What it holds may be found later: a peer that took it for empty would remove that then.
+BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_listed_is_no_empty_one) {
+  write(root / "file", {});
+  const auto runs = checkpointed_runs(root / "file");
+  BOOST_TEST_REQUIRE(!runs.has_value());
+  BOOST_TEST(runs.error().text.find("cannot be listed") != std::string::npos);
+  BOOST_TEST(load_latest_checkpoint(root / "file", run).notes.size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(tensor_of_another_shape_is_not_copied) {
