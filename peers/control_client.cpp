@@ -9,9 +9,11 @@
 #include <fmt/format.h>
 #include <httplib.h>
 #include <netdb.h>
+#include <nlohmann/json.hpp>
 #include <signal.h>
 
 #include "base/file_lock.hpp"
+#include "base/printable.hpp"
 #include "report/peer_file.hpp"
 
 namespace starling::peers {
@@ -71,6 +73,15 @@ std::string reason(httplib::Error error, const std::string& host,
   }
 }
 
+/// ": " and what a refusal says of itself, if anything.
+std::string reason(const std::string& refusal) {
+  const auto said = nlohmann::json::parse(refusal, nullptr, false);
+  if (!said.is_object()) return "";
+  const auto error = said.find("error");
+  if (error == said.end() || !error->is_string()) return "";
+  return ": " + base::printable(error->get<std::string>(), base::kShownMax);
+}
+
 }  // namespace
 
 base::Result<std::string> ask(const std::string& control, const std::string& path, bool post) {
@@ -92,8 +103,8 @@ base::Result<std::string> ask(const std::string& control, const std::string& pat
                 reason(reply.error(), host, std::chrono::steady_clock::now() - asked));
   }
   if (reply->status != 200) {
-    return fail(ErrorCode::unreachable, "the peer at {} answered {} to {}", control, reply->status,
-                path);
+    return fail(ErrorCode::unreachable, "the peer at {} answered {} to {}{}", control,
+                reply->status, path, reason(reply->body));
   }
   return reply->body;
 }

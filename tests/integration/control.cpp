@@ -1,8 +1,11 @@
 // Asking a running peer, and telling it what to do.
 #include <algorithm>
 #include <string>
+#include <thread>
 
 #include <boost/test/unit_test.hpp>
+#include <fmt/format.h>
+#include <httplib.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -109,6 +112,22 @@ BOOST_AUTO_TEST_CASE(a_peer_that_waits_for_others_can_be_told_to_leave) {
   const Ended told = run(swarm.folder(), {"leave", "--peer", swarm[0].dir()});
   BOOST_TEST(told.code.value_or(-1) == 0, told.err);
   BOOST_TEST(swarm[0].process().wait().value_or(-1) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(why_a_peer_refuses_is_told) {
+  httplib::Server refusing;
+  refusing.Post("/leave", [](const httplib::Request&, httplib::Response& reply) {
+    reply.status = 403;
+    reply.set_content(R"({"error":"only for programs\u001b on this machine"})", "application/json");
+  });
+  const int port = refusing.bind_to_any_port("127.0.0.1");
+  const std::jthread server([&] { refusing.listen_after_bind(); });
+  const testing::TemporaryFolder folder;
+  const Ended asked = run(folder, {"leave", "--peer", fmt::format("127.0.0.1:{}", port)});
+  refusing.stop();
+  BOOST_TEST(asked.code.value_or(-1) == 4);
+  BOOST_TEST(asked.err.ends_with("answered 403 to /leave: only for programs? on this machine\n"),
+             asked.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_killed_peer_whose_process_number_is_another_s_does_not_run) {
