@@ -57,12 +57,10 @@ BOOST_AUTO_TEST_CASE(who_is_killed_leaves_no_lock_to_its_children) {
   const pid_t holder = ::fork();
   if (holder == 0) {
     const auto held = FileLock::take(path).value();
-    pid_t child = ::fork();
-    if (child == 0) {
-      for (;;) ::pause();
+    if (::fork() == 0) {
+      const pid_t child = held ? ::getpid() : 0;
+      (void)!::write(tells[1], &child, sizeof child);
     }
-    if (!held) child = 0;
-    (void)!::write(tells[1], &child, sizeof child);
     for (;;) ::pause();
   }
   pid_t lasting = 0;
