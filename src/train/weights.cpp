@@ -32,23 +32,38 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
+/// The names in a file.
+std::set<std::string_view> names_in(const TensorFile& file) {
+  std::set<std::string_view> names;
+  for (const TensorEntry& entry : file.entries()) names.insert(entry.name);
+  return names;
+}
+
+/// Takes the names of these tensors away; adds those that were not there to `missing`.
+void take_names(std::span<const compute::Tensor> tensors, std::set<std::string_view>& names,
+                std::vector<std::string>& missing) {
+  for (const compute::Tensor& tensor : tensors) {
+    if (names.erase(tensor.name) == 0) missing.push_back(tensor.name);
+  }
+}
+
+std::string lacks(const std::vector<std::string>& missing) {
+  return fmt::format("lacks tensors of the model: {}", listed(missing));
+}
+
 /// The names of the file and of the graph must be the same, but for counters.
 base::Status check_names(const TensorFile& file, const compute::Graph& graph) {
-  std::set<std::string> left;
-  for (const TensorEntry& entry : file.entries()) left.insert(entry.name);
+  std::set<std::string_view> left = names_in(file);
   std::vector<std::string> missing;
-  for (const auto* tensors : {&graph.tensors, &graph.buffers}) {
-    for (const compute::Tensor& tensor : *tensors) {
-      if (left.erase(tensor.name) == 0) missing.push_back(tensor.name);
-      if (const auto counter = batch_counter_name(tensor.name); !counter.empty()) {
-        left.erase(counter);
-      }
-    }
+  take_names(graph.tensors, left, missing);
+  take_names(graph.buffers, left, missing);
+  for (const compute::Tensor& buffer : graph.buffers) {
+    if (const auto counter = batch_counter_name(buffer.name); !counter.empty()) left.erase(counter);
   }
   if (missing.empty() && left.empty()) return {};
   const std::vector<std::string> extra(left.begin(), left.end());
   std::string text;
-  if (!missing.empty()) text += fmt::format("lacks tensors of the model: {}", listed(missing));
+  if (!missing.empty()) text += lacks(missing);
   if (!extra.empty()) {
     text += fmt::format("{}has tensors that the model has not: {}", text.empty() ? "" : "; ",
                         listed(extra));
@@ -90,14 +105,11 @@ std::vector<TensorView> tensor_views(std::span<const compute::Tensor> tensors,
 }
 
 base::Status check_has(const TensorFile& file, std::span<const compute::Tensor> tensors) {
-  std::set<std::string_view> there;
-  for (const TensorEntry& entry : file.entries()) there.insert(entry.name);
+  std::set<std::string_view> names = names_in(file);
   std::vector<std::string> missing;
-  for (const compute::Tensor& tensor : tensors) {
-    if (!there.contains(tensor.name)) missing.push_back(tensor.name);
-  }
+  take_names(tensors, names, missing);
   if (missing.empty()) return {};
-  return fail(ErrorCode::data, "{}: lacks tensors of the model: {}", file.name(), listed(missing));
+  return fail(ErrorCode::data, "{}: {}", file.name(), lacks(missing));
 }
 
 base::Status read_tensors(const TensorFile& file, std::span<const compute::Tensor> tensors,

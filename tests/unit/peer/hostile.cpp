@@ -72,20 +72,18 @@ BOOST_AUTO_TEST_CASE(who_sends_what_cannot_be_read_is_banned) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_refuses_a_link_loses_it) {
-  World world(7);
-  add_pair(world);
-  const base::LinkId link = world.peer(0).links.begin()->first;
-  world.give(0, Received{link, wire::Refuse{.reason = wire::RefuseReason::none, .text = "no"}});
-  BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
-}
-
-BOOST_AUTO_TEST_CASE(a_link_on_which_bye_was_said_is_closed_at_this_end_too) {
-  World world(7);
-  add_pair(world);
-  const base::LinkId link = world.peer(0).links.begin()->first;
-  world.give(0, Received{link, wire::Bye{.reason = wire::ByeReason::left, .text = ""}});
-  BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
+BOOST_AUTO_TEST_CASE(who_refuses_a_link_or_says_bye_on_it_loses_it) {
+  const wire::Message said[] = {wire::Refuse{.reason = wire::RefuseReason::none, .text = "no"},
+                                wire::Bye{.reason = wire::ByeReason::left, .text = ""}};
+  for (const wire::Message& message : said) {
+    BOOST_TEST_CONTEXT("message " << message.index()) {
+      World world(7);
+      add_pair(world);
+      const base::LinkId link = world.peer(0).links.begin()->first;
+      world.give(0, Received{link, message});
+      BOOST_TEST(std::ranges::count(world.peer(0).closed, link) == 1);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(who_finds_no_room_is_left_alone_for_a_minute_and_not_accused) {
