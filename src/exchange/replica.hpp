@@ -46,9 +46,10 @@
 // their push
 //   weight' = weight - p_own + p_their
 //   x'      = x + (p_their (m_their - x) - p_own (m_own - x)) / weight'
-// so that vectors and weights add up over all peers, whatever 8 bits round away. The mirrors become
-// the two m, so that what is rounded shrinks with what replicas still move by. What is trained
-// changes x, so it counts by the weight.
+// so that vectors and weights add up over all peers, whatever 8 bits round away, but for a push
+// that one end of a lost link alone has counted. The mirrors become the two m, so that what is
+// rounded shrinks with what replicas still move by. What is trained changes x, so it counts by the
+// weight.
 //
 // Buffers lie beside all that: a commit whose exchange carries the other end's moves the own ones
 // by w of the way to those.
@@ -110,8 +111,8 @@ struct Averaging {
 /// included; 1 with mirrors in bfloat16; 1 more with momentum), of which all but the initial
 /// parameters may lie in a device's memory; the elements of the deltas in hand, and for each link
 /// the buffers. At most kLinksMax open links and kGraceLinksMax suspended ones. Naming a link that
-/// is not there is a bug (ASSERT), as is opening one that is, and everything but stage() and
-/// apply_staged() while commits are staged. Where a device fails, the first error stands in
+/// is not there is a bug (ASSERT), as is opening one that is; and encode(), commit(), opening and
+/// closing while commits are staged. Where a device fails, the first error stands in
 /// status(), and what the replica holds is lost. Where a device has no room for a link or a delta
 /// of it (ErrorCode::no_room), the replica is as it was.
 class Replica {
@@ -176,8 +177,8 @@ class Replica {
   /// or buffers are malformed, or would take its mirror beyond kMagnitudeMax; internal: the same of
   /// the own ones; no_room: for the deltas) nothing is kept.
   [[nodiscard]] base::Status stage(const CommitInput& input);
-  /// Commits all that is staged, in order of peer id. One pass over the memory, but on a GPU with
-  /// mirrors in bfloat16, where it is one a link.
+  /// Commits all that is staged, in order of peer id. One pass over the memory, but on a GPU one
+  /// for each eight links, with mirrors in bfloat16 or a momentum one a link.
   void apply_staged();
   /// stage() and apply_staged() of one exchange.
   [[nodiscard]] base::Status commit(const CommitInput& input);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/clones.hpp"
+#include "base/faded.hpp"
 #include "base/prefetch.hpp"
 
 namespace starling::exchange::kernels {
@@ -35,7 +36,7 @@ STARLING_CLONES void carry_on(float* __restrict v, const float* __restrict befor
     ask(strip, v, y);
     const std::size_t end = std::min(strip + kStrip, n);
     for (std::size_t i = strip; i < end; ++i) {
-      v[i] = momentum * v[i] + 0.5F * (mine[i] + theirs[i] - before[i]);
+      v[i] = base::unless_faded(momentum * v[i] + 0.5F * (mine[i] + theirs[i] - before[i]));
       const float p = ahead * v[i];
       mine[i] += p;
       theirs[i] += p;

@@ -18,8 +18,8 @@ inline constexpr std::size_t kBlock = 1024;
 /// x = y + r
 void add(const float* y, const float* r, float* x, std::size_t n);
 
-/// v = momentum v + (mine + theirs - before) / 2; p = ahead v; mine += p; theirs += p;
-/// y += part p
+/// v = momentum v + (mine + theirs - before) / 2, or 0 where that has faded (base/faded.hpp);
+/// p = ahead v; mine += p; theirs += p; y += part p
 void carry_on(float* v, const float* before, float* mine, float* theirs, float* y, float momentum,
               float ahead, float part, std::size_t n);
 

@@ -25,7 +25,7 @@ inline constexpr std::size_t kJoinMax = 64;
 inline constexpr std::uint32_t kFixedPeersMax = membership::kDegreeMax + 1;
 /// Of the algorithm and of its deltas' format: peers that would not read each other's, or whose
 /// mirrors would come out differently, must not meet.
-inline constexpr std::uint32_t kExchangeVersion = 4;
+inline constexpr std::uint32_t kExchangeVersion = 5;
 /// And in a ring.
 inline constexpr std::uint32_t kRingVersion = 2;
 

@@ -30,8 +30,9 @@ struct Evaluation {
 
 /// Computes steps over parameters that belong to the caller. All calls come from one thread, the
 /// one that called create.
-/// Errors: ErrorCode::device where the device fails; ErrorCode::diverged where the loss or the
-/// gradient is not finite, in which case parameters and update rule are as they were.
+/// Errors: those of compute::Backend::compile when it is made; ErrorCode::device where the device
+/// fails, and no_room where it lacks the memory for a replica; ErrorCode::diverged where the loss
+/// or the gradient is not finite, in which case parameters and update rule are as they were.
 class Trainer {
  public:
   /// Compiles `graph` for config.device by compile_options().

@@ -6,17 +6,20 @@
 #include <cstdint>
 
 #include "base/clones.hpp"
+#include "base/faded.hpp"
 
 namespace starling::train::kernels {
 
 namespace {
+
+using base::unless_faded;
 
 STARLING_CLONES
 void plain_sgd(std::size_t n, float* __restrict p, const float* __restrict g, float* __restrict v,
                const compute::SgdUpdate& by, float scale, float decay) {
   const compute::SgdUpdate f = by;
   for (std::size_t i = 0; i < n; ++i) {
-    v[i] = f.momentum * v[i] + (scale * g[i] + decay * p[i]);
+    v[i] = unless_faded(f.momentum * v[i] + (scale * g[i] + decay * p[i]));
     p[i] -= f.lr * v[i];
   }
 }
@@ -27,7 +30,7 @@ void nesterov_sgd(std::size_t n, float* __restrict p, const float* __restrict g,
   const compute::SgdUpdate f = by;
   for (std::size_t i = 0; i < n; ++i) {
     const float d = scale * g[i] + decay * p[i];
-    v[i] = f.momentum * v[i] + d;
+    v[i] = unless_faded(f.momentum * v[i] + d);
     p[i] -= f.lr * (d + f.momentum * v[i]);
   }
 }
@@ -46,8 +49,8 @@ void adamw(std::size_t n, float* __restrict p, const float* __restrict g, float*
   const float keep = decays ? f.keep_decayed : 1.0F;
   for (std::size_t i = 0; i < n; ++i) {
     const float d = scale * g[i];
-    m[i] = f.beta1 * m[i] + (1.0F - f.beta1) * d;
-    s[i] = f.beta2 * s[i] + (1.0F - f.beta2) * (d * d);
+    m[i] = unless_faded(f.beta1 * m[i] + (1.0F - f.beta1) * d);
+    s[i] = unless_faded(f.beta2 * s[i] + (1.0F - f.beta2) * (d * d));
     p[i] = p[i] * keep - f.step * m[i] / (std::sqrt(s[i]) * f.root_scale + f.epsilon);
   }
 }
@@ -59,7 +62,7 @@ void moving_mean(std::size_t n, const float* __restrict g, float* __restrict m, 
   const float ahead = nesterov ? momentum : 1.0F;
   const float direct = nesterov ? share : 0.0F;
   for (std::size_t i = 0; i < n; ++i) {
-    m[i] = momentum * m[i] + share * g[i];
+    m[i] = unless_faded(momentum * m[i] + share * g[i]);
     u[i] = ahead * m[i] + direct * g[i];
   }
 }
@@ -69,7 +72,7 @@ void slow_momentum(std::size_t n, float* __restrict p, float* __restrict moved, 
                    float momentum, float lr) {
   for (std::size_t i = 0; i < n; ++i) {
     const float s = momentum * u[i];
-    u[i] = s - moved[i] / lr;
+    u[i] = unless_faded(s - moved[i] / lr);
     p[i] -= lr * s;
     moved[i] = 0;
   }

@@ -1,6 +1,6 @@
 // The loops of the update rules: plain, over memory that does not overlap, so that the compiler
 // makes vector code of them. Single float operations element by element in one order: the same
-// bits on every processor.
+// bits on every processor. A mean (v, m, s, u) that has faded (base/faded.hpp) becomes 0.
 #pragma once
 
 #include <cstddef>

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "base/bfloat16.hpp"
+#include "base/faded.hpp"
 #include "compute/cuda/fours.hpp"
 
 namespace starling::compute::cuda {
@@ -224,7 +225,7 @@ struct CommitSides {
                                                        MirrorsOfElement mirrors) const {
     if (v != nullptr) {
       const float common = (mirrors.own + mirrors.their) - mirrors.before;
-      moving = times(momentum, moving) + times(0.5F, common);
+      moving = base::unless_faded(times(momentum, moving) + times(0.5F, common));
       const float p = times(ahead, moving);
       mirrors.own += p;
       mirrors.their += p;

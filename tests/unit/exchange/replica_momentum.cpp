@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "exchange/replica_kernels.hpp"
 #include "replica_pair.hpp"
 
 using namespace starling;
@@ -171,6 +172,28 @@ BOOST_AUTO_TEST_CASE(replicas_of_a_ring_come_together_sooner_with_momentum) {
     left[has_momentum ? 1 : 0] = spread(all);
   }
   BOOST_TEST(left[1] < 0.2 * left[0]);
+}
+
+// Processors take many times as long over subnormal numbers, in which it would end otherwise.
+BOOST_AUTO_TEST_CASE(a_momentum_that_nothing_feeds_becomes_zero) {
+  constexpr float kMomentum = 0.9F;
+  constexpr int kStepsMax = 2000;
+  std::vector<float> v{1.0F, -1.0F, 1e-10F, -1e-20F, 1e-38F};
+  std::vector<float> mine(v.size(), 0.0F);
+  std::vector<float> theirs(v.size(), 0.0F);
+  std::vector<float> y(v.size(), 0.0F);
+  int steps = 0;
+  while (std::ranges::any_of(v, [](float value) { return value != 0; }) && steps < kStepsMax) {
+    const std::vector<float> before(v.size(), 0.0F);
+    std::ranges::fill(mine, 0.0F);
+    std::ranges::fill(theirs, 0.0F);
+    kernels::carry_on(v.data(), before.data(), mine.data(), theirs.data(), y.data(), kMomentum,
+                      0.5F, 0.5F, v.size());
+    ++steps;
+    for (const float value : v) BOOST_REQUIRE(std::fpclassify(value) != FP_SUBNORMAL);
+  }
+  BOOST_TEST(steps > 100);
+  BOOST_TEST(steps < kStepsMax);
 }
 
 BOOST_AUTO_TEST_CASE(a_link_that_opens_again_has_no_momentum) {

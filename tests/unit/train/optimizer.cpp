@@ -141,6 +141,28 @@ BOOST_AUTO_TEST_CASE(weight_decay_of_sgd_is_added_to_the_gradient) {
   BOOST_TEST(parameters[0] == 1.25F);
 }
 
+// Parameters whose gradient is zero for long, such as those of a rare token. Processors take many
+// times as long over subnormal numbers, in which their means would end otherwise.
+BOOST_AUTO_TEST_CASE(means_of_gradients_that_do_not_come_any_more_become_zero) {
+  const Config configs[] = {
+      {.optimizer = Optimizer::sgd, .momentum = 0.9},
+      {.optimizer = Optimizer::sgd, .momentum = 0.9, .nesterov = true},
+      {.optimizer = Optimizer::adamw, .beta1 = 0.9, .beta2 = 0.9},
+  };
+  for (const Config& config : configs) {
+    UpdateRule rule(config, flat(3));
+    std::vector<float> parameters{1.0F, 1.0F, 1.0F};
+    rule.apply(parameters, std::vector{1.0F, -0.01F, 1e-12F}, 0.01F);
+    for (int t = 0; t < 1000; ++t) rule.apply(parameters, std::vector(3, 0.0F), 0.01F);
+    const auto states = rule.state().value();
+    for (const UpdateRule::State& state : states) {
+      BOOST_TEST_CONTEXT(state.name) {
+        for (const float value : state.values) BOOST_TEST(value == 0.0F);
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(slow_momentum_repeats_what_the_rule_did_and_not_what_others_did) {
   const Config config{
       .optimizer = Optimizer::sgd, .momentum = 0, .slow_every = 2, .slow_momentum = 0.5};
