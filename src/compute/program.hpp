@@ -31,7 +31,8 @@ struct Evaluation {
 /// Graph::buffers does. Used on one thread at a time, the one that compiled it; a step allocates
 /// nothing. Equal inputs give equal bits on the same processor with the same number of threads.
 /// A batch has 1 to batch() samples.
-/// Errors (ErrorCode::device) are the device's, and leave the outputs undefined.
+/// Errors (ErrorCode::device) are the device's, and leave the outputs undefined; reside() may also
+/// find no_room, and then nothing has changed.
 class Program {
  public:
   virtual ~Program() = default;
@@ -89,7 +90,8 @@ class Backend {
   virtual ~Backend() = default;
 
   /// Compiles `graph`. The program runs on the calling thread.
-  /// Errors: ErrorCode::device, where the device cannot run the graph or lacks the memory.
+  /// Errors: device, where the device cannot run the graph; no_room, where a GPU lacks the memory;
+  /// run_file: a batch or a number of threads that is none.
   [[nodiscard]] virtual base::Result<std::unique_ptr<Program>> compile(
       const Graph& graph, const CompileOptions& options) = 0;
 

@@ -1,4 +1,4 @@
-// Losses on the host, in plain rows.
+// Losses and their gradients, in plain rows.
 #pragma once
 
 #include <cstddef>
@@ -7,21 +7,27 @@
 
 #include "compute/program.hpp"
 
-namespace starling::compute {
+namespace starling::compute::cpu {
+
+/// What softmax_cross_entropy notes of a row, to add rows up in order whatever threads there are.
+struct RowLoss {
+  double loss = 0;
+  bool is_hit = false;
+};
 
 /// Adds up loss and hits over labels.size() rows of `classes` outputs each. The sum over the rows
 /// runs in double precision, in order; that of a row's exponentials is of floats. This is
-/// evaluation's loss: that of the labels, as they are.
+/// evaluation's loss: that of the labels, as they are. `rows` is memory for as many as labels.
 [[nodiscard]] Evaluation softmax_cross_entropy(std::span<const float> outputs,
                                                std::span<const std::int32_t> labels,
-                                               std::uint32_t classes);
+                                               std::uint32_t classes, std::span<RowLoss> rows);
 
 /// Training's: smooths the labels, and writes the gradient of the mean loss with respect to the
 /// outputs. Rows of `gradient` beyond labels.size() (the rest of a short batch) become zero.
 [[nodiscard]] Evaluation softmax_cross_entropy(std::span<const float> outputs,
                                                std::span<const std::int32_t> labels,
-                                               std::uint32_t classes, float label_smoothing,
-                                               std::span<float> gradient);
+                                               std::uint32_t classes, std::span<RowLoss> rows,
+                                               float label_smoothing, std::span<float> gradient);
 
 /// Mean squared difference of `width` outputs a sample to their targets, summed over the samples;
 /// `correct` stays 0.
@@ -33,4 +39,4 @@ namespace starling::compute {
                                       std::span<const float> targets, std::size_t width,
                                       std::span<float> gradient);
 
-}  // namespace starling::compute
+}  // namespace starling::compute::cpu

@@ -6,7 +6,7 @@
 #include <omp.h>
 
 #include "base/assert.hpp"
-#include "compute/loss.hpp"
+#include "compute/cpu/loss.hpp"
 
 namespace starling::compute::cpu {
 
@@ -38,6 +38,8 @@ CpuProgram::CpuProgram(const Graph& graph, std::uint32_t batch, std::uint32_t th
       batch_(batch),
       threads_(threads),
       plan_(std::move(plan)),
+      row_losses_(graph.loss.kind == LossKind::cross_entropy ? std::size_t{batch} * graph.positions
+                                                             : 0),
       stream_(plan_.engine()) {}
 
 Result<float> CpuProgram::forward_backward(std::span<const float> parameters,
@@ -53,8 +55,8 @@ Result<float> CpuProgram::forward_backward(std::span<const float> parameters,
   const std::span<float> outputs_gradient{plan_.floats(plan_.outputs_gradient), size};
   const Evaluation sums =
       loss_.kind == LossKind::cross_entropy
-          ? softmax_cross_entropy(outputs, batch.labels, classes_, loss_.label_smoothing,
-                                  outputs_gradient)
+          ? softmax_cross_entropy(outputs, batch.labels, classes_, row_losses_,
+                                  loss_.label_smoothing, outputs_gradient)
           : mean_squared(outputs, batch.targets, output_elements_, outputs_gradient);
   try {
     point_into(plan_.gradients, gradient.data());
@@ -70,7 +72,7 @@ Result<Evaluation> CpuProgram::evaluate(std::span<const float> parameters,
   const auto outputs = this->outputs(parameters, buffers, batch);
   if (!outputs) return fail(outputs.error());
   return loss_.kind == LossKind::cross_entropy
-             ? softmax_cross_entropy(*outputs, batch.labels, classes_)
+             ? softmax_cross_entropy(*outputs, batch.labels, classes_, row_losses_)
              : mean_squared(*outputs, batch.targets, output_elements_);
 }
 

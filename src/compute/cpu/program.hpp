@@ -8,6 +8,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "compute/cpu/loss.hpp"
 #include "compute/cpu/plan.hpp"
 #include "compute/program.hpp"
 
@@ -46,6 +47,7 @@ class CpuProgram final : public Program {
   const std::uint32_t batch_;
   const std::uint32_t threads_;
   Plan plan_;
+  std::vector<RowLoss> row_losses_;
   dnnl::stream stream_;
 };
 

@@ -47,7 +47,7 @@ struct SoftMax {
   static constexpr float kLowest = std::numeric_limits<float>::lowest();
 };
 
-/// Softmax cross-entropy of each label's row (as softmax_cross_entropy of loss.hpp): its loss,
+/// Softmax cross-entropy of each label's row (as softmax_cross_entropy of cpu/loss.hpp): its loss,
 /// whether it is right, and in training the gradient of the mean. Rows behind the step's are zero,
 /// as are gaps between rows.
 struct CrossEntropy {

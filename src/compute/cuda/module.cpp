@@ -32,7 +32,7 @@ class CudaBackend final : public Backend {
       auto queue = GpuQueue::create(device_);
       if (!queue) return fail(queue.error());
       return cuda::compile(graph, options, std::move(*queue));
-    } catch (const std::exception& error) {  // no memory: none may leave the module
+    } catch (const std::exception& error) {  // no memory of this machine's, or a library's error
       return fail(ErrorCode::device, "the model could not be compiled for cuda:{}: {}", device_,
                   error.what());
     }
