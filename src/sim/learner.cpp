@@ -150,12 +150,14 @@ std::unique_ptr<Learner> Bowl::learner(const base::PeerId& id) {
 /// Steps that only count, so that progress is told among the peers.
 class IdleLearner final : public Learner {
  public:
+  static constexpr std::uint32_t kBatch = 1;
+
   base::Result<StepResult> step(std::span<float>, std::span<float>, float) override {
-    return StepResult{1, 1.0F};
+    return StepResult{kBatch, 1.0F};
   }
   base::Result<StepResult> gradient(std::span<const float>, std::span<float>,
                                     std::span<float>) override {
-    return StepResult{1, 1.0F};
+    return StepResult{kBatch, 1.0F};
   }
   void apply(std::span<float>, std::span<const float>, float) override {}
   base::Result<Quality> evaluate(std::span<const float>, std::span<const float>,
@@ -369,11 +371,12 @@ base::Result<std::unique_ptr<Task>> make_task(const Scenario& scenario) {
   if (!run_file) return fail(run_file.error());
   // Which device a machine has must not show in a trace.
   run_file->train.device = "cpu";
+  const Problem problem = scenario.sim.problem;
+  if (problem == Problem::none) run_file->train.batch = IdleLearner::kBatch;
   if (scenario.run_file.empty() && run_file->run.samples == 1) {
     run_file->run.samples = endless_samples(scenario, run_file->train.batch);
   }
   std::unique_ptr<Task> task;
-  const Problem problem = scenario.sim.problem;
   std::uint64_t training_set = std::uint64_t{1} << 20;
   if (problem == Problem::none) {
     run_file->exchange.mode = exchange::Mode::none;

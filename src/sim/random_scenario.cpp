@@ -156,8 +156,8 @@ void repeat_some(Scenario& scenario) {
   }
 }
 
-/// How many neighbours, and in few scenarios that all have one. Two are too few where rare branches
-/// drop links all the time, or where buffers are to stay near their mean.
+/// How many neighbours, and in few scenarios that all have the same one. Two are too few where rare
+/// branches drop links all the time, and they and a star where buffers are to stay near their mean.
 void link_some(Scenario& scenario) {
   constexpr std::uint64_t kOwn = 0xDE64EE;  // so that other choices do not depend on it
   base::Rng rng(scenario.seed ^ kOwn);
@@ -165,8 +165,8 @@ void link_some(Scenario& scenario) {
     const bool needs_more = scenario.sim.buggify || scenario.sim.buffers > 0;
     scenario.set.push_back(fmt::format(
         "swarm.degree={}", std::max<std::uint64_t>(needs_more ? 3 : 2, 2 + rng.below(5))));
-  } else if (rng.below(40) == 0) {
-    scenario.set.emplace_back("swarm.hub='peer-0:1'");
+  } else if (rng.below(40) == 0 && scenario.sim.buffers == 0) {
+    scenario.set.emplace_back("swarm.hub='peer-0'");
   }
   constexpr const char* kSchedules[] = {"constant", "cosine", "linear"};
   scenario.set.push_back(fmt::format("train.schedule='{}'", kSchedules[rng.below(3)]));

@@ -26,8 +26,7 @@ CalmMinutes::CalmMinutes(const World& world, const Calm& calm, Stages& stages, A
       slow_(is_slow(world.plan().scenario)) {}
 
 void CalmMinutes::look() {
-  // A star is not made to become whole again.
-  if (!world_.task().config.membership.hub.empty()) return;
+  if (lacks_hub(world_)) return noted_.clear();
   if (!calm_.now() || stages_.ending()) return noted_.clear();
   if (!noted_.empty() && world_.seconds() < since_ + kMinute) return;
   for (const auto& node : world_.nodes()) {

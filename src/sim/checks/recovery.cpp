@@ -69,8 +69,7 @@ void Recovery::measure_drift() {
 }
 
 void Recovery::finish() {
-  // A star is not made to become whole again: its middle may be gone.
-  if (!world_.task().config.membership.hub.empty()) return;
+  if (lacks_hub(world_)) return;
   // A run that ends is over soon after its faults: its end is judged whenever it comes.
   if (stages_.done_undisturbed()) check_end_of_run(world_, stages_.failed() > 0, alarm_);
   const double past = world_.seconds() - calm_.times().last;

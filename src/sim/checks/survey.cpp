@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "sim/checks/spectral_gap.hpp"
@@ -46,6 +47,13 @@ bool connected(const World& world) {
     }
   }
   return seen.size() == running.size();
+}
+
+bool lacks_hub(const World& world) {
+  const std::string& hub = world.task().config.membership.hub;
+  return !hub.empty() && std::ranges::none_of(world.nodes(), [&](const auto& node) {
+    return runs(world, *node) && world.plan().peers[node->peer].name == hub;
+  });
 }
 
 bool all_linked(const World& world) {

@@ -16,6 +16,8 @@ inline constexpr double kJoinSeconds = 30;
 [[nodiscard]] bool any_up(const World& world);
 /// Whether there is a way over links between any two that run; false where nobody does.
 [[nodiscard]] bool connected(const World& world);
+/// Whether the overlay is a star whose middle does not run: it is not made to become whole again.
+[[nodiscard]] bool lacks_hub(const World& world);
 /// Whether each peer that runs exchanges with another.
 [[nodiscard]] bool all_linked(const World& world);
 /// Whether each has the neighbours that it wants, as far as there are so many.

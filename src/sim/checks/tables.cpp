@@ -128,7 +128,7 @@ void Tables::check_suspicions(const Node& node) {
 void Tables::finish() {
   verdicts_.finish(world_.seconds());
   // A star without its middle hears of nothing.
-  if (!calm_.clear() || !world_.task().config.membership.hub.empty()) return;
+  if (!calm_.clear() || lacks_hub(world_)) return;
   const auto slowest = percentile(verdicts_.detections(), 1);
   if (slowest && *slowest > kDetectionMax) {
     alarm_.raise("a death was noticed after {:.1f} s", *slowest);

@@ -91,6 +91,25 @@ BOOST_AUTO_TEST_CASE(a_slow_peer_holds_nobody_up) {
              0.02);
 }
 
+BOOST_AUTO_TEST_CASE(peers_that_train_nothing_make_all_steps_that_their_speeds_allow) {
+  const Report report =
+      run_it(plan_of("duration = 60\n[peers]\ncount = 2\n[expect]\nthroughput_min = 0.9\n"
+                     "[sim]\nproblem = \"none\"\nstep_ms = 100\n"));
+  BOOST_TEST(value_of(report, "throughput_min") > 0.9);
+  BOOST_TEST(value_of(report, "throughput_min") < 1.01);
+}
+
+BOOST_AUTO_TEST_CASE(the_peers_of_a_star_are_linked_with_its_middle) {
+  const auto gap = [](const std::string& hub) {
+    return value_of(run_it(plan_of("duration = 60\n[peers]\ncount = 5\nvia = \"all\"\n[run]\n"
+                                   "set = [\"swarm.hub='" +
+                                   hub + "'\"]\n[expect]\nspectral_gap_min = 0\n" + kBowl)),
+                    "spectral_gap_min");
+  };
+  BOOST_TEST(gap("peer-0") > 0.1);
+  BOOST_TEST(gap("nobody") == 0.0);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_under_way_when_a_peer_is_stopped_ends_once_and_later) {
   const auto steps = [](const std::string& timeline) {
     const Plan plan = plan_of("duration = 60\n[peers]\ncount = 2\n" + timeline +
