@@ -23,6 +23,7 @@ AT_ONCE = ("kill", "restart", "leave")
 # Of a peer's steps nothing is asked where one of these concerns it.
 HOLDING_UP = ("kill", "stop", "restart", "leave", "throttle")
 SIMULATED_ONLY = ("twin", "skew")
+MEASURED_IN_SIMULATION = ("optimum_distance_max", "faulty_held_max", "spectral_gap_min")
 ENDING = ("settling", "finishing", "done")
 # Membership alone: every peer waits for more links than there can be before its first step.
 NO_TRAINING = ["exchange.mode=none", "swarm.wait_for=64", "swarm.wait_timeout=3600"]

@@ -256,9 +256,11 @@ class Throttle:
             group.mkdir(exist_ok=True)
             if version == "v2":
                 (group / "cpu.max").write_text(f"{quota} {period}")
+                self.no_limit = group / "cpu.max", "max"
             else:
                 (group / "cpu.cfs_period_us").write_text(str(period))
                 (group / "cpu.cfs_quota_us").write_text(str(quota))
+                self.no_limit = group / "cpu.cfs_quota_us", "-1"
             (group / "cgroup.procs").write_text(str(pid))
             self.group = group
         except OSError:
@@ -280,10 +282,13 @@ class Throttle:
         if self.group is None:
             _signal(self.pid, signal.SIGCONT)
             return
+        # It may have to stay there: the folder above takes no processes where a controller is on.
+        file, words = self.no_limit
         try:
+            file.write_text(words)
             (self.group.parent / "cgroup.procs").write_text(str(self.pid))
         except OSError:
-            pass  # the process is gone
+            pass  # the process is gone, or has to stay
         _remove_cgroup_if_empty(self.group)
 
 

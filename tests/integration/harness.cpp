@@ -62,22 +62,25 @@ Arguments up_arguments(const std::string& name, const std::string& dir, const st
   return arguments;
 }
 
-/// Samples a second of four peers.
-double measure_rate() {
+/// What four peers do in a second.
+struct Rate {
+  double samples = 0;  ///< of all
+  double steps = 0;    ///< of one
+};
+
+Rate measure_rate() {
   Swarm swarm(4, {"run.samples=1000000000"});
-  const auto samples = [&] {
-    const auto status = swarm[0].status();
-    return status ? status->swarm_samples : 0;
-  };
-  BOOST_TEST_REQUIRE(eventually([&] { return samples() >= kSamplesWarm; }),
+  const auto now = [&] { return swarm[0].status().value_or(Status{}); };
+  BOOST_TEST_REQUIRE(eventually([&] { return now().swarm_samples >= kSamplesWarm; }),
                      "a swarm does not start: " << swarm[0].process().err());
-  const std::uint64_t before = samples();
+  const Status before = now();
   const auto start = Clock::now();
   (void)eventually([&] { return Clock::now() - start >= kRateTime; });
-  const std::uint64_t after = samples();
-  BOOST_TEST_REQUIRE(after > before, "the swarm stands still");
-  return static_cast<double>(after - before) /
-         std::chrono::duration<double>(Clock::now() - start).count();
+  const Status after = now();
+  BOOST_TEST_REQUIRE(after.steps > before.steps, "the swarm stands still");
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return {static_cast<double>(after.swarm_samples - before.swarm_samples) / seconds,
+          static_cast<double>(after.steps - before.steps) / seconds};
 }
 
 }  // namespace
@@ -245,11 +248,12 @@ report::PeerSummary Peer::summary() const {
 
 // --- swarms ---
 
-std::string run_of(Duration length) {
-  static const double rate = measure_rate();
-  const double samples = rate * std::chrono::duration<double>(length).count();
-  return "run.samples=" +
-         std::to_string(std::max(kSamplesMin, static_cast<std::uint64_t>(samples)));
+Arguments run_of(Duration length) {
+  static const Rate rate = measure_rate();
+  const double samples = rate.samples * std::chrono::duration<double>(length).count();
+  return {
+      "run.samples=" + std::to_string(std::max(kSamplesMin, static_cast<std::uint64_t>(samples))),
+      "limits.steps_per_second=" + std::to_string(rate.steps)};
 }
 
 Swarm::Swarm(std::uint32_t peers, Arguments set) : set_(std::move(set)) {

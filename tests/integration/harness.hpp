@@ -136,10 +136,11 @@ class Peer {
   std::string control_;
 };
 
-/// "run.samples=..." of a run that takes a swarm of four about so long on this machine as it is
-/// now, so that a fault in the middle of it is one everywhere. Enough samples for kUsualAccuracy
-/// in any case. Measured once a program, which takes some seconds.
-[[nodiscard]] std::string run_of(Duration length);
+/// Keys of a run that takes a swarm of four about so long on this machine as it is now, so that a
+/// fault in the middle of it is one everywhere: no peer is faster where others are gone or the
+/// machine is less busy later. Enough samples for kUsualAccuracy in any case. Measured once a
+/// program, which takes some seconds.
+[[nodiscard]] Arguments run_of(Duration length);
 
 /// What the MLP reaches on the test set in such a run (0.86 to 0.88), with room for chance.
 inline constexpr double kUsualAccuracy = 0.84;

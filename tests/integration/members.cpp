@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 
 BOOST_AUTO_TEST_CASE(a_late_joiner_reaches_the_accuracy_of_the_swarm) {
-  Swarm swarm(3, {run_of(12s)});
+  Swarm swarm(3, run_of(12s));
   BOOST_TEST_REQUIRE(swarm.reaches(swarm[0], 0.4), "the run did not get to the joining");
   Peer& late = swarm.add("late", swarm[1].address());
   swarm.require_end();
@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(a_late_joiner_reaches_the_accuracy_of_the_swarm) {
 }
 
 BOOST_AUTO_TEST_CASE(a_killed_peer_resumes_from_its_checkpoint_and_is_taken_back) {
-  Swarm swarm(4, {run_of(12s)});
+  Swarm swarm(4, run_of(12s));
   constexpr std::size_t kVictim = 2;
   const std::string name = swarm[kVictim].name();
   const std::string dir = swarm[kVictim].dir();

@@ -181,8 +181,20 @@ class AScenario(unittest.TestCase):
              self.run_folder, "--json", self.out],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
+        self.addCleanup(self.end, process)
         self.mark = f"starling-{process.pid}-{machine.started_at(process.pid)}"
         return process
+
+    @staticmethod
+    def end(process):
+        """What a test that failed left running."""
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
     def left(self):
         return left_behind(self.mark, self.run_folder)
@@ -209,6 +221,21 @@ class AScenario(unittest.TestCase):
         self.assertEqual([e["name"] for e in verdict["expectations"] if not e["passed"]],
                          ["step_gap_max_s"])
         self.assertEqual(self.left(), [])
+
+    def test_that_only_the_simulator_can_judge_is_refused_before_it_runs(self):
+        for name, words, said in (
+                ("measure", "[expect]\nspectral_gap_min = 0.1", "spectral_gap_min is measured only"),
+                ("fault", "[[timeline]]\nkind = 'twin'\nat = 5\nfor = 5\npeers = 'last'",
+                 "'twin' runs only")):
+            with self.subTest(name):
+                file = self.folder / f"{name}.toml"
+                file.write_text(f"[scenario]\nname = '{name}'\nduration = 60\n[peers]\ncount = 2\n"
+                                f"[sim]\nproblem = 'none'\n{words}\n")
+                process = self.start(file)
+                _, error = process.communicate(timeout=30)
+                self.assertEqual(process.returncode, 3, error)
+                self.assertIn(said, error)
+                self.assertFalse(self.run_folder.exists())
 
     def test_that_is_interrupted_leaves_nothing(self):
         process = self.start("scenario_canary.toml")

@@ -21,7 +21,7 @@ bool says_interrupted(const std::string& dir) {
 }
 
 BOOST_AUTO_TEST_CASE(an_interrupted_peer_saves_and_leaves_and_the_others_go_on) {
-  Swarm swarm(3, {run_of(10s)});
+  Swarm swarm(3, run_of(10s));
   constexpr std::size_t kLeaver = 1;
   Peer& leaver = swarm[kLeaver];
   BOOST_TEST_REQUIRE(swarm.reaches(leaver, 0.3), "the run did not get to the interrupt");
