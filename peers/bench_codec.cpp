@@ -5,7 +5,7 @@
 //   memcpy  read and write n                                            8 n bytes
 //   encode  and hold back: read y, r and the mirror, write y and r     20 n
 //   commit  of k links of 3 at once: read and write y and 2 k mirrors   8 n (1 + 2 k)
-// Of mirrors in bfloat16 half.
+// Of mirrors in bfloat16 half. With a momentum a commit reads and writes k vectors more.
 // All are measured in turns, memcpy first in each, by the time of the processor: a ratio is the
 // median over the turns, so what else the machine does weighs on both sides of it.
 //
@@ -37,6 +37,17 @@ namespace starling::peers {
 namespace {
 
 using exchange::MirrorType;
+
+/// What the vectors of a link are.
+struct Kind {
+  const char* name;  // behind the size's
+  exchange::Averaging averaging;
+};
+const Kind kKinds[] = {
+    {"", {}},
+    {" bf16", {.mirror = MirrorType::bfloat16}},
+    {" momentum", {.momentum = 0.9F, .ahead = 0.1F}},
+};
 
 constexpr std::size_t kSizes[] = {10'000'000, 100'000'000};
 constexpr double kDensities[] = {0.01, 0.003};
@@ -90,8 +101,8 @@ std::vector<float> noises(float scale) {
 /// A replica with three neighbours that meets them for the first time.
 class BenchReplica {
  public:
-  BenchReplica(std::size_t n, MirrorType mirror)
-      : replica_(initial(n), 0.5F, {}, {.mirror = mirror}) {}
+  BenchReplica(std::size_t n, const exchange::Averaging& averaging)
+      : replica_(initial(n), 0.5F, {}, averaging) {}
 
   /// In the memory of a device other than the processor, together with what train() needs there: a
   /// walk through the vectors by the host takes a thousand times as long as what is measured.
@@ -238,7 +249,7 @@ void print(const CodecFigure& figure, const CodecFigure& reference, bool json) {
                               {"seconds", median_of(figure.seconds)}};
     fmt::print("{}\n", line.dump());
   } else {
-    fmt::print("{:<24} {:>9.3f} {:>9.3f} {:>8.2f} {:>8.2f} {:>6.2f}\n", figure.name,
+    fmt::print("{:<32} {:>9.3f} {:>9.3f} {:>8.2f} {:>8.2f} {:>6.2f}\n", figure.name,
                *std::ranges::min_element(figure.seconds) * 1e3, median_of(figure.seconds) * 1e3,
                rate, copies, ratio);
   }
@@ -257,12 +268,13 @@ CodecFigure reference_figure(BenchReplica& subject, const std::string& of, bool 
           }};
 }
 
-base::Status bench_size(std::size_t n, MirrorType mirror, const BenchOptions& options) {
+base::Status bench_size(std::size_t n, const Kind& kind, const BenchOptions& options) {
   const bool on_gpu = options.device != "cpu";
   const auto elements = static_cast<double>(n);
-  const double of_mirror = mirror == MirrorType::float32 ? sizeof(float) : sizeof(base::BFloat16);
-  const std::string kind = mirror == MirrorType::float32 ? "" : " bf16";
-  BenchReplica subject(n, mirror);
+  const bool is_half = kind.averaging.mirror == MirrorType::bfloat16;
+  const double of_mirror = is_half ? sizeof(base::BFloat16) : sizeof(float);
+  const double of_link = 4.0 * of_mirror + (kind.averaging.momentum > 0 ? 8.0 : 0.0);
+  BenchReplica subject(n, kind.averaging);
   const std::vector<float> noise = noises(0.01F);
   if (on_gpu) {
     if (auto moved = subject.move_to(options.device, noise); !moved) return moved;
@@ -271,16 +283,16 @@ base::Status bench_size(std::size_t n, MirrorType mirror, const BenchOptions& op
   exchange::Replica& replica = subject.replica();
   base::Buffer payload;  // of the last measured encode
   Payloads own;
-  std::vector<CodecFigure> figures{reference_figure(subject, size_name(n) + kind, on_gpu)};
+  std::vector<CodecFigure> figures{reference_figure(subject, size_name(n) + kind.name, on_gpu)};
   for (std::size_t i = 0; i < std::size(kDensities); ++i) {
     const delta::Options coding{.density = kDensities[i], .bits = 4, .block = 128};
     const auto name = [&](std::string_view what) {
-      return fmt::format("{} {}{} {:g}%", what, size_name(n), kind, kDensities[i] * 100.0);
+      return fmt::format("{} {}{} {:g}%", what, size_name(n), kind.name, kDensities[i] * 100.0);
     };
     figures.push_back({name("encode"), (16.0 + of_mirror) * elements,
                        [&replica, &payload, coding] { encode(replica, 0, coding, payload); }});
     for (const std::uint8_t links : {std::uint8_t{1}, kLinks}) {
-      const double bytes = 8.0 + 4.0 * of_mirror * links;
+      const double bytes = 8.0 + of_link * links;
       figures.push_back({name("commit") + fmt::format(" {} link{}", links, links == 1 ? "" : "s"),
                          bytes * elements,
                          [&subject, &payload, &own, links] {
@@ -304,7 +316,7 @@ base::Status bench_size(std::size_t n, MirrorType mirror, const BenchOptions& op
 
 int bench_codec(const BenchOptions& asked) {
   const auto device = compute::open_device(asked.device);
-  if (!device) return complain("bench codec", device.error());
+  if (!device) return complain("bench codec", device.error().in("--device " + asked.device));
   BenchOptions options = asked;
   options.device = device->name;  // what "auto" comes to
   std::vector<std::size_t> sizes(std::begin(kSizes), std::end(kSizes));
@@ -322,12 +334,12 @@ int bench_codec(const BenchOptions& asked) {
     const bool on_gpu = options.device != "cpu";
     fmt::print("4-bit values, {}; reference: {} of the same n in the same turns\n",
                on_gpu ? options.device : "one core", on_gpu ? "a plain pass" : "memcpy");
-    fmt::print("{:<24} {:>9} {:>9} {:>8} {:>8} {:>6}\n", "", "best ms", "median ms", "GB/s",
+    fmt::print("{:<32} {:>9} {:>9} {:>8} {:>8} {:>6}\n", "", "best ms", "median ms", "GB/s",
                on_gpu ? "pass" : "memcpy", "ratio");
   }
   for (const std::size_t n : sizes) {
-    for (const MirrorType mirror : {MirrorType::float32, MirrorType::bfloat16}) {
-      if (auto done = bench_size(n, mirror, options); !done) {
+    for (const Kind& kind : kKinds) {
+      if (auto done = bench_size(n, kind, options); !done) {
         return complain("bench codec", done.error());
       }
     }

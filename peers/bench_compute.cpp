@@ -207,7 +207,7 @@ base::Status measure(const Subject& subject, double peak_gflops, const BenchOpti
 
 int bench_compute(const BenchOptions& asked) {
   const auto device = compute::open_device(asked.device);
-  if (!device) return complain("bench compute", device.error());
+  if (!device) return complain("bench compute", device.error().in("--device " + asked.device));
   BenchOptions options = asked;
   options.device = device->name;  // what "auto" comes to
   const bool on_gpu = options.device != "cpu";
@@ -215,9 +215,11 @@ int bench_compute(const BenchOptions& asked) {
     return complain("bench compute",
                     {base::ErrorCode::device, "this processor gains nothing from bf16"});
   }
-  const double peak = on_gpu ? 0 : compute::cpu::peak_gflops(options.seconds, options.threads);
-  if (!options.json && on_gpu) fmt::print("{} ({})\n\n", device->name, device->about);
-  if (!options.json && !on_gpu) {
+  // The reference multiplies in float32, on processors.
+  const bool compares = !on_gpu && !options.bfloat16;
+  const double peak = compares ? compute::cpu::peak_gflops(options.seconds, options.threads) : 0;
+  if (!options.json && !compares) fmt::print("{} ({})\n\n", device->name, device->about);
+  if (!options.json && compares) {
     fmt::print(
         "{} thread{}; reference: the rate at which oneDNN multiplies two matrices "
         "of 1024 x 1024, {:.1f} GFLOP/s\n\n{:<22} {:>12} {:<10} {:>12} {:>7}\n",

@@ -1,5 +1,6 @@
 // doctor: what a peer needs, tried for real: this machine, its links, and peers that it should
 // reach.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -31,6 +32,7 @@ struct Finding {
   std::string what;
   Verdict verdict = Verdict::good;
   std::string text;
+  int exit_code = 0;  ///< of what is wrong
 };
 
 constexpr std::array kVerdictNames{"ok", "none", "WRONG"};
@@ -54,6 +56,11 @@ class Doctor {
     if (auto listen = io::parse_address(options_.listen); !listen) {
       return base::fail(base::ErrorCode::usage, "--listen: {}", listen.error().text);
     }
+    for (const std::string& address : options_.join) {
+      if (auto join = io::parse_target(address); !join) {
+        return base::fail(base::ErrorCode::usage, "--join: {}", join.error().text);
+      }
+    }
     machine();
     data();
     links(security);
@@ -67,6 +74,10 @@ class Doctor {
   void add(std::string what, Verdict verdict, std::string text) {
     findings_.push_back({std::move(what), verdict, std::move(text)});
   }
+  void wrong(std::string what, base::Error error) {
+    findings_.push_back(
+        {std::move(what), Verdict::wrong, std::move(error.text), base::exit_code(error.code)});
+  }
 
   void machine() {
     add("processor", Verdict::good,
@@ -79,9 +90,9 @@ class Doctor {
     rlimit files{};
     getrlimit(RLIMIT_NOFILE, &files);  // a peer raises its limit to the most that it may
     if (files.rlim_max < kFilesWanted) {
-      add("open files", Verdict::wrong,
-          fmt::format("at most {}: raise the limit to {} (ulimit -Hn)", files.rlim_max,
-                      kFilesWanted));
+      wrong("open files",
+            {base::ErrorCode::network, fmt::format("at most {}: raise the limit to {} (ulimit -Hn)",
+                                                   files.rlim_max, kFilesWanted)});
     }
   }
 
@@ -99,12 +110,15 @@ class Doctor {
 
   void links(const io::LinkSecurity& security) {
     const auto links = io::check_own_links(options_.listen, security);
-    if (!links) return add("links", Verdict::wrong, links.error().text);
+    if (!links) return wrong("links", links.error());
     for (const io::OwnLink& link : *links) {
-      add("links", link.took ? Verdict::good : Verdict::wrong,
-          link.took ? fmt::format("to itself at {}, {}encrypted, within {:.0f} ms", link.address,
-                                  options_.encrypted ? "" : "not ", base::seconds(*link.took) * 1e3)
-                    : link.took.error().text);
+      if (!link.took) {
+        wrong("links", {base::ErrorCode::network, link.took.error().text});
+        continue;
+      }
+      add("links", Verdict::good,
+          fmt::format("to itself at {}, {}encrypted, within {:.0f} ms", link.address,
+                      options_.encrypted ? "" : "not ", base::seconds(*link.took) * 1e3));
     }
     const auto lan = io::check_lan();
     add("network", lan ? Verdict::good : Verdict::absent,
@@ -113,7 +127,7 @@ class Doctor {
 
   void peer(const std::string& address, const io::LinkSecurity& security) {
     const auto greeting = io::greet(address, security);
-    if (!greeting) return add("peer", Verdict::wrong, greeting.error().text);
+    if (!greeting) return wrong("peer", greeting.error());
     add("peer", Verdict::good,
         fmt::format("{} is {} ({}), trains run {}, and answered within {:.0f} ms", address,
                     base::printable(greeting->name, base::kShownMax), greeting->id.brief(),
@@ -126,16 +140,17 @@ class Doctor {
 
 void print(const std::vector<Finding>& findings, bool json) {
   if (!json) {
-    for (const auto& [what, verdict, text] : findings) {
-      fmt::print("{:<6} {:<10} {}\n", kVerdictNames[static_cast<std::size_t>(verdict)], what, text);
+    for (const Finding& finding : findings) {
+      fmt::print("{:<6} {:<10} {}\n", kVerdictNames[static_cast<std::size_t>(finding.verdict)],
+                 finding.what, finding.text);
     }
     return;
   }
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const auto& [what, verdict, text] : findings) {
-    list.push_back({{"what", what},
-                    {"verdict", kVerdictNames[static_cast<std::size_t>(verdict)]},
-                    {"text", text}});
+  for (const Finding& finding : findings) {
+    list.push_back({{"what", finding.what},
+                    {"verdict", kVerdictNames[static_cast<std::size_t>(finding.verdict)]},
+                    {"text", finding.text}});
   }
   fmt::print("{}\n", list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
@@ -147,12 +162,7 @@ int run_doctor(const DoctorOptions& options) {
   if (auto examined = doctor.examine(); !examined) return complain("doctor", examined.error());
   print(doctor.findings(), options.json);
   int code = 0;
-  for (const Finding& finding : doctor.findings()) {
-    if (finding.verdict != Verdict::wrong) continue;
-    const bool unreachable = finding.what == "peer";
-    code = std::max(code, base::exit_code(unreachable ? base::ErrorCode::unreachable
-                                                      : base::ErrorCode::network));
-  }
+  for (const Finding& finding : doctor.findings()) code = std::max(code, finding.exit_code);
   return code;
 }
 
