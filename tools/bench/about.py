@@ -35,6 +35,20 @@ def gpu_name(program, device):
     return done.stdout.split("(", 1)[1].split(",")[0]  # "cuda:0 (NVIDIA H200, 150 of ..."
 
 
+def need(program):
+    """Ends the benchmark where its program is missing, or in its build folder older than the sources:
+    its results would name a commit that they are not of."""
+    path = pathlib.Path(program).resolve()
+    if not path.exists():
+        sys.exit(f"{sys.argv[0]}: {program} is missing; run tools/build")
+    for build in path.parents:
+        if (build / "build.ninja").exists():
+            done = subprocess.run(["ninja", "-n", "-C", build, path.relative_to(build)],
+                                  capture_output=True, text=True)
+            if "no work to do" not in done.stdout:
+                sys.exit(f"{sys.argv[0]}: {program} is older than its sources; run tools/build")
+
+
 def commit():
     """Of what is measured: results that are written meanwhile, and texts, change nothing of it."""
     def git(*words):

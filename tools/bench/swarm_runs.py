@@ -2,14 +2,43 @@
 
 import json
 import math
+import signal
 import statistics
 import subprocess
 import sys
+
+_running = []
 
 
 def overrides(settings):
     """The options that replace keys of a run file."""
     return [word for setting in settings for word in ("--set", setting)]
+
+
+def take_signals():
+    """SIGINT and SIGTERM end what `complete` runs, and then this program: the folders of what runs
+    are removed when it has ended."""
+    def stop(number, _):
+        for process in _running:
+            process.terminate()
+        sys.exit(128 + number)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+
+def complete(words, **pipes):
+    """subprocess.run for a program with peers of its own, which it ends where it is told to end, not
+    killed. From any thread."""
+    process = subprocess.Popen(words, text=True, **pipes)
+    _running.append(process)
+    try:
+        output, errors = process.communicate()
+    except SystemExit:
+        process.communicate()
+        raise
+    finally:
+        _running.remove(process)
+    return subprocess.CompletedProcess(words, process.returncode, output, errors)
 
 
 def run(program, run_file, peers, settings, seed, folder):
@@ -18,14 +47,14 @@ def run(program, run_file, peers, settings, seed, folder):
     words = [program, "swarm", run_file, "-n", peers, "--json", "--anew", "--dir", folder,
              *overrides([f"run.seed={seed}", *settings])]
     words = [str(word) for word in words]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{sys.argv[0]}: `{' '.join(words)}` ended with {done.returncode}")
-    ends = [peer["end"] for peer in json.loads(done.stdout)["peers"]]
+    swarm = complete(words, stdout=subprocess.PIPE)
+    if swarm.returncode != 0:
+        sys.exit(f"{sys.argv[0]}: `{' '.join(words)}` ended with {swarm.returncode}")
+    ends = [peer["end"] for peer in json.loads(swarm.stdout)["peers"]]
     if ends != ["done"] * peers:
         sys.exit(f"{sys.argv[0]}: `{' '.join(words)}`: of {peers} peers there are summaries that say "
                  f"{ends}")
-    return done.stdout
+    return swarm.stdout
 
 
 def figures(summary):

@@ -16,9 +16,14 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FIELD = ROOT / "tools" / "bench" / "field"
 RUN_FILE = ROOT / "scenarios" / "runs" / "fashion-mnist.toml"
+BATCH = tomllib.loads(RUN_FILE.read_text())["train"]["batch"]
+PROGRAM = ROOT / "build/peers/starling"
+SWITCH = ROOT / "build/scenarios/switch/starling-switch"
+LIBRARY = ROOT / "build/src/embed/libstarling.so"
+PROGRAMS = PROGRAM, SWITCH, LIBRARY  # what must have been built
 sys.path.insert(0, str(ROOT / "scenarios"))
 from lab.machine import Borrowed, LabError, inside, ip  # noqa: E402
-from lab.network import Switch, address_of, find_program  # noqa: E402
+from lab.network import Switch, address_of  # noqa: E402
 from lab.processes import PORT, control_of, summary_of  # noqa: E402
 from lab.watch import Watcher, clock, longest_pause, note_steps  # noqa: E402
 
@@ -163,7 +168,7 @@ class Peer:
 
     def command(self):
         if self.method in STARLING:
-            return [str(ROOT / "build/peers/starling"), "up", str(RUN_FILE), "--name",
+            return [str(PROGRAM), "up", str(RUN_FILE), "--name",
                     self.folder.name, "--dir", str(self.folder), *self.starling(),
                     "--set", "train.threads=1"]
         python = str(ROOT / ".cache/field/bin/python")
@@ -185,7 +190,7 @@ class Peer:
                        "MASTER_ADDR": address_of(0), "MASTER_PORT": "29501",
                        "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1",
                        "MKL_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore",
-                       "STARLING_LIBRARY": str(ROOT / "build/src/embed/libstarling.so")}
+                       "STARLING_LIBRARY": str(LIBRARY)}
         with open(self.folder / "out", "wb") as output, inside(self.namespace):
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *self.command()], stdout=output, stderr=output,
@@ -272,8 +277,8 @@ class Trial:
         try:
             *namespaces, hub = borrowed.namespaces(PEERS + 1)
             rate = NETWORKS[self.network]
-            network = (Bridge(namespaces, hub) if rate is None else slow_network(
-                find_program(ROOT / "build/scenarios/switch/starling-switch"), namespaces, rate))
+            network = (Bridge(namespaces, hub) if rate is None else
+                       slow_network(SWITCH, namespaces, rate))
             epochs = FAULT_EPOCHS if self.fault != "none" else 0
             self.peers = [Peer(number, self.method, name, self.folder, epochs)
                           for number, name in enumerate(namespaces)]
@@ -368,13 +373,13 @@ class Trial:
                 **self.accuracy(first)}
 
     def trained(self):
-        """Samples of all peers and the seconds in which they were trained."""
+        """Samples of all peers after their first step, and the seconds in which they were trained;
+        Starling's, as its peers say, with the first step and its time."""
         if self.peers[0].is_starling and self.stopped is None:
             summaries = [peer.summary() for peer in self.peers]
             return (sum(s["samples"] for s in summaries), max(s["seconds"] for s in summaries))
-        batch = tomllib.loads(RUN_FILE.read_text())["train"]["batch"]
         steps = [peer.steps for peer in self.peers]
-        return (batch * sum(s[-1][0] for s in steps),
+        return (BATCH * sum(s[-1][0] - s[0][0] for s in steps),
                 max(s[-1][1] for s in steps) - min(s[0][1] for s in steps))
 
     def pace(self):
@@ -418,7 +423,7 @@ class Trial:
 
 def evaluate(path):
     """Accuracy on all test samples; None if a parameter is not finite."""
-    words = [ROOT / "build/peers/starling", "eval", "--run", RUN_FILE, "--set",
+    words = [PROGRAM, "eval", "--run", RUN_FILE, "--set",
              f"train.threads={os.cpu_count()}", path, "--json"]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode != 0:
