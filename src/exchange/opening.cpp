@@ -29,22 +29,4 @@ std::uint64_t session_of(std::uint64_t one_nonce, std::uint64_t other_nonce) {
   return session == 0 ? 1 : session;
 }
 
-const char* to_string(OpenDecision decision) noexcept {
-  switch (decision) {
-    case OpenDecision::resume:
-      return "resume";
-    case OpenDecision::fresh:
-      return "fresh";
-    case OpenDecision::adopt:
-      return "adopt";
-    case OpenDecision::give:
-      return "give";
-    case OpenDecision::merge:
-      return "merge";
-    case OpenDecision::wait:
-      return "wait";
-  }
-  return "unknown";
-}
-
 }  // namespace starling::exchange

@@ -46,6 +46,4 @@ enum class OpenDecision : std::uint8_t {
 /// Names what the two ends share from here on; the same for both, never 0.
 [[nodiscard]] std::uint64_t session_of(std::uint64_t one_nonce, std::uint64_t other_nonce);
 
-[[nodiscard]] const char* to_string(OpenDecision decision) noexcept;
-
 }  // namespace starling::exchange

@@ -10,6 +10,24 @@ namespace {
 
 std::string name_of(const base::PeerId& peer) { return {static_cast<char>(peer.bytes[0])}; }
 
+const char* name_of(OpenDecision decision) {
+  switch (decision) {
+    case OpenDecision::resume:
+      return "resume";
+    case OpenDecision::fresh:
+      return "fresh";
+    case OpenDecision::adopt:
+      return "adopt";
+    case OpenDecision::give:
+      return "give";
+    case OpenDecision::merge:
+      return "merge";
+    case OpenDecision::wait:
+      return "wait";
+  }
+  return "unknown";
+}
+
 std::string text_of(const EncodeJob& job) {
   return job.may_skip ? fmt::format("run encode {} if need be", job.exchange.value)
          : job.at_once
@@ -21,7 +39,7 @@ std::string text_of(const CommitJob& job) {
 }
 std::string text_of(const KeyframeJob&) { return "run keyframe"; }
 std::string text_of(const OpenJob& job) {
-  return fmt::format("run open {}", to_string(job.decision));
+  return fmt::format("run open {}", name_of(job.decision));
 }
 std::string text_of(const SuspendJob&) { return "run suspend"; }
 std::string text_of(const ResumeJob&) { return "run resume"; }
