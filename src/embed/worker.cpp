@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/assert.hpp"
+#include "base/default_floats.hpp"
 #include "io/loop.hpp"
 #include "io/trainer_thread.hpp"
 
@@ -43,6 +44,7 @@ std::optional<Step> Worker::next_step() {
 }
 
 bool Worker::exchange() {
+  const base::DefaultFloats default_floats;
   const base::Time begin = io::Loop::now();
   try {
     if (!peer::run_exchange(exchange_jobs_, replica_, step_, outcomes_)) return false;

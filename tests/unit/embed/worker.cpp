@@ -1,5 +1,6 @@
 #include "embed/worker.hpp"
 
+#include <cfenv>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -93,6 +94,46 @@ BOOST_AUTO_TEST_CASE(exchanges_come_before_a_step_that_was_asked_for_earlier) {
   const auto opened = std::get<exchange::Opened>(outcome<exchange::Outcome>());
   BOOST_TEST(opened.tag == 7U);
   BOOST_TEST(opened.status.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(mirrors_are_those_of_other_peers_however_the_program_rounds) {
+  const auto x_and_mirror = [&](int rounding) {
+    embed::Worker worker = make();
+    const base::PeerId other{};
+    const auto run = [&](exchange::Job job) {
+      port.submit(std::move(job));
+      port.submit(peer::StepJob{});
+      BOOST_REQUIRE(std::fesetround(rounding) == 0);
+      const bool has_step = worker.next_step().has_value();
+      BOOST_TEST(std::fegetround() == rounding);
+      BOOST_REQUIRE(std::fesetround(FE_TONEAREST) == 0);
+      BOOST_REQUIRE(has_step);
+      auto made = outcome<exchange::Outcome>();
+      for (float& y : worker.replica().trained()) y += 0.1F * y;
+      worker.step_done(1);
+      (void)outcome<peer::StepDone>();
+      return made;
+    };
+    (void)run(exchange::OpenJob{.peer = other});
+    base::Buffer their;
+    for (const std::uint64_t t : {1, 2, 3}) {
+      const base::ExchangeNumber number{t};
+      auto encoded = std::get<exchange::Encoded>(
+          run(exchange::EncodeJob{.peer = other, .exchange = number, .options = {.density = 1}}));
+      BOOST_REQUIRE(encoded.status.has_value());
+      if (t == 1) their = encoded.payload;
+      const auto committed = std::get<exchange::Committed>(run(exchange::CommitJob{
+          .peer = other, .exchange = number, .own = encoded.payload, .their = their, .w = 0.3F}));
+      BOOST_TEST((committed.result == exchange::CommitResult::applied));
+    }
+    std::vector<float> x(worker.replica().size());
+    worker.replica().read(x);
+    return std::pair(x, worker.replica().mirror_hash(other, exchange::MirrorOf::mine));
+  };
+  const auto usual = x_and_mirror(FE_TONEAREST);
+  for (const int rounding : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    BOOST_TEST((x_and_mirror(rounding) == usual));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_is_saved_is_the_replica_and_no_optimizer) {
