@@ -128,8 +128,8 @@ base::Result<std::string> find_control(const std::string& peer) {
     return fail(ErrorCode::data, "{}: {}", peer, failed.message());
   }
   if (fs::is_directory(there)) {
-    if (!fs::exists(peer + "/" + report::kPeerFile, failed)) {
-      return fail(ErrorCode::data,
+    if (!fs::exists(peer + "/" + report::kPeerFile, failed) && !failed) {
+      return fail(ErrorCode::usage,
                   "{}: this is no folder of a peer; those of a swarm are below the run's", peer);
     }
     const auto file = read_peer_file(peer);
