@@ -64,6 +64,17 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def end(process, patience):
+    """Asks a child to end, and kills it if it has not within so many seconds."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
 def ip(*lines):
     """Runs lines of `ip -batch`."""
     done = subprocess.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n", text=True,

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 
-from .machine import SWITCH_FOLDER, LabError, inside, ip
+from .machine import SWITCH_FOLDER, LabError, end, inside, ip
 
 READY_PATIENCE = 20.0
 # The scenario states a standard deviation, the switch spreads evenly over a width.
@@ -155,13 +155,7 @@ class Switch:
     def close(self):
         if self.socket is not None:
             self.socket.close()
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(5)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        end(self.process, 5)
         self.process.stdout.close()
         self.process.stderr.close()
         self.folder.cleanup()

@@ -181,20 +181,9 @@ class AScenario(unittest.TestCase):
              self.run_folder, "--json", self.out],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
-        self.addCleanup(self.end, process)
+        self.addCleanup(machine.end, process, 30)
         self.mark = f"starling-{process.pid}-{machine.started_at(process.pid)}"
         return process
-
-    @staticmethod
-    def end(process):
-        """What a test that failed left running."""
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
     def left(self):
         return left_behind(self.mark, self.run_folder)

@@ -5,28 +5,21 @@
 #include <boost/test/unit_test.hpp>
 #include <fmt/format.h>
 
+#include "base/enum_names.hpp"
+
 namespace starling::exchange::test {
 namespace {
 
 std::string name_of(const base::PeerId& peer) { return {static_cast<char>(peer.bytes[0])}; }
 
-const char* name_of(OpenDecision decision) {
-  switch (decision) {
-    case OpenDecision::resume:
-      return "resume";
-    case OpenDecision::fresh:
-      return "fresh";
-    case OpenDecision::adopt:
-      return "adopt";
-    case OpenDecision::give:
-      return "give";
-    case OpenDecision::merge:
-      return "merge";
-    case OpenDecision::wait:
-      return "wait";
-  }
-  return "unknown";
-}
+constexpr base::EnumNames<OpenDecision, 6> kDecisionNames{{
+    {"resume", OpenDecision::resume},
+    {"fresh", OpenDecision::fresh},
+    {"adopt", OpenDecision::adopt},
+    {"give", OpenDecision::give},
+    {"merge", OpenDecision::merge},
+    {"wait", OpenDecision::wait},
+}};
 
 std::string text_of(const EncodeJob& job) {
   return job.may_skip ? fmt::format("run encode {} if need be", job.exchange.value)
@@ -39,7 +32,7 @@ std::string text_of(const CommitJob& job) {
 }
 std::string text_of(const KeyframeJob&) { return "run keyframe"; }
 std::string text_of(const OpenJob& job) {
-  return fmt::format("run open {}", name_of(job.decision));
+  return fmt::format("run open {}", base::name_of(job.decision, kDecisionNames));
 }
 std::string text_of(const SuspendJob&) { return "run suspend"; }
 std::string text_of(const ResumeJob&) { return "run resume"; }
