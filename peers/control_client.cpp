@@ -14,6 +14,7 @@
 
 #include "base/file_lock.hpp"
 #include "base/printable.hpp"
+#include "io/address.hpp"
 #include "report/peer_file.hpp"
 
 namespace starling::peers {
@@ -85,22 +86,16 @@ std::string reason(const std::string& refusal) {
 }  // namespace
 
 base::Result<std::string> ask(const std::string& control, const std::string& path, bool post) {
-  const std::size_t colon = control.rfind(':');
-  const std::string host = control.substr(0, colon);
-  const std::string port_text = colon == std::string::npos ? "" : control.substr(colon + 1);
-  char* end = nullptr;
-  const long port = std::strtol(port_text.c_str(), &end, 10);
-  if (host.empty() || port_text.empty() || *end != '\0' || port < 1 || port > 65535) {
-    return fail(ErrorCode::usage, "'{}' is no control address: it needs host:port", control);
-  }
-  httplib::Client client(host, static_cast<int>(port));
+  const auto target = io::parse_target(control);
+  if (!target) return fail(ErrorCode::usage, "no control address: {}", target.error().text);
+  httplib::Client client(target->host, target->port);
   client.set_connection_timeout(kTimeoutSeconds);
   client.set_read_timeout(kTimeoutSeconds);
   const auto asked = std::chrono::steady_clock::now();
   const auto reply = post ? client.Post(path.c_str()) : client.Get(path.c_str());
   if (!reply) {
     return fail(ErrorCode::unreachable, "no peer answers at {}: {}", control,
-                reason(reply.error(), host, std::chrono::steady_clock::now() - asked));
+                reason(reply.error(), target->host, std::chrono::steady_clock::now() - asked));
   }
   if (reply->status != 200) {
     return fail(ErrorCode::unreachable, "the peer at {} answered {} to {}{}", control,

@@ -71,10 +71,10 @@ struct Child {
   std::string name;
   std::string dir;
   pid_t pid = 0;
-  fs::file_time_type started;
-  bool goes_on = false;                        ///< from a checkpoint
-  std::optional<int> status;                   ///< of waitpid, once it has ended
-  std::optional<report::PeerSummary> summary;  ///< that it has written in this life of it
+  std::optional<base::FileStamp> summary_before;  ///< of a former life
+  bool goes_on = false;                           ///< from a checkpoint
+  std::optional<int> status;                      ///< of waitpid, once it has ended
+  std::optional<report::PeerSummary> summary;     ///< that it has written in this life of it
   std::string control;
   report::PeerRow row;
   /// Seconds of training and progress when it first said so: it may have gone on from a checkpoint.
@@ -133,9 +133,8 @@ base::Result<pid_t> start(const Child& child, const SwarmOptions& options, std::
 }
 
 void read_summary(Child& child) {
-  std::error_code none;
-  const auto written = fs::last_write_time(child.dir + "/summary.json", none);
-  if (none || written < child.started) return;
+  const auto written = base::stamp_of(child.dir + "/summary.json");
+  if (!written || written == child.summary_before) return;
   if (auto summary = report::read_peer_summary(child.dir)) child.summary = std::move(*summary);
 }
 
@@ -285,7 +284,7 @@ base::Status start_all(std::vector<Child>& children, const SwarmOptions& options
                        std::uint32_t threads, std::uint32_t wait_for) {
   std::string join;
   for (Child& child : children) {
-    child.started = fs::file_time_type::clock::now();
+    child.summary_before = base::stamp_of(child.dir + "/summary.json");
     const auto pid = start(child, options, threads, wait_for, join);
     if (!pid) return fail(pid.error());
     child.pid = *pid;

@@ -4,7 +4,10 @@
  * Call every function on the thread that opened the peer, except starling_peer_leave and the two of
  * the last error. What fails returns a negative number, or NULL, and starling_last_error() says
  * why. Pointers in options are read during the call alone; strings that a peer returns live until
- * it is closed. A child of fork() may only close a peer of its parent, which then goes on. */
+ * it is closed. A child of fork() may only close a peer of its parent, which then goes on.
+ *
+ * Structs other than starling_options have no size in them, and stay as they are: what later
+ * versions have to say more gets functions of its own. */
 #ifndef STARLING_PEER_H
 #define STARLING_PEER_H
 

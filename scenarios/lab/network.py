@@ -91,18 +91,23 @@ class Switch:
         if not ready or self.process.stdout.readline() != "ready\n":
             self.process.kill()
             raise LabError(f"the switch did not start: {self.process.communicate()[1].strip()}")
-        self._configure()
+        for number in range(len(namespaces)):
+            self.plug(number)
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(READY_PATIENCE)
         self.socket.connect(str(path))
         self.lines = self.socket.makefile("r")
 
-    def _configure(self):
-        for number, namespace in enumerate(self.namespaces):
-            with inside(namespace):
-                ip("link set lo up", "link set eth0 up",
-                   f"addr add {self.addresses[number]}/16 broadcast + dev eth0",
-                   *self._neighbours(number))
+    def plug(self, number):
+        with inside(self.namespaces[number]):
+            ip("link set lo up", "link set eth0 up",
+               f"addr add {self.addresses[number]}/16 broadcast + dev eth0",
+               *self._neighbours(number))
+
+    def unplug(self, number):
+        """A peer's machine has no network."""
+        with inside(self.namespaces[number]):
+            ip(f"addr del {self.addresses[number]}/16 dev eth0", "link set eth0 down")
 
     def move(self, number, before, after):
         """A peer's machine has another address; what goes to the one before is not heard."""

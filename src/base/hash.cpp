@@ -13,6 +13,14 @@ Hash128 canonical(XXH128_hash_t hash) noexcept {
   return result;
 }
 
+/// The value of a hexadecimal digit of either case; -1 for anything else.
+int hex_digit(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
 }  // namespace
 
 std::string to_hex(std::span<const std::uint8_t> bytes) {
@@ -24,13 +32,6 @@ std::string to_hex(std::span<const std::uint8_t> bytes) {
     text.push_back(kDigits[byte & 15]);
   }
   return text;
-}
-
-int hex_digit(char c) noexcept {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
 }
 
 bool from_hex(std::string_view hex, std::span<std::uint8_t> out) noexcept {

@@ -33,7 +33,5 @@ struct Hash128 {
 [[nodiscard]] std::string to_hex(std::span<const std::uint8_t> bytes);
 /// Reads two hexadecimal digits for each byte of `out`; false for anything else.
 [[nodiscard]] bool from_hex(std::string_view hex, std::span<std::uint8_t> out) noexcept;
-/// The value of a hexadecimal digit of either case; -1 for anything else.
-[[nodiscard]] int hex_digit(char c) noexcept;
 
 }  // namespace starling::base

@@ -7,9 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <string_view>
-
-#include "base/result.hpp"
 
 namespace starling::base {
 
@@ -34,8 +31,6 @@ struct PeerId {
     std::memcpy(&value, bytes.data(), sizeof value);
     return std::endian::native == std::endian::big ? value : __builtin_bswap64(value);
   }
-  /// Reads 64 hexadecimal digits; says what is wrong with anything else.
-  [[nodiscard]] static Result<PeerId> parse(std::string_view hex);
 };
 
 }  // namespace starling::base

@@ -7,6 +7,7 @@ int exit_code(ErrorCode code) noexcept {
     case ErrorCode::usage:
       return 2;
     case ErrorCode::run_file:
+    case ErrorCode::secret:
     case ErrorCode::data:
       return 3;
     case ErrorCode::unreachable:

@@ -15,6 +15,7 @@ enum class ErrorCode {
   internal,     ///< a bug, or a library that broke its promise (exit 1)
   usage,        ///< the command line (exit 2)
   run_file,     ///< the run file or its values (exit 3)
+  secret,       ///< the two ends of a link have not the same one (exit 3)
   data,         ///< a data set, checkpoint or other file that is missing or damaged (exit 3)
   unreachable,  ///< no peer answers (exit 4, only where a peer was required)
   diverged,     ///< training produced a value that is not finite (exit 5)

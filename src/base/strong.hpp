@@ -17,7 +17,6 @@ struct Counter {
     return *this;
   }
   [[nodiscard]] constexpr Counter next() const noexcept { return {value + 1}; }
-  [[nodiscard]] constexpr Counter previous() const noexcept { return {value - 1}; }
 };
 
 /// Number of an exchange on its link: 1, 2, ...; 0: none yet.

@@ -3,16 +3,16 @@
 
 #include <cstdint>
 
+#include "base/rng.hpp"
+
 namespace starling::compute {
 
 /// 32 random bits for an element of a dropout op's result (its index in the batch) in the step of
 /// that seed: Steele et al.'s SplitMix64 finaliser of a counter (doi:10.1145/2660193.2660195).
 [[nodiscard]] constexpr std::uint32_t dropout_bits(std::uint64_t seed, std::uint64_t op,
                                                    std::uint64_t element) noexcept {
-  std::uint64_t z = seed + (op << 40) + element * 0x9e3779b97f4a7c15U;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return static_cast<std::uint32_t>((z ^ (z >> 31)) >> 32);
+  std::uint64_t counter = seed + (op << 40) + (element - 1) * base::kSplitmixStep;
+  return static_cast<std::uint32_t>(base::splitmix64(counter) >> 32);
 }
 
 /// An element is dropped where its bits are below this.

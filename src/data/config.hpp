@@ -57,7 +57,6 @@ struct Config {
 };
 
 inline constexpr std::uint32_t kShardsMax = 1 << 16;
-inline constexpr std::uint32_t kClassesMax = 1 << 20;
 inline constexpr std::size_t kPathsMax = 4096;  ///< files of a data set
 inline constexpr std::uint32_t kCropMax = 256;
 

@@ -1,5 +1,6 @@
 #include "data/loader.hpp"
 
+#include <new>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -20,7 +21,9 @@ Loader::~Loader() {
 
 std::optional<BatchBuffer> Loader::next() {
   std::call_once(begun_, [this] { begin(); });
-  return full_.pop();
+  auto batch = full_.pop();
+  if (!batch && out_of_memory_) throw std::bad_alloc();
+  return batch;
 }
 
 void Loader::recycle(BatchBuffer&& batch) {
@@ -62,6 +65,15 @@ void Loader::begin() {
 }
 
 void Loader::run() {
+  try {
+    fill();
+  } catch (const std::bad_alloc&) {  // for the order of more samples
+    out_of_memory_ = true;
+    stop();
+  }
+}
+
+void Loader::fill() {
   while (auto batch = empty_.pop()) {
     std::optional<std::vector<std::uint32_t>> owned;
     {

@@ -1,6 +1,7 @@
 // Fills batches ahead of the trainer, on a thread of its own.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -32,7 +33,8 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   /// The next batch; waits for one. The first call lets the data thread begin: until then, it is
-  /// not known whose samples a peer's first batches are to hold. Nothing after stop(). Any thread.
+  /// not known whose samples a peer's first batches are to hold. Nothing after stop(). Throws
+  /// std::bad_alloc where the data thread has run out of memory. Any thread.
   [[nodiscard]] std::optional<BatchBuffer> next();
   /// The next batch where one is ready: none before the first next(). Any thread, never blocks.
   [[nodiscard]] std::optional<BatchBuffer> try_next() { return full_.try_pop(); }
@@ -57,6 +59,7 @@ class Loader {
  private:
   void begin();
   void run();
+  void fill();
 
   BatchStream stream_;  ///< of the data thread
   const std::uint32_t batch_;
@@ -66,6 +69,7 @@ class Loader {
   std::mutex mutex_;
   std::optional<std::vector<std::uint32_t>> pending_;  ///< guarded by mutex_
   std::uint32_t pending_batch_;                        ///< guarded by mutex_
+  std::atomic<bool> out_of_memory_ = false;
   std::thread thread_;
 };
 

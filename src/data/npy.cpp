@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/printable.hpp"
 #include "data/file_hash.hpp"
 
 namespace starling::data {
@@ -173,14 +174,14 @@ base::Result<NpyHeader> npy_header(base::ByteView bytes, const std::string& path
   const auto fields = read_fields(*text);
   if (!fields) {
     return fail(ErrorCode::data, "{}: its header is damaged, or of a structured type: {}", path,
-                text->substr(0, 100));
+                base::printable(*text, base::kShownMax));
   }
   const auto type = std::ranges::find(kNpyTypes, *fields->type, &TypeName::code);
   if (type == kNpyTypes.end()) {
     return fail(ErrorCode::data,
                 "{}: has dtype '{}'; uint8, int32, int64 and float32 (little-endian) are read: "
                 "convert it, for example with array.astype('float32')",
-                path, *fields->type);
+                path, base::printable(*fields->type, base::kShownMax));
   }
   if (*fields->fortran) {
     return fail(ErrorCode::data, "{}: is in Fortran order: save numpy.ascontiguousarray(array)",

@@ -33,6 +33,7 @@ ErrorKind kind_of(ErrorCode code) {
     case ErrorCode::usage:
       return ErrorKind::usage;
     case ErrorCode::run_file:
+    case ErrorCode::secret:
       return ErrorKind::run_file;
     case ErrorCode::data:
       return ErrorKind::data;

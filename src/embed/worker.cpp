@@ -44,6 +44,12 @@ std::optional<Step> Worker::next_step() {
 }
 
 bool Worker::exchange() {
+  const bool exchanged = turns_.is_exchanges(!jobs_.empty()) && run_exchange();
+  turns_.note(exchanged);
+  return exchanged;
+}
+
+bool Worker::run_exchange() {
   const base::DefaultFloats default_floats;
   const base::Time begin = io::Loop::now();
   try {

@@ -40,8 +40,10 @@ class Worker {
 
  private:
   void submit(peer::Job job);
-  /// Runs what is waiting of exchanges into outcomes_; false where nothing is.
+  /// run_exchange() where it is the exchange's turn.
   bool exchange();
+  /// Runs what is waiting of exchanges into outcomes_; false where nothing is.
+  bool run_exchange();
   std::optional<Step> run(const peer::Job& job);
   Step begin_step(float learning_rate);
   void run_evaluation(std::uint32_t samples);
@@ -60,6 +62,7 @@ class Worker {
   base::Time began_;  ///< the step under way
   exchange::JobQueue exchange_jobs_;
   std::deque<peer::Job> jobs_;
+  peer::Turns turns_;
   std::vector<peer::Outcome> outcomes_;
   std::vector<std::uint32_t> samples_;  ///< of the step under way
   std::vector<float> copy_;             ///< x, for evaluations and checkpoints

@@ -183,7 +183,7 @@ void Core::refuse_or_fail(Links::iterator at, const base::Error& error, Outbox& 
   }
   const PeerId peer = at->first;
   forget(at, out);
-  out.emplace_back(Refused{peer, error.text});
+  out.emplace_back(NoRoom{peer, error.text});
 }
 
 // The mirrors of a link stay for a while if both ends have them.
@@ -229,7 +229,6 @@ std::vector<LinkStatus> Core::links() const {
   std::vector<LinkStatus> all;
   for (const auto& [peer, link] : links_) {
     LinkStatus status{.peer = peer,
-                      .lag = link.line.lag,
                       .bandwidth = link.line.bandwidth,
                       .drift = link.drift,
                       .density = link.density,
@@ -237,7 +236,6 @@ std::vector<LinkStatus> Core::links() const {
     if (const auto* open = link.open()) {
       status.stage = LinkStage::open;
       status.committed = open->session.committed;
-      status.settled = open->session.settled;
     } else if (const auto* broken = link.broken()) {
       status.stage = LinkStage::broken;
       status.committed = broken->session.committed;

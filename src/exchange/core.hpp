@@ -88,7 +88,7 @@ struct Misbehaved {
 };
 /// There is no room for a link with this peer, which is not to blame: the link is to be closed, and
 /// none to be opened for a while. The core has forgotten it already.
-struct Refused {
+struct NoRoom {
   base::PeerId peer;
   std::string text;
 };
@@ -102,7 +102,7 @@ struct Failed {
   base::Error error;
 };
 
-using Action = std::variant<Send, Run, Misbehaved, Refused, Settled, base::Notice, Failed>;
+using Action = std::variant<Send, Run, Misbehaved, NoRoom, Settled, base::Notice, Failed>;
 using Outbox = std::vector<Action>;
 
 struct Options {
@@ -123,11 +123,9 @@ struct LinkStatus {
   base::PeerId peer;
   LinkStage stage = LinkStage::opening;
   base::ExchangeNumber committed;
-  double lag = 1.0;      ///< steps between the last two deltas, in units of `every`
   double bandwidth = 0;  ///< bytes/s at which own deltas arrive; 0: not known, or too fast to tell
   double drift = 0.0;    ///< drift when the last delta was written
   double density = 0.0;  ///< density that was asked for of the last delta
-  bool settled = false;
   LinkCounters counters;
 };
 

@@ -33,9 +33,7 @@ void Core::receive(Links::iterator at, wire::Delta& delta, base::Duration took, 
                out);
     return;
   }
-  const std::size_t bytes = delta.payload.size() + delta.buffers.size();
-  link.counters.bytes_received += bytes;
-  link.bandwidth.add(bytes, took);
+  link.bandwidth.add(delta.payload.size() + delta.buffers.size(), took);
   link.line.bandwidth = delta.bandwidth;
   if (link.open() != nullptr) {
     take(at, std::move(delta), now, out);
@@ -179,7 +177,6 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
   link.line.lag = event.lag;
   link.line.bytes = bytes;
   wire::Delta delta = delta_of(event, link);
-  link.counters.bytes_sent += bytes;
   session.kept.push_back(delta);
   ASSERT(session.kept.size() <= kKeptMax);
   out.emplace_back(Send{event.peer, std::move(delta)});

@@ -183,9 +183,7 @@ void Core::resume(Links::iterator at, Time now, Outbox& out) {
   });
   for (const wire::Delta& delta : open.kept) {
     if ((delta.exchange <= theirs && !SIM_BUG(all_resent)) || SIM_BUG(nothing_resent)) continue;
-    const std::size_t bytes = delta.payload.size() + delta.buffers.size();
-    link.counters.bytes_sent += bytes;
-    reserve_upload(link, bytes, now);
+    reserve_upload(link, delta.payload.size() + delta.buffers.size(), now);
     out.emplace_back(Send{peer, delta});
   }
   request_next(peer, link, now, out);
@@ -220,7 +218,6 @@ void Core::receive(Links::iterator at, wire::Keyframe& keyframe, Outbox& out) {
                out);
     return;
   }
-  link.counters.bytes_received += keyframe.payload.size() + keyframe.buffers.size();
   opening->ask_until.reset();
   opening->their_keyframe = std::move(keyframe.payload);
   opening->their_buffers = std::move(keyframe.buffers);
@@ -234,7 +231,10 @@ void Core::on(const KeyframeArriving& event, Time now, Outbox&) {
   if (at == links_.end() || at->second.rounds.is_stale()) return;
   OpeningState* opening = at->second.opening();
   if (opening == nullptr || opening->decision != OpenDecision::adopt || !opening->ask_until) return;
-  const auto paid = base::from_seconds(static_cast<double>(event.bytes) / kKeyframeRateMin);
+  const double rate =
+      std::max(kKeyframeRateMin, static_cast<double>(payload_bytes_max(options_.elements)) /
+                                     base::seconds(kKeyframeTimeMax));
+  const auto paid = base::from_seconds(static_cast<double>(event.bytes) / rate);
   opening->ask_until = std::min(*opening->ask_until + paid, now + ask_timeout(at->second));
 }
 
@@ -245,9 +245,7 @@ void Core::on(KeyframeMade& event, Time now, Outbox& out) {
   if (opening == nullptr || opening->keyframe_job != event.tag) return;
   opening->keyframe_job = 0;
   if (!event.status) return refuse_or_fail(at, event.status.error(), out);
-  const std::size_t bytes = event.payload.size() + event.buffers.size();
-  at->second.counters.bytes_sent += bytes;
-  reserve_upload(at->second, bytes, now);
+  reserve_upload(at->second, event.payload.size() + event.buffers.size(), now);
   out.emplace_back(Send{event.peer, wire::Keyframe{.samples = samples_,
                                                    .payload = event.payload,
                                                    .buffers = std::move(event.buffers)}});

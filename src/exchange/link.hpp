@@ -86,16 +86,12 @@ struct LinkCounters {
   std::uint64_t reopenings = 0;  ///< openings after the first that did not resume
   std::uint64_t mismatches = 0;  ///< mirrors that differed
   std::uint64_t lost_steps = 0;  ///< steps that one end alone may have applied
-  std::uint64_t bytes_sent = 0;  ///< payload bytes of deltas and keyframes, with buffers
-  std::uint64_t bytes_received = 0;
 
   LinkCounters& operator+=(const LinkCounters& other) {
     exchanges += other.exchanges;
     reopenings += other.reopenings;
     mismatches += other.mismatches;
     lost_steps += other.lost_steps;
-    bytes_sent += other.bytes_sent;
-    bytes_received += other.bytes_received;
     return *this;
   }
 };

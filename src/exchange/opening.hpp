@@ -28,8 +28,10 @@ inline constexpr base::Duration kAskTimeoutMax = std::chrono::minutes(8);
 /// Asks of one neighbour that may fail before it is asked no more; a late keyframe allows one
 /// more.
 inline constexpr std::uint32_t kAsksMax = 8;
-/// Bytes/s: a keyframe that arrives extends the timeout by its bytes / kKeyframeRateMin seconds.
+/// Bytes/s: a keyframe that arrives extends the timeout by its bytes / kKeyframeRateMin seconds, or
+/// by as much less as the largest one needs to come in kKeyframeTimeMax.
 inline constexpr double kKeyframeRateMin = 1024;
+inline constexpr base::Duration kKeyframeTimeMax = std::chrono::hours(1);
 
 enum class OpenDecision : std::uint8_t {
   resume,  ///< both still have the mirrors of one session

@@ -189,7 +189,7 @@ base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Optio
   if (!coded) return fail(coded.error());
   largest_written_ = std::max(largest_written_, link.written->size());
   link.written_hash = base::xxh3(out);
-  return EncodeStats{.count = link.written->size(), .drift = distance_to(link.theirs, link)};
+  return EncodeStats{.drift = distance_to(link.theirs, link)};
 }
 
 base::Result<EncodeStats> Replica::encode_push(Link& link, base::Buffer& out) {
@@ -199,8 +199,9 @@ base::Result<EncodeStats> Replica::encode_push(Link& link, base::Buffer& out) {
   // An equal part for each neighbour and this peer, of what is not on its way yet.
   link.pushed = 0.0F;
   const double left = weight_ - weight_on_its_way();
-  link.pushed = static_cast<float>(left / (1.0 + static_cast<double>(open_links())));
-  return EncodeStats{.count = size(), .drift = distance_to(link.theirs, link), .push = link.pushed};
+  const double part = left / (1.0 + static_cast<double>(open_links()));
+  link.pushed = std::min(static_cast<float>(part), kPushMax);  // the other end takes no more
+  return EncodeStats{.drift = distance_to(link.theirs, link), .push = link.pushed};
 }
 
 double Replica::buffer_drift(const PeerId& peer) const {
@@ -328,13 +329,6 @@ void Replica::average_buffers(Link& link) {
   link.known_buffers = std::move(link.their_buffers);
   link.their_buffers.clear();
   link.own_buffers.clear();
-}
-
-base::Status Replica::commit(const CommitInput& input) {
-  ASSERT(!staging());
-  if (auto status = stage(input); !status) return status;
-  apply_staged();
-  return {};
 }
 
 void Replica::suspend(const PeerId& peer) {

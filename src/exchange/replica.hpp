@@ -77,9 +77,8 @@ namespace starling::exchange {
 
 /// What encoding a delta found out.
 struct EncodeStats {
-  std::size_t count = 0;  ///< elements that the delta carries
-  double drift = 0.0;     ///< distance() to theirs
-  float push = 0.0F;      ///< weight that goes with it, under push-sum
+  double drift = 0.0;  ///< distance() to theirs
+  float push = 0.0F;   ///< weight that goes with it, under push-sum
 };
 
 /// One exchange of one link, ready to be applied: both ends' payloads, each with the number t.
@@ -180,8 +179,6 @@ class Replica {
   /// Commits all that is staged, in order of peer id. One pass over the memory, but on a GPU one
   /// for each eight links, with mirrors in bfloat16 or a momentum one a link.
   void apply_staged();
-  /// stage() and apply_staged() of one exchange.
-  [[nodiscard]] base::Status commit(const CommitInput& input);
 
   // The life of a link.
   /// A broken link: its mirrors stay.

@@ -60,7 +60,7 @@ class Bootstrap {
   /// The stream whose first message was the awaited token.
   void attach(std::unique_ptr<UcxStream> stream);
 
-  /// Code run_file: the ends have not the same secret.
+  /// Code secret: the ends have not the same.
   [[nodiscard]] const base::Error& failure() const noexcept { return failure_; }
   /// What a deadline that passes now has waited for.
   [[nodiscard]] const char* waiting_for() const noexcept;

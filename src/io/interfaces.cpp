@@ -1,15 +1,20 @@
 #include "io/interfaces.hpp"
 
 #include <array>
+#include <string_view>
 
 #include <uv.h>
 
 namespace starling::io {
+namespace {
 
-std::vector<std::string> reachable_addresses(const std::string& bound, std::size_t max) {
-  static constexpr char kAny[] = "0.0.0.0:";
+constexpr std::string_view kAny = "0.0.0.0:";
+
+}  // namespace
+
+std::vector<std::string> external_addresses(const std::string& bound, std::size_t max) {
   if (!bound.starts_with(kAny)) return {bound};
-  const std::string port = bound.substr(sizeof kAny - 1);
+  const std::string port = bound.substr(kAny.size());
   std::vector<std::string> addresses;
   uv_interface_address_t* interfaces = nullptr;
   int count = 0;
@@ -25,7 +30,12 @@ std::vector<std::string> reachable_addresses(const std::string& bound, std::size
     }
     uv_free_interface_addresses(interfaces, count);
   }
-  if (addresses.empty()) addresses.push_back("127.0.0.1:" + port);
+  return addresses;
+}
+
+std::vector<std::string> reachable_addresses(const std::string& bound, std::size_t max) {
+  std::vector<std::string> addresses = external_addresses(bound, max);
+  if (addresses.empty()) addresses.push_back("127.0.0.1:" + bound.substr(kAny.size()));
   return addresses;
 }
 

@@ -112,8 +112,8 @@ bool Link::pump_bootstrap(base::Time now) {
       if (state_ == State::closing) return false;
       // A link that never was up has no end to report, but its dial has a reason.
       verdict_ =
-          Verdict{bootstrap_->failure().code == base::ErrorCode::run_file ? LinkEnd::turned_away
-                                                                          : LinkEnd::reset,
+          Verdict{bootstrap_->failure().code == base::ErrorCode::secret ? LinkEnd::turned_away
+                                                                        : LinkEnd::reset,
                   bootstrap_->failure().text};
       state_ = State::closing;
       deadline_ = std::min(deadline_, now + kCloseTimeout);

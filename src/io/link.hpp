@@ -54,10 +54,8 @@ class Link {
   /// Ends the link now; the first verdict stands.
   void finish(LinkEnd end, std::string text);
 
-  /// `took`: from the frame's first byte to its last, as far as its parts came one by one; 0: all
-  /// at once.
+  /// As TransportHandler::on_frame() and on_part() have it.
   using OnFrame = std::function<void(wire::Frame&&, base::Duration took)>;
-  /// Of a frame of this type, which is not complete, so many bytes came: as peer::Arriving has it.
   using OnPart = std::function<void(std::uint8_t type, std::size_t bytes)>;
   /// What a link tells its owner. Both may call the commands above.
   struct Reports {
@@ -68,8 +66,6 @@ class Link {
   [[nodiscard]] bool pump(base::Time now, const Reports& reports);
 
   [[nodiscard]] State state() const noexcept { return state_; }
-  /// Whether the other end has shown who it is.
-  [[nodiscard]] bool was_up() const noexcept { return session_ != nullptr; }
   [[nodiscard]] std::uint64_t dial() const noexcept { return dial_; }
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   [[nodiscard]] const base::PeerId& peer() const noexcept { return session_->peer(); }

@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include "base/assert.hpp"
 #include "io/address.hpp"
+#include "io/interfaces.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::io {
 namespace {
 
 constexpr int kInterruptedExit = 130;
+/// Between two looks at the machine's addresses.
+constexpr base::Duration kInterfacesEvery = std::chrono::seconds(5);
 /// Without a word of another peer on the local network: then it is said why.
 constexpr base::Duration kLanSilence = std::chrono::seconds(5);
 /// A page that asked for the history so lately is open, and has the end shown for so long.
@@ -110,6 +114,7 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
       Transport::create(node->loop_, node->options_.transport, identity, *node->handler_);
   if (!transport) return base::fail(std::move(transport.error()));
   node->transport_ = std::move(*transport);
+  node->addresses_ = reachable_addresses(node->transport_->address(), wire::kAddressesMax);
   auto control = Control::create(
       node->loop_, node->options_.http,
       [raw = node.get()](const ControlRequest& request) { return raw->serve(request); });
@@ -137,9 +142,25 @@ void Node::open_lan(const base::PeerId& own) {
   lan_timer_->start(kLanSilence);
 }
 
+// A peer may start before its machine has a network, and be carried from one to another. Where
+// there is none, the others could not be told.
+void Node::look_at_interfaces() {
+  interfaces_timer_->start(kInterfacesEvery);
+  std::vector<std::string> found = external_addresses(transport_->address(), wire::kAddressesMax);
+  if (found.empty() || std::ranges::is_permutation(found, addresses_)) return;
+  addresses_ = std::move(found);
+  transport_->renew();
+  note(base::Severity::info,
+       fmt::format("this machine's network has changed: others reach this peer at {}",
+                   fmt::join(addresses_, ", ")));
+  feed(peer::Moved{addresses_});
+}
+
 NodeEnd Node::run(std::unique_ptr<peer::Core> core) {
   core_ = std::move(core);
   feed(peer::Start{});
+  interfaces_timer_ = std::make_unique<Timer>(loop_, [this] { look_at_interfaces(); });
+  interfaces_timer_->start(kInterfacesEvery);
   loop_.run();
   ASSERT(end_.has_value(), "the loop is stopped when the links are gone");
   end_->traffic = transport_->traffic();
@@ -273,6 +294,7 @@ ControlReply Node::serve(const ControlRequest& request) {
 
 void Node::shut_down() {
   timer_->stop();
+  interfaces_timer_.reset();
   lan_.reset();
   lan_timer_.reset();
   transport_->shutdown([this] { loop_.stop(); });

@@ -39,6 +39,8 @@ struct NodeEnd {
   LinkTraffic traffic;  ///< of all links there were
 };
 
+/// A peer's event loop with all that is on it: links, timers, the control port, signals. Belongs to
+/// the thread that makes it; trainer() is the trainer thread's.
 class Node {
  public:
   struct Options {
@@ -64,6 +66,9 @@ class Node {
 
   /// The "ip:port" that is listened on.
   [[nodiscard]] const std::string& address() const { return transport_->address(); }
+  /// At which others reach this peer as things stand, at least one. While it runs, they are looked
+  /// at every few seconds, and what has changed is told to the swarm.
+  [[nodiscard]] const std::vector<std::string>& addresses() const noexcept { return addresses_; }
   [[nodiscard]] const std::string& control_address() const { return control_->address(); }
 
   /// Where the owner of the replica takes its jobs; closed when the peer has ended. Lives as long
@@ -73,6 +78,7 @@ class Node {
   /// Runs the peer until it ends: done, left or failed. Once. This is the loop thread.
   [[nodiscard]] NodeEnd run(std::unique_ptr<peer::Core> core);
 
+  /// From the beginning of run() on.
   [[nodiscard]] peer::Status status() const;
   [[nodiscard]] LinkTraffic traffic() const { return transport_->traffic(); }
   [[nodiscard]] LinkTraffic traffic(base::LinkId link) const { return transport_->traffic(link); }
@@ -91,6 +97,7 @@ class Node {
   std::optional<std::string> take_dial(std::uint64_t token);
   void act(peer::Outbox& out);
   void open_lan(const base::PeerId& own);
+  void look_at_interfaces();
   void perform(peer::Dial& dial);
   void perform(peer::Send& send);
   void perform(peer::Accept& accept);
@@ -118,6 +125,8 @@ class Node {
   std::unique_ptr<Timer> timer_;
   std::vector<std::unique_ptr<Signal>> signals_;
   std::unique_ptr<Transport> transport_;
+  std::vector<std::string> addresses_;
+  std::unique_ptr<Timer> interfaces_timer_;
   std::unique_ptr<Lan> lan_;
   std::unique_ptr<Timer> lan_timer_;  ///< until it is said that nobody was heard
   std::unique_ptr<Control> control_;

@@ -21,8 +21,8 @@ class Session {
   virtual ~Session() = default;
 
   /// Takes bytes of the stream; read() must have returned 0 before. Drives the handshake.
-  /// Errors (protocol, or run_file where the ends have not the same secret) say why the other end
-  /// is not to be talked to.
+  /// Errors (protocol; secret: the ends have not the same) say why the other end is not to be
+  /// talked to.
   [[nodiscard]] virtual base::Status receive(base::ByteView stream) = 0;
   /// Whether the handshake is over and the other end has agreed too: peer() and write() work.
   [[nodiscard]] virtual bool established() const noexcept = 0;

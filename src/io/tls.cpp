@@ -164,7 +164,7 @@ class TlsSession final : public Session {
     if (admitted) std::ranges::copy(proof_of(Role::listener), verdict.begin() + 1);
     if (auto status = put(verdict); !status) return status;
     if (!admitted) {
-      return base::fail(base::ErrorCode::run_file, "{}",
+      return base::fail(base::ErrorCode::secret, "{}",
                         secret_ ? "the other end has not this swarm's secret"
                                 : "the other end has a secret, and this swarm has none");
     }
@@ -174,7 +174,7 @@ class TlsSession final : public Session {
 
   base::Status take_verdict() {
     if (said_.front() != kAdmitted) {
-      return base::fail(base::ErrorCode::run_file, "{}",
+      return base::fail(base::ErrorCode::secret, "{}",
                         secret_ ? "the other end has not the secret of this peer's security.secret "
                                   "(join, doctor: --secret FILE), but another one or none"
                                 : "the other end lets in only who has its swarm's secret: its file "
@@ -183,7 +183,7 @@ class TlsSession final : public Session {
     }
     const Proof expected = proof_of(Role::listener);
     if (CRYPTO_memcmp(said_.data() + 1, expected.data(), expected.size()) != 0) {
-      return base::fail(base::ErrorCode::run_file,
+      return base::fail(base::ErrorCode::secret,
                         "the other end has not this swarm's secret, though it lets this peer in");
     }
     established_ = true;

@@ -32,7 +32,8 @@ class Transport::Impl {
         self_(identity.id()),
         handler_(handler),
         resolver_(loop),
-        timer_(loop, [] {}) {
+        timer_(loop, [] {}),
+        renewal_(loop, [this] { renew_ucx(); }) {
     // A timer only has to wake the loop: the turn before its next wait does the work.
   }
   ~Impl();
@@ -45,6 +46,7 @@ class Transport::Impl {
   void close(base::LinkId id);
   void abort(base::LinkId id);
   [[nodiscard]] LinkTraffic total() const;
+  void renew() { outdated_ = interface_of(at_).empty(); }
   void shutdown(std::function<void()> done);
 
  private:
@@ -66,6 +68,10 @@ class Transport::Impl {
     std::string text;
   };
 
+  [[nodiscard]] base::Status start_ucx();
+  /// UCX is made anew, and no link would notice.
+  [[nodiscard]] bool may_renew() const;
+  void renew_ucx();
   [[nodiscard]] bool turn();
   void answer(std::unique_ptr<TcpStream> tcp);
   void take_ucx_connections(base::Time now);
@@ -79,6 +85,7 @@ class Transport::Impl {
   [[nodiscard]] base::Result<std::unique_ptr<Session>> make_session(Role role) const;
   [[nodiscard]] std::size_t links() const;
   [[nodiscard]] std::size_t strangers() const;
+  [[nodiscard]] bool may_come(const std::string& host) const;
   void put(std::uint32_t slot, std::unique_ptr<Link> link);
 
   Loop& loop_;
@@ -89,6 +96,8 @@ class Transport::Impl {
   Resolver resolver_;
   Timer timer_;
   base::Time timer_at_ = base::Time::max();
+  Timer renewal_;  ///< UCX is not replaced in a turn, which its worker begins
+  sockaddr_in at_{};
   std::unique_ptr<UcxWorker> worker_;
   std::unique_ptr<UcxStreams> streams_;
   std::unique_ptr<TcpListener> listener_;
@@ -100,7 +109,8 @@ class Transport::Impl {
   std::vector<Slot> slots_;
   std::vector<FailedDial> failed_dials_;
   std::uint64_t dials_ = 0;
-  LinkTraffic past_;  ///< of links that are gone
+  LinkTraffic past_;       ///< of links that are gone
+  bool outdated_ = false;  ///< UCX was started in another network
   bool shutting_down_ = false;
   std::function<void()> done_;
 };
@@ -118,23 +128,39 @@ base::Status Transport::Impl::start(const Identity& identity) {
     if (!tls) return base::fail(std::move(tls.error()));
     tls_ = std::move(*tls);
   }
-  auto worker = UcxWorker::create(loop_, interface_of(*at), [this] { return turn(); });
-  if (!worker) return base::fail(std::move(worker.error()));
-  worker_ = std::move(*worker);
-  streams_ = std::make_unique<UcxStreams>(*worker_);
-  auto listener = TcpListener::create(loop_, *at);
+  at_ = *at;
+  auto listener = TcpListener::create(loop_, at_);
   if (!listener) return base::fail(std::move(listener.error()));
   listener_ = std::move(*listener);
-  sockaddr_in any_port = *at;
-  any_port.sin_port = 0;
-  auto ucx_listener = UcxListener::create(*worker_, any_port);
-  if (!ucx_listener) return base::fail(std::move(ucx_listener.error()));
-  ucx_listener_ = std::move(*ucx_listener);
-  const auto ucx_address = parse_address(ucx_listener_->address());
-  if (!ucx_address) return base::fail(ucx_address.error());
-  ucx_port_ = ucx_address->port;
   address_ = listener_->address();
+  return start_ucx();
+}
+
+base::Status Transport::Impl::start_ucx() {
+  auto worker = UcxWorker::create(loop_, interface_of(at_), [this] { return turn(); });
+  if (!worker) return base::fail(std::move(worker.error()));
+  sockaddr_in any_port = at_;
+  any_port.sin_port = 0;
+  auto listener = UcxListener::create(**worker, any_port);
+  if (!listener) return base::fail(std::move(listener.error()));
+  const auto listens = parse_address((*listener)->address());
+  if (!listens) return base::fail(listens.error());
+  ucx_listener_ = std::move(*listener);
+  streams_ = std::make_unique<UcxStreams>(**worker);
+  worker_ = std::move(*worker);
+  ucx_port_ = listens->port;
   return {};
+}
+
+bool Transport::Impl::may_renew() const {
+  return outdated_ && !shutting_down_ && links() == 0 && unclaimed_.empty();
+}
+
+void Transport::Impl::renew_ucx() {
+  if (!may_renew() || Loop::now() < quiet_at_) return;
+  // What fails now may not after the next change: until then there is what there was.
+  outdated_ = false;
+  static_cast<void>(start_ucx());
 }
 
 Transport::Impl::~Impl() {
@@ -181,8 +207,18 @@ std::size_t Transport::Impl::links() const {
 
 std::size_t Transport::Impl::strangers() const {
   return static_cast<std::size_t>(std::ranges::count_if(slots_, [](const Slot& slot) {
-    return slot.link && slot.link->dial() == 0 && !slot.accepted;
+    return slot.link && slot.link->dial() == 0 &&
+           !(slot.accepted && slot.link->state() == Link::State::up);
   }));
+}
+
+bool Transport::Impl::may_come(const std::string& host) const {
+  if (strangers() >= kStrangersMax) return false;
+  const auto from_there = std::ranges::count_if(slots_, [&](const Slot& slot) {
+    return slot.link && slot.link->dial() == 0 && !slot.up_reported &&
+           slot.link->address().starts_with(host + ":");
+  });
+  return static_cast<std::size_t>(from_there) < kStrangersPerHostMax;
 }
 
 std::optional<std::uint32_t> Transport::Impl::free_slot() {
@@ -217,9 +253,8 @@ std::uint64_t Transport::Impl::dial(const std::string& address) {
     return number;
   };
   if (shutting_down_) return failed("this peer is shutting down");
-  const auto target = parse_address(address);
+  const auto target = parse_target(address);
   if (!target) return failed(target.error().text);
-  if (target->port == 0) return failed(fmt::format("{}: port 0 cannot be dialed", address));
   const auto slot = free_slot();
   if (!slot) {
     return failed(
@@ -270,18 +305,19 @@ bool Transport::Impl::turn() {
     if (slots_[slot].link && pump(slot, now)) more = true;
   }
   finish_shutdown();
+  if (may_renew()) renewal_.start(quiet_at_ - now);
   set_timer(now);
   return more;
 }
 
 // Whoever is not answered is hung up on.
 void Transport::Impl::answer(std::unique_ptr<TcpStream> tcp) {
-  if (strangers() >= kStrangersMax) return;
+  std::string from = to_string(tcp->remote_address());
+  if (!may_come(from.substr(0, from.rfind(':')))) return;
   const auto slot = free_slot();
   if (!slot) return;
   auto session = make_session(Role::listener);
   if (!session) return;
-  std::string from = to_string(tcp->remote_address());
   auto bootstrap = std::make_unique<Bootstrap>(std::move(*session), std::move(tcp), ucx_port_);
   put(*slot, std::make_unique<Link>(0, std::move(from), std::move(bootstrap), config_.link_memory,
                                     Loop::now() + config_.handshake_timeout));
@@ -334,23 +370,28 @@ bool Transport::Impl::pump(std::uint32_t slot, base::Time now) {
   // By pointer: the handler may dial, which can move the slots but not the links.
   Link* link = slots_[slot].link.get();
   const base::LinkId id{slot, slots_[slot].generation};
-  bool reported = false;
-  const auto on_frame = [&](wire::Frame&& frame, base::Duration took) {
-    reported = true;
-    handler_.on_frame(id, std::move(frame), took);
+  // In one place, so that functions of it need no memory.
+  struct {
+    TransportHandler& handler;
+    base::LinkId id;
+    bool reported = false;
+  } of{handler_, id};
+  const auto on_frame = [&of](wire::Frame&& frame, base::Duration took) {
+    of.reported = true;
+    of.handler.on_frame(of.id, std::move(frame), took);
   };
-  const auto on_part = [&](std::uint8_t type, std::size_t bytes) {
-    reported = true;
-    handler_.on_part(id, type, bytes);
+  const auto on_part = [&of](std::uint8_t type, std::size_t bytes) {
+    of.reported = true;
+    of.handler.on_part(of.id, type, bytes);
   };
   const bool more = link->pump(now, {on_frame, on_part});
   if (link->state() == Link::State::up && !slots_[slot].up_reported) {
-    reported = true;
+    of.reported = true;
     slots_[slot].up_reported = true;
     handler_.on_link_up(id, link->peer(), link->dial(), link->address());
   }
   if (link->verdict() && !slots_[slot].down_reported) {
-    reported = true;
+    of.reported = true;
     report_down(id, *link);
     slots_[slot].down_reported = true;
   }
@@ -358,7 +399,7 @@ bool Transport::Impl::pump(std::uint32_t slot, base::Time now) {
     past_.add(link->traffic());
     slots_[slot].link.reset();
   }
-  return more || reported;
+  return more || of.reported;
 }
 
 void Transport::Impl::report_down(base::LinkId id, const Link& link) {
@@ -419,6 +460,8 @@ bool Transport::send(base::LinkId link, base::Buffer frame, wire::Purpose purpos
 }
 
 void Transport::accept(base::LinkId link) { impl_->accept(link); }
+
+void Transport::renew() { impl_->renew(); }
 
 void Transport::close(base::LinkId link) { impl_->close(link); }
 

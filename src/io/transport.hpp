@@ -41,8 +41,10 @@ struct TransportConfig {
 
 inline constexpr std::size_t kLinkMemoryMin = 2UL << 20;
 /// Being dialed by more at a time, before their links are accepted, is refused: in a swarm without
-/// a secret anybody's link comes up.
+/// a secret anybody's link comes up. Links that close count, too: they may take their time.
 inline constexpr std::size_t kStrangersMax = 64;
+/// Of these from one host, before they have shown who they are: others find a place beside it.
+inline constexpr std::size_t kStrangersPerHostMax = 48;
 /// A graceful close sends what is queued for at most this long.
 inline constexpr base::Duration kCloseTimeout = std::chrono::seconds(2);
 
@@ -72,9 +74,9 @@ class TransportHandler {
   virtual void on_link_up(base::LinkId link, const base::PeerId& peer, std::uint64_t dial,
                           const std::string& address) = 0;
   /// A frame with a right checksum, of a known type or not. Payloads are bounded (see accept()).
-  /// `took`: as Link::OnFrame has it.
+  /// `took`: from its first byte to its last, as far as its parts came one by one; 0: all at once.
   virtual void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) = 0;
-  /// A frame takes its time: as Link::OnPart has it.
+  /// Of a frame of this type, which is not complete, so many bytes came: as peer::Arriving has it.
   virtual void on_part(base::LinkId link, std::uint8_t type, std::size_t bytes) = 0;
   /// Exactly once after on_link_up; the id names nothing after it (traffic() still works inside).
   virtual void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) = 0;
@@ -119,6 +121,10 @@ class Transport {
   [[nodiscard]] LinkTraffic traffic(base::LinkId link) const;
   /// Of all links since the start.
   [[nodiscard]] LinkTraffic traffic() const;
+
+  /// The machine's network has changed. UCX knows the interfaces of its start alone: it is started
+  /// anew as soon as there is no link. Nothing where links have an interface of their own.
+  void renew();
 
   /// Stops listening, fails dials, closes all links; calls `done` once nothing is left. The
   /// transport must not be destroyed inside `done`.

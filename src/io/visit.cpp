@@ -139,7 +139,7 @@ class Visit final : public Events {
     give_up_all(links_);
     if (done_) return {};
     return base::fail(
-        turned_away_ == addresses.size() ? base::ErrorCode::run_file : base::ErrorCode::unreachable,
+        turned_away_ == addresses.size() ? base::ErrorCode::secret : base::ErrorCode::unreachable,
         "{}", failures_);
   }
 

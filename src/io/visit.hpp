@@ -26,7 +26,7 @@ struct LinkSecurity {
 
 /// Dials all peers that the invite names, and returns what the first one answers that says it
 /// trains its run: TOML from a stranger, to be checked like any run file. Errors: unreachable (for
-/// each address, why), run_file (the same, where all have another secret), network, internal.
+/// each address, why), secret (the same, where all have another one), network, internal.
 [[nodiscard]] base::Result<std::string> request_run_file(const peer::Invite& invite,
                                                          const std::optional<Secret>& secret);
 

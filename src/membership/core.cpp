@@ -314,6 +314,16 @@ void Core::on(const SpeedMeasured& event, base::Time, Outbox&) {
   static_cast<void>(announce(std::move(record)));
 }
 
+void Core::on(const Moved& event, base::Time, Outbox&) {
+  ASSERT(!event.addresses.empty() && event.addresses.size() <= wire::kAddressesMax);
+  if (left_) return;
+  wire::MemberRecord record = table_.self();
+  if (record.incarnation + 1 >= kCounterMax) return;
+  ++record.incarnation;
+  record.addresses = event.addresses;
+  static_cast<void>(announce(std::move(record)));
+}
+
 void Core::on(const Leave& event, base::Time now, Outbox& out) {
   if (left_) return;
   left_ = true;
@@ -374,12 +384,6 @@ wire::DeathReason Core::death_reason_of(const base::PeerId& peer) const {
 std::vector<wire::MemberRecord> Core::members() const {
   std::vector<wire::MemberRecord> members;
   for (const auto& [id, record] : table_.records()) members.push_back(record);
-  return members;
-}
-
-std::vector<wire::MemberRecord> Core::alive() const {
-  std::vector<wire::MemberRecord> members = this->members();
-  std::erase_if(members, [](const auto& record) { return !counts_as_alive(record.state); });
   return members;
 }
 

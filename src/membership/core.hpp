@@ -63,8 +63,6 @@ class Core {
 
   /// All members in PeerId order, this peer included.
   [[nodiscard]] std::vector<wire::MemberRecord> members() const;
-  /// Those that count as alive (suspects do), this peer included unless it left.
-  [[nodiscard]] std::vector<wire::MemberRecord> alive() const;
   /// In order of peer id.
   [[nodiscard]] std::vector<NeighbourInfo> neighbours(base::Time now) const;
   /// Where to look for the swarm after a restart: at most kRememberedMax addresses of members, of
@@ -134,6 +132,7 @@ class Core {
   void on(const Received& event, base::Time now, Outbox& out);
   void on(const Heard& event, base::Time now, Outbox& out);
   void on(const SpeedMeasured& event, base::Time now, Outbox& out);
+  void on(const Moved& event, base::Time now, Outbox& out);
   void on(const Leave& event, base::Time now, Outbox& out);
   void note_dial_answer(const LinkReady& event, base::Time now, Outbox& out);
   [[nodiscard]] bool refuse_link(const LinkReady& event, base::Time now, Outbox& out);

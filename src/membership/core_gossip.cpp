@@ -76,7 +76,13 @@ void Core::on_message(base::LinkId id, const wire::Gossip& gossip, base::Time no
   for (const MemberRecord& record : gossip.members) {
     if (!admit(record, id, now, out)) return;
   }
-  for (const Claim& claim : gossip.claims) on_claim(claim, id, now, out);
+  const std::uint64_t own = table_.self_id().prefix();
+  const std::uint64_t incarnation = table_.self().incarnation;
+  for (const Claim& claim : gossip.claims) {
+    // An answer is signed and told to all: a frame gets one, however many it foresees.
+    if (claim.subject == own && table_.self().incarnation != incarnation) continue;
+    on_claim(claim, id, now, out);
+  }
 }
 
 void Core::on_claim(const Claim& claim, base::LinkId from, base::Time now, Outbox& out) {

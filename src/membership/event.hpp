@@ -81,13 +81,18 @@ struct SpeedMeasured {
   float weight = 0;
 };
 
+/// Where others reach this peer from now on: 1 to wire::kAddressesMax. Told with the own record.
+struct Moved {
+  std::vector<std::string> addresses;
+};
+
 /// Say goodbye: the own record becomes `left`, all links are closed, nothing more is done.
 struct Leave {
   bool done = false;  ///< has done its part of the run: nobody waits for anything of it
 };
 
-using Event =
-    std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Heard, SpeedMeasured, Leave>;
+using Event = std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Heard, SpeedMeasured,
+                           Moved, Leave>;
 
 // --- actions ---
 

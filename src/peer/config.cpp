@@ -9,7 +9,7 @@ namespace starling::peer {
 namespace {
 
 /// In samples: not 0, which would be never, for however small a part of a training set.
-std::uint64_t report_every(double epochs, std::uint64_t training_set) {
+std::uint64_t evaluate_every(double epochs, std::uint64_t training_set) {
   if (epochs == 0) return 0;
   const double samples = epochs * static_cast<double>(training_set);
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(samples));
@@ -17,23 +17,21 @@ std::uint64_t report_every(double epochs, std::uint64_t training_set) {
 
 }  // namespace
 
-Config core_config(const RunFile& run_file, std::string canonical, std::uint64_t parameters_hash,
-                   std::size_t parameter_count, std::size_t buffer_count,
-                   std::uint64_t training_set) {
+Config core_config(const RunFile& run_file, std::string canonical, const StartingPoint& start) {
   const wire::RunId run = run_id(canonical);
   Config config{.run = run,
                 .canonical = std::move(canonical),
-                .parameters_hash = parameters_hash,
-                .parameter_count = parameter_count,
-                .buffer_count = buffer_count,
-                .target_samples = target_samples(run_file, training_set),
+                .parameters_hash = start.parameters_hash,
+                .parameter_count = start.parameters,
+                .buffer_count = start.buffers,
+                .target_samples = target_samples(run_file, start.training_set),
                 .exchange = run_file.exchange,
                 .membership = run_file.swarm,
                 .train = run_file.train,
                 .peers = run_file.peers,
-                .report_every = report_every(run_file.report.every, training_set),
-                .report_by_own_samples = run_file.data.split == data::Split::private_data,
-                .report_samples = run_file.report.samples,
+                .evaluate_every = evaluate_every(run_file.report.every, start.training_set),
+                .evaluate_by_own_samples = run_file.data.split == data::Split::private_data,
+                .evaluate_samples = run_file.report.samples,
                 .checkpoint_every = run_file.checkpoint.every};
   if (exchange::uses_ring(run_file.exchange.mode)) config.membership.degree = run_file.peers - 1;
   if (run_file.run.target_accuracy > 0) config.target_accuracy = run_file.run.target_accuracy;

@@ -32,11 +32,11 @@ struct Config {
   /// allreduce, local: the fixed number of peers.
   std::uint32_t peers = 0;
   /// Samples of the swarm between two evaluations while training; 0: only at the end.
-  std::uint64_t report_every = 0;
+  std::uint64_t evaluate_every = 0;
   /// Of this peer's own instead, whose training set nobody else has.
-  bool report_by_own_samples = false;
-  std::uint32_t report_samples = 1000;  ///< of the test set; the final one uses all
-  bool lan = false;                     ///< others may be found on the local network
+  bool evaluate_by_own_samples = false;
+  std::uint32_t evaluate_samples = 1000;  ///< of the test set; the final one uses all
+  bool lan = false;                       ///< others may be found on the local network
   /// Ends with an error when no peer was met within this time; zero: trains alone.
   base::Duration require_peers{};
   base::Duration checkpoint_every{};  ///< zero: only at the end
@@ -47,10 +47,17 @@ struct Config {
 
 struct RunFile;
 
-/// What follows from a run file, its canonical form, the initial replica (`parameters_hash`: XXH3
-/// of its bytes) and the size of the training set. How the peer is run is left to whoever runs it.
+/// What a peer starts from, in figures.
+struct StartingPoint {
+  std::uint64_t parameters_hash = 0;  ///< XXH3 of the initial replica's bytes
+  std::size_t parameters = 0;
+  std::size_t buffers = 0;
+  std::uint64_t training_set = 0;  ///< samples
+};
+
+/// What follows from a run file, its canonical form, and these. How the peer is run is left to
+/// whoever runs it.
 [[nodiscard]] Config core_config(const RunFile& run_file, std::string canonical,
-                                 std::uint64_t parameters_hash, std::size_t parameter_count,
-                                 std::size_t buffer_count, std::uint64_t training_set);
+                                 const StartingPoint& start);
 
 }  // namespace starling::peer

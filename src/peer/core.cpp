@@ -208,7 +208,7 @@ void Core::perform(Notice& said, base::Time, Outbox& out) { out.push_back(std::m
 void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out) {
   if (exchange_.open_links() > 0) drift_ = exchange_.drift();
   std::vector<exchange::Misbehaved> banned;
-  std::vector<exchange::Refused> refused;
+  std::vector<exchange::NoRoom> without_room;
   for (exchange::Action& action : actions) {
     if (phase_ == Phase::done) return;  // Finished is the last action
     std::visit(
@@ -220,8 +220,8 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
             out.push_back(Run{std::move(value.job)});
           } else if constexpr (std::is_same_v<T, exchange::Misbehaved>) {
             banned.push_back(std::move(value));
-          } else if constexpr (std::is_same_v<T, exchange::Refused>) {
-            refused.push_back(std::move(value));
+          } else if constexpr (std::is_same_v<T, exchange::NoRoom>) {
+            without_room.push_back(std::move(value));
           } else if constexpr (std::is_same_v<T, exchange::Settled>) {
             if (value.timed_out) out.push_back(Notice{Severity::warning, "settling took too long"});
             begin_finishing(now, out);
@@ -238,7 +238,7 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
     if (phase_ == Phase::done) return;
     misbehaved(link_of(who.peer), who.peer, who.text, now, out);
   }
-  for (const exchange::Refused& who : refused) {
+  for (const exchange::NoRoom& who : without_room) {
     if (phase_ == Phase::done) return;
     no_room_for(link_of(who.peer), who.peer, who.text, now, out);
   }

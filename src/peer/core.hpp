@@ -88,6 +88,7 @@ class Core {
   void on(LinkDown& event, base::Time now, Outbox& out);
   void on(DialFailed& event, base::Time now, Outbox& out);
   void on(Found& event, base::Time now, Outbox& out);
+  void on(Moved& event, base::Time now, Outbox& out);
   void on(Received& event, base::Time now, Outbox& out);
   void on(const Arriving& event, base::Time now, Outbox& out);
   void on(Outcome& event, base::Time now, Outbox& out);
@@ -163,7 +164,7 @@ class Core {
   [[nodiscard]] bool may_step() const noexcept;
   [[nodiscard]] bool waits_for_step() const noexcept;
   void begin_average_if_due(bool over, Outbox& out);
-  void report_if_due(Outbox& out);
+  void evaluate_if_due(Outbox& out);
   void end_evaluation(const std::optional<Evaluated>& evaluated, base::Time now, Outbox& out);
   void begin_settling(base::Time now, Outbox& out);
   void settle(base::Time now, Outbox& out);
@@ -214,9 +215,9 @@ class Core {
   base::StepNumber step_;
   std::uint64_t samples_ = 0;
   std::uint64_t swarm_samples_ = 0;
-  double progress_ = 0;            ///< of the swarm, 0 to 1; never falls
-  std::uint64_t reports_ = 0;      ///< number of evaluations that were due
-  std::uint32_t round_steps_ = 0;  ///< local: own steps since the last average
+  double progress_ = 0;                ///< of the swarm, 0 to 1; never falls
+  std::uint64_t evaluations_due_ = 0;  ///< number of evaluations that were due
+  std::uint32_t round_steps_ = 0;      ///< local: own steps since the last average
 
   // Jobs that have no outcome yet.
   std::uint32_t steps_outstanding_ = 0;

@@ -74,13 +74,17 @@ void Core::on(DialFailed& event, base::Time now, Outbox& out) {
   // A swarm that comes up there later is no reason to end a peer that trains.
   if (event.turned_away && phase_ == Phase::waiting && !had_neighbour_ &&
       known_.note_turned_away(event.address)) {
-    return end({EndReason::failed, {base::ErrorCode::run_file, event.text}}, now, out);
+    return end({EndReason::failed, {base::ErrorCode::secret, event.text}}, now, out);
   }
   to_membership(membership::DialFailed{event.address, event.text, event.own}, now, out);
 }
 
 void Core::on(Found& event, base::Time now, Outbox& out) {
   to_membership(membership::Found{event.peer, std::move(event.address)}, now, out);
+}
+
+void Core::on(Moved& event, base::Time now, Outbox& out) {
+  to_membership(std::move(event), now, out);
 }
 
 void Core::on(Received& event, base::Time now, Outbox& out) {

@@ -21,6 +21,7 @@ const char* to_string(exchange::LinkStage stage) noexcept {
 }  // namespace
 
 Status Core::status(base::Time now) const {
+  const exchange::LinkCounters totals = exchange_.totals();
   Status status{.id = self_.id,
                 .name = self_.name,
                 .phase = phase_,
@@ -33,7 +34,10 @@ Status Core::status(base::Time now) const {
                 .learning_rate = learning_rate_,
                 .train_loss = train_loss_,
                 .drift = drift_,
-                .exchanges = exchange_.totals().exchanges,
+                .exchanges = totals.exchanges,
+                .reopenings = totals.reopenings,
+                .mismatches = totals.mismatches,
+                .lost_steps = totals.lost_steps,
                 .training_since = training_since_,
                 .first_step = first_step_,
                 .last_step = last_step_};
@@ -56,6 +60,7 @@ Status Core::status(base::Time now) const {
       if (entry.peer != neighbour.peer) continue;
       link.state = to_string(entry.stage);
       link.exchange = entry.committed.value;
+      link.exchanges = entry.counters.exchanges;
       link.drift = entry.drift;
       link.density = entry.density;
       link.bandwidth = entry.bandwidth;

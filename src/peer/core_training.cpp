@@ -91,14 +91,14 @@ void Core::update_progress(base::Time now) {
   progress_ = std::clamp(SIM_BUG(progress_falls) ? done : std::max(progress_, done), 0.0, 1.0);
 }
 
-void Core::report_if_due(Outbox& out) {
-  if (config_.report_every == 0 || evaluations_outstanding_ > 0) return;
-  const std::uint64_t trained = config_.report_by_own_samples ? samples_ : swarm_samples_;
-  const std::uint64_t due = trained / config_.report_every;
-  if (due <= reports_ || progress_ >= 1.0) return;
-  reports_ = due;
+void Core::evaluate_if_due(Outbox& out) {
+  if (config_.evaluate_every == 0 || evaluations_outstanding_ > 0) return;
+  const std::uint64_t trained = config_.evaluate_by_own_samples ? samples_ : swarm_samples_;
+  const std::uint64_t due = trained / config_.evaluate_every;
+  if (due <= evaluations_due_ || progress_ >= 1.0) return;
+  evaluations_due_ = due;
   ++evaluations_outstanding_;
-  out.push_back(Run{EvaluateJob{config_.report_samples}});
+  out.push_back(Run{EvaluateJob{config_.evaluate_samples}});
 }
 
 void Core::next_steps(base::Time now, Outbox& out) {
@@ -162,7 +162,7 @@ void Core::on_outcome(OuterGradient& ready, base::Time now, Outbox& out) {
 // All have the same replica: whatever is decided by what it is worth, all decide alike.
 void Core::on_outcome(const OuterStepDone&, base::Time now, Outbox& out) {
   averaging_ = false;
-  report_if_due(out);
+  evaluate_if_due(out);
   next_steps(now, out);
 }
 
@@ -204,7 +204,7 @@ void Core::on_outcome(const StepDone& done, base::Time now, Outbox& out) {
   }
   if (phase_ == Phase::settling && steps_outstanding_ == 0) settle(now, out);
   ++round_steps_;
-  if (config_.exchange.mode != Mode::local) report_if_due(out);
+  if (config_.exchange.mode != Mode::local) evaluate_if_due(out);
   next_steps(now, out);
 }
 

@@ -47,6 +47,8 @@ struct DialFailed {
 
 /// Heard on the local network.
 using membership::Found;
+/// The machine has other addresses now.
+using membership::Moved;
 
 struct Received {
   base::LinkId link;
@@ -76,8 +78,8 @@ struct Leave {};
 /// Save now and go on.
 struct Checkpoint {};
 
-using Event = std::variant<Start, LinkUp, LinkDown, DialFailed, Found, Received, Outcome, Leave,
-                           Checkpoint, Arriving, Unreadable>;
+using Event = std::variant<Start, LinkUp, LinkDown, DialFailed, Found, Moved, Received, Outcome,
+                           Leave, Checkpoint, Arriving, Unreadable>;
 
 // --- actions ---
 

@@ -3,6 +3,7 @@
 // inline.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -150,6 +151,27 @@ using Saver = std::function<base::Status(const Snapshot&)>;
 /// due.
 bool run_exchange(exchange::JobQueue& jobs, exchange::Replica& replica, base::StepNumber step,
                   std::vector<Outcome>& outcomes);
+
+/// Whose turn it is at the owner of a replica: that of the exchange, for which others wait, but a
+/// neighbour that asks without end does not keep this peer from training.
+class Turns {
+ public:
+  /// Batches of the exchange's jobs in a row while others wait: more than all links have between
+  /// two steps, where each has its delta and its commit alone.
+  static constexpr int kExchangesMax = 16;
+
+  /// `others_wait`: jobs that are not of the exchange.
+  [[nodiscard]] bool is_exchanges(bool others_wait) const noexcept {
+    return !others_wait || exchanges_ < kExchangesMax;
+  }
+  /// What was done.
+  void note(bool exchange) noexcept {
+    exchanges_ = exchange ? std::min(exchanges_ + 1, kExchangesMax) : 0;
+  }
+
+ private:
+  int exchanges_ = 0;  ///< in a row
+};
 
 /// Notes that these, in equal parts, took the owner of the replica so long.
 void note_time(std::span<Outcome> outcomes, base::Duration took);

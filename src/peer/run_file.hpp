@@ -20,7 +20,6 @@
 namespace starling::peer {
 
 inline constexpr std::uint64_t kRunFileBytesMax = 1 << 20;
-inline constexpr std::size_t kJoinMax = 64;
 /// Peers of a ring: each is a neighbour of all others from the start.
 inline constexpr std::uint32_t kFixedPeersMax = membership::kDegreeMax + 1;
 /// Of the algorithm and of its deltas' format: peers that would not read each other's, or whose

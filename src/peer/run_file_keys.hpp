@@ -225,7 +225,7 @@ void visit_data_keys(Data& d, Visitor&& visit, Own&& own) {
   own("path", d.path, Paths{data::kPathsMax});
   own("test_path", d.test_path, Paths{data::kPathsMax});
   own("test_fraction", d.test_fraction, NumberRange{0.0001, 0.9});
-  own("classes", d.classes, IntegerRange{0, data::kClassesMax});
+  own("classes", d.classes, IntegerRange{0, compute::kClassesMax});
   own("vocabulary", d.vocabulary, Text{4096, false});
   own("split", d.split, kSplitNames);
   own("alpha", d.alpha, NumberRange{1e-3, 1e6});
@@ -324,7 +324,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("cpu_share", f.exchange.cpu_share, NumberRange{0, 1});
   visit.section("swarm");
   visit("degree", f.swarm.degree, IntegerRange{1, membership::kDegreeMax});
-  visit("join", f.swarm.join, List{kJoinMax});
+  visit("join", f.swarm.join, List{membership::kJoinMax});
   visit("heartbeat", f.swarm.heartbeat, SecondsRange{0.05, 60});
   visit("wait_for", f.swarm.wait_for, IntegerRange{0, exchange::kLinksMax});
   visit("wait_timeout", f.swarm.wait_timeout, SecondsRange{0, 3600});

@@ -22,13 +22,15 @@ struct LinkStatus {
   base::LinkId link;
   std::string name;
   std::string address;
-  std::string state;  ///< of the exchange: opening, open, ...
-  std::uint64_t exchange = 0;
-  double drift = 0;
-  double density = 0;
+  std::string state;  ///< opening, open or broken; in modes without mirrors always open
+  std::uint64_t exchange =
+      0;  ///< number of the last one committed, which a new session begins anew
+  std::uint64_t exchanges = 0;  ///< committed as long as the two are neighbours
+  double drift = 0;  ///< distance of the other end's mirror, relative to the norm, when last looked
+  double density = 0;    ///< fraction of the parameters that was asked for of the last delta
   double bandwidth = 0;  ///< bytes/s of the way there; 0: not known, or too much for deltas to tell
-  std::optional<base::Duration> round_trip;
-  base::Duration heard_ago{};
+  std::optional<base::Duration> round_trip;  ///< of heartbeats, smoothed
+  base::Duration heard_ago{};                ///< since anything came from there
 };
 
 struct MemberStatus {
@@ -44,19 +46,23 @@ struct Status {
   base::PeerId id;
   std::string name;
   Phase phase = Phase::waiting;
-  std::uint64_t steps = 0;
-  std::uint64_t samples = 0;        ///< trained by this peer
-  std::uint64_t swarm_samples = 0;  ///< as far as this peer knows
-  std::uint64_t shards = 0;         ///< parts of the training set that this peer owns
-  std::uint64_t target_samples = 0;
-  double progress = 0;
-  double learning_rate = 0;
+  std::uint64_t steps = 0;           ///< of the optimizer, those of former lives included
+  std::uint64_t samples = 0;         ///< trained by this peer
+  std::uint64_t swarm_samples = 0;   ///< as far as this peer knows
+  std::uint64_t shards = 0;          ///< parts of the training set that this peer owns
+  std::uint64_t target_samples = 0;  ///< of the swarm, at which the run ends
+  double progress = 0;               ///< of the run, 0 to 1
+  double learning_rate = 0;          ///< of the next step
   std::optional<double> train_loss;  ///< of the last batches of this life, smoothed
   std::optional<double> accuracy;    ///< of the latest evaluation, where samples have labels
-  std::optional<double> loss;
-  bool whole_test_set = false;  ///< the latest evaluation was of all of it
-  std::optional<double> drift;  ///< the last, where no link is open any more
-  std::uint64_t exchanges = 0;
+  std::optional<double> loss;        ///< of the latest evaluation, nats
+  bool whole_test_set = false;       ///< the latest evaluation was of all of it
+  std::optional<double> drift;       ///< the last, where no link is open any more
+  // Of all links there were in this life.
+  std::uint64_t exchanges = 0;   ///< committed
+  std::uint64_t reopenings = 0;  ///< links whose mirrors were set anew, since they could not go on
+  std::uint64_t mismatches = 0;  ///< mirrors that turned out to differ from the other end's
+  std::uint64_t lost_steps = 0;  ///< exchanges that one end alone may have committed
   std::optional<base::Time> training_since;  ///< when the first step was handed to the trainer
   std::optional<base::Time> first_step;      ///< when it was done
   std::optional<base::Time> last_step;       ///< when the latest was done

@@ -33,7 +33,10 @@ void Worker::submit(Job job) {
 }
 
 bool Worker::work(std::vector<Outcome>& outcomes) {
-  if (run_exchange(exchange_jobs_, replica_, step_, outcomes)) return true;
+  const bool exchanged = turns_.is_exchanges(!jobs_.empty()) &&
+                         run_exchange(exchange_jobs_, replica_, step_, outcomes);
+  turns_.note(exchanged);
+  if (exchanged) return true;
   if (jobs_.empty()) return false;
   const Job& next = jobs_.front();
   if (std::holds_alternative<EvaluateJob>(next)) {

@@ -69,6 +69,7 @@ class Worker {
   std::optional<train::OuterStep> outer_;  ///< local training
   exchange::JobQueue exchange_jobs_;
   std::deque<Job> jobs_;
+  Turns turns_;
   std::vector<float> copy_;          ///< x, for evaluations and checkpoints
   std::vector<float> buffers_copy_;  ///< for an evaluation
   bool evaluating_ = false;

@@ -1,7 +1,8 @@
 #include "report/log.hpp"
 
-#include <atomic>
+#include <cstdint>
 #include <cstdio>
+#include <mutex>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -68,6 +69,12 @@ std::string with_spaces(std::string_view name) {
   return text;
 }
 
+/// Throws spdlog_ex where the file cannot be written.
+spdlog::sink_ptr make_sink(const std::string& dir) {
+  return std::make_shared<spdlog::sinks::rotating_file_sink_st>(dir + "/log.jsonl",
+                                                                kLogFileBytesMax, kLogFilesOldMax);
+}
+
 }  // namespace
 
 std::string log_fields_json(std::string_view name, std::initializer_list<Field> fields) {
@@ -94,30 +101,57 @@ std::string log_text(std::string_view name, std::initializer_list<Field> fields)
 }
 
 struct Log::Impl {
+  std::string dir;
   LogOptions options;
-  spdlog::logger logger;
-  std::atomic<bool> failure_said = false;
+  std::mutex mutex;
+  spdlog::logger logger;  ///< guarded by mutex, and so are those below
+  bool failed = false;
+  bool failure_said = false;
+  std::uint32_t missed = 0;  ///< events since it failed
 
-  Impl(const LogOptions& wanted, spdlog::sink_ptr sink)
-      : options(wanted), logger("log", std::move(sink)) {
+  Impl(std::string folder, const LogOptions& wanted)
+      : dir(std::move(folder)), options(wanted), logger("log", make_sink(dir)) {
     // Events are rare (links, evaluations, faults); what led to a crash must be on disk.
     logger.flush_on(spdlog::level::trace);
     logger.set_error_handler([this](const std::string& text) {
-      if (failure_said.exchange(true)) return;
+      failed = true;
+      if (std::exchange(failure_said, true)) return;
       std::fprintf(stderr, "starling: warning: the log cannot be written: %s\n", text.c_str());
     });
-    // %l would say "warning" and "error" as we do, but only by coincidence: ours are written out.
+    set_format();
+  }
+
+  // %l would say "warning" and "error" as we do, but only by coincidence: ours are written out.
+  void set_format() {
     logger.set_formatter(std::make_unique<spdlog::pattern_formatter>(
         R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ",%v})", spdlog::pattern_time_type::utc, "\n"));
+  }
+
+  // A sink that could not rotate its file has none, and would write to it all the same. Each try
+  // takes some time.
+  bool reopen() {
+    if (missed++ % kLogEventsMissed != 0) return false;
+    try {
+      logger.sinks().front() = make_sink(dir);
+    } catch (const spdlog::spdlog_ex&) {
+      return false;
+    }
+    set_format();
+    failed = false;
+    missed = 0;
+    return true;
+  }
+
+  void write(spdlog::level::level_enum level, const std::string& text) {
+    const std::lock_guard lock(mutex);
+    if (!failed || reopen()) logger.log(level, text);
   }
 };
 
 base::Result<Log> Log::open(const std::string& dir, LogOptions options) {
   if (auto made = base::make_folder(dir); !made) return base::fail(made.error());
   try {
-    auto sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
-        dir + "/log.jsonl", kLogFileBytesMax, kLogFilesOldMax);
-    return Log(std::make_unique<Impl>(options, std::move(sink)));
+    return Log(std::make_unique<Impl>(dir, options));
   } catch (const spdlog::spdlog_ex& problem) {
     return base::fail(base::ErrorCode::data, "{}/log.jsonl: cannot be written: {}", dir,
                       problem.what());
@@ -130,8 +164,8 @@ Log& Log::operator=(Log&&) noexcept = default;
 Log::~Log() = default;
 
 void Log::event(Level level, std::string_view name, std::initializer_list<Field> fields) {
-  impl_->logger.log(spdlog_level(level), fmt::format(R"("level":"{}",{})", level_name(level),
-                                                     log_fields_json(name, fields)));
+  impl_->write(spdlog_level(level),
+               fmt::format(R"("level":"{}",{})", level_name(level), log_fields_json(name, fields)));
   if (!impl_->options.quiet && level >= Level::warning) {
     print_at_once(stderr,
                   fmt::format("starling: {}: {}\n", level_name(level), log_text(name, fields)));

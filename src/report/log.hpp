@@ -28,10 +28,13 @@ struct LogOptions {
 
 inline constexpr std::size_t kLogFileBytesMax = 16U << 20;  ///< of log.jsonl, which then rotates
 inline constexpr std::size_t kLogFilesOldMax = 2;           ///< log.1.jsonl and log.2.jsonl
-inline constexpr std::size_t kLogTextBytesMax = 1024;       ///< of a field's text; the rest is cut
+/// Events between two tries to write to a log that could not be written.
+inline constexpr std::uint32_t kLogEventsMissed = 64;
+inline constexpr std::size_t kLogTextBytesMax = 1024;  ///< of a field's text; the rest is cut
 
 /// The log of one peer. event() may be called from any thread and does not fail: a log that
-/// cannot be written (a full disk) is said once on stderr and training goes on.
+/// cannot be written (a full disk) is said once on stderr and training goes on; so does the log as
+/// soon as it can.
 class Log {
  public:
   /// Appends to `dir`/log.jsonl. Error (ErrorCode::data): the file cannot be written.

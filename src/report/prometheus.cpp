@@ -96,7 +96,7 @@ void add_links(Text& text, const peer::Status& status, const StatusExtra& extra)
   using Count = std::optional<std::uint64_t>;
   using Number = std::optional<double>;
   family("link_exchanges_total", "counter", "Exchanges committed on a link.",
-         [](const Link& link, std::size_t) { return Count(link.exchange); });
+         [](const Link& link, std::size_t) { return Count(link.exchanges); });
   family("link_drift_ratio", "gauge",
          "Distance between the ends' replicas, relative to their norm.",
          [](const Link& link, std::size_t) { return Number(link.drift); });
@@ -141,6 +141,12 @@ std::string prometheus_text(const peer::Status& status, const StatusExtra& extra
   text.gauge("drift_ratio", status.drift.value_or(kNone),
              "Distance from the neighbours' replicas, relative to the norm.");
   text.counter("exchanges_total", status.exchanges, "Exchanges committed, over all links.");
+  text.counter("reopenings_total", status.reopenings,
+               "Links whose mirrors were set anew, since they could not go on.");
+  text.counter("mismatches_total", status.mismatches,
+               "Mirrors that turned out to differ from the other end's.");
+  text.counter("lost_steps_total", status.lost_steps,
+               "Exchanges that one end alone may have committed.");
   text.family("members", "gauge", "Peers that this one knows of, itself included.");
   for (const wire::MemberState state : kMemberStates) {
     const auto count = std::ranges::count_if(

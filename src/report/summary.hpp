@@ -19,7 +19,7 @@ struct BytesByPurpose {
   std::uint64_t delta = 0;
   std::uint64_t keyframe = 0;
   std::uint64_t membership = 0;
-  std::uint64_t reduce = 0;  ///< gradients, in all-reduce mode
+  std::uint64_t reduce = 0;  ///< what rings add up: gradients, or what local rounds moved
   std::uint64_t other = 0;
 
   friend bool operator==(const BytesByPurpose&, const BytesByPurpose&) = default;

@@ -48,7 +48,7 @@ std::string news_of(const peer::MemberStatus& member) {
 
 }  // namespace
 
-std::string Progress::changes(const peer::Status& status) {
+std::string ProgressLines::changes(const peer::Status& status) {
   std::string text;
   std::size_t count = 0;
   std::map<base::PeerId, MemberState> told;  // without those that are no members any more
@@ -68,8 +68,8 @@ std::string Progress::changes(const peer::Status& status) {
   return text;
 }
 
-std::string Progress::tell(const peer::Status& status, base::Duration trained,
-                           std::uint64_t bytes_sent, base::Time now) {
+std::string ProgressLines::tell(const peer::Status& status, base::Duration trained,
+                                std::uint64_t bytes_sent, base::Time now) {
   std::string text = changes(status);
   if (line_at_ && now - *line_at_ < kProgressEvery) return text;
   line_at_ = now;

@@ -14,7 +14,7 @@ namespace starling::runtime {
 /// Between two lines on how it goes.
 inline constexpr base::Duration kProgressEvery = std::chrono::seconds(10);
 
-class Progress {
+class ProgressLines {
  public:
   /// Lines on who joined, left or died since the last call, and now and then one on how it goes.
   /// `trained`: for so long in this life of the peer.

@@ -14,7 +14,6 @@
 #include "base/hash.hpp"
 #include "base/rng.hpp"
 #include "io/address.hpp"
-#include "io/interfaces.hpp"
 #include "io/record_signer.hpp"
 #include "report/peer_file.hpp"
 #include "report/print_at_once.hpp"
@@ -205,7 +204,8 @@ base::Status Run::open_node() {
                        const peer::Report& report) { on_report(status, report.evaluated); },
       .remember =
           [this](const std::vector<std::string>& addresses) {
-            if (auto written = write_addresses(dir_, addresses); !written) {
+            unwritten_addresses_ = addresses;
+            if (auto written = remember(); !written) {
               warn("addresses_not_written", written.error().text);
             }
           },
@@ -222,11 +222,10 @@ base::Status Run::open_node() {
   auto opened = io::Node::create(identity_, std::move(made));
   if (!opened) return fail(opened.error());
   node_ = std::move(*opened);
-  addresses_ = io::reachable_addresses(node_->address(), wire::kAddressesMax);
-  return report::write_peer_file(dir_, {.name = name_,
-                                        .address = addresses_.front(),
-                                        .control = node_->control_address(),
-                                        .pid = getpid()});
+  address_ = node_->addresses().front();
+  return report::write_peer_file(
+      dir_,
+      {.name = name_, .address = address_, .control = node_->control_address(), .pid = getpid()});
 }
 
 base::Result<exchange::Replica> Run::make_replica() {
@@ -277,7 +276,7 @@ base::Status Run::save(const peer::Snapshot& snapshot) {
 io::NodeEnd Run::run() {
   wire::MemberRecord self{.id = id(),
                           .name = name_,
-                          .addresses = addresses_,
+                          .addresses = node_->addresses(),
                           // A restarted peer must be newer than what others know of it.
                           .incarnation = static_cast<std::uint64_t>(time(nullptr))};
   log_.event(report::Level::info, "started",
@@ -298,9 +297,11 @@ io::NodeEnd Run::run() {
 }
 
 peer::Config Run::core_config() const {
-  peer::Config config =
-      peer::core_config(run_file_, canonical_, task_.identity.parameters, task_.parameters.size(),
-                        task_.buffers.initial.size(), task_.samples);
+  peer::Config config = peer::core_config(run_file_, canonical_,
+                                          {.parameters_hash = task_.identity.parameters,
+                                           .parameters = task_.parameters.size(),
+                                           .buffers = task_.buffers.initial.size(),
+                                           .training_set = task_.samples});
   config.shared_run_file = shared_run_file();
   config.require_peers = options_.require_peers ? kRequirePeers : base::Duration{};
   if (run_file_.limits.steps_per_second > 0) {
@@ -310,14 +311,21 @@ peer::Config Run::core_config() const {
   return config;
 }
 
+base::Status Run::remember() {
+  auto written = write_addresses(dir_, *unwritten_addresses_);
+  if (written) unwritten_addresses_.reset();
+  return written;
+}
+
 void Run::on_report(const peer::Status& status, bool evaluated) {
+  if (unwritten_addresses_) static_cast<void>(remember());  // a full disk has room again one day
   const io::LinkTraffic traffic = node_->traffic();
   const base::Time now = io::Loop::now();
   recorder_->add(status, evaluated, traffic, now);
   if (!options_.progress) return;
   const base::Duration trained =
       status.training_since ? now - *status.training_since : base::Duration{};
-  const std::string text = progress_.tell(status, trained, traffic.sent_total(), now);
+  const std::string text = progress_lines_.tell(status, trained, traffic.sent_total(), now);
   report::print_at_once(stdout, text);
 }
 

@@ -76,8 +76,8 @@ class Run {
 
   [[nodiscard]] const wire::RunId& run_id() const noexcept { return run_id_; }
   [[nodiscard]] const data::Shards& shards() const noexcept { return *shards_; }
-  /// "ip:port" that others reach this peer at.
-  [[nodiscard]] const std::string& address() const noexcept { return addresses_.front(); }
+  /// "ip:port" that others reached this peer at when it was prepared.
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
   /// For a machine that has no run file, with this peer's address and of `others`, and then its
   /// further ones, as many as fit. Nothing where this peer does not hand out its run file: another
   /// program trains, or the file is too long.
@@ -129,6 +129,8 @@ class Run {
   [[nodiscard]] peer::Config core_config() const;
   /// What is handed out; empty: nothing.
   [[nodiscard]] std::string shared_run_file() const;
+  /// Writes unwritten_addresses_.
+  base::Status remember();
   void on_report(const peer::Status& status, bool evaluated);
   [[nodiscard]] report::StatusExtra extra(const peer::Status& status, const io::Node& node) const;
   [[nodiscard]] io::ControlReply serve(const io::ControlRequest& request,
@@ -152,9 +154,10 @@ class Run {
   std::vector<base::StepNumber> damaged_;  // steps of checkpoints that were passed over; save()'s
   std::optional<Recorder> recorder_;
   std::unique_ptr<io::Node> node_;
-  std::vector<std::string> addresses_;
+  std::string address_;
+  std::optional<std::vector<std::string>> unwritten_addresses_;  ///< of others
   std::string refusal_;
-  Progress progress_;
+  ProgressLines progress_lines_;
 };
 
 }  // namespace starling::runtime

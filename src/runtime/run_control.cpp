@@ -14,7 +14,7 @@ report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked
   report::StatusExtra made{.run = run_file_.run.name,
                            .run_id = run_id_.hex(),
                            .parameters = task_.parameters.size(),
-                           .address = address(),
+                           .address = asked.addresses().front(),
                            .bytes_per_label = task_.bytes_per_label};
   if (status.training_since) {
     made.seconds = base::seconds(io::Loop::now() - *status.training_since);
@@ -49,9 +49,10 @@ std::optional<peer::Invite> Run::invite(const std::vector<std::string>& others) 
     if (full || !peer::may_be_in_invite(address)) return;
     if (std::ranges::count(made.addresses, address) == 0) made.addresses.push_back(address);
   };
-  add(address());
+  const std::vector<std::string>& own = node_->addresses();
+  add(own.front());
   for (const std::string& other : others) add(other);
-  for (const std::string& own : addresses_) add(own);
+  for (const std::string& further : own) add(further);
   return made;
 }
 
@@ -71,7 +72,8 @@ io::ControlReply Run::serve(const io::ControlRequest& request, const io::Node& a
       if (member.self || member.record.state != wire::MemberState::alive) continue;
       if (!member.record.addresses.empty()) others.push_back(member.record.addresses.front());
     }
-    return {200, report::invite_json(invite(others), address(), secret_.has_value())};
+    return {200,
+            report::invite_json(invite(others), asked.addresses().front(), secret_.has_value())};
   }
   if (request.path == "/members") return {200, report::members_json(status)};
   if (request.path == "/links") return {200, report::links_json(status, extra(status, asked))};

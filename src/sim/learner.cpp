@@ -339,8 +339,10 @@ base::Result<std::unique_ptr<Network>> make_network(peer::RunFile& run_file, Pro
 
 peer::Config core_config(const Task& task, std::uint64_t training_set) {
   return peer::core_config(task.run_file, peer::canonical(task.run_file, {}),
-                           base::xxh3(std::as_bytes(std::span(task.initial))), task.initial.size(),
-                           task.buffers.initial.size(), training_set);
+                           {.parameters_hash = base::xxh3(std::as_bytes(std::span(task.initial))),
+                            .parameters = task.initial.size(),
+                            .buffers = task.buffers.initial.size(),
+                            .training_set = training_set});
 }
 
 /// How often an entry happens, or a little more.

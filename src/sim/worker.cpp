@@ -87,7 +87,8 @@ void Worker::add_bounds(base::Bounds& out) const {
 std::optional<base::Duration> Worker::begin() {
   ASSERT(!busy_);
   std::vector<exchange::Job> due;
-  if (!exchange_jobs_.empty()) due = exchange_jobs_.take(step_);
+  if (turns_.is_exchanges(!jobs_.empty())) due = exchange_jobs_.take(step_);
+  turns_.note(!due.empty());
   base::Duration takes{};
   if (!due.empty()) {
     takes = run_exchange(std::move(due));

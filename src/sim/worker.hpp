@@ -128,6 +128,7 @@ class Worker {
   std::optional<train::OuterStep> outer_;
   exchange::JobQueue exchange_jobs_;
   std::deque<peer::Job> jobs_;
+  peer::Turns turns_;
   bool busy_ = false;
   std::vector<peer::Outcome> outcomes_;  ///< of what is under way
   std::optional<Checkpoint> writing_;

@@ -14,9 +14,9 @@ namespace {
 constexpr std::int64_t kClockOff = 100;
 
 /// Names of peer::Event's alternatives, for people.
-constexpr std::array kEventNames{"start",      "link up",  "link down", "dial failed",
-                                 "found",      "receives", "outcome",   "leave",
-                                 "checkpoint", "arriving", "unreadable"};
+constexpr std::array kEventNames{"start", "link up",    "link down", "dial failed",
+                                 "found", "moved",      "receives",  "outcome",
+                                 "leave", "checkpoint", "arriving",  "unreadable"};
 static_assert(kEventNames.size() == std::variant_size_v<peer::Event>);
 constexpr std::array kMessageNames{"Hello",        "Refuse",        "Neighbour", "Gossip",
                                    "Heartbeat",    "LinkOpen",      "Keyframe",  "Delta",

@@ -63,7 +63,8 @@ void exchange_with(Twins& twins, std::span<Neighbour> neighbours, const delta::O
     exchange::CommitInput input = inputs[k];
     std::swap(input.own, input.their);
     input.peer = self;
-    need(neighbours[k].replica.commit(input));
+    need(neighbours[k].replica.stage(input));
+    neighbours[k].replica.apply_staged();
   }
 }
 

@@ -269,32 +269,32 @@ class AScenario(unittest.TestCase):
         return False
 
 
-@unittest.skipIf(WHY_NOT, WHY_NOT)
-class WithoutAnAddress(unittest.TestCase):
-    """Peers in namespaces of their own, joined by the switch, that are told no address."""
+class Peers(unittest.TestCase):
+    """Peers in namespaces of their own, joined by the switch."""
+    COUNT = 2
 
     def setUp(self):
         self.borrowed = machine.Borrowed()
         self.addCleanup(self.borrowed.give_back)
-        self.namespaces = self.borrowed.namespaces(3)
+        self.namespaces = self.borrowed.namespaces(self.COUNT)
         self.switch = Switch(BUILD / "scenarios/switch/starling-switch", self.namespaces, 1)
         self.addCleanup(self.switch.close)
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="starling-lan-"))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="starling-peers-"))
         self.addCleanup(shutil.rmtree, self.folder)
 
     def start(self, number, *more):
         with machine.inside(self.namespaces[number]):
             process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", BUILD / "peers/starling", "up",
-                 ROOT / "scenarios/runs/fashion-mlp.toml", "--lan", "--name", f"peer-{number}",
+                 ROOT / "scenarios/runs/fashion-mlp.toml", "--name", f"peer-{number}",
                  "--dir", self.folder / f"peer-{number}", "--set", "limits.steps_per_second=1",
                  *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 stdin=subprocess.DEVNULL)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
 
-    def neighbours(self, number):
-        """Names of the members that a peer has a link with."""
+    def members(self, number):
+        """As a peer sees them; none while it does not answer."""
         try:
             peer = json.loads((self.folder / f"peer-{number}/peer.json").read_text())
             with machine.inside(self.namespaces[number]):
@@ -302,37 +302,75 @@ class WithoutAnAddress(unittest.TestCase):
                 with socket.create_connection((host, int(port)), timeout=5) as asked:
                     asked.sendall(b"GET /members HTTP/1.1\r\nConnection: close\r\n\r\n")
                     reply = asked.makefile("rb").read()
-            members = json.loads(reply.split(b"\r\n\r\n", 1)[1])
-            return {m["name"] for m in members if m["neighbour"]}
+            return json.loads(reply.split(b"\r\n\r\n", 1)[1])
         except (OSError, ValueError, KeyError):
-            return set()
+            return []
+
+    def neighbours(self, number):
+        """Names and addresses of the members that a peer has a link with."""
+        return {m["name"]: m["addresses"] for m in self.members(number) if m["neighbour"]}
+
+    def wait_for(self, condition, told):
+        limit = time.monotonic() + 90
+        while not condition():
+            if time.monotonic() > limit:
+                self.fail(told())
+            time.sleep(0.2)
 
     def log(self, number):
         path = self.folder / f"peer-{number}/log.jsonl"
         return path.read_text() if path.exists() else ""
 
+
+@unittest.skipIf(WHY_NOT, WHY_NOT)
+class WithoutAnAddress(Peers):
+    """They are told none."""
+    COUNT = 3
+
     def test_peers_of_a_run_find_each_other_and_one_of_another_run_hears_why_it_is_alone(self):
-        self.start(0)
-        self.start(1)
-        self.start(2, "--set", "run.seed=2")
-        limit = time.monotonic() + 90
-        while time.monotonic() < limit:
-            if self.neighbours(0) == {"peer-1"} and self.neighbours(1) == {"peer-0"} and (
-                    "of other runs" in self.log(2)):
-                return
-            time.sleep(0.2)
-        self.fail(f"links: {self.neighbours(0)}, {self.neighbours(1)}; "
-                  f"the third says: {self.log(2)[-600:]}")
+        self.start(0, "--lan")
+        self.start(1, "--lan")
+        self.start(2, "--lan", "--set", "run.seed=2")
+        self.wait_for(lambda: list(self.neighbours(0)) == ["peer-1"] and
+                      list(self.neighbours(1)) == ["peer-0"] and "of other runs" in self.log(2),
+                      lambda: f"links: {self.neighbours(0)}, {self.neighbours(1)}; "
+                              f"the third says: {self.log(2)[-600:]}")
 
     def test_who_hears_nobody_says_where_it_looked(self):
-        self.start(0)
-        limit = time.monotonic() + 60
-        while time.monotonic() < limit:
-            if "nobody answers on" in self.log(0):
-                self.assertIn(f"eth0 ({address_of(0)})", self.log(0))
-                return
-            time.sleep(0.2)
-        self.fail(f"it says: {self.log(0)[-600:]}")
+        self.start(0, "--lan")
+        self.wait_for(lambda: "nobody answers on" in self.log(0),
+                      lambda: f"it says: {self.log(0)[-600:]}")
+        self.assertIn(f"eth0 ({address_of(0)})", self.log(0))
+
+
+@unittest.skipIf(WHY_NOT, WHY_NOT)
+class OnTheMove(Peers):
+    """Their machines get a network, or another one, while they run."""
+    LISTEN = ("--listen", f"0.0.0.0:{PORT}")
+
+    def start_both(self):
+        self.start(0, *self.LISTEN)
+        self.start(1, *self.LISTEN, "--join", f"{address_of(0)}:{PORT}")
+
+    def wait_for_links(self, *addresses):
+        """Until both have a link with the other, and know where it is."""
+        there = [{f"peer-{1 - i}": [f"{addresses[1 - i]}:{PORT}"]} for i in range(2)]
+        self.wait_for(lambda: [self.neighbours(i) for i in range(2)] == there,
+                      lambda: f"{self.members(0)}, {self.members(1)}, {self.log(1)[-1500:]}")
+
+    def test_a_peer_that_gets_another_address_finds_back_and_tells_it(self):
+        self.start_both()
+        self.wait_for_links(address_of(0), address_of(1))
+        self.switch.move(1, address_of(1), address_of(1, 1))
+        self.wait_for_links(address_of(0), address_of(1, 1))
+
+    def test_a_peer_that_starts_before_it_has_a_network_gets_in(self):
+        self.switch.unplug(1)
+        self.start_both()
+        self.wait_for(lambda: self.members(1), lambda: self.log(1)[-600:])
+        self.assertEqual(self.members(1)[0]["addresses"], [f"127.0.0.1:{PORT}"])
+        self.switch.plug(1)
+        self.wait_for_links(address_of(0), address_of(1))
 
 
 if __name__ == "__main__":

@@ -209,6 +209,12 @@ BOOST_AUTO_TEST_CASE(damaged_file_is_refused) {
                "too many values"));
 }
 
+BOOST_AUTO_TEST_CASE(errors_show_nothing_that_a_terminal_obeys) {
+  for (const std::string& header : {std::string("{\x1b[2J"), header_of("\x1b[2J", "20, 3")}) {
+    BOOST_TEST(!contains(error_of(npy_bytes(header, {})), "\x1b"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(arrays_of_another_kind_say_what_to_do) {
   BOOST_TEST(
       contains(error_of(array_bytes("<f8", "20, 3", std::vector<double>(60))), "has dtype '<f8'"));

@@ -185,7 +185,7 @@ BOOST_FIXTURE_TEST_CASE(hostile_buffers_spoil_the_whole_exchange_and_change_noth
   for (const Values& bad : kBad) {
     if (bad.empty()) continue;  // none
     const auto status =
-        a.commit({.peer = kB, .own = qa, .their = qb, .w = 0.5F, .their_buffers = bytes_of(bad)});
+        a.stage({.peer = kB, .own = qa, .their = qb, .w = 0.5F, .their_buffers = bytes_of(bad)});
     BOOST_REQUIRE(!status.has_value());
     BOOST_TEST((status.error().code == ErrorCode::protocol));
     BOOST_TEST(same(values_of(a.buffers()), Values{1.0F, 2.0F}));

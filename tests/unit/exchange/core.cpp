@@ -204,8 +204,6 @@ BOOST_AUTO_TEST_CASE(every_so_many_deltas_carry_the_buffers) {
   peer.on(Received{peer_named('a'), starling::wire::Delta{.exchange = {2}, .buffers = theirs}});
   BOOST_TEST((peer.commit->own_buffers == own));
   BOOST_TEST((peer.commit->their_buffers == theirs));
-  BOOST_TEST(peer.core.links()[0].counters.bytes_sent == 4U + 8U);
-  BOOST_TEST(peer.core.links()[0].counters.bytes_received == 4U + 8U);
   peer.committed();
   BOOST_TEST(!peer.encode->with_buffers);
 }
@@ -450,8 +448,6 @@ BOOST_AUTO_TEST_CASE(status_tells_what_a_link_has_done) {
   BOOST_TEST(links[0].committed.value == 1U);
   BOOST_TEST(links[0].drift == 0.25);
   BOOST_TEST(links[0].counters.exchanges == 1U);
-  BOOST_TEST(links[0].counters.bytes_sent == 4U);
-  BOOST_TEST(links[0].counters.bytes_received == 4U);
   BOOST_TEST(peer.core.drift() == 0.25);
   BOOST_TEST(peer.core.open_links() == 1U);
   peer.down('a', true);

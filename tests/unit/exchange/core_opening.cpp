@@ -29,8 +29,8 @@ const LinkOpen kLatecomer{.nonce = 7, .may_adopt = true};
 const LinkOpen kLatecomerAware{.nonce = 7, .samples = 64, .progress = 0.5, .may_adopt = true};
 
 // One that has asked the first of these neighbours for its replica, who will give it; all said so.
-Transcript latecomer(const std::string& neighbours) {
-  Transcript peer(plain_options());
+Transcript latecomer(const std::string& neighbours, const Options& options = plain_options()) {
+  Transcript peer(options);
   for (const char name : neighbours) peer.up(name);
   for (std::size_t i = neighbours.size(); i-- > 0;) peer.link_open(neighbours[i], kMember);
   return peer;
@@ -231,8 +231,9 @@ BOOST_AUTO_TEST_CASE(who_is_slow_to_give_is_waited_for_longer_the_next_time) {
 }
 
 BOOST_AUTO_TEST_CASE(a_keyframe_may_take_long_but_not_trickle) {
-  const auto adopts_for = [](std::size_t bytes, starling::base::Duration most) {
-    Transcript peer = latecomer("a");
+  Options options = plain_options();
+  const auto adopts_for = [&](std::size_t bytes, starling::base::Duration most) {
+    Transcript peer = latecomer("a", options);
     const auto began = peer.now;
     while (peer.core.adopting() && peer.now - began < most) {
       peer.now += 5s;
@@ -243,6 +244,10 @@ BOOST_AUTO_TEST_CASE(a_keyframe_may_take_long_but_not_trickle) {
   };
   BOOST_TEST((adopts_for(6 * 1024, 3600s) == 3600s));
   BOOST_TEST((adopts_for(1024, 3600s) < 2 * kAskTimeout));
+  // At that pace the keyframe of a large model would take a day.
+  options.elements = 50'000'000;
+  BOOST_TEST((adopts_for(6 * 1024, 3600s) < 2 * kAskTimeout));
+  BOOST_TEST((adopts_for(1 << 20, 3600s) == 3600s));
 }
 
 BOOST_AUTO_TEST_CASE(who_does_not_even_answer_holds_up_nobody_else) {

@@ -144,16 +144,16 @@ BOOST_AUTO_TEST_CASE(a_link_without_room_is_refused_and_the_others_go_on) {
   opening.open_fresh('b');
   opening.up('a');
   opening.link_open('a', {.nonce = 7});
-  TEST_LINES(opening.opened(failed(ErrorCode::no_room)), "a: run close", "a: refused");
+  TEST_LINES(opening.opened(failed(ErrorCode::no_room)), "a: run close", "a: no room");
   Transcript committing(plain_options());
   committing.open_fresh('a');
   committing.encoded();
   committing.delta('a', 1);
   TEST_LINES(committing.committed(CommitResult::failed, ErrorCode::no_room), "a: run close",
-             "a: refused");
+             "a: no room");
   Transcript encoding(plain_options());
   encoding.open_fresh('a');
-  TEST_LINES(encoding.encoded(0.1, failed(ErrorCode::no_room)), "a: run close", "a: refused");
+  TEST_LINES(encoding.encoded(0.1, failed(ErrorCode::no_room)), "a: run close", "a: no room");
   TEST_LINES(encoding.up('a'), "a: link open, may adopt");  // once it is there again
 }
 
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_link_in_grace_makes_room_for_a_commit_and_the_next_delta_
   TEST_LINES(peer.encoded(), "a: delta 2 of 1");
   peer.delta('a', 2);
   TEST_LINES(peer.committed(CommitResult::failed, ErrorCode::no_room), "a: run close",
-             "a: refused");
+             "a: no room");
 }
 
 BOOST_AUTO_TEST_CASE(a_link_in_grace_whose_own_commit_has_no_room_ends) {

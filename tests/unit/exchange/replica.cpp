@@ -225,11 +225,11 @@ BOOST_AUTO_TEST_CASE(a_hostile_delta_changes_nothing) {
                             std::numeric_limits<float>::infinity(), 1e30F, -1.0F}) {
     Buffer bad = own;
     std::memcpy(bad.data() + at, &scale, sizeof scale);
-    const auto status = a.commit({.peer = kB, .own = own, .their = bad, .w = 0.5F});
+    const auto status = a.stage({.peer = kB, .own = own, .their = bad, .w = 0.5F});
     BOOST_REQUIRE(!status.has_value());
     BOOST_TEST((status.error().code == base::ErrorCode::protocol));
   }
-  BOOST_TEST(!a.commit({.peer = kB, .own = own, .their = {}, .w = 0.5F}).has_value());
+  BOOST_TEST(!a.stage({.peer = kB, .own = own, .their = {}, .w = 0.5F}).has_value());
   BOOST_TEST((before == Snapshot(a, kB)));
 }
 
@@ -248,7 +248,8 @@ BOOST_AUTO_TEST_CASE(a_mirror_cannot_be_pushed_beyond_its_bound_in_many_steps) {
   for (int t = 0; t < 10 && !refused; ++t) {
     encode(a, kB, all, own);
     const Snapshot before(a, kB);
-    refused = !a.commit({.peer = kB, .own = own, .their = push, .w = 0.01F}).has_value();
+    refused = !a.stage({.peer = kB, .own = own, .their = push, .w = 0.01F}).has_value();
+    a.apply_staged();
     if (refused) BOOST_TEST((before == Snapshot(a, kB)));
     for (const float value : a.mirror(kB, MirrorOf::theirs))
       BOOST_REQUIRE(std::fabs(value) <= 1e30F);

@@ -365,6 +365,30 @@ BOOST_AUTO_TEST_CASE(pushes_conserve_vectors_and_weights_and_lead_to_their_mean)
   }
 }
 
+// Or it would be turned away by everybody from then on.
+BOOST_AUTO_TEST_CASE(who_is_given_too_much_weight_pushes_no_more_than_others_take) {
+  Replica a(std::vector<float>(500, 1.0F), 0.0F, {}, kPushSum);
+  for (const std::uint8_t other : {2, 3}) BOOST_REQUIRE(a.open_fresh(peer(other)).has_value());
+  for (int t = 0; t < 8; ++t) {
+    for (const std::uint8_t other : {2, 3}) {
+      Buffer own;
+      const auto stats = a.encode(peer(other), {}, own);
+      BOOST_REQUIRE(stats.has_value());
+      BOOST_TEST(stats->push <= kPushMax);
+      commit(a, {.peer = peer(other),
+                 .own = own,
+                 .their = own,
+                 .w = 0.5F,
+                 .own_push = stats->push,
+                 .their_push = kPushMax});
+    }
+  }
+  BOOST_TEST(a.weight() > 2.0 * kPushMax);
+  a.close(peer(2));
+  Buffer own;
+  BOOST_TEST(a.encode(peer(3), {}, own).value().push == kPushMax);
+}
+
 BOOST_AUTO_TEST_CASE(a_push_that_is_malformed_changes_nothing) {
   Rng rng(88);
   const auto initial = noises(500, rng);
@@ -377,12 +401,12 @@ BOOST_AUTO_TEST_CASE(a_push_that_is_malformed_changes_nothing) {
   const auto x = x_of(a);
   Buffer their = own;
   their.pop_back();
-  const auto status = a.commit({.peer = peer(2),
-                                .own = own,
-                                .their = their,
-                                .w = 0.5F,
-                                .own_push = stats->push,
-                                .their_push = 0.5F});
+  const auto status = a.stage({.peer = peer(2),
+                               .own = own,
+                               .their = their,
+                               .w = 0.5F,
+                               .own_push = stats->push,
+                               .their_push = 0.5F});
   BOOST_TEST(!status.has_value());
   BOOST_TEST(same(x_of(a), x));
   BOOST_TEST(a.weight() == 1.0);

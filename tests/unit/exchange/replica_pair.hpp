@@ -70,8 +70,9 @@ inline std::vector<float> with_delta(std::vector<float> values, const base::Buff
 }
 
 inline void commit(Replica& replica, const CommitInput& input) {
-  const auto status = replica.commit(input);
+  const auto status = replica.stage(input);
   BOOST_REQUIRE_MESSAGE(status.has_value(), (status ? std::string() : status.error().text));
+  replica.apply_staged();
 }
 
 /// One exchange between a (peer ia) and b (peer ib).

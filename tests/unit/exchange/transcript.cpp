@@ -60,7 +60,7 @@ std::string line(const Run& run) {
          std::visit([](const auto& job) { return text_of(job); }, run.job);
 }
 std::string line(const Misbehaved& bad) { return name_of(bad.peer) + ": misbehaved"; }
-std::string line(const Refused& refused) { return name_of(refused.peer) + ": refused"; }
+std::string line(const NoRoom& who) { return name_of(who.peer) + ": no room"; }
 std::string line(const Settled& settled) { return settled.timed_out ? "settled late" : "settled"; }
 std::string line(const base::Notice&) { return "notice"; }
 std::string line(const Failed&) { return "failed"; }

@@ -1,4 +1,5 @@
 // What reaches a listener from programs that are no peers, and from peers that break the rules.
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <vector>
@@ -189,6 +190,18 @@ BOOST_AUTO_TEST_CASE(strangers_that_were_turned_away_and_stay_leave_room_for_dia
   }
   BOOST_TEST(link_up(loop, a, b));
   BOOST_TEST(a.failed.empty());
+}
+
+BOOST_AUTO_TEST_CASE(one_host_alone_does_not_take_all_places_of_strangers) {
+  Loop loop = make_loop();
+  Endpoint a(loop, patient());
+  std::vector<std::unique_ptr<TcpStream>> silent;
+  for (std::size_t i = 0; i <= kStrangersPerHostMax; ++i) {
+    silent.push_back(connect(loop, a.transport->address()));
+  }
+  BOOST_TEST(run_until(loop, [&] { return silent.back()->ended(); }));
+  const auto waiting = [](const auto& stream) { return !stream->ended(); };
+  BOOST_TEST(std::ranges::count_if(silent, waiting) == std::ptrdiff_t{kStrangersPerHostMax});
 }
 
 // Where there is no secret, anybody's link comes up.

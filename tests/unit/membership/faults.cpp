@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(two_halves_apart_for_60_s_become_one_swarm_again) {
         swarm.partition(groups);
         swarm.run_for(60s);
         BOOST_TEST((swarm.state(count - 1, 0) == MemberState::dead));
-        BOOST_TEST(swarm.core(0).alive().size() == count / 2);
+        BOOST_TEST(swarm.core(0).table().alive_count() == count / 2);
         swarm.heal();
         BOOST_TEST(swarm.run_until(61s, [&] { return swarm.tables_agree(); }));
         const std::size_t least = std::min<std::size_t>(4, count - 1);
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_cut_that_comes_and_goes_holds_nobody_back) {
   for (int turn = 0; turn < 5; ++turn) {
     swarm.partition(groups);
     swarm.run_for(20s);
-    BOOST_TEST(swarm.core(0).alive().size() < kCount);
+    BOOST_TEST(swarm.core(0).table().alive_count() < kCount);
     swarm.heal();
     BOOST_TEST(swarm.run_until(30s, [&] { return swarm.tables_agree(); }), "turn " << turn);
   }

@@ -148,6 +148,22 @@ BOOST_AUTO_TEST_CASE(a_record_of_a_former_life_is_overruled_at_once_and_nobody_i
   BOOST_TEST(peer.said.empty());
 }
 
+BOOST_AUTO_TEST_CASE(claims_that_foresee_what_they_are_refuted_with_are_refuted_once) {
+  Alone peer;
+  const base::LinkId link = peer.add_neighbour(2, 1);
+  const std::uint64_t incarnation = peer.core.self().incarnation;
+  wire::Gossip gossip;
+  for (std::uint64_t i = 0; i < 256; ++i) {
+    gossip.claims.push_back({.subject = id_of(Alone::kSelf).prefix(),
+                             .by = 5,
+                             .incarnation = incarnation + i,
+                             .state = wire::MemberState::suspect,
+                             .reason = wire::DeathReason::silent});
+  }
+  peer.give(Received{link, gossip});
+  BOOST_TEST(peer.core.self().incarnation == incarnation + 1);
+}
+
 BOOST_AUTO_TEST_CASE(while_another_has_its_key_suspicions_are_refuted_at_once) {
   Alone peer;
   const base::LinkId link = peer.add_neighbour(2, 1);

@@ -311,6 +311,21 @@ BOOST_AUTO_TEST_CASE(a_weight_reaches_all_and_the_same_one_again_nobody) {
   BOOST_TEST(swarm.core(3).self().incarnation == incarnation);
 }
 
+BOOST_AUTO_TEST_CASE(where_a_peer_has_moved_to_reaches_all) {
+  Swarm swarm(6, {});
+  add_peers(swarm, 12, 50ms);
+  swarm.run_for(10s);
+  const std::vector<std::string> there{"elsewhere:1", "elsewhere:2"};
+  swarm.inject(3, starling::membership::Moved{there});
+  swarm.run_for(5s);
+  for (std::size_t i = 0; i < swarm.size(); ++i) {
+    const wire::MemberRecord* record = swarm.core(i).table().find(swarm.id(3));
+    BOOST_REQUIRE(record != nullptr);
+    BOOST_TEST(record->addresses == there);
+    BOOST_TEST((record->state == wire::MemberState::alive));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(dials_of_dead_members_count_apart) {
   Dialer dialer({}, base::Rng(1));
   const base::Time now{1000s};

@@ -317,7 +317,7 @@ BOOST_AUTO_TEST_CASE(local_training_looks_at_a_target_between_rounds) {
   Config config = config_for(world.problem, Mode::local);
   config.peers = 3;
   config.exchange.every = 5;
-  config.report_every = 1;
+  config.evaluate_every = 1;
   config.target_accuracy = 0.9;
   world.add_swarm(3, config);
   BOOST_REQUIRE(world.run_to_the_end(kPatience));
@@ -468,7 +468,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_is_turned_away_at_all_addresses_ends_and_at_som
   world.give(0, DialFailed{.address = "two:1", .text = "nobody is there"});
   BOOST_TEST(!world.peer(0).finished);
   world.give(0, DialFailed{.address = "two:1", .text = "wrong secret", .turned_away = true});
-  BOOST_TEST(failed_with(world, 0, base::ErrorCode::run_file));
+  BOOST_TEST(failed_with(world, 0, base::ErrorCode::secret));
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_asked_for_while_one_is_written_is_that_one) {
@@ -530,7 +530,7 @@ BOOST_AUTO_TEST_CASE(the_target_accuracy_ends_a_run_early) {
   Config config = config_for(world.problem, Mode::tracked);
   config.membership.wait_for = 0;
   config.target_samples = 1 << 20;
-  config.report_every = 512;
+  config.evaluate_every = 512;
   config.target_accuracy = 0.9;
   world.add(config);
   BOOST_REQUIRE(world.run_to_the_end(kPatience));

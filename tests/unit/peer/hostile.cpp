@@ -19,7 +19,7 @@ namespace {
 void add_pair(World& world) {
   Config config = config_for(world.problem, exchange::Mode::tracked);
   config.target_samples = std::uint64_t{1} << 40;
-  config.report_every = 0;
+  config.evaluate_every = 0;
   config.step_interval = 100ms;
   world.add(config);
   world.add(config, {World::address_of(0)});

@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(rows_of_the_metrics_come_at_their_times_while_there_is_trai
   World world(22);
   Config config = config_for(world.problem, exchange::Mode::tracked);
   config.membership.wait_for = 0;
-  config.report_every = 0;
+  config.evaluate_every = 0;
   config.step_interval = std::chrono::milliseconds(50);
   world.add(config);
   BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
@@ -47,8 +47,8 @@ BOOST_AUTO_TEST_CASE(rows_of_the_metrics_come_at_their_times_while_there_is_trai
 BOOST_AUTO_TEST_CASE(private_data_are_evaluated_by_the_own_samples) {
   World world(23);
   Config config = config_for(world.problem, exchange::Mode::tracked);
-  config.report_every = 1024;
-  config.report_by_own_samples = true;
+  config.evaluate_every = 1024;
+  config.evaluate_by_own_samples = true;
   for (std::size_t i = 0; i < 4; ++i) {
     world.add(config, i == 0 ? std::vector<std::string>{} : std::vector{World::address_of(0)});
   }
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_that_is_not_finite_ends_a_peer_as_a_step_does
         World world(24);
         Config config = config_for(world.problem, exchange::Mode::tracked);
         config.membership.wait_for = 0;
-        config.report_every = every;
+        config.evaluate_every = every;
         world.tamper = [&](std::size_t, Outcome& outcome) {
           if (auto* evaluated = std::get_if<Evaluated>(&outcome)) evaluated->loss = loss;
         };
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(all_of_a_ring_hear_that_their_last_evaluation_is_not_finite
     World world(25);
     Config config = config_for(world.problem, mode);
     config.peers = 3;
-    config.report_every = 0;
+    config.evaluate_every = 0;
     world.tamper = [](std::size_t, Outcome& outcome) {
       auto* evaluated = std::get_if<Evaluated>(&outcome);
       if (evaluated) evaluated->loss = std::numeric_limits<double>::quiet_NaN();

@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(addresses_of_a_former_life_do_not_decide_whether_a_peer_is_
   }
   world.give(0, given);
   BOOST_REQUIRE(world.peer(0).finished);
-  BOOST_TEST((world.peer(0).finished->error.code == base::ErrorCode::run_file));
+  BOOST_TEST((world.peer(0).finished->error.code == base::ErrorCode::secret));
 }
 
 BOOST_AUTO_TEST_CASE(who_comes_too_late_for_a_replica_does_not_call_its_own_one_trained) {

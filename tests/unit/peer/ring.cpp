@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(who_is_done_first_does_not_end_the_ring_for_the_others) {
         World world(5);
         Config config = ring_of(world, 4, mode);
         if (accuracy > 0) config.target_accuracy = accuracy;
-        config.report_every = 512;
+        config.evaluate_every = 512;
         world.add_swarm(4, config);
         for (std::size_t i = 0; i < world.size(); ++i) world.slow_down(i, i == 2 ? 50 : 1);
         BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(who_misses_the_target_that_the_others_have_reached_does_not
         World world(5);
         Config config = ring_of(world, 3, mode);
         config.target_accuracy = 0.9;
-        config.report_every = 512;
+        config.evaluate_every = 512;
         world.tamper = [missing](std::size_t index, Outcome& outcome) {
           auto* evaluated = std::get_if<Evaluated>(&outcome);
           if (evaluated == nullptr || index >= missing) return;
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(a_limit_of_steps_at_one_peer_does_not_change_where_a_target
       BOOST_TEST_CONTEXT(name_of(mode) << " every " << interval_ms << " ms") {
         World world(21);
         Config config = ring_of(world, 3, mode);
-        config.report_every = 100;
+        config.evaluate_every = 100;
         config.target_accuracy = 0.9;
         Config limited = config;
         limited.step_interval = std::chrono::milliseconds(interval_ms);
@@ -303,7 +303,7 @@ BOOST_AUTO_TEST_CASE(a_ring_that_reaches_its_target_with_the_step_at_which_one_l
     BOOST_TEST_CONTEXT(name_of(mode)) {
       World world(5);
       Config config = ring_of(world, 3, mode);
-      config.report_every = 3ULL * config.train.batch * kRound;
+      config.evaluate_every = 3ULL * config.train.batch * kRound;
       config.target_accuracy = 0.1;  // of the first evaluation
       world.add_swarm(3, config);
       const std::uint64_t last = kRound - 1;

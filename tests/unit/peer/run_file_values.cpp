@@ -30,10 +30,10 @@ std::string error_of(const std::vector<std::string>& overrides,
   return run_file.error().text;
 }
 
-std::uint64_t report_every(const std::string& epochs, std::uint64_t training_set) {
+std::uint64_t evaluate_every(const std::string& epochs, std::uint64_t training_set) {
   const auto run_file = parse({"report.every=" + epochs});
   BOOST_REQUIRE_MESSAGE(run_file.has_value(), (run_file ? "" : run_file.error().text));
-  return core_config(*run_file, "", 0, 1, 0, training_set).report_every;
+  return core_config(*run_file, "", {.parameters = 1, .training_set = training_set}).evaluate_every;
 }
 
 std::string key_of(std::size_t parts) {
@@ -188,11 +188,11 @@ BOOST_AUTO_TEST_CASE(an_accuracy_that_nobody_looks_at_is_no_target) {
 }
 
 BOOST_AUTO_TEST_CASE(a_small_part_of_an_epoch_is_one_sample_and_not_never) {
-  BOOST_TEST(report_every("0", 1000) == 0U);
-  BOOST_TEST(report_every("1e-9", 1000) == 1U);
-  BOOST_TEST(report_every("0.0019", 1000) == 1U);
-  BOOST_TEST(report_every("0.5", 1000) == 500U);
-  BOOST_TEST(report_every("2", 1000) == 2000U);
+  BOOST_TEST(evaluate_every("0", 1000) == 0U);
+  BOOST_TEST(evaluate_every("1e-9", 1000) == 1U);
+  BOOST_TEST(evaluate_every("0.0019", 1000) == 1U);
+  BOOST_TEST(evaluate_every("0.5", 1000) == 500U);
+  BOOST_TEST(evaluate_every("2", 1000) == 2000U);
 }
 
 BOOST_AUTO_TEST_CASE(a_key_of_very_many_parts_is_refused_before_it_is_parsed) {

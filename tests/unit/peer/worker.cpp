@@ -1,5 +1,6 @@
 #include "peer/worker.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include <boost/test/unit_test.hpp>
@@ -96,6 +97,20 @@ BOOST_AUTO_TEST_CASE(the_exchange_goes_before_steps_that_wait) {
   const auto& encoded = std::get<exchange::Encoded>(std::get<exchange::Outcome>(outcomes[2]));
   BOOST_TEST(encoded.status.has_value());
   BOOST_TEST(encoded.step.value == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(an_exchange_without_end_lets_a_step_through_now_and_then) {
+  worker->submit(exchange::OpenJob{.peer = other, .tag = 1});
+  work_all();
+  for (int i = 0; i < 3; ++i) worker->submit(StepJob{0.1F});
+  std::vector<Outcome> outcomes;
+  for (std::uint64_t i = 0; i < 3 * (Turns::kExchangesMax + 1); ++i) {
+    worker->submit(exchange::KeyframeJob{.peer = other, .tag = 2 + i});
+    BOOST_REQUIRE(worker->work(outcomes));
+  }
+  BOOST_TEST(std::ranges::count_if(outcomes, [](const Outcome& outcome) {
+               return std::holds_alternative<StepDone>(outcome);
+             }) == 3);
 }
 
 BOOST_AUTO_TEST_CASE(a_gradient_and_its_application_are_a_step) {

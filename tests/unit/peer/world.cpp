@@ -86,8 +86,8 @@ Config config_for(const Problem& problem, exchange::Mode mode) {
                 .buffer_count = problem.buffers.initial.size(),
                 .target_samples = 8192,
                 .train = problem.training,
-                .report_every = 4096,
-                .report_samples = 50};
+                .evaluate_every = 4096,
+                .evaluate_samples = 50};
   config.run = base::xxh3_128(config.canonical);
   config.exchange.mode = mode;
   config.exchange.density = 0.1;

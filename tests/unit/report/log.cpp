@@ -101,6 +101,23 @@ BOOST_AUTO_TEST_CASE(the_log_rotates_and_its_files_are_bounded) {
   BOOST_TEST(std::filesystem::exists(folder.path() + "/log.1.jsonl"));
 }
 
+BOOST_AUTO_TEST_CASE(a_log_that_could_not_rotate_goes_on_where_it_can_be_written_again) {
+  const starling::testing::TemporaryFolder folder;
+  const std::string dir = folder.path() + "/peer";
+  auto opened = Log::open(dir, kFileOnly);
+  BOOST_REQUIRE(opened);
+  std::filesystem::remove_all(dir);
+  folder.write("peer", "a file in the place of the folder");
+  const std::string text(kLogTextBytesMax, 'x');
+  for (std::size_t i = 0; i < kLogFileBytesMax / kLogTextBytesMax; ++i) {
+    opened->event(Level::info, "much", {{"text", text}});
+  }
+  for (int i = 0; i < 3; ++i) opened->event(Level::info, "lost");
+  std::filesystem::remove(dir);
+  for (std::uint32_t i = 0; i < kLogEventsMissed; ++i) opened->event(Level::info, "again");
+  BOOST_TEST(std::filesystem::exists(dir + "/log.jsonl"));
+}
+
 BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_is_an_error_that_names_it) {
   const starling::testing::TemporaryFolder folder;
   folder.write("file", "");

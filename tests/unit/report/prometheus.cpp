@@ -25,8 +25,12 @@ Status status() {
                         .name = "other",
                         .state = "open",
                         .exchange = 3,
+                        .exchanges = 8,
                         .round_trip = std::chrono::milliseconds(25)});
   made.links.push_back({.link = base::LinkId{2}, .name = "third", .state = "open"});
+  made.reopenings = 2;
+  made.mismatches = 1;
+  made.lost_steps = 4;
   made.members.resize(3);
   made.members[2].record.state = wire::MemberState::dead;
   return made;
@@ -72,13 +76,16 @@ BOOST_AUTO_TEST_CASE(figures_have_their_values) {
   BOOST_TEST(samples.at("starling_steps_total") == 7);
   BOOST_TEST(samples.at("starling_progress_ratio") == 0.25);
   BOOST_TEST(samples.at("starling_links") == 2);
+  BOOST_TEST(samples.at("starling_reopenings_total") == 2);
+  BOOST_TEST(samples.at("starling_mismatches_total") == 1);
+  BOOST_TEST(samples.at("starling_lost_steps_total") == 4);
   BOOST_TEST(samples.at("starling_members{state=\"alive\"}") == 2);
   BOOST_TEST(samples.at("starling_members{state=\"dead\"}") == 1);
   BOOST_TEST(samples.at("starling_members{state=\"left\"}") == 0);
   BOOST_TEST(samples.at("starling_sent_bytes_total{purpose=\"delta\"}") == 50);
   BOOST_TEST(samples.at("starling_sent_bytes_total{purpose=\"keyframe\"}") == 0);
   const std::string link = "{peer=\"" + base::PeerId{}.hex() + "\",name=\"other\"}";
-  BOOST_TEST(samples.at("starling_link_exchanges_total" + link) == 3);
+  BOOST_TEST(samples.at("starling_link_exchanges_total" + link) == 8);
   BOOST_TEST(samples.at("starling_link_round_trip_seconds" + link) == 0.025);
   BOOST_TEST(samples.at("starling_link_sent_bytes_total" + link) == 60);
 }

@@ -21,7 +21,7 @@ struct Watched {
     return progress.tell(status, seconds(second), 1'500'000, base::Time(seconds(second)));
   }
 
-  Progress progress;
+  ProgressLines progress;
   peer::Status status;
 };
 
