@@ -15,6 +15,7 @@
 #include "base/integer.hpp"
 #include "base/large_vector.hpp"
 #include "delta/codec.hpp"
+#include "delta/select.hpp"
 #include "exchange/jobs.hpp"
 #include "report/format.hpp"
 #include "train/trainer.hpp"

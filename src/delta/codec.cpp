@@ -6,6 +6,7 @@
 #include "base/assert.hpp"
 #include "delta/golomb.hpp"
 #include "delta/quantize.hpp"
+#include "delta/select.hpp"
 #include "delta/source.hpp"
 
 namespace starling::delta {

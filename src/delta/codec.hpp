@@ -11,21 +11,13 @@
 #include "base/result.hpp"
 #include "compute/delta.hpp"
 #include "compute/replica_memory.hpp"
-#include "delta/dense.hpp"
 #include "delta/difference.hpp"
 #include "delta/elements.hpp"
 #include "delta/header.hpp"
-#include "delta/select.hpp"
+#include "delta/options.hpp"
 #include "wire/delta_format.hpp"
 
 namespace starling::delta {
-
-/// How much of a difference a delta carries, and how finely.
-struct Options {
-  double density = 0.003;     ///< fraction of the elements, > 0, <= 1
-  int bits = 4;               ///< a value: 1, 2, 3, 4 or 8
-  std::uint32_t block = 128;  ///< values that share a scale, 1 .. kBlockMax
-};
 
 /// Memory that encode() uses again and again: nothing is allocated once it has grown.
 struct Scratch {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/enum_names.hpp"
 #include "base/time.hpp"
 #include "compute/replica_memory.hpp"
 #include "wire/messages.hpp"
@@ -18,6 +19,16 @@ enum class Mode {
   local,      ///< a ring all-reduce of what local steps moved the replicas by
   none,       ///< each peer for itself
 };
+
+inline constexpr base::EnumNames<Mode, 7> kModeNames{{
+    {"tracked", Mode::tracked},
+    {"choco", Mode::choco},
+    {"dense", Mode::dense},
+    {"push-sum", Mode::push_sum},
+    {"allreduce", Mode::allreduce},
+    {"local", Mode::local},
+    {"none", Mode::none},
+}};
 
 /// Whether links exchange deltas, each on its own.
 [[nodiscard]] constexpr bool uses_links(Mode mode) noexcept {

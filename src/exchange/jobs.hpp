@@ -13,7 +13,7 @@
 #include "base/result.hpp"
 #include "base/strong.hpp"
 #include "base/time.hpp"
-#include "delta/codec.hpp"
+#include "delta/options.hpp"
 #include "exchange/opening.hpp"
 
 namespace starling::exchange {

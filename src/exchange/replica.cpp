@@ -9,6 +9,7 @@
 #include "base/hash.hpp"
 #include "base/rng.hpp"
 #include "base/simulated.hpp"
+#include "delta/dense.hpp"
 #include "delta/quantize.hpp"
 #include "exchange/replica_kernels.hpp"
 

@@ -108,6 +108,7 @@ class Core {
     std::uint32_t beat_heard = 0;
     base::Time beat_heard_at{};
     std::optional<base::Duration> round_trip;
+    bool referred = false;  ///< the other end was told of members that may have a place for it
     int mismatches = 0;
     base::Time table_after{};  ///< earliest time of the next comparison of tables
     base::Duration table_pause{0};

@@ -88,7 +88,8 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
   const wire::MemberRecord* record = table_.find(peer);
   const bool fits = (record == nullptr || fits_overlay(*record)) && !no_room_.contains(peer);
   if (!wanted || !fits) {
-    refer(id, peer, out);
+    // Once a link: a few bytes that ask again and again are not worth kilobytes each.
+    if (!std::exchange(links_.at(id).referred, true)) refer(id, peer, out);
     send(id, wire::Neighbour{NeighbourKind::reject}, out);
     return;
   }

@@ -9,7 +9,6 @@
 
 #include "base/simulated.hpp"
 #include "peer/core.hpp"
-#include "peer/run_file_keys.hpp"
 
 namespace starling::peer {
 
@@ -178,7 +177,7 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
     return refuse(link,
                   {wire::RefuseReason::fixed_set,
                    fmt::format("this swarm runs with exchange.mode = \"{}\": its peers are fixed",
-                               base::name_of(config_.exchange.mode, kModeNames)),
+                               base::name_of(config_.exchange.mode, exchange::kModeNames)),
                    {}},
                   out);
   }

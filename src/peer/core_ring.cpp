@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "peer/core.hpp"
-#include "peer/run_file_keys.hpp"
 
 namespace starling::peer {
 
@@ -80,7 +79,7 @@ void Core::end_broken_ring(const std::string& what, base::Time now, Outbox& out)
        {base::ErrorCode::network,
         fmt::format("{}: exchange.mode = \"{}\" cannot go on without it; start all again to go on "
                     "from their last common checkpoint, or use \"tracked\"",
-                    what, base::name_of(config_.exchange.mode, kModeNames))}},
+                    what, base::name_of(config_.exchange.mode, exchange::kModeNames))}},
       now, out);
 }
 

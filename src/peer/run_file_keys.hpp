@@ -133,15 +133,6 @@ inline constexpr base::EnumNames<exchange::MirrorType, 2> kMirrorNames{{
     {"bf16", exchange::MirrorType::bfloat16},
 }};
 
-inline constexpr base::EnumNames<exchange::Mode, 7> kModeNames{{
-    {"tracked", exchange::Mode::tracked},
-    {"choco", exchange::Mode::choco},
-    {"dense", exchange::Mode::dense},
-    {"push-sum", exchange::Mode::push_sum},
-    {"allreduce", exchange::Mode::allreduce},
-    {"local", exchange::Mode::local},
-    {"none", exchange::Mode::none},
-}};
 inline constexpr base::EnumNames<Security, 2> kSecurityNames{{
     {"off", Security::off},
     {"tls", Security::tls},
@@ -295,7 +286,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit_data_keys(f.data, visit, own);
   visit_train_keys(f.train, visit, own);
   visit.section("exchange");
-  visit("mode", f.exchange.mode, kModeNames);
+  visit("mode", f.exchange.mode, exchange::kModeNames);
   visit("every", f.exchange.every, IntegerRange{1, 1'000'000});
   visit("density", f.exchange.density, NumberRange{1e-6, 1});
   visit("bits", f.exchange.bits, IntegerRange{1, 8});

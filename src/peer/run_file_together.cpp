@@ -54,14 +54,14 @@ std::optional<Wrong> wrong_target(const RunFile& f) {
     return wrong(
         fmt::format("peers with test sets of their own (data.split = \"private\") would not reach "
                     "it together, which exchange.mode = \"{}\" needs",
-                    base::name_of(f.exchange.mode, kModeNames)));
+                    base::name_of(f.exchange.mode, exchange::kModeNames)));
   }
   return std::nullopt;
 }
 
 /// What of [swarm] keeps a ring from ever being complete, if anything.
 std::optional<Wrong> wrong_ring(const RunFile& f) {
-  const std::string_view mode = base::name_of(f.exchange.mode, kModeNames);
+  const std::string_view mode = base::name_of(f.exchange.mode, exchange::kModeNames);
   if (f.peers < 2) {
     return Wrong{"swarm", "peers",
                  fmt::format("must be at least 2 for exchange.mode = \"{}\": its set of "
@@ -124,7 +124,7 @@ std::optional<Wrong> wrong_training(const RunFile& f) {
   if (f.train.batch_min != 0 && exchange::uses_ring(f.exchange.mode)) {
     return Wrong{"train", "batch_min",
                  fmt::format("all take the same steps under exchange.mode = \"{}\"",
-                             base::name_of(f.exchange.mode, kModeNames))};
+                             base::name_of(f.exchange.mode, exchange::kModeNames))};
   }
   if (f.train.batch % f.train.accumulate != 0) {
     return Wrong{"train", "accumulate",
@@ -147,7 +147,7 @@ std::optional<Wrong> wrong_together(const RunFile& f) {
   if (f.embedded && exchange::uses_ring(f.exchange.mode)) {
     return wrong("exchange", "mode",
                  fmt::format("\"{}\" is only for runs that Starling's own trainer trains",
-                             base::name_of(f.exchange.mode, kModeNames)));
+                             base::name_of(f.exchange.mode, exchange::kModeNames)));
   }
   if (!f.embedded && f.model.preset == model::Preset::none && f.model.layers.empty()) {
     return wrong("model", "layers",

@@ -283,7 +283,7 @@ std::string canonical(const RunFile& f, const Identity& identity) {
   if (f.data.split != data::Split::private_data) {
     lines["data.shards"] = fmt::format("{}", f.data.shards);
   }
-  lines["exchange.mode"] = base::name_of(f.exchange.mode, kModeNames);
+  lines["exchange.mode"] = base::name_of(f.exchange.mode, exchange::kModeNames);
   if (f.exchange.mode == exchange::Mode::choco) {
     lines["exchange.gamma"] = fmt::format("{}", f.exchange.gamma);
   }

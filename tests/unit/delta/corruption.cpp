@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "delta/codec.hpp"
+#include "delta/dense.hpp"
 #include "vectors.hpp"
 
 using namespace starling;

@@ -6,6 +6,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "delta/codec.hpp"
+#include "delta/dense.hpp"
 #include "transcript.hpp"
 
 using namespace std::chrono_literals;

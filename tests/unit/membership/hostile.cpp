@@ -99,7 +99,7 @@ class Alone {
       const auto* gossip = sent == nullptr ? nullptr : std::get_if<wire::Gossip>(&sent->message);
       if (gossip == nullptr) continue;
       for (const wire::MemberRecord& record : gossip->members) {
-        if (record.id == id_of(kSelf)) ++announced;
+        ++(record.id == id_of(kSelf) ? announced : named);
       }
     }
     out_.clear();
@@ -111,6 +111,7 @@ class Alone {
   std::vector<std::string> dials;
   std::vector<std::string> said;  ///< warnings
   std::size_t announced = 0;      ///< own records told, over one link
+  std::size_t named = 0;          ///< records of others told
 };
 
 }  // namespace
@@ -205,6 +206,21 @@ BOOST_AUTO_TEST_CASE(who_leaves_while_another_has_its_key_is_believed) {
   peer.give(Leave{});
   BOOST_TEST(peer.core.self().incarnation == 21U);
   BOOST_TEST((peer.core.self().state == wire::MemberState::left));
+}
+
+BOOST_AUTO_TEST_CASE(who_asks_for_a_place_again_and_again_is_told_of_others_once) {
+  Alone peer({}, 2);
+  for (const std::uint8_t fill : {2, 3}) static_cast<void>(peer.add_neighbour(fill, fill));
+  const base::LinkId asker{4, 1};
+  peer.give(LinkReady{asker, record_of(4, "asker:1"), false, ""});
+  const auto ask = [&] {
+    peer.give(Received{asker, wire::Neighbour{wire::NeighbourKind::request}});
+  };
+  const std::size_t before = peer.named;
+  ask();
+  BOOST_TEST(peer.named == before + 2);
+  for (int i = 0; i < 100; ++i) ask();
+  BOOST_TEST(peer.named == before + 2);
 }
 
 BOOST_AUTO_TEST_CASE(addresses_that_were_heard_leave_dials_for_the_others) {
