@@ -69,7 +69,8 @@ class Transport::Impl {
   };
 
   [[nodiscard]] base::Status start_ucx();
-  /// UCX is made anew, and no link would notice.
+  void make_way_for_renewal();
+  /// UCX is outdated, and nothing uses it.
   [[nodiscard]] bool may_renew() const;
   void renew_ucx();
   [[nodiscard]] bool turn();
@@ -150,6 +151,19 @@ base::Status Transport::Impl::start_ucx() {
   worker_ = std::move(*worker);
   ucx_port_ = listens->port;
   return {};
+}
+
+// Without a link that is up only dials are lost, which may never be none.
+void Transport::Impl::make_way_for_renewal() {
+  const auto has = [](Link::State state) {
+    return [state](const Slot& slot) { return slot.link && slot.link->state() == state; };
+  };
+  if (!outdated_ || shutting_down_ || std::ranges::any_of(slots_, has(Link::State::up))) return;
+  for (Slot& slot : slots_) {
+    if (has(Link::State::connecting)(slot)) {
+      slot.link->finish(LinkEnd::reset, "this machine's network has changed");
+    }
+  }
 }
 
 bool Transport::Impl::may_renew() const {
@@ -300,6 +314,7 @@ bool Transport::Impl::turn() {
     for (std::unique_ptr<TcpStream>& tcp : listener_->take()) answer(std::move(tcp));
   }
   take_ucx_connections(now);
+  make_way_for_renewal();
   bool more = report_failed_dials();
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot].link && pump(slot, now)) more = true;

@@ -123,7 +123,7 @@ class Transport {
   [[nodiscard]] LinkTraffic traffic() const;
 
   /// The machine's network has changed. UCX knows the interfaces of its start alone: it is started
-  /// anew as soon as there is no link. Nothing where links have an interface of their own.
+  /// anew as soon as no link is up. Nothing where links have an interface of their own.
   void renew();
 
   /// Stops listening, fails dials, closes all links; calls `done` once nothing is left. The

@@ -62,6 +62,7 @@ BOOST_AUTO_TEST_CASE(a_swarm_of_four_trains_agrees_and_ends) {
         BOOST_TEST(world.peer(i).reports >= 2U);
         BOOST_TEST(world.status(i).drift.value() < 0.01);
         BOOST_TEST(world.status(i).exchanges > 50U);
+        BOOST_TEST(world.status(i).mismatches == 0U);
         samples += world.status(i).samples;
       }
       BOOST_TEST(samples >= 8192U);
