@@ -156,8 +156,8 @@ bool run_exchange(exchange::JobQueue& jobs, exchange::Replica& replica, base::St
 /// neighbour that asks without end does not keep this peer from training.
 class Turns {
  public:
-  /// Batches of the exchange's jobs in a row while others wait: more than all links have between
-  /// two steps, where each has its delta and its commit alone.
+  /// Batches of the exchange's jobs in a row while others wait: as many as eight links have between
+  /// two steps where each delta and each commit comes alone.
   static constexpr int kExchangesMax = 16;
 
   /// `others_wait`: jobs that are not of the exchange.

@@ -22,9 +22,8 @@ struct LinkStatus {
   base::LinkId link;
   std::string name;
   std::string address;
-  std::string state;  ///< opening, open or broken; in modes without mirrors always open
-  std::uint64_t exchange =
-      0;  ///< number of the last one committed, which a new session begins anew
+  std::string state;            ///< opening, open or broken; in modes without mirrors always open
+  std::uint64_t exchange = 0;   ///< number of the last one committed; a new session begins at 1
   std::uint64_t exchanges = 0;  ///< committed as long as the two are neighbours
   double drift = 0;  ///< distance of the other end's mirror, relative to the norm, when last looked
   double density = 0;    ///< fraction of the parameters that was asked for of the last delta
