@@ -132,8 +132,12 @@ base::Result<pid_t> start(const Child& child, const SwarmOptions& options, std::
   return pid;
 }
 
+std::optional<base::FileStamp> summary_stamp(const Child& child) {
+  return base::stamp_of(child.dir + "/" + report::kSummaryFile);
+}
+
 void read_summary(Child& child) {
-  const auto written = base::stamp_of(child.dir + "/summary.json");
+  const auto written = summary_stamp(child);
   if (!written || written == child.summary_before) return;
   if (auto summary = report::read_peer_summary(child.dir)) child.summary = std::move(*summary);
 }
@@ -284,7 +288,7 @@ base::Status start_all(std::vector<Child>& children, const SwarmOptions& options
                        std::uint32_t threads, std::uint32_t wait_for) {
   std::string join;
   for (Child& child : children) {
-    child.summary_before = base::stamp_of(child.dir + "/summary.json");
+    child.summary_before = summary_stamp(child);
     const auto pid = start(child, options, threads, wait_for, join);
     if (!pid) return fail(pid.error());
     child.pid = *pid;

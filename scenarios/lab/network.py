@@ -112,10 +112,9 @@ class Switch:
     def move(self, number, before, after):
         """A peer's machine has another address; what goes to the one before is not heard."""
         with inside(self.namespaces[number]):
-            # The kernel forgets the fixed neighbours with the last address.
-            ip(f"addr del {before}/16 dev eth0", f"addr add {after}/16 broadcast + dev eth0",
-               *self._neighbours(number))
+            ip(f"addr del {before}/16 dev eth0")
         self.addresses[number] = after
+        self.plug(number)  # the kernel forgets the fixed neighbours with the last address, too
         for other, namespace in enumerate(self.namespaces):
             if other != number:
                 with inside(namespace):

@@ -30,7 +30,7 @@ std::optional<Step> Worker::next_step() {
     while (auto job = port_.try_next()) submit(std::move(*job));
     if (failed_) {
       while (port_.next()) continue;  // until the peer has heard of it
-    } else if (exchange()) {
+    } else if (turns_.exchange(!jobs_.empty(), [this] { return exchange(); })) {
       port_.hand_back(outcomes_);
     } else if (jobs_.empty()) {
       if (auto job = port_.next()) submit(std::move(*job));
@@ -44,12 +44,6 @@ std::optional<Step> Worker::next_step() {
 }
 
 bool Worker::exchange() {
-  const bool exchanged = turns_.is_exchanges(!jobs_.empty()) && run_exchange();
-  turns_.note(exchanged);
-  return exchanged;
-}
-
-bool Worker::run_exchange() {
   const base::DefaultFloats default_floats;
   const base::Time begin = io::Loop::now();
   try {

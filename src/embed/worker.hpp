@@ -40,10 +40,8 @@ class Worker {
 
  private:
   void submit(peer::Job job);
-  /// run_exchange() where it is the exchange's turn.
-  bool exchange();
   /// Runs what is waiting of exchanges into outcomes_; false where nothing is.
-  bool run_exchange();
+  bool exchange();
   std::optional<Step> run(const peer::Job& job);
   Step begin_step(float learning_rate);
   void run_evaluation(std::uint32_t samples);

@@ -155,14 +155,16 @@ base::Status Transport::Impl::start_ucx() {
 
 // Without a link that is up only dials are lost, which may never be none.
 void Transport::Impl::make_way_for_renewal() {
-  const auto has = [](Link::State state) {
-    return [state](const Slot& slot) { return slot.link && slot.link->state() == state; };
+  if (!outdated_ || shutting_down_) return;
+  const auto is = [](const Slot& slot, Link::State state) {
+    return slot.link && slot.link->state() == state;
   };
-  if (!outdated_ || shutting_down_ || std::ranges::any_of(slots_, has(Link::State::up))) return;
+  if (std::ranges::any_of(slots_, [&](const Slot& slot) { return is(slot, Link::State::up); })) {
+    return;
+  }
   for (Slot& slot : slots_) {
-    if (has(Link::State::connecting)(slot)) {
-      slot.link->finish(LinkEnd::reset, "this machine's network has changed");
-    }
+    if (!is(slot, Link::State::connecting)) continue;
+    slot.link->finish(LinkEnd::reset, "this machine's network has changed");
   }
 }
 

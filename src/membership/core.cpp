@@ -306,22 +306,23 @@ void Core::on(const Heard& event, base::Time now, Outbox&) {
 }
 
 void Core::on(const SpeedMeasured& event, base::Time, Outbox&) {
-  if (left_) return;
   wire::MemberRecord record = table_.self();
-  if (record.weight == event.weight || record.incarnation + 1 >= kCounterMax) return;
-  ++record.incarnation;
+  if (record.weight == event.weight) return;
   record.weight = event.weight;
-  static_cast<void>(announce(std::move(record)));
+  announce_change(std::move(record));
 }
 
 void Core::on(const Moved& event, base::Time, Outbox&) {
   ASSERT(!event.addresses.empty() && event.addresses.size() <= wire::kAddressesMax);
-  if (left_) return;
   wire::MemberRecord record = table_.self();
-  if (record.incarnation + 1 >= kCounterMax) return;
-  ++record.incarnation;
   record.addresses = event.addresses;
-  static_cast<void>(announce(std::move(record)));
+  announce_change(std::move(record));
+}
+
+void Core::announce_change(wire::MemberRecord own) {
+  if (left_ || own.incarnation + 1 >= kCounterMax) return;
+  ++own.incarnation;
+  static_cast<void>(announce(std::move(own)));
 }
 
 void Core::on(const Leave& event, base::Time now, Outbox& out) {

@@ -196,6 +196,8 @@ class Core {
   void on_claim(const wire::Claim& claim, base::LinkId from, base::Time now, Outbox& out);
   /// Signs a new version of the own record and sends it around; false if it is not newer.
   [[nodiscard]] bool announce(wire::MemberRecord own);
+  /// The same of the present record with a change, unless this peer has left.
+  void announce_change(wire::MemberRecord own);
   void refute(std::uint64_t incarnation, const char* taken_for, base::Time now, Outbox& out);
   /// A genuine record of this peer that is newer than its own.
   void on_own_record(const wire::MemberRecord& record, base::Time now, Outbox& out);

@@ -160,13 +160,13 @@ class Turns {
   /// two steps where each delta and each commit comes alone.
   static constexpr int kExchangesMax = 16;
 
-  /// `others_wait`: jobs that are not of the exchange.
-  [[nodiscard]] bool is_exchanges(bool others_wait) const noexcept {
-    return !others_wait || exchanges_ < kExchangesMax;
-  }
-  /// What was done.
-  void note(bool exchange) noexcept {
-    exchanges_ = exchange ? std::min(exchanges_ + 1, kExchangesMax) : 0;
+  /// Where it is the exchange's turn, does `run` what is due of it, and says whether that is
+  /// anything. `others_wait`: jobs that are not of the exchange.
+  template <class Run>
+  [[nodiscard]] bool exchange(bool others_wait, Run&& run) {
+    const bool exchanged = (!others_wait || exchanges_ < kExchangesMax) && run();
+    exchanges_ = exchanged ? std::min(exchanges_ + 1, kExchangesMax) : 0;
+    return exchanged;
   }
 
  private:

@@ -33,10 +33,8 @@ void Worker::submit(Job job) {
 }
 
 bool Worker::work(std::vector<Outcome>& outcomes) {
-  const bool exchanged = turns_.is_exchanges(!jobs_.empty()) &&
-                         run_exchange(exchange_jobs_, replica_, step_, outcomes);
-  turns_.note(exchanged);
-  if (exchanged) return true;
+  const auto run = [&] { return run_exchange(exchange_jobs_, replica_, step_, outcomes); };
+  if (turns_.exchange(!jobs_.empty(), run)) return true;
   if (jobs_.empty()) return false;
   const Job& next = jobs_.front();
   if (std::holds_alternative<EvaluateJob>(next)) {

@@ -63,7 +63,7 @@ std::vector<HistoryPoint> mean_history(std::span<const PeerSummary* const> peers
 base::Status write_text(const std::string& dir, std::string text) {
   if (auto made = base::make_folder(dir); !made) return made;
   text += '\n';
-  return base::replace_file(dir + "/summary.json", text);
+  return base::replace_file(dir + "/" + kSummaryFile, text);
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ base::Status write_summary(const std::string& dir, const SwarmSummary& summary) 
 }
 
 base::Result<PeerSummary> read_peer_summary(const std::string& dir) {
-  const std::string path = dir + "/summary.json";
+  const std::string path = dir + "/" + kSummaryFile;
   const base::Result<base::Buffer> bytes = base::read_file(path, kSummaryBytesMax);
   if (!bytes) return fail(bytes.error());
   auto summary = peer_summary_from_json(base::text_of(*bytes));

@@ -13,6 +13,8 @@
 
 namespace starling::report {
 
+inline constexpr char kSummaryFile[] = "summary.json";
+
 /// Bytes on links in one direction, TLS and framing included, by what they were for.
 struct BytesByPurpose {
   std::uint64_t total = 0;

@@ -86,18 +86,18 @@ void Worker::add_bounds(base::Bounds& out) const {
 
 std::optional<base::Duration> Worker::begin() {
   ASSERT(!busy_);
-  std::vector<exchange::Job> due;
-  if (turns_.is_exchanges(!jobs_.empty())) due = exchange_jobs_.take(step_);
-  turns_.note(!due.empty());
   base::Duration takes{};
-  if (!due.empty()) {
+  const auto run_due = [&] {
+    std::vector<exchange::Job> due = exchange_jobs_.take(step_);
+    if (due.empty()) return false;
     takes = run_exchange(std::move(due));
-  } else if (!jobs_.empty()) {
+    return true;
+  };
+  if (!turns_.exchange(!jobs_.empty(), run_due)) {
+    if (jobs_.empty()) return std::nullopt;
     const peer::Job job = std::move(jobs_.front());
     jobs_.pop_front();
     takes = run_job(job);
-  } else {
-    return std::nullopt;
   }
   busy_ = true;
   peer::note_time(outcomes_, takes);
