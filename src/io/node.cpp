@@ -149,7 +149,6 @@ void Node::look_at_interfaces() {
   std::vector<std::string> found = external_addresses(transport_->address(), wire::kAddressesMax);
   if (found.empty() || std::ranges::is_permutation(found, addresses_)) return;
   addresses_ = std::move(found);
-  transport_->renew();
   note(base::Severity::info,
        fmt::format("this machine's network has changed: others reach this peer at {}",
                    fmt::join(addresses_, ", ")));

@@ -1,4 +1,4 @@
-// Plain TCP sockets of the loop: the way to a peer until UCX takes over.
+// TCP sockets of the loop.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ void end_for_all(const uv_tcp_t& socket) noexcept;
 class TcpStream {
  public:
   /// At most this much received data waits to be taken; TCP holds the other end back then.
-  static constexpr std::size_t kInboxMax = 64UL * 1024;
+  static constexpr std::size_t kInboxMax = 256UL * 1024;
 
   /// Starts to connect; whether somebody answers shows later.
   [[nodiscard]] static base::Result<std::unique_ptr<TcpStream>> connect(Loop& loop,
@@ -37,8 +37,12 @@ class TcpStream {
   [[nodiscard]] bool connected() const noexcept;
   /// Queues bytes; needs connected(). The owner bounds how much it sends.
   void send(base::Buffer bytes);
+  /// Of what was sent, the bytes that the system has not taken.
+  [[nodiscard]] std::size_t unsent() const noexcept;
   /// Tells the other end that nothing follows what was sent.
   void end();
+  /// Whether something has come in since the last take().
+  [[nodiscard]] bool readable() const noexcept;
   /// What has come in since the last call.
   [[nodiscard]] base::Buffer take();
   /// The other end sends nothing more, or the connection broke; take() may still have bytes.

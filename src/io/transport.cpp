@@ -1,7 +1,6 @@
 #include "io/transport.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -9,19 +8,11 @@
 #include "base/assert.hpp"
 #include "io/link.hpp"
 #include "io/plain_session.hpp"
-#include "io/tcp.hpp"
+#include "io/tcp_carrier.hpp"
 #include "io/tls.hpp"
-#include "io/ucx_listener.hpp"
-#include "io/ucx_worker.hpp"
+#include "io/turn.hpp"
 
 namespace starling::io {
-
-namespace {
-
-// A connection by UCX that is under way has come in, or has failed, by then.
-constexpr base::Duration kListenerQuiet = std::chrono::milliseconds(100);
-
-}  // namespace
 
 class Transport::Impl {
  public:
@@ -32,8 +23,7 @@ class Transport::Impl {
         self_(identity.id()),
         handler_(handler),
         resolver_(loop),
-        timer_(loop, [] {}),
-        renewal_(loop, [this] { renew_ucx(); }) {
+        timer_(loop, [] {}) {
     // A timer only has to wake the loop: the turn before its next wait does the work.
   }
   ~Impl();
@@ -46,7 +36,6 @@ class Transport::Impl {
   void close(base::LinkId id);
   void abort(base::LinkId id);
   [[nodiscard]] LinkTraffic total() const;
-  void renew() { outdated_ = interface_of(at_).empty(); }
   void shutdown(std::function<void()> done);
 
  private:
@@ -58,25 +47,13 @@ class Transport::Impl {
     bool down_reported = false;
     bool accepted = false;  // by accept()
   };
-  /// A UCX stream of which it is not known yet to which link it belongs.
-  struct UnclaimedStream {
-    std::unique_ptr<UcxStream> stream;
-    base::Time deadline;
-  };
   struct FailedDial {
     std::uint64_t dial;
     std::string text;
   };
 
-  [[nodiscard]] base::Status start_ucx();
-  void make_way_for_renewal();
-  /// UCX is outdated, and nothing uses it.
-  [[nodiscard]] bool may_renew() const;
-  void renew_ucx();
   [[nodiscard]] bool turn();
   void answer(std::unique_ptr<TcpStream> tcp);
-  void take_ucx_connections(base::Time now);
-  [[nodiscard]] Link* awaiting(base::ByteView token) const;
   [[nodiscard]] bool pump(std::uint32_t slot, base::Time now);
   void report_down(base::LinkId id, const Link& link);
   [[nodiscard]] bool report_failed_dials();
@@ -97,21 +74,13 @@ class Transport::Impl {
   Resolver resolver_;
   Timer timer_;
   base::Time timer_at_ = base::Time::max();
-  Timer renewal_;  ///< UCX is not replaced in a turn, which its worker begins
-  sockaddr_in at_{};
-  std::unique_ptr<UcxWorker> worker_;
-  std::unique_ptr<UcxStreams> streams_;
+  std::unique_ptr<Turn> turn_;
   std::unique_ptr<TcpListener> listener_;
-  std::unique_ptr<UcxListener> ucx_listener_;
-  std::uint16_t ucx_port_ = 0;
-  std::vector<UnclaimedStream> unclaimed_;
-  base::Time quiet_at_{};  ///< no UCX connection that somebody was told to make comes after this
   std::string address_;
   std::vector<Slot> slots_;
   std::vector<FailedDial> failed_dials_;
   std::uint64_t dials_ = 0;
-  LinkTraffic past_;       ///< of links that are gone
-  bool outdated_ = false;  ///< UCX was started in another network
+  LinkTraffic past_;  ///< of links that are gone
   bool shutting_down_ = false;
   std::function<void()> done_;
 };
@@ -129,72 +98,17 @@ base::Status Transport::Impl::start(const Identity& identity) {
     if (!tls) return base::fail(std::move(tls.error()));
     tls_ = std::move(*tls);
   }
-  at_ = *at;
-  auto listener = TcpListener::create(loop_, at_);
+  auto listener = TcpListener::create(loop_, *at);
   if (!listener) return base::fail(std::move(listener.error()));
   listener_ = std::move(*listener);
   address_ = listener_->address();
-  return start_ucx();
-}
-
-base::Status Transport::Impl::start_ucx() {
-  auto worker = UcxWorker::create(loop_, interface_of(at_), [this] { return turn(); });
-  if (!worker) return base::fail(std::move(worker.error()));
-  sockaddr_in any_port = at_;
-  any_port.sin_port = 0;
-  auto listener = UcxListener::create(**worker, any_port);
-  if (!listener) return base::fail(std::move(listener.error()));
-  const auto listens = parse_address((*listener)->address());
-  if (!listens) return base::fail(listens.error());
-  ucx_listener_ = std::move(*listener);
-  streams_ = std::make_unique<UcxStreams>(**worker);
-  worker_ = std::move(*worker);
-  ucx_port_ = listens->port;
+  turn_ = std::make_unique<Turn>(loop_, [this] { return turn(); });
   return {};
 }
 
-// Without a link that is up only dials are lost, which may never be none.
-void Transport::Impl::make_way_for_renewal() {
-  if (!outdated_ || shutting_down_) return;
-  const auto is = [](const Slot& slot, Link::State state) {
-    return slot.link && slot.link->state() == state;
-  };
-  if (std::ranges::any_of(slots_, [&](const Slot& slot) { return is(slot, Link::State::up); })) {
-    return;
-  }
-  for (Slot& slot : slots_) {
-    if (!is(slot, Link::State::connecting)) continue;
-    slot.link->finish(LinkEnd::reset, "this machine's network has changed");
-  }
-}
-
-bool Transport::Impl::may_renew() const {
-  return outdated_ && !shutting_down_ && links() == 0 && unclaimed_.empty();
-}
-
-void Transport::Impl::renew_ucx() {
-  if (!may_renew() || Loop::now() < quiet_at_) return;
-  // What fails now may not after the next change: until then there is what there was.
-  outdated_ = false;
-  static_cast<void>(start_ucx());
-}
-
 Transport::Impl::~Impl() {
-  listener_.reset();
-  for (UnclaimedStream& unclaimed : unclaimed_) unclaimed.stream->abort();
   for (Slot& slot : slots_) {
     if (slot.link) slot.link->finish(LinkEnd::closed, "the transport is destroyed");
-  }
-  // Tearing down needs no answer from the network, so this ends after a few rounds.
-  constexpr int kRoundsMax = 1'000'000;
-  for (int round = 0; links() > 0 || !unclaimed_.empty(); ++round) {
-    ASSERT(round < kRoundsMax, "UCX does not let go of an endpoint");
-    worker_->progress();
-    std::erase_if(unclaimed_,
-                  [](const UnclaimedStream& unclaimed) { return unclaimed.stream->closed(); });
-    for (Slot& slot : slots_) {
-      if (slot.link && slot.link->gone()) slot.link.reset();
-    }
   }
 }
 
@@ -208,9 +122,7 @@ void Transport::Impl::shutdown(std::function<void()> done) {
 }
 
 void Transport::Impl::finish_shutdown() {
-  if (!done_ || links() > 0 || !failed_dials_.empty() || !unclaimed_.empty()) return;
-  // UCX must not lose its listener while its own thread takes in a connection.
-  if (Loop::now() < quiet_at_) return;
+  if (!done_ || links() > 0 || !failed_dials_.empty()) return;
   std::exchange(done_, nullptr)();
 }
 
@@ -278,7 +190,8 @@ std::uint64_t Transport::Impl::dial(const std::string& address) {
   }
   auto session = make_session(Role::dialer);
   if (!session) return failed(session.error().text);
-  auto bootstrap = std::make_unique<Bootstrap>(resolver_, *streams_, std::move(*session), *target);
+  auto bootstrap =
+      std::make_unique<Bootstrap>(resolver_, *target, std::move(*session), Preamble{});
   put(*slot, std::make_unique<Link>(number, address, std::move(bootstrap), config_.link_memory,
                                     Loop::now() + config_.handshake_timeout));
   return number;
@@ -310,19 +223,15 @@ LinkTraffic Transport::Impl::total() const {
 // --- the turn ---
 
 bool Transport::Impl::turn() {
-  if (!ucx_listener_) return false;  // still starting
   const base::Time now = Loop::now();
   if (listener_) {
     for (std::unique_ptr<TcpStream>& tcp : listener_->take()) answer(std::move(tcp));
   }
-  take_ucx_connections(now);
-  make_way_for_renewal();
   bool more = report_failed_dials();
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot].link && pump(slot, now)) more = true;
   }
   finish_shutdown();
-  if (may_renew()) renewal_.start(quiet_at_ - now);
   set_timer(now);
   return more;
 }
@@ -335,50 +244,10 @@ void Transport::Impl::answer(std::unique_ptr<TcpStream> tcp) {
   if (!slot) return;
   auto session = make_session(Role::listener);
   if (!session) return;
-  auto bootstrap = std::make_unique<Bootstrap>(std::move(*session), std::move(tcp), ucx_port_);
+  auto bootstrap = std::make_unique<Bootstrap>(
+      CarrierKind::tcp, std::make_unique<TcpCarrier>(std::move(tcp)), std::move(*session));
   put(*slot, std::make_unique<Link>(0, std::move(from), std::move(bootstrap), config_.link_memory,
                                     Loop::now() + config_.handshake_timeout));
-}
-
-// Gives UCX streams to the links that await them. Who comes without a token that was given is cut.
-void Transport::Impl::take_ucx_connections(base::Time now) {
-  const auto awaited = static_cast<std::size_t>(std::ranges::count_if(
-      slots_, [](const Slot& slot) { return slot.link && slot.link->awaited(); }));
-  if (awaited > 0) quiet_at_ = now + kListenerQuiet;
-  for (const UcxListener::Request& request : ucx_listener_->take_requests()) {
-    if (unclaimed_.size() >= awaited) {
-      ucx_listener_->reject(request);
-      continue;
-    }
-    auto stream = UcxStream::accept(*streams_, request.handle);
-    if (!stream) continue;  // the asker is gone, and UCX has taken the request back
-    unclaimed_.push_back({std::move(*stream), now + config_.handshake_timeout});
-  }
-  for (UnclaimedStream& unclaimed : unclaimed_) {
-    if (unclaimed.stream->readable()) {
-      Link* link = awaiting(unclaimed.stream->take());
-      if (link == nullptr) {
-        unclaimed.stream->abort();
-      } else {
-        link->attach(std::move(unclaimed.stream));
-      }
-    } else if (now >= unclaimed.deadline || shutting_down_ ||
-               unclaimed.stream->failure() != UcxStream::Failure::none) {
-      unclaimed.stream->abort();
-    }
-  }
-  std::erase_if(unclaimed_, [](const UnclaimedStream& unclaimed) {
-    return unclaimed.stream == nullptr || unclaimed.stream->closed();
-  });
-}
-
-Link* Transport::Impl::awaiting(base::ByteView token) const {
-  std::uint64_t given = 0;
-  if (token.size() != sizeof given) return nullptr;
-  std::memcpy(&given, token.data(), sizeof given);
-  const auto found = std::ranges::find_if(
-      slots_, [&](const Slot& slot) { return slot.link && slot.link->awaited() == given; });
-  return found == slots_.end() ? nullptr : found->link.get();
 }
 
 // Lets one link work and reports what came of it. True if there is more, or if the handler was
@@ -401,8 +270,14 @@ bool Transport::Impl::pump(std::uint32_t slot, base::Time now) {
     of.reported = true;
     of.handler.on_part(of.id, type, bytes);
   };
-  const bool more = link->pump(now, {on_frame, on_part});
-  if (link->state() == Link::State::up && !slots_[slot].up_reported) {
+  const auto on_cell = [](CellType, base::ByteView) { return base::Status{}; };
+  const auto on_lost = [](CarrierKind, const std::string&) {};
+  const bool more = link->pump(now, {on_frame, on_part, on_cell, on_lost});
+  if (link->state() == Link::State::up && !slots_[slot].up_reported &&
+      link->opened().use == SessionUse::carrier) {
+    join(slot);
+    of.reported = true;
+  } else if (link->state() == Link::State::up && !slots_[slot].up_reported) {
     of.reported = true;
     slots_[slot].up_reported = true;
     handler_.on_link_up(id, link->peer(), link->dial(), link->address());
@@ -442,8 +317,6 @@ void Transport::Impl::set_timer(base::Time now) {
   for (const Slot& slot : slots_) {
     if (slot.link) first = std::min(first, slot.link->deadline());
   }
-  for (const UnclaimedStream& unclaimed : unclaimed_) first = std::min(first, unclaimed.deadline);
-  if (done_ && now < quiet_at_) first = std::min(first, quiet_at_);
   if (first == base::Time::max()) {
     timer_.stop();
   } else if (first != timer_at_ || !timer_.active()) {
@@ -477,8 +350,6 @@ bool Transport::send(base::LinkId link, base::Buffer frame, wire::Purpose purpos
 }
 
 void Transport::accept(base::LinkId link) { impl_->accept(link); }
-
-void Transport::renew() { impl_->renew(); }
 
 void Transport::close(base::LinkId link) { impl_->close(link); }
 

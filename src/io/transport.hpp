@@ -122,10 +122,6 @@ class Transport {
   /// Of all links since the start.
   [[nodiscard]] LinkTraffic traffic() const;
 
-  /// The machine's network has changed. UCX knows the interfaces of its start alone: it is started
-  /// anew as soon as no link is up. Nothing where links have an interface of their own.
-  void renew();
-
   /// Stops listening, fails dials, closes all links; calls `done` once nothing is left. The
   /// transport must not be destroyed inside `done`.
   void shutdown(std::function<void()> done);
