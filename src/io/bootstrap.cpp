@@ -15,14 +15,13 @@ constexpr std::size_t kReceivedMax = 64UL * 1024;
 
 Bootstrap::Bootstrap(Resolver& resolver, const HostPort& target, std::unique_ptr<Session> session,
                      const Preamble& own)
-    : loop_(&resolver.loop()), session_(std::move(session)), own_(encode(own)) {
-  // No thread is asked for it: those may all wait for a name server.
-  if (const auto numeric = numeric_address(target)) {
-    connect(*numeric);
-  } else {
-    lookup_ = std::make_unique<Lookup>(
-        resolver, target, [this](const base::Result<sockaddr_in>& found) { connect(found); });
-  }
+    : dial_(std::make_unique<TcpDial>(resolver, target)),
+      session_(std::move(session)),
+      own_(encode(own)) {}
+
+Bootstrap::Bootstrap(std::unique_ptr<TcpStream> connection, std::unique_ptr<Session> session)
+    : session_(std::move(session)), own_(encode(Preamble{})) {
+  take_connection(std::move(connection));
 }
 
 Bootstrap::Bootstrap(CarrierKind kind, std::unique_ptr<Carrier> carrier,
@@ -32,14 +31,8 @@ Bootstrap::Bootstrap(CarrierKind kind, std::unique_ptr<Carrier> carrier,
       session_(std::move(session)),
       own_(encode(own)) {}
 
-void Bootstrap::connect(const base::Result<sockaddr_in>& to) {
-  if (!to) return fail(to.error());
-  auto stream = TcpStream::connect(*loop_, *to);
-  if (!stream) return fail(std::move(stream.error()));
-  carrier_ = std::make_unique<TcpCarrier>(std::move(*stream));
-}
-
 Bootstrap::State Bootstrap::pump() {
+  if (state_ == State::working && dial_) dial();
   if (state_ == State::working && carrier_) {
     flush();
     receive();
@@ -49,16 +42,38 @@ Bootstrap::State Bootstrap::pump() {
   return state_;
 }
 
+void Bootstrap::dial() {
+  switch (dial_->pump()) {
+    case TcpDial::State::working:
+      return;
+    case TcpDial::State::connected:
+      take_connection(dial_->take_connection());
+      dial_.reset();
+      return;
+    case TcpDial::State::failed:
+      return fail(dial_->failure());
+  }
+}
+
+void Bootstrap::take_connection(std::unique_ptr<TcpStream> connection) {
+  route_ = Route{connection->local_address(), connection->remote_address()};
+  carrier_ = std::make_unique<TcpCarrier>(std::move(connection));
+}
+
+std::string Bootstrap::waiting_for() const {
+  return dial_ ? dial_->waiting_for() : "the other end did not answer in time";
+}
+
 void Bootstrap::fail(base::Error error) {
   state_ = State::failed;
   failure_ = std::move(error);
-  lookup_.reset();
+  dial_.reset();
   // The session may have words on it for the other end.
   if (carrier_) flush();
 }
 
 void Bootstrap::abort() {
-  lookup_.reset();
+  dial_.reset();
   if (carrier_) carrier_->abort();
 }
 

@@ -20,8 +20,15 @@
 #include "io/cells.hpp"
 #include "io/channel.hpp"
 #include "io/session.hpp"
+#include "io/tcp_dial.hpp"
 
 namespace starling::io {
+
+/// The two ends of a TCP connection.
+struct Route {
+  SocketAddress local;
+  SocketAddress remote;
+};
 
 /// Not thread-safe; reports nothing by callback: pump() in the owner's turn does all work.
 class Bootstrap {
@@ -36,6 +43,8 @@ class Bootstrap {
   /// Over a connection to `target`, which is made now. `resolver` must outlive it.
   Bootstrap(Resolver& resolver, const HostPort& target, std::unique_ptr<Session> session,
             const Preamble& own);
+  /// Over a connection that came in.
+  Bootstrap(std::unique_ptr<TcpStream> connection, std::unique_ptr<Session> session);
   /// Over a carrier that is there, or will be. `own` is what this end says; only the end that
   /// opened the carrier has something to say there.
   Bootstrap(CarrierKind kind, std::unique_ptr<Carrier> carrier, std::unique_ptr<Session> session,
@@ -52,6 +61,10 @@ class Bootstrap {
   [[nodiscard]] bool closed() const noexcept { return !carrier_ || carrier_->closed(); }
 
   [[nodiscard]] CarrierKind kind() const noexcept { return kind_; }
+  /// Of a carrier that is a TCP connection, once it is there.
+  [[nodiscard]] const std::optional<Route>& route() const noexcept { return route_; }
+  /// What a deadline that passes now has waited for, in words.
+  [[nodiscard]] std::string waiting_for() const;
   /// Code secret: the ends have not the same.
   [[nodiscard]] const base::Error& failure() const noexcept { return failure_; }
 
@@ -65,7 +78,8 @@ class Bootstrap {
   [[nodiscard]] std::uint64_t take_received() noexcept { return std::exchange(received_, 0); }
 
  private:
-  void connect(const base::Result<sockaddr_in>& to);
+  void dial();
+  void take_connection(std::unique_ptr<TcpStream> connection);
   void fail(base::Error error);
   void fail(std::string text) { fail({base::ErrorCode::network, std::move(text)}); }
   void flush();
@@ -74,9 +88,9 @@ class Bootstrap {
   void check();
   void linger();
 
-  Loop* loop_ = nullptr;  ///< of a dialer
   CarrierKind kind_ = CarrierKind::tcp;
-  std::unique_ptr<Lookup> lookup_;
+  std::unique_ptr<TcpDial> dial_;
+  std::optional<Route> route_;
   std::unique_ptr<Carrier> carrier_;
   std::unique_ptr<Session> session_;
   base::Buffer own_;  ///< the preamble, until it is sent

@@ -175,7 +175,7 @@ bool Link::pump(base::Time now, const Reports& reports) {
   if (now >= deadline_) {
     const bool closing = state_ == State::closing;
     finish(closing ? LinkEnd::closed : LinkEnd::reset,
-           closing ? "closed by this peer before everything was sent" : "nobody answered in time");
+           closing ? "closed by this peer before everything was sent" : bootstrap_->waiting_for());
     return true;
   }
   if (bootstrap_) return pump_bootstrap(now);
@@ -198,6 +198,7 @@ bool Link::pump_bootstrap(base::Time now) {
       return false;
     case Bootstrap::State::done:
       opened_ = bootstrap_->other();
+      route_ = bootstrap_->route();
       channels_.push_back(bootstrap_->take_channel());
       peer_ = session().peer();
       bootstrap_.reset();

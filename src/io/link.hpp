@@ -92,6 +92,8 @@ class Link {
   [[nodiscard]] const base::PeerId& peer() const noexcept { return peer_; }
   /// What the other end opened the link's first session for; from `up` on.
   [[nodiscard]] const Preamble& opened() const noexcept { return opened_; }
+  /// Of the connection that the link began with, if it was one.
+  [[nodiscard]] const std::optional<Route>& route() const noexcept { return route_; }
   /// What this end sends on; needs `up`.
   [[nodiscard]] CarrierKind carrier() const noexcept { return sends_on().kind(); }
   [[nodiscard]] bool has(CarrierKind kind) const noexcept;
@@ -134,6 +136,7 @@ class Link {
   std::string address_;
   base::PeerId peer_;
   Preamble opened_;
+  std::optional<Route> route_;
   std::unique_ptr<Bootstrap> bootstrap_;  ///< while connecting, and until a failure is told
   std::vector<std::unique_ptr<Channel>> channels_;
   std::size_t sends_on_ = 0;  ///< number in channels_

@@ -49,10 +49,9 @@ class Node::Handler final : public TransportHandler {
  public:
   explicit Handler(Node& node) : node_(node) {}
 
-  void on_link_up(base::LinkId link, const base::PeerId& peer, std::uint64_t dial,
-                  const std::string& address) override {
-    const auto dialed = node_.take_dial(dial);
-    node_.feed(peer::LinkUp{link, peer, dialed.has_value(), dialed.value_or(address)});
+  void on_link_up(base::LinkId link, const LinkUp& up) override {
+    const auto dialed = node_.take_dial(up.dial);
+    node_.feed(peer::LinkUp{link, up.peer, dialed.has_value(), dialed.value_or(up.address)});
   }
 
   void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) override {

@@ -8,7 +8,6 @@
 #include "base/assert.hpp"
 #include "io/link.hpp"
 #include "io/plain_session.hpp"
-#include "io/tcp_carrier.hpp"
 #include "io/tls.hpp"
 #include "io/turn.hpp"
 
@@ -46,6 +45,8 @@ class Transport::Impl {
     bool up_reported = false;
     bool down_reported = false;
     bool accepted = false;  // by accept()
+    /// With which another carrier of it will come; 0: none is awaited.
+    std::uint64_t token = 0;
   };
   struct FailedDial {
     std::uint64_t dial;
@@ -55,6 +56,7 @@ class Transport::Impl {
   [[nodiscard]] bool turn();
   void answer(std::unique_ptr<TcpStream> tcp);
   [[nodiscard]] bool pump(std::uint32_t slot, base::Time now);
+  void join(Link& carrier);
   void report_down(base::LinkId id, const Link& link);
   [[nodiscard]] bool report_failed_dials();
   void set_timer(base::Time now);
@@ -244,8 +246,7 @@ void Transport::Impl::answer(std::unique_ptr<TcpStream> tcp) {
   if (!slot) return;
   auto session = make_session(Role::listener);
   if (!session) return;
-  auto bootstrap = std::make_unique<Bootstrap>(
-      CarrierKind::tcp, std::make_unique<TcpCarrier>(std::move(tcp)), std::move(*session));
+  auto bootstrap = std::make_unique<Bootstrap>(std::move(tcp), std::move(*session));
   put(*slot, std::make_unique<Link>(0, std::move(from), std::move(bootstrap), config_.link_memory,
                                     Loop::now() + config_.handshake_timeout));
 }
@@ -275,12 +276,15 @@ bool Transport::Impl::pump(std::uint32_t slot, base::Time now) {
   const bool more = link->pump(now, {on_frame, on_part, on_cell, on_lost});
   if (link->state() == Link::State::up && !slots_[slot].up_reported &&
       link->opened().use == SessionUse::carrier) {
-    join(slot);
+    join(*link);
     of.reported = true;
   } else if (link->state() == Link::State::up && !slots_[slot].up_reported) {
     of.reported = true;
     slots_[slot].up_reported = true;
-    handler_.on_link_up(id, link->peer(), link->dial(), link->address());
+    handler_.on_link_up(id, {.peer = link->peer(),
+                             .dial = link->dial(),
+                             .address = link->address(),
+                             .observed = link->route() ? to_string(link->route()->remote) : ""});
   }
   if (link->verdict() && !slots_[slot].down_reported) {
     of.reported = true;
@@ -292,6 +296,19 @@ bool Transport::Impl::pump(std::uint32_t slot, base::Time now) {
     slots_[slot].link.reset();
   }
   return more || of.reported;
+}
+
+// What came up as a link of its own is another carrier of one that awaits it.
+void Transport::Impl::join(Link& carrier) {
+  const std::uint64_t token = carrier.opened().token;
+  const auto found = std::ranges::find_if(slots_, [&](const Slot& slot) {
+    return token != 0 && slot.token == token && slot.link && slot.link->peer() == carrier.peer();
+  });
+  if (found == slots_.end()) {
+    return carrier.finish(LinkEnd::protocol_error, "no link awaits this carrier");
+  }
+  found->token = 0;
+  found->link->add(carrier.give_channel());
 }
 
 void Transport::Impl::report_down(base::LinkId id, const Link& link) {

@@ -24,7 +24,7 @@ namespace starling::io {
 
 struct TransportConfig {
   /// "host:port" to listen on; port 0: any. A certain address also pins its network interface.
-  std::string listen = "0.0.0.0:0";
+  std::string listen = "[::]:0";
   /// False: no encryption and nothing proves who the other end is. Must be equal at both ends.
   bool tls = true;
   /// With `tls`: who has another one, or has none, gets no link.
@@ -60,6 +60,14 @@ enum class LinkEnd : std::uint8_t {
 
 [[nodiscard]] const char* to_string(LinkEnd end) noexcept;
 
+/// What is known of a link when it comes up.
+struct LinkUp {
+  base::PeerId peer;
+  std::uint64_t dial = 0;  ///< what dial() returned; 0 if the other end dialed
+  std::string address;     ///< what was dialed, or `observed`
+  std::string observed;    ///< the other end's ip:port as this machine sees it
+};
+
 /// What a transport reports; called on the loop thread, never from inside a Transport method.
 /// Every Transport method but the destructor may be called from here.
 class TransportHandler {
@@ -69,10 +77,8 @@ class TransportHandler {
   TransportHandler& operator=(const TransportHandler&) = delete;
   virtual ~TransportHandler() = default;
 
-  /// A secured link: frames may be sent. `dial`: what dial() returned, 0 if the other end dialed.
-  /// `address`: what was dialed, or the other end's ip:port. A peer may be linked more than once.
-  virtual void on_link_up(base::LinkId link, const base::PeerId& peer, std::uint64_t dial,
-                          const std::string& address) = 0;
+  /// A secured link: frames may be sent. A peer may be linked more than once.
+  virtual void on_link_up(base::LinkId link, const LinkUp& up) = 0;
   /// A frame with a right checksum, of a known type or not. Payloads are bounded (see accept()).
   /// `took`: from its first byte to its last, as far as its parts came one by one; 0: all at once.
   virtual void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) = 0;

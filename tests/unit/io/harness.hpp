@@ -37,6 +37,7 @@ class Endpoint final : public TransportHandler {
     base::PeerId peer;
     std::uint64_t dial;
     std::string address;
+    std::string observed;
   };
   struct Down {
     base::LinkId link;
@@ -52,9 +53,8 @@ class Endpoint final : public TransportHandler {
     transport = std::move(*made);
   }
 
-  void on_link_up(base::LinkId link, const base::PeerId& peer, std::uint64_t dial,
-                  const std::string& address) override {
-    ups.push_back({link, peer, dial, address});
+  void on_link_up(base::LinkId link, const LinkUp& up) override {
+    ups.push_back({link, up.peer, up.dial, up.address, up.observed});
   }
   void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) override {
     ++frames;
