@@ -56,7 +56,7 @@ void Bootstrap::dial() {
 }
 
 void Bootstrap::take_connection(std::unique_ptr<TcpStream> connection) {
-  route_ = Route{connection->local_address(), connection->remote_address()};
+  tcp_ = connection.get();
   carrier_ = std::make_unique<TcpCarrier>(std::move(connection));
 }
 
@@ -117,6 +117,7 @@ base::Status Bootstrap::advance() {
   const auto preamble = decode_preamble(said_);
   if (!preamble) return base::fail(preamble.error());
   other_ = *preamble;
+  if (tcp_ != nullptr) route_ = Route{tcp_->local_address(), tcp_->remote_address()};
   state_ = State::done;
   return {};
 }

@@ -43,7 +43,7 @@ class Bootstrap {
   /// Over a connection to `target`, which is made now. `resolver` must outlive it.
   Bootstrap(Resolver& resolver, const HostPort& target, std::unique_ptr<Session> session,
             const Preamble& own);
-  /// Over a connection that came in.
+  /// Over a connection that is there, or is being made.
   Bootstrap(std::unique_ptr<TcpStream> connection, std::unique_ptr<Session> session);
   /// Over a carrier that is there, or will be. `own` is what this end says; only the end that
   /// opened the carrier has something to say there.
@@ -61,7 +61,7 @@ class Bootstrap {
   [[nodiscard]] bool closed() const noexcept { return !carrier_ || carrier_->closed(); }
 
   [[nodiscard]] CarrierKind kind() const noexcept { return kind_; }
-  /// Of a carrier that is a TCP connection, once it is there.
+  /// When done, of a carrier that is a TCP connection.
   [[nodiscard]] const std::optional<Route>& route() const noexcept { return route_; }
   /// What a deadline that passes now has waited for, in words.
   [[nodiscard]] std::string waiting_for() const;
@@ -90,6 +90,7 @@ class Bootstrap {
 
   CarrierKind kind_ = CarrierKind::tcp;
   std::unique_ptr<TcpDial> dial_;
+  const TcpStream* tcp_ = nullptr;  ///< the carrier's, if it is one of TCP
   std::optional<Route> route_;
   std::unique_ptr<Carrier> carrier_;
   std::unique_ptr<Session> session_;

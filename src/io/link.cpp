@@ -84,7 +84,12 @@ void Link::finish(LinkEnd end, std::string text) {
     retired_.push_back(std::move(channel));
   }
   channels_.clear();
-  release_closed();
+}
+
+void Link::restart(std::unique_ptr<Bootstrap> bootstrap) {
+  ASSERT(state_ == State::connecting);
+  bootstrap_->abort();
+  failed_.push_back(std::exchange(bootstrap_, std::move(bootstrap)));
 }
 
 void Link::put(CellType type, base::ByteView cell) {
@@ -136,9 +141,12 @@ base::Time Link::deadline() const noexcept {
 }
 
 bool Link::gone() const noexcept {
-  return state_ == State::over && retired_.empty() && failed_.empty();
+  const auto is_closed = [](const auto& ended) { return ended->closed(); };
+  return state_ == State::over && std::ranges::all_of(retired_, is_closed) &&
+         std::ranges::all_of(failed_, is_closed);
 }
 
+// Not where they end: a channel may be reading, and have told what ended it.
 void Link::release_closed() {
   std::erase_if(retired_, [](const auto& channel) { return channel->closed(); });
   std::erase_if(failed_, [](const auto& bootstrap) { return bootstrap->closed(); });

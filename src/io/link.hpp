@@ -63,6 +63,8 @@ class Link {
   /// Ends the link now; the first verdict stands.
   void finish(LinkEnd end, std::string text);
 
+  /// While connecting: comes about in another way, within the same time.
+  void restart(std::unique_ptr<Bootstrap> bootstrap);
   /// Tells the other end something of carriers. Dropped where kCellsMax wait.
   void put(CellType type, base::ByteView cell);
   /// Another channel to the same peer; the best one is used from now on.
@@ -90,6 +92,8 @@ class Link {
   [[nodiscard]] std::uint64_t dial() const noexcept { return dial_; }
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   [[nodiscard]] const base::PeerId& peer() const noexcept { return peer_; }
+  /// This end's in the first session; needs `up`.
+  [[nodiscard]] Role role() const noexcept { return session().role(); }
   /// What the other end opened the link's first session for; from `up` on.
   [[nodiscard]] const Preamble& opened() const noexcept { return opened_; }
   /// Of the connection that the link began with, if it was one.
@@ -97,6 +101,8 @@ class Link {
   /// What this end sends on; needs `up`.
   [[nodiscard]] CarrierKind carrier() const noexcept { return sends_on().kind(); }
   [[nodiscard]] bool has(CarrierKind kind) const noexcept;
+  /// Bytes of frames that wait to be sent.
+  [[nodiscard]] std::size_t waiting() const noexcept { return out_.waiting(); }
   /// The session of the first channel; needs `up`.
   [[nodiscard]] const Session& session() const noexcept { return channels_.front()->session(); }
   [[nodiscard]] const LinkTraffic& traffic() const noexcept { return traffic_; }

@@ -38,6 +38,10 @@ class Outgoing {
   void sent(std::size_t bytes);
   /// Offset of the byte that is sent next.
   [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
+  /// Bytes that wait to be sent.
+  [[nodiscard]] std::size_t waiting() const noexcept {
+    return static_cast<std::size_t>(end_ - position_);
+  }
   /// Whether nothing waits to be sent.
   [[nodiscard]] bool drained() const noexcept { return position_ == end_; }
   [[nodiscard]] std::uint64_t taken() const noexcept { return taken_; }

@@ -4,8 +4,10 @@
 #include <bit>
 #include <utility>
 
+#include <cerrno>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/assert.hpp"
 
@@ -80,6 +82,9 @@ struct TcpStream::Socket {
              [](uv_handle_t* closed) { delete &of(closed->data); });
   }
 
+  /// Starts to connect. Returns libuv's status.
+  int dial(const SocketAddress& to);
+
   void fail(int status) {
     ended = true;
     if (error.empty() && status != UV_EOF) error = uv_strerror(status);
@@ -135,16 +140,48 @@ struct TcpStream::Socket {
 
 base::Result<std::unique_ptr<TcpStream>> TcpStream::connect(Loop& loop, const SocketAddress& to) {
   std::unique_ptr<TcpStream> made(new TcpStream(Socket::make(loop.raw())));
-  Socket& socket = *made->socket_;
+  if (const int status = made->socket_->dial(to); status != 0) {
+    return base::fail(base::ErrorCode::network, "{}", uv_strerror(status));
+  }
+  return made;
+}
+
+base::Result<std::unique_ptr<TcpStream>> TcpStream::connect_from(Loop& loop, std::uint16_t port,
+                                                                 const SocketAddress& to) {
+  std::unique_ptr<TcpStream> made(new TcpStream(Socket::make(loop.raw())));
+  const auto fails = [](int error) {
+    return base::fail(base::ErrorCode::network, "{}", uv_strerror(error));
+  };
+  const int fd = ::socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return fails(-errno);
+  const int on = 1;
+  const SocketAddress from =
+      to.is_v4() ? SocketAddress::any_v4(port) : SocketAddress::any_of_both(port);
+  int status = 0;
+  if (::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+      ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0 ||
+      ::bind(fd, from.raw(), from.size()) != 0) {
+    status = -errno;
+  } else {
+    status = uv_tcp_open(&made->socket_->handle, fd);
+  }
+  if (status != 0) {
+    ::close(fd);
+    return fails(status);
+  }
+  status = made->socket_->dial(to);
+  if (status != 0) return fails(status);
+  return made;
+}
+
+int TcpStream::Socket::dial(const SocketAddress& to) {
   const auto on_connect = [](uv_connect_t* request, int status) {
     Socket& connecting = Socket::of(request->data);
     if (uv_is_closing(reinterpret_cast<uv_handle_t*>(&connecting.handle)) != 0) return;
     if (status != 0) return connecting.fail(status);
     connecting.start();
   };
-  const int status = uv_tcp_connect(&socket.connect, &socket.handle, to.raw(), on_connect);
-  if (status == 0) return made;
-  return base::fail(base::ErrorCode::network, "{}", uv_strerror(status));
+  return uv_tcp_connect(&connect, &handle, to.raw(), on_connect);
 }
 
 std::unique_ptr<TcpStream> TcpStream::accept(uv_stream_t* listening) {
@@ -237,6 +274,13 @@ base::Result<std::unique_ptr<TcpListener>> TcpListener::create(Loop& loop,
                              : "is it an address of this machine?";
     return base::fail(base::ErrorCode::network, "cannot listen on {}: {}; {}", to_string(at),
                       uv_strerror(status), advice);
+  }
+  // From now on, not before: another program still finds the port taken, but this one may dial from
+  // it (connect_from).
+  uv_os_fd_t fd = -1;
+  const int on = 1;
+  if (uv_fileno(reinterpret_cast<const uv_handle_t*>(handle), &fd) == 0) {
+    ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
   }
   made->address_ = to_string(name_of(handle, uv_tcp_getsockname));
   return made;

@@ -34,6 +34,11 @@ class TcpStream {
   /// Starts to connect; whether somebody answers shows later.
   [[nodiscard]] static base::Result<std::unique_ptr<TcpStream>> connect(Loop& loop,
                                                                         const SocketAddress& to);
+  /// The same from a port on which this process listens: where both ends do so at one moment, each
+  /// toward the other, their routers let the packets in, and one connection comes of it (RFC 9293,
+  /// 3.5: simultaneous open). Error (network): the port cannot be used so.
+  [[nodiscard]] static base::Result<std::unique_ptr<TcpStream>> connect_from(
+      Loop& loop, std::uint16_t port, const SocketAddress& to);
   /// Takes the next connection of a listening socket; nothing if it is gone already.
   [[nodiscard]] static std::unique_ptr<TcpStream> accept(uv_stream_t* listening);
   TcpStream(const TcpStream&) = delete;

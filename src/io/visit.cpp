@@ -34,6 +34,7 @@ class Events : public TransportHandler {
     loop_.stop();
   }
   void on_part(base::LinkId, std::uint8_t, std::size_t) final {}
+  void on_circuit_ended(const CircuitEnd&) final {}
   void on_link_down(base::LinkId link, LinkEnd, const std::string& text) final {
     down(link, text);
     loop_.stop();

@@ -38,6 +38,7 @@ class Endpoint final : public TransportHandler {
     std::uint64_t dial;
     std::string address;
     std::string observed;
+    base::LinkId via;
   };
   struct Down {
     base::LinkId link;
@@ -54,7 +55,7 @@ class Endpoint final : public TransportHandler {
   }
 
   void on_link_up(base::LinkId link, const LinkUp& up) override {
-    ups.push_back({link, up.peer, up.dial, up.address, up.observed});
+    ups.push_back({link, up.peer, up.dial, up.address, up.observed, up.via});
   }
   void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) override {
     ++frames;
@@ -71,10 +72,13 @@ class Endpoint final : public TransportHandler {
     failed.emplace_back(dial, text);
   }
 
+  void on_circuit_ended(const CircuitEnd& ended) override { circuits_ended.push_back(ended); }
+
   Identity identity;
   std::unique_ptr<Transport> transport;
   std::vector<Up> ups;
   std::vector<Down> downs;
+  std::vector<CircuitEnd> circuits_ended;
   std::vector<std::pair<std::uint64_t, std::string>> failed;
   std::size_t frames = 0;
   base::Duration took_most{};

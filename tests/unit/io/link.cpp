@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_better_carrier_is_used_as_soon_as_it_is_there) {
     return ends.ends[0].link->carrier() == CarrierKind::ucx &&
            ends.ends[1].link->carrier() == CarrierKind::ucx;
   });
-  ends.add(CarrierKind::circuit);
+  ends.add_and_open(CarrierKind::circuit);
   BOOST_REQUIRE(ends.send(1, 1000));
   ends.until_all_came();
   BOOST_TEST(ends.ends[0].link->has(CarrierKind::circuit));

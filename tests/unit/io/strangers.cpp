@@ -41,9 +41,9 @@ class Rogue {
         std::unique_ptr<Session> session = make_plain_session(Role::dialer, base::PeerId{}))
       : stream(connect(loop, address)), session_(std::move(session)) {
     BOOST_REQUIRE(run_until(loop, [&] {
-      say({});
       const base::Buffer bytes = stream->take();
       BOOST_REQUIRE(bytes.empty() || session_->receive(bytes).has_value());
+      say({});
       return session_->established();
     }));
   }
