@@ -42,11 +42,20 @@ base::Status set(ucp_config_t* config, const char* name, const std::string& valu
                     ucs_status_string(status));
 }
 
+/// A setting of UCX's TCP. UCX 1.13 passes it over without a word unless the prefix is left out;
+/// newer versions know it by its full name, as the environment variables have it.
+base::Status set_of_tcp(ucp_config_t* config, const std::string& name, const std::string& value) {
+  if (auto status = set(config, name.c_str(), value); !status) return status;
+  return set(config, ("TCP_" + name).c_str(), value);
+}
+
 base::Status configure(ucp_config_t* config, const std::string& device) {
   // Shared memory is never right between endpoints that must report a dead peer.
   if (auto status = set(config, "TLS", "tcp"); !status) return status;
+  // The other end's ports may be closed to this machine: a connect that waits would stop the loop.
+  if (auto status = set_of_tcp(config, "CONN_NB", "y"); !status) return status;
   // A restarted peer takes its port back although old connections linger.
-  if (auto status = set(config, "TCP_CM_REUSEADDR", "y"); !status) return status;
+  if (auto status = set_of_tcp(config, "CM_REUSEADDR", "y"); !status) return status;
   if (auto status = set(config, "SOCKADDR_TLS_PRIORITY", "tcp"); !status) return status;
   if (auto status = set(config, "MAX_RNDV_LANES", "1"); !status) return status;
   return device.empty() ? base::Status{} : set(config, "NET_DEVICES", device);

@@ -1,10 +1,19 @@
 #include "io/ucx_stream.hpp"
 
+#include <algorithm>
 #include <array>
+#include <condition_variable>
 #include <deque>
+#include <filesystem>
 #include <functional>
+#include <iterator>
+#include <mutex>
+#include <set>
+#include <thread>
 
 #include <boost/test/unit_test.hpp>
+#include <linux/filter.h>
+#include <sys/socket.h>
 
 #include "harness.hpp"
 #include "io/address.hpp"
@@ -66,9 +75,103 @@ struct RawMessage {
   base::Buffer data;
 };
 
+/// This process's sockets that listen for TCP connections.
+std::set<int> listening_sockets() {
+  std::set<int> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int descriptor = std::stoi(entry.path().filename());
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0) {
+      found.insert(descriptor);
+    }
+  }
+  return found;
+}
+
+/// Drops all packets to some sockets, as a firewall does, until it is lifted or `patience` is over.
+class Firewall {
+ public:
+  Firewall(std::set<int> sockets, base::Duration patience)
+      : sockets_(std::move(sockets)), guard_([this, patience] {
+          std::unique_lock lock(mutex_);
+          expired_ = !lifted_.wait_for(lock, patience, [this] { return lift_; });
+          attached(SO_DETACH_FILTER);
+        }) {
+    attached(SO_ATTACH_FILTER);
+  }
+  Firewall(const Firewall&) = delete;
+  Firewall& operator=(const Firewall&) = delete;
+  ~Firewall() { static_cast<void>(lift()); }
+
+  /// Whether it stood until now.
+  bool lift() {
+    {
+      const std::lock_guard lock(mutex_);
+      lift_ = true;
+    }
+    lifted_.notify_all();
+    if (guard_.joinable()) guard_.join();
+    return !expired_;
+  }
+
+ private:
+  void attached(int how) {
+    sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+    const sock_fprog program{1, &drop};
+    for (const int socket : sockets_) setsockopt(socket, SOL_SOCKET, how, &program, sizeof program);
+  }
+
+  std::set<int> sockets_;
+  std::mutex mutex_;
+  std::condition_variable lifted_;
+  bool lift_ = false;
+  bool expired_ = false;
+  std::thread guard_;
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(ucx_stream)
+
+// Which end dials the other one's data port depends on their addresses, and NAT or a firewall may
+// be in the way: here of both.
+BOOST_AUTO_TEST_CASE(a_port_that_drops_everything_does_not_stop_the_loop) {
+  Loop loop = make_loop();
+  const std::set<int> before = listening_sockets();
+  Side server(loop);
+  Side client(loop);
+  std::set<int> data_ports;
+  std::ranges::set_difference(listening_sockets(), before,
+                              std::inserter(data_ports, data_ports.end()));
+  BOOST_REQUIRE(data_ports.size() == 2U);
+  sockaddr_in at{};
+  uv_ip4_addr("127.0.0.1", 0, &at);
+  const auto listener = UcxListener::create(*server.worker, at).value();
+  server.turn = [&] {
+    for (const auto& request : listener->take_requests()) {
+      server.stream = UcxStream::accept(*server.streams, request.handle).value();
+    }
+    return false;
+  };
+  const HostPort target = parse_address(listener->address()).value();
+  uv_ip4_addr(target.host.c_str(), target.port, &at);
+  Firewall firewall(data_ports, kPatience / 4);
+
+  client.stream = UcxStream::connect(*client.streams, at).value();
+  client.stream->send(base::Buffer(1));
+  BOOST_REQUIRE(run_until(loop, [&] { return server.stream != nullptr; }));
+  // Its connect has begun, and the loop goes on.
+  int turns = 0;
+  Timer tick(loop, [&] {
+    ++turns;
+    tick.start(std::chrono::milliseconds(1));
+  });
+  tick.start(std::chrono::milliseconds(1));
+  BOOST_TEST(run_until(loop, [&] { return turns >= 100; }));
+  BOOST_TEST(!server.stream->readable());
+  BOOST_TEST(firewall.lift());
+}
 
 BOOST_AUTO_TEST_CASE(nothing_follows_the_first_message_before_it_is_complete) {
   Loop loop = make_loop();
