@@ -35,18 +35,22 @@ const bool kUcxIsQuiet = [] {
   return true;
 }();
 
-base::Status set(ucp_config_t* config, const char* name, const std::string& value) {
-  const ucs_status_t status = ucp_config_modify(config, name, value.c_str());
+base::Status set(ucp_config_t* config, const std::string& name, const std::string& value) {
+  const ucs_status_t status = ucp_config_modify(config, name.c_str(), value.c_str());
   if (status == UCS_OK) return {};
   return base::fail(base::ErrorCode::internal, "UCX does not take {}={}: {}", name, value,
                     ucs_status_string(status));
 }
 
-/// A setting of UCX's TCP. UCX 1.13 passes it over without a word unless the prefix is left out;
-/// newer versions know it by its full name, as the environment variables have it.
+/// A setting of UCX's TCP. From 1.17 on UCX knows it by its full name, as the environment variables
+/// have it. Earlier versions pass that over without a word: there the prefix is left out.
 base::Status set_of_tcp(ucp_config_t* config, const std::string& name, const std::string& value) {
-  if (auto status = set(config, name.c_str(), value); !status) return status;
-  return set(config, ("TCP_" + name).c_str(), value);
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  ucp_get_version(&major, &minor, &release);
+  const bool full = major > 1 || minor >= 17;
+  return set(config, full ? "TCP_" + name : name, value);
 }
 
 base::Status configure(ucp_config_t* config, const std::string& device) {
