@@ -10,6 +10,7 @@
 
 #include "base/bytes.hpp"
 #include "base/peer_id.hpp"
+#include "base/port_range.hpp"
 #include "base/result.hpp"
 #include "base/strong.hpp"
 #include "base/time.hpp"
@@ -29,6 +30,10 @@ struct TransportConfig {
   bool tls = true;
   /// With `tls`: who has another one, or has none, gets no link.
   std::optional<Secret> secret;
+  /// links.fabric of a run file: "auto", "none", or a fabric's name.
+  std::string fabric = "auto";
+  /// The ports on which UCX may listen.
+  base::PortRange fabric_ports{};
   /// Bytes that may wait on one link to be sent; at least kLinkMemoryMin.
   std::size_t link_memory = 16UL << 20;
   /// Largest payload of a received frame once the link is accepted.

@@ -25,11 +25,11 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "io/carrier.hpp"
 #include "io/ucx_worker.hpp"
 
 namespace starling::io {
 
-inline constexpr std::size_t kMessageMax = 64 * 1024;  ///< bytes of data in one message
 inline constexpr std::uint32_t kMessageCost = 256;     ///< so that tiny messages are bounded too
 inline constexpr std::uint32_t kWindow = 1024 * 1024;  ///< unconsumed cost a direction
 inline constexpr std::size_t kMessageHeaderSize = 8;
