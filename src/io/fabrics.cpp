@@ -10,6 +10,8 @@
 
 #include "base/assert.hpp"
 #include "base/printable.hpp"
+#include "io/ucx/interface_addresses.hpp"
+#include "peer/run_file.hpp"
 
 namespace starling::io {
 namespace {
@@ -46,35 +48,15 @@ tl::unexpected<base::Error> breach(const char* text) {
   return base::fail(base::ErrorCode::protocol, "{}", text);
 }
 
-/// The addresses of this machine's interfaces, with their subnets.
-std::vector<ucx::InterfaceAddress> interface_addresses() {
-  std::vector<ucx::InterfaceAddress> all;
-  uv_interface_address_t* list = nullptr;
-  int count = 0;
-  if (uv_interface_addresses(&list, &count) != 0) return all;
-  for (int i = 0; i < count; ++i) {
-    const auto address = ucx::Ip::from(reinterpret_cast<const sockaddr*>(&list[i].address));
-    const auto mask = ucx::Ip::from(reinterpret_cast<const sockaddr*>(&list[i].netmask));
-    if (!address || !mask) continue;
-    unsigned prefix = 0;
-    for (const std::uint8_t byte : mask->bytes()) prefix += std::popcount(byte);
-    const std::string name = list[i].name;
-    // An alias such as eth0:1 is no device.
-    all.push_back({name.substr(0, name.find(':')), *address, prefix});
-  }
-  uv_free_interface_addresses(list, count);
-  return all;
-}
-
 ucx::Ip ip_of(const SocketAddress& address) {
   return ucx::Ip::from(address.raw()).value_or(ucx::Ip{});
 }
 
 }  // namespace
 
-Fabrics::Fabrics(Loop& loop, FabricConfig config, bool tls, bool closed)
-    : loop_(loop), config_(std::move(config)), tls_(tls), closed_(closed) {
-  if (config_.fabric == peer::kFabricNone || !tls) return;
+Fabrics::Fabrics(Loop& loop, FabricKeys keys, bool tls, bool closed)
+    : loop_(loop), keys_(std::move(keys)), tls_(tls), closed_(closed) {
+  if (keys_.fabric == peer::kFabricNone || !tls) return;
   if (auto machine = ucx::MachineProof::open()) machine_ = std::move(*machine);
 }
 
@@ -97,7 +79,7 @@ void Fabrics::begin(Link& link, Talk& talk) {
   ucx::MachineProof::Bytes proof{};
   if (machine_) proof = machine_->of(proof_text(link, link.role()));
   append(offer, proof.data(), proof.size());
-  append(offer, config_.fabric.data(), config_.fabric.size());
+  append(offer, keys_.fabric.data(), keys_.fabric.size());
   talk.reason = "the other end has not said yet what it can do";
   link.put(CellType::offer, offer);
 }
@@ -112,7 +94,7 @@ base::Status Fabrics::on_cell(Link& link, Talk& talk, CellType type, base::ByteV
   begin(link, talk);
   const Role other = link.role() == Role::dialer ? Role::listener : Role::dialer;
   ucx::FabricFacts facts{.encrypted = tls_, .closed_swarm = closed_};
-  facts.here.fabric = config_.fabric;
+  facts.here.fabric = keys_.fabric;
   facts.here.why_not = why_not_;
   if (!open_.empty()) facts.here.version = open_.front().fabric->version();
   facts.there.fabric = base::printable(base::text_of(cell.subspan(kNameAt)), kNameMax);
@@ -133,12 +115,12 @@ void Fabrics::decide(Link& link, Talk& talk, const ucx::FabricFacts& known, base
   ucx::FabricFacts facts = known;
   const ucx::Ip here = ip_of(link.route()->local);
   const ucx::Ip there = ip_of(link.route()->remote);
-  const auto interfaces = interface_addresses();
+  const auto interfaces = ucx::interface_addresses();
   const auto subnet = ucx::shared_private_subnet(interfaces, here, there);
   facts.same_subnet = subnet.has_value();
   const ucx::FabricChoice choice = choose_fabric(facts);
   talk.reason = choice.why_not;
-  ucx::FabricConfig on{.device = {}, .address = here, .ports = config_.ports};
+  ucx::FabricConfig on{.device = {}, .address = here, .ports = keys_.ports};
   switch (choice.kind) {
     case ucx::FabricKind::none:
       return;

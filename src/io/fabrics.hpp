@@ -35,15 +35,21 @@
 #include <string>
 #include <vector>
 
+#include "base/port_range.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
-#include "io/fabric_config.hpp"
 #include "io/link.hpp"
 #include "io/ucx/fabric.hpp"
 #include "io/ucx/fabric_choice.hpp"
 #include "io/ucx/machine_proof.hpp"
 
 namespace starling::io {
+
+/// What a run file says of fabrics.
+struct FabricKeys {
+  std::string fabric = "auto";  ///< links.fabric: "auto", "none" or a name
+  base::PortRange ports{};      ///< links.fabric_ports
+};
 
 class Fabrics {
  public:
@@ -67,7 +73,7 @@ class Fabrics {
 
   /// `tls`, `closed`: links are encrypted, and their ends have proved to have a secret. `loop` must
   /// outlive it.
-  Fabrics(Loop& loop, FabricConfig config, bool tls, bool closed);
+  Fabrics(Loop& loop, FabricKeys keys, bool tls, bool closed);
   Fabrics(const Fabrics&) = delete;
   Fabrics& operator=(const Fabrics&) = delete;
   /// Every carrier must be gone.
@@ -114,7 +120,7 @@ class Fabrics {
   [[nodiscard]] base::Buffer proof_text(const Link& link, Role prover) const;
 
   Loop& loop_;
-  FabricConfig config_;
+  FabricKeys keys_;
   bool tls_;
   bool closed_;
   std::optional<ucx::MachineProof> machine_;

@@ -25,7 +25,7 @@ class Transport::Impl final : private CircuitLinks {
         handler_(handler),
         resolver_(loop),
         timer_(loop, [] {}),
-        fabrics_(loop, config.fabric, config.tls, config.secret.has_value()),
+        fabrics_(loop, {config.fabric, config.fabric_ports}, config.tls, config.secret.has_value()),
         circuits_(*this, config.relay_limit) {
     // A timer only has to wake the loop: the turn before its next wait does the work.
   }

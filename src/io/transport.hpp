@@ -10,11 +10,11 @@
 
 #include "base/bytes.hpp"
 #include "base/peer_id.hpp"
+#include "base/port_range.hpp"
 #include "base/result.hpp"
 #include "base/strong.hpp"
 #include "base/time.hpp"
 #include "io/carrier.hpp"
-#include "io/fabric_config.hpp"
 #include "io/identity.hpp"
 #include "io/loop.hpp"
 #include "io/secret.hpp"
@@ -31,6 +31,10 @@ struct TransportConfig {
   bool tls = true;
   /// With `tls`: who has another one, or has none, gets no link.
   std::optional<Secret> secret;
+  /// links.fabric of a run file: "auto", "none", or a fabric's name.
+  std::string fabric = "auto";
+  /// The ports on which UCX may listen.
+  base::PortRange fabric_ports{};
   /// Bytes that may wait on one link to be sent; at least kLinkMemoryMin.
   std::size_t link_memory = 16UL << 20;
   /// Largest payload of a received frame once the link is accepted.
@@ -39,8 +43,6 @@ struct TransportConfig {
   base::Duration handshake_timeout = std::chrono::seconds(5);
   /// Links at a time, those not yet up or not yet gone included.
   std::size_t links_max = 256;
-  /// Where links may go over UCX.
-  FabricConfig fabric{};
   /// Bytes a second that this peer passes on for others, all circuits together.
   std::uint64_t relay_limit = 125'000;
 };
