@@ -228,10 +228,10 @@ class Laboratory:
 
     def _restart_routers(self, concerned, move):
         """They forget everything, and what they have learned while they were off, each once."""
-        for router in {peer.nat["router"]: peer for peer in concerned}.values():
-            self.network.restart(router.number)
+        for peer in {peer.nat["router"]: peer for peer in concerned}.values():
+            self.network.restart(peer.number)
             if move:
-                router.move(self.switch)
+                peer.move(self.switch)
 
     def _apply_paths(self):
         resolved = self.paths.resolve()

@@ -110,14 +110,17 @@ class Router:
                 for device in ("lan", self.wan):
                     ip(f"link set {device} mtu {self.nat['mtu_black_hole']}")
 
-    def forget(self, source=None):
-        """All connections, or those that come from an address inside."""
-        words = ["conntrack", "-F"] if source is None else ["conntrack", "-D", "-s", source]
-        with inside(self.namespace):
-            done = subprocess.run(words, text=True, capture_output=True)
-        nothing = source is not None and "0 flow entries" in done.stderr
-        if done.returncode != 0 and not nothing:
-            raise LabError(f"{' '.join(words)} failed: {done.stderr.strip()}")
+    def forget(self, inner=None):
+        """All connections, or those of an address inside."""
+        flows = [["-F"]]
+        if inner is not None:
+            family = ["-f", "ipv6" if ":" in inner else "ipv4"]
+            flows = [["-D", *family, end, inner] for end in ("--orig-src", "--reply-src")]
+        for flow in flows:
+            with inside(self.namespace):
+                done = subprocess.run(["conntrack", *flow], text=True, capture_output=True)
+            if done.returncode != 0 and " 0 flow entries" not in done.stderr:
+                raise LabError(f"conntrack {' '.join(flow)} failed: {done.stderr.strip()}")
 
 
 def sysctl(name, value):
@@ -154,12 +157,12 @@ class Network:
         self.plan, self.namespaces = plan, namespaces
         self.ports, self.port_of = [], []
         self.groups = {}  # number in the plan: Group
-        self.moves = {}  # number in the plan: how often its outer address changed
+        self.moves = {}  # peer: how often its machine got another address
+        self.outer_moves = {}  # number of a router in the plan: the same
         self.processes = []
         self.folder = None
         nats = [peer.get("nat") for peer in plan["peers"]]
         self.routed = any(nat is not None for nat in nats)
-        self.first_routers = {}
         for number, nat in enumerate(nats):
             if not needs_router(nat):
                 self._add_port(number, namespaces[number])
@@ -350,10 +353,10 @@ class Network:
         group = self.group_of(number)
         port = self.port_of[number]
         if group is not None and group.routers[-1].maps:
-            leader = group.members[0]
-            self.moves[leader, "router"] = moves = self.moves.get((leader, "router"), 0) + 1
-            before = address_of(leader, moves - 1, PUBLIC)
-            switch.move(port, before, address_of(leader, moves, PUBLIC))
+            leader, router = group.members[0], group.nat["router"]
+            moves = self.outer_moves[router] = self.outer_moves.get(router, 0) + 1
+            switch.move(port, address_of(leader, moves - 1, PUBLIC),
+                        address_of(leader, moves, PUBLIC))
             return self.restart(number)
         before = self._addresses(number)
         self.moves[number] = self.moves.get(number, 0) + 1

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::uint32_t kHome = 0xC0A8'0102;     // 192.168.1.2 and up, the same in every home
 constexpr std::uint32_t kCarrier = 0x6440'0001;  // 100.64.0.1 and up (RFC 6598)
-constexpr std::uint32_t kPublic = 0x0B4D'0001;   // 11.77.0.1 and up: no such host answers to a private network
+constexpr std::uint32_t kPublic =
+    0x0B4D'0001;  // 11.77.0.1 and up: no such host answers to a private network
 constexpr std::uint16_t kEphemeralFirst = 32768;
 constexpr std::uint16_t kEphemeralCount = 28000;
 constexpr std::uint16_t kPortFirst = 1024;
@@ -303,6 +304,11 @@ const std::vector<std::uint32_t>& Nat::neighbours(std::uint32_t peer) const {
   return peers_behind_.at(sites_[peer].number);
 }
 
+bool Nat::is_mapped(std::uint32_t peer) const {
+  const auto& routers = sites_[peer].routers;
+  return !routers.empty() && routers_[routers.back()].maps;
+}
+
 std::optional<base::Duration> Nat::forgets_after(std::uint32_t peer) const {
   return sites_[peer].forgets;
 }
@@ -332,7 +338,7 @@ void Nat::restart(std::uint32_t peer) {
 void Nat::change_address(std::uint32_t peer) {
   Site& site = sites_[peer];
   lose_mappings(peer);
-  if (!site.routers.empty() && routers_[site.routers.back()].maps) {
+  if (is_mapped(peer)) {
     Router& router = routers_[site.routers.back()];
     router_at_.erase(router.outer);
     router.outer = fresh_host(false);

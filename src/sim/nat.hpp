@@ -75,6 +75,8 @@ class Nat {
   [[nodiscard]] std::vector<Endpoint> outer(std::uint32_t peer) const;
   /// Those whose connections pass a router that this peer's pass, too; itself at least.
   [[nodiscard]] const std::vector<std::uint32_t>& neighbours(std::uint32_t peer) const;
+  /// Whether a router has the outer address of its IPv4, for all of its neighbours.
+  [[nodiscard]] bool is_mapped(std::uint32_t peer) const;
   /// A connection on which nothing passes for longer is forgotten; nothing: none ever is.
   [[nodiscard]] std::optional<base::Duration> forgets_after(std::uint32_t peer) const;
 

@@ -285,6 +285,8 @@ bool World::has_run(const Node& node) {
 void World::move(Node& node) {
   addresses_.erase(node.address);
   if (nat_) {
+    const bool mapped = nat_->is_mapped(node.peer);
+    lose_links(mapped ? nat_->neighbours(node.peer) : std::vector{node.peer}, mapped);
     nat_->change_address(node.peer);
     node.address = to_string(nat_->outer(node.peer).front());
   } else {
@@ -296,14 +298,20 @@ void World::move(Node& node) {
   addresses_[node.address] = node.number;
 }
 
-// While it runs. Its links are as silent as if they were cut, and so are those of all who are
-// behind the same router.
+// While it runs. Its links, and those of all that are mapped to the same address, are as silent as
+// if they were cut. Who has an address of the router's tells the new one, too.
 void World::change_address(Node& node) {
-  const bool routed = nat_ && is_behind_router(plan_.peers[node.peer]);
-  lose_links(routed ? nat_->neighbours(node.peer) : std::vector{node.peer}, routed);
-  const std::vector<std::string> before = own_addresses(node);
+  const std::vector<std::uint32_t> concerned =
+      nat_ ? nat_->neighbours(node.peer) : std::vector{node.peer};
+  std::vector<std::vector<std::string>> before;
+  for (const std::uint32_t peer : concerned) before.push_back(own_addresses(*nodes_[peer]));
+  if (!nat_) lose_links({node.peer}, false);
   move(node);
-  if (is_up(node) && own_addresses(node) != before) give(node, peer::Moved{own_addresses(node)});
+  for (std::size_t i = 0; i < concerned.size(); ++i) {
+    Node& other = *nodes_[concerned[i]];
+    std::vector<std::string> after = own_addresses(other);
+    if (is_up(other) && after != before[i]) give(other, peer::Moved{std::move(after)});
+  }
 }
 
 // They forget what passed them, each once for all peers that are behind it.
