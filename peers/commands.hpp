@@ -109,7 +109,7 @@ struct DataOptions {
 int run_data(const DataOptions& options);
 
 struct DoctorOptions {
-  std::string listen = "0.0.0.0:0";
+  std::string listen = "[::]:0";
   std::vector<std::string> join;  ///< addresses of peers that should be reached
   std::string secret;             ///< file with the swarm's secret; empty: it has none
   bool encrypted = true;          ///< false: the swarm has security.mode = "off"

@@ -65,7 +65,10 @@ void add_peer(CLI::App& command, UpOptions& options) {
       ->allow_extra_args(false);
   command.add_flag("--lan", options.peer.lan,
                    "Find peers of this run on the local network, by UDP multicast and broadcast");
-  command.add_option("--listen", options.peer.listen, "Address to listen on; port 0: any free one")
+  command
+      .add_option("--listen", options.peer.listen,
+                  "Address to listen on, as :7000 (all addresses of this machine, IPv4 and IPv6), "
+                  "0.0.0.0:7000 (IPv4 alone) or [2001:db8::1]:7000; port 0: any free one")
       ->capture_default_str();
   command
       .add_option("--http", options.peer.http,

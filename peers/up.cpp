@@ -14,6 +14,7 @@
 #include "complain.hpp"
 #include "compute/program.hpp"
 #include "data/loader.hpp"
+#include "io/address.hpp"
 #include "io/trainer_thread.hpp"
 #include "needs.hpp"
 #include "peer/invite.hpp"
@@ -125,27 +126,34 @@ int print_end(runtime::Run& run, const io::NodeEnd& end, bool json) {
   return end.error.text.empty() ? 0 : base::exit_code(end.error.code);
 }
 
+/// Where others find the page; one that is served at all addresses of this machine is where the
+/// peer is.
+std::string page_of(const runtime::Run& run, const std::string& wanted) {
+  const auto asked = io::parse_address(wanted);
+  const auto at = asked ? io::numeric_address(*asked) : std::nullopt;
+  const auto peer = io::parse_address(run.address());
+  const auto page = io::parse_address(run.http_address());
+  if (!at || !at->is_any() || !peer || !page) return run.http_address();
+  return io::to_string(io::HostPort{peer->host, page->port});
+}
+
 /// How others join, and where to look.
 void print_start(const runtime::Run& run, const UpOptions& options) {
   const bool secret = !run.run_file().secret.empty();
   const auto invite = run.invite();
+  const auto own = io::numeric_address(io::parse_address(run.address()).value());
   const std::string command =
       invite ? fmt::format("join {}{}", peer::to_string(*invite), secret ? " --secret FILE" : "")
              : fmt::format("up {}{} --join {}{}", peer::shell_word(options.run_file),
                            peer::shared_settings(run.run_file(), options.set), run.address(),
                            secret ? " --set security.secret=FILE" : "");
-  // Where it listens on all addresses of this machine, that is the one for others.
-  const std::string page = options.peer.http.starts_with("0.0.0.0:")
-                               ? run.address().substr(0, run.address().find(':')) +
-                                     run.http_address().substr(run.http_address().find(':'))
-                               : run.http_address();
   fmt::print(
       "peer {} ({}), run {}; {} joins with:\n  starling {}\n"
       "how it goes: http://{}/\n",
       run.name(), run.id().brief(), run.run_id().hex().substr(0, 8),
-      run.address().starts_with("127.") ? "listening for this machine alone; another peer here"
-                                        : "another machine",
-      command, page);
+      own && own->is_loopback() ? "listening for this machine alone; another peer here"
+                                : "another machine",
+      command, page_of(run, options.peer.http));
 }
 
 base::Result<int> run_peer(const UpOptions& options) {

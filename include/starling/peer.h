@@ -72,7 +72,7 @@ typedef struct {
   starling_evaluate evaluate; /* or NULL */
   void* context;              /* for it */
   const char* const* join;    /* the last one is NULL; NULL: none */
-  const char* listen;         /* NULL: "0.0.0.0:0" */
+  const char* listen;         /* NULL: "[::]:0" */
   const char* name;           /* NULL, or empty: that of the host, with a number where others run */
   const char* dir;            /* NULL, or empty: runs/<run name>/<peer name> */
   int lan;

@@ -99,7 +99,7 @@ struct PeerOptions {
   Evaluate evaluate{};
 
   std::vector<std::string> join{};   ///< "host:port" of some peers of the swarm; one is enough
-  std::string listen = "0.0.0.0:0";  ///< "ip:port"; port 0: any free one
+  std::string listen = "[::]:0";  ///< "ip:port", ":port" for both families; port 0: any free one
   bool lan = false;                  ///< look for peers on the local network
   std::string name{};                ///< empty: the host's, with a number where others run there
   std::string dir{};                 ///< empty: runs/<run name>/<peer name>

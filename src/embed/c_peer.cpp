@@ -130,7 +130,7 @@ PeerOptions peer_options(const starling_options& options) {
                    .dataset = text(options.dataset),
                    .evaluate = evaluate(options),
                    .join = texts(options.join),
-                   .listen = text(options.listen, "0.0.0.0:0"),
+                   .listen = text(options.listen, "[::]:0"),
                    .lan = options.lan != 0,
                    .name = text(options.name),
                    .dir = text(options.dir),

@@ -1,5 +1,6 @@
 #include "io/bootstrap.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -33,7 +34,11 @@ Bootstrap::Bootstrap(Resolver& resolver, UcxStreams& streams, std::unique_ptr<Se
     connect(*numeric);
   } else {
     lookup_ = std::make_unique<Lookup>(
-        resolver, target, [this](const base::Result<sockaddr_in>& found) { connect(found); });
+        resolver, target, [this](const base::Result<Lookup::Found>& found) {
+          if (!found) return fail(found.error());
+          const auto v4 = std::ranges::find_if(*found, &SocketAddress::is_v4);
+          connect(v4 == found->end() ? found->front() : *v4);
+        });
   }
 }
 
@@ -57,9 +62,8 @@ Bootstrap::State Bootstrap::pump() {
   return state_;
 }
 
-void Bootstrap::connect(const base::Result<sockaddr_in>& to) {
-  if (!to) return fail(to.error());
-  auto tcp = TcpStream::connect(*loop_, *to);
+void Bootstrap::connect(const SocketAddress& to) {
+  auto tcp = TcpStream::connect(*loop_, to);
   if (!tcp) return fail(std::move(tcp.error()));
   tcp_ = std::move(*tcp);
 }
@@ -151,9 +155,9 @@ base::Status Bootstrap::take_grant(const wire::Frame& frame) {
   std::memcpy(&token, frame.payload().data(), sizeof token);
   std::memcpy(&port, frame.payload().data() + sizeof token, sizeof port);
   token_ = token;
-  sockaddr_in to = tcp_->remote_address();
-  to.sin_port = htons(port);
-  auto stream = UcxStream::connect(*streams_, to);
+  const auto to = tcp_->remote_address().with_port(port).v4();
+  if (!to) return base::fail(base::ErrorCode::network, "UCX links need IPv4");
+  auto stream = UcxStream::connect(*streams_, *to);
   if (!stream) return base::fail(std::move(stream.error()));
   stream_ = std::move(*stream);
   return {};

@@ -74,7 +74,7 @@ class Bootstrap {
   [[nodiscard]] std::uint64_t take_received() noexcept { return std::exchange(received_, 0); }
 
  private:
-  void connect(const base::Result<sockaddr_in>& to);
+  void connect(const SocketAddress& to);
   void fail(base::Error error);
   void fail(std::string text) { fail({base::ErrorCode::network, std::move(text)}); }
   void flush();

@@ -8,13 +8,19 @@
 namespace starling::io {
 namespace {
 
-constexpr std::string_view kAny = "0.0.0.0:";
+/// The port of a listener at all addresses; empty: it is at one.
+std::string_view port_at_all(std::string_view bound) {
+  for (const std::string_view any : {"0.0.0.0:", "[::]:"}) {
+    if (bound.starts_with(any)) return bound.substr(any.size());
+  }
+  return {};
+}
 
 }  // namespace
 
 std::vector<std::string> external_addresses(const std::string& bound, std::size_t max) {
-  if (!bound.starts_with(kAny)) return {bound};
-  const std::string port = bound.substr(kAny.size());
+  const std::string port(port_at_all(bound));
+  if (port.empty()) return {bound};
   std::vector<std::string> addresses;
   uv_interface_address_t* interfaces = nullptr;
   int count = 0;
@@ -35,7 +41,7 @@ std::vector<std::string> external_addresses(const std::string& bound, std::size_
 
 std::vector<std::string> reachable_addresses(const std::string& bound, std::size_t max) {
   std::vector<std::string> addresses = external_addresses(bound, max);
-  if (addresses.empty()) addresses.push_back("127.0.0.1:" + bound.substr(kAny.size()));
+  if (addresses.empty()) addresses.push_back("127.0.0.1:" + std::string(port_at_all(bound)));
   return addresses;
 }
 

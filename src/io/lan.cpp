@@ -198,7 +198,7 @@ void Lan::announce() {
   timer_->start(base::from_seconds(base::seconds(pause) * (0.75 + 0.5 * rng_.uniform())));
 }
 
-void Lan::receive(base::ByteView bytes, const sockaddr_in& from, base::Time now) {
+void Lan::receive(base::ByteView bytes, const SocketAddress& from, base::Time now) {
   if (now - second_ >= std::chrono::seconds(1)) {
     second_ = now;
     in_second_ = 0;
@@ -215,14 +215,11 @@ void Lan::receive(base::ByteView bytes, const sockaddr_in& from, base::Time now)
   }
   if (heard->run != own_.run) {
     if (other_runs_.size() < kLanRunsMax) {
-      other_runs_.insert(
-          fmt::format("{} (run {})", name_of(from.sin_addr), heard->run.hex().substr(0, 8)));
+      other_runs_.insert(fmt::format("{} (run {})", from.host(), heard->run.hex().substr(0, 8)));
     }
     return;
   }
-  sockaddr_in target = from;
-  target.sin_port = htons(heard->port);
-  const std::string address = to_string(target);
+  const std::string address = to_string(from.with_port(heard->port));
   // By both: whoever announces another's id does not keep that one from being heard.
   const std::pair key(heard->id, address);
   const auto known = peers_.find(key);

@@ -22,6 +22,7 @@
 #include "base/rng.hpp"
 #include "base/time.hpp"
 #include "io/loop.hpp"
+#include "io/socket_address.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::io {
@@ -85,7 +86,7 @@ class Lan {
   [[nodiscard]] std::size_t remembered() const noexcept { return peers_.size(); }
 
   /// A datagram as the socket gives it.
-  void receive(base::ByteView bytes, const sockaddr_in& from, base::Time now);
+  void receive(base::ByteView bytes, const SocketAddress& from, base::Time now);
 
  private:
   Lan(Loop& loop, const Announcement& own, std::uint16_t port, Heard heard);

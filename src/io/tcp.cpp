@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 
 #include "base/assert.hpp"
-#include "io/address.hpp"
 
 namespace starling::io {
 namespace {
@@ -14,12 +13,12 @@ constexpr std::size_t kReadSize = 16UL * 1024;
 
 using Name = int (*)(const uv_tcp_t*, sockaddr*, int*);
 
-sockaddr_in name_of(const uv_tcp_t* handle, Name name) {
-  sockaddr_in address{};
+SocketAddress name_of(const uv_tcp_t* handle, Name name) {
+  sockaddr_storage address{};
   int size = sizeof address;
   // A connection that broke has no name any more: 0.0.0.0:0.
-  if (name(handle, reinterpret_cast<sockaddr*>(&address), &size) != 0) address = {};
-  return address;
+  if (name(handle, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  return SocketAddress::from(address).value_or(SocketAddress());
 }
 
 }  // namespace
@@ -28,6 +27,13 @@ void end_for_all(const uv_tcp_t& socket) noexcept {
   uv_os_fd_t fd = -1;
   const auto* handle = reinterpret_cast<const uv_handle_t*>(&socket);
   if (uv_fileno(handle, &fd) == 0) ::shutdown(fd, SHUT_RDWR);
+}
+
+int bind_to(uv_tcp_t& socket, const SocketAddress& at) noexcept {
+  // libuv takes IPV6_V6ONLY away, whatever the system's default is.
+  const int status = uv_tcp_bind(&socket, at.raw(), 0);
+  if (status != UV_EAFNOSUPPORT || at.is_v4() || !at.is_any()) return status;
+  return uv_tcp_bind(&socket, SocketAddress::any_v4(at.port()).raw(), 0);
 }
 
 /// libuv uses a handle's memory until its close callback, which may come after the owner is gone.
@@ -105,7 +111,7 @@ struct TcpStream::Socket {
   }
 };
 
-base::Result<std::unique_ptr<TcpStream>> TcpStream::connect(Loop& loop, const sockaddr_in& to) {
+base::Result<std::unique_ptr<TcpStream>> TcpStream::connect(Loop& loop, const SocketAddress& to) {
   std::unique_ptr<TcpStream> made(new TcpStream(Socket::make(loop.raw())));
   Socket& socket = *made->socket_;
   const auto on_connect = [](uv_connect_t* request, int status) {
@@ -114,8 +120,7 @@ base::Result<std::unique_ptr<TcpStream>> TcpStream::connect(Loop& loop, const so
     if (status != 0) return connecting.fail(status);
     connecting.start();
   };
-  const int status = uv_tcp_connect(&socket.connect, &socket.handle,
-                                    reinterpret_cast<const sockaddr*>(&to), on_connect);
+  const int status = uv_tcp_connect(&socket.connect, &socket.handle, to.raw(), on_connect);
   if (status == 0) return made;
   return base::fail(base::ErrorCode::network, "{}", uv_strerror(status));
 }
@@ -164,8 +169,12 @@ bool TcpStream::ended() const noexcept { return socket_->ended; }
 
 const std::string& TcpStream::error() const noexcept { return socket_->error; }
 
-sockaddr_in TcpStream::remote_address() const {
+SocketAddress TcpStream::remote_address() const {
   return name_of(&socket_->handle, uv_tcp_getpeername);
+}
+
+SocketAddress TcpStream::local_address() const {
+  return name_of(&socket_->handle, uv_tcp_getsockname);
 }
 
 // --- listening ---
@@ -176,11 +185,12 @@ TcpListener::TcpListener(Loop& loop)
 
 TcpListener::~TcpListener() { end_for_all(*handle_.raw()); }
 
-base::Result<std::unique_ptr<TcpListener>> TcpListener::create(Loop& loop, const sockaddr_in& at) {
+base::Result<std::unique_ptr<TcpListener>> TcpListener::create(Loop& loop,
+                                                               const SocketAddress& at) {
   std::unique_ptr<TcpListener> made(new TcpListener(loop));
   uv_tcp_t* handle = made->handle_.raw();
   auto* stream = reinterpret_cast<uv_stream_t*>(handle);
-  int status = uv_tcp_bind(handle, reinterpret_cast<const sockaddr*>(&at), 0);
+  int status = bind_to(*handle, at);
   if (status == 0) {
     // A connection that failed before it was accepted is nothing to act on: accept() sees none.
     status = uv_listen(stream, static_cast<int>(kWaitingMax), [](uv_stream_t* listening, int) {

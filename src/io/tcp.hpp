@@ -6,17 +6,23 @@
 #include <string>
 #include <vector>
 
-#include <netinet/in.h>
+#include <uv.h>
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "io/loop.hpp"
+#include "io/socket_address.hpp"
 
 namespace starling::io {
 
 /// Ends a socket that is closed next, for children of fork(), too, that have it open: a port would
 /// stay taken for as long as they live.
 void end_for_all(const uv_tcp_t& socket) noexcept;
+
+/// Gives a socket that is to listen its address. Where all of both families are wanted and the
+/// machine has no IPv6, these are the IPv4 ones. Returns libuv's status; that the address is taken
+/// shows only when it listens.
+[[nodiscard]] int bind_to(uv_tcp_t& socket, const SocketAddress& at) noexcept;
 
 /// One connection. Not thread-safe; nothing is reported by callback: the owner looks at it in its
 /// turn. Destroying it closes the socket at once; what was not sent is lost.
@@ -27,7 +33,7 @@ class TcpStream {
 
   /// Starts to connect; whether somebody answers shows later.
   [[nodiscard]] static base::Result<std::unique_ptr<TcpStream>> connect(Loop& loop,
-                                                                        const sockaddr_in& to);
+                                                                        const SocketAddress& to);
   /// Takes the next connection of a listening socket; nothing if it is gone already.
   [[nodiscard]] static std::unique_ptr<TcpStream> accept(uv_stream_t* listening);
   TcpStream(const TcpStream&) = delete;
@@ -46,8 +52,9 @@ class TcpStream {
   /// Why the connection broke; empty if it did not.
   [[nodiscard]] const std::string& error() const noexcept;
 
-  /// The other end's address; needs connected().
-  [[nodiscard]] sockaddr_in remote_address() const;
+  /// The other end's address, and this end's; 0.0.0.0:0 of a connection that broke.
+  [[nodiscard]] SocketAddress remote_address() const;
+  [[nodiscard]] SocketAddress local_address() const;
 
  private:
   struct Socket;
@@ -62,13 +69,15 @@ class TcpListener {
   /// At most this many wait to be taken; more are closed.
   static constexpr std::size_t kWaitingMax = 64;
 
+  /// At all addresses of both families, one socket serves both, and its port is the same in both.
   /// Error (network) names the address and says whether it is occupied.
   [[nodiscard]] static base::Result<std::unique_ptr<TcpListener>> create(Loop& loop,
-                                                                         const sockaddr_in& at);
+                                                                         const SocketAddress& at);
   TcpListener(const TcpListener&) = delete;
   TcpListener& operator=(const TcpListener&) = delete;
   ~TcpListener();
 
+  /// Where it listens: "ip:port", "[::]:port" for both families.
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   /// Those who connected since the last call.
   [[nodiscard]] std::vector<std::unique_ptr<TcpStream>> take() {

@@ -98,7 +98,7 @@ class Transport::Impl {
   Timer timer_;
   base::Time timer_at_ = base::Time::max();
   Timer renewal_;  ///< UCX is not replaced in a turn, which its worker begins
-  sockaddr_in at_{};
+  SocketAddress at_;
   std::unique_ptr<UcxWorker> worker_;
   std::unique_ptr<UcxStreams> streams_;
   std::unique_ptr<TcpListener> listener_;
@@ -140,8 +140,8 @@ base::Status Transport::Impl::start(const Identity& identity) {
 base::Status Transport::Impl::start_ucx() {
   auto worker = UcxWorker::create(loop_, interface_of(at_), [this] { return turn(); });
   if (!worker) return base::fail(std::move(worker.error()));
-  sockaddr_in any_port = at_;
-  any_port.sin_port = 0;
+  // UCX knows IPv4 alone.
+  const auto any_port = at_.with_port(0).v4().value_or(*SocketAddress().v4());
   auto listener = UcxListener::create(**worker, any_port);
   if (!listener) return base::fail(std::move(listener.error()));
   const auto listens = parse_address((*listener)->address());

@@ -24,7 +24,7 @@ namespace starling::io {
 
 struct TransportConfig {
   /// "host:port" to listen on; port 0: any. A certain address also pins its network interface.
-  std::string listen = "0.0.0.0:0";
+  std::string listen = "[::]:0";
   /// False: no encryption and nothing proves who the other end is. Must be equal at both ends.
   bool tls = true;
   /// With `tls`: who has another one, or has none, gets no link.

@@ -120,7 +120,7 @@ class Visit final : public Events {
   /// run_file: all have another secret, or this end none; unreachable: nobody has, for any reason.
   [[nodiscard]] base::Status make(const std::vector<std::string>& addresses,
                                   const LinkSecurity& security) {
-    auto caller = Caller::create(loop(), security, *this, "0.0.0.0:0");
+    auto caller = Caller::create(loop(), security, *this, "[::]:0");
     if (!caller) return base::fail(caller.error().code, "\n  {}", caller.error().text);
     transport_ = &(*caller)->transport();
     for (const std::string& address : addresses) {
@@ -254,7 +254,7 @@ base::Result<base::Duration> check_own_link(Loop& loop, Listener& listener,
                                             const std::string& address,
                                             const LinkSecurity& security) {
   Dialer dialer(loop);
-  auto caller = Caller::create(loop, security, dialer, "0.0.0.0:0");
+  auto caller = Caller::create(loop, security, dialer, "[::]:0");
   if (!caller) return base::fail(caller.error());
   dialer.transport = &(*caller)->transport();
   listener.heard = false;

@@ -9,7 +9,7 @@ namespace starling::runtime {
 /// What the run file does not say.
 struct Options {
   std::vector<std::string> join;  ///< beside swarm.join
-  std::string listen = "0.0.0.0:0";
+  std::string listen = "[::]:0";
   std::string http = "127.0.0.1:0";  ///< of the page, the metrics and the commands
   bool lan = false;                  ///< look for peers of this run on the local network
   std::string name;                  ///< empty: the host's, with a number where others run there

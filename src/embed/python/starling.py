@@ -169,7 +169,7 @@ class Peer:
     _peer = None  # of the class: __del__ comes for what a wrong call of Peer() left, too
 
     def __init__(self, run_file, parameters, *, samples, tensors=(), buffers=(), dataset="",
-                 evaluate=None, set=(), join=(), listen="0.0.0.0:0", name="", dir="", lan=False,
+                 evaluate=None, set=(), join=(), listen="[::]:0", name="", dir="", lan=False,
                  require_peers=False, quiet=False):
         self._closing = threading.RLock()  # a signal's handler may come in where it is held
         self._library = _load()

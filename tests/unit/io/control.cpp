@@ -85,7 +85,7 @@ struct Fixture {
           return ControlReply{200, std::string(request.post ? "post " : "get ") + request.path,
                               "text/plain"};
         },
-        [this](const sockaddr_in&, const sockaddr_in&) { return own; });
+        [this](const SocketAddress&, const SocketAddress&) { return own; });
     BOOST_REQUIRE(made);
     control = std::move(*made);
   }
@@ -138,6 +138,12 @@ BOOST_AUTO_TEST_CASE(pages_in_a_browser_are_refused) {
   BOOST_TEST(starts_with_code(ask("POST /leave HTTP/1.1\r\nhost: localhost\r\n\r\n"), 200));
 }
 
+BOOST_AUTO_TEST_CASE(a_port_of_both_families_is_one_of_ipv4_too) {
+  Fixture both(":0");
+  BOOST_TEST(both.control->address().starts_with("127.0.0.1:"));
+  BOOST_TEST(starts_with_code(both.ask("GET /status HTTP/1.1\r\n\r\n"), 200));
+}
+
 BOOST_AUTO_TEST_CASE(a_port_that_others_reach_answers_them_but_takes_no_orders) {
   Fixture open("0.0.0.0:0");
   BOOST_TEST(open.control->address().starts_with("127.0.0.1:"));
@@ -145,6 +151,12 @@ BOOST_AUTO_TEST_CASE(a_port_that_others_reach_answers_them_but_takes_no_orders) 
     return open.ask(request + " HTTP/1.1\r\n" + headers + "\r\n\r\n").substr(9, 3);
   };
   BOOST_TEST(code_of("GET /metrics", "Host: 10.0.0.1:9") == "200");
+  for (const std::string ours : {"[::1]:9", "[2001:db8::1]:9", "[::1]"}) {
+    BOOST_TEST(code_of("GET /metrics", "Host: " + ours) == "200", ours);
+  }
+  for (const std::string odd : {"[example.org]:9", "[example.org"}) {
+    BOOST_TEST(code_of("GET /metrics", "Host: " + odd) == "403", odd);
+  }
   BOOST_TEST(code_of("GET /metrics", "Host: example.org") == "403");  // may be made to lead here
   BOOST_TEST(code_of("GET /", "Origin: null") == "403");
   BOOST_TEST(code_of("POST /leave", "Host: localhost\r\nSec-Fetch-Site: same-origin") == "403");

@@ -147,9 +147,9 @@ BOOST_AUTO_TEST_CASE(a_dial_to_a_port_that_never_answers_fails_in_time) {
 /// SIGPIPE.
 void speak_and_cut(const std::string& address, const std::string& text) {
   const HostPort target = parse_address(address).value();
-  const sockaddr_in to = numeric_address(target).value();
+  const SocketAddress to = numeric_address(target).value();
   const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  BOOST_REQUIRE(::connect(client, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
+  BOOST_REQUIRE(::connect(client, to.raw(), to.size()) == 0);
   BOOST_REQUIRE(::send(client, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()));
   BOOST_REQUIRE(::shutdown(client, SHUT_WR) == 0);
   const linger at_once{.l_onoff = 1, .l_linger = 0};
