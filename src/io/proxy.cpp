@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include <arpa/inet.h>
@@ -69,33 +68,12 @@ base::Result<ProxyConfig::Login> parse_login(std::string_view text) {
 
 /// "host", "host:port", "[v6]" or "[v6]:port".
 base::Result<HostPort> parse_place(std::string_view place) {
-  std::string_view host = place;
-  std::optional<std::string_view> digits;
-  if (place.starts_with('[')) {
-    const auto end = place.find(']');
-    if (end == std::string_view::npos) return fail(ErrorCode::usage, "']' is missing");
-    host = place.substr(1, end - 1);
-    const std::string_view rest = place.substr(end + 1);
-    in6_addr ignored{};
-    if (inet_pton(AF_INET6, std::string(host).c_str(), &ignored) != 1 ||
-        (!rest.empty() && rest.front() != ':')) {
-      return fail(ErrorCode::usage, "in brackets stands an IPv6 address, and after them a port");
-    }
-    if (!rest.empty()) digits = rest.substr(1);
-  } else if (const auto colon = place.find(':'); colon != std::string_view::npos) {
-    host = place.substr(0, colon);
-    digits = place.substr(colon + 1);
+  const auto before_port = place.starts_with('[') ? std::min(place.find(']'), place.size()) : 0;
+  std::string address(place);
+  if (place.find(':', before_port) == std::string_view::npos) {
+    address += fmt::format(":{}", kDefaultPort);
   }
-  const auto port =
-      digits ? base::parse_number<std::uint16_t>(*digits) : std::optional(kDefaultPort);
-  if (!port || *port == 0) return fail(ErrorCode::usage, "its port must be from 1 to 65535");
-  constexpr std::size_t kHostMax = 253;
-  const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
-  if (host.empty()) return fail(ErrorCode::usage, "its host is missing");
-  if (host.size() > kHostMax || !std::ranges::all_of(host, is_plain)) {
-    return fail(ErrorCode::usage, "its host is no name that can be looked up");
-  }
-  return HostPort{std::string(host), *port};
+  return parse_target(address);
 }
 
 // --- which targets it serves ---
@@ -166,9 +144,7 @@ base::Result<std::vector<std::string>> parse_no_proxy(std::string_view text) {
 }  // namespace
 
 std::string ProxyConfig::name() const {
-  const bool brackets = at.host.find(':') != std::string::npos;
-  return fmt::format("{}://{}{}{}:{}", kind == Kind::http ? "http" : "socks5", brackets ? "[" : "",
-                     at.host, brackets ? "]" : "", at.port);
+  return fmt::format("{}://{}", kind == Kind::http ? "http" : "socks5", to_string(at));
 }
 
 bool ProxyConfig::serves(const HostPort& target) const {
@@ -209,7 +185,7 @@ base::Result<ProxyConfig> parse_proxy(std::string_view url) {
     rest = rest.substr(0, end);
   }
   auto place = parse_place(rest);
-  if (!place) return fail(place.error().code, "{}: {}", place.error().text, kAllowed);
+  if (!place) return fail(ErrorCode::usage, "{}; {}", place.error().text, kAllowed);
   proxy.at = std::move(*place);
   return proxy;
 }

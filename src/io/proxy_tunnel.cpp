@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -79,13 +78,6 @@ std::string in_base64(std::string_view text) {
   return coded;
 }
 
-/// As a URL or "Host:" has it.
-std::string as_authority(const HostPort& target) {
-  const bool brackets = target.host.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", brackets ? "[" : "", target.host, brackets ? "]" : "",
-                     target.port);
-}
-
 }  // namespace
 
 ProxyTunnel::ProxyTunnel(const ProxyConfig& proxy, const HostPort& target)
@@ -112,7 +104,7 @@ void ProxyTunnel::output(base::Buffer& bytes) {
 
 base::Error ProxyTunnel::error(const std::string& text) const {
   return {ErrorCode::network, fmt::format("the proxy {}, on the way to {}: {}", proxy_.name(),
-                                          as_authority(target_), text)};
+                                          to_string(target_), text)};
 }
 
 base::Error ProxyTunnel::ended(const std::string& why) const {
@@ -237,7 +229,7 @@ base::Result<bool> ProxyTunnel::read_reply() {
 }
 
 void ProxyTunnel::say_connect() {
-  const std::string target = as_authority(target_);
+  const std::string target = to_string(target_);
   std::string text = fmt::format("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n", target);
   if (proxy_.login) {
     text += fmt::format("Proxy-Authorization: Basic {}\r\n",

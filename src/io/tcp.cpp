@@ -165,6 +165,11 @@ base::Buffer TcpStream::take() {
   return taken;
 }
 
+void TcpStream::put_back(base::Buffer bytes) {
+  bytes.insert(bytes.end(), socket_->inbox.begin(), socket_->inbox.end());
+  socket_->inbox = std::move(bytes);
+}
+
 bool TcpStream::ended() const noexcept { return socket_->ended; }
 
 const std::string& TcpStream::error() const noexcept { return socket_->error; }
