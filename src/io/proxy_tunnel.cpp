@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <utility>
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

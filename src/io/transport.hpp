@@ -15,6 +15,7 @@
 #include "base/time.hpp"
 #include "io/identity.hpp"
 #include "io/loop.hpp"
+#include "io/proxy.hpp"
 #include "io/secret.hpp"
 #include "io/traffic.hpp"
 #include "wire/frame.hpp"
@@ -29,6 +30,8 @@ struct TransportConfig {
   bool tls = true;
   /// With `tls`: who has another one, or has none, gets no link.
   std::optional<Secret> secret;
+  /// Through which peers are dialed that it serves.
+  std::optional<ProxyConfig> proxy{};
   /// Bytes that may wait on one link to be sent; at least kLinkMemoryMin.
   std::size_t link_memory = 16UL << 20;
   /// Largest payload of a received frame once the link is accepted.
