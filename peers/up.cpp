@@ -15,6 +15,7 @@
 #include "compute/program.hpp"
 #include "data/loader.hpp"
 #include "io/address.hpp"
+#include "io/port_mapping.hpp"
 #include "io/trainer_thread.hpp"
 #include "needs.hpp"
 #include "peer/invite.hpp"
@@ -161,6 +162,7 @@ base::Result<int> run_peer(const UpOptions& options) {
   if (!run_file) return fail(run_file.error());
   runtime::Options peer = options.peer;
   peer.age = process_age();
+  peer.port_mapper = io::kOwnProgram;
   peer.progress = !options.json && isatty(STDOUT_FILENO) == 1;
   auto opened = runtime::Run::open(std::move(*run_file), std::move(peer));
   if (!opened) return fail(opened.error());

@@ -13,11 +13,8 @@ constexpr std::size_t kReceivedMax = 64UL * 1024;
 
 }  // namespace
 
-Bootstrap::Bootstrap(Resolver& resolver, const HostPort& target, std::unique_ptr<Session> session,
-                     const Preamble& own)
-    : dial_(std::make_unique<TcpDial>(resolver, target)),
-      session_(std::move(session)),
-      own_(encode(own)) {}
+Bootstrap::Bootstrap(std::unique_ptr<TcpDial> dial, std::unique_ptr<Session> session)
+    : dial_(std::move(dial)), session_(std::move(session)), own_(encode(Preamble{})) {}
 
 Bootstrap::Bootstrap(std::unique_ptr<TcpStream> connection, std::unique_ptr<Session> session)
     : session_(std::move(session)), own_(encode(Preamble{})) {

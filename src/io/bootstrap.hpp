@@ -40,9 +40,8 @@ class Bootstrap {
     over,    ///< failed, and nothing is left to tell: see closed()
   };
 
-  /// Over a connection to `target`, which is made now. `resolver` must outlive it.
-  Bootstrap(Resolver& resolver, const HostPort& target, std::unique_ptr<Session> session,
-            const Preamble& own);
+  /// Over the connection that is dialed.
+  Bootstrap(std::unique_ptr<TcpDial> dial, std::unique_ptr<Session> session);
   /// Over a connection that is there, or is being made.
   Bootstrap(std::unique_ptr<TcpStream> connection, std::unique_ptr<Session> session);
   /// Over a carrier that is there, or will be. `own` is what this end says; only the end that

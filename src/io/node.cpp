@@ -141,6 +141,18 @@ void Node::open_lan(const base::PeerId& own) {
   lan_timer_->start(kLanSilence);
 }
 
+// What the router says is one address among others: it may lie, and then nobody comes over it.
+void Node::open_port_mapping() {
+  const auto listens = parse_address(transport_->address());
+  const auto at = listens ? numeric_address(*listens) : std::nullopt;
+  if (options_.port_mapper.empty() || !at || at->is_loopback()) return;
+  port_mapping_ = std::make_unique<PortMapping>(
+      loop_, options_.port_mapper, transport_->address(),
+      PortMapping::Observer{
+          .changed = [this] { look_at_interfaces(); },
+          .note = [this](const std::string& text) { note(base::Severity::info, text); }});
+}
+
 // A peer may start before its machine has a network, and be carried from one to another. Where
 // there is none, the others could not be told.
 void Node::look_at_interfaces() {
@@ -159,6 +171,7 @@ NodeEnd Node::run(std::unique_ptr<peer::Core> core) {
   feed(peer::Start{});
   interfaces_timer_ = std::make_unique<Timer>(loop_, [this] { look_at_interfaces(); });
   interfaces_timer_->start(kInterfacesEvery);
+  open_port_mapping();
   loop_.run();
   ASSERT(end_.has_value(), "the loop is stopped when the links are gone");
   end_->traffic = transport_->traffic();
@@ -295,11 +308,13 @@ void Node::shut_down() {
   interfaces_timer_.reset();
   lan_.reset();
   lan_timer_.reset();
+  if (port_mapping_) port_mapping_->end();
   transport_->shutdown([this] { loop_.stop(); });
 }
 
 void Node::close_handles() {
   if (control_) control_->close();
+  port_mapping_.reset();
   signals_.clear();
   transport_.reset();
   timer_.reset();

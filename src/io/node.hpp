@@ -14,6 +14,7 @@
 #include "io/identity.hpp"
 #include "io/lan.hpp"
 #include "io/loop.hpp"
+#include "io/port_mapping.hpp"
 #include "io/trainer_port.hpp"
 #include "io/transport.hpp"
 #include "peer/core.hpp"
@@ -52,6 +53,8 @@ class Node {
     /// at once.
     bool signals = true;
     std::string http = "127.0.0.1:0";  ///< where the control port is
+    /// The program that has the port mapped on the router, as find_mapper() has it; empty: none.
+    std::string port_mapper;
     /// Answers the control port's GETs from the status; POSTs to /leave and /checkpoint are the
     /// node's own.
     std::function<ControlReply(const ControlRequest&, const Node&)> serve;
@@ -97,6 +100,7 @@ class Node {
   std::optional<std::string> take_dial(std::uint64_t token);
   void act(peer::Outbox& out);
   void open_lan(const base::PeerId& own);
+  void open_port_mapping();
   void look_at_interfaces();
   void perform(peer::Dial& dial);
   void perform(peer::Send& send);
@@ -127,6 +131,7 @@ class Node {
   std::unique_ptr<Transport> transport_;
   std::vector<std::string> addresses_;
   std::unique_ptr<Timer> interfaces_timer_;
+  std::unique_ptr<PortMapping> port_mapping_;
   std::unique_ptr<Lan> lan_;
   std::unique_ptr<Timer> lan_timer_;  ///< until it is said that nobody was heard
   std::unique_ptr<Control> control_;

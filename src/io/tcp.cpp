@@ -236,6 +236,12 @@ base::Buffer TcpStream::take() {
 
 bool TcpStream::readable() const noexcept { return socket_->received > 0; }
 
+void TcpStream::put_back(base::Buffer bytes) {
+  socket_->inbox.resize(socket_->received);
+  socket_->inbox.insert(socket_->inbox.begin(), bytes.begin(), bytes.end());
+  socket_->received = socket_->inbox.size();
+}
+
 bool TcpStream::ended() const noexcept { return socket_->ended; }
 
 const std::string& TcpStream::error() const noexcept { return socket_->error; }

@@ -56,6 +56,8 @@ class TcpStream {
   [[nodiscard]] bool readable() const noexcept;
   /// What has come in since the last call.
   [[nodiscard]] base::Buffer take();
+  /// Gives back the end of what was taken last: the next take() begins with it.
+  void put_back(base::Buffer bytes);
   /// The other end sends nothing more, or the connection broke; take() may still have bytes.
   [[nodiscard]] bool ended() const noexcept;
   /// Why the connection broke; empty if it did not.

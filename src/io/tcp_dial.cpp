@@ -24,20 +24,29 @@ std::vector<SocketAddress> by_turns(const std::vector<SocketAddress>& found) {
   return mixed;
 }
 
-TcpDial::TcpDial(Resolver& resolver, const HostPort& target, base::Duration stagger)
+TcpDial::TcpDial(Resolver& resolver, const HostPort& target,
+                 const std::optional<ProxyConfig>& proxy, base::Duration stagger)
     : loop_(resolver.loop()), stagger_(stagger), timer_(loop_, [this] { next_due_ = true; }) {
+  const bool proxied = proxy && proxy->serves(target);
+  if (proxied) tunnel_.emplace(*proxy, target);
+  const HostPort& first = proxied ? proxy->at : target;
   // No thread is asked for a number: those may all wait for a name server.
-  const auto number = numeric_address(target);
+  const auto number = numeric_address(first);
   is_number_ = number.has_value();
   if (number) {
     begin({*number});
     return;
   }
-  lookup_ = std::make_unique<Lookup>(resolver, target, [this](base::Result<Lookup::Found> found) {
+  lookup_ = std::make_unique<Lookup>(resolver, first, [this](base::Result<Lookup::Found> found) {
     if (found) return begin(std::move(*found));
-    failure_ = std::move(found.error());
-    state_ = State::failed;
+    fail(std::move(found.error()));
   });
+}
+
+/// Without the proxy there would be no such error: it is named.
+void TcpDial::fail(base::Error error) {
+  failure_ = tunnel_ ? tunnel_->ended(error.text) : std::move(error);
+  state_ = State::failed;
 }
 
 void TcpDial::begin(Lookup::Found found) {
@@ -48,12 +57,41 @@ void TcpDial::begin(Lookup::Found found) {
 
 TcpDial::State TcpDial::pump() {
   if (state_ != State::working || addresses_.empty()) return state_;
-  look_at_attempts();
-  if (state_ == State::working && next_due_ && !start_next() && !any_under_way()) {
-    failure_ = {base::ErrorCode::network, tried()};
-    state_ = State::failed;
+  if (!connection_) look_at_attempts();
+  if (connection_) {
+    pass_tunnel();
+  } else if (next_due_ && !start_next() && !any_under_way()) {
+    fail({base::ErrorCode::network, tried()});
   }
   return state_;
+}
+
+void TcpDial::pass_tunnel() {
+  if (tunnel_) {
+    const base::Buffer bytes = connection_->take();
+    if (!bytes.empty()) {
+      if (auto received = tunnel_->receive(bytes); !received) {
+        failure_ = std::move(received.error());
+        state_ = State::failed;
+        connection_.reset();
+        return;
+      }
+    }
+    base::Buffer answer;
+    tunnel_->output(answer);
+    if (!tunnel_->established()) {
+      if (connection_->ended()) {
+        fail({base::ErrorCode::network, connection_->error()});
+        connection_.reset();
+        return;
+      }
+      connection_->send(std::move(answer));
+      return;
+    }
+    connection_->put_back(tunnel_->take_rest());
+    tunnel_.reset();
+  }
+  state_ = State::connected;
 }
 
 void TcpDial::look_at_attempts() {
@@ -61,7 +99,6 @@ void TcpDial::look_at_attempts() {
     if (!attempt.stream) continue;
     if (attempt.stream->connected()) {
       connection_ = std::move(attempt.stream);
-      state_ = State::connected;
       break;
     }
     if (!attempt.stream->ended()) continue;
@@ -69,7 +106,7 @@ void TcpDial::look_at_attempts() {
     attempt.stream.reset();
     next_due_ = true;
   }
-  if (state_ != State::connected) return;
+  if (!connection_) return;
   timer_.stop();
   attempts_.clear();
 }
@@ -106,6 +143,10 @@ std::string TcpDial::tried() const {
 }
 
 std::string TcpDial::waiting_for() const {
+  if (tunnel_) {
+    return tunnel_->ended(connection_ ? "it has not answered in time" : "nobody answered in time")
+        .text;
+  }
   if (addresses_.empty()) return "no name server has answered in time";
   if (is_number_) return "nobody answered in time";
   return fmt::format("nobody answered in time ({})", tried());

@@ -1,10 +1,11 @@
 // From a host's name to one connection, whatever addresses it has: happy eyeballs (RFC 8305).
-// Internal.
+// Through a proxy, where there is one. Internal.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,14 +13,18 @@
 #include "base/time.hpp"
 #include "io/address.hpp"
 #include "io/loop.hpp"
+#include "io/proxy.hpp"
+#include "io/proxy_tunnel.hpp"
 #include "io/tcp.hpp"
 
 namespace starling::io {
 
 /// Looks the host up, unless it is a number, and connects to its addresses: to the first at once,
 /// to each further one when the one before has failed or has not answered for `stagger`. The first
-/// that answers is taken, the others are closed. Nothing is reported by callback: pump() in the
-/// owner's turn does all work, and the loop is woken where there is some.
+/// that answers is taken, the others are closed. Where a proxy serves the target, all this is done
+/// with the proxy, which is then told where to lead: the target's name is for it to look up.
+/// Nothing is reported by callback: pump() in the owner's turn does all work, and the loop is woken
+/// where there is some.
 class TcpDial {
  public:
   enum class State : std::uint8_t {
@@ -33,7 +38,10 @@ class TcpDial {
   static constexpr base::Duration kStagger = std::chrono::milliseconds(250);
 
   /// `resolver` must outlive it.
-  TcpDial(Resolver& resolver, const HostPort& target, base::Duration stagger = kStagger);
+  TcpDial(Resolver& resolver, const HostPort& target, base::Duration stagger = kStagger)
+      : TcpDial(resolver, target, std::nullopt, stagger) {}
+  TcpDial(Resolver& resolver, const HostPort& target, const std::optional<ProxyConfig>& proxy,
+          base::Duration stagger = kStagger);
   TcpDial(const TcpDial&) = delete;
   TcpDial& operator=(const TcpDial&) = delete;
 
@@ -54,11 +62,14 @@ class TcpDial {
   };
 
   void begin(Lookup::Found found);
+  void fail(base::Error error);
   void look_at_attempts();
   /// Whether one more is under way.
   [[nodiscard]] bool start_next();
   [[nodiscard]] bool any_under_way() const;
   [[nodiscard]] std::string tried() const;
+  /// Talks with the proxy that is connected.
+  void pass_tunnel();
 
   Loop& loop_;
   base::Duration stagger_;
@@ -69,6 +80,7 @@ class TcpDial {
   Timer timer_;                           ///< until the next one
   bool next_due_ = false;
   std::unique_ptr<TcpStream> connection_;
+  std::optional<ProxyTunnel> tunnel_;  ///< until it is established
   State state_ = State::working;
   base::Error failure_;
 };

@@ -242,8 +242,8 @@ std::uint64_t Transport::Impl::dial(const std::string& address) {
   }
   auto session = make_session(Role::dialer);
   if (!session) return fail_dial(session.error().text);
-  auto bootstrap =
-      std::make_unique<Bootstrap>(resolver_, *target, std::move(*session), Preamble{});
+  auto bootstrap = std::make_unique<Bootstrap>(
+      std::make_unique<TcpDial>(resolver_, *target, config_.proxy), std::move(*session));
   put(*slot, std::make_unique<Link>(++dials_, address, std::move(bootstrap), config_.link_memory,
                                     Loop::now() + config_.handshake_timeout));
   return dials_;

@@ -17,6 +17,7 @@
 #include "io/carrier.hpp"
 #include "io/identity.hpp"
 #include "io/loop.hpp"
+#include "io/proxy.hpp"
 #include "io/secret.hpp"
 #include "io/traffic.hpp"
 #include "wire/frame.hpp"
@@ -35,6 +36,8 @@ struct TransportConfig {
   std::string fabric = "auto";
   /// The ports on which UCX may listen.
   base::PortRange fabric_ports{};
+  /// Through which peers are dialed that it serves.
+  std::optional<ProxyConfig> proxy{};
   /// Bytes that may wait on one link to be sent; at least kLinkMemoryMin.
   std::size_t link_memory = 16UL << 20;
   /// Largest payload of a received frame once the link is accepted.

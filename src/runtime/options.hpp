@@ -11,6 +11,9 @@ struct Options {
   std::vector<std::string> join;  ///< beside swarm.join
   std::string listen = "[::]:0";
   std::string http = "127.0.0.1:0";  ///< of the page, the metrics and the commands
+  std::string proxy;                 ///< URL; empty: as the environment says (io::choose_proxy)
+  bool port_mapping = false;         ///< ask the router to let others in
+  std::string port_mapper;           ///< the program that does; empty: as io::find_mapper() has it
   bool lan = false;                  ///< look for peers of this run on the local network
   std::string name;                  ///< empty: the host's, with a number where others run there
   std::string dir;                   ///< empty: runs/<run name>/<peer name>

@@ -75,6 +75,8 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
       !checked) {
     return fail(checked.error());
   }
+  auto proxy = io::choose_proxy(options.proxy);
+  if (!proxy) return fail(proxy.error());
   auto place = take_place(run_file.run.name, options.name, options.dir);
   if (!place) return fail(place.error());
   const auto secret = io::Secret::load_if_any(run_file.secret);
@@ -85,11 +87,12 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
   auto log = report::Log::open(dir, {.quiet = options.quiet});
   if (!log) return fail(log.error());
   return std::unique_ptr<Run>(new Run(std::move(run_file), std::move(options), std::move(*place),
-                                      *secret, std::move(*identity), std::move(*log)));
+                                      *secret, std::move(*proxy), std::move(*identity),
+                                      std::move(*log)));
 }
 
 Run::Run(peer::RunFile run_file, Options options, Place place, std::optional<io::Secret> secret,
-         io::Identity identity, report::Log log)
+         std::optional<io::ProxyConfig> proxy, io::Identity identity, report::Log log)
     : started_(io::Loop::now() - base::from_seconds(options.age)),
       run_file_(std::move(run_file)),
       options_(std::move(options)),
@@ -97,6 +100,7 @@ Run::Run(peer::RunFile run_file, Options options, Place place, std::optional<io:
       dir_(std::move(place.dir)),
       lock_(std::move(place.lock)),
       secret_(secret),
+      proxy_(std::move(proxy)),
       identity_(std::move(identity)),
       log_(std::move(log)) {}
 
@@ -193,6 +197,7 @@ base::Status Run::open_node() {
       // The run file was checked.
       .fabric_ports =
           base::parse_port_range(run_file_.links.fabric_ports, peer::kFabricPortsMin).value(),
+      .proxy = proxy_,
       .link_memory = std::max<std::size_t>({run_file_.limits.link_memory, io::kLinkMemoryMin,
                                             per_parameter * task_.parameters.size() +
                                                 kQueuedBuffers * buffer_bytes + kPayloadSlack}),
@@ -221,6 +226,7 @@ base::Status Run::open_node() {
   if (options_.lan) made.lan = run_id_;
   made.signals = options_.signals;
   made.http = options_.http;
+  made.port_mapper = port_mapper();
   made.serve = [this](const io::ControlRequest& request, const io::Node& asked) {
     return serve(request, asked);
   };
@@ -231,6 +237,16 @@ base::Status Run::open_node() {
   return report::write_peer_file(
       dir_,
       {.name = name_, .address = address_, .control = node_->control_address(), .pid = getpid()});
+}
+
+std::string Run::port_mapper() {
+  if (!options_.port_mapping) return {};
+  if (!options_.port_mapper.empty()) return options_.port_mapper;
+  auto found = io::find_mapper();
+  if (found) return std::move(*found);
+  log_.event(report::Level::info, "no_port_mapping",
+             {{"text", std::string_view(found.error().text)}});
+  return {};
 }
 
 base::Result<exchange::Replica> Run::make_replica() {
