@@ -71,6 +71,11 @@ void add_peer(CLI::App& command, UpOptions& options) {
                   "0.0.0.0:7000 (IPv4 alone) or [2001:db8::1]:7000; port 0: any free one")
       ->capture_default_str();
   command
+      .add_option("--announce", options.peer.announce,
+                  "Address host:port at which others reach this peer, told to them first: a name, "
+                  "or a router's that passes the port on (repeatable)")
+      ->allow_extra_args(false);
+  command
       .add_option("--http", options.peer.http,
                   "Address of the page, /metrics and commands such as `starling status`; whoever "
                   "reaches it may read them")
