@@ -19,7 +19,7 @@
 
 namespace starling::wire {
 
-inline constexpr std::uint8_t kMajorVersion = 2;
+inline constexpr std::uint8_t kMajorVersion = 3;
 inline constexpr std::size_t kFrameHeaderSize = 16;
 inline constexpr std::size_t kMetadataMax = 64 * 1024;
 /// Payload bound of a link on which no Hello was accepted yet.
@@ -40,6 +40,10 @@ enum class FrameType : std::uint8_t {
   run_file_request = 12,
   run_file_reply = 13,
   reduce_received = 14,
+  dial_back = 20,
+  dialed_back = 21,
+  introduce = 22,
+  circuit_call = 23,  ///< what is said about circuits
   wire_up = 15,  ///< bytes of the transport before a link is up; no message
 };
 
