@@ -177,6 +177,8 @@ void Core::on_circuit_refuse(base::LinkId from, const Circuit& refusal, base::Ti
     relayed_.erase(at);
     return;
   }
+  // The relay does not know it, or the other end wants it no more.
+  if (ends_.contains(key)) return out.push_back(EndCircuit{from, refusal.number});
   const auto at = std::ranges::find_if(attempts_, [&](const auto& entry) {
     return entry.second.stage == Stage::calling && entry.second.circuit == key;
   });

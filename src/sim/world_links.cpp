@@ -61,10 +61,40 @@ int World::side_of(const Connection& connection, const Node& node, base::LinkId 
   return connection.ends[0].node == node.number && connection.ends[0].link == link ? 0 : 1;
 }
 
-void World::dial(Node& node, const std::string& address) {
+PathState World::path_state(const Connection& connection, int from) const {
+  const auto [a, b] = path_of(connection, from);
+  const auto found = circuits_.find(connection.circuit);
+  if (found == circuits_.end()) return paths_.state(a, b);
+  const std::uint32_t relay = nodes_[found->second.relay]->peer;
+  PathState path = paths_.state(a, relay);
+  const PathState second = paths_.state(relay, b);
+  const auto either = [](double p, double q) { return 1 - (1 - p) * (1 - q); };
+  path.latency_ms += second.latency_ms;
+  path.jitter_ms = std::max(path.jitter_ms, second.jitter_ms);
+  path.loss = either(path.loss, second.loss);
+  path.reorder = either(path.reorder, second.reorder);
+  path.corrupt = either(path.corrupt, second.corrupt);
+  path.cut = path.cut || second.cut;
+  for (const double rate : {second.rate_mbit, task_.config.relay.limit}) {
+    if (rate > 0 && (path.rate_mbit <= 0 || rate < path.rate_mbit)) path.rate_mbit = rate;
+  }
+  return path;
+}
+
+bool World::path_cut(const Connection& connection, int from) const {
+  const auto [a, b] = path_of(connection, from);
+  const auto found = circuits_.find(connection.circuit);
+  if (found == circuits_.end()) return paths_.cut(a, b);
+  const Node& relay = *nodes_[found->second.relay];
+  return relay.state == NodeState::stopped || paths_.cut(a, relay.peer) ||
+         paths_.cut(relay.peer, b);
+}
+
+void World::dial(Node& node, const peer::Dial& action) {
+  const std::string& address = action.address;
   ++node.dials;
   Node* const to = find_address(address);
-  if (observer_ != nullptr) observer_->dialed(node, address, to != nullptr && is_up(*to));
+  if (observer_ != nullptr) observer_->dialed(node, action, to != nullptr && is_up(*to));
   const std::uint32_t there = to == nullptr ? node.peer : to->peer;
   const PathState out = paths_.state(node.peer, there);
   const PathState back = paths_.state(there, node.peer);
@@ -90,7 +120,7 @@ void World::dial(Node& node, const std::string& address) {
   after(takes, Dialed{node.number, node.life, address, reached});
 }
 
-void World::connect(Node& from, Node& to, const std::string& address) {
+void World::connect(Node& from, Node& to, const std::string& address, std::uint64_t circuit) {
   if (&from == &to) return give(from, peer::DialFailed{address, "that is this peer", true});
   std::uint32_t slot = 0;
   if (free_connections_.empty()) {
@@ -105,6 +135,7 @@ void World::connect(Node& from, Node& to, const std::string& address) {
   connection = {};
   connection.generation = generation;
   connection.address = address;
+  connection.circuit = circuit;
   Node* const nodes[2] = {&from, &to};
   for (int side = 0; side < 2; ++side) {
     Node& node = *nodes[side];
@@ -142,11 +173,12 @@ void World::push(std::uint32_t slot, int from, Item item) {
 void World::serve(std::uint32_t slot, int from) {
   Connection& connection = connections_[slot];
   Direction& direction = connection.directions[from];
-  const auto [a, b] = path_of(connection, from);
   while (!direction.waiting.empty() && !direction.stalled && direction.turn == 0) {
     Waiting& next = direction.waiting.front();
-    const bool acknowledged = paths_.calm() || !paths_.cut(b, a);
-    if (!next.met && !meet(paths_.state(a, b), acknowledged, direction)) return stall(slot, from);
+    const bool acknowledged = paths_.calm() || !path_cut(connection, 1 - from);
+    if (!next.met && !meet(path_state(connection, from), acknowledged, direction)) {
+      return stall(slot, from);
+    }
     next.met = true;
     const base::Time through = send_packet(slot, from);
     if (through == now_) {
@@ -188,7 +220,7 @@ base::Time World::send_packet(std::uint32_t slot, int from) {
   const auto takes = [&](double rate_mbit) {
     return rate_mbit > 0 ? base::from_seconds(bits / (rate_mbit * 1e6)) : base::Duration{};
   };
-  base::Duration longest = takes(paths_.state(a, b).rate_mbit);
+  base::Duration longest = takes(path_state(connection, from).rate_mbit);
   base::Time through = now_ + longest;
   const std::pair<std::uint32_t, int> lines[] = {{a, 0}, {b, 1}};
   for (const auto& [peer, in] : lines) {
@@ -209,8 +241,7 @@ void World::happen(Turn& turn) {
   Direction& direction = connection.directions[turn.from];
   if (direction.turn != turn.serial) return;  // a reset threw it away
   direction.turn = 0;
-  const auto [a, b] = path_of(connection, turn.from);
-  if (paths_.cut(a, b)) return stall(turn.connection, turn.from);
+  if (path_cut(connection, turn.from)) return stall(turn.connection, turn.from);
   Waiting& first = direction.waiting.front();
   first.sent += packet_of(first);
   if (first.sent == size_of(first.item)) {
@@ -229,8 +260,10 @@ void World::fly(std::uint32_t slot, int from) {
   direction.waiting.pop_front();
   auto* frame = std::get_if<Frame>(&first.item);
   if (frame != nullptr && first.sent > 0) frame->took = now_ - first.began;
-  const auto [a, b] = path_of(connection, from);
-  const PathState path = paths_.state(a, b);
+  const PathState path = path_state(connection, from);
+  if (const auto over = circuits_.find(connection.circuit); over != circuits_.end()) {
+    over->second.bytes += size_of(first.item);
+  }
   base::Duration delay = milliseconds(path.latency_ms) + first.extra;
   if (path.jitter_ms > 0) delay += milliseconds(path.jitter_ms * jitter(rng_));
   direction.last_arrival = std::max(direction.last_arrival, now_ + delay);
@@ -248,8 +281,7 @@ void World::announce(std::uint32_t slot, int from) {
   if (now_ - first.told_at < peer::kArrivingEvery) return;
   first.told = first.sent;
   first.told_at = now_;
-  const auto [a, b] = path_of(connection, from);
-  const base::Time arrives = now_ + milliseconds(paths_.state(a, b).latency_ms);
+  const base::Time arrives = now_ + milliseconds(path_state(connection, from).latency_ms);
   at(std::max(arrives, connection.directions[from].last_arrival),
      Part{slot, connection.generation, 1 - from,
           static_cast<std::uint8_t>(wire::type_of(frame->message)), untold});
@@ -278,9 +310,8 @@ void World::happen(Retry& retry) {
   if (connection.generation != retry.generation) return;
   Direction& direction = connection.directions[retry.from];
   if (!direction.stalled) return;  // a reset threw away what waited
-  const auto [a, b] = path_of(connection, retry.from);
-  const PathState path = paths_.state(a, b);
-  if (path.cut || paths_.cut(b, a) || (path.loss > 0 && rng_.uniform() < path.loss)) {
+  const PathState path = path_state(connection, retry.from);
+  if (path_cut(connection, retry.from) || path_cut(connection, 1 - retry.from) || (path.loss > 0 && rng_.uniform() < path.loss)) {
     const base::Duration pause = kRetryMin * (1 << std::min(direction.tries, 9U));
     ++direction.tries;
     return after(std::min(pause * 2, kRetryMax), retry);
@@ -305,8 +336,19 @@ void World::happen(Arrive& arrive) {
   if (const auto* up = std::get_if<Up>(&item)) {
     if (!there) return;
     const Node& other = *nodes_[connection.ends[1 - arrive.to].node];
-    return give(node, peer::LinkUp{end.link, other.id, up->dialed,
-                                   up->dialed ? connection.address : "somewhere:1"});
+    peer::LinkUp event{end.link, other.id, up->dialed,
+                       up->dialed ? connection.address : "somewhere:1"};
+    if (const auto over = circuits_.find(connection.circuit); over != circuits_.end()) {
+      const auto opened = find_opened(over->second, arrive.to);
+      if (opened == opened_.end()) return;
+      event.via = opened->link;
+      event.address.clear();
+    } else if (connection.circuit != 0) {
+      return;  // it ended meanwhile, which the end is told
+    } else {
+      event.observed = up->dialed ? connection.address : other.address;
+    }
+    return give(node, std::move(event));
   }
   if (const auto* gone = std::get_if<Gone>(&item)) {
     return drop(arrive.connection, arrive.to, gone->reset ? Reason::reset : Reason::closed,
@@ -369,6 +411,7 @@ void World::close(Node& node, base::LinkId link, bool reset) {
   const int side = side_of(connection, node, link);
   connection.ends[side].open = false;
   if (is_up(node)) after({}, Closed{node.number, node.life, link, reset});
+  leg_gone(slot);
   if (connection.ends[1 - side].open) {
     if (reset) {
       // What the dying process had not sent is lost, and its reset is not resent.
@@ -376,9 +419,7 @@ void World::close(Node& node, base::LinkId link, bool reset) {
       direction.waiting.clear();
       direction.turn = 0;
       direction.stalled = false;
-      const std::uint32_t a = node.peer;
-      const std::uint32_t b = nodes_[connection.ends[1 - side].node]->peer;
-      if (!paths_.cut(a, b)) push(slot, side, Gone{true});
+      if (!path_cut(connection, side)) push(slot, side, Gone{true});
     } else {
       push(slot, side, Gone{false});
     }
@@ -392,6 +433,7 @@ void World::drop(std::uint32_t slot, int side, Reason reason, const std::string&
   if (!std::exchange(end.open, false)) return release(slot);
   Node& node = *nodes_[end.node];
   node.links.erase(end.link);
+  leg_gone(slot);
   const End copy = end;
   release(slot);
   if (node.life != copy.life || !is_up(node)) return;
@@ -401,6 +443,10 @@ void World::drop(std::uint32_t slot, int side, Reason reason, const std::string&
 void World::release(std::uint32_t slot) {
   Connection& connection = connections_[slot];
   if (connection.ends[0].open || connection.ends[1].open) return;
+  if (const auto over = circuits_.find(connection.circuit); over != circuits_.end()) {
+    over->second.connection.reset();
+    end_circuit(over);
+  }
   ++connection.generation;
   for (Direction& direction : connection.directions) direction = {};
   free_connections_.push_back(slot);

@@ -344,7 +344,7 @@ void World::act(Node& node, peer::Outbox& out) {
   }
 }
 
-void World::act(Node& node, const peer::Dial& action) { dial(node, action.address); }
+void World::act(Node& node, const peer::Dial& action) { dial(node, action); }
 
 void World::act(Node& node, const peer::Send& action) { send(node, action.link, action.message); }
 
