@@ -293,9 +293,8 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
   base::shuffle(due, rng_);
   // Where neither can be dialed, a link takes a third member's help.
   if (table_.self().reach == wire::Reachability::dials_only) {
-    std::ranges::stable_partition(due, [](const auto* record) {
-      return record->reach != wire::Reachability::dials_only;
-    });
+    std::ranges::stable_partition(
+        due, [](const auto* record) { return record->reach != wire::Reachability::dials_only; });
   }
   // A neighbour that was lost is taken back within its grace: it costs no keyframe.
   std::stable_partition(due.begin(), due.end(), [&](const auto* record) {

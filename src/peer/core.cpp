@@ -227,9 +227,7 @@ void Core::perform(reach::Send& send, base::Time, Outbox& out) {
   out.push_back(Send{send.link, std::move(send.message)});
 }
 
-void Core::perform(const reach::OpenCircuit& open, base::Time, Outbox& out) {
-  out.push_back(open);
-}
+void Core::perform(const reach::OpenCircuit& open, base::Time, Outbox& out) { out.push_back(open); }
 
 void Core::perform(const reach::Relay& relay, base::Time, Outbox& out) { out.push_back(relay); }
 
@@ -251,9 +249,9 @@ void Core::perform(const reach::Tell& tell, base::Time now, Outbox& out) {
 }
 
 void Core::perform(reach::Failed& failed, base::Time now, Outbox& out) {
-  to_membership(membership::DialFailed{std::move(failed.address), std::move(failed.text),
-                                       failed.own},
-                now, out);
+  to_membership(
+      membership::DialFailed{std::move(failed.address), std::move(failed.text), failed.own}, now,
+      out);
 }
 
 void Core::perform(membership::Send& send, base::Time, Outbox& out) {

@@ -79,11 +79,11 @@ class Core {
     base::PeerId peer;
     bool dialed = false;
     std::string address;
-    std::string observed;        ///< the other end's address as seen here
-    base::LinkId via;            ///< over a circuit: the link with the relay
-    bool wanted = false;         ///< it is the outcome of a dial that membership asked for
-    std::uint64_t answers = 0;   ///< the other end asked to be dialed, by this introduction
-    bool ready = false;          ///< Hello accepted
+    std::string observed;       ///< the other end's address as seen here
+    base::LinkId via;           ///< over a circuit: the link with the relay
+    bool wanted = false;        ///< it is the outcome of a dial that membership asked for
+    std::uint64_t answers = 0;  ///< the other end asked to be dialed, by this introduction
+    bool ready = false;         ///< Hello accepted
     bool closing = false;
     base::Time hello_until;  ///< not ready: time at which it is closed
   };

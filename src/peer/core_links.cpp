@@ -85,9 +85,7 @@ void Core::on(LinkDown& event, base::Time now, Outbox& out) {
   }
 }
 
-void Core::on(const CircuitEnded& event, base::Time now, Outbox& out) {
-  to_reach(event, now, out);
-}
+void Core::on(const CircuitEnded& event, base::Time now, Outbox& out) { to_reach(event, now, out); }
 
 void Core::on(DialFailed& event, base::Time now, Outbox& out) {
   if (!reach_.is_wanted(event.address)) {

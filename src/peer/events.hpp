@@ -138,9 +138,8 @@ struct Finished {
   base::Error error;  ///< failed; else without a text, but where the model could not be saved
 };
 
-using Action =
-    std::variant<Dial, Send, Accept, Close, Run, base::Notice, Report, Remember, Refused, Finished,
-                 OpenCircuit, Relay, EndCircuit>;
+using Action = std::variant<Dial, Send, Accept, Close, Run, base::Notice, Report, Remember, Refused,
+                            Finished, OpenCircuit, Relay, EndCircuit>;
 using Outbox = std::vector<Action>;
 
 }  // namespace starling::peer

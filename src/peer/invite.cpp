@@ -106,6 +106,7 @@ std::string shared_toml(RunFile run_file) {
   keep_name(run_file.data.vocabulary);
   keep_name(run_file.init);
   run_file.limits = defaults.limits;
+  run_file.relay = defaults.relay;
   run_file.exchange.upload_limit = defaults.exchange.upload_limit;
   run_file.exchange.cpu_share = defaults.exchange.cpu_share;
   return to_toml(run_file);
@@ -125,7 +126,8 @@ std::string shared_settings(const RunFile& run_file, std::span<const std::string
   std::string text;
   for (const std::string& setting : set) {
     const std::string_view key = std::string_view(setting).substr(0, setting.find('='));
-    if (key.starts_with("limits.") || std::ranges::count(kOfOneMachine, key) != 0) continue;
+    if (key.starts_with("limits.") || key.starts_with("relay.")) continue;
+    if (std::ranges::count(kOfOneMachine, key) != 0) continue;
     if (is_private && (key == "data.path" || key == "data.test_path")) continue;
     text += " --set " + shell_word(setting);
   }

@@ -67,8 +67,8 @@ struct Status {
   std::optional<base::Time> first_step;      ///< when it was done
   std::optional<base::Time> last_step;       ///< when the latest was done
   wire::Reachability reach = wire::Reachability::unknown;
-  std::string outer;              ///< address that others see this peer at; empty: none told
-  std::uint64_t relayed = 0;      ///< circuits that it relays
+  std::string outer;                ///< address that others see this peer at; empty: none told
+  std::uint64_t relayed = 0;        ///< circuits that it relays
   std::uint64_t relayed_bytes = 0;  ///< of those that are over
   std::vector<LinkStatus> links;
   std::vector<MemberStatus> members;

@@ -8,11 +8,7 @@ namespace starling::reach {
 
 Core::Core(const Config& config, const base::PeerId& self, std::vector<std::string> addresses,
            bool secure, base::Rng rng)
-    : config_(config),
-      self_(self),
-      addresses_(std::move(addresses)),
-      secure_(secure),
-      rng_(rng) {}
+    : config_(config), self_(self), addresses_(std::move(addresses)), secure_(secure), rng_(rng) {}
 
 void Core::handle(const Event& event, const Members& members, base::Time now, Outbox& out) {
   std::visit([&](const auto& value) { on(value, members, now, out); }, event);

@@ -250,12 +250,12 @@ class Core {
   // Can this peer be dialed?
   wire::Reachability reach_ = wire::Reachability::unknown;
   std::string outer_;
-  std::vector<Witness> witnesses_;            ///< of the round under way
-  std::vector<std::string> networks_;         ///< of the witnesses of the last result
-  std::optional<base::Time> ask_at_;          ///< nothing: when a link comes up
-  std::optional<base::Time> asked_;           ///< the last round
-  std::optional<base::Time> linked_since_;    ///< since when there has been a link all the time
-  base::Duration ask_pause_ = kAskAgainMin;   ///< after a round without a result
+  std::vector<Witness> witnesses_;           ///< of the round under way
+  std::vector<std::string> networks_;        ///< of the witnesses of the last result
+  std::optional<base::Time> ask_at_;         ///< nothing: when a link comes up
+  std::optional<base::Time> asked_;          ///< the last round
+  std::optional<base::Time> linked_since_;   ///< since when there has been a link all the time
+  base::Duration ask_pause_ = kAskAgainMin;  ///< after a round without a result
   Allowance dial_backs_{kDialBacksAll, kDialBacksAllBurst};
 
   // Wanted members, and those that want this one.

@@ -55,9 +55,7 @@ void Core::ask(Attempts::iterator at, base::Time now, Outbox& out) {
   if (links.size() > kAskedMax) links.resize(kAskedMax);
   attempt.unanswered = links.size();
   for (const base::LinkId link : links) {
-    send(link,
-         Introduce{
-             .kind = IntroduceKind::ask, .nonce = attempt.nonce, .other = attempt.peer},
+    send(link, Introduce{.kind = IntroduceKind::ask, .nonce = attempt.nonce, .other = attempt.peer},
          out);
   }
   if (links.empty()) {
@@ -90,11 +88,10 @@ void Core::pass_on(base::LinkId from, const Introduce& message, base::Time, Outb
   const base::LinkId to = message.other == link.peer ? base::LinkId{} : direct_link(message.other);
   if (!to.valid() || SIM_BUG(introduced_never)) {
     if (message.kind != IntroduceKind::ask) return;
-    return send(from,
-                Introduce{.kind = IntroduceKind::absent,
-                          .nonce = message.nonce,
-                          .other = message.other},
-                out);
+    return send(
+        from,
+        Introduce{.kind = IntroduceKind::absent, .nonce = message.nonce, .other = message.other},
+        out);
   }
   send(to,
        Introduce{.kind = message.kind,
@@ -134,8 +131,8 @@ void Core::on_asked(base::LinkId from, const Introduce& message, const wire::Mem
                          .observed = message.observed,
                          .until = now + kIntroducedFor});
   if (introduced_.size() > kIntroducedMax) introduced_.erase(introduced_.begin());
-  send(from,
-       Introduce{.kind = IntroduceKind::answer, .nonce = message.nonce, .other = asker.id}, out);
+  send(from, Introduce{.kind = IntroduceKind::answer, .nonce = message.nonce, .other = asker.id},
+       out);
   if (!first || asker.reach != Reachability::reachable || asker.addresses.empty()) return;
   if (!backs_.take(now)) return;
   dial({.purpose = Purpose::back,
@@ -175,18 +172,19 @@ void Core::on_answer(base::LinkId from, const Introduce& message, const Members&
   if (message.kind == IntroduceKind::absent) {
     if (attempt.stage != Stage::asking || attempt.unanswered > 0) return;
     if (attempt.text.empty()) {
-      attempt.text = "it cannot be dialed, and no member that this peer is linked with is linked "
-                     "with it";
+      attempt.text =
+          "it cannot be dialed, and no member that this peer is linked with is linked "
+          "with it";
     }
     return give_up(at, now, out);
   }
-  const bool known = std::ranges::any_of(
-      attempt.commons, [&](const Common& common) { return common.link == from; });
+  const bool known = std::ranges::any_of(attempt.commons,
+                                         [&](const Common& common) { return common.link == from; });
   if (known || attempt.commons.size() >= kAskedMax) return;
-  attempt.commons.push_back({.link = from,
-                             .round_trip = std::min<base::Duration>(now - attempt.asked_at,
-                                                                    kRoundTripMax),
-                             .load = message.load});
+  attempt.commons.push_back(
+      {.link = from,
+       .round_trip = std::min<base::Duration>(now - attempt.asked_at, kRoundTripMax),
+       .load = message.load});
   if (attempt.stage != Stage::asking) return;
   // The first to answer is the nearest.
   attempt.observed = message.observed;
@@ -320,14 +318,11 @@ void Core::look_for_direct_paths(const Members& members, base::Time now, Outbox&
     if (record == nullptr || attempts_.contains(key) || attempts_.size() >= kAttemptsMax) continue;
     const auto at =
         attempts_
-            .emplace(key, Attempt{.peer = upgrade.peer,
-                                  .upgrade = true,
-                                  .expires = now + kAttemptTime})
+            .emplace(key,
+                     Attempt{.peer = upgrade.peer, .upgrade = true, .expires = now + kAttemptTime})
             .first;
     if (record->reach != Reachability::dials_only && !record->addresses.empty()) {
-      dial({.purpose = Purpose::meet,
-            .address = record->addresses.front(),
-            .peer = upgrade.peer},
+      dial({.purpose = Purpose::meet, .address = record->addresses.front(), .peer = upgrade.peer},
            DialKind::direct, out);
     }
     ask(at, now, out);

@@ -51,8 +51,7 @@ void Core::call_relay(Attempts::iterator at, base::Time now, Outbox& out) {
   attempt.next_at = now + kCallWait;
   attempt.circuit = {best->link, draw_number(best->link)};
   send(best->link,
-       Circuit{
-           .kind = CircuitKind::ask, .number = attempt.circuit.second, .other = attempt.peer},
+       Circuit{.kind = CircuitKind::ask, .number = attempt.circuit.second, .other = attempt.peer},
        out);
 }
 
@@ -79,18 +78,17 @@ CircuitRefusal Core::refusal_of(base::LinkId from, const Circuit& ask, base::Tim
   if (!link.introductions.take(now) || is_named({from, ask.number})) return CircuitRefusal::busy;
   if (ask.other == link.peer || !direct_link(ask.other).valid()) return CircuitRefusal::absent;
   if (SIM_BUG(circuits_unlimited)) return CircuitRefusal::none;
-  const auto own = std::ranges::count_if(
-      relayed_, [&](const auto& entry) { return entry.first.first == from; });
-  const bool full = relayed_.size() >= config_.circuits ||
-                    own >= static_cast<std::ptrdiff_t>(kCircuitsOfOne);
+  const auto own =
+      std::ranges::count_if(relayed_, [&](const auto& entry) { return entry.first.first == from; });
+  const bool full =
+      relayed_.size() >= config_.circuits || own >= static_cast<std::ptrdiff_t>(kCircuitsOfOne);
   return full ? CircuitRefusal::full : CircuitRefusal::none;
 }
 
 void Core::on_circuit_ask(base::LinkId from, const Circuit& ask, base::Time now, Outbox& out) {
   const CircuitRefusal refusal = refusal_of(from, ask, now);
   if (refusal != CircuitRefusal::none) {
-    return send(from,
-                Circuit{.kind = CircuitKind::refuse, .number = ask.number, .reason = refusal},
+    return send(from, Circuit{.kind = CircuitKind::refuse, .number = ask.number, .reason = refusal},
                 out);
   }
   const base::LinkId to = direct_link(ask.other);
@@ -98,8 +96,7 @@ void Core::on_circuit_ask(base::LinkId from, const Circuit& ask, base::Time now,
   relayed_[{from, ask.number}] = {.b = b, .answer_by = now + kOfferWait};
   hold(from, 1, out);
   hold(to, 1, out);
-  send(to,
-       Circuit{.kind = CircuitKind::offer, .number = b.second, .other = links_.at(from).peer},
+  send(to, Circuit{.kind = CircuitKind::offer, .number = b.second, .other = links_.at(from).peer},
        out);
 }
 
@@ -124,8 +121,7 @@ void Core::on_circuit_offer(base::LinkId from, const Circuit& offer, const Membe
 }
 
 // From the target, at the relay; or from the relay, at the asker.
-void Core::on_circuit_accept(base::LinkId from, std::uint32_t number, base::Time now,
-                             Outbox& out) {
+void Core::on_circuit_accept(base::LinkId from, std::uint32_t number, base::Time now, Outbox& out) {
   const CircuitKey key{from, number};
   for (auto& [a, relayed] : relayed_) {
     if (relayed.b != key || !relayed.answer_by) continue;
@@ -141,9 +137,8 @@ void Core::on_circuit_accept(base::LinkId from, std::uint32_t number, base::Time
     // Too late: it is wanted no more.
     if (!is_named(key)) {
       send(from,
-           Circuit{.kind = CircuitKind::refuse,
-                   .number = number,
-                   .reason = CircuitRefusal::unwanted},
+           Circuit{
+               .kind = CircuitKind::refuse, .number = number, .reason = CircuitRefusal::unwanted},
            out);
     }
     return;
@@ -169,8 +164,7 @@ void Core::on_circuit_refuse(base::LinkId from, const Circuit& refusal, base::Ti
     }
     if (relayed.b == key) {
       send(a.first,
-           Circuit{.kind = CircuitKind::refuse, .number = a.second, .reason = refusal.reason},
-           out);
+           Circuit{.kind = CircuitKind::refuse, .number = a.second, .reason = refusal.reason}, out);
     }
     hold(a.first, -1, out);
     hold(relayed.b.first, -1, out);
@@ -194,9 +188,8 @@ void Core::end_late_offers(base::Time now, Outbox& out) {
     const auto& [a, relayed] = *here;
     if (!relayed.answer_by || *relayed.answer_by > now) continue;
     send(a.first,
-         Circuit{.kind = CircuitKind::refuse,
-                 .number = a.second,
-                 .reason = CircuitRefusal::unwanted},
+         Circuit{
+             .kind = CircuitKind::refuse, .number = a.second, .reason = CircuitRefusal::unwanted},
          out);
     hold(a.first, -1, out);
     hold(relayed.b.first, -1, out);
@@ -213,9 +206,8 @@ void Core::forget_offers_of(base::LinkId link, Outbox& out) {
     if (!relayed.answer_by || !concerned) continue;
     if (a.first != link) {
       send(a.first,
-           Circuit{.kind = CircuitKind::refuse,
-                   .number = a.second,
-                   .reason = CircuitRefusal::absent},
+           Circuit{
+               .kind = CircuitKind::refuse, .number = a.second, .reason = CircuitRefusal::absent},
            out);
     }
     hold(a.first, -1, out);
@@ -236,9 +228,8 @@ void Core::on(const CircuitEnded& event, const Members&, base::Time now, Outbox&
     call_relay(at, now, out);
     return;
   }
-  const auto found = std::ranges::find_if(relayed_, [&](const auto& entry) {
-    return entry.first == key || entry.second.b == key;
-  });
+  const auto found = std::ranges::find_if(
+      relayed_, [&](const auto& entry) { return entry.first == key || entry.second.b == key; });
   if (found == relayed_.end()) return;
   const auto [a, relayed] = *found;
   relayed_.erase(found);

@@ -23,8 +23,8 @@ bool contains(const std::vector<std::string>& list, const std::string& text) {
 bool Core::is_own_network(const std::string& address) const {
   const std::string network = network_of(address);
   if (!outer_.empty() && network == network_of(outer_)) return true;
-  return std::ranges::any_of(
-      addresses_, [&](const std::string& own) { return network_of(own) == network; });
+  return std::ranges::any_of(addresses_,
+                             [&](const std::string& own) { return network_of(own) == network; });
 }
 
 // After a change, or with a witness of a network that has not been asked: soon, but not too often.
@@ -70,10 +70,8 @@ void Core::ask_witnesses(base::Time now, Outbox& out) {
     const std::string network = network_of(link.observed);
     if (witnesses_.size() == kWitnesses || contains(networks, network)) continue;
     networks.push_back(network);
-    witnesses_.push_back({.link = id,
-                          .peer = link.peer,
-                          .nonce = rng_(),
-                          .until = now + kWitnessWait});
+    witnesses_.push_back(
+        {.link = id, .peer = link.peer, .nonce = rng_(), .until = now + kWitnessWait});
     send(id, wire::DialBack{witnesses_.back().nonce, own->port}, out);
   }
   networks_ = std::move(networks);
@@ -147,8 +145,8 @@ void Core::conclude(base::Time now, Outbox& out) {
 }
 
 // What it dials for another is the address that this very link comes from, and nothing else.
-void Core::on_message(base::LinkId from, const wire::DialBack& ask, const Members&,
-                      base::Time now, Outbox& out) {
+void Core::on_message(base::LinkId from, const wire::DialBack& ask, const Members&, base::Time now,
+                      Outbox& out) {
   Link& link = links_.at(from);
   Dialing probe{.purpose = Purpose::probe,
                 .peer = link.peer,

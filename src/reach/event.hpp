@@ -123,8 +123,8 @@ struct Failed {
   bool own = false;
 };
 
-using Action = std::variant<Dial, Send, OpenCircuit, Relay, EndCircuit, Hold, Tell, Failed,
-                            base::Notice>;
+using Action =
+    std::variant<Dial, Send, OpenCircuit, Relay, EndCircuit, Hold, Tell, Failed, base::Notice>;
 using Outbox = std::vector<Action>;
 
 }  // namespace starling::reach

@@ -11,7 +11,7 @@ namespace starling::reach {
 using namespace std::chrono_literals;
 
 // --- can this peer be dialed? ---
-inline constexpr std::size_t kWitnesses = 2;     ///< members of different networks that are asked
+inline constexpr std::size_t kWitnesses = 2;      ///< members of different networks that are asked
 inline constexpr base::Duration kGather = 300ms;  ///< for links to come up, before it asks
 /// Before members of its own network are asked, where no others are linked.
 inline constexpr base::Duration kLocalAfter = 2s;
@@ -35,8 +35,8 @@ inline constexpr std::size_t kFailedMax = 256;  ///< members whose direct dial f
 inline constexpr base::Duration kFailedMemory = 120s;
 
 // --- introductions ---
-inline constexpr std::size_t kAttemptsMax = 16;     ///< wanted members, and direct paths looked for
-inline constexpr std::size_t kAskedMax = 8;         ///< links that are asked for one introduction
+inline constexpr std::size_t kAttemptsMax = 16;  ///< wanted members, and direct paths looked for
+inline constexpr std::size_t kAskedMax = 8;      ///< links that are asked for one introduction
 inline constexpr base::Duration kDirectAlone = 500ms;  ///< of a dial, before it gets help
 inline constexpr base::Duration kAskWait = 1s;         ///< for a first answer
 inline constexpr int kTries = 3;                       ///< dials at one moment

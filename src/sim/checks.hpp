@@ -16,6 +16,7 @@
 #include "sim/checks/exchanges.hpp"
 #include "sim/checks/incarnations.hpp"
 #include "sim/checks/membership_cost.hpp"
+#include "sim/checks/pairs.hpp"
 #include "sim/checks/reaches.hpp"
 #include "sim/checks/recovery.hpp"
 #include "sim/checks/stages.hpp"
@@ -83,6 +84,7 @@ class Checks final : public Observer {
   Reaches reaches_;
   Exchanges exchanges_;
   MembershipCost membership_cost_;
+  Pairs pairs_;
   Steps steps_;
   Tables tables_;
   Stages stages_;

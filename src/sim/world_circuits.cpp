@@ -17,8 +17,8 @@ std::optional<World::Place> World::place_of(const Node& node, base::LinkId link)
 }
 
 std::map<std::uint64_t, World::Circuit>::iterator World::find_circuit(const Node& relay,
-                                                                     base::LinkId link,
-                                                                     std::uint32_t number) {
+                                                                      base::LinkId link,
+                                                                      std::uint32_t number) {
   return std::ranges::find_if(circuits_, [&](const auto& entry) {
     const Circuit& circuit = entry.second;
     if (circuit.relay != relay.number || circuit.life != relay.life) return false;
@@ -53,8 +53,7 @@ void World::act(Node& node, const peer::OpenCircuit& action) {
   const int side = side_of(connection, node, action.link);
   const PathState there = path_state(connection, side);
   const PathState back = path_state(connection, 1 - side);
-  after(base::from_seconds(2 * (there.latency_ms + back.latency_ms) / 1000),
-        CircuitDialed{opened});
+  after(base::from_seconds(2 * (there.latency_ms + back.latency_ms) / 1000), CircuitDialed{opened});
 }
 
 void World::act(Node& node, const peer::Relay& action) {
@@ -80,8 +79,8 @@ void World::act(Node& node, const peer::EndCircuit& action) {
   for (auto at = circuits_.begin(); at != circuits_.end(); ++at) {
     for (const int leg : {0, 1}) {
       const auto opened = find_opened(at->second, leg);
-      if (opened == opened_.end() || opened->node != node.number ||
-          opened->link != action.link || opened->number != action.number) {
+      if (opened == opened_.end() || opened->node != node.number || opened->link != action.link ||
+          opened->number != action.number) {
         continue;
       }
       return end_circuit(at);
@@ -112,7 +111,8 @@ void World::happen(CircuitDialed& dialed) {
                       relay.number));
   }
   const std::uint64_t id = found->first;
-  connect(node, *nodes_[other->node], {}, id);
+  const Route route{other->node, {}, true};
+  connect(node, *nodes_[other->node], Dialed{node.number, node.life, {}, true, route, 0}, id);
   const std::uint32_t slot = node.links.at(base::LinkId{node.last_link, 1});
   circuits_.at(id).connection = Place{slot, connections_[slot].generation};
 }

@@ -459,7 +459,8 @@ base::Result<Message> read(const fb::Circuit& from, Frame&) {
   if (from.kind() == fb::CircuitKind::none || from.kind() > fb::CircuitKind::MAX) {
     return bad("a message about a circuit has an unknown kind");
   }
-  if (from.reason() > fb::CircuitRefusal::MAX) return bad("a circuit is refused for no known reason");
+  if (from.reason() > fb::CircuitRefusal::MAX)
+    return bad("a circuit is refused for no known reason");
   const bool names = from.kind() == fb::CircuitKind::ask || from.kind() == fb::CircuitKind::offer;
   if (names && from.other() == nullptr) return bad("a circuit is asked for with nobody");
   Circuit message{.kind = static_cast<CircuitKind>(from.kind()),

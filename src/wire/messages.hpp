@@ -288,8 +288,8 @@ struct Circuit {
 };
 
 using Message = std::variant<Hello, Refuse, Neighbour, Gossip, Heartbeat, LinkOpen, Keyframe, Delta,
-                             Reduce, Bye, Reconcile, RunFileRequest, RunFileReply, ReduceReceived, DialBack,
-                             DialedBack, Introduce, Circuit>;
+                             Reduce, Bye, Reconcile, RunFileRequest, RunFileReply, ReduceReceived,
+                             DialBack, DialedBack, Introduce, Circuit>;
 
 /// What a frame's bytes are spent on, for the byte meter.
 enum class Purpose : std::uint8_t { delta, keyframe, membership, reduce, other };

@@ -23,7 +23,7 @@ class Reaches {
  private:
   const World& world_;
   Alarm& alarm_;
-  std::set<std::pair<std::string, base::PeerId>> lived_;  ///< who was ever at an address
+  std::set<std::pair<std::string, base::PeerId>> lived_;  ///< who was ever at a host
 };
 
 }  // namespace starling::sim

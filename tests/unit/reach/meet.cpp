@@ -110,9 +110,9 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_dialed_is_asked_for_met_and_then_relayed) {
     peer.tell(DialFailed{"8.8.4.4:7000", "refused"});
   }
   BOOST_TEST(peer.wait(kTryTime) == Lines{"send 1 circuit t"});
-  BOOST_TEST(peer.hears(1, wire::Circuit{.kind = wire::CircuitKind::accept,
-                                         .number = peer.number}) ==
-             (Lines{"hold 1", "open 1 with t, begins"}));
+  BOOST_TEST(
+      peer.hears(1, wire::Circuit{.kind = wire::CircuitKind::accept, .number = peer.number}) ==
+      (Lines{"hold 1", "open 1 with t, begins"}));
   BOOST_TEST(peer.core.address_of(id('t')) == kHome);
   peer.linked(9, 't', "", 1, true, kHome);
   BOOST_TEST(peer.core.address_of(id('t')) == "");
@@ -159,8 +159,7 @@ BOOST_AUTO_TEST_CASE(without_an_answer_the_want_has_failed) {
 BOOST_AUTO_TEST_CASE(one_of_a_network_of_its_own_is_dialed_all_the_same) {
   Script peer = behind_routers();
   peer.member('t', Reachability::dials_only, {"192.168.1.9:7000"});
-  BOOST_TEST(peer.tell(Want{"192.168.1.9:7000", id('t')}) ==
-             Lines{"dial 192.168.1.9:7000 direct"});
+  BOOST_TEST(peer.tell(Want{"192.168.1.9:7000", id('t')}) == Lines{"dial 192.168.1.9:7000 direct"});
 }
 
 BOOST_AUTO_TEST_CASE(the_member_in_common_passes_on_what_it_sees) {
@@ -189,8 +188,8 @@ BOOST_AUTO_TEST_CASE(who_asks_too_often_is_not_answered) {
   peer.linked(2, 't', "8.8.4.4:4321");
   std::size_t passed = 0;
   for (int i = 0; i < 1000; ++i) {
-    passed += peer.hears(1, Introduce{.kind = IntroduceKind::ask, .nonce = 7, .other = id('t')})
-                  .size();
+    passed +=
+        peer.hears(1, Introduce{.kind = IntroduceKind::ask, .nonce = 7, .other = id('t')}).size();
   }
   BOOST_TEST(passed == static_cast<std::size_t>(kIntroductionsEachBurst));
 }
@@ -216,8 +215,7 @@ BOOST_AUTO_TEST_CASE(who_is_wanted_dials_others_when_told_to_three_times) {
   const auto go = passed_on(IntroduceKind::go, 7, 'a', "9.9.9.9:555");
   BOOST_TEST(peer.hears(2, go) == Lines{});  // by another member than introduced it
   for (int i = 0; i < kTries; ++i) {
-    BOOST_TEST(peer.hears(1, go) ==
-               (Lines{"dial 9.9.9.9:555 punch", "dial 9.9.9.9:7000 punch"}));
+    BOOST_TEST(peer.hears(1, go) == (Lines{"dial 9.9.9.9:555 punch", "dial 9.9.9.9:7000 punch"}));
     peer.tell(DialFailed{"9.9.9.9:555", "refused"});
     peer.tell(DialFailed{"9.9.9.9:7000", "refused"});
   }

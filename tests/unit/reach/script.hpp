@@ -23,8 +23,8 @@ class Script final : public Members {
   void member(char letter, wire::Reachability reach = wire::Reachability::unknown,
               std::vector<std::string> addresses = {});
   /// A link that becomes ready; the member is one, too.
-  void linked(std::uint32_t number, char letter, const std::string& observed,
-              std::uint32_t via = 0, bool asked = false, const std::string& address = {});
+  void linked(std::uint32_t number, char letter, const std::string& observed, std::uint32_t via = 0,
+              bool asked = false, const std::string& address = {});
 
   /// What it does about it, a line each: "dial 1.2.3.4:7 direct", "send 1 ask t", ...
   std::vector<std::string> tell(const Event& event);
@@ -41,9 +41,9 @@ class Script final : public Members {
   Core core;
   base::Time now{std::chrono::seconds(100)};
   Answered last_answer;
-  std::uint64_t nonce = 0;       ///< of the last message sent that has one
-  std::uint32_t number = 0;      ///< of the last message about a circuit that was sent
-  std::vector<Action> actions;   ///< the last
+  std::uint64_t nonce = 0;      ///< of the last message sent that has one
+  std::uint32_t number = 0;     ///< of the last message about a circuit that was sent
+  std::vector<Action> actions;  ///< the last
 
  private:
   [[nodiscard]] std::vector<std::string> take(Outbox& out);

@@ -48,9 +48,9 @@ BOOST_AUTO_TEST_CASE(where_all_are_in_one_private_network_members_there_do) {
   peer.linked(1, 'a', "192.168.7.7:1");
   BOOST_TEST(peer.wait(kGather) == Lines{});
   BOOST_TEST(peer.wait(kLocalAfter) == Lines{"send 1 dial back 7000"});
-  BOOST_TEST(peer.hears(1, DialedBack{nonce_to(peer, 1), DialBackOutcome::reached,
-                                      "192.168.1.2:5"}) ==
-             Lines{"tell reachable 192.168.1.2:7000"});
+  BOOST_TEST(
+      peer.hears(1, DialedBack{nonce_to(peer, 1), DialBackOutcome::reached, "192.168.1.2:5"}) ==
+      Lines{"tell reachable 192.168.1.2:7000"});
   // Somebody from outside knows better.
   peer.wait(kAskPause);
   peer.linked(2, 'b', "1.2.3.4:1");
