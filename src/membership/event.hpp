@@ -1,7 +1,6 @@
 // What membership hears and what it asks for: values, carried by the peer.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>

@@ -141,6 +141,10 @@ Answered Core::answered(const std::string& address, const base::PeerId& peer, ba
       }
       return {};
     case Purpose::meet:
+      for (auto& [key, attempt] : attempts_) {
+        const bool waits = attempt.peer == peer && attempt.stage == Stage::meeting;
+        if (waits && as_expected) attempt.next_at = now + kOpenWait;
+      }
       return {as_expected ? Answered::Purpose::meet : Answered::Purpose::close};
     case Purpose::back:
       return {as_expected ? Answered::Purpose::back : Answered::Purpose::close, dialing.nonce};

@@ -204,7 +204,7 @@ void Core::next_try(Attempts::iterator at, const Members& members, base::Time no
   send(common.link,
        Introduce{.kind = IntroduceKind::go, .nonce = attempt.nonce, .other = attempt.peer}, out);
   attempt.punch_at = now + common.round_trip / 2;
-  attempt.next_at = *attempt.punch_at + kTryTime;
+  attempt.next_at = *attempt.punch_at + kTryTime + 2 * common.round_trip;
   if (*attempt.punch_at == now) punch(at, members, out);
 }
 

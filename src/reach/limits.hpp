@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "base/time.hpp"
 
@@ -40,10 +39,10 @@ inline constexpr std::size_t kAskedMax = 8;      ///< links that are asked for o
 inline constexpr base::Duration kDirectAlone = 500ms;  ///< of a dial, before it gets help
 inline constexpr base::Duration kAskWait = 1s;         ///< for a first answer
 inline constexpr int kTries = 3;                       ///< dials at one moment
-inline constexpr base::Duration kTryTime = 1s;
-inline constexpr base::Duration kRoundTripMax = 1s;  ///< that is believed
-inline constexpr base::Duration kAttemptTime = 8s;   ///< of all of it
-inline constexpr std::size_t kIntroducedMax = 64;    ///< members that were introduced to this one
+inline constexpr base::Duration kTryTime = 600ms;      ///< and two round trips
+inline constexpr base::Duration kRoundTripMax = 1s;    ///< that is believed
+inline constexpr base::Duration kAttemptTime = 8s;     ///< of all of it
+inline constexpr std::size_t kIntroducedMax = 64;      ///< members that were introduced to this one
 inline constexpr base::Duration kIntroducedFor = 8s;
 inline constexpr std::size_t kCandidates = 2;  ///< addresses of one member, dialed at a moment
 /// Introductions that one link may ask for, be it to be passed on or for this peer.
@@ -54,7 +53,7 @@ inline constexpr double kBacksAllBurst = 16;
 
 // --- circuits ---
 inline constexpr std::size_t kCircuitsMax = 4096;   ///< that a person may allow
-inline constexpr std::size_t kCircuitsOfOne = 4;    ///< that one member may ask this one for
+inline constexpr std::size_t kCircuitsOfOne = 6;    ///< that one member may ask this one for
 inline constexpr std::size_t kCircuitEndsMax = 32;  ///< own ends of circuits
 inline constexpr base::Duration kCallWait = 1s;     ///< for a relay's answer
 inline constexpr base::Duration kOfferWait = 2s;    ///< for the target's, at the relay

@@ -1,7 +1,6 @@
 // Circuits: links over a third peer. One is a connection whose path is both legs', and which breaks
 // when a leg or the relay does.
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 

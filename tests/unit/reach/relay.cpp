@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(it_refuses_and_says_why) {
 }
 
 BOOST_AUTO_TEST_CASE(it_takes_as_many_as_allowed_and_few_of_one) {
-  Script peer = relay_of({.circuits = 6});
+  Script peer = relay_of({.circuits = 8});
   BOOST_TEST(accepted(peer, 1, 100, 10) == kCircuitsOfOne);
   BOOST_TEST(accepted(peer, 2, 100, 10) == 2U);
   BOOST_TEST(peer.hears(2, ask(1, 't')) ==
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(a_relay_that_refuses_or_dies_is_replaced_by_the_next) {
   peer.nonce = nonce;
   peer.hears(2, answer(0));
   peer.hears(3, answer(wire::kLoadFull));
-  Lines all = peer.wait(kTries * (kTryTime + 5ms));
+  Lines all = peer.wait(kTries * (kTryTime + 25ms));
   BOOST_TEST(all.back() == "send 2 circuit t");  // the less loaded one
   BOOST_TEST(peer.hears(2, refuse(peer.number)) == Lines{"send 1 circuit t"});
   BOOST_TEST(peer.hears(1, accept(peer.number)).back() == "open 1 with t, begins");
