@@ -22,7 +22,7 @@ inline constexpr base::Duration kAskAgainMin = 30s;  ///< after none, doubling u
 /// What it does for others: dials back for each link and in all.
 inline constexpr double kDialBacksEach = 0.1;  ///< a second
 inline constexpr double kDialBacksEachBurst = 2;
-inline constexpr double kDialBacksAll = 2;  ///< a second
+inline constexpr double kDialBacksAll = 1;  ///< a second
 inline constexpr double kDialBacksAllBurst = 8;
 inline constexpr std::size_t kProbesMax = 4;  ///< under way
 

@@ -398,10 +398,11 @@ class World {
                                                                         std::uint32_t number);
   [[nodiscard]] std::optional<Place> place_of(const Node& node, base::LinkId link) const;
   [[nodiscard]] std::vector<Opened>::iterator find_opened(const Circuit& circuit, int leg);
-  void end_circuit(std::map<std::uint64_t, Circuit>::iterator at);
+  /// `orderly`: what is on its way still arrives.
+  void end_circuit(std::map<std::uint64_t, Circuit>::iterator at, bool orderly = false);
   void tell_over(const Node& node, base::LinkId link, std::uint32_t number, std::uint64_t bytes);
   /// One end of this link is gone: so are the circuits that it carries.
-  void leg_gone(std::uint32_t slot);
+  void leg_gone(std::uint32_t slot, bool orderly);
   /// The peers that it leads from and to.
   [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> path_of(const Connection& connection,
                                                                 int from) const;

@@ -144,9 +144,14 @@ void World::tell_over(const Node& node, base::LinkId link, std::uint32_t number,
   after({}, CircuitOver{node.number, node.life, link, number, bytes});
 }
 
-// Its ends hear of it at once, however far the relay is.
-void World::end_circuit(std::map<std::uint64_t, Circuit>::iterator at) {
+// Its ends hear of it at once, however far the relay is, but for what is on its way in good order.
+void World::end_circuit(std::map<std::uint64_t, Circuit>::iterator at, bool orderly) {
   const Circuit circuit = at->second;
+  base::Duration rest{};
+  if (orderly && circuit.connection) {
+    const PathState path = path_state(connections_[circuit.connection->slot], 0);
+    rest = base::from_seconds(path.latency_ms / 1000) + std::chrono::milliseconds(1);
+  }
   std::array<std::optional<Opened>, 2> ends;
   for (const int leg : {0, 1}) {
     const auto opened = find_opened(circuit, leg);
@@ -155,7 +160,7 @@ void World::end_circuit(std::map<std::uint64_t, Circuit>::iterator at) {
   circuits_.erase(at);
   for (const int leg : {0, 1}) {
     const auto i = static_cast<std::size_t>(leg);
-    if (circuit.connection) after({}, CircuitBreaks{*circuit.connection, leg});
+    if (circuit.connection) after(rest, CircuitBreaks{*circuit.connection, leg});
     if (!ends[i]) continue;
     const Node& node = *nodes_[ends[i]->node];
     tell_over(node, ends[i]->link, ends[i]->number, 0);
@@ -167,14 +172,14 @@ void World::end_circuit(std::map<std::uint64_t, Circuit>::iterator at) {
   }
 }
 
-void World::leg_gone(std::uint32_t slot) {
+void World::leg_gone(std::uint32_t slot, bool orderly) {
   const Place gone{slot, connections_[slot].generation};
   for (;;) {
     const auto at = std::ranges::find_if(circuits_, [&](const auto& entry) {
       return std::ranges::find(entry.second.legs, gone) != entry.second.legs.end();
     });
     if (at == circuits_.end()) break;
-    end_circuit(at);
+    end_circuit(at, orderly);
   }
   // Ends of those that have not begun.
   const std::vector<Opened> opened = opened_;

@@ -67,7 +67,11 @@ int World::side_of(const Connection& connection, const Node& node, base::LinkId 
 PathState World::path_state(const Connection& connection, int from) const {
   const auto [a, b] = path_of(connection, from);
   const auto found = circuits_.find(connection.circuit);
-  if (found == circuits_.end()) return paths_.state(a, b);
+  if (found == circuits_.end()) {
+    PathState path = paths_.state(a, b);
+    path.cut = path.cut || connection.circuit != 0;  // it is over
+    return path;
+  }
   const std::uint32_t relay = nodes_[found->second.relay]->peer;
   PathState path = paths_.state(a, relay);
   const PathState second = paths_.state(relay, b);
@@ -87,7 +91,7 @@ PathState World::path_state(const Connection& connection, int from) const {
 bool World::path_cut(const Connection& connection, int from) const {
   const auto [a, b] = path_of(connection, from);
   const auto found = circuits_.find(connection.circuit);
-  if (found == circuits_.end()) return paths_.cut(a, b);
+  if (found == circuits_.end()) return connection.circuit != 0 || paths_.cut(a, b);
   const Node& relay = *nodes_[found->second.relay];
   for (const Place& leg : found->second.legs) {
     if (connections_[leg.slot].generation == leg.generation && connections_[leg.slot].dead) {
@@ -507,7 +511,7 @@ void World::close(Node& node, base::LinkId link, bool reset) {
   const int side = side_of(connection, node, link);
   connection.ends[side].open = false;
   if (is_up(node)) after({}, Closed{node.number, node.life, link, reset});
-  leg_gone(slot);
+  if (reset) leg_gone(slot, false);
   if (connection.ends[1 - side].open) {
     if (reset) {
       // What the dying process had not sent is lost, and its reset is not resent.
@@ -529,7 +533,7 @@ void World::drop(std::uint32_t slot, int side, Reason reason, const std::string&
   if (!std::exchange(end.open, false)) return release(slot);
   Node& node = *nodes_[end.node];
   node.links.erase(end.link);
-  leg_gone(slot);
+  leg_gone(slot, reason != Reason::reset);
   const End copy = end;
   release(slot);
   if (node.life != copy.life || !is_up(node)) return;
