@@ -15,7 +15,7 @@ namespace starling::peers {
 struct UpOptions {
   std::string run_file;
   std::vector<std::string> set;  ///< "section.key=value"
-  runtime::Options peer;
+  runtime::Options peer{.port_mapping = true};
   bool json = false;
   std::optional<wire::RunId> invited_to;  ///< it must be this run
   bool is_fetched = false;                ///< the run file just came; of another run, it goes
@@ -109,10 +109,12 @@ struct DataOptions {
 int run_data(const DataOptions& options);
 
 struct DoctorOptions {
-  std::string listen = "0.0.0.0:0";
+  std::string listen = "[::]:0";
   std::vector<std::string> join;  ///< addresses of peers that should be reached
   std::string secret;             ///< file with the swarm's secret; empty: it has none
   bool encrypted = true;          ///< false: the swarm has security.mode = "off"
+  std::string proxy;              ///< as runtime::Options has it
+  bool port_mapping = true;       ///< see whether the router maps a port
   bool json = false;
 };
 int run_doctor(const DoctorOptions& options);

@@ -18,6 +18,8 @@
 #include "compute/program.hpp"
 #include "data/dataset.hpp"
 #include "io/address.hpp"
+#include "io/port_mapping.hpp"
+#include "io/proxy.hpp"
 #include "io/visit.hpp"
 #include "needs.hpp"
 #include "report/format.hpp"
@@ -52,7 +54,9 @@ class Doctor {
   base::Status examine() {
     const auto secret = io::Secret::load_if_any(options_.secret);
     if (!secret) return base::fail(secret.error());
-    const io::LinkSecurity security{options_.encrypted, *secret};
+    auto proxy = io::choose_proxy(options_.proxy);
+    if (!proxy) return base::fail(proxy.error());
+    const io::LinkSecurity security{options_.encrypted, *secret, std::move(*proxy)};
     if (auto listen = io::parse_address(options_.listen); !listen) {
       return base::fail(base::ErrorCode::usage, "--listen: {}", listen.error().text);
     }
@@ -64,6 +68,9 @@ class Doctor {
     machine();
     data();
     links(security);
+    router();
+    if (security.proxy)
+      add("proxy", Verdict::good, "others are dialed by " + security.proxy->name());
     for (const std::string& address : options_.join) peer(address, security);
     return {};
   }
@@ -123,6 +130,13 @@ class Doctor {
     const auto lan = io::check_lan();
     add("network", lan ? Verdict::good : Verdict::absent,
         lan ? "announcements of --lan come back" : lan.error().text);
+  }
+
+  void router() {
+    if (!options_.port_mapping) return;
+    const auto mapped = io::check_port_mapping(options_.listen, io::kOwnProgram);
+    if (!mapped) return;  // it cannot listen, which was said
+    add("router", mapped->addresses.empty() ? Verdict::absent : Verdict::good, mapped->text);
   }
 
   void peer(const std::string& address, const io::LinkSecurity& security) {

@@ -11,6 +11,7 @@
 #include "base/printable.hpp"
 #include "commands.hpp"
 #include "complain.hpp"
+#include "io/proxy.hpp"
 #include "io/secret.hpp"
 #include "io/visit.hpp"
 #include "peer/invite.hpp"
@@ -47,7 +48,9 @@ base::Result<peer::RunFile> obtain(const peer::Invite& invite, const std::string
   if (error) return fail(base::ErrorCode::data, "{}: {}", path, error.message());
   const auto secret = io::Secret::load_if_any(secret_file);
   if (!secret) return fail(secret.error());
-  const auto text = io::request_run_file(invite, *secret);
+  const auto proxy = io::choose_proxy(up.peer.proxy);
+  if (!proxy) return fail(proxy.error());
+  const auto text = io::request_run_file(invite, *secret, *proxy);
   if (!text) return fail(text.error());
   const std::string name = "the swarm's run file";
   auto run_file = as_invited(peer::parse_run_file(*text, name), name, invite);

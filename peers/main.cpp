@@ -20,6 +20,7 @@
 #include "base/result.hpp"
 #include "base/suggest.hpp"
 #include "commands.hpp"
+#include "io/router/map_port.hpp"
 #include "version.hpp"
 
 namespace {
@@ -57,6 +58,12 @@ void add_set(CLI::App& command, std::vector<std::string>& set) {
       ->allow_extra_args(false);
 }
 
+void add_proxy(CLI::App& command, std::string& proxy) {
+  command.add_option("--proxy", proxy,
+                     "Dial others through this proxy, socks5:// or http:// (default: https_proxy "
+                     "or all_proxy, but for no_proxy, in the environment)");
+}
+
 /// How a peer is run, whatever it trains.
 void add_peer(CLI::App& command, UpOptions& options) {
   command
@@ -65,8 +72,19 @@ void add_peer(CLI::App& command, UpOptions& options) {
       ->allow_extra_args(false);
   command.add_flag("--lan", options.peer.lan,
                    "Find peers of this run on the local network, by UDP multicast and broadcast");
-  command.add_option("--listen", options.peer.listen, "Address to listen on; port 0: any free one")
+  command
+      .add_option("--listen", options.peer.listen,
+                  "Address to listen on, as :7000 (all addresses of this machine, IPv4 and IPv6), "
+                  "0.0.0.0:7000 (IPv4 alone) or [2001:db8::1]:7000; port 0: any free one")
       ->capture_default_str();
+  add_proxy(command, options.peer.proxy);
+  command.add_flag("!--no-port-mapping", options.peer.port_mapping,
+                   "Do not ask the router to let others in (PCP, NAT-PMP, UPnP)");
+  command
+      .add_option("--announce", options.peer.announce,
+                  "Address host:port at which others reach this peer, told to them first: a name, "
+                  "or a router's that passes the port on (repeatable)")
+      ->allow_extra_args(false);
   command
       .add_option("--http", options.peer.http,
                   "Address of the page, /metrics and commands such as `starling status`; whoever "
@@ -243,6 +261,9 @@ void add_doctor(CLI::App& app, DoctorOptions& options, int& code) {
                    "Address host:port of a peer that this machine should reach (repeatable)")
       ->allow_extra_args(false);
   doctor->add_option("--secret", options.secret, "File with the swarm's secret, if it has one");
+  add_proxy(*doctor, options.proxy);
+  doctor->add_flag("!--no-port-mapping", options.port_mapping,
+                   "Do not try whether the router maps a port");
   doctor->add_flag("!--not-encrypted", options.encrypted, "The swarm has security.mode = \"off\"");
   doctor->add_flag("--json", options.json, "Print JSON");
   doctor->callback([&options, &code] { code = run_doctor(options); });
@@ -283,6 +304,14 @@ void add_bench(CLI::App& app, BenchOptions& options, int& code) {
       ->check(number_from(0.1, 600))
       ->capture_default_str();
   bench->callback([bench, &options, &code] { code = run_bench(*bench, options); });
+}
+
+/// Of the peer's own process, not for people.
+void add_map_port(CLI::App& app, std::string& listen, int& code) {
+  auto* command = app.add_subcommand("map-port", "Keep a port mapped on the router");
+  command->group("");
+  command->add_option("listen", listen, "Address that is listened on, ip:port")->required();
+  command->callback([&listen, &code] { code = starling::io::router::map_port(listen); });
 }
 
 /// The name of a command as it is typed, with its own command if it has one: "starling data
@@ -362,6 +391,8 @@ int run(int argc, char** argv) {
   add_keygen(app, keygen, code);
   BenchOptions bench;
   add_bench(app, bench, code);
+  std::string mapped;
+  add_map_port(app, mapped, code);
   // CLI11 would only say that a command is required.
   const auto is_asked_for = [&](CLI::App* command) { return command->get_name() == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_asked_for).empty()) {

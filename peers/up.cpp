@@ -14,6 +14,8 @@
 #include "complain.hpp"
 #include "compute/program.hpp"
 #include "data/loader.hpp"
+#include "io/address.hpp"
+#include "io/port_mapping.hpp"
 #include "io/trainer_thread.hpp"
 #include "needs.hpp"
 #include "peer/invite.hpp"
@@ -125,27 +127,36 @@ int print_end(runtime::Run& run, const io::NodeEnd& end, bool json) {
   return end.error.text.empty() ? 0 : base::exit_code(end.error.code);
 }
 
+/// Where others find the page; one that is served at all addresses of this machine is where the
+/// peer is.
+std::string page_of(const runtime::Run& run, const std::string& wanted) {
+  const auto asked = io::parse_address(wanted);
+  const auto at = asked ? io::numeric_address(*asked) : std::nullopt;
+  const auto peer = io::parse_address(run.address());
+  const auto page = io::parse_address(run.http_address());
+  if (!at || !at->is_any() || !peer || !page) return run.http_address();
+  return io::to_string(io::HostPort{peer->host, page->port});
+}
+
 /// How others join, and where to look.
 void print_start(const runtime::Run& run, const UpOptions& options) {
   const bool secret = !run.run_file().secret.empty();
   const auto invite = run.invite();
+  const auto own = io::numeric_address(io::parse_address(run.address()).value());
   const std::string command =
-      invite ? fmt::format("join {}{}", peer::to_string(*invite), secret ? " --secret FILE" : "")
+      invite ? fmt::format("join {}{}", peer::invite_word(peer::to_string(*invite)),
+                           secret ? " --secret FILE" : "")
              : fmt::format("up {}{} --join {}{}", peer::shell_word(options.run_file),
-                           peer::shared_settings(run.run_file(), options.set), run.address(),
+                           peer::shared_settings(run.run_file(), options.set),
+                           peer::invite_word(run.address()),
                            secret ? " --set security.secret=FILE" : "");
-  // Where it listens on all addresses of this machine, that is the one for others.
-  const std::string page = options.peer.http.starts_with("0.0.0.0:")
-                               ? run.address().substr(0, run.address().find(':')) +
-                                     run.http_address().substr(run.http_address().find(':'))
-                               : run.http_address();
   fmt::print(
       "peer {} ({}), run {}; {} joins with:\n  starling {}\n"
       "how it goes: http://{}/\n",
       run.name(), run.id().brief(), run.run_id().hex().substr(0, 8),
-      run.address().starts_with("127.") ? "listening for this machine alone; another peer here"
-                                        : "another machine",
-      command, page);
+      own && own->is_loopback() ? "listening for this machine alone; another peer here"
+                                : "another machine",
+      command, page_of(run, options.peer.http));
 }
 
 base::Result<int> run_peer(const UpOptions& options) {
@@ -153,6 +164,7 @@ base::Result<int> run_peer(const UpOptions& options) {
   if (!run_file) return fail(run_file.error());
   runtime::Options peer = options.peer;
   peer.age = process_age();
+  peer.port_mapper = io::kOwnProgram;
   peer.progress = !options.json && isatty(STDOUT_FILENO) == 1;
   auto opened = runtime::Run::open(std::move(*run_file), std::move(peer));
   if (!opened) return fail(opened.error());

@@ -72,12 +72,14 @@ typedef struct {
   starling_evaluate evaluate; /* or NULL */
   void* context;              /* for it */
   const char* const* join;    /* the last one is NULL; NULL: none */
-  const char* listen;         /* NULL: "0.0.0.0:0" */
+  const char* listen;         /* NULL: "[::]:0" */
   const char* name;           /* NULL, or empty: that of the host, with a number where others run */
   const char* dir;            /* NULL, or empty: runs/<run name>/<peer name> */
   int lan;
   int require_peers;
-  int quiet; /* no warnings on stderr */
+  int quiet;           /* no warnings on stderr */
+  const char* proxy;   /* URL; NULL, or empty: as the environment says */
+  int no_port_mapping; /* do not ask the router to let others in */
 } starling_options;
 
 /* All zeros, which are the defaults, and the size. */

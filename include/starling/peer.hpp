@@ -98,13 +98,19 @@ struct PeerOptions {
   /// have neither accuracy nor test loss.
   Evaluate evaluate{};
 
-  std::vector<std::string> join{};   ///< "host:port" of some peers of the swarm; one is enough
-  std::string listen = "0.0.0.0:0";  ///< "ip:port"; port 0: any free one
-  bool lan = false;                  ///< look for peers on the local network
-  std::string name{};                ///< empty: the host's, with a number where others run there
-  std::string dir{};                 ///< empty: runs/<run name>/<peer name>
-  bool require_peers = false;        ///< end with `unreachable` where none is met in a minute
-  bool quiet = false;                ///< warnings go to the log alone, not to stderr, too
+  std::vector<std::string> join{};  ///< "host:port" of some peers of the swarm; one is enough
+  std::string listen = "[::]:0";    ///< "ip:port", ":port" for both families; port 0: any free one
+  bool lan = false;                 ///< look for peers on the local network
+  std::string name{};               ///< empty: the host's, with a number where others run there
+  std::string dir{};                ///< empty: runs/<run name>/<peer name>
+  bool require_peers = false;       ///< end with `unreachable` where none is met in a minute
+  bool quiet = false;               ///< warnings go to the log alone, not to stderr, too
+  /// URL of a proxy to dial others through, socks5:// or http://; empty: as https_proxy, all_proxy
+  /// and no_proxy say in the environment.
+  std::string proxy{};
+  /// Ask the router to let others in. It needs the program `starling`: beside this one, or named in
+  /// STARLING_PROGRAM; the log says where it is missing.
+  bool port_mapping = true;
 };
 
 /// A step that is due.

@@ -130,12 +130,14 @@ PeerOptions peer_options(const starling_options& options) {
                    .dataset = text(options.dataset),
                    .evaluate = evaluate(options),
                    .join = texts(options.join),
-                   .listen = text(options.listen, "0.0.0.0:0"),
+                   .listen = text(options.listen, "[::]:0"),
                    .lan = options.lan != 0,
                    .name = text(options.name),
                    .dir = text(options.dir),
                    .require_peers = options.require_peers != 0,
-                   .quiet = options.quiet != 0};
+                   .quiet = options.quiet != 0,
+                   .proxy = text(options.proxy),
+                   .port_mapping = options.no_port_mapping == 0};
   for (std::size_t i = 0; i < options.tensor_count; ++i) {
     made.tensors.push_back(tensor(options.tensors[i]));
   }

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include <fmt/format.h>
 #include <netdb.h>
 
 #include "base/assert.hpp"
@@ -19,95 +20,134 @@ namespace {
 constexpr std::size_t kHostMax = 253;  // bytes of a DNS name
 
 tl::unexpected<base::Error> unresolved(const std::string& host, const std::string& why) {
-  return base::fail(base::ErrorCode::network,
-                    "{}: this host name cannot be resolved to an IPv4 address: {}", host, why);
+  return base::fail(base::ErrorCode::network, "{}: this host name cannot be resolved: {}", host,
+                    why);
 }
 
 /// Asks the system. Where no name server answers that takes half a minute and more.
-base::Result<sockaddr_in> ask_system(const std::string& host) {
+base::Result<Lookup::Found> ask_system(const std::string& host) {
   addrinfo wanted{};
-  wanted.ai_family = AF_INET;
+  wanted.ai_family = AF_UNSPEC;
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   const int failed = getaddrinfo(host.c_str(), nullptr, &wanted, &list);
   if (failed != 0) return unresolved(host, gai_strerror(failed));
-  const sockaddr_in address = *reinterpret_cast<const sockaddr_in*>(list->ai_addr);
+  Lookup::Found found;
+  for (const addrinfo* one = list; one != nullptr && found.size() < kAddressesPerName;
+       one = one->ai_next) {
+    const auto address = SocketAddress::from(one->ai_addr);
+    if (address && std::ranges::find(found, *address) == found.end()) found.push_back(*address);
+  }
   freeaddrinfo(list);
-  return address;
+  if (found.empty()) return unresolved(host, "it has no address of IPv4 or IPv6");
+  return found;
 }
 
-base::Result<sockaddr_in> with_port(base::Result<sockaddr_in> found, std::uint16_t port) {
-  if (found) found->sin_port = htons(port);
+base::Result<Lookup::Found> with_port(base::Result<Lookup::Found> found, std::uint16_t port) {
+  if (!found) return found;
+  for (SocketAddress& address : *found) address = address.with_port(port);
   return found;
 }
 
 /// Addresses may come from other peers.
 tl::unexpected<base::Error> not_an_address(std::string_view address, const char* what) {
   return base::fail(base::ErrorCode::network,
-                    "\"{}\" is not an address: {}; write host:port, as in 192.168.1.5:7000",
+                    "\"{}\" is not an address: {}; write host:port, as in 192.168.1.5:7000 or "
+                    "[2001:db8::1]:7000",
                     base::printable(address, kHostMax), what);
+}
+
+/// What is wrong with the host of an address; nothing: nothing is.
+const char* fault_of(std::string_view host) {
+  if (host.size() > kHostMax) return "the host name is too long";
+  const auto is_plain = [](char c) { return c > ' ' && c <= '~' && c != '[' && c != ']'; };
+  if (std::ranges::all_of(host, is_plain)) return nullptr;
+  return "the host name has other characters than a name server knows (another alphabet is "
+         "written as xn--...)";
+}
+
+/// An address whose host is not in brackets has colons in it: how it should be written.
+std::string with_brackets(std::string_view host, std::string_view digits) {
+  const std::string all = fmt::format("{}:{}", host, digits);
+  // The last number may belong to either.
+  if (numeric_address({std::string(host), 1})) return fmt::format("[{}]:{}", host, digits);
+  if (numeric_address({all, 1})) return fmt::format("[{}]:PORT", all);
+  return "[2001:db8::1]:7000";
 }
 
 }  // namespace
 
+std::string to_string(const HostPort& target) {
+  const bool v6 = target.host.find(':') != std::string::npos;
+  return fmt::format(fmt::runtime(v6 ? "[{}]:{}" : "{}:{}"), target.host, target.port);
+}
+
 base::Result<HostPort> parse_address(std::string_view address) {
   const auto bad = [&](const char* what) { return not_an_address(address, what); };
   if (address.find("://") != std::string_view::npos) return bad("it is a URL");
+  const bool brackets = address.starts_with('[');
+  const auto closed = brackets ? address.find(']') : 0;
+  if (closed == std::string_view::npos) return bad("the ']' behind the IPv6 address is missing");
   const auto colon = address.rfind(':');
-  if (colon == std::string_view::npos) return bad("the port is missing");
-  const std::string_view host = address.substr(0, colon);
+  if (colon == std::string_view::npos || colon < closed) return bad("the port is missing");
+  std::string_view host = address.substr(0, colon);
   const std::string_view digits = address.substr(colon + 1);
-  if (host.find(':') != std::string_view::npos || host.starts_with('[')) {
-    return bad("IPv6 is not supported");
+  if (brackets) {
+    if (closed + 1 != colon) return bad("there is something between ']' and the port");
+    host = host.substr(1, closed - 1);
+    if (host.find(':') == std::string_view::npos || !numeric_address({std::string(host), 0})) {
+      return bad(host.find('%') == std::string_view::npos
+                     ? "there is no IPv6 address in the brackets"
+                     : "there is no IPv6 address in the brackets, or no such interface here");
+    }
+  } else if (host.find(':') != std::string_view::npos) {
+    const std::string right = base::printable(with_brackets(host, digits), kHostMax);
+    return bad(fmt::format("IPv6 needs brackets: write {}", right).c_str());
   }
-  if (host.empty()) return bad("the host is missing");
-  if (host.size() > kHostMax) return bad("the host name is too long");
-  const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
-  if (!std::ranges::all_of(host, is_plain)) {
-    return bad(
-        "the host name has other characters than a name server knows (another alphabet is "
-        "written as xn--...)");
-  }
+  if (const char* fault = fault_of(host)) return bad(fault);
   const auto port = base::parse_number<std::uint16_t>(digits);
   if (!port) return bad("the port must be a number from 0 to 65535");
-  return HostPort{std::string(host), *port};
+  return HostPort{host.empty() ? "::" : std::string(host), *port};
 }
 
 base::Result<HostPort> parse_target(std::string_view address) {
   auto parsed = parse_address(address);
-  if (parsed && parsed->port == 0) return not_an_address(address, "nobody has the port 0");
+  if (!parsed) return parsed;
+  if (address.starts_with(':')) return not_an_address(address, "the host is missing");
+  if (parsed->port == 0) return not_an_address(address, "nobody has the port 0");
   return parsed;
 }
 
-std::string to_string(const sockaddr_in& address) {
-  char host[INET_ADDRSTRLEN] = {};
-  uv_ip4_name(&address, host, sizeof host);
-  return fmt::format("{}:{}", host, ntohs(address.sin_port));
+std::optional<SocketAddress> numeric_address(const HostPort& target) {
+  sockaddr_in v4{};
+  if (uv_ip4_addr(target.host.c_str(), target.port, &v4) == 0) return v4;
+  // A scope that is no interface of this machine would be taken for none.
+  sockaddr_in6 v6{};
+  if (uv_ip6_addr(target.host.c_str(), target.port, &v6) != 0) return std::nullopt;
+  if (target.host.find('%') != std::string::npos && v6.sin6_scope_id == 0) return std::nullopt;
+  return v6;
 }
 
-std::optional<sockaddr_in> numeric_address(const HostPort& target) {
-  sockaddr_in address{};
-  if (uv_ip4_addr(target.host.c_str(), target.port, &address) != 0) return std::nullopt;
-  return address;
+bool is_own_client(const SocketAddress& client, const SocketAddress& reached) {
+  return client.is_loopback() || client.same_host(reached);
 }
 
-bool is_own_client(const sockaddr_in& client, const sockaddr_in& reached) {
-  const bool loopback = (ntohl(client.sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
-  return loopback || client.sin_addr.s_addr == reached.sin_addr.s_addr;
+base::Result<SocketAddress> resolve_now(const HostPort& target) {
+  if (const auto numeric = numeric_address(target)) return *numeric;
+  const auto found = with_port(ask_system(target.host), target.port);
+  if (!found) return base::fail(found.error());
+  const auto v4 = std::ranges::find_if(*found, &SocketAddress::is_v4);
+  return v4 == found->end() ? found->front() : *v4;
 }
 
-base::Result<sockaddr_in> resolve_now(const HostPort& target) {
-  return with_port(ask_system(target.host), target.port);
-}
-
-std::string interface_of(const sockaddr_in& address) {
+std::string interface_of(const SocketAddress& address) {
   uv_interface_address_t* list = nullptr;
   int count = 0;
   if (uv_interface_addresses(&list, &count) != 0) return {};
   std::string name;
   for (int i = 0; i < count; ++i) {
-    const sockaddr_in& own = list[i].address.address4;
-    if (own.sin_family == AF_INET && own.sin_addr.s_addr == address.sin_addr.s_addr) {
+    const auto own = SocketAddress::from(reinterpret_cast<const sockaddr*>(&list[i].address));
+    if (own && own->same_host(address)) {
       name = list[i].name;
       break;
     }
@@ -119,7 +159,7 @@ std::string interface_of(const sockaddr_in& address) {
 
 struct Resolver::Answer {
   std::string host;
-  base::Result<sockaddr_in> found;
+  base::Result<Lookup::Found> found;
 };
 
 struct Resolver::Answers {

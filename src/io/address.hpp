@@ -1,4 +1,4 @@
-// Addresses as people write them, "host:port", and as sockets want them (IPv4).
+// Addresses as people write them, "host:port", and as sockets want them.
 #pragma once
 
 #include <cstddef>
@@ -11,39 +11,44 @@
 #include <string_view>
 #include <vector>
 
-#include <netinet/in.h>
-
 #include "base/result.hpp"
 #include "io/loop.hpp"
+#include "io/socket_address.hpp"
 
 namespace starling::io {
 
 struct HostPort {
-  std::string host;
+  std::string host;  ///< a name, or a number; IPv6 without brackets
   std::uint16_t port = 0;
+
+  friend bool operator==(const HostPort&, const HostPort&) = default;
 };
 
-/// Splits "host:port". Errors (network) say what is missing; IPv6 is refused (the README says why).
+/// "host:port", with brackets around IPv6.
+[[nodiscard]] std::string to_string(const HostPort& target);
+
+/// Splits "host:port", "a.b.c.d:port" and "[2001:db8::1]:port". ":port" is a place to listen: all
+/// addresses of this machine ("::"). Errors (network) say what is wrong.
 [[nodiscard]] base::Result<HostPort> parse_address(std::string_view address);
 
-/// The same of an address to dial, where a port of 0 is an error, too.
+/// The same of an address to dial, which must name a host and a port above 0.
 [[nodiscard]] base::Result<HostPort> parse_target(std::string_view address);
 
-/// "a.b.c.d:port".
-[[nodiscard]] std::string to_string(const sockaddr_in& address);
-
-/// The address if the host is written in numbers, as a.b.c.d; nothing else needs a lookup.
-[[nodiscard]] std::optional<sockaddr_in> numeric_address(const HostPort& target);
+/// The address if the host is written in numbers; nothing else needs a lookup.
+[[nodiscard]] std::optional<SocketAddress> numeric_address(const HostPort& target);
 
 /// Whether a client is on this machine, by its address and the one that it reached: it comes from a
 /// loopback address, or from the very address that it leads to.
-[[nodiscard]] bool is_own_client(const sockaddr_in& client, const sockaddr_in& reached);
+[[nodiscard]] bool is_own_client(const SocketAddress& client, const SocketAddress& reached);
 
-/// Finds a host's IPv4 address and waits for the answer: for start-up only.
-[[nodiscard]] base::Result<sockaddr_in> resolve_now(const HostPort& target);
+/// Finds a host's address, IPv4 if it has one, and waits for the answer: for start-up only.
+[[nodiscard]] base::Result<SocketAddress> resolve_now(const HostPort& target);
 
-/// The network interface with this IPv4 address; empty for 0.0.0.0 and addresses of no interface.
-[[nodiscard]] std::string interface_of(const sockaddr_in& address);
+/// The network interface with this address; empty for those of all and of no interface.
+[[nodiscard]] std::string interface_of(const SocketAddress& address);
+
+/// Addresses of a name that are looked at; further ones are not.
+inline constexpr std::size_t kAddressesPerName = 16;
 
 class Lookup;
 
@@ -89,11 +94,14 @@ class Resolver {
   std::shared_ptr<Answers> answers_;
 };
 
-/// Finds the IPv4 address of a host name without blocking the loop. Destroying it forgets the
-/// question.
+/// Finds the addresses of a host name, of both families, without blocking the loop. Destroying it
+/// forgets the question.
 class Lookup {
  public:
-  using Done = std::function<void(base::Result<sockaddr_in>)>;
+  /// At least one, each once, at most kAddressesPerName; in the order in which the system would try
+  /// them (RFC 6724).
+  using Found = std::vector<SocketAddress>;
+  using Done = std::function<void(base::Result<Found>)>;
 
   /// `done` is called once, from the loop, never from here; it may destroy this. `resolver` must
   /// outlive it.

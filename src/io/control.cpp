@@ -4,13 +4,13 @@
 #include <array>
 #include <cctype>
 #include <list>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 #include <http_parser.h>
-#include <netinet/in.h>
 #include <uv.h>
 
 #include "base/assert.hpp"
@@ -139,20 +139,31 @@ int on_header_value(http_parser* parser, const char* at, std::size_t length) {
   return 0;
 }
 
+using Name = int (*)(const uv_tcp_t*, sockaddr*, int*);
+
+std::optional<SocketAddress> name_of(const uv_tcp_t& tcp, Name name) {
+  sockaddr_storage address{};
+  int size = sizeof address;
+  if (name(&tcp, reinterpret_cast<sockaddr*>(&address), &size) != 0) return std::nullopt;
+  return SocketAddress::from(address);
+}
+
 bool is_from_this_machine(const uv_tcp_t& tcp, const Control::IsOwn& is_own) {
-  sockaddr_in client{};
-  sockaddr_in own{};
-  int length = sizeof client;
-  int own_length = sizeof own;
-  if (uv_tcp_getpeername(&tcp, reinterpret_cast<sockaddr*>(&client), &length) != 0) return false;
-  if (uv_tcp_getsockname(&tcp, reinterpret_cast<sockaddr*>(&own), &own_length) != 0) return false;
-  return is_own(client, own);
+  const auto client = name_of(tcp, uv_tcp_getpeername);
+  const auto reached = name_of(tcp, uv_tcp_getsockname);
+  return client && reached && is_own(*client, *reached);
+}
+
+/// Of a Host header: without the port, and without brackets around IPv6.
+std::string_view host_of(std::string_view header) {
+  if (!header.starts_with('[')) return header.substr(0, header.find(':'));
+  return header.substr(1, header.find(']') - 1);
 }
 
 // A browser sends what a page of somebody else tells it to, and names the page; and where a name of
 // that page's has been made to lead here, the name.
 std::string_view Connection::refusal() const {
-  std::string named = lower(std::string_view(host).substr(0, host.find(':')));
+  std::string named = lower(host_of(host));
   if (named.ends_with('.')) named.pop_back();  // of a name that is complete
   const bool named_here = named.empty() || names->contains(named) || numeric_address({named, 0});
   const bool post = parser.method == HTTP_POST;
@@ -173,6 +184,12 @@ std::set<std::string> names_of_this_machine(const std::string& listen_host) {
     names.insert(own.substr(0, own.find('.')));
   }
   return names;
+}
+
+/// For programs on this machine, of a port at all its addresses. A socket for both families answers
+/// at IPv4's, which more programs know.
+SocketAddress own_address(const SocketAddress& all) {
+  return SocketAddress::loopback(SocketAddress::any_v4(all.port()));
 }
 
 int on_message_complete(http_parser* parser) {
@@ -278,16 +295,11 @@ base::Result<std::unique_ptr<Control>> Control::create(Loop& loop, std::string_v
   impl.listener.data = &impl;
   impl.listener_open = true;
   auto* stream = reinterpret_cast<uv_stream_t*>(&impl.listener);
-  int failed = uv_tcp_bind(&impl.listener, reinterpret_cast<const sockaddr*>(&*at), 0);
+  int failed = bind_to(impl.listener, *at);
   if (failed == 0) {
     failed = uv_listen(stream, static_cast<int>(kConnectionsMax), [](uv_stream_t* server, int bad) {
       if (bad == 0) static_cast<Impl*>(server->data)->accept();
     });
-  }
-  sockaddr_in bound{};
-  int length = sizeof bound;
-  if (failed == 0) {
-    failed = uv_tcp_getsockname(&impl.listener, reinterpret_cast<sockaddr*>(&bound), &length);
   }
   if (failed != 0) {
     control->close();
@@ -295,8 +307,8 @@ base::Result<std::unique_ptr<Control>> Control::create(Loop& loop, std::string_v
     return base::fail(base::ErrorCode::network, "cannot serve HTTP at {}: {}", address,
                       uv_strerror(failed));
   }
-  if (bound.sin_addr.s_addr == INADDR_ANY) bound.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  control->address_ = to_string(bound);
+  const SocketAddress bound = name_of(impl.listener, uv_tcp_getsockname).value_or(*at);
+  control->address_ = to_string(bound.is_any() ? own_address(bound) : bound);
   return control;
 }
 

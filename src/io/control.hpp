@@ -8,8 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include <netinet/in.h>
-
 #include "base/result.hpp"
 #include "io/address.hpp"
 
@@ -46,7 +44,7 @@ class Control {
 
   using Serve = std::function<ControlReply(const ControlRequest&)>;
   /// Whether a client is on this machine: is_own_client, but for tests.
-  using IsOwn = std::function<bool(const sockaddr_in& client, const sockaddr_in& reached)>;
+  using IsOwn = std::function<bool(const SocketAddress& client, const SocketAddress& reached)>;
 
   /// Listens at `address`, "host:port"; port 0: any free one. Error (network): that is no address,
   /// or cannot be had.

@@ -9,7 +9,6 @@
 
 #include "base/assert.hpp"
 #include "io/address.hpp"
-#include "io/interfaces.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::io {
@@ -18,6 +17,8 @@ namespace {
 constexpr int kInterruptedExit = 130;
 /// Between two looks at the machine's addresses.
 constexpr base::Duration kInterfacesEvery = std::chrono::seconds(5);
+/// Own addresses over which others came that are remembered.
+constexpr std::size_t kUsedMax = 64;
 /// Without a word of another peer on the local network: then it is said why.
 constexpr base::Duration kLanSilence = std::chrono::seconds(5);
 /// A page that asked for the history so lately is open, and has the end shown for so long.
@@ -49,10 +50,15 @@ class Node::Handler final : public TransportHandler {
  public:
   explicit Handler(Node& node) : node_(node) {}
 
-  void on_link_up(base::LinkId link, const base::PeerId& peer, std::uint64_t dial,
-                  const std::string& address) override {
-    const auto dialed = node_.take_dial(dial);
-    node_.feed(peer::LinkUp{link, peer, dialed.has_value(), dialed.value_or(address)});
+  void on_link_up(base::LinkId link, const LinkUp& up) override {
+    const auto dialed = node_.take_dial(up.dial);
+    if (!dialed && !up.observed.empty()) node_.note_comer(up.observed);
+    node_.feed(peer::LinkUp{.link = link,
+                            .peer = up.peer,
+                            .dialed = dialed.has_value() || up.opened,
+                            .address = dialed.value_or(up.address),
+                            .observed = up.observed,
+                            .via = up.via});
   }
 
   void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) override {
@@ -69,6 +75,10 @@ class Node::Handler final : public TransportHandler {
 
   void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) override {
     node_.feed(peer::LinkDown{link, reason_of(end), text});
+  }
+
+  void on_circuit_ended(const CircuitEnd& ended) override {
+    node_.feed(peer::CircuitEnded{ended.link, ended.number, ended.bytes});
   }
 
   void on_dial_failed(std::uint64_t dial, LinkEnd end, const std::string& text) override {
@@ -114,7 +124,9 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
       Transport::create(node->loop_, node->options_.transport, identity, *node->handler_);
   if (!transport) return base::fail(std::move(transport.error()));
   node->transport_ = std::move(*transport);
-  node->addresses_ = reachable_addresses(node->transport_->address(), wire::kAddressesMax);
+  node->known_.announced = node->options_.announced;
+  node->interfaces_ = own_addresses();
+  node->addresses_ = reachable_addresses(node->bound(), node->known_, wire::kAddressesMax);
   auto control = Control::create(
       node->loop_, node->options_.http,
       [raw = node.get()](const ControlRequest& request) { return raw->serve(request); });
@@ -126,9 +138,7 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
 
 // A peer that cannot look for others can still be found, and joined by address: it says so.
 void Node::open_lan(const base::PeerId& own) {
-  const auto bound = parse_address(transport_->address());
-  ASSERT(bound.has_value(), "the transport says where it listens");
-  auto opened = Lan::create(loop_, {*options_.lan, own, bound->port}, kLanPort,
+  auto opened = Lan::create(loop_, {*options_.lan, own, bound().port()}, bound(), kLanPort,
                             [this](const base::PeerId& peer, const std::string& address) {
                               feed(peer::Found{peer, address});
                             });
@@ -142,18 +152,51 @@ void Node::open_lan(const base::PeerId& own) {
   lan_timer_->start(kLanSilence);
 }
 
+// What the router says is one address among others: it may lie, and then nobody comes over it.
+void Node::open_port_mapping() {
+  if (options_.port_mapper.empty() || bound().is_loopback()) return;
+  port_mapping_ = std::make_unique<PortMapping>(
+      loop_, options_.port_mapper, transport_->address(),
+      PortMapping::Observer{
+          .changed = [this] { look_at_interfaces(); },
+          .note = [this](const std::string& text) { note(base::Severity::info, text); }});
+}
+
 // A peer may start before its machine has a network, and be carried from one to another. Where
 // there is none, the others could not be told.
 void Node::look_at_interfaces() {
   interfaces_timer_->start(kInterfacesEvery);
-  std::vector<std::string> found = external_addresses(transport_->address(), wire::kAddressesMax);
-  if (found.empty() || std::ranges::is_permutation(found, addresses_)) return;
+  std::vector<OwnAddress> interfaces = own_addresses();
+  if (port_mapping_) known_.outer = port_mapping_->addresses();
+  std::vector<std::string> found = told_addresses(bound(), known_, interfaces, wire::kAddressesMax);
+  if (found.empty()) return;
+  const bool moved = !std::ranges::is_permutation(interfaces, interfaces_);
+  interfaces_ = std::move(interfaces);
+  if (found == addresses_) return;
   addresses_ = std::move(found);
-  transport_->renew();
-  note(base::Severity::info,
-       fmt::format("this machine's network has changed: others reach this peer at {}",
-                   fmt::join(addresses_, ", ")));
+  note(base::Severity::info, fmt::format("{}others reach this peer at {}",
+                                         moved ? "this machine's network has changed: " : "",
+                                         fmt::join(addresses_, ", ")));
   feed(peer::Moved{addresses_});
+}
+
+SocketAddress Node::bound() const {
+  const auto listens = parse_address(transport_->address());
+  const auto at = listens ? numeric_address(*listens) : std::nullopt;
+  ASSERT(at.has_value(), "the transport says where it listens, in numbers");
+  return *at;
+}
+
+// An address that nobody can be expected to reach is worth telling once somebody has. It is the one
+// from which this machine answers.
+void Node::note_comer(const std::string& from) {
+  const auto parsed = parse_address(from);
+  const auto comer = parsed ? numeric_address(*parsed) : std::nullopt;
+  const auto own = comer ? source_to(*comer) : std::nullopt;
+  // Who comes from this machine itself could have come over any.
+  if (!own || own->same_host(*comer) || std::ranges::count(known_.used, *own) > 0) return;
+  if (known_.used.size() == kUsedMax) known_.used.erase(known_.used.begin());
+  known_.used.push_back(*own);
 }
 
 NodeEnd Node::run(std::unique_ptr<peer::Core> core) {
@@ -161,6 +204,7 @@ NodeEnd Node::run(std::unique_ptr<peer::Core> core) {
   feed(peer::Start{});
   interfaces_timer_ = std::make_unique<Timer>(loop_, [this] { look_at_interfaces(); });
   interfaces_timer_->start(kInterfacesEvery);
+  open_port_mapping();
   loop_.run();
   ASSERT(end_.has_value(), "the loop is stopped when the links are gone");
   end_->traffic = transport_->traffic();
@@ -221,9 +265,21 @@ void Node::act(peer::Outbox& out) {
 }
 
 void Node::perform(peer::Dial& dial) {
-  const std::uint64_t token = transport_->dial(dial.address);
+  const bool punches = dial.kind == peer::DialKind::punch && dial.peer;
+  const std::uint64_t token =
+      punches ? transport_->punch(dial.address, *dial.peer) : transport_->dial(dial.address);
   dials_.push_back({token, std::move(dial.address)});
 }
+
+void Node::perform(peer::OpenCircuit& open) {
+  transport_->open_circuit(open.link, open.number, open.peer, open.dialer);
+}
+
+void Node::perform(peer::Relay& relay) {
+  transport_->relay(relay.a, relay.number_a, relay.b, relay.number_b);
+}
+
+void Node::perform(peer::EndCircuit& end) { transport_->end_circuit(end.link, end.number); }
 
 void Node::perform(peer::Send& send) {
   base::Buffer frame = wire::encode(send.message);
@@ -297,11 +353,13 @@ void Node::shut_down() {
   interfaces_timer_.reset();
   lan_.reset();
   lan_timer_.reset();
+  if (port_mapping_) port_mapping_->end();
   transport_->shutdown([this] { loop_.stop(); });
 }
 
 void Node::close_handles() {
   if (control_) control_->close();
+  port_mapping_.reset();
   signals_.clear();
   transport_.reset();
   timer_.reset();

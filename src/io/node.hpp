@@ -12,8 +12,10 @@
 #include "base/result.hpp"
 #include "io/control.hpp"
 #include "io/identity.hpp"
+#include "io/interfaces.hpp"
 #include "io/lan.hpp"
 #include "io/loop.hpp"
+#include "io/port_mapping.hpp"
 #include "io/trainer_port.hpp"
 #include "io/transport.hpp"
 #include "peer/core.hpp"
@@ -52,6 +54,10 @@ class Node {
     /// at once.
     bool signals = true;
     std::string http = "127.0.0.1:0";  ///< where the control port is
+    /// The program that has the port mapped on the router, as find_mapper() has it; empty: none.
+    std::string port_mapper;
+    /// Addresses that a person gave for this peer: told to others before all others.
+    std::vector<std::string> announced;
     /// Answers the control port's GETs from the status; POSTs to /leave and /checkpoint are the
     /// node's own.
     std::function<ControlReply(const ControlRequest&, const Node&)> serve;
@@ -97,8 +103,14 @@ class Node {
   std::optional<std::string> take_dial(std::uint64_t token);
   void act(peer::Outbox& out);
   void open_lan(const base::PeerId& own);
+  void open_port_mapping();
   void look_at_interfaces();
+  void note_comer(const std::string& from);
+  [[nodiscard]] SocketAddress bound() const;
   void perform(peer::Dial& dial);
+  void perform(peer::OpenCircuit& open);
+  void perform(peer::Relay& relay);
+  void perform(peer::EndCircuit& end);
   void perform(peer::Send& send);
   void perform(peer::Accept& accept);
   void perform(peer::Close& close);
@@ -125,8 +137,11 @@ class Node {
   std::unique_ptr<Timer> timer_;
   std::vector<std::unique_ptr<Signal>> signals_;
   std::unique_ptr<Transport> transport_;
+  KnownOfSelf known_;
+  std::vector<OwnAddress> interfaces_;  ///< of the machine, at the last look
   std::vector<std::string> addresses_;
   std::unique_ptr<Timer> interfaces_timer_;
+  std::unique_ptr<PortMapping> port_mapping_;
   std::unique_ptr<Lan> lan_;
   std::unique_ptr<Timer> lan_timer_;  ///< until it is said that nobody was heard
   std::unique_ptr<Control> control_;

@@ -15,6 +15,8 @@
 #include "io/interfaces.hpp"
 #include "io/lan.hpp"
 #include "io/loop.hpp"
+#include "io/port_mapping.hpp"
+#include "io/tcp.hpp"
 #include "io/transport.hpp"
 
 namespace starling::io {
@@ -25,9 +27,8 @@ class Events : public TransportHandler {
  public:
   explicit Events(Loop& loop) : loop_(loop) {}
 
-  void on_link_up(base::LinkId link, const base::PeerId&, std::uint64_t dial,
-                  const std::string&) final {
-    up(link, dial);
+  void on_link_up(base::LinkId link, const LinkUp& linked) final {
+    up(link, linked.dial);
     loop_.stop();
   }
   void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration) final {
@@ -35,6 +36,7 @@ class Events : public TransportHandler {
     loop_.stop();
   }
   void on_part(base::LinkId, std::uint8_t, std::size_t) final {}
+  void on_circuit_ended(const CircuitEnd&) final {}
   void on_link_down(base::LinkId link, LinkEnd, const std::string& text) final {
     down(link, text);
     loop_.stop();
@@ -66,9 +68,10 @@ class Caller {
     auto identity = Identity::generate();
     if (!identity) return base::fail(identity.error());
     std::unique_ptr<Caller> made(new Caller(loop, std::move(*identity)));
-    auto transport =
-        Transport::create(loop, {.listen = listen, .tls = security.tls, .secret = security.secret},
-                          made->identity_, handler);
+    auto transport = Transport::create(
+        loop,
+        {.listen = listen, .tls = security.tls, .secret = security.secret, .proxy = security.proxy},
+        made->identity_, handler);
     if (!transport) return base::fail(transport.error());
     made->transport_ = std::move(*transport);
     return made;
@@ -98,6 +101,9 @@ class Caller {
 /// Announcements that come back do so at once, unless the first ones are lost.
 constexpr base::Duration kLanWait = 3 * kLanFast;
 
+/// More than three protocols take whose requests nobody answers.
+constexpr base::Duration kMappingTimeout = std::chrono::seconds(20);
+
 /// Runs the loop until `over` holds, or for so long. What may make it hold stops the loop.
 void run_until(Loop& loop, base::Duration patience, const std::function<bool()>& over) {
   bool late = false;
@@ -120,7 +126,7 @@ class Visit final : public Events {
   /// run_file: all have another secret, or this end none; unreachable: nobody has, for any reason.
   [[nodiscard]] base::Status make(const std::vector<std::string>& addresses,
                                   const LinkSecurity& security) {
-    auto caller = Caller::create(loop(), security, *this, "0.0.0.0:0");
+    auto caller = Caller::create(loop(), security, *this, "[::]:0");
     if (!caller) return base::fail(caller.error().code, "\n  {}", caller.error().text);
     transport_ = &(*caller)->transport();
     for (const std::string& address : addresses) {
@@ -254,7 +260,7 @@ base::Result<base::Duration> check_own_link(Loop& loop, Listener& listener,
                                             const std::string& address,
                                             const LinkSecurity& security) {
   Dialer dialer(loop);
-  auto caller = Caller::create(loop, security, dialer, "0.0.0.0:0");
+  auto caller = Caller::create(loop, security, dialer, "[::]:0");
   if (!caller) return base::fail(caller.error());
   dialer.transport = &(*caller)->transport();
   listener.heard = false;
@@ -269,8 +275,9 @@ base::Result<base::Duration> check_own_link(Loop& loop, Listener& listener,
 }  // namespace
 
 base::Result<std::string> request_run_file(const peer::Invite& invite,
-                                           const std::optional<Secret>& secret) {
-  const LinkSecurity security{invite.security == peer::Security::tls, secret};
+                                           const std::optional<Secret>& secret,
+                                           const std::optional<ProxyConfig>& proxy) {
+  const LinkSecurity security{invite.security == peer::Security::tls, secret, proxy};
   auto loop = Loop::create();
   if (!loop) return base::fail(std::move(loop.error()));
   Visit visit(*loop, invite.run, true);
@@ -299,11 +306,39 @@ base::Result<std::vector<OwnLink>> check_own_links(const std::string& listen,
   auto caller = Caller::create(*loop, security, listener, listen);
   if (!caller) return base::fail(caller.error());
   std::vector<OwnLink> links;
-  for (const std::string& address :
-       reachable_addresses((*caller)->transport().address(), wire::kAddressesMax)) {
+  const auto at = numeric_address(parse_address((*caller)->transport().address()).value());
+  for (const std::string& address : reachable_addresses(at.value(), {}, wire::kAddressesMax)) {
     links.push_back({address, check_own_link(*loop, listener, address, security)});
   }
   return links;
+}
+
+base::Result<PortMapped> check_port_mapping(const std::string& listen, const std::string& program) {
+  auto loop = Loop::create();
+  if (!loop) return base::fail(std::move(loop.error()));
+  const auto target = parse_address(listen);
+  if (!target) return base::fail(target.error());
+  const auto at = resolve_now(*target);
+  if (!at) return base::fail(at.error());
+  if (at->is_loopback()) return PortMapped{{}, "not asked for: nobody else reaches " + listen};
+  const auto listener = TcpListener::create(*loop, *at);
+  if (!listener) return base::fail(listener.error());
+  PortMapped made;
+  std::size_t said = 0;
+  PortMapping mapping(*loop, program, (*listener)->address(),
+                      {.changed = [] {},
+                       .note =
+                           [&](const std::string& text) {
+                             made.text += (made.text.empty() ? "" : "; ") + text;
+                             ++said;
+                             loop->stop();
+                           }});
+  // At all addresses there are two families, of which each has its answer.
+  const std::size_t families = at->is_any() && !at->is_v4() ? 2 : 1;
+  run_until(*loop, kMappingTimeout, [&] { return said >= families; });
+  made.addresses = mapping.addresses();
+  if (said == 0) made.text = "the router has not answered in time";
+  return made;
 }
 
 base::Status check_lan() {
@@ -316,7 +351,7 @@ base::Status check_lan() {
     const auto identity = Identity::generate();
     if (!identity) return base::fail(identity.error());
     if (end == 0) run = base::xxh3_128(base::bytes_of(std::span(identity->id().bytes)));
-    auto lan = Lan::create(*loop, {run, identity->id(), 1}, kLanPort,
+    auto lan = Lan::create(*loop, {run, identity->id(), 1}, SocketAddress::any_of_both(1), kLanPort,
                            [&](const base::PeerId&, const std::string&) { loop->stop(); });
     if (!lan) return base::fail(lan.error());
     ends.push_back(std::move(*lan));

@@ -9,6 +9,7 @@
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "io/proxy.hpp"
 #include "io/secret.hpp"
 #include "peer/invite.hpp"
 #include "wire/messages.hpp"
@@ -21,14 +22,16 @@ inline constexpr base::Duration kVisitTimeout = std::chrono::seconds(10);
 /// How links of a swarm are made.
 struct LinkSecurity {
   bool tls = true;
-  std::optional<Secret> secret;  ///< the swarm's, if it has one
+  std::optional<Secret> secret;        ///< the swarm's, if it has one
+  std::optional<ProxyConfig> proxy{};  ///< as TransportConfig has it
 };
 
 /// Dials all peers that the invite names, and returns what the first one answers that says it
 /// trains its run: TOML from a stranger, to be checked like any run file. Errors: unreachable (for
 /// each address, why), secret (the same, where all have another one), network, internal.
 [[nodiscard]] base::Result<std::string> request_run_file(const peer::Invite& invite,
-                                                         const std::optional<Secret>& secret);
+                                                         const std::optional<Secret>& secret,
+                                                         const std::optional<ProxyConfig>& proxy);
 
 /// What a peer says when a link to it is up.
 struct Greeting {
@@ -53,6 +56,17 @@ struct OwnLink {
 /// listen at all.
 [[nodiscard]] base::Result<std::vector<OwnLink>> check_own_links(const std::string& listen,
                                                                  const LinkSecurity& security);
+
+/// What a router has come to.
+struct PortMapped {
+  std::vector<std::string> addresses;  ///< "ip:port" outside; none: it does not map the port
+  std::string text;                    ///< by which protocol, or why not
+};
+
+/// Listens as a peer would and has the port mapped on the router, for a moment. Takes some seconds
+/// where the router does not answer. `program`: as find_mapper() has it. Errors: it cannot listen.
+[[nodiscard]] base::Result<PortMapped> check_port_mapping(const std::string& listen,
+                                                          const std::string& program);
 
 /// Announces a run of its own on the local network, as --lan does, and waits until it hears that.
 /// Error (network): why it did not.

@@ -59,7 +59,7 @@ inline constexpr base::Duration kCallWait = 1s;     ///< for a relay's answer
 inline constexpr base::Duration kOfferWait = 2s;    ///< for the target's, at the relay
 inline constexpr base::Duration kOpenWait = 3s;     ///< from its answer to the link
 /// The transport ends a circuit that carries nothing for so long.
-inline constexpr base::Duration kCircuitIdle = 30s;
+inline constexpr base::Duration kCircuitIdle = 60s;
 inline constexpr base::Duration kUpgradeMin = 5s;  ///< before a direct path is looked for, doubling
 inline constexpr base::Duration kUpgradeMax = 600s;
 

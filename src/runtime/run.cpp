@@ -12,6 +12,7 @@
 
 #include "base/file.hpp"
 #include "base/hash.hpp"
+#include "base/port_range.hpp"
 #include "base/rng.hpp"
 #include "io/address.hpp"
 #include "io/record_signer.hpp"
@@ -54,6 +55,26 @@ base::Status check_targets(const std::vector<std::string>& join, ErrorCode code,
   return {};
 }
 
+/// What others are told, as given: it must be of use to them.
+base::Status check_announced(const std::vector<std::string>& announced) {
+  auto checked = check_targets(announced, ErrorCode::usage, "--announce");
+  if (!checked) return checked;
+  if (announced.size() > wire::kAddressesMax) {
+    return fail(ErrorCode::usage, "--announce: at most {} addresses are told to others",
+                wire::kAddressesMax);
+  }
+  for (const std::string& address : announced) {
+    const auto number = io::numeric_address(io::parse_target(address).value());
+    if (number && (number->is_any() || (!number->is_v4() && number->is_link_local()))) {
+      return fail(ErrorCode::usage,
+                  "--announce: {} leads nowhere from another machine; give the address or the name "
+                  "that others dial",
+                  address);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 base::Status check_join(const peer::RunFile& run_file) {
@@ -66,6 +87,7 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
     return fail(checked.error());
   }
   for (const std::string& address : options.join) run_file.swarm.join.push_back(address);
+  if (auto checked = check_announced(options.announce); !checked) return fail(checked.error());
   if (auto checked = check_address(io::parse_address(options.listen), ErrorCode::usage, "--listen");
       !checked) {
     return fail(checked.error());
@@ -74,6 +96,8 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
       !checked) {
     return fail(checked.error());
   }
+  auto proxy = io::choose_proxy(options.proxy);
+  if (!proxy) return fail(proxy.error());
   auto place = take_place(run_file.run.name, options.name, options.dir);
   if (!place) return fail(place.error());
   const auto secret = io::Secret::load_if_any(run_file.secret);
@@ -84,11 +108,12 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
   auto log = report::Log::open(dir, {.quiet = options.quiet});
   if (!log) return fail(log.error());
   return std::unique_ptr<Run>(new Run(std::move(run_file), std::move(options), std::move(*place),
-                                      *secret, std::move(*identity), std::move(*log)));
+                                      *secret, std::move(*proxy), std::move(*identity),
+                                      std::move(*log)));
 }
 
 Run::Run(peer::RunFile run_file, Options options, Place place, std::optional<io::Secret> secret,
-         io::Identity identity, report::Log log)
+         std::optional<io::ProxyConfig> proxy, io::Identity identity, report::Log log)
     : started_(io::Loop::now() - base::from_seconds(options.age)),
       run_file_(std::move(run_file)),
       options_(std::move(options)),
@@ -96,6 +121,7 @@ Run::Run(peer::RunFile run_file, Options options, Place place, std::optional<io:
       dir_(std::move(place.dir)),
       lock_(std::move(place.lock)),
       secret_(secret),
+      proxy_(std::move(proxy)),
       identity_(std::move(identity)),
       log_(std::move(log)) {}
 
@@ -188,11 +214,17 @@ base::Status Run::open_node() {
       .listen = options_.listen,
       .tls = run_file_.security == peer::Security::tls,
       .secret = secret_,
+      .fabric = run_file_.links.fabric,
+      // The run file was checked.
+      .fabric_ports =
+          base::parse_port_range(run_file_.links.fabric_ports, peer::kFabricPortsMin).value(),
+      .proxy = proxy_,
       .link_memory = std::max<std::size_t>({run_file_.limits.link_memory, io::kLinkMemoryMin,
                                             per_parameter * task_.parameters.size() +
                                                 kQueuedBuffers * buffer_bytes + kPayloadSlack}),
       .payload_max =
-          exchange::payload_bytes_max(task_.parameters.size()) + buffer_bytes + kPayloadSlack};
+          exchange::payload_bytes_max(task_.parameters.size()) + buffer_bytes + kPayloadSlack,
+      .relay_limit = static_cast<std::uint64_t>(run_file_.relay.limit * 1e6 / 8)};
   made.observer = {
       .note =
           [this](base::Severity severity, const std::string& text) {
@@ -216,6 +248,8 @@ base::Status Run::open_node() {
   if (options_.lan) made.lan = run_id_;
   made.signals = options_.signals;
   made.http = options_.http;
+  made.port_mapper = port_mapper();
+  made.announced = options_.announce;
   made.serve = [this](const io::ControlRequest& request, const io::Node& asked) {
     return serve(request, asked);
   };
@@ -226,6 +260,16 @@ base::Status Run::open_node() {
   return report::write_peer_file(
       dir_,
       {.name = name_, .address = address_, .control = node_->control_address(), .pid = getpid()});
+}
+
+std::string Run::port_mapper() {
+  if (!options_.port_mapping) return {};
+  if (!options_.port_mapper.empty()) return options_.port_mapper;
+  auto found = io::find_mapper();
+  if (found) return std::move(*found);
+  log_.event(report::Level::info, "no_port_mapping",
+             {{"text", std::string_view(found.error().text)}});
+  return {};
 }
 
 base::Result<exchange::Replica> Run::make_replica() {

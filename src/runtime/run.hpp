@@ -18,6 +18,7 @@
 #include "exchange/replica.hpp"
 #include "io/identity.hpp"
 #include "io/node.hpp"
+#include "io/proxy.hpp"
 #include "io/secret.hpp"
 #include "peer/config.hpp"
 #include "peer/invite.hpp"
@@ -118,7 +119,7 @@ class Run {
 
  private:
   Run(peer::RunFile run_file, Options options, Place place, std::optional<io::Secret> secret,
-      io::Identity identity, report::Log log);
+      std::optional<io::ProxyConfig> proxy, io::Identity identity, report::Log log);
   /// Error (ErrorCode::data): its tensors have other names.
   [[nodiscard]] base::Status load_checkpoint();
   /// Of others, from a former life.
@@ -126,6 +127,8 @@ class Run {
   /// For the log and for people.
   void warn(std::string_view event, std::string_view text);
   base::Status open_node();
+  /// The program that has the port mapped; empty: none.
+  [[nodiscard]] std::string port_mapper();
   [[nodiscard]] peer::Config core_config() const;
   /// What is handed out; empty: nothing.
   [[nodiscard]] std::string shared_run_file() const;
@@ -144,6 +147,7 @@ class Run {
   /// Key, log and checkpoints have one writer; until it has finished.
   std::optional<base::FileLock> lock_;
   const std::optional<io::Secret> secret_;
+  const std::optional<io::ProxyConfig> proxy_;
   const io::Identity identity_;
   report::Log log_;
   Task task_;

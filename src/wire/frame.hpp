@@ -44,7 +44,7 @@ enum class FrameType : std::uint8_t {
   dialed_back = 21,
   introduce = 22,
   circuit_call = 23,  ///< what is said about circuits
-  wire_up = 15,       ///< bytes of the transport before a link is up; no message
+  circuit = 15,       ///< bytes that a member passes on between two others; no message
 };
 
 /// A received frame whose checksum holds. The views live as long as `bytes`, which is the frame

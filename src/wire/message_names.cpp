@@ -27,8 +27,9 @@ Purpose purpose_of(std::uint8_t frame_type) noexcept {
     case FrameType::bye:
     case FrameType::run_file_request:
     case FrameType::run_file_reply:
-    case FrameType::wire_up:
       break;
+    case FrameType::circuit:
+      return Purpose::relayed;
   }
   return Purpose::other;
 }

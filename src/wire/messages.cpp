@@ -556,7 +556,7 @@ base::Result<std::optional<Message>> decode(Frame&& frame) {
       return verified<fb::Introduce>(frame);
     case FrameType::circuit_call:
       return verified<fb::Circuit>(frame);
-    case FrameType::wire_up:
+    case FrameType::circuit:
       break;
   }
   return std::nullopt;

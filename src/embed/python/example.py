@@ -2,7 +2,7 @@
 """A peer in a training loop of PyTorch: a small network on Fashion-MNIST, from a checkout.
 
     one$ export STARLING_LIBRARY=build/src/embed/libstarling.so
-    one$ python3 src/embed/python/example.py --listen 0.0.0.0:7000
+    one$ python3 src/embed/python/example.py --listen :7000
     two$ python3 src/embed/python/example.py --join 192.0.2.7:7000
 
 Each trains until both have passed over the data twice, together. The run file is example.toml.
@@ -31,7 +31,7 @@ def read_set(part):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--listen", default="0.0.0.0:0")
+    parser.add_argument("--listen", default="[::]:0")
     parser.add_argument("--join", action="append", default=[])
     arguments = parser.parse_args()
 

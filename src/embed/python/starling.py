@@ -59,7 +59,7 @@ class _Options(ctypes.Structure):
                 ("samples", c_uint32), ("dataset", c_char_p), ("evaluate", _EVALUATE),
                 ("context", c_void_p), ("join", POINTER(c_char_p)), ("listen", c_char_p),
                 ("name", c_char_p), ("dir", c_char_p), ("lan", c_int), ("require_peers", c_int),
-                ("quiet", c_int)]
+                ("quiet", c_int), ("proxy", c_char_p), ("no_port_mapping", c_int)]
 
 
 class _Step(ctypes.Structure):
@@ -169,8 +169,8 @@ class Peer:
     _peer = None  # of the class: __del__ comes for what a wrong call of Peer() left, too
 
     def __init__(self, run_file, parameters, *, samples, tensors=(), buffers=(), dataset="",
-                 evaluate=None, set=(), join=(), listen="0.0.0.0:0", name="", dir="", lan=False,
-                 require_peers=False, quiet=False):
+                 evaluate=None, set=(), join=(), listen="[::]:0", name="", dir="", lan=False,
+                 require_peers=False, quiet=False, proxy="", port_mapping=True):
         self._closing = threading.RLock()  # a signal's handler may come in where it is held
         self._library = _load()
         self._failure = None
@@ -191,7 +191,8 @@ class Peer:
             buffer_count=len(buffers), samples=_uint32(samples, "samples"),
             dataset=dataset.encode(), evaluate=self._evaluate,
             join=_texts(join), listen=listen.encode(), name=name.encode(), dir=os.fsencode(dir),
-            lan=lan, require_peers=require_peers, quiet=quiet)
+            lan=lan, require_peers=require_peers, quiet=quiet, proxy=proxy.encode(),
+            no_port_mapping=not port_mapping)
         self._peer = self._library.starling_peer_open(byref(options))
         if not self._peer:
             self._fail()

@@ -85,7 +85,7 @@ struct Fixture {
           return ControlReply{200, std::string(request.post ? "post " : "get ") + request.path,
                               "text/plain"};
         },
-        [this](const sockaddr_in&, const sockaddr_in&) { return own; });
+        [this](const SocketAddress&, const SocketAddress&) { return own; });
     BOOST_REQUIRE(made);
     control = std::move(*made);
   }
@@ -136,6 +136,25 @@ BOOST_AUTO_TEST_CASE(pages_in_a_browser_are_refused) {
   }
   BOOST_TEST(asked.empty());
   BOOST_TEST(starts_with_code(ask("POST /leave HTTP/1.1\r\nhost: localhost\r\n\r\n"), 200));
+}
+
+BOOST_AUTO_TEST_CASE(a_port_of_both_families_is_one_of_ipv4_too) {
+  Fixture both(":0");
+  BOOST_TEST(both.control->address().starts_with("127.0.0.1:"));
+  BOOST_TEST(starts_with_code(both.ask("GET /status HTTP/1.1\r\n\r\n"), 200));
+}
+
+BOOST_AUTO_TEST_CASE(a_host_in_brackets_is_an_address_or_nothing) {
+  Fixture open("0.0.0.0:0");
+  const auto code_for = [&](const std::string& host) {
+    return open.ask("GET /metrics HTTP/1.1\r\nHost: " + host + "\r\n\r\n").substr(9, 3);
+  };
+  for (const char* ours : {"[::1]:9", "[2001:db8::1]:9", "[::1]"}) {
+    BOOST_TEST(code_for(ours) == "200", ours);
+  }
+  for (const char* others : {"[example.org]:9", "[example.org", "[example.org]"}) {
+    BOOST_TEST(code_for(others) == "403", others);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_port_that_others_reach_answers_them_but_takes_no_orders) {

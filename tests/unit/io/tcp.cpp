@@ -33,11 +33,27 @@ class Child {
   pid_t pid_;
 };
 
-sockaddr_in at(const std::string& address) {
-  const HostPort target = parse_address(address).value();
-  sockaddr_in made{};
-  BOOST_REQUIRE(uv_ip4_addr(target.host.c_str(), target.port, &made) == 0);
-  return made;
+SocketAddress at(const std::string& address) {
+  return numeric_address(parse_address(address).value()).value();
+}
+
+/// Whether somebody who dials `to` is taken in by the listener, and what it sees of the dialer.
+std::optional<SocketAddress> seen_by(TcpListener& listener, Loop& loop, const std::string& to) {
+  const auto dialer = TcpStream::connect(loop, at(to));
+  if (!dialer) return std::nullopt;
+  std::vector<std::unique_ptr<TcpStream>> taken;
+  const bool met = run_until(loop, [&] {
+    if (taken.empty()) taken = listener.take();
+    return (*dialer)->ended() || (!taken.empty() && (*dialer)->connected());
+  });
+  if (!met || taken.empty()) return std::nullopt;
+  BOOST_TEST((taken[0]->local_address() == (*dialer)->remote_address()));
+  BOOST_TEST((taken[0]->remote_address() == (*dialer)->local_address()));
+  return taken[0]->remote_address();
+}
+
+std::string port_of(const TcpListener& listener) {
+  return listener.address().substr(listener.address().rfind(':'));
 }
 
 }  // namespace
@@ -64,6 +80,28 @@ BOOST_AUTO_TEST_CASE(what_is_closed_is_closed_for_children_too) {
   loop.run_once();
   const auto again = TcpListener::create(loop, at(address));
   BOOST_TEST(again.has_value(), (again ? "" : again.error().text));
+}
+
+BOOST_AUTO_TEST_CASE(one_port_serves_both_families) {
+  Loop loop = make_loop();
+  const auto listener = TcpListener::create(loop, at("[::]:0")).value();
+  BOOST_TEST(listener->address() == "[::]" + port_of(*listener));
+  const auto v4 = seen_by(*listener, loop, "127.0.0.1" + port_of(*listener));
+  BOOST_REQUIRE(v4);
+  BOOST_TEST(v4->host() == "127.0.0.1");  // and not ::ffff:127.0.0.1
+  const auto v6 = seen_by(*listener, loop, "[::1]" + port_of(*listener));
+  BOOST_REQUIRE(v6);
+  BOOST_TEST(v6->host() == "::1");
+  // Nobody else gets half of it.
+  BOOST_TEST(!TcpListener::create(loop, at("0.0.0.0" + port_of(*listener))));
+}
+
+BOOST_AUTO_TEST_CASE(ipv4_alone_stays_so) {
+  Loop loop = make_loop();
+  const auto listener = TcpListener::create(loop, at("0.0.0.0:0")).value();
+  BOOST_TEST(listener->address() == "0.0.0.0" + port_of(*listener));
+  BOOST_TEST(seen_by(*listener, loop, "127.0.0.1" + port_of(*listener)).has_value());
+  BOOST_TEST(!seen_by(*listener, loop, "[::1]" + port_of(*listener)));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

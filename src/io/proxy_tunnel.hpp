@@ -1,0 +1,57 @@
+// What a proxy has to be told before a connection leads on to its target: SOCKS 5 (RFC 1928, login
+// by RFC 1929) and HTTP CONNECT (RFC 9110, login "Basic"). Bytes in, bytes out; no socket. A proxy
+// is a stranger: all that it says is bounded and checked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+#include "io/proxy.hpp"
+
+namespace starling::io {
+
+/// The header of an HTTP answer, at most.
+inline constexpr std::size_t kProxyAnswerMax = 8UL * 1024;
+
+/// One connection's way through a proxy. After an error it is of no use any more.
+class ProxyTunnel {
+ public:
+  /// `target`: a name, or an IPv4 or IPv6 address (without brackets), and a port.
+  ProxyTunnel(const ProxyConfig& proxy, const HostPort& target);
+
+  /// Appends what has to be sent to the proxy now; first to be called once connected.
+  void output(base::Buffer& bytes);
+  /// What came from it. Errors (network) name the proxy, what it said, and what to do.
+  [[nodiscard]] base::Status receive(base::ByteView bytes);
+  /// From now on the connection is the target's.
+  [[nodiscard]] bool established() const noexcept { return state_ == State::established; }
+  /// What the target itself has said by then; once.
+  [[nodiscard]] base::Buffer take_rest() { return std::move(inbox_); }
+  /// The error where the connection ends before it is established; `why`: the system's, or empty.
+  [[nodiscard]] base::Error ended(const std::string& why) const;
+
+ private:
+  enum class State : std::uint8_t { method, login, reply, http, established };
+
+  [[nodiscard]] base::Error error(const std::string& text) const;
+  [[nodiscard]] base::Result<bool> step();
+  [[nodiscard]] base::Result<bool> read_method();
+  [[nodiscard]] base::Result<bool> read_login();
+  [[nodiscard]] base::Result<bool> read_reply();
+  [[nodiscard]] base::Result<bool> read_http();
+  void say_methods();
+  void say_login();
+  void say_request();
+  void say_connect();
+
+  ProxyConfig proxy_;
+  HostPort target_;
+  State state_;
+  base::Buffer inbox_;   ///< not understood yet
+  base::Buffer outbox_;  ///< not taken yet
+};
+
+}  // namespace starling::io

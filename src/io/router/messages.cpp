@@ -1,0 +1,193 @@
+#include "io/router/messages.hpp"
+
+#include <concepts>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace starling::io::router {
+namespace {
+
+constexpr std::uint8_t kTcp = 6;
+
+/// Numbers are written with their highest byte first.
+template <std::unsigned_integral Number>
+void put(base::Buffer& bytes, Number value) {
+  for (std::size_t i = sizeof value; i-- > 0;) {
+    bytes.push_back(static_cast<std::byte>(value >> (8 * i) & 0xffU));
+  }
+}
+
+template <std::size_t N>
+void put(base::Buffer& bytes, const std::array<std::uint8_t, N>& values) {
+  for (const std::uint8_t value : values) put(bytes, value);
+}
+
+/// The caller has looked at the size.
+template <std::unsigned_integral Number>
+Number get(base::ByteView bytes, std::size_t at) {
+  Number value = 0;
+  for (std::size_t i = 0; i < sizeof value; ++i) {
+    value = static_cast<Number>(value << 8 | std::to_integer<Number>(bytes[at + i]));
+  }
+  return value;
+}
+
+template <std::size_t N>
+std::array<std::uint8_t, N> get_bytes(base::ByteView bytes, std::size_t at) {
+  std::array<std::uint8_t, N> values{};
+  for (std::size_t i = 0; i < N; ++i) values[i] = std::to_integer<std::uint8_t>(bytes[at + i]);
+  return values;
+}
+
+}  // namespace
+
+namespace pcp {
+namespace {
+
+constexpr std::uint8_t kVersion = 2;
+constexpr std::uint8_t kMap = 1;
+constexpr std::uint8_t kAnswer = 0x80;
+constexpr std::size_t kHeaderSize = 24;
+constexpr std::uint8_t kUnsupportedVersion = 1;
+// Places in an answer.
+constexpr std::size_t kCodeAt = 3;
+constexpr std::size_t kLifetimeAt = 4;
+constexpr std::size_t kNonceAt = 24;
+constexpr std::size_t kProtocolAt = 36;
+constexpr std::size_t kPortAt = 40;
+constexpr std::size_t kOuterPortAt = 42;
+constexpr std::size_t kOuterAt = 44;
+
+std::string text_of(std::uint8_t code) {
+  constexpr std::array<const char*, 14> kTexts{
+      "",
+      "unsupported version",
+      "not authorized; mappings may be switched off in its settings",
+      "malformed request",
+      "it maps no ports",
+      "unsupported option",
+      "malformed option",
+      "its own line has no connection",
+      "it has no room for one more mapping",
+      "it maps no TCP ports",
+      "this machine has too many mappings",
+      "it cannot give this outer address",
+      "a router in between has changed the address",
+      "too many remote peers",
+  };
+  return code < kTexts.size() ? kTexts[code] : fmt::format("error {}", code);
+}
+
+}  // namespace
+
+base::Buffer pack(const PortRequest& request, const Nonce& nonce) {
+  base::Buffer bytes;
+  put(bytes, kVersion);
+  put(bytes, kMap);
+  put(bytes, std::uint16_t{0});
+  put(bytes, request.lifetime);
+  put(bytes, request.own.bytes);
+  put(bytes, nonce);
+  put(bytes, kTcp);
+  put(bytes, std::array<std::uint8_t, 3>{});
+  put(bytes, request.port);
+  put(bytes, request.outer_port);
+  // "Any" says of which family, too.
+  const bool any_v4 = request.outer.is_unspecified() && request.own.is_v4();
+  put(bytes, any_v4 ? Ip::v4({}).bytes : request.outer.bytes);
+  return bytes;
+}
+
+PortReply unpack(base::ByteView bytes, const PortRequest& request, const Nonce& nonce) {
+  if (bytes.size() < 4 || bytes.size() > kAnswerMax) return Foreign{};
+  // A router that knows NAT-PMP alone answers with version 0.
+  if (get<std::uint8_t>(bytes, 0) != kVersion) return OtherVersion{};
+  if (bytes.size() < kHeaderSize || bytes.size() % 4 != 0) return Foreign{};
+  if (get<std::uint8_t>(bytes, 1) != (kAnswer | kMap)) return Foreign{};
+  const auto code = get<std::uint8_t>(bytes, kCodeAt);
+  if (code == kUnsupportedVersion) return OtherVersion{};
+  if (bytes.size() < kSize) {
+    // Refusals alone may lack what they refuse.
+    return code == 0 ? PortReply(Foreign{}) : RouterRefusal{text_of(code)};
+  }
+  if (get_bytes<12>(bytes, kNonceAt) != nonce || get<std::uint8_t>(bytes, kProtocolAt) != kTcp ||
+      get<std::uint16_t>(bytes, kPortAt) != request.port) {
+    return Foreign{};
+  }
+  if (code != 0) return RouterRefusal{text_of(code)};
+  return PortAnswer{.outer = {get_bytes<16>(bytes, kOuterAt)},
+                    .outer_port = get<std::uint16_t>(bytes, kOuterPortAt),
+                    .lifetime = get<std::uint32_t>(bytes, kLifetimeAt)};
+}
+
+}  // namespace pcp
+
+namespace nat_pmp {
+namespace {
+
+constexpr std::uint8_t kVersion = 0;
+constexpr std::uint8_t kAddress = 0;
+constexpr std::uint8_t kMapTcp = 2;
+constexpr std::uint8_t kAnswer = 128;
+constexpr std::uint16_t kUnsupportedVersion = 1;
+constexpr std::size_t kRefusalSize = 8;
+constexpr std::size_t kAddressSize = 12;
+constexpr std::size_t kMapSize = 16;
+
+std::string text_of(std::uint16_t code) {
+  constexpr std::array<const char*, 6> kTexts{
+      "",
+      "unsupported version",
+      "not authorized; mappings may be switched off in its settings",
+      "its own line has no connection",
+      "it has no room for one more mapping",
+      "it maps no ports",
+  };
+  return code < kTexts.size() ? kTexts[code] : fmt::format("error {}", code);
+}
+
+/// Nothing where it is an answer of success to `operation`, of this size.
+std::optional<PortReply> look(base::ByteView bytes, std::uint8_t operation, std::size_t size) {
+  if (bytes.size() < kRefusalSize || bytes.size() > kAnswerMax) return Foreign{};
+  if (get<std::uint8_t>(bytes, 0) != kVersion) return Foreign{};
+  if (get<std::uint8_t>(bytes, 1) != (kAnswer | operation)) return Foreign{};
+  const auto code = get<std::uint16_t>(bytes, 2);
+  if (code == kUnsupportedVersion) return OtherVersion{};
+  if (code != 0) return RouterRefusal{text_of(code)};
+  if (bytes.size() != size) return Foreign{};
+  return std::nullopt;
+}
+
+}  // namespace
+
+base::Buffer pack_address_request() { return {std::byte{kVersion}, std::byte{kAddress}}; }
+
+base::Buffer pack(const PortRequest& request) {
+  base::Buffer bytes;
+  put(bytes, kVersion);
+  put(bytes, kMapTcp);
+  put(bytes, std::uint16_t{0});
+  put(bytes, request.port);
+  // Whoever removes a mapping asks for no port.
+  put(bytes, request.lifetime == 0 ? std::uint16_t{0} : request.outer_port);
+  put(bytes, request.lifetime);
+  return bytes;
+}
+
+PortReply unpack_address(base::ByteView bytes) {
+  if (auto other = look(bytes, kAddress, kAddressSize)) return std::move(*other);
+  return PortAnswer{.outer = Ip::v4(get_bytes<4>(bytes, 8))};
+}
+
+PortReply unpack(base::ByteView bytes, const PortRequest& request) {
+  if (auto other = look(bytes, kMapTcp, kMapSize)) return std::move(*other);
+  if (get<std::uint16_t>(bytes, 8) != request.port) return Foreign{};
+  return PortAnswer{.outer = {},
+                    .outer_port = get<std::uint16_t>(bytes, 10),
+                    .lifetime = get<std::uint32_t>(bytes, 12)};
+}
+
+}  // namespace nat_pmp
+
+}  // namespace starling::io::router

@@ -1,0 +1,44 @@
+// UPnP's way to map a port: asks the router's Internet Gateway Device (libminiupnpc). All of it
+// blocks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "io/router/ip.hpp"
+#include "io/router/line.hpp"
+
+namespace starling::io::router {
+
+/// Devices are waited for so long.
+inline constexpr base::Duration kUpnpWait = std::chrono::seconds(2);
+/// Whoever has the port already is given way to by asking for the next ones.
+inline constexpr int kUpnpPortsMax = 4;
+
+/// A device that was found. It is remembered: it is asked again without a search.
+class Upnp {
+ public:
+  /// Looks for a device at the router's own address; others on the network are not believed.
+  /// `own`: this machine's address. Errors (network) say what is missing.
+  [[nodiscard]] static base::Result<std::unique_ptr<Upnp>> find(const Ip& own, const Ip& router);
+  Upnp(const Upnp&) = delete;
+  Upnp& operator=(const Upnp&) = delete;
+  ~Upnp();
+
+  /// Maps TCP `port` of this machine. `outer_port` is asked for, and if another machine has it, the
+  /// next ones.
+  [[nodiscard]] base::Result<Mapping> map(std::uint16_t port, std::uint16_t outer_port,
+                                          base::Duration lifetime);
+  void remove(std::uint16_t outer_port);
+
+ private:
+  struct Device;
+  Upnp(const Ip& own, std::unique_ptr<Device> device);
+
+  Ip own_;
+  std::unique_ptr<Device> device_;
+};
+
+}  // namespace starling::io::router

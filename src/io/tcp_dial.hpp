@@ -1,0 +1,92 @@
+// From a host's name to one connection, whatever addresses it has: happy eyeballs (RFC 8305).
+// Through a proxy, where there is one. Internal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "io/address.hpp"
+#include "io/loop.hpp"
+#include "io/proxy.hpp"
+#include "io/proxy_tunnel.hpp"
+#include "io/tcp.hpp"
+
+namespace starling::io {
+
+/// Looks the host up, unless it is a number, and connects to its addresses: to the first at once,
+/// to each further one when the one before has failed or has not answered for `stagger`. The first
+/// that answers is taken, the others are closed. Where a proxy serves the target, all this is done
+/// with the proxy, which is then told where to lead: the target's name is for it to look up.
+/// Nothing is reported by callback: pump() in the owner's turn does all work, and the loop is woken
+/// where there is some.
+class TcpDial {
+ public:
+  enum class State : std::uint8_t {
+    working,
+    connected,  ///< take the connection
+    failed,     ///< failure() says why
+  };
+  /// Addresses of one host that are tried.
+  static constexpr std::size_t kAttemptsMax = 8;
+  /// RFC 8305, section 5.
+  static constexpr base::Duration kStagger = std::chrono::milliseconds(250);
+
+  /// `resolver` must outlive it.
+  TcpDial(Resolver& resolver, const HostPort& target, base::Duration stagger = kStagger)
+      : TcpDial(resolver, target, std::nullopt, stagger) {}
+  TcpDial(Resolver& resolver, const HostPort& target, const std::optional<ProxyConfig>& proxy,
+          base::Duration stagger = kStagger);
+  TcpDial(const TcpDial&) = delete;
+  TcpDial& operator=(const TcpDial&) = delete;
+
+  State pump();
+
+  /// After connected, once.
+  [[nodiscard]] std::unique_ptr<TcpStream> take_connection() { return std::move(connection_); }
+  /// After failed: names what was tried, unless the target is one number.
+  [[nodiscard]] const base::Error& failure() const noexcept { return failure_; }
+  /// What a deadline that passes now has waited for, in words.
+  [[nodiscard]] std::string waiting_for() const;
+
+ private:
+  struct Attempt {
+    SocketAddress to;
+    std::unique_ptr<TcpStream> stream;  ///< none once it has failed
+    std::string error;
+  };
+
+  void begin(Lookup::Found found);
+  void fail(base::Error error);
+  void look_at_attempts();
+  /// Whether one more is under way.
+  [[nodiscard]] bool start_next();
+  [[nodiscard]] bool any_under_way() const;
+  [[nodiscard]] std::string tried() const;
+  /// Talks with the proxy that is connected.
+  void pass_tunnel();
+
+  Loop& loop_;
+  base::Duration stagger_;
+  bool is_number_;
+  std::unique_ptr<Lookup> lookup_;
+  std::vector<SocketAddress> addresses_;  ///< in the order in which they are tried
+  std::vector<Attempt> attempts_;         ///< of the first addresses
+  Timer timer_;                           ///< until the next one
+  bool next_due_ = false;
+  std::unique_ptr<TcpStream> connection_;
+  std::optional<ProxyTunnel> tunnel_;  ///< until it is established
+  State state_ = State::working;
+  base::Error failure_;
+};
+
+/// The families by turns, beginning with that of the first address, each in its order: where one
+/// family leads nowhere, the second attempt is of the other. At most kAttemptsMax.
+[[nodiscard]] std::vector<SocketAddress> by_turns(const std::vector<SocketAddress>& found);
+
+}  // namespace starling::io
