@@ -57,7 +57,8 @@ class Node::Handler final : public TransportHandler {
                             .peer = up.peer,
                             .dialed = dialed.has_value() || up.opened,
                             .address = dialed.value_or(up.address),
-                            .observed = up.observed});
+                            .observed = up.observed,
+                            .via = up.via});
   }
 
   void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) override {
@@ -76,7 +77,9 @@ class Node::Handler final : public TransportHandler {
     node_.feed(peer::LinkDown{link, reason_of(end), text});
   }
 
-  void on_circuit_ended(const CircuitEnd&) override {}
+  void on_circuit_ended(const CircuitEnd& ended) override {
+    node_.feed(peer::CircuitEnded{ended.link, ended.number, ended.bytes});
+  }
 
   void on_dial_failed(std::uint64_t dial, LinkEnd end, const std::string& text) override {
     if (auto address = node_.take_dial(dial)) {
@@ -262,9 +265,21 @@ void Node::act(peer::Outbox& out) {
 }
 
 void Node::perform(peer::Dial& dial) {
-  const std::uint64_t token = transport_->dial(dial.address);
+  const bool punches = dial.kind == peer::DialKind::punch && dial.peer;
+  const std::uint64_t token =
+      punches ? transport_->punch(dial.address, *dial.peer) : transport_->dial(dial.address);
   dials_.push_back({token, std::move(dial.address)});
 }
+
+void Node::perform(peer::OpenCircuit& open) {
+  transport_->open_circuit(open.link, open.number, open.peer, open.dialer);
+}
+
+void Node::perform(peer::Relay& relay) {
+  transport_->relay(relay.a, relay.number_a, relay.b, relay.number_b);
+}
+
+void Node::perform(peer::EndCircuit& end) { transport_->end_circuit(end.link, end.number); }
 
 void Node::perform(peer::Send& send) {
   base::Buffer frame = wire::encode(send.message);

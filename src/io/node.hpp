@@ -108,6 +108,9 @@ class Node {
   void note_comer(const std::string& from);
   [[nodiscard]] SocketAddress bound() const;
   void perform(peer::Dial& dial);
+  void perform(peer::OpenCircuit& open);
+  void perform(peer::Relay& relay);
+  void perform(peer::EndCircuit& end);
   void perform(peer::Send& send);
   void perform(peer::Accept& accept);
   void perform(peer::Close& close);

@@ -33,6 +33,8 @@ const char* to_string(LossReason reason) noexcept {
       return "replaced";
     case LossReason::no_room:
       return "no room for it";
+    case LossReason::relay:
+      return "its relay is gone";
   }
   return "unknown";
 }
@@ -182,7 +184,9 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
                   .role_ends = now + (SIM_RARE(short_contact) ? kContactLife / 40
                                       : event.dialed          ? kContactLife
                                                               : kContactLifeMax),
-                  .detector = FailureDetector(config_.heartbeat, now)};
+                  .detector = FailureDetector(config_.heartbeat, now),
+                  .relayed = event.relayed};
+  const bool moves = !event.relayed && is_relayed_neighbour(event.other.id);
   if (resolve_duplicates(event.link, link, now, out)) {
     out.push_back(Close{event.link, wire::ByeReason::duplicate});
     return;
@@ -190,7 +194,7 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
   links_.emplace(event.link, link);
   if (!admit(event.other, event.link, now, out)) return;
   tell_suspicions(event.link, out);
-  if (event.dialed) request_if_useful(event, was_there, now, out);
+  if (event.dialed) request_if_useful(event, was_there, moves, now, out);
 }
 
 void Core::note_dial_answer(const LinkReady& event, base::Time now, Outbox& out) {
@@ -228,10 +232,11 @@ bool Core::refuse_link(const LinkReady& event, base::Time now, Outbox& out) {
 // nobody here knew may be: that link is worth one neighbour more on either side.
 // So may one that is held alive while its counter alone stands still: an overlay can fall in two
 // parts in which nobody misses a neighbour.
-void Core::request_if_useful(const LinkReady& event, bool was_there, base::Time now, Outbox& out) {
+void Core::request_if_useful(const LinkReady& event, bool was_there, bool moves, base::Time now,
+                             Outbox& out) {
   const base::PeerId peer = event.other.id;
   if (fits_overlay(event.other) && !no_room_.contains(peer) &&
-      (wanted_neighbours() > 0 || !was_there || seems_apart(peer, now))) {
+      (moves || wanted_neighbours() > 0 || !was_there || seems_apart(peer, now))) {
     request(event.link, !was_there && count(Role::neighbour) > 0, now, out);
   }
 }
@@ -257,12 +262,16 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
     no_room_.add(peer, now + kNoRoomTime);
     dialer_.block_for(peer, kNoRoomTime, now);
   }
-  if (neighbour && event.reason == LossReason::reset && !SIM_RARE(reset_unnoticed)) {
+  const bool broke = event.reason == LossReason::reset || event.reason == LossReason::relay;
+  if (neighbour && broke && !SIM_RARE(reset_unnoticed)) {
     reconnect_first_.add(peer, now + kReconnectFirst);
     if (!SIM_RARE(wait_before_redial)) dialer_.hurry(peer, now);
     // Both ends want it back: one of them waits a little, so that they do not meet half-way.
     if (table_.self_id() > peer) dialer_.postpone(peer, 3 * kBackoffMin, now);
-    accuse(peer, wire::DeathReason::reset, now, out);
+    // Where the relay went, the other end may be as well as before.
+    if (event.reason == LossReason::reset || SIM_BUG(relay_death_accuses)) {
+      accuse(peer, wire::DeathReason::reset, now, out);
+    }
   } else {
     dialer_.postpone(peer, kRejectedPause, now);
   }
@@ -279,7 +288,7 @@ void Core::on(const Found& event, base::Time now, Outbox& out) {
   if (left_ || (known != nullptr && counts_as_alive(known->state))) return;
   if (rng_.uniform() * static_cast<double>(table_.alive_count()) >= kFoundDials) return;
   if (!dialer_.dial_found(event.address, now)) return;
-  out.push_back(Dial{event.address});
+  dial(event.address, out);
 }
 
 void Core::on(const Received& event, base::Time now, Outbox& out) {
@@ -318,8 +327,15 @@ void Core::on(const SpeedMeasured& event, base::Time, Outbox&) {
 void Core::on(const Moved& event, base::Time, Outbox&) {
   ASSERT(!event.addresses.empty() && event.addresses.size() <= wire::kAddressesMax);
   wire::MemberRecord record = table_.self();
+  if (record.addresses == event.addresses && record.reach == event.reach) return;
   record.addresses = event.addresses;
+  record.reach = event.reach;
   announce_change(std::move(record));
+}
+
+void Core::on(const Hold& event, base::Time, Outbox&) {
+  const auto found = links_.find(event.link);
+  if (found != links_.end()) found->second.held = event.on;
 }
 
 void Core::announce_change(wire::MemberRecord own) {

@@ -108,6 +108,8 @@ class Core {
     std::uint32_t beat_heard = 0;
     base::Time beat_heard_at{};
     std::optional<base::Duration> round_trip;
+    bool relayed = false;   ///< over a circuit
+    bool held = false;      ///< not to be closed as unused
     bool referred = false;  ///< the other end was told of members that may have a place for it
     int mismatches = 0;
     base::Time table_after{};  ///< earliest time of the next comparison of tables
@@ -134,10 +136,12 @@ class Core {
   void on(const Heard& event, base::Time now, Outbox& out);
   void on(const SpeedMeasured& event, base::Time now, Outbox& out);
   void on(const Moved& event, base::Time now, Outbox& out);
+  void on(const Hold& event, base::Time now, Outbox& out);
   void on(const Leave& event, base::Time now, Outbox& out);
   void note_dial_answer(const LinkReady& event, base::Time now, Outbox& out);
   [[nodiscard]] bool refuse_link(const LinkReady& event, base::Time now, Outbox& out);
-  void request_if_useful(const LinkReady& event, bool was_there, base::Time now, Outbox& out);
+  void request_if_useful(const LinkReady& event, bool was_there, bool moves, base::Time now,
+                         Outbox& out);
 
   // Each takes one message, in the file of what it is about; all others are Heard.
   void on_message(base::LinkId id, const wire::Neighbour& message, base::Time now, Outbox& out);
@@ -183,6 +187,9 @@ class Core {
   /// Whether it may be in another part of the overlay: its counter stands still, while others move.
   [[nodiscard]] bool seems_apart(const base::PeerId& peer, base::Time now) const;
   [[nodiscard]] bool is_linked(const base::PeerId& peer) const;
+  /// A neighbour over a circuit, which a direct link with it replaces.
+  [[nodiscard]] bool is_relayed_neighbour(const base::PeerId& peer) const;
+  void dial(std::string address, Outbox& out) const;
   [[nodiscard]] std::size_t count(Role role) const;
   /// Neighbours, those that fell silent included unless they are half of all: that is a cut, and
   /// the own side may have others.

@@ -343,6 +343,11 @@ void Core::check_link_timers(base::LinkId id, base::Time now, Outbox& out) {
   Link& link = found->second;
   if (link.role != Role::neighbour) {
     if (now < link.role_ends) return;
+    if (link.held && !SIM_BUG(legs_closed)) {
+      link.role = Role::contact;
+      link.role_ends = now + kContactLifeMax;
+      return;
+    }
     dialer_.postpone(link.peer, kRejectedPause, now);
     close(id, wire::ByeReason::none, LossReason::closed, now, out);
     return;

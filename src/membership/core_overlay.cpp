@@ -22,6 +22,11 @@ bool Core::resolve_duplicates(base::LinkId id, const Link& link, base::Time now,
   std::vector<base::LinkId> losers;
   for (const auto& [other_id, other] : links_) {
     if (other.peer != link.peer || other_id == id) continue;
+    // A direct link replaces one over a circuit: the end that dialed it sees to that.
+    if (!link.relayed && other.relayed) {
+      if (link.dialed) losers.push_back(other_id);
+      continue;
+    }
     if (link.dialed && (other.dialed || !smaller)) return true;
     const bool loses = link.dialed || (other.dialed && !stays(other, now));
     if (loses) losers.push_back(other_id);
@@ -35,7 +40,8 @@ bool Core::resolve_duplicates(base::LinkId id, const Link& link, base::Time now,
 // Whether this end's link outlasts a later one that the other end dialed: the dials may have been
 // simultaneous, and this is the smaller id.
 bool Core::stays(const Link& link, base::Time now) const {
-  return link.dialed && table_.self_id() < link.peer && now - link.ready < kSimultaneous;
+  return link.dialed && !link.relayed && table_.self_id() < link.peer &&
+         now - link.ready < kSimultaneous;
 }
 
 void Core::on_message(base::LinkId id, const wire::Neighbour& message, base::Time now,
@@ -183,6 +189,15 @@ void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
       if (link.role == Role::neighbour && link.peer != keep) others.push_back(id);
     }
     ASSERT(!others.empty());
+    // Direct links are kept rather than those over a circuit, and those that carry a circuit
+    // rather than others.
+    const auto keep_only = [&](auto&& fits) {
+      if (std::ranges::any_of(others, fits)) {
+        std::erase_if(others, [&](base::LinkId id) { return !fits(id); });
+      }
+    };
+    keep_only([&](base::LinkId id) { return links_.at(id).relayed; });
+    keep_only([&](base::LinkId id) { return !links_.at(id).held; });
     const base::LinkId victim = others[rng_.below(others.size())];
     dialer_.postpone(links_.at(victim).peer, kRejectedPause, now);
     send(victim, wire::Neighbour{NeighbourKind::leave}, out);
@@ -231,7 +246,7 @@ void Core::dial_joins(base::Time now, Outbox& out) {
   while (dialer_.dialing() < std::max<std::size_t>(wanted_neighbours(), 1)) {
     const auto address = dialer_.dial_join(lonely, is_known, now);
     if (!address) break;
-    out.push_back(Dial{*address});
+    dial(*address, out);
   }
 }
 
@@ -248,7 +263,7 @@ void Core::probe(base::Time now, Outbox& out) {
   }
   if (stale.empty()) return;
   if (const auto address = dialer_.dial(*stale[rng_.below(stale.size())], now)) {
-    out.push_back(Dial{*address});
+    dial(*address, out);
   }
 }
 
@@ -276,6 +291,11 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
     }
   }
   base::shuffle(due, rng_);
+  // Where neither can be dialed, a link takes a third member's help.
+  if (table_.self().reach == wire::Reachability::dials_only) {
+    std::ranges::stable_partition(
+        due, [](const auto* record) { return record->reach != wire::Reachability::dials_only; });
+  }
   // A neighbour that was lost is taken back within its grace: it costs no keyframe.
   std::stable_partition(due.begin(), due.end(), [&](const auto* record) {
     return reconnect_first_.left(record->id, now).has_value() && !SIM_RARE(no_lost_first);
@@ -289,7 +309,7 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
       continue;
     }
     if (const auto address = alive ? dialer_.dial(*record, now) : dialer_.revive(*record, now)) {
-      out.push_back(Dial{*address});
+      dial(*address, out);
       --wanted;
     }
   }
@@ -335,11 +355,21 @@ void Core::dial_failed(const std::string& address, bool own, base::Time now, Out
   }
   const bool stood_still = dialer_.stood_still(address);
   if (!dialer_.failed(address, own, slow, now) || !target || own || stood_still) return;
+  // That somebody cannot be dialed who says so is no news, unless it was a neighbour just now.
+  if (record != nullptr && record->reach == wire::Reachability::dials_only &&
+      !reconnect_first_.left(*target, now)) {
+    return;
+  }
   // That one address of several leads nowhere says nothing of who may be at another.
   if (record != nullptr && dialer_.may_be_elsewhere(*record, now)) return;
   if (!is_linked(*target) && lacks_evidence(*target, now)) {
     accuse(*target, wire::DeathReason::refused, now, out);
   }
+}
+
+void Core::dial(std::string address, Outbox& out) const {
+  const auto peer = dialer_.target(address);
+  out.push_back(Dial{std::move(address), peer});
 }
 
 base::Time Core::next_seek(base::Time now, base::Time latest) const {
@@ -356,6 +386,13 @@ base::Time Core::next_seek(base::Time now, base::Time latest) const {
     if (is_wanted(*record, false) || (seeks && is_wanted(*record, true))) next = due;
   }
   return next;
+}
+
+bool Core::is_relayed_neighbour(const base::PeerId& peer) const {
+  return std::ranges::any_of(links_, [&](const auto& entry) {
+    const Link& link = entry.second;
+    return link.peer == peer && link.relayed && link.role == Role::neighbour;
+  });
 }
 
 bool Core::is_linked(const base::PeerId& peer) const {

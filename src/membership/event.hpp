@@ -1,7 +1,7 @@
 // What membership hears and what it asks for: values, carried by the peer.
 #pragma once
 
-#include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -24,6 +24,7 @@ enum class LossReason {
   duplicate,  ///< another link to the same peer takes over
   replaced,   ///< another neighbour took its place: this end had more than it seeks
   no_room,    ///< this end lacks the memory for a link with it
+  relay,      ///< the member that relayed it is gone, or relays it no more
 };
 
 [[nodiscard]] const char* to_string(LossReason reason) noexcept;
@@ -35,13 +36,13 @@ enum class LossReason {
 
 // --- events ---
 
-/// A link on which both ends passed the Hello. `address` is what was dialed, empty where the other
-/// end dialed.
+/// A link on which both ends passed the Hello.
 struct LinkReady {
   base::LinkId link;
   wire::MemberRecord other;
-  bool dialed = false;
-  std::string address;
+  bool dialed = false;   ///< or this end asked to be dialed: the link is its own
+  std::string address;   ///< of the Dial whose outcome it is; may be empty
+  bool relayed = false;  ///< it is over a circuit
 };
 
 /// A ready link is gone. Not needed, but harmless, for a link that a Close action named.
@@ -85,6 +86,13 @@ struct SpeedMeasured {
 /// Where others reach this peer from now on: 1 to wire::kAddressesMax. Told with the own record.
 struct Moved {
   std::vector<std::string> addresses;
+  wire::Reachability reach = wire::Reachability::unknown;
+};
+
+/// Something else needs this link from now on, or no longer: it is not closed as unused.
+struct Hold {
+  base::LinkId link;
+  bool on = false;
 };
 
 /// Say goodbye: the own record becomes `left`, all links are closed, nothing more is done.
@@ -93,20 +101,15 @@ struct Leave {
 };
 
 using Event = std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Heard, SpeedMeasured,
-                           Moved, Leave>;
+                           Moved, Hold, Leave>;
 
 // --- actions ---
 
-/// How a connection is to come about.
-enum class DialKind : std::uint8_t {
-  direct,  ///< the other end listens
-  punch,   ///< the other end dials here at the same time: from the listening port, both
-};
-
-/// Connect to "host:port". Ends in exactly one LinkReady (dialed, same address) or DialFailed.
+/// Connect to "host:port", or come to a link with this member by another way. Ends in exactly one
+/// LinkReady (dialed, same address) or DialFailed.
 struct Dial {
   std::string address;
-  DialKind kind = DialKind::direct;
+  std::optional<base::PeerId> peer{};  ///< nothing: whoever is there
 };
 
 struct Send {

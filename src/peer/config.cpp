@@ -27,6 +27,8 @@ Config core_config(const RunFile& run_file, std::string canonical, const Startin
                 .target_samples = target_samples(run_file, start.training_set),
                 .exchange = run_file.exchange,
                 .membership = run_file.swarm,
+                .relay = run_file.relay,
+                .secure = run_file.security == Security::tls,
                 .train = run_file.train,
                 .peers = run_file.peers,
                 .evaluate_every = evaluate_every(run_file.report.every, start.training_set),

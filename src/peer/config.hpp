@@ -10,6 +10,7 @@
 #include "data/sharding.hpp"
 #include "exchange/config.hpp"
 #include "membership/config.hpp"
+#include "reach/config.hpp"
 #include "train/config.hpp"
 #include "wire/messages.hpp"
 
@@ -28,6 +29,8 @@ struct Config {
   std::optional<double> target_accuracy;
   exchange::Config exchange;
   membership::Config membership;
+  reach::Config relay;
+  bool secure = true;  ///< links are encrypted: without that, nobody relays
   train::Config train;
   /// allreduce, local: the fixed number of peers.
   std::uint32_t peers = 0;

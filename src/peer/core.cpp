@@ -46,6 +46,18 @@ std::optional<RingSeat> seat_of(const base::PeerId& self, const Config& config,
                    .life = life});
 }
 
+/// The member table as reach looks at it.
+class Table final : public reach::Members {
+ public:
+  explicit Table(const membership::Core& membership) : membership_(membership) {}
+  [[nodiscard]] const wire::MemberRecord* find(const base::PeerId& peer) const override {
+    return membership_.table().find(peer);
+  }
+
+ private:
+  const membership::Core& membership_;
+};
+
 bool is_due(const std::optional<base::Time>& deadline, base::Time now) {
   return deadline && *deadline <= now;
 }
@@ -69,6 +81,8 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, c
                  .progress = resume.progress},
                 rng.fork()),
       ring_(seat_of(self_.id, config_, resume.step.next(), rng())),
+      reach_(config_.relay, self_.id, self_.addresses, config_.secure, rng.fork()),
+      addresses_(self_.addresses),
       share_{.batch = config_.train.batch},
       pace_(config_.step_interval, config_.train.batch),
       step_(resume.step),
@@ -106,6 +120,12 @@ void Core::expire_parts(base::Time now, Outbox& out) {
     membership::Outbox actions;
     membership_.expire(now, actions);
     take_membership(actions, now, out);
+    if (phase_ == Phase::done) return;
+  }
+  if (is_due(reach_.next_deadline(), now)) {
+    reach::Outbox actions;
+    reach_.expire(Table(membership_), now, actions);
+    take_reach(actions, now, out);
     if (phase_ == Phase::done) return;
   }
   if (is_due(exchange_.next_deadline(), now)) {
@@ -164,6 +184,12 @@ void Core::to_membership(const membership::Event& event, base::Time now, Outbox&
   take_membership(actions, now, out);
 }
 
+void Core::to_reach(const reach::Event& event, base::Time now, Outbox& out) {
+  reach::Outbox actions;
+  reach_.handle(event, Table(membership_), now, actions);
+  take_reach(actions, now, out);
+}
+
 void Core::to_exchange(exchange::Event event, base::Time now, Outbox& out) {
   exchange::Outbox actions;
   exchange_.handle(std::move(event), now, actions);
@@ -184,8 +210,48 @@ void Core::take_membership(membership::Outbox& actions, base::Time now, Outbox& 
   if (phase_ != Phase::done) remember_changes(now, out);
 }
 
-void Core::perform(membership::Dial& dial, base::Time, Outbox& out) {
-  out.push_back(std::move(dial));
+void Core::perform(membership::Dial& dial, base::Time now, Outbox& out) {
+  to_reach(reach::Want{std::move(dial.address), dial.peer}, now, out);
+}
+
+void Core::take_reach(reach::Outbox& actions, base::Time now, Outbox& out) {
+  for (reach::Action& action : actions) {
+    if (phase_ == Phase::done) return;  // Finished is the last action
+    std::visit([&](auto& value) { perform(value, now, out); }, action);
+  }
+}
+
+void Core::perform(reach::Dial& dial, base::Time, Outbox& out) { out.push_back(std::move(dial)); }
+
+void Core::perform(reach::Send& send, base::Time, Outbox& out) {
+  out.push_back(Send{send.link, std::move(send.message)});
+}
+
+void Core::perform(const reach::OpenCircuit& open, base::Time, Outbox& out) { out.push_back(open); }
+
+void Core::perform(const reach::Relay& relay, base::Time, Outbox& out) { out.push_back(relay); }
+
+void Core::perform(const reach::EndCircuit& end, base::Time, Outbox& out) { out.push_back(end); }
+
+void Core::perform(const reach::Hold& hold, base::Time now, Outbox& out) {
+  to_membership(membership::Hold{hold.link, hold.on}, now, out);
+}
+
+// The outer address comes first: it is the one that most members can use.
+void Core::perform(const reach::Tell& tell, base::Time now, Outbox& out) {
+  std::vector<std::string> addresses = addresses_;
+  if (!tell.outer.empty()) {
+    std::erase(addresses, tell.outer);
+    addresses.insert(addresses.begin(), tell.outer);
+    if (addresses.size() > wire::kAddressesMax) addresses.resize(wire::kAddressesMax);
+  }
+  to_membership(membership::Moved{std::move(addresses), tell.reach}, now, out);
+}
+
+void Core::perform(reach::Failed& failed, base::Time now, Outbox& out) {
+  to_membership(
+      membership::DialFailed{std::move(failed.address), std::move(failed.text), failed.own}, now,
+      out);
 }
 
 void Core::perform(membership::Send& send, base::Time, Outbox& out) {

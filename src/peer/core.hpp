@@ -21,6 +21,7 @@
 #include "peer/speed_meter.hpp"
 #include "peer/status.hpp"
 #include "peer/step_pace.hpp"
+#include "reach/core.hpp"
 
 namespace starling::peer {
 
@@ -67,6 +68,7 @@ class Core {
   /// The parts, to be looked at.
   [[nodiscard]] const membership::Core& membership() const noexcept { return membership_; }
   [[nodiscard]] const exchange::Core& exchange() const noexcept { return exchange_; }
+  [[nodiscard]] const reach::Core& reach() const noexcept { return reach_; }
   /// What can grow, and what waits, in this core and its parts: nothing is above its limit between
   /// two calls. Cheap, and a look at all that waits.
   void add_bounds(base::Bounds& out) const;
@@ -77,7 +79,11 @@ class Core {
     base::PeerId peer;
     bool dialed = false;
     std::string address;
-    bool ready = false;  ///< Hello accepted
+    std::string observed;       ///< the other end's address as seen here
+    base::LinkId via;           ///< over a circuit: the link with the relay
+    bool wanted = false;        ///< it is the outcome of a dial that membership asked for
+    std::uint64_t answers = 0;  ///< the other end asked to be dialed, by this introduction
+    bool ready = false;         ///< Hello accepted
     bool closing = false;
     base::Time hello_until;  ///< not ready: time at which it is closed
   };
@@ -95,6 +101,7 @@ class Core {
   void on(Leave&, base::Time now, Outbox& out);
   void on(Checkpoint&, base::Time now, Outbox& out);
   void on(Unreadable& event, base::Time now, Outbox& out);
+  void on(const CircuitEnded& event, base::Time now, Outbox& out);
 
   // Each takes the outcome of a job (core_training.cpp, core.cpp).
   void on_outcome(const StepDone& done, base::Time now, Outbox& out);
@@ -116,6 +123,14 @@ class Core {
   void perform(const membership::NeighbourDown& down, base::Time now, Outbox& out);
   void perform(const membership::MembersChanged&, base::Time now, Outbox& out);
   void perform(base::Notice& said, base::Time now, Outbox& out);
+  void perform(reach::Send& send, base::Time now, Outbox& out);
+  void perform(const reach::Hold& hold, base::Time now, Outbox& out);
+  void perform(const reach::Tell& tell, base::Time now, Outbox& out);
+  void perform(reach::Failed& failed, base::Time now, Outbox& out);
+  void perform(reach::Dial& dial, base::Time now, Outbox& out);
+  void perform(const reach::OpenCircuit& open, base::Time now, Outbox& out);
+  void perform(const reach::Relay& relay, base::Time now, Outbox& out);
+  void perform(const reach::EndCircuit& end, base::Time now, Outbox& out);
   void perform(const RingSeat::Made&, base::Time now, Outbox& out);
   void perform(RingSeat::Send& send, base::Time now, Outbox& out);
   void perform(RingSeat::Averaged& averaged, base::Time now, Outbox& out);
@@ -136,13 +151,17 @@ class Core {
   void misbehaved(base::LinkId link, const base::PeerId& peer, const std::string& text,
                   base::Time now, Outbox& out);
   void close_silent_links(base::Time now, Outbox& out);
+  void make_ready(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now,
+                  Outbox& out);
 
   // Carrying events to the parts and their actions on (core.cpp).
   void expire_parts(base::Time now, Outbox& out);
   void to_membership(const membership::Event& event, base::Time now, Outbox& out);
+  void to_reach(const reach::Event& event, base::Time now, Outbox& out);
   void to_exchange(exchange::Event event, base::Time now, Outbox& out);
   void to_ring(RingSeat::Event event, base::Time now, Outbox& out);
   void take_membership(membership::Outbox& actions, base::Time now, Outbox& out);
+  void take_reach(reach::Outbox& actions, base::Time now, Outbox& out);
   void take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out);
   void take_ring(std::vector<RingSeat::Action>& actions, base::Time now, Outbox& out);
   void tell_progress(base::Time now, Outbox& out);
@@ -195,6 +214,8 @@ class Core {
   membership::Core membership_;
   exchange::Core exchange_;
   std::optional<RingSeat> ring_;  ///< where the mode uses one
+  reach::Core reach_;
+  std::vector<std::string> addresses_;  ///< this machine's own, without the outer one
 
   // Links.
   std::map<base::LinkId, LinkInfo> links_;

@@ -29,6 +29,7 @@ std::optional<base::Time> Core::next_deadline() const {
   if (phase_ == Phase::done) return std::nullopt;
   base::Earliest next;
   next.add(membership_.next_deadline());
+  next.add(reach_.next_deadline());
   next.add(exchange_.next_deadline());
   if (ring_) next.add(ring_->next_deadline());
   visit_deadlines(
@@ -44,6 +45,7 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
   known_.add_timers(now, out);
   if (ring_) ring_->add_timers(now, out);
   membership_.add_timers(now, out);
+  reach_.add_timers(now, out);
   exchange_.add_timers(now, out);
 }
 
@@ -57,6 +59,7 @@ void Core::add_bounds(base::Bounds& out) const {
   known_.add_bounds(out);
   if (ring_) ring_->add_bounds(out);
   membership_.add_bounds(out);
+  reach_.add_bounds(out);
   exchange_.add_bounds(neighbours_.size(), out);
 }
 

@@ -33,24 +33,38 @@ void Core::on(LinkUp& event, base::Time now, Outbox& out) {
                              event.address + " leads to this peer itself, or to another process "
                                              "that has its key (key.pem in its folder)"});
       }
-      to_membership(membership::DialFailed{event.address, "that is this peer", true}, now, out);
+      to_reach(reach::DialFailed{event.address, "that is this peer", true}, now, out);
     }
     return;
   }
   if (links_.size() >= kConnectionsMax) {
     out.push_back(Close{event.link});
-    if (event.dialed) {
-      to_membership(membership::DialFailed{event.address, "too many links", false}, now, out);
+    if (event.dialed && !event.via.valid()) {
+      to_reach(reach::DialFailed{event.address, "too many links", false}, now, out);
     }
     return;
   }
-  links_[event.link] = {.peer = event.peer,
-                        .dialed = event.dialed,
-                        .address = std::move(event.address),
-                        .hello_until = now + kHelloTimeout};
+  LinkInfo info{.peer = event.peer,
+                .dialed = event.dialed,
+                .address = std::move(event.address),
+                .observed = std::move(event.observed),
+                .via = event.via,
+                .hello_until = now + kHelloTimeout};
+  if (info.observed.empty() && !info.via.valid()) info.observed = info.address;
+  if (info.dialed && !info.via.valid()) {
+    using enum reach::Answered::Purpose;
+    reach::Outbox actions;
+    const auto answered = reach_.answered(info.address, info.peer, now, actions);
+    take_reach(actions, now, out);
+    if (answered.purpose == close) return out.push_back(Close{event.link});
+    info.wanted = answered.purpose == want;
+    info.answers = answered.nonce;
+  }
   out.push_back(Send{event.link, wire::Hello{.run = config_.run,
                                              .parameters_hash = config_.parameters_hash,
-                                             .self = membership_.self()}});
+                                             .self = membership_.self(),
+                                             .answers = info.answers}});
+  links_[event.link] = std::move(info);
 }
 
 void Core::on(LinkDown& event, base::Time now, Outbox& out) {
@@ -59,13 +73,24 @@ void Core::on(LinkDown& event, base::Time now, Outbox& out) {
   const LinkInfo info = std::move(found->second);
   links_.erase(found);
   if (info.ready) {
-    to_membership(membership::LinkLost{event.link, event.reason, event.text}, now, out);
-  } else if (info.dialed) {
-    to_membership(membership::DialFailed{info.address, event.text, false}, now, out);
+    // First, so that nobody is asked for anything over it.
+    to_reach(reach::LinkLost{event.link}, now, out);
+    if (phase_ == Phase::done) return;
+    // What breaks over a circuit may be the relay.
+    const bool broke = event.reason == membership::LossReason::reset;
+    const auto reason = broke && info.via.valid() ? membership::LossReason::relay : event.reason;
+    to_membership(membership::LinkLost{event.link, reason, event.text}, now, out);
+  } else if (info.wanted) {
+    to_reach(reach::DialFailed{info.address, event.text, false}, now, out);
   }
 }
 
+void Core::on(const CircuitEnded& event, base::Time now, Outbox& out) { to_reach(event, now, out); }
+
 void Core::on(DialFailed& event, base::Time now, Outbox& out) {
+  if (!reach_.is_wanted(event.address)) {
+    return to_reach(reach::DialFailed{event.address, event.text, event.own}, now, out);
+  }
   // Where somebody wrote it down it should work; and it is tried for ever.
   const bool is_new = known_.note_failure(event.address);
   out.push_back(Notice{is_new && neighbours_.empty() ? Severity::warning : Severity::info,
@@ -75,7 +100,7 @@ void Core::on(DialFailed& event, base::Time now, Outbox& out) {
       known_.note_turned_away(event.address)) {
     return end({EndReason::failed, {base::ErrorCode::secret, event.text}}, now, out);
   }
-  to_membership(membership::DialFailed{event.address, event.text, event.own}, now, out);
+  to_reach(reach::DialFailed{event.address, event.text, event.own}, now, out);
 }
 
 void Core::on(Found& event, base::Time now, Outbox& out) {
@@ -83,7 +108,8 @@ void Core::on(Found& event, base::Time now, Outbox& out) {
 }
 
 void Core::on(Moved& event, base::Time now, Outbox& out) {
-  to_membership(std::move(event), now, out);
+  addresses_ = std::move(event.addresses);
+  to_reach(reach::Moved{addresses_}, now, out);
 }
 
 void Core::on(Received& event, base::Time now, Outbox& out) {
@@ -128,6 +154,12 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
             membership_.progress().observe(peer.prefix(), message.samples, now);
           }
           to_ring(RingSeat::Received{peer, std::move(message)}, now, out);
+        } else if constexpr (std::is_same_v<T, wire::DialBack> ||
+                             std::is_same_v<T, wire::DialedBack> ||
+                             std::is_same_v<T, wire::Introduce> ||
+                             std::is_same_v<T, wire::Circuit>) {
+          to_membership(membership::Heard{event.link}, now, out);
+          to_reach(reach::Received{event.link, std::move(message)}, now, out);
         } else {
           to_membership(membership::Received{event.link, std::move(message)}, now, out);
           // It has forgotten the link: who says this and then holds on to it would keep its place.
@@ -181,10 +213,35 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
                    {}},
                   out);
   }
+  make_ready(link, info, hello, now, out);
+}
+
+// To membership a link is that of the end that wanted it, whoever dialed: both Hellos say so.
+void Core::make_ready(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now,
+                      Outbox& out) {
   info.ready = true;
   out.push_back(Accept{link});
-  to_membership(membership::LinkReady{link, std::move(hello.self), info.dialed, info.address}, now,
-                out);
+  const bool both = info.answers != 0 && hello.answers != 0;
+  bool asked = info.dialed;
+  if (hello.answers != 0) asked = true;
+  if (info.answers != 0) asked = both && self_.id < info.peer;
+  std::string address;
+  if (asked) address = info.wanted ? info.address : reach_.address_of(info.peer);
+  const reach::LinkReady ready{.link = link,
+                               .peer = info.peer,
+                               .observed = info.observed,
+                               .via = info.via,
+                               .asked = asked,
+                               .address = address};
+  const bool relayed = info.via.valid();
+  // `info` may be gone after this.
+  to_membership(membership::LinkReady{.link = link,
+                                      .other = std::move(hello.self),
+                                      .dialed = asked,
+                                      .address = std::move(address),
+                                      .relayed = relayed},
+                now, out);
+  if (phase_ != Phase::done) to_reach(ready, now, out);
 }
 
 // A link serves for one answer, so nobody gets more out of this peer than they dial for.

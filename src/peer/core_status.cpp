@@ -40,7 +40,11 @@ Status Core::status(base::Time now) const {
                 .lost_steps = totals.lost_steps,
                 .training_since = training_since_,
                 .first_step = first_step_,
-                .last_step = last_step_};
+                .last_step = last_step_,
+                .reach = reach_.reach(),
+                .outer = reach_.outer(),
+                .relayed = reach_.relayed(),
+                .relayed_bytes = reach_.relayed_bytes()};
   if (evaluated_) {
     if (!std::isnan(evaluated_->accuracy)) status.accuracy = evaluated_->accuracy;
     status.loss = evaluated_->loss;
@@ -55,6 +59,10 @@ Status Core::status(base::Time now) const {
                     .heard_ago = neighbour.silence};
     if (const auto known = links_.find(neighbour.link); known != links_.end()) {
       link.address = known->second.address;
+      if (const auto relay = links_.find(known->second.via); relay != links_.end()) {
+        const wire::MemberRecord* record = membership_.table().find(relay->second.peer);
+        link.via = record == nullptr ? relay->second.peer.brief() : record->name;
+      }
     }
     for (const exchange::LinkStatus& entry : links) {
       if (entry.peer != neighbour.peer) continue;

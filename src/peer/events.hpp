@@ -14,6 +14,7 @@
 #include "base/strong.hpp"
 #include "membership/event.hpp"
 #include "peer/jobs.hpp"
+#include "reach/event.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::peer {
@@ -29,7 +30,9 @@ struct LinkUp {
   base::PeerId peer;
   bool dialed = false;  ///< by this peer
   std::string address;
-  std::string observed = {};  ///< "host:port" of the other end as seen here; empty: not known
+  /// The other end's address as seen here, "ip:port"; empty: `address`, or of a circuit none.
+  std::string observed{};
+  base::LinkId via{};  ///< over a circuit: the link with the relay
 };
 
 /// The link is gone; once for every LinkUp.
@@ -73,6 +76,10 @@ struct Unreadable {
   std::string text;  ///< what is wrong with it
 };
 
+/// Once for each OpenCircuit and each Relay, by either of its links. Where a link came up over the
+/// circuit, its LinkDown comes first.
+using reach::CircuitEnded;
+
 /// Save, say goodbye and end.
 struct Leave {};
 
@@ -80,13 +87,17 @@ struct Leave {};
 struct Checkpoint {};
 
 using Event = std::variant<Start, LinkUp, LinkDown, DialFailed, Found, Moved, Received, Outcome,
-                           Leave, Checkpoint, Arriving, Unreadable>;
+                           Leave, Checkpoint, Arriving, Unreadable, CircuitEnded>;
 
 // --- actions ---
 
-using membership::Dial;
-using membership::DialKind;
 using membership::Send;
+using reach::Dial;
+using reach::DialKind;
+/// These end in a CircuitEnded. The transport keeps to `relay.limit`, reach to `relay.circuits`.
+using reach::EndCircuit;
+using reach::OpenCircuit;
+using reach::Relay;
 
 /// Frames of full size may come over this link from now on.
 struct Accept {
@@ -127,8 +138,8 @@ struct Finished {
   base::Error error;  ///< failed; else without a text, but where the model could not be saved
 };
 
-using Action =
-    std::variant<Dial, Send, Accept, Close, Run, base::Notice, Report, Remember, Refused, Finished>;
+using Action = std::variant<Dial, Send, Accept, Close, Run, base::Notice, Report, Remember, Refused,
+                            Finished, OpenCircuit, Relay, EndCircuit>;
 using Outbox = std::vector<Action>;
 
 }  // namespace starling::peer

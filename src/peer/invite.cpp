@@ -136,6 +136,7 @@ std::string shared_toml(RunFile run_file) {
   keep_name(run_file.init);
   run_file.links = defaults.links;
   run_file.limits = defaults.limits;
+  run_file.relay = defaults.relay;
   run_file.exchange.upload_limit = defaults.exchange.upload_limit;
   run_file.exchange.cpu_share = defaults.exchange.cpu_share;
   return to_toml(run_file);
@@ -159,9 +160,12 @@ std::string shared_settings(const RunFile& run_file, std::span<const std::string
   std::string text;
   for (const std::string& setting : set) {
     const std::string_view key = std::string_view(setting).substr(0, setting.find('='));
-    if (key.starts_with("limits.") || key.starts_with("links.") ||
-        std::ranges::count(kOfOneMachine, key) != 0)
+    const auto of_one_machine = [&](std::string_view section) { return key.starts_with(section); };
+    constexpr std::string_view kSections[] = {"limits.", "links.", "relay."};
+    if (std::ranges::any_of(kSections, of_one_machine) ||
+        std::ranges::count(kOfOneMachine, key) != 0) {
       continue;
+    }
     if (is_private && (key == "data.path" || key == "data.test_path")) continue;
     text += " --set " + shell_word(setting);
   }

@@ -15,6 +15,7 @@
 #include "membership/config.hpp"
 #include "membership/limits.hpp"
 #include "model/spec.hpp"
+#include "reach/config.hpp"
 #include "train/config.hpp"
 
 namespace starling::peer {
@@ -103,6 +104,7 @@ struct RunFile {
   LinksConfig links;
   CheckpointConfig checkpoint;
   ReportConfig report;
+  reach::Config relay;
   LimitsConfig limits;
   /// Another program trains, which embeds this peer: its model, data and optimizer are its own.
   bool embedded = false;

@@ -10,6 +10,7 @@
 #include "base/enum_names.hpp"
 #include "membership/limits.hpp"
 #include "peer/run_file.hpp"
+#include "reach/limits.hpp"
 
 namespace starling::peer {
 
@@ -333,6 +334,9 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit.section("report");
   visit("every", f.report.every, NumberRange{0, 1e6});
   visit("samples", f.report.samples, IntegerRange{0, 100'000'000});
+  visit.section("relay");
+  visit("circuits", f.relay.circuits, IntegerRange{0, reach::kCircuitsMax});
+  visit("limit", f.relay.limit, NumberRange{0, 1e6});
   visit.section("limits");
   visit("link_memory", f.limits.link_memory,
         IntegerRange{std::uint64_t{1} << 20, std::uint64_t{1} << 34});

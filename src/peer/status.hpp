@@ -28,6 +28,7 @@ struct LinkStatus {
   double drift = 0;  ///< distance of the other end's mirror, relative to the norm, when last looked
   double density = 0;    ///< fraction of the parameters that was asked for of the last delta
   double bandwidth = 0;  ///< bytes/s of the way there; 0: not known, or too much for deltas to tell
+  std::string via;       ///< name of the member that relays it; empty: it is direct
   std::optional<base::Duration> round_trip;  ///< of heartbeats, smoothed
   base::Duration heard_ago{};                ///< since anything came from there
 };
@@ -65,6 +66,10 @@ struct Status {
   std::optional<base::Time> training_since;  ///< when the first step was handed to the trainer
   std::optional<base::Time> first_step;      ///< when it was done
   std::optional<base::Time> last_step;       ///< when the latest was done
+  wire::Reachability reach = wire::Reachability::unknown;
+  std::string outer;                ///< address that others see this peer at; empty: none told
+  std::uint64_t relayed = 0;        ///< circuits that it relays
+  std::uint64_t relayed_bytes = 0;  ///< of those that are over
   std::vector<LinkStatus> links;
   std::vector<MemberStatus> members;
 };

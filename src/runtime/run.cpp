@@ -223,7 +223,8 @@ base::Status Run::open_node() {
                                             per_parameter * task_.parameters.size() +
                                                 kQueuedBuffers * buffer_bytes + kPayloadSlack}),
       .payload_max =
-          exchange::payload_bytes_max(task_.parameters.size()) + buffer_bytes + kPayloadSlack};
+          exchange::payload_bytes_max(task_.parameters.size()) + buffer_bytes + kPayloadSlack,
+      .relay_limit = static_cast<std::uint64_t>(run_file_.relay.limit * 1e6 / 8)};
   made.observer = {
       .note =
           [this](base::Severity severity, const std::string& text) {

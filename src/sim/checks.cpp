@@ -24,6 +24,7 @@ Checks::Checks(World& world)
       counters_(subjects_, calm_, alarm_),
       advances_(world, alarm_),
       dials_(world, calm_, alarm_),
+      reaches_(world, alarm_),
       exchanges_(world, subjects_, calm_, alarm_),
       membership_cost_(world, calm_.times().last_start),
       pairs_(world, calm_.times().last_start),
@@ -39,6 +40,7 @@ void Checks::started(Node& node) {
   subjects_.started(node);
   calm_.started();
   incarnations_.started(node);
+  reaches_.started(node);
   steps_.started(node);
   tables_.started(node);
   stages_.started(node);
@@ -77,9 +79,12 @@ void Checks::sent(const Node& from, const wire::Message& message) {
   incarnations_.sent(from, message);
 }
 
-void Checks::dialed(const Node& node, const std::string& address, bool answers) {
-  dials_.dialed(node, address, answers);
+void Checks::dialed(const Node& node, const peer::Dial& dial, bool answers) {
+  dials_.dialed(node, dial.address, answers);
+  reaches_.dialed(node, dial);
 }
+
+void Checks::relays(const Node& relay) { reaches_.relays(relay); }
 
 void Checks::stepped(Node& node, std::uint32_t samples) { steps_.stepped(node, samples); }
 

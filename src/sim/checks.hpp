@@ -17,6 +17,7 @@
 #include "sim/checks/incarnations.hpp"
 #include "sim/checks/membership_cost.hpp"
 #include "sim/checks/pairs.hpp"
+#include "sim/checks/reaches.hpp"
 #include "sim/checks/recovery.hpp"
 #include "sim/checks/stages.hpp"
 #include "sim/checks/steps.hpp"
@@ -41,7 +42,8 @@ class Checks final : public Observer {
   void touched(Node& node) override;
   void noticed(const Node& node, const base::Notice& notice) override;
   void sent(const Node& from, const wire::Message& message) override;
-  void dialed(const Node& node, const std::string& address, bool answers) override;
+  void dialed(const Node& node, const peer::Dial& dial, bool answers) override;
+  void relays(const Node& relay) override;
   void stepped(Node& node, std::uint32_t samples) override;
   void fault(const PlannedEvent& event, bool begins) override;
   void started(Node& node) override;
@@ -79,6 +81,7 @@ class Checks final : public Observer {
   Counters counters_;
   Advances advances_;
   Dials dials_;
+  Reaches reaches_;
   Exchanges exchanges_;
   MembershipCost membership_cost_;
   Pairs pairs_;

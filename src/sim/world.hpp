@@ -85,7 +85,9 @@ class Observer {
   virtual void noticed(const Node& node, const base::Notice& notice) = 0;
   virtual void sent(const Node& from, const wire::Message& message) = 0;
   /// `answers`: a process runs at the address now.
-  virtual void dialed(const Node& node, const std::string& address, bool answers) = 0;
+  virtual void dialed(const Node& node, const peer::Dial& dial, bool answers) = 0;
+  /// It relays one circuit more.
+  virtual void relays(const Node& relay) = 0;
   /// Before its core hears of the step, which was on so many samples.
   virtual void stepped(Node& node, std::uint32_t samples) = 0;
   /// Before an event's begin, and after its end.
@@ -123,6 +125,8 @@ class World {
   [[nodiscard]] std::optional<LinkPath> link_path(const Node& a, const Node& b) const;
   /// Frames that the network has not taken from the node.
   [[nodiscard]] std::size_t unsent(const Node& node) const;
+  /// Circuits that the node relays now.
+  [[nodiscard]] std::size_t relayed(const Node& node) const;
   [[nodiscard]] bool tracing() const noexcept { return static_cast<bool>(trace_); }
   void trace(const std::string& text) const;
   /// The first rule of the world that was broken; empty: none.
@@ -190,7 +194,29 @@ class World {
     std::optional<base::Duration> forgotten_after;     ///< by a router, when so long nothing passed
     base::Time passed{};                               ///< something did, last
     bool through_router = false;
-    bool dead = false;  ///< a router on the way has forgotten it, or an end is elsewhere
+    bool dead = false;          ///< a router on the way has forgotten it, or an end is elsewhere
+    std::uint64_t circuit = 0;  ///< that it goes over; 0: none
+  };
+  /// A link's place in the table of connections.
+  struct Place {
+    std::uint32_t slot = 0, generation = 0;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  /// One end's half of a circuit, from OpenCircuit on.
+  struct Opened {
+    std::uint32_t node, life;
+    base::LinkId link;  ///< with the relay
+    std::uint32_t number;
+    Place leg;
+  };
+  /// What a relay passes on, from its Relay to its CircuitEnded. Leg 0 is the dialer's.
+  struct Circuit {
+    std::uint32_t relay = 0, life = 0;
+    std::array<base::LinkId, 2> links;  ///< of the relay
+    std::array<std::uint32_t, 2> numbers{};
+    std::array<Place, 2> legs{};
+    std::optional<Place> connection{};
+    std::uint64_t bytes = 0;
   };
   /// Where a dial leads.
   struct Route {
@@ -247,13 +273,33 @@ class World {
     base::LinkId link;
     bool reset;
   };
+  /// The handshake over a circuit is through, seen from the end that began it.
+  struct CircuitDialed {
+    Opened by;
+  };
+  /// An end of a circuit, or its relay, hears that it is over.
+  struct CircuitOver {
+    std::uint32_t node, life;
+    base::LinkId link;
+    std::uint32_t number;
+    std::uint64_t bytes;
+  };
+  /// The link over a circuit that is over breaks at one end.
+  struct CircuitBreaks {
+    Place connection;
+    int side;
+  };
+  /// Whether anybody uses it.
+  struct CircuitIdle {
+    std::uint64_t circuit;
+  };
   struct Planned {
     std::size_t event;
     bool begins;
   };
   struct Second {};
-  using Happening =
-      std::variant<Wake, Work, Arrive, Turn, Part, Retry, Dialed, Closed, Planned, Second>;
+  using Happening = std::variant<Wake, Work, Arrive, Turn, Part, Retry, Dialed, Closed, Planned,
+                                 Second, CircuitDialed, CircuitOver, CircuitBreaks, CircuitIdle>;
   struct Queued {
     base::Time at;
     std::uint64_t order;
@@ -275,6 +321,10 @@ class World {
   void happen(Closed& closed);
   void happen(Planned& planned);
   void happen(Second& second);
+  void happen(CircuitDialed& dialed);
+  void happen(CircuitOver& over);
+  void happen(CircuitBreaks& breaks);
+  void happen(CircuitIdle& idle);
 
   // Peers (world_nodes.cpp).
   void begin(const PlannedEvent& event, std::size_t index);
@@ -305,6 +355,9 @@ class World {
   void act(Node& node, const peer::Remember& action);
   void act(Node& node, const peer::Refused& action);
   void act(Node& node, peer::Finished& action);
+  void act(Node& node, const peer::OpenCircuit& action);
+  void act(Node& node, const peer::Relay& action);
+  void act(Node& node, const peer::EndCircuit& action);
   void note_opening(Node& node, const peer::Job& job);
   void begin_work(Node& node);
   void end_work_after(Node& node, base::Duration delay);
@@ -318,7 +371,7 @@ class World {
   [[nodiscard]] std::optional<Route> find_route(const Node& node, const peer::Dial& action);
   [[nodiscard]] std::optional<Punch> take_punch(std::uint64_t serial);
   [[nodiscard]] std::optional<Punch> take_punch(const Node& node, const std::string& address);
-  void connect(Node& from, Node& to, const Dialed& dialed);
+  void connect(Node& from, Node& to, const Dialed& dialed, std::uint64_t circuit = 0);
   void lose_links(const std::vector<std::uint32_t>& peers, bool through_routers);
   [[nodiscard]] bool passes(Connection& connection) const;
   void send(Node& node, base::LinkId link, const wire::Message& message);
@@ -335,6 +388,21 @@ class World {
   void release(std::uint32_t connection);
   [[nodiscard]] static std::size_t size_of(const Item& item);
   [[nodiscard]] static std::size_t packet_of(const Waiting& waiting);
+  /// The path of what end `from` sends, over the relay where there is one.
+  [[nodiscard]] PathState path_state(const Connection& connection, int from) const;
+  [[nodiscard]] bool path_cut(const Connection& connection, int from) const;
+
+  // Circuits (world_circuits.cpp).
+  [[nodiscard]] std::map<std::uint64_t, Circuit>::iterator find_circuit(const Node& relay,
+                                                                        base::LinkId link,
+                                                                        std::uint32_t number);
+  [[nodiscard]] std::optional<Place> place_of(const Node& node, base::LinkId link) const;
+  [[nodiscard]] std::vector<Opened>::iterator find_opened(const Circuit& circuit, int leg);
+  /// `orderly`: what is on its way still arrives.
+  void end_circuit(std::map<std::uint64_t, Circuit>::iterator at, bool orderly = false);
+  void tell_over(const Node& node, base::LinkId link, std::uint32_t number, std::uint64_t bytes);
+  /// One end of this link is gone: so are the circuits that it carries.
+  void leg_gone(std::uint32_t slot, bool orderly);
   /// The peers that it leads from and to.
   [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> path_of(const Connection& connection,
                                                                 int from) const;
@@ -361,6 +429,9 @@ class World {
   std::unordered_map<std::string, std::uint32_t> addresses_;
   std::vector<Connection> connections_;
   std::vector<std::uint32_t> free_connections_;
+  std::map<std::uint64_t, Circuit> circuits_;
+  std::vector<Opened> opened_;  ///< ends whose CircuitEnded has not come
+  std::uint64_t last_circuit_ = 0;
   std::vector<Punch> punches_;
   std::uint64_t last_punch_ = 0;
   std::map<std::size_t, std::uint64_t> path_faults_;         ///< planned event: fault

@@ -64,6 +64,44 @@ int World::side_of(const Connection& connection, const Node& node, base::LinkId 
   return connection.ends[0].node == node.number && connection.ends[0].link == link ? 0 : 1;
 }
 
+PathState World::path_state(const Connection& connection, int from) const {
+  const auto [a, b] = path_of(connection, from);
+  const auto found = circuits_.find(connection.circuit);
+  if (found == circuits_.end()) {
+    PathState path = paths_.state(a, b);
+    path.cut = path.cut || connection.circuit != 0;  // it is over
+    return path;
+  }
+  const std::uint32_t relay = nodes_[found->second.relay]->peer;
+  PathState path = paths_.state(a, relay);
+  const PathState second = paths_.state(relay, b);
+  const auto either = [](double p, double q) { return 1 - (1 - p) * (1 - q); };
+  path.latency_ms += second.latency_ms;
+  path.jitter_ms = std::max(path.jitter_ms, second.jitter_ms);
+  path.loss = either(path.loss, second.loss);
+  path.reorder = either(path.reorder, second.reorder);
+  path.corrupt = either(path.corrupt, second.corrupt);
+  path.cut = path.cut || second.cut;
+  for (const double rate : {second.rate_mbit, task_.config.relay.limit}) {
+    if (rate > 0 && (path.rate_mbit <= 0 || rate < path.rate_mbit)) path.rate_mbit = rate;
+  }
+  return path;
+}
+
+bool World::path_cut(const Connection& connection, int from) const {
+  const auto [a, b] = path_of(connection, from);
+  const auto found = circuits_.find(connection.circuit);
+  if (found == circuits_.end()) return connection.circuit != 0 || paths_.cut(a, b);
+  const Node& relay = *nodes_[found->second.relay];
+  for (const Place& leg : found->second.legs) {
+    if (connections_[leg.slot].generation == leg.generation && connections_[leg.slot].dead) {
+      return true;
+    }
+  }
+  return relay.state == NodeState::stopped || paths_.cut(a, relay.peer) ||
+         paths_.cut(relay.peer, b);
+}
+
 std::optional<World::Route> World::find_route(const Node& node, const peer::Dial& action) {
   const bool punches = action.kind == peer::DialKind::punch;
   if (nat_) {
@@ -102,7 +140,7 @@ void World::dial(Node& node, const peer::Dial& action) {
   const std::string& address = action.address;
   std::optional<Route> route = find_route(node, action);
   Node* const to = route ? nodes_[route->to].get() : nullptr;
-  if (observer_ != nullptr) observer_->dialed(node, address, to != nullptr && is_up(*to));
+  if (observer_ != nullptr) observer_->dialed(node, action, to != nullptr && is_up(*to));
   const std::uint32_t there = to == nullptr ? node.peer : to->peer;
   const PathState out = paths_.state(node.peer, there);
   const PathState back = paths_.state(there, node.peer);
@@ -131,7 +169,7 @@ void World::dial(Node& node, const peer::Dial& action) {
   after(takes, Dialed{node.number, node.life, address, answered, std::move(route), punch});
 }
 
-void World::connect(Node& from, Node& to, const Dialed& dialed) {
+void World::connect(Node& from, Node& to, const Dialed& dialed, std::uint64_t circuit) {
   const std::string& address = dialed.address;
   if (&from == &to) return give(from, peer::DialFailed{address, "that is this peer", true});
   const Route& route = *dialed.route;
@@ -160,6 +198,7 @@ void World::connect(Node& from, Node& to, const Dialed& dialed) {
         connection.forgotten_after = std::min(*after, connection.forgotten_after.value_or(*after));
     }
   }
+  connection.circuit = circuit;
   Node* const nodes[2] = {&from, &to};
   for (int side = 0; side < 2; ++side) {
     Node& node = *nodes[side];
@@ -197,11 +236,11 @@ void World::push(std::uint32_t slot, int from, Item item) {
 void World::serve(std::uint32_t slot, int from) {
   Connection& connection = connections_[slot];
   Direction& direction = connection.directions[from];
-  const auto [a, b] = path_of(connection, from);
   while (!direction.waiting.empty() && !direction.stalled && direction.turn == 0) {
     Waiting& next = direction.waiting.front();
-    const bool acknowledged = paths_.calm() || !paths_.cut(b, a);
-    if (!next.met && (!passes(connection) || !meet(paths_.state(a, b), acknowledged, direction))) {
+    const bool acknowledged = paths_.calm() || !path_cut(connection, 1 - from);
+    if (!next.met &&
+        (!passes(connection) || !meet(path_state(connection, from), acknowledged, direction))) {
       return stall(slot, from);
     }
     next.met = true;
@@ -245,7 +284,7 @@ base::Time World::send_packet(std::uint32_t slot, int from) {
   const auto takes = [&](double rate_mbit) {
     return rate_mbit > 0 ? base::from_seconds(bits / (rate_mbit * 1e6)) : base::Duration{};
   };
-  base::Duration longest = takes(paths_.state(a, b).rate_mbit);
+  base::Duration longest = takes(path_state(connection, from).rate_mbit);
   base::Time through = now_ + longest;
   const std::pair<std::uint32_t, int> lines[] = {{a, 0}, {b, 1}};
   for (const auto& [peer, in] : lines) {
@@ -266,8 +305,9 @@ void World::happen(Turn& turn) {
   Direction& direction = connection.directions[turn.from];
   if (direction.turn != turn.serial) return;  // a reset threw it away
   direction.turn = 0;
-  const auto [a, b] = path_of(connection, turn.from);
-  if (paths_.cut(a, b) || connection.dead) return stall(turn.connection, turn.from);
+  if (path_cut(connection, turn.from) || connection.dead) {
+    return stall(turn.connection, turn.from);
+  }
   Waiting& first = direction.waiting.front();
   first.sent += packet_of(first);
   if (first.sent == size_of(first.item)) {
@@ -287,8 +327,10 @@ void World::fly(std::uint32_t slot, int from) {
   connection.passed = now_;
   auto* frame = std::get_if<Frame>(&first.item);
   if (frame != nullptr && first.sent > 0) frame->took = now_ - first.began;
-  const auto [a, b] = path_of(connection, from);
-  const PathState path = paths_.state(a, b);
+  const PathState path = path_state(connection, from);
+  if (const auto over = circuits_.find(connection.circuit); over != circuits_.end()) {
+    over->second.bytes += size_of(first.item);
+  }
   base::Duration delay = milliseconds(path.latency_ms) + first.extra;
   if (path.jitter_ms > 0) delay += milliseconds(path.jitter_ms * jitter(rng_));
   direction.last_arrival = std::max(direction.last_arrival, now_ + delay);
@@ -306,8 +348,7 @@ void World::announce(std::uint32_t slot, int from) {
   if (now_ - first.told_at < peer::kArrivingEvery) return;
   first.told = first.sent;
   first.told_at = now_;
-  const auto [a, b] = path_of(connection, from);
-  const base::Time arrives = now_ + milliseconds(paths_.state(a, b).latency_ms);
+  const base::Time arrives = now_ + milliseconds(path_state(connection, from).latency_ms);
   at(std::max(arrives, connection.directions[from].last_arrival),
      Part{slot, connection.generation, 1 - from,
           static_cast<std::uint8_t>(wire::type_of(frame->message)), untold});
@@ -337,9 +378,9 @@ void World::happen(Retry& retry) {
   Direction& direction = connection.directions[retry.from];
   if (!direction.stalled) return;   // a reset threw away what waited
   if (!passes(connection)) return;  // nothing will any more
-  const auto [a, b] = path_of(connection, retry.from);
-  const PathState path = paths_.state(a, b);
-  if (path.cut || paths_.cut(b, a) || (path.loss > 0 && rng_.uniform() < path.loss)) {
+  const PathState path = path_state(connection, retry.from);
+  if (path_cut(connection, retry.from) || path_cut(connection, 1 - retry.from) ||
+      (path.loss > 0 && rng_.uniform() < path.loss)) {
     const base::Duration pause = kRetryMin * (1 << std::min(direction.tries, 9U));
     ++direction.tries;
     return after(std::min(pause * 2, kRetryMax), retry);
@@ -364,10 +405,20 @@ void World::happen(Arrive& arrive) {
   if (std::holds_alternative<Up>(item)) {
     if (!there) return;
     const Node& other = *nodes_[connection.ends[1 - arrive.to].node];
-    const std::optional<std::string> dialed = connection.dialed[arrive.to];
-    return give(node,
-                peer::LinkUp{end.link, other.id, dialed.has_value(), dialed.value_or("somewhere:1"),
-                             connection.observed[1 - arrive.to]});
+    const std::optional<std::string>& dialed =
+        connection.dialed[static_cast<std::size_t>(arrive.to)];
+    peer::LinkUp event{end.link, other.id, dialed.has_value(), dialed.value_or("somewhere:1"),
+                       connection.observed[static_cast<std::size_t>(1 - arrive.to)]};
+    if (const auto over = circuits_.find(connection.circuit); over != circuits_.end()) {
+      const auto opened = find_opened(over->second, arrive.to);
+      if (opened == opened_.end()) return;
+      event.via = opened->link;
+      event.address.clear();
+      event.observed.clear();
+    } else if (connection.circuit != 0) {
+      return;  // it ended meanwhile, which the end is told
+    }
+    return give(node, std::move(event));
   }
   if (const auto* gone = std::get_if<Gone>(&item)) {
     return drop(arrive.connection, arrive.to, gone->reset ? Reason::reset : Reason::closed,
@@ -436,7 +487,8 @@ std::optional<LinkPath> World::link_path(const Node& a, const Node& b) const {
   for (const auto& [link, slot] : a.links) {
     const Connection& connection = connections_[slot];
     const End& other = connection.ends[1 - side_of(connection, a, link)];
-    if (other.node == b.number && other.open) return LinkPath::direct;
+    if (other.node != b.number || !other.open) continue;
+    return connection.circuit == 0 ? LinkPath::direct : LinkPath::circuit;
   }
   return std::nullopt;
 }
@@ -459,6 +511,7 @@ void World::close(Node& node, base::LinkId link, bool reset) {
   const int side = side_of(connection, node, link);
   connection.ends[side].open = false;
   if (is_up(node)) after({}, Closed{node.number, node.life, link, reset});
+  if (reset) leg_gone(slot, false);
   if (connection.ends[1 - side].open) {
     if (reset) {
       // What the dying process had not sent is lost, and its reset is not resent.
@@ -466,9 +519,7 @@ void World::close(Node& node, base::LinkId link, bool reset) {
       direction.waiting.clear();
       direction.turn = 0;
       direction.stalled = false;
-      const std::uint32_t a = node.peer;
-      const std::uint32_t b = nodes_[connection.ends[1 - side].node]->peer;
-      if (!paths_.cut(a, b)) push(slot, side, Gone{true});
+      if (!path_cut(connection, side)) push(slot, side, Gone{true});
     } else {
       push(slot, side, Gone{false});
     }
@@ -482,6 +533,7 @@ void World::drop(std::uint32_t slot, int side, Reason reason, const std::string&
   if (!std::exchange(end.open, false)) return release(slot);
   Node& node = *nodes_[end.node];
   node.links.erase(end.link);
+  leg_gone(slot, reason != Reason::reset);
   const End copy = end;
   release(slot);
   if (node.life != copy.life || !is_up(node)) return;
@@ -491,6 +543,10 @@ void World::drop(std::uint32_t slot, int side, Reason reason, const std::string&
 void World::release(std::uint32_t slot) {
   Connection& connection = connections_[slot];
   if (connection.ends[0].open || connection.ends[1].open) return;
+  if (const auto over = circuits_.find(connection.circuit); over != circuits_.end()) {
+    over->second.connection.reset();
+    end_circuit(over);
+  }
   ++connection.generation;
   for (Direction& direction : connection.directions) direction = {};
   free_connections_.push_back(slot);

@@ -14,14 +14,14 @@ namespace {
 constexpr std::int64_t kClockOff = 100;
 
 /// Names of peer::Event's alternatives, for people.
-constexpr std::array kEventNames{"start", "link up",    "link down", "dial failed",
-                                 "found", "moved",      "receives",  "outcome",
-                                 "leave", "checkpoint", "arriving",  "unreadable"};
+constexpr std::array kEventNames{
+    "start",   "link up", "link down",  "dial failed", "found",      "moved",        "receives",
+    "outcome", "leave",   "checkpoint", "arriving",    "unreadable", "circuit ended"};
 static_assert(kEventNames.size() == std::variant_size_v<peer::Event>);
-constexpr std::array kMessageNames{"Hello",        "Refuse",        "Neighbour", "Gossip",
-                                   "Heartbeat",    "LinkOpen",      "Keyframe",  "Delta",
-                                   "Reduce",       "Bye",           "Reconcile", "RunFileRequest",
-                                   "RunFileReply", "ReduceReceived"};
+constexpr std::array kMessageNames{
+    "Hello",        "Refuse",         "Neighbour", "Gossip",     "Heartbeat", "LinkOpen",
+    "Keyframe",     "Delta",          "Reduce",    "Bye",        "Reconcile", "RunFileRequest",
+    "RunFileReply", "ReduceReceived", "DialBack",  "DialedBack", "Introduce", "Circuit"};
 static_assert(kMessageNames.size() == std::variant_size_v<wire::Message>);
 constexpr std::array kOutcomeNames{
     "step done",     "gradient", "outer gradient", "outer step done", "evaluated",

@@ -40,7 +40,11 @@ enum class FrameType : std::uint8_t {
   run_file_request = 12,
   run_file_reply = 13,
   reduce_received = 14,
-  circuit = 15,  ///< bytes that a member passes on between two others; no message
+  dial_back = 20,
+  dialed_back = 21,
+  introduce = 22,
+  circuit_call = 23,  ///< what is said about circuits
+  circuit = 15,       ///< bytes that a member passes on between two others; no message
 };
 
 /// A received frame whose checksum holds. The views live as long as `bytes`, which is the frame

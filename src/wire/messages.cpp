@@ -46,7 +46,7 @@ Offset<fb::Member> pack(FlatBufferBuilder& builder, const MemberRecord& member) 
       flatbuffers::span<const std::uint8_t, 64>(member.signature.data(), 64));
   return fb::CreateMember(builder, &id, name, addresses, member.incarnation,
                           static_cast<fb::MemberState>(member.state), member.weight, &key,
-                          &signature);
+                          &signature, static_cast<fb::Reachability>(member.reach));
 }
 
 template <class... Args>
@@ -56,12 +56,23 @@ tl::unexpected<base::Error> bad(fmt::format_string<Args...> format, Args&&... ar
 
 bool is_visible(char character) { return character > ' ' && character <= '~'; }
 
+/// An address that may be left out.
+base::Result<std::string> address_of(const flatbuffers::String* from) {
+  if (from == nullptr) return std::string();
+  if (from->size() > kAddressMax) return bad("an address has over {} bytes", kAddressMax);
+  if (!std::all_of(from->begin(), from->end(), is_visible)) {
+    return bad("an address has bytes that are no visible ASCII");
+  }
+  return from->str();
+}
+
 base::Result<MemberRecord> unpack(const fb::Member& from) {
   if (from.name()->size() > kNameMax) return bad("a member's name has over {} bytes", kNameMax);
   if (from.addresses()->size() > kAddressesMax) {
     return bad("a member has over {} addresses", kAddressesMax);
   }
   if (from.state() > fb::MemberState::MAX) return bad("a member has an unknown state");
+  if (from.reach() > fb::Reachability::MAX) return bad("a member has an unknown reach");
   if (!(from.weight() >= 0 && from.weight() <= kWeightMax)) {
     return bad("a member's weight is not a number from 0 to {}", kWeightMax);
   }
@@ -73,13 +84,12 @@ base::Result<MemberRecord> unpack(const fb::Member& from) {
                       .state = static_cast<MemberState>(from.state()),
                       .weight = from.weight(),
                       .key = array_of<32>(*from.key()),
-                      .signature = array_of<64>(*from.signature())};
-  for (const auto* address : *from.addresses()) {
-    if (address->size() > kAddressMax) return bad("an address has over {} bytes", kAddressMax);
-    if (!std::all_of(address->begin(), address->end(), is_visible)) {
-      return bad("an address has bytes that are no visible ASCII");
-    }
-    member.addresses.push_back(address->str());
+                      .signature = array_of<64>(*from.signature()),
+                      .reach = static_cast<Reachability>(from.reach())};
+  for (const auto* from_address : *from.addresses()) {
+    auto address = address_of(from_address);
+    if (!address) return base::fail(std::move(address.error()));
+    member.addresses.push_back(std::move(*address));
   }
   return member;
 }
@@ -94,7 +104,7 @@ struct Payload {
 Payload build(FlatBufferBuilder& builder, const Hello& hello) {
   const auto self = pack(builder, hello.self);
   const fb::Run run = to_fb(hello.run);
-  builder.Finish(fb::CreateHello(builder, &run, hello.parameters_hash, self));
+  builder.Finish(fb::CreateHello(builder, &run, hello.parameters_hash, self, hello.answers));
   return {};
 }
 
@@ -194,6 +204,35 @@ Payload build(FlatBufferBuilder& builder, const RunFileReply& reply) {
   return {};
 }
 
+Payload build(FlatBufferBuilder& builder, const DialBack& ask) {
+  builder.Finish(fb::CreateDialBack(builder, ask.nonce, ask.port));
+  return {};
+}
+
+Payload build(FlatBufferBuilder& builder, const DialedBack& answer) {
+  const auto observed = builder.CreateString(answer.observed);
+  builder.Finish(fb::CreateDialedBack(builder, answer.nonce,
+                                      static_cast<fb::DialBackOutcome>(answer.outcome), observed));
+  return {};
+}
+
+Payload build(FlatBufferBuilder& builder, const Introduce& message) {
+  const auto observed = builder.CreateString(message.observed);
+  const fb::Id other = to_fb(message.other);
+  builder.Finish(fb::CreateIntroduce(builder, static_cast<fb::IntroduceKind>(message.kind),
+                                     message.passed_on, message.nonce, &other, observed,
+                                     message.load));
+  return {};
+}
+
+Payload build(FlatBufferBuilder& builder, const Circuit& message) {
+  const fb::Id other = to_fb(message.other);
+  builder.Finish(fb::CreateCircuit(builder, static_cast<fb::CircuitKind>(message.kind),
+                                   message.number, &other,
+                                   static_cast<fb::CircuitRefusal>(message.reason)));
+  return {};
+}
+
 // --- decoding: each overload gets verified metadata and checks the values ---
 
 base::Result<Message> read(const fb::Hello& from, Frame&) {
@@ -201,7 +240,8 @@ base::Result<Message> read(const fb::Hello& from, Frame&) {
   if (!self) return base::fail(std::move(self.error()));
   return Hello{.run = {array_of<16>(*from.run())},
                .parameters_hash = from.parameters_hash(),
-               .self = std::move(*self)};
+               .self = std::move(*self),
+               .answers = from.answers()};
 }
 
 base::Result<Message> read(const fb::Refuse& from, Frame&) {
@@ -385,6 +425,52 @@ base::Result<Message> read(const fb::RunFileReply& from, Frame&) {
   return RunFileReply{.text = from.text()->str()};
 }
 
+base::Result<Message> read(const fb::DialBack& from, Frame&) {
+  if (from.port() == 0) return bad("a peer asks to be dialed at port 0");
+  return DialBack{.nonce = from.nonce(), .port = from.port()};
+}
+
+base::Result<Message> read(const fb::DialedBack& from, Frame&) {
+  if (from.outcome() == fb::DialBackOutcome::none || from.outcome() > fb::DialBackOutcome::MAX) {
+    return bad("a dial back has an unknown outcome");
+  }
+  auto observed = address_of(from.observed());
+  if (!observed) return base::fail(std::move(observed.error()));
+  return DialedBack{.nonce = from.nonce(),
+                    .outcome = static_cast<DialBackOutcome>(from.outcome()),
+                    .observed = std::move(*observed)};
+}
+
+base::Result<Message> read(const fb::Introduce& from, Frame&) {
+  if (from.kind() == fb::IntroduceKind::none || from.kind() > fb::IntroduceKind::MAX) {
+    return bad("an introduction has an unknown kind");
+  }
+  auto observed = address_of(from.observed());
+  if (!observed) return base::fail(std::move(observed.error()));
+  return Introduce{.kind = static_cast<IntroduceKind>(from.kind()),
+                   .passed_on = from.passed_on(),
+                   .nonce = from.nonce(),
+                   .other = {array_of<32>(*from.other())},
+                   .observed = std::move(*observed),
+                   .load = from.load()};
+}
+
+base::Result<Message> read(const fb::Circuit& from, Frame&) {
+  if (from.kind() == fb::CircuitKind::none || from.kind() > fb::CircuitKind::MAX) {
+    return bad("a message about a circuit has an unknown kind");
+  }
+  if (from.reason() > fb::CircuitRefusal::MAX)
+    return bad("a circuit is refused for no known reason");
+  const bool names = from.kind() == fb::CircuitKind::ask || from.kind() == fb::CircuitKind::offer;
+  if (names && from.other() == nullptr) return bad("a circuit is asked for with nobody");
+  Circuit message{.kind = static_cast<CircuitKind>(from.kind()),
+                  .number = from.number(),
+                  .other = {},
+                  .reason = static_cast<CircuitRefusal>(from.reason())};
+  if (from.other() != nullptr) message.other = {array_of<32>(*from.other())};
+  return message;
+}
+
 template <class Table>
 base::Result<std::optional<Message>> verified(Frame& frame) {
   const base::ByteView metadata = frame.metadata();
@@ -408,7 +494,9 @@ FrameType type_of(const Message& message) noexcept {
                                   FrameType::keyframe,       FrameType::delta,
                                   FrameType::reduce,         FrameType::bye,
                                   FrameType::reconcile,      FrameType::run_file_request,
-                                  FrameType::run_file_reply, FrameType::reduce_received};
+                                  FrameType::run_file_reply, FrameType::reduce_received,
+                                  FrameType::dial_back,      FrameType::dialed_back,
+                                  FrameType::introduce,      FrameType::circuit_call};
   static_assert(std::size(kTypes) == std::variant_size_v<Message>);
   return kTypes[message.index()];
 }
@@ -460,87 +548,18 @@ base::Result<std::optional<Message>> decode(Frame&& frame) {
       return verified<fb::RunFileReply>(frame);
     case FrameType::reduce_received:
       return verified<fb::ReduceReceived>(frame);
+    case FrameType::dial_back:
+      return verified<fb::DialBack>(frame);
+    case FrameType::dialed_back:
+      return verified<fb::DialedBack>(frame);
+    case FrameType::introduce:
+      return verified<fb::Introduce>(frame);
+    case FrameType::circuit_call:
+      return verified<fb::Circuit>(frame);
     case FrameType::circuit:
       break;
   }
   return std::nullopt;
-}
-
-Purpose purpose_of(std::uint8_t frame_type) noexcept {
-  switch (static_cast<FrameType>(frame_type)) {
-    case FrameType::delta:
-      return Purpose::delta;
-    case FrameType::keyframe:
-      return Purpose::keyframe;
-    case FrameType::neighbour:
-    case FrameType::gossip:
-    case FrameType::heartbeat:
-    case FrameType::reconcile:
-      return Purpose::membership;
-    case FrameType::reduce:
-    case FrameType::reduce_received:
-      return Purpose::reduce;
-    case FrameType::hello:
-    case FrameType::refuse:
-    case FrameType::link_open:
-    case FrameType::bye:
-    case FrameType::run_file_request:
-    case FrameType::run_file_reply:
-      break;
-    case FrameType::circuit:
-      return Purpose::relayed;
-  }
-  return Purpose::other;
-}
-
-const char* to_string(MemberState state) noexcept {
-  switch (state) {
-    case MemberState::alive:
-      return "alive";
-    case MemberState::suspect:
-      return "suspect";
-    case MemberState::dead:
-      return "dead";
-    case MemberState::left:
-      return "left";
-  }
-  return "unknown";
-}
-
-const char* to_string(ByeReason reason) noexcept {
-  switch (reason) {
-    case ByeReason::none:
-      return "none";
-    case ByeReason::left:
-      return "left";
-    case ByeReason::done:
-      return "done";
-    case ByeReason::duplicate:
-      return "duplicate link";
-    case ByeReason::misbehaved:
-      return "misbehaved";
-    case ByeReason::silent:
-      return "silent";
-    case ByeReason::replaced:
-      return "replaced";
-  }
-  return "unknown";
-}
-
-const char* to_string(DeathReason reason) noexcept {
-  switch (reason) {
-    case DeathReason::none:
-      return "no reason";
-    case DeathReason::refused:
-      return "refused";
-    case DeathReason::reset:
-      return "reset";
-    case DeathReason::silent:
-      return "silent";
-    case DeathReason::left:
-      return "left";
-  }
-  return "unknown";
 }
 
 }  // namespace starling::wire

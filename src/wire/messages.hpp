@@ -37,6 +37,9 @@ using RunId = base::Hash128;
 
 enum class MemberState : std::uint8_t { alive, suspect, dead, left };
 
+/// Whether a member can be dialed from other networks than its own, as it found out itself.
+enum class Reachability : std::uint8_t { unknown, reachable, dials_only };
+
 using PublicKey = std::array<std::uint8_t, 32>;  ///< Ed25519
 using Signature = std::array<std::uint8_t, 64>;
 
@@ -51,6 +54,7 @@ struct MemberRecord {
   float weight = 0;  ///< samples a second, for its share of the data; 0: not measured yet
   PublicKey key{};   ///< its hash is the id
   Signature signature{};
+  Reachability reach = Reachability::unknown;
 
   friend bool operator==(const MemberRecord&, const MemberRecord&) = default;
 };
@@ -60,6 +64,8 @@ struct Hello {
   RunId run;
   std::uint64_t parameters_hash = 0;  ///< XXH3 of the run's initial parameters
   MemberRecord self;
+  /// Nonce of the Introduce by which the other end asked to be dialed; 0: it did not.
+  std::uint64_t answers = 0;
 };
 
 /// 2 and 3 belonged to earlier versions.
@@ -216,8 +222,74 @@ struct Bye {
   std::string text;  ///< for people; at most kTextMax bytes
 };
 
+/// "Dial me back": at the address that the asked end sees on this link, and this port.
+struct DialBack {
+  std::uint64_t nonce = 0;
+  std::uint16_t port = 0;  ///< not 0
+};
+
+enum class DialBackOutcome : std::uint8_t {
+  none,
+  reached,  ///< the asker itself answered there
+  failed,   ///< nobody did, or somebody else
+  busy,     ///< it was not tried: asked too often, or no address is seen
+};
+
+struct DialedBack {
+  std::uint64_t nonce = 0;  ///< of the DialBack
+  DialBackOutcome outcome = DialBackOutcome::none;
+  std::string observed;  ///< "host:port" of the asker as the asked end sees it; may be empty
+};
+
+enum class IntroduceKind : std::uint8_t {
+  none,
+  ask,     ///< be reached by me, or dial me
+  answer,  ///< here I am
+  go,      ///< dial now
+  absent,  ///< from the third member: it has no link with that one
+};
+
+/// Two members come to a link through a third one, which passes these on between its links with
+/// them: it puts the sender in the place of the receiver, and adds what it sees.
+struct Introduce {
+  IntroduceKind kind = IntroduceKind::none;
+  bool passed_on = false;   ///< by the third member
+  std::uint64_t nonce = 0;  ///< drawn by the asker; the same in all of one introduction
+  base::PeerId other;       ///< to whom; passed on: from whom
+  std::string observed;     ///< passed on: "host:port" of the sender; may be empty
+  std::uint8_t load = 0;    ///< of the third member as a relay; kLoadFull: it takes no circuit
+};
+inline constexpr std::uint8_t kLoadFull = 255;
+
+enum class CircuitKind : std::uint8_t {
+  none,
+  ask,    ///< to the relay: a circuit with `other`
+  offer,  ///< from the relay: `other` asks for one
+  accept,
+  refuse,
+};
+
+enum class CircuitRefusal : std::uint8_t {
+  none,
+  off,       ///< the relay takes none
+  full,      ///< it has as many as it takes
+  absent,    ///< it has no direct link with that member
+  busy,      ///< asked too often
+  unwanted,  ///< the other end refuses it
+};
+
+/// Asks for a circuit, or answers: each link names it by a number of its own, drawn by whoever
+/// asks on that link.
+struct Circuit {
+  CircuitKind kind = CircuitKind::none;
+  std::uint32_t number = 0;
+  base::PeerId other;  ///< ask: with whom; offer: who asks
+  CircuitRefusal reason = CircuitRefusal::none;
+};
+
 using Message = std::variant<Hello, Refuse, Neighbour, Gossip, Heartbeat, LinkOpen, Keyframe, Delta,
-                             Reduce, Bye, Reconcile, RunFileRequest, RunFileReply, ReduceReceived>;
+                             Reduce, Bye, Reconcile, RunFileRequest, RunFileReply, ReduceReceived,
+                             DialBack, DialedBack, Introduce, Circuit>;
 
 /// What a frame's bytes are spent on, for the byte meter.
 enum class Purpose : std::uint8_t {
@@ -226,8 +298,8 @@ enum class Purpose : std::uint8_t {
   membership,
   reduce,
   other,
-  /// Circuits, in no total: of a relay, it is others' bytes; of their ends, a link inside has counted
-  /// them.
+  /// Circuits, in no total: of a relay, it is others' bytes; of their ends, a link inside has
+  /// counted them.
   relayed,
 };
 
@@ -247,5 +319,7 @@ enum class Purpose : std::uint8_t {
 [[nodiscard]] const char* to_string(MemberState state) noexcept;
 [[nodiscard]] const char* to_string(ByeReason reason) noexcept;
 [[nodiscard]] const char* to_string(DeathReason reason) noexcept;
+[[nodiscard]] const char* to_string(Reachability reach) noexcept;
+[[nodiscard]] const char* to_string(CircuitRefusal reason) noexcept;
 
 }  // namespace starling::wire

@@ -6,9 +6,10 @@
 namespace starling::sim {
 namespace {
 
-/// Links that a peer may dial: at the start, and for each second it runs.
+/// Links that a peer may dial: at the start, and for each second it runs, of which some because
+/// others ask for it.
 constexpr double kDialsAtOnce = 200;
-constexpr double kDialsEachSecond = 2;
+constexpr double kDialsEachSecond = 3;
 /// Dials of one peer in a minute to an address where nobody is.
 constexpr std::size_t kDeadDialsMax = 6;
 constexpr double kDialWindow = 60;

@@ -261,6 +261,34 @@ BOOST_AUTO_TEST_CASE(other_messages_keep_their_values) {
   BOOST_TEST(received.life == 7U);
   BOOST_TEST(received.step.value == 8U);
   BOOST_TEST(received.pieces == 9U);
+  const auto dial_back = round_trip(wire::DialBack{.nonce = 7, .port = 7000});
+  BOOST_TEST(dial_back.nonce == 7U);
+  BOOST_TEST(dial_back.port == 7000U);
+  const auto dialed = round_trip(
+      wire::DialedBack{.nonce = 8, .outcome = wire::DialBackOutcome::busy, .observed = "a:1"});
+  BOOST_TEST(dialed.nonce == 8U);
+  BOOST_TEST((dialed.outcome == wire::DialBackOutcome::busy));
+  BOOST_TEST(dialed.observed == "a:1");
+  const auto introduce = round_trip(wire::Introduce{.kind = wire::IntroduceKind::go,
+                                                    .passed_on = true,
+                                                    .nonce = 9,
+                                                    .other = some_member().id,
+                                                    .observed = "b:2",
+                                                    .load = 10});
+  BOOST_TEST((introduce.kind == wire::IntroduceKind::go));
+  BOOST_TEST(introduce.passed_on);
+  BOOST_TEST(introduce.nonce == 9U);
+  BOOST_TEST((introduce.other == some_member().id));
+  BOOST_TEST(introduce.observed == "b:2");
+  BOOST_TEST(introduce.load == 10);
+  const auto circuit = round_trip(wire::Circuit{.kind = wire::CircuitKind::refuse,
+                                                .number = 11,
+                                                .other = some_member().id,
+                                                .reason = wire::CircuitRefusal::full});
+  BOOST_TEST((circuit.kind == wire::CircuitKind::refuse));
+  BOOST_TEST(circuit.number == 11U);
+  BOOST_TEST((circuit.other == some_member().id));
+  BOOST_TEST((circuit.reason == wire::CircuitRefusal::full));
   wire::Heartbeat heartbeat{.sequence = 9, .echo = 8, .echo_age_us = 7, .table_hash = 6};
   heartbeat.progress.push_back({.id_prefix = 1, .samples = 2, .links = 3});
   heartbeat.progress.push_back({.id_prefix = ~std::uint64_t{0},
@@ -337,12 +365,32 @@ BOOST_AUTO_TEST_CASE(unknown_type_is_skipped) {
   BOOST_TEST(!decoded->has_value());
 }
 
+BOOST_AUTO_TEST_CASE(what_reach_says_has_no_port_0_and_no_address_of_any_length) {
+  const auto refused = [](const wire::Message& message) {
+    return !wire::decode(frame_of(wire::encode(message))).has_value();
+  };
+  BOOST_TEST(refused(wire::DialBack{7, 0}));
+  BOOST_TEST(refused(wire::DialedBack{7, wire::DialBackOutcome::none, ""}));
+  const std::string_view odd[] = {"has blank:1", "\x7f:1"};
+  for (const std::string_view address : odd) {
+    BOOST_TEST(refused(wire::DialedBack{7, wire::DialBackOutcome::busy, std::string(address)}));
+  }
+  const std::string longest(wire::kAddressMax, 'a');
+  const auto introduce = [](std::string observed) {
+    return wire::Introduce{.kind = wire::IntroduceKind::ask, .observed = std::move(observed)};
+  };
+  BOOST_TEST(!refused(introduce(longest)));
+  BOOST_TEST(refused(introduce(longest + "a")));
+  BOOST_TEST(refused(wire::Introduce{}));
+  BOOST_TEST(refused(wire::Circuit{}));
+}
+
 BOOST_AUTO_TEST_CASE(random_metadata_never_passes_for_more_than_it_is) {
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     base::Rng rng(seed);
     base::Buffer metadata(8 * rng.below(20));
     for (auto& byte : metadata) byte = static_cast<std::byte>(rng.below(3) == 0 ? rng() : 0);
-    const auto type = static_cast<wire::FrameType>(1 + rng.below(13));
+    const auto type = static_cast<wire::FrameType>(1 + rng.below(23));
     const auto decoded = wire::decode(frame_of(wire::make_frame(type, metadata, {})));
     BOOST_TEST_CONTEXT("seed " << seed) {
       if (!decoded) BOOST_TEST((decoded.error().code == base::ErrorCode::protocol));
@@ -375,7 +423,16 @@ std::vector<wire::Message> one_of_each() {
               .bits = 1, .hashes = {4, 5}, .buckets = {1}, .entries = {{6, 7}}, .wanted = {8}},
           wire::RunFileRequest{},
           wire::RunFileReply{"[run]\n"},
-          wire::ReduceReceived{.life = 7, .step = {8}, .pieces = 9}};
+          wire::ReduceReceived{.life = 7, .step = {8}, .pieces = 9},
+          wire::DialBack{7, 7000},
+          wire::DialedBack{7, wire::DialBackOutcome::reached, "1.2.3.4:5"},
+          wire::Introduce{.kind = wire::IntroduceKind::answer,
+                          .passed_on = true,
+                          .nonce = 7,
+                          .other = some_member().id,
+                          .observed = "1.2.3.4:5",
+                          .load = 9},
+          wire::Circuit{.kind = wire::CircuitKind::offer, .number = 7, .other = some_member().id}};
 }
 
 // What is not refused is a message that could have been sent.

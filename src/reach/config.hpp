@@ -1,0 +1,15 @@
+// What a run file says of relays.
+#pragma once
+
+#include <cstdint>
+
+namespace starling::reach {
+
+struct Config {
+  std::uint32_t circuits = 8;  ///< relay.circuits: that this peer relays at once; 0: none
+  double limit = 1;            ///< relay.limit: Mbit/s of all of them together; 0: none at all
+
+  friend bool operator==(const Config&, const Config&) = default;
+};
+
+}  // namespace starling::reach

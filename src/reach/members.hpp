@@ -1,0 +1,16 @@
+// What reach may know of the members: handed in, so that it needs no member table of its own.
+#pragma once
+
+#include "base/peer_id.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::reach {
+
+class Members {
+ public:
+  virtual ~Members() = default;
+  /// The record of a member, whose signature was checked; nothing: it is none.
+  [[nodiscard]] virtual const wire::MemberRecord* find(const base::PeerId& peer) const = 0;
+};
+
+}  // namespace starling::reach

@@ -1,0 +1,24 @@
+// Addresses as text, "host:port" with IPv6 in brackets, as far as reach must understand them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace starling::reach {
+
+/// Without brackets; nothing where there is no host or no port from 1 to 65535.
+struct HostPort {
+  std::string host;
+  std::uint16_t port = 0;
+};
+[[nodiscard]] std::optional<HostPort> host_port(std::string_view address);
+[[nodiscard]] std::string to_address(std::string_view host, std::uint16_t port);
+
+/// Two addresses of one network are taken for one place on the internet: the first 16 bits of an
+/// IPv4 address, 32 of an IPv6 one; a name is a network of its own. Empty for what is no address.
+/// IPv4 in IPv6 is IPv4.
+[[nodiscard]] std::string network_of(std::string_view address);
+
+}  // namespace starling::reach

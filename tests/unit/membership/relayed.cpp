@@ -1,0 +1,175 @@
+// Links over a circuit, and what reach has to do with a peer's record and links.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "membership/core.hpp"
+#include "membership/limits.hpp"
+#include "membership/record.hpp"
+#include "membership/simulated_signer.hpp"
+
+using namespace std::chrono_literals;
+using namespace starling;
+using namespace starling::membership;
+
+namespace {
+
+base::PeerId id_of(std::uint8_t fill) {
+  base::PeerId id;
+  id.bytes.fill(fill);
+  return id;
+}
+
+wire::MemberRecord record_of(std::uint8_t fill,
+                             wire::Reachability reach = wire::Reachability::unknown) {
+  wire::MemberRecord record{.id = id_of(fill),
+                            .name = "peer-" + std::to_string(fill),
+                            .addresses = {"host-" + std::to_string(fill) + ":1"},
+                            .incarnation = 1,
+                            .reach = reach};
+  SimulatedSigner signer(record.id);
+  sign(record, signer);
+  return record;
+}
+
+class Alone {
+ public:
+  Alone() : signer_(id_of(5)), core({}, record_of(5), signer_, base::Rng(7)) {
+    core.expire(now, out);
+  }
+  void give(const Event& event) {
+    out.clear();
+    core.handle(event, now, out);
+  }
+  base::LinkId link(std::uint8_t fill, std::uint32_t number, bool dialed, bool relayed) {
+    const base::LinkId id{number, 1};
+    give(LinkReady{id, record_of(fill), dialed, "", relayed});
+    return id;
+  }
+  base::LinkId neighbour(std::uint8_t fill, std::uint32_t number, bool relayed) {
+    const base::LinkId id = link(fill, number, false, relayed);
+    give(Received{id, wire::Neighbour{wire::NeighbourKind::request}});
+    return id;
+  }
+  [[nodiscard]] wire::MemberState state_of(std::uint8_t fill) const {
+    return core.table().find(id_of(fill))->state;
+  }
+  template <class T>
+  [[nodiscard]] std::vector<T> all() const {
+    std::vector<T> found;
+    for (const Action& action : out) {
+      if (const auto* of_kind = std::get_if<T>(&action)) found.push_back(*of_kind);
+    }
+    return found;
+  }
+
+ private:
+  SimulatedSigner signer_;
+
+ public:
+  base::Time now{1s};
+  Outbox out;
+  Core core;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(relayed)
+
+BOOST_AUTO_TEST_CASE(a_link_that_breaks_with_its_relay_accuses_nobody_and_is_wanted_back) {
+  Alone peer;
+  peer.give(LinkLost{peer.neighbour(2, 1, false), LossReason::reset});
+  BOOST_TEST((peer.state_of(2) == wire::MemberState::suspect));
+  const base::LinkId link = peer.neighbour(3, 2, true);
+  peer.give(LinkLost{link, LossReason::relay});
+  BOOST_TEST((peer.state_of(3) == wire::MemberState::alive));
+  const auto downs = peer.all<NeighbourDown>();
+  BOOST_REQUIRE(downs.size() == 1U);
+  BOOST_TEST(!is_for_good(downs[0].reason));  // the mirrors are kept
+  peer.now += 1s;
+  peer.out.clear();
+  peer.core.expire(peer.now, peer.out);
+  BOOST_TEST(std::ranges::any_of(peer.all<Dial>(),
+                                 [](const Dial& dial) { return dial.peer == id_of(3); }));
+}
+
+BOOST_AUTO_TEST_CASE(a_direct_link_takes_over_from_one_over_a_circuit) {
+  Alone peer;
+  const base::LinkId old = peer.neighbour(2, 1, true);
+  const base::LinkId direct = peer.link(2, 2, true, false);
+  const auto closed = peer.all<Close>();
+  BOOST_REQUIRE(closed.size() == 1U);
+  BOOST_TEST((closed[0].link == old));
+  const auto sent = peer.all<Send>();
+  BOOST_TEST(std::ranges::any_of(sent, [&](const Send& send) {
+    const auto* asks = std::get_if<wire::Neighbour>(&send.message);
+    return send.link == direct && asks != nullptr && asks->kind == wire::NeighbourKind::request;
+  }));
+  peer.give(Received{direct, wire::Neighbour{wire::NeighbourKind::accept}});
+  BOOST_TEST(peer.all<NeighbourUp>().size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(the_other_end_of_it_moves_when_it_is_asked_to) {
+  Alone peer;
+  const base::LinkId old = peer.neighbour(2, 1, true);
+  const base::LinkId direct = peer.link(2, 2, false, false);
+  BOOST_TEST(peer.all<Close>().empty());
+  peer.give(Received{direct, wire::Neighbour{wire::NeighbourKind::request}});
+  const auto closed = peer.all<Close>();
+  BOOST_REQUIRE(closed.size() == 1U);
+  BOOST_TEST((closed[0].link == old));
+  BOOST_TEST(peer.all<NeighbourUp>().size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_link_that_is_held_is_not_closed_as_unused) {
+  for (const bool held : {false, true}) {
+    Alone peer;
+    const base::LinkId link = peer.link(2, 1, false, false);
+    if (held) peer.give(Hold{link, true});
+    peer.out.clear();
+    peer.now += kContactLifeMax;
+    peer.core.expire(peer.now, peer.out);
+    BOOST_TEST(peer.all<Close>().size() == (held ? 0U : 1U));
+    peer.give(Hold{link, false});
+    peer.out.clear();
+    peer.now += kContactLifeMax;
+    peer.core.expire(peer.now, peer.out);
+    BOOST_TEST(peer.all<Close>().size() == (held ? 1U : 0U));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_dial_names_the_member_and_its_failure_is_no_news_of_one_that_only_dials) {
+  for (const auto reach : {wire::Reachability::reachable, wire::Reachability::dials_only}) {
+    Alone peer;
+    const base::LinkId link = peer.link(2, 1, false, false);
+    peer.give(Received{link, wire::Gossip{{record_of(3, reach)}, {}}});
+    const auto dials = peer.all<Dial>();
+    BOOST_REQUIRE(dials.size() == 1U);
+    BOOST_TEST((dials[0].peer == id_of(3)));
+    peer.give(DialFailed{dials[0].address, "no answer"});
+    BOOST_TEST((peer.state_of(3) == wire::MemberState::suspect) ==
+               (reach == wire::Reachability::reachable));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_reach_finds_out_is_told_and_signed) {
+  Alone peer;
+  peer.neighbour(2, 1, false);
+  peer.give(Moved{{"8.8.8.8:1", "host-5:1"}, wire::Reachability::reachable});
+  const wire::MemberRecord& self = peer.core.self();
+  BOOST_TEST((self.reach == wire::Reachability::reachable));
+  BOOST_TEST(self.addresses.front() == "8.8.8.8:1");
+  SimulatedSigner signer(self.id);
+  BOOST_TEST(is_genuine(self, signer));
+  wire::MemberRecord changed = self;
+  changed.reach = wire::Reachability::dials_only;
+  BOOST_TEST(!is_genuine(changed, signer));
+  const auto incarnation = self.incarnation;
+  peer.give(Moved{{"8.8.8.8:1", "host-5:1"}, wire::Reachability::reachable});
+  BOOST_TEST(peer.core.self().incarnation == incarnation);  // no news
+}
+
+BOOST_AUTO_TEST_SUITE_END()
