@@ -12,7 +12,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include "base/enum_names.hpp"
 #include "base/result.hpp"
