@@ -115,6 +115,7 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
   if (!transport) return base::fail(std::move(transport.error()));
   node->transport_ = std::move(*transport);
   node->addresses_ = reachable_addresses(node->transport_->address(), wire::kAddressesMax);
+  node->own_ = node->addresses_;
   auto control = Control::create(
       node->loop_, node->options_.http,
       [raw = node.get()](const ControlRequest& request) { return raw->serve(request); });
@@ -159,9 +160,20 @@ void Node::open_port_mapping() {
 void Node::look_at_interfaces() {
   interfaces_timer_->start(kInterfacesEvery);
   std::vector<std::string> found = external_addresses(transport_->address(), wire::kAddressesMax);
-  if (found.empty() || std::ranges::is_permutation(found, addresses_)) return;
+  if (found.empty()) return;
+  if (!std::ranges::is_permutation(found, own_)) {
+    own_ = found;
+    transport_->renew();
+  }
+  if (port_mapping_) {
+    const std::vector<std::string> outer = port_mapping_->addresses();
+    std::erase_if(found,
+                  [&](const std::string& one) { return std::ranges::count(outer, one) > 0; });
+    found.insert(found.begin(), outer.begin(), outer.end());
+    if (found.size() > wire::kAddressesMax) found.resize(wire::kAddressesMax);
+  }
+  if (found == addresses_) return;
   addresses_ = std::move(found);
-  transport_->renew();
   note(base::Severity::info,
        fmt::format("this machine's network has changed: others reach this peer at {}",
                    fmt::join(addresses_, ", ")));

@@ -129,6 +129,7 @@ class Node {
   std::unique_ptr<Timer> timer_;
   std::vector<std::unique_ptr<Signal>> signals_;
   std::unique_ptr<Transport> transport_;
+  std::vector<std::string> own_;  ///< of them those of the machine itself
   std::vector<std::string> addresses_;
   std::unique_ptr<Timer> interfaces_timer_;
   std::unique_ptr<PortMapping> port_mapping_;
