@@ -81,6 +81,11 @@ void add_peer(CLI::App& command, UpOptions& options) {
   command.add_flag("!--no-port-mapping", options.peer.port_mapping,
                    "Do not ask the router to let others in (PCP, NAT-PMP, UPnP)");
   command
+      .add_option("--announce", options.peer.announce,
+                  "Address host:port at which others reach this peer, told to them first: a name, "
+                  "or a router's that passes the port on (repeatable)")
+      ->allow_extra_args(false);
+  command
       .add_option("--http", options.peer.http,
                   "Address of the page, /metrics and commands such as `starling status`; whoever "
                   "reaches it may read them")

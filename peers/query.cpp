@@ -107,8 +107,9 @@ std::string invite_text(const Json& invite) {
         "copy of it:\nstarling up RUN.toml --join {}\n",
         shown(invite.at("address")));
   }
-  return fmt::format("starling join {}{}\n",
-                     base::printable(invite.at("invite").get<std::string>(), peer::kInviteTextMax),
+  const std::string text =
+      base::printable(invite.at("invite").get<std::string>(), peer::kInviteTextMax);
+  return fmt::format("starling join {}{}\n", peer::invite_word(text),
                      invite.at("secret").get<bool>() ? " --secret FILE" : "");
 }
 

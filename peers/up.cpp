@@ -144,9 +144,11 @@ void print_start(const runtime::Run& run, const UpOptions& options) {
   const auto invite = run.invite();
   const auto own = io::numeric_address(io::parse_address(run.address()).value());
   const std::string command =
-      invite ? fmt::format("join {}{}", peer::to_string(*invite), secret ? " --secret FILE" : "")
+      invite ? fmt::format("join {}{}", peer::invite_word(peer::to_string(*invite)),
+                           secret ? " --secret FILE" : "")
              : fmt::format("up {}{} --join {}{}", peer::shell_word(options.run_file),
-                           peer::shared_settings(run.run_file(), options.set), run.address(),
+                           peer::shared_settings(run.run_file(), options.set),
+                           peer::invite_word(run.address()),
                            secret ? " --set security.secret=FILE" : "");
   fmt::print(
       "peer {} ({}), run {}; {} joins with:\n  starling {}\n"

@@ -1,47 +1,144 @@
 #include "io/interfaces.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string_view>
+#include <tuple>
 
-#include <uv.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "io/address.hpp"
 
 namespace starling::io {
 namespace {
 
-/// The port of a listener at all addresses; empty: it is at one.
-std::string_view port_at_all(std::string_view bound) {
-  for (const std::string_view any : {"0.0.0.0:", "[::]:"}) {
-    if (bound.starts_with(any)) return bound.substr(any.size());
+/// Ports of a bridge that lead into this machine.
+constexpr std::array<std::string_view, 3> kInnerKinds{"veth", "tun", "dummy"};
+/// Of the rest of the world, one a family: addresses of documentation, so nobody's.
+constexpr std::array kElsewhere{"192.0.2.1", "2001:db8::1"};
+constexpr std::uint16_t kDiscardPort = 9;
+
+enum class Use : std::uint8_t { route_global, route, global, local, link_local, inner };
+
+/// Lasting addresses beside a temporary one, of the same network as far as one can tell.
+bool beside(const OwnAddress& a, const OwnAddress& b) {
+  return a.interface == b.interface && a.address.family() == b.address.family() &&
+         a.address.is_global() == b.address.is_global();
+}
+
+bool lasts(const OwnAddress& own) { return !own.is_temporary && !own.is_deprecated; }
+
+bool may_be_told(const OwnAddress& own, const KnownOfSelf& known, std::span<const OwnAddress> all) {
+  const SocketAddress& address = own.address;
+  if (address.is_loopback() || address.is_any() || own.is_deprecated) return false;
+  if (!address.is_v4() && address.is_link_local()) return false;
+  if (own.is_inner && !own.is_route) {
+    return std::ranges::any_of(known.used, [&](const auto& one) { return one.same_host(address); });
   }
-  return {};
+  return lasts(own) || std::ranges::none_of(all, [&](const OwnAddress& other) {
+           return lasts(other) && beside(own, other);
+         });
+}
+
+Use use_of(const OwnAddress& own, std::span<const OwnAddress> all) {
+  // Of a lasting address, too, beside the temporary one from which the machine sends.
+  const bool route = std::ranges::any_of(
+      all, [&](const OwnAddress& other) { return other.is_route && beside(own, other); });
+  if (route) return own.address.is_global() ? Use::route_global : Use::route;
+  if (own.is_inner) return Use::inner;
+  if (own.address.is_global()) return Use::global;
+  return own.address.is_link_local() ? Use::link_local : Use::local;
+}
+
+std::vector<OwnAddress> by_use(const SocketAddress& bound, const KnownOfSelf& known,
+                               std::span<const OwnAddress> own) {
+  std::vector<OwnAddress> told;
+  for (const OwnAddress& one : own) {
+    if (bound.is_v4() && !one.address.is_v4()) continue;
+    if (may_be_told(one, known, own)) told.push_back(one);
+  }
+  std::ranges::stable_sort(told, {}, [&](const OwnAddress& one) {
+    return std::tuple(use_of(one, own), !one.address.is_v4());
+  });
+  return told;
 }
 
 }  // namespace
 
-std::vector<std::string> external_addresses(const std::string& bound, std::size_t max) {
-  const std::string port(port_at_all(bound));
-  if (port.empty()) return {bound};
-  std::vector<std::string> addresses;
-  uv_interface_address_t* interfaces = nullptr;
-  int count = 0;
-  if (uv_interface_addresses(&interfaces, &count) == 0) {
-    for (int i = 0; i < count && addresses.size() < max; ++i) {
-      const uv_interface_address_t& one = interfaces[i];
-      std::array<char, 64> ip{};
-      if (one.is_internal != 0 || one.address.address4.sin_family != AF_INET ||
-          uv_ip4_name(&one.address.address4, ip.data(), ip.size()) != 0) {
-        continue;
-      }
-      addresses.push_back(std::string(ip.data()) + ":" + port);
-    }
-    uv_free_interface_addresses(interfaces, count);
-  }
-  return addresses;
+bool is_inner_bridge(const NetLink& link, std::span<const NetLink> all) {
+  return link.kind == "bridge" && std::ranges::none_of(all, [&](const NetLink& port) {
+           return port.master == link.index &&
+                  std::ranges::find(kInnerKinds, port.kind) == kInnerKinds.end();
+         });
 }
 
-std::vector<std::string> reachable_addresses(const std::string& bound, std::size_t max) {
-  std::vector<std::string> addresses = external_addresses(bound, max);
-  if (addresses.empty()) addresses.push_back("127.0.0.1:" + std::string(port_at_all(bound)));
+std::optional<SocketAddress> source_to(const SocketAddress& to) {
+  const int probe = ::socket(to.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return std::nullopt;
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  const bool found = ::connect(probe, to.raw(), to.size()) == 0 &&
+                     ::getsockname(probe, reinterpret_cast<sockaddr*>(&own), &size) == 0;
+  ::close(probe);
+  const auto address = SocketAddress::from(own);
+  if (!found || !address) return std::nullopt;
+  return address->with_port(0);
+}
+
+std::vector<OwnAddress> own_addresses() {
+  const std::vector<NetLink> links = net_links();
+  std::vector<SocketAddress> routes;
+  for (const char* there : kElsewhere) {
+    const auto source = source_to(numeric_address({there, kDiscardPort}).value());
+    if (source) routes.push_back(*source);
+  }
+  std::vector<OwnAddress> own;
+  for (const NetAddress& one : net_addresses()) {
+    const auto link = std::ranges::find(links, one.link, &NetLink::index);
+    if (link == links.end() || !link->is_running || link->is_loopback) continue;
+    own.push_back({.address = one.address,
+                   .interface = link->name,
+                   .is_route = std::ranges::count(routes, one.address) > 0,
+                   .is_inner = is_inner_bridge(*link, links),
+                   .is_temporary = one.is_temporary,
+                   .is_deprecated = one.is_deprecated});
+  }
+  return own;
+}
+
+std::vector<std::string> told_addresses(const SocketAddress& bound, const KnownOfSelf& known,
+                                        std::span<const OwnAddress> own, std::size_t max) {
+  std::vector<std::string> told;
+  const auto tell = [&](const std::string& address) {
+    if (told.size() < max && std::ranges::count(told, address) == 0) told.push_back(address);
+  };
+  for (const std::string& address : known.announced) tell(address);
+  for (const std::string& address : known.outer) tell(address);
+  if (!bound.is_any()) {
+    tell(to_string(bound));
+    return told;
+  }
+  for (const OwnAddress& one : by_use(bound, known, own)) {
+    tell(to_string(one.address.with_port(bound.port())));
+  }
+  return told;
+}
+
+std::vector<std::string> external_addresses(const SocketAddress& bound, const KnownOfSelf& known,
+                                            std::size_t max) {
+  const std::vector<OwnAddress> own = bound.is_any() ? own_addresses() : std::vector<OwnAddress>();
+  return told_addresses(bound, known, own, max);
+}
+
+std::vector<std::string> reachable_addresses(const SocketAddress& bound, const KnownOfSelf& known,
+                                             std::size_t max) {
+  std::vector<std::string> addresses = external_addresses(bound, known, max);
+  if (addresses.empty()) {
+    // A socket for both families has the IPv4 one, which is never missing.
+    addresses.push_back(to_string(SocketAddress::loopback(SocketAddress::any_v4(bound.port()))));
+  }
   return addresses;
 }
 

@@ -1,20 +1,67 @@
-// At which addresses others can reach this machine.
+// At which addresses others can reach this machine, the most useful ones first.
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "io/netlink.hpp"
+#include "io/socket_address.hpp"
+
 namespace starling::io {
 
-/// What to tell others for a listener bound to `bound` ("ip:port"): that address, or, where it is
-/// 0.0.0.0, the port at every IPv4 address of this machine that is not loopback, at most `max`.
-/// None where there is no such address now.
-[[nodiscard]] std::vector<std::string> external_addresses(const std::string& bound,
+/// An address of this machine, and what is known of it.
+struct OwnAddress {
+  SocketAddress address;  ///< port 0
+  std::string interface;
+  bool is_route = false;  ///< what the machine sends to the rest of the world comes from it
+  /// Of a bridge to this machine's own containers and virtual machines: nobody else reaches it, and
+  /// many machines have the very same (docker's 172.17.0.1, libvirt's 192.168.122.1).
+  bool is_inner = false;
+  bool is_temporary = false;
+  bool is_deprecated = false;
+
+  friend bool operator==(const OwnAddress&, const OwnAddress&) = default;
+};
+
+/// Those of interfaces that are up, loopback aside.
+[[nodiscard]] std::vector<OwnAddress> own_addresses();
+
+/// Whether a link is a bridge that no card is a port of.
+[[nodiscard]] bool is_inner_bridge(const NetLink& link, std::span<const NetLink> all);
+
+/// The own address from which this machine would send to `to`; nothing: it has no way there. No
+/// packet is sent.
+[[nodiscard]] std::optional<SocketAddress> source_to(const SocketAddress& to);
+
+/// What is known of a peer's addresses beside the interfaces of its machine.
+struct KnownOfSelf {
+  std::vector<std::string> announced{};  ///< "host:port" that a person gave
+  std::vector<std::string> outer{};      ///< at which others see it, and that a router maps
+  std::vector<SocketAddress> used{};     ///< own ones over which somebody came; ports are ignored
+};
+
+/// What to tell others for a listener bound to `bound`, at most `max`, each once: what a person
+/// gave, what is seen from outside, and then where it listens. At all addresses of this machine
+/// these are, by use: those it sends from to the rest of the world (global ones before private
+/// ones), other global ones, private ones, link-local ones of IPv4, and bridges over which somebody
+/// came. Temporary addresses make way for lasting ones; deprecated and link-local IPv6 ones are
+/// nothing for others.
+[[nodiscard]] std::vector<std::string> told_addresses(const SocketAddress& bound,
+                                                      const KnownOfSelf& known,
+                                                      std::span<const OwnAddress> own,
+                                                      std::size_t max);
+
+/// The same for this machine as it is now. None where there is no network.
+[[nodiscard]] std::vector<std::string> external_addresses(const SocketAddress& bound,
+                                                          const KnownOfSelf& known,
                                                           std::size_t max);
 
-/// The same, but the port at 127.0.0.1 where there is none.
-[[nodiscard]] std::vector<std::string> reachable_addresses(const std::string& bound,
+/// The same, but the port at the loopback address where there is none.
+[[nodiscard]] std::vector<std::string> reachable_addresses(const SocketAddress& bound,
+                                                           const KnownOfSelf& known,
                                                            std::size_t max);
 
 }  // namespace starling::io

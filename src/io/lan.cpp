@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -12,18 +11,22 @@
 #include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "io/address.hpp"
+#include "io/interfaces.hpp"
+#include "io/netlink.hpp"
 
 namespace starling::io {
 namespace {
 
 constexpr char kMagic[9] = "STARLAN\n";
 constexpr char kGroup[] = "239.255.84.76";  // of the range that stays inside an organisation
+constexpr char kGroup6[] = "ff02::5354:4152:4c4e";  // of one network segment
 constexpr int kMulticastHops = 1;
 
-std::string name_of(const in_addr& address) {
-  std::array<char, INET_ADDRSTRLEN> text{};
-  inet_ntop(AF_INET, &address, text.data(), text.size());
-  return text.data();
+SocketAddress group_of(const SocketAddress& interface, std::uint16_t port) {
+  if (interface.is_v4()) return numeric_address({kGroup, port}).value();
+  sockaddr_in6 group = numeric_address({kGroup6, port}).value().v6();
+  group.sin6_scope_id = interface.scope();
+  return group;
 }
 
 template <class T>
@@ -78,25 +81,28 @@ std::vector<LanInterface> lan_interfaces() {
   std::vector<LanInterface> found;
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return found;
-  for (const ifaddrs* one = all; one != nullptr && found.size() < kLanInterfacesMax;
-       one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
-    if ((one->ifa_flags & IFF_UP) == 0) continue;
-    const auto ip = [](const sockaddr* address) {
-      return reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
-    };
-    LanInterface interface {
-      .name = one->ifa_name, .address = ip(one->ifa_addr), .broadcast = {}
-    };
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+    const auto address = SocketAddress::from(one->ifa_addr);
+    if (!address || (one->ifa_flags & IFF_UP) == 0) continue;
+    // What a segment of IPv6 hears comes from the link-local address, which each interface has.
+    if (!address->is_v4() && !address->is_link_local()) continue;
+    LanInterface& interface = found.emplace_back(
+        LanInterface{.name = one->ifa_name, .address = address->with_port(0), .broadcast = {}});
     interface.multicast = (one->ifa_flags & IFF_MULTICAST) != 0;
+    if (!address->is_v4()) continue;
     if ((one->ifa_flags & IFF_LOOPBACK) != 0) {
       interface.broadcast = in_addr{htonl(0x7fffffff)};  // for peers on this machine
     } else if ((one->ifa_flags & IFF_BROADCAST) != 0 && one->ifa_broadaddr != nullptr) {
-      interface.broadcast = ip(one->ifa_broadaddr);
+      interface.broadcast = reinterpret_cast<const sockaddr_in*>(one->ifa_broadaddr)->sin_addr;
     }
-    found.push_back(std::move(interface));
   }
   freeifaddrs(all);
+  const std::vector<NetLink> links = net_links();
+  std::ranges::stable_partition(found, [&](const LanInterface& interface) {
+    const auto link = std::ranges::find(links, interface.name, &NetLink::name);
+    return link == links.end() || !is_inner_bridge(*link, links);
+  });
+  if (found.size() > kLanInterfacesMax) found.resize(kLanInterfacesMax);
   return found;
 }
 
@@ -104,95 +110,118 @@ struct Lan::Socket {
   uv_udp_t handle{};
   Lan* owner = nullptr;
   std::array<char, 2 * kAnnouncementSize> buffer{};
+
+  static Socket* make(Loop& loop, Lan* owner) {
+    auto socket = std::make_unique<Socket>();
+    ASSERT(uv_udp_init(loop.raw(), &socket->handle) == 0, "libuv refused to make a handle");
+    socket->handle.data = socket.get();
+    socket->owner = owner;
+    return socket.release();
+  }
+
+  void close() {
+    owner = nullptr;
+    uv_close(reinterpret_cast<uv_handle_t*>(&handle),
+             [](uv_handle_t* closed) { delete static_cast<Socket*>(closed->data); });
+  }
 };
 
-Lan::Lan(Loop& loop, const Announcement& own, std::uint16_t port, Heard heard)
+Lan::Lan(Loop& loop, const Announcement& own, const SocketAddress& bound, std::uint16_t port,
+         Heard heard)
     : own_(own),
+      bound_(bound),
       port_(port),
       heard_(std::move(heard)),
       rng_(own.id.prefix()),
-      socket_(new Socket),
-      timer_(std::make_unique<Timer>(loop, [this] { announce(); })) {
-  ASSERT(uv_udp_init(loop.raw(), &socket_->handle) == 0, "libuv refused to make a handle");
-  socket_->handle.data = socket_;
-  socket_->owner = this;
-}
+      v4_(Socket::make(loop, this)),
+      v6_(Socket::make(loop, this)),
+      timer_(std::make_unique<Timer>(loop, [this] { announce(); })) {}
 
 Lan::~Lan() {
-  socket_->owner = nullptr;
-  uv_close(reinterpret_cast<uv_handle_t*>(&socket_->handle),
-           [](uv_handle_t* closed) { delete static_cast<Socket*>(closed->data); });
+  v4_->close();
+  v6_->close();
 }
 
 base::Result<std::unique_ptr<Lan>> Lan::create(Loop& loop, const Announcement& own,
-                                               std::uint16_t port, Heard heard) {
-  std::unique_ptr<Lan> lan(new Lan(loop, own, port, std::move(heard)));
-  if (auto opened = lan->open(); !opened) return base::fail(std::move(opened.error()));
+                                               const SocketAddress& bound, std::uint16_t port,
+                                               Heard heard) {
+  std::unique_ptr<Lan> lan(new Lan(loop, own, bound, port, std::move(heard)));
+  const int status = lan->open(*lan->v4_, SocketAddress::any_v4(port));
+  if (status != 0) {
+    return base::fail(base::ErrorCode::network, "cannot look for peers on UDP port {}: {}{}", port,
+                      uv_strerror(status),
+                      status == UV_EADDRINUSE
+                          ? "; another program has it for itself alone: end it, or use --join"
+                          : "");
+  }
+  lan->has_v6_ = lan->open(*lan->v6_, SocketAddress::any_of_both(port)) == 0;
   lan->announce();
   return lan;
 }
 
-base::Status Lan::open() {
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  any.sin_port = htons(port_);
-  // Several peers of one machine share the port: each hears what is sent to all.
-  int status =
-      uv_udp_bind(&socket_->handle, reinterpret_cast<const sockaddr*>(&any), UV_UDP_REUSEADDR);
-  if (status == 0) status = uv_udp_set_broadcast(&socket_->handle, 1);
-  if (status == 0) status = uv_udp_set_multicast_loop(&socket_->handle, 1);
-  if (status == 0) status = uv_udp_set_multicast_ttl(&socket_->handle, kMulticastHops);
-  if (status == 0) {
-    status = uv_udp_recv_start(
-        &socket_->handle,
-        [](uv_handle_t* handle, std::size_t, uv_buf_t* buffer) {
-          auto* socket = static_cast<Socket*>(handle->data);
-          *buffer = uv_buf_init(socket->buffer.data(), socket->buffer.size());
-        },
-        [](uv_udp_t* handle, ssize_t size, const uv_buf_t* buffer, const sockaddr* from, unsigned) {
-          auto* socket = static_cast<Socket*>(handle->data);
-          if (size <= 0 || from == nullptr || socket->owner == nullptr) return;
-          socket->owner->receive(base::bytes_of(buffer->base, static_cast<std::size_t>(size)),
-                                 *reinterpret_cast<const sockaddr_in*>(from), Loop::now());
-        });
-  }
-  if (status == 0) return {};
-  return base::fail(base::ErrorCode::network, "cannot look for peers on UDP port {}: {}{}", port_,
-                    uv_strerror(status),
-                    status == UV_EADDRINUSE
-                        ? "; another program has it for itself alone: end it, or use --join"
-                        : "");
+int Lan::open(Socket& socket, const SocketAddress& at) {
+  // Several peers of one machine share the port: each hears what is sent to all. IPv4 has a socket
+  // of its own.
+  const unsigned flags = UV_UDP_REUSEADDR | (at.is_v4() ? 0U : unsigned{UV_UDP_IPV6ONLY});
+  uv_udp_t* handle = &socket.handle;
+  int status = uv_udp_bind(handle, at.raw(), flags);
+  if (status == 0 && at.is_v4()) status = uv_udp_set_broadcast(handle, 1);
+  if (status == 0) status = uv_udp_set_multicast_loop(handle, 1);
+  if (status == 0) status = uv_udp_set_multicast_ttl(handle, kMulticastHops);
+  if (status != 0) return status;
+  return uv_udp_recv_start(
+      handle,
+      [](uv_handle_t* receiving, std::size_t, uv_buf_t* buffer) {
+        auto* into = static_cast<Socket*>(receiving->data);
+        *buffer = uv_buf_init(into->buffer.data(), into->buffer.size());
+      },
+      [](uv_udp_t* received, ssize_t size, const uv_buf_t* buffer, const sockaddr* from, unsigned) {
+        auto* into = static_cast<Socket*>(received->data);
+        const auto sender = SocketAddress::from(from);
+        if (size <= 0 || !sender || into->owner == nullptr) return;
+        into->owner->receive(base::bytes_of(buffer->base, static_cast<std::size_t>(size)), *sender,
+                             Loop::now());
+      });
 }
 
-int Lan::send_to(const in_addr& to) {
-  sockaddr_in target{};
-  target.sin_family = AF_INET;
-  target.sin_port = htons(port_);
-  target.sin_addr = to;
+int Lan::send_to(Socket& socket, const SocketAddress& to) {
   auto bytes = pack(own_);
   uv_buf_t buffer = uv_buf_init(reinterpret_cast<char*>(bytes.data()), bytes.size());
-  return uv_udp_try_send(&socket_->handle, &buffer, 1, reinterpret_cast<const sockaddr*>(&target));
+  return uv_udp_try_send(&socket.handle, &buffer, 1, to.raw());
+}
+
+int Lan::announce_on(const LanInterface& interface) {
+  const bool is_v4 = interface.address.is_v4();
+  Socket& socket = is_v4 ? *v4_ : *v6_;
+  const std::string address = interface.address.host();
+  int best = UV_ENETUNREACH;
+  if (interface.multicast) {
+    // Fails where this peer is a member of the group there already.
+    static_cast<void>(uv_udp_set_membership(&socket.handle, is_v4 ? kGroup : kGroup6,
+                                            address.c_str(), UV_JOIN_GROUP));
+    int status = uv_udp_set_multicast_interface(&socket.handle, address.c_str());
+    if (status == 0) status = send_to(socket, group_of(interface.address, port_));
+    best = std::max(best, status);
+  }
+  if (interface.broadcast) {
+    sockaddr_in all{};
+    all.sin_addr = *interface.broadcast;
+    best = std::max(best, send_to(socket, SocketAddress(all).with_port(port_)));
+  }
+  return best;
 }
 
 // Interfaces come and go, so they are looked up each time.
 void Lan::announce() {
   sent_.clear();
-  in_addr group{};
-  inet_pton(AF_INET, kGroup, &group);
   for (const LanInterface& interface : lan_interfaces()) {
     if (!interface.multicast && !interface.broadcast) continue;
-    const std::string address = name_of(interface.address);
-    int best = UV_ENETUNREACH;
-    if (interface.multicast) {
-      // Fails where this peer is a member of the group there already.
-      static_cast<void>(
-          uv_udp_set_membership(&socket_->handle, kGroup, address.c_str(), UV_JOIN_GROUP));
-      int status = uv_udp_set_multicast_interface(&socket_->handle, address.c_str());
-      if (status == 0) status = send_to(group);
-      best = std::max(best, status);
-    }
-    if (interface.broadcast) best = std::max(best, send_to(*interface.broadcast));
-    sent_[fmt::format("{} ({})", interface.name, address)] = best >= 0 ? "" : uv_strerror(best);
+    const bool is_v4 = interface.address.is_v4();
+    // Who dials this peer by the sender's address must be heard there.
+    if (is_v4 ? !bound_.is_v4() && !bound_.is_any() : bound_.is_v4() || !has_v6_) continue;
+    const int best = announce_on(interface);
+    sent_[fmt::format("{} ({})", interface.name, interface.address.host())] =
+        best >= 0 ? "" : uv_strerror(best);
   }
   const base::Duration pause = ++announced_ < kLanFastCount ? kLanFast : kLanSlow;
   timer_->start(base::from_seconds(base::seconds(pause) * (0.75 + 0.5 * rng_.uniform())));

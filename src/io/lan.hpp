@@ -1,6 +1,6 @@
-// Peers on the same network find each other without an address: announcements by UDP multicast and
-// broadcast on every interface. Nothing that is heard is trusted: it is an address to dial, and the
-// link's handshake decides who lives there.
+// Peers on the same network find each other without an address: announcements by UDP multicast, of
+// IPv4 and IPv6, and broadcast on every interface. Nothing that is heard is trusted: it is an
+// address to dial, and the link's handshake decides who lives there.
 #pragma once
 
 #include <array>
@@ -57,11 +57,12 @@ inline constexpr base::Duration kLanAgain = std::chrono::seconds(5);
 /// A part of a network: where to announce.
 struct LanInterface {
   std::string name;
-  in_addr address{};
+  SocketAddress address;  ///< of IPv4, or the link-local one of IPv6
   std::optional<in_addr> broadcast;
   bool multicast = false;
 };
-/// Interfaces that are up and have an IPv4 address, loopback included, at most kLanInterfacesMax.
+/// Interfaces that are up, once for each IPv4 address that they have, loopback included, and once
+/// for IPv6; at most kLanInterfacesMax, bridges to nothing but this machine's containers last.
 [[nodiscard]] std::vector<LanInterface> lan_interfaces();
 
 /// On the loop's thread.
@@ -70,9 +71,11 @@ class Lan {
   /// Who claims to be `peer`, of the same run, was heard; "ip:port" is where to dial it.
   using Heard = std::function<void(const base::PeerId& peer, const std::string& address)>;
 
-  /// Listens on `port` and begins to announce `own`. Error (network): what is in the way.
+  /// Listens on `port` and begins to announce `own`, by the families of `bound`, where its links
+  /// are made to. Error (network): what is in the way of IPv4; without IPv6 it does.
   [[nodiscard]] static base::Result<std::unique_ptr<Lan>> create(Loop& loop,
                                                                  const Announcement& own,
+                                                                 const SocketAddress& bound,
                                                                  std::uint16_t port, Heard heard);
   ~Lan();
   Lan(const Lan&) = delete;
@@ -89,18 +92,26 @@ class Lan {
   void receive(base::ByteView bytes, const SocketAddress& from, base::Time now);
 
  private:
-  Lan(Loop& loop, const Announcement& own, std::uint16_t port, Heard heard);
-  base::Status open();
+  struct Socket;
+  Lan(Loop& loop, const Announcement& own, const SocketAddress& bound, std::uint16_t port,
+      Heard heard);
+  /// Returns libuv's status.
+  [[nodiscard]] int open(Socket& socket, const SocketAddress& at);
   void announce();
-  [[nodiscard]] int send_to(const in_addr& to);
+  /// Bytes sent, or libuv's status.
+  [[nodiscard]] int announce_on(const LanInterface& interface);
+  [[nodiscard]] int send_to(Socket& socket, const SocketAddress& to);
   [[nodiscard]] std::string where() const;
 
   Announcement own_;
+  SocketAddress bound_;
   std::uint16_t port_;
   Heard heard_;
   base::Rng rng_;
-  struct Socket;
-  Socket* socket_ = nullptr;  ///< frees itself when libuv is done with it
+  // They free themselves when libuv is done with them.
+  Socket* v4_;
+  Socket* v6_;
+  bool has_v6_ = false;
   std::unique_ptr<Timer> timer_;
   int announced_ = 0;
 

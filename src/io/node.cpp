@@ -9,7 +9,6 @@
 
 #include "base/assert.hpp"
 #include "io/address.hpp"
-#include "io/interfaces.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::io {
@@ -18,6 +17,8 @@ namespace {
 constexpr int kInterruptedExit = 130;
 /// Between two looks at the machine's addresses.
 constexpr base::Duration kInterfacesEvery = std::chrono::seconds(5);
+/// Own addresses over which others came that are remembered.
+constexpr std::size_t kUsedMax = 64;
 /// Without a word of another peer on the local network: then it is said why.
 constexpr base::Duration kLanSilence = std::chrono::seconds(5);
 /// A page that asked for the history so lately is open, and has the end shown for so long.
@@ -52,6 +53,7 @@ class Node::Handler final : public TransportHandler {
   void on_link_up(base::LinkId link, const base::PeerId& peer, std::uint64_t dial,
                   const std::string& address) override {
     const auto dialed = node_.take_dial(dial);
+    if (!dialed) node_.note_comer(address);
     node_.feed(peer::LinkUp{link, peer, dialed.has_value(), dialed.value_or(address)});
   }
 
@@ -114,8 +116,9 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
       Transport::create(node->loop_, node->options_.transport, identity, *node->handler_);
   if (!transport) return base::fail(std::move(transport.error()));
   node->transport_ = std::move(*transport);
-  node->addresses_ = reachable_addresses(node->transport_->address(), wire::kAddressesMax);
-  node->own_ = node->addresses_;
+  node->known_.announced = node->options_.announced;
+  node->interfaces_ = own_addresses();
+  node->addresses_ = reachable_addresses(node->bound(), node->known_, wire::kAddressesMax);
   auto control = Control::create(
       node->loop_, node->options_.http,
       [raw = node.get()](const ControlRequest& request) { return raw->serve(request); });
@@ -127,9 +130,7 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
 
 // A peer that cannot look for others can still be found, and joined by address: it says so.
 void Node::open_lan(const base::PeerId& own) {
-  const auto bound = parse_address(transport_->address());
-  ASSERT(bound.has_value(), "the transport says where it listens");
-  auto opened = Lan::create(loop_, {*options_.lan, own, bound->port}, kLanPort,
+  auto opened = Lan::create(loop_, {*options_.lan, own, bound().port()}, bound(), kLanPort,
                             [this](const base::PeerId& peer, const std::string& address) {
                               feed(peer::Found{peer, address});
                             });
@@ -145,9 +146,7 @@ void Node::open_lan(const base::PeerId& own) {
 
 // What the router says is one address among others: it may lie, and then nobody comes over it.
 void Node::open_port_mapping() {
-  const auto listens = parse_address(transport_->address());
-  const auto at = listens ? numeric_address(*listens) : std::nullopt;
-  if (options_.port_mapper.empty() || !at || at->is_loopback()) return;
+  if (options_.port_mapper.empty() || bound().is_loopback()) return;
   port_mapping_ = std::make_unique<PortMapping>(
       loop_, options_.port_mapper, transport_->address(),
       PortMapping::Observer{
@@ -159,25 +158,42 @@ void Node::open_port_mapping() {
 // there is none, the others could not be told.
 void Node::look_at_interfaces() {
   interfaces_timer_->start(kInterfacesEvery);
-  std::vector<std::string> found = external_addresses(transport_->address(), wire::kAddressesMax);
-  if (found.empty()) return;
-  if (!std::ranges::is_permutation(found, own_)) {
-    own_ = found;
-    transport_->renew();
-  }
+  std::vector<OwnAddress> interfaces = own_addresses();
+  KnownOfSelf known = known_;
   if (port_mapping_) {
-    const std::vector<std::string> outer = port_mapping_->addresses();
-    std::erase_if(found,
-                  [&](const std::string& one) { return std::ranges::count(outer, one) > 0; });
-    found.insert(found.begin(), outer.begin(), outer.end());
-    if (found.size() > wire::kAddressesMax) found.resize(wire::kAddressesMax);
+    const std::vector<std::string> mapped = port_mapping_->addresses();
+    known.outer.insert(known.outer.end(), mapped.begin(), mapped.end());
   }
+  std::vector<std::string> found = told_addresses(bound(), known, interfaces, wire::kAddressesMax);
+  if (found.empty()) return;
+  const bool moved = !std::ranges::is_permutation(interfaces, interfaces_);
+  interfaces_ = std::move(interfaces);
+  if (moved) transport_->renew();
   if (found == addresses_) return;
   addresses_ = std::move(found);
-  note(base::Severity::info,
-       fmt::format("this machine's network has changed: others reach this peer at {}",
-                   fmt::join(addresses_, ", ")));
+  note(base::Severity::info, fmt::format("{}others reach this peer at {}",
+                                         moved ? "this machine's network has changed: " : "",
+                                         fmt::join(addresses_, ", ")));
   feed(peer::Moved{addresses_});
+}
+
+SocketAddress Node::bound() const {
+  const auto listens = parse_address(transport_->address());
+  const auto at = listens ? numeric_address(*listens) : std::nullopt;
+  ASSERT(at.has_value(), "the transport says where it listens, in numbers");
+  return *at;
+}
+
+// An address that nobody can be expected to reach is worth telling once somebody has. It is the one
+// from which this machine answers.
+void Node::note_comer(const std::string& from) {
+  const auto parsed = parse_address(from);
+  const auto comer = parsed ? numeric_address(*parsed) : std::nullopt;
+  const auto own = comer ? source_to(*comer) : std::nullopt;
+  // Who comes from this machine itself could have come over any.
+  if (!own || own->same_host(*comer) || std::ranges::count(known_.used, *own) > 0) return;
+  if (known_.used.size() == kUsedMax) known_.used.erase(known_.used.begin());
+  known_.used.push_back(*own);
 }
 
 NodeEnd Node::run(std::unique_ptr<peer::Core> core) {

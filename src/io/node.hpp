@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "io/control.hpp"
 #include "io/identity.hpp"
+#include "io/interfaces.hpp"
 #include "io/lan.hpp"
 #include "io/loop.hpp"
 #include "io/port_mapping.hpp"
@@ -55,6 +56,8 @@ class Node {
     std::string http = "127.0.0.1:0";  ///< where the control port is
     /// The program that has the port mapped on the router, as find_mapper() has it; empty: none.
     std::string port_mapper;
+    /// Addresses that a person gave for this peer: told to others before all others.
+    std::vector<std::string> announced;
     /// Answers the control port's GETs from the status; POSTs to /leave and /checkpoint are the
     /// node's own.
     std::function<ControlReply(const ControlRequest&, const Node&)> serve;
@@ -102,6 +105,8 @@ class Node {
   void open_lan(const base::PeerId& own);
   void open_port_mapping();
   void look_at_interfaces();
+  void note_comer(const std::string& from);
+  [[nodiscard]] SocketAddress bound() const;
   void perform(peer::Dial& dial);
   void perform(peer::Send& send);
   void perform(peer::Accept& accept);
@@ -129,7 +134,8 @@ class Node {
   std::unique_ptr<Timer> timer_;
   std::vector<std::unique_ptr<Signal>> signals_;
   std::unique_ptr<Transport> transport_;
-  std::vector<std::string> own_;  ///< of them those of the machine itself
+  KnownOfSelf known_;
+  std::vector<OwnAddress> interfaces_;  ///< of the machine, at the last look
   std::vector<std::string> addresses_;
   std::unique_ptr<Timer> interfaces_timer_;
   std::unique_ptr<PortMapping> port_mapping_;

@@ -306,8 +306,8 @@ base::Result<std::vector<OwnLink>> check_own_links(const std::string& listen,
   auto caller = Caller::create(*loop, security, listener, listen);
   if (!caller) return base::fail(caller.error());
   std::vector<OwnLink> links;
-  for (const std::string& address :
-       reachable_addresses((*caller)->transport().address(), wire::kAddressesMax)) {
+  const auto at = numeric_address(parse_address((*caller)->transport().address()).value());
+  for (const std::string& address : reachable_addresses(at.value(), {}, wire::kAddressesMax)) {
     links.push_back({address, check_own_link(*loop, listener, address, security)});
   }
   return links;
@@ -351,7 +351,7 @@ base::Status check_lan() {
     const auto identity = Identity::generate();
     if (!identity) return base::fail(identity.error());
     if (end == 0) run = base::xxh3_128(base::bytes_of(std::span(identity->id().bytes)));
-    auto lan = Lan::create(*loop, {run, identity->id(), 1}, kLanPort,
+    auto lan = Lan::create(*loop, {run, identity->id(), 1}, SocketAddress::any_of_both(1), kLanPort,
                            [&](const base::PeerId&, const std::string&) { loop->stop(); });
     if (!lan) return base::fail(lan.error());
     ends.push_back(std::move(*lan));

@@ -194,11 +194,14 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
 }
 
 void Core::note_dial_answer(const LinkReady& event, base::Time now, Outbox& out) {
-  // Who answers in another's place shows that the other is gone from there, unless an address is
-  // that of several machines, such as that of a bridge for containers.
+  // Who answers in another's place shows that the other is gone from there. It may be at another of
+  // its addresses: one may be that of several machines, such as that of a bridge for containers.
   const auto target = dialer_.target(event.address);
   dialer_.answered(event.address, event.other.id, now);
-  if (target && *target != event.other.id && !is_linked(*target) && lacks_evidence(*target, now)) {
+  if (!target || *target == event.other.id) return;
+  const wire::MemberRecord* record = table_.find(*target);
+  if (record != nullptr && dialer_.may_be_elsewhere(*record, now)) return;
+  if (!is_linked(*target) && lacks_evidence(*target, now)) {
     accuse(*target, wire::DeathReason::refused, now, out);
   }
 }
@@ -358,19 +361,24 @@ void Core::set_own_progress(const wire::Progress& own, bool trains, base::Time n
   if (progress_.set_own(entry, trains, now)) hurry_beats(now);
 }
 
+// The first address of each before the second of any: they come by their use.
 std::vector<std::string> Core::addresses_of_others() const {
   std::vector<std::string> addresses;
   const auto& records = table_.records();
   for (const bool alive : {true, false}) {
-    // In the order of ids from the own one on, as on a ring.
-    auto at = records.upper_bound(self().id);
-    for (std::size_t i = 0; i < records.size(); ++i, ++at) {
-      if (at == records.end()) at = records.begin();
-      const wire::MemberRecord& record = at->second;
-      if (record.id == self().id || counts_as_alive(record.state) != alive) continue;
-      for (const std::string& address : record.addresses) {
+    bool more = true;
+    for (std::size_t rank = 0; more; ++rank) {
+      more = false;
+      // In the order of ids from the own one on, as on a ring.
+      auto at = records.upper_bound(self().id);
+      for (std::size_t i = 0; i < records.size(); ++i, ++at) {
+        if (at == records.end()) at = records.begin();
+        const wire::MemberRecord& record = at->second;
+        if (record.id == self().id || counts_as_alive(record.state) != alive) continue;
+        if (rank >= record.addresses.size()) continue;
         if (addresses.size() == kRememberedMax) return addresses;
-        addresses.push_back(address);
+        addresses.push_back(record.addresses[rank]);
+        more = true;
       }
     }
   }

@@ -328,13 +328,15 @@ bool Core::is_wanted(const wire::MemberRecord& record, bool alive) const {
 
 void Core::dial_failed(const std::string& address, bool own, base::Time now, Outbox& out) {
   const auto target = dialer_.target(address);
+  const wire::MemberRecord* record = target ? table_.find(*target) : nullptr;
   bool slow = count(Role::neighbour) > 0;
   if (target) {
-    const wire::MemberRecord* record = table_.find(*target);
     slow = record != nullptr && record->state == wire::MemberState::dead;
   }
   const bool stood_still = dialer_.stood_still(address);
   if (!dialer_.failed(address, own, slow, now) || !target || own || stood_still) return;
+  // That one address of several leads nowhere says nothing of who may be at another.
+  if (record != nullptr && dialer_.may_be_elsewhere(*record, now)) return;
   if (!is_linked(*target) && lacks_evidence(*target, now)) {
     accuse(*target, wire::DeathReason::refused, now, out);
   }

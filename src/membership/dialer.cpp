@@ -33,25 +33,74 @@ bool Dialer::usable(const std::string& address, base::Time now) const {
   return !address.empty() && !dials_.contains(address) && own_until(address) <= now;
 }
 
+std::vector<std::string> Dialer::addresses_of(const wire::MemberRecord& member) const {
+  std::vector<std::string> addresses = member.addresses;
+  for (const Join& join : join_) {
+    if (join.found == member.id && std::ranges::count(addresses, join.address) == 0) {
+      addresses.push_back(join.address);
+    }
+  }
+  return addresses;
+}
+
+const Dialer::Tried* Dialer::tried(const base::PeerId& peer, const std::string& address) const {
+  const auto pace = paces_.find(peer);
+  if (pace == paces_.end()) return nullptr;
+  const auto known = std::ranges::find(pace->second.tried, address, &Tried::address);
+  return known == pace->second.tried.end() ? nullptr : &*known;
+}
+
+Dialer::Tried& Dialer::note_tried(const base::PeerId& peer, const std::string& address,
+                                  base::Time now) {
+  forget_idle(now);
+  std::vector<Tried>& known = paces_[peer].tried;
+  const auto found = std::ranges::find(known, address, &Tried::address);
+  if (found != known.end()) return *found;
+  if (known.size() == kTriedMax) known.erase(known.begin());
+  tried_most_ = std::max(tried_most_, known.size() + 1);
+  return known.emplace_back(Tried{.address = address});
+}
+
+void Dialer::forget_outdated(const wire::MemberRecord& member,
+                             const std::vector<std::string>& addresses) {
+  const auto pace = paces_.find(member.id);
+  if (pace == paces_.end()) return;
+  std::erase_if(pace->second.tried,
+                [&](const Tried& one) { return std::ranges::count(addresses, one.address) == 0; });
+  if (pace->second.incarnation == member.incarnation) return;
+  for (Tried& one : pace->second.tried) one.taken_until = {};
+}
+
+bool Dialer::may_be_elsewhere(const wire::MemberRecord& member, base::Time now) const {
+  return std::ranges::any_of(addresses_of(member), [&](const std::string& address) {
+    const Tried* known = tried(member.id, address);
+    return own_until(address) <= now &&
+           (known == nullptr || (known->failures == 0 && known->taken_until <= now));
+  });
+}
+
 std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, Purpose purpose,
                                         base::Time now) {
   if (dials_.size() >= kDialsMax || is_dialing(member.id) || SIM_RARE(dial_not_now)) {
     return std::nullopt;
   }
-  std::vector<std::string> addresses = member.addresses;
-  for (const Join& join : join_) {
-    const bool known =
-        std::find(addresses.begin(), addresses.end(), join.address) != addresses.end();
-    if (join.found == member.id && !known) addresses.push_back(join.address);
-  }
-  std::erase_if(addresses, [&](const std::string& address) { return !usable(address, now); });
+  std::vector<std::string> addresses = addresses_of(member);
+  forget_outdated(member, addresses);
+  std::erase_if(addresses, [&](const std::string& address) {
+    const Tried* known = tried(member.id, address);
+    return !usable(address, now) || (known != nullptr && known->taken_until > now);
+  });
   if (addresses.empty()) return std::nullopt;
+  const auto next = std::ranges::min_element(addresses, {}, [&](const std::string& address) {
+    const Tried* known = tried(member.id, address);
+    return known == nullptr ? 0 : known->failures;
+  });
   forget_idle(now);
   Pace& pace = paces_[member.id];
   if (pace.not_before > now) return std::nullopt;
-  std::string address = addresses[pace.attempts++ % addresses.size()];
-  start(address, member.id, purpose, now);
-  return address;
+  pace.incarnation = member.incarnation;
+  start(*next, member.id, purpose, now);
+  return *next;
 }
 
 bool Dialer::join_due(bool lonely, base::Time now) const {
@@ -101,13 +150,17 @@ void Dialer::answered(const std::string& address, const base::PeerId& peer, base
   const auto dial = dials_.find(address);
   // Another one lives there now.
   const bool stranger = dial != dials_.end() && dial->second.target && dial->second.target != peer;
-  if (stranger && !SIM_BUG(stranger_dialed_again)) back_off(*dial->second.target, true, now);
+  if (stranger && !SIM_BUG(stranger_dialed_again)) {
+    back_off(*dial->second.target, true, now);
+    note_tried(*dial->second.target, address, now).taken_until = now + kTakenMemory;
+  }
+  if (tried(peer, address) != nullptr) note_tried(peer, address, now) = {.address = address};
   dials_.erase(address);
   for (Join& join : join_) {
     if (join.address != address) continue;
     join.found = peer;
     // It names other members where it has no place. Once linked it is no longer due.
-    join.pace = {.backoff = {}, .not_before = now + jittered(kRejectedPause, rng_), .attempts = 0};
+    join.pace = {.backoff = {}, .not_before = now + jittered(kRejectedPause, rng_)};
   }
   if (const auto pace = paces_.find(peer); pace != paces_.end()) pace->second.backoff = {};
 }
@@ -119,7 +172,13 @@ bool Dialer::failed(const std::string& address, bool own, bool slow, base::Time 
     std::erase_if(own_, [&](const auto& known) { return known.second <= now; });
     if (own_.size() < kOwnAddressesMax) own_.emplace(address, now + kOwnAddressMemory);
   }
-  if (dial->second.target) back_off(*dial->second.target, slow, now);
+  if (dial->second.target) {
+    back_off(*dial->second.target, slow, now);
+    if (!own && !dial->second.stood_still) {
+      Tried& known = note_tried(*dial->second.target, address, now);
+      known.failures = std::min(known.failures + 1, kFailuresCounted);
+    }
+  }
   for (Join& join : join_) {
     if (join.address == address) join.pace.not_before = after_back_off(join.pace, slow, now);
   }
@@ -231,6 +290,7 @@ void Dialer::add_bounds(base::Bounds& out) const {
   out.add("members to be dialed", paces_.size(), kMembersMax);
   out.add("times of dials", by_due_.size(), paces_.size());
   out.add("configured addresses", join_.size(), kJoinMax);
+  out.add("addresses that were tried of a member", tried_most_, kTriedMax);
   out.add("own addresses", own_.size(), kOwnAddressesMax);
 }
 

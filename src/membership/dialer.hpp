@@ -27,9 +27,12 @@ class Dialer {
   /// At most kJoinMax of `join` are used, in random order.
   Dialer(std::vector<std::string> join, base::Rng rng);
 
-  /// Starts a dial of the member's next address, or of the configured one it was found at.
-  /// Nothing where it is not due, is being dialed, has no usable address, or too many dials are
-  /// under way.
+  /// Starts a dial of the member's address at which the fewest dials of it have failed since one
+  /// was answered, in the order of its record, then of the configured one it was found at. So one
+  /// that never worked comes last where another does. One at which another peer has answered is
+  /// that peer's: it is not dialed for this member for kTakenMemory, or until its record is a newer
+  /// one. Nothing where it is not due, is being dialed, has no usable address, or too many dials
+  /// are under way.
   [[nodiscard]] std::optional<std::string> dial(const wire::MemberRecord& member, base::Time now) {
     return dial(member, Purpose::wanted, now);
   }
@@ -53,6 +56,10 @@ class Dialer {
   /// Starts a dial of an address that was heard of, once; false where that cannot be now, or
   /// kFoundDialsMax are under way.
   [[nodiscard]] bool dial_found(const std::string& address, base::Time now);
+
+  /// Whether the member has an address at which it may be as far as is known: no dial of it has
+  /// failed there since one was answered, and nobody else has answered.
+  [[nodiscard]] bool may_be_elsewhere(const wire::MemberRecord& member, base::Time now) const;
 
   /// Outcomes of a dial. failed() returns whether it was under way. `own`: it led to this peer
   /// itself. `slow`: nothing depends on it, the next attempt can wait for kRevivalMin and more.
@@ -105,10 +112,17 @@ class Dialer {
   void add_timers(base::Time now, base::Bounds& out) const;
 
  private:
+  /// An address of a member, of which there is something to say.
+  struct Tried {
+    std::string address;
+    int failures = 0;          ///< since it was answered, at most kFailuresCounted
+    base::Time taken_until{};  ///< another peer is there
+  };
   struct Pace {
     base::Duration backoff{0};
     base::Time not_before{};
-    std::size_t attempts = 0;
+    std::uint64_t incarnation = 0;  ///< of the record that was dialed last
+    std::vector<Tried> tried{};     ///< at most kTriedMax
   };
   struct Join {
     std::string address;
@@ -133,6 +147,12 @@ class Dialer {
                                                 base::Time now);
   void start(const std::string& address, std::optional<base::PeerId> target, Purpose purpose,
              base::Time now);
+  /// Those of its record, and configured ones at which it was found.
+  [[nodiscard]] std::vector<std::string> addresses_of(const wire::MemberRecord& member) const;
+  /// What is known of a member's address; nothing: nothing.
+  [[nodiscard]] const Tried* tried(const base::PeerId& peer, const std::string& address) const;
+  Tried& note_tried(const base::PeerId& peer, const std::string& address, base::Time now);
+  void forget_outdated(const wire::MemberRecord& member, const std::vector<std::string>& addresses);
   void back_off(const base::PeerId& peer, bool slow, base::Time now);
   [[nodiscard]] base::Time after_back_off(Pace& pace, bool slow, base::Time now);
   void set_due(const base::PeerId& peer, Pace& pace, base::Time due);
@@ -149,6 +169,7 @@ class Dialer {
   std::map<base::PeerId, Pace> paces_;
   std::set<std::pair<base::Time, base::PeerId>> by_due_;  ///< due times in paces_
   std::map<std::string, Dialing> dials_;
+  std::size_t tried_most_ = 0;             ///< addresses that were kept for one member
   std::map<std::string, base::Time> own_;  ///< addresses that led here, and until when they count
 };
 

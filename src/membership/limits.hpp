@@ -38,6 +38,10 @@ inline constexpr base::Duration kRejectedPause =
 inline constexpr double kFoundDials = 3;  ///< dials that a swarm makes when it hears a stranger
 /// Before an address that led to this peer itself is dialed again: machines change their addresses.
 inline constexpr base::Duration kOwnAddressMemory = 600s;
+/// Before an address at which another peer answered is dialed for the same member again.
+inline constexpr base::Duration kTakenMemory = 600s;
+inline constexpr int kFailuresCounted = 3;    ///< dials of one address of a member that failed
+inline constexpr std::size_t kTriedMax = 16;  ///< addresses of a member of which that is known
 inline constexpr base::Duration kDialTimeout = 5s;  ///< a dial without an outcome has failed
 
 // --- overlay ---

@@ -27,16 +27,43 @@ base::Error wrong(std::string_view text, std::string_view what) {
 }  // namespace
 
 bool may_be_in_invite(std::string_view address) noexcept {
-  const std::size_t colon = address.find(':');
-  if (colon == 0 || colon == std::string_view::npos || address.size() > kInviteAddressMax) {
-    return false;
-  }
-  const auto is_of_host = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-';
+  const std::size_t colon = address.rfind(':');
+  if (colon == std::string_view::npos || address.size() > kInviteAddressMax) return false;
+  std::string_view host = address.substr(0, colon);
+  const bool v6 = host.starts_with('[') && host.ends_with(']');
+  if (v6) host = host.substr(1, host.size() - 2);
+  if (host.empty() || v6 != (host.find(':') != std::string_view::npos)) return false;
+  const auto is_of_host = [&](char c) {
+    const bool digit = (c >= '0' && c <= '9') || c == '.';
+    if (v6) return digit || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == ':';
+    return digit || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-';
   };
   const auto port = base::parse_number<std::uint16_t>(address.substr(colon + 1));
-  return std::ranges::all_of(address.substr(0, colon), is_of_host) && port && *port > 0;
+  return std::ranges::all_of(host, is_of_host) && port && *port > 0;
+}
+
+std::vector<std::string> addresses_to_invite(std::span<const std::string> own,
+                                             std::span<const std::string> others) {
+  const auto is_loopback = [](const std::string& address) {
+    return address.starts_with("127.") || address.starts_with("[::1]:");
+  };
+  const auto is_v6 = [](const std::string& address) { return address.starts_with('['); };
+  std::vector<std::string> named;
+  const bool alone = std::ranges::all_of(own, is_loopback);
+  const auto add = [&](const std::string& address) {
+    const bool full = named.size() == kInviteAddressesMax;
+    if (full || !may_be_in_invite(address) || (is_loopback(address) && !alone)) return;
+    if (std::ranges::count(named, address) == 0) named.push_back(address);
+  };
+  if (!own.empty()) {
+    add(own.front());
+    const auto other = std::ranges::find_if(
+        own, [&](const std::string& address) { return is_v6(address) != is_v6(own.front()); });
+    if (other != own.end()) add(*other);
+  }
+  for (const std::string& address : others) add(address);
+  for (const std::string& address : own) add(address);
+  return named;
 }
 
 std::string to_string(const Invite& invite) {
@@ -64,8 +91,10 @@ base::Result<Invite> parse_invite(std::string_view text) {
     }
     const std::string_view address = addresses.substr(0, end);
     if (!may_be_in_invite(address)) {
-      return base::fail(wrong(
-          text, fmt::format("'{}' is no host:port", base::printable(address, base::kShownMax))));
+      return base::fail(
+          wrong(text, fmt::format("'{}' is no host:port, as one:7000, 192.0.2.7:7000 or "
+                                  "[2001:db8::7]:7000",
+                                  base::printable(address, base::kShownMax))));
     }
     invite.addresses.emplace_back(address);
     if (end == addresses.size()) return invite;
@@ -109,6 +138,10 @@ std::string shared_toml(RunFile run_file) {
   run_file.exchange.upload_limit = defaults.exchange.upload_limit;
   run_file.exchange.cpu_share = defaults.exchange.cpu_share;
   return to_toml(run_file);
+}
+
+std::string invite_word(const std::string& invite) {
+  return invite.find('[') == std::string::npos ? invite : shell_word(invite);
 }
 
 std::string shell_word(std::string_view text) {

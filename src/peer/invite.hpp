@@ -18,9 +18,16 @@ inline constexpr std::size_t kInviteAddressesMax = 4;
 /// Characters of an invite in words.
 inline constexpr std::size_t kInviteTextMax = 1024;
 
-/// Whether an address is "host:port" of letters, digits, '.' and '-' with a port above 0. An invite
-/// is pasted into shells, and addresses are what other peers say.
+/// Whether an address is "host:port" of letters, digits, '.' and '-', or "[IPv6]:port", with a port
+/// above 0. An invite is pasted into shells, and addresses are what other peers say.
 [[nodiscard]] bool may_be_in_invite(std::string_view address) noexcept;
+
+/// What an invite names, at most kInviteAddressesMax: a peer's own first address, of the other
+/// family the first one, too, then others', then further own ones. `own` has the most useful ones
+/// first, and so has `others`. Loopback addresses are named only where a peer has no other: they
+/// lead to whoever is invited.
+[[nodiscard]] std::vector<std::string> addresses_to_invite(std::span<const std::string> own,
+                                                           std::span<const std::string> others);
 
 /// Written as "ADDRESS[,ADDRESS...]/RUN", with the 32 hexadecimal digits of the run id, and
 /// "/security=off" behind them if the swarm's links are not encrypted.
@@ -33,6 +40,9 @@ struct Invite {
 };
 
 [[nodiscard]] std::string to_string(const Invite& invite);
+
+/// The same for a command line: in quotes where a shell would see more in it than a word.
+[[nodiscard]] std::string invite_word(const std::string& invite);
 
 /// Error (ErrorCode::usage): what is wrong.
 [[nodiscard]] base::Result<Invite> parse_invite(std::string_view text);

@@ -10,18 +10,19 @@ namespace starling::runtime {
 struct Options {
   std::vector<std::string> join;  ///< beside swarm.join
   std::string listen = "[::]:0";
-  std::string http = "127.0.0.1:0";  ///< of the page, the metrics and the commands
-  std::string proxy;                 ///< URL; empty: as the environment says (io::choose_proxy)
-  bool port_mapping = false;         ///< ask the router to let others in
-  std::string port_mapper;           ///< the program that does; empty: as io::find_mapper() has it
-  bool lan = false;                  ///< look for peers of this run on the local network
-  std::string name;                  ///< empty: the host's, with a number where others run there
-  std::string dir;                   ///< empty: runs/<run name>/<peer name>
-  bool require_peers = false;        ///< ends with an error where none is met within a minute
-  bool signals = true;               ///< SIGINT, SIGTERM and SIGHUP make the peer leave
-  bool quiet = false;                ///< warnings go to the log alone, not to stderr
-  bool progress = false;             ///< how it goes, and who joins or dies, is printed to stdout
-  double age = 0;                    ///< seconds that went by before, for seconds_to_first_step
+  std::vector<std::string> announce;  ///< where others reach the peer, told to them first
+  std::string http = "127.0.0.1:0";   ///< of the page, the metrics and the commands
+  std::string proxy;                  ///< URL; empty: as the environment says (io::choose_proxy)
+  bool port_mapping = false;          ///< ask the router to let others in
+  std::string port_mapper;            ///< the program that does; empty: as io::find_mapper() has it
+  bool lan = false;                   ///< look for peers of this run on the local network
+  std::string name;                   ///< empty: the host's, with a number where others run there
+  std::string dir;                    ///< empty: runs/<run name>/<peer name>
+  bool require_peers = false;         ///< ends with an error where none is met within a minute
+  bool signals = true;                ///< SIGINT, SIGTERM and SIGHUP make the peer leave
+  bool quiet = false;                 ///< warnings go to the log alone, not to stderr
+  bool progress = false;              ///< how it goes, and who joins or dies, is printed to stdout
+  double age = 0;                     ///< seconds that went by before, for seconds_to_first_step
 };
 
 }  // namespace starling::runtime

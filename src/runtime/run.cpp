@@ -54,6 +54,26 @@ base::Status check_targets(const std::vector<std::string>& join, ErrorCode code,
   return {};
 }
 
+/// What others are told, as given: it must be of use to them.
+base::Status check_announced(const std::vector<std::string>& announced) {
+  auto checked = check_targets(announced, ErrorCode::usage, "--announce");
+  if (!checked) return checked;
+  if (announced.size() > wire::kAddressesMax) {
+    return fail(ErrorCode::usage, "--announce: at most {} addresses are told to others",
+                wire::kAddressesMax);
+  }
+  for (const std::string& address : announced) {
+    const auto number = io::numeric_address(io::parse_target(address).value());
+    if (number && (number->is_any() || (!number->is_v4() && number->is_link_local()))) {
+      return fail(ErrorCode::usage,
+                  "--announce: {} leads nowhere from another machine; give the address or the name "
+                  "that others dial",
+                  address);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 base::Status check_join(const peer::RunFile& run_file) {
@@ -66,6 +86,7 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
     return fail(checked.error());
   }
   for (const std::string& address : options.join) run_file.swarm.join.push_back(address);
+  if (auto checked = check_announced(options.announce); !checked) return fail(checked.error());
   if (auto checked = check_address(io::parse_address(options.listen), ErrorCode::usage, "--listen");
       !checked) {
     return fail(checked.error());
@@ -222,6 +243,7 @@ base::Status Run::open_node() {
   made.signals = options_.signals;
   made.http = options_.http;
   made.port_mapper = port_mapper();
+  made.announced = options_.announce;
   made.serve = [this](const io::ControlRequest& request, const io::Node& asked) {
     return serve(request, asked);
   };

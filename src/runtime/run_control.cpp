@@ -9,6 +9,27 @@
 #include "wire/messages.hpp"
 
 namespace starling::runtime {
+namespace {
+
+/// One of each member that is alive: first those that this peer has dialed itself, which lead
+/// there.
+std::vector<std::string> addresses_of_others(const peer::Status& status) {
+  std::vector<std::string> dialed;
+  std::vector<std::string> told;
+  for (const peer::MemberStatus& member : status.members) {
+    const std::vector<std::string>& all = member.record.addresses;
+    if (member.self || member.record.state != wire::MemberState::alive || all.empty()) continue;
+    const auto link = std::ranges::find(status.links, member.record.id, &peer::LinkStatus::peer);
+    // A link that came in has the port of the other end's socket, which nobody can dial.
+    const bool leads_there =
+        link != status.links.end() && std::ranges::count(all, link->address) > 0;
+    (leads_there ? dialed : told).push_back(leads_there ? link->address : all.front());
+  }
+  dialed.insert(dialed.end(), told.begin(), told.end());
+  return dialed;
+}
+
+}  // namespace
 
 report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked) const {
   report::StatusExtra made{.run = run_file_.run.name,
@@ -43,16 +64,10 @@ std::string Run::shared_run_file() const {
 
 std::optional<peer::Invite> Run::invite(const std::vector<std::string>& others) const {
   if (shared_run_file().empty()) return std::nullopt;
-  peer::Invite made{.run = run_id_, .security = run_file_.security};
-  const auto add = [&](const std::string& address) {
-    const bool full = made.addresses.size() == peer::kInviteAddressesMax;
-    if (full || !peer::may_be_in_invite(address)) return;
-    if (std::ranges::count(made.addresses, address) == 0) made.addresses.push_back(address);
-  };
-  const std::vector<std::string>& own = node_->addresses();
-  add(own.front());
-  for (const std::string& other : others) add(other);
-  for (const std::string& further : own) add(further);
+  peer::Invite made{.addresses = peer::addresses_to_invite(node_->addresses(), others),
+                    .run = run_id_,
+                    .security = run_file_.security};
+  if (made.addresses.empty()) return std::nullopt;
   return made;
 }
 
@@ -67,13 +82,8 @@ io::ControlReply Run::serve(const io::ControlRequest& request, const io::Node& a
   }
   if (request.path == "/status") return {200, report::status_json(status, extra(status, asked))};
   if (request.path == "/invite") {
-    std::vector<std::string> others;
-    for (const peer::MemberStatus& member : status.members) {
-      if (member.self || member.record.state != wire::MemberState::alive) continue;
-      if (!member.record.addresses.empty()) others.push_back(member.record.addresses.front());
-    }
-    return {200,
-            report::invite_json(invite(others), asked.addresses().front(), secret_.has_value())};
+    return {200, report::invite_json(invite(addresses_of_others(status)), asked.addresses().front(),
+                                     secret_.has_value())};
   }
   if (request.path == "/members") return {200, report::members_json(status)};
   if (request.path == "/links") return {200, report::links_json(status, extra(status, asked))};

@@ -175,7 +175,10 @@ BOOST_AUTO_TEST_CASE(an_address_that_is_none_is_an_error_before_anything_is_made
   const testing::TemporaryFolder folder;
   for (const auto& [option, value] :
        {std::pair("--join", "somewhere"), std::pair("--join", "127.0.0.1:0"),
-        std::pair("--listen", "7000")}) {
+        std::pair("--join", ":7000"), std::pair("--join", "2001:db8::1:7000"),
+        std::pair("--listen", "7000"), std::pair("--listen", "[::1:7000"),
+        std::pair("--announce", "somewhere"), std::pair("--announce", "0.0.0.0:7000"),
+        std::pair("--announce", "[fe80::1%lo]:7000")}) {
     const Ended ended = up(folder, mlp_run_file(), {option, value});
     BOOST_TEST(ended.code.value_or(-1) == 2);
     BOOST_TEST(has(ended.err, value), ended.err);

@@ -8,7 +8,6 @@ STARLING_BUILD (default: build). The last line is "N passed, N failed, N skipped
 import json
 import pathlib
 import select
-import shutil
 import signal
 import socket
 import statistics
@@ -26,6 +25,7 @@ from runner import BUILD, ROOT  # noqa: E402
 sys.path.insert(0, str(ROOT / "scenarios"))
 from lab import machine  # noqa: E402
 from lab.network import Switch, address_of  # noqa: E402
+import in_namespaces  # noqa: E402
 
 WHY_NOT = machine.missing()
 PORT = 9000
@@ -269,57 +269,13 @@ class AScenario(unittest.TestCase):
         return False
 
 
-class Peers(unittest.TestCase):
-    """Peers in namespaces of their own, joined by the switch."""
-    COUNT = 2
+class Peers(in_namespaces.Peers):
+    """Joined by the switch."""
 
     def setUp(self):
-        self.borrowed = machine.Borrowed()
-        self.addCleanup(self.borrowed.give_back)
-        self.namespaces = self.borrowed.namespaces(self.COUNT)
+        super().setUp()
         self.switch = Switch(BUILD / "scenarios/switch/starling-switch", self.namespaces, 1)
         self.addCleanup(self.switch.close)
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="starling-peers-"))
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def start(self, number, *more):
-        with machine.inside(self.namespaces[number]):
-            process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", BUILD / "peers/starling", "up",
-                 ROOT / "scenarios/runs/fashion-mlp.toml", "--name", f"peer-{number}",
-                 "--dir", self.folder / f"peer-{number}", "--set", "limits.steps_per_second=1",
-                 *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                stdin=subprocess.DEVNULL)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-
-    def members(self, number):
-        """As a peer sees them; none while it does not answer."""
-        try:
-            peer = json.loads((self.folder / f"peer-{number}/peer.json").read_text())
-            with machine.inside(self.namespaces[number]):
-                host, port = peer["control"].split(":")
-                with socket.create_connection((host, int(port)), timeout=5) as asked:
-                    asked.sendall(b"GET /members HTTP/1.1\r\nConnection: close\r\n\r\n")
-                    reply = asked.makefile("rb").read()
-            return json.loads(reply.split(b"\r\n\r\n", 1)[1])
-        except (OSError, ValueError, KeyError):
-            return []
-
-    def neighbours(self, number):
-        """Names and addresses of the members that a peer has a link with."""
-        return {m["name"]: m["addresses"] for m in self.members(number) if m["neighbour"]}
-
-    def wait_for(self, condition, told):
-        limit = time.monotonic() + 90
-        while not condition():
-            if time.monotonic() > limit:
-                self.fail(told())
-            time.sleep(0.2)
-
-    def log(self, number):
-        path = self.folder / f"peer-{number}/log.jsonl"
-        return path.read_text() if path.exists() else ""
 
 
 @unittest.skipIf(WHY_NOT, WHY_NOT)

@@ -6,12 +6,14 @@
 #include <boost/test/unit_test.hpp>
 
 #include "harness.hpp"
+#include "io/address.hpp"
 
 using namespace std::chrono_literals;
 using namespace starling;
 using io::Announcement;
 using io::Lan;
 using io::Loop;
+using io::SocketAddress;
 
 namespace {
 
@@ -43,11 +45,11 @@ std::uint16_t free_port() {
 
 struct Listener {
   Listener(Loop& loop, const Announcement& own, std::uint16_t port) {
-    auto made =
-        Lan::create(loop, own, port, [this](const base::PeerId& peer, const std::string& at) {
-          peers.push_back(peer);
-          addresses.push_back(at);
-        });
+    auto made = Lan::create(loop, own, SocketAddress::any_of_both(1), port,
+                            [this](const base::PeerId& peer, const std::string& at) {
+                              peers.push_back(peer);
+                              addresses.push_back(at);
+                            });
     BOOST_REQUIRE_MESSAGE(made.has_value(), (made ? "" : made.error().text));
     lan = std::move(*made);
   }
@@ -152,6 +154,37 @@ BOOST_AUTO_TEST_CASE(who_announces_the_id_of_another_does_not_hide_it) {
   BOOST_TEST(own.addresses[1] == "10.0.0.2:1002");
 }
 
+BOOST_AUTO_TEST_CASE(who_is_heard_by_ipv6_is_dialed_over_the_interface_it_was_heard_on) {
+  Loop loop = io::test::make_loop();
+  Listener own(loop, announcement(1), free_port());
+  const auto from = io::numeric_address({"fe80::2%lo", 9}).value();
+  own.lan->receive(io::pack(announcement(2)), from, kStart);
+  BOOST_REQUIRE(own.addresses.size() == 1U);
+  BOOST_TEST(own.addresses[0] == "[fe80::2%lo]:1002");
+  BOOST_TEST((io::parse_target(own.addresses[0]).value() == io::HostPort{"fe80::2%lo", 1002}));
+}
+
+BOOST_AUTO_TEST_CASE(both_families_share_the_bounds) {
+  Loop loop = io::test::make_loop();
+  Listener own(loop, announcement(1), free_port());
+  for (int i = 0; i < 2 * io::kLanHeardPerSecond; ++i) {
+    Announcement fake = announcement(3);
+    fake.id.bytes[1] = static_cast<std::uint8_t>(i);
+    fake.id.bytes[2] = static_cast<std::uint8_t>(i >> 8);
+    const char* ip = i % 2 == 0 ? "10.0.0.3" : "2001:db8::3";
+    own.lan->receive(io::pack(fake), io::numeric_address({ip, 9}).value(), kStart);
+  }
+  BOOST_TEST(own.addresses.size() == static_cast<std::size_t>(io::kLanHeardPerSecond));
+}
+
+BOOST_AUTO_TEST_CASE(announcements_go_where_a_family_has_an_address) {
+  for (const auto& interface : io::lan_interfaces()) {
+    BOOST_TEST((interface.address.is_v4() || interface.address.is_link_local()));
+    BOOST_TEST((interface.address.is_v4() || interface.address.scope() != 0));
+    BOOST_TEST((interface.address.is_v4() || !interface.broadcast));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(it_says_why_it_heard_nobody) {
   Loop loop = io::test::make_loop();
   const std::uint16_t port = free_port();
@@ -172,8 +205,8 @@ BOOST_AUTO_TEST_CASE(a_port_that_another_program_keeps_for_itself_is_named) {
   socklen_t size = sizeof any;
   BOOST_REQUIRE(getsockname(taken, reinterpret_cast<sockaddr*>(&any), &size) == 0);
   Loop loop = io::test::make_loop();
-  const auto made =
-      Lan::create(loop, announcement(1), ntohs(any.sin_port), [](const auto&, const auto&) {});
+  const auto made = Lan::create(loop, announcement(1), SocketAddress::any_v4(1),
+                                ntohs(any.sin_port), [](const auto&, const auto&) {});
   BOOST_REQUIRE(!made.has_value());
   BOOST_TEST(made.error().text.find("another program has it") != std::string::npos);
   close(taken);

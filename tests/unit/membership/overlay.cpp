@@ -1,5 +1,7 @@
 // Who is linked with whom, over many seeds.
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include <boost/test/unit_test.hpp>
 
@@ -16,6 +18,7 @@ using starling::membership::kDialsMax;
 using starling::membership::kMembersMax;
 using starling::membership::kOwnAddressMemory;
 using starling::membership::kRevivalMin;
+using starling::membership::kTakenMemory;
 using starling::membership::testing::address_of;
 using starling::membership::testing::Swarm;
 using starling::membership::testing::SwarmOptions;
@@ -220,6 +223,102 @@ BOOST_AUTO_TEST_CASE(a_member_at_whose_address_another_answers_is_left_alone_for
   BOOST_TEST((dialer.due(old.id) >= now + kRevivalMin / 2));
 }
 
+BOOST_AUTO_TEST_CASE(an_address_that_leads_to_another_peer_is_that_peers) {
+  Dialer dialer({}, base::Rng(1));
+  wire::MemberRecord member{.addresses = {"bridge:1", "card:1"}};
+  member.id.bytes[0] = 1;
+  base::PeerId other;
+  other.bytes[0] = 2;
+  base::Time now{1000s};
+  BOOST_TEST(dialer.may_be_elsewhere(member, now));
+  BOOST_REQUIRE(dialer.dial(member, now) == "bridge:1");
+  dialer.answered("bridge:1", other, now);
+  BOOST_TEST(dialer.may_be_elsewhere(member, now));  // at the card's
+  for (int i = 0; i < 5; ++i) {
+    now += 61s;
+    BOOST_REQUIRE(dialer.dial(member, now) == "card:1");
+    BOOST_REQUIRE(dialer.failed("card:1", false, false, now));
+    BOOST_TEST(!dialer.may_be_elsewhere(member, now));
+  }
+  // A newer record may mean that it is there again, and so may time.
+  const base::Time later = now + 61s;
+  ++member.incarnation;
+  BOOST_REQUIRE(dialer.dial(member, later) == "bridge:1");
+  dialer.answered("bridge:1", other, later);
+  BOOST_REQUIRE(dialer.dial(member, later + kTakenMemory - 1s) == "card:1");
+  BOOST_REQUIRE(dialer.failed("card:1", false, false, later + kTakenMemory - 1s));
+  BOOST_TEST((dialer.dial(member, later + kTakenMemory + 60s) == "bridge:1"));
+}
+
+BOOST_AUTO_TEST_CASE(what_never_worked_is_tried_last_where_something_does) {
+  Dialer dialer({}, base::Rng(1));
+  wire::MemberRecord member{.addresses = {"dead:1", "works:1", "dead:2"}};
+  member.id.bytes[0] = 1;
+  base::Time now{1000s};
+  std::map<std::string, int> dialed;
+  for (int i = 0; i < 40; ++i) {
+    now += 61s;
+    const auto address = dialer.dial(member, now);
+    BOOST_REQUIRE(address);
+    ++dialed[*address];
+    if (address->starts_with("works")) {
+      dialer.answered(*address, member.id, now);
+    } else {
+      BOOST_REQUIRE(dialer.failed(*address, false, false, now));
+    }
+  }
+  BOOST_TEST(dialed["dead:1"] == 1);
+  BOOST_TEST(dialed["dead:2"] == 0);
+  // Once nothing works, each has its turn.
+  dialed.clear();
+  for (int i = 0; i < 30; ++i) {
+    now += 61s;
+    const auto address = dialer.dial(member, now);
+    BOOST_REQUIRE(address);
+    ++dialed[*address];
+    BOOST_REQUIRE(dialer.failed(*address, false, false, now));
+  }
+  BOOST_TEST(!dialer.may_be_elsewhere(member, now));
+  for (const std::string& address : member.addresses) BOOST_TEST(dialed[address] > 0, address);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_known_of_a_members_addresses_is_bounded) {
+  Dialer dialer({}, base::Rng(1));
+  wire::MemberRecord member;
+  member.id.bytes[0] = 1;
+  base::Time now{1000s};
+  for (int i = 0; i < 100; ++i) {
+    member.addresses = {std::to_string(i) + ":1", std::to_string(i) + ":2"};
+    for (int dial = 0; dial < 2; ++dial) {
+      now += 61s;
+      const auto address = dialer.dial(member, now);
+      BOOST_REQUIRE(address);
+      BOOST_REQUIRE(dialer.failed(*address, false, false, now));
+    }
+  }
+  base::Bounds bounds;
+  dialer.add_bounds(bounds);
+  BOOST_TEST((bounds.broken() ? bounds.broken()->what : "") == "");
+}
+
+// As with a bridge that all machines have, whose address is told first.
+BOOST_AUTO_TEST_CASE(nobody_is_called_dead_for_an_address_that_leads_elsewhere) {
+  Swarm swarm(7, {});
+  add_peers(swarm, 6, 50ms);
+  swarm.run_for(5s);
+  for (std::size_t i = 0; i < swarm.size(); ++i) {
+    swarm.inject(i, starling::membership::Moved{
+                        {"nowhere:1", address_of((i + 1) % swarm.size()), address_of(i)}});
+  }
+  swarm.run_for(60s);
+  for (std::size_t i = 0; i < swarm.size(); ++i) {
+    for (const auto& [id, record] : swarm.core(i).table().records()) {
+      BOOST_TEST((record.state == wire::MemberState::alive));
+    }
+  }
+  BOOST_TEST(swarm.connected());
+}
+
 BOOST_AUTO_TEST_CASE(a_dial_over_which_this_peer_stood_still_is_known) {
   Dialer dialer({}, base::Rng(1));
   wire::MemberRecord before{.addresses = {"a:1"}};
@@ -323,6 +422,26 @@ BOOST_AUTO_TEST_CASE(where_a_peer_has_moved_to_reaches_all) {
     BOOST_REQUIRE(record != nullptr);
     BOOST_TEST(record->addresses == there);
     BOOST_TEST((record->state == wire::MemberState::alive));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(of_each_member_the_first_address_is_remembered_before_the_second_of_any) {
+  constexpr std::size_t kCount = 10;
+  Swarm swarm(6, {});
+  add_peers(swarm, kCount, 50ms);
+  swarm.run_for(10s);
+  for (std::size_t i = 1; i < kCount; ++i) {
+    std::vector<std::string> all;
+    for (int rank = 0; rank < 8; ++rank) {
+      all.push_back(std::to_string(rank) + ":" + std::to_string(i));
+    }
+    swarm.inject(i, starling::membership::Moved{all});
+  }
+  swarm.run_for(5s);
+  const std::vector<std::string> remembered = swarm.core(0).addresses_of_others();
+  BOOST_TEST(remembered.size() == starling::membership::kRememberedMax);
+  for (std::size_t i = 0; i < remembered.size(); ++i) {
+    BOOST_TEST(remembered[i].starts_with(std::to_string(i / (kCount - 1)) + ":"));
   }
 }
 

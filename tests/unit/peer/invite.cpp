@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_SUITE(invite)
 BOOST_AUTO_TEST_CASE(invites_survive_being_written_and_read) {
   for (const std::string& text :
        {"one:7000/" + kRun, "192.0.2.7:7000,192.0.2.8:7001/" + kRun, "a:1,b:2,c:3,d:4/" + kRun,
-        "one:7000/" + kRun + "/security=off"}) {
+        "one:7000/" + kRun + "/security=off", "[2001:db8::1]:7000,a:1/" + kRun}) {
     const auto read = parse_invite(text);
     BOOST_REQUIRE(read);
     BOOST_TEST(to_string(*read) == text);
@@ -64,6 +64,14 @@ BOOST_AUTO_TEST_CASE(what_is_no_invite_is_refused_with_its_reason) {
       {"one:7 /" + kRun, "is no host:port"},
       {"x$(evil):1/" + kRun, "is no host:port"},
       {"x`evil`:1/" + kRun, "is no host:port"},
+      {":7000/" + kRun, "is no host:port"},
+      {"2001:db8::1:7000/" + kRun, "or [2001:db8::7]:7000"},
+      {"[2001:db8::1:7000/" + kRun, "is no host:port"},
+      {"[2001:db8::1]/" + kRun, "is no host:port"},
+      {"[]:7000/" + kRun, "is no host:port"},
+      {"[a]:7000/" + kRun, "is no host:port"},
+      {"[fe80::1%eth0]:7000/" + kRun, "is no host:port"},
+      {"[::1$(evil)]:7000/" + kRun, "is no host:port"},
       {"one:7000/" + kRun.substr(1), "32 hexadecimal digits"},
       {"one:7000/" + kRun + "/security=tls", "32 hexadecimal digits"},
       {"one:7000/" + std::string(32, 'x'), "32 hexadecimal digits"},
@@ -74,6 +82,29 @@ BOOST_AUTO_TEST_CASE(what_is_no_invite_is_refused_with_its_reason) {
     BOOST_TEST((read.error().code == base::ErrorCode::usage));
     BOOST_TEST(read.error().text.find(reason) != std::string::npos, read.error().text);
   }
+}
+
+BOOST_AUTO_TEST_CASE(an_invite_names_what_leads_to_the_swarm_from_elsewhere) {
+  using Addresses = std::vector<std::string>;
+  const auto named = [](const Addresses& own, const Addresses& others) {
+    return addresses_to_invite(own, others);
+  };
+  // An own one of each family, then others.
+  BOOST_TEST((named({"[2001:db8::1]:7", "[fd00::1]:7", "10.0.0.1:7", "10.1.0.1:7"},
+                    {"10.0.0.2:7", "10.0.0.1:7", "10.0.0.3:7", "10.0.0.4:7"}) ==
+              Addresses{"[2001:db8::1]:7", "10.0.0.1:7", "10.0.0.2:7", "10.0.0.3:7"}));
+  BOOST_TEST((named({"home.example.org:7", "10.0.0.1:7"}, {}) ==
+              Addresses{"home.example.org:7", "10.0.0.1:7"}));
+  // Loopback would lead to whoever is invited, unless all are on one machine.
+  BOOST_TEST((named({"10.0.0.1:7"}, {"127.0.0.1:8", "[::1]:8"}) == Addresses{"10.0.0.1:7"}));
+  BOOST_TEST((named({"127.0.0.1:7"}, {"127.0.0.1:8"}) == Addresses{"127.0.0.1:7", "127.0.0.1:8"}));
+  // What a shell or a line would not bear is left out.
+  BOOST_TEST((named({"10.0.0.1:7"}, {"[fe80::1%eth0]:7", "x`y`:1"}) == Addresses{"10.0.0.1:7"}));
+}
+
+BOOST_AUTO_TEST_CASE(an_invite_is_one_word_for_a_shell) {
+  BOOST_TEST(invite_word("one:7000/" + kRun) == "one:7000/" + kRun);
+  BOOST_TEST(invite_word("[2001:db8::1]:7/" + kRun) == "'[2001:db8::1]:7/" + kRun + "'");
 }
 
 BOOST_AUTO_TEST_CASE(a_shared_run_file_says_what_is_trained_and_nothing_of_one_machine) {

@@ -1,0 +1,34 @@
+// The machine's network interfaces and their addresses, as the kernel tells them (rtnetlink(7)):
+// what getifaddrs() leaves out says which of them are worth telling others. Internal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/socket_address.hpp"
+
+namespace starling::io {
+
+struct NetLink {
+  std::uint32_t index = 0;
+  std::uint32_t master = 0;  ///< index of the bridge or bond that it is a port of; 0: none
+  std::string name;
+  std::string kind;  ///< "bridge", "veth", "tun", ...; empty: a card, or loopback
+  bool is_running = false;
+  bool is_loopback = false;
+};
+
+struct NetAddress {
+  SocketAddress address;  ///< port 0
+  std::uint32_t link = 0;
+  bool is_temporary = false;   ///< IPv6: drawn at random for a day (RFC 8981)
+  bool is_deprecated = false;  ///< IPv6: not for new connections any more
+};
+
+/// All there are; none where the kernel does not answer.
+[[nodiscard]] std::vector<NetLink> net_links();
+/// All but those that another machine turned out to have, too.
+[[nodiscard]] std::vector<NetAddress> net_addresses();
+
+}  // namespace starling::io
