@@ -10,16 +10,19 @@ import tomllib
 from . import expect
 from .machine import Borrowed, LabError
 from .measurements import Measurements, Row
-from .network import Paths, Switch
+from .network import CUTTING, Paths, Switch
+from .pairs import Pairs
 from .processes import DISK_MEGABYTES, Peer
+from .routers import Network
 from .verdicts import LOSS_OF_NO_PATH, Verdicts, is_to_notice
 from .watch import Watcher, clock
 
 LEAVE_PATIENCE = 20.0
 START_PATIENCE = 0.02
 CANNOT_START = 3  # the exit code of a peer that cannot write into its folder
-FAULTS = ("kill", "stop", "restart", "leave", "partition", "degrade", "throttle", "disk_full")
-AT_ONCE = ("kill", "restart", "leave")
+FAULTS = ("kill", "stop", "restart", "leave", "partition", "degrade", "throttle", "disk_full",
+          "router_restart", "mapping_lost", "address_change")
+AT_ONCE = ("kill", "restart", "leave", "mapping_lost", "address_change")
 # Of a peer's steps nothing is asked where one of these concerns it.
 HOLDING_UP = ("kill", "stop", "restart", "leave", "throttle")
 SIMULATED_ONLY = ("twin", "skew")
@@ -61,6 +64,9 @@ class Laboratory:
         self.borrowed = Borrowed()
         self.paths = Paths(plan)
         self.switch = self.watcher = None
+        self.network = None  # routers.Network, where some peer is behind something
+        self.moves_running = any(e["kind"] == "address_change" for e in plan["timeline"])
+        self.pairs = Pairs(plan.get("paths", {}))
         self.peers = []
         self.mounts = []
         self.began = clock()
@@ -104,9 +110,16 @@ class Laboratory:
     def _open(self):
         count = len(self.plan["peers"])
         namespaces = self.borrowed.namespaces(count)
-        self.switch = Switch(self.switch_program, namespaces, self.plan["scenario"]["seed"])
-        self.switch.set_lines(self.plan)
-        self.switch.apply(self.paths.resolve())
+        if any(peer.get("nat") for peer in self.plan["peers"]):
+            self.network = Network(self.borrowed, self.plan, namespaces)
+        ports = self.network and self.network.ports
+        self.switch = Switch(self.switch_program,
+                             [port.namespace for port in ports] if ports else namespaces,
+                             self.plan["scenario"]["seed"], ports=ports)
+        if self.network is not None:
+            self.network.connect()
+        self.switch.set_lines(self.plan, self._port_of())
+        self.switch.apply(self.paths.resolve(), self._port_of())
         full = {n for e in self.plan["timeline"] if e["kind"] == "disk_full" for n in e["peers"]}
         for planned, namespace in zip(self.plan["peers"], namespaces):
             peer = Peer(self, planned, namespace, self.folder / planned["name"])
@@ -116,8 +129,15 @@ class Laboratory:
                 self.mounts.append(peer)
             self.peers.append(peer)
         pause = max(0.1, 0.012 * count)
-        self.watcher = Watcher(self.peers, self._heard, self.now,
-                               {"/status": pause, "/members": 2 * pause})
+        asked = {"/status": pause, "/members": 2 * pause}
+        if any(e["name"] in ("pairs_linked_within_s", "paths_within_s")
+               for e in self.plan["expect"]):
+            asked["/links"] = 2 * pause
+        self.watcher = Watcher(self.peers, self._heard, self.now, asked)
+
+    def _port_of(self):
+        """The switch's port of each peer; None: they have the same numbers."""
+        return None if self.network is None else self.network.port_of
 
     def run(self):
         self._open()
@@ -194,18 +214,28 @@ class Laboratory:
             self._note(f"{kind} {names}" if names else kind, kind, event["peers"], event["until"])
             if kind in FAULTS:
                 self.verdicts.fault_happened()
-        if kind in ("partition", "degrade"):
+        if kind in CUTTING or kind == "degrade":
             if begins:
                 self.paths.active.append(event)
             else:
                 self.paths.active.remove(event)
-            return self._apply_paths()
+            self._apply_paths()
+            if kind == "router_restart":
+                self._restart_routers(concerned, begins and event["address"] == "new")
+            return
         for peer in concerned:
             self._do(kind, peer, event, begins)
 
+    def _restart_routers(self, concerned, move):
+        """They forget everything, and what they have learned while they were off, each once."""
+        for peer in {peer.nat["router"]: peer for peer in concerned}.values():
+            self.network.restart(peer.number)
+            if move:
+                peer.move(self.switch)
+
     def _apply_paths(self):
         resolved = self.paths.resolve()
-        self.switch.apply(resolved)
+        self.switch.apply(resolved, self._port_of())
         now = self.now()
         for pair, (conditions, cut) in resolved.items():
             if cut or conditions.get("loss", 0) >= LOSS_OF_NO_PATH:
@@ -217,7 +247,7 @@ class Laboratory:
         now = self.now()
         if kind == "join":
             if peer.state == "absent":
-                peer.join = [self.peers[other].address for other in event["via"]]
+                peer.join = [host for other in event["via"] for host in self.peers[other].hosts()]
                 self._start(peer)
         elif kind == "restart":
             if peer.state == "ended" and not peer.leaving and not peer.process.returncode:
@@ -237,6 +267,10 @@ class Laboratory:
                 self.verdicts.forget(peer.number)
         elif kind in ("stop", "throttle", "disk_full"):
             self._do_lasting(kind, peer, event, begins)
+        elif kind == "mapping_lost":
+            self.network.lose_mappings(peer.number)
+        elif kind == "address_change":
+            peer.move(self.switch)
         elif kind == "leave":
             if peer.alive:  # who has ended by itself is not asked, nor started again
                 peer.signal(signal.SIGINT)
@@ -287,11 +321,14 @@ class Laboratory:
         # Of a former life nothing counts.
         self.watcher.forget(peer)
         self.latest.pop(peer.number, None)
+        self.pairs.forget(peer.number)
         self.measurements.forget(peer.number)
 
     def _heard(self, peer, path, reply, now):
         if path == "/members":
             return self.verdicts.saw(peer.number, self._view(reply), now)
+        if path == "/links":
+            return self.pairs.heard(peer.number, reply, self.all_running(), now - self.last_start)
         if reply.get("phase") in ENDING and not peer.leaving:
             self.verdicts.freeze()
         if reply.get("phase") == "training":
@@ -335,6 +372,9 @@ class Laboratory:
     def _end(self):
         """Those that still run are asked to leave; who does not is killed, and has failed."""
         self._reap()
+        if self.pairs.paths_within is None:
+            for words in self.pairs.wrong():
+                self.say(words)
         self.verdicts.finish(self.now())
         self.ended_at = self.now()
         self.measurements.end_gaps(self.ended_at)
@@ -392,6 +432,8 @@ class Laboratory:
             "membership_bytes_per_s_max": max(self.measurements.membership_bytes.values(),
                                               default=None),
             "sent_bytes_max": expect.mean([s["bytes_sent"]["total"] for s in done]),
+            "pairs_linked_within_s": self.pairs.linked_within,
+            "paths_within_s": self.pairs.paths_within,
         }
 
     def record(self):
@@ -420,6 +462,8 @@ class Laboratory:
             if self.switch is not None:
                 self.switch.close()
                 self.switch = None
+            if self.network is not None:
+                self.network.close()
             while self.mounts:
                 self._keep_files(self.mounts.pop())
         finally:

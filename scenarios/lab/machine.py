@@ -228,8 +228,8 @@ class Borrowed:
     def __init__(self):
         self.mark = f"starling-{os.getpid()}-{started_at(os.getpid())}"
 
-    def namespaces(self, count):
-        names = [f"{self.mark}-{i}" for i in range(count)]
+    def namespaces(self, count, label=""):
+        names = [f"{self.mark}-{label}{i}" for i in range(count)]
         ip(*(f"netns add {name}" for name in names))
         return names
 

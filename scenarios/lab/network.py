@@ -14,16 +14,32 @@ from .machine import SWITCH_FOLDER, LabError, end, inside, ip
 READY_PATIENCE = 20.0
 # The scenario states a standard deviation, the switch spreads evenly over a width.
 UNIFORM_WIDTH = math.sqrt(12)
+# Events on whose paths nothing passes.
+CUTTING = ("partition", "router_restart")
 # The third number of an address: that of a peer's next one is so much higher, beyond all peers'.
 MOVE = 17
+# Where no peer is behind anything all are in one private network; else the network between their
+# routers looks public: what is private is not dialed from elsewhere.
+PRIVATE, PUBLIC = "10.77", "11.77"
+PUBLIC6 = "2001:db8::"
 
 
-def address_of(number, moves=0):
+def address_of(number, moves=0, network=PRIVATE):
     """Of a peer that has got a new address so many times."""
     third = number // 250 + MOVE * moves
     if third > 255:
         raise LabError(f"peer-{number} has got more new addresses than there are")
-    return f"10.77.{third}.{number % 250 + 1}"
+    return f"{network}.{third}.{number % 250 + 1}"
+
+
+def address6_of(number, moves=0):
+    """The same of IPv6."""
+    return f"{PUBLIC6}{f'{moves:x}:' if moves else ''}{number + 1:x}"
+
+
+def with_bits(address):
+    """An address with the size of its network, as `ip addr` takes it."""
+    return f"{address}/{64 if ':' in address else 16}"
 
 
 def mac_of(number):
@@ -68,16 +84,20 @@ class Paths:
                             continue
                         conditions, cut = resolved[a, b]
                         conditions.update(event.get("conditions", {}))
-                        resolved[a, b] = (conditions, cut or event["kind"] == "partition")
+                        resolved[a, b] = (conditions, cut or event["kind"] in CUTTING)
         return resolved
 
 
 class Switch:
     """The switch program and the addresses behind it."""
 
-    def __init__(self, program, namespaces, seed, mtu=1500):
+    def __init__(self, program, namespaces, seed, mtu=1500, ports=None):
+        """`ports`: a routers.Port for each namespace; without it each has its one address."""
         self.namespaces = namespaces
-        self.addresses = [address_of(number) for number in range(len(namespaces))]
+        # Lists of the ports, which a move changes.
+        self.own = [port.own for port in ports] if ports else \
+            [[address_of(number)] for number in range(len(namespaces))]
+        self.behind = [port.behind for port in ports] if ports else [[] for _ in namespaces]
         # It carries the run's mark, as the namespaces do.
         self.folder = tempfile.TemporaryDirectory(prefix=f"{namespaces[0]}{SWITCH_FOLDER}")
         path = pathlib.Path(self.folder.name) / "control"
@@ -101,33 +121,48 @@ class Switch:
     def plug(self, number):
         with inside(self.namespaces[number]):
             ip("link set lo up", "link set eth0 up",
-               f"addr add {self.addresses[number]}/16 broadcast + dev eth0",
-               *self._neighbours(number))
+               *(f"addr replace {with_bits(a)} dev eth0 {'nodad' if ':' in a else 'broadcast +'}"
+                 for a in self.own[number]),
+               *self._routes(number), *self._neighbours(number))
 
     def unplug(self, number):
         """A peer's machine has no network."""
         with inside(self.namespaces[number]):
-            ip(f"addr del {self.addresses[number]}/16 dev eth0", "link set eth0 down")
+            ip(*(f"addr del {with_bits(a)} dev eth0" for a in self.own[number]),
+               "link set eth0 down")
 
     def move(self, number, before, after):
         """A peer's machine has another address; what goes to the one before is not heard."""
-        with inside(self.namespaces[number]):
-            ip(f"addr del {before}/16 dev eth0")
-        self.addresses[number] = after
+        if before in self.own[number]:
+            with inside(self.namespaces[number]):
+                ip(f"addr del {with_bits(before)} dev eth0")
+        for addresses in (self.own[number], self.behind[number]):
+            addresses[:] = [after if a == before else a for a in addresses]
         self.plug(number)  # the kernel forgets the fixed neighbours with the last address, too
         for other, namespace in enumerate(self.namespaces):
             if other != number:
                 with inside(namespace):
-                    ip(self._neighbour(number))
+                    ip(*self._found_at(number))
 
-    def _neighbour(self, number):
-        return (f"neigh replace {self.addresses[number]} lladdr {mac_of(number)} dev eth0 "
-                "nud permanent")
+    def _routes(self, number):
+        """A router that only filters has no address of its own in the network that it is in."""
+        routes = []
+        for v6, network in ((False, f"{PUBLIC}.0.0/16"), (True, f"{PUBLIC6}/64")):
+            of_family = [[a for a in addresses[number] if (":" in a) == v6]
+                         for addresses in (self.own, self.behind)]
+            if of_family[1] and not of_family[0]:
+                routes.append(f"route replace {network} dev eth0")
+        return routes
+
+    def _found_at(self, number):
+        return [f"neigh replace {address} lladdr {mac_of(number)} dev eth0 nud permanent"
+                for address in self.own[number] + self.behind[number]]
 
     def _neighbours(self, number):
         # Fixed neighbours: a cut path is then as silent as a cut cable far away, while an
         # unanswered ARP request would tell the kernel at once.
-        return [self._neighbour(other) for other in range(len(self.namespaces)) if other != number]
+        return [line for other in range(len(self.namespaces)) if other != number
+                for line in self._found_at(other)]
 
     def ask(self, request):
         self.socket.sendall((json.dumps(request) + "\n").encode())
@@ -136,10 +171,15 @@ class Switch:
             raise LabError(f"the switch refused {request}: {reply.get('error')}")
         return reply
 
-    def apply(self, resolved):
-        """Brings the paths to what Paths.resolve says; only what changed is sent."""
+    def apply(self, resolved, port_of=None):
+        """Brings the paths to what Paths.resolve says; only what changed is sent. `port_of`: each
+        peer's, where they are not the same; peers of one port meet before the switch."""
         changed = {}
         for (a, b), (conditions, cut) in resolved.items():
+            if port_of is not None:
+                a, b = port_of[a], port_of[b]
+                if a == b:
+                    continue
             settings = json.dumps(switch_settings(conditions, cut))
             if self.set.get((a, b)) != settings:
                 self.set[a, b] = settings
@@ -147,10 +187,12 @@ class Switch:
         for (a, settings), targets in changed.items():
             self.ask({"set": json.loads(settings), "from": [a], "to": targets})
 
-    def set_lines(self, plan):
+    def set_lines(self, plan, port_of=None):
         """What joins each peer to the network, and all its paths share."""
         for line in plan["network"]["lines"]:
             ports = [peer["number"] for peer in plan["peers"] if peer["region"] == line["region"]]
+            if port_of is not None:
+                ports = sorted({port_of[number] for number in ports})
             self.ask({"line": {"rate_bps": line["rate_mbit"] * 1e6}, "ports": ports})
 
     def counters(self):

@@ -54,6 +54,7 @@ class Peer:
         self.number = planned["number"]
         self.name = planned["name"]
         self.speed = planned["speed"]
+        self.nat = planned.get("nat")  # what it is behind, as the plan has it
         self.namespace = namespace
         self.folder = folder
         self.state = "absent"
@@ -74,15 +75,30 @@ class Peer:
     def address(self):
         return address_of(self.number, self.moves)
 
+    def hosts(self):
+        """Where others are told to dial it."""
+        network = self.laboratory.network
+        return network.hosts(self.number) if network is not None else [self.address]
+
     def move(self, switch):
-        """Its machine gets another address; the peer must not run."""
+        """Its machine, or its router, gets another address."""
+        network = self.laboratory.network
+        if network is not None:
+            return network.change_address(switch, self.number)
         before = self.address
         self.moves += 1
         switch.move(self.number, before, self.address)
 
     def command(self):
+        network = self.laboratory.network
+        host = "0.0.0.0" if self.laboratory.moves_running else self.address
+        proxy = None
+        if network is not None:
+            host, proxy = network.listens(self.number), network.proxy(self.number)
         words = [str(self.laboratory.program), "up", str(self.laboratory.run_file), "--name",
-                 self.name, "--dir", str(self.folder), "--listen", f"{self.address}:{PORT}"]
+                 self.name, "--dir", str(self.folder), "--listen", f"{host}:{PORT}"]
+        if proxy is not None:
+            words += ["--proxy", proxy]
         for setting in self.laboratory.settings(self.speed):
             words += ["--set", setting]
         for other in self.join:

@@ -2,6 +2,8 @@
 
 import math
 
+from .network import CUTTING
+
 # A verdict is false only when its subject ran and could be reached for this long before: what was
 # decided during a fault may arrive a little later.
 SETTLED = 5.0
@@ -16,7 +18,7 @@ LOSS_OF_NO_PATH = 0.5
 
 def cuts(event):
     """Whether nothing passes on the paths of a partition or a degradation."""
-    return event["kind"] == "partition" or (
+    return event["kind"] in CUTTING or (
         event.get("conditions", {}).get("loss", 0) >= LOSS_OF_NO_PATH)
 
 

@@ -1,22 +1,19 @@
 #include "io/link.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "base/assert.hpp"
 
 namespace starling::io {
 namespace {
 
-// What a queued frame costs beside its bytes.
-constexpr std::size_t kFrameOverhead = 64;
-// Messages read from one link before the others get their turn.
-constexpr int kMessagesPerTurn = 8;
-// A record that would carry less than this, of a frame that has more, waits for credit.
+// A record that would carry less than this, of a frame that has more, waits for room.
 constexpr std::size_t kRecordMin = 1024;
-// The start of a frame from this size on, kRecordMin bytes, goes as a message of its own: who gets
+// The start of a frame from this size on, kRecordMin bytes, goes as a record of its own: who gets
 // it can tell from the rest how fast the line is. That costs less than a hundredth.
 constexpr std::size_t kTimedFrameMin = 4096;
+// The other end is told what was taken when this much is untold.
+constexpr std::uint64_t kTellStep = kWindow / 8;
 
 std::size_t index(wire::Purpose purpose) { return static_cast<std::size_t>(purpose); }
 
@@ -36,14 +33,22 @@ const char* to_string(LinkEnd end) noexcept {
   return "unknown";
 }
 
+Link::Link(std::uint64_t dial, std::string address, std::unique_ptr<Bootstrap> bootstrap,
+           std::size_t memory, base::Time deadline)
+    : dial_(dial),
+      address_(std::move(address)),
+      bootstrap_(std::move(bootstrap)),
+      memory_(memory),
+      deadline_(deadline) {}
+
+Link::~Link() { ASSERT(gone(), "a carrier is still at work"); }
+
 // --- commands ---
 
 bool Link::send(base::Buffer frame, wire::Purpose purpose) {
   if (state_ != State::up) return false;
-  const std::size_t cost = frame.size() + kFrameOverhead;
-  if (queued_ + stream_->unconsumed() + cost > memory_) return false;
-  queued_ += cost;
-  queue_.push_back({std::move(frame), 0, purpose});
+  if (out_.held() + frame.size() + Outgoing::kFrameOverhead > memory_) return false;
+  out_.push(std::move(frame), purpose);
   return true;
 }
 
@@ -63,21 +68,117 @@ void Link::finish(LinkEnd end, std::string text) {
   state_ = State::over;
   deadline_ = base::Time::max();
   if (!verdict_) verdict_ = Verdict{end, std::move(text)};
-  queue_.clear();
-  queued_ = 0;
+  out_.clear();
   count_received(wire::Purpose::other, 0);
-  if (bootstrap_) {
-    stream_ = bootstrap_->take_stream();
-    bootstrap_.reset();
+  const auto give_up = [this](std::unique_ptr<Bootstrap> bootstrap) {
+    bootstrap->abort();
+    failed_.push_back(std::move(bootstrap));
+  };
+  if (bootstrap_) give_up(std::move(bootstrap_));
+  for (Joining& joining : joining_) give_up(std::move(joining.bootstrap));
+  joining_.clear();
+  // In this order: who sees one connection end may take it that the others have ended.
+  std::ranges::sort(channels_, {}, &Channel::kind);
+  for (std::unique_ptr<Channel>& channel : channels_) {
+    channel->abort();
+    retired_.push_back(std::move(channel));
   }
-  // In this order: who sees the connection end may take it that UCX has ended.
-  if (stream_) stream_->abort();
-  tcp_.reset();
+  channels_.clear();
+}
+
+void Link::restart(std::unique_ptr<Bootstrap> bootstrap) {
+  ASSERT(state_ == State::connecting);
+  bootstrap_->abort();
+  failed_.push_back(std::exchange(bootstrap_, std::move(bootstrap)));
+}
+
+void Link::put(CellType type, base::ByteView cell) {
+  if (state_ != State::up || cells_.size() >= kCellsMax) return;
+  base::Buffer whole;
+  append_cell_header(whole, type, cell.size());
+  whole.insert(whole.end(), cell.begin(), cell.end());
+  cells_.push_back(std::move(whole));
+}
+
+void Link::add(std::unique_ptr<Channel> channel) {
+  if (state_ != State::up || channels_.size() + joining_.size() >= kChannelsMax) {
+    channel->abort();
+    retired_.push_back(std::move(channel));
+    return;
+  }
+  channels_.push_back(std::move(channel));
+  choose_channel();
+}
+
+void Link::add(std::unique_ptr<Bootstrap> bootstrap, base::Time deadline) {
+  if (state_ != State::up || channels_.size() + joining_.size() >= kChannelsMax) {
+    bootstrap->abort();
+    failed_.push_back(std::move(bootstrap));
+    return;
+  }
+  joining_.push_back({std::move(bootstrap), deadline});
+}
+
+std::unique_ptr<Channel> Link::give_channel() {
+  ASSERT(state_ == State::up && channels_.size() == 1);
+  std::unique_ptr<Channel> channel = std::move(channels_.front());
+  channels_.clear();
+  finish(LinkEnd::closed, "it is another link's carrier");
+  return channel;
+}
+
+// --- what it is like ---
+
+bool Link::has(CarrierKind kind) const noexcept {
+  const auto is = [&](const auto& channel) { return channel->kind() == kind; };
+  return std::ranges::any_of(channels_, is);
+}
+
+base::Time Link::deadline() const noexcept {
+  base::Time first = deadline_;
+  for (const Joining& joining : joining_) first = std::min(first, joining.deadline);
+  return first;
+}
+
+bool Link::gone() const noexcept {
+  const auto is_closed = [](const auto& ended) { return ended->closed(); };
+  return state_ == State::over && std::ranges::all_of(retired_, is_closed) &&
+         std::ranges::all_of(failed_, is_closed);
+}
+
+// Not where they end: a channel may be reading, and have told what ended it.
+void Link::release_closed() {
+  std::erase_if(retired_, [](const auto& channel) { return channel->closed(); });
+  std::erase_if(failed_, [](const auto& bootstrap) { return bootstrap->closed(); });
 }
 
 // --- work ---
 
+/// What the channels tell, for as long as a pump().
+class Link::Sink final : public ChannelSink {
+ public:
+  Sink(Link& link, base::Time now, const Reports& reports)
+      : link_(link), now_(now), reports_(reports) {}
+
+  base::Status on_data(std::uint64_t offset, base::ByteView bytes) override {
+    return link_.in_.add(offset, bytes, [this](base::ByteView due) {
+      return link_.deliver(due, now_, reports_);
+    });
+  }
+  base::Status on_cell(CellType type, base::ByteView cell) override {
+    return link_.on_cell(type, cell, reports_);
+  }
+  void on_raw(std::size_t bytes) override { link_.unattributed_ += bytes; }
+  bool wants_more() const override { return link_.state_ != State::over; }
+
+ private:
+  Link& link_;
+  base::Time now_;
+  const Reports& reports_;
+};
+
 bool Link::pump(base::Time now, const Reports& reports) {
+  release_closed();
   if (state_ == State::over) return false;
   if (now >= deadline_) {
     const bool closing = state_ == State::closing;
@@ -86,11 +187,14 @@ bool Link::pump(base::Time now, const Reports& reports) {
     return true;
   }
   if (bootstrap_) return pump_bootstrap(now);
+  pump_joining(now, reports);
   receive(now, reports);
-  if (state_ != State::over) check_stream(now);
+  if (state_ != State::over) drop_broken(reports);
+  if (state_ != State::over) check_end(now);
   if (state_ != State::over) transmit(now);
   if (state_ == State::closing) progress_close();
-  return state_ == State::over || stream_->readable();
+  return state_ == State::over ||
+         std::ranges::any_of(channels_, [](const auto& channel) { return channel->readable(); });
 }
 
 bool Link::pump_bootstrap(base::Time now) {
@@ -101,9 +205,10 @@ bool Link::pump_bootstrap(base::Time now) {
     case Bootstrap::State::working:
       return false;
     case Bootstrap::State::done:
-      session_ = bootstrap_->take_session();
-      tcp_ = bootstrap_->take_connection();
-      stream_ = bootstrap_->take_stream();
+      opened_ = bootstrap_->other();
+      route_ = bootstrap_->route();
+      channels_.push_back(bootstrap_->take_channel());
+      peer_ = session().peer();
       bootstrap_.reset();
       state_ = State::up;
       deadline_ = base::Time::max();
@@ -125,49 +230,125 @@ bool Link::pump_bootstrap(base::Time now) {
   return true;
 }
 
-void Link::receive(base::Time now, const Reports& reports) {
-  for (int i = 0; i < kMessagesPerTurn && stream_->readable() && state_ != State::over; ++i) {
-    const base::Buffer message = stream_->take();
-    unattributed_ += message.size() + kMessageHeaderSize;
-    if (state_ == State::closing) {
-      count_received(wire::Purpose::other, 0);
+void Link::pump_joining(base::Time now, const Reports& reports) {
+  for (std::size_t i = 0; i < joining_.size();) {
+    Bootstrap& bootstrap = *joining_[i].bootstrap;
+    const CarrierKind kind = bootstrap.kind();
+    const Bootstrap::State reached = bootstrap.pump();
+    traffic_.sent[index(wire::Purpose::other)] += bootstrap.take_sent();
+    traffic_.received[index(wire::Purpose::other)] += bootstrap.take_received();
+    std::unique_ptr<Channel> channel;
+    std::string why;
+    if (reached == Bootstrap::State::done) {
+      channel = bootstrap.take_channel();
+      if (channel->session().peer() != peer_) why = "another peer answers there";
+    } else if (reached != Bootstrap::State::working) {
+      why = bootstrap.failure().text;
+    } else if (now >= joining_[i].deadline) {
+      why = "it did not come up in time";
+    } else {
+      ++i;
       continue;
     }
-    receive_message(message, now, reports);
-  }
-  if (state_ != State::over) {
-    traffic_.received[index(wire::Purpose::other)] += stream_->take_overhead_received();
+    bootstrap.abort();
+    failed_.push_back(std::move(joining_[i].bootstrap));
+    joining_.erase(joining_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (why.empty()) {
+      add(std::move(channel));
+      continue;
+    }
+    if (channel) {
+      channel->abort();
+      retired_.push_back(std::move(channel));
+    }
+    reports.lost(kind, why);
   }
 }
 
-void Link::receive_message(base::ByteView message, base::Time now, const Reports& reports) {
-  // What the session refuses may be anybody's; what it lets through is the other end's.
-  if (auto status = session_->receive(message); !status) {
-    return finish(LinkEnd::reset, status.error().text);
-  }
-  std::array<std::byte, kRecordMax> plain;
-  while (state_ == State::up) {
-    const auto size = session_->read(plain);
-    if (!size) return finish(LinkEnd::reset, size.error().text);
-    if (*size == 0) return;
-    if (auto status = deliver(base::ByteView(plain).first(*size), now, reports); !status) {
-      return finish(LinkEnd::protocol_error, status.error().text);
+void Link::receive(base::Time now, const Reports& reports) {
+  Sink sink(*this, now, reports);
+  // A handler may end this link, or give it another channel.
+  for (std::size_t i = 0; i < channels_.size() && state_ != State::over;) {
+    Channel& channel = *channels_[i];
+    const Channel::Verdict verdict = channel.receive(sink);
+    if (verdict == Channel::Verdict::breach) {
+      return finish(LinkEnd::protocol_error, channel.text());
+    }
+    traffic_.received[index(wire::Purpose::other)] += channel.take_overhead_received();
+    if (verdict == Channel::Verdict::fine) {
+      ++i;
+    } else {
+      drop(i, channel.text(), reports);
     }
   }
 }
 
-base::Status Link::deliver(base::ByteView plain, base::Time now, const Reports& reports) {
+void Link::drop_broken(const Reports& reports) {
+  for (std::size_t i = 0; i < channels_.size() && state_ != State::over;) {
+    if (!channels_[i]->broken()) {
+      ++i;
+      continue;
+    }
+    if (state_ == State::closing) return finish(LinkEnd::closed, "closed by this peer");
+    drop(i, channels_[i]->text(), reports);
+  }
+}
+
+// What was under way on a channel that breaks is sent again on another one, both ways.
+void Link::drop(std::size_t number, const std::string& why, const Reports& reports) {
+  if (channels_.size() == 1) return finish(LinkEnd::reset, why);
+  std::unique_ptr<Channel> channel = std::move(channels_[number]);
+  channels_.erase(channels_.begin() + static_cast<std::ptrdiff_t>(number));
+  const CarrierKind kind = channel->kind();
+  const std::string text = why;  // it may be the channel's own
+  channel->abort();
+  retired_.push_back(std::move(channel));
+  out_.rewind();
+  wants_again_ = true;
+  choose_channel();
+  reports.lost(kind, text);
+}
+
+void Link::choose_channel() noexcept {
+  const auto best = std::ranges::min_element(channels_, {}, [](const auto& c) { return c->kind(); });
+  sends_on_ = static_cast<std::size_t>(best - channels_.begin());
+}
+
+base::Status Link::on_cell(CellType type, base::ByteView cell, const Reports& reports) {
+  if (type == CellType::offer || type == CellType::door) {
+    return state_ == State::up ? reports.cell(type, cell) : base::Status{};
+  }
+  const auto number = number_in(cell);
+  if (!number) return base::fail(number.error());
+  if (type == CellType::end) {
+    if (*number > in_.position() + kWindow) {
+      return base::fail(base::ErrorCode::protocol, "the other end's stream ends too far ahead");
+    }
+    ends_at_ = *number;
+    return {};
+  }
+  if (auto status = out_.taken(*number); !status) return status;
+  if (type != CellType::again) return {};
+  if (++asked_again_ > kAgainMax) {
+    return base::fail(base::ErrorCode::protocol,
+                      "the other end asks for the same bytes again and again");
+  }
+  out_.rewind();
+  return {};
+}
+
+base::Status Link::deliver(base::ByteView bytes, base::Time now, const Reports& reports) {
   while (state_ == State::up) {
-    const std::size_t before = plain.size();
-    auto frame = reader_.read(plain);
+    const std::size_t before = bytes.size();
+    auto frame = reader_.read(bytes);
     if (!frame) return base::fail(std::move(frame.error()));
-    arrival_.add(before - plain.size(), now);
+    arrival_.add(before - bytes.size(), now);
     if (!*frame) break;
-    count_received(wire::purpose_of((*frame)->type), plain.size());
+    count_received(wire::purpose_of((*frame)->type), bytes.size());
     reports.frame(std::move(**frame), std::exchange(arrival_, {}).took(now));
   }
   if (const auto type = reader_.unfinished(); type && state_ == State::up) {
-    if (const std::size_t bytes = arrival_.take_part(now); bytes > 0) reports.part(*type, bytes);
+    if (const std::size_t part = arrival_.take_part(now); part > 0) reports.part(*type, part);
   }
   return {};
 }
@@ -179,84 +360,78 @@ void Link::count_received(wire::Purpose purpose, std::size_t later) {
   unattributed_ = kept;
 }
 
-void Link::check_stream(base::Time now) {
-  if (stream_->readable()) return;  // what came before the end counts
-  if (stream_->failure() != UcxStream::Failure::none) {
-    if (state_ == State::closing) return finish(LinkEnd::closed, "closed by this peer");
-    return finish(LinkEnd::reset, stream_->failure_text());
-  }
-  if (!tcp_->take().empty()) {
-    return finish(LinkEnd::reset, "the other end sends beside the link");
-  }
-  if (tcp_->ended()) {
-    if (state_ == State::closing) return finish(LinkEnd::closed, "closed by this peer");
-    return finish(LinkEnd::reset, tcp_->error().empty() ? "cut by the other end" : tcp_->error());
-  }
-  if (stream_->ended() && state_ != State::closing) {
-    verdict_ = Verdict{LinkEnd::closed, "closed by the other end"};
-    state_ = State::closing;
-    deadline_ = now + kCloseTimeout;
-    ended_by_other_ = true;
-    queue_.clear();
-    queued_ = 0;
-  }
+bool Link::ended_by_all() const noexcept { return ends_at_ && in_.position() >= *ends_at_; }
+
+void Link::check_end(base::Time now) {
+  if (!ended_by_all() || state_ == State::closing) return;
+  verdict_ = Verdict{LinkEnd::closed, "closed by the other end"};
+  state_ = State::closing;
+  deadline_ = now + kCloseTimeout;
+  ended_by_other_ = true;
+  out_.clear();
 }
 
 void Link::transmit(base::Time now) {
-  message_size_.taken(stream_->consumed(), now);
+  record_size_.taken(out_.taken(), now);
+  Channel& channel = sends_on();
+  if (auto status = put_cells(channel); !status) return finish(LinkEnd::reset, status.error().text);
   for (;;) {
-    const std::size_t room = std::min(stream_->writable(), message_size_.max());
-    if (room == 0) break;
-    if (encrypted_.empty()) {
-      encrypted_purpose_ = wire::Purpose::other;
-      session_->output(encrypted_);
-      traffic_.sent[index(wire::Purpose::other)] += encrypted_.size();
-    }
-    if (auto status = fill(room); !status) return finish(LinkEnd::reset, status.error().text);
-    if (encrypted_.empty()) break;
-    traffic_.sent[index(encrypted_purpose_)] += kMessageHeaderSize;
-    if (encrypted_.size() <= room) {
-      stream_->send(std::exchange(encrypted_, {}));
-    } else {
-      const auto split = encrypted_.begin() + static_cast<std::ptrdiff_t>(room);
-      stream_->send(base::Buffer(encrypted_.begin(), split));
-      encrypted_.erase(encrypted_.begin(), split);
-    }
+    const std::uint64_t before = out_.position();
+    if (auto status = fill(channel); !status) return finish(LinkEnd::reset, status.error().text);
+    channel.flush(traffic_);
+    if (out_.position() == before) break;
   }
-  stream_->send_credit();
-  traffic_.sent[index(wire::Purpose::other)] += stream_->take_overhead_sent();
+  // Sessions and carriers of the others may have something of their own to say.
+  for (const auto& other : channels_) {
+    if (other.get() != &channel) other->flush(traffic_);
+  }
 }
 
-// Encrypts queued frames until a message of `room` bytes is full.
-base::Status Link::fill(std::size_t room) {
-  while (!queue_.empty()) {
-    Outgoing& front = queue_.front();
-    const std::size_t left = front.frame.size() - front.sent;
-    if (encrypted_.size() + kRecordOverhead + std::min(left, kRecordMin) > room) break;
-    const std::size_t space = room - encrypted_.size() - kRecordOverhead;
-    const bool timed = front.sent == 0 && front.frame.size() >= kTimedFrameMin;
-    const std::size_t size = std::min({left, timed ? kRecordMin : kRecordMax, space});
-    const std::size_t before = encrypted_.size();
-    if (before == 0) encrypted_purpose_ = front.purpose;
-    const base::ByteView part = base::ByteView(front.frame).subspan(front.sent, size);
-    if (auto status = session_->write(part, encrypted_); !status) return status;
-    traffic_.sent[index(front.purpose)] += encrypted_.size() - before;
-    front.sent += size;
-    if (front.sent == front.frame.size()) {
-      queued_ -= front.frame.size() + kFrameOverhead;
-      queue_.pop_front();
-    }
-    if (timed) break;
+// What the ends have to say to each other beside frames.
+base::Status Link::put_cells(Channel& channel) {
+  if (!channel.may_put()) return {};
+  const std::uint64_t taken = in_.position();
+  if (wants_again_ || taken - told_ >= kTellStep) {
+    const auto type = std::exchange(wants_again_, false) ? CellType::again : CellType::taken;
+    told_ = taken;
+    if (auto status = channel.put(number_cell(type, taken), traffic_); !status) return status;
+  }
+  for (const base::Buffer& cell : std::exchange(cells_, {})) {
+    if (auto status = channel.put(cell, traffic_); !status) return status;
   }
   return {};
 }
 
+// Puts what is queued until the carrier has no room for more.
+base::Status Link::fill(Channel& channel) {
+  for (;;) {
+    const Outgoing::Next next = out_.next();
+    if (next.bytes.empty()) return {};
+    const std::size_t room = channel.room(record_size_.max());
+    if (room < std::min(next.bytes.size(), kRecordMin)) return {};
+    const bool timed = next.first && next.frame_size >= kTimedFrameMin;
+    const std::size_t size = std::min({next.bytes.size(), timed ? kRecordMin : kCellMax, room});
+    if (auto status = channel.put_data(out_.position(), next.bytes.first(size), next.purpose,
+                                       traffic_);
+        !status) {
+      return status;
+    }
+    out_.sent(size);
+    if (timed) return {};
+  }
+}
+
 void Link::progress_close() {
-  if (queue_.empty() && encrypted_.empty() && !stream_->end_sent() && stream_->send_end()) {
-    traffic_.sent[index(wire::Purpose::other)] += stream_->take_overhead_sent();
+  if (out_.drained() && !end_sent_ && sends_on().may_put()) {
+    end_sent_ = true;
+    const base::Buffer end = number_cell(CellType::end, out_.position());
+    if (auto status = sends_on().put(end, traffic_); !status) {
+      return finish(LinkEnd::closed, status.error().text);
+    }
+    sends_on().flush(traffic_);
   }
   // Who was asked to close lets the other end hang up: its own answer might be lost otherwise.
-  if (stream_->end_sent() && stream_->ended() && !ended_by_other_) {
+  if (end_sent_ && ended_by_all() && !ended_by_other_) {
     finish(LinkEnd::closed, "closed by this peer");
   }
 }

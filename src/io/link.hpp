@@ -1,24 +1,32 @@
-// One link of a transport: a stream, the session on it and the frames inside. Internal.
+// One link of a transport: two streams of frames over one or more channels. Internal.
+//
+// Each end's frames are one stream of bytes, and a byte's offset in it is its number. An end sends
+// on one channel at a time, the best it has; each stretch that does not follow the one before on
+// the same channel begins with a cell that says at which offset it is. The other end tells how far
+// it has come. So a link moves from carrier to carrier without a word of agreement: the data
+// simply goes on elsewhere, and the receiver puts it in order. Where a channel breaks, what is not
+// known to have arrived (kWindow at most) is sent again on another one.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "base/peer_id.hpp"
 #include "base/time.hpp"
 #include "io/arrival.hpp"
 #include "io/bootstrap.hpp"
-#include "io/message_size.hpp"
-#include "io/session.hpp"
+#include "io/channel.hpp"
+#include "io/incoming.hpp"
+#include "io/outgoing.hpp"
+#include "io/record_size.hpp"
 #include "io/traffic.hpp"
 #include "io/transport.hpp"
-#include "io/ucx_stream.hpp"
 #include "wire/frame.hpp"
 
 namespace starling::io {
@@ -27,6 +35,14 @@ namespace starling::io {
 /// the last. pump() does all work; commands only change what it will do.
 class Link {
  public:
+  /// Channels at a time, those that are under way included.
+  static constexpr std::size_t kChannelsMax = 4;
+  /// Cells that wait for a channel, beside those of the streams themselves.
+  static constexpr std::size_t kCellsMax = 8;
+  /// Times that an end may ask for what was lost: with a carrier each, so seldom. Each costs the
+  /// other end a window at most.
+  static constexpr std::size_t kAgainMax = 1024;
+
   enum class State : std::uint8_t { connecting, up, closing, over };
   struct Verdict {
     LinkEnd end;
@@ -35,32 +51,39 @@ class Link {
 
   /// `dial`: number of the dial, 0 for a link that was accepted. `bootstrap` has been started.
   Link(std::uint64_t dial, std::string address, std::unique_ptr<Bootstrap> bootstrap,
-       std::size_t memory, base::Time deadline)
-      : dial_(dial),
-        address_(std::move(address)),
-        bootstrap_(std::move(bootstrap)),
-        memory_(memory),
-        deadline_(deadline) {}
+       std::size_t memory, base::Time deadline);
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+  /// Only when gone().
+  ~Link();
 
   [[nodiscard]] bool send(base::Buffer frame, wire::Purpose purpose);
   void set_payload_max(std::size_t bytes) { reader_.set_payload_max(bytes); }
   void close(base::Time deadline);
-  /// The token with which a UCX stream for this link will come, if one is awaited.
-  [[nodiscard]] std::optional<std::uint64_t> awaited() const noexcept {
-    return bootstrap_ ? bootstrap_->awaited() : std::nullopt;
-  }
-  /// That stream; needs awaited().
-  void attach(std::unique_ptr<UcxStream> stream) { bootstrap_->attach(std::move(stream)); }
   /// Ends the link now; the first verdict stands.
   void finish(LinkEnd end, std::string text);
 
-  /// As TransportHandler::on_frame() and on_part() have it.
-  using OnFrame = std::function<void(wire::Frame&&, base::Duration took)>;
-  using OnPart = std::function<void(std::uint8_t type, std::size_t bytes)>;
-  /// What a link tells its owner. Both may call the commands above.
+  /// While connecting: comes about in another way, within the same time.
+  void restart(std::unique_ptr<Bootstrap> bootstrap);
+  /// Tells the other end something of carriers. Dropped where kCellsMax wait.
+  void put(CellType type, base::ByteView cell);
+  /// Another channel to the same peer; the best one is used from now on.
+  void add(std::unique_ptr<Channel> channel);
+  /// One that is still under way, until `deadline`.
+  void add(std::unique_ptr<Bootstrap> bootstrap, base::Time deadline);
+  /// Of a link that is up because of a channel that belongs to another one: that channel. This link
+  /// is over then, without a report.
+  [[nodiscard]] std::unique_ptr<Channel> give_channel();
+
+  /// What a link tells its owner. All may call the commands above.
   struct Reports {
-    OnFrame frame;
-    OnPart part;
+    /// As TransportHandler::on_frame() and on_part() have it.
+    std::function<void(wire::Frame&&, base::Duration took)> frame;
+    std::function<void(std::uint8_t type, std::size_t bytes)> part;
+    /// A cell of another type than those of the streams.
+    std::function<base::Status(CellType type, base::ByteView cell)> cell;
+    /// A channel that was under way or in use is of no use.
+    std::function<void(CarrierKind kind, const std::string& why)> lost;
   };
   /// Moves what can be moved. True if there is more to do without a network event.
   [[nodiscard]] bool pump(base::Time now, const Reports& reports);
@@ -68,43 +91,75 @@ class Link {
   [[nodiscard]] State state() const noexcept { return state_; }
   [[nodiscard]] std::uint64_t dial() const noexcept { return dial_; }
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
-  [[nodiscard]] const base::PeerId& peer() const noexcept { return session_->peer(); }
+  [[nodiscard]] const base::PeerId& peer() const noexcept { return peer_; }
+  /// This end's in the first session; needs `up`.
+  [[nodiscard]] Role role() const noexcept { return session().role(); }
+  /// What the other end opened the link's first session for; from `up` on.
+  [[nodiscard]] const Preamble& opened() const noexcept { return opened_; }
+  /// Of the connection that the link began with, if it was one.
+  [[nodiscard]] const std::optional<Route>& route() const noexcept { return route_; }
+  /// What this end sends on; needs `up`.
+  [[nodiscard]] CarrierKind carrier() const noexcept { return sends_on().kind(); }
+  [[nodiscard]] bool has(CarrierKind kind) const noexcept;
+  /// Bytes of frames that wait to be sent.
+  [[nodiscard]] std::size_t waiting() const noexcept { return out_.waiting(); }
+  /// The session of the first channel; needs `up`.
+  [[nodiscard]] const Session& session() const noexcept { return channels_.front()->session(); }
   [[nodiscard]] const LinkTraffic& traffic() const noexcept { return traffic_; }
   /// Why the link is over, or closed by the other end, as soon as that is known.
   [[nodiscard]] const std::optional<Verdict>& verdict() const noexcept { return verdict_; }
   /// When pump() must be called if nothing happens before.
-  [[nodiscard]] base::Time deadline() const noexcept { return deadline_; }
-  /// Over, and UCX has let go: may be destroyed.
-  [[nodiscard]] bool gone() const noexcept {
-    return state_ == State::over && (stream_ == nullptr || stream_->closed());
-  }
+  [[nodiscard]] base::Time deadline() const noexcept;
+  /// Over, and the carriers are let go of: may be destroyed.
+  [[nodiscard]] bool gone() const noexcept;
 
  private:
-  struct Outgoing {
-    base::Buffer frame;
-    std::size_t sent = 0;
-    wire::Purpose purpose;
+  struct Joining {
+    std::unique_ptr<Bootstrap> bootstrap;
+    base::Time deadline;
   };
+  class Sink;
 
   [[nodiscard]] bool pump_bootstrap(base::Time now);
+  void pump_joining(base::Time now, const Reports& reports);
   void receive(base::Time now, const Reports& reports);
-  void receive_message(base::ByteView message, base::Time now, const Reports& reports);
-  [[nodiscard]] base::Status deliver(base::ByteView plain, base::Time now, const Reports& reports);
-  void count_received(wire::Purpose purpose, std::size_t frame_size);
-  void check_stream(base::Time now);
+  void drop_broken(const Reports& reports);
+  void drop(std::size_t channel, const std::string& why, const Reports& reports);
+  void release_closed();
+  [[nodiscard]] base::Status on_cell(CellType type, base::ByteView cell, const Reports& reports);
+  [[nodiscard]] base::Status deliver(base::ByteView bytes, base::Time now, const Reports& reports);
+  void count_received(wire::Purpose purpose, std::size_t later);
+  void check_end(base::Time now);
   void transmit(base::Time now);
-  [[nodiscard]] base::Status fill(std::size_t room);
+  [[nodiscard]] base::Status fill(Channel& channel);
+  [[nodiscard]] base::Status put_cells(Channel& channel);
   void progress_close();
+  [[nodiscard]] Channel& sends_on() const noexcept { return *channels_[sends_on_]; }
+  void choose_channel() noexcept;
+  [[nodiscard]] bool ended_by_all() const noexcept;
 
   std::uint64_t dial_;
   std::string address_;
+  base::PeerId peer_;
+  Preamble opened_;
+  std::optional<Route> route_;
   std::unique_ptr<Bootstrap> bootstrap_;  ///< while connecting, and until a failure is told
-  std::unique_ptr<TcpStream> tcp_;        ///< of an open link; carries nothing, its end is the news
-  std::unique_ptr<UcxStream> stream_;
-  std::unique_ptr<Session> session_;
+  std::vector<std::unique_ptr<Channel>> channels_;
+  std::size_t sends_on_ = 0;  ///< number in channels_
+  std::vector<Joining> joining_;
+  std::vector<std::unique_ptr<Channel>> retired_;  ///< aborted, until they are closed
+  std::vector<std::unique_ptr<Bootstrap>> failed_;  ///< the same
+  Outgoing out_;
+  Incoming in_;
+  std::uint64_t told_ = 0;  ///< of the other end's stream, what it was told to have been taken
+  std::size_t asked_again_ = 0;  ///< by the other end
+  bool wants_again_ = false;  ///< what was under way to this end may be lost
+  std::vector<base::Buffer> cells_;  ///< to be sent
+  std::optional<std::uint64_t> ends_at_;  ///< offset at which the other end's stream ends
+  bool end_sent_ = false;
   wire::FrameReader reader_;
   Arrival arrival_;  ///< of the frame that is being read
-  MessageSize message_size_;
+  RecordSize record_size_;
   std::size_t memory_;
   /// Until when what the state waits for must have come: connecting, that the link is up; closing,
   /// that everything was sent. Otherwise there is nothing to wait for (Time::max()).
@@ -112,11 +167,6 @@ class Link {
   State state_ = State::connecting;
   std::optional<Verdict> verdict_;
   bool ended_by_other_ = false;
-
-  std::deque<Outgoing> queue_;
-  std::size_t queued_ = 0;                                  ///< bytes and overhead of queue_
-  base::Buffer encrypted_;                                  ///< not yet given to the stream
-  wire::Purpose encrypted_purpose_ = wire::Purpose::other;  ///< of its first byte
   std::uint64_t unattributed_ = 0;  ///< received bytes around frames that are not complete
   LinkTraffic traffic_;
 };

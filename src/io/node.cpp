@@ -50,11 +50,14 @@ class Node::Handler final : public TransportHandler {
  public:
   explicit Handler(Node& node) : node_(node) {}
 
-  void on_link_up(base::LinkId link, const base::PeerId& peer, std::uint64_t dial,
-                  const std::string& address) override {
-    const auto dialed = node_.take_dial(dial);
-    if (!dialed) node_.note_comer(address);
-    node_.feed(peer::LinkUp{link, peer, dialed.has_value(), dialed.value_or(address)});
+  void on_link_up(base::LinkId link, const LinkUp& up) override {
+    const auto dialed = node_.take_dial(up.dial);
+    if (!dialed && !up.observed.empty()) node_.note_comer(up.observed);
+    node_.feed(peer::LinkUp{.link = link,
+                            .peer = up.peer,
+                            .dialed = dialed.has_value() || up.opened,
+                            .address = dialed.value_or(up.address),
+                            .observed = up.observed});
   }
 
   void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) override {
@@ -72,6 +75,8 @@ class Node::Handler final : public TransportHandler {
   void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) override {
     node_.feed(peer::LinkDown{link, reason_of(end), text});
   }
+
+  void on_circuit_ended(const CircuitEnd&) override {}
 
   void on_dial_failed(std::uint64_t dial, LinkEnd end, const std::string& text) override {
     if (auto address = node_.take_dial(dial)) {
@@ -159,16 +164,11 @@ void Node::open_port_mapping() {
 void Node::look_at_interfaces() {
   interfaces_timer_->start(kInterfacesEvery);
   std::vector<OwnAddress> interfaces = own_addresses();
-  KnownOfSelf known = known_;
-  if (port_mapping_) {
-    const std::vector<std::string> mapped = port_mapping_->addresses();
-    known.outer.insert(known.outer.end(), mapped.begin(), mapped.end());
-  }
-  std::vector<std::string> found = told_addresses(bound(), known, interfaces, wire::kAddressesMax);
+  if (port_mapping_) known_.outer = port_mapping_->addresses();
+  std::vector<std::string> found = told_addresses(bound(), known_, interfaces, wire::kAddressesMax);
   if (found.empty()) return;
   const bool moved = !std::ranges::is_permutation(interfaces, interfaces_);
   interfaces_ = std::move(interfaces);
-  if (moved) transport_->renew();
   if (found == addresses_) return;
   addresses_ = std::move(found);
   note(base::Severity::info, fmt::format("{}others reach this peer at {}",

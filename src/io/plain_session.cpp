@@ -39,6 +39,8 @@ class PlainSession final : public Session {
     return {};
   }
 
+  Role role() const noexcept override { return role_; }
+
   bool established() const noexcept override { return established_; }
 
   const base::PeerId& peer() const noexcept override { return peer_; }
@@ -55,6 +57,8 @@ class PlainSession final : public Session {
     stream.insert(stream.end(), plain.begin(), plain.end());
     return {};
   }
+
+  base::Buffer shared_bytes() const override { return {}; }
 
   void output(base::Buffer& stream) override {
     if (role_ == Role::listener && !answer_) return;

@@ -20,6 +20,8 @@ class Session {
   Session& operator=(const Session&) = delete;
   virtual ~Session() = default;
 
+  /// Of this end.
+  [[nodiscard]] virtual Role role() const noexcept = 0;
   /// Takes bytes of the stream; read() must have returned 0 before. Drives the handshake.
   /// Errors (protocol; secret: the ends have not the same) say why the other end is not to be
   /// talked to.
@@ -35,6 +37,9 @@ class Session {
   [[nodiscard]] virtual base::Status write(base::ByteView plain, base::Buffer& stream) = 0;
   /// Appends what the session itself has to say to `stream`.
   virtual void output(base::Buffer& stream) = 0;
+  /// Bytes that both ends of this very session know and nobody else; none of a session without
+  /// secrecy. Needs established().
+  [[nodiscard]] virtual base::Buffer shared_bytes() const = 0;
 };
 
 inline constexpr std::size_t kRecordMax = 16 * 1024;

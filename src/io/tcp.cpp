@@ -1,15 +1,25 @@
 #include "io/tcp.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
+#include <cerrno>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/assert.hpp"
 
 namespace starling::io {
 namespace {
 
-constexpr std::size_t kReadSize = 16UL * 1024;
+// Bytes of one read, which grow while more comes than fits.
+constexpr std::size_t kReadMin = 4UL * 1024;
+constexpr std::size_t kReadMax = 64UL * 1024;
+// The system takes no more than this ahead of what the line carries: what waits in a peer can still
+// be dropped or go another way.
+constexpr int kSystemUnsentMax = 128 * 1024;
 
 using Name = int (*)(const uv_tcp_t*, sockaddr*, int*);
 
@@ -47,7 +57,8 @@ struct TcpStream::Socket {
   bool ended = false;
   std::string error;
   base::Buffer inbox;
-  base::Buffer scratch;
+  std::size_t received = 0;  ///< of the inbox; what follows is room to read into
+  std::size_t read_size = kReadMin;
 
   struct Write {
     uv_write_t request{};
@@ -71,6 +82,9 @@ struct TcpStream::Socket {
              [](uv_handle_t* closed) { delete &of(closed->data); });
   }
 
+  /// Starts to connect. Returns libuv's status.
+  int dial(const SocketAddress& to);
+
   void fail(int status) {
     ended = true;
     if (error.empty() && status != UV_EOF) error = uv_strerror(status);
@@ -78,51 +92,96 @@ struct TcpStream::Socket {
 
   void start() {
     connected = true;
-    // Handshakes are short messages that are waited for.
+    // Nothing is sent that somebody does not wait for.
     uv_tcp_nodelay(&handle, 1);
+    uv_os_fd_t fd = -1;
+    if (uv_fileno(reinterpret_cast<const uv_handle_t*>(&handle), &fd) == 0) {
+      ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kSystemUnsentMax, sizeof kSystemUnsentMax);
+    }
     read();
   }
 
   void read() {
     if (reading || ended) return;
     const auto on_alloc = [](uv_handle_t* stream, std::size_t, uv_buf_t* buffer) {
-      base::Buffer& into = of(stream->data).scratch;
-      into.resize(kReadSize);
-      *buffer = uv_buf_init(reinterpret_cast<char*>(into.data()), kReadSize);
+      Socket& socket = of(stream->data);
+      socket.inbox.resize(socket.received + socket.read_size);
+      *buffer = uv_buf_init(reinterpret_cast<char*>(socket.inbox.data() + socket.received),
+                            static_cast<unsigned>(socket.read_size));
     };
     const auto on_read = [](uv_stream_t* stream, ssize_t count, const uv_buf_t*) {
-      of(stream->data).received(count);
+      of(stream->data).on_read(count);
     };
     const int status = uv_read_start(stream(), on_alloc, on_read);
     if (status != 0) return fail(status);
     reading = true;
   }
 
-  void received(ssize_t count) {
+  void on_read(ssize_t count) {
     if (count < 0) {
       fail(static_cast<int>(count));
       uv_read_stop(stream());
       return;
     }
-    inbox.insert(inbox.end(), scratch.begin(), scratch.begin() + count);
-    if (inbox.size() + kReadSize <= kInboxMax) return;
+    const auto size = static_cast<std::size_t>(count);
+    received += size;
+    read_size = size == read_size ? std::min(2 * read_size, kReadMax)
+                                  : std::max(std::bit_ceil(size), kReadMin);
+    if (received + kReadMax <= kInboxMax) return;
     uv_read_stop(stream());
     reading = false;
+  }
+
+  base::Buffer take() {
+    inbox.resize(std::exchange(received, 0));
+    return std::exchange(inbox, {});
   }
 };
 
 base::Result<std::unique_ptr<TcpStream>> TcpStream::connect(Loop& loop, const SocketAddress& to) {
   std::unique_ptr<TcpStream> made(new TcpStream(Socket::make(loop.raw())));
-  Socket& socket = *made->socket_;
+  if (const int status = made->socket_->dial(to); status != 0) {
+    return base::fail(base::ErrorCode::network, "{}", uv_strerror(status));
+  }
+  return made;
+}
+
+base::Result<std::unique_ptr<TcpStream>> TcpStream::connect_from(Loop& loop, std::uint16_t port,
+                                                                 const SocketAddress& to) {
+  std::unique_ptr<TcpStream> made(new TcpStream(Socket::make(loop.raw())));
+  const auto fails = [](int error) {
+    return base::fail(base::ErrorCode::network, "{}", uv_strerror(error));
+  };
+  const int fd = ::socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return fails(-errno);
+  const int on = 1;
+  const SocketAddress from =
+      to.is_v4() ? SocketAddress::any_v4(port) : SocketAddress::any_of_both(port);
+  int status = 0;
+  if (::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+      ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0 ||
+      ::bind(fd, from.raw(), from.size()) != 0) {
+    status = -errno;
+  } else {
+    status = uv_tcp_open(&made->socket_->handle, fd);
+  }
+  if (status != 0) {
+    ::close(fd);
+    return fails(status);
+  }
+  status = made->socket_->dial(to);
+  if (status != 0) return fails(status);
+  return made;
+}
+
+int TcpStream::Socket::dial(const SocketAddress& to) {
   const auto on_connect = [](uv_connect_t* request, int status) {
     Socket& connecting = Socket::of(request->data);
     if (uv_is_closing(reinterpret_cast<uv_handle_t*>(&connecting.handle)) != 0) return;
     if (status != 0) return connecting.fail(status);
     connecting.start();
   };
-  const int status = uv_tcp_connect(&socket.connect, &socket.handle, to.raw(), on_connect);
-  if (status == 0) return made;
-  return base::fail(base::ErrorCode::network, "{}", uv_strerror(status));
+  return uv_tcp_connect(&connect, &handle, to.raw(), on_connect);
 }
 
 std::unique_ptr<TcpStream> TcpStream::accept(uv_stream_t* listening) {
@@ -139,6 +198,12 @@ bool TcpStream::connected() const noexcept { return socket_->connected; }
 void TcpStream::send(base::Buffer bytes) {
   ASSERT(socket_->connected && !socket_->ending);
   if (bytes.empty() || !socket_->error.empty()) return;
+  uv_buf_t whole = uv_buf_init(reinterpret_cast<char*>(bytes.data()),
+                               static_cast<unsigned>(bytes.size()));
+  // Mostly the system takes it all at once. An error shows again below.
+  const int taken = unsent() == 0 ? uv_try_write(socket_->stream(), &whole, 1) : 0;
+  if (taken == static_cast<int>(bytes.size())) return;
+  if (taken > 0) bytes.erase(bytes.begin(), bytes.begin() + taken);
   auto write = std::make_unique<Socket::Write>();
   write->bytes = std::move(bytes);
   write->request.data = write.get();
@@ -153,6 +218,10 @@ void TcpStream::send(base::Buffer bytes) {
   static_cast<void>(write.release());  // the callback owns it
 }
 
+std::size_t TcpStream::unsent() const noexcept {
+  return uv_stream_get_write_queue_size(socket_->stream());
+}
+
 void TcpStream::end() {
   if (!socket_->connected || std::exchange(socket_->ending, true)) return;
   const int status = uv_shutdown(&socket_->shutdown, socket_->stream(), [](uv_shutdown_t*, int) {});
@@ -160,14 +229,17 @@ void TcpStream::end() {
 }
 
 base::Buffer TcpStream::take() {
-  base::Buffer taken = std::exchange(socket_->inbox, {});
+  base::Buffer taken = socket_->take();
   if (socket_->connected) socket_->read();
   return taken;
 }
 
+bool TcpStream::readable() const noexcept { return socket_->received > 0; }
+
 void TcpStream::put_back(base::Buffer bytes) {
-  bytes.insert(bytes.end(), socket_->inbox.begin(), socket_->inbox.end());
-  socket_->inbox = std::move(bytes);
+  socket_->inbox.resize(socket_->received);
+  socket_->inbox.insert(socket_->inbox.begin(), bytes.begin(), bytes.end());
+  socket_->received = socket_->inbox.size();
 }
 
 bool TcpStream::ended() const noexcept { return socket_->ended; }
@@ -208,6 +280,13 @@ base::Result<std::unique_ptr<TcpListener>> TcpListener::create(Loop& loop,
                              : "is it an address of this machine?";
     return base::fail(base::ErrorCode::network, "cannot listen on {}: {}; {}", to_string(at),
                       uv_strerror(status), advice);
+  }
+  // From now on, not before: another program still finds the port taken, but this one may dial from
+  // it (connect_from).
+  uv_os_fd_t fd = -1;
+  const int on = 1;
+  if (uv_fileno(reinterpret_cast<const uv_handle_t*>(handle), &fd) == 0) {
+    ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
   }
   made->address_ = to_string(name_of(handle, uv_tcp_getsockname));
   return made;

@@ -1,4 +1,4 @@
-// Plain TCP sockets of the loop: the way to a peer until UCX takes over.
+// TCP sockets of the loop.
 #pragma once
 
 #include <cstddef>
@@ -29,11 +29,16 @@ void end_for_all(const uv_tcp_t& socket) noexcept;
 class TcpStream {
  public:
   /// At most this much received data waits to be taken; TCP holds the other end back then.
-  static constexpr std::size_t kInboxMax = 64UL * 1024;
+  static constexpr std::size_t kInboxMax = 256UL * 1024;
 
   /// Starts to connect; whether somebody answers shows later.
   [[nodiscard]] static base::Result<std::unique_ptr<TcpStream>> connect(Loop& loop,
                                                                         const SocketAddress& to);
+  /// The same from a port on which this process listens: where both ends do so at one moment, each
+  /// toward the other, their routers let the packets in, and one connection comes of it (RFC 9293,
+  /// 3.5: simultaneous open). Error (network): the port cannot be used so.
+  [[nodiscard]] static base::Result<std::unique_ptr<TcpStream>> connect_from(
+      Loop& loop, std::uint16_t port, const SocketAddress& to);
   /// Takes the next connection of a listening socket; nothing if it is gone already.
   [[nodiscard]] static std::unique_ptr<TcpStream> accept(uv_stream_t* listening);
   TcpStream(const TcpStream&) = delete;
@@ -43,8 +48,12 @@ class TcpStream {
   [[nodiscard]] bool connected() const noexcept;
   /// Queues bytes; needs connected(). The owner bounds how much it sends.
   void send(base::Buffer bytes);
+  /// Of what was sent, the bytes that the system has not taken.
+  [[nodiscard]] std::size_t unsent() const noexcept;
   /// Tells the other end that nothing follows what was sent.
   void end();
+  /// Whether something has come in since the last take().
+  [[nodiscard]] bool readable() const noexcept;
   /// What has come in since the last call.
   [[nodiscard]] base::Buffer take();
   /// Gives back the end of what was taken last: the next take() begins with it.

@@ -88,6 +88,8 @@ class TlsSession final : public Session {
     return role_ == Role::listener ? judge() : take_verdict();
   }
 
+  Role role() const noexcept override { return role_; }
+
   bool established() const noexcept override { return established_; }
 
   const base::PeerId& peer() const noexcept override { return peer_; }
@@ -110,6 +112,12 @@ class TlsSession final : public Session {
     if (auto status = put(plain); !status) return status;
     output(stream);
     return {};
+  }
+
+  base::Buffer shared_bytes() const override {
+    const auto exported = exported_as("EXPORTER-starling-shared");
+    const base::ByteView bytes = std::as_bytes(std::span(exported));
+    return {bytes.begin(), bytes.end()};
   }
 
   void output(base::Buffer& stream) override {
@@ -139,14 +147,19 @@ class TlsSession final : public Session {
     return base::fail(base::ErrorCode::protocol, "TLS failed: {}", take_openssl_error());
   }
 
-  /// What an end in this role says to show that it has the secret.
-  Proof proof_of(Role role) const {
-    const std::string_view label =
-        role == Role::dialer ? "EXPORTER-starling-dialer" : "EXPORTER-starling-listener";
+  /// Keying material of this session (RFC 8446, 7.5).
+  std::array<unsigned char, 32> exported_as(std::string_view label) const {
     std::array<unsigned char, 32> exported{};
     ASSERT(SSL_export_keying_material(ssl_.get(), exported.data(), exported.size(), label.data(),
                                       label.size(), nullptr, 0, 0) == 1,
            "the handshake is over");
+    return exported;
+  }
+
+  /// What an end in this role says to show that it has the secret.
+  Proof proof_of(Role role) const {
+    const auto exported = exported_as(role == Role::dialer ? "EXPORTER-starling-dialer"
+                                                           : "EXPORTER-starling-listener");
     const base::ByteView key = secret_ ? secret_->bytes() : base::ByteView(kOpen);
     Proof proof{};
     ASSERT(

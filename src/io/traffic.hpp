@@ -10,23 +10,28 @@
 
 namespace starling::io {
 
-inline constexpr std::size_t kPurposes = static_cast<std::size_t>(wire::Purpose::other) + 1;
+inline constexpr std::size_t kPurposes = static_cast<std::size_t>(wire::Purpose::relayed) + 1;
 
 /// Bytes by purpose, indexed by wire::Purpose.
 using Bytes = std::array<std::uint64_t, kPurposes>;
 
-/// Bytes handed to UCX and got from it: encrypted frames and the stream's message headers (what
-/// UCX, TCP and IP add is not in). Handshake and credits count as `other`. A received message is
-/// counted for the frames that end in it.
+/// Bytes handed to carriers and got from them: encrypted frames and the carriers' own headers (what
+/// UCX, TCP and IP add is not in). Handshakes, credits and cells that are not data count as
+/// `other`. Received bytes count for the frame that ends with them.
 struct LinkTraffic {
+  /// Of all purposes but `relayed`, the last one.
+  [[nodiscard]] static std::uint64_t total_of(const Bytes& bytes) noexcept {
+    return std::accumulate(bytes.begin(), bytes.end() - 1, std::uint64_t{0});
+  }
+
   Bytes sent{};
   Bytes received{};
 
   [[nodiscard]] std::uint64_t sent_total() const noexcept {
-    return std::accumulate(sent.begin(), sent.end(), std::uint64_t{0});
+    return total_of(sent);
   }
   [[nodiscard]] std::uint64_t received_total() const noexcept {
-    return std::accumulate(received.begin(), received.end(), std::uint64_t{0});
+    return total_of(received);
   }
   void add(const LinkTraffic& other) noexcept {
     for (std::size_t i = 0; i < kPurposes; ++i) {

@@ -1,29 +1,21 @@
 #include "io/transport.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/assert.hpp"
+#include "io/circuits.hpp"
+#include "io/fabrics.hpp"
 #include "io/link.hpp"
 #include "io/plain_session.hpp"
-#include "io/tcp.hpp"
 #include "io/tls.hpp"
-#include "io/ucx_listener.hpp"
-#include "io/ucx_worker.hpp"
+#include "io/turn.hpp"
 
 namespace starling::io {
 
-namespace {
-
-// A connection by UCX that is under way has come in, or has failed, by then.
-constexpr base::Duration kListenerQuiet = std::chrono::milliseconds(100);
-
-}  // namespace
-
-class Transport::Impl {
+class Transport::Impl final : private CircuitLinks {
  public:
   Impl(Loop& loop, const TransportConfig& config, const Identity& identity,
        TransportHandler& handler)
@@ -33,20 +25,27 @@ class Transport::Impl {
         handler_(handler),
         resolver_(loop),
         timer_(loop, [] {}),
-        renewal_(loop, [this] { renew_ucx(); }) {
+        fabrics_(loop, {config.fabric, config.fabric_ports}, config.tls, config.secret.has_value()),
+        circuits_(*this, config.relay_limit) {
     // A timer only has to wake the loop: the turn before its next wait does the work.
   }
-  ~Impl();
+  ~Impl() override;
 
   [[nodiscard]] base::Status start(const Identity& identity);
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   [[nodiscard]] std::uint64_t dial(const std::string& address);
+  [[nodiscard]] std::uint64_t punch(const std::string& address, const base::PeerId& peer);
+  void open_circuit(base::LinkId id, std::uint32_t number, const base::PeerId& peer, bool opens);
+  void relay(base::LinkId a, std::uint32_t number_a, base::LinkId b, std::uint32_t number_b) {
+    circuits_.relay(a, number_a, b, number_b, Loop::now());
+  }
+  void end_circuit(base::LinkId id, std::uint32_t number) { circuits_.end(id, number); }
   [[nodiscard]] Link* find(base::LinkId id) const;
   void accept(base::LinkId id);
   void close(base::LinkId id);
   void abort(base::LinkId id);
   [[nodiscard]] LinkTraffic total() const;
-  void renew() { outdated_ = interface_of(at_).empty(); }
+  [[nodiscard]] LinkCarrier carrier(base::LinkId id) const;
   void shutdown(std::function<void()> done);
 
  private:
@@ -57,27 +56,35 @@ class Transport::Impl {
     bool up_reported = false;
     bool down_reported = false;
     bool accepted = false;  // by accept()
-  };
-  /// A UCX stream of which it is not known yet to which link it belongs.
-  struct UnclaimedStream {
-    std::unique_ptr<UcxStream> stream;
-    base::Time deadline;
+    Fabrics::Talk talk{};
+    /// Who must be at the other end; nothing: anybody.
+    std::optional<base::PeerId> expected{};
+    std::optional<SocketAddress> punches{};  ///< where the dial from the listening port goes
+    base::LinkId via{};                      ///< over a circuit: the link with the relay
+    bool opened = false;                     ///< over a circuit: by this end
   };
   struct FailedDial {
     std::uint64_t dial;
     std::string text;
   };
 
-  [[nodiscard]] base::Status start_ucx();
-  void make_way_for_renewal();
-  /// UCX is outdated, and nothing uses it.
-  [[nodiscard]] bool may_renew() const;
-  void renew_ucx();
+  bool send_circuit_frame(base::LinkId id, base::Buffer frame) override;
+  [[nodiscard]] std::optional<std::size_t> waiting_on(base::LinkId id) const override;
+  [[nodiscard]] std::uint64_t fail_dial(std::string text);
+  [[nodiscard]] Role role_toward(const base::PeerId& peer) const {
+    return self_ < peer ? Role::dialer : Role::listener;
+  }
+  [[nodiscard]] bool take_for_punch(std::unique_ptr<TcpStream>& tcp);
+  void on_circuit_frame(base::LinkId id, Link& link, base::ByteView payload);
+  [[nodiscard]] bool report_ended_circuits();
+  void report_up(base::LinkId id, const Link& link);
+
   [[nodiscard]] bool turn();
   void answer(std::unique_ptr<TcpStream> tcp);
-  void take_ucx_connections(base::Time now);
-  [[nodiscard]] Link* awaiting(base::ByteView token) const;
   [[nodiscard]] bool pump(std::uint32_t slot, base::Time now);
+  void join(Link& carrier);
+  void take_ucx_connections(base::Time now);
+  [[nodiscard]] std::size_t awaited_carriers() const;
   void report_down(base::LinkId id, const Link& link);
   [[nodiscard]] bool report_failed_dials();
   void set_timer(base::Time now);
@@ -97,21 +104,18 @@ class Transport::Impl {
   Resolver resolver_;
   Timer timer_;
   base::Time timer_at_ = base::Time::max();
-  Timer renewal_;  ///< UCX is not replaced in a turn, which its worker begins
-  SocketAddress at_;
-  std::unique_ptr<UcxWorker> worker_;
-  std::unique_ptr<UcxStreams> streams_;
+  Fabrics fabrics_;
+  base::Time fabrics_at_ = base::Time::max();  ///< when to see which of them are not used
+  Circuits circuits_;
+  bool stirred_ = false;  ///< a link that had its turn has something to send
+  std::optional<base::Time> quiet_at_;         ///< shutting down: when fabrics may be let go of
+  std::unique_ptr<Turn> turn_;
   std::unique_ptr<TcpListener> listener_;
-  std::unique_ptr<UcxListener> ucx_listener_;
-  std::uint16_t ucx_port_ = 0;
-  std::vector<UnclaimedStream> unclaimed_;
-  base::Time quiet_at_{};  ///< no UCX connection that somebody was told to make comes after this
   std::string address_;
   std::vector<Slot> slots_;
   std::vector<FailedDial> failed_dials_;
   std::uint64_t dials_ = 0;
-  LinkTraffic past_;       ///< of links that are gone
-  bool outdated_ = false;  ///< UCX was started in another network
+  LinkTraffic past_;  ///< of links that are gone
   bool shutting_down_ = false;
   std::function<void()> done_;
 };
@@ -129,69 +133,23 @@ base::Status Transport::Impl::start(const Identity& identity) {
     if (!tls) return base::fail(std::move(tls.error()));
     tls_ = std::move(*tls);
   }
-  at_ = *at;
-  auto listener = TcpListener::create(loop_, at_);
+  auto listener = TcpListener::create(loop_, *at);
   if (!listener) return base::fail(std::move(listener.error()));
   listener_ = std::move(*listener);
   address_ = listener_->address();
-  return start_ucx();
-}
-
-base::Status Transport::Impl::start_ucx() {
-  auto worker = UcxWorker::create(loop_, interface_of(at_), [this] { return turn(); });
-  if (!worker) return base::fail(std::move(worker.error()));
-  // UCX knows IPv4 alone.
-  const auto any_port = at_.with_port(0).v4().value_or(*SocketAddress().v4());
-  auto listener = UcxListener::create(**worker, any_port);
-  if (!listener) return base::fail(std::move(listener.error()));
-  const auto listens = parse_address((*listener)->address());
-  if (!listens) return base::fail(listens.error());
-  ucx_listener_ = std::move(*listener);
-  streams_ = std::make_unique<UcxStreams>(**worker);
-  worker_ = std::move(*worker);
-  ucx_port_ = listens->port;
+  turn_ = std::make_unique<Turn>(loop_, [this] { return turn(); });
   return {};
 }
 
-// Without a link that is up only dials are lost, which may never be none.
-void Transport::Impl::make_way_for_renewal() {
-  if (!outdated_ || shutting_down_) return;
-  const auto is = [](const Slot& slot, Link::State state) {
-    return slot.link && slot.link->state() == state;
-  };
-  if (std::ranges::any_of(slots_, [&](const Slot& slot) { return is(slot, Link::State::up); })) {
-    return;
-  }
-  for (Slot& slot : slots_) {
-    if (!is(slot, Link::State::connecting)) continue;
-    slot.link->finish(LinkEnd::reset, "this machine's network has changed");
-  }
-}
-
-bool Transport::Impl::may_renew() const {
-  return outdated_ && !shutting_down_ && links() == 0 && unclaimed_.empty();
-}
-
-void Transport::Impl::renew_ucx() {
-  if (!may_renew() || Loop::now() < quiet_at_) return;
-  // What fails now may not after the next change: until then there is what there was.
-  outdated_ = false;
-  static_cast<void>(start_ucx());
-}
-
 Transport::Impl::~Impl() {
-  listener_.reset();
-  for (UnclaimedStream& unclaimed : unclaimed_) unclaimed.stream->abort();
   for (Slot& slot : slots_) {
     if (slot.link) slot.link->finish(LinkEnd::closed, "the transport is destroyed");
   }
   // Tearing down needs no answer from the network, so this ends after a few rounds.
   constexpr int kRoundsMax = 1'000'000;
-  for (int round = 0; links() > 0 || !unclaimed_.empty(); ++round) {
-    ASSERT(round < kRoundsMax, "UCX does not let go of an endpoint");
-    worker_->progress();
-    std::erase_if(unclaimed_,
-                  [](const UnclaimedStream& unclaimed) { return unclaimed.stream->closed(); });
+  for (int round = 0; links() > 0; ++round) {
+    ASSERT(round < kRoundsMax, "a carrier does not let go");
+    fabrics_.progress();
     for (Slot& slot : slots_) {
       if (slot.link && slot.link->gone()) slot.link.reset();
     }
@@ -208,9 +166,15 @@ void Transport::Impl::shutdown(std::function<void()> done) {
 }
 
 void Transport::Impl::finish_shutdown() {
-  if (!done_ || links() > 0 || !failed_dials_.empty() || !unclaimed_.empty()) return;
-  // UCX must not lose its listener while its own thread takes in a connection.
-  if (Loop::now() < quiet_at_) return;
+  if (!done_ || links() > 0 || !failed_dials_.empty()) return;
+  if (fabrics_.any()) {
+    // UCX must not lose its listener while a thread of its own takes in a connection.
+    if (!quiet_at_) {
+      fabrics_.close();
+      quiet_at_ = Loop::now() + ucx::kQuiet;
+    }
+    if (Loop::now() < *quiet_at_) return;
+  }
   std::exchange(done_, nullptr)();
 }
 
@@ -262,26 +226,110 @@ base::Result<std::unique_ptr<Session>> Transport::Impl::make_session(Role role) 
   return make_plain_session(role, self_);
 }
 
+std::uint64_t Transport::Impl::fail_dial(std::string text) {
+  failed_dials_.push_back({++dials_, std::move(text)});
+  return dials_;
+}
+
 std::uint64_t Transport::Impl::dial(const std::string& address) {
-  const std::uint64_t number = ++dials_;
-  const auto failed = [&](std::string text) {
-    failed_dials_.push_back({number, std::move(text)});
-    return number;
-  };
-  if (shutting_down_) return failed("this peer is shutting down");
+  if (shutting_down_) return fail_dial("this peer is shutting down");
   const auto target = parse_target(address);
-  if (!target) return failed(target.error().text);
+  if (!target) return fail_dial(target.error().text);
   const auto slot = free_slot();
   if (!slot) {
-    return failed(
+    return fail_dial(
         fmt::format("{}: there are {} links already, the limit", address, config_.links_max));
   }
   auto session = make_session(Role::dialer);
-  if (!session) return failed(session.error().text);
-  auto bootstrap = std::make_unique<Bootstrap>(resolver_, *streams_, std::move(*session), *target);
-  put(*slot, std::make_unique<Link>(number, address, std::move(bootstrap), config_.link_memory,
+  if (!session) return fail_dial(session.error().text);
+  auto bootstrap = std::make_unique<Bootstrap>(
+      std::make_unique<TcpDial>(resolver_, *target, config_.proxy), std::move(*session));
+  put(*slot, std::make_unique<Link>(++dials_, address, std::move(bootstrap), config_.link_memory,
                                     Loop::now() + config_.handshake_timeout));
-  return number;
+  return dials_;
+}
+
+std::uint64_t Transport::Impl::punch(const std::string& address, const base::PeerId& peer) {
+  if (shutting_down_) return fail_dial("this peer is shutting down");
+  const auto target = parse_target(address);
+  if (!target) return fail_dial(target.error().text);
+  const auto to = numeric_address(*target);
+  if (!to) return fail_dial(address + ": an address in numbers is needed here");
+  const auto slot = free_slot();
+  if (!slot) {
+    return fail_dial(
+        fmt::format("{}: there are {} links already, the limit", address, config_.links_max));
+  }
+  auto session = make_session(role_toward(peer));
+  if (!session) return fail_dial(session.error().text);
+  auto connection = TcpStream::connect_from(loop_, parse_address(address_)->port, *to);
+  if (!connection) return fail_dial(fmt::format("{}: {}", address, connection.error().text));
+  auto bootstrap = std::make_unique<Bootstrap>(std::move(*connection), std::move(*session));
+  put(*slot, std::make_unique<Link>(++dials_, address, std::move(bootstrap), config_.link_memory,
+                                    Loop::now() + config_.handshake_timeout));
+  slots_[*slot].expected = peer;
+  slots_[*slot].punches = *to;
+  return dials_;
+}
+
+// The other end's packet came before this end had sent its own: then it is an ordinary connection,
+// and the attempt from here is of no use. Both ends know that they dial each other, so the roles
+// in the session are the same.
+bool Transport::Impl::take_for_punch(std::unique_ptr<TcpStream>& tcp) {
+  const SocketAddress from = tcp->remote_address();
+  const auto found = std::ranges::find_if(slots_, [&](const Slot& slot) {
+    return slot.link && slot.punches == from && slot.link->state() == Link::State::connecting;
+  });
+  if (found == slots_.end()) return false;
+  auto session = make_session(role_toward(*found->expected));
+  if (!session) return false;
+  found->link->restart(std::make_unique<Bootstrap>(std::move(tcp), std::move(*session)));
+  found->punches.reset();
+  return true;
+}
+
+void Transport::Impl::open_circuit(base::LinkId id, std::uint32_t number,
+                                   const base::PeerId& peer, bool opens) {
+  const auto slot = free_slot();
+  auto session = make_session(opens ? Role::dialer : Role::listener);
+  std::unique_ptr<Carrier> carrier;
+  if (slot && session && !shutting_down_ && find(id) != nullptr) carrier = circuits_.open(id, number);
+  if (!carrier) return circuits_.refuse(id, number);
+  auto bootstrap = std::make_unique<Bootstrap>(CarrierKind::circuit, std::move(carrier),
+                                               std::move(*session));
+  put(*slot, std::make_unique<Link>(0, "a circuit", std::move(bootstrap), config_.link_memory,
+                                    Loop::now() + config_.handshake_timeout));
+  slots_[*slot].expected = peer;
+  slots_[*slot].via = id;
+  slots_[*slot].opened = opens;
+}
+
+bool Transport::Impl::send_circuit_frame(base::LinkId id, base::Buffer frame) {
+  Link* const link = find(id);
+  if (link == nullptr || !link->send(std::move(frame), wire::Purpose::relayed)) return false;
+  stirred_ = true;
+  return true;
+}
+
+std::optional<std::size_t> Transport::Impl::waiting_on(base::LinkId id) const {
+  const Link* const link = find(id);
+  if (link == nullptr) return std::nullopt;
+  return link->waiting();
+}
+
+// Inside a pump() of the link.
+void Transport::Impl::on_circuit_frame(base::LinkId id, Link& link, base::ByteView payload) {
+  stirred_ = true;
+  if (slots_[id.slot].accepted && circuits_.on_frame(id, payload, Loop::now())) return;
+  link.finish(LinkEnd::protocol_error, "the other end sends a circuit's frame that makes no sense");
+}
+
+bool Transport::Impl::report_ended_circuits() {
+  const auto ended = circuits_.take_ended();
+  for (const Circuits::Ended& one : ended) {
+    handler_.on_circuit_ended({one.link, one.number, one.bytes});
+  }
+  return !ended.empty();
 }
 
 void Transport::Impl::accept(base::LinkId id) {
@@ -289,6 +337,7 @@ void Transport::Impl::accept(base::LinkId id) {
   if (link == nullptr) return;
   link->set_payload_max(config_.payload_max);
   slots_[id.slot].accepted = true;
+  fabrics_.begin(*link, slots_[id.slot].talk);
 }
 
 void Transport::Impl::close(base::LinkId id) {
@@ -307,78 +356,73 @@ LinkTraffic Transport::Impl::total() const {
   return sum;
 }
 
+LinkCarrier Transport::Impl::carrier(base::LinkId id) const {
+  const Link* const link = find(id);
+  if (link == nullptr || link->state() != Link::State::up) return {};
+  const CarrierKind kind = link->carrier();
+  return {kind, kind == CarrierKind::ucx ? std::string() : slots_[id.slot].talk.reason};
+}
+
 // --- the turn ---
 
 bool Transport::Impl::turn() {
-  if (!ucx_listener_) return false;  // still starting
   const base::Time now = Loop::now();
   if (listener_) {
     for (std::unique_ptr<TcpStream>& tcp : listener_->take()) answer(std::move(tcp));
   }
+  bool more = fabrics_.progress();
   take_ucx_connections(now);
-  make_way_for_renewal();
-  bool more = report_failed_dials();
+  more = report_failed_dials() || more;
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot].link && pump(slot, now)) more = true;
   }
+  more = circuits_.pump(now) || more;
+  more = report_ended_circuits() || more;
+  more = std::exchange(stirred_, false) || more;
   finish_shutdown();
-  if (may_renew()) renewal_.start(quiet_at_ - now);
+  if (now >= fabrics_at_ || fabrics_at_ == base::Time::max()) fabrics_at_ = fabrics_.drop_unused(now);
   set_timer(now);
-  return more;
+  // Only where nothing is left to do: what is armed wakes the loop.
+  return more || !fabrics_.arm();
+}
+
+std::size_t Transport::Impl::awaited_carriers() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(slots_, [](const Slot& slot) { return slot.talk.token != 0; }));
+}
+
+// Whoever comes is a stranger until its session has shown that a link awaits it.
+void Transport::Impl::take_ucx_connections(base::Time now) {
+  for (Slot& slot : slots_) {
+    if (slot.talk.token == 0 || now < slot.talk.token_until) continue;
+    fabrics_.on_lost(slot.talk, "the other end did not connect by UCX in time", now);
+  }
+  if (!fabrics_.any()) return;
+  for (std::unique_ptr<Carrier>& carrier : fabrics_.take_incoming(awaited_carriers())) {
+    // A carrier can only be let go of in its time, so it gets a link in any case.
+    const auto slot = free_slot();
+    auto session = make_session(Role::listener);
+    ASSERT(slot && session, "places are kept for carriers");
+    put(*slot, std::make_unique<Link>(
+                   0, "UCX",
+                   std::make_unique<Bootstrap>(CarrierKind::ucx, std::move(carrier),
+                                               std::move(*session)),
+                   config_.link_memory, now + config_.handshake_timeout));
+  }
 }
 
 // Whoever is not answered is hung up on.
 void Transport::Impl::answer(std::unique_ptr<TcpStream> tcp) {
+  if (take_for_punch(tcp)) return;
   std::string from = to_string(tcp->remote_address());
   if (!may_come(from.substr(0, from.rfind(':')))) return;
   const auto slot = free_slot();
   if (!slot) return;
   auto session = make_session(Role::listener);
   if (!session) return;
-  auto bootstrap = std::make_unique<Bootstrap>(std::move(*session), std::move(tcp), ucx_port_);
+  auto bootstrap = std::make_unique<Bootstrap>(std::move(tcp), std::move(*session));
   put(*slot, std::make_unique<Link>(0, std::move(from), std::move(bootstrap), config_.link_memory,
                                     Loop::now() + config_.handshake_timeout));
-}
-
-// Gives UCX streams to the links that await them. Who comes without a token that was given is cut.
-void Transport::Impl::take_ucx_connections(base::Time now) {
-  const auto awaited = static_cast<std::size_t>(std::ranges::count_if(
-      slots_, [](const Slot& slot) { return slot.link && slot.link->awaited(); }));
-  if (awaited > 0) quiet_at_ = now + kListenerQuiet;
-  for (const UcxListener::Request& request : ucx_listener_->take_requests()) {
-    if (unclaimed_.size() >= awaited) {
-      ucx_listener_->reject(request);
-      continue;
-    }
-    auto stream = UcxStream::accept(*streams_, request.handle);
-    if (!stream) continue;  // the asker is gone, and UCX has taken the request back
-    unclaimed_.push_back({std::move(*stream), now + config_.handshake_timeout});
-  }
-  for (UnclaimedStream& unclaimed : unclaimed_) {
-    if (unclaimed.stream->readable()) {
-      Link* link = awaiting(unclaimed.stream->take());
-      if (link == nullptr) {
-        unclaimed.stream->abort();
-      } else {
-        link->attach(std::move(unclaimed.stream));
-      }
-    } else if (now >= unclaimed.deadline || shutting_down_ ||
-               unclaimed.stream->failure() != UcxStream::Failure::none) {
-      unclaimed.stream->abort();
-    }
-  }
-  std::erase_if(unclaimed_, [](const UnclaimedStream& unclaimed) {
-    return unclaimed.stream == nullptr || unclaimed.stream->closed();
-  });
-}
-
-Link* Transport::Impl::awaiting(base::ByteView token) const {
-  std::uint64_t given = 0;
-  if (token.size() != sizeof given) return nullptr;
-  std::memcpy(&given, token.data(), sizeof given);
-  const auto found = std::ranges::find_if(
-      slots_, [&](const Slot& slot) { return slot.link && slot.link->awaited() == given; });
-  return found == slots_.end() ? nullptr : found->link.get();
 }
 
 // Lets one link work and reports what came of it. True if there is more, or if the handler was
@@ -393,7 +437,10 @@ bool Transport::Impl::pump(std::uint32_t slot, base::Time now) {
     base::LinkId id;
     bool reported = false;
   } of{handler_, id};
-  const auto on_frame = [&of](wire::Frame&& frame, base::Duration took) {
+  const auto on_frame = [&](wire::Frame&& frame, base::Duration took) {
+    if (frame.type == static_cast<std::uint8_t>(wire::FrameType::circuit)) {
+      return on_circuit_frame(of.id, *link, frame.payload());
+    }
     of.reported = true;
     of.handler.on_frame(of.id, std::move(frame), took);
   };
@@ -401,22 +448,62 @@ bool Transport::Impl::pump(std::uint32_t slot, base::Time now) {
     of.reported = true;
     of.handler.on_part(of.id, type, bytes);
   };
-  const bool more = link->pump(now, {on_frame, on_part});
-  if (link->state() == Link::State::up && !slots_[slot].up_reported) {
+  const auto on_cell = [&](CellType type, base::ByteView cell) {
+    return fabrics_.on_cell(*link, slots_[slot].talk, type, cell, now,
+                            [this](Role role) { return make_session(role); });
+  };
+  const auto on_lost = [&](CarrierKind kind, const std::string& why) {
+    if (kind == CarrierKind::ucx) fabrics_.on_lost(slots_[slot].talk, why, now);
+  };
+  const bool more = link->pump(now, {on_frame, on_part, on_cell, on_lost});
+  if (link->state() == Link::State::up && !slots_[slot].up_reported &&
+      link->opened().use == SessionUse::carrier) {
+    join(*link);
     of.reported = true;
-    slots_[slot].up_reported = true;
-    handler_.on_link_up(id, link->peer(), link->dial(), link->address());
+  } else if (link->state() == Link::State::up && !slots_[slot].up_reported) {
+    of.reported = true;
+    report_up(id, *link);
   }
   if (link->verdict() && !slots_[slot].down_reported) {
     of.reported = true;
+    circuits_.link_gone(id);
     report_down(id, *link);
     slots_[slot].down_reported = true;
   }
   if (link->gone()) {
     past_.add(link->traffic());
+    fabrics_.forget(slots_[slot].talk, now);
     slots_[slot].link.reset();
   }
   return more || of.reported;
+}
+
+void Transport::Impl::report_up(base::LinkId id, const Link& link) {
+  Slot& slot = slots_[id.slot];
+  if (slot.expected && *slot.expected != link.peer()) {
+    return slot.link->finish(LinkEnd::reset, "another peer answers there");
+  }
+  slot.up_reported = true;
+  handler_.on_link_up(id, {.peer = link.peer(),
+                           .dial = link.dial(),
+                           .address = link.address(),
+                           .observed = link.route() ? to_string(link.route()->remote) : "",
+                           .via = slot.via,
+                           .opened = slot.opened});
+}
+
+// What came up as a link of its own is another carrier of one that awaits it.
+void Transport::Impl::join(Link& carrier) {
+  const std::uint64_t token = carrier.opened().token;
+  const auto found = std::ranges::find_if(slots_, [&](const Slot& slot) {
+    return token != 0 && slot.talk.token == token && slot.link &&
+           slot.link->peer() == carrier.peer();
+  });
+  if (found == slots_.end()) {
+    return carrier.finish(LinkEnd::protocol_error, "no link awaits this carrier");
+  }
+  found->talk.token = 0;
+  found->link->add(carrier.give_channel());
 }
 
 void Transport::Impl::report_down(base::LinkId id, const Link& link) {
@@ -442,8 +529,11 @@ void Transport::Impl::set_timer(base::Time now) {
   for (const Slot& slot : slots_) {
     if (slot.link) first = std::min(first, slot.link->deadline());
   }
-  for (const UnclaimedStream& unclaimed : unclaimed_) first = std::min(first, unclaimed.deadline);
-  if (done_ && now < quiet_at_) first = std::min(first, quiet_at_);
+  for (const Slot& slot : slots_) {
+    if (slot.talk.token != 0) first = std::min(first, slot.talk.token_until);
+  }
+  first = std::min({first, fabrics_at_, circuits_.deadline()});
+  if (quiet_at_) first = std::min(first, *quiet_at_);
   if (first == base::Time::max()) {
     timer_.stop();
   } else if (first != timer_at_ || !timer_.active()) {
@@ -471,6 +561,24 @@ const std::string& Transport::address() const noexcept { return impl_->address()
 
 std::uint64_t Transport::dial(const std::string& address) { return impl_->dial(address); }
 
+std::uint64_t Transport::punch(const std::string& address, const base::PeerId& peer) {
+  return impl_->punch(address, peer);
+}
+
+void Transport::open_circuit(base::LinkId link, std::uint32_t number, const base::PeerId& peer,
+                             bool opens) {
+  impl_->open_circuit(link, number, peer, opens);
+}
+
+void Transport::relay(base::LinkId a, std::uint32_t number_a, base::LinkId b,
+                      std::uint32_t number_b) {
+  impl_->relay(a, number_a, b, number_b);
+}
+
+void Transport::end_circuit(base::LinkId link, std::uint32_t number) {
+  impl_->end_circuit(link, number);
+}
+
 bool Transport::send(base::LinkId link, base::Buffer frame, wire::Purpose purpose) {
   Link* found = impl_->find(link);
   return found != nullptr && found->send(std::move(frame), purpose);
@@ -478,7 +586,7 @@ bool Transport::send(base::LinkId link, base::Buffer frame, wire::Purpose purpos
 
 void Transport::accept(base::LinkId link) { impl_->accept(link); }
 
-void Transport::renew() { impl_->renew(); }
+LinkCarrier Transport::carrier(base::LinkId link) const { return impl_->carrier(link); }
 
 void Transport::close(base::LinkId link) { impl_->close(link); }
 

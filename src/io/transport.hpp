@@ -10,9 +10,11 @@
 
 #include "base/bytes.hpp"
 #include "base/peer_id.hpp"
+#include "base/port_range.hpp"
 #include "base/result.hpp"
 #include "base/strong.hpp"
 #include "base/time.hpp"
+#include "io/carrier.hpp"
 #include "io/identity.hpp"
 #include "io/loop.hpp"
 #include "io/proxy.hpp"
@@ -30,6 +32,10 @@ struct TransportConfig {
   bool tls = true;
   /// With `tls`: who has another one, or has none, gets no link.
   std::optional<Secret> secret;
+  /// links.fabric of a run file: "auto", "none", or a fabric's name.
+  std::string fabric = "auto";
+  /// The ports on which UCX may listen.
+  base::PortRange fabric_ports{};
   /// Through which peers are dialed that it serves.
   std::optional<ProxyConfig> proxy{};
   /// Bytes that may wait on one link to be sent; at least kLinkMemoryMin.
@@ -40,6 +46,14 @@ struct TransportConfig {
   base::Duration handshake_timeout = std::chrono::seconds(5);
   /// Links at a time, those not yet up or not yet gone included.
   std::size_t links_max = 256;
+  /// Bytes a second that this peer passes on for others, all circuits together.
+  std::uint64_t relay_limit = 125'000;
+};
+
+/// What a link's bytes travel on now.
+struct LinkCarrier {
+  CarrierKind kind = CarrierKind::tcp;
+  std::string why;  ///< it is not UCX; empty where it is, or where nothing is to be said
 };
 
 inline constexpr std::size_t kLinkMemoryMin = 2UL << 20;
@@ -63,6 +77,23 @@ enum class LinkEnd : std::uint8_t {
 
 [[nodiscard]] const char* to_string(LinkEnd end) noexcept;
 
+/// What is known of a link when it comes up.
+struct LinkUp {
+  base::PeerId peer;
+  std::uint64_t dial = 0;  ///< what dial() returned; 0 if the other end dialed
+  std::string address;     ///< what was dialed, or `observed`
+  std::string observed;    ///< the other end's ip:port as this machine sees it; of a circuit none
+  base::LinkId via{};      ///< over a circuit: the link with the relay
+  bool opened = false;     ///< over a circuit: this end was told to begin
+};
+
+/// Of a circuit that this peer is an end of or passes on.
+struct CircuitEnd {
+  base::LinkId link;  ///< of a circuit that is passed on, either one
+  std::uint32_t number = 0;
+  std::uint64_t bytes = 0;  ///< that this peer has passed on
+};
+
 /// What a transport reports; called on the loop thread, never from inside a Transport method.
 /// Every Transport method but the destructor may be called from here.
 class TransportHandler {
@@ -72,10 +103,8 @@ class TransportHandler {
   TransportHandler& operator=(const TransportHandler&) = delete;
   virtual ~TransportHandler() = default;
 
-  /// A secured link: frames may be sent. `dial`: what dial() returned, 0 if the other end dialed.
-  /// `address`: what was dialed, or the other end's ip:port. A peer may be linked more than once.
-  virtual void on_link_up(base::LinkId link, const base::PeerId& peer, std::uint64_t dial,
-                          const std::string& address) = 0;
+  /// A secured link: frames may be sent. A peer may be linked more than once.
+  virtual void on_link_up(base::LinkId link, const LinkUp& up) = 0;
   /// A frame with a right checksum, of a known type or not. Payloads are bounded (see accept()).
   /// `took`: from its first byte to its last, as far as its parts came one by one; 0: all at once.
   virtual void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) = 0;
@@ -85,6 +114,8 @@ class TransportHandler {
   virtual void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) = 0;
   /// A dial that became no link: unknown host, nobody there, refused, failed handshake, time-out.
   virtual void on_dial_failed(std::uint64_t dial, LinkEnd end, const std::string& text) = 0;
+  /// Once for each open_circuit() and each relay(); the end of a link over it comes first.
+  virtual void on_circuit_ended(const CircuitEnd& ended) = 0;
 };
 
 /// Dials, listens, encrypts and moves frames in order. One thread: the loop's.
@@ -106,6 +137,19 @@ class Transport {
   /// Starts a link to "host:port". The number returned, above 0, comes back in on_link_up or
   /// on_dial_failed, one of which follows within handshake_timeout.
   [[nodiscard]] std::uint64_t dial(const std::string& address);
+  /// The same from the port that is listened on, to a peer that does so toward this one at the same
+  /// moment. `address` is numeric. In TLS the smaller id is the client. A connection of that peer
+  /// that comes in meanwhile from there is this one.
+  [[nodiscard]] std::uint64_t punch(const std::string& address, const base::PeerId& peer);
+
+  /// A link with `peer` inside frames on the link with a relay, of which `number` says which are
+  /// meant. One end, `opens`, begins. Comes up within handshake_timeout, or ends (CircuitEnd).
+  void open_circuit(base::LinkId link, std::uint32_t number, const base::PeerId& peer, bool opens);
+  /// Passes on what comes for `number_a` on link `a` as `number_b` on link `b`, and back, within
+  /// relay_limit.
+  void relay(base::LinkId a, std::uint32_t number_a, base::LinkId b, std::uint32_t number_b);
+  /// Ends one that this peer passes on, by either leg, or is an end of.
+  void end_circuit(base::LinkId link, std::uint32_t number);
 
   /// Queues a frame made by wire::encode or wire::make_frame. False, and nothing is queued, if
   /// there is no such link, it is being closed, or it would hold more than link_memory.
@@ -120,14 +164,11 @@ class Transport {
   /// Cuts a link at once; on_link_down follows.
   void abort(base::LinkId link);
 
+  [[nodiscard]] LinkCarrier carrier(base::LinkId link) const;
   /// All zero for a link that is no more.
   [[nodiscard]] LinkTraffic traffic(base::LinkId link) const;
   /// Of all links since the start.
   [[nodiscard]] LinkTraffic traffic() const;
-
-  /// The machine's network has changed. UCX knows the interfaces of its start alone: it is started
-  /// anew as soon as no link is up. Nothing where links have an interface of their own.
-  void renew();
 
   /// Stops listening, fails dials, closes all links; calls `done` once nothing is left. The
   /// transport must not be destroyed inside `done`.

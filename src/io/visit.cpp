@@ -27,9 +27,8 @@ class Events : public TransportHandler {
  public:
   explicit Events(Loop& loop) : loop_(loop) {}
 
-  void on_link_up(base::LinkId link, const base::PeerId&, std::uint64_t dial,
-                  const std::string&) final {
-    up(link, dial);
+  void on_link_up(base::LinkId link, const LinkUp& linked) final {
+    up(link, linked.dial);
     loop_.stop();
   }
   void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration) final {
@@ -37,6 +36,7 @@ class Events : public TransportHandler {
     loop_.stop();
   }
   void on_part(base::LinkId, std::uint8_t, std::size_t) final {}
+  void on_circuit_ended(const CircuitEnd&) final {}
   void on_link_down(base::LinkId link, LinkEnd, const std::string& text) final {
     down(link, text);
     loop_.stop();

@@ -1,6 +1,7 @@
 // What membership hears and what it asks for: values, carried by the peer.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
@@ -96,9 +97,16 @@ using Event = std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Hea
 
 // --- actions ---
 
+/// How a connection is to come about.
+enum class DialKind : std::uint8_t {
+  direct,  ///< the other end listens
+  punch,   ///< the other end dials here at the same time: from the listening port, both
+};
+
 /// Connect to "host:port". Ends in exactly one LinkReady (dialed, same address) or DialFailed.
 struct Dial {
   std::string address;
+  DialKind kind = DialKind::direct;
 };
 
 struct Send {

@@ -29,6 +29,7 @@ struct LinkUp {
   base::PeerId peer;
   bool dialed = false;  ///< by this peer
   std::string address;
+  std::string observed = {};  ///< "host:port" of the other end as seen here; empty: not known
 };
 
 /// The link is gone; once for every LinkUp.
@@ -84,6 +85,7 @@ using Event = std::variant<Start, LinkUp, LinkDown, DialFailed, Found, Moved, Re
 // --- actions ---
 
 using membership::Dial;
+using membership::DialKind;
 using membership::Send;
 
 /// Frames of full size may come over this link from now on.

@@ -134,6 +134,7 @@ std::string shared_toml(RunFile run_file) {
   for (std::string& path : run_file.data.test_path) keep_name(path);
   keep_name(run_file.data.vocabulary);
   keep_name(run_file.init);
+  run_file.links = defaults.links;
   run_file.limits = defaults.limits;
   run_file.exchange.upload_limit = defaults.exchange.upload_limit;
   run_file.exchange.cpu_share = defaults.exchange.cpu_share;
@@ -158,7 +159,9 @@ std::string shared_settings(const RunFile& run_file, std::span<const std::string
   std::string text;
   for (const std::string& setting : set) {
     const std::string_view key = std::string_view(setting).substr(0, setting.find('='));
-    if (key.starts_with("limits.") || std::ranges::count(kOfOneMachine, key) != 0) continue;
+    if (key.starts_with("limits.") || key.starts_with("links.") ||
+        std::ranges::count(kOfOneMachine, key) != 0)
+      continue;
     if (is_private && (key == "data.path" || key == "data.test_path")) continue;
     text += " --set " + shell_word(setting);
   }

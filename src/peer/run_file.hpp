@@ -61,6 +61,22 @@ struct ReportConfig {
   friend bool operator==(const ReportConfig&, const ReportConfig&) = default;
 };
 
+inline constexpr char kFabricAuto[] = "auto";
+inline constexpr char kFabricNone[] = "none";
+/// A peer listens on so many ports of a fabric: one of UCX's connection manager, one for data.
+inline constexpr unsigned kFabricPortsMin = 2;
+
+/// [links]
+struct LinksConfig {
+  /// Whether links may go over UCX: kFabricAuto, between peers of one machine and user, or of one
+  /// private subnet of a closed swarm; kFabricNone; or the name of a fabric, at both ends the same.
+  std::string fabric = kFabricAuto;
+  /// Where UCX may listen, "LO-HI"; empty: on any port. As base::parse_port_range reads it.
+  std::string fabric_ports;
+
+  friend bool operator==(const LinksConfig&, const LinksConfig&) = default;
+};
+
 /// [limits]
 struct LimitsConfig {
   std::uint64_t link_memory = std::uint64_t{16} << 20;  ///< bytes a link may buffer
@@ -84,6 +100,7 @@ struct RunFile {
   Security security = Security::tls;
   /// security.secret: file with what peers must have to get in; empty: all may.
   std::string secret;
+  LinksConfig links;
   CheckpointConfig checkpoint;
   ReportConfig report;
   LimitsConfig limits;

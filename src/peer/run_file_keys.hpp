@@ -324,6 +324,9 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit.section("security");
   visit("mode", f.security, kSecurityNames);
   visit("secret", f.secret, Text{4096, false});
+  visit.section("links");
+  visit("fabric", f.links.fabric, Text{64, true});
+  visit("fabric_ports", f.links.fabric_ports, Text{16, false});
   visit.section("checkpoint");
   visit("every", f.checkpoint.every, SecondsRange{0, 1e6});
   visit("keep", f.checkpoint.keep, IntegerRange{1, 1000});

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <strings.h>
 
+#include "base/port_range.hpp"
 #include "exchange/config.hpp"
 #include "membership/limits.hpp"
 #include "peer/run_file_keys.hpp"
@@ -37,6 +39,19 @@ std::string wrong_steps(const train::Config& train) {
 constexpr double kStepsPerSecondMin = 1e-5;
 /// A timer that is due more often leaves the event loop no time for anything else.
 constexpr base::Duration kCheckpointEveryMin = std::chrono::milliseconds(10);
+
+/// What is wrong with where UCX may be used, if anything.
+std::optional<Wrong> wrong_links(const RunFile& f) {
+  // A name that is all but one of the words is a word that was written wrongly.
+  for (const char* const word : {kFabricAuto, kFabricNone}) {
+    if (f.links.fabric == word || strcasecmp(f.links.fabric.c_str(), word) != 0) continue;
+    return Wrong{"links", "fabric",
+                 fmt::format("\"{}\": did you mean \"{}\"?", f.links.fabric, word)};
+  }
+  const auto ports = base::parse_port_range(f.links.fabric_ports, kFabricPortsMin);
+  if (!ports) return Wrong{"links", "fabric_ports", ports.error().text};
+  return std::nullopt;
+}
 
 /// What keeps peers from finding out that run.target_accuracy is reached, if anything.
 std::optional<Wrong> wrong_target(const RunFile& f) {
@@ -188,6 +203,7 @@ std::optional<Wrong> wrong_together(const RunFile& f) {
     return wrong("security", "secret",
                  "is of no use with security.mode = \"off\", which lets everybody in");
   }
+  if (auto links = wrong_links(f)) return links;
   if (exchange::uses_ring(f.exchange.mode)) return wrong_ring(f);
   return std::nullopt;
 }

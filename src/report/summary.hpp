@@ -23,15 +23,18 @@ struct BytesByPurpose {
   std::uint64_t membership = 0;
   std::uint64_t reduce = 0;  ///< what rings add up: gradients, or what local rounds moved
   std::uint64_t other = 0;
+  /// Of circuits, in no total: passed on for others, or the outer form of what a link through a
+  /// relay has counted.
+  std::uint64_t relayed = 0;
 
   friend bool operator==(const BytesByPurpose&, const BytesByPurpose&) = default;
 };
 
-/// The purposes, whose sum is the total, by their names in files and metrics.
+/// The purposes, whose sum without `relayed` is the total, by their names in files and metrics.
 inline constexpr std::pair<const char*, std::uint64_t BytesByPurpose::*> kPurposes[] = {
     {"delta", &BytesByPurpose::delta},           {"keyframe", &BytesByPurpose::keyframe},
     {"membership", &BytesByPurpose::membership}, {"reduce", &BytesByPurpose::reduce},
-    {"other", &BytesByPurpose::other},
+    {"other", &BytesByPurpose::other},           {"relayed", &BytesByPurpose::relayed},
 };
 
 /// One evaluation on the test set.

@@ -15,8 +15,9 @@ namespace starling::runtime {
                                 .keyframe = of(wire::Purpose::keyframe),
                                 .membership = of(wire::Purpose::membership),
                                 .reduce = of(wire::Purpose::reduce),
-                                .other = of(wire::Purpose::other)};
-  for (const std::uint64_t count : bytes) result.total += count;
+                                .other = of(wire::Purpose::other),
+                                .relayed = of(wire::Purpose::relayed)};
+  result.total = io::LinkTraffic::total_of(bytes);
   return result;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/file.hpp"
 #include "base/hash.hpp"
+#include "base/port_range.hpp"
 #include "base/rng.hpp"
 #include "io/address.hpp"
 #include "io/record_signer.hpp"
@@ -213,6 +214,10 @@ base::Status Run::open_node() {
       .listen = options_.listen,
       .tls = run_file_.security == peer::Security::tls,
       .secret = secret_,
+      .fabric = run_file_.links.fabric,
+      // The run file was checked.
+      .fabric_ports =
+          base::parse_port_range(run_file_.links.fabric_ports, peer::kFabricPortsMin).value(),
       .proxy = proxy_,
       .link_memory = std::max<std::size_t>({run_file_.limits.link_memory, io::kLinkMemoryMin,
                                             per_parameter * task_.parameters.size() +

@@ -26,6 +26,7 @@ Checks::Checks(World& world)
       dials_(world, calm_, alarm_),
       exchanges_(world, subjects_, calm_, alarm_),
       membership_cost_(world, calm_.times().last_start),
+      pairs_(world, calm_.times().last_start),
       steps_(world),
       tables_(world, subjects_, calm_, alarm_),
       stages_(world, calm_, steps_, alarm_),
@@ -97,6 +98,7 @@ void Checks::touched(Node& node) {
 void Checks::second() {
   recovery_.measure();
   membership_cost_.measure();
+  pairs_.measure();
   const auto& nodes = world_.nodes();
   for (const auto& node : nodes) {
     if (!world_.is_up(*node)) continue;
@@ -192,6 +194,10 @@ std::optional<double> Checks::value_of(Measure measure,
       return membership_cost_.most();
     case sent_bytes_max:
       return mean_sent(world_);
+    case pairs_linked_within_s:
+      return pairs_.linked_within();
+    case paths_within_s:
+      return pairs_.paths_within();
   }
   ASSERT(false, "every measurement has a value");
   return std::nullopt;

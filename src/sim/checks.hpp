@@ -16,6 +16,7 @@
 #include "sim/checks/exchanges.hpp"
 #include "sim/checks/incarnations.hpp"
 #include "sim/checks/membership_cost.hpp"
+#include "sim/checks/pairs.hpp"
 #include "sim/checks/recovery.hpp"
 #include "sim/checks/stages.hpp"
 #include "sim/checks/steps.hpp"
@@ -80,6 +81,7 @@ class Checks final : public Observer {
   Dials dials_;
   Exchanges exchanges_;
   MembershipCost membership_cost_;
+  Pairs pairs_;
   Steps steps_;
   Tables tables_;
   Stages stages_;

@@ -36,6 +36,8 @@ enum class Measure : std::uint8_t {
   /// Most that a peer sent for membership a second, mean since 30 s after the last start.
   membership_bytes_per_s_max,
   sent_bytes_max,  ///< mean of what the peers that finished sent since they were started last
+  pairs_linked_within_s,  ///< after the last start: until any two that run have a link
+  paths_within_s,         ///< after the last start: until all links go as Scenario::paths has it
 };
 
 /// An expectation: what is measured has to be at most, or at least, the limit.
@@ -79,6 +81,8 @@ inline constexpr auto kExpectationKeys = [] {
       {spectral_gap_min, "spectral_gap_min", 0, 1},
       {membership_bytes_per_s_max, "membership_bytes_per_s_max", 0, 1e12},
       {sent_bytes_max, "sent_bytes_max", 0, 1e15},
+      {pairs_linked_within_s, "pairs_linked_within_s", 0, kMost},
+      {paths_within_s, "paths_within_s", 0, kMost},
   });
 }();
 

@@ -41,7 +41,7 @@ PathState PathTable::state(std::uint32_t from, std::uint32_t to) const {
   PathState state = regions_[region_[from]][region_[to]];
   for (const Fault& fault : faults_of_[from]) {
     if (!(*fault.to)[to]) continue;
-    if (fault.event->kind == Kind::partition) {
+    if (cuts_paths(fault.event->kind)) {
       state.cut = true;
     } else {
       lay_over(state, fault.event->conditions);
@@ -52,7 +52,7 @@ PathState PathTable::state(std::uint32_t from, std::uint32_t to) const {
 
 bool PathTable::cut(std::uint32_t from, std::uint32_t to) const {
   return std::ranges::any_of(faults_of_[from], [&](const Fault& fault) {
-    return fault.event->kind == Kind::partition && (*fault.to)[to];
+    return cuts_paths(fault.event->kind) && (*fault.to)[to];
   });
 }
 

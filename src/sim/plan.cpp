@@ -49,6 +49,7 @@ class Planner {
     for (std::uint32_t i = 0; i < scenario_.count; ++i) add_peer({}, 0);
     for (const Entry& entry : scenario_.timeline) line_up(entry);
     number_joiners();
+    place_behind_routers();
     if (error_) return fail(std::move(*error_));
     draws_ = draws_of(nullptr);
     start(scenario_.count, 0, scenario_.spacing, nullptr);
@@ -149,8 +150,49 @@ class Planner {
     plan_.peers.push_back({.number = number,
                            .name = fmt::format("peer-{}", number),
                            .region = region.empty() ? regions[number % regions.size()] : region,
-                           .speed = scenario_.speeds[number % scenario_.speeds.size()]});
+                           .speed = scenario_.speeds[number % scenario_.speeds.size()],
+                           .nat = {}});
     joins_at_.push_back(joins_at);
+  }
+
+  /// What each peer is behind. Those of one entry share its router, or have one each.
+  void place_behind_routers() {
+    auto next = static_cast<std::uint32_t>(plan_.peers.size());
+    for (PlannedPeer& peer : plan_.peers) peer.router = peer.number;
+    for (const NatEntry& entry : scenario_.nats) {
+      const std::uint32_t router = next++;
+      if (!entry.peers.empty() && entry.peers.back() >= plan_.peers.size()) {
+        return reject_nat(entry, "there is no peer {}: there are {}, from 0", entry.peers.back(),
+                          plan_.peers.size());
+      }
+      for (PlannedPeer& peer : plan_.peers) {
+        const bool named = std::ranges::binary_search(entry.peers, peer.number);
+        if (!named && (!entry.peers.empty() || peer.region != entry.region)) continue;
+        if (peer.nat) return reject_nat(entry, "{} is in an earlier entry, too", peer.name);
+        peer.nat = entry.settings;
+        if (entry.settings.shared) peer.router = router;
+      }
+    }
+    for (const Entry& entry : scenario_.timeline) {
+      if (entry.kind == Kind::twin && !scenario_.nats.empty()) {
+        return reject(entry, "does not go with [[network.nat]]: no router leads to a twin");
+      }
+    }
+    for (const ExpectedPath& path : scenario_.paths) {
+      if (path.b < plan_.peers.size() || error_) continue;
+      error_ = base::Error{
+          ErrorCode::run_file,
+          fmt::format("{}: expect.{}: there is no peer {}: there are {}, from 0", scenario_.file,
+                      to_string(path.path), path.b, plan_.peers.size())};
+    }
+  }
+
+  template <class... Args>
+  void reject_nat(const NatEntry& entry, fmt::format_string<Args...> format, Args&&... args) {
+    if (error_) return;
+    error_ = base::Error{ErrorCode::run_file,
+                         fmt::format("{}:{}: network.nat: {}", scenario_.file, entry.line,
+                                     fmt::format(format, std::forward<Args>(args)...))};
   }
 
   /// Peers whose join has come by then.
@@ -279,6 +321,9 @@ class Planner {
     if (entry.kind == Kind::partition) return partition(entry, at);
     if (entry.kind == Kind::degrade) return degrade(entry, at);
     if (!check_numbers(entry, at)) return;
+    if (entry.kind == Kind::router_restart || entry.kind == Kind::mapping_lost) {
+      return strike_routers(entry, at);
+    }
     // Those that run restart only where they are named, or each in turn.
     const bool restarts = entry.kind == Kind::restart;
     const bool of_any = restarts && (entry.peers->kind == Selector::Kind::numbers ||
@@ -299,6 +344,37 @@ class Planner {
     PlannedEvent& event = add(entry, at, std::move(peers));
     event.speed = entry.speed;
     event.rate = entry.rate;
+  }
+
+  /// Of those that run behind routers. A router that is off cuts all peers behind it from the rest.
+  void strike_routers(const Entry& entry, double at) {
+    Numbers behind = up_;
+    std::erase_if(behind, [&](std::uint32_t n) { return !is_behind_router(plan_.peers[n]); });
+    for (const std::uint32_t number : entry.peers->numbers) {
+      if (is_behind_router(plan_.peers[number])) continue;
+      return reject(entry, "peer {} is behind no router: a [[network.nat]] entry says who is",
+                    number);
+    }
+    Numbers chosen = choose(*entry.peers, behind);
+    if (chosen.empty()) return;
+    if (entry.kind == Kind::mapping_lost) {
+      add(entry, at, std::move(chosen));
+      return;
+    }
+    std::map<std::uint32_t, Numbers> by_router;
+    for (const std::uint32_t number : chosen) by_router[plan_.peers[number].router];
+    const Numbers all = joined_by(std::min(at + *entry.duration, scenario_.duration));
+    for (const std::uint32_t number : all) {
+      const auto router = by_router.find(plan_.peers[number].router);
+      if (router != by_router.end()) router->second.push_back(number);
+    }
+    Numbers struck;
+    for (const auto& [router, peers] : by_router)
+      struck.insert(struck.end(), peers.begin(), peers.end());
+    std::ranges::sort(struck);
+    PlannedEvent& event = add(entry, at, std::move(struck));
+    event.address = entry.address;
+    for (const auto& [router, peers] : by_router) cut_both(event, peers, without(all, peers));
   }
 
   void restart(const Numbers& peers, const Entry& entry, double at) {
@@ -520,6 +596,10 @@ class Planner {
 
 }  // namespace
 
+bool is_behind_router(const PlannedPeer& peer) {
+  return peer.nat && peer.nat->kind != NatKind::open;
+}
+
 bool has_event(const Plan& plan, Kind kind) {
   return std::ranges::find(plan.events, kind, &PlannedEvent::kind) != plan.events.end();
 }
@@ -531,7 +611,8 @@ FaultTimes fault_times(const Plan& plan) {
     const bool starts = event.kind == join || event.kind == restart;
     if (starts) times.last_start = std::max(times.last_start, event.at);
     if (event.kind == join) continue;
-    const bool happens_at_once = starts || event.kind == kill || event.kind == leave;
+    const bool happens_at_once = starts || event.kind == kill || event.kind == leave ||
+                                 event.kind == mapping_lost || event.kind == address_change;
     const double no_end = happens_at_once ? event.at : plan.scenario.duration;
     times.first = times.first < 0 ? event.at : std::min(times.first, event.at);
     times.last = std::max(times.last, event.until.value_or(no_end));

@@ -17,7 +17,12 @@ struct PlannedPeer {
   std::string name;  ///< "peer-<number>"
   std::string region;
   double speed = 1;
+  std::optional<NatSettings> nat;  ///< nothing: no entry is of it
+  std::uint32_t router = 0;        ///< peers with the same number share what they are behind
 };
+
+/// Whether what it sends passes a router or a firewall of its own.
+[[nodiscard]] bool is_behind_router(const PlannedPeer& peer);
 
 /// All paths from one of `from` to one of `to`, in this direction; both rising, a peer may be in
 /// both (its path to itself does not exist).
@@ -32,13 +37,13 @@ struct PlannedEvent {
   Kind kind = Kind::kill;            ///< never heal
   std::vector<std::uint32_t> peers;  ///< rising; of partition and degrade: those concerned
   std::vector<std::uint32_t> via;    ///< join: peers whose addresses it gets
-  std::vector<Paths> paths;          ///< partition: nothing passes; degrade: these change
-  Conditions conditions;             ///< degrade
-  double speed = 1;                  ///< throttle
-  double rate = 1;                   ///< skew
-  Disk disk = Disk::kept;            ///< restart
-  Address address = Address::kept;   ///< restart
-  int line = 0;                      ///< of the timeline's entry; 0: the peers of the start
+  std::vector<Paths> paths;  ///< partition, router_restart: nothing passes; degrade: these change
+  Conditions conditions;     ///< degrade
+  double speed = 1;          ///< throttle
+  double rate = 1;           ///< skew
+  Disk disk = Disk::kept;    ///< restart
+  Address address = Address::kept;  ///< restart, router_restart
+  int line = 0;                     ///< of the timeline's entry; 0: the peers of the start
 };
 
 struct Plan {
@@ -49,6 +54,10 @@ struct Plan {
 };
 
 [[nodiscard]] bool has_event(const Plan& plan, Kind kind);
+/// Whether nothing passes on the event's paths while it lasts.
+[[nodiscard]] constexpr bool cuts_paths(Kind kind) noexcept {
+  return kind == Kind::partition || kind == Kind::router_restart;
+}
 
 /// When faults begin and end, in seconds; joins are none.
 struct FaultTimes {

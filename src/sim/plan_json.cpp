@@ -17,6 +17,18 @@ Json conditions_json(const Conditions& conditions) {
   return json;
 }
 
+Json nat_json(const PlannedPeer& peer) {
+  if (!peer.nat) return nullptr;
+  const NatSettings& nat = *peer.nat;
+  return {{"kind", to_string(nat.kind)},
+          {"router", peer.router},
+          {"ipv6", to_string(nat.ipv6)},
+          {"mapping", nat.mapping},
+          {"pcp", nat.pcp},
+          {"mtu_black_hole", nat.mtu_black_hole},
+          {"proxy", to_string(nat.proxy)}};
+}
+
 Json event_json(const PlannedEvent& event) {
   Json json{{"at", event.at},
             {"until", event.until ? Json(*event.until) : Json(nullptr)},
@@ -28,10 +40,11 @@ Json event_json(const PlannedEvent& event) {
     json["disk"] = to_string(event.disk);
     json["address"] = to_string(event.address);
   }
+  if (event.kind == Kind::router_restart) json["address"] = to_string(event.address);
   if (event.kind == Kind::throttle) json["speed"] = event.speed;
   if (event.kind == Kind::skew) json["rate"] = event.rate;
   if (event.kind == Kind::degrade) json["conditions"] = conditions_json(event.conditions);
-  if (event.kind == Kind::partition || event.kind == Kind::degrade) {
+  if (cuts_paths(event.kind) || event.kind == Kind::degrade) {
     json["paths"] = Json::array();
     for (const Paths& paths : event.paths) {
       json["paths"].push_back({{"from", paths.from}, {"to", paths.to}});
@@ -62,7 +75,8 @@ std::string to_json(const Plan& plan) {
     json["peers"].push_back({{"number", peer.number},
                              {"name", peer.name},
                              {"region", peer.region},
-                             {"speed", peer.speed}});
+                             {"speed", peer.speed},
+                             {"nat", nat_json(peer)}});
   }
   json["network"] = {{"default", conditions_json(scenario.network)},
                      {"pairs", Json::array()},
@@ -80,6 +94,10 @@ std::string to_json(const Plan& plan) {
   for (const Expectation& expectation : scenario.expect) {
     json["expect"].push_back(
         {{"name", key_of(expectation.measure).name}, {"limit", expectation.limit}});
+  }
+  json["paths"] = {{"direct", Json::array()}, {"circuit", Json::array()}};
+  for (const ExpectedPath& path : scenario.paths) {
+    json["paths"][std::string(to_string(path.path))].push_back({path.a, path.b});
   }
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }

@@ -20,6 +20,18 @@ struct Reference {
   double failed_at = 0;
 };
 
+/// What only real packets show.
+base::Status check_possible(const Scenario& scenario) {
+  for (const NatEntry& entry : scenario.nats) {
+    const bool hole = entry.settings.mtu_black_hole > 0;
+    if (!hole && entry.settings.proxy == Proxy::none) continue;
+    return base::fail(base::ErrorCode::run_file,
+                      "{}:{}: network.nat: '{}' works only with real peers: scenarios/run {}",
+                      scenario.file, entry.line, hole ? "mtu_black_hole" : "proxy", scenario.file);
+  }
+  return {};
+}
+
 /// The same run without its timeline.
 base::Result<Reference> run_undisturbed(const Plan& plan) {
   Scenario scenario = plan.scenario;
@@ -42,6 +54,7 @@ base::Result<Reference> run_undisturbed(const Plan& plan) {
 }  // namespace
 
 base::Result<Report> run(const Plan& plan, const std::function<void(const std::string&)>& trace) {
+  if (auto possible = check_possible(plan.scenario); !possible) return base::fail(possible.error());
   Reference reference;
   if (expects(plan.scenario, Measure::loss_ratio_max)) {
     auto undisturbed = run_undisturbed(plan);

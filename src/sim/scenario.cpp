@@ -72,6 +72,31 @@ std::string conditions_text(const Conditions& conditions) {
   return out;
 }
 
+std::string nat_text(const NatEntry& entry) {
+  const NatSettings& settings = entry.settings;
+  std::string out = fmt::format("\n[[network.nat]]\nkind = \"{}\"\n{}\n", to_string(settings.kind),
+                                entry.peers.empty() ? "region = " + quoted(entry.region)
+                                                    : fmt::format("peers = {}", entry.peers));
+  if (settings.mapping > 0) out += fmt::format("mapping = {}\n", settings.mapping);
+  if (settings.pcp) out += "pcp = true\n";
+  if (settings.shared) out += "shared = true\n";
+  if (settings.mtu_black_hole > 0) {
+    out += fmt::format("mtu_black_hole = {}\n", settings.mtu_black_hole);
+  }
+  return out + fmt::format("ipv6 = \"{}\"\nproxy = \"{}\"\n", to_string(settings.ipv6),
+                           to_string(settings.proxy));
+}
+
+/// The pairs that are expected to be linked so, as a key; none: nothing.
+std::string paths_text(const std::vector<ExpectedPath>& paths, LinkPath of) {
+  std::vector<std::string> pairs;
+  for (const ExpectedPath& path : paths) {
+    if (path.path == of) pairs.push_back(fmt::format("[{}, {}]", path.a, path.b));
+  }
+  if (pairs.empty()) return {};
+  return fmt::format("{} = [{}]\n", to_string(of), fmt::join(pairs, ", "));
+}
+
 std::string entry_text(const Entry& entry) {
   std::string out =
       fmt::format("\n[[timeline]]\nkind = \"{}\"\nat = {}\n", to_string(entry.kind), entry.at);
@@ -116,6 +141,10 @@ std::string_view to_string(Address address) noexcept {
 std::string_view to_string(Problem problem) noexcept {
   return base::name_of(problem, kProblemNames);
 }
+std::string_view to_string(NatKind kind) noexcept { return base::name_of(kind, kNatKindNames); }
+std::string_view to_string(Ipv6 ipv6) noexcept { return base::name_of(ipv6, kIpv6Names); }
+std::string_view to_string(Proxy proxy) noexcept { return base::name_of(proxy, kProxyNames); }
+std::string_view to_string(LinkPath path) noexcept { return base::name_of(path, kLinkPathNames); }
 
 std::string to_toml(const Scenario& scenario, const std::string& folder) {
   std::string out =
@@ -142,10 +171,14 @@ std::string to_toml(const Scenario& scenario, const std::string& folder) {
     out += fmt::format("\n[[network.line]]\nregion = {}\nrate_mbit = {}\n", quoted(line.region),
                        line.rate_mbit);
   }
+  for (const NatEntry& entry : scenario.nats) out += nat_text(entry);
   for (const Entry& entry : scenario.timeline) out += entry_text(entry);
   if (!scenario.expect.empty()) out += "\n[expect]\n";
   for (const Expectation& expectation : scenario.expect) {
     out += fmt::format("{} = {}\n", key_of(expectation.measure).name, expectation.limit);
+  }
+  for (const LinkPath path : {LinkPath::direct, LinkPath::circuit}) {
+    out += paths_text(scenario.paths, path);
   }
   return out;
 }

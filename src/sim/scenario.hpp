@@ -51,18 +51,21 @@ struct Selector {
 };
 
 enum class Kind : std::uint8_t {
-  kill,       ///< the process ends without a word
-  stop,       ///< it stands still (SIGSTOP)
-  restart,    ///< a dead peer starts again, a running one is killed first
-  join,       ///< new peers start
-  leave,      ///< says goodbye and ends
-  partition,  ///< nothing passes between some peers
-  heal,       ///< partitions and degradations end, also those with an end of their own
-  degrade,    ///< the conditions of some paths change
-  throttle,   ///< the processor is slower
-  disk_full,  ///< nothing can be written
-  twin,       ///< a second process with the same key starts
-  skew,       ///< the clock runs faster or slower
+  kill,            ///< the process ends without a word
+  stop,            ///< it stands still (SIGSTOP)
+  restart,         ///< a dead peer starts again, a running one is killed first
+  join,            ///< new peers start
+  leave,           ///< says goodbye and ends
+  partition,       ///< nothing passes between some peers
+  heal,            ///< partitions and degradations end, also those with an end of their own
+  degrade,         ///< the conditions of some paths change
+  throttle,        ///< the processor is slower
+  disk_full,       ///< nothing can be written
+  twin,            ///< a second process with the same key starts
+  skew,            ///< the clock runs faster or slower
+  router_restart,  ///< a router is off, and has forgotten all that passed it when it is back
+  mapping_lost,    ///< a peer's router has forgotten its connections
+  address_change,  ///< a peer is seen at another address from now on, while it runs
 };
 
 /// How partition cuts.
@@ -128,6 +131,44 @@ struct Line {
   double rate_mbit = 0;  ///< each way
 };
 
+/// What stands between a peer and the network; see sim/nat.hpp.
+enum class NatKind : std::uint8_t { open, moderate, strict, cgnat, firewall };
+
+/// Beside IPv4, or in its place.
+enum class Ipv6 : std::uint8_t { none, only, both };
+
+/// The one way out, where there is one.
+enum class Proxy : std::uint8_t { none, socks5, http };
+
+struct NatSettings {
+  NatKind kind = NatKind::open;
+  Ipv6 ipv6 = Ipv6::none;
+  double mapping = 0;   ///< seconds in which nothing passes until it is forgotten; 0: it never is
+  bool pcp = false;     ///< the router opens ports for those who ask
+  bool shared = false;  ///< one router for all peers of the entry; else one each
+  std::uint32_t mtu_black_hole = 0;  ///< bytes; larger packets vanish on the way; 0: none
+  Proxy proxy = Proxy::none;
+
+  friend bool operator==(const NatSettings&, const NatSettings&) = default;
+};
+
+/// One [[network.nat]] entry: what some peers are behind.
+struct NatEntry {
+  int line = 0;
+  std::string region;                ///< either this,
+  std::vector<std::uint32_t> peers;  ///< or these
+  NatSettings settings;
+};
+
+/// How a link goes.
+enum class LinkPath : std::uint8_t { direct, circuit };
+
+/// Which two peers are to be linked how.
+struct ExpectedPath {
+  std::uint32_t a = 0, b = 0;  ///< a < b
+  LinkPath path = LinkPath::direct;
+};
+
 enum class Problem : std::uint8_t { model, small, quadratic, none };
 
 /// What the simulator alone needs.
@@ -158,8 +199,10 @@ struct Scenario {
   Conditions network;
   std::vector<RegionPair> pairs;
   std::vector<Line> lines;
+  std::vector<NatEntry> nats;
   std::vector<Entry> timeline;
   std::vector<Expectation> expect;
+  std::vector<ExpectedPath> paths;  ///< goes with Measure::paths_within_s
   SimSettings sim;
 };
 
@@ -176,6 +219,10 @@ struct Scenario {
 [[nodiscard]] std::string_view to_string(Disk disk) noexcept;
 [[nodiscard]] std::string_view to_string(Address address) noexcept;
 [[nodiscard]] std::string_view to_string(Problem problem) noexcept;
+[[nodiscard]] std::string_view to_string(NatKind kind) noexcept;
+[[nodiscard]] std::string_view to_string(Ipv6 ipv6) noexcept;
+[[nodiscard]] std::string_view to_string(Proxy proxy) noexcept;
+[[nodiscard]] std::string_view to_string(LinkPath path) noexcept;
 
 /// The scenario as TOML; parse_scenario makes an equal one of it when the text stands in `folder`,
 /// beside which its run file is searched.

@@ -8,7 +8,7 @@
 
 namespace starling::sim {
 
-inline constexpr base::EnumNames<Kind, 12> kKindNames{{
+inline constexpr base::EnumNames<Kind, 15> kKindNames{{
     {"kill", Kind::kill},
     {"stop", Kind::stop},
     {"restart", Kind::restart},
@@ -21,6 +21,9 @@ inline constexpr base::EnumNames<Kind, 12> kKindNames{{
     {"disk_full", Kind::disk_full},
     {"twin", Kind::twin},
     {"skew", Kind::skew},
+    {"router_restart", Kind::router_restart},
+    {"mapping_lost", Kind::mapping_lost},
+    {"address_change", Kind::address_change},
 }};
 inline constexpr base::EnumNames<Shape, 9> kShapeNames{{
     {"halves", Shape::halves},
@@ -54,6 +57,27 @@ inline constexpr base::EnumNames<Problem, 4> kProblemNames{{
     {"quadratic", Problem::quadratic},
     {"none", Problem::none},
 }};
+inline constexpr base::EnumNames<NatKind, 5> kNatKindNames{{
+    {"open", NatKind::open},
+    {"moderate", NatKind::moderate},
+    {"strict", NatKind::strict},
+    {"cgnat", NatKind::cgnat},
+    {"firewall", NatKind::firewall},
+}};
+inline constexpr base::EnumNames<Ipv6, 3> kIpv6Names{{
+    {"none", Ipv6::none},
+    {"only", Ipv6::only},
+    {"both", Ipv6::both},
+}};
+inline constexpr base::EnumNames<Proxy, 3> kProxyNames{{
+    {"none", Proxy::none},
+    {"socks5", Proxy::socks5},
+    {"http", Proxy::http},
+}};
+inline constexpr base::EnumNames<LinkPath, 2> kLinkPathNames{{
+    {"direct", LinkPath::direct},
+    {"circuit", LinkPath::circuit},
+}};
 
 /// Calls visit(key, field, min, max) for each of the conditions of a path.
 template <class C, class Visitor>
@@ -71,8 +95,12 @@ void visit_conditions(C& conditions, Visitor&& visit) {
 [[nodiscard]] constexpr bool entry_takes(Kind kind, std::string_view key) noexcept {
   using enum Kind;
   if (key == "peers") return kind != join && kind != heal;
-  if (key == "for") return kind != join && kind != heal && kind != restart;
-  if (key == "disk" || key == "address") return kind == kill || kind == restart;
+  if (key == "for") {
+    return kind != join && kind != heal && kind != restart && kind != mapping_lost &&
+           kind != address_change;
+  }
+  if (key == "disk") return kind == kill || kind == restart;
+  if (key == "address") return kind == kill || kind == restart || kind == router_restart;
   if (key == "count" || key == "spacing" || key == "region") return kind == join;
   if (key == "shape" || key == "groups" || key == "period") return kind == partition;
   if (key == "speed") return kind == throttle;

@@ -20,6 +20,10 @@ using base::fail;
 constexpr std::size_t kTextMax = 1000;
 constexpr std::size_t kGroupsMax = 64;
 constexpr std::size_t kOverridesMax = 256;
+constexpr std::size_t kNatsMax = 256;
+constexpr std::size_t kPathsMax = 10'000;
+constexpr std::uint32_t kMtuMin = 1280;  // of IPv6; smaller packets pass everywhere
+constexpr std::uint32_t kMtuMax = 1499;  // one less than an Ethernet frame holds
 constexpr double kLineRateMin = 0.001;
 constexpr double kLineRateMax = 1e6;
 
@@ -354,7 +358,7 @@ void check_entry(Fields& fields, const Entry& entry) {
                                              : entry.kind != join && entry.kind != heal &&
                                                    (entry.kind != partition || cut_of_some);
   if (of_some) needs("peers");
-  if (entry.kind == stop || entry.kind == twin) needs("for");
+  if (entry.kind == stop || entry.kind == twin || entry.kind == router_restart) needs("for");
   if (entry.kind == partition && turns) needs("for");
   if (entry.kind == partition && entry.shape == Shape::groups) needs("groups");
   if (entry.kind == partition && entry.shape != Shape::groups && fields.has("groups")) {
@@ -479,12 +483,57 @@ void read_run(const toml::table& top, Scenario& scenario, Errors& errors) {
   }
 }
 
+/// What makes no sense together.
+void check_nat(const Fields& nat, const NatSettings& settings) {
+  if (settings.kind == NatKind::open) {
+    for (const std::string_view key : {"mapping", "pcp", "shared"}) {
+      if (nat.has(key)) nat.reject(key, "does not go with kind = \"open\": there is no router");
+    }
+  }
+  if (settings.pcp && settings.kind == NatKind::firewall && settings.ipv6 == Ipv6::none) {
+    nat.reject("pcp", "goes with a firewall for IPv6 only: say ipv6 = \"both\" or \"only\"");
+  }
+  if (settings.proxy != Proxy::none && settings.ipv6 != Ipv6::none) {
+    nat.reject("proxy", "does not go with 'ipv6': it is dialed, and dials, by IPv4");
+  }
+}
+
+void read_nat(const toml::node& node, Scenario& scenario, Errors& errors) {
+  Fields nat(node.as_table(), "network.nat", errors);
+  NatEntry read{.line = nat.line(), .region = {}, .peers = {}, .settings = {}};
+  NatSettings& settings = read.settings;
+  if (!nat.one_of("kind", settings.kind, kNatKindNames)) {
+    nat.reject("kind", "is missing: \"open\", \"moderate\", \"strict\", \"cgnat\" or \"firewall\"");
+  }
+  nat.text("region", read.region, 64);
+  if (nat.has("region")) check_region(scenario, nat, "region", read.region);
+  if (const toml::node* const peers = nat.find("peers")) {
+    nat.peer_numbers("peers", *peers, read.peers);
+  }
+  if (nat.has("region") == nat.has("peers")) {
+    nat.reject("peers", "say either which 'region' or which 'peers' are behind it");
+  }
+  nat.number("mapping", settings.mapping, 1, kSecondsMax);
+  nat.boolean("pcp", settings.pcp);
+  nat.boolean("shared", settings.shared);
+  nat.one_of("ipv6", settings.ipv6, kIpv6Names);
+  nat.integer("mtu_black_hole", settings.mtu_black_hole, kMtuMin, kMtuMax);
+  nat.one_of("proxy", settings.proxy, kProxyNames);
+  nat.end();
+  check_nat(nat, settings);
+  scenario.nats.push_back(std::move(read));
+}
+
 void read_network(const toml::table& top, Scenario& scenario, Errors& errors) {
   Fields network(section(top, "network", errors), "network", errors);
   read_conditions(network, scenario.network);
   const toml::array* const pairs = network.array("pair", kRegionsMax * kRegionsMax);
   const toml::array* const lines = network.array("line", kRegionsMax);
+  const toml::array* const nats = network.array("nat", kNatsMax);
   network.end();
+  for (const toml::node& node : nats == nullptr ? toml::array{} : *nats) {
+    read_nat(node, scenario, errors);
+  }
   for (const toml::node& node : lines == nullptr ? toml::array{} : *lines) {
     Fields line(node.as_table(), "network.line", errors);
     Line& read = scenario.lines.emplace_back();
@@ -523,6 +572,22 @@ void read_timeline(const toml::table& top, Scenario& scenario, Errors& errors) {
   }
 }
 
+/// The pairs that are to be linked so. Each pair has one path.
+void read_paths(Fields& expect, LinkPath path, std::vector<ExpectedPath>& paths) {
+  const std::string_view key = to_string(path);
+  const toml::array* const list = expect.array(key, kPathsMax);
+  if (list == nullptr) return;
+  for (const toml::node& node : *list) {
+    std::vector<std::uint32_t> pair;
+    if (!expect.peer_numbers(key, node, pair)) return;
+    if (pair.size() != 2) return expect.reject(key, "must hold pairs of peers, like [0, 1]");
+    const bool twice = std::ranges::any_of(
+        paths, [&](const ExpectedPath& other) { return other.a == pair[0] && other.b == pair[1]; });
+    if (twice) return expect.reject(key, "[{}, {}] is given twice", pair[0], pair[1]);
+    paths.push_back({pair[0], pair[1], path});
+  }
+}
+
 void read_expect(const toml::table& top, Scenario& scenario, Errors& errors) {
   Fields expect(section(top, "expect", errors), "expect", errors);
   for (const ExpectationKey& key : kExpectationKeys) {
@@ -530,6 +595,12 @@ void read_expect(const toml::table& top, Scenario& scenario, Errors& errors) {
     if (expect.number(key.name, limit, key.min, key.max)) {
       scenario.expect.push_back({key.measure, limit});
     }
+  }
+  read_paths(expect, LinkPath::direct, scenario.paths);
+  read_paths(expect, LinkPath::circuit, scenario.paths);
+  if (expect.has("paths_within_s") == scenario.paths.empty()) {
+    expect.reject("paths_within_s",
+                  "goes with 'direct' and 'circuit', lists of pairs like [[0, 1], [0, 2]]");
   }
   expect.end();
 }

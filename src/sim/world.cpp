@@ -14,6 +14,7 @@ namespace {
 
 /// Timers that may fire without time moving on; more is a core that asks for the same for ever.
 constexpr std::uint32_t kWakesInPlaceMax = 10'000;
+constexpr std::uint64_t kNatSeed = 0x4A7;  // so that nothing else depends on ports that are drawn
 
 }  // namespace
 
@@ -25,12 +26,14 @@ World::World(const Plan& plan, Task& task, std::function<void(const std::string&
       rng_(plan.seed),
       clocks_(~plan.seed),
       end_(kStart + base::from_seconds(plan.scenario.duration)) {
+  if (!plan.scenario.nats.empty()) nat_.emplace(plan, plan.seed ^ kNatSeed);
   for (const PlannedPeer& peer : plan.peers) {
     auto node = std::make_unique<Node>();
     node->number = node->peer = peer.number;
     node->address = peer.name + ":1";
     node->speed = peer.speed;
     for (std::uint8_t& byte : node->id.bytes) byte = static_cast<std::uint8_t>(rng_.below(256));
+    if (nat_) node->address = to_string(nat_->outer(peer.number).front());
     addresses_[node->address] = peer.number;
     nodes_.push_back(std::move(node));
   }
@@ -122,9 +125,12 @@ void World::happen(Work& work) {
 void World::happen(Dialed& dialed) {
   Node& node = *nodes_[dialed.node];
   if (node.life != dialed.life || !is_up(node)) return;
-  Node* const to = find_address(dialed.address);
+  // The other end may have come first.
+  if (dialed.punch != 0 && !take_punch(dialed.punch)) return;
+  Node* const to =
+      nat_ ? dialed.route ? nodes_[dialed.route->to].get() : nullptr : find_address(dialed.address);
   const bool there = dialed.answered && to != nullptr && to->state == NodeState::running;
-  if (there && node.state == NodeState::running) return connect(node, *to, dialed.address);
+  if (there && node.state == NodeState::running) return connect(node, *to, dialed);
   give(node, peer::DialFailed{dialed.address, dialed.answered ? "refused" : "no answer", false});
 }
 

@@ -28,6 +28,7 @@
 #include "peer/core.hpp"
 #include "sim/folder.hpp"
 #include "sim/learner.hpp"
+#include "sim/nat.hpp"
 #include "sim/paths.hpp"
 #include "sim/plan.hpp"
 #include "sim/worker.hpp"
@@ -118,6 +119,8 @@ class World {
   [[nodiscard]] std::uint64_t trace_hash() const noexcept { return trace_hash_; }
   [[nodiscard]] std::uint64_t events() const noexcept { return delivered_; }
   [[nodiscard]] double peer_seconds() const;
+  /// How a link of the two goes, if there is one.
+  [[nodiscard]] std::optional<LinkPath> link_path(const Node& a, const Node& b) const;
   /// Frames that the network has not taken from the node.
   [[nodiscard]] std::size_t unsent(const Node& node) const;
   [[nodiscard]] bool tracing() const noexcept { return static_cast<bool>(trace_); }
@@ -137,9 +140,7 @@ class World {
 
  private:
   // What a link carries.
-  struct Up {
-    bool dialed = false;
-  };
+  struct Up {};
   struct Frame {
     base::Buffer bytes;
     wire::Message message;
@@ -182,9 +183,26 @@ class World {
   };
   struct Connection {
     std::uint32_t generation = 0;
-    std::array<End, 2> ends;              ///< 0 dialed
-    std::array<Direction, 2> directions;  ///< 0: of what end 0 sends
-    std::string address;                  ///< that was dialed
+    std::array<End, 2> ends;                           ///< 0 dialed
+    std::array<Direction, 2> directions;               ///< 0: of what end 0 sends
+    std::array<std::optional<std::string>, 2> dialed;  ///< by each end: the address
+    std::array<std::string, 2> observed;               ///< where each end is, as the other sees it
+    std::optional<base::Duration> forgotten_after;     ///< by a router, when so long nothing passed
+    base::Time passed{};                               ///< something did, last
+    bool through_router = false;
+    bool dead = false;  ///< a router on the way has forgotten it, or an end is elsewhere
+  };
+  /// Where a dial leads.
+  struct Route {
+    std::uint32_t to = 0;  ///< node
+    std::string observed;  ///< where it sees this end
+    bool inside = false;   ///< no router is passed
+  };
+  /// Both ends have to dial at the same time: this one has begun to.
+  struct Punch {
+    std::uint64_t serial = 0;
+    std::uint32_t node = 0, life = 0;
+    std::string address;
   };
 
   // What happens at a time.
@@ -221,6 +239,8 @@ class World {
     std::uint32_t node, life;
     std::string address;
     bool answered;
+    std::optional<Route> route;
+    std::uint64_t punch;  ///< serial; 0: it is none
   };
   struct Closed {
     std::uint32_t node, life;
@@ -263,6 +283,9 @@ class World {
   void restart(Node& node, Disk disk);
   [[nodiscard]] static bool has_run(const Node& node);
   void move(Node& node);
+  void change_address(Node& node);
+  void strike_routers(const PlannedEvent& event);
+  [[nodiscard]] std::vector<std::string> own_addresses(const Node& node) const;
   [[nodiscard]] std::vector<std::string> addresses_of(
       const std::vector<std::uint32_t>& peers) const;
   void kill(Node& node);
@@ -291,8 +314,13 @@ class World {
   void digest(const Node& node, std::uint32_t kind, std::uint64_t what);
 
   // Links (world_links.cpp).
-  void dial(Node& node, const std::string& address);
-  void connect(Node& from, Node& to, const std::string& address);
+  void dial(Node& node, const peer::Dial& action);
+  [[nodiscard]] std::optional<Route> find_route(const Node& node, const peer::Dial& action);
+  [[nodiscard]] std::optional<Punch> take_punch(std::uint64_t serial);
+  [[nodiscard]] std::optional<Punch> take_punch(const Node& node, const std::string& address);
+  void connect(Node& from, Node& to, const Dialed& dialed);
+  void lose_links(const std::vector<std::uint32_t>& peers, bool through_routers);
+  [[nodiscard]] bool passes(Connection& connection) const;
   void send(Node& node, base::LinkId link, const wire::Message& message);
   void close(Node& node, base::LinkId link, bool reset);
   void push(std::uint32_t connection, int from, Item item);
@@ -319,6 +347,7 @@ class World {
   Observer* observer_ = nullptr;
   PathTable paths_;
   base::Rng rng_;
+  std::optional<Nat> nat_;  ///< where the scenario has one
   base::Rng clocks_;  ///< of its own, so that nothing else depends on how often it was drawn from
   base::Time now_ = kStart;
   base::Time end_;
@@ -332,6 +361,8 @@ class World {
   std::unordered_map<std::string, std::uint32_t> addresses_;
   std::vector<Connection> connections_;
   std::vector<std::uint32_t> free_connections_;
+  std::vector<Punch> punches_;
+  std::uint64_t last_punch_ = 0;
   std::map<std::size_t, std::uint64_t> path_faults_;         ///< planned event: fault
   std::map<std::size_t, std::vector<std::uint32_t>> twins_;  ///< planned event: nodes
   std::uint64_t trace_hash_ = 0;

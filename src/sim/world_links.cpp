@@ -18,6 +18,9 @@ constexpr std::size_t kWindowBytes = 64 * 1024;
 constexpr base::Duration kRetryMin = std::chrono::milliseconds(200);
 constexpr base::Duration kRetryMax = std::chrono::seconds(60);
 constexpr base::Duration kHandshakeTimeout = std::chrono::seconds(5);
+/// Ports that dials come from, where no router draws them.
+constexpr std::uint64_t kFirstPort = 32768;
+constexpr std::uint64_t kPorts = 28000;
 /// Of damaged packets, those that pass the transport's 16-bit checksum here: far more than on a
 /// real network, for the sake of the reader of frames.
 constexpr double kPassesChecksum = 0.2;
@@ -61,9 +64,44 @@ int World::side_of(const Connection& connection, const Node& node, base::LinkId 
   return connection.ends[0].node == node.number && connection.ends[0].link == link ? 0 : 1;
 }
 
-void World::dial(Node& node, const std::string& address) {
+std::optional<World::Route> World::find_route(const Node& node, const peer::Dial& action) {
+  const bool punches = action.kind == peer::DialKind::punch;
+  if (nat_) {
+    const auto address = parse_endpoint(action.address);
+    if (!address) return std::nullopt;
+    const auto passage = nat_->dial(node.peer, *address, punches, now_);
+    if (!passage) return std::nullopt;
+    return Route{passage->to, to_string(passage->observed), passage->inside};
+  }
+  const Node* const to = find_address(action.address);
+  if (to == nullptr) return std::nullopt;
+  // From a port of its own, or from where it listens.
+  const std::string host = node.address.substr(0, node.address.rfind(':'));
+  return Route{
+      to->number,
+      punches ? node.address : fmt::format("{}:{}", host, kFirstPort + node.dials % kPorts), true};
+}
+
+std::optional<World::Punch> World::take_punch(std::uint64_t serial) {
+  const auto found = std::ranges::find(punches_, serial, &Punch::serial);
+  if (found == punches_.end()) return std::nullopt;
+  Punch punch = std::move(*found);
+  punches_.erase(found);
+  return punch;
+}
+
+std::optional<World::Punch> World::take_punch(const Node& node, const std::string& address) {
+  const auto found = std::ranges::find_if(punches_, [&](const Punch& punch) {
+    return punch.node == node.number && punch.life == node.life && punch.address == address;
+  });
+  return found == punches_.end() ? std::nullopt : take_punch(found->serial);
+}
+
+void World::dial(Node& node, const peer::Dial& action) {
   ++node.dials;
-  Node* const to = find_address(address);
+  const std::string& address = action.address;
+  std::optional<Route> route = find_route(node, action);
+  Node* const to = route ? nodes_[route->to].get() : nullptr;
   if (observer_ != nullptr) observer_->dialed(node, address, to != nullptr && is_up(*to));
   const std::uint32_t there = to == nullptr ? node.peer : to->peer;
   const PathState out = paths_.state(node.peer, there);
@@ -84,14 +122,19 @@ void World::dial(Node& node, const std::string& address) {
   const bool reached = to != nullptr && !out.cut && !back.cut && to->state != NodeState::stopped &&
                        takes < kHandshakeTimeout;
   if (!reached) takes = kHandshakeTimeout;
-  if (to == &node) {
-    return after(takes, Dialed{node.number, node.life, address, true});
+  std::uint64_t punch = 0;
+  if (action.kind == peer::DialKind::punch) {
+    punch = ++last_punch_;
+    punches_.push_back({punch, node.number, node.life, address});
   }
-  after(takes, Dialed{node.number, node.life, address, reached});
+  const bool answered = reached || to == &node;
+  after(takes, Dialed{node.number, node.life, address, answered, std::move(route), punch});
 }
 
-void World::connect(Node& from, Node& to, const std::string& address) {
+void World::connect(Node& from, Node& to, const Dialed& dialed) {
+  const std::string& address = dialed.address;
   if (&from == &to) return give(from, peer::DialFailed{address, "that is this peer", true});
+  const Route& route = *dialed.route;
   std::uint32_t slot = 0;
   if (free_connections_.empty()) {
     slot = static_cast<std::uint32_t>(connections_.size());
@@ -104,7 +147,19 @@ void World::connect(Node& from, Node& to, const std::string& address) {
   const std::uint32_t generation = connection.generation + 1;
   connection = {};
   connection.generation = generation;
-  connection.address = address;
+  connection.dialed[0] = address;
+  connection.observed = {route.observed, address};
+  // It comes from where the other end dials at this moment.
+  if (const auto punch = take_punch(to, route.observed)) connection.dialed[1] = punch->address;
+  if (nat_ && !route.inside) {
+    connection.through_router = true;
+    connection.passed = now_;
+    for (const std::uint32_t peer : {from.peer, to.peer}) {
+      const auto after = nat_->forgets_after(peer);
+      if (after)
+        connection.forgotten_after = std::min(*after, connection.forgotten_after.value_or(*after));
+    }
+  }
   Node* const nodes[2] = {&from, &to};
   for (int side = 0; side < 2; ++side) {
     Node& node = *nodes[side];
@@ -113,7 +168,7 @@ void World::connect(Node& from, Node& to, const std::string& address) {
     connection.ends[side] = {.node = node.number, .life = node.life, .link = link, .open = true};
     Direction& to_it = connection.directions[1 - side];
     to_it.last_arrival = now_;
-    to_it.flying.push_back({now_, Up{side == 0}});
+    to_it.flying.push_back({now_, Up{}});
     at(now_, Arrive{slot, generation, side});
   }
 }
@@ -146,7 +201,9 @@ void World::serve(std::uint32_t slot, int from) {
   while (!direction.waiting.empty() && !direction.stalled && direction.turn == 0) {
     Waiting& next = direction.waiting.front();
     const bool acknowledged = paths_.calm() || !paths_.cut(b, a);
-    if (!next.met && !meet(paths_.state(a, b), acknowledged, direction)) return stall(slot, from);
+    if (!next.met && (!passes(connection) || !meet(paths_.state(a, b), acknowledged, direction))) {
+      return stall(slot, from);
+    }
     next.met = true;
     const base::Time through = send_packet(slot, from);
     if (through == now_) {
@@ -210,7 +267,7 @@ void World::happen(Turn& turn) {
   if (direction.turn != turn.serial) return;  // a reset threw it away
   direction.turn = 0;
   const auto [a, b] = path_of(connection, turn.from);
-  if (paths_.cut(a, b)) return stall(turn.connection, turn.from);
+  if (paths_.cut(a, b) || connection.dead) return stall(turn.connection, turn.from);
   Waiting& first = direction.waiting.front();
   first.sent += packet_of(first);
   if (first.sent == size_of(first.item)) {
@@ -227,6 +284,7 @@ void World::fly(std::uint32_t slot, int from) {
   Direction& direction = connection.directions[from];
   Waiting first = std::move(direction.waiting.front());
   direction.waiting.pop_front();
+  connection.passed = now_;
   auto* frame = std::get_if<Frame>(&first.item);
   if (frame != nullptr && first.sent > 0) frame->took = now_ - first.began;
   const auto [a, b] = path_of(connection, from);
@@ -277,7 +335,8 @@ void World::happen(Retry& retry) {
   Connection& connection = connections_[retry.connection];
   if (connection.generation != retry.generation) return;
   Direction& direction = connection.directions[retry.from];
-  if (!direction.stalled) return;  // a reset threw away what waited
+  if (!direction.stalled) return;   // a reset threw away what waited
+  if (!passes(connection)) return;  // nothing will any more
   const auto [a, b] = path_of(connection, retry.from);
   const PathState path = paths_.state(a, b);
   if (path.cut || paths_.cut(b, a) || (path.loss > 0 && rng_.uniform() < path.loss)) {
@@ -302,11 +361,13 @@ void World::happen(Arrive& arrive) {
   const End end = connection.ends[arrive.to];
   Node& node = *nodes_[end.node];
   const bool there = end.open && node.life == end.life && is_up(node);
-  if (const auto* up = std::get_if<Up>(&item)) {
+  if (std::holds_alternative<Up>(item)) {
     if (!there) return;
     const Node& other = *nodes_[connection.ends[1 - arrive.to].node];
-    return give(node, peer::LinkUp{end.link, other.id, up->dialed,
-                                   up->dialed ? connection.address : "somewhere:1"});
+    const std::optional<std::string> dialed = connection.dialed[arrive.to];
+    return give(node,
+                peer::LinkUp{end.link, other.id, dialed.has_value(), dialed.value_or("somewhere:1"),
+                             connection.observed[1 - arrive.to]});
   }
   if (const auto* gone = std::get_if<Gone>(&item)) {
     return drop(arrive.connection, arrive.to, gone->reset ? Reason::reset : Reason::closed,
@@ -349,6 +410,35 @@ void World::happen(Arrive& arrive) {
     frame.message = std::move(**decoded);
   }
   give(node, peer::Received{end.link, std::move(frame.message), frame.took});
+}
+
+// Whether the routers on the way still know of it.
+bool World::passes(Connection& connection) const {
+  if (connection.forgotten_after && now_ - connection.passed > *connection.forgotten_after) {
+    connection.dead = true;
+  }
+  return !connection.dead;
+}
+
+// Those of these peers, or those of theirs that pass a router: nothing passes on them any more.
+void World::lose_links(const std::vector<std::uint32_t>& peers, bool through_routers) {
+  for (Connection& connection : connections_) {
+    if (through_routers && !connection.through_router) continue;
+    for (const End& end : connection.ends) {
+      if (!end.open) continue;
+      const std::uint32_t peer = nodes_[end.node]->peer;
+      if (std::ranges::find(peers, peer) != peers.end()) connection.dead = true;
+    }
+  }
+}
+
+std::optional<LinkPath> World::link_path(const Node& a, const Node& b) const {
+  for (const auto& [link, slot] : a.links) {
+    const Connection& connection = connections_[slot];
+    const End& other = connection.ends[1 - side_of(connection, a, link)];
+    if (other.node == b.number && other.open) return LinkPath::direct;
+  }
+  return std::nullopt;
 }
 
 std::size_t World::unsent(const Node& node) const {

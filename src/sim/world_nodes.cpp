@@ -49,7 +49,7 @@ std::uint64_t digest_of(const peer::Event& event) {
 std::string text_of(const peer::Event& event) {
   std::string name = kEventNames[event.index()];
   if (const auto* up = std::get_if<peer::LinkUp>(&event)) {
-    return fmt::format("{} {} with {}{}", name, up->link.slot, up->peer.brief(),
+    return fmt::format("{} {} with {} at {}{}", name, up->link.slot, up->peer.brief(), up->observed,
                        up->dialed ? ", dialed" : "");
   }
   if (const auto* down = std::get_if<peer::LinkDown>(&event)) {
@@ -102,10 +102,12 @@ void World::schedule(Node& node) {
 }
 
 void World::begin(const PlannedEvent& event, std::size_t index) {
-  if (event.kind == Kind::partition || event.kind == Kind::degrade) {
+  if (cuts_paths(event.kind) || event.kind == Kind::degrade) {
     path_faults_[index] = paths_.add(event);
+    if (event.kind == Kind::router_restart) strike_routers(event);
     return;
   }
+  if (event.kind == Kind::mapping_lost) return strike_routers(event);
   for (const std::uint32_t number : event.peers) {
     Node& node = *nodes_[number];
     switch (event.kind) {
@@ -147,16 +149,21 @@ void World::begin(const PlannedEvent& event, std::size_t index) {
         start(nodes_.back()->number, true);
         break;
       }
+      case Kind::address_change:
+        change_address(node);
+        break;
       case Kind::partition:
       case Kind::degrade:
       case Kind::heal:
+      case Kind::router_restart:
+      case Kind::mapping_lost:
         break;
     }
   }
 }
 
 void World::end(const PlannedEvent& event, std::size_t index) {
-  if (event.kind == Kind::partition || event.kind == Kind::degrade) {
+  if (cuts_paths(event.kind) || event.kind == Kind::degrade) {
     paths_.remove(path_faults_.at(index));
     path_faults_.erase(index);
     return;
@@ -239,7 +246,7 @@ void World::start(std::uint32_t number, bool twin) {
       resume.step, resume.samples, base::from_seconds(step_ms / 1000), task_.run_file.train.batch);
   wire::MemberRecord self{.id = node.id,
                           .name = plan_.peers[node.peer].name,
-                          .addresses = {node.address},
+                          .addresses = own_addresses(node),
                           .incarnation = node.incarnation};
   node.signer = std::make_unique<membership::SimulatedSigner>(node.id);
   node.core = std::make_unique<peer::Core>(std::move(config), std::move(self), *task_.shards,
@@ -251,7 +258,21 @@ void World::start(std::uint32_t number, bool twin) {
 std::vector<std::string> World::addresses_of(const std::vector<std::uint32_t>& peers) const {
   std::vector<std::string> addresses;
   addresses.reserve(peers.size());
-  for (const std::uint32_t peer : peers) addresses.push_back(nodes_[peer]->address);
+  for (const std::uint32_t peer : peers) {
+    if (!nat_) {
+      addresses.push_back(nodes_[peer]->address);
+      continue;
+    }
+    for (const Endpoint& end : nat_->outer(peer)) addresses.push_back(to_string(end));
+  }
+  return addresses;
+}
+
+/// What its machine and its router tell it.
+std::vector<std::string> World::own_addresses(const Node& node) const {
+  if (!nat_) return {node.address};
+  std::vector<std::string> addresses;
+  for (const Endpoint& end : nat_->own(node.peer)) addresses.push_back(to_string(end));
   return addresses;
 }
 
@@ -263,8 +284,52 @@ bool World::has_run(const Node& node) {
 // Nobody answers any more where it was.
 void World::move(Node& node) {
   addresses_.erase(node.address);
-  node.address = fmt::format("{}-life-{}:1", plan_.peers[node.peer].name, node.life + 1);
+  if (nat_) {
+    const bool mapped = nat_->is_mapped(node.peer);
+    lose_links(mapped ? nat_->neighbours(node.peer) : std::vector{node.peer}, mapped);
+    nat_->change_address(node.peer);
+    node.address = to_string(nat_->outer(node.peer).front());
+  } else {
+    // One that runs may move several times.
+    std::string name = fmt::format("{}-life-{}", plan_.peers[node.peer].name, node.life + 1);
+    if (is_up(node)) name += fmt::format("-at-{:.3f}", seconds());
+    node.address = name + ":1";
+  }
   addresses_[node.address] = node.number;
+}
+
+// While it runs. Its links, and those of all that are mapped to the same address, are as silent as
+// if they were cut. Who has an address of the router's tells the new one, too.
+void World::change_address(Node& node) {
+  const std::vector<std::uint32_t> concerned =
+      nat_ ? nat_->neighbours(node.peer) : std::vector{node.peer};
+  std::vector<std::vector<std::string>> before;
+  for (const std::uint32_t peer : concerned) before.push_back(own_addresses(*nodes_[peer]));
+  if (!nat_) lose_links({node.peer}, false);
+  move(node);
+  for (std::size_t i = 0; i < concerned.size(); ++i) {
+    Node& other = *nodes_[concerned[i]];
+    std::vector<std::string> after = own_addresses(other);
+    if (is_up(other) && after != before[i]) give(other, peer::Moved{std::move(after)});
+  }
+}
+
+// They forget what passed them, each once for all peers that are behind it.
+void World::strike_routers(const PlannedEvent& event) {
+  std::vector<std::uint32_t> done;
+  for (const std::uint32_t number : event.peers) {
+    Node& node = *nodes_[number];
+    if (event.kind == Kind::mapping_lost) {
+      nat_->lose_mappings(number);
+      lose_links({number}, true);
+      continue;
+    }
+    if (std::ranges::find(done, plan_.peers[number].router) != done.end()) continue;
+    done.push_back(plan_.peers[number].router);
+    nat_->restart(number);
+    lose_links(nat_->neighbours(number), true);
+    if (event.address == Address::fresh) change_address(node);
+  }
 }
 
 void World::restart(Node& node, Disk disk) {
@@ -342,7 +407,7 @@ void World::act(Node& node, peer::Outbox& out) {
   }
 }
 
-void World::act(Node& node, const peer::Dial& action) { dial(node, action.address); }
+void World::act(Node& node, const peer::Dial& action) { dial(node, action); }
 
 void World::act(Node& node, const peer::Send& action) { send(node, action.link, action.message); }
 

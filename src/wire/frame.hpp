@@ -19,7 +19,7 @@
 
 namespace starling::wire {
 
-inline constexpr std::uint8_t kMajorVersion = 2;
+inline constexpr std::uint8_t kMajorVersion = 3;
 inline constexpr std::size_t kFrameHeaderSize = 16;
 inline constexpr std::size_t kMetadataMax = 64 * 1024;
 /// Payload bound of a link on which no Hello was accepted yet.
@@ -40,7 +40,7 @@ enum class FrameType : std::uint8_t {
   run_file_request = 12,
   run_file_reply = 13,
   reduce_received = 14,
-  wire_up = 15,  ///< bytes of the transport before a link is up; no message
+  circuit = 15,  ///< bytes that a member passes on between two others; no message
 };
 
 /// A received frame whose checksum holds. The views live as long as `bytes`, which is the frame

@@ -460,7 +460,7 @@ base::Result<std::optional<Message>> decode(Frame&& frame) {
       return verified<fb::RunFileReply>(frame);
     case FrameType::reduce_received:
       return verified<fb::ReduceReceived>(frame);
-    case FrameType::wire_up:
+    case FrameType::circuit:
       break;
   }
   return std::nullopt;
@@ -486,8 +486,9 @@ Purpose purpose_of(std::uint8_t frame_type) noexcept {
     case FrameType::bye:
     case FrameType::run_file_request:
     case FrameType::run_file_reply:
-    case FrameType::wire_up:
       break;
+    case FrameType::circuit:
+      return Purpose::relayed;
   }
   return Purpose::other;
 }

@@ -220,7 +220,16 @@ using Message = std::variant<Hello, Refuse, Neighbour, Gossip, Heartbeat, LinkOp
                              Reduce, Bye, Reconcile, RunFileRequest, RunFileReply, ReduceReceived>;
 
 /// What a frame's bytes are spent on, for the byte meter.
-enum class Purpose : std::uint8_t { delta, keyframe, membership, reduce, other };
+enum class Purpose : std::uint8_t {
+  delta,
+  keyframe,
+  membership,
+  reduce,
+  other,
+  /// Circuits, in no total: of a relay, it is others' bytes; of their ends, a link inside has counted
+  /// them.
+  relayed,
+};
 
 /// The bytes of a frame of this type count for this purpose.
 [[nodiscard]] Purpose purpose_of(std::uint8_t frame_type) noexcept;

@@ -11,7 +11,7 @@ constexpr double kConvalescence = 30;
 constexpr double kAsBeforeSeconds = 60;
 
 bool lasts(Kind kind) {
-  return kind == Kind::stop || kind == Kind::partition || kind == Kind::degrade ||
+  return kind == Kind::stop || cuts_paths(kind) || kind == Kind::degrade ||
          kind == Kind::throttle || kind == Kind::skew || kind == Kind::twin;
 }
 
@@ -24,6 +24,7 @@ bool is_good(const Conditions& conditions) {
 bool is_clear(const Plan& plan) {
   const Scenario& scenario = plan.scenario;
   return !scenario.sim.buggify && is_good(scenario.network) && scenario.lines.empty() &&
+         scenario.nats.empty() &&
          std::ranges::all_of(scenario.pairs, is_good, &RegionPair::conditions) &&
          !has_event(plan, Kind::degrade) && !has_event(plan, Kind::skew) &&
          !has_event(plan, Kind::twin);

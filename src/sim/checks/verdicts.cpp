@@ -10,7 +10,7 @@ namespace {
 bool holds_up(Kind kind) { return kind == Kind::stop || kind == Kind::skew || kind == Kind::twin; }
 
 bool cuts(const PlannedEvent& event) {
-  return event.kind == Kind::partition ||
+  return cuts_paths(event.kind) ||
          (event.kind == Kind::degrade && event.conditions.loss.value_or(0) >= kLossOfNoPath);
 }
 

@@ -37,6 +37,8 @@ class Endpoint final : public TransportHandler {
     base::PeerId peer;
     std::uint64_t dial;
     std::string address;
+    std::string observed;
+    base::LinkId via;
   };
   struct Down {
     base::LinkId link;
@@ -52,9 +54,8 @@ class Endpoint final : public TransportHandler {
     transport = std::move(*made);
   }
 
-  void on_link_up(base::LinkId link, const base::PeerId& peer, std::uint64_t dial,
-                  const std::string& address) override {
-    ups.push_back({link, peer, dial, address});
+  void on_link_up(base::LinkId link, const LinkUp& up) override {
+    ups.push_back({link, up.peer, up.dial, up.address, up.observed, up.via});
   }
   void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) override {
     ++frames;
@@ -71,10 +72,13 @@ class Endpoint final : public TransportHandler {
     failed.emplace_back(dial, text);
   }
 
+  void on_circuit_ended(const CircuitEnd& ended) override { circuits_ended.push_back(ended); }
+
   Identity identity;
   std::unique_ptr<Transport> transport;
   std::vector<Up> ups;
   std::vector<Down> downs;
+  std::vector<CircuitEnd> circuits_ended;
   std::vector<std::pair<std::uint64_t, std::string>> failed;
   std::size_t frames = 0;
   base::Duration took_most{};

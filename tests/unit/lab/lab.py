@@ -21,10 +21,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import runner  # noqa: E402
 from runner import ROOT  # noqa: E402
 sys.path.insert(0, str(ROOT / "scenarios"))
-from lab import expect, laboratory, machine, page, processes  # noqa: E402
+from lab import expect, laboratory, machine, page, processes, routers  # noqa: E402
 from lab.laboratory import Laboratory  # noqa: E402
 from lab.measurements import Row  # noqa: E402
 from lab.network import Paths, switch_settings  # noqa: E402
+from lab.pairs import Pairs  # noqa: E402
 from lab.verdicts import percentile  # noqa: E402
 from lab.watch import Watcher, longest_pause, note_steps  # noqa: E402
 
@@ -416,6 +417,100 @@ class PathsFollowTheTimeline(unittest.TestCase):
         self.assertAlmostEqual(settings["jitter_ms"] ** 2 / 12, 4)
         self.assertEqual(settings["rate_bps"], 20e6)
         self.assertTrue(settings["cut"])
+
+
+def nat(kind, router, **more):
+    return {"kind": kind, "router": router, "ipv6": "none", "mapping": 0, "pcp": False,
+            "mtu_black_hole": 0, "proxy": "none", **more}
+
+
+class WhatPeersAreBehind(unittest.TestCase):
+    def network(self, *nats):
+        plan = {"peers": [{"number": i, "nat": entry} for i, entry in enumerate(nats)]}
+        self.borrowed = mock.Mock()
+        self.borrowed.namespaces = lambda count, label="": [f"{label}{i}" for i in range(count)]
+        return routers.Network(self.borrowed, plan, [f"peer-{i}" for i in range(len(nats))])
+
+    def test_each_has_a_port_of_the_switch_and_those_of_one_router_share_it(self):
+        network = self.network(None, nat("moderate", 9), nat("cgnat", 2), nat("moderate", 9))
+        self.assertEqual(network.port_of, [0, 1, 2, 1])
+        self.assertEqual([port.namespace for port in network.ports],
+                         ["peer-0", "router9-0", "router2-1"])
+        self.assertEqual([network.hosts(n) for n in range(4)],
+                         [["11.77.0.1"], ["11.77.0.2"], ["11.77.0.3"], ["11.77.0.2"]])
+        self.assertEqual([len(network.group_of(n).routers) for n in (1, 2)], [1, 2])
+        self.assertIsNone(network.group_of(0))
+
+    def test_an_address_that_no_router_maps_is_the_peers_and_behind_the_port(self):
+        network = self.network(nat("firewall", 0), nat("moderate", 1, ipv6="both"),
+                               nat("open", 2, ipv6="only"), nat("strict", 3, ipv6="only"))
+        self.assertEqual([port.own for port in network.ports],
+                         [[], ["11.77.0.2"], ["2001:db8::3"], []])
+        self.assertEqual([port.behind for port in network.ports],
+                         [["11.77.0.1"], ["2001:db8::2"], [], ["2001:db8::4"]])
+        self.assertEqual([network.hosts(n) for n in range(4)],
+                         [["11.77.0.1"], ["11.77.0.2", "[2001:db8::2]"], ["[2001:db8::3]"],
+                          ["[2001:db8::4]"]])
+        self.assertEqual([network.listens(n) for n in range(4)],
+                         ["0.0.0.0", "[::]", "[::]", "[::]"])
+
+    def test_what_a_router_does_is_in_its_rules(self):
+        def rules(entry, maps=True, randomly=False):
+            return routers.ruleset("eth0", entry, maps, randomly)
+        self.assertIn("masquerade fully-random", rules(nat("strict", 0), randomly=True))
+        self.assertNotIn("random", rules(nat("moderate", 0)))
+        self.assertNotIn("masquerade", rules(nat("firewall", 0), maps=False))
+        self.assertIn('iifname "eth0" ct state new drop', rules(nat("firewall", 0), maps=False))
+        self.assertNotIn("ct state new drop", rules(nat("open", 0, mtu_black_hole=1300), False))
+        self.assertIn("destination-unreachable drop", rules(nat("open", 0, mtu_black_hole=1300)))
+
+    def test_what_the_machine_lacks_for_them_is_named(self):
+        def missing(*nats, there=()):
+            with mock.patch.object(shutil, "which", lambda command: command in there or None):
+                return routers.missing({"peers": [{"nat": entry} for entry in nats]})
+        self.assertIsNone(missing(None, nat("open", 0, ipv6="both")))
+        self.assertIn("nftables", missing(nat("strict", 0)))
+        both = ("nft", "conntrack")
+        self.assertIsNone(missing(nat("strict", 0), there=both))
+        self.assertIn("microsocks", missing(nat("open", 0, proxy="socks5"), there=both))
+        self.assertIn("miniupnpd", missing(nat("moderate", 0, pcp=True), there=both))
+
+    def test_a_proxy_is_told_to_the_peer(self):
+        network = self.network(nat("open", 0, proxy="http"), nat("open", 1))
+        self.assertEqual(network.proxy(0), "http://192.168.1.1:8888")
+        self.assertIsNone(network.proxy(1))
+
+
+class PairsOfPeers(unittest.TestCase):
+    def links(self, **paths):
+        return [{"name": name.replace("_", "-"), "carrier": carrier}
+                for name, carrier in paths.items()]
+
+    def test_are_linked_when_both_say_so(self):
+        pairs = Pairs({"direct": [[0, 1]], "circuit": []})
+        pairs.heard(0, self.links(peer_1="tcp"), {0, 1}, 1.0)
+        self.assertEqual((pairs.path(0, 1), pairs.linked_within), (None, None))
+        pairs.heard(1, self.links(peer_0="ucx"), {0, 1}, 2.0)
+        self.assertEqual((pairs.linked_within, pairs.paths_within), (2.0, 2.0))
+
+    def test_have_the_path_that_either_end_names(self):
+        pairs = Pairs({"direct": [[0, 1]], "circuit": [[0, 2]]})
+        pairs.heard(0, self.links(peer_1="circuit", peer_2="circuit"), {0, 1, 2}, 1.0)
+        pairs.heard(1, self.links(peer_0="tcp"), {0, 1, 2}, 2.0)
+        pairs.heard(2, self.links(peer_0="tcp"), {0, 1, 2}, 3.0)
+        self.assertIsNone(pairs.linked_within)  # 1 and 2 are not
+        self.assertIsNone(pairs.paths_within)
+        self.assertEqual(pairs.wrong(), ["peer-0 and peer-1: circuit, expected: direct"])
+        pairs.heard(0, self.links(peer_1="tcp", peer_2="circuit"), {0, 1, 2}, 4.0)
+        self.assertEqual(pairs.paths_within, 4.0)
+
+    def test_of_before_the_last_start_do_not_count(self):
+        pairs = Pairs({})
+        pairs.heard(0, [], {0}, -1.0)
+        self.assertIsNone(pairs.linked_within)
+        pairs.heard(0, [], {0}, 0.5)
+        self.assertEqual(pairs.linked_within, 0.5)
+        self.assertIsNone(pairs.paths_within)  # none is expected
 
 
 class WhatAKilledRunLeft(unittest.TestCase):

@@ -116,7 +116,8 @@ BOOST_AUTO_TEST_CASE(a_shared_run_file_says_what_is_trained_and_nothing_of_one_m
   const std::string own[] = {"train.device=cuda:3",       "train.threads=7",
                              "swarm.join=['10.0.0.1:7']", "swarm.wait_for=3",
                              "security.secret=/my/key",   "limits.steps_per_second=5",
-                             "exchange.upload_limit=8",   "exchange.cpu_share=0.2"};
+                             "exchange.upload_limit=8",   "exchange.cpu_share=0.2",
+                             "links.fabric=none",         "links.fabric_ports=5000-5009"};
   const auto here = parse_run_file(text, "here", own);
   BOOST_REQUIRE(here);
   const auto there = parse_run_file(shared_toml(*here), "there");
@@ -163,7 +164,7 @@ BOOST_AUTO_TEST_CASE(settings_for_another_machine_are_those_that_a_shared_run_fi
                              "swarm.join=['a:7']",     "swarm.wait_for=3",
                              "security.secret=/key",   "limits.steps_per_second=5",
                              "exchange.cpu_share=0.2", "exchange.upload_limit=8",
-                             "data.path=/a b"};
+                             "links.fabric=rack",      "data.path=/a b"};
   BOOST_TEST(shared_settings({}, set) ==
              " --set 'train.lr=0.1' --set 'run.name=it'\\''s' --set 'data.path=/a b'");
   RunFile own;

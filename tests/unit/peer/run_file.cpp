@@ -512,7 +512,8 @@ BOOST_AUTO_TEST_CASE(what_may_differ_between_peers_is_not_in_it) {
         "limits.link_memory=2000000", "data.path=/elsewhere", "exchange.every=7",
         "exchange.density=0.1", "checkpoint.every=5", "report.every=3", "run.name=other",
         "security.mode=off", "swarm.degree=8", "train.lr=0.3", "train.batch=16",
-        "exchange.momentum=0", "exchange.momentum_gain=2"}) {
+        "exchange.momentum=0", "exchange.momentum_gain=2", "links.fabric=none",
+        "links.fabric_ports=47000-47015"}) {
     BOOST_TEST_CONTEXT(override) { BOOST_TEST(canonical(parse({override}), identity) == text); }
   }
   for (const char* override :

@@ -230,4 +230,18 @@ BOOST_AUTO_TEST_CASE(dots_that_are_in_no_key_are_not_counted) {
   BOOST_TEST(parse({"data.path=" + up})->data.path == std::vector<std::string>{up});
 }
 
+BOOST_AUTO_TEST_CASE(a_fabric_has_a_name_and_ports) {
+  BOOST_TEST(parse({})->links.fabric == "auto");
+  BOOST_TEST(parse({})->links.fabric_ports == "");
+  BOOST_TEST(parse({"links.fabric=rack-7"})->links.fabric == "rack-7");
+  BOOST_TEST(parse({"links.fabric_ports=47000-47015"})->links.fabric_ports == "47000-47015");
+  BOOST_TEST(error_of({"links.fabric=''"}).find("links.fabric: ") != std::string::npos);
+  BOOST_TEST(error_of({"links.fabric='a rack'"}).find("links.fabric: ") != std::string::npos);
+  BOOST_TEST(error_of({"links.fabric=Auto"}).find("did you mean \"auto\"?") != std::string::npos);
+  BOOST_TEST(error_of({"links.fabric_ports=47000-47000"}).find("is too small") !=
+             std::string::npos);
+  BOOST_TEST(error_of({"links.fabric_ports=any"}).find("as in \"47000-47015\"") !=
+             std::string::npos);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

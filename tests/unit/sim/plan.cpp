@@ -357,6 +357,70 @@ BOOST_AUTO_TEST_CASE(nothing_comes_at_the_end_or_later) {
   BOOST_TEST(fault_times(plan).last == 299.0);
 }
 
+BOOST_AUTO_TEST_CASE(a_router_that_is_off_cuts_all_who_are_behind_it_from_the_rest) {
+  const std::string homes =
+      "[[network.nat]]\npeers = [1, 2]\nkind = \"moderate\"\nshared = true\n"
+      "[[network.nat]]\npeers = [4, 5]\nkind = \"firewall\"\n";
+  const auto restart = [&](const std::string& peers) {
+    const auto events = of_kind(
+        plan_with(homes + "[[timeline]]\nkind = \"router_restart\"\nat = 5\nfor = 2\npeers = " +
+                  peers + "\n"),
+        Kind::router_restart);
+    BOOST_REQUIRE(events.size() == 1U);
+    return events[0];
+  };
+  const PlannedEvent one = restart("[1]");
+  BOOST_TEST(one.peers == (std::vector{1U, 2U}));
+  BOOST_TEST(*one.until == 7.0);
+  BOOST_TEST(!passes(one, 0, 2));
+  BOOST_TEST(!passes(one, 1, 3));
+  BOOST_TEST(passes(one, 1, 2));
+  BOOST_TEST(passes(one, 4, 5));
+  const PlannedEvent all = restart("\"all\"");
+  BOOST_TEST(all.peers == (std::vector{1U, 2U, 4U, 5U}));
+  BOOST_TEST(passes(all, 1, 2));
+  BOOST_TEST(!passes(all, 4, 5));
+  const Plan lost =
+      plan_with(homes + "[[timeline]]\nkind = \"mapping_lost\"\nat = 5\npeers = [2]\n");
+  BOOST_TEST(of_kind(lost, Kind::mapping_lost)[0].peers == std::vector{2U});
+  BOOST_TEST(fault_times(lost).last == 5.0);
+}
+
+BOOST_AUTO_TEST_CASE(what_peers_are_behind_must_be_clear) {
+  const auto error = [](const std::string& rest) {
+    auto parsed = parse_scenario(
+        "[scenario]\nname = \"t\"\nduration = 60\n[peers]\ncount = 4\n" + rest, "t.toml");
+    BOOST_REQUIRE_MESSAGE(parsed, (parsed ? "" : parsed.error().text));
+    const auto plan = make_plan(std::move(*parsed));
+    BOOST_REQUIRE(!plan);
+    return plan.error().text;
+  };
+  const std::string home = "[[network.nat]]\nkind = \"strict\"\npeers = ";
+  BOOST_TEST(error(home + "[4]\n") ==
+             "t.toml:6: network.nat: there is no peer 4: there are 4, from 0");
+  BOOST_TEST(error(home + "[1]\n" + home + "[0, 1]\n") ==
+             "t.toml:9: network.nat: peer-1 is in an earlier entry, too");
+  BOOST_TEST(
+      error(home + "[1]\n[[timeline]]\nkind = \"mapping_lost\"\nat = 1\npeers = [2]\n") ==
+      "t.toml:9: mapping_lost: peer 2 is behind no router: a [[network.nat]] entry says who is");
+  BOOST_TEST(error(home + "[1]\n[[timeline]]\nkind = \"twin\"\nat = 1\nfor = 2\npeers = [2]\n") ==
+             "t.toml:9: twin: does not go with [[network.nat]]: no router leads to a twin");
+  BOOST_TEST(error("[expect]\npaths_within_s = 5\ncircuit = [[0, 4]]\n") ==
+             "t.toml: expect.circuit: there is no peer 4: there are 4, from 0");
+}
+
+BOOST_AUTO_TEST_CASE(the_plan_says_what_each_peer_is_behind) {
+  const auto json = nlohmann::json::parse(
+      to_json(plan_with("[[network.nat]]\npeers = [1, 2]\nkind = \"cgnat\"\nshared = true\n"
+                        "mapping = 30\n[expect]\npaths_within_s = 5\ncircuit = [[1, 0]]\n")));
+  const auto& peers = json.at("peers");
+  BOOST_TEST(peers[0].at("nat").is_null());
+  BOOST_TEST(peers[1].at("nat").at("kind") == "cgnat");
+  BOOST_TEST(peers[1].at("nat").at("mapping") == 30.0);
+  BOOST_TEST(peers[1].at("nat").at("router") == peers[2].at("nat").at("router"));
+  BOOST_TEST(json.at("paths").at("circuit") == nlohmann::json::parse("[[0, 1]]"));
+}
+
 BOOST_AUTO_TEST_CASE(the_plan_is_json) {
   const auto json = nlohmann::json::parse(to_json(plan_with(
       "[[timeline]]\nkind = \"partition\"\nat = 10\nfor = 5\n[expect]\naccuracy_min = 0.8\n")));

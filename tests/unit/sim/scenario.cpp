@@ -83,6 +83,38 @@ BOOST_AUTO_TEST_CASE(keys_of_ever_so_many_parts_do_not_end_the_program) {
   BOOST_TEST(error_of(key + " = 1\n") == "f/t.toml:6: a key has more than 16 parts");
 }
 
+BOOST_AUTO_TEST_CASE(what_peers_are_behind_is_checked) {
+  const std::string home = "[[network.nat]]\nregion = \"local\"\n";
+  BOOST_TEST(says(error_of(home), "f/t.toml:6: network.nat.kind: is missing"));
+  BOOST_TEST(says(error_of(home + "kind = \"symetric\"\n"), "'symetric' is not known"));
+  BOOST_TEST(says(error_of("[[network.nat]]\nkind = \"strict\"\n"),
+                  "say either which 'region' or which 'peers'"));
+  BOOST_TEST(says(error_of(home + "peers = [1]\nkind = \"strict\"\n"), "say either"));
+  BOOST_TEST(says(error_of("[[network.nat]]\nregion = \"locla\"\nkind = \"open\"\n"),
+                  "there is no region 'locla'; did you mean 'local'?"));
+  BOOST_TEST(says(error_of(home + "kind = \"open\"\npcp = true\n"), "there is no router"));
+  BOOST_TEST(says(error_of(home + "kind = \"firewall\"\npcp = true\n"), "IPv6 only"));
+  BOOST_TEST(says(error_of(home + "kind = \"moderate\"\nproxy = \"http\"\nipv6 = \"only\"\n"),
+                  "does not go with 'ipv6'"));
+  BOOST_TEST(says(error_of(home + "kind = \"moderate\"\nmapping = \"60s\"\n"),
+                  "is a string, must be a number"));
+  BOOST_TEST(says(error_of(home + "kind = \"moderate\"\nmtu_black_hole = 100\n"),
+                  "100 is out of range: 1280 to 1499"));
+  BOOST_TEST(says(error_of("[[timeline]]\nkind = \"router_restart\"\nat = 1\npeers = \"all\"\n"),
+                  "for: is missing"));
+  BOOST_TEST(
+      says(error_of("[[timeline]]\nkind = \"mapping_lost\"\nat = 1\npeers = \"all\"\nfor = 1\n"),
+           "'mapping_lost' has no such key"));
+}
+
+BOOST_AUTO_TEST_CASE(expected_paths_are_pairs_each_once) {
+  BOOST_TEST(says(error_of("[expect]\npaths_within_s = 5\n"), "goes with 'direct' and 'circuit'"));
+  BOOST_TEST(says(error_of("[expect]\ndirect = [[0, 1]]\n"), "goes with 'direct' and 'circuit'"));
+  BOOST_TEST(says(error_of("[expect]\npaths_within_s = 5\ndirect = [[0, 0]]\n"), "pairs of peers"));
+  BOOST_TEST(says(error_of("[expect]\npaths_within_s = 5\ndirect = [[0, 1]]\ncircuit = [[1, 0]]\n"),
+                  "expect.circuit: [0, 1] is given twice"));
+}
+
 BOOST_AUTO_TEST_CASE(what_a_kind_needs_is_asked_for) {
   BOOST_TEST(says(error_of("[[timeline]]\nkind = \"kill\"\nat = 1\n"), "peers: is missing"));
   BOOST_TEST(says(error_of("[[timeline]]\nkind = \"stop\"\nat = 1\npeers = \"first\"\n"),
@@ -130,29 +162,45 @@ BOOST_AUTO_TEST_CASE(a_run_file_is_found_beside_where_the_scenario_is_written) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_written_reads_back_as_the_same) {
-  const std::string text = kHead +
-                           "regions = [\"eu\", \"us\"]\nspeeds = [1, 0.5]\nvia = \"random 2\"\n"
-                           "[network]\nlatency_ms = 5\n[[network.pair]]\n"
-                           "between = [\"eu\", \"us\"]\nlatency_ms = 40\nloss = 0.01\n"
-                           "[[network.line]]\nregion = \"us\"\nrate_mbit = 0.5\n"
-                           "[[timeline]]\nkind = \"kill\"\nevery = 60\npeers = \"random 10%\"\n"
-                           "for = 30\ndisk = \"lost\"\naddress = \"new\"\n"
-                           "[[timeline]]\nkind = \"partition\"\nat = 3\nshape = \"groups\"\n"
-                           "groups = [[0, 1], [3]]\nfor = 3\n"
-                           "[[timeline]]\nkind = \"degrade\"\nat = 3\nbetween = [\"eu\", \"us\"]\n"
-                           "direction = \"out\"\nloss = 0.5\n"
-                           "[[timeline]]\nkind = \"join\"\nat = 3\ncount = 2\nspacing = 0.5\n"
-                           "[expect]\nfalse_deaths_max = 0\n[sim]\nproblem = \"quadratic\"\n";
+  const std::string text =
+      kHead +
+      "regions = [\"eu\", \"us\"]\nspeeds = [1, 0.5]\nvia = \"random 2\"\n"
+      "[network]\nlatency_ms = 5\n[[network.pair]]\n"
+      "between = [\"eu\", \"us\"]\nlatency_ms = 40\nloss = 0.01\n"
+      "[[network.line]]\nregion = \"us\"\nrate_mbit = 0.5\n"
+      "[[network.nat]]\nregion = \"us\"\nkind = \"strict\"\nmapping = 60\n"
+      "pcp = true\nshared = true\nmtu_black_hole = 1300\nipv6 = \"both\"\n"
+      "[[network.nat]]\npeers = [0, 2]\nkind = \"cgnat\"\nproxy = \"http\"\n"
+      "[[timeline]]\nkind = \"router_restart\"\nat = 3\npeers = \"all\"\n"
+      "for = 2\naddress = \"new\"\n"
+      "[[timeline]]\nkind = \"address_change\"\nat = 3\npeers = [1]\n"
+      "[[timeline]]\nkind = \"kill\"\nevery = 60\npeers = \"random 10%\"\n"
+      "for = 30\ndisk = \"lost\"\naddress = \"new\"\n"
+      "[[timeline]]\nkind = \"partition\"\nat = 3\nshape = \"groups\"\n"
+      "groups = [[0, 1], [3]]\nfor = 3\n"
+      "[[timeline]]\nkind = \"degrade\"\nat = 3\nbetween = [\"eu\", \"us\"]\n"
+      "direction = \"out\"\nloss = 0.5\n"
+      "[[timeline]]\nkind = \"join\"\nat = 3\ncount = 2\nspacing = 0.5\n"
+      "[expect]\nfalse_deaths_max = 0\npaths_within_s = 9\n"
+      "direct = [[0, 1], [1, 2]]\ncircuit = [[0, 3]]\n[sim]\nproblem = \"quadratic\"\n";
   const auto first = parse_scenario(text, "t.toml");
   BOOST_REQUIRE(first);
   const auto second = parse_scenario(to_toml(*first), "t.toml");
   BOOST_TEST_INFO(to_toml(*first));
   BOOST_REQUIRE(second);
   BOOST_TEST(to_toml(*first) == to_toml(*second));
-  BOOST_TEST(second->timeline.size() == 4U);
-  BOOST_TEST(second->timeline[0].peers->percent == 10.0);
-  BOOST_TEST((second->timeline[0].disk == Disk::lost));
+  BOOST_TEST(second->timeline.size() == 6U);
   BOOST_TEST((second->timeline[0].address == Address::fresh));
+  BOOST_TEST(second->timeline[2].peers->percent == 10.0);
+  BOOST_TEST((second->timeline[2].disk == Disk::lost));
+  BOOST_TEST((second->timeline[2].address == Address::fresh));
+  BOOST_REQUIRE(second->nats.size() == 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    BOOST_TEST((second->nats[i].settings == first->nats[i].settings));
+    BOOST_TEST(second->nats[i].region == first->nats[i].region);
+    BOOST_TEST(second->nats[i].peers == first->nats[i].peers);
+  }
+  BOOST_TEST(second->paths.size() == 3U);
   BOOST_REQUIRE(second->lines.size() == 1U);
   BOOST_TEST(second->lines[0].region == "us");
   BOOST_TEST(second->lines[0].rate_mbit == 0.5);
@@ -163,6 +211,7 @@ BOOST_AUTO_TEST_CASE(each_measurement_can_be_expected_and_is_written_back) {
   for (const ExpectationKey& key : kExpectationKeys) {
     text += fmt::format("{} = {}\n", key.name, key.max);
   }
+  text += "direct = [[0, 1]]\n";
   const auto first = parse_scenario(text, "t.toml");
   BOOST_REQUIRE_MESSAGE(first, (first ? "" : first.error().text));
   const auto second = parse_scenario(to_toml(*first), "t.toml");

@@ -1,10 +1,12 @@
 #include "sim/world.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include <boost/test/unit_test.hpp>
 #include <fmt/format.h>
@@ -49,6 +51,29 @@ double value_of(const Report& report, const std::string& name) {
   return 0;
 }
 
+/// What the trace says of a peer's links coming up or going down, from a time on.
+std::vector<std::string> links_of(const Plan& plan, std::uint32_t peer, double from = 0) {
+  const auto task = task_of(plan);
+  std::vector<std::string> lines;
+  const std::string start = fmt::format("  peer-{} link ", peer);
+  World* running = nullptr;
+  World world(plan, *task, [&](const std::string& line) {
+    const auto at = line.find(start);
+    if (at != std::string::npos && running->seconds() >= from) {
+      lines.push_back(line.substr(at + start.size()));
+    }
+  });
+  running = &world;
+  world.run();
+  return lines;
+}
+
+bool any_has(const std::vector<std::string>& lines, const std::string& part) {
+  return std::ranges::any_of(
+      lines, [&](const std::string& line) { return line.find(part) != std::string::npos; });
+}
+
+const std::string kMembers = "[sim]\nproblem = \"none\"\nstep_ms = 1000\n";
 const std::string kBowl = "[sim]\nproblem = \"quadratic\"\nelements = 32\nstep_ms = 100\n";
 
 }  // namespace
@@ -188,6 +213,88 @@ BOOST_AUTO_TEST_CASE(who_cannot_write_starts_when_there_is_room) {
     const std::string gone =
         fmt::format("[[timeline]]\nkind = \"{}\"\nat = 20\npeers = [1]\n", kind);
     BOOST_TEST((lives(gone, 35) == std::pair(false, 1U)), kind);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_is_behind_a_router_is_seen_at_its_outer_address) {
+  const Plan plan = plan_of(
+      "duration = 20\n[peers]\ncount = 2\n[[network.nat]]\npeers = [1]\nkind = \"moderate\"\n" +
+      kMembers);
+  const auto at_home = links_of(plan, 1);
+  BOOST_REQUIRE(!at_home.empty());
+  BOOST_TEST(any_has(at_home, "at 11.77.0.1:7000, dialed"));
+  const auto outside = links_of(plan, 0);
+  BOOST_REQUIRE(!outside.empty());
+  BOOST_TEST(any_has(outside, "at 11.77.0.2:"));
+  BOOST_TEST(!any_has(outside, "192.168."));
+  BOOST_TEST(!any_has(outside, "dialed"));
+  // Of two, neither can be dialed.
+  const Plan both = plan_of(
+      "duration = 60\n[peers]\ncount = 2\n[[network.nat]]\nregion = \"local\"\nkind = "
+      "\"strict\"\n" +
+      kMembers);
+  BOOST_TEST(links_of(both, 0).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_link_that_a_router_forgot_is_silent_and_another_is_made) {
+  const std::string home = "duration = 100\n[peers]\ncount = 2\n[[network.nat]]\npeers = [1]\n";
+  const auto after = [&](const std::string& nat, const std::string& event) {
+    return links_of(plan_of(home + nat + "[[timeline]]\nat = 30\n" + event + kMembers), 1, 30);
+  };
+  const std::string moderate = "kind = \"moderate\"\n";
+  const std::string off = "kind = \"router_restart\"\npeers = [1]\nfor = 1\n";
+  for (const std::string& event :
+       {std::string("kind = \"mapping_lost\"\npeers = [1]\n"), off, off + "address = \"new\"\n"}) {
+    BOOST_TEST_CONTEXT(event) {
+      const auto links = after(moderate, event);
+      BOOST_TEST(any_has(links, "down"));
+      BOOST_TEST(!any_has(links, "reset"));
+      BOOST_TEST(any_has(links, "up"));
+    }
+  }
+  // Behind a cut nothing passes; a router that forgets sooner than it ends has forgotten the link.
+  const std::string cut = "kind = \"partition\"\nshape = \"halves\"\nfor = 3\n";
+  BOOST_TEST(after(moderate, cut).empty());
+  BOOST_TEST(any_has(after(moderate + "mapping = 2\n", cut), "up"));
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_is_elsewhere_tells_it) {
+  const auto links = [](const std::string& nat) {
+    return links_of(
+        plan_of("duration = 100\n[peers]\ncount = 2\n" + nat +
+                "[[timeline]]\nkind = \"address_change\"\nat = 30\npeers = [1]\n" + kMembers),
+        0, 30);
+  };
+  BOOST_TEST(any_has(links(""), "at peer-1-life-2-at-30.000:"));
+  BOOST_TEST(
+      any_has(links("[[network.nat]]\npeers = [1]\nkind = \"moderate\"\n"), "at 11.77.0.3:"));
+}
+
+BOOST_AUTO_TEST_CASE(whether_any_two_are_linked_is_measured) {
+  const auto within = [](const std::string& nat) {
+    const Report report = run_it(plan_of("duration = 40\n[peers]\ncount = 3\n" + nat +
+                                         "[expect]\npairs_linked_within_s = 20\n"
+                                         "paths_within_s = 20\ndirect = [[0, 1], [1, 2]]\n" +
+                                         kMembers));
+    BOOST_REQUIRE(report.expectations.size() == 2U);
+    BOOST_TEST(report.expectations[0].value.has_value() ==
+               report.expectations[1].value.has_value());
+    return report.expectations[0].value;
+  };
+  BOOST_REQUIRE(within("").has_value());
+  BOOST_TEST(*within("") < 20);
+  // Nobody reaches anybody.
+  BOOST_TEST(!within("[[network.nat]]\nregion = \"local\"\nkind = \"firewall\"\n").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(what_only_real_packets_show_is_refused) {
+  for (const std::string key : {"mtu_black_hole = 1300", "proxy = \"socks5\""}) {
+    const auto report = run(plan_of(
+        "duration = 9\n[peers]\ncount = 2\n[[network.nat]]\npeers = [1]\nkind = \"moderate\"\n" +
+        key + "\n" + kMembers));
+    BOOST_REQUIRE(!report);
+    BOOST_TEST(report.error().text == "t.toml:5: network.nat: '" + key.substr(0, key.find(' ')) +
+                                          "' works only with real peers: scenarios/run t.toml");
   }
 }
 

@@ -1,4 +1,4 @@
-#include "io/ucx_stream.hpp"
+#include "io/ucx/ucx_carrier.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 
 #include "base/assert.hpp"
 
-namespace starling::io {
+namespace starling::io::ucx {
 namespace {
 
 constexpr unsigned kActiveMessage = 1;
@@ -30,9 +30,9 @@ std::uint32_t cost_of(std::size_t bytes) noexcept {
 
 }  // namespace
 
-// --- UcxStreams ---
+// --- UcxCarriers ---
 
-UcxStreams::UcxStreams(UcxWorker& worker) : worker_(worker) {
+UcxCarriers::UcxCarriers(Worker& worker) : worker_(worker) {
   ucp_am_handler_param_t param{};
   param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
@@ -43,85 +43,87 @@ UcxStreams::UcxStreams(UcxWorker& worker) : worker_(worker) {
   ASSERT(ucp_worker_set_am_recv_handler(worker_.raw(), &param) == UCS_OK);
 }
 
-UcxStreams::~UcxStreams() { ASSERT(by_endpoint_.empty(), "a stream outlived its table"); }
+UcxCarriers::~UcxCarriers() { ASSERT(by_endpoint_.empty(), "a carrier outlived its table"); }
 
-ucs_status_t UcxStreams::received(void* arg, const void* header, size_t header_length, void* data,
-                                  size_t length, const ucp_am_recv_param_t* param) {
-  auto& self = *static_cast<UcxStreams*>(arg);
+ucs_status_t UcxCarriers::received(void* arg, const void* header, size_t header_length, void* data,
+                                   size_t length, const ucp_am_recv_param_t* param) {
+  auto& self = *static_cast<UcxCarriers*>(arg);
   if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) return UCS_OK;
   const auto found = self.by_endpoint_.find(param->reply_ep);
   if (found == self.by_endpoint_.end()) return UCS_OK;
-  UcxStream& stream = *found->second;
+  UcxCarrier& carrier = *found->second;
   if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
-    stream.fail(UcxStream::Failure::protocol, "the other end sent a message of a kind not in use");
+    carrier.fail(UcxCarrier::Failure::protocol,
+                 "the other end sent a message of a kind not in use");
     return UCS_OK;
   }
-  stream.on_message({static_cast<const std::byte*>(header), header_length},
-                    {static_cast<const std::byte*>(data), length});
+  carrier.on_message({static_cast<const std::byte*>(header), header_length},
+                     {static_cast<const std::byte*>(data), length});
   return UCS_OK;
 }
 
 // --- opening and closing ---
 
-base::Result<std::unique_ptr<UcxStream>> UcxStream::connect(UcxStreams& streams,
-                                                            const sockaddr_in& to) {
+base::Result<std::unique_ptr<UcxCarrier>> UcxCarrier::connect(UcxCarriers& carriers, const Ip& to,
+                                                              std::uint16_t port) {
+  sockaddr_storage address;
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
   params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-  params.sockaddr.addr = reinterpret_cast<const sockaddr*>(&to);
-  params.sockaddr.addrlen = sizeof to;
-  std::unique_ptr<UcxStream> stream(new UcxStream(streams));
-  if (auto status = stream->open(params); !status) return base::fail(std::move(status.error()));
-  return stream;
+  params.sockaddr.addrlen = to.to_socket(port, address);
+  params.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);
+  std::unique_ptr<UcxCarrier> carrier(new UcxCarrier(carriers));
+  if (auto status = carrier->open(params); !status) return base::fail(std::move(status.error()));
+  return carrier;
 }
 
-base::Result<std::unique_ptr<UcxStream>> UcxStream::accept(UcxStreams& streams,
-                                                           ucp_conn_request_h request) {
+base::Result<std::unique_ptr<UcxCarrier>> UcxCarrier::accept(UcxCarriers& carriers,
+                                                             ucp_conn_request_h request) {
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
   params.conn_request = request;
-  std::unique_ptr<UcxStream> stream(new UcxStream(streams));
-  if (auto status = stream->open(params); !status) return base::fail(std::move(status.error()));
-  return stream;
+  std::unique_ptr<UcxCarrier> carrier(new UcxCarrier(carriers));
+  if (auto status = carrier->open(params); !status) return base::fail(std::move(status.error()));
+  return carrier;
 }
 
-base::Status UcxStream::open(ucp_ep_params_t& params) {
+base::Status UcxCarrier::open(ucp_ep_params_t& params) {
   params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = [](void* arg, ucp_ep_h, ucs_status_t status) {
-    static_cast<UcxStream*>(arg)->fail(Failure::network, ucs_status_string(status));
+    static_cast<UcxCarrier*>(arg)->fail(Failure::network, ucs_status_string(status));
   };
   params.err_handler.arg = this;
-  const ucs_status_t status = ucp_ep_create(streams_.worker_.raw(), &params, &endpoint_);
+  const ucs_status_t status = ucp_ep_create(carriers_.worker_.raw(), &params, &endpoint_);
   if (status != UCS_OK) {
     aborted_ = true;  // nothing to close
     endpoint_ = nullptr;
     return base::fail(base::ErrorCode::network, "{}", ucs_status_string(status));
   }
-  streams_.by_endpoint_.emplace(endpoint_, this);
+  carriers_.by_endpoint_.emplace(endpoint_, this);
   return {};
 }
 
-void UcxStream::abort() {
+void UcxCarrier::abort() {
   if (aborted_) return;
   aborted_ = true;
-  streams_.by_endpoint_.erase(endpoint_);
+  carriers_.by_endpoint_.erase(endpoint_);
   received_.clear();
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   param.cb.send = [](void* request, ucs_status_t, void* arg) {
-    static_cast<UcxStream*>(arg)->closing_ = false;
+    static_cast<UcxCarrier*>(arg)->closing_ = false;
     ucp_request_free(request);
   };
   param.user_data = this;
   closing_ = UCS_PTR_IS_PTR(ucp_ep_close_nbx(std::exchange(endpoint_, nullptr), &param));
 }
 
-UcxStream::~UcxStream() { ASSERT(closed(), "UCX still works on this stream"); }
+UcxCarrier::~UcxCarrier() { ASSERT(closed(), "UCX still works on this carrier"); }
 
-void UcxStream::fail(Failure failure, std::string text) {
+void UcxCarrier::fail(Failure failure, std::string text) {
   if (failure_ != Failure::none) return;
   failure_ = failure;
   failure_text_ = std::move(text);
@@ -129,50 +131,49 @@ void UcxStream::fail(Failure failure, std::string text) {
 
 // --- sending ---
 
-struct UcxStream::Message {
+struct UcxCarrier::Message {
   Header header;  // UCX reads header and data until the send is complete
   base::Buffer data;
-  UcxStream* stream;
+  UcxCarrier* carrier;
 };
 
-bool UcxStream::may_send() const noexcept {
+bool UcxCarrier::may_send() const noexcept {
   if (aborted_ || end_sent_ || failure_ != Failure::none) return false;
   return wired_ || sent_number_ == 0;
 }
 
-std::size_t UcxStream::writable() const noexcept {
+std::size_t UcxCarrier::writable() const noexcept {
   if (!may_send()) return 0;
   const std::size_t room = kWindow - (sent_cost_ - granted_cost_);
   return room <= kMessageCost ? 0 : std::min(room - kMessageCost, kMessageMax);
 }
 
-void UcxStream::send(base::Buffer data) {
+void UcxCarrier::send(base::Buffer data) {
   ASSERT(!data.empty() && data.size() <= writable());
   sent_cost_ += cost_of(data.size());
   post(std::move(data), false);
 }
 
-bool UcxStream::send_end() {
+bool UcxCarrier::send_end() {
   if (!may_send()) return false;
-  overhead_sent_ += kMessageHeaderSize;
   end_sent_ = true;
   post({}, true);
   return true;
 }
 
-void UcxStream::send_credit() {
+void UcxCarrier::send_credit() {
   if (consumed_cost_ - told_cost_ < kCreditStep || !may_send()) return;
-  overhead_sent_ += kMessageHeaderSize;
   post({}, false);
 }
 
-void UcxStream::post(base::Buffer data, bool last) {
+void UcxCarrier::post(base::Buffer data, bool last) {
   auto message = std::make_unique<Message>(
       Message{{(sent_number_ & kNumberMask) | (last ? kLastBit : 0), consumed_cost_},
               std::move(data),
               this});
   ++sent_number_;
   told_cost_ = consumed_cost_;
+  overhead_sent_ += kMessageHeaderSize;
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
@@ -180,8 +181,8 @@ void UcxStream::post(base::Buffer data, bool last) {
   param.cb.send = [](void* request, ucs_status_t status, void* arg) {
     const std::unique_ptr<Message> done(static_cast<Message*>(arg));
     ucp_request_free(request);
-    --done->stream->in_flight_;
-    done->stream->sent(status);
+    --done->carrier->in_flight_;
+    done->carrier->sent(status);
   };
   param.user_data = message.get();
   auto* const request =
@@ -195,7 +196,7 @@ void UcxStream::post(base::Buffer data, bool last) {
   }
 }
 
-void UcxStream::sent(ucs_status_t status) {
+void UcxCarrier::sent(ucs_status_t status) {
   if (status == UCS_OK) {
     wired_ = true;
   } else if (!aborted_) {
@@ -203,15 +204,15 @@ void UcxStream::sent(ucs_status_t status) {
   }
 }
 
-std::uint64_t UcxStream::take_overhead_sent() noexcept { return std::exchange(overhead_sent_, 0); }
+std::uint64_t UcxCarrier::take_overhead_sent() noexcept { return std::exchange(overhead_sent_, 0); }
 
-std::uint64_t UcxStream::take_overhead_received() noexcept {
+std::uint64_t UcxCarrier::take_overhead_received() noexcept {
   return std::exchange(overhead_received_, 0);
 }
 
 // --- receiving ---
 
-void UcxStream::on_message(base::ByteView header, base::ByteView data) {
+void UcxCarrier::on_message(base::ByteView header, base::ByteView data) {
   if (failure_ != Failure::none || aborted_) return;
   if (header.size() != sizeof(Header) || data.size() > kMessageMax) {
     return fail(Failure::protocol, "the other end sent a message of a wrong size");
@@ -233,14 +234,11 @@ void UcxStream::on_message(base::ByteView header, base::ByteView data) {
   granted_cost_ = head.credit;
   received_cost_ += cost;
   end_received_ = (head.number & kLastBit) != 0;
-  if (data.empty()) {
-    overhead_received_ += kMessageHeaderSize;
-  } else {
-    received_.emplace_back(data.begin(), data.end());
-  }
+  overhead_received_ += kMessageHeaderSize;
+  if (!data.empty()) received_.emplace_back(data.begin(), data.end());
 }
 
-base::Buffer UcxStream::take() {
+base::Buffer UcxCarrier::take() {
   ASSERT(readable());
   base::Buffer data = std::move(received_.front());
   received_.pop_front();
@@ -248,4 +246,4 @@ base::Buffer UcxStream::take() {
   return data;
 }
 
-}  // namespace starling::io
+}  // namespace starling::io::ucx

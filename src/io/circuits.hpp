@@ -1,0 +1,124 @@
+// Circuits: what two members send each other through a third one, inside frames on the links that
+// each of them has with it. Ends have a carrier each; the relay passes on what it cannot read.
+//
+// A frame of type `circuit` has no metadata. Its payload, little-endian:
+//
+//   offset  size  field
+//   0       4     number of the circuit on this link; the relay replaces it
+//   4       4     bytes that the sender has taken of the other end's, modulo 2^32
+//   8       4     1: the circuit has ended; else 0
+//   12      ..    bytes, at most kCircuitPieceMax
+//
+// An end sends no more than kCircuitWindow that the other end has not taken, so no more than that
+// waits at a relay each way, for links or for the limit of what it passes on.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/strong.hpp"
+#include "base/time.hpp"
+#include "io/carrier.hpp"
+
+namespace starling::io {
+
+inline constexpr std::size_t kCircuitHeaderSize = 12;
+inline constexpr std::size_t kCircuitPieceMax = 16UL * 1024;
+inline constexpr std::size_t kCircuitWindow = 256UL * 1024;
+/// A piece without bytes, or with few, counts as this much at a relay.
+inline constexpr std::size_t kCircuitPieceCost = 64;
+/// A relay ends a circuit on which nothing has come for so long.
+inline constexpr base::Duration kCircuitIdle = std::chrono::seconds(60);
+
+/// The links under the circuits, as a transport has them.
+class CircuitLinks {
+ public:
+  CircuitLinks() = default;
+  CircuitLinks(const CircuitLinks&) = delete;
+  CircuitLinks& operator=(const CircuitLinks&) = delete;
+  virtual ~CircuitLinks() = default;
+
+  /// False: there is no such link, or it has no room for the frame.
+  virtual bool send_circuit_frame(base::LinkId link, base::Buffer frame) = 0;
+  /// Bytes that wait to be sent on a link; nothing if there is no such link.
+  [[nodiscard]] virtual std::optional<std::size_t> waiting_on(base::LinkId link) const = 0;
+};
+
+/// Not thread-safe; part of a transport.
+class Circuits {
+ public:
+  struct Ended {
+    base::LinkId link;
+    std::uint32_t number = 0;
+    std::uint64_t bytes = 0;  ///< passed on by this peer
+  };
+
+  /// `limit`: bytes a second that this peer passes on for others, all together. `links` must
+  /// outlive it.
+  Circuits(CircuitLinks& links, std::uint64_t limit) : links_(links), limit_(limit) {}
+  Circuits(const Circuits&) = delete;
+  Circuits& operator=(const Circuits&) = delete;
+
+  /// This end of a circuit; nothing if the link has one of that number. Must not outlive this.
+  [[nodiscard]] std::unique_ptr<Carrier> open(base::LinkId link, std::uint32_t number);
+  /// One that cannot be opened: it has ended.
+  void refuse(base::LinkId link, std::uint32_t number);
+  /// Passes on from now on. An end follows if one of the legs is taken.
+  void relay(base::LinkId a, std::uint32_t number_a, base::LinkId b, std::uint32_t number_b,
+             base::Time now);
+  /// Ends one that this peer relays or is an end of.
+  void end(base::LinkId link, std::uint32_t number);
+
+  /// A frame of type `circuit` came on a link. False: the other end breaks the rules.
+  [[nodiscard]] bool on_frame(base::LinkId link, base::ByteView payload, base::Time now);
+  /// All circuits over this link are over.
+  void link_gone(base::LinkId link);
+
+  /// Passes on what may be. True if there is more to do at once.
+  [[nodiscard]] bool pump(base::Time now);
+  /// When to call pump() if nothing happens before.
+  [[nodiscard]] base::Time deadline() const noexcept { return deadline_; }
+  /// Those that ended since the last call.
+  [[nodiscard]] std::vector<Ended> take_ended() { return std::exchange(ended_, {}); }
+  [[nodiscard]] std::size_t relayed() const noexcept { return relays_.size(); }
+
+ private:
+  using Leg = std::pair<base::LinkId, std::uint32_t>;
+  class End;
+  struct Relay {
+    std::array<Leg, 2> legs;
+    /// From leg i to the other one.
+    std::array<std::deque<base::Buffer>, 2> waiting;
+    std::array<std::size_t, 2> cost{};
+    std::uint64_t bytes = 0;
+    base::Time heard_at{};
+  };
+
+  void forget(const Leg& leg);
+  void say_end(const Leg& leg);
+  void end_relay(std::size_t number, std::optional<std::size_t> silent_leg);
+  [[nodiscard]] bool pass_on(Relay& relay, std::size_t from, base::Time now);
+  void earn(base::Time now);
+  [[nodiscard]] std::optional<std::size_t> relay_of(const Leg& leg, std::size_t& from) const;
+
+  CircuitLinks& links_;
+  std::uint64_t limit_;
+  double allowance_ = 0;  ///< bytes that may be passed on now
+  base::Time earned_at_{};
+  std::map<Leg, End*> ends_;
+  std::vector<Relay> relays_;
+  std::size_t first_ = 0;  ///< whose turn it is, so that all get alike
+  std::vector<Ended> ended_;
+  base::Time deadline_ = base::Time::max();
+};
+
+}  // namespace starling::io

@@ -1,0 +1,301 @@
+#include "io/fabrics.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+#include <uv.h>
+
+#include "base/assert.hpp"
+#include "base/printable.hpp"
+#include "io/ucx/interface_addresses.hpp"
+#include "peer/run_file.hpp"
+
+namespace starling::io {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "cells are little-endian");
+
+constexpr std::size_t kVersionSize = 3 * sizeof(std::uint16_t);
+constexpr std::size_t kProofAt = kVersionSize + 1;
+constexpr std::size_t kNameAt = kProofAt + ucx::MachineProof::kSize;
+constexpr std::size_t kNameMax = 64;
+constexpr std::size_t kPortAt = sizeof(std::uint64_t);
+constexpr std::size_t kDoorVersionAt = kPortAt + sizeof(std::uint16_t);
+constexpr std::size_t kDoorSize = kDoorVersionAt + kVersionSize;
+
+void append(base::Buffer& to, const void* from, std::size_t size) {
+  const base::ByteView bytes(static_cast<const std::byte*>(from), size);
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+void append(base::Buffer& to, const ucx::Version& version) {
+  for (const unsigned part : {version.major, version.minor, version.release}) {
+    const auto number = static_cast<std::uint16_t>(part);
+    append(to, &number, sizeof number);
+  }
+}
+
+ucx::Version version_at(base::ByteView bytes) {
+  std::array<std::uint16_t, 3> parts{};
+  std::memcpy(parts.data(), bytes.data(), sizeof parts);
+  return {parts[0], parts[1], parts[2]};
+}
+
+tl::unexpected<base::Error> breach(const char* text) {
+  return base::fail(base::ErrorCode::protocol, "{}", text);
+}
+
+ucx::Ip ip_of(const SocketAddress& address) {
+  return ucx::Ip::from(address.raw()).value_or(ucx::Ip{});
+}
+
+}  // namespace
+
+Fabrics::Fabrics(Loop& loop, FabricKeys keys, bool tls, bool closed)
+    : loop_(loop), keys_(std::move(keys)), tls_(tls), closed_(closed) {
+  if (keys_.fabric == peer::kFabricNone || !tls) return;
+  if (auto machine = ucx::MachineProof::open()) machine_ = std::move(*machine);
+}
+
+Fabrics::~Fabrics() = default;
+
+// --- talking ---
+
+/// What an end proves itself with: bytes of this session alone, and who says it.
+base::Buffer Fabrics::proof_text(const Link& link, Role prover) const {
+  base::Buffer text = link.session().shared_bytes();
+  text.push_back(static_cast<std::byte>(prover));
+  return text;
+}
+
+void Fabrics::begin(Link& link, Talk& talk) {
+  if (std::exchange(talk.offered, true)) return;
+  base::Buffer offer;
+  append(offer, open_.empty() ? ucx::Version{} : open_.front().fabric->version());
+  offer.push_back(std::byte{why_not_.empty() ? std::uint8_t{0} : std::uint8_t{1}});
+  ucx::MachineProof::Bytes proof{};
+  if (machine_) proof = machine_->of(proof_text(link, link.role()));
+  append(offer, proof.data(), proof.size());
+  append(offer, keys_.fabric.data(), keys_.fabric.size());
+  talk.reason = "the other end has not said yet what it can do";
+  link.put(CellType::offer, offer);
+}
+
+base::Status Fabrics::on_cell(Link& link, Talk& talk, CellType type, base::ByteView cell,
+                              base::Time now, const MakeSession& make_session) {
+  if (type == CellType::door) return connect(link, talk, cell, now, make_session);
+  if (std::exchange(talk.heard, true)) return breach("the other end offers fabrics twice");
+  if (cell.size() <= kNameAt || cell.size() > kNameAt + kNameMax) {
+    return breach("the other end's offer of fabrics has a wrong size");
+  }
+  begin(link, talk);
+  const Role other = link.role() == Role::dialer ? Role::listener : Role::dialer;
+  ucx::FabricFacts facts{.encrypted = tls_, .closed_swarm = closed_};
+  facts.here.fabric = keys_.fabric;
+  facts.here.why_not = why_not_;
+  if (!open_.empty()) facts.here.version = open_.front().fabric->version();
+  facts.there.fabric = base::printable(base::text_of(cell.subspan(kNameAt)), kNameMax);
+  facts.there.version = version_at(cell);
+  if (cell[kVersionSize] != std::byte{}) facts.there.why_not = "it cannot use UCX";
+  facts.same_machine =
+      machine_ && machine_->accepts(proof_text(link, other),
+                                    cell.subspan(kProofAt, ucx::MachineProof::kSize));
+  decide(link, talk, facts, now);
+  return {};
+}
+
+void Fabrics::decide(Link& link, Talk& talk, const ucx::FabricFacts& known, base::Time now) {
+  if (!link.route()) {
+    talk.reason = "a relay passes the link on";
+    return;
+  }
+  ucx::FabricFacts facts = known;
+  const ucx::Ip here = ip_of(link.route()->local);
+  const ucx::Ip there = ip_of(link.route()->remote);
+  const auto interfaces = ucx::interface_addresses();
+  const auto subnet = ucx::shared_private_subnet(interfaces, here, there);
+  facts.same_subnet = subnet.has_value();
+  const ucx::FabricChoice choice = choose_fabric(facts);
+  talk.reason = choice.why_not;
+  ucx::FabricConfig on{.device = {}, .address = here, .ports = keys_.ports};
+  switch (choice.kind) {
+    case ucx::FabricKind::none:
+      return;
+    case ucx::FabricKind::machine:
+      on.device = "lo";
+      on.address = *ucx::Ip::parse("127.0.0.1");
+      talk.let_in = on.address;
+      break;
+    case ucx::FabricKind::subnet:
+    case ucx::FabricKind::named: {
+      const auto own = std::ranges::find(interfaces, here, &ucx::InterfaceAddress::address);
+      if (own == interfaces.end()) {
+        talk.reason = "no network interface has the address that the link came over";
+        return;
+      }
+      on.device = own->device;
+      talk.let_in = there;
+      break;
+    }
+  }
+  talk.on = on;
+  talk.reason = "UCX is not connected yet";
+  if (link.role() == Role::listener) listen(link, talk, now);
+}
+
+// The listener's part: let the other end in, and tell it where.
+void Fabrics::listen(Link& link, Talk& talk, base::Time now) {
+  const auto fabric = let_in(talk);
+  if (!fabric) {
+    talk.on.reset();
+    talk.reason = fabric.error().text;
+    return;
+  }
+  ASSERT(uv_random(nullptr, nullptr, &talk.token, sizeof talk.token, 0, nullptr) == 0,
+         "the system has no random numbers");
+  if (talk.token == 0) talk.token = 1;
+  talk.token_until = now + kPatience;
+  base::Buffer door;
+  append(door, &talk.token, sizeof talk.token);
+  const std::uint16_t port = (*fabric)->port();
+  append(door, &port, sizeof port);
+  append(door, (*fabric)->version());
+  link.put(CellType::door, door);
+}
+
+// The dialer's part. The address is the one that the link goes to, or this machine's own: whatever
+// the other end says, nothing else is connected to.
+base::Status Fabrics::connect(Link& link, Talk& talk, base::ByteView door, base::Time now,
+                              const MakeSession& make_session) {
+  if (door.size() != kDoorSize || link.role() != Role::dialer || !talk.heard) {
+    return breach("the other end says where UCX is, unasked or wrongly");
+  }
+  if (!talk.on || link.has(CarrierKind::ucx)) return {};
+  std::uint64_t token = 0;
+  std::uint16_t port = 0;
+  std::memcpy(&token, door.data(), sizeof token);
+  std::memcpy(&port, door.data() + kPortAt, sizeof port);
+  const ucx::Version other = version_at(door.subspan(kDoorVersionAt));
+  const auto give_up = [&](std::string why) {
+    on_lost(talk, why, now);
+    return base::Status{};
+  };
+  if (port == 0) return breach("the other end says that UCX is at port 0");
+  const auto fabric = let_in(talk);
+  if (!fabric) return give_up(fabric.error().text);
+  if (!ucx::compatible((*fabric)->version(), other)) {
+    return give_up(fmt::format("UCX {} here and {} at the other end do not link",
+                               to_string((*fabric)->version()), to_string(other)));
+  }
+  auto session = make_session(Role::dialer);
+  if (!session) return give_up(session.error().text);
+  auto carrier = (*fabric)->connect(talk.let_in, port);
+  if (!carrier) return give_up(carrier.error().text);
+  link.add(std::make_unique<Bootstrap>(CarrierKind::ucx, std::move(*carrier), std::move(*session),
+                                       Preamble{SessionUse::carrier, token}),
+           now + kPatience);
+  return {};
+}
+
+void Fabrics::on_lost(Talk& talk, const std::string& why, base::Time now) {
+  talk.reason = why;
+  forget(talk, now);
+}
+
+// --- fabrics ---
+
+Fabrics::Open* Fabrics::find(const ucx::FabricConfig& config) {
+  const auto found = std::ranges::find_if(open_, [&](const Open& open) {
+    return open.fabric->config().device == config.device &&
+           open.fabric->config().address == config.address;
+  });
+  return found == open_.end() ? nullptr : &*found;
+}
+
+base::Result<ucx::Fabric*> Fabrics::let_in(Talk& talk) {
+  Open* open = find(*talk.on);
+  if (open == nullptr) {
+    if (open_.size() >= kFabricsMax) {
+      return base::fail(base::ErrorCode::network, "there are {} fabrics already, the limit",
+                        kFabricsMax);
+    }
+    auto fabric = ucx::Fabric::start(loop_, *talk.on);
+    if (!fabric) {
+      why_not_ = fabric.error().text;
+      return base::fail(fabric.error());
+    }
+    open_.push_back({.fabric = std::move(*fabric), .let_in = {}});
+    open = &open_.back();
+  }
+  open->let_in.push_back(talk.let_in);
+  open->unused_since = base::Time::max();
+  if (auto status = renew_filter(*open); !status) {
+    open->let_in.pop_back();
+    return base::fail(status.error());
+  }
+  return open->fabric.get();
+}
+
+base::Status Fabrics::renew_filter(Open& open) {
+  std::vector<ucx::Ip> members = open.let_in;
+  std::ranges::sort(members);
+  members.erase(std::ranges::unique(members).begin(), members.end());
+  return open.fabric->allow(members);
+}
+
+void Fabrics::forget(Talk& talk, base::Time now) {
+  talk.token = 0;
+  if (!talk.on) return;
+  Open* open = find(*std::exchange(talk.on, std::nullopt));
+  if (open == nullptr) return;
+  const auto one = std::ranges::find(open->let_in, talk.let_in);
+  if (one == open->let_in.end()) return;
+  open->let_in.erase(one);
+  if (open->let_in.empty()) open->unused_since = now;
+  if (std::ranges::count(open->let_in, talk.let_in) > 0) return;
+  static_cast<void>(renew_filter(*open));
+  open->fabric->shut(talk.let_in);
+}
+
+bool Fabrics::progress() {
+  bool worked = false;
+  for (Open& open : open_) worked = open.fabric->progress() || worked;
+  return worked;
+}
+
+bool Fabrics::arm() {
+  return std::ranges::all_of(open_, [](Open& open) { return open.fabric->arm(); });
+}
+
+std::vector<std::unique_ptr<Carrier>> Fabrics::take_incoming(std::size_t max) {
+  std::vector<std::unique_ptr<Carrier>> all;
+  for (Open& open : open_) {
+    for (auto& carrier : open.fabric->take_incoming(max - all.size())) {
+      all.push_back(std::move(carrier));
+    }
+  }
+  return all;
+}
+
+base::Time Fabrics::drop_unused(base::Time now) {
+  base::Time next = base::Time::max();
+  std::erase_if(open_, [&](const Open& open) {
+    if (open.unused_since == base::Time::max()) return false;
+    if (now - open.unused_since >= kUnusedMax) return true;
+    next = std::min(next, open.unused_since + kUnusedMax);
+    return false;
+  });
+  return next;
+}
+
+void Fabrics::close() {
+  for (Open& open : open_) {
+    open.let_in.clear();
+    static_cast<void>(renew_filter(open));
+  }
+}
+
+}  // namespace starling::io

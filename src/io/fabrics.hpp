@@ -1,0 +1,131 @@
+// Which links of a transport go over UCX, and how they come to it. Internal.
+//
+//  1. Once a link is accepted, each end tells what it knows of fabrics (an `offer` cell): the name
+//     in its run file, its UCX's version, and a proof of its machine and user.
+//  2. Both ends decide alike (ucx/fabric_choice.hpp). Most links stay where they are, with a reason.
+//  3. The end that was the session's listener lets the other one's address in, and tells it at which
+//     port, with a token (a `door` cell). The other end lets in the first one's, since UCX
+//     connects back, and connects.
+//  4. On the connection a session of its own begins, whose preamble has the token. Once it is up,
+//     the link has another carrier, and moves there.
+//
+// Training waits for none of it: what fails leaves the link as it was.
+//
+// Of an offer, little-endian:
+//
+//   offset  size  field
+//   0       2     major version of UCX, 0 where it is not loaded yet
+//   2       2     minor version
+//   4       2     release
+//   6       1     1: this end cannot use UCX
+//   7       32    proof of the machine, or zeros
+//   39      ..    links.fabric
+//
+// Of a door:
+//
+//   0       8     token
+//   8       2     port of UCX's connection manager
+//   10      6     version of UCX, as above
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/port_range.hpp"
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "io/link.hpp"
+#include "io/ucx/fabric.hpp"
+#include "io/ucx/fabric_choice.hpp"
+#include "io/ucx/machine_proof.hpp"
+
+namespace starling::io {
+
+/// What a run file says of fabrics.
+struct FabricKeys {
+  std::string fabric = "auto";  ///< links.fabric: "auto", "none" or a name
+  base::PortRange ports{};      ///< links.fabric_ports
+};
+
+class Fabrics {
+ public:
+  /// From an offer or a door to a link's other carrier.
+  static constexpr base::Duration kPatience = std::chrono::seconds(5);
+  /// A fabric that no link uses is kept for so long.
+  static constexpr base::Duration kUnusedMax = std::chrono::seconds(60);
+  /// Fabrics at a time: interfaces of this machine that links are on.
+  static constexpr std::size_t kFabricsMax = 8;
+
+  /// What a link has to do with fabrics. The transport keeps it beside the link.
+  struct Talk {
+    bool offered = false;
+    bool heard = false;
+    std::string reason;       ///< why the link does not go over UCX; empty: it may, or it is open
+    std::uint64_t token = 0;  ///< with which its carrier comes to this end; 0: none is awaited
+    base::Time token_until{};
+    std::optional<ucx::FabricConfig> on;  ///< the fabric whose filter lets `let_in` in for it
+    ucx::Ip let_in;
+  };
+
+  /// `tls`, `closed`: links are encrypted, and their ends have proved to have a secret. `loop` must
+  /// outlive it.
+  Fabrics(Loop& loop, FabricKeys keys, bool tls, bool closed);
+  Fabrics(const Fabrics&) = delete;
+  Fabrics& operator=(const Fabrics&) = delete;
+  /// Every carrier must be gone.
+  ~Fabrics();
+
+  /// The link was accepted.
+  void begin(Link& link, Talk& talk);
+  /// An offer or a door. Error (protocol): the other end says what makes no sense. `make_session`
+  /// gives one for a new carrier.
+  using MakeSession = std::function<base::Result<std::unique_ptr<Session>>(Role)>;
+  [[nodiscard]] base::Status on_cell(Link& link, Talk& talk, CellType type, base::ByteView cell,
+                                     base::Time now, const MakeSession& make_session);
+  /// The link's UCX carrier, or the attempt at it, has come to an end.
+  void on_lost(Talk& talk, const std::string& why, base::Time now);
+  /// The link is gone.
+  void forget(Talk& talk, base::Time now);
+
+  /// Runs UCX. True if something happened.
+  bool progress();
+  /// False: there is something to do already, so do not wait.
+  [[nodiscard]] bool arm();
+  /// Those who connected since the last call, at most `max`; others are turned away.
+  [[nodiscard]] std::vector<std::unique_ptr<Carrier>> take_incoming(std::size_t max);
+  /// Lets go of fabrics that nobody uses. Returns when to call it again; Time::max(): never.
+  [[nodiscard]] base::Time drop_unused(base::Time now);
+  /// Lets nobody in any more. Fabrics may be destroyed ucx::kQuiet later.
+  void close();
+  [[nodiscard]] bool any() const noexcept { return !open_.empty(); }
+
+ private:
+  struct Open {
+    std::unique_ptr<ucx::Fabric> fabric;
+    std::vector<ucx::Ip> let_in;  ///< once for each link
+    base::Time unused_since = base::Time::max();
+  };
+
+  void decide(Link& link, Talk& talk, const ucx::FabricFacts& facts, base::Time now);
+  void listen(Link& link, Talk& talk, base::Time now);
+  [[nodiscard]] base::Status connect(Link& link, Talk& talk, base::ByteView door, base::Time now,
+                                     const MakeSession& make_session);
+  [[nodiscard]] base::Result<ucx::Fabric*> let_in(Talk& talk);
+  [[nodiscard]] base::Status renew_filter(Open& open);
+  [[nodiscard]] Open* find(const ucx::FabricConfig& config);
+  [[nodiscard]] base::Buffer proof_text(const Link& link, Role prover) const;
+
+  Loop& loop_;
+  FabricKeys keys_;
+  bool tls_;
+  bool closed_;
+  std::optional<ucx::MachineProof> machine_;
+  std::string why_not_;  ///< why this end cannot use UCX; empty: nothing is known against it
+  std::vector<Open> open_;
+};
+
+}  // namespace starling::io

@@ -1,0 +1,56 @@
+// What the program and the UCX module know of each other: UCX on one fabric, without UCX's types.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/port_range.hpp"
+#include "base/result.hpp"
+#include "io/carrier.hpp"
+#include "io/ucx/ip.hpp"
+
+namespace starling::io::ucx {
+
+/// Where UCX is to be: on one network interface, at one of its addresses.
+struct FabricConfig {
+  std::string device;     ///< "lo", "eth0"
+  Ip address;             ///< the interface's own: UCX listens there and nowhere else
+  base::PortRange ports;  ///< of everything that it listens on
+};
+
+/// One context, worker and listener of UCX. Not thread-safe, and nothing is reported by callback.
+class Engine {
+ public:
+  Engine() = default;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  /// Every carrier must be gone.
+  virtual ~Engine() = default;
+
+  /// Readable when there is something to do, once arm() has agreed.
+  [[nodiscard]] virtual int descriptor() const noexcept = 0;
+  /// Where its connection manager listens.
+  [[nodiscard]] virtual std::uint16_t port() const noexcept = 0;
+  /// Does what is due, some of it at most. True if there was something.
+  virtual bool progress() = 0;
+  /// True: the descriptor will tell of what comes. False: there is something to do already.
+  [[nodiscard]] virtual bool arm() = 0;
+
+  /// From now on packets of these addresses alone reach what UCX listens on; at first of none.
+  /// Error (network): the system refused; nothing has changed then, or nobody is let in.
+  [[nodiscard]] virtual base::Status allow(std::span<const Ip> members) = 0;
+  /// Cuts the connections that this address has made to UCX.
+  virtual void shut(const Ip& member) = 0;
+
+  /// Those who connected since the last call, the first `max` of them; others are turned away.
+  [[nodiscard]] virtual std::vector<std::unique_ptr<Carrier>> take_incoming(std::size_t max) = 0;
+  /// Starts to connect to another engine's port(); whether somebody answers shows later.
+  [[nodiscard]] virtual base::Result<std::unique_ptr<Carrier>> connect(const Ip& to,
+                                                                       std::uint16_t port) = 0;
+};
+
+}  // namespace starling::io::ucx

@@ -1,0 +1,36 @@
+#include "io/ucx/fabric.hpp"
+
+#include "base/assert.hpp"
+#include "io/ucx/loader.hpp"
+
+namespace starling::io::ucx {
+
+base::Result<std::unique_ptr<Fabric>> Fabric::start(Loop& loop, const FabricConfig& config) {
+  const auto module = ucx_module();
+  if (!module) return base::fail(module.error());
+  if (config.address.is_v6() && !takes_ipv6((*module)->version)) {
+    return base::fail(base::ErrorCode::network,
+                      "UCX {} is not used with IPv6, over which it writes where it must not; {} "
+                      "does not",
+                      to_string((*module)->version), to_string(kIpv6From));
+  }
+  auto engine = (*module)->start(config);
+  if (!engine) return base::fail(std::move(engine.error()));
+  std::unique_ptr<Fabric> made(new Fabric(config, (*module)->version, std::move(*engine)));
+  // To wake the loop is all that the descriptor is for, but what woke it has to be taken: the poll
+  // handle would call for ever.
+  made->poll_ = std::make_unique<Handle<uv_poll_t>>(
+      [raw = made->engine_.get()] { raw->progress(); },
+      [&](uv_poll_t* handle) {
+        return uv_poll_init(loop.raw(), handle, made->engine_->descriptor());
+      });
+  ASSERT(uv_poll_start(made->poll_->raw(), UV_READABLE, Handle<uv_poll_t>::call<int, int>) == 0);
+  return made;
+}
+
+Fabric::~Fabric() {
+  // The handle must let go of the descriptor before UCX closes it.
+  poll_.reset();
+}
+
+}  // namespace starling::io::ucx

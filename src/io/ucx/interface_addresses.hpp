@@ -1,0 +1,13 @@
+// The addresses of this machine's network interfaces, with their subnets.
+#pragma once
+
+#include <vector>
+
+#include "io/ucx/fabric_choice.hpp"
+
+namespace starling::io::ucx {
+
+/// Of interfaces that are up, now. Empty where the system does not tell.
+[[nodiscard]] std::vector<InterfaceAddress> interface_addresses();
+
+}  // namespace starling::io::ucx

@@ -1,0 +1,46 @@
+// UCX's context and worker on one network interface. Part of the UCX module.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <ucp/api/ucp.h>
+
+#include "base/result.hpp"
+#include "io/ucx/engine.hpp"
+#include "io/ucx/guard.hpp"
+
+namespace starling::io::ucx {
+
+/// UCX prints to stdout, which belongs to the program's data: not any more. To be called once.
+void silence_ucx();
+
+/// TCP only, single-threaded.
+class Worker {
+ public:
+  /// `port`: of its data, 0: any. Error (network): no such interface, or the port is taken, which
+  /// `busy` tells.
+  [[nodiscard]] static base::Result<std::unique_ptr<Worker>> create(const std::string& device,
+                                                                    bool v6, std::uint16_t port,
+                                                                    bool& busy);
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  /// Every endpoint and listener of the worker must be gone.
+  ~Worker();
+
+  [[nodiscard]] ucp_worker_h raw() const noexcept { return worker_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  /// Runs UCX callbacks that are due, some at most. True if there were any.
+  bool progress();
+  [[nodiscard]] bool arm() { return ucp_worker_arm(worker_) == UCS_OK; }
+
+ private:
+  Worker(ucp_context_h context, ucp_worker_h worker) noexcept
+      : context_(context), worker_(worker) {}
+
+  ucp_context_h context_;
+  ucp_worker_h worker_;
+  int descriptor_ = -1;
+};
+
+}  // namespace starling::io::ucx
