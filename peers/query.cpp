@@ -1,6 +1,6 @@
 // status, members, links, invite, leave, checkpoint: asking a running peer.
-#include <optional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,10 +84,10 @@ std::string members_text(const Json& members) {
 }
 
 std::string links_text(const Json& links) {
-  std::string text = fmt::format(
-      "{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {:<8} {}\n", "name", "id",
-      "state", "exchange", "drift", "density", "Mbit/s", "rtt ms", "sent", "received", "carrier",
-      "address");
+  std::string text =
+      fmt::format("{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {:<8} {}\n",
+                  "name", "id", "state", "exchange", "drift", "density", "Mbit/s", "rtt ms", "sent",
+                  "received", "carrier", "address");
   std::map<std::string, std::string> reasons;  // why links do not go over UCX, and whose
   for (const Json& link : links) {
     text += fmt::format(
@@ -105,7 +105,8 @@ std::string links_text(const Json& links) {
       names += (names.empty() ? "" : ", ") + shown(link.at("name"));
     }
   }
-  for (const auto& [why, names] : reasons) text += fmt::format("not over UCX: {}: {}\n", names, why);
+  for (const auto& [why, names] : reasons)
+    text += fmt::format("not over UCX: {}: {}\n", names, why);
   return text;
 }
 

@@ -23,10 +23,7 @@ Bootstrap::Bootstrap(std::unique_ptr<TcpStream> connection, std::unique_ptr<Sess
 
 Bootstrap::Bootstrap(CarrierKind kind, std::unique_ptr<Carrier> carrier,
                      std::unique_ptr<Session> session, const Preamble& own)
-    : kind_(kind),
-      carrier_(std::move(carrier)),
-      session_(std::move(session)),
-      own_(encode(own)) {}
+    : kind_(kind), carrier_(std::move(carrier)), session_(std::move(session)), own_(encode(own)) {}
 
 Bootstrap::State Bootstrap::pump() {
   if (state_ == State::working && dial_) dial();

@@ -93,7 +93,7 @@ class Bootstrap {
   std::optional<Route> route_;
   std::unique_ptr<Carrier> carrier_;
   std::unique_ptr<Session> session_;
-  base::Buffer own_;  ///< the preamble, until it is sent
+  base::Buffer own_;   ///< the preamble, until it is sent
   base::Buffer said_;  ///< what has come of the other end's preamble
   std::optional<Preamble> other_;
   base::Buffer unsent_;

@@ -19,8 +19,7 @@ std::size_t index(wire::Purpose purpose) { return static_cast<std::size_t>(purpo
 
 std::size_t Channel::room(std::size_t record_max) const noexcept {
   const std::size_t writable = carrier_->writable();
-  const std::size_t used =
-      encrypted_.size() + kResumeSize + kCellHeaderSize + kRecordOverhead;
+  const std::size_t used = encrypted_.size() + kResumeSize + kCellHeaderSize + kRecordOverhead;
   return writable <= used ? 0 : std::min({writable - used, record_max, kCellMax});
 }
 

@@ -162,8 +162,7 @@ void Circuits::forget(const Leg& leg) {
 }
 
 void Circuits::say_end(const Leg& leg) {
-  static_cast<void>(
-      links_.send_circuit_frame(leg.first, circuit_frame(leg.second, 0, true, {})));
+  static_cast<void>(links_.send_circuit_frame(leg.first, circuit_frame(leg.second, 0, true, {})));
 }
 
 void Circuits::end(base::LinkId link, std::uint32_t number) {
@@ -230,8 +229,8 @@ std::optional<std::size_t> Circuits::relay_of(const Leg& leg, std::size_t& from)
   return std::nullopt;
 }
 
-void Circuits::relay(base::LinkId a, std::uint32_t number_a, base::LinkId b,
-                     std::uint32_t number_b, base::Time now) {
+void Circuits::relay(base::LinkId a, std::uint32_t number_a, base::LinkId b, std::uint32_t number_b,
+                     base::Time now) {
   const Leg legs[2] = {{a, number_a}, {b, number_b}};
   for (const Leg& leg : legs) {
     std::size_t from = 0;
@@ -269,7 +268,8 @@ bool Circuits::pass_on(Relay& relay, std::size_t from, base::Time now) {
   }
   const auto cost = static_cast<double>(cost_of(piece));
   if (allowance_ < cost) {
-    const double wait = (cost - allowance_) / static_cast<double>(std::max<std::uint64_t>(limit_, 1));
+    const double wait =
+        (cost - allowance_) / static_cast<double>(std::max<std::uint64_t>(limit_, 1));
     deadline_ = std::min(deadline_, now + base::from_seconds(wait));
     return false;
   }
@@ -277,8 +277,8 @@ bool Circuits::pass_on(Relay& relay, std::size_t from, base::Time now) {
   std::memcpy(piece.data(), &to.second, sizeof to.second);
   relay.bytes += piece.size();
   relay.cost[from] -= cost_of(piece);
-  static_cast<void>(links_.send_circuit_frame(
-      to.first, wire::make_frame(wire::FrameType::circuit, {}, piece)));
+  static_cast<void>(
+      links_.send_circuit_frame(to.first, wire::make_frame(wire::FrameType::circuit, {}, piece)));
   relay.waiting[from].pop_front();
   return true;
 }

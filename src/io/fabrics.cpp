@@ -101,8 +101,8 @@ base::Status Fabrics::on_cell(Link& link, Talk& talk, CellType type, base::ByteV
   facts.there.version = version_at(cell);
   if (cell[kVersionSize] != std::byte{}) facts.there.why_not = "it cannot use UCX";
   facts.same_machine =
-      machine_ && machine_->accepts(proof_text(link, other),
-                                    cell.subspan(kProofAt, ucx::MachineProof::kSize));
+      machine_ &&
+      machine_->accepts(proof_text(link, other), cell.subspan(kProofAt, ucx::MachineProof::kSize));
   decide(link, talk, facts, now);
   return {};
 }

@@ -2,8 +2,10 @@
 //
 //  1. Once a link is accepted, each end tells what it knows of fabrics (an `offer` cell): the name
 //     in its run file, its UCX's version, and a proof of its machine and user.
-//  2. Both ends decide alike (ucx/fabric_choice.hpp). Most links stay where they are, with a reason.
-//  3. The end that was the session's listener lets the other one's address in, and tells it at which
+//  2. Both ends decide alike (ucx/fabric_choice.hpp). Most links stay where they are, with a
+//  reason.
+//  3. The end that was the session's listener lets the other one's address in, and tells it at
+//  which
 //     port, with a token (a `door` cell). The other end lets in the first one's, since UCX
 //     connects back, and connects.
 //  4. On the connection a session of its own begins, whose preamble has the token. Once it is up,

@@ -1,5 +1,7 @@
 #include "io/incoming.hpp"
 
+#include <algorithm>
+
 namespace starling::io {
 
 // What overlaps another stretch is kept whole: it is bounded all the same, and cut when its turn

@@ -2,7 +2,6 @@
 // once, in order, whatever was sent twice or came early.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -161,9 +161,8 @@ class Link::Sink final : public ChannelSink {
       : link_(link), now_(now), reports_(reports) {}
 
   base::Status on_data(std::uint64_t offset, base::ByteView bytes) override {
-    return link_.in_.add(offset, bytes, [this](base::ByteView due) {
-      return link_.deliver(due, now_, reports_);
-    });
+    return link_.in_.add(offset, bytes,
+                         [this](base::ByteView due) { return link_.deliver(due, now_, reports_); });
   }
   base::Status on_cell(CellType type, base::ByteView cell) override {
     return link_.on_cell(type, cell, reports_);
@@ -310,7 +309,8 @@ void Link::drop(std::size_t number, const std::string& why, const Reports& repor
 }
 
 void Link::choose_channel() noexcept {
-  const auto best = std::ranges::min_element(channels_, {}, [](const auto& c) { return c->kind(); });
+  const auto best =
+      std::ranges::min_element(channels_, {}, [](const auto& c) { return c->kind(); });
   sends_on_ = static_cast<std::size_t>(best - channels_.begin());
 }
 
@@ -411,8 +411,8 @@ base::Status Link::fill(Channel& channel) {
     if (room < std::min(next.bytes.size(), kRecordMin)) return {};
     const bool timed = next.first && next.frame_size >= kTimedFrameMin;
     const std::size_t size = std::min({next.bytes.size(), timed ? kRecordMin : kCellMax, room});
-    if (auto status = channel.put_data(out_.position(), next.bytes.first(size), next.purpose,
-                                       traffic_);
+    if (auto status =
+            channel.put_data(out_.position(), next.bytes.first(size), next.purpose, traffic_);
         !status) {
       return status;
     }

@@ -13,7 +13,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/bytes.hpp"
@@ -147,14 +146,14 @@ class Link {
   std::vector<std::unique_ptr<Channel>> channels_;
   std::size_t sends_on_ = 0;  ///< number in channels_
   std::vector<Joining> joining_;
-  std::vector<std::unique_ptr<Channel>> retired_;  ///< aborted, until they are closed
+  std::vector<std::unique_ptr<Channel>> retired_;   ///< aborted, until they are closed
   std::vector<std::unique_ptr<Bootstrap>> failed_;  ///< the same
   Outgoing out_;
   Incoming in_;
-  std::uint64_t told_ = 0;  ///< of the other end's stream, what it was told to have been taken
+  std::uint64_t told_ = 0;       ///< of the other end's stream, what it was told to have been taken
   std::size_t asked_again_ = 0;  ///< by the other end
-  bool wants_again_ = false;  ///< what was under way to this end may be lost
-  std::vector<base::Buffer> cells_;  ///< to be sent
+  bool wants_again_ = false;     ///< what was under way to this end may be lost
+  std::vector<base::Buffer> cells_;       ///< to be sent
   std::optional<std::uint64_t> ends_at_;  ///< offset at which the other end's stream ends
   bool end_sent_ = false;
   wire::FrameReader reader_;

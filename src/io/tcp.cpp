@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <utility>
 
-#include <cerrno>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -198,8 +198,8 @@ bool TcpStream::connected() const noexcept { return socket_->connected; }
 void TcpStream::send(base::Buffer bytes) {
   ASSERT(socket_->connected && !socket_->ending);
   if (bytes.empty() || !socket_->error.empty()) return;
-  uv_buf_t whole = uv_buf_init(reinterpret_cast<char*>(bytes.data()),
-                               static_cast<unsigned>(bytes.size()));
+  uv_buf_t whole =
+      uv_buf_init(reinterpret_cast<char*>(bytes.data()), static_cast<unsigned>(bytes.size()));
   // Mostly the system takes it all at once. An error shows again below.
   const int taken = unsent() == 0 ? uv_try_write(socket_->stream(), &whole, 1) : 0;
   if (taken == static_cast<int>(bytes.size())) return;

@@ -27,12 +27,8 @@ struct LinkTraffic {
   Bytes sent{};
   Bytes received{};
 
-  [[nodiscard]] std::uint64_t sent_total() const noexcept {
-    return total_of(sent);
-  }
-  [[nodiscard]] std::uint64_t received_total() const noexcept {
-    return total_of(received);
-  }
+  [[nodiscard]] std::uint64_t sent_total() const noexcept { return total_of(sent); }
+  [[nodiscard]] std::uint64_t received_total() const noexcept { return total_of(received); }
   void add(const LinkTraffic& other) noexcept {
     for (std::size_t i = 0; i < kPurposes; ++i) {
       sent[i] += other.sent[i];

@@ -6,119 +6,10 @@
 #include <vector>
 
 #include "base/assert.hpp"
-#include "io/circuits.hpp"
-#include "io/fabrics.hpp"
-#include "io/link.hpp"
 #include "io/plain_session.hpp"
-#include "io/tls.hpp"
-#include "io/turn.hpp"
+#include "io/transport_impl.hpp"
 
 namespace starling::io {
-
-class Transport::Impl final : private CircuitLinks {
- public:
-  Impl(Loop& loop, const TransportConfig& config, const Identity& identity,
-       TransportHandler& handler)
-      : loop_(loop),
-        config_(config),
-        self_(identity.id()),
-        handler_(handler),
-        resolver_(loop),
-        timer_(loop, [] {}),
-        fabrics_(loop, {config.fabric, config.fabric_ports}, config.tls, config.secret.has_value()),
-        circuits_(*this, config.relay_limit) {
-    // A timer only has to wake the loop: the turn before its next wait does the work.
-  }
-  ~Impl() override;
-
-  [[nodiscard]] base::Status start(const Identity& identity);
-  [[nodiscard]] const std::string& address() const noexcept { return address_; }
-  [[nodiscard]] std::uint64_t dial(const std::string& address);
-  [[nodiscard]] std::uint64_t punch(const std::string& address, const base::PeerId& peer);
-  void open_circuit(base::LinkId id, std::uint32_t number, const base::PeerId& peer, bool opens);
-  void relay(base::LinkId a, std::uint32_t number_a, base::LinkId b, std::uint32_t number_b) {
-    circuits_.relay(a, number_a, b, number_b, Loop::now());
-  }
-  void end_circuit(base::LinkId id, std::uint32_t number) { circuits_.end(id, number); }
-  [[nodiscard]] Link* find(base::LinkId id) const;
-  void accept(base::LinkId id);
-  void close(base::LinkId id);
-  void abort(base::LinkId id);
-  [[nodiscard]] LinkTraffic total() const;
-  [[nodiscard]] LinkCarrier carrier(base::LinkId id) const;
-  void shutdown(std::function<void()> done);
-
- private:
-  struct Slot {
-    std::uint32_t generation = 0;
-    std::unique_ptr<Link> link;
-    /// What the handler was told of it.
-    bool up_reported = false;
-    bool down_reported = false;
-    bool accepted = false;  // by accept()
-    Fabrics::Talk talk{};
-    /// Who must be at the other end; nothing: anybody.
-    std::optional<base::PeerId> expected{};
-    std::optional<SocketAddress> punches{};  ///< where the dial from the listening port goes
-    base::LinkId via{};                      ///< over a circuit: the link with the relay
-    bool opened = false;                     ///< over a circuit: by this end
-  };
-  struct FailedDial {
-    std::uint64_t dial;
-    std::string text;
-  };
-
-  bool send_circuit_frame(base::LinkId id, base::Buffer frame) override;
-  [[nodiscard]] std::optional<std::size_t> waiting_on(base::LinkId id) const override;
-  [[nodiscard]] std::uint64_t fail_dial(std::string text);
-  [[nodiscard]] Role role_toward(const base::PeerId& peer) const {
-    return self_ < peer ? Role::dialer : Role::listener;
-  }
-  [[nodiscard]] bool take_for_punch(std::unique_ptr<TcpStream>& tcp);
-  void on_circuit_frame(base::LinkId id, Link& link, base::ByteView payload);
-  [[nodiscard]] bool report_ended_circuits();
-  void report_up(base::LinkId id, const Link& link);
-
-  [[nodiscard]] bool turn();
-  void answer(std::unique_ptr<TcpStream> tcp);
-  [[nodiscard]] bool pump(std::uint32_t slot, base::Time now);
-  void join(Link& carrier);
-  void take_ucx_connections(base::Time now);
-  [[nodiscard]] std::size_t awaited_carriers() const;
-  void report_down(base::LinkId id, const Link& link);
-  [[nodiscard]] bool report_failed_dials();
-  void set_timer(base::Time now);
-  void finish_shutdown();
-  [[nodiscard]] std::optional<std::uint32_t> free_slot();
-  [[nodiscard]] base::Result<std::unique_ptr<Session>> make_session(Role role) const;
-  [[nodiscard]] std::size_t links() const;
-  [[nodiscard]] std::size_t strangers() const;
-  [[nodiscard]] bool may_come(const std::string& host) const;
-  void put(std::uint32_t slot, std::unique_ptr<Link> link);
-
-  Loop& loop_;
-  const TransportConfig config_;
-  const base::PeerId self_;
-  TransportHandler& handler_;
-  std::optional<TlsContext> tls_;
-  Resolver resolver_;
-  Timer timer_;
-  base::Time timer_at_ = base::Time::max();
-  Fabrics fabrics_;
-  base::Time fabrics_at_ = base::Time::max();  ///< when to see which of them are not used
-  Circuits circuits_;
-  bool stirred_ = false;  ///< a link that had its turn has something to send
-  std::optional<base::Time> quiet_at_;         ///< shutting down: when fabrics may be let go of
-  std::unique_ptr<Turn> turn_;
-  std::unique_ptr<TcpListener> listener_;
-  std::string address_;
-  std::vector<Slot> slots_;
-  std::vector<FailedDial> failed_dials_;
-  std::uint64_t dials_ = 0;
-  LinkTraffic past_;  ///< of links that are gone
-  bool shutting_down_ = false;
-  std::function<void()> done_;
-};
 
 // --- starting and stopping ---
 
@@ -231,105 +122,51 @@ std::uint64_t Transport::Impl::fail_dial(std::string text) {
   return dials_;
 }
 
-std::uint64_t Transport::Impl::dial(const std::string& address) {
-  if (shutting_down_) return fail_dial("this peer is shutting down");
+// What a dial needs in any case.
+base::Result<Transport::Impl::Prepared> Transport::Impl::prepare(const std::string& address,
+                                                                 Role role) {
+  using enum base::ErrorCode;
+  if (shutting_down_) return base::fail(network, "this peer is shutting down");
   const auto target = parse_target(address);
-  if (!target) return fail_dial(target.error().text);
+  if (!target) return base::fail(target.error());
   const auto slot = free_slot();
   if (!slot) {
-    return fail_dial(
-        fmt::format("{}: there are {} links already, the limit", address, config_.links_max));
+    return base::fail(network, "{}: there are {} links already, the limit", address,
+                      config_.links_max);
   }
-  auto session = make_session(Role::dialer);
-  if (!session) return fail_dial(session.error().text);
-  auto bootstrap = std::make_unique<Bootstrap>(
-      std::make_unique<TcpDial>(resolver_, *target, config_.proxy), std::move(*session));
-  put(*slot, std::make_unique<Link>(++dials_, address, std::move(bootstrap), config_.link_memory,
-                                    Loop::now() + config_.handshake_timeout));
+  auto session = make_session(role);
+  if (!session) return base::fail(session.error());
+  return Prepared{*slot, *target, std::move(*session)};
+}
+
+std::uint64_t Transport::Impl::start_dial(std::uint32_t slot, const std::string& address,
+                                          std::unique_ptr<Bootstrap> bootstrap) {
+  put(slot, std::make_unique<Link>(++dials_, address, std::move(bootstrap), config_.link_memory,
+                                   Loop::now() + config_.handshake_timeout));
   return dials_;
+}
+
+std::uint64_t Transport::Impl::dial(const std::string& address) {
+  auto prepared = prepare(address, Role::dialer);
+  if (!prepared) return fail_dial(prepared.error().text);
+  auto dial = std::make_unique<TcpDial>(resolver_, prepared->target, config_.proxy);
+  return start_dial(prepared->slot, address,
+                    std::make_unique<Bootstrap>(std::move(dial), std::move(prepared->session)));
 }
 
 std::uint64_t Transport::Impl::punch(const std::string& address, const base::PeerId& peer) {
-  if (shutting_down_) return fail_dial("this peer is shutting down");
-  const auto target = parse_target(address);
-  if (!target) return fail_dial(target.error().text);
-  const auto to = numeric_address(*target);
+  auto prepared = prepare(address, role_toward(peer));
+  if (!prepared) return fail_dial(prepared.error().text);
+  const auto to = numeric_address(prepared->target);
   if (!to) return fail_dial(address + ": an address in numbers is needed here");
-  const auto slot = free_slot();
-  if (!slot) {
-    return fail_dial(
-        fmt::format("{}: there are {} links already, the limit", address, config_.links_max));
-  }
-  auto session = make_session(role_toward(peer));
-  if (!session) return fail_dial(session.error().text);
   auto connection = TcpStream::connect_from(loop_, parse_address(address_)->port, *to);
   if (!connection) return fail_dial(fmt::format("{}: {}", address, connection.error().text));
-  auto bootstrap = std::make_unique<Bootstrap>(std::move(*connection), std::move(*session));
-  put(*slot, std::make_unique<Link>(++dials_, address, std::move(bootstrap), config_.link_memory,
-                                    Loop::now() + config_.handshake_timeout));
-  slots_[*slot].expected = peer;
-  slots_[*slot].punches = *to;
-  return dials_;
-}
-
-// The other end's packet came before this end had sent its own: then it is an ordinary connection,
-// and the attempt from here is of no use. Both ends know that they dial each other, so the roles
-// in the session are the same.
-bool Transport::Impl::take_for_punch(std::unique_ptr<TcpStream>& tcp) {
-  const SocketAddress from = tcp->remote_address();
-  const auto found = std::ranges::find_if(slots_, [&](const Slot& slot) {
-    return slot.link && slot.punches == from && slot.link->state() == Link::State::connecting;
-  });
-  if (found == slots_.end()) return false;
-  auto session = make_session(role_toward(*found->expected));
-  if (!session) return false;
-  found->link->restart(std::make_unique<Bootstrap>(std::move(tcp), std::move(*session)));
-  found->punches.reset();
-  return true;
-}
-
-void Transport::Impl::open_circuit(base::LinkId id, std::uint32_t number,
-                                   const base::PeerId& peer, bool opens) {
-  const auto slot = free_slot();
-  auto session = make_session(opens ? Role::dialer : Role::listener);
-  std::unique_ptr<Carrier> carrier;
-  if (slot && session && !shutting_down_ && find(id) != nullptr) carrier = circuits_.open(id, number);
-  if (!carrier) return circuits_.refuse(id, number);
-  auto bootstrap = std::make_unique<Bootstrap>(CarrierKind::circuit, std::move(carrier),
-                                               std::move(*session));
-  put(*slot, std::make_unique<Link>(0, "a circuit", std::move(bootstrap), config_.link_memory,
-                                    Loop::now() + config_.handshake_timeout));
-  slots_[*slot].expected = peer;
-  slots_[*slot].via = id;
-  slots_[*slot].opened = opens;
-}
-
-bool Transport::Impl::send_circuit_frame(base::LinkId id, base::Buffer frame) {
-  Link* const link = find(id);
-  if (link == nullptr || !link->send(std::move(frame), wire::Purpose::relayed)) return false;
-  stirred_ = true;
-  return true;
-}
-
-std::optional<std::size_t> Transport::Impl::waiting_on(base::LinkId id) const {
-  const Link* const link = find(id);
-  if (link == nullptr) return std::nullopt;
-  return link->waiting();
-}
-
-// Inside a pump() of the link.
-void Transport::Impl::on_circuit_frame(base::LinkId id, Link& link, base::ByteView payload) {
-  stirred_ = true;
-  if (slots_[id.slot].accepted && circuits_.on_frame(id, payload, Loop::now())) return;
-  link.finish(LinkEnd::protocol_error, "the other end sends a circuit's frame that makes no sense");
-}
-
-bool Transport::Impl::report_ended_circuits() {
-  const auto ended = circuits_.take_ended();
-  for (const Circuits::Ended& one : ended) {
-    handler_.on_circuit_ended({one.link, one.number, one.bytes});
-  }
-  return !ended.empty();
+  const std::uint64_t number =
+      start_dial(prepared->slot, address,
+                 std::make_unique<Bootstrap>(std::move(*connection), std::move(prepared->session)));
+  slots_[prepared->slot].expected = peer;
+  slots_[prepared->slot].punches = *to;
+  return number;
 }
 
 void Transport::Impl::accept(base::LinkId id) {
@@ -380,35 +217,11 @@ bool Transport::Impl::turn() {
   more = report_ended_circuits() || more;
   more = std::exchange(stirred_, false) || more;
   finish_shutdown();
-  if (now >= fabrics_at_ || fabrics_at_ == base::Time::max()) fabrics_at_ = fabrics_.drop_unused(now);
+  if (now >= fabrics_at_ || fabrics_at_ == base::Time::max())
+    fabrics_at_ = fabrics_.drop_unused(now);
   set_timer(now);
   // Only where nothing is left to do: what is armed wakes the loop.
   return more || !fabrics_.arm();
-}
-
-std::size_t Transport::Impl::awaited_carriers() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(slots_, [](const Slot& slot) { return slot.talk.token != 0; }));
-}
-
-// Whoever comes is a stranger until its session has shown that a link awaits it.
-void Transport::Impl::take_ucx_connections(base::Time now) {
-  for (Slot& slot : slots_) {
-    if (slot.talk.token == 0 || now < slot.talk.token_until) continue;
-    fabrics_.on_lost(slot.talk, "the other end did not connect by UCX in time", now);
-  }
-  if (!fabrics_.any()) return;
-  for (std::unique_ptr<Carrier>& carrier : fabrics_.take_incoming(awaited_carriers())) {
-    // A carrier can only be let go of in its time, so it gets a link in any case.
-    const auto slot = free_slot();
-    auto session = make_session(Role::listener);
-    ASSERT(slot && session, "places are kept for carriers");
-    put(*slot, std::make_unique<Link>(
-                   0, "UCX",
-                   std::make_unique<Bootstrap>(CarrierKind::ucx, std::move(carrier),
-                                               std::move(*session)),
-                   config_.link_memory, now + config_.handshake_timeout));
-  }
 }
 
 // Whoever is not answered is hung up on.
@@ -490,20 +303,6 @@ void Transport::Impl::report_up(base::LinkId id, const Link& link) {
                            .observed = link.route() ? to_string(link.route()->remote) : "",
                            .via = slot.via,
                            .opened = slot.opened});
-}
-
-// What came up as a link of its own is another carrier of one that awaits it.
-void Transport::Impl::join(Link& carrier) {
-  const std::uint64_t token = carrier.opened().token;
-  const auto found = std::ranges::find_if(slots_, [&](const Slot& slot) {
-    return token != 0 && slot.talk.token == token && slot.link &&
-           slot.link->peer() == carrier.peer();
-  });
-  if (found == slots_.end()) {
-    return carrier.finish(LinkEnd::protocol_error, "no link awaits this carrier");
-  }
-  found->talk.token = 0;
-  found->link->add(carrier.give_channel());
 }
 
 void Transport::Impl::report_down(base::LinkId id, const Link& link) {

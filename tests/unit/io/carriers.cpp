@@ -1,6 +1,5 @@
 // One suite for all carriers: what a link may rely on, whatever it travels on.
 #include <memory>
-#include <string>
 #include <utility>
 
 #include <boost/test/data/test_case.hpp>

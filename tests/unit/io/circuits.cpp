@@ -1,7 +1,6 @@
 #include "io/circuits.hpp"
 
 #include <cstring>
-#include <vector>
 
 #include <boost/test/unit_test.hpp>
 
@@ -65,8 +64,8 @@ BOOST_AUTO_TEST_CASE(two_that_cannot_reach_each_other_link_through_a_third_one) 
   three.b.transport->accept(three.b.ups[1].link);
   constexpr std::size_t kFrames = 30;
   for (std::size_t i = 0; i < kFrames; ++i) {
-    BOOST_REQUIRE(three.a.transport->send(three.a.ups[1].link, frame_of(50'000),
-                                          wire::Purpose::delta));
+    BOOST_REQUIRE(
+        three.a.transport->send(three.a.ups[1].link, frame_of(50'000), wire::Purpose::delta));
   }
   BOOST_TEST(run_until(three.loop, [&] { return three.b.frames == kFrames; }));
   BOOST_TEST(to_string(three.a.transport->carrier(three.a.ups[1].link).kind) == "circuit");
@@ -128,12 +127,12 @@ BOOST_AUTO_TEST_CASE(a_relay_passes_on_no_more_than_its_limit) {
   const std::uint64_t before = three.a.transport->traffic(three.a.ups[1].link).sent_total();
   three.b.transport->accept(three.b.ups[1].link);
   for (int i = 0; i < 6; ++i) {
-    BOOST_REQUIRE(three.a.transport->send(three.a.ups[1].link, frame_of(50'000),
-                                          wire::Purpose::delta));
+    BOOST_REQUIRE(
+        three.a.transport->send(three.a.ups[1].link, frame_of(50'000), wire::Purpose::delta));
   }
   BOOST_TEST(run_until(three.loop, [&] { return three.b.frames == 6; }));
-  const auto bytes = static_cast<double>(
-      three.a.transport->traffic(three.a.ups[1].link).sent_total() - before);
+  const auto bytes =
+      static_cast<double>(three.a.transport->traffic(three.a.ups[1].link).sent_total() - before);
   const double burst = 64 * 1024;
   BOOST_TEST(base::seconds(Loop::now() - began) > (bytes - burst) / kLimit * 0.9);
 }

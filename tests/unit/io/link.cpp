@@ -1,7 +1,6 @@
 #include "io/link.hpp"
 
 #include <cstring>
-#include <deque>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
@@ -34,10 +33,9 @@ class Ends {
     const auto pipe = std::make_shared<Pipe>();
     pipes.push_back(pipe);
     for (const int side : {0, 1}) {
-      ends[static_cast<std::size_t>(side)].link =
-          std::make_unique<Link>(side == 0 ? 1 : 0, "memory:1",
-                                 bootstrap(CarrierKind::tcp, pipe, side), kMemory,
-                                 base::Time::max());
+      ends[static_cast<std::size_t>(side)].link = std::make_unique<Link>(
+          side == 0 ? 1 : 0, "memory:1", bootstrap(CarrierKind::tcp, pipe, side), kMemory,
+          base::Time::max());
     }
     until([&] {
       return ends[0].link->state() == Link::State::up && ends[1].link->state() == Link::State::up;
@@ -113,9 +111,7 @@ class Ends {
     }
   }
   void until_all_came() {
-    until([&] {
-      return ends[0].received == ends[1].sent && ends[1].received == ends[0].sent;
-    });
+    until([&] { return ends[0].received == ends[1].sent && ends[1].received == ends[0].sent; });
   }
 
   std::array<End, 2> ends;

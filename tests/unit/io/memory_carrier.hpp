@@ -21,10 +21,10 @@ struct Pipe {
     bool ended = false;
   };
 
-  std::array<Direction, 2> from;         ///< what end i sent
-  std::array<bool, 2> broken{};          ///< end i has noticed that the pipe is broken
-  std::array<bool, 2> gone{};            ///< end i has let go of it
-  std::size_t room = 64UL * 1024;        ///< bytes under way, at most
+  std::array<Direction, 2> from;   ///< what end i sent
+  std::array<bool, 2> broken{};    ///< end i has noticed that the pipe is broken
+  std::array<bool, 2> gone{};      ///< end i has let go of it
+  std::size_t room = 64UL * 1024;  ///< bytes under way, at most
 
   /// Lets `count` messages from end `side` arrive.
   void arrive(int side, std::size_t count) {

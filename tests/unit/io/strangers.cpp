@@ -1,6 +1,5 @@
 // What reaches a listener from programs that are no peers, and from peers that break the rules.
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <vector>
 

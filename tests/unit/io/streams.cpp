@@ -136,8 +136,7 @@ BOOST_AUTO_TEST_CASE(cells_come_in_pieces_of_any_size) {
     base::Buffer got;
     std::vector<std::uint64_t> numbers;
     for (std::size_t at = 0; at < stream.size(); at += piece) {
-      base::ByteView view =
-          base::ByteView(stream).subspan(at, std::min(piece, stream.size() - at));
+      base::ByteView view = base::ByteView(stream).subspan(at, std::min(piece, stream.size() - at));
       while (!view.empty()) {
         const auto part = reader.read(view);
         BOOST_REQUIRE(part);
