@@ -190,15 +190,21 @@ int Lan::send_to(Socket& socket, const SocketAddress& to) {
   return uv_udp_try_send(&socket.handle, &buffer, 1, to.raw());
 }
 
+void Lan::listen_on(const LanInterface& interface) {
+  if (!interface.multicast) return;
+  const bool is_v4 = interface.address.is_v4();
+  // Fails where this peer is a member of the group there already.
+  static_cast<void>(uv_udp_set_membership(is_v4 ? &v4_->handle : &v6_->handle,
+                                          is_v4 ? kGroup : kGroup6,
+                                          interface.address.host().c_str(), UV_JOIN_GROUP));
+}
+
 int Lan::announce_on(const LanInterface& interface) {
   const bool is_v4 = interface.address.is_v4();
   Socket& socket = is_v4 ? *v4_ : *v6_;
   const std::string address = interface.address.host();
   int best = UV_ENETUNREACH;
   if (interface.multicast) {
-    // Fails where this peer is a member of the group there already.
-    static_cast<void>(uv_udp_set_membership(&socket.handle, is_v4 ? kGroup : kGroup6,
-                                            address.c_str(), UV_JOIN_GROUP));
     int status = uv_udp_set_multicast_interface(&socket.handle, address.c_str());
     if (status == 0) status = send_to(socket, group_of(interface.address, port_));
     best = std::max(best, status);
@@ -217,8 +223,10 @@ void Lan::announce() {
   for (const LanInterface& interface : lan_interfaces()) {
     if (!interface.multicast && !interface.broadcast) continue;
     const bool is_v4 = interface.address.is_v4();
-    // Who dials this peer by the sender's address must be heard there.
-    if (is_v4 ? !bound_.is_v4() && !bound_.is_any() : bound_.is_v4() || !has_v6_) continue;
+    if (!is_v4 && !has_v6_) continue;
+    listen_on(interface);
+    // Whom it hears it dials by either family. Who dials it must find it at the sender's address.
+    if (is_v4 ? !bound_.is_v4() && !bound_.is_any() : bound_.is_v4()) continue;
     const int best = announce_on(interface);
     sent_[fmt::format("{} ({})", interface.name, interface.address.host())] =
         best >= 0 ? "" : uv_strerror(best);

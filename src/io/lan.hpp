@@ -98,6 +98,7 @@ class Lan {
   /// Returns libuv's status.
   [[nodiscard]] int open(Socket& socket, const SocketAddress& at);
   void announce();
+  void listen_on(const LanInterface& interface);
   /// Bytes sent, or libuv's status.
   [[nodiscard]] int announce_on(const LanInterface& interface);
   [[nodiscard]] int send_to(Socket& socket, const SocketAddress& to);
