@@ -109,7 +109,13 @@ void Core::on(const Received& event, const Members& members, base::Time now, Out
 }
 
 void Core::on(const Moved& event, const Members&, base::Time now, Outbox& out) {
+  const bool same = std::ranges::is_permutation(addresses_, event.addresses);
   addresses_ = event.addresses;
+  if (same) {  // in another order: nothing that others have found out is different
+    const bool dialed = reach_ == wire::Reachability::reachable;
+    out.push_back(Tell{reach_, dialed ? outer_ : std::string()});
+    return;
+  }
   witnesses_.clear();
   networks_.clear();
   outer_.clear();
