@@ -1,5 +1,6 @@
 // status, members, links, invite, leave, checkpoint: asking a running peer.
 #include <optional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -84,19 +85,27 @@ std::string members_text(const Json& members) {
 
 std::string links_text(const Json& links) {
   std::string text = fmt::format(
-      "{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {}\n", "name", "id", "state",
-      "exchange", "drift", "density", "Mbit/s", "rtt ms", "sent", "received", "address");
+      "{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {:<8} {}\n", "name", "id",
+      "state", "exchange", "drift", "density", "Mbit/s", "rtt ms", "sent", "received", "carrier",
+      "address");
+  std::map<std::string, std::string> reasons;  // why links do not go over UCX, and whose
   for (const Json& link : links) {
     text += fmt::format(
-        "{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {}\n",
+        "{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {:<8} {}\n",
         shown(link.at("name")), brief(link.at("id")), shown(link.at("state")),
         link.at("exchange").get<std::uint64_t>(), percent(link.at("drift")),
         percent(link.at("density")), number(link.at("mbit"), 1),
         number(link.at("round_trip_ms"), 2),
         report::format_bytes(link.at("bytes_sent").at("total").get<std::uint64_t>()),
         report::format_bytes(link.at("bytes_received").at("total").get<std::uint64_t>()),
-        shown(link.at("address")));
+        shown(link.at("carrier")),
+        link.at("via").is_null() ? shown(link.at("address")) : "via " + shown(link.at("via")));
+    if (const std::string why = shown(link.at("why_not_ucx")); !why.empty()) {
+      std::string& names = reasons[why];
+      names += (names.empty() ? "" : ", ") + shown(link.at("name"));
+    }
   }
+  for (const auto& [why, names] : reasons) text += fmt::format("not over UCX: {}: {}\n", names, why);
   return text;
 }
 

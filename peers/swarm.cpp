@@ -31,6 +31,7 @@
 #include "commands.hpp"
 #include "complain.hpp"
 #include "control_client.hpp"
+#include "io/proxy.hpp"
 #include "needs.hpp"
 #include "peer/run_file.hpp"
 #include "report/format.hpp"
@@ -556,6 +557,8 @@ base::Result<int> run(const SwarmOptions& options) {
 }  // namespace
 
 int run_swarm(const SwarmOptions& options) {
+  // Each of its peers would say so.
+  if (const auto proxy = io::choose_proxy({}); !proxy) return complain("swarm", proxy.error());
   const auto code = run(options);
   if (code) return *code;
   return complain("swarm", code.error());

@@ -88,6 +88,7 @@ class Node {
   [[nodiscard]] peer::Status status() const;
   [[nodiscard]] LinkTraffic traffic() const { return transport_->traffic(); }
   [[nodiscard]] LinkTraffic traffic(base::LinkId link) const { return transport_->traffic(link); }
+  [[nodiscard]] LinkCarrier carrier(base::LinkId link) const { return transport_->carrier(link); }
 
  private:
   class Handler;

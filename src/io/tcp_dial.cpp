@@ -144,7 +144,10 @@ std::string TcpDial::tried() const {
 
 std::string TcpDial::waiting_for() const {
   if (tunnel_) {
-    return tunnel_->ended(connection_ ? "it has not answered in time" : "nobody answered in time")
+    return tunnel_
+        ->ended(connection_ ? "it has not answered in time; is that its port, and the scheme the "
+                              "right one?"
+                            : "nobody answered in time")
         .text;
   }
   if (addresses_.empty()) return "no name server has answered in time";

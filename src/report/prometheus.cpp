@@ -95,6 +95,12 @@ void add_links(Text& text, const peer::Status& status, const StatusExtra& extra)
   using Link = peer::LinkStatus;
   using Count = std::optional<std::uint64_t>;
   using Number = std::optional<double>;
+  text.family("link_carrier", "gauge", "1: of this kind is what a link's bytes travel on.");
+  for (std::size_t i = 0; i < status.links.size(); ++i) {
+    text.sample(std::uint64_t{1}, {{"peer", status.links[i].peer.hex()},
+                                   {"name", status.links[i].name},
+                                   {"carrier", extra.link_carrier[i].kind}});
+  }
   family("link_exchanges_total", "counter", "Exchanges committed on a link.",
          [](const Link& link, std::size_t) { return Count(link.exchanges); });
   family("link_drift_ratio", "gauge",

@@ -87,13 +87,16 @@ std::string members_json(const peer::Status& status) {
 
 std::string links_json(const peer::Status& status, const StatusExtra& extra) {
   ASSERT(extra.link_sent.size() == status.links.size() &&
-         extra.link_received.size() == status.links.size());
+         extra.link_received.size() == status.links.size() &&
+         extra.link_carrier.size() == status.links.size());
   Json links = Json::array();
   for (std::size_t i = 0; i < status.links.size(); ++i) {
     const peer::LinkStatus& link = status.links[i];
     links.push_back({{"name", link.name},
                      {"id", link.peer.hex()},
                      {"address", link.address},
+                     {"carrier", extra.link_carrier[i].kind},
+                     {"why_not_ucx", extra.link_carrier[i].why},
                      {"via", link.via.empty() ? Json(nullptr) : Json(link.via)},
                      {"state", link.state},
                      {"exchange", link.exchange},

@@ -12,6 +12,12 @@
 
 namespace starling::report {
 
+/// What a link's bytes travel on.
+struct LinkCarrier {
+  std::string kind;  ///< "tcp", "ucx" or "circuit"
+  std::string why;   ///< not "ucx"; may be empty
+};
+
 /// What the core does not know of itself.
 struct StatusExtra {
   std::string run;               ///< its name
@@ -26,6 +32,7 @@ struct StatusExtra {
   /// By link, in the order of Status::links.
   std::vector<BytesByPurpose> link_sent;
   std::vector<BytesByPurpose> link_received;
+  std::vector<LinkCarrier> link_carrier;
 };
 
 /// {"name", "id", "phase", "steps", "samples", ..., "bytes_sent": {...}}

@@ -52,6 +52,8 @@ report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked
     const io::LinkTraffic one = asked.traffic(link.link);
     made.link_sent.push_back(by_purpose(one.sent));
     made.link_received.push_back(by_purpose(one.received));
+    const io::LinkCarrier carrier = asked.carrier(link.link);
+    made.link_carrier.push_back({io::to_string(carrier.kind), carrier.why});
   }
   return made;
 }

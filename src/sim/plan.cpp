@@ -15,6 +15,7 @@
 #include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/rng.hpp"
+#include "sim/plan_nat.hpp"
 
 namespace starling::sim {
 namespace {
@@ -49,8 +50,8 @@ class Planner {
     for (std::uint32_t i = 0; i < scenario_.count; ++i) add_peer({}, 0);
     for (const Entry& entry : scenario_.timeline) line_up(entry);
     number_joiners();
-    place_behind_routers();
     if (error_) return fail(std::move(*error_));
+    if (base::Status placed = place_behind_routers(plan_); !placed) return placed;
     draws_ = draws_of(nullptr);
     start(scenario_.count, 0, scenario_.spacing, nullptr);
     while (!occurrences_.empty() && !error_) {
@@ -153,46 +154,6 @@ class Planner {
                            .speed = scenario_.speeds[number % scenario_.speeds.size()],
                            .nat = {}});
     joins_at_.push_back(joins_at);
-  }
-
-  /// What each peer is behind. Those of one entry share its router, or have one each.
-  void place_behind_routers() {
-    auto next = static_cast<std::uint32_t>(plan_.peers.size());
-    for (PlannedPeer& peer : plan_.peers) peer.router = peer.number;
-    for (const NatEntry& entry : scenario_.nats) {
-      const std::uint32_t router = next++;
-      if (!entry.peers.empty() && entry.peers.back() >= plan_.peers.size()) {
-        return reject_nat(entry, "there is no peer {}: there are {}, from 0", entry.peers.back(),
-                          plan_.peers.size());
-      }
-      for (PlannedPeer& peer : plan_.peers) {
-        const bool named = std::ranges::binary_search(entry.peers, peer.number);
-        if (!named && (!entry.peers.empty() || peer.region != entry.region)) continue;
-        if (peer.nat) return reject_nat(entry, "{} is in an earlier entry, too", peer.name);
-        peer.nat = entry.settings;
-        if (entry.settings.shared) peer.router = router;
-      }
-    }
-    for (const Entry& entry : scenario_.timeline) {
-      if (entry.kind == Kind::twin && !scenario_.nats.empty()) {
-        return reject(entry, "does not go with [[network.nat]]: no router leads to a twin");
-      }
-    }
-    for (const ExpectedPath& path : scenario_.paths) {
-      if (path.b < plan_.peers.size() || error_) continue;
-      error_ = base::Error{
-          ErrorCode::run_file,
-          fmt::format("{}: expect.{}: there is no peer {}: there are {}, from 0", scenario_.file,
-                      to_string(path.path), path.b, plan_.peers.size())};
-    }
-  }
-
-  template <class... Args>
-  void reject_nat(const NatEntry& entry, fmt::format_string<Args...> format, Args&&... args) {
-    if (error_) return;
-    error_ = base::Error{ErrorCode::run_file,
-                         fmt::format("{}:{}: network.nat: {}", scenario_.file, entry.line,
-                                     fmt::format(format, std::forward<Args>(args)...))};
   }
 
   /// Peers whose join has come by then.
@@ -595,10 +556,6 @@ class Planner {
 };
 
 }  // namespace
-
-bool is_behind_router(const PlannedPeer& peer) {
-  return peer.nat && peer.nat->kind != NatKind::open;
-}
 
 bool has_event(const Plan& plan, Kind kind) {
   return std::ranges::find(plan.events, kind, &PlannedEvent::kind) != plan.events.end();

@@ -149,6 +149,19 @@ class Mappings(Homes):
         self.assertIsNone(self.connect(0, self.host(1), patience=SHORT))
 
 
+class WhatIsBorrowed(Homes):
+    def test_is_given_back(self):
+        self.build(nat("cgnat", mapping=60), nat("moderate", proxy="socks5"))
+        mark = self.names[0].rpartition("-")[0]
+        there = [path.name for path in machine.NETNS.glob(f"{mark}*")]
+        self.assertEqual(len(there), 4 + 3)  # peers and routers
+        programs = list(self.network.processes)
+        self.doCleanups()
+        self.assertEqual(list(machine.NETNS.glob(f"{mark}*")), [])
+        self.assertEqual([f for f in machine.switch_folders() if f.name.startswith(mark)], [])
+        self.assertTrue(programs and all(p.returncode is not None for p in programs))
+
+
 class Punching(Homes):
     def punch(self, a, b):
         """Both dial from their listening ports, again and again for a while, each where the other

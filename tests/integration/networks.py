@@ -60,8 +60,9 @@ class OneNetwork(Peers):
             self.ip(here, f"link add br-{bridge} type bridge", f"link set br-{bridge} up",
                     f"addr add 172.{17 + bridge}.0.1/16 broadcast + dev br-{bridge}",
                     # As with a container that runs: the bridge has a carrier.
-                    f"link add in-{bridge} type dummy", f"link set in-{bridge} master br-{bridge}",
-                    f"link set in-{bridge} up")
+                    f"link add in-{bridge} type veth peer name out-{bridge}",
+                    f"link set in-{bridge} master br-{bridge}", f"link set in-{bridge} up",
+                    f"link set out-{bridge} up")
         self.ip(cable, f"link add port-{number} type veth peer name eth0 netns {here}",
                 f"link set port-{number} master net", f"link set port-{number} up")
         addresses = []
@@ -158,17 +159,23 @@ class WithBridges(OneNetwork):
         invite = self.ask(1, "/invite")["invite"]
         self.assertNotIn("172.", invite)
 
+
+class InAContainer(OneNetwork):
+    """The second machine is a container of the first: its only cable leads to a bridge there."""
+    FAMILIES = (4,)
+    BRIDGES = 1
+
     def test_a_bridge_over_which_somebody_came_is_told_last(self):
         here, inner = self.namespaces[0], self.namespaces[1]
-        # The second machine is a container of the first: its only cable is a bridge.
-        self.ip(inner, "link del eth0", *(f"link del br-{bridge}" for bridge in range(10)))
+        self.ip(inner, "link del eth0", "link del br-0")
         self.ip(here, f"link add c0 type veth peer name eth0 netns {inner}",
-                "link set c0 master br-3", "link set c0 up")
-        self.ip(inner, "addr add 172.20.0.2/16 broadcast + dev eth0", "link set eth0 up")
+                "link set c0 master br-0", "link set c0 up")
+        self.ip(inner, "addr add 172.17.0.2/16 broadcast + dev eth0", "link set eth0 up",
+                "route add default via 172.17.0.1")
         self.start(0, "--listen", f":{PORT}")
-        self.start(1, "--listen", f":{PORT}", "--join", f"172.20.0.1:{PORT}")
+        self.start(1, "--listen", f":{PORT}", "--join", f"172.17.0.1:{PORT}")
         self.wait_for(lambda: self.addresses().get("peer-0") ==
-                      [f"{v4(0)}:{PORT}", f"172.20.0.1:{PORT}"], self.told)
+                      [f"{v4(0)}:{PORT}", f"172.17.0.1:{PORT}"], self.told)
         self.assertIn("peer-1", self.neighbours(0))
 
 

@@ -85,6 +85,11 @@ def why_not():
 WHY_NOT = why_not()
 
 
+def ip(*lines):
+    for line in lines:
+        subprocess.run(["ip", *line.split()], check=True)
+
+
 def in_namespace(namespace, *words, **options):
     return subprocess.run(["ip", "netns", "exec", namespace, *map(str, words)], text=True,
                           capture_output=True, check=False, timeout=PATIENCE, **options)
@@ -105,17 +110,17 @@ class ARouter(unittest.TestCase):
         self.net, self.router, self.home = self.borrowed.namespaces(3)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="starling-routers-"))
         self.addCleanup(shutil.rmtree, self.folder, True)
-        machine.ip(
+        ip(
             f"-n {self.router} link add wan type veth peer name eth0 netns {self.net}",
             f"-n {self.router} link add lan type veth peer name eth0 netns {self.home}")
         for namespace, device, v4, v6 in ((self.net, "eth0", "11.0.0.1", "2001:db8:9::1"),
                                           (self.router, "wan", "11.0.0.20", "2001:db8:9::20"),
                                           (self.router, "lan", "192.168.1.1", "2001:db8:1::1"),
                                           (self.home, "eth0", "192.168.1.2", "2001:db8:1::2")):
-            machine.ip(f"-n {namespace} link set lo up", f"-n {namespace} link set {device} up",
+            ip(f"-n {namespace} link set lo up", f"-n {namespace} link set {device} up",
                        f"-n {namespace} addr add {v4}/24 dev {device}",
                        f"-n {namespace} addr add {v6}/64 dev {device} nodad")
-        machine.ip(f"-n {self.home} route add default via 192.168.1.1",
+        ip(f"-n {self.home} route add default via 192.168.1.1",
                    f"-n {self.home} -6 route add default via 2001:db8:1::1",
                    f"-n {self.net} -6 route add 2001:db8:1::/64 via 2001:db8:9::20")
         in_namespace(self.router, "sysctl", "-qw", "net.ipv4.ip_forward=1",

@@ -1,9 +1,18 @@
 #include "io/ucx/fabric.hpp"
 
 #include "base/assert.hpp"
+#include "io/blocked_signals.hpp"
 #include "io/ucx/loader.hpp"
 
 namespace starling::io::ucx {
+
+Loading::Loading(Loop& loop, std::function<void()> done) : wake_(loop, std::move(done)) {
+  const BlockedSignals blocked;
+  thread_ = std::jthread([this] {
+    static_cast<void>(ucx_module());  // it remembers what came of it
+    wake_.wake();
+  });
+}
 
 base::Result<std::unique_ptr<Fabric>> Fabric::start(Loop& loop, const FabricConfig& config) {
   const auto module = ucx_module();

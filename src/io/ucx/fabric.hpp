@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,7 +23,20 @@ namespace starling::io::ucx {
 /// fabric is destroyed so long after an allow() of nobody, and UCX is not surprised.
 inline constexpr base::Duration kQuiet = std::chrono::milliseconds(100);
 
-/// Where all of one thread, the loop's. In the loop's prepare phase, before it waits:
+/// Loads UCX on a thread of its own: some releases take half a second for it (1.22), in which the
+/// loop would stand still. Fabric::start() takes some 20 ms after it.
+class Loading {
+ public:
+  /// `done` is called once, on the loop's thread, never from here; it may destroy this. Whether UCX
+  /// could be loaded ucx_module() says at once then. `loop` must outlive it.
+  Loading(Loop& loop, std::function<void()> done);
+
+ private:
+  WakeUp wake_;
+  std::jthread thread_;  ///< the first to go: waits for what is under way
+};
+
+/// All of one thread, the loop's. In the loop's prepare phase, before it waits:
 ///
 ///     while (fabric.progress()) ...work on carriers...
 ///     if (!fabric.arm()) ...do not wait: something has come meanwhile...
@@ -29,9 +44,9 @@ inline constexpr base::Duration kQuiet = std::chrono::milliseconds(100);
 /// Once armed, the loop wakes up when something comes.
 class Fabric {
  public:
-  /// Loads UCX if it is not loaded yet, and listens: nobody is let in before allow(). Errors
-  /// (network) as of ucx_module and Module::start, and if the address is IPv6 and the UCX that is
-  /// there is none to be trusted with it. `loop` must outlive it.
+  /// Loads UCX if it is not loaded yet (see Loading), and listens: nobody is let in before allow().
+  /// Errors (network) as of ucx_module and Module::start, and if the address is IPv6 and the UCX
+  /// that is there is none to be trusted with it. `loop` must outlive it.
   [[nodiscard]] static base::Result<std::unique_ptr<Fabric>> start(Loop& loop,
                                                                    const FabricConfig& config);
   Fabric(const Fabric&) = delete;

@@ -5,7 +5,6 @@
 #include <climits>
 #include <csignal>
 #include <cstdlib>
-#include <mutex>
 #include <system_error>
 
 #include <dlfcn.h>
@@ -181,12 +180,7 @@ base::Result<const Module*> load_module(const fs::path& file) {
 }
 
 base::Result<const Module*> ucx_module() {
-  static std::mutex mutex;
-  static const Module* loaded = nullptr;
-  const std::lock_guard lock(mutex);
-  if (loaded != nullptr) return loaded;
-  const auto module = find_and_load();
-  if (module) loaded = *module;
+  static const base::Result<const Module*> module = find_and_load();
   return module;
 }
 

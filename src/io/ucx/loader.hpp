@@ -31,9 +31,9 @@ using Environment = std::function<const char*(const char*)>;
 /// file is no module, or one of another build.
 [[nodiscard]] base::Result<const Module*> load_module(const std::filesystem::path& file);
 
-/// The module that belongs to this program, loaded at the first call; the environment variable
-/// STARLING_UCX_MODULE names another file. Takes some 20 ms. Errors as of load_module, where there
-/// is no module, and as of why_not_load. Any thread.
+/// The module that belongs to this program, loaded at the first call, in 20 ms to half a second;
+/// the environment variable STARLING_UCX_MODULE names another file. Errors as of load_module, where
+/// there is no module, and as of why_not_load; they stay what they are. Any thread.
 [[nodiscard]] base::Result<const Module*> ucx_module();
 
 }  // namespace starling::io::ucx

@@ -278,6 +278,7 @@ function drawTables(members, links) {
     ["density", (link) => percent(link.density, 3)],
     ["round trip", (link) => missing(link.round_trip_ms) ? "-" : `${fixed(link.round_trip_ms, 1)} ms`],
     ["Mbit/s", (link) => fixed(link.mbit, 1)],
+    ["carrier", (link) => link.via === null ? link.carrier : `${link.carrier} via ${link.via}`],
     ["sent", (link) => bytes(link.bytes_sent.total)],
     ["received", (link) => bytes(link.bytes_received.total)],
   ], links);

@@ -33,7 +33,8 @@ base::Buffer pcp_answer(const base::Buffer& request, int result, std::uint32_t l
   bytes.resize(24);
   bytes.insert(bytes.end(), request.begin() + 24, request.begin() + 42);
   put(bytes, port, 2);
-  for (const std::uint8_t byte : Ip::parse(outer).value().bytes) put(bytes, byte, 1);
+  const Ip ip = Ip::parse(outer).value();
+  for (const std::uint8_t byte : ip.bytes) put(bytes, byte, 1);
   return bytes;
 }
 

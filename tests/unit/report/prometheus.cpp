@@ -38,7 +38,8 @@ Status status() {
 
 StatusExtra extra() {
   const BytesByPurpose sent{.total = 60, .delta = 50, .membership = 10};
-  return {.run = "test", .bytes_sent = sent, .link_sent = {sent, {}}, .link_received = {{}, {}}};
+  return {.run = "test", .bytes_sent = sent, .link_sent = {sent, {}}, .link_received = {{}, {}},
+          .link_carrier = {{"tcp", ""}, {"ucx", ""}}};
 }
 
 /// Samples by name and labels. Every line must be one of the format's, and a family stands in one

@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(what_only_real_packets_show_is_refused) {
         "duration = 9\n[peers]\ncount = 2\n[[network.nat]]\npeers = [1]\nkind = \"moderate\"\n" +
         key + "\n" + kMembers));
     BOOST_REQUIRE(!report);
-    BOOST_TEST(report.error().text == "t.toml:5: network.nat: '" + key.substr(0, key.find(' ')) +
+    BOOST_TEST(report.error().text == "t.toml:6: network.nat: '" + key.substr(0, key.find(' ')) +
                                           "' works only with real peers: scenarios/run t.toml");
   }
 }

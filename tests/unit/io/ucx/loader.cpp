@@ -13,6 +13,7 @@
 #include "tests/temporary_folder.hpp"
 
 using namespace starling;
+using namespace starling::io;
 using namespace starling::io::ucx;
 using starling::io::ucx::test::says;
 using starling::testing::TemporaryFolder;
@@ -49,6 +50,13 @@ BOOST_AUTO_TEST_CASE(ucx_is_not_there_before_it_is_needed) {
     return found;
   };
   const auto before = handlers();
+  {
+    Loop loop = std::move(Loop::create().value());
+    bool done = false;
+    const Loading loading(loop, [&] { done = true; });
+    BOOST_TEST(!done);
+    while (!done) loop.run_once();
+  }
   const auto module = ucx_module();
   BOOST_TEST((handlers() == before));
   BOOST_REQUIRE_MESSAGE(module.has_value(), (module ? "" : module.error().text));
