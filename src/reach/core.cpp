@@ -57,10 +57,10 @@ void Core::on(const LinkLost& event, const Members&, base::Time, Outbox& out) {
 void Core::on(const Want& event, const Members& members, base::Time now, Outbox& out) {
   const bool help = event.peer && needs_help(*event.peer, members, now);
   const wire::MemberRecord* record = event.peer ? members.find(*event.peer) : nullptr;
-  // Nobody answers there but in a network of one's own.
+  // Nobody answers there but in a network of one's own, and somebody may be in common.
   const bool useless = help && record != nullptr &&
                        record->reach == wire::Reachability::dials_only &&
-                       !is_own_network(event.address);
+                       !is_own_network(event.address) && linked_since_;
   const bool dialed =
       !useless && dial({.purpose = Purpose::want, .address = event.address, .peer = event.peer},
                        DialKind::direct, out);
@@ -109,7 +109,13 @@ void Core::on(const Received& event, const Members& members, base::Time now, Out
 }
 
 void Core::on(const Moved& event, const Members&, base::Time now, Outbox& out) {
+  const bool same = std::ranges::is_permutation(addresses_, event.addresses);
   addresses_ = event.addresses;
+  if (same) {  // in another order: nothing that others have found out is different
+    const bool dialed = reach_ == wire::Reachability::reachable;
+    out.push_back(Tell{reach_, dialed ? outer_ : std::string()});
+    return;
+  }
   witnesses_.clear();
   networks_.clear();
   outer_.clear();

@@ -29,7 +29,7 @@ inline constexpr std::size_t kProbesMax = 4;  ///< under way
 // --- links ---
 inline constexpr std::size_t kLinksMax = 256;   ///< as peer::kConnectionsMax
 inline constexpr std::size_t kDialsMax = 64;    ///< under way, membership's included
-inline constexpr std::size_t kBacksMax = 12;    ///< of them because others asked for them
+inline constexpr std::size_t kBacksMax = 32;    ///< of them because others asked for them
 inline constexpr std::size_t kFailedMax = 256;  ///< members whose direct dial failed lately
 inline constexpr base::Duration kFailedMemory = 120s;
 
@@ -48,8 +48,8 @@ inline constexpr std::size_t kCandidates = 2;  ///< addresses of one member, dia
 /// Introductions that one link may ask for, be it to be passed on or for this peer.
 inline constexpr double kIntroductionsEach = 8;  ///< a second
 inline constexpr double kIntroductionsEachBurst = 32;
-inline constexpr double kBacksAll = 4;  ///< dials for introduced members a second
-inline constexpr double kBacksAllBurst = 16;
+inline constexpr double kBacksAll = 8;  ///< dials for introduced members a second
+inline constexpr double kBacksAllBurst = 32;
 
 // --- circuits ---
 inline constexpr std::size_t kCircuitsMax = 4096;   ///< that a person may allow

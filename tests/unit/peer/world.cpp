@@ -279,8 +279,9 @@ void World::bring_up(std::size_t connection, int side, const std::string& addres
   const std::size_t other = *connections_[connection].ends[1 - side].peer;
   end.link = new_link(index, connection);
   end.up = true;
-  later(kDialTime, [this, index, link = end.link, side, address, id = peers_[other]->id] {
-    give(index, LinkUp{link, id, side == 0, side == 0 ? address : "somewhere:1"});
+  later(kDialTime, [this, index, link = end.link, side, address, other] {
+    give(index, LinkUp{link, peers_[other]->id, side == 0, side == 0 ? address : "somewhere:1",
+                       address_of(other)});
   });
 }
 

@@ -156,6 +156,12 @@ BOOST_AUTO_TEST_CASE(without_an_answer_the_want_has_failed) {
   BOOST_TEST(peer.wait(kAskWait) == Lines{std::string("failed ") + kHome});
 }
 
+BOOST_AUTO_TEST_CASE(without_a_link_it_dials_whoever_says_that_it_cannot_be_dialed) {
+  Script peer;
+  peer.member('t', Reachability::dials_only, {kHome});
+  BOOST_TEST(peer.tell(Want{kHome, id('t')}) == Lines{std::string("dial ") + kHome + " direct"});
+}
+
 BOOST_AUTO_TEST_CASE(one_of_a_network_of_its_own_is_dialed_all_the_same) {
   Script peer = behind_routers();
   peer.member('t', Reachability::dials_only, {"192.168.1.9:7000"});

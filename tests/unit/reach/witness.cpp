@@ -105,6 +105,15 @@ BOOST_AUTO_TEST_CASE(a_machine_that_moves_asks_anew) {
   BOOST_TEST(peer.wait(kGather) == Lines{"send 1 dial back 7001"});
 }
 
+BOOST_AUTO_TEST_CASE(another_order_of_its_addresses_is_no_move) {
+  Script peer('m', {}, true, {"192.168.1.2:7000", "10.0.0.1:7000"});
+  peer.linked(1, 'a', "1.2.3.4:1");
+  peer.wait(kGather);
+  peer.hears(1, DialedBack{nonce_to(peer, 1), DialBackOutcome::reached, "8.8.8.8:1"});
+  BOOST_TEST(peer.tell(Moved{{"10.0.0.1:7000", "192.168.1.2:7000"}}) ==
+             Lines{"tell reachable 8.8.8.8:7000"});
+}
+
 BOOST_AUTO_TEST_CASE(only_the_address_that_the_asker_is_seen_at_is_dialed_for_it) {
   Script peer;
   peer.linked(1, 'a', "1.2.3.4:5555");
