@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "reach/network.hpp"
 
 namespace starling::reach {
 
@@ -55,12 +56,13 @@ void Core::on(const LinkLost& event, const Members&, base::Time, Outbox& out) {
 }
 
 void Core::on(const Want& event, const Members& members, base::Time now, Outbox& out) {
-  const bool help = event.peer && needs_help(*event.peer, members, now);
+  const bool has_address = host_port(event.address).has_value();
+  const bool help = event.peer && (!has_address || needs_help(*event.peer, members, now));
   const wire::MemberRecord* record = event.peer ? members.find(*event.peer) : nullptr;
   // Nobody answers there but in a network of one's own, and somebody may be in common.
-  const bool useless = help && record != nullptr &&
-                       record->reach == wire::Reachability::dials_only &&
-                       !is_own_network(event.address) && linked_since_;
+  const bool useless = !has_address || (help && record != nullptr &&
+                                        record->reach == wire::Reachability::dials_only &&
+                                        !is_own_network(event.address) && linked_since_);
   const bool dialed =
       !useless && dial({.purpose = Purpose::want, .address = event.address, .peer = event.peer},
                        DialKind::direct, out);

@@ -11,7 +11,7 @@
 namespace starling::runtime {
 namespace {
 
-/// One of each member that is alive: first those that this peer has dialed itself, which lead
+/// One of each member that is alive and may be dialed: first those that this peer has dialed itself, which lead
 /// there.
 std::vector<std::string> addresses_of_others(const peer::Status& status) {
   std::vector<std::string> dialed;
@@ -19,6 +19,7 @@ std::vector<std::string> addresses_of_others(const peer::Status& status) {
   for (const peer::MemberStatus& member : status.members) {
     const std::vector<std::string>& all = member.record.addresses;
     if (member.self || member.record.state != wire::MemberState::alive || all.empty()) continue;
+    if (member.record.reach == wire::Reachability::dials_only) continue;
     const auto link = std::ranges::find(status.links, member.record.id, &peer::LinkStatus::peer);
     // A link that came in has the port of the other end's socket, which nobody can dial.
     const bool leads_there =

@@ -154,6 +154,20 @@ BOOST_AUTO_TEST_CASE(a_dial_names_the_member_and_its_failure_is_no_news_of_one_t
   }
 }
 
+BOOST_AUTO_TEST_CASE(one_that_has_this_peer_s_own_address_is_wanted_without_one) {
+  Alone peer;
+  const base::LinkId link = peer.link(2, 1, false, false);
+  peer.give(Received{link, wire::Gossip{{record_of(3, wire::Reachability::dials_only)}, {}}});
+  BOOST_REQUIRE(peer.all<Dial>().size() == 1U);
+  peer.give(DialFailed{peer.all<Dial>()[0].address, "that is this peer", true});
+  peer.now += 10s;
+  peer.out.clear();
+  peer.core.expire(peer.now, peer.out);
+  BOOST_TEST(std::ranges::any_of(peer.all<Dial>(), [](const Dial& dial) {
+    return dial.peer == id_of(3) && dial.address == id_of(3).hex();
+  }));
+}
+
 BOOST_AUTO_TEST_CASE(what_reach_finds_out_is_told_and_signed) {
   Alone peer;
   peer.neighbour(2, 1, false);

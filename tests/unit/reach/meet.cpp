@@ -162,6 +162,12 @@ BOOST_AUTO_TEST_CASE(without_a_link_it_dials_whoever_says_that_it_cannot_be_dial
   BOOST_TEST(peer.tell(Want{kHome, id('t')}) == Lines{std::string("dial ") + kHome + " direct"});
 }
 
+BOOST_AUTO_TEST_CASE(one_without_an_address_is_asked_for) {
+  Script peer = behind_routers();
+  BOOST_TEST(peer.tell(Want{"t, wherever", id('t')}) == Lines{});
+  BOOST_TEST(peer.wait(0s) == (Lines{"send 1 ask t", "send 2 ask t"}));
+}
+
 BOOST_AUTO_TEST_CASE(one_of_a_network_of_its_own_is_dialed_all_the_same) {
   Script peer = behind_routers();
   peer.member('t', Reachability::dials_only, {"192.168.1.9:7000"});
