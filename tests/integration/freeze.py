@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A public peer that peers behind a home router join: nobody can dial those back, and the public one
-must not stand still for that.
+"""A public peer that peers behind a home router join: nobody can dial those back, and the public
+one must not stand still for that.
 
     public 11.0.0.1 --- wan 11.0.0.20 router 192.168.1.1 lan --- 192.168.1.2 home
 
@@ -101,8 +101,8 @@ class APublicPeer(Peers):
         return max(pause, time.monotonic() - changed), slowest
 
     def check(self, what, pause, slowest):
-        print(f"\n{what}: longest pause between steps {pause:.2f} s, slowest answer {slowest:.2f} s",
-              flush=True)
+        print(f"\n{what}: longest pause between steps {pause:.2f} s, slowest answer "
+              f"{slowest:.2f} s", flush=True)
         self.assertLess(pause, PAUSE_MAX, self.log(PUBLIC)[-1500:])
         self.assertLess(slowest, ANSWER_MAX)
 

@@ -34,8 +34,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import runner  # noqa: E402
 from runner import BUILD, ROOT  # noqa: E402
 import stranger  # noqa: E402
-from stranger import (AGAIN, CARRIER, CIRCUIT, DATA, DELTA, DOOR, END, HEARTBEAT, HELLO,  # noqa: E402
-                      OFFER, RESUME, TAKEN, cell, frame, number_cell, preamble)
+from stranger import (  # noqa: E402
+    AGAIN, CARRIER, CIRCUIT, DATA, DELTA, DOOR, END, HEARTBEAT, HELLO, OFFER, RESUME, TAKEN, cell,
+    frame, number_cell, preamble)
 
 STARLING = BUILD / "peers/starling"
 SOURCES = [f"127.0.0.{number}" for number in range(2, 8)]
@@ -192,7 +193,8 @@ class Attack:
                 b"POST /leave HTTP/1.1\r\nHost: localhost\r\nOrigin: http://other.example\r\n"
                 b"Content-Length: 0\r\n\r\n"),
             "HTTP body of 2^62 bytes": self.say(
-                b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4611686018427387904\r\n\r\n"),
+                b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4611686018427387904\r\n"
+                b"\r\n"),
             "HTTP requests, answers not read": self.deaf,
             "SSH banner": self.say(b"SSH-2.0-OpenSSH_9.2\r\n"),
             "SOCKS and SMTP": self.say(b"\5\1\0", b"EHLO other.example\r\n"),
@@ -283,8 +285,8 @@ class Attack:
             "delta without a Hello": (begin, cell(DATA, frame(DELTA, bytes(64), bytes(8000)))),
             "circuit before acceptance": (begin, cell(DATA, frame(CIRCUIT, b"", bytes(300)))),
             "frame of an unknown type": (begin, cell(DATA, frame(222, bytes(64)))),
-            "frame that announces 4 GiB": (begin, cell(DATA, frame(HELLO, b"", b"", size=2**32 - 1))),
-            "frame of another version": (begin, cell(DATA, frame(HELLO, b"", b"", version=9))),
+            "frame that announces 4 GiB": (begin, cell(DATA, frame(HELLO, size=2**32 - 1))),
+            "frame of another version": (begin, cell(DATA, frame(HELLO, version=9))),
             "frame with a wrong checksum": (begin, cell(DATA, bytes(bad_sum))),
             "Hello of random bytes": (begin, cell(DATA, hello)),
         }

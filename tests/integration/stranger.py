@@ -1,4 +1,4 @@
-"""What a peer is sent by those who are none, for tests: sockets, and a session with a key of its own.
+"""What a peer is sent by those who are none, for tests: sockets, and a session with a fresh key.
 
 The session is TLS 1.3 as src/io/tls.cpp has it, cells and frames are those of src/io/cells.hpp and
 src/wire/frame.hpp, written here a second time on purpose: nothing of the peer's own code is used.
