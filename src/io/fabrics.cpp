@@ -29,8 +29,9 @@ constexpr std::size_t kDoorVersionAt = kPortAt + sizeof(std::uint16_t);
 constexpr std::size_t kDoorSize = kDoorVersionAt + kVersionSize;
 
 void append(base::Buffer& to, const void* from, std::size_t size) {
-  const base::ByteView bytes(static_cast<const std::byte*>(from), size);
-  to.insert(to.end(), bytes.begin(), bytes.end());
+  const std::size_t at = to.size();
+  to.resize(at + size);
+  std::memcpy(to.data() + at, from, size);
 }
 
 void append(base::Buffer& to, const ucx::Version& version) {
@@ -49,8 +50,9 @@ ucx::Version version_at(base::ByteView bytes) {
 /// As an offer has it.
 base::Buffer address_bytes(const SocketAddress& address) {
   const ucx::Ip ip = ucx::Ip::from(address.raw()).value_or(ucx::Ip{});
-  base::Buffer bytes{std::byte{ip.is_v6() ? std::uint8_t{1} : std::uint8_t{0}}};
-  append(bytes, ip.bytes().data(), ip.bytes().size());
+  base::Buffer bytes(kAddressSize);
+  bytes[0] = std::byte{ip.is_v6() ? std::uint8_t{1} : std::uint8_t{0}};
+  std::memcpy(bytes.data() + 1, ip.bytes().data(), ip.bytes().size());
   return bytes;
 }
 
