@@ -125,17 +125,22 @@ struct KeygenOptions {
 int run_keygen(const KeygenOptions& options);
 
 struct BenchOptions {
-  std::string what;  ///< "compute" or "codec"
+  std::string what;  ///< "compute", "codec" or "carriers"
   bool json = false;
   double seconds = 3.0;       ///< of measuring, each figure
-  std::string only;           ///< compute: this model alone; codec: this size
+  std::string only;           ///< compute: this model alone; codec: this size; carriers: this one
   std::uint32_t threads = 1;  ///< compute
   bool bfloat16 = false;      ///< compute: products of bfloat16
   std::string device = "cpu";
+  std::string network;  ///< carriers: file of the network namespace of the links' other ends
+  std::string listen;   ///< carriers: host:port where these listen; empty: 127.0.0.1
 };
 /// `bench codec`: encode and commit against memcpy, on a GPU against a plain pass over its memory;
 /// a figure a line.
 int bench_codec(const BenchOptions& options);
+
+/// `bench carriers`: latency, speed and processor time of a link over TCP and over UCX.
+int bench_carriers(const BenchOptions& options);
 
 /// `bench compute`: training throughput of presets.
 int bench_compute(const BenchOptions& options);

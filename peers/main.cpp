@@ -276,30 +276,44 @@ void add_keygen(CLI::App& app, KeygenOptions& options, int& code) {
 }
 
 int run_bench(const CLI::App& command, const BenchOptions& options) {
-  if (options.what == "compute") return bench_compute(options);
-  for (const char* option : {"--threads", "--bf16"}) {
-    if (command.count(option) == 0) continue;
-    std::fprintf(stderr, "starling bench: %s is for compute, not for codec\n", option);
+  struct Own {
+    const char* option;
+    std::vector<std::string> of;
+  };
+  const Own own[] = {{"--threads", {"compute"}},
+                     {"--bf16", {"compute"}},
+                     {"--device", {"compute", "codec"}},
+                     {"--network", {"carriers"}},
+                     {"--listen", {"carriers"}}};
+  for (const auto& [option, of] : own) {
+    if (command.count(option) == 0 || std::ranges::find(of, options.what) != of.end()) continue;
+    std::fprintf(stderr, "starling bench: %s is for %s, not for %s\n", option,
+                 fmt::format("{}", fmt::join(of, " and ")).c_str(), options.what.c_str());
     return kUsageExit;
   }
-  return bench_codec(options);
+  if (options.what == "compute") return bench_compute(options);
+  return options.what == "codec" ? bench_codec(options) : bench_carriers(options);
 }
 
 void add_bench(CLI::App& app, BenchOptions& options, int& code) {
   auto* bench = app.add_subcommand("bench", "Measure a part on this machine");
-  bench->add_option("what", options.what, "compute or codec")
+  bench->add_option("what", options.what, "compute, codec or carriers")
       ->required()
-      ->check(CLI::IsMember({"compute", "codec"}));
+      ->check(CLI::IsMember({"compute", "codec", "carriers"}));
   bench->add_flag("--json", options.json, "Print one JSON object a line");
   bench->add_option(
       "--only", options.only,
       "compute: one model, cnn, mlp, resnet18 or gpt; on a GPU also resnet50 or gpt2; codec: one "
-      "size, 10M or 100M");
+      "size, 10M or 100M; carriers: one carrier, tcp or ucx");
   bench->add_option("--threads", options.threads, "compute: threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   bench->add_option("--device", options.device, "cpu, or cuda:0 and so on")->capture_default_str();
   bench->add_flag("--bf16", options.bfloat16, "compute: with train.precision = \"bf16\"");
+  bench->add_option("--network", options.network,
+                    "carriers: file of the network namespace in which the links' other ends are");
+  bench->add_option("--listen", options.listen,
+                    "carriers: HOST:PORT where these listen; otherwise on 127.0.0.1");
   bench->add_option("--seconds", options.seconds, "Time for each figure")
       ->check(number_from(0.1, 600))
       ->capture_default_str();

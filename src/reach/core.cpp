@@ -37,6 +37,7 @@ void Core::on(const LinkReady& event, const Members&, base::Time now, Outbox& ou
     if (event.asked) upgrades_[event.link] = {event.peer, now + kUpgradeMin, kUpgradeMin};
     return;
   }
+  unmet_.erase(event.peer);
   std::erase_if(upgrades_, [&](const auto& entry) { return entry.second.peer == event.peer; });
   if (!linked_since_) linked_since_ = now;
   ask_soon(now, kGather);
@@ -120,6 +121,7 @@ void Core::on(const Moved& event, const Members&, base::Time now, Outbox& out) {
   }
   witnesses_.clear();
   networks_.clear();
+  unmet_.clear();
   outer_.clear();
   ask_pause_ = kAskAgainMin;
   asked_.reset();
@@ -247,6 +249,7 @@ void Core::add_bounds(base::Bounds& out) const {
   out.add("networks of witnesses", networks_.size(), kWitnesses);
   out.add("members looked for", attempts_.size(), kAttemptsMax);
   out.add("members whose dials failed", failed_.size(), kFailedMax);
+  out.add("members that were not met", unmet_.size(), kUnmetMax);
   out.add("members introduced to this peer", introduced_.size(), kIntroducedMax);
   out.add("relayed links", upgrades_.size(), links_.size());
   out.add("ends of circuits", ends_.size(), kCircuitEndsMax);
