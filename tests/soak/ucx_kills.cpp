@@ -44,7 +44,7 @@ constexpr std::size_t kMessage = 16UL * 1024;
 constexpr unsigned kPeriod = 251;  // of the bytes that are sent
 // UCX wires up within the first of these, and is in transfer long before the second is over.
 constexpr unsigned kWireUpUs = 4'000;
-constexpr unsigned kTransferUs = 60'000;
+constexpr unsigned kTransferUs = 200'000;
 constexpr unsigned kPatienceS = 60;
 constexpr base::Duration kNoticed = std::chrono::seconds(20);
 constexpr useconds_t kNapUs = 200;
