@@ -37,8 +37,6 @@ using namespace starling::io::ucx;
 
 namespace {
 
-using std::chrono::milliseconds;
-
 constexpr std::size_t kAtOnce = 2;
 constexpr std::size_t kMessage = 16UL * 1024;
 constexpr unsigned kPeriod = 251;  // of the bytes that are sent
