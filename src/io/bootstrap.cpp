@@ -42,6 +42,7 @@ void Bootstrap::dial() {
       return;
     case TcpDial::State::connected:
       take_connection(dial_->take_connection());
+      if (dial_->proxied()) tcp_ = nullptr;
       dial_.reset();
       return;
     case TcpDial::State::failed:

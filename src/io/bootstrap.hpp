@@ -60,7 +60,7 @@ class Bootstrap {
   [[nodiscard]] bool closed() const noexcept { return !carrier_ || carrier_->closed(); }
 
   [[nodiscard]] CarrierKind kind() const noexcept { return kind_; }
-  /// When done, of a carrier that is a TCP connection.
+  /// When done, of a carrier that is a TCP connection with the other end itself.
   [[nodiscard]] const std::optional<Route>& route() const noexcept { return route_; }
   /// What a deadline that passes now has waited for, in words.
   [[nodiscard]] std::string waiting_for() const;
@@ -89,7 +89,7 @@ class Bootstrap {
 
   CarrierKind kind_ = CarrierKind::tcp;
   std::unique_ptr<TcpDial> dial_;
-  const TcpStream* tcp_ = nullptr;  ///< the carrier's, if it is one of TCP
+  const TcpStream* tcp_ = nullptr;  ///< the carrier's, if it is one of TCP with the other end
   std::optional<Route> route_;
   std::unique_ptr<Carrier> carrier_;
   std::unique_ptr<Session> session_;

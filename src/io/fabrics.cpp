@@ -20,15 +20,18 @@ static_assert(std::endian::native == std::endian::little, "cells are little-endi
 
 constexpr std::size_t kVersionSize = 3 * sizeof(std::uint16_t);
 constexpr std::size_t kProofAt = kVersionSize + 1;
-constexpr std::size_t kNameAt = kProofAt + ucx::MachineProof::kSize;
+constexpr std::size_t kAddressesAt = kProofAt + ucx::MachineProof::kSize;
+constexpr std::size_t kAddressSize = 17;
+constexpr std::size_t kNameAt = kAddressesAt + 2 * kAddressSize;
 constexpr std::size_t kNameMax = 64;
 constexpr std::size_t kPortAt = sizeof(std::uint64_t);
 constexpr std::size_t kDoorVersionAt = kPortAt + sizeof(std::uint16_t);
 constexpr std::size_t kDoorSize = kDoorVersionAt + kVersionSize;
 
 void append(base::Buffer& to, const void* from, std::size_t size) {
-  const base::ByteView bytes(static_cast<const std::byte*>(from), size);
-  to.insert(to.end(), bytes.begin(), bytes.end());
+  const std::size_t at = to.size();
+  to.resize(at + size);
+  std::memcpy(to.data() + at, from, size);
 }
 
 void append(base::Buffer& to, const ucx::Version& version) {
@@ -42,6 +45,22 @@ ucx::Version version_at(base::ByteView bytes) {
   std::array<std::uint16_t, 3> parts{};
   std::memcpy(parts.data(), bytes.data(), sizeof parts);
   return {parts[0], parts[1], parts[2]};
+}
+
+/// As an offer has it.
+base::Buffer address_bytes(const SocketAddress& address) {
+  const ucx::Ip ip = ucx::Ip::from(address.raw()).value_or(ucx::Ip{});
+  base::Buffer bytes(kAddressSize);
+  bytes[0] = std::byte{ip.is_v6() ? std::uint8_t{1} : std::uint8_t{0}};
+  std::memcpy(bytes.data() + 1, ip.bytes().data(), ip.bytes().size());
+  return bytes;
+}
+
+/// Whether both ends see the same two addresses: where one is translated on the way, whoever is
+/// behind the translator shares it.
+bool sees_alike(const Route& route, base::ByteView offered) {
+  return std::ranges::equal(address_bytes(route.remote), offered.first(kAddressSize)) &&
+         std::ranges::equal(address_bytes(route.local), offered.subspan(kAddressSize));
 }
 
 tl::unexpected<base::Error> breach(const char* text) {
@@ -75,10 +94,16 @@ void Fabrics::begin(Link& link, Talk& talk) {
   if (std::exchange(talk.offered, true)) return;
   base::Buffer offer;
   append(offer, open_.empty() ? ucx::Version{} : open_.front().fabric->version());
-  offer.push_back(std::byte{why_not_.empty() ? std::uint8_t{0} : std::uint8_t{1}});
+  const bool able = why_not_.empty() && link.route();
+  offer.push_back(std::byte{able ? std::uint8_t{0} : std::uint8_t{1}});
   ucx::MachineProof::Bytes proof{};
   if (machine_) proof = machine_->of(proof_text(link, link.role()));
   append(offer, proof.data(), proof.size());
+  const Route route = link.route().value_or(Route{});
+  for (const SocketAddress& end : {route.local, route.remote}) {
+    const base::Buffer bytes = address_bytes(end);
+    append(offer, bytes.data(), bytes.size());
+  }
   append(offer, keys_.fabric.data(), keys_.fabric.size());
   talk.reason = "the other end has not said yet what it can do";
   link.put(CellType::offer, offer);
@@ -103,15 +128,20 @@ base::Status Fabrics::on_cell(Link& link, Talk& talk, CellType type, base::ByteV
   facts.same_machine =
       machine_ &&
       machine_->accepts(proof_text(link, other), cell.subspan(kProofAt, ucx::MachineProof::kSize));
+  if (!link.route()) {
+    talk.reason = "the link goes through a relay or a proxy";
+    return {};
+  }
+  if (!facts.same_machine &&
+      !sees_alike(*link.route(), cell.subspan(kAddressesAt, 2 * kAddressSize))) {
+    talk.reason = "addresses are translated on the way (NAT)";
+    return {};
+  }
   decide(link, talk, facts, now);
   return {};
 }
 
 void Fabrics::decide(Link& link, Talk& talk, const ucx::FabricFacts& known, base::Time now) {
-  if (!link.route()) {
-    talk.reason = "a relay passes the link on";
-    return;
-  }
   ucx::FabricFacts facts = known;
   const ucx::Ip here = ip_of(link.route()->local);
   const ucx::Ip there = ip_of(link.route()->remote);

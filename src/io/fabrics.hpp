@@ -21,7 +21,9 @@
 //   4       2     release
 //   6       1     1: this end cannot use UCX
 //   7       32    proof of the machine, or zeros
-//   39      ..    links.fabric
+//   39      17    this end's address on the link's connection: 1 for IPv6, then 4 or 16 bytes
+//   56      17    the other end's, as seen here
+//   73      ..    links.fabric
 //
 // Of a door:
 //

@@ -26,10 +26,12 @@ std::vector<SocketAddress> by_turns(const std::vector<SocketAddress>& found) {
 
 TcpDial::TcpDial(Resolver& resolver, const HostPort& target,
                  const std::optional<ProxyConfig>& proxy, base::Duration stagger)
-    : loop_(resolver.loop()), stagger_(stagger), timer_(loop_, [this] { next_due_ = true; }) {
-  const bool proxied = proxy && proxy->serves(target);
-  if (proxied) tunnel_.emplace(*proxy, target);
-  const HostPort& first = proxied ? proxy->at : target;
+    : loop_(resolver.loop()),
+      stagger_(stagger),
+      proxied_(proxy && proxy->serves(target)),
+      timer_(loop_, [this] { next_due_ = true; }) {
+  if (proxied_) tunnel_.emplace(*proxy, target);
+  const HostPort& first = proxied_ ? proxy->at : target;
   // No thread is asked for a number: those may all wait for a name server.
   const auto number = numeric_address(first);
   is_number_ = number.has_value();

@@ -46,6 +46,8 @@ class TcpDial {
   TcpDial& operator=(const TcpDial&) = delete;
 
   State pump();
+  /// The connection is one with a proxy: its other address is not the target's.
+  [[nodiscard]] bool proxied() const noexcept { return proxied_; }
 
   /// After connected, once.
   [[nodiscard]] std::unique_ptr<TcpStream> take_connection() { return std::move(connection_); }
@@ -73,6 +75,7 @@ class TcpDial {
 
   Loop& loop_;
   base::Duration stagger_;
+  bool proxied_;
   bool is_number_;
   std::unique_ptr<Lookup> lookup_;
   std::vector<SocketAddress> addresses_;  ///< in the order in which they are tried

@@ -83,11 +83,10 @@ std::size_t Transport::Impl::strangers() const {
   }));
 }
 
-bool Transport::Impl::may_come(const std::string& host) const {
+bool Transport::Impl::may_come(const SocketAddress& from) const {
   if (strangers() >= kStrangersMax) return false;
   const auto from_there = std::ranges::count_if(slots_, [&](const Slot& slot) {
-    return slot.link && slot.link->dial() == 0 && !slot.up_reported &&
-           slot.link->address().starts_with(host + ":");
+    return slot.link && slot.came_from && !slot.up_reported && slot.came_from->same_holder(from);
   });
   return static_cast<std::size_t>(from_there) < kStrangersPerHostMax;
 }
@@ -227,15 +226,16 @@ bool Transport::Impl::turn() {
 // Whoever is not answered is hung up on.
 void Transport::Impl::answer(std::unique_ptr<TcpStream> tcp) {
   if (take_for_punch(tcp)) return;
-  std::string from = to_string(tcp->remote_address());
-  if (!may_come(from.substr(0, from.rfind(':')))) return;
+  const SocketAddress from = tcp->remote_address();
+  if (!may_come(from)) return;
   const auto slot = free_slot();
   if (!slot) return;
   auto session = make_session(Role::listener);
   if (!session) return;
   auto bootstrap = std::make_unique<Bootstrap>(std::move(tcp), std::move(*session));
-  put(*slot, std::make_unique<Link>(0, std::move(from), std::move(bootstrap), config_.link_memory,
+  put(*slot, std::make_unique<Link>(0, to_string(from), std::move(bootstrap), config_.link_memory,
                                     Loop::now() + config_.handshake_timeout));
+  slots_[*slot].came_from = from;
 }
 
 // Lets one link work and reports what came of it. True if there is more, or if the handler was

@@ -59,6 +59,7 @@ class Transport::Impl final : private CircuitLinks {
     bool down_reported = false;
     bool accepted = false;  // by accept()
     Fabrics::Talk talk{};
+    std::optional<SocketAddress> came_from{};  ///< of a connection that came in
     /// Who must be at the other end; nothing: anybody.
     std::optional<base::PeerId> expected{};
     std::optional<SocketAddress> punches{};  ///< where the dial from the listening port goes
@@ -103,7 +104,7 @@ class Transport::Impl final : private CircuitLinks {
   [[nodiscard]] base::Result<std::unique_ptr<Session>> make_session(Role role) const;
   [[nodiscard]] std::size_t links() const;
   [[nodiscard]] std::size_t strangers() const;
-  [[nodiscard]] bool may_come(const std::string& host) const;
+  [[nodiscard]] bool may_come(const SocketAddress& from) const;
   void put(std::uint32_t slot, std::unique_ptr<Link> link);
 
   Loop& loop_;

@@ -360,6 +360,7 @@ void Core::dial_failed(const std::string& address, bool own, base::Time now, Out
       !reconnect_first_.left(*target, now)) {
     return;
   }
+  if (address == name_of(*target)) return;
   // That one address of several leads nowhere says nothing of who may be at another.
   if (record != nullptr && dialer_.may_be_elsewhere(*record, now)) return;
   if (!is_linked(*target) && lacks_evidence(*target, now)) {

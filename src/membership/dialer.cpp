@@ -90,6 +90,12 @@ std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, Purpos
     const Tried* known = tried(member.id, address);
     return !usable(address, now) || (known != nullptr && known->taken_until > now);
   });
+  // Behind two routers alike, each has the address that the other one has: others may help.
+  const bool may_be_met = !member.addresses.empty() && purpose == Purpose::wanted &&
+                          member.reach != wire::Reachability::reachable;
+  if (addresses.empty() && may_be_met && usable(name_of(member.id), now)) {
+    addresses.push_back(name_of(member.id));
+  }
   if (addresses.empty()) return std::nullopt;
   const auto next = std::ranges::min_element(addresses, {}, [&](const std::string& address) {
     const Tried* known = tried(member.id, address);

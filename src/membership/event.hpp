@@ -105,7 +105,8 @@ using Event = std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Hea
 
 // --- actions ---
 
-/// Connect to "host:port", or come to a link with this member by another way. Ends in exactly one
+/// Connect to "host:port", or come to a link with this member by another way; that alone where the
+/// address is no "host:port". Ends in exactly one
 /// LinkReady (dialed, same address) or DialFailed.
 struct Dial {
   std::string address;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "reach/network.hpp"
 
 namespace starling::reach {
 
@@ -36,6 +37,7 @@ void Core::on(const LinkReady& event, const Members&, base::Time now, Outbox& ou
     if (event.asked) upgrades_[event.link] = {event.peer, now + kUpgradeMin, kUpgradeMin};
     return;
   }
+  unmet_.erase(event.peer);
   std::erase_if(upgrades_, [&](const auto& entry) { return entry.second.peer == event.peer; });
   if (!linked_since_) linked_since_ = now;
   ask_soon(now, kGather);
@@ -55,12 +57,13 @@ void Core::on(const LinkLost& event, const Members&, base::Time, Outbox& out) {
 }
 
 void Core::on(const Want& event, const Members& members, base::Time now, Outbox& out) {
-  const bool help = event.peer && needs_help(*event.peer, members, now);
+  const bool has_address = host_port(event.address).has_value();
+  const bool help = event.peer && (!has_address || needs_help(*event.peer, members, now));
   const wire::MemberRecord* record = event.peer ? members.find(*event.peer) : nullptr;
   // Nobody answers there but in a network of one's own, and somebody may be in common.
-  const bool useless = help && record != nullptr &&
-                       record->reach == wire::Reachability::dials_only &&
-                       !is_own_network(event.address) && linked_since_;
+  const bool useless = !has_address || (help && record != nullptr &&
+                                        record->reach == wire::Reachability::dials_only &&
+                                        !is_own_network(event.address) && linked_since_);
   const bool dialed =
       !useless && dial({.purpose = Purpose::want, .address = event.address, .peer = event.peer},
                        DialKind::direct, out);
@@ -118,6 +121,7 @@ void Core::on(const Moved& event, const Members&, base::Time now, Outbox& out) {
   }
   witnesses_.clear();
   networks_.clear();
+  unmet_.clear();
   outer_.clear();
   ask_pause_ = kAskAgainMin;
   asked_.reset();
@@ -245,6 +249,7 @@ void Core::add_bounds(base::Bounds& out) const {
   out.add("networks of witnesses", networks_.size(), kWitnesses);
   out.add("members looked for", attempts_.size(), kAttemptsMax);
   out.add("members whose dials failed", failed_.size(), kFailedMax);
+  out.add("members that were not met", unmet_.size(), kUnmetMax);
   out.add("members introduced to this peer", introduced_.size(), kIntroducedMax);
   out.add("relayed links", upgrades_.size(), links_.size());
   out.add("ends of circuits", ends_.size(), kCircuitEndsMax);

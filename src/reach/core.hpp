@@ -202,6 +202,8 @@ class Core {
   void on_go(base::LinkId from, const wire::Introduce& message, const wire::MemberRecord& asker,
              base::Time now, Outbox& out);
   void ask(Attempts::iterator at, base::Time now, Outbox& out);
+  /// Whether no more dials at one moment are to be tried.
+  [[nodiscard]] bool is_tried(const Attempt& attempt, base::Time now);
   void next_try(Attempts::iterator at, const Members& members, base::Time now, Outbox& out);
   void punch(Attempts::iterator at, const Members& members, Outbox& out);
   /// No way but the direct dial is left, if that.
@@ -260,6 +262,7 @@ class Core {
   // Wanted members, and those that want this one.
   Attempts attempts_;  ///< by the address of the Want; of an upgrade: no address
   std::map<base::PeerId, base::Time> failed_;  ///< direct dials failed, and until when it counts
+  std::map<base::PeerId, base::Time> unmet_;   ///< all tries were in vain, and until when it counts
   std::vector<Introduced> introduced_;
   Allowance backs_{kBacksAll, kBacksAllBurst};
   std::map<base::LinkId, Upgrade> upgrades_;  ///< by the relayed link

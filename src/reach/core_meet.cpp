@@ -192,10 +192,22 @@ void Core::on_answer(base::LinkId from, const Introduce& message, const Members&
   next_try(at, members, now, out);
 }
 
+// A direct path that is looked for later gets one try.
+bool Core::is_tried(const Attempt& attempt, base::Time now) {
+  if (attempt.upgrade) return attempt.tries == 1;
+  if (attempt.tries == kTries) {
+    std::erase_if(unmet_, [&](const auto& entry) { return entry.second <= now; });
+    if (unmet_.size() < kUnmetMax) unmet_[attempt.peer] = now + kUnmetMemory;
+    return true;
+  }
+  const auto unmet = unmet_.find(attempt.peer);
+  return attempt.tries == 0 && unmet != unmet_.end() && unmet->second > now;
+}
+
 // The one that can be dialed is dialed back without being told to; else both dial at one moment.
 void Core::next_try(Attempts::iterator at, const Members& members, base::Time now, Outbox& out) {
   Attempt& attempt = at->second;
-  if (attempt.tries == kTries) return call_relay(at, now, out);
+  if (is_tried(attempt, now)) return call_relay(at, now, out);
   ++attempt.tries;
   attempt.next_at = now + kTryTime;
   if (reach_ == Reachability::reachable && attempt.tries == 1) return;

@@ -40,9 +40,12 @@ inline constexpr base::Duration kDirectAlone = 500ms;  ///< of a dial, before it
 inline constexpr base::Duration kAskWait = 1s;         ///< for a first answer
 inline constexpr int kTries = 3;                       ///< dials at one moment
 inline constexpr base::Duration kTryTime = 600ms;      ///< and two round trips
-inline constexpr base::Duration kRoundTripMax = 1s;    ///< that is believed
-inline constexpr base::Duration kAttemptTime = 8s;     ///< of all of it
-inline constexpr std::size_t kIntroducedMax = 64;      ///< members that were introduced to this one
+/// So long no more is tried with one where all tries were in vain, but a circuit at once.
+inline constexpr base::Duration kUnmetMemory = 300s;
+inline constexpr std::size_t kUnmetMax = 256;
+inline constexpr base::Duration kRoundTripMax = 1s;  ///< that is believed
+inline constexpr base::Duration kAttemptTime = 8s;   ///< of all of it
+inline constexpr std::size_t kIntroducedMax = 64;    ///< members that were introduced to this one
 inline constexpr base::Duration kIntroducedFor = 8s;
 inline constexpr std::size_t kCandidates = 2;  ///< addresses of one member, dialed at a moment
 /// Introductions that one link may ask for, be it to be passed on or for this peer.

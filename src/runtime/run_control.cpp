@@ -11,14 +11,15 @@
 namespace starling::runtime {
 namespace {
 
-/// One of each member that is alive: first those that this peer has dialed itself, which lead
-/// there.
+/// One of each member that is alive and may be dialed: first those that this peer has dialed itself,
+/// which lead there.
 std::vector<std::string> addresses_of_others(const peer::Status& status) {
   std::vector<std::string> dialed;
   std::vector<std::string> told;
   for (const peer::MemberStatus& member : status.members) {
     const std::vector<std::string>& all = member.record.addresses;
     if (member.self || member.record.state != wire::MemberState::alive || all.empty()) continue;
+    if (member.record.reach == wire::Reachability::dials_only) continue;
     const auto link = std::ranges::find(status.links, member.record.id, &peer::LinkStatus::peer);
     // A link that came in has the port of the other end's socket, which nobody can dial.
     const bool leads_there =

@@ -80,7 +80,8 @@ void Checks::sent(const Node& from, const wire::Message& message) {
 }
 
 void Checks::dialed(const Node& node, const peer::Dial& dial, bool answers) {
-  dials_.dialed(node, dial.address, answers);
+  // Of dials at one moment some are always in vain: reach bounds them.
+  if (dial.kind == peer::DialKind::direct) dials_.dialed(node, dial.address, answers);
   reaches_.dialed(node, dial);
 }
 

@@ -53,6 +53,16 @@ class Alone {
     give(Received{id, wire::Neighbour{wire::NeighbourKind::request}});
     return id;
   }
+  /// What it does meanwhile is in `out`.
+  void pass(base::Duration time) {
+    out.clear();
+    const base::Time end = now + time;
+    for (auto due = core.next_deadline(); due && *due <= end; due = core.next_deadline()) {
+      now = std::max(now, *due);
+      core.expire(now, out);
+    }
+    now = end;
+  }
   [[nodiscard]] wire::MemberState state_of(std::uint8_t fill) const {
     return core.table().find(id_of(fill))->state;
   }
@@ -88,9 +98,7 @@ BOOST_AUTO_TEST_CASE(a_link_that_breaks_with_its_relay_accuses_nobody_and_is_wan
   const auto downs = peer.all<NeighbourDown>();
   BOOST_REQUIRE(downs.size() == 1U);
   BOOST_TEST(!is_for_good(downs[0].reason));  // the mirrors are kept
-  peer.now += 1s;
-  peer.out.clear();
-  peer.core.expire(peer.now, peer.out);
+  peer.pass(1s);
   BOOST_TEST(std::ranges::any_of(peer.all<Dial>(),
                                  [](const Dial& dial) { return dial.peer == id_of(3); }));
 }
@@ -128,14 +136,10 @@ BOOST_AUTO_TEST_CASE(a_link_that_is_held_is_not_closed_as_unused) {
     Alone peer;
     const base::LinkId link = peer.link(2, 1, false, false);
     if (held) peer.give(Hold{link, true});
-    peer.out.clear();
-    peer.now += kContactLifeMax;
-    peer.core.expire(peer.now, peer.out);
+    peer.pass(kContactLifeMax);
     BOOST_TEST(peer.all<Close>().size() == (held ? 0U : 1U));
     peer.give(Hold{link, false});
-    peer.out.clear();
-    peer.now += kContactLifeMax;
-    peer.core.expire(peer.now, peer.out);
+    peer.pass(kContactLifeMax);
     BOOST_TEST(peer.all<Close>().size() == (held ? 1U : 0U));
   }
 }
@@ -152,6 +156,18 @@ BOOST_AUTO_TEST_CASE(a_dial_names_the_member_and_its_failure_is_no_news_of_one_t
     BOOST_TEST((peer.state_of(3) == wire::MemberState::suspect) ==
                (reach == wire::Reachability::reachable));
   }
+}
+
+BOOST_AUTO_TEST_CASE(one_that_has_this_peer_s_own_address_is_wanted_without_one) {
+  Alone peer;
+  const base::LinkId link = peer.link(2, 1, false, false);
+  peer.give(Received{link, wire::Gossip{{record_of(3, wire::Reachability::dials_only)}, {}}});
+  BOOST_REQUIRE(peer.all<Dial>().size() == 1U);
+  peer.give(DialFailed{peer.all<Dial>()[0].address, "that is this peer", true});
+  peer.pass(10s);
+  BOOST_TEST(std::ranges::any_of(peer.all<Dial>(), [](const Dial& dial) {
+    return dial.peer == id_of(3) && dial.address == id_of(3).hex();
+  }));
 }
 
 BOOST_AUTO_TEST_CASE(what_reach_finds_out_is_told_and_signed) {

@@ -1,0 +1,209 @@
+#include "io/fabrics.hpp"
+
+#include <cstring>
+
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include "harness.hpp"
+#include "io/plain_session.hpp"
+#include "io/tcp.hpp"
+#include "io/tls.hpp"
+
+using namespace starling;
+using namespace starling::io;
+using namespace starling::io::test;
+
+namespace {
+
+TransportConfig with_fabric(const std::string& fabric) {
+  TransportConfig config;
+  config.fabric = fabric;
+  return config;
+}
+
+/// Two peers whose link both have accepted.
+struct Two {
+  explicit Two(const TransportConfig& config_a = {}, const TransportConfig& config_b = {})
+      : a(loop, config_a), b(loop, config_b) {
+    BOOST_REQUIRE(link_up(loop, a, b));
+    a.transport->accept(a.ups[0].link);
+    b.transport->accept(b.ups[0].link);
+  }
+  [[nodiscard]] CarrierKind kind(const Endpoint& end) const {
+    return end.transport->carrier(end.ups[0].link).kind;
+  }
+  [[nodiscard]] std::string why(const Endpoint& end) const {
+    return end.transport->carrier(end.ups[0].link).why;
+  }
+  [[nodiscard]] bool moved() {
+    return run_until(loop,
+                     [&] { return kind(a) == CarrierKind::ucx && kind(b) == CarrierKind::ucx; });
+  }
+  /// Frames both ways arrive.
+  void talk() {
+    const std::size_t before_a = a.frames;
+    const std::size_t before_b = b.frames;
+    for (int i = 0; i < 20; ++i) {
+      BOOST_REQUIRE(a.transport->send(a.ups[0].link, frame_of(60'000), wire::Purpose::delta));
+      BOOST_REQUIRE(b.transport->send(b.ups[0].link, frame_of(60'000), wire::Purpose::delta));
+    }
+    BOOST_TEST(
+        run_until(loop, [&] { return a.frames == before_a + 20 && b.frames == before_b + 20; }));
+  }
+
+  Loop loop = make_loop();
+  Endpoint a;
+  Endpoint b;
+};
+
+/// A peer by hand, past its preamble.
+class Rogue {
+ public:
+  Rogue(Loop& loop, const std::string& address)
+      : identity_(std::move(Identity::generate().value())),
+        tls_(TlsContext::create(identity_, {}).value()),
+        session_(tls_.session(Role::dialer).value()),
+        stream_(TcpStream::connect(loop, numeric_address(parse_address(address).value()).value())
+                    .value()) {
+    BOOST_REQUIRE(run_until(loop, [&] { return stream_->connected(); }));
+    BOOST_REQUIRE(run_until(loop, [&] {
+      const base::Buffer bytes = stream_->take();
+      BOOST_REQUIRE((bytes.empty() || session_->receive(bytes).has_value()));
+      say({});
+      return session_->established();
+    }));
+    say(encode(Preamble{}));
+  }
+  void say(base::ByteView plain) {
+    base::Buffer bytes;
+    session_->output(bytes);
+    if (!plain.empty()) BOOST_REQUIRE(session_->write(plain, bytes).has_value());
+    stream_->send(std::move(bytes));
+  }
+  void say_cell(CellType type, base::ByteView cell) {
+    base::Buffer whole;
+    append_cell_header(whole, type, cell.size());
+    whole.insert(whole.end(), cell.begin(), cell.end());
+    say(whole);
+  }
+
+ private:
+  Identity identity_;
+  TlsContext tls_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<TcpStream> stream_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(fabrics)
+
+BOOST_AUTO_TEST_CASE(links_of_one_machine_move_to_ucx_by_themselves) {
+  Two two;
+  BOOST_TEST((two.kind(two.a) == CarrierKind::tcp));
+  two.talk();
+  BOOST_REQUIRE_MESSAGE(two.moved(), two.why(two.a) + " / " + two.why(two.b));
+  two.talk();
+  BOOST_TEST(two.why(two.a).empty());
+  two.a.transport->close(two.a.ups[0].link);
+  BOOST_TEST(run_until(two.loop, [&] { return !two.a.downs.empty() && !two.b.downs.empty(); }));
+  BOOST_TEST((two.b.downs[0].end == LinkEnd::closed));
+  bool over = false;
+  two.a.transport->shutdown([&] { over = true; });
+  BOOST_TEST(run_until(two.loop, [&] { return over; }));
+}
+
+BOOST_AUTO_TEST_CASE(several_links_share_a_fabric_and_outlive_each_other) {
+  Two two;
+  Endpoint c(two.loop);
+  BOOST_REQUIRE(two.moved());
+  BOOST_REQUIRE(link_up(two.loop, c, two.a));
+  c.transport->accept(c.ups[0].link);
+  two.a.transport->accept(two.a.ups[1].link);
+  BOOST_REQUIRE(run_until(two.loop, [&] { return two.kind(c) == CarrierKind::ucx; }));
+  c.transport->abort(c.ups[0].link);
+  BOOST_REQUIRE(run_until(two.loop, [&] { return !two.a.downs.empty(); }));
+  two.talk();
+  BOOST_TEST((two.kind(two.a) == CarrierKind::ucx));
+  BOOST_TEST(two.b.downs.empty());
+}
+
+struct Keys {
+  const char* a;
+  const char* b;
+  const char* why;  ///< empty: they go over UCX
+};
+std::ostream& operator<<(std::ostream& out, const Keys& keys) {
+  return out << keys.a << " and " << keys.b;
+}
+
+BOOST_DATA_TEST_CASE(a_link_stays_on_tcp_where_the_run_files_say_so_and_says_why,
+                     boost::unit_test::data::make({
+                         Keys{"none", "auto", "none"},
+                         Keys{"auto", "none", "none"},
+                         Keys{"left", "right", "right"},
+                         Keys{"left", "auto", "left"},
+                     }),
+                     keys) {
+  Two two(with_fabric(keys.a), with_fabric(keys.b));
+  BOOST_TEST(run_until(two.loop, [&] {
+    return two.why(two.a).find(keys.why) != std::string::npos &&
+           two.why(two.b).find(keys.why) != std::string::npos;
+  }));
+  two.talk();
+  BOOST_TEST((two.kind(two.a) == CarrierKind::tcp));
+}
+
+BOOST_AUTO_TEST_CASE(without_encryption_there_is_no_fabric) {
+  TransportConfig plain;
+  plain.tls = false;
+  Two two(plain, plain);
+  BOOST_TEST(run_until(two.loop,
+                       [&] { return two.why(two.a).find("security.mode") != std::string::npos; }));
+  two.talk();
+}
+
+BOOST_AUTO_TEST_CASE(offers_and_doors_that_make_no_sense_end_the_link) {
+  const base::Buffer offer(80, std::byte{0});
+  base::Buffer door(16, std::byte{0});
+  struct Said {
+    CellType type;
+    base::Buffer cell;
+    int times;
+  };
+  const Said said[] = {
+      {CellType::offer, base::Buffer(10), 1},
+      {CellType::offer, base::Buffer(200), 1},
+      {CellType::offer, offer, 2},
+      {CellType::door, door, 1},
+      {CellType::door, base::Buffer(3), 1},
+  };
+  for (const Said& one : said) {
+    Loop loop = make_loop();
+    Endpoint a(loop);
+    Rogue rogue(loop, a.transport->address());
+    BOOST_REQUIRE(run_until(loop, [&] { return !a.ups.empty(); }));
+    for (int i = 0; i < one.times; ++i) rogue.say_cell(one.type, one.cell);
+    BOOST_REQUIRE(run_until(loop, [&] { return !a.downs.empty(); }));
+    BOOST_TEST((a.downs[0].end == LinkEnd::protocol_error), a.downs[0].text);
+  }
+}
+
+// It claims to be on this machine without a proof, and on a subnet of a swarm that has no secret.
+BOOST_AUTO_TEST_CASE(nobody_is_let_in_for_an_offer_alone) {
+  Loop loop = make_loop();
+  Endpoint a(loop);
+  Rogue rogue(loop, a.transport->address());
+  BOOST_REQUIRE(run_until(loop, [&] { return !a.ups.empty(); }));
+  a.transport->accept(a.ups[0].link);
+  base::Buffer offer(80, std::byte{0});
+  std::memcpy(offer.data() + 73, "auto", 4);
+  offer.resize(77);
+  rogue.say_cell(CellType::offer, offer);
+  BOOST_TEST(run_until(loop, [&] {
+    return a.transport->carrier(a.ups[0].link).why.find("NAT") != std::string::npos;
+  }));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
