@@ -59,8 +59,6 @@
   X(counters_anew, "membership: each news of a counter is one counter more")                      \
   X(back_off_unbounded, "membership: nothing bounds the pause between dials")                     \
   X(samples_added, "membership: what a delta says of samples is added to what is known")          \
-  X(relay_death_accuses, "membership: a link that broke with its relay accuses its other end")    \
-  X(legs_closed, "membership: links that carry a circuit are closed as unused")                   \
   X(dialed_back_elsewhere, "reach: a dial back goes to another's address than the asker's")       \
   X(introduced_never, "reach: no introduction is passed on")                                      \
   X(circuits_unlimited, "reach: a relay takes any number of circuits")                            \

@@ -11,6 +11,7 @@
 #include "base/assert.hpp"
 #include "base/printable.hpp"
 #include "io/ucx/interface_addresses.hpp"
+#include "io/ucx/loader.hpp"
 #include "peer/run_file.hpp"
 
 namespace starling::io {
@@ -77,6 +78,8 @@ Fabrics::Fabrics(Loop& loop, FabricKeys keys, bool tls, bool closed)
     : loop_(loop), keys_(std::move(keys)), tls_(tls), closed_(closed) {
   if (keys_.fabric == peer::kFabricNone || !tls) return;
   if (auto machine = ucx::MachineProof::open()) machine_ = std::move(*machine);
+  // Known at once, it is told to the other ends, which then need not wait for a connection.
+  if (const auto file = ucx::module_to_load(); !file) why_not_ = file.error().text;
 }
 
 Fabrics::~Fabrics() = default;

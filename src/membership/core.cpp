@@ -269,7 +269,7 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
     // Both ends want it back: one of them waits a little, so that they do not meet half-way.
     if (table_.self_id() > peer) dialer_.postpone(peer, 3 * kBackoffMin, now);
     // Where the relay went, the other end may be as well as before.
-    if (event.reason == LossReason::reset || SIM_BUG(relay_death_accuses)) {
+    if (event.reason == LossReason::reset) {
       accuse(peer, wire::DeathReason::reset, now, out);
     }
   } else {

@@ -343,7 +343,7 @@ void Core::check_link_timers(base::LinkId id, base::Time now, Outbox& out) {
   Link& link = found->second;
   if (link.role != Role::neighbour) {
     if (now < link.role_ends) return;
-    if (link.held && !SIM_BUG(legs_closed)) {
+    if (link.held) {
       link.role = Role::contact;
       link.role_ends = now + kContactLifeMax;
       return;

@@ -11,8 +11,8 @@
 namespace starling::runtime {
 namespace {
 
-/// One of each member that is alive and may be dialed: first those that this peer has dialed itself,
-/// which lead there.
+/// One of each member that is alive and may be dialed: first those that this peer has dialed
+/// itself, which lead there.
 std::vector<std::string> addresses_of_others(const peer::Status& status) {
   std::vector<std::string> dialed;
   std::vector<std::string> told;

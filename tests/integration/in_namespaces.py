@@ -34,6 +34,7 @@ class Peers(unittest.TestCase):
                 stdin=subprocess.DEVNULL)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
+        return process
 
     def ask(self, number, what):
         """What a peer answers; nothing while it does not."""

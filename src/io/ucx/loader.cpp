@@ -91,13 +91,7 @@ base::Result<fs::path> find_module() {
 }
 
 base::Result<const Module*> find_and_load() {
-  std::array<char, HOST_NAME_MAX + 1> host{};
-  static_cast<void>(gethostname(host.data(), host.size() - 1));
-  if (const auto why =
-          why_not_load(host.data(), [](const char* name) { return std::getenv(name); })) {
-    return base::fail(base::ErrorCode::network, "{}", *why);
-  }
-  const auto file = find_module();
+  const auto file = module_to_load();
   if (!file) return base::fail(file.error());
   return load_module(*file);
 }
@@ -177,6 +171,16 @@ base::Result<const Module*> load_module(const fs::path& file) {
                       file.c_str(), module->build, kUcxModuleBuild);
   }
   return module;
+}
+
+base::Result<fs::path> module_to_load() {
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  static_cast<void>(gethostname(host.data(), host.size() - 1));
+  if (const auto why =
+          why_not_load(host.data(), [](const char* name) { return std::getenv(name); })) {
+    return base::fail(base::ErrorCode::network, "{}", *why);
+  }
+  return find_module();
 }
 
 base::Result<const Module*> ucx_module() {

@@ -27,6 +27,10 @@ using Environment = std::function<const char*(const char*)>;
 /// has it, and in the build folder.
 [[nodiscard]] std::vector<std::filesystem::path> module_places(const std::filesystem::path& folder);
 
+/// The file that ucx_module() loads, before it does. Errors (network): it would load none, as far
+/// as that can be said without trying. Any thread.
+[[nodiscard]] base::Result<std::filesystem::path> module_to_load();
+
 /// Loads one file, for as long as the process lives. Errors (network): UCX is not installed, the
 /// file is no module, or one of another build.
 [[nodiscard]] base::Result<const Module*> load_module(const std::filesystem::path& file);
