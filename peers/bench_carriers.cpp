@@ -138,11 +138,19 @@ class Near final : public End {
   /// Until the link is up and goes over `kind`.
   base::Status link(const std::string& address, io::CarrierKind kind) {
     static_cast<void>(transport_->dial(address));
-    return run_until([&] { return link_.valid() && transport_->carrier(link_).kind == kind; },
-                     [&] {
-                       return link_.valid() ? transport_->carrier(link_).why
-                                            : std::string("the link does not come up");
-                     });
+    auto status =
+        run_until([&] { return link_.valid(); }, [] { return "the link does not come up"; });
+    // A link moves without an event, so frames keep this end awake.
+    const double late = clock_seconds() + base::seconds(kPatience);
+    while (status && transport_->carrier(link_).kind != kind) {
+      if (clock_seconds() > late) {
+        const std::string why = transport_->carrier(link_).why;
+        return base::fail(base::ErrorCode::network, "{}",
+                          why.empty() ? "the link stays on another carrier" : why);
+      }
+      status = ask_processor();
+    }
+    return status;
   }
 
   base::Result<Values> turn(double seconds) {

@@ -84,11 +84,12 @@ void Bootstrap::flush() {
 
 void Bootstrap::receive() {
   while (state_ == State::working && carrier_->readable()) {
-    const base::Buffer bytes = carrier_->take();
+    base::Buffer bytes = carrier_->take();
     received_ += bytes.size();
     received_total_ += bytes.size();
     if (received_total_ > kReceivedMax) return fail("the other end sends too much before a link");
-    if (auto status = session_->receive(bytes); !status) return fail(std::move(status.error()));
+    if (auto status = session_->receive(std::move(bytes)); !status)
+      return fail(std::move(status.error()));
     if (auto status = advance(); !status) return fail(std::move(status.error()));
     flush();
   }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/assert.hpp"
+#include "io/record_size.hpp"
 
 namespace starling::io {
 namespace {
@@ -30,6 +31,8 @@ base::Status Channel::put_data(std::uint64_t offset, base::ByteView bytes, wire:
   }
   plain_.clear();
   append_cell_header(plain_, CellType::data, bytes.size());
+  // Others like it follow. A carrier holds few of these at a time.
+  if (bytes.size() > kRecordSmall) encrypted_.reserve(kMessageMax);
   plain_.insert(plain_.end(), bytes.begin(), bytes.end());
   const std::size_t before = encrypted_.size();
   if (auto status = session_->write(plain_, encrypted_); !status) return status;
@@ -72,10 +75,10 @@ Channel::Verdict Channel::receive(ChannelSink& sink) {
     if (const Verdict verdict = read_session(sink); verdict != Verdict::fine) return verdict;
   }
   for (int i = 0; i < kMessagesPerTurn && carrier_->readable() && sink.wants_more(); ++i) {
-    const base::Buffer message = carrier_->take();
+    base::Buffer message = carrier_->take();
     sink.on_raw(message.size());
     // What the session refuses may be anybody's; what it lets through is the other end's.
-    if (auto status = session_->receive(message); !status) {
+    if (auto status = session_->receive(std::move(message)); !status) {
       return fail(Verdict::failed, status.error().text);
     }
     if (const Verdict verdict = read_session(sink); verdict != Verdict::fine) return verdict;

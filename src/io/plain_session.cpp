@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "base/assert.hpp"
 
@@ -24,19 +25,15 @@ class PlainSession final : public Session {
     own_.insert(own_.end(), id.begin(), id.end());
   }
 
-  base::Status receive(base::ByteView stream) override {
+  base::Status receive(base::Buffer stream) override {
     ASSERT(read_ == pending_.size(), "bytes were left unread");
-    pending_.clear();
+    pending_ = std::move(stream);
     read_ = 0;
-    if (!established_) {
-      const std::size_t wanted = std::min(kPrefaceSize - preface_.size(), stream.size());
-      const base::ByteView part = stream.first(wanted);
-      preface_.insert(preface_.end(), part.begin(), part.end());
-      stream = stream.subspan(wanted);
-      if (auto status = judge(); !status) return status;
-    }
-    pending_.assign(stream.begin(), stream.end());
-    return {};
+    if (established_) return {};
+    read_ = std::min(kPrefaceSize - preface_.size(), pending_.size());
+    const base::ByteView part = base::ByteView(pending_).first(read_);
+    preface_.insert(preface_.end(), part.begin(), part.end());
+    return judge();
   }
 
   Role role() const noexcept override { return role_; }

@@ -22,10 +22,11 @@ class Session {
 
   /// Of this end.
   [[nodiscard]] virtual Role role() const noexcept = 0;
-  /// Takes bytes of the stream; read() must have returned 0 before. Drives the handshake.
+  /// Takes bytes of the stream; read() must have returned 0 before. Drives the handshake. They are
+  /// kept until they are read.
   /// Errors (protocol; secret: the ends have not the same) say why the other end is not to be
   /// talked to.
-  [[nodiscard]] virtual base::Status receive(base::ByteView stream) = 0;
+  [[nodiscard]] virtual base::Status receive(base::Buffer stream) = 0;
   /// Whether the handshake is over and the other end has agreed too: peer() and write() work.
   [[nodiscard]] virtual bool established() const noexcept = 0;
   /// Who is at the other end; needs established().

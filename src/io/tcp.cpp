@@ -105,6 +105,8 @@ struct TcpStream::Socket {
     if (reading || ended) return;
     const auto on_alloc = [](uv_handle_t* stream, std::size_t, uv_buf_t* buffer) {
       Socket& socket = of(stream->data);
+      // Where much comes, all of an inbox's room at once.
+      if (socket.read_size == kReadMax) socket.inbox.reserve(kInboxMax);
       socket.inbox.resize(socket.received + socket.read_size);
       *buffer = uv_buf_init(reinterpret_cast<char*>(socket.inbox.data() + socket.received),
                             static_cast<unsigned>(socket.read_size));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -21,7 +22,7 @@ constexpr std::byte kTurnedAway{2};
 // What OpenSSL has to say of its own accord once the handshake is over, until there is credit for
 // it: alerts. Nobody here wants new keys; who asks for them over and over, and grants no credit,
 // would fill the memory with answers.
-constexpr int kUnaskedMax = 4096;
+constexpr std::size_t kUnaskedMax = 4096;
 constexpr int kTlsHandshakeRecord = 0x16;
 constexpr int kTlsAlertRecord = 0x15;
 
@@ -44,13 +45,108 @@ int accept_any_key(int, X509_STORE_CTX* store) {
   return 1;
 }
 
+/// The bytes below a session: OpenSSL reads them from where they came in, and puts its records
+/// where they are sent from.
+class Pipe {
+ public:
+  Pipe() = default;
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  ~Pipe() = default;
+
+  /// What OpenSSL has taken of what came before is dropped: mostly all, since it keeps a record
+  /// that has not wholly come.
+  void receive(base::Buffer bytes) {
+    if (taken_ < in_.size()) {
+      bytes.insert(bytes.begin(), in_.begin() + static_cast<std::ptrdiff_t>(taken_), in_.end());
+    }
+    in_ = std::move(bytes);
+    taken_ = 0;
+  }
+  /// What OpenSSL says goes to the end of `stream`, until it is told to keep it.
+  void send_to(base::Buffer& stream) {
+    stream.insert(stream.end(), kept_.begin(), kept_.end());
+    kept_.clear();
+    out_ = &stream;
+  }
+  void keep() noexcept { out_ = &kept_; }
+  /// Bytes that nobody has asked for yet.
+  [[nodiscard]] std::size_t kept() const noexcept { return kept_.size(); }
+
+  /// A BIO of this, which must outlive it. Null: out of memory.
+  [[nodiscard]] BIO* make_bio() {
+    BIO* const bio = BIO_new(method());
+    if (bio != nullptr) BIO_set_data(bio, this);
+    return bio;
+  }
+
+ private:
+  static Pipe& of(BIO* bio) { return *static_cast<Pipe*>(BIO_get_data(bio)); }
+
+  static int read(BIO* bio, char* to, int size) {
+    Pipe& pipe = of(bio);
+    BIO_clear_retry_flags(bio);
+    const std::size_t count =
+        std::min(static_cast<std::size_t>(std::max(size, 0)), pipe.in_.size() - pipe.taken_);
+    if (count == 0) {
+      BIO_set_retry_read(bio);
+      return -1;
+    }
+    std::memcpy(to, pipe.in_.data() + pipe.taken_, count);
+    pipe.taken_ += count;
+    return static_cast<int>(count);
+  }
+
+  static int write(BIO* bio, const char* from, int size) {
+    const base::ByteView bytes = base::bytes_of(from, static_cast<std::size_t>(size));
+    base::Buffer& out = *of(bio).out_;
+    out.insert(out.end(), bytes.begin(), bytes.end());
+    return size;
+  }
+
+  static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+  /// Of all pipes; null: out of memory.
+  static const BIO_METHOD* method() {
+    struct Deleter {
+      void operator()(BIO_METHOD* made) const noexcept { BIO_meth_free(made); }
+    };
+    static const std::unique_ptr<BIO_METHOD, Deleter> kMethod = [] {
+      std::unique_ptr<BIO_METHOD, Deleter> made(
+          BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "bytes of a session"));
+      if (!made) return made;
+      BIO_meth_set_read(made.get(), read);
+      BIO_meth_set_write(made.get(), write);
+      BIO_meth_set_ctrl(made.get(), control);
+      BIO_meth_set_create(made.get(), [](BIO* bio) {
+        BIO_set_init(bio, 1);
+        return 1;
+      });
+      return made;
+    }();
+    return kMethod.get();
+  }
+
+  base::Buffer in_;
+  std::size_t taken_ = 0;  ///< of in_, by OpenSSL
+  base::Buffer kept_;
+  base::Buffer* out_ = &kept_;
+};
+
 class TlsSession final : public Session {
  public:
-  /// `in` and `out` belong to `ssl`.
-  TlsSession(Role role, Ssl ssl, BIO* in, BIO* out, const std::optional<Secret>& secret)
-      : role_(role), ssl_(std::move(ssl)), in_(in), out_(out), secret_(secret) {}
+  TlsSession(Role role, Ssl ssl, const std::optional<Secret>& secret)
+      : role_(role), ssl_(std::move(ssl)), secret_(secret) {}
 
-  base::Status receive(base::ByteView stream) override {
+  /// Once, before all else. False: out of memory.
+  [[nodiscard]] bool start() {
+    BIO* const bio = pipe_.make_bio();
+    if (bio == nullptr) return false;
+    SSL_set_bio(ssl_.get(), bio, bio);
+    return true;
+  }
+
+  base::Status receive(base::Buffer stream) override {
     if (!heard_ && !stream.empty()) {
       heard_ = true;
       const int first = std::to_integer<int>(stream.front());
@@ -60,8 +156,7 @@ class TlsSession final : public Session {
                           "both ends");
       }
     }
-    const int size = static_cast<int>(stream.size());
-    ASSERT(BIO_write(in_, stream.data(), size) == size, "out of memory");
+    pipe_.receive(std::move(stream));
     return established_ ? base::Status{} : advance();
   }
 
@@ -99,7 +194,7 @@ class TlsSession final : public Session {
     std::size_t size = 0;
     ERR_clear_error();
     const int result = SSL_read_ex(ssl_.get(), out.data(), out.size(), &size);
-    if (BIO_ctrl_pending(out_) > kUnaskedMax) {
+    if (pipe_.kept() > kUnaskedMax) {
       return base::fail(base::ErrorCode::protocol, "the other end asks for new keys all the time");
     }
     if (result == 1) return size;
@@ -109,9 +204,10 @@ class TlsSession final : public Session {
 
   base::Status write(base::ByteView plain, base::Buffer& stream) override {
     ASSERT(established_);
-    if (auto status = put(plain); !status) return status;
-    output(stream);
-    return {};
+    pipe_.send_to(stream);
+    auto status = put(plain);
+    pipe_.keep();
+    return status;
   }
 
   base::Buffer shared_bytes() const override {
@@ -121,11 +217,8 @@ class TlsSession final : public Session {
   }
 
   void output(base::Buffer& stream) override {
-    const std::size_t before = stream.size();
-    const int waiting = static_cast<int>(BIO_ctrl_pending(out_));
-    if (waiting == 0) return;
-    stream.resize(before + static_cast<std::size_t>(waiting));
-    ASSERT(BIO_read(out_, stream.data() + before, waiting) == waiting);
+    pipe_.send_to(stream);
+    pipe_.keep();
   }
 
  private:
@@ -215,9 +308,8 @@ class TlsSession final : public Session {
   }
 
   const Role role_;
-  Ssl ssl_;
-  BIO* in_;
-  BIO* out_;
+  Pipe pipe_;
+  Ssl ssl_;  ///< works on the pipe
   const std::optional<Secret> secret_;
   base::Buffer said_;  ///< by the other end once the handshake is over: its proof or its verdict
   bool heard_ = false;
@@ -252,20 +344,14 @@ base::Result<TlsContext> TlsContext::create(const Identity& identity,
 
 base::Result<std::unique_ptr<Session>> TlsContext::session(Role role) const {
   Ssl ssl(SSL_new(context_.get()));
-  BIO* in = BIO_new(BIO_s_mem());
-  BIO* out = BIO_new(BIO_s_mem());
-  if (!ssl || in == nullptr || out == nullptr) {
-    BIO_free(in);
-    BIO_free(out);
-    return failure("make a TLS session");
-  }
-  SSL_set_bio(ssl.get(), in, out);
+  if (!ssl) return failure("make a TLS session");
   if (role == Role::dialer) {
     SSL_set_connect_state(ssl.get());
   } else {
     SSL_set_accept_state(ssl.get());
   }
-  auto session = std::make_unique<TlsSession>(role, std::move(ssl), in, out, secret_);
+  auto session = std::make_unique<TlsSession>(role, std::move(ssl), secret_);
+  if (!session->start()) return failure("make a TLS session");
   if (auto status = session->advance(); !status) return base::fail(std::move(status.error()));
   return std::unique_ptr<Session>(std::move(session));
 }

@@ -1,4 +1,4 @@
-// Session over TLS 1.3 (OpenSSL, memory BIOs), mutual: each end proves that it has the key of its
+// Session over TLS 1.3 (OpenSSL), mutual: each end proves that it has the key of its
 // peer id. Certificates are self-signed; names, dates and chains play no part. Then each proves
 // that it has the swarm's secret, if there is one, by an HMAC of keying material exported from this
 // very session (RFC 8446, 7.5): nobody can pass it on. Always the same bytes, so that an open peer

@@ -17,6 +17,7 @@ static_assert(std::endian::native == std::endian::little, "the wire format is li
 
 constexpr std::size_t kChecksumOffset = 8;
 constexpr std::size_t kMetadataUnit = 8;
+constexpr std::size_t kGrowth = 8;
 static_assert(kMetadataMax / kMetadataUnit <= 0xffff);
 
 template <class T>
@@ -110,6 +111,9 @@ base::Result<std::optional<Frame>> FrameReader::read(base::ByteView& stream) {
     if (auto started = start_body(); !started) return base::fail(std::move(started.error()));
   }
   const base::ByteView part = take(body_size_ - body_.size());
+  // What is announced may never come, but each step of growth costs a copy and fresh pages.
+  const std::size_t size = body_.size() + part.size();
+  if (size > body_.capacity()) body_.reserve(std::min(body_size_, kGrowth * size));
   body_.insert(body_.end(), part.begin(), part.end());
   if (body_.size() < body_size_) return std::nullopt;
   auto frame = finish();

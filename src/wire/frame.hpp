@@ -66,8 +66,8 @@ struct Frame {
 [[nodiscard]] base::Buffer make_frame(FrameType type, base::ByteView metadata,
                                       base::ByteView payload, base::ByteView more = {});
 
-/// Cuts a byte stream into frames. Holds at most one unfinished frame, and no more memory than
-/// the bytes that have arrived for it (to the next doubling).
+/// Cuts a byte stream into frames. Holds at most one unfinished frame, and memory for eight times
+/// the bytes that have arrived for it at most.
 class FrameReader {
  public:
   explicit FrameReader(std::size_t payload_max = kPayloadMaxBeforeHello)

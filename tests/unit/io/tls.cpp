@@ -1,7 +1,9 @@
 #include "io/tls.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <boost/test/unit_test.hpp>
@@ -70,6 +72,62 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read) {
   read.resize(100);
   BOOST_TEST((read == plain));
   BOOST_TEST((listener->peer() == identity->id()));
+}
+
+BOOST_AUTO_TEST_CASE(records_come_byte_by_byte_or_several_at_once_and_in_part) {
+  base::Buffer plain(100'000);
+  for (std::size_t i = 0; i < plain.size(); ++i) plain[i] = std::byte(i * 31 >> 3U);
+  base::Buffer stream{std::byte{1}};  // what it has already stays in front
+  for (std::size_t done = 0; done < plain.size(); done += 10'000) {
+    BOOST_REQUIRE(dialer->write(base::ByteView(plain).subspan(done, 10'000), stream));
+  }
+  BOOST_TEST((stream.front() == std::byte{1}));
+  stream.erase(stream.begin());
+  for (const std::size_t step : {1UL, 7UL, 10'030UL, 33'000UL, stream.size()}) {
+    BOOST_TEST_CONTEXT("in steps of " << step) {
+      Sessions other;
+      base::Buffer again;
+      BOOST_REQUIRE(other.dialer->write(base::ByteView(plain).first(16'000), again));
+      BOOST_REQUIRE(other.dialer->write(base::ByteView(plain).subspan(16'000, 16'000), again));
+      base::Buffer read;
+      for (std::size_t at = 0; at < again.size(); at += step) {
+        const auto end = std::min(again.size(), at + step);
+        BOOST_REQUIRE(other.listener->receive({again.begin() + static_cast<std::ptrdiff_t>(at),
+                                               again.begin() + static_cast<std::ptrdiff_t>(end)}));
+        base::Buffer part(3'000);
+        for (std::size_t size = 1; size > 0;) {
+          size = other.listener->read(part).value();
+          read.insert(read.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(size));
+        }
+      }
+      BOOST_TEST((read == base::Buffer(plain.begin(), plain.begin() + 32'000)));
+    }
+  }
+  base::Buffer read(plain.size());
+  BOOST_REQUIRE(listener->receive(stream));
+  for (std::size_t at = 0; at < read.size();) {
+    const auto size = listener->read(std::span(read).subspan(at)).value();
+    BOOST_REQUIRE(size > 0U);
+    at += size;
+  }
+  BOOST_TEST((read == plain));
+}
+
+BOOST_AUTO_TEST_CASE(what_comes_with_the_end_of_a_handshake_waits_to_be_read) {
+  dialer = context->session(Role::dialer).value();
+  listener = context->session(Role::listener).value();
+  BOOST_REQUIRE(listener->receive(said(*dialer)));
+  BOOST_REQUIRE(dialer->receive(said(*listener)));
+  BOOST_REQUIRE(listener->receive(said(*dialer)));
+  BOOST_REQUIRE(listener->established());
+  base::Buffer stream = said(*listener);  // the verdict, and more in the same bytes
+  BOOST_REQUIRE(listener->write(base::Buffer(100, std::byte{7}), stream));
+  BOOST_REQUIRE(dialer->receive(std::exchange(stream, {})));
+  BOOST_REQUIRE(dialer->established());
+  base::Buffer read(200);
+  BOOST_TEST(dialer->read(read).value() == 100U);
+  BOOST_TEST((read.front() == std::byte{7}));
+  BOOST_TEST(dialer->read(read).value() == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(who_asks_for_new_keys_all_the_time_is_cut_off_before_answers_fill_the_memory) {
