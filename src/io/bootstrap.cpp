@@ -88,8 +88,9 @@ void Bootstrap::receive() {
     received_ += bytes.size();
     received_total_ += bytes.size();
     if (received_total_ > kReceivedMax) return fail("the other end sends too much before a link");
-    if (auto status = session_->receive(std::move(bytes)); !status)
+    if (auto status = session_->receive(std::move(bytes)); !status) {
       return fail(std::move(status.error()));
+    }
     if (auto status = advance(); !status) return fail(std::move(status.error()));
     flush();
   }

@@ -26,6 +26,7 @@
 #include "base/strong.hpp"
 #include "base/time.hpp"
 #include "io/carrier.hpp"
+#include "reach/limits.hpp"
 
 namespace starling::io {
 
@@ -35,7 +36,7 @@ inline constexpr std::size_t kCircuitWindow = 256UL * 1024;
 /// A piece without bytes, or with few, counts as this much at a relay.
 inline constexpr std::size_t kCircuitPieceCost = 64;
 /// A relay ends a circuit on which nothing has come for so long.
-inline constexpr base::Duration kCircuitIdle = std::chrono::seconds(60);
+using reach::kCircuitIdle;
 
 /// The links under the circuits, as a transport has them.
 class CircuitLinks {
