@@ -262,6 +262,7 @@ bool Transport::Impl::pump(std::uint32_t slot, base::Time now) {
     of.handler.on_part(of.id, type, bytes);
   };
   const auto on_cell = [&](CellType type, base::ByteView cell) {
+    of.reported = true;  // a reason, or a carrier, may come of it
     return fabrics_.on_cell(*link, slots_[slot].talk, type, cell, now,
                             [this](Role role) { return make_session(role); });
   };
