@@ -136,7 +136,7 @@ void Core::conclude(base::Time now, Outbox& out) {
     return;
   }
   out.push_back(base::Notice{
-      base::Severity::info,
+      base::Severity::warning,
       fmt::format("this peer cannot be dialed: {} tried {} in vain. It links by "
                   "dialing others, at one moment with them, or over a member that relays; to be "
                   "dialed, let TCP port {} through the firewall, or forward it in the router to "
