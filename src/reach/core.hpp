@@ -160,6 +160,7 @@ class Core {
     CircuitKey b;  ///< the leg to the target
     std::optional<base::Time> answer_by;
   };
+  using RelayedCircuits = std::map<CircuitKey, Relayed>;
 
   // core.cpp
   void on(const LinkReady& event, const Members& members, base::Time now, Outbox& out);
@@ -229,6 +230,11 @@ class Core {
   void on_circuit_refuse(base::LinkId from, const wire::Circuit& refusal, base::Time now,
                          Outbox& out);
   void call_relay(Attempts::iterator at, base::Time now, Outbox& out);
+  static void refuse(base::LinkId to, std::uint32_t number, wire::CircuitRefusal reason,
+                     Outbox& out);
+  void drop_relayed(RelayedCircuits::iterator at, Outbox& out);
+  /// The attempt that this circuit is for, at this stage; else the end.
+  [[nodiscard]] Attempts::iterator attempt_over(const CircuitKey& key, Stage stage);
   void end_late_offers(base::Time now, Outbox& out);
   void forget_offers_of(base::LinkId link, Outbox& out);
   [[nodiscard]] wire::CircuitRefusal refusal_of(base::LinkId from, const wire::Circuit& ask,
@@ -269,7 +275,7 @@ class Core {
 
   // Circuits.
   std::map<CircuitKey, CircuitEnd> ends_;
-  std::map<CircuitKey, Relayed> relayed_;  ///< by the asker's leg
+  RelayedCircuits relayed_;  ///< by the asker's leg
   std::uint64_t relayed_bytes_ = 0;
 };
 

@@ -30,6 +30,22 @@ std::uint32_t Core::draw_number(base::LinkId link) {
   }
 }
 
+void Core::refuse(base::LinkId to, std::uint32_t number, CircuitRefusal reason, Outbox& out) {
+  send(to, Circuit{.kind = CircuitKind::refuse, .number = number, .reason = reason}, out);
+}
+
+void Core::drop_relayed(RelayedCircuits::iterator at, Outbox& out) {
+  hold(at->first.first, -1, out);
+  hold(at->second.b.first, -1, out);
+  relayed_.erase(at);
+}
+
+Core::Attempts::iterator Core::attempt_over(const CircuitKey& key, Stage stage) {
+  return std::ranges::find_if(attempts_, [&](const auto& entry) {
+    return entry.second.stage == stage && entry.second.circuit == key;
+  });
+}
+
 // The nearest of the members that are linked with both; a loaded one counts as farther away.
 void Core::call_relay(Attempts::iterator at, base::Time now, Outbox& out) {
   Attempt& attempt = at->second;
@@ -88,8 +104,7 @@ CircuitRefusal Core::refusal_of(base::LinkId from, const Circuit& ask, base::Tim
 void Core::on_circuit_ask(base::LinkId from, const Circuit& ask, base::Time now, Outbox& out) {
   const CircuitRefusal refusal = refusal_of(from, ask, now);
   if (refusal != CircuitRefusal::none) {
-    return send(from, Circuit{.kind = CircuitKind::refuse, .number = ask.number, .reason = refusal},
-                out);
+    return refuse(from, ask.number, refusal, out);
   }
   const base::LinkId to = direct_link(ask.other);
   const CircuitKey b{to, draw_number(to)};
@@ -107,11 +122,7 @@ void Core::on_circuit_offer(base::LinkId from, const Circuit& offer, const Membe
                      members.find(offer.other) != nullptr && !is_named(key) &&
                      ends_.size() < kCircuitEndsMax;
   if (!takes) {
-    return send(from,
-                Circuit{.kind = CircuitKind::refuse,
-                        .number = offer.number,
-                        .reason = CircuitRefusal::unwanted},
-                out);
+    return refuse(from, offer.number, CircuitRefusal::unwanted, out);
   }
   ends_[key] = {.peer = offer.other, .dialer = false};
   hold(from, 1, out);
@@ -130,16 +141,11 @@ void Core::on_circuit_accept(base::LinkId from, std::uint32_t number, base::Time
     send(a.first, Circuit{.kind = CircuitKind::accept, .number = a.second}, out);
     return;
   }
-  const auto at = std::ranges::find_if(attempts_, [&](const auto& entry) {
-    return entry.second.stage == Stage::calling && entry.second.circuit == key;
-  });
+  const auto at = attempt_over(key, Stage::calling);
   if (at == attempts_.end()) {
     // Too late: it is wanted no more.
     if (!is_named(key)) {
-      send(from,
-           Circuit{
-               .kind = CircuitKind::refuse, .number = number, .reason = CircuitRefusal::unwanted},
-           out);
+      refuse(from, number, CircuitRefusal::unwanted, out);
     }
     return;
   }
@@ -163,19 +169,14 @@ void Core::on_circuit_refuse(base::LinkId from, const Circuit& refusal, base::Ti
       return;
     }
     if (relayed.b == key) {
-      send(a.first,
-           Circuit{.kind = CircuitKind::refuse, .number = a.second, .reason = refusal.reason}, out);
+      refuse(a.first, a.second, refusal.reason, out);
     }
-    hold(a.first, -1, out);
-    hold(relayed.b.first, -1, out);
-    relayed_.erase(at);
+    drop_relayed(at, out);
     return;
   }
   // The relay does not know it, or the other end wants it no more.
   if (ends_.contains(key)) return out.push_back(EndCircuit{from, refusal.number});
-  const auto at = std::ranges::find_if(attempts_, [&](const auto& entry) {
-    return entry.second.stage == Stage::calling && entry.second.circuit == key;
-  });
+  const auto at = attempt_over(key, Stage::calling);
   if (at == attempts_.end()) return;
   at->second.text = fmt::format("no direct path, and {} relays nothing for it: {}",
                                 links_.at(from).peer.brief(), wire::to_string(refusal.reason));
@@ -187,13 +188,8 @@ void Core::end_late_offers(base::Time now, Outbox& out) {
     const auto here = at++;
     const auto& [a, relayed] = *here;
     if (!relayed.answer_by || *relayed.answer_by > now) continue;
-    send(a.first,
-         Circuit{
-             .kind = CircuitKind::refuse, .number = a.second, .reason = CircuitRefusal::unwanted},
-         out);
-    hold(a.first, -1, out);
-    hold(relayed.b.first, -1, out);
-    relayed_.erase(here);
+    refuse(a.first, a.second, CircuitRefusal::unwanted, out);
+    drop_relayed(here, out);
   }
 }
 
@@ -205,14 +201,9 @@ void Core::forget_offers_of(base::LinkId link, Outbox& out) {
     const bool concerned = a.first == link || relayed.b.first == link;
     if (!relayed.answer_by || !concerned) continue;
     if (a.first != link) {
-      send(a.first,
-           Circuit{
-               .kind = CircuitKind::refuse, .number = a.second, .reason = CircuitRefusal::absent},
-           out);
+      refuse(a.first, a.second, CircuitRefusal::absent, out);
     }
-    hold(a.first, -1, out);
-    hold(relayed.b.first, -1, out);
-    relayed_.erase(here);
+    drop_relayed(here, out);
   }
 }
 
@@ -220,9 +211,7 @@ void Core::on(const CircuitEnded& event, const Members&, base::Time now, Outbox&
   const CircuitKey key{event.link, event.number};
   if (ends_.erase(key) > 0) {
     hold(event.link, -1, out);
-    const auto at = std::ranges::find_if(attempts_, [&](const auto& entry) {
-      return entry.second.stage == Stage::opening && entry.second.circuit == key;
-    });
+    const auto at = attempt_over(key, Stage::opening);
     if (at == attempts_.end()) return;
     at->second.text = "no link came up over the circuit";
     call_relay(at, now, out);
@@ -231,11 +220,8 @@ void Core::on(const CircuitEnded& event, const Members&, base::Time now, Outbox&
   const auto found = std::ranges::find_if(
       relayed_, [&](const auto& entry) { return entry.first == key || entry.second.b == key; });
   if (found == relayed_.end()) return;
-  const auto [a, relayed] = *found;
-  relayed_.erase(found);
   relayed_bytes_ += event.bytes;
-  hold(a.first, -1, out);
-  hold(relayed.b.first, -1, out);
+  drop_relayed(found, out);
 }
 
 }  // namespace starling::reach
