@@ -100,7 +100,10 @@ std::optional<std::uint32_t> Transport::Impl::free_slot() {
   return static_cast<std::uint32_t>(slots_.size() - 1);
 }
 
-void Transport::Impl::put(std::uint32_t slot, std::unique_ptr<Link> link) {
+void Transport::Impl::put(std::uint32_t slot, std::uint64_t dial, std::string address,
+                          std::unique_ptr<Bootstrap> bootstrap) {
+  auto link = std::make_unique<Link>(dial, std::move(address), std::move(bootstrap),
+                                     config_.link_memory, Loop::now() + config_.handshake_timeout);
   slots_[slot] = {.generation = slots_[slot].generation + 1, .link = std::move(link)};
 }
 
@@ -140,8 +143,7 @@ base::Result<Transport::Impl::Prepared> Transport::Impl::prepare(const std::stri
 
 std::uint64_t Transport::Impl::start_dial(std::uint32_t slot, const std::string& address,
                                           std::unique_ptr<Bootstrap> bootstrap) {
-  put(slot, std::make_unique<Link>(++dials_, address, std::move(bootstrap), config_.link_memory,
-                                   Loop::now() + config_.handshake_timeout));
+  put(slot, ++dials_, address, std::move(bootstrap));
   return dials_;
 }
 
@@ -233,8 +235,7 @@ void Transport::Impl::answer(std::unique_ptr<TcpStream> tcp) {
   auto session = make_session(Role::listener);
   if (!session) return;
   auto bootstrap = std::make_unique<Bootstrap>(std::move(tcp), std::move(*session));
-  put(*slot, std::make_unique<Link>(0, to_string(from), std::move(bootstrap), config_.link_memory,
-                                    Loop::now() + config_.handshake_timeout));
+  put(*slot, 0, to_string(from), std::move(bootstrap));
   slots_[*slot].came_from = from;
 }
 

@@ -33,8 +33,7 @@ void Transport::Impl::open_circuit(base::LinkId id, std::uint32_t number, const 
   if (!carrier) return circuits_.refuse(id, number);
   auto bootstrap =
       std::make_unique<Bootstrap>(CarrierKind::circuit, std::move(carrier), std::move(*session));
-  put(*slot, std::make_unique<Link>(0, "a circuit", std::move(bootstrap), config_.link_memory,
-                                    Loop::now() + config_.handshake_timeout));
+  put(*slot, 0, "a circuit", std::move(bootstrap));
   slots_[*slot].expected = peer;
   slots_[*slot].via = id;
   slots_[*slot].opened = opens;
@@ -80,16 +79,14 @@ void Transport::Impl::take_ucx_connections(base::Time now) {
     fabrics_.on_lost(slot.talk, "the other end did not connect by UCX in time", now);
   }
   if (!fabrics_.any()) return;
-  for (std::unique_ptr<Carrier>& carrier : fabrics_.take_incoming(awaited_carriers())) {
-    // A carrier can only be let go of in its time, so it gets a link in any case.
+  // A carrier can only be let go of in its time, so each that is taken gets a link.
+  const std::size_t places = std::min(awaited_carriers(), config_.links_max - links());
+  for (std::unique_ptr<Carrier>& carrier : fabrics_.take_incoming(places)) {
     const auto slot = free_slot();
     auto session = make_session(Role::listener);
-    ASSERT(slot && session, "places are kept for carriers");
-    put(*slot,
-        std::make_unique<Link>(
-            0, "UCX",
-            std::make_unique<Bootstrap>(CarrierKind::ucx, std::move(carrier), std::move(*session)),
-            config_.link_memory, now + config_.handshake_timeout));
+    ASSERT(slot && session, "there is a place, and memory");
+    put(*slot, 0, "UCX",
+        std::make_unique<Bootstrap>(CarrierKind::ucx, std::move(carrier), std::move(*session)));
   }
 }
 

@@ -105,7 +105,9 @@ class Transport::Impl final : private CircuitLinks {
   [[nodiscard]] std::size_t links() const;
   [[nodiscard]] std::size_t strangers() const;
   [[nodiscard]] bool may_come(const SocketAddress& from) const;
-  void put(std::uint32_t slot, std::unique_ptr<Link> link);
+  /// Begins a link; `dial`: its number, 0 where the other end has dialed.
+  void put(std::uint32_t slot, std::uint64_t dial, std::string address,
+           std::unique_ptr<Bootstrap> bootstrap);
 
   Loop& loop_;
   const TransportConfig config_;
