@@ -101,6 +101,7 @@ base::Status UcxCarrier::open(ucp_ep_params_t& params) {
     return base::fail(base::ErrorCode::network, "{}", ucs_status_string(status));
   }
   carriers_.by_endpoint_.emplace(endpoint_, this);
+  carriers_.worker_.handle_missed_events();
   return {};
 }
 

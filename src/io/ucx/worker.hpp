@@ -32,6 +32,11 @@ class Worker {
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   /// Runs UCX callbacks that are due, some at most. True if there were any.
   bool progress();
+  /// To be called after each endpoint is made. UCX's own thread handles the sockets of a connection
+  /// that comes up, and what it could not do while this thread held UCX's lock waits until the next
+  /// progress. Before 1.22 such an event is handled even if it is long over by then, and an
+  /// assertion ends the process where the other end has died in between (openucx/ucx#11458).
+  void handle_missed_events() { ucp_worker_progress(worker_); }
   [[nodiscard]] bool arm() { return ucp_worker_arm(worker_) == UCS_OK; }
 
  private:
