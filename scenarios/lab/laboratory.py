@@ -328,7 +328,7 @@ class Laboratory:
         if path == "/members":
             return self.verdicts.saw(peer.number, self._view(reply), now)
         if path == "/links":
-            return self.pairs.heard(peer.number, reply, self.all_running(), now - self.last_start)
+            return self.pairs.heard(peer.number, reply, self.all_running(), now, self.last_start)
         if reply.get("phase") in ENDING and not peer.leaving:
             self.verdicts.freeze()
         if reply.get("phase") == "training":

@@ -13,15 +13,20 @@ class Pairs:
         """`expected`: {"direct": pairs, "circuit": pairs}, as the plan has it."""
         self.expected = {tuple(pair): path for path, pairs in expected.items() for pair in pairs}
         self.links = {}  # peer: {other: path}
+        self.all_up = None  # when all of them first answered
         self.linked_within = None
         self.paths_within = None
 
-    def heard(self, number, links, running, since):
-        """What a peer says of its links, `since` seconds after the last start."""
+    def heard(self, number, links, running, now, last_start):
+        """What a peer says of its links at `now`. Times count from when all peers answer: how
+        long a machine takes to start them says nothing of how they reach each other."""
         self.links[number] = {int(link["name"].rpartition("-")[2]): path_of(link)
                               for link in links if link["name"].startswith("peer-")}
-        if since < 0:
+        if now < last_start or not self.links.keys() >= set(running):
             return
+        if self.all_up is None:
+            self.all_up = now
+        since = now - self.all_up
         if self.linked_within is None and all(
                 self.path(a, b) for a in running for b in running if a < b):
             self.linked_within = since

@@ -17,6 +17,17 @@ constexpr std::uint64_t kTellStep = kWindow / 8;
 
 std::size_t index(wire::Purpose purpose) { return static_cast<std::size_t>(purpose); }
 
+LinkEnd end_of(base::ErrorCode failure) {
+  switch (failure) {
+    case base::ErrorCode::secret:
+      return LinkEnd::turned_away;
+    case base::ErrorCode::unreachable:
+      return LinkEnd::no_route;
+    default:
+      return LinkEnd::reset;
+  }
+}
+
 }  // namespace
 
 const char* to_string(LinkEnd end) noexcept {
@@ -29,6 +40,8 @@ const char* to_string(LinkEnd end) noexcept {
       return "protocol error";
     case LinkEnd::turned_away:
       return "turned away";
+    case LinkEnd::no_route:
+      return "no route";
   }
   return "unknown";
 }
@@ -215,15 +228,12 @@ bool Link::pump_bootstrap(base::Time now) {
     case Bootstrap::State::failed:
       if (state_ == State::closing) return false;
       // A link that never was up has no end to report, but its dial has a reason.
-      verdict_ =
-          Verdict{bootstrap_->failure().code == base::ErrorCode::secret ? LinkEnd::turned_away
-                                                                        : LinkEnd::reset,
-                  bootstrap_->failure().text};
+      verdict_ = Verdict{end_of(bootstrap_->failure().code), bootstrap_->failure().text};
       state_ = State::closing;
       deadline_ = std::min(deadline_, now + kCloseTimeout);
       return false;
     case Bootstrap::State::over:
-      finish(LinkEnd::reset, bootstrap_->failure().text);
+      finish(end_of(bootstrap_->failure().code), bootstrap_->failure().text);
       break;
   }
   return true;

@@ -32,6 +32,7 @@ membership::LossReason reason_of(LinkEnd end) {
     case LinkEnd::closed:
       return membership::LossReason::closed;
     case LinkEnd::turned_away:  // before it was up
+    case LinkEnd::no_route:
     case LinkEnd::reset:
       break;
   }
@@ -85,6 +86,7 @@ class Node::Handler final : public TransportHandler {
     if (auto address = node_.take_dial(dial)) {
       node_.feed(peer::DialFailed{.address = std::move(*address),
                                   .text = text,
+                                  .no_route = end == LinkEnd::no_route,
                                   .turned_away = end == LinkEnd::turned_away});
     }
   }

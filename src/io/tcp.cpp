@@ -31,6 +31,12 @@ SocketAddress name_of(const uv_tcp_t* handle, Name name) {
   return SocketAddress::from(address).value_or(SocketAddress());
 }
 
+tl::unexpected<base::Error> fail_dial(int status) {
+  const bool no_route = status == UV_ENETUNREACH || status == UV_EADDRNOTAVAIL;
+  return base::fail(no_route ? base::ErrorCode::unreachable : base::ErrorCode::network, "{}",
+                    uv_strerror(status));
+}
+
 }  // namespace
 
 void end_for_all(const uv_tcp_t& socket) noexcept {
@@ -142,20 +148,15 @@ struct TcpStream::Socket {
 
 base::Result<std::unique_ptr<TcpStream>> TcpStream::connect(Loop& loop, const SocketAddress& to) {
   std::unique_ptr<TcpStream> made(new TcpStream(Socket::make(loop.raw())));
-  if (const int status = made->socket_->dial(to); status != 0) {
-    return base::fail(base::ErrorCode::network, "{}", uv_strerror(status));
-  }
+  if (const int status = made->socket_->dial(to); status != 0) return fail_dial(status);
   return made;
 }
 
 base::Result<std::unique_ptr<TcpStream>> TcpStream::connect_from(Loop& loop, std::uint16_t port,
                                                                  const SocketAddress& to) {
   std::unique_ptr<TcpStream> made(new TcpStream(Socket::make(loop.raw())));
-  const auto fails = [](int error) {
-    return base::fail(base::ErrorCode::network, "{}", uv_strerror(error));
-  };
   const int fd = ::socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return fails(-errno);
+  if (fd < 0) return fail_dial(-errno);
   const int on = 1;
   const SocketAddress from =
       to.is_v4() ? SocketAddress::any_v4(port) : SocketAddress::any_of_both(port);
@@ -169,10 +170,10 @@ base::Result<std::unique_ptr<TcpStream>> TcpStream::connect_from(Loop& loop, std
   }
   if (status != 0) {
     ::close(fd);
-    return fails(status);
+    return fail_dial(status);
   }
   status = made->socket_->dial(to);
-  if (status != 0) return fails(status);
+  if (status != 0) return fail_dial(status);
   return made;
 }
 

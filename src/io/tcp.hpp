@@ -31,12 +31,13 @@ class TcpStream {
   /// At most this much received data waits to be taken; TCP holds the other end back then.
   static constexpr std::size_t kInboxMax = 256UL * 1024;
 
-  /// Starts to connect; whether somebody answers shows later.
+  /// Starts to connect; whether somebody answers shows later. Errors: unreachable: this machine has
+  /// no way there; network.
   [[nodiscard]] static base::Result<std::unique_ptr<TcpStream>> connect(Loop& loop,
                                                                         const SocketAddress& to);
   /// The same from a port on which this process listens: where both ends do so at one moment, each
   /// toward the other, their routers let the packets in, and one connection comes of it (RFC 9293,
-  /// 3.5: simultaneous open). Error (network): the port cannot be used so.
+  /// 3.5: simultaneous open). Errors as above; network, too: the port cannot be used so.
   [[nodiscard]] static base::Result<std::unique_ptr<TcpStream>> connect_from(
       Loop& loop, std::uint16_t port, const SocketAddress& to);
   /// Takes the next connection of a listening socket; nothing if it is gone already.

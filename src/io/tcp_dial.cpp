@@ -63,7 +63,9 @@ TcpDial::State TcpDial::pump() {
   if (connection_) {
     pass_tunnel();
   } else if (next_due_ && !start_next() && !any_under_way()) {
-    fail({base::ErrorCode::network, tried()});
+    fail({std::ranges::all_of(attempts_, &Attempt::no_route) ? base::ErrorCode::unreachable
+                                                             : base::ErrorCode::network,
+          tried()});
   }
   return state_;
 }
@@ -120,6 +122,7 @@ bool TcpDial::start_next() {
     attempt.to = addresses_[attempts_.size() - 1];
     auto stream = TcpStream::connect(loop_, attempt.to);
     if (!stream) {
+      attempt.no_route = stream.error().code == base::ErrorCode::unreachable;
       attempt.error = std::move(stream.error().text);
       continue;
     }

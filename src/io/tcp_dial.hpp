@@ -61,6 +61,7 @@ class TcpDial {
     SocketAddress to;
     std::unique_ptr<TcpStream> stream;  ///< none once it has failed
     std::string error;
+    bool no_route = false;  ///< so it failed
   };
 
   void begin(Lookup::Found found);

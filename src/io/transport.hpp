@@ -73,6 +73,7 @@ enum class LinkEnd : std::uint8_t {
   reset,
   protocol_error,  ///< the other end sent, inside the session, what it must not
   turned_away,     ///< one of the ends has not the other's secret
+  no_route,        ///< of a dial: this machine has no way to any of the addresses
 };
 
 [[nodiscard]] const char* to_string(LinkEnd end) noexcept;

@@ -103,7 +103,7 @@ void Core::expire(base::Time now, Outbox& out) {
     for (const wire::MemberRecord& record : damper_.take_due(now)) {
       if (table_.apply(record)) changed(record, false, base::LinkId{}, now);
     }
-    for (const std::string& address : dialer_.overdue(now)) dial_failed(address, false, now, out);
+    for (const std::string& address : dialer_.overdue(now)) dial_failed({address, {}}, now, out);
     overrule_if_due(now, out);
   }
   finish(now, out);
@@ -278,7 +278,7 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
 }
 
 void Core::on(const DialFailed& event, base::Time now, Outbox& out) {
-  dial_failed(event.address, event.own, now, out);
+  dial_failed(event, now, out);
 }
 
 // Of a crowd that hears a newcomer only some dial it; it is heard again. Two swarms on one network

@@ -170,7 +170,7 @@ class Core {
   void seek(base::Time now, Outbox& out);
   void seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& out);
   void probe(base::Time now, Outbox& out);
-  void dial_failed(const std::string& address, bool own, base::Time now, Outbox& out);
+  void dial_failed(const DialFailed& event, base::Time now, Outbox& out);
   /// When to look for links again: `latest`, or earlier.
   [[nodiscard]] base::Time next_seek(base::Time now, base::Time latest) const;
   /// Held alive, or its return is known and not believed yet: a neighbour as good as others.

@@ -346,7 +346,8 @@ bool Core::is_wanted(const wire::MemberRecord& record, bool alive) const {
          !dialer_.is_dialing(record.id);
 }
 
-void Core::dial_failed(const std::string& address, bool own, base::Time now, Outbox& out) {
+void Core::dial_failed(const DialFailed& event, base::Time now, Outbox& out) {
+  const std::string& address = event.address;
   const auto target = dialer_.target(address);
   const wire::MemberRecord* record = target ? table_.find(*target) : nullptr;
   bool slow = count(Role::neighbour) > 0;
@@ -354,7 +355,9 @@ void Core::dial_failed(const std::string& address, bool own, base::Time now, Out
     slow = record != nullptr && record->state == wire::MemberState::dead;
   }
   const bool stood_still = dialer_.stood_still(address);
-  if (!dialer_.failed(address, own, slow, now) || !target || own || stood_still) return;
+  if (!dialer_.failed(address, event.own, slow, now) || !target) return;
+  // That tells something of this machine, and nothing of the target.
+  if (event.own || event.no_route || stood_still) return;
   // That somebody cannot be dialed who says so is no news, unless it was a neighbour just now.
   if (record != nullptr && record->reach == wire::Reachability::dials_only &&
       !reconnect_first_.left(*target, now)) {

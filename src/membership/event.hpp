@@ -56,7 +56,8 @@ struct LinkLost {
 struct DialFailed {
   std::string address;
   std::string text;
-  bool own = false;  ///< this peer itself answered there
+  bool own = false;       ///< this peer itself answered there
+  bool no_route = false;  ///< nobody was asked: this machine has no way there
 };
 
 /// A peer may be at this address, and claims to be `peer`: heard on the local network, unproved.

@@ -249,9 +249,9 @@ void Core::perform(const reach::Tell& tell, base::Time now, Outbox& out) {
 }
 
 void Core::perform(reach::Failed& failed, base::Time now, Outbox& out) {
-  to_membership(
-      membership::DialFailed{std::move(failed.address), std::move(failed.text), failed.own}, now,
-      out);
+  to_membership(membership::DialFailed{std::move(failed.address), std::move(failed.text),
+                                       failed.own, failed.no_route},
+                now, out);
 }
 
 void Core::perform(membership::Send& send, base::Time, Outbox& out) {

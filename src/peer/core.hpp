@@ -27,6 +27,8 @@ namespace starling::peer {
 
 /// How long a new link may be silent before its Hello.
 inline constexpr base::Duration kHelloTimeout = std::chrono::seconds(5);
+/// Between the two ends of a link of this peer with itself.
+inline constexpr base::Duration kBothEndsTold = std::chrono::seconds(2);
 /// Links, those without a Hello and those on their way out included; further ones are closed.
 inline constexpr std::size_t kConnectionsMax = 256;
 /// Between two rows of the metrics, beside those with an evaluation.
@@ -222,6 +224,7 @@ class Core {
   std::map<base::PeerId, base::LinkId> neighbours_;
   bool had_neighbour_ = false;
   bool reported_duplicate_key_ = false;
+  std::optional<base::Time> dialed_itself_;  ///< the last time that an own dial led to this peer
 
   // What to train on, and how fast.
   Share share_;                  ///< of the next steps

@@ -18,9 +18,11 @@ using base::Severity;
 void Core::on(LinkUp& event, base::Time now, Outbox& out) {
   if (event.peer == self_.id) {
     out.push_back(Close{event.link});
-    // Its own dial is told only when it has come in at its other end.
-    if (!event.dialed && !membership_.is_dialing() &&
-        !std::exchange(reported_duplicate_key_, true)) {
+    // Either end of an own dial may be told first.
+    const bool own_dial = membership_.is_dialing() || reach_.is_dialing() ||
+                          (dialed_itself_ && now < *dialed_itself_ + kBothEndsTold);
+    if (event.dialed) dialed_itself_ = now;
+    if (!event.dialed && !own_dial && !std::exchange(reported_duplicate_key_, true)) {
       out.push_back(
           Notice{Severity::warning,
                  "another process has this peer's key (key.pem in its folder) and dials it "
@@ -89,7 +91,8 @@ void Core::on(const CircuitEnded& event, base::Time now, Outbox& out) { to_reach
 
 void Core::on(DialFailed& event, base::Time now, Outbox& out) {
   if (!reach_.is_wanted(event.address)) {
-    return to_reach(reach::DialFailed{event.address, event.text, event.own}, now, out);
+    return to_reach(reach::DialFailed{event.address, event.text, event.own, event.no_route}, now,
+                    out);
   }
   // Where somebody wrote it down it should work; and it is tried for ever.
   const bool is_new = known_.note_failure(event.address);
@@ -100,7 +103,7 @@ void Core::on(DialFailed& event, base::Time now, Outbox& out) {
       known_.note_turned_away(event.address)) {
     return end({EndReason::failed, {base::ErrorCode::secret, event.text}}, now, out);
   }
-  to_reach(reach::DialFailed{event.address, event.text, event.own}, now, out);
+  to_reach(reach::DialFailed{event.address, event.text, event.own, event.no_route}, now, out);
 }
 
 void Core::on(Found& event, base::Time now, Outbox& out) {

@@ -46,6 +46,7 @@ struct DialFailed {
   std::string address;
   std::string text;
   bool own = false;          ///< this peer itself answered there
+  bool no_route = false;     ///< nobody was asked: this machine has no way there
   bool turned_away = false;  ///< who answered there and this peer have not the same secret
 };
 

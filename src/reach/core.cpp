@@ -97,11 +97,12 @@ void Core::on(const DialFailed& event, const Members&, base::Time now, Outbox& o
   }
   const auto at = attempts_.find(event.address);
   if (at == attempts_.end()) {
-    out.push_back(Failed{event.address, event.text, event.own});
+    out.push_back(Failed{event.address, event.text, event.own, event.no_route});
     return;
   }
   at->second.dialing = false;
   at->second.text = event.text;
+  at->second.no_route = event.no_route;
   if (at->second.stage == Stage::direct || event.own) fail(at, event.own, now, out);
 }
 

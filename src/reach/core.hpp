@@ -55,6 +55,7 @@ class Core {
   /// The address of the Want for this member, if it is being looked for by other ways than it.
   [[nodiscard]] std::string address_of(const base::PeerId& peer) const;
 
+  [[nodiscard]] bool is_dialing() const noexcept { return !dials_.empty(); }
   [[nodiscard]] wire::Reachability reach() const noexcept { return reach_; }
   /// Where this peer was dialed from outside, or is seen at; empty: nobody told.
   [[nodiscard]] const std::string& outer() const noexcept { return outer_; }
@@ -131,6 +132,7 @@ class Core {
     int tries = 0;
     std::pair<base::LinkId, std::uint32_t> circuit{};  ///< calling and opening
     std::string text{};                                ///< why the last way failed
+    bool no_route = false;                             ///< of the direct dial
   };
   using Attempts = std::map<std::string, Attempt>;
 

@@ -216,7 +216,7 @@ void Core::next_try(Attempts::iterator at, const Members& members, base::Time no
   send(common.link,
        Introduce{.kind = IntroduceKind::go, .nonce = attempt.nonce, .other = attempt.peer}, out);
   attempt.punch_at = now + common.round_trip / 2;
-  attempt.next_at = *attempt.punch_at + kTryTime + 2 * common.round_trip;
+  attempt.next_at = *attempt.punch_at + kTryTime + 4 * common.round_trip;
   if (*attempt.punch_at == now) punch(at, members, out);
 }
 
@@ -252,7 +252,7 @@ void Core::fail(Attempts::iterator at, bool own, base::Time, Outbox& out) {
       hold(attempt.circuit.first, -1, out);
     }
   }
-  if (!attempt.upgrade) out.push_back(Failed{address, attempt.text, own});
+  if (!attempt.upgrade) out.push_back(Failed{address, attempt.text, own, attempt.no_route});
 }
 
 // A link with somebody who is looked for: nothing else is tried. A dial that is still under way

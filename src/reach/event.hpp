@@ -40,7 +40,8 @@ struct Want {
 struct DialFailed {
   std::string address;
   std::string text;
-  bool own = false;  ///< this peer itself answered there
+  bool own = false;       ///< this peer itself answered there
+  bool no_route = false;  ///< nobody was asked: this machine has no way there
 };
 
 struct Received {
@@ -121,6 +122,7 @@ struct Failed {
   std::string address;
   std::string text;
   bool own = false;
+  bool no_route = false;
 };
 
 using Action =

@@ -39,7 +39,7 @@ inline constexpr std::size_t kAskedMax = 8;      ///< links that are asked for o
 inline constexpr base::Duration kDirectAlone = 500ms;  ///< of a dial, before it gets help
 inline constexpr base::Duration kAskWait = 1s;         ///< for a first answer
 inline constexpr int kTries = 3;                       ///< dials at one moment
-inline constexpr base::Duration kTryTime = 600ms;      ///< and two round trips
+inline constexpr base::Duration kTryTime = 300ms;      ///< and four round trips: TCP, TLS and Hello
 /// So long no more is tried with one where all tries were in vain, but a circuit at once.
 inline constexpr base::Duration kUnmetMemory = 300s;
 inline constexpr std::size_t kUnmetMax = 256;

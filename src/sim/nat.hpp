@@ -71,6 +71,10 @@ class Nat {
 
   /// Where the peer's machine is, and where its router sends on what comes for it (`pcp`).
   [[nodiscard]] std::vector<Endpoint> own(std::uint32_t peer) const;
+  /// Whether its machine has an address of this family.
+  [[nodiscard]] bool has_family(std::uint32_t peer, bool v6) const {
+    return host_of(peer, v6) != nullptr;
+  }
   /// Where others would have to dial it.
   [[nodiscard]] std::vector<Endpoint> outer(std::uint32_t peer) const;
   /// Those whose connections pass a router that this peer's pass, too; itself at least.

@@ -131,7 +131,11 @@ void World::happen(Dialed& dialed) {
       nat_ ? dialed.route ? nodes_[dialed.route->to].get() : nullptr : find_address(dialed.address);
   const bool there = dialed.answered && to != nullptr && to->state == NodeState::running;
   if (there && node.state == NodeState::running) return connect(node, *to, dialed);
-  give(node, peer::DialFailed{dialed.address, dialed.answered ? "refused" : "no answer", false});
+  const char* const text = dialed.no_route   ? "network is unreachable"
+                           : dialed.answered ? "refused"
+                                             : "no answer";
+  give(node,
+       peer::DialFailed{.address = dialed.address, .text = text, .no_route = dialed.no_route});
 }
 
 void World::happen(Closed& closed) {

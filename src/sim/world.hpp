@@ -267,6 +267,7 @@ class World {
     bool answered;
     std::optional<Route> route;
     std::uint64_t punch;  ///< serial; 0: it is none
+    bool no_route = false;
   };
   struct Closed {
     std::uint32_t node, life;
@@ -368,6 +369,7 @@ class World {
 
   // Links (world_links.cpp).
   void dial(Node& node, const peer::Dial& action);
+  [[nodiscard]] bool has_no_route(const Node& node, const std::string& address) const;
   [[nodiscard]] std::optional<Route> find_route(const Node& node, const peer::Dial& action);
   [[nodiscard]] std::optional<Punch> take_punch(std::uint64_t serial);
   [[nodiscard]] std::optional<Punch> take_punch(const Node& node, const std::string& address);

@@ -18,6 +18,8 @@ constexpr std::size_t kWindowBytes = 64 * 1024;
 constexpr base::Duration kRetryMin = std::chrono::milliseconds(200);
 constexpr base::Duration kRetryMax = std::chrono::seconds(60);
 constexpr base::Duration kHandshakeTimeout = std::chrono::seconds(5);
+/// A dial that does not leave the machine.
+constexpr base::Duration kNoRouteAfter = std::chrono::milliseconds(1);
 /// Ports that dials come from, where no router draws them.
 constexpr std::uint64_t kFirstPort = 32768;
 constexpr std::uint64_t kPorts = 28000;
@@ -102,6 +104,11 @@ bool World::path_cut(const Connection& connection, int from) const {
          paths_.cut(relay.peer, b);
 }
 
+bool World::has_no_route(const Node& node, const std::string& address) const {
+  const auto endpoint = nat_ ? parse_endpoint(address) : std::nullopt;
+  return endpoint && !nat_->has_family(node.peer, endpoint->host.v6);
+}
+
 std::optional<World::Route> World::find_route(const Node& node, const peer::Dial& action) {
   const bool punches = action.kind == peer::DialKind::punch;
   if (nat_) {
@@ -138,6 +145,9 @@ std::optional<World::Punch> World::take_punch(const Node& node, const std::strin
 void World::dial(Node& node, const peer::Dial& action) {
   ++node.dials;
   const std::string& address = action.address;
+  if (has_no_route(node, address)) {
+    return after(kNoRouteAfter, Dialed{node.number, node.life, address, false, {}, 0, true});
+  }
   std::optional<Route> route = find_route(node, action);
   Node* const to = route ? nodes_[route->to].get() : nullptr;
   if (observer_ != nullptr) observer_->dialed(node, action, to != nullptr && is_up(*to));
