@@ -201,7 +201,12 @@ void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
     const base::LinkId victim = others[rng_.below(others.size())];
     dialer_.postpone(links_.at(victim).peer, kRejectedPause, now);
     send(victim, wire::Neighbour{NeighbourKind::leave}, out);
-    close(victim, wire::ByeReason::replaced, LossReason::replaced, now, out);
+    // The circuits over it must not fall with it: who is linked by them would be the next to ask.
+    if (links_.at(victim).held) {
+      end_neighbour(victim, LossReason::replaced, now, out);
+    } else {
+      close(victim, wire::ByeReason::replaced, LossReason::replaced, now, out);
+    }
   }
 }
 

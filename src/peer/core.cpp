@@ -94,6 +94,7 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, c
 void Core::handle(Event event, base::Time now, Outbox& out) {
   if (phase_ == Phase::done) return;
   std::visit([&](auto& value) { on(value, now, out); }, event);
+  if (stay_until_) end_if_finished(now, out);
 }
 
 void Core::expire(base::Time now, Outbox& out) {
@@ -103,6 +104,7 @@ void Core::expire(base::Time now, Outbox& out) {
   if (phase_ == Phase::waiting && is_due(wait_until_, now)) end_wait(now, out);
   close_silent_links(now, out);
   if (is_due(alone_until_, now)) end_if_alone(now, out);
+  if (stay_until_) end_if_finished(now, out);
   if (phase_ == Phase::done) return;
   if (waits_for_step() && is_due(pace_.next(), now)) next_steps(now, out);
   if (is_due(checkpoint_at_, now)) {

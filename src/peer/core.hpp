@@ -27,6 +27,8 @@ namespace starling::peer {
 
 /// How long a new link may be silent before its Hello.
 inline constexpr base::Duration kHelloTimeout = std::chrono::seconds(5);
+/// A peer that is done stays at most so long for circuits that it relays.
+inline constexpr base::Duration kStayMax = std::chrono::seconds(30);
 /// Between the two ends of a link of this peer with itself.
 inline constexpr base::Duration kBothEndsTold = std::chrono::seconds(2);
 /// Links, those without a Hello and those on their way out included; further ones are closed.
@@ -193,6 +195,8 @@ class Core {
   void begin_finishing(base::Time now, Outbox& out);
   void end_if_over(base::Time now, Outbox& out);
   void end_if_finished(base::Time now, Outbox& out);
+  /// Whether this peer, which is done, is still needed as a relay.
+  [[nodiscard]] bool stays_as_relay(base::Time now, Outbox& out);
   void save(Outbox& out);
   void save_if_idle(Outbox& out);
   void publish(base::Time now);
@@ -262,6 +266,7 @@ class Core {
   // Deadlines, each in visit_deadlines().
   std::optional<base::Time> wait_until_;   ///< end of the wait for links; none: it is over
   std::optional<base::Time> alone_until_;  ///< require_peers: end of the wait for a first peer
+  std::optional<base::Time> stay_until_;   ///< it is done, and stays as a relay
   std::optional<base::Time> checkpoint_at_;
   std::optional<base::Time> report_at_;
 };

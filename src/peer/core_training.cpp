@@ -333,8 +333,22 @@ void Core::end_if_finished(base::Time now, Outbox& out) {
   if (unsaved_.code == base::ErrorCode::diverged) {
     return end({EndReason::failed, unsaved_}, now, out);
   }
+  if (stays_as_relay(now, out)) return;
   const bool misses_peers = config_.require_peers > base::Duration{} && !had_neighbour_;
   end({EndReason::done, misses_peers && unsaved_.text.empty() ? kNoPeer : unsaved_}, now, out);
+}
+
+// Who is linked over this peer may not be done yet, and have no other way to the rest.
+bool Core::stays_as_relay(base::Time now, Outbox& out) {
+  if (!stay_until_ && reach_.relayed() > 0) {
+    stay_until_ = now + kStayMax;
+    out.push_back(Notice{Severity::info,
+                         fmt::format("done; it stays for {} circuits that it relays, {:.0f} s at "
+                                     "most",
+                                     reach_.relayed(), base::seconds(kStayMax))});
+    to_reach(reach::Retire{}, now, out);
+  }
+  return stay_until_ && now < *stay_until_ && reach_.relayed() > 0;
 }
 
 void Core::publish(base::Time now) {

@@ -254,7 +254,7 @@ void Core::add_bounds(base::Bounds& out) const {
   out.add("members introduced to this peer", introduced_.size(), kIntroducedMax);
   out.add("relayed links", upgrades_.size(), links_.size());
   out.add("ends of circuits", ends_.size(), kCircuitEndsMax);
-  out.add("circuits relayed", relayed_.size(), relays() ? config_.circuits : 0);
+  out.add("circuits relayed", relayed_.size(), may_relay() ? config_.circuits : 0);
 }
 
 void Core::add_timers(base::Time now, base::Bounds& out) const {

@@ -172,6 +172,7 @@ class Core {
   void on(const Received& event, const Members& members, base::Time now, Outbox& out);
   void on(const CircuitEnded& event, const Members& members, base::Time now, Outbox& out);
   void on(const Moved& event, const Members& members, base::Time now, Outbox& out);
+  void on(const Retire& event, const Members& members, base::Time now, Outbox& out);
   bool dial(Dialing dialing, DialKind kind, Outbox& out);
   [[nodiscard]] std::vector<Dialing>::iterator find_dial(
       const std::string& address, const std::optional<base::PeerId>& peer = std::nullopt);
@@ -244,9 +245,10 @@ class Core {
   [[nodiscard]] std::uint32_t draw_number(base::LinkId link);
   [[nodiscard]] bool is_named(const CircuitKey& key) const;
   [[nodiscard]] std::uint8_t load() const;
-  [[nodiscard]] bool relays() const noexcept {
+  [[nodiscard]] bool may_relay() const noexcept {
     return secure_ && config_.circuits > 0 && config_.limit > 0;
   }
+  [[nodiscard]] bool relays() const noexcept { return may_relay() && !retired_; }
 
   Config config_;
   base::PeerId self_;
@@ -276,6 +278,7 @@ class Core {
   std::map<base::LinkId, Upgrade> upgrades_;  ///< by the relayed link
 
   // Circuits.
+  bool retired_ = false;
   std::map<CircuitKey, CircuitEnd> ends_;
   RelayedCircuits relayed_;  ///< by the asker's leg
   std::uint64_t relayed_bytes_ = 0;

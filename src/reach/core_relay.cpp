@@ -57,7 +57,7 @@ void Core::call_relay(Attempts::iterator at, base::Time now, Outbox& out) {
     if (common.called || common.load == wire::kLoadFull || !links_.contains(common.link)) continue;
     if (best == nullptr || cost(common) < cost(*best)) best = &common;
   }
-  const bool may = secure_ && !attempt.upgrade && ends_.size() < kCircuitEndsMax;
+  const bool may = secure_ && !retired_ && !attempt.upgrade && ends_.size() < kCircuitEndsMax;
   if (best == nullptr || !may) {
     if (attempt.text.empty()) attempt.text = "no direct path, and no member that relays";
     return give_up(at, now, out);
@@ -118,9 +118,9 @@ void Core::on_circuit_ask(base::LinkId from, const Circuit& ask, base::Time now,
 void Core::on_circuit_offer(base::LinkId from, const Circuit& offer, const Members& members,
                             Outbox& out) {
   const CircuitKey key{from, offer.number};
-  const bool takes = secure_ && offer.other != self_ && offer.other != links_.at(from).peer &&
-                     members.find(offer.other) != nullptr && !is_named(key) &&
-                     ends_.size() < kCircuitEndsMax;
+  const bool takes = secure_ && !retired_ && offer.other != self_ &&
+                     offer.other != links_.at(from).peer && members.find(offer.other) != nullptr &&
+                     !is_named(key) && ends_.size() < kCircuitEndsMax;
   if (!takes) {
     return refuse(from, offer.number, CircuitRefusal::unwanted, out);
   }
@@ -205,6 +205,12 @@ void Core::forget_offers_of(base::LinkId link, Outbox& out) {
     }
     drop_relayed(here, out);
   }
+}
+
+// Two that each relay for a link of the other would else wait for each other.
+void Core::on(const Retire&, const Members&, base::Time, Outbox& out) {
+  retired_ = true;
+  for (const auto& [key, end] : ends_) out.push_back(EndCircuit{key.first, key.second});
 }
 
 void Core::on(const CircuitEnded& event, const Members&, base::Time now, Outbox& out) {

@@ -61,7 +61,12 @@ struct Moved {
   std::vector<std::string> addresses;
 };
 
-using Event = std::variant<LinkReady, LinkLost, Want, DialFailed, Received, CircuitEnded, Moved>;
+/// This peer is about to end: it ends its own circuits and starts none, but those that it relays go
+/// on.
+struct Retire {};
+
+using Event =
+    std::variant<LinkReady, LinkLost, Want, DialFailed, Received, CircuitEnded, Moved, Retire>;
 
 // --- actions ---
 

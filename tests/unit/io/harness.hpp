@@ -68,8 +68,9 @@ class Endpoint final : public TransportHandler {
   void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) override {
     downs.push_back({link, end, text});
   }
-  void on_dial_failed(std::uint64_t dial, LinkEnd, const std::string& text) override {
+  void on_dial_failed(std::uint64_t dial, LinkEnd end, const std::string& text) override {
     failed.emplace_back(dial, text);
+    failed_by = end;
   }
 
   void on_circuit_ended(const CircuitEnd& ended) override { circuits_ended.push_back(ended); }
@@ -80,6 +81,7 @@ class Endpoint final : public TransportHandler {
   std::vector<Down> downs;
   std::vector<CircuitEnd> circuits_ended;
   std::vector<std::pair<std::uint64_t, std::string>> failed;
+  LinkEnd failed_by{};  ///< the last of them
   std::size_t frames = 0;
   base::Duration took_most{};
   std::vector<std::pair<std::uint8_t, std::size_t>> parts;

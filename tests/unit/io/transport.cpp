@@ -287,6 +287,17 @@ BOOST_DATA_TEST_CASE(ends_that_disagree_on_security_never_link,
   BOOST_TEST(b.ups.empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_dial_says_whether_it_could_leave_the_machine) {
+  Loop loop = make_loop();
+  Endpoint a(loop);
+  static_cast<void>(a.transport->dial("224.0.0.1:7000"));  // no TCP to a group of machines
+  BOOST_REQUIRE(run_until(loop, [&] { return a.failed.size() == 1; }));
+  BOOST_TEST((a.failed_by == LinkEnd::no_route));
+  static_cast<void>(a.transport->dial("127.0.0.1:1"));
+  BOOST_REQUIRE(run_until(loop, [&] { return a.failed.size() == 2; }));
+  BOOST_TEST((a.failed_by == LinkEnd::reset));
+}
+
 BOOST_AUTO_TEST_CASE(who_has_the_same_secret_is_let_in_and_nobody_else) {
   const testing::TemporaryFolder folder;
   std::vector<TransportConfig> configs(3);  // the first has none

@@ -144,6 +144,28 @@ BOOST_AUTO_TEST_CASE(a_link_that_is_held_is_not_closed_as_unused) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_neighbour_that_is_replaced_keeps_the_link_that_carries_circuits) {
+  for (const bool held : {false, true}) {
+    Alone peer;
+    std::uint8_t next = 20;
+    const auto one_more = [&] {
+      const base::LinkId link = peer.link(next, next, false, false);
+      ++next;
+      if (held) peer.give(Hold{link, true});
+      peer.give(Received{link, wire::Neighbour{wire::NeighbourKind::urgent_request}});
+    };
+    while (peer.all<NeighbourDown>().empty()) one_more();
+    const NeighbourDown down = peer.all<NeighbourDown>()[0];
+    BOOST_TEST((down.reason == LossReason::replaced));
+    BOOST_TEST(peer.all<Close>().size() == (held ? 0U : 1U));
+    const auto sent = peer.all<Send>();
+    BOOST_TEST(std::ranges::any_of(sent, [&](const Send& send) {
+      const auto* said = std::get_if<wire::Neighbour>(&send.message);
+      return send.link == down.link && said != nullptr && said->kind == wire::NeighbourKind::leave;
+    }));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_dial_names_the_member_and_its_failure_is_no_news_of_one_that_only_dials) {
   for (const auto reach : {wire::Reachability::reachable, wire::Reachability::dials_only}) {
     Alone peer;
@@ -156,6 +178,16 @@ BOOST_AUTO_TEST_CASE(a_dial_names_the_member_and_its_failure_is_no_news_of_one_t
     BOOST_TEST((peer.state_of(3) == wire::MemberState::suspect) ==
                (reach == wire::Reachability::reachable));
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_dial_that_could_not_leave_this_machine_is_no_news_of_anybody) {
+  Alone peer;
+  const base::LinkId link = peer.link(2, 1, false, false);
+  peer.give(Received{link, wire::Gossip{{record_of(3, wire::Reachability::reachable)}, {}}});
+  const auto dials = peer.all<Dial>();
+  BOOST_REQUIRE(dials.size() == 1U);
+  peer.give(DialFailed{.address = dials[0].address, .text = "no network", .no_route = true});
+  BOOST_TEST((peer.state_of(3) == wire::MemberState::alive));
 }
 
 BOOST_AUTO_TEST_CASE(one_that_has_this_peer_s_own_address_is_wanted_without_one) {

@@ -73,6 +73,20 @@ BOOST_AUTO_TEST_CASE(a_dial_that_fails_has_failed_at_once_and_the_next_gets_help
   BOOST_TEST(peer.wait(0s) == Lines{"send 1 ask t"});
 }
 
+BOOST_AUTO_TEST_CASE(that_there_is_no_route_is_told_also_when_help_was_in_vain) {
+  Script peer;
+  peer.linked(1, 'c', "1.1.1.1:1");
+  peer.member('t', Reachability::unknown, {"9.9.9.9:7"});
+  const DialFailed failed{.address = "9.9.9.9:7", .text = "no network", .no_route = true};
+  peer.tell(Want{"9.9.9.9:7", id('t')});
+  BOOST_TEST(peer.tell(failed) == Lines{"failed 9.9.9.9:7, no route"});
+  peer.tell(Want{"9.9.9.9:7", id('t')});
+  BOOST_TEST(peer.wait(0s) == Lines{"send 1 ask t"});
+  BOOST_TEST(peer.tell(failed) == Lines{});
+  const Lines at_last = peer.wait(kAskWait);
+  BOOST_TEST(std::ranges::count(at_last, "failed 9.9.9.9:7, no route") == 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_dial_that_takes_long_gets_help) {
   Script peer;
   peer.linked(1, 'c', "1.1.1.1:1");
@@ -104,12 +118,12 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_dialed_is_asked_for_met_and_then_relayed) {
   BOOST_TEST(peer.hears(2, passed_on(IntroduceKind::answer, nonce, 't', "8.8.4.4:4322")) ==
              Lines{});
   for (int again = 1; again < kTries; ++again) {
-    BOOST_TEST(peer.wait(kTryTime + 80ms) == Lines{"send 1 go t"});
+    BOOST_TEST(peer.wait(kTryTime + 160ms) == Lines{"send 1 go t"});
     BOOST_TEST(peer.wait(20ms) == punches);
     peer.tell(DialFailed{"8.8.4.4:4321", "refused"});
     peer.tell(DialFailed{"8.8.4.4:7000", "refused"});
   }
-  BOOST_TEST(peer.wait(kTryTime + 80ms) == Lines{"send 1 circuit t"});
+  BOOST_TEST(peer.wait(kTryTime + 160ms) == Lines{"send 1 circuit t"});
   BOOST_TEST(
       peer.hears(1, wire::Circuit{.kind = wire::CircuitKind::accept, .number = peer.number}) ==
       (Lines{"hold 1", "open 1 with t, begins"}));

@@ -131,6 +131,19 @@ BOOST_AUTO_TEST_CASE(a_target_takes_offers_of_members) {
   BOOST_TEST(peer.tell(CircuitEnded{link(1), 4, 0}) == Lines{"free 1"});
 }
 
+BOOST_AUTO_TEST_CASE(who_is_about_to_end_relays_on_and_takes_nothing_new) {
+  Script peer = relay_of();
+  peer.member('a');
+  peer.hears(1, ask(5, 't'));
+  peer.hears(3, accept(peer.number));
+  peer.hears(2, offer(6, 'a'));
+  BOOST_TEST(peer.tell(Retire{}) == Lines{"end circuit on 2"});
+  BOOST_TEST(peer.tell(CircuitEnded{link(2), 6, 0}) == Lines{"free 2"});
+  BOOST_TEST(peer.core.relayed() == 1U);
+  BOOST_TEST(peer.hears(2, ask(7, 't')) == Lines{"send 2 refuse: it relays for nobody"});
+  BOOST_TEST(peer.hears(2, offer(8, 'a')) == Lines{"send 2 refuse: the other end refused it"});
+}
+
 BOOST_AUTO_TEST_CASE(without_security_no_offer_is_taken) {
   Script peer('t', {}, false);
   peer.linked(1, 'c', "1.1.1.1:1");
@@ -177,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_relay_that_refuses_or_dies_is_replaced_by_the_next) {
   peer.nonce = nonce;
   peer.hears(2, answer(0));
   peer.hears(3, answer(wire::kLoadFull));
-  Lines all = peer.wait(kTries * (kTryTime + 25ms));
+  Lines all = peer.wait(kTries * (kTryTime + 45ms));
   BOOST_TEST(all.back() == "send 2 circuit t");  // the less loaded one
   BOOST_TEST(peer.hears(2, refuse(peer.number)) == Lines{"send 1 circuit t"});
   BOOST_TEST(peer.hears(1, accept(peer.number)).back() == "open 1 with t, begins");

@@ -106,7 +106,9 @@ std::string Script::line(const Action& action) {
     return fmt::format("tell {}{}{}", wire::to_string(told->reach), told->outer.empty() ? "" : " ",
                        told->outer);
   }
-  if (const auto* failed = std::get_if<Failed>(&action)) return "failed " + failed->address;
+  if (const auto* failed = std::get_if<Failed>(&action)) {
+    return fmt::format("failed {}{}", failed->address, failed->no_route ? ", no route" : "");
+  }
   const auto* send = std::get_if<Send>(&action);
   if (send == nullptr) return {};  // a notice
   const std::string to = fmt::format("send {} ", send->link.slot);
