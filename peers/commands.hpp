@@ -115,6 +115,8 @@ struct DoctorOptions {
   bool encrypted = true;          ///< false: the swarm has security.mode = "off"
   std::string proxy;              ///< as runtime::Options has it
   bool port_mapping = true;       ///< see whether the router maps a port
+  /// A running peer that is to be asked, as QueryOptions has it.
+  std::optional<std::string> peer;
   bool json = false;
 };
 int run_doctor(const DoctorOptions& options);

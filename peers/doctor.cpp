@@ -17,6 +17,9 @@
 #include "complain.hpp"
 #include "compute/program.hpp"
 #include "data/dataset.hpp"
+#include "doctor_nat.hpp"
+#include "doctor_peer.hpp"
+#include "findings.hpp"
 #include "io/address.hpp"
 #include "io/port_mapping.hpp"
 #include "io/proxy.hpp"
@@ -26,16 +29,6 @@
 
 namespace starling::peers {
 namespace {
-
-/// What a check came to. Only what is wrong counts against the machine.
-enum class Verdict : std::uint8_t { good, absent, wrong };
-
-struct Finding {
-  std::string what;
-  Verdict verdict = Verdict::good;
-  std::string text;
-  int exit_code = 0;  ///< of what is wrong
-};
 
 constexpr std::array kVerdictNames{"ok", "none", "WRONG"};
 
@@ -65,41 +58,42 @@ class Doctor {
         return base::fail(base::ErrorCode::usage, "--join: {}", join.error().text);
       }
     }
+    Findings of_peer;
+    if (options_.peer) {
+      if (auto found = find_reach(*options_.peer, of_peer); !found) {
+        return base::fail(base::ErrorCode::usage, "--peer: {}", found.error().text);
+      }
+    }
     machine();
     data();
     links(security);
-    router();
-    if (security.proxy)
-      add("proxy", Verdict::good, "others are dialed by " + security.proxy->name());
-    for (const std::string& address : options_.join) peer(address, security);
+    const std::vector<io::SocketAddress> mapped = router();
+    if (security.proxy) {
+      findings_.add("proxy", Verdict::good, "others are dialed by " + security.proxy->name());
+    }
+    find_nat(call_peers(security), mapped, findings_);
+    for (const Finding& finding : of_peer.all()) findings_.add(finding);
     return {};
   }
 
-  [[nodiscard]] const std::vector<Finding>& findings() const noexcept { return findings_; }
+  [[nodiscard]] const std::vector<Finding>& findings() const noexcept { return findings_.all(); }
 
  private:
-  void add(std::string what, Verdict verdict, std::string text) {
-    findings_.push_back({std::move(what), verdict, std::move(text)});
-  }
-  void wrong(std::string what, base::Error error) {
-    findings_.push_back(
-        {std::move(what), Verdict::wrong, std::move(error.text), base::exit_code(error.code)});
-  }
-
   void machine() {
-    add("processor", Verdict::good,
-        fmt::format("{} threads at a time", std::thread::hardware_concurrency()));
+    findings_.add("processor", Verdict::good,
+                  fmt::format("{} threads at a time", std::thread::hardware_concurrency()));
     if (const auto memory = available_memory()) {
-      add("memory", Verdict::good, report::format_bytes(*memory) + " to spare");
+      findings_.add("memory", Verdict::good, report::format_bytes(*memory) + " to spare");
     }
     const auto gpu = compute::open_device("cuda:0");
-    add("GPU", gpu ? Verdict::good : Verdict::absent, gpu ? gpu->about : gpu.error().text);
+    findings_.add("GPU", gpu ? Verdict::good : Verdict::absent,
+                  gpu ? gpu->about : gpu.error().text);
     rlimit files{};
     getrlimit(RLIMIT_NOFILE, &files);  // a peer raises its limit to the most that it may
     if (files.rlim_max < kFilesWanted) {
-      wrong("open files",
-            {base::ErrorCode::network, fmt::format("at most {}: raise the limit to {} (ulimit -Hn)",
-                                                   files.rlim_max, kFilesWanted)});
+      findings_.wrong("open files", {base::ErrorCode::network,
+                                     fmt::format("at most {}: raise the limit to {} (ulimit -Hn)",
+                                                 files.rlim_max, kFilesWanted)});
     }
   }
 
@@ -108,48 +102,66 @@ class Doctor {
       data::Config config;
       config.source = source;
       const auto loaded = data::load(config, source == "bible-kjv" ? kContext : 0);
-      add("data", loaded ? Verdict::good : Verdict::absent,
-          loaded
-              ? fmt::format("{}: {} samples", source, report::format_count(loaded->train->size()))
-              : loaded.error().text);
+      findings_.add("data", loaded ? Verdict::good : Verdict::absent,
+                    loaded ? fmt::format("{}: {} samples", source,
+                                         report::format_count(loaded->train->size()))
+                           : loaded.error().text);
     }
   }
 
   void links(const io::LinkSecurity& security) {
     const auto links = io::check_own_links(options_.listen, security);
-    if (!links) return wrong("links", links.error());
+    if (!links) return findings_.wrong("links", links.error());
     for (const io::OwnLink& link : *links) {
       if (!link.took) {
-        wrong("links", {base::ErrorCode::network, link.took.error().text});
+        findings_.wrong("links", {base::ErrorCode::network, link.took.error().text});
         continue;
       }
-      add("links", Verdict::good,
-          fmt::format("to itself at {}, {}encrypted, within {:.0f} ms", link.address,
-                      options_.encrypted ? "" : "not ", base::seconds(*link.took) * 1e3));
+      findings_.add("links", Verdict::good,
+                    fmt::format("to itself at {}, {}encrypted, within {:.0f} ms", link.address,
+                                options_.encrypted ? "" : "not ", base::seconds(*link.took) * 1e3));
     }
     const auto lan = io::check_lan();
-    add("network", lan ? Verdict::good : Verdict::absent,
-        lan ? "announcements of --lan come back" : lan.error().text);
+    findings_.add("network", lan ? Verdict::good : Verdict::absent,
+                  lan ? "announcements of --lan come back" : lan.error().text);
   }
 
-  void router() {
-    if (!options_.port_mapping) return;
+  /// What the router maps.
+  std::vector<io::SocketAddress> router() {
+    if (!options_.port_mapping) return {};
     const auto mapped = io::check_port_mapping(options_.listen, io::kOwnProgram);
-    if (!mapped) return;  // it cannot listen, which was said
-    add("router", mapped->addresses.empty() ? Verdict::absent : Verdict::good, mapped->text);
+    if (!mapped) return {};  // it cannot listen, which was said
+    findings_.add("router", mapped->addresses.empty() ? Verdict::absent : Verdict::good,
+                  mapped->text);
+    return mapped->mapped;
   }
 
-  void peer(const std::string& address, const io::LinkSecurity& security) {
-    const auto greeting = io::greet(address, security);
-    if (!greeting) return wrong("peer", greeting.error());
-    add("peer", Verdict::good,
-        fmt::format("{} is {} ({}), trains run {}, and answered within {:.0f} ms", address,
-                    base::printable(greeting->name, base::kShownMax), greeting->id.brief(),
-                    greeting->run.hex(), base::seconds(greeting->took) * 1e3));
+  std::vector<io::Greeting> call_peers(const io::LinkSecurity& security) {
+    std::vector<io::Greeting> greetings;
+    if (options_.join.empty()) return greetings;
+    const auto answers = io::greet(options_.join, security);
+    if (!answers) {
+      findings_.wrong("peer", answers.error());
+      return greetings;
+    }
+    for (std::size_t i = 0; i < answers->size(); ++i) {
+      const auto& greeting = (*answers)[i];
+      if (!greeting) {
+        findings_.wrong("peer", greeting.error());
+        continue;
+      }
+      findings_.add("peer", Verdict::good,
+                    fmt::format("{} is {} ({}), trains run {}, and answered within {:.0f} ms",
+                                options_.join[i], base::printable(greeting->name, base::kShownMax),
+                                greeting->id.brief(), greeting->run.hex(),
+                                base::seconds(greeting->took) * 1e3));
+      greetings.push_back(*greeting);
+    }
+    return greetings;
   }
 
   const DoctorOptions& options_;
-  std::vector<Finding> findings_;
+  Findings findings_;
 };
 
 void print(const std::vector<Finding>& findings, bool json) {

@@ -260,6 +260,10 @@ void add_doctor(CLI::App& app, DoctorOptions& options, int& code) {
       ->add_option("--join", options.join,
                    "Address host:port of a peer that this machine should reach (repeatable)")
       ->allow_extra_args(false);
+  doctor->add_option(
+      "--peer", options.peer,
+      "Ask a running peer, too, whether it can be dialed: its folder, or the address "
+      "of its page, host:port");
   doctor->add_option("--secret", options.secret, "File with the swarm's secret, if it has one");
   add_proxy(*doctor, options.proxy);
   doctor->add_flag("!--no-port-mapping", options.port_mapping,

@@ -12,8 +12,8 @@
 #include "complain.hpp"
 #include "control_client.hpp"
 #include "peer/invite.hpp"
+#include "reply_text.hpp"
 #include "report/format.hpp"
-#include "wire/messages.hpp"
 
 namespace starling::peers {
 namespace {
@@ -28,12 +28,12 @@ std::string number(const Json& value, int digits) {
   return value.is_number() ? fmt::format("{:.{}f}", value.get<double>(), digits) : "-";
 }
 
-/// What a peer says of itself and of others, whose names and addresses are theirs to choose.
-std::string shown(const Json& value) {
-  return base::printable(value.get<std::string>(), wire::kAddressMax);
+std::string reach_text(const Json& status) {
+  const std::string reach = shown(status.at("reach"));
+  if (reach == "unknown") return "not known yet";
+  if (reach != "reachable" || status.at("outer_address").is_null()) return reach;
+  return reach + " at " + shown(status.at("outer_address"));
 }
-
-std::string brief(const Json& id) { return shown(id).substr(0, 8); }
 
 std::string status_text(const Json& status) {
   std::string text;
@@ -42,6 +42,10 @@ std::string status_text(const Json& status) {
   };
   line("peer", fmt::format("{} ({})", shown(status.at("name")), brief(status.at("id"))));
   line("address", shown(status.at("address")));
+  line("reach", reach_text(status));
+  if (const auto circuits = status.at("circuits_relayed").get<std::uint64_t>(); circuits > 0) {
+    line("relays", fmt::format("{} circuit{} for others", circuits, circuits == 1 ? "" : "s"));
+  }
   line("phase", shown(status.at("phase")));
   line("progress", fmt::format("{} ({} of {} samples)", percent(status.at("progress")),
                                status.at("swarm_samples").get<std::uint64_t>(),
@@ -68,17 +72,18 @@ std::string status_text(const Json& status) {
 }
 
 std::string members_text(const Json& members) {
-  std::string text = fmt::format("{:<18} {:<8} {:<8} {:>12} {:>9} {:>8} {:>6}  {}\n", "name", "id",
-                                 "state", "samples", "accuracy", "drift", "links", "addresses");
+  std::string text =
+      fmt::format("{:<18} {:<8} {:<8} {:<10} {:>12} {:>9} {:>8} {:>6}  {}\n", "name", "id", "state",
+                  "reach", "samples", "accuracy", "drift", "links", "addresses");
   for (const Json& member : members) {
     std::vector<std::string> addresses;
     for (const Json& address : member.at("addresses")) addresses.push_back(shown(address));
-    text += fmt::format("{:<18} {:<8} {:<8} {:>12} {:>9} {:>8} {:>6}  {}\n",
+    text += fmt::format("{:<18} {:<8} {:<8} {:<10} {:>12} {:>9} {:>8} {:>6}  {}\n",
                         shown(member.at("name")), brief(member.at("id")),
                         member.at("self").get<bool>() ? "self" : shown(member.at("state")),
-                        member.at("samples").get<std::uint64_t>(), percent(member.at("accuracy")),
-                        percent(member.at("drift")), member.at("links").get<std::uint32_t>(),
-                        fmt::join(addresses, " "));
+                        shown(member.at("reach")), member.at("samples").get<std::uint64_t>(),
+                        percent(member.at("accuracy")), percent(member.at("drift")),
+                        member.at("links").get<std::uint32_t>(), fmt::join(addresses, " "));
   }
   return text;
 }
@@ -151,9 +156,7 @@ int run_query(const QueryOptions& options) {
   if (!reply) return complain(options.what, reply.error());
   const auto text = text_of(options, *reply);
   if (!text) {
-    return complain(options.what,
-                    {base::ErrorCode::internal,
-                     "the reply is not what a peer answers; is it of another version?"});
+    return complain(options.what, {base::ErrorCode::internal, kNoReply});
   }
   fmt::print("{}", *text);
   return 0;

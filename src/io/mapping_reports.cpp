@@ -9,9 +9,13 @@
 namespace starling::io {
 namespace {
 
+std::optional<SocketAddress> outer_of(const router::Mapping& mapping) {
+  return numeric_address({mapping.outer.text(), mapping.port});
+}
+
 /// Whether an outer address is one of the internet.
 bool is_global(const router::Mapping& mapping) {
-  const auto address = numeric_address({mapping.outer.text(), mapping.port});
+  const auto address = outer_of(mapping);
   return address && address->is_global();
 }
 
@@ -98,6 +102,19 @@ std::vector<std::string> MappingReports::addresses() const {
     outer.push_back(router::with_port(state->mapping->outer, state->mapping->port));
   }
   return outer;
+}
+
+std::vector<SocketAddress> MappingReports::mapped() const {
+  std::vector<SocketAddress> all;
+  for (const State* state : {&v4_, &v6_}) {
+    if (!state->mapping) continue;
+    if (const auto outer = outer_of(*state->mapping)) all.push_back(*outer);
+  }
+  return all;
+}
+
+std::string MappingReports::said() const {
+  return v4_.said + (v4_.said.empty() || v6_.said.empty() ? "" : "; ") + v6_.said;
 }
 
 }  // namespace starling::io

@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "io/router/line.hpp"
+#include "io/socket_address.hpp"
 
 namespace starling::io {
 
@@ -34,6 +35,10 @@ class MappingReports {
   /// "ip:port" where others reach this peer, IPv4 first: those in the internet. A router behind
   /// another one tells an address that leads there from nowhere else.
   [[nodiscard]] std::vector<std::string> addresses() const;
+  /// The same with those that are none of the internet.
+  [[nodiscard]] std::vector<SocketAddress> mapped() const;
+  /// How things stand, for people; empty: nothing was heard yet.
+  [[nodiscard]] std::string said() const;
   /// What has changed since the last call, for people.
   [[nodiscard]] std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 

@@ -76,6 +76,8 @@ class Node {
   /// at every few seconds, and what has changed is told to the swarm.
   [[nodiscard]] const std::vector<std::string>& addresses() const noexcept { return addresses_; }
   [[nodiscard]] const std::string& control_address() const { return control_->address(); }
+  /// Nothing: no router is asked, or not yet.
+  [[nodiscard]] const PortMapping* port_mapping() const noexcept { return port_mapping_.get(); }
 
   /// Where the owner of the replica takes its jobs; closed when the peer has ended. Lives as long
   /// as this.

@@ -25,10 +25,12 @@ std::vector<SocketAddress> by_turns(const std::vector<SocketAddress>& found) {
 }
 
 TcpDial::TcpDial(Resolver& resolver, const HostPort& target,
-                 const std::optional<ProxyConfig>& proxy, base::Duration stagger)
+                 const std::optional<ProxyConfig>& proxy, base::Duration stagger,
+                 std::uint16_t from)
     : loop_(resolver.loop()),
       stagger_(stagger),
       proxied_(proxy && proxy->serves(target)),
+      from_(proxied_ ? 0 : from),
       timer_(loop_, [this] { next_due_ = true; }) {
   if (proxied_) tunnel_.emplace(*proxy, target);
   const HostPort& first = proxied_ ? proxy->at : target;
@@ -120,7 +122,7 @@ bool TcpDial::start_next() {
   while (attempts_.size() < addresses_.size()) {
     Attempt& attempt = attempts_.emplace_back();
     attempt.to = addresses_[attempts_.size() - 1];
-    auto stream = TcpStream::connect(loop_, attempt.to);
+    auto stream = connect(attempt.to);
     if (!stream) {
       attempt.no_route = stream.error().code == base::ErrorCode::unreachable;
       attempt.error = std::move(stream.error().text);
@@ -131,6 +133,13 @@ bool TcpDial::start_next() {
     return true;
   }
   return false;
+}
+
+base::Result<std::unique_ptr<TcpStream>> TcpDial::connect(const SocketAddress& to) {
+  if (from_ != 0) {
+    if (auto stream = TcpStream::connect_from(loop_, from_, to)) return stream;
+  }
+  return TcpStream::connect(loop_, to);
 }
 
 bool TcpDial::any_under_way() const {

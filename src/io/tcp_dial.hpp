@@ -37,11 +37,12 @@ class TcpDial {
   /// RFC 8305, section 5.
   static constexpr base::Duration kStagger = std::chrono::milliseconds(250);
 
-  /// `resolver` must outlive it.
+  /// `resolver` must outlive it. `from`: a port on which this process listens, from which
+  /// connections leave that go through no proxy, unless one to the same place has it; 0: any.
   TcpDial(Resolver& resolver, const HostPort& target, base::Duration stagger = kStagger)
       : TcpDial(resolver, target, std::nullopt, stagger) {}
   TcpDial(Resolver& resolver, const HostPort& target, const std::optional<ProxyConfig>& proxy,
-          base::Duration stagger = kStagger);
+          base::Duration stagger = kStagger, std::uint16_t from = 0);
   TcpDial(const TcpDial&) = delete;
   TcpDial& operator=(const TcpDial&) = delete;
 
@@ -69,6 +70,7 @@ class TcpDial {
   void look_at_attempts();
   /// Whether one more is under way.
   [[nodiscard]] bool start_next();
+  [[nodiscard]] base::Result<std::unique_ptr<TcpStream>> connect(const SocketAddress& to);
   [[nodiscard]] bool any_under_way() const;
   [[nodiscard]] std::string tried() const;
   /// Talks with the proxy that is connected.
@@ -77,6 +79,7 @@ class TcpDial {
   Loop& loop_;
   base::Duration stagger_;
   bool proxied_;
+  std::uint16_t from_;
   bool is_number_;
   std::unique_ptr<Lookup> lookup_;
   std::vector<SocketAddress> addresses_;  ///< in the order in which they are tried

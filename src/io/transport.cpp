@@ -150,7 +150,9 @@ std::uint64_t Transport::Impl::start_dial(std::uint32_t slot, const std::string&
 std::uint64_t Transport::Impl::dial(const std::string& address) {
   auto prepared = prepare(address, Role::dialer);
   if (!prepared) return fail_dial(prepared.error().text);
-  auto dial = std::make_unique<TcpDial>(resolver_, prepared->target, config_.proxy);
+  const std::uint16_t from = config_.one_port ? parse_address(address_)->port : 0;
+  auto dial = std::make_unique<TcpDial>(resolver_, prepared->target, config_.proxy,
+                                        TcpDial::kStagger, from);
   return start_dial(prepared->slot, address,
                     std::make_unique<Bootstrap>(std::move(dial), std::move(prepared->session)));
 }
@@ -303,6 +305,7 @@ void Transport::Impl::report_up(base::LinkId id, const Link& link) {
                            .dial = link.dial(),
                            .address = link.address(),
                            .observed = link.route() ? to_string(link.route()->remote) : "",
+                           .local = link.route() ? to_string(link.route()->local) : "",
                            .via = slot.via,
                            .opened = slot.opened});
 }

@@ -28,6 +28,9 @@ namespace starling::io {
 struct TransportConfig {
   /// "host:port" to listen on; port 0: any. A certain address also pins its network interface.
   std::string listen = "[::]:0";
+  /// Dials leave from the port that is listened on, where they can: so those who are dialed tell
+  /// what a router makes of one port.
+  bool one_port = false;
   /// False: no encryption and nothing proves who the other end is. Must be equal at both ends.
   bool tls = true;
   /// With `tls`: who has another one, or has none, gets no link.
@@ -83,9 +86,12 @@ struct LinkUp {
   base::PeerId peer;
   std::uint64_t dial = 0;  ///< what dial() returned; 0 if the other end dialed
   std::string address;     ///< what was dialed, or `observed`
-  std::string observed;    ///< the other end's ip:port as this machine sees it; of a circuit none
-  base::LinkId via{};      ///< over a circuit: the link with the relay
-  bool opened = false;     ///< over a circuit: this end was told to begin
+  /// The ip:port of both ends of the connection as this machine sees them; empty: it has none with
+  /// the other end itself, but goes over a circuit or through a proxy.
+  std::string observed;
+  std::string local;
+  base::LinkId via{};   ///< over a circuit: the link with the relay
+  bool opened = false;  ///< over a circuit: this end was told to begin
 };
 
 /// Of a circuit that this peer is an end of or passes on.

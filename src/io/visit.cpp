@@ -1,7 +1,7 @@
 #include "io/visit.hpp"
 
+#include <algorithm>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <utility>
@@ -28,7 +28,7 @@ class Events : public TransportHandler {
   explicit Events(Loop& loop) : loop_(loop) {}
 
   void on_link_up(base::LinkId link, const LinkUp& linked) final {
-    up(link, linked.dial);
+    up(link, linked);
     loop_.stop();
   }
   void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration) final {
@@ -50,7 +50,7 @@ class Events : public TransportHandler {
   [[nodiscard]] Loop& loop() noexcept { return loop_; }
 
  private:
-  virtual void up(base::LinkId, std::uint64_t /*dial*/) {}
+  virtual void up(base::LinkId, const LinkUp&) {}
   virtual void received(base::LinkId, wire::Frame&&) {}
   virtual void down(base::LinkId, const std::string& /*why*/) {}
   virtual void failed(std::uint64_t /*dial*/, LinkEnd, const std::string& /*why*/) {}
@@ -61,17 +61,20 @@ class Events : public TransportHandler {
 /// A transport of a key of its own, which is gone for good at the end.
 class Caller {
  public:
-  [[nodiscard]] static base::Result<std::unique_ptr<Caller>> create(Loop& loop,
-                                                                    const LinkSecurity& security,
-                                                                    TransportHandler& handler,
-                                                                    const std::string& listen) {
+  /// `one_port`: as TransportConfig has it.
+  [[nodiscard]] static base::Result<std::unique_ptr<Caller>> create(
+      Loop& loop, const LinkSecurity& security, TransportHandler& handler,
+      const std::string& listen = "[::]:0", bool one_port = false) {
     auto identity = Identity::generate();
     if (!identity) return base::fail(identity.error());
     std::unique_ptr<Caller> made(new Caller(loop, std::move(*identity)));
-    auto transport = Transport::create(
-        loop,
-        {.listen = listen, .tls = security.tls, .secret = security.secret, .proxy = security.proxy},
-        made->identity_, handler);
+    auto transport = Transport::create(loop,
+                                       {.listen = listen,
+                                        .one_port = one_port,
+                                        .tls = security.tls,
+                                        .secret = security.secret,
+                                        .proxy = security.proxy},
+                                       made->identity_, handler);
     if (!transport) return base::fail(transport.error());
     made->transport_ = std::move(*transport);
     return made;
@@ -115,119 +118,140 @@ void run_until(Loop& loop, base::Duration patience, const std::function<bool()>&
   while (!late && !over()) loop.run();
 }
 
-/// Dials addresses and talks with whoever answers, until one has said what was wanted, or nobody
-/// is left.
+std::optional<SocketAddress> numeric(const std::string& address) {
+  const auto parsed = parse_target(address);
+  return parsed ? numeric_address(*parsed) : std::nullopt;
+}
+
+/// Dials addresses, and talks with whoever answers.
 class Visit final : public Events {
  public:
-  /// `wanted`: the run that must be trained there; nothing: any.
-  Visit(Loop& loop, std::optional<wire::RunId> wanted, bool asks_for_run_file)
-      : Events(loop), wanted_(wanted), asks_for_run_file_(asks_for_run_file) {}
-
-  /// run_file: all have another secret, or this end none; unreachable: nobody has, for any reason.
-  [[nodiscard]] base::Status make(const std::vector<std::string>& addresses,
-                                  const LinkSecurity& security) {
-    auto caller = Caller::create(loop(), security, *this, "[::]:0");
-    if (!caller) return base::fail(caller.error().code, "\n  {}", caller.error().text);
-    transport_ = &(*caller)->transport();
-    for (const std::string& address : addresses) {
-      if (auto target = parse_target(address); !target) {
-        failures_ += "\n  " + target.error().text;  // which names the address
-      } else {
-        dials_[transport_->dial(address)] = {address, Loop::now()};
-      }
-    }
-    run_until(loop(), kVisitTimeout, [&] { return done_ || (dials_.empty() && links_.empty()); });
-    const auto give_up_all = [&](auto& calls) {
-      for (const auto& [key, call] : calls) add_failure(call, "no answer in time");
-      calls.clear();
-    };
-    give_up_all(dials_);
-    give_up_all(links_);
-    if (done_) return {};
-    return base::fail(
-        turned_away_ == addresses.size() ? base::ErrorCode::secret : base::ErrorCode::unreachable,
-        "{}", failures_);
-  }
-
-  [[nodiscard]] const Greeting& greeting() const noexcept { return *greeting_; }
-  [[nodiscard]] std::string take_run_file() noexcept { return std::move(run_file_); }
-
- private:
+  /// Of one address.
   struct Call {
     std::string address;
-    base::Time dialed;
-    bool greeted = false;
+    base::Time dialed{};
+    std::uint64_t dial = 0;  ///< until it has an outcome
+    base::LinkId link{};     ///< while something may come on it
+    LinkUp up{};
+    std::optional<Greeting> greeting{};
+    base::Error failure{};  ///< once nothing more may come, unless it has said all
+
+    [[nodiscard]] bool over() const noexcept { return dial == 0 && !link.valid(); }
   };
 
-  void up(base::LinkId link, std::uint64_t dial) override {
-    const auto found = dials_.find(dial);
-    if (found == dials_.end()) return transport_->abort(link);  // nobody should dial this
-    links_[link] = std::move(found->second);
-    dials_.erase(found);
-    if (!asks_for_run_file_) return;
+  /// `wanted`: the run that must be trained there, whose run file is asked for; nothing: any, and
+  /// all calls are to be answered.
+  Visit(Loop& loop, std::optional<wire::RunId> wanted) : Events(loop), wanted_(wanted) {}
+
+  /// Until the run file is there, or all calls are over.
+  [[nodiscard]] base::Status make(const std::vector<std::string>& addresses,
+                                  const LinkSecurity& security) {
+    auto caller = Caller::create(loop(), security, *this, "[::]:0", !wanted_);
+    if (!caller) return base::fail(caller.error());
+    transport_ = &(*caller)->transport();
+    for (const std::string& address : addresses) {
+      calls_.push_back({.address = address, .dialed = Loop::now()});
+      if (auto target = parse_target(address); !target) {
+        calls_.back().failure = target.error();  // which names the address
+      } else {
+        calls_.back().dial = transport_->dial(address);
+      }
+    }
+    run_until(loop(), kVisitTimeout,
+              [&] { return run_file_ || std::ranges::all_of(calls_, &Call::over); });
+    for (Call& call : calls_) {
+      if (!call.over()) end(call, "no answer in time");
+    }
+    return {};
+  }
+
+  [[nodiscard]] const std::vector<Call>& calls() const noexcept { return calls_; }
+  [[nodiscard]] std::optional<std::string>& run_file() noexcept { return run_file_; }
+
+ private:
+  [[nodiscard]] Call* find(base::LinkId link) {
+    const auto found = std::ranges::find(calls_, link, &Call::link);
+    return found == calls_.end() ? nullptr : &*found;
+  }
+
+  void up(base::LinkId link, const LinkUp& linked) override {
+    const auto found = std::ranges::find(calls_, linked.dial, &Call::dial);
+    if (linked.dial == 0 || found == calls_.end()) {
+      return transport_->abort(link);  // nobody should dial this
+    }
+    found->dial = 0;
+    found->link = link;
+    found->up = linked;
+    if (!wanted_) return;
     static_cast<void>(
         transport_->send(link, wire::encode(wire::RunFileRequest{}), wire::Purpose::other));
   }
 
   void received(base::LinkId link, wire::Frame&& frame) override {
-    if (!links_.contains(link) || done_) return;
+    Call* const call = find(link);
+    if (call == nullptr || run_file_) return;
     auto message = wire::decode(std::move(frame));
-    if (!message) return give_up(link, message.error().text);
+    if (!message) return give_up(*call, message.error().text);
     if (!*message) return;
     if (auto* hello = std::get_if<wire::Hello>(&**message)) {
-      on_hello(link, *hello);
+      on_hello(*call, *hello);
     } else if (const auto* refusal = std::get_if<wire::Refuse>(&**message)) {
-      give_up(link, base::printable(refusal->text, wire::kTextMax));
+      give_up(*call, base::printable(refusal->text, wire::kTextMax));
     } else if (auto* reply = std::get_if<wire::RunFileReply>(&**message)) {
-      if (!links_.at(link).greeted) return give_up(link, "does not say what it trains");
+      if (!call->greeting) return give_up(*call, "does not say what it trains");
       run_file_ = std::move(reply->text);
-      done_ = true;
     }
   }
 
-  void on_hello(base::LinkId link, wire::Hello& hello) {
-    Call& call = links_.at(link);
+  void on_hello(Call& call, wire::Hello& hello) {
     if (wanted_ && hello.run != *wanted_) {
-      return give_up(link, fmt::format("trains another run, {}", hello.run.hex()));
+      return give_up(call, fmt::format("trains another run, {}", hello.run.hex()));
     }
-    call.greeted = true;
-    greeting_ = {hello.self.id, std::move(hello.self.name), hello.run, Loop::now() - call.dialed};
-    if (!asks_for_run_file_) done_ = true;
+    call.greeting = {.id = hello.self.id,
+                     .name = std::move(hello.self.name),
+                     .run = hello.run,
+                     .took = Loop::now() - call.dialed,
+                     .observed = numeric(hello.observed)};
+    const auto own = numeric(call.up.local);
+    const auto peer = numeric(call.up.observed);
+    if (call.greeting->observed && own && peer) {
+      call.greeting->sighting = {*own, *peer, *call.greeting->observed};
+    }
+    // Without a run to wait for it has said all.
+    if (!wanted_) call.link = {};
   }
 
   void down(base::LinkId link, const std::string& text) override {
-    const auto found = links_.find(link);
-    if (found == links_.end()) return;
-    add_failure(found->second, text.empty() ? "the link was closed without an answer" : text);
-    links_.erase(found);
+    Call* const call = find(link);
+    if (call == nullptr) return;
+    end(*call, text.empty() ? "the link was closed without an answer" : text);
   }
 
-  void failed(std::uint64_t dial, LinkEnd end, const std::string& text) override {
-    if (dials_.erase(dial) == 0) return;
-    if (end == LinkEnd::turned_away) ++turned_away_;
-    failures_ += "\n  " + text;  // which names the address
+  void failed(std::uint64_t dial, LinkEnd ended, const std::string& text) override {
+    const auto found = std::ranges::find(calls_, dial, &Call::dial);
+    if (found == calls_.end()) return;
+    found->dial = 0;
+    found->failure = {
+        ended == LinkEnd::turned_away ? base::ErrorCode::secret : base::ErrorCode::unreachable,
+        text};  // which names the address
   }
 
-  void add_failure(const Call& call, const std::string& why) {
-    failures_ += fmt::format("\n  {}: {}", call.address, why);
+  static void end(Call& call, const std::string& why) {
+    call.dial = 0;
+    call.link = {};
+    call.failure = {base::ErrorCode::unreachable, fmt::format("{}: {}", call.address, why)};
   }
 
-  void give_up(base::LinkId link, const std::string& why) {
-    add_failure(links_.at(link), why);
-    links_.erase(link);
-    transport_->abort(link);
+  void give_up(Call& call, const std::string& why) {
+    transport_->abort(call.link);
+    call.greeting.reset();
+    end(call, why);
   }
 
   std::optional<wire::RunId> wanted_;
-  bool asks_for_run_file_;
   Transport* transport_ = nullptr;
-  std::map<std::uint64_t, Call> dials_;
-  std::map<base::LinkId, Call> links_;
-  std::string failures_;
-  std::size_t turned_away_ = 0;  ///< dials that failed for the secret
-  std::optional<Greeting> greeting_;
-  std::string run_file_;
-  bool done_ = false;
+  std::vector<Call> calls_;  ///< one an address, in their order
+  std::optional<std::string> run_file_;
 };
 
 /// The end that is dialed: waits for a frame.
@@ -248,7 +272,7 @@ class Dialer final : public Events {
   std::optional<std::string> failure;
 
  private:
-  void up(base::LinkId link, std::uint64_t) override {
+  void up(base::LinkId link, const LinkUp&) override {
     static_cast<void>(
         transport->send(link, wire::encode(wire::RunFileRequest{}), wire::Purpose::other));
   }
@@ -260,7 +284,7 @@ base::Result<base::Duration> check_own_link(Loop& loop, Listener& listener,
                                             const std::string& address,
                                             const LinkSecurity& security) {
   Dialer dialer(loop);
-  auto caller = Caller::create(loop, security, dialer, "[::]:0");
+  auto caller = Caller::create(loop, security, dialer);
   if (!caller) return base::fail(caller.error());
   dialer.transport = &(*caller)->transport();
   listener.heard = false;
@@ -280,22 +304,33 @@ base::Result<std::string> request_run_file(const peer::Invite& invite,
   const LinkSecurity security{invite.security == peer::Security::tls, secret, proxy};
   auto loop = Loop::create();
   if (!loop) return base::fail(std::move(loop.error()));
-  Visit visit(*loop, invite.run, true);
-  if (auto made = visit.make(invite.addresses, security); !made) {
-    return base::fail(made.error().code, "no peer has handed out a run file:{}", made.error().text);
-  }
-  return visit.take_run_file();
+  Visit visit(*loop, invite.run);
+  if (auto made = visit.make(invite.addresses, security); !made) return base::fail(made.error());
+  if (visit.run_file()) return std::move(*visit.run_file());
+  std::string failures;
+  for (const Visit::Call& call : visit.calls()) failures += "\n  " + call.failure.text;
+  const bool turned_away = std::ranges::all_of(visit.calls(), [](const Visit::Call& call) {
+    return call.failure.code == base::ErrorCode::secret;
+  });
+  return base::fail(turned_away ? base::ErrorCode::secret : base::ErrorCode::unreachable,
+                    "no peer has handed out a run file:{}", failures);
 }
 
-base::Result<Greeting> greet(const std::string& address, const LinkSecurity& security) {
+base::Result<std::vector<base::Result<Greeting>>> greet(const std::vector<std::string>& addresses,
+                                                        const LinkSecurity& security) {
   auto loop = Loop::create();
   if (!loop) return base::fail(std::move(loop.error()));
-  Visit visit(*loop, std::nullopt, false);
-  if (auto made = visit.make({address}, security); !made) {
-    const std::string& text = made.error().text;
-    return base::fail(made.error().code, "{}", text.substr(text.find_first_not_of("\n ")));
+  Visit visit(*loop, std::nullopt);
+  if (auto made = visit.make(addresses, security); !made) return base::fail(made.error());
+  std::vector<base::Result<Greeting>> answers;
+  for (const Visit::Call& call : visit.calls()) {
+    if (call.greeting) {
+      answers.emplace_back(*call.greeting);
+    } else {
+      answers.push_back(base::fail(call.failure));
+    }
   }
-  return visit.greeting();
+  return answers;
 }
 
 base::Result<std::vector<OwnLink>> check_own_links(const std::string& listen,
@@ -320,7 +355,7 @@ base::Result<PortMapped> check_port_mapping(const std::string& listen, const std
   if (!target) return base::fail(target.error());
   const auto at = resolve_now(*target);
   if (!at) return base::fail(at.error());
-  if (at->is_loopback()) return PortMapped{{}, "not asked for: nobody else reaches " + listen};
+  if (at->is_loopback()) return PortMapped{{}, {}, "not asked for: nobody else reaches " + listen};
   const auto listener = TcpListener::create(*loop, *at);
   if (!listener) return base::fail(listener.error());
   PortMapped made;
@@ -337,6 +372,7 @@ base::Result<PortMapped> check_port_mapping(const std::string& listen, const std
   const std::size_t families = at->is_any() && !at->is_v4() ? 2 : 1;
   run_until(*loop, kMappingTimeout, [&] { return said >= families; });
   made.addresses = mapping.addresses();
+  made.mapped = mapping.mapped();
   if (said == 0) made.text = "the router has not answered in time";
   return made;
 }

@@ -9,8 +9,10 @@
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "io/nat.hpp"
 #include "io/proxy.hpp"
 #include "io/secret.hpp"
+#include "io/socket_address.hpp"
 #include "peer/invite.hpp"
 #include "wire/messages.hpp"
 
@@ -39,11 +41,16 @@ struct Greeting {
   std::string name;  ///< its own choice of at most wire::kNameMax bytes
   wire::RunId run;
   base::Duration took{};  ///< from the dial
+  /// Where it sees this machine, or the proxy that the link goes through; nothing: it does not say.
+  std::optional<SocketAddress> observed{};
+  /// The same beside both ends of the connection; not through a proxy.
+  std::optional<Sighting> sighting{};
 };
 
-/// Dials a peer as one that wants to join would. Errors as above.
-[[nodiscard]] base::Result<Greeting> greet(const std::string& address,
-                                           const LinkSecurity& security);
+/// Dials peers as one that wants to join would, all from one port. What each has answered, or why
+/// it has not, in their order: errors as above. Error (network, internal): nobody can be dialed.
+[[nodiscard]] base::Result<std::vector<base::Result<Greeting>>> greet(
+    const std::vector<std::string>& addresses, const LinkSecurity& security);
 
 /// Listens as a peer would, makes a link from this process to itself over an address that others
 /// were told, and sends a frame on it.
@@ -60,7 +67,9 @@ struct OwnLink {
 /// What a router has come to.
 struct PortMapped {
   std::vector<std::string> addresses;  ///< "ip:port" outside; none: it does not map the port
-  std::string text;                    ///< by which protocol, or why not
+  /// What it maps, those included that are no addresses of the internet.
+  std::vector<SocketAddress> mapped;
+  std::string text;  ///< by which protocol, or why not
 };
 
 /// Listens as a peer would and has the port mapped on the router, for a moment. Takes some seconds

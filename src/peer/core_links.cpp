@@ -46,6 +46,7 @@ void Core::on(LinkUp& event, base::Time now, Outbox& out) {
     }
     return;
   }
+  const std::string observed = event.observed;
   LinkInfo info{.peer = event.peer,
                 .dialed = event.dialed,
                 .address = std::move(event.address),
@@ -65,7 +66,8 @@ void Core::on(LinkUp& event, base::Time now, Outbox& out) {
   out.push_back(Send{event.link, wire::Hello{.run = config_.run,
                                              .parameters_hash = config_.parameters_hash,
                                              .self = membership_.self(),
-                                             .answers = info.answers}});
+                                             .answers = info.answers,
+                                             .observed = observed}});
   links_[event.link] = std::move(info);
 }
 

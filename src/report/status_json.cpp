@@ -20,6 +20,11 @@ std::string dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+Json port_mapping_json(const std::optional<PortMapped>& mapping) {
+  if (!mapping) return nullptr;
+  return {{"addresses", mapping->addresses}, {"text", mapping->text}};
+}
+
 }  // namespace
 
 std::string status_json(const peer::Status& status, const StatusExtra& extra) {
@@ -53,6 +58,7 @@ std::string status_json(const peer::Status& status, const StatusExtra& extra) {
                    {"lost_steps", status.lost_steps},
                    {"reach", wire::to_string(status.reach)},
                    {"outer_address", status.outer.empty() ? Json(nullptr) : Json(status.outer)},
+                   {"port_mapping", port_mapping_json(extra.port_mapping)},
                    {"circuits_relayed", status.relayed},
                    {"bytes_relayed", status.relayed_bytes},
                    {"links", status.links.size()},

@@ -18,13 +18,21 @@ struct LinkCarrier {
   std::string why;   ///< not "ucx"; may be empty
 };
 
+/// Whether the router lets others in at a peer's port.
+struct PortMapped {
+  std::vector<std::string> addresses;  ///< "ip:port" in the internet where it does
+  std::string text;                    ///< for people; empty: it has not answered yet
+};
+
 /// What the core does not know of itself.
 struct StatusExtra {
   std::string run;               ///< its name
   std::string run_id;            ///< 32 hexadecimal digits
   std::uint64_t parameters = 0;  ///< of the model
   std::string address;           ///< "ip:port" that others make links to
-  double seconds = 0;            ///< since training started
+  /// What the router has come to; nothing: it is not asked.
+  std::optional<PortMapped> port_mapping;
+  double seconds = 0;  ///< since training started
   double samples_per_second = 0;
   double bytes_per_label = 0;  ///< of the test set, if it is text; otherwise 0
   BytesByPurpose bytes_sent;

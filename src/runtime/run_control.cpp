@@ -38,6 +38,9 @@ report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked
                            .parameters = task_.parameters.size(),
                            .address = asked.addresses().front(),
                            .bytes_per_label = task_.bytes_per_label};
+  if (const io::PortMapping* mapping = asked.port_mapping()) {
+    made.port_mapping = {mapping->addresses(), mapping->said()};
+  }
   if (status.training_since) {
     made.seconds = base::seconds(io::Loop::now() - *status.training_since);
     const double trained =

@@ -103,8 +103,10 @@ struct Payload {
 
 Payload build(FlatBufferBuilder& builder, const Hello& hello) {
   const auto self = pack(builder, hello.self);
+  const auto observed = hello.observed.empty() ? 0 : builder.CreateString(hello.observed);
   const fb::Run run = to_fb(hello.run);
-  builder.Finish(fb::CreateHello(builder, &run, hello.parameters_hash, self, hello.answers));
+  builder.Finish(
+      fb::CreateHello(builder, &run, hello.parameters_hash, self, hello.answers, observed));
   return {};
 }
 
@@ -238,10 +240,13 @@ Payload build(FlatBufferBuilder& builder, const Circuit& message) {
 base::Result<Message> read(const fb::Hello& from, Frame&) {
   auto self = unpack(*from.self());
   if (!self) return base::fail(std::move(self.error()));
+  auto observed = address_of(from.observed());
+  if (!observed) return base::fail(std::move(observed.error()));
   return Hello{.run = {array_of<16>(*from.run())},
                .parameters_hash = from.parameters_hash(),
                .self = std::move(*self),
-               .answers = from.answers()};
+               .answers = from.answers(),
+               .observed = std::move(*observed)};
 }
 
 base::Result<Message> read(const fb::Refuse& from, Frame&) {

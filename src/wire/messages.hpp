@@ -66,6 +66,7 @@ struct Hello {
   MemberRecord self;
   /// Nonce of the Introduce by which the other end asked to be dialed; 0: it did not.
   std::uint64_t answers = 0;
+  std::string observed{};  ///< "host:port" of the other end as the sender sees it; may be empty
 };
 
 /// 2 and 3 belonged to earlier versions.

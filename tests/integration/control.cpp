@@ -70,6 +70,60 @@ BOOST_FIXTURE_TEST_CASE(a_running_peer_answers_in_json_and_in_words, Pair) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(whether_a_peer_can_be_dialed_is_told_once_it_is_known) {
+  Swarm swarm{1, {"run.samples=1000000000", "limits.steps_per_second=1"}};
+  BOOST_TEST_REQUIRE(!swarm[0].address().empty());
+  const auto told = [&](const std::string& command, const std::string& text) {
+    return has(run(swarm.folder(), {command, "--peer", swarm[0].dir()}).out, text);
+  };
+  BOOST_TEST(eventually([&] { return told("status", "\nreach        not known yet\n"); }));
+  BOOST_TEST(told("members", " self     unknown "));
+  swarm.add("peer-2", swarm[0].address());
+  const std::string reach = "\nreach        reachable at " + swarm[0].address() + "\n";
+  BOOST_TEST(eventually([&] { return told("status", reach); }));
+  BOOST_TEST(told("members", " self     reachable "));
+  BOOST_TEST(!told("status", "\nrelays "));
+}
+
+BOOST_AUTO_TEST_CASE(circuits_that_a_peer_relays_are_counted_in_its_status) {
+  httplib::Server peer;
+  peer.Get("/status", [](const httplib::Request&, httplib::Response& reply) {
+    const Json none{{"total", 0}};
+    reply.set_content(Json{{"name", "hub"},
+                           {"id", "0123456789abcdef"},
+                           {"address", "203.0.113.5:7000"},
+                           {"reach", "dials only"},
+                           {"outer_address", "203.0.113.5:7000"},
+                           {"circuits_relayed", 2},
+                           {"phase", "training"},
+                           {"progress", 0.5},
+                           {"swarm_samples", 1},
+                           {"target_samples", 2},
+                           {"steps", 1},
+                           {"samples", 1},
+                           {"samples_per_second", 1},
+                           {"accuracy", nullptr},
+                           {"loss", nullptr},
+                           {"train_loss", nullptr},
+                           {"bits_per_byte", nullptr},
+                           {"drift", nullptr},
+                           {"exchanges", 0},
+                           {"links", 0},
+                           {"bytes_sent", none},
+                           {"bytes_received", none}}
+                          .dump(),
+                      "application/json");
+  });
+  const int port = peer.bind_to_any_port("127.0.0.1");
+  const std::jthread server([&] { peer.listen_after_bind(); });
+  const testing::TemporaryFolder folder;
+  const Ended asked = run(folder, {"status", "--peer", fmt::format("127.0.0.1:{}", port)});
+  peer.stop();
+  BOOST_TEST(asked.code.value_or(-1) == 0, asked.err);
+  BOOST_TEST(has(asked.out, "\nreach        dials only\nrelays       2 circuits for others\n"),
+             asked.out);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_running_peer_has_a_page_a_history_and_metrics, Pair) {
   const std::string& control = swarm[0].control();
   const auto page = peers::ask(control, "/");

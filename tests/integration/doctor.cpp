@@ -1,7 +1,10 @@
 // What `starling doctor` finds.
 #include <string>
+#include <thread>
 
 #include <boost/test/unit_test.hpp>
+#include <fmt/format.h>
+#include <httplib.h>
 #include <nlohmann/json.hpp>
 
 #include "harness.hpp"
@@ -58,6 +61,116 @@ BOOST_AUTO_TEST_CASE(peers_are_called_on_with_the_secret_or_without) {
   const std::string peer = found(findings(0, with_secret), "peer");
   BOOST_TEST(peer.starts_with("ok: " + address + " is peer-1 ("), peer);
   BOOST_TEST(has(peer, ", trains run "), peer);
+}
+
+BOOST_AUTO_TEST_CASE(several_peers_are_called_on_at_a_time_each_with_its_answer) {
+  Swarm swarm{2, {"run.samples=1000000000", "limits.steps_per_second=1"}};
+  const std::string one = swarm[0].address();
+  const std::string two = swarm[1].address();
+  const Json all = findings(4, {"--listen", "127.0.0.1:0", "--join", two, "--join", "127.0.0.1:1",
+                                "--join", one, "--join", one});
+  const std::string peers = found(all, "peer");
+  const auto at = [&](const std::string& text) { return peers.find(text); };
+  BOOST_TEST(at("ok: " + two + " is peer-2 (") == 0U, peers);
+  BOOST_TEST(at("WRONG: 127.0.0.1:1: connection refused\n") != std::string::npos, peers);
+  BOOST_TEST(at(one + " is peer-1 (") > at("refused"), peers);
+  BOOST_TEST(at(one) != peers.rfind(one), peers);
+  BOOST_TEST(found(all, "address") ==
+             "none: not known: only peers of this machine answered, --join one of another\n");
+  BOOST_TEST(found(all, "NAT").empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_running_peer_is_asked_whether_it_can_be_dialed) {
+  const Arguments listen{"--listen", "127.0.0.1:0"};
+  BOOST_TEST(found(findings(0, listen), "reach").empty());
+  Swarm swarm{2, {"run.samples=1000000000", "limits.steps_per_second=1"}};
+  BOOST_TEST_REQUIRE(!swarm[0].address().empty());
+  const auto asked = [&](int code, const std::string& peer) {
+    Arguments arguments = listen;
+    arguments.insert(arguments.end(), {"--peer", peer});
+    return findings(code, arguments);
+  };
+  const std::string reachable = " is reachable: another member dialed it at " + swarm[0].address();
+  Json all;
+  BOOST_TEST(eventually([&] {
+               all = asked(0, swarm[0].dir());
+               return has(found(all, "reach"), reachable);
+             }),
+             found(all, "reach"));
+  BOOST_TEST(found(all, "reach").starts_with("ok: peer-1 ("), found(all, "reach"));
+  BOOST_TEST(found(all, "relays") == "none: no link of this peer goes through another one\n");
+  BOOST_TEST(found(all, "mapping").empty());  // none is wanted on a loopback address
+
+  swarm.kill(0);
+  BOOST_TEST(has(found(asked(4, swarm[0].dir()), "reach"), "WRONG: the peer of "));
+  BOOST_TEST(has(found(asked(4, "127.0.0.1:1"), "reach"), "WRONG: no peer answers at 127.0.0.1:1"));
+  const Ended usage = run(folder, {"doctor", "--peer", "nonsense"});
+  BOOST_TEST(usage.code.value_or(-1) == 2, usage.err);
+  BOOST_TEST(has(usage.err, "--peer: 'nonsense': there is no such folder"), usage.err);
+}
+
+/// A peer's control port with these answers.
+class Answers {
+ public:
+  Answers(const Json& status, const Json& links) {
+    const auto answer = [this](const char* path, const Json& json) {
+      server_.Get(path, [text = json.dump()](const httplib::Request&, httplib::Response& reply) {
+        reply.set_content(text, "application/json");
+      });
+    };
+    answer("/status", status);
+    answer("/links", links);
+    port_ = server_.bind_to_any_port("127.0.0.1");
+    thread_ = std::jthread([this] { server_.listen_after_bind(); });
+  }
+  ~Answers() { server_.stop(); }
+
+  [[nodiscard]] std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
+
+ private:
+  httplib::Server server_;
+  int port_ = 0;
+  std::jthread thread_;
+};
+
+BOOST_AUTO_TEST_CASE(relays_and_the_mapping_of_a_running_peer_are_named) {
+  Json status{{"name", "home\n"},
+              {"id", "0123456789abcdef"},
+              {"address", "192.168.1.2:7000"},
+              {"reach", "dials only"},
+              {"outer_address", "203.0.113.5:7000"},
+              {"port_mapping", {{"addresses", Json::array()}, {"text", "no router maps it"}}},
+              {"circuits_relayed", 1},
+              {"links", 3}};
+  const auto link = [](const char* name, const Json& via) {
+    return Json{{"name", name}, {"via", via}};
+  };
+  const Json links{link("far", "hub"), link("near", nullptr), link("farther", "hub")};
+  const auto asked = [&](int code) {
+    const Answers peer(status, links);
+    return findings(code, {"--listen", "127.0.0.1:0", "--peer", peer.address()});
+  };
+  Json all = asked(0);
+  BOOST_TEST(
+      found(all, "reach")
+          .starts_with(
+              "none: home? (01234567) dials only: no member could dial it at 203.0.113.5:7000. "
+              "Let TCP port 7000 through the firewall, or forward it"),
+      found(all, "reach"));
+  BOOST_TEST(found(all, "mapping") == "none: no router maps it\n");
+  BOOST_TEST(found(all, "relays") ==
+             "ok: links with far, farther go through hub\nok: it relays 1 circuit for others\n");
+
+  status["reach"] = "unknown";
+  status["port_mapping"] = {{"addresses", Json::array({"203.0.113.5:7000"})},
+                            {"text", "the router lets"}};
+  all = asked(0);
+  BOOST_TEST(found(all, "reach").starts_with("none: not known yet: home? (01234567) has 3 links"),
+             found(all, "reach"));
+  BOOST_TEST(found(all, "mapping") == "ok: the router lets\n");
+
+  status.erase("reach");
+  BOOST_TEST(has(found(asked(1), "reach"), "WRONG: the reply is not what a peer answers"));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_named) {

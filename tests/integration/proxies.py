@@ -96,14 +96,14 @@ class AnOffice(unittest.TestCase):
         self.start(self.gate, "tinyproxy", "-d", "-c", file)
         self.wait_for(lambda: "8888" in self.listening(self.gate))
 
-    def call(self, *options, **environment):
+    def call(self, *options, what="peer", **environment):
         """What `starling doctor` in the office says of the far peer: (verdict, text)."""
         done = subprocess.run(
             ["ip", "netns", "exec", self.office, STARLING, "doctor", "--listen", "127.0.0.1:0",
              "--join", FAR, "--json", *options], text=True, capture_output=True, check=False,
             timeout=PATIENCE, env={**os.environ, **environment})
         self.assertEqual(done.stderr, "")
-        found = [one for one in json.loads(done.stdout) if one["what"] == "peer"]
+        found = [one for one in json.loads(done.stdout) if one["what"] == what]
         return found[0]["verdict"], found[0]["text"]
 
     def assert_reached(self, said):
@@ -120,7 +120,10 @@ class AnOffice(unittest.TestCase):
 
     def test_a_link_is_made_through_connect(self):
         self.start_http()
-        self.assert_reached(self.call("--proxy", f"http://{GATE}:8888"))
+        proxy = ("--proxy", f"http://{GATE}:8888")
+        self.assert_reached(self.call(*proxy))
+        self.assertEqual(self.call(*proxy, what="address"), ("ok",
+            "others see the proxy's address, 11.0.0.20: nobody can dial this machine there"))
         self.assert_reached(self.call(HTTPS_PROXY=f"http://{GATE}:8888"))
 
     def test_a_refusal_says_what_to_do(self):

@@ -1,8 +1,11 @@
 #!/usr/bin/python3
-"""A peer behind a real router (miniupnpd on nftables) in network namespaces: its port is mapped.
+"""A peer behind a real router (miniupnpd on nftables) in network namespaces: its port is mapped, and
+`starling doctor` tells what the router makes of its connections.
 
     net 11.0.0.1 --- wan 11.0.0.20 router 192.168.1.1 lan --- 192.168.1.2 home
         2001:db8:9::1       ::20          2001:db8:1::1       2001:db8:1::2
+
+Where a provider's router is in between, the home's has 100.64.0.2, and the provider's 11.0.0.20.
 
 Skipped, with the reason, where namespaces or the router's programs are missing. The build folder stands
 in STARLING_BUILD (default: build). The last line is "N passed, N failed, N skipped".
@@ -17,6 +20,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -95,6 +99,23 @@ def in_namespace(namespace, *words, **options):
                           capture_output=True, check=False, timeout=PATIENCE, **options)
 
 
+def answer_by_nat_pmp(asked, outer):
+    """A router that maps what it is asked for to this address (RFC 6886), until `asked` is closed."""
+    epoch = bytes(4)
+    while True:
+        try:
+            request, client = asked.recvfrom(100)
+        except OSError:
+            return
+        if request[0] != 0:
+            answer = bytes((0, 128, 0, 1)) + epoch  # of another version
+        elif request[1] == 0:
+            answer = bytes((0, 128, 0, 0)) + epoch + socket.inet_aton(outer)
+        else:
+            answer = bytes((0, 128 + request[1], 0, 0)) + epoch + request[4:]
+        asked.sendto(answer, client)
+
+
 def child_of(process):
     """The only child of a process; None while there is none."""
     children = pathlib.Path(f"/proc/{process.pid}/task").glob("*/children")
@@ -103,7 +124,7 @@ def child_of(process):
 
 
 @unittest.skipIf(WHY_NOT, WHY_NOT)
-class ARouter(unittest.TestCase):
+class Home(unittest.TestCase):
     def setUp(self):
         self.borrowed = machine.Borrowed()
         self.addCleanup(self.borrowed.give_back)
@@ -126,8 +147,11 @@ class ARouter(unittest.TestCase):
         in_namespace(self.router, "sysctl", "-qw", "net.ipv4.ip_forward=1",
                      "net.ipv6.conf.all.forwarding=1")
 
+    def set_rules(self, router, rules=RULES):
+        self.assertEqual(in_namespace(router, "nft", "-f", "-", input=rules).stderr, "")
+
     def start_router(self, pcp="yes", upnp="yes"):
-        self.assertEqual(in_namespace(self.router, "nft", "-f", "-", input=RULES).stderr, "")
+        self.set_rules(self.router)
         settings = self.folder / "miniupnpd.conf"
         settings.write_text(SETTINGS.format(pcp=pcp, upnp=upnp))
         with machine.inside(self.router), open(self.folder / "miniupnpd.log", "w") as log:
@@ -140,10 +164,13 @@ class ARouter(unittest.TestCase):
         return daemon
 
     def start_peer(self, *options):
-        with machine.inside(self.home), open(self.folder / "output", "w") as output:
+        return self.start(self.home, "peer", f":{PORT}", "--set", "swarm.wait_for=1", *options)
+
+    def start(self, namespace, name, listen, *options):
+        with machine.inside(namespace), open(self.folder / "output", "a") as output:
             peer = subprocess.Popen(
-                [STARLING, "up", RUN_FILE, "--dir", self.folder / "peer", "--listen", f":{PORT}",
-                 "--set", "swarm.wait_for=1", *options], stdout=output, stderr=output)
+                [STARLING, "up", RUN_FILE, "--dir", self.folder / name, "--name", name, "--listen",
+                 listen, *options], stdout=output, stderr=output)
         self.addCleanup(machine.end, peer, 10)
         return peer
 
@@ -188,6 +215,8 @@ class ARouter(unittest.TestCase):
                 return False
         return True
 
+
+class ARouter(Home):
     def test_the_port_is_mapped_told_and_given_back(self):
         self.start_router()
         self.assertFalse(self.is_mapped())
@@ -252,18 +281,143 @@ class ARouter(unittest.TestCase):
         self.assertIsNone(child_of(peer))
         self.assertFalse(self.is_mapped())
 
-    def test_doctor_says_what_the_router_does(self):
-        silent = json.loads(in_namespace(self.home, STARLING, "doctor", "--json").stdout)
-        router = [one for one in silent if one["what"] == "router"]
-        self.assertEqual(router[0]["verdict"], "none")
-        self.assertIn("PCP: ", router[0]["text"])
+    def test_the_status_says_what_the_router_does(self):
         self.start_router()
-        found = json.loads(in_namespace(self.home, STARLING, "doctor", "--listen", f":{PORT}",
-                                        "--json").stdout)
-        router = [one for one in found if one["what"] == "router"]
-        self.assertEqual(router[0]["verdict"], "ok", router)
-        self.assertIn(f"the router lets others in at {OUTER} (by PCP)", router[0]["text"])
+        self.start_peer()
+        self.wait_for(lambda: self.logged(f"the router lets others in at {OUTER} (by PCP)"))
+        status = in_namespace(self.home, STARLING, "status", "--peer", self.folder / "peer", "--json")
+        mapping = json.loads(status.stdout)["port_mapping"]
+        self.assertIn(OUTER, mapping["addresses"])
+        self.assertIn(f"the router lets others in at {OUTER} (by PCP)", mapping["text"])
+
+
+class TheDoctor(Home):
+    """What `starling doctor` says at home, with two peers in the net to ask."""
+
+    def start_peers(self):
+        ip(f"-n {self.net} addr add 11.0.0.2/24 dev eth0")
+        for number in (1, 2):
+            self.start(self.net, f"far-{number}", f"11.0.0.{number}:{PORT}", "--no-port-mapping",
+                       "--set", "limits.steps_per_second=1")
+            self.wait_for(lambda at=(f"11.0.0.{number}", PORT): self.connects(at, socket.AF_INET))
+
+    def add_provider(self):
+        """Puts a second router between the home's and the net."""
+        provider, = self.borrowed.namespaces(1, "provider")
+        ip(f"-n {self.router} link del wan",
+           f"-n {provider} link add wan type veth peer name eth0 netns {self.net}",
+           f"-n {provider} link add lan type veth peer name wan netns {self.router}")
+        for namespace, device, address in ((self.net, "eth0", "11.0.0.1"),
+                                           (provider, "wan", "11.0.0.20"),
+                                           (provider, "lan", "100.64.0.1"),
+                                           (self.router, "wan", "100.64.0.2")):
+            ip(f"-n {namespace} link set {device} up",
+               f"-n {namespace} addr add {address}/24 dev {device}")
+        ip(f"-n {self.router} route add default via 100.64.0.1")
+        in_namespace(provider, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        for router in (self.router, provider):
+            self.set_rules(router)
+
+    def doctor(self, *options, namespace=None):
+        """Its findings, each with its verdict, by what they are about."""
+        done = in_namespace(namespace or self.home, STARLING, "doctor", "--json", *options)
+        self.assertEqual(done.stderr, "")
+        found = {}
+        for one in json.loads(done.stdout):
+            found.setdefault(one["what"], []).append(f"{one['verdict']}: {one['text']}")
+        return found
+
+    def ask(self, count=2, **more):
+        """The same of so many of the peers."""
+        joins = [word for number in range(1, count + 1)
+                 for word in ("--join", f"11.0.0.{number}:{PORT}")]
+        found = self.doctor(*joins, **more)
+        self.assertEqual([one[:4] for one in found["peer"]], ["ok: "] * count, found)
+        return found
+
+    def test_it_says_what_the_router_does(self):
+        silent = self.doctor()
+        self.assertEqual(silent["router"][0][:6], "none: ")
+        self.assertIn("PCP: ", silent["router"][0])
+        self.assertFalse({"address", "NAT"} & silent.keys())
+        self.start_router()
+        found = self.doctor("--listen", f":{PORT}")
+        self.assertEqual(found["router"][0][:4], "ok: ")
+        self.assertIn(f"the router lets others in at {OUTER} (by PCP)", found["router"][0])
         self.assertFalse(self.is_mapped(), self.state())
+        self.assertNotIn("NAT", found)
+
+    def test_a_machine_of_the_internet_is_not_translated(self):
+        self.start_peers()
+        found = self.ask(namespace=self.router)
+        self.assertRegex(found["address"][0], r"^ok: others see this machine at 11\.0\.0\.20:\d+, "
+                         "an address of its own$")
+        self.assertEqual([one[:26] for one in found["NAT"]], ["ok: no address translation"])
+
+    def test_a_moderate_router_is_known_by_two_peers(self):
+        self.start_peers()
+        self.start_router()
+        found = self.ask(1)
+        self.assertRegex(found["address"][0], r"^ok: others see this machine at 11\.0\.0\.20:\d+, "
+                         r"its own address is 192\.168\.1\.2:\d+$")
+        self.assertEqual(len(found["NAT"]), 1, found)
+        self.assertIn("a second --join, of a peer on another host", found["NAT"][0])
+        found = self.ask()
+        self.assertEqual(found["NAT"], ["ok: translated, the same outer port for all (endpoint-"
+            "independent): links by dials at one moment work; by the router's mapping others dial "
+            "this machine"])
+
+    def test_a_strict_router_is_known_by_two_peers(self):
+        self.start_peers()
+        self.set_rules(self.router, RULES.replace("masquerade", "masquerade fully-random"))
+        found = self.ask()
+        self.assertEqual(len(found["NAT"]), 1, found)
+        self.assertRegex(found["NAT"][0], r"^ok: strict \(symmetric\) NAT, 11\.0\.0\.1:7000 sees "
+                         r"11\.0\.0\.20:\d+ and 11\.0\.0\.2:7000 sees 11\.0\.0\.20:\d+: peers that "
+                         r"cannot be dialed are linked over a relay; to be dialed, forward the port")
+
+    def test_two_routers_in_a_row_are_known_by_what_the_first_one_maps(self):
+        self.add_provider()
+        self.start_peers()
+        self.assertEqual(len(self.ask()["NAT"]), 1)  # nothing tells of the first one's address
+        with machine.inside(self.router):
+            router = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            router.bind(("192.168.1.1", 5351))
+        self.addCleanup(router.close)
+        threading.Thread(target=answer_by_nat_pmp, args=(router, "100.64.0.2"), daemon=True).start()
+        found = self.ask()
+        self.assertEqual(found["router"][0][:6], "none: ")
+        self.assertIn("11.0.0.20", found["address"][0])
+        self.assertIn("the same outer port for all", found["NAT"][0])
+        self.assertIn("none: two routers in a row", found["NAT"][1])
+        self.assertIn("100.64.0.2, which is no address of the internet", found["NAT"][1])
+
+    def test_a_mapping_that_others_do_not_see_is_of_no_use(self):
+        self.add_provider()
+        self.start_peers()
+        with machine.inside(self.router):
+            router = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            router.bind(("192.168.1.1", 5351))
+        self.addCleanup(router.close)
+        threading.Thread(target=answer_by_nat_pmp, args=(router, "11.0.0.99"), daemon=True).start()
+        found = self.ask(1)
+        self.assertIn("two routers in a row", found["NAT"][1])
+        self.assertIn("11.0.0.99, but others see another one", found["NAT"][1])
+
+    def test_a_running_peer_that_nobody_can_dial_is_told_what_to_do(self):
+        self.start_peers()
+        self.set_rules(self.router)
+        self.start_peer("--join", f"11.0.0.1:{PORT}", "--set", "limits.steps_per_second=1")
+        self.wait_for(self.told)
+        found = {}
+        def known():
+            found.update(self.doctor("--no-port-mapping", "--peer", self.folder / "peer"))
+            return "not known yet" not in found["reach"][0]
+        self.wait_for(known)
+        self.assertRegex(found["reach"][0], r"^none: peer \(\w+\) dials only: no member could dial it "
+                         r"at 11\.0\.0\.20:7000\. Let TCP port 7000 ")
+        status = in_namespace(self.home, STARLING, "status", "--peer", self.folder / "peer").stdout
+        self.assertIn("\nreach        dials only\n", status)
 
 
 if __name__ == "__main__":

@@ -70,6 +70,7 @@ function fill(table, columns, entries, rowClass) {
   table.replaceChildren(element("thead", [head]), element("tbody", body));
 }
 
+const carrierOf = (link) => link.via === null ? link.carrier : `${link.carrier} via ${link.via}`;
 const named = (name, state) => [element("span", "", `dot ${state}`), name || "?"];
 
 // --- charts ---
@@ -192,6 +193,19 @@ function savings(status, alive) {
   return times < 2 ? "" : `${count(Math.round(times))} times fewer than an all-reduce`;
 }
 
+/// Whether others can dial the peer, and what to do if not.
+function reachText({reach, outer_address, address, circuits_relayed}) {
+  const at = outer_address ? ` at ${outer_address}` : "";
+  const port = address.slice(address.lastIndexOf(":") + 1);
+  const own = {
+    "reachable": `Others can dial this peer${at}.`,
+    "dials only": `Others cannot dial this peer${at}, so it dials them: to change that, let TCP port ${port} ` +
+      "through the firewall, or forward it in the router to this machine.",
+  }[reach] || "Whether others can dial this peer is not known yet.";
+  return circuits_relayed > 0
+    ? `${own} It relays ${circuits_relayed} circuit${circuits_relayed === 1 ? "" : "s"} for others.` : own;
+}
+
 function drawStatus(status, members) {
   const alive = members.filter((member) => member.state === "alive");
   const rate = alive.reduce((sum, member) => sum + (member.samples_per_second || 0), 0);
@@ -201,6 +215,7 @@ function drawStatus(status, members) {
   byId("phase").textContent = status.phase;
   byId("peer").textContent = `peer ${status.name} (${status.id.slice(0, 8)}) at ${status.address}, ` +
     `run ${status.run_id.slice(0, 8)}, ${count(status.parameters)} parameters`;
+  byId("reach").textContent = reachText(status);
   byId("done").style.width = percent(Math.min(status.progress, 1));
   byId("samples").textContent = `${percent(status.progress, 1)} of the run: ${count(status.swarm_samples)} of ` +
     `${count(status.target_samples)} samples, by all peers`;
@@ -237,7 +252,10 @@ function drawFlock(members, links) {
   const own = place.get(drawn.find((member) => member.self)?.id);
   const lines = links.filter((link) => own && place.has(link.id)).map((link) => {
     const other = place.get(link.id);
-    return shape("line", {class: link.state, x1: own.x, y1: own.y, x2: other.x, y2: other.y});
+    const line = shape("line", {class: link.via === null ? link.state : `${link.state} relayed`,
+      x1: own.x, y1: own.y, x2: other.x, y2: other.y});
+    line.append(shape("title", {}, `${link.name}: ${carrierOf(link)}`));
+    return line;
   });
   const dots = drawn.map((member) => {
     const {x, y} = place.get(member.id);
@@ -250,7 +268,7 @@ function drawFlock(members, links) {
   const states = new Map();
   for (const {state} of members) states.set(state, (states.get(state) || 0) + 1);
   byId("states").textContent = [...states].map(([state, number]) => `${number} ${state}`).join(", ") +
-    "; lines are links of this peer";
+    "; lines are links of this peer" + (links.some(({via}) => via !== null) ? ", dashed ones over a relay" : "");
 }
 
 function drawTables(members, links) {
@@ -260,6 +278,7 @@ function drawTables(members, links) {
     ["name", (member) => named(member.name, member.state)],
     ["state", (member) => member.self ? "this peer" : member.lost ? `${member.state} (${member.lost})` : member.state,
       "words"],
+    ["reach", (member) => member.reach, "words"],
     ["samples", (member) => count(member.samples)],
     ["a second", (member) => short(current(member, member.samples_per_second || null))],
     ["accuracy", (member) => percent(member.accuracy)],
@@ -278,7 +297,7 @@ function drawTables(members, links) {
     ["density", (link) => percent(link.density, 3)],
     ["round trip", (link) => missing(link.round_trip_ms) ? "-" : `${fixed(link.round_trip_ms, 1)} ms`],
     ["Mbit/s", (link) => fixed(link.mbit, 1)],
-    ["carrier", (link) => link.via === null ? link.carrier : `${link.carrier} via ${link.via}`],
+    ["carrier", carrierOf],
     ["sent", (link) => bytes(link.bytes_sent.total)],
     ["received", (link) => bytes(link.bytes_received.total)],
   ], links);

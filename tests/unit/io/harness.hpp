@@ -39,6 +39,7 @@ class Endpoint final : public TransportHandler {
     std::string address;
     std::string observed;
     base::LinkId via;
+    std::string local;
   };
   struct Down {
     base::LinkId link;
@@ -55,7 +56,7 @@ class Endpoint final : public TransportHandler {
   }
 
   void on_link_up(base::LinkId link, const LinkUp& up) override {
-    ups.push_back({link, up.peer, up.dial, up.address, up.observed, up.via});
+    ups.push_back({link, up.peer, up.dial, up.address, up.observed, up.via, up.local});
   }
   void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) override {
     ++frames;

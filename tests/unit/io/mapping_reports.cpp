@@ -103,6 +103,9 @@ BOOST_AUTO_TEST_CASE(a_mapping_is_told_renewed_and_gone) {
   BOOST_TEST(take(reports, "mapped pcp [2001:db8::5]:7000 1200\n").has_value());
   BOOST_TEST(addresses(reports) == "203.0.113.5:7000 [2001:db8::5]:7000 ");
   notes(reports);
+  BOOST_TEST(reports.said() ==
+             "the router lets others in at 203.0.113.5:7000 (by PCP); the router lets others in at "
+             "[2001:db8::5]:7000 (by PCP)");
   BOOST_TEST(take(reports, "none ipv4 PCP: no answer\n").has_value());
   BOOST_TEST(addresses(reports) == "[2001:db8::5]:7000 ");
   BOOST_TEST(notes(reports) ==
@@ -127,6 +130,8 @@ BOOST_AUTO_TEST_CASE(an_outer_address_that_is_none_is_said_and_not_told) {
     MappingReports reports;
     BOOST_TEST(take(reports, "mapped upnp " + std::string(outer) + " 1200\n").has_value());
     BOOST_TEST(addresses(reports) == "", outer);
+    BOOST_TEST_REQUIRE(reports.mapped().size() == 1U, outer);
+    BOOST_TEST(to_string(reports.mapped().front()) == outer);
     BOOST_TEST(has(notes(reports), "no address of the internet"), outer);
   }
 }

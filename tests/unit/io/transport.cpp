@@ -263,6 +263,25 @@ BOOST_DATA_TEST_CASE(an_address_that_makes_no_sense_fails_later_not_at_once,
   BOOST_TEST(!a.failed[0].second.empty());
 }
 
+BOOST_DATA_TEST_CASE(dials_leave_from_the_port_that_is_listened_on_where_that_is_wanted,
+                     boost::unit_test::data::make({true, false}), one_port) {
+  Loop loop = make_loop();
+  TransportConfig config;
+  config.one_port = one_port;
+  Endpoint a(loop, config);
+  Endpoint b(loop);
+  Endpoint c(loop);
+  for (Endpoint* other : {&b, &c}) {
+    BOOST_REQUIRE(link_up(loop, a, *other));
+    BOOST_TEST((a.ups.back().local == a.transport->address()) == one_port);
+    BOOST_TEST(other->ups[0].observed == a.ups.back().local);
+    BOOST_TEST(other->ups[0].local == other->transport->address());
+  }
+  // One to the same place is there already: the port cannot be had for another one.
+  BOOST_REQUIRE(link_up(loop, a, b));
+  BOOST_TEST(a.ups.back().local != a.transport->address());
+}
+
 BOOST_AUTO_TEST_CASE(an_occupied_port_is_an_error_that_names_it) {
   Loop loop = make_loop();
   Endpoint a(loop);

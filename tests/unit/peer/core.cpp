@@ -406,6 +406,19 @@ BOOST_AUTO_TEST_CASE(who_speaks_before_its_hello_is_cut_off) {
   BOOST_TEST(world.status(0).members.size() == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(a_hello_says_where_the_other_end_is_seen) {
+  World world(15);
+  world.add(config_for(world.problem, Mode::tracked));
+  base::PeerId id;
+  id.bytes.fill(7);
+  for (const std::string observed : {"203.0.113.7:5000", ""}) {
+    (void)world.connect_stranger(0, id, observed);
+    const auto* hello = std::get_if<wire::Hello>(&world.peer(0).told_strangers.back());
+    BOOST_REQUIRE(hello != nullptr);
+    BOOST_TEST(hello->observed == observed);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(links_beyond_the_limit_are_closed) {
   World world(14);
   world.add(config_for(world.problem, Mode::tracked));

@@ -156,12 +156,13 @@ void World::reset(std::size_t index, base::LinkId link) {
   close(index, link, membership::LossReason::reset);
 }
 
-base::LinkId World::connect_stranger(std::size_t to, const base::PeerId& id) {
+base::LinkId World::connect_stranger(std::size_t to, const base::PeerId& id,
+                                     const std::string& observed) {
   const std::size_t c = connections_.size();
   connections_.emplace_back();
   connections_[c].ends[1] = {.peer = to, .link = new_link(to, c), .up = true};
   const base::LinkId link = connections_[c].ends[1].link;
-  give(to, LinkUp{link, id, false, "stranger:1"});
+  give(to, LinkUp{link, id, false, "stranger:1", observed});
   return link;
 }
 

@@ -70,8 +70,10 @@ class World {
   void kill(std::size_t index);
   /// Breaks a link of a peer; its other end notices a little later.
   void reset(std::size_t index, base::LinkId link);
-  /// A link from nobody's core to a peer, on which the test speaks for the other end.
-  base::LinkId connect_stranger(std::size_t to, const base::PeerId& id);
+  /// A link from nobody's core to a peer, on which the test speaks for the other end. `observed`:
+  /// where that is seen.
+  base::LinkId connect_stranger(std::size_t to, const base::PeerId& id,
+                                const std::string& observed = {});
 
   /// Runs until `done` holds, looked at after each event; false if it does not within `limit`.
   bool run_until(base::Duration limit, const std::function<bool()>& done);

@@ -48,12 +48,16 @@ wire::MemberRecord some_member() {
 BOOST_AUTO_TEST_SUITE(messages)
 
 BOOST_AUTO_TEST_CASE(hello_and_gossip_keep_their_records) {
-  const wire::Hello hello{
-      .run = base::xxh3_128("run"), .parameters_hash = 7, .self = some_member()};
+  wire::Hello hello{.run = base::xxh3_128("run"), .parameters_hash = 7, .self = some_member()};
+  BOOST_TEST(round_trip(hello).observed.empty());
+  hello.answers = 8;
+  hello.observed = "[2001:db8::1]:4000";
   const auto back = round_trip(hello);
   BOOST_TEST((back.run == hello.run));
   BOOST_TEST(back.parameters_hash == 7U);
   BOOST_TEST((back.self == hello.self));
+  BOOST_TEST(back.answers == 8U);
+  BOOST_TEST(back.observed == hello.observed);
   wire::Gossip gossip;
   gossip.members.assign(wire::kMembersPerGossip, some_member());
   BOOST_TEST((round_trip(gossip).members == gossip.members));
@@ -365,7 +369,7 @@ BOOST_AUTO_TEST_CASE(unknown_type_is_skipped) {
   BOOST_TEST(!decoded->has_value());
 }
 
-BOOST_AUTO_TEST_CASE(what_reach_says_has_no_port_0_and_no_address_of_any_length) {
+BOOST_AUTO_TEST_CASE(what_is_said_of_reach_has_no_port_0_and_no_address_of_any_length) {
   const auto refused = [](const wire::Message& message) {
     return !wire::decode(frame_of(wire::encode(message))).has_value();
   };
@@ -374,6 +378,7 @@ BOOST_AUTO_TEST_CASE(what_reach_says_has_no_port_0_and_no_address_of_any_length)
   const std::string_view odd[] = {"has blank:1", "\x7f:1"};
   for (const std::string_view address : odd) {
     BOOST_TEST(refused(wire::DialedBack{7, wire::DialBackOutcome::busy, std::string(address)}));
+    BOOST_TEST(refused(wire::Hello{.self = some_member(), .observed = std::string(address)}));
   }
   const std::string longest(wire::kAddressMax, 'a');
   const auto introduce = [](std::string observed) {
@@ -381,6 +386,8 @@ BOOST_AUTO_TEST_CASE(what_reach_says_has_no_port_0_and_no_address_of_any_length)
   };
   BOOST_TEST(!refused(introduce(longest)));
   BOOST_TEST(refused(introduce(longest + "a")));
+  BOOST_TEST(!refused(wire::Hello{.self = some_member(), .observed = longest}));
+  BOOST_TEST(refused(wire::Hello{.self = some_member(), .observed = longest + "a"}));
   BOOST_TEST(refused(wire::Introduce{}));
   BOOST_TEST(refused(wire::Circuit{}));
 }
@@ -409,7 +416,10 @@ std::vector<wire::Message> one_of_each() {
                            .incarnation = 3,
                            .state = wire::MemberState::dead,
                            .reason = wire::DeathReason::silent});
-  return {wire::Hello{.run = base::xxh3_128("run"), .parameters_hash = 7, .self = some_member()},
+  return {wire::Hello{.run = base::xxh3_128("run"),
+                      .parameters_hash = 7,
+                      .self = some_member(),
+                      .observed = "1.2.3.4:5"},
           wire::Refuse{wire::RefuseReason::other_run, "why", "a = 1\n"},
           wire::Neighbour{wire::NeighbourKind::urgent_request},
           std::move(gossip),

@@ -1,0 +1,76 @@
+#include "io/nat.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace starling::io {
+namespace {
+
+bool is_translated(const Sighting& one) { return !one.observed.same_host(one.own); }
+
+/// The first pair that left from one port and of which `holds`.
+template <class Holds>
+bool find_pair(std::span<const Sighting> all, Nat& nat, Holds holds) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t j = i + 1; j < all.size(); ++j) {
+      if (all[i].own != all[j].own || !holds(all[i], all[j])) continue;
+      nat.seen = all[i];
+      nat.another = all[j];
+      return true;
+    }
+  }
+  return false;
+}
+
+/// `all` are of one family, at least one.
+Nat judge_family(std::vector<Sighting> all) {
+  const auto keep = [&](auto holds) {
+    if (std::ranges::none_of(all, holds)) return;
+    std::erase_if(all, [&](const Sighting& one) { return !holds(one); });
+  };
+  // Those on a local network see less of what is in between, if anything.
+  keep([](const Sighting& one) { return one.observed.is_global(); });
+  keep(is_translated);
+  if (!is_translated(all.front())) return {NatKind::none, all.front(), {}};
+  Nat nat{NatKind::unknown, all.front(), {}};
+  const auto differ = [](const Sighting& a, const Sighting& b) {
+    return a.observed != b.observed && (a.observed.is_global() || a.observed.same_host(b.observed));
+  };
+  // One host's ports may be told apart by a router that gives each host its own outer port.
+  const auto agree = [](const Sighting& a, const Sighting& b) {
+    return a.observed == b.observed && !a.peer.same_host(b.peer);
+  };
+  if (find_pair(all, nat, differ)) {
+    nat.kind = NatKind::strict;
+  } else if (find_pair(all, nat, agree)) {
+    nat.kind = NatKind::moderate;
+  }
+  return nat;
+}
+
+}  // namespace
+
+std::vector<Nat> judge_nat(std::span<const Sighting> sightings) {
+  std::vector<Nat> nats;
+  for (const bool v4 : {true, false}) {
+    std::vector<Sighting> family;
+    std::ranges::copy_if(sightings, std::back_inserter(family), [&](const Sighting& one) {
+      return one.observed.is_v4() == v4 && !one.observed.is_loopback();
+    });
+    if (!family.empty()) nats.push_back(judge_family(std::move(family)));
+  }
+  return nats;
+}
+
+bool is_behind_another(const SocketAddress& mapped, std::span<const Nat> nats) {
+  // IPv6 is let in where it is: what is mapped and what is seen may be two addresses of a machine.
+  if (!mapped.is_v4()) return false;
+  if (!mapped.is_global()) return true;
+  return std::ranges::any_of(nats, [&](const Nat& nat) {
+    return nat.kind != NatKind::none && nat.seen.observed.is_global() &&
+           nat.seen.observed.is_v4() && !nat.seen.observed.same_host(mapped);
+  });
+}
+
+}  // namespace starling::io
