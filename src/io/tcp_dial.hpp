@@ -58,7 +58,7 @@ class TcpDial {
 
  private:
   struct Attempt {
-    SocketAddress to;
+    base::IpPort to;
     std::unique_ptr<TcpStream> stream;  ///< none once it has failed
     std::string error;
   };
@@ -78,9 +78,9 @@ class TcpDial {
   bool proxied_;
   bool is_number_;
   std::unique_ptr<Lookup> lookup_;
-  std::vector<SocketAddress> addresses_;  ///< in the order in which they are tried
-  std::vector<Attempt> attempts_;         ///< of the first addresses
-  Timer timer_;                           ///< until the next one
+  std::vector<base::IpPort> addresses_;  ///< in the order in which they are tried
+  std::vector<Attempt> attempts_;        ///< of the first addresses
+  Timer timer_;                          ///< until the next one
   bool next_due_ = false;
   std::unique_ptr<TcpStream> connection_;
   std::optional<ProxyTunnel> tunnel_;  ///< until it is established
@@ -90,6 +90,6 @@ class TcpDial {
 
 /// The families by turns, beginning with that of the first address, each in its order: where one
 /// family leads nowhere, the second attempt is of the other. At most kAttemptsMax.
-[[nodiscard]] std::vector<SocketAddress> by_turns(const std::vector<SocketAddress>& found);
+[[nodiscard]] std::vector<base::IpPort> by_turns(const std::vector<base::IpPort>& found);
 
 }  // namespace starling::io

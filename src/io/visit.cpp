@@ -320,7 +320,7 @@ base::Result<PortMapped> check_port_mapping(const std::string& listen, const std
   if (!target) return base::fail(target.error());
   const auto at = resolve_now(*target);
   if (!at) return base::fail(at.error());
-  if (at->is_loopback()) return PortMapped{{}, "not asked for: nobody else reaches " + listen};
+  if (at->ip.is_loopback()) return PortMapped{{}, "not asked for: nobody else reaches " + listen};
   const auto listener = TcpListener::create(*loop, *at);
   if (!listener) return base::fail(listener.error());
   PortMapped made;
@@ -334,7 +334,7 @@ base::Result<PortMapped> check_port_mapping(const std::string& listen, const std
                              loop->stop();
                            }});
   // At all addresses there are two families, of which each has its answer.
-  const std::size_t families = at->is_any() && !at->is_v4() ? 2 : 1;
+  const std::size_t families = at->ip.is_any() && at->ip.is_v6() ? 2 : 1;
   run_until(*loop, kMappingTimeout, [&] { return said >= families; });
   made.addresses = mapping.addresses();
   if (said == 0) made.text = "the router has not answered in time";
@@ -351,7 +351,7 @@ base::Status check_lan() {
     const auto identity = Identity::generate();
     if (!identity) return base::fail(identity.error());
     if (end == 0) run = base::xxh3_128(base::bytes_of(std::span(identity->id().bytes)));
-    auto lan = Lan::create(*loop, {run, identity->id(), 1}, SocketAddress::any_of_both(1), kLanPort,
+    auto lan = Lan::create(*loop, {run, identity->id(), 1}, base::Ip::any_v6(), kLanPort,
                            [&](const base::PeerId&, const std::string&) { loop->stop(); });
     if (!lan) return base::fail(lan.error());
     ends.push_back(std::move(*lan));

@@ -105,7 +105,7 @@ bool World::path_cut(const Connection& connection, int from) const {
 std::optional<World::Route> World::find_route(const Node& node, const peer::Dial& action) {
   const bool punches = action.kind == peer::DialKind::punch;
   if (nat_) {
-    const auto address = parse_endpoint(action.address);
+    const auto address = base::parse_ip_port(action.address);
     if (!address) return std::nullopt;
     const auto passage = nat_->dial(node.peer, *address, punches, now_);
     if (!passage) return std::nullopt;
