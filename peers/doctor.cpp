@@ -67,7 +67,7 @@ class Doctor {
     machine();
     data();
     links(security);
-    const std::vector<io::SocketAddress> mapped = router();
+    const std::vector<base::IpPort> mapped = router();
     if (security.proxy) {
       findings_.add("proxy", Verdict::good, "others are dialed by " + security.proxy->name());
     }
@@ -127,7 +127,7 @@ class Doctor {
   }
 
   /// What the router maps.
-  std::vector<io::SocketAddress> router() {
+  std::vector<base::IpPort> router() {
     if (!options_.port_mapping) return {};
     const auto mapped = io::check_port_mapping(options_.listen, io::kOwnProgram);
     if (!mapped) return {};  // it cannot listen, which was said

@@ -12,10 +12,10 @@ namespace starling::peers {
 namespace {
 
 /// What lets others dial this machine, as an end of a sentence. `mapped`: what the router maps.
-std::string advice(const io::Nat& nat, std::span<const io::SocketAddress> mapped) {
+std::string advice(const io::Nat& nat, std::span<const base::IpPort> mapped) {
   const std::span<const io::Nat> nats(&nat, 1);
-  for (const io::SocketAddress& outer : mapped) {
-    if (outer.family() != nat.seen.observed.family()) continue;
+  for (const base::IpPort& outer : mapped) {
+    if (outer.ip.is_v4() != nat.seen.observed.ip.is_v4()) continue;
     if (io::is_behind_another(outer, nats)) return {};  // of which a finding of its own tells
     return "; by the router's mapping others dial this machine";
   }
@@ -23,10 +23,10 @@ std::string advice(const io::Nat& nat, std::span<const io::SocketAddress> mapped
          "where its outer port is another one)";
 }
 
-std::string kind_text(const io::Nat& nat, std::span<const io::SocketAddress> mapped) {
+std::string kind_text(const io::Nat& nat, std::span<const base::IpPort> mapped) {
   switch (nat.kind) {
     case io::NatKind::none:
-      return nat.seen.observed.is_global()
+      return nat.seen.observed.ip.is_global()
                  ? "no address translation; whether a firewall keeps others out, a peer finds out "
                    "once it runs: --peer says"
                  : "no address translation on the local network; --join of a peer outside tells "
@@ -47,14 +47,14 @@ std::string kind_text(const io::Nat& nat, std::span<const io::SocketAddress> map
   return {};
 }
 
-void add_kind(const io::Nat& nat, std::span<const io::SocketAddress> mapped, Findings& findings) {
+void add_kind(const io::Nat& nat, std::span<const base::IpPort> mapped, Findings& findings) {
   const bool translated = nat.kind != io::NatKind::none;
   findings.add(
       "address", Verdict::good,
       fmt::format(
           "others see this machine at {}, {}{}", to_string(nat.seen.observed),
           translated ? "its own address is " + to_string(nat.seen.own) : "an address of its own",
-          nat.seen.observed.is_global() ? "" : ": this is no address of the internet"));
+          nat.seen.observed.ip.is_global() ? "" : ": this is no address of the internet"));
   findings.add("NAT", Verdict::good, kind_text(nat, mapped));
 }
 
@@ -66,12 +66,12 @@ void add_proxy(std::span<const io::Greeting> greetings, Findings& findings) {
   if (proxied == greetings.end()) return;
   findings.add("address", Verdict::good,
                fmt::format("others see the proxy's address, {}: nobody can dial this machine there",
-                           proxied->observed->host()));
+                           proxied->observed->ip.text()));
 }
 
 }  // namespace
 
-void find_nat(std::span<const io::Greeting> greetings, std::span<const io::SocketAddress> mapped,
+void find_nat(std::span<const io::Greeting> greetings, std::span<const base::IpPort> mapped,
               Findings& findings) {
   add_proxy(greetings, findings);
   std::vector<io::Sighting> sightings;
@@ -89,16 +89,16 @@ void find_nat(std::span<const io::Greeting> greetings, std::span<const io::Socke
     findings.add("address", Verdict::absent,
                  "not known: no peer says where it sees this machine; is it of another version?");
   }
-  for (const io::SocketAddress& outer : mapped) {
+  for (const base::IpPort& outer : mapped) {
     if (!io::is_behind_another(outer, nats)) continue;
     findings.add(
         "NAT", Verdict::absent,
         fmt::format("two routers in a row, as a provider's (carrier-grade NAT): this one's outer "
                     "address is {}, {}. The mapping does not help; ask the provider for an address "
                     "of the internet, or use IPv6. Until then this machine dials others",
-                    outer.host(),
-                    outer.is_global() ? "but others see another one"
-                                      : "which is no address of the internet"));
+                    outer.ip.text(),
+                    outer.ip.is_global() ? "but others see another one"
+                                         : "which is no address of the internet"));
   }
 }
 

@@ -9,7 +9,7 @@
 namespace starling::peers {
 
 /// `greetings`: of the peers that were dialed; `mapped`: what the router maps.
-void find_nat(std::span<const io::Greeting> greetings, std::span<const io::SocketAddress> mapped,
+void find_nat(std::span<const io::Greeting> greetings, std::span<const base::IpPort> mapped,
               Findings& findings);
 
 }  // namespace starling::peers

@@ -134,7 +134,7 @@ std::string page_of(const runtime::Run& run, const std::string& wanted) {
   const auto at = asked ? io::numeric_address(*asked) : std::nullopt;
   const auto peer = io::parse_address(run.address());
   const auto page = io::parse_address(run.http_address());
-  if (!at || !at->is_any() || !peer || !page) return run.http_address();
+  if (!at || !at->ip.is_any() || !peer || !page) return run.http_address();
   return io::to_string(io::HostPort{peer->host, page->port});
 }
 
@@ -154,8 +154,8 @@ void print_start(const runtime::Run& run, const UpOptions& options) {
       "peer {} ({}), run {}; {} joins with:\n  starling {}\n"
       "how it goes: http://{}/\n",
       run.name(), run.id().brief(), run.run_id().hex().substr(0, 8),
-      own && own->is_loopback() ? "listening for this machine alone; another peer here"
-                                : "another machine",
+      own && own->ip.is_loopback() ? "listening for this machine alone; another peer here"
+                                   : "another machine",
       command, page_of(run, options.peer.http));
 }
 

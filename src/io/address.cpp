@@ -7,12 +7,14 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <net/if.h>
 #include <netdb.h>
 
 #include "base/assert.hpp"
 #include "base/parse_number.hpp"
 #include "base/printable.hpp"
 #include "io/blocked_signals.hpp"
+#include "io/raw_address.hpp"
 
 namespace starling::io {
 namespace {
@@ -35,7 +37,7 @@ base::Result<Lookup::Found> ask_system(const std::string& host) {
   Lookup::Found found;
   for (const addrinfo* one = list; one != nullptr && found.size() < kAddressesPerName;
        one = one->ai_next) {
-    const auto address = SocketAddress::from(one->ai_addr);
+    const auto address = ip_port_of(one->ai_addr);
     if (address && std::ranges::find(found, *address) == found.end()) found.push_back(*address);
   }
   freeaddrinfo(list);
@@ -45,7 +47,7 @@ base::Result<Lookup::Found> ask_system(const std::string& host) {
 
 base::Result<Lookup::Found> with_port(base::Result<Lookup::Found> found, std::uint16_t port) {
   if (!found) return found;
-  for (SocketAddress& address : *found) address = address.with_port(port);
+  for (base::IpPort& address : *found) address.port = port;
   return found;
 }
 
@@ -77,10 +79,7 @@ std::string with_brackets(std::string_view host, std::string_view digits) {
 
 }  // namespace
 
-std::string to_string(const HostPort& target) {
-  const bool v6 = target.host.find(':') != std::string::npos;
-  return fmt::format(fmt::runtime(v6 ? "[{}]:{}" : "{}:{}"), target.host, target.port);
-}
+std::string to_string(const HostPort& target) { return base::to_address(target.host, target.port); }
 
 base::Result<HostPort> parse_address(std::string_view address) {
   const auto bad = [&](const char* what) { return not_an_address(address, what); };
@@ -118,43 +117,28 @@ base::Result<HostPort> parse_target(std::string_view address) {
   return parsed;
 }
 
-std::optional<SocketAddress> numeric_address(const HostPort& target) {
-  sockaddr_in v4{};
-  if (uv_ip4_addr(target.host.c_str(), target.port, &v4) == 0) return v4;
-  // A scope that is no interface of this machine would be taken for none.
-  sockaddr_in6 v6{};
-  if (uv_ip6_addr(target.host.c_str(), target.port, &v6) != 0) return std::nullopt;
-  if (target.host.find('%') != std::string::npos && v6.sin6_scope_id == 0) return std::nullopt;
-  return v6;
+std::optional<base::IpPort> numeric_address(const HostPort& target) {
+  const std::string_view host = target.host;
+  const std::size_t at = host.find('%');
+  const auto ip = base::Ip::parse(host.substr(0, at));
+  if (!ip) return std::nullopt;
+  if (at == std::string_view::npos) return base::IpPort{*ip, target.port};
+  // What is no interface of this machine would be taken for none.
+  const unsigned interface = if_nametoindex(target.host.c_str() + at + 1);
+  if (interface == 0 || host.find(':') > at) return std::nullopt;
+  return base::IpPort{ip->on_interface(interface), target.port};
 }
 
-bool is_own_client(const SocketAddress& client, const SocketAddress& reached) {
-  return client.is_loopback() || client.same_host(reached);
+bool is_own_client(const base::Ip& client, const base::Ip& reached) {
+  return client.is_loopback() || client == reached;
 }
 
-base::Result<SocketAddress> resolve_now(const HostPort& target) {
+base::Result<base::IpPort> resolve_now(const HostPort& target) {
   if (const auto numeric = numeric_address(target)) return *numeric;
   const auto found = with_port(ask_system(target.host), target.port);
   if (!found) return base::fail(found.error());
-  const auto v4 = std::ranges::find_if(*found, &SocketAddress::is_v4);
+  const auto v4 = std::ranges::find_if(*found, &base::Ip::is_v4, &base::IpPort::ip);
   return v4 == found->end() ? found->front() : *v4;
-}
-
-std::string interface_of(const SocketAddress& address) {
-  uv_interface_address_t* list = nullptr;
-  int count = 0;
-  if (uv_interface_addresses(&list, &count) != 0) return {};
-  std::string name;
-  for (int i = 0; i < count; ++i) {
-    const auto own = SocketAddress::from(reinterpret_cast<const sockaddr*>(&list[i].address));
-    if (own && own->same_host(address)) {
-      name = list[i].name;
-      break;
-    }
-  }
-  uv_free_interface_addresses(list, count);
-  // An alias such as eth0:1 is no device.
-  return name.substr(0, name.find(':'));
 }
 
 struct Resolver::Answer {

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/ip.hpp"
 #include "base/result.hpp"
 #include "io/loop.hpp"
-#include "io/socket_address.hpp"
 
 namespace starling::io {
 
@@ -35,17 +35,14 @@ struct HostPort {
 [[nodiscard]] base::Result<HostPort> parse_target(std::string_view address);
 
 /// The address if the host is written in numbers; nothing else needs a lookup.
-[[nodiscard]] std::optional<SocketAddress> numeric_address(const HostPort& target);
+[[nodiscard]] std::optional<base::IpPort> numeric_address(const HostPort& target);
 
 /// Whether a client is on this machine, by its address and the one that it reached: it comes from a
 /// loopback address, or from the very address that it leads to.
-[[nodiscard]] bool is_own_client(const SocketAddress& client, const SocketAddress& reached);
+[[nodiscard]] bool is_own_client(const base::Ip& client, const base::Ip& reached);
 
 /// Finds a host's address, IPv4 if it has one, and waits for the answer: for start-up only.
-[[nodiscard]] base::Result<SocketAddress> resolve_now(const HostPort& target);
-
-/// The network interface with this address; empty for those of all and of no interface.
-[[nodiscard]] std::string interface_of(const SocketAddress& address);
+[[nodiscard]] base::Result<base::IpPort> resolve_now(const HostPort& target);
 
 /// Addresses of a name that are looked at; further ones are not.
 inline constexpr std::size_t kAddressesPerName = 16;
@@ -100,7 +97,7 @@ class Lookup {
  public:
   /// At least one, each once, at most kAddressesPerName; in the order in which the system would try
   /// them (RFC 6724).
-  using Found = std::vector<SocketAddress>;
+  using Found = std::vector<base::IpPort>;
   using Done = std::function<void(base::Result<Found>)>;
 
   /// `done` is called once, from the loop, never from here; it may destroy this. `resolver` must

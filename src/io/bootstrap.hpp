@@ -26,8 +26,8 @@ namespace starling::io {
 
 /// The two ends of a TCP connection.
 struct Route {
-  SocketAddress local;
-  SocketAddress remote;
+  base::IpPort local;
+  base::IpPort remote;
 };
 
 /// Not thread-safe; reports nothing by callback: pump() in the owner's turn does all work.

@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <list>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -139,19 +138,10 @@ int on_header_value(http_parser* parser, const char* at, std::size_t length) {
   return 0;
 }
 
-using Name = int (*)(const uv_tcp_t*, sockaddr*, int*);
-
-std::optional<SocketAddress> name_of(const uv_tcp_t& tcp, Name name) {
-  sockaddr_storage address{};
-  int size = sizeof address;
-  if (name(&tcp, reinterpret_cast<sockaddr*>(&address), &size) != 0) return std::nullopt;
-  return SocketAddress::from(address);
-}
-
 bool is_from_this_machine(const uv_tcp_t& tcp, const Control::IsOwn& is_own) {
   const auto client = name_of(tcp, uv_tcp_getpeername);
   const auto reached = name_of(tcp, uv_tcp_getsockname);
-  return client && reached && is_own(*client, *reached);
+  return client && reached && is_own(client->ip, reached->ip);
 }
 
 /// Of a Host header: without the port, and without brackets around IPv6.
@@ -184,12 +174,6 @@ std::set<std::string> names_of_this_machine(const std::string& listen_host) {
     names.insert(own.substr(0, own.find('.')));
   }
   return names;
-}
-
-/// For programs on this machine, of a port at all its addresses. A socket for both families answers
-/// at IPv4's, which more programs know.
-SocketAddress own_address(const SocketAddress& all) {
-  return SocketAddress::loopback(SocketAddress::any_v4(all.port()));
 }
 
 int on_message_complete(http_parser* parser) {
@@ -307,8 +291,11 @@ base::Result<std::unique_ptr<Control>> Control::create(Loop& loop, std::string_v
     return base::fail(base::ErrorCode::network, "cannot serve HTTP at {}: {}", address,
                       uv_strerror(failed));
   }
-  const SocketAddress bound = name_of(impl.listener, uv_tcp_getsockname).value_or(*at);
-  control->address_ = to_string(bound.is_any() ? own_address(bound) : bound);
+  base::IpPort bound = name_of(impl.listener, uv_tcp_getsockname).value_or(*at);
+  // For programs on this machine. A socket for both families answers at IPv4's address, which more
+  // programs know.
+  if (bound.ip.is_any()) bound.ip = base::Ip::loopback();
+  control->address_ = to_string(bound);
   return control;
 }
 

@@ -44,7 +44,7 @@ class Control {
 
   using Serve = std::function<ControlReply(const ControlRequest&)>;
   /// Whether a client is on this machine: is_own_client, but for tests.
-  using IsOwn = std::function<bool(const SocketAddress& client, const SocketAddress& reached)>;
+  using IsOwn = std::function<bool(const base::Ip& client, const base::Ip& reached)>;
 
   /// Listens at `address`, "host:port"; port 0: any free one. Error (network): that is no address,
   /// or cannot be had.

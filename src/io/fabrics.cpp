@@ -49,27 +49,22 @@ ucx::Version version_at(base::ByteView bytes) {
 }
 
 /// As an offer has it.
-base::Buffer address_bytes(const SocketAddress& address) {
-  const ucx::Ip ip = ucx::Ip::from(address.raw()).value_or(ucx::Ip{});
+base::Buffer address_bytes(const base::Ip& ip) {
   base::Buffer bytes(kAddressSize);
   bytes[0] = std::byte{ip.is_v6() ? std::uint8_t{1} : std::uint8_t{0}};
-  std::memcpy(bytes.data() + 1, ip.bytes().data(), ip.bytes().size());
+  std::ranges::copy(std::as_bytes(ip.bytes()), bytes.begin() + 1);
   return bytes;
 }
 
 /// Whether both ends see the same two addresses: where one is translated on the way, whoever is
 /// behind the translator shares it.
 bool sees_alike(const Route& route, base::ByteView offered) {
-  return std::ranges::equal(address_bytes(route.remote), offered.first(kAddressSize)) &&
-         std::ranges::equal(address_bytes(route.local), offered.subspan(kAddressSize));
+  return std::ranges::equal(address_bytes(route.remote.ip), offered.first(kAddressSize)) &&
+         std::ranges::equal(address_bytes(route.local.ip), offered.subspan(kAddressSize));
 }
 
 tl::unexpected<base::Error> breach(const char* text) {
   return base::fail(base::ErrorCode::protocol, "{}", text);
-}
-
-ucx::Ip ip_of(const SocketAddress& address) {
-  return ucx::Ip::from(address.raw()).value_or(ucx::Ip{});
 }
 
 }  // namespace
@@ -103,7 +98,7 @@ void Fabrics::begin(Link& link, Talk& talk) {
   if (machine_) proof = machine_->of(proof_text(link, link.role()));
   append(offer, proof.data(), proof.size());
   const Route route = link.route().value_or(Route{});
-  for (const SocketAddress& end : {route.local, route.remote}) {
+  for (const base::Ip& end : {route.local.ip, route.remote.ip}) {
     const base::Buffer bytes = address_bytes(end);
     append(offer, bytes.data(), bytes.size());
   }
@@ -146,8 +141,9 @@ base::Status Fabrics::on_cell(Link& link, Talk& talk, CellType type, base::ByteV
 
 void Fabrics::decide(Link& link, Talk& talk, const ucx::FabricFacts& known, base::Time now) {
   ucx::FabricFacts facts = known;
-  const ucx::Ip here = ip_of(link.route()->local);
-  const ucx::Ip there = ip_of(link.route()->remote);
+  // Without interfaces, so that no interface here has a link-local one: nobody's fabric.
+  const base::Ip here = link.route()->local.ip.on_interface(0);
+  const base::Ip there = link.route()->remote.ip.on_interface(0);
   const auto interfaces = ucx::interface_addresses();
   const auto subnet = ucx::shared_private_subnet(interfaces, here, there);
   facts.same_subnet = subnet.has_value();
@@ -159,7 +155,7 @@ void Fabrics::decide(Link& link, Talk& talk, const ucx::FabricFacts& known, base
       return;
     case ucx::FabricKind::machine:
       on.device = "lo";
-      on.address = *ucx::Ip::parse("127.0.0.1");
+      on.address = base::Ip::loopback();
       talk.let_in = on.address;
       break;
     case ucx::FabricKind::subnet:
@@ -273,7 +269,7 @@ base::Result<ucx::Fabric*> Fabrics::let_in(Talk& talk) {
 }
 
 base::Status Fabrics::renew_filter(Open& open) {
-  std::vector<ucx::Ip> members = open.let_in;
+  std::vector<base::Ip> members = open.let_in;
   std::ranges::sort(members);
   members.erase(std::ranges::unique(members).begin(), members.end());
   return open.fabric->allow(members);

@@ -72,7 +72,7 @@ class Fabrics {
     std::uint64_t token = 0;  ///< with which its carrier comes to this end; 0: none is awaited
     base::Time token_until{};
     std::optional<ucx::FabricConfig> on;  ///< the fabric whose filter lets `let_in` in for it
-    ucx::Ip let_in;
+    base::Ip let_in;
   };
 
   /// `tls`, `closed`: links are encrypted, and their ends have proved to have a secret. `loop` must
@@ -110,7 +110,7 @@ class Fabrics {
  private:
   struct Open {
     std::unique_ptr<ucx::Fabric> fabric;
-    std::vector<ucx::Ip> let_in;  ///< once for each link
+    std::vector<base::Ip> let_in;  ///< once for each link
     base::Time unused_since = base::Time::max();
   };
 

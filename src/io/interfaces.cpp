@@ -7,9 +7,9 @@
 #include <tuple>
 
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "io/address.hpp"
+#include "base/descriptor.hpp"
+#include "io/raw_address.hpp"
 
 namespace starling::io {
 namespace {
@@ -24,18 +24,18 @@ enum class Use : std::uint8_t { route_global, route, global, local, link_local, 
 
 /// Lasting addresses beside a temporary one, of the same network as far as one can tell.
 bool beside(const OwnAddress& a, const OwnAddress& b) {
-  return a.interface == b.interface && a.address.family() == b.address.family() &&
+  return a.interface == b.interface && a.address.is_v4() == b.address.is_v4() &&
          a.address.is_global() == b.address.is_global();
 }
 
 bool lasts(const OwnAddress& own) { return !own.is_temporary && !own.is_deprecated; }
 
 bool may_be_told(const OwnAddress& own, const KnownOfSelf& known, std::span<const OwnAddress> all) {
-  const SocketAddress& address = own.address;
+  const base::Ip& address = own.address;
   if (address.is_loopback() || address.is_any() || own.is_deprecated) return false;
   if (!address.is_v4() && address.is_link_local()) return false;
   if (own.is_inner && !own.is_route) {
-    return std::ranges::any_of(known.used, [&](const auto& one) { return one.same_host(address); });
+    return std::ranges::count(known.used, address) > 0;
   }
   return lasts(own) || std::ranges::none_of(all, [&](const OwnAddress& other) {
            return lasts(other) && beside(own, other);
@@ -52,7 +52,7 @@ Use use_of(const OwnAddress& own, std::span<const OwnAddress> all) {
   return own.address.is_link_local() ? Use::link_local : Use::local;
 }
 
-std::vector<OwnAddress> by_use(const SocketAddress& bound, const KnownOfSelf& known,
+std::vector<OwnAddress> by_use(const base::Ip& bound, const KnownOfSelf& known,
                                std::span<const OwnAddress> own) {
   std::vector<OwnAddress> told;
   for (const OwnAddress& one : own) {
@@ -74,24 +74,20 @@ bool is_inner_bridge(const NetLink& link, std::span<const NetLink> all) {
          });
 }
 
-std::optional<SocketAddress> source_to(const SocketAddress& to) {
-  const int probe = ::socket(to.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (probe < 0) return std::nullopt;
-  sockaddr_storage own{};
-  socklen_t size = sizeof own;
-  const bool found = ::connect(probe, to.raw(), to.size()) == 0 &&
-                     ::getsockname(probe, reinterpret_cast<sockaddr*>(&own), &size) == 0;
-  ::close(probe);
-  const auto address = SocketAddress::from(own);
-  if (!found || !address) return std::nullopt;
-  return address->with_port(0);
+std::optional<base::Ip> source_to(const base::Ip& to) {
+  const RawAddress there({to, kDiscardPort});
+  const base::Descriptor probe(::socket(there.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (::connect(probe.get(), there.get(), there.size()) != 0) return std::nullopt;
+  const auto own = ip_port_from(
+      [&](sockaddr* name, socklen_t* size) { return ::getsockname(probe.get(), name, size); });
+  return own ? std::optional(own->ip) : std::nullopt;
 }
 
 std::vector<OwnAddress> own_addresses() {
   const std::vector<NetLink> links = net_links();
-  std::vector<SocketAddress> routes;
+  std::vector<base::Ip> routes;
   for (const char* there : kElsewhere) {
-    const auto source = source_to(numeric_address({there, kDiscardPort}).value());
+    const auto source = source_to(base::Ip::parse(there).value());
     if (source) routes.push_back(*source);
   }
   std::vector<OwnAddress> own;
@@ -108,7 +104,7 @@ std::vector<OwnAddress> own_addresses() {
   return own;
 }
 
-std::vector<std::string> told_addresses(const SocketAddress& bound, const KnownOfSelf& known,
+std::vector<std::string> told_addresses(const base::IpPort& bound, const KnownOfSelf& known,
                                         std::span<const OwnAddress> own, std::size_t max) {
   std::vector<std::string> told;
   const auto tell = [&](const std::string& address) {
@@ -116,28 +112,29 @@ std::vector<std::string> told_addresses(const SocketAddress& bound, const KnownO
   };
   for (const std::string& address : known.announced) tell(address);
   for (const std::string& address : known.outer) tell(address);
-  if (!bound.is_any()) {
+  if (!bound.ip.is_any()) {
     tell(to_string(bound));
     return told;
   }
-  for (const OwnAddress& one : by_use(bound, known, own)) {
-    tell(to_string(one.address.with_port(bound.port())));
+  for (const OwnAddress& one : by_use(bound.ip, known, own)) {
+    tell(to_string(base::IpPort{one.address, bound.port}));
   }
   return told;
 }
 
-std::vector<std::string> external_addresses(const SocketAddress& bound, const KnownOfSelf& known,
+std::vector<std::string> external_addresses(const base::IpPort& bound, const KnownOfSelf& known,
                                             std::size_t max) {
-  const std::vector<OwnAddress> own = bound.is_any() ? own_addresses() : std::vector<OwnAddress>();
+  const std::vector<OwnAddress> own =
+      bound.ip.is_any() ? own_addresses() : std::vector<OwnAddress>();
   return told_addresses(bound, known, own, max);
 }
 
-std::vector<std::string> reachable_addresses(const SocketAddress& bound, const KnownOfSelf& known,
+std::vector<std::string> reachable_addresses(const base::IpPort& bound, const KnownOfSelf& known,
                                              std::size_t max) {
   std::vector<std::string> addresses = external_addresses(bound, known, max);
   if (addresses.empty()) {
     // A socket for both families has the IPv4 one, which is never missing.
-    addresses.push_back(to_string(SocketAddress::loopback(SocketAddress::any_v4(bound.port()))));
+    addresses.push_back(to_string(base::IpPort{base::Ip::loopback(), bound.port}));
   }
   return addresses;
 }

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "base/ip.hpp"
 #include "io/netlink.hpp"
-#include "io/socket_address.hpp"
 
 namespace starling::io {
 
 /// An address of this machine, and what is known of it.
 struct OwnAddress {
-  SocketAddress address;  ///< port 0
+  base::Ip address;
   std::string interface;
   bool is_route = false;  ///< what the machine sends to the rest of the world comes from it
   /// Of a bridge to this machine's own containers and virtual machines: nobody else reaches it, and
@@ -34,13 +34,13 @@ struct OwnAddress {
 
 /// The own address from which this machine would send to `to`; nothing: it has no way there. No
 /// packet is sent.
-[[nodiscard]] std::optional<SocketAddress> source_to(const SocketAddress& to);
+[[nodiscard]] std::optional<base::Ip> source_to(const base::Ip& to);
 
 /// What is known of a peer's addresses beside the interfaces of its machine.
 struct KnownOfSelf {
   std::vector<std::string> announced{};  ///< "host:port" that a person gave
   std::vector<std::string> outer{};      ///< at which others see it, and that a router maps
-  std::vector<SocketAddress> used{};     ///< own ones over which somebody came; ports are ignored
+  std::vector<base::Ip> used{};          ///< own ones over which somebody came
 };
 
 /// What to tell others for a listener bound to `bound`, at most `max`, each once: what a person
@@ -49,18 +49,18 @@ struct KnownOfSelf {
 /// ones), other global ones, private ones, link-local ones of IPv4, and bridges over which somebody
 /// came. Temporary addresses make way for lasting ones; deprecated and link-local IPv6 ones are
 /// nothing for others.
-[[nodiscard]] std::vector<std::string> told_addresses(const SocketAddress& bound,
+[[nodiscard]] std::vector<std::string> told_addresses(const base::IpPort& bound,
                                                       const KnownOfSelf& known,
                                                       std::span<const OwnAddress> own,
                                                       std::size_t max);
 
 /// The same for this machine as it is now. None where there is no network.
-[[nodiscard]] std::vector<std::string> external_addresses(const SocketAddress& bound,
+[[nodiscard]] std::vector<std::string> external_addresses(const base::IpPort& bound,
                                                           const KnownOfSelf& known,
                                                           std::size_t max);
 
 /// The same, but the port at the loopback address where there is none.
-[[nodiscard]] std::vector<std::string> reachable_addresses(const SocketAddress& bound,
+[[nodiscard]] std::vector<std::string> reachable_addresses(const base::IpPort& bound,
                                                            const KnownOfSelf& known,
                                                            std::size_t max);
 

@@ -10,9 +10,9 @@
 
 #include "base/assert.hpp"
 #include "base/hash.hpp"
-#include "io/address.hpp"
 #include "io/interfaces.hpp"
 #include "io/netlink.hpp"
+#include "io/raw_address.hpp"
 
 namespace starling::io {
 namespace {
@@ -21,13 +21,6 @@ constexpr char kMagic[9] = "STARLAN\n";
 constexpr char kGroup[] = "239.255.84.76";  // of the range that stays inside an organisation
 constexpr char kGroup6[] = "ff02::5354:4152:4c4e";  // of one network segment
 constexpr int kMulticastHops = 1;
-
-SocketAddress group_of(const SocketAddress& interface, std::uint16_t port) {
-  if (interface.is_v4()) return numeric_address({kGroup, port}).value();
-  sockaddr_in6 group = numeric_address({kGroup6, port}).value().v6();
-  group.sin6_scope_id = interface.scope();
-  return group;
-}
 
 template <class T>
 void put(std::byte*& at, const T& value) {
@@ -82,18 +75,19 @@ std::vector<LanInterface> lan_interfaces() {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return found;
   for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    const auto address = SocketAddress::from(one->ifa_addr);
-    if (!address || (one->ifa_flags & IFF_UP) == 0) continue;
+    const auto own = ip_port_of(one->ifa_addr);
+    if (!own || (one->ifa_flags & IFF_UP) == 0) continue;
+    const base::Ip& address = own->ip;
     // What a segment of IPv6 hears comes from the link-local address, which each interface has.
-    if (!address->is_v4() && !address->is_link_local()) continue;
+    if (!address.is_v4() && !address.is_link_local()) continue;
     LanInterface& interface = found.emplace_back(
-        LanInterface{.name = one->ifa_name, .address = address->with_port(0), .broadcast = {}});
+        LanInterface{.name = one->ifa_name, .address = address, .broadcast = {}});
     interface.multicast = (one->ifa_flags & IFF_MULTICAST) != 0;
-    if (!address->is_v4()) continue;
+    if (!address.is_v4()) continue;
     if ((one->ifa_flags & IFF_LOOPBACK) != 0) {
-      interface.broadcast = in_addr{htonl(0x7fffffff)};  // for peers on this machine
-    } else if ((one->ifa_flags & IFF_BROADCAST) != 0 && one->ifa_broadaddr != nullptr) {
-      interface.broadcast = reinterpret_cast<const sockaddr_in*>(one->ifa_broadaddr)->sin_addr;
+      interface.broadcast = base::Ip::v4(0x7fff'ffff);  // for peers on this machine
+    } else if ((one->ifa_flags & IFF_BROADCAST) != 0) {
+      if (const auto to = ip_port_of(one->ifa_broadaddr)) interface.broadcast = to->ip;
     }
   }
   freeifaddrs(all);
@@ -126,7 +120,7 @@ struct Lan::Socket {
   }
 };
 
-Lan::Lan(Loop& loop, const Announcement& own, const SocketAddress& bound, std::uint16_t port,
+Lan::Lan(Loop& loop, const Announcement& own, const base::Ip& bound, std::uint16_t port,
          Heard heard)
     : own_(own),
       bound_(bound),
@@ -143,10 +137,10 @@ Lan::~Lan() {
 }
 
 base::Result<std::unique_ptr<Lan>> Lan::create(Loop& loop, const Announcement& own,
-                                               const SocketAddress& bound, std::uint16_t port,
+                                               const base::Ip& bound, std::uint16_t port,
                                                Heard heard) {
   std::unique_ptr<Lan> lan(new Lan(loop, own, bound, port, std::move(heard)));
-  const int status = lan->open(*lan->v4_, SocketAddress::any_v4(port));
+  const int status = lan->open(*lan->v4_, base::Ip());
   if (status != 0) {
     return base::fail(base::ErrorCode::network, "cannot look for peers on UDP port {}: {}{}", port,
                       uv_strerror(status),
@@ -154,17 +148,17 @@ base::Result<std::unique_ptr<Lan>> Lan::create(Loop& loop, const Announcement& o
                           ? "; another program has it for itself alone: end it, or use --join"
                           : "");
   }
-  lan->has_v6_ = lan->open(*lan->v6_, SocketAddress::any_of_both(port)) == 0;
+  lan->has_v6_ = lan->open(*lan->v6_, base::Ip::any_v6()) == 0;
   lan->announce();
   return lan;
 }
 
-int Lan::open(Socket& socket, const SocketAddress& at) {
+int Lan::open(Socket& socket, const base::Ip& at) {
   // Several peers of one machine share the port: each hears what is sent to all. IPv4 has a socket
   // of its own.
   const unsigned flags = UV_UDP_REUSEADDR | (at.is_v4() ? 0U : unsigned{UV_UDP_IPV6ONLY});
   uv_udp_t* handle = &socket.handle;
-  int status = uv_udp_bind(handle, at.raw(), flags);
+  int status = uv_udp_bind(handle, RawAddress({at, port_}).get(), flags);
   if (status == 0 && at.is_v4()) status = uv_udp_set_broadcast(handle, 1);
   if (status == 0) status = uv_udp_set_multicast_loop(handle, 1);
   if (status == 0) status = uv_udp_set_multicast_ttl(handle, kMulticastHops);
@@ -177,17 +171,17 @@ int Lan::open(Socket& socket, const SocketAddress& at) {
       },
       [](uv_udp_t* received, ssize_t size, const uv_buf_t* buffer, const sockaddr* from, unsigned) {
         auto* into = static_cast<Socket*>(received->data);
-        const auto sender = SocketAddress::from(from);
+        const auto sender = ip_port_of(from);
         if (size <= 0 || !sender || into->owner == nullptr) return;
-        into->owner->receive(base::bytes_of(buffer->base, static_cast<std::size_t>(size)), *sender,
-                             Loop::now());
+        into->owner->receive(base::bytes_of(buffer->base, static_cast<std::size_t>(size)),
+                             sender->ip, Loop::now());
       });
 }
 
-int Lan::send_to(Socket& socket, const SocketAddress& to) {
+int Lan::send_to(Socket& socket, const base::Ip& to) {
   auto bytes = pack(own_);
   uv_buf_t buffer = uv_buf_init(reinterpret_cast<char*>(bytes.data()), bytes.size());
-  return uv_udp_try_send(&socket.handle, &buffer, 1, to.raw());
+  return uv_udp_try_send(&socket.handle, &buffer, 1, RawAddress({to, port_}).get());
 }
 
 void Lan::listen_on(const LanInterface& interface) {
@@ -196,24 +190,20 @@ void Lan::listen_on(const LanInterface& interface) {
   // Fails where this peer is a member of the group there already.
   static_cast<void>(uv_udp_set_membership(is_v4 ? &v4_->handle : &v6_->handle,
                                           is_v4 ? kGroup : kGroup6,
-                                          interface.address.host().c_str(), UV_JOIN_GROUP));
+                                          interface.address.text().c_str(), UV_JOIN_GROUP));
 }
 
 int Lan::announce_on(const LanInterface& interface) {
   const bool is_v4 = interface.address.is_v4();
   Socket& socket = is_v4 ? *v4_ : *v6_;
-  const std::string address = interface.address.host();
+  const std::string address = interface.address.text();
   int best = UV_ENETUNREACH;
   if (interface.multicast) {
     int status = uv_udp_set_multicast_interface(&socket.handle, address.c_str());
-    if (status == 0) status = send_to(socket, group_of(interface.address, port_));
+    if (status == 0) status = send_to(socket, base::Ip::parse(is_v4 ? kGroup : kGroup6).value());
     best = std::max(best, status);
   }
-  if (interface.broadcast) {
-    sockaddr_in all{};
-    all.sin_addr = *interface.broadcast;
-    best = std::max(best, send_to(socket, SocketAddress(all).with_port(port_)));
-  }
+  if (interface.broadcast) best = std::max(best, send_to(socket, *interface.broadcast));
   return best;
 }
 
@@ -228,14 +218,14 @@ void Lan::announce() {
     // Whom it hears it dials by either family. Who dials it must find it at the sender's address.
     if (is_v4 ? !bound_.is_v4() && !bound_.is_any() : bound_.is_v4()) continue;
     const int best = announce_on(interface);
-    sent_[fmt::format("{} ({})", interface.name, interface.address.host())] =
+    sent_[fmt::format("{} ({})", interface.name, interface.address.text())] =
         best >= 0 ? "" : uv_strerror(best);
   }
   const base::Duration pause = ++announced_ < kLanFastCount ? kLanFast : kLanSlow;
   timer_->start(base::from_seconds(base::seconds(pause) * (0.75 + 0.5 * rng_.uniform())));
 }
 
-void Lan::receive(base::ByteView bytes, const SocketAddress& from, base::Time now) {
+void Lan::receive(base::ByteView bytes, const base::Ip& from, base::Time now) {
   if (now - second_ >= std::chrono::seconds(1)) {
     second_ = now;
     in_second_ = 0;
@@ -252,11 +242,11 @@ void Lan::receive(base::ByteView bytes, const SocketAddress& from, base::Time no
   }
   if (heard->run != own_.run) {
     if (other_runs_.size() < kLanRunsMax) {
-      other_runs_.insert(fmt::format("{} (run {})", from.host(), heard->run.hex().substr(0, 8)));
+      other_runs_.insert(fmt::format("{} (run {})", from.text(), heard->run.hex().substr(0, 8)));
     }
     return;
   }
-  const std::string address = to_string(from.with_port(heard->port));
+  const std::string address = to_string(base::IpPort{from, heard->port});
   // By both: whoever announces another's id does not keep that one from being heard.
   const std::pair key(heard->id, address);
   const auto known = peers_.find(key);

@@ -14,15 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include <netinet/in.h>
-
 #include "base/bytes.hpp"
+#include "base/ip.hpp"
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
 #include "base/rng.hpp"
 #include "base/time.hpp"
 #include "io/loop.hpp"
-#include "io/socket_address.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::io {
@@ -57,8 +55,8 @@ inline constexpr base::Duration kLanAgain = std::chrono::seconds(5);
 /// A part of a network: where to announce.
 struct LanInterface {
   std::string name;
-  SocketAddress address;  ///< of IPv4, or the link-local one of IPv6
-  std::optional<in_addr> broadcast;
+  base::Ip address;  ///< of IPv4, or the link-local one of IPv6
+  std::optional<base::Ip> broadcast;
   bool multicast = false;
 };
 /// Interfaces that are up, once for each IPv4 address that they have, loopback included, and once
@@ -75,7 +73,7 @@ class Lan {
   /// are made to. Error (network): what is in the way of IPv4; without IPv6 it does.
   [[nodiscard]] static base::Result<std::unique_ptr<Lan>> create(Loop& loop,
                                                                  const Announcement& own,
-                                                                 const SocketAddress& bound,
+                                                                 const base::Ip& bound,
                                                                  std::uint16_t port, Heard heard);
   ~Lan();
   Lan(const Lan&) = delete;
@@ -89,23 +87,22 @@ class Lan {
   [[nodiscard]] std::size_t remembered() const noexcept { return peers_.size(); }
 
   /// A datagram as the socket gives it.
-  void receive(base::ByteView bytes, const SocketAddress& from, base::Time now);
+  void receive(base::ByteView bytes, const base::Ip& from, base::Time now);
 
  private:
   struct Socket;
-  Lan(Loop& loop, const Announcement& own, const SocketAddress& bound, std::uint16_t port,
-      Heard heard);
+  Lan(Loop& loop, const Announcement& own, const base::Ip& bound, std::uint16_t port, Heard heard);
   /// Returns libuv's status.
-  [[nodiscard]] int open(Socket& socket, const SocketAddress& at);
+  [[nodiscard]] int open(Socket& socket, const base::Ip& at);
   void announce();
   void listen_on(const LanInterface& interface);
   /// Bytes sent, or libuv's status.
   [[nodiscard]] int announce_on(const LanInterface& interface);
-  [[nodiscard]] int send_to(Socket& socket, const SocketAddress& to);
+  [[nodiscard]] int send_to(Socket& socket, const base::Ip& to);
   [[nodiscard]] std::string where() const;
 
   Announcement own_;
-  SocketAddress bound_;
+  base::Ip bound_;
   std::uint16_t port_;
   Heard heard_;
   base::Rng rng_;

@@ -4,22 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "io/address.hpp"
-
 namespace starling::io {
-namespace {
-
-std::optional<SocketAddress> outer_of(const router::Mapping& mapping) {
-  return numeric_address({mapping.outer.text(), mapping.port});
-}
-
-/// Whether an outer address is one of the internet.
-bool is_global(const router::Mapping& mapping) {
-  const auto address = outer_of(mapping);
-  return address && address->is_global();
-}
-
-}  // namespace
 
 base::Status MappingReports::take(base::ByteView bytes, base::Time now) {
   for (const char c : base::text_of(bytes)) {
@@ -55,12 +40,12 @@ void MappingReports::take_line(const router::Line& line, base::Time now) {
                                    gone->v4 ? "IPv4" : "IPv6", gone->why));
   }
   const auto& mapping = std::get<router::Mapping>(line);
-  State& state = mapping.outer.is_v4() ? v4_ : v6_;
+  State& state = mapping.outer.ip.is_v4() ? v4_ : v6_;
   state.mapping = mapping;
   state.until = now + mapping.lifetime + kMappingSlack;
-  const std::string outer = router::with_port(mapping.outer, mapping.port);
+  const std::string outer = to_string(mapping.outer);
   note(state,
-       is_global(mapping)
+       mapping.outer.ip.is_global()
            ? fmt::format("the router lets others in at {} (by {})", outer,
                          router::to_string(mapping.protocol))
            : fmt::format("the router maps {} to this peer (by {}), which is no address of the "
@@ -98,17 +83,16 @@ std::optional<base::Time> MappingReports::next_deadline() const {
 std::vector<std::string> MappingReports::addresses() const {
   std::vector<std::string> outer;
   for (const State* state : {&v4_, &v6_}) {
-    if (!state->mapping || !is_global(*state->mapping)) continue;
-    outer.push_back(router::with_port(state->mapping->outer, state->mapping->port));
+    if (!state->mapping || !state->mapping->outer.ip.is_global()) continue;
+    outer.push_back(to_string(state->mapping->outer));
   }
   return outer;
 }
 
-std::vector<SocketAddress> MappingReports::mapped() const {
-  std::vector<SocketAddress> all;
+std::vector<base::IpPort> MappingReports::mapped() const {
+  std::vector<base::IpPort> all;
   for (const State* state : {&v4_, &v6_}) {
-    if (!state->mapping) continue;
-    if (const auto outer = outer_of(*state->mapping)) all.push_back(*outer);
+    if (state->mapping) all.push_back(state->mapping->outer);
   }
   return all;
 }

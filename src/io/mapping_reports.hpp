@@ -11,7 +11,6 @@
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "io/router/line.hpp"
-#include "io/socket_address.hpp"
 
 namespace starling::io {
 
@@ -36,7 +35,7 @@ class MappingReports {
   /// another one tells an address that leads there from nowhere else.
   [[nodiscard]] std::vector<std::string> addresses() const;
   /// The same with those that are none of the internet.
-  [[nodiscard]] std::vector<SocketAddress> mapped() const;
+  [[nodiscard]] std::vector<base::IpPort> mapped() const;
   /// How things stand, for people; empty: nothing was heard yet.
   [[nodiscard]] std::string said() const;
   /// What has changed since the last call, for people.

@@ -7,7 +7,7 @@
 namespace starling::io {
 namespace {
 
-bool is_translated(const Sighting& one) { return !one.observed.same_host(one.own); }
+bool is_translated(const Sighting& one) { return one.observed.ip != one.own.ip; }
 
 /// The first pair that left from one port and of which `holds`.
 template <class Holds>
@@ -30,16 +30,17 @@ Nat judge_family(std::vector<Sighting> all) {
     std::erase_if(all, [&](const Sighting& one) { return !holds(one); });
   };
   // Those on a local network see less of what is in between, if anything.
-  keep([](const Sighting& one) { return one.observed.is_global(); });
+  keep([](const Sighting& one) { return one.observed.ip.is_global(); });
   keep(is_translated);
   if (!is_translated(all.front())) return {NatKind::none, all.front(), {}};
   Nat nat{NatKind::unknown, all.front(), {}};
   const auto differ = [](const Sighting& a, const Sighting& b) {
-    return a.observed != b.observed && (a.observed.is_global() || a.observed.same_host(b.observed));
+    return a.observed != b.observed &&
+           (a.observed.ip.is_global() || a.observed.ip == b.observed.ip);
   };
   // One host's ports may be told apart by a router that gives each host its own outer port.
   const auto agree = [](const Sighting& a, const Sighting& b) {
-    return a.observed == b.observed && !a.peer.same_host(b.peer);
+    return a.observed == b.observed && a.peer.ip != b.peer.ip;
   };
   if (find_pair(all, nat, differ)) {
     nat.kind = NatKind::strict;
@@ -56,20 +57,20 @@ std::vector<Nat> judge_nat(std::span<const Sighting> sightings) {
   for (const bool v4 : {true, false}) {
     std::vector<Sighting> family;
     std::ranges::copy_if(sightings, std::back_inserter(family), [&](const Sighting& one) {
-      return one.observed.is_v4() == v4 && !one.observed.is_loopback();
+      return one.observed.ip.is_v4() == v4 && !one.observed.ip.is_loopback();
     });
     if (!family.empty()) nats.push_back(judge_family(std::move(family)));
   }
   return nats;
 }
 
-bool is_behind_another(const SocketAddress& mapped, std::span<const Nat> nats) {
+bool is_behind_another(const base::IpPort& mapped, std::span<const Nat> nats) {
   // IPv6 is let in where it is: what is mapped and what is seen may be two addresses of a machine.
-  if (!mapped.is_v4()) return false;
-  if (!mapped.is_global()) return true;
+  if (!mapped.ip.is_v4()) return false;
+  if (!mapped.ip.is_global()) return true;
   return std::ranges::any_of(nats, [&](const Nat& nat) {
-    return nat.kind != NatKind::none && nat.seen.observed.is_global() &&
-           nat.seen.observed.is_v4() && !nat.seen.observed.same_host(mapped);
+    return nat.kind != NatKind::none && nat.seen.observed.ip.is_global() &&
+           nat.seen.observed.ip.is_v4() && nat.seen.observed.ip != mapped.ip;
   });
 }
 

@@ -7,15 +7,15 @@
 #include <span>
 #include <vector>
 
-#include "io/socket_address.hpp"
+#include "base/ip.hpp"
 
 namespace starling::io {
 
 /// A connection that this machine made.
 struct Sighting {
-  SocketAddress own;       ///< this end
-  SocketAddress peer;      ///< the other end
-  SocketAddress observed;  ///< this end as the other one sees it
+  base::IpPort own;       ///< this end
+  base::IpPort peer;      ///< the other end
+  base::IpPort observed;  ///< this end as the other one sees it
 };
 
 enum class NatKind : std::uint8_t {
@@ -38,6 +38,6 @@ struct Nat {
 
 /// Whether behind the router that maps a port as `mapped` another one translates: this is no
 /// address of the internet, or not the one that others see.
-[[nodiscard]] bool is_behind_another(const SocketAddress& mapped, std::span<const Nat> nats);
+[[nodiscard]] bool is_behind_another(const base::IpPort& mapped, std::span<const Nat> nats);
 
 }  // namespace starling::io

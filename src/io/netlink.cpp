@@ -82,19 +82,10 @@ std::uint32_t number_of(const void* data, std::size_t size) {
   return number;
 }
 
-std::optional<SocketAddress> address_of(const ifaddrmsg& body, const void* data, std::size_t size) {
-  if (body.ifa_family == AF_INET && size == sizeof(in_addr)) {
-    sockaddr_in made{};
-    std::memcpy(&made.sin_addr, data, size);
-    return made;
-  }
-  if (body.ifa_family == AF_INET6 && size == sizeof(in6_addr)) {
-    sockaddr_in6 made{};
-    std::memcpy(&made.sin6_addr, data, size);
-    made.sin6_scope_id = body.ifa_index;
-    return made;
-  }
-  return std::nullopt;
+std::optional<base::Ip> address_of(const ifaddrmsg& body, const void* data, std::size_t size) {
+  const auto ip = base::Ip::of_bytes({static_cast<const std::uint8_t*>(data), size});
+  if (!ip) return std::nullopt;
+  return ip->on_interface(body.ifa_index);
 }
 
 }  // namespace
@@ -121,8 +112,8 @@ std::vector<NetLink> net_links() {
 std::vector<NetAddress> net_addresses() {
   std::vector<NetAddress> found;
   dump<ifaddrmsg>(RTM_GETADDR, RTM_NEWADDR, [&](const ifaddrmsg& body, rtattr* all, auto size) {
-    std::optional<SocketAddress> local;  // of a point-to-point link IFA_ADDRESS is the other end
-    std::optional<SocketAddress> address;
+    std::optional<base::Ip> local;  // of a point-to-point link IFA_ADDRESS is the other end
+    std::optional<base::Ip> address;
     std::uint32_t flags = body.ifa_flags;
     for_each(all, size, [&](int type, void* data, std::size_t length) {
       if (type == IFA_LOCAL) local = address_of(body, data, length);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "io/socket_address.hpp"
+#include "base/ip.hpp"
 
 namespace starling::io {
 
@@ -20,7 +20,7 @@ struct NetLink {
 };
 
 struct NetAddress {
-  SocketAddress address;  ///< port 0
+  base::Ip address;
   std::uint32_t link = 0;
   bool is_temporary = false;   ///< IPv6: drawn at random for a day (RFC 8981)
   bool is_deprecated = false;  ///< IPv6: not for new connections any more

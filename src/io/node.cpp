@@ -140,7 +140,7 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
 
 // A peer that cannot look for others can still be found, and joined by address: it says so.
 void Node::open_lan(const base::PeerId& own) {
-  auto opened = Lan::create(loop_, {*options_.lan, own, bound().port()}, bound(), kLanPort,
+  auto opened = Lan::create(loop_, {*options_.lan, own, bound().port}, bound().ip, kLanPort,
                             [this](const base::PeerId& peer, const std::string& address) {
                               feed(peer::Found{peer, address});
                             });
@@ -156,7 +156,7 @@ void Node::open_lan(const base::PeerId& own) {
 
 // What the router says is one address among others: it may lie, and then nobody comes over it.
 void Node::open_port_mapping() {
-  if (options_.port_mapper.empty() || bound().is_loopback()) return;
+  if (options_.port_mapper.empty() || bound().ip.is_loopback()) return;
   port_mapping_ = std::make_unique<PortMapping>(
       loop_, options_.port_mapper, transport_->address(),
       PortMapping::Observer{
@@ -182,7 +182,7 @@ void Node::look_at_interfaces() {
   feed(peer::Moved{addresses_});
 }
 
-SocketAddress Node::bound() const {
+base::IpPort Node::bound() const {
   const auto listens = parse_address(transport_->address());
   const auto at = listens ? numeric_address(*listens) : std::nullopt;
   ASSERT(at.has_value(), "the transport says where it listens, in numbers");
@@ -194,9 +194,9 @@ SocketAddress Node::bound() const {
 void Node::note_comer(const std::string& from) {
   const auto parsed = parse_address(from);
   const auto comer = parsed ? numeric_address(*parsed) : std::nullopt;
-  const auto own = comer ? source_to(*comer) : std::nullopt;
+  const auto own = comer ? source_to(comer->ip) : std::nullopt;
   // Who comes from this machine itself could have come over any.
-  if (!own || own->same_host(*comer) || std::ranges::count(known_.used, *own) > 0) return;
+  if (!own || *own == comer->ip || std::ranges::count(known_.used, *own) > 0) return;
   if (known_.used.size() == kUsedMax) known_.used.erase(known_.used.begin());
   known_.used.push_back(*own);
 }

@@ -51,7 +51,7 @@ class PortMapping {
 
   /// As MappingReports has them.
   [[nodiscard]] std::vector<std::string> addresses() const { return reports_.addresses(); }
-  [[nodiscard]] std::vector<SocketAddress> mapped() const { return reports_.mapped(); }
+  [[nodiscard]] std::vector<base::IpPort> mapped() const { return reports_.mapped(); }
   [[nodiscard]] std::string said() const { return reports_.said(); }
   /// Has the mapping removed; nothing is reported any more.
   void end();

@@ -1,14 +1,13 @@
 #include "io/proxy.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <utility>
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include "base/ip.hpp"
 #include "base/parse_number.hpp"
 #include "base/printable.hpp"
 
@@ -78,33 +77,17 @@ base::Result<HostPort> parse_place(std::string_view place) {
 
 // --- which targets it serves ---
 
-/// An address as 16 bytes, IPv4 within ::ffff:0:0/96; nothing for names.
-std::optional<std::array<std::uint8_t, 16>> numeric(std::string_view host) {
-  const std::string text(host.substr(0, host.find('%')));  // without the zone
-  std::array<std::uint8_t, 16> bytes{};
-  if (inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1) return bytes;
-  bytes = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  if (inet_pton(AF_INET, text.c_str(), bytes.data() + 12) == 1) return bytes;
-  return std::nullopt;
+/// Without the interface; nothing for names.
+std::optional<base::Ip> numeric(std::string_view host) {
+  return base::Ip::parse(host.substr(0, host.find('%')));
 }
 
-bool is_in_network(const std::array<std::uint8_t, 16>& address, std::string_view network) {
+bool is_in_network(const base::Ip& address, std::string_view network) {
   const auto slash = network.find('/');
-  const std::string_view base_text = network.substr(0, slash);
-  const auto base_bytes = numeric(base_text);
-  if (!base_bytes) return false;
-  std::size_t bits = 128;
-  if (slash != std::string_view::npos) {
-    const auto given = base::parse_number<std::uint8_t>(network.substr(slash + 1));
-    const std::size_t before = base_text.find(':') == std::string_view::npos ? 96 : 0;
-    if (!given || before + *given > 128) return false;
-    bits = before + *given;
-  }
-  for (std::size_t bit = 0; bit < bits; ++bit) {
-    const auto mask = static_cast<std::uint8_t>(0x80U >> (bit % 8));
-    if ((address[bit / 8] & mask) != ((*base_bytes)[bit / 8] & mask)) return false;
-  }
-  return true;
+  const auto first = numeric(network.substr(0, slash));
+  if (!first || slash == std::string_view::npos) return first == address;
+  const auto bits = base::parse_number<std::uint8_t>(network.substr(slash + 1));
+  return bits && address.shares_prefix(*first, *bits);
 }
 
 /// "example.com" and ".example.com" mean that host and all of its domain.
@@ -118,8 +101,7 @@ bool is_in_domain(std::string_view host, std::string_view domain) {
 bool is_this_machine(const std::string& host) {
   if (host == "localhost" || host.ends_with(".localhost")) return true;
   const auto address = numeric(host);
-  if (!address) return false;
-  return is_in_network(*address, "127.0.0.0/8") || is_in_network(*address, "::1");
+  return address && address->is_loopback();
 }
 
 base::Result<std::vector<std::string>> parse_no_proxy(std::string_view text) {

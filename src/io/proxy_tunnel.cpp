@@ -4,10 +4,10 @@
 #include <array>
 #include <string_view>
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "base/ip.hpp"
 #include "base/parse_number.hpp"
 #include "base/printable.hpp"
 
@@ -181,15 +181,9 @@ base::Result<bool> ProxyTunnel::read_login() {
 
 void ProxyTunnel::say_request() {
   outbox_.insert(outbox_.end(), {std::byte{kSocksVersion}, std::byte{kConnect}, std::byte{0}});
-  std::array<std::uint8_t, 16> address{};
-  const auto put_address = [&](std::uint8_t kind, std::size_t size) {
-    put(outbox_, kind);
-    for (std::size_t i = 0; i < size; ++i) put(outbox_, address[i]);
-  };
-  if (inet_pton(AF_INET, target_.host.c_str(), address.data()) == 1) {
-    put_address(kIpv4, 4);
-  } else if (inet_pton(AF_INET6, target_.host.c_str(), address.data()) == 1) {
-    put_address(kIpv6, 16);
+  if (const auto ip = base::Ip::parse(target_.host)) {
+    put(outbox_, ip->is_v4() ? kIpv4 : kIpv6);
+    for (const std::uint8_t byte : ip->bytes()) put(outbox_, byte);
   } else {
     put(outbox_, kName);
     put_sized(outbox_, target_.host);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/assert.hpp"
+#include "io/raw_address.hpp"
 
 namespace starling::io {
 namespace {
@@ -21,16 +22,6 @@ constexpr std::size_t kReadMax = 64UL * 1024;
 // be dropped or go another way.
 constexpr int kSystemUnsentMax = 128 * 1024;
 
-using Name = int (*)(const uv_tcp_t*, sockaddr*, int*);
-
-SocketAddress name_of(const uv_tcp_t* handle, Name name) {
-  sockaddr_storage address{};
-  int size = sizeof address;
-  // A connection that broke has no name any more: 0.0.0.0:0.
-  if (name(handle, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
-  return SocketAddress::from(address).value_or(SocketAddress());
-}
-
 tl::unexpected<base::Error> fail_dial(int status) {
   const bool no_route = status == UV_ENETUNREACH || status == UV_EADDRNOTAVAIL;
   return base::fail(no_route ? base::ErrorCode::unreachable : base::ErrorCode::network, "{}",
@@ -39,17 +30,21 @@ tl::unexpected<base::Error> fail_dial(int status) {
 
 }  // namespace
 
+std::optional<base::IpPort> name_of(const uv_tcp_t& socket, AskName ask) noexcept {
+  return ip_port_from<int>([&](sockaddr* name, int* size) { return ask(&socket, name, size); });
+}
+
 void end_for_all(const uv_tcp_t& socket) noexcept {
   uv_os_fd_t fd = -1;
   const auto* handle = reinterpret_cast<const uv_handle_t*>(&socket);
   if (uv_fileno(handle, &fd) == 0) ::shutdown(fd, SHUT_RDWR);
 }
 
-int bind_to(uv_tcp_t& socket, const SocketAddress& at) noexcept {
+int bind_to(uv_tcp_t& socket, const base::IpPort& at) noexcept {
   // libuv takes IPV6_V6ONLY away, whatever the system's default is.
-  const int status = uv_tcp_bind(&socket, at.raw(), 0);
-  if (status != UV_EAFNOSUPPORT || at.is_v4() || !at.is_any()) return status;
-  return uv_tcp_bind(&socket, SocketAddress::any_v4(at.port()).raw(), 0);
+  const int status = uv_tcp_bind(&socket, RawAddress(at).get(), 0);
+  if (status != UV_EAFNOSUPPORT || at.ip.is_v4() || !at.ip.is_any()) return status;
+  return uv_tcp_bind(&socket, RawAddress({{}, at.port}).get(), 0);
 }
 
 /// libuv uses a handle's memory until its close callback, which may come after the owner is gone.
@@ -89,7 +84,7 @@ struct TcpStream::Socket {
   }
 
   /// Starts to connect. Returns libuv's status.
-  int dial(const SocketAddress& to);
+  int dial(const base::IpPort& to);
 
   void fail(int status) {
     ended = true;
@@ -146,24 +141,23 @@ struct TcpStream::Socket {
   }
 };
 
-base::Result<std::unique_ptr<TcpStream>> TcpStream::connect(Loop& loop, const SocketAddress& to) {
+base::Result<std::unique_ptr<TcpStream>> TcpStream::connect(Loop& loop, const base::IpPort& to) {
   std::unique_ptr<TcpStream> made(new TcpStream(Socket::make(loop.raw())));
   if (const int status = made->socket_->dial(to); status != 0) return fail_dial(status);
   return made;
 }
 
 base::Result<std::unique_ptr<TcpStream>> TcpStream::connect_from(Loop& loop, std::uint16_t port,
-                                                                 const SocketAddress& to) {
+                                                                 const base::IpPort& to) {
   std::unique_ptr<TcpStream> made(new TcpStream(Socket::make(loop.raw())));
-  const int fd = ::socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const RawAddress from({to.ip.is_v4() ? base::Ip() : base::Ip::any_v6(), port});
+  const int fd = ::socket(from.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return fail_dial(-errno);
   const int on = 1;
-  const SocketAddress from =
-      to.is_v4() ? SocketAddress::any_v4(port) : SocketAddress::any_of_both(port);
   int status = 0;
   if (::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0 ||
-      ::bind(fd, from.raw(), from.size()) != 0) {
+      ::bind(fd, from.get(), from.size()) != 0) {
     status = -errno;
   } else {
     status = uv_tcp_open(&made->socket_->handle, fd);
@@ -177,14 +171,14 @@ base::Result<std::unique_ptr<TcpStream>> TcpStream::connect_from(Loop& loop, std
   return made;
 }
 
-int TcpStream::Socket::dial(const SocketAddress& to) {
+int TcpStream::Socket::dial(const base::IpPort& to) {
   const auto on_connect = [](uv_connect_t* request, int status) {
     Socket& connecting = Socket::of(request->data);
     if (uv_is_closing(reinterpret_cast<uv_handle_t*>(&connecting.handle)) != 0) return;
     if (status != 0) return connecting.fail(status);
     connecting.start();
   };
-  return uv_tcp_connect(&connect, &handle, to.raw(), on_connect);
+  return uv_tcp_connect(&connect, &handle, RawAddress(to).get(), on_connect);
 }
 
 std::unique_ptr<TcpStream> TcpStream::accept(uv_stream_t* listening) {
@@ -249,12 +243,12 @@ bool TcpStream::ended() const noexcept { return socket_->ended; }
 
 const std::string& TcpStream::error() const noexcept { return socket_->error; }
 
-SocketAddress TcpStream::remote_address() const {
-  return name_of(&socket_->handle, uv_tcp_getpeername);
+base::IpPort TcpStream::remote_address() const {
+  return name_of(socket_->handle, uv_tcp_getpeername).value_or(base::IpPort{});
 }
 
-SocketAddress TcpStream::local_address() const {
-  return name_of(&socket_->handle, uv_tcp_getsockname);
+base::IpPort TcpStream::local_address() const {
+  return name_of(socket_->handle, uv_tcp_getsockname).value_or(base::IpPort{});
 }
 
 // --- listening ---
@@ -265,8 +259,7 @@ TcpListener::TcpListener(Loop& loop)
 
 TcpListener::~TcpListener() { end_for_all(*handle_.raw()); }
 
-base::Result<std::unique_ptr<TcpListener>> TcpListener::create(Loop& loop,
-                                                               const SocketAddress& at) {
+base::Result<std::unique_ptr<TcpListener>> TcpListener::create(Loop& loop, const base::IpPort& at) {
   std::unique_ptr<TcpListener> made(new TcpListener(loop));
   uv_tcp_t* handle = made->handle_.raw();
   auto* stream = reinterpret_cast<uv_stream_t*>(handle);
@@ -291,7 +284,7 @@ base::Result<std::unique_ptr<TcpListener>> TcpListener::create(Loop& loop,
   if (uv_fileno(reinterpret_cast<const uv_handle_t*>(handle), &fd) == 0) {
     ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
   }
-  made->address_ = to_string(name_of(handle, uv_tcp_getsockname));
+  made->address_ = to_string(name_of(*handle, uv_tcp_getsockname).value_or(at));
   return made;
 }
 

@@ -3,15 +3,16 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <uv.h>
 
 #include "base/bytes.hpp"
+#include "base/ip.hpp"
 #include "base/result.hpp"
 #include "io/loop.hpp"
-#include "io/socket_address.hpp"
 
 namespace starling::io {
 
@@ -22,7 +23,11 @@ void end_for_all(const uv_tcp_t& socket) noexcept;
 /// Gives a socket that is to listen its address. Where all of both families are wanted and the
 /// machine has no IPv6, these are the IPv4 ones. Returns libuv's status; that the address is taken
 /// shows only when it listens.
-[[nodiscard]] int bind_to(uv_tcp_t& socket, const SocketAddress& at) noexcept;
+[[nodiscard]] int bind_to(uv_tcp_t& socket, const base::IpPort& at) noexcept;
+
+/// What uv_tcp_getsockname or uv_tcp_getpeername say; nothing of a connection that broke.
+using AskName = int (*)(const uv_tcp_t*, sockaddr*, int*);
+[[nodiscard]] std::optional<base::IpPort> name_of(const uv_tcp_t& socket, AskName ask) noexcept;
 
 /// One connection. Not thread-safe; nothing is reported by callback: the owner looks at it in its
 /// turn. Destroying it closes the socket at once; what was not sent is lost.
@@ -34,12 +39,12 @@ class TcpStream {
   /// Starts to connect; whether somebody answers shows later. Errors: unreachable: this machine has
   /// no way there; network.
   [[nodiscard]] static base::Result<std::unique_ptr<TcpStream>> connect(Loop& loop,
-                                                                        const SocketAddress& to);
+                                                                        const base::IpPort& to);
   /// The same from a port on which this process listens: where both ends do so at one moment, each
   /// toward the other, their routers let the packets in, and one connection comes of it (RFC 9293,
   /// 3.5: simultaneous open). Errors as above; network, too: the port cannot be used so.
   [[nodiscard]] static base::Result<std::unique_ptr<TcpStream>> connect_from(
-      Loop& loop, std::uint16_t port, const SocketAddress& to);
+      Loop& loop, std::uint16_t port, const base::IpPort& to);
   /// Takes the next connection of a listening socket; nothing if it is gone already.
   [[nodiscard]] static std::unique_ptr<TcpStream> accept(uv_stream_t* listening);
   TcpStream(const TcpStream&) = delete;
@@ -65,8 +70,8 @@ class TcpStream {
   [[nodiscard]] const std::string& error() const noexcept;
 
   /// The other end's address, and this end's; 0.0.0.0:0 of a connection that broke.
-  [[nodiscard]] SocketAddress remote_address() const;
-  [[nodiscard]] SocketAddress local_address() const;
+  [[nodiscard]] base::IpPort remote_address() const;
+  [[nodiscard]] base::IpPort local_address() const;
 
  private:
   struct Socket;
@@ -84,7 +89,7 @@ class TcpListener {
   /// At all addresses of both families, one socket serves both, and its port is the same in both.
   /// Error (network) names the address and says whether it is occupied.
   [[nodiscard]] static base::Result<std::unique_ptr<TcpListener>> create(Loop& loop,
-                                                                         const SocketAddress& at);
+                                                                         const base::IpPort& at);
   TcpListener(const TcpListener&) = delete;
   TcpListener& operator=(const TcpListener&) = delete;
   ~TcpListener();

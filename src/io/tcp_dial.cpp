@@ -9,13 +9,13 @@
 
 namespace starling::io {
 
-std::vector<SocketAddress> by_turns(const std::vector<SocketAddress>& found) {
-  std::vector<SocketAddress> firsts;
-  std::vector<SocketAddress> seconds;
-  for (const SocketAddress& address : found) {
-    (address.family() == found.front().family() ? firsts : seconds).push_back(address);
+std::vector<base::IpPort> by_turns(const std::vector<base::IpPort>& found) {
+  std::vector<base::IpPort> firsts;
+  std::vector<base::IpPort> seconds;
+  for (const base::IpPort& address : found) {
+    (address.ip.is_v4() == found.front().ip.is_v4() ? firsts : seconds).push_back(address);
   }
-  std::vector<SocketAddress> mixed;
+  std::vector<base::IpPort> mixed;
   for (std::size_t i = 0; i < std::max(firsts.size(), seconds.size()); ++i) {
     if (i < firsts.size()) mixed.push_back(firsts[i]);
     if (i < seconds.size()) mixed.push_back(seconds[i]);
@@ -135,7 +135,7 @@ bool TcpDial::start_next() {
   return false;
 }
 
-base::Result<std::unique_ptr<TcpStream>> TcpDial::connect(const SocketAddress& to) {
+base::Result<std::unique_ptr<TcpStream>> TcpDial::connect(const base::IpPort& to) {
   if (from_ != 0) {
     if (auto stream = TcpStream::connect_from(loop_, from_, to)) return stream;
   }

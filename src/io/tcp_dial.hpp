@@ -59,7 +59,7 @@ class TcpDial {
 
  private:
   struct Attempt {
-    SocketAddress to;
+    base::IpPort to;
     std::unique_ptr<TcpStream> stream;  ///< none once it has failed
     std::string error;
     bool no_route = false;  ///< so it failed
@@ -70,7 +70,7 @@ class TcpDial {
   void look_at_attempts();
   /// Whether one more is under way.
   [[nodiscard]] bool start_next();
-  [[nodiscard]] base::Result<std::unique_ptr<TcpStream>> connect(const SocketAddress& to);
+  [[nodiscard]] base::Result<std::unique_ptr<TcpStream>> connect(const base::IpPort& to);
   [[nodiscard]] bool any_under_way() const;
   [[nodiscard]] std::string tried() const;
   /// Talks with the proxy that is connected.
@@ -82,9 +82,9 @@ class TcpDial {
   std::uint16_t from_;
   bool is_number_;
   std::unique_ptr<Lookup> lookup_;
-  std::vector<SocketAddress> addresses_;  ///< in the order in which they are tried
-  std::vector<Attempt> attempts_;         ///< of the first addresses
-  Timer timer_;                           ///< until the next one
+  std::vector<base::IpPort> addresses_;  ///< in the order in which they are tried
+  std::vector<Attempt> attempts_;        ///< of the first addresses
+  Timer timer_;                          ///< until the next one
   bool next_due_ = false;
   std::unique_ptr<TcpStream> connection_;
   std::optional<ProxyTunnel> tunnel_;  ///< until it is established
@@ -94,6 +94,6 @@ class TcpDial {
 
 /// The families by turns, beginning with that of the first address, each in its order: where one
 /// family leads nowhere, the second attempt is of the other. At most kAttemptsMax.
-[[nodiscard]] std::vector<SocketAddress> by_turns(const std::vector<SocketAddress>& found);
+[[nodiscard]] std::vector<base::IpPort> by_turns(const std::vector<base::IpPort>& found);
 
 }  // namespace starling::io

@@ -83,7 +83,7 @@ std::size_t Transport::Impl::strangers() const {
   }));
 }
 
-bool Transport::Impl::may_come(const SocketAddress& from) const {
+bool Transport::Impl::may_come(const base::Ip& from) const {
   if (strangers() >= kStrangersMax) return false;
   const auto from_there = std::ranges::count_if(slots_, [&](const Slot& slot) {
     return slot.link && slot.came_from && !slot.up_reported && slot.came_from->same_holder(from);
@@ -230,15 +230,15 @@ bool Transport::Impl::turn() {
 // Whoever is not answered is hung up on.
 void Transport::Impl::answer(std::unique_ptr<TcpStream> tcp) {
   if (take_for_punch(tcp)) return;
-  const SocketAddress from = tcp->remote_address();
-  if (!may_come(from)) return;
+  const base::IpPort from = tcp->remote_address();
+  if (!may_come(from.ip)) return;
   const auto slot = free_slot();
   if (!slot) return;
   auto session = make_session(Role::listener);
   if (!session) return;
   auto bootstrap = std::make_unique<Bootstrap>(std::move(tcp), std::move(*session));
   put(*slot, 0, to_string(from), std::move(bootstrap));
-  slots_[*slot].came_from = from;
+  slots_[*slot].came_from = from.ip;
 }
 
 // Lets one link work and reports what came of it. True if there is more, or if the handler was

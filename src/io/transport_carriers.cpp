@@ -11,7 +11,7 @@ namespace starling::io {
 // and the attempt from here is of no use. Both ends know that they dial each other, so the roles
 // in the session are the same.
 bool Transport::Impl::take_for_punch(std::unique_ptr<TcpStream>& tcp) {
-  const SocketAddress from = tcp->remote_address();
+  const base::IpPort from = tcp->remote_address();
   const auto found = std::ranges::find_if(slots_, [&](const Slot& slot) {
     return slot.link && slot.punches == from && slot.link->state() == Link::State::connecting;
   });

@@ -59,12 +59,12 @@ class Transport::Impl final : private CircuitLinks {
     bool down_reported = false;
     bool accepted = false;  // by accept()
     Fabrics::Talk talk{};
-    std::optional<SocketAddress> came_from{};  ///< of a connection that came in
+    std::optional<base::Ip> came_from{};  ///< of a connection that came in
     /// Who must be at the other end; nothing: anybody.
     std::optional<base::PeerId> expected{};
-    std::optional<SocketAddress> punches{};  ///< where the dial from the listening port goes
-    base::LinkId via{};                      ///< over a circuit: the link with the relay
-    bool opened = false;                     ///< over a circuit: by this end
+    std::optional<base::IpPort> punches{};  ///< where the dial from the listening port goes
+    base::LinkId via{};                     ///< over a circuit: the link with the relay
+    bool opened = false;                    ///< over a circuit: by this end
   };
   struct FailedDial {
     std::uint64_t dial;
@@ -104,7 +104,7 @@ class Transport::Impl final : private CircuitLinks {
   [[nodiscard]] base::Result<std::unique_ptr<Session>> make_session(Role role) const;
   [[nodiscard]] std::size_t links() const;
   [[nodiscard]] std::size_t strangers() const;
-  [[nodiscard]] bool may_come(const SocketAddress& from) const;
+  [[nodiscard]] bool may_come(const base::Ip& from) const;
   /// Begins a link; `dial`: its number, 0 where the other end has dialed.
   void put(std::uint32_t slot, std::uint64_t dial, std::string address,
            std::unique_ptr<Bootstrap> bootstrap);

@@ -118,7 +118,7 @@ void run_until(Loop& loop, base::Duration patience, const std::function<bool()>&
   while (!late && !over()) loop.run();
 }
 
-std::optional<SocketAddress> numeric(const std::string& address) {
+std::optional<base::IpPort> numeric(const std::string& address) {
   const auto parsed = parse_target(address);
   return parsed ? numeric_address(*parsed) : std::nullopt;
 }
@@ -355,7 +355,9 @@ base::Result<PortMapped> check_port_mapping(const std::string& listen, const std
   if (!target) return base::fail(target.error());
   const auto at = resolve_now(*target);
   if (!at) return base::fail(at.error());
-  if (at->is_loopback()) return PortMapped{{}, {}, "not asked for: nobody else reaches " + listen};
+  if (at->ip.is_loopback()) {
+    return PortMapped{{}, {}, "not asked for: nobody else reaches " + listen};
+  }
   const auto listener = TcpListener::create(*loop, *at);
   if (!listener) return base::fail(listener.error());
   PortMapped made;
@@ -369,7 +371,7 @@ base::Result<PortMapped> check_port_mapping(const std::string& listen, const std
                              loop->stop();
                            }});
   // At all addresses there are two families, of which each has its answer.
-  const std::size_t families = at->is_any() && !at->is_v4() ? 2 : 1;
+  const std::size_t families = at->ip.is_any() && at->ip.is_v6() ? 2 : 1;
   run_until(*loop, kMappingTimeout, [&] { return said >= families; });
   made.addresses = mapping.addresses();
   made.mapped = mapping.mapped();
@@ -387,7 +389,7 @@ base::Status check_lan() {
     const auto identity = Identity::generate();
     if (!identity) return base::fail(identity.error());
     if (end == 0) run = base::xxh3_128(base::bytes_of(std::span(identity->id().bytes)));
-    auto lan = Lan::create(*loop, {run, identity->id(), 1}, SocketAddress::any_of_both(1), kLanPort,
+    auto lan = Lan::create(*loop, {run, identity->id(), 1}, base::Ip::any_v6(), kLanPort,
                            [&](const base::PeerId&, const std::string&) { loop->stop(); });
     if (!lan) return base::fail(lan.error());
     ends.push_back(std::move(*lan));

@@ -12,7 +12,6 @@
 #include "io/nat.hpp"
 #include "io/proxy.hpp"
 #include "io/secret.hpp"
-#include "io/socket_address.hpp"
 #include "peer/invite.hpp"
 #include "wire/messages.hpp"
 
@@ -42,7 +41,7 @@ struct Greeting {
   wire::RunId run;
   base::Duration took{};  ///< from the dial
   /// Where it sees this machine, or the proxy that the link goes through; nothing: it does not say.
-  std::optional<SocketAddress> observed{};
+  std::optional<base::IpPort> observed{};
   /// The same beside both ends of the connection; not through a proxy.
   std::optional<Sighting> sighting{};
 };
@@ -68,7 +67,7 @@ struct OwnLink {
 struct PortMapped {
   std::vector<std::string> addresses;  ///< "ip:port" outside; none: it does not map the port
   /// What it maps, those included that are no addresses of the internet.
-  std::vector<SocketAddress> mapped;
+  std::vector<base::IpPort> mapped;
   std::string text;  ///< by which protocol, or why not
 };
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/ip.hpp"
 #include "base/parse_number.hpp"
 #include "base/printable.hpp"
 
@@ -45,7 +46,8 @@ bool may_be_in_invite(std::string_view address) noexcept {
 std::vector<std::string> addresses_to_invite(std::span<const std::string> own,
                                              std::span<const std::string> others) {
   const auto is_loopback = [](const std::string& address) {
-    return address.starts_with("127.") || address.starts_with("[::1]:");
+    const auto number = base::parse_ip_port(address);
+    return number && number->ip.is_loopback();
   };
   const auto is_v6 = [](const std::string& address) { return address.starts_with('['); };
   std::vector<std::string> named;

@@ -1,6 +1,7 @@
 // Core: members that are wanted and cannot simply be dialed, and those to whom that is this peer.
 #include <algorithm>
 
+#include "base/ip.hpp"
 #include "base/simulated.hpp"
 #include "reach/core.hpp"
 #include "reach/network.hpp"
@@ -33,9 +34,9 @@ std::vector<std::string> Core::candidates(const wire::MemberRecord& record,
     add(record.addresses.front());
   }
   if (seen) {
-    add(to_address(seen->host, seen->port));
+    add(base::to_address(seen->host, seen->port));
     const auto listens = record.addresses.empty() ? std::nullopt : host_port(record.addresses[0]);
-    if (listens) add(to_address(seen->host, listens->port));
+    if (listens) add(base::to_address(seen->host, listens->port));
   }
   return all;
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/ip.hpp"
 #include "base/simulated.hpp"
 #include "reach/core.hpp"
 #include "reach/network.hpp"
@@ -118,7 +119,7 @@ void Core::conclude(base::Time now, Outbox& out) {
     return;
   }
   const auto seen = host_port(told->observed);
-  const std::string outer = seen ? to_address(seen->host, own->port) : std::string();
+  const std::string outer = seen ? base::to_address(seen->host, own->port) : std::string();
   const auto result = reached != nullptr ? Reachability::reachable : Reachability::dials_only;
   const bool changed = result != reach_ || outer != outer_;
   const std::string witness = told->peer.brief();
@@ -161,7 +162,7 @@ void Core::on_message(base::LinkId from, const wire::DialBack& ask, const Member
   }
   const bool may = !link.via.valid() && seen && count(Purpose::probe) < kProbesMax &&
                    link.dial_backs.take(now) && dial_backs_.take(now);
-  if (may) probe.address = to_address(seen->host, ask.port);
+  if (may) probe.address = base::to_address(seen->host, ask.port);
   if (!may || !dial(probe, DialKind::direct, out)) {
     answer_probe(probe, DialBackOutcome::busy, out);
   }

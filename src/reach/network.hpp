@@ -14,7 +14,6 @@ struct HostPort {
   std::uint16_t port = 0;
 };
 [[nodiscard]] std::optional<HostPort> host_port(std::string_view address);
-[[nodiscard]] std::string to_address(std::string_view host, std::uint16_t port);
 
 /// Two addresses of one network are taken for one place on the internet: the first 16 bits of an
 /// IPv4 address, 32 of an IPv6 one; a name is a network of its own. Empty for what is no address.

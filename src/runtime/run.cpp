@@ -65,7 +65,7 @@ base::Status check_announced(const std::vector<std::string>& announced) {
   }
   for (const std::string& address : announced) {
     const auto number = io::numeric_address(io::parse_target(address).value());
-    if (number && (number->is_any() || (!number->is_v4() && number->is_link_local()))) {
+    if (number && (number->ip.is_any() || (number->ip.is_v6() && number->ip.is_link_local()))) {
       return fail(ErrorCode::usage,
                   "--announce: {} leads nowhere from another machine; give the address or the name "
                   "that others dial",

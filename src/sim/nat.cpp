@@ -1,11 +1,8 @@
 #include "sim/nat.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
-
-#include "base/assert.hpp"
 
 namespace starling::sim {
 namespace {
@@ -18,68 +15,7 @@ constexpr std::uint16_t kEphemeralFirst = 32768;
 constexpr std::uint16_t kEphemeralCount = 28000;
 constexpr std::uint16_t kPortFirst = 1024;
 
-bool in(std::uint32_t number, std::uint32_t network, int bits) {
-  return number >> (32 - bits) == network >> (32 - bits);
-}
-
-template <class Number>
-bool read_number(std::string_view& text, Number& number, int base, std::string_view end) {
-  const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  if (error != std::errc{}) return false;
-  text.remove_prefix(static_cast<std::size_t>(at - text.data()));
-  if (!text.starts_with(end)) return false;
-  text.remove_prefix(end.size());
-  return true;
-}
-
-std::optional<Host> read_v6(std::string_view& text) {
-  constexpr std::string_view kPrefix = "[2001:db8::";
-  if (!text.starts_with(kPrefix)) return std::nullopt;
-  text.remove_prefix(kPrefix.size());
-  std::uint16_t high = 0;
-  std::uint16_t low = 0;
-  std::string_view two = text;
-  if (read_number(two, high, 16, ":") && read_number(two, low, 16, "]:")) {
-    text = two;
-  } else {
-    high = 0;
-    if (!read_number(text, low, 16, "]:")) return std::nullopt;
-  }
-  return Host{true, (std::uint32_t{high} << 16) | low};
-}
-
-std::optional<Host> read_v4(std::string_view& text) {
-  std::uint32_t number = 0;
-  for (const std::string_view end : {".", ".", ".", ":"}) {
-    std::uint8_t byte = 0;
-    if (!read_number(text, byte, 10, end)) return std::nullopt;
-    number = (number << 8) | byte;
-  }
-  return Host{false, number};
-}
-
 }  // namespace
-
-std::string to_string(const Endpoint& endpoint) {
-  const std::uint32_t n = endpoint.host.number;
-  if (!endpoint.host.v6) {
-    return fmt::format("{}.{}.{}.{}:{}", n >> 24, (n >> 16) & 255, (n >> 8) & 255, n & 255,
-                       endpoint.port);
-  }
-  if (n >> 16 == 0) return fmt::format("[2001:db8::{:x}]:{}", n, endpoint.port);
-  return fmt::format("[2001:db8::{:x}:{:x}]:{}", n >> 16, n & 0xFFFF, endpoint.port);
-}
-
-std::optional<Endpoint> parse_endpoint(std::string_view text) {
-  const auto host = text.starts_with('[') ? read_v6(text) : read_v4(text);
-  std::uint16_t port = 0;
-  if (!host || !read_number(text, port, 10, "") || !text.empty()) return std::nullopt;
-  return Endpoint{*host, port};
-}
-
-bool is_private(const Host& host) {
-  return !host.v6 && (in(host.number, kHome, 16) || in(host.number, kCarrier, 10));
-}
 
 Nat::Nat(const Plan& plan, std::uint64_t seed) : rng_(seed) {
   for (const PlannedPeer& peer : plan.peers) place(peer);
@@ -88,7 +24,11 @@ Nat::Nat(const Plan& plan, std::uint64_t seed) : rng_(seed) {
   }
 }
 
-Host Nat::fresh_host(bool v6) { return {v6, v6 ? ++hosts_ : kPublic + hosts_++}; }
+base::Ip Nat::fresh_host(bool v6) {
+  if (!v6) return base::Ip::v4(kPublic + hosts_++);
+  ++hosts_;
+  return base::Ip::parse(fmt::format("2001:db8::{:x}:{:x}", hosts_ >> 16, hosts_ & 0xffff)).value();
+}
 
 std::uint32_t Nat::add_router(const NatSettings& settings, std::optional<std::uint32_t> upstream) {
   const auto number = static_cast<std::uint32_t>(routers_.size());
@@ -97,7 +37,7 @@ std::uint32_t Nat::add_router(const NatSettings& settings, std::optional<std::ui
   router.strict = settings.kind == NatKind::strict;
   router.upstream = upstream;
   if (router.maps) {
-    router.outer = upstream ? Host{false, kCarrier + number} : fresh_host(false);
+    router.outer = upstream ? base::Ip::v4(kCarrier + number) : fresh_host(false);
     router_at_[router.outer] = number;
   }
   return number;
@@ -120,7 +60,7 @@ void Nat::place(const PlannedPeer& peer) {
   const bool at_home = !routers.empty() && routers_[routers.front()].maps;
   if (settings.ipv6 != Ipv6::only) {
     const auto place_at_home = static_cast<std::uint32_t>(behind.size());
-    site.hosts.push_back(at_home ? Host{false, kHome + place_at_home} : fresh_host(false));
+    site.hosts.push_back(at_home ? base::Ip::v4(kHome + place_at_home) : fresh_host(false));
     if (!at_home) peer_at_[site.hosts.back()] = peer.number;
   }
   if (settings.ipv6 != Ipv6::none) {
@@ -135,8 +75,8 @@ void Nat::open_ports(std::uint32_t peer) {
   const Site& site = sites_[peer];
   if (site.routers.empty()) return;
   Router& router = routers_[site.routers.front()];
-  for (const Host& host : site.hosts) {
-    const Endpoint inner{host, kListeningPort};
+  for (const base::Ip& host : site.hosts) {
+    const base::IpPort inner{host, kListeningPort};
     if (!translates(router, host)) {
       router.open.insert(inner);
       continue;
@@ -148,41 +88,43 @@ void Nat::open_ports(std::uint32_t peer) {
   }
 }
 
-bool Nat::translates(const Router& router, const Host& host) { return router.maps && !host.v6; }
+bool Nat::translates(const Router& router, const base::Ip& host) {
+  return router.maps && !host.is_v6();
+}
 
-const Host* Nat::host_of(std::uint32_t peer, bool v6) const {
+const base::Ip* Nat::host_of(std::uint32_t peer, bool v6) const {
   const auto& hosts = sites_[peer].hosts;
-  const auto found = std::ranges::find(hosts, v6, &Host::v6);
+  const auto found = std::ranges::find(hosts, v6, &base::Ip::is_v6);
   return found == hosts.end() ? nullptr : &*found;
 }
 
 // Whose machine has the address, of those that are reached without passing a router.
-std::optional<std::uint32_t> Nat::beside(std::uint32_t peer, const Host& host) const {
+std::optional<std::uint32_t> Nat::beside(std::uint32_t peer, const base::Ip& host) const {
   for (const std::uint32_t other : neighbours(peer)) {
     if (std::ranges::find(sites_[other].hosts, host) != sites_[other].hosts.end()) return other;
   }
   return std::nullopt;
 }
 
-std::optional<Nat::Passage> Nat::dial(std::uint32_t from, const Endpoint& to, bool punches,
+std::optional<Nat::Passage> Nat::dial(std::uint32_t from, const base::IpPort& to, bool punches,
                                       base::Time now) {
-  const Host* const host = host_of(from, to.host.v6);
+  const base::Ip* const host = host_of(from, to.ip.is_v6());
   if (host == nullptr) return std::nullopt;
-  Endpoint source{*host, kListeningPort};
+  base::IpPort source{*host, kListeningPort};
   if (!punches) {
     source.port = static_cast<std::uint16_t>(kEphemeralFirst + ephemeral_);
     ephemeral_ = static_cast<std::uint16_t>((ephemeral_ + 1) % kEphemeralCount);
   }
-  if (const auto there = beside(from, to.host)) {
+  if (const auto there = beside(from, to.ip)) {
     if (to.port != kListeningPort) return std::nullopt;
     return Passage{*there, source, true};
   }
   for (const std::uint32_t number : sites_[from].routers) {
     Router& router = routers_[number];
-    if (router.maps && router.outer == to.host) return std::nullopt;
+    if (router.maps && router.outer == to.ip) return std::nullopt;
     source = pass_out(router, source, to, punches, now);
   }
-  if (is_private(to.host)) return std::nullopt;
+  if (to.ip.is_private() || to.ip.is_shared()) return std::nullopt;
   const auto there = arrive(source, to, now);
   if (!there) return std::nullopt;
   return Passage{*there, source, false};
@@ -190,9 +132,9 @@ std::optional<Nat::Passage> Nat::dial(std::uint32_t from, const Endpoint& to, bo
 
 // The source that is seen beyond the router. Only a dial from the listening port leaves a hole:
 // nobody waits for others at any other port.
-Endpoint Nat::pass_out(Router& router, const Endpoint& inner, const Endpoint& to, bool punches,
-                       base::Time now) {
-  const bool maps = translates(router, inner.host);
+base::IpPort Nat::pass_out(Router& router, const base::IpPort& inner, const base::IpPort& to,
+                           bool punches, base::Time now) {
+  const bool maps = translates(router, inner.ip);
   if (!punches) {
     if (!maps) return inner;
     return {router.outer, router.strict ? draw_port(router) : inner.port};
@@ -207,7 +149,7 @@ Endpoint Nat::pass_out(Router& router, const Endpoint& inner, const Endpoint& to
   }
   std::erase_if(router.holes, [&](const auto& hole) { return hole.second.until <= now; });
   router.holes[{inner, to}] = {port, now + kHoleLasts};
-  return {maps ? router.outer : inner.host, port};
+  return {maps ? router.outer : inner.ip, port};
 }
 
 std::uint16_t Nat::draw_port(const Router& router) {
@@ -218,7 +160,7 @@ std::uint16_t Nat::draw_port(const Router& router) {
   }
 }
 
-std::uint16_t Nat::keep_port(Router& router, const Endpoint& inner) {
+std::uint16_t Nat::keep_port(Router& router, const base::IpPort& inner) {
   const auto known = router.ports.find(inner);
   if (known != router.ports.end()) return known->second;
   std::uint16_t port = inner.port;
@@ -229,9 +171,9 @@ std::uint16_t Nat::keep_port(Router& router, const Endpoint& inner) {
 }
 
 // Where it goes on to behind the router.
-std::optional<Endpoint> Nat::pass_in(const Router& router, const Endpoint& from, const Endpoint& to,
-                                     base::Time now) {
-  const bool maps = translates(router, to.host);
+std::optional<base::IpPort> Nat::pass_in(const Router& router, const base::IpPort& from,
+                                         const base::IpPort& to, base::Time now) {
+  const bool maps = translates(router, to.ip);
   if (maps) {
     const auto mapped = router.mapped.find(to.port);
     if (mapped != router.mapped.end()) return mapped->second;
@@ -240,14 +182,15 @@ std::optional<Endpoint> Nat::pass_in(const Router& router, const Endpoint& from,
   }
   for (const auto& [ends, hole] : router.holes) {
     const auto& [inner, dialed] = ends;
-    const bool is_it = maps ? !inner.host.v6 && hole.port == to.port : inner == to;
+    const bool is_it = maps ? !inner.ip.is_v6() && hole.port == to.port : inner == to;
     if (is_it && dialed == from && hole.until > now) return inner;
   }
   return std::nullopt;
 }
 
-std::optional<std::uint32_t> Nat::arrive(const Endpoint& from, Endpoint to, base::Time now) const {
-  const auto peer = peer_at_.find(to.host);
+std::optional<std::uint32_t> Nat::arrive(const base::IpPort& from, base::IpPort to,
+                                         base::Time now) const {
+  const auto peer = peer_at_.find(to.ip);
   if (peer != peer_at_.end()) {
     const auto lets_in = [&](std::uint32_t router) {
       return pass_in(routers_[router], from, to, now).has_value();
@@ -256,7 +199,7 @@ std::optional<std::uint32_t> Nat::arrive(const Endpoint& from, Endpoint to, base
         to.port == kListeningPort && std::ranges::all_of(sites_[peer->second].routers, lets_in);
     return heard ? std::optional(peer->second) : std::nullopt;
   }
-  for (auto at = router_at_.find(to.host); at != router_at_.end(); at = router_at_.find(to.host)) {
+  for (auto at = router_at_.find(to.ip); at != router_at_.end(); at = router_at_.find(to.ip)) {
     const auto inner = pass_in(routers_[at->second], from, to, now);
     if (!inner) return std::nullopt;
     to = *inner;
@@ -264,31 +207,31 @@ std::optional<std::uint32_t> Nat::arrive(const Endpoint& from, Endpoint to, base
       const auto& routers = shared_.at(number);
       if (routers.empty() || routers.front() != at->second) continue;
       for (const std::uint32_t behind : peers) {
-        const Host* const host = host_of(behind, false);
-        if (host != nullptr && *host == to.host) return behind;
+        const base::Ip* const host = host_of(behind, false);
+        if (host != nullptr && *host == to.ip) return behind;
       }
     }
   }
   return std::nullopt;
 }
 
-std::vector<Endpoint> Nat::own(std::uint32_t peer) const {
+std::vector<base::IpPort> Nat::own(std::uint32_t peer) const {
   const Site& site = sites_[peer];
-  std::vector<Endpoint> ends;
-  for (const Host& host : site.hosts) ends.push_back({host, kListeningPort});
+  std::vector<base::IpPort> ends;
+  for (const base::Ip& host : site.hosts) ends.push_back({host, kListeningPort});
   if (site.routers.empty()) return ends;
   const Router& router = routers_[site.routers.front()];
   for (const auto& [port, inner] : router.mapped) {
-    if (beside(peer, inner.host) == peer) ends.push_back({router.outer, port});
+    if (beside(peer, inner.ip) == peer) ends.push_back({router.outer, port});
   }
   return ends;
 }
 
-std::vector<Endpoint> Nat::outer(std::uint32_t peer) const {
+std::vector<base::IpPort> Nat::outer(std::uint32_t peer) const {
   const Site& site = sites_[peer];
-  std::vector<Endpoint> ends;
-  for (const Host& host : site.hosts) {
-    Endpoint end{host, kListeningPort};
+  std::vector<base::IpPort> ends;
+  for (const base::Ip& host : site.hosts) {
+    base::IpPort end{host, kListeningPort};
     for (const std::uint32_t number : site.routers) {
       const Router& router = routers_[number];
       if (!translates(router, host)) continue;
@@ -313,18 +256,18 @@ std::optional<base::Duration> Nat::forgets_after(std::uint32_t peer) const {
   return sites_[peer].forgets;
 }
 
-void Nat::forget(Router& router, const std::vector<Host>& hosts) {
-  const auto of_it = [&](const Host& host) {
+void Nat::forget(Router& router, const std::vector<base::Ip>& hosts) {
+  const auto of_it = [&](const base::Ip& host) {
     return std::ranges::find(hosts, host) != hosts.end();
   };
-  std::erase_if(router.holes, [&](const auto& hole) { return of_it(hole.first.first.host); });
+  std::erase_if(router.holes, [&](const auto& hole) { return of_it(hole.first.first.ip); });
   std::erase_if(router.ports, [&](const auto& port) {
-    return of_it(port.first.host) && !router.mapped.contains(port.second);
+    return of_it(port.first.ip) && !router.mapped.contains(port.second);
   });
 }
 
 void Nat::lose_mappings(std::uint32_t peer) {
-  std::vector<Host> hosts = sites_[peer].hosts;
+  std::vector<base::Ip> hosts = sites_[peer].hosts;
   for (const std::uint32_t number : sites_[peer].routers) {
     forget(routers_[number], hosts);
     if (routers_[number].maps) hosts.push_back(routers_[number].outer);
@@ -346,10 +289,10 @@ void Nat::change_address(std::uint32_t peer) {
     restart(peer);
     return;
   }
-  for (Host& host : site.hosts) {
+  for (base::Ip& host : site.hosts) {
     peer_at_.erase(host);
-    const Endpoint before{host, kListeningPort};
-    host = fresh_host(host.v6);
+    const base::IpPort before{host, kListeningPort};
+    host = fresh_host(host.is_v6());
     peer_at_[host] = peer;
     for (const std::uint32_t number : site.routers) {
       Router& router = routers_[number];

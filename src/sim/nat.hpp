@@ -11,16 +11,14 @@
 // IPv6 is never mapped, but filtered. No router lets those behind it dial its outer address.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/ip.hpp"
 #include "base/rng.hpp"
 #include "base/time.hpp"
 #include "sim/plan.hpp"
@@ -30,35 +28,13 @@ namespace starling::sim {
 /// Where all peers listen.
 inline constexpr std::uint16_t kListeningPort = 7000;
 
-/// An address of IPv4, or of IPv6 below 2001:db8::.
-struct Host {
-  bool v6 = false;
-  std::uint32_t number = 0;
-
-  friend auto operator<=>(const Host&, const Host&) = default;
-};
-
-struct Endpoint {
-  Host host;
-  std::uint16_t port = 0;
-
-  friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
-};
-
-/// "11.77.0.1:7000", "[2001:db8::1]:7000".
-[[nodiscard]] std::string to_string(const Endpoint& endpoint);
-/// Of a text as to_string makes it; nothing: it is none.
-[[nodiscard]] std::optional<Endpoint> parse_endpoint(std::string_view text);
-/// Whether it leads nowhere but inside a home or a carrier's network.
-[[nodiscard]] bool is_private(const Host& host);
-
 class Nat {
  public:
   /// A dial that gets through.
   struct Passage {
-    std::uint32_t to = 0;  ///< peer
-    Endpoint observed;     ///< the source that `to` sees
-    bool inside = false;   ///< both are behind one router, which is not passed
+    std::uint32_t to = 0;   ///< peer
+    base::IpPort observed;  ///< the source that `to` sees
+    bool inside = false;    ///< both are behind one router, which is not passed
   };
 
   /// What each peer of the plan is behind. The seed decides the ports that strict routers draw.
@@ -66,17 +42,17 @@ class Nat {
 
   /// A dial from a port of its own, or, with `punches`, from the listening port: then routers let
   /// the other end's answer in for kHoleLasts, even if this dial gets through to nobody.
-  [[nodiscard]] std::optional<Passage> dial(std::uint32_t from, const Endpoint& to, bool punches,
-                                            base::Time now);
+  [[nodiscard]] std::optional<Passage> dial(std::uint32_t from, const base::IpPort& to,
+                                            bool punches, base::Time now);
 
   /// Where the peer's machine is, and where its router sends on what comes for it (`pcp`).
-  [[nodiscard]] std::vector<Endpoint> own(std::uint32_t peer) const;
+  [[nodiscard]] std::vector<base::IpPort> own(std::uint32_t peer) const;
   /// Whether its machine has an address of this family.
   [[nodiscard]] bool has_family(std::uint32_t peer, bool v6) const {
     return host_of(peer, v6) != nullptr;
   }
   /// Where others would have to dial it.
-  [[nodiscard]] std::vector<Endpoint> outer(std::uint32_t peer) const;
+  [[nodiscard]] std::vector<base::IpPort> outer(std::uint32_t peer) const;
   /// Those whose connections pass a router that this peer's pass, too; itself at least.
   [[nodiscard]] const std::vector<std::uint32_t>& neighbours(std::uint32_t peer) const;
   /// Whether a router has the outer address of its IPv4, for all of its neighbours.
@@ -103,15 +79,15 @@ class Nat {
   struct Router {
     bool maps = true;  ///< IPv4; else it filters alone
     bool strict = false;
-    std::optional<std::uint32_t> upstream;                ///< router
-    Host outer;                                           ///< maps
-    std::map<Endpoint, std::uint16_t> ports;              ///< not strict: outer port by inner end
-    std::map<std::pair<Endpoint, Endpoint>, Hole> holes;  ///< by inner end and destination
-    std::map<std::uint16_t, Endpoint> mapped;             ///< by PCP: inner end by outer port
-    std::set<Endpoint> open;                              ///< by PCP: ends that are not mapped
+    std::optional<std::uint32_t> upstream;        ///< router
+    base::Ip outer;                               ///< maps
+    std::map<base::IpPort, std::uint16_t> ports;  ///< not strict: outer port by inner end
+    std::map<std::pair<base::IpPort, base::IpPort>, Hole> holes;  ///< by inner end and destination
+    std::map<std::uint16_t, base::IpPort> mapped;  ///< by PCP: inner end by outer port
+    std::set<base::IpPort> open;                   ///< by PCP: ends that are not mapped
   };
   struct Site {
-    std::vector<Host> hosts;             ///< one a family
+    std::vector<base::Ip> hosts;         ///< one a family
     std::vector<std::uint32_t> routers;  ///< innermost first
     std::uint32_t number = 0;            ///< of its router in the plan, or its own
     std::optional<base::Duration> forgets;
@@ -120,28 +96,30 @@ class Nat {
   void place(const PlannedPeer& peer);
   std::uint32_t add_router(const NatSettings& settings, std::optional<std::uint32_t> upstream);
   void open_ports(std::uint32_t peer);
-  [[nodiscard]] Host fresh_host(bool v6);
-  [[nodiscard]] static bool translates(const Router& router, const Host& host);
-  [[nodiscard]] const Host* host_of(std::uint32_t peer, bool v6) const;
-  [[nodiscard]] std::optional<std::uint32_t> beside(std::uint32_t peer, const Host& host) const;
-  Endpoint pass_out(Router& router, const Endpoint& inner, const Endpoint& to, bool punches,
-                    base::Time now);
+  [[nodiscard]] base::Ip fresh_host(bool v6);
+  [[nodiscard]] static bool translates(const Router& router, const base::Ip& host);
+  [[nodiscard]] const base::Ip* host_of(std::uint32_t peer, bool v6) const;
+  [[nodiscard]] std::optional<std::uint32_t> beside(std::uint32_t peer, const base::Ip& host) const;
+  base::IpPort pass_out(Router& router, const base::IpPort& inner, const base::IpPort& to,
+                        bool punches, base::Time now);
   std::uint16_t draw_port(const Router& router);
-  [[nodiscard]] static std::uint16_t keep_port(Router& router, const Endpoint& inner);
-  [[nodiscard]] static std::optional<Endpoint> pass_in(const Router& router, const Endpoint& from,
-                                                       const Endpoint& to, base::Time now);
-  [[nodiscard]] std::optional<std::uint32_t> arrive(const Endpoint& from, Endpoint to,
+  [[nodiscard]] static std::uint16_t keep_port(Router& router, const base::IpPort& inner);
+  [[nodiscard]] static std::optional<base::IpPort> pass_in(const Router& router,
+                                                           const base::IpPort& from,
+                                                           const base::IpPort& to, base::Time now);
+  [[nodiscard]] std::optional<std::uint32_t> arrive(const base::IpPort& from, base::IpPort to,
                                                     base::Time now) const;
-  static void forget(Router& router, const std::vector<Host>& hosts);
+  static void forget(Router& router, const std::vector<base::Ip>& hosts);
 
   base::Rng rng_;
   std::vector<Site> sites_;  ///< by peer
   std::vector<Router> routers_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> shared_;  ///< number in the plan: routers
   std::map<std::uint32_t, std::vector<std::uint32_t>> peers_behind_;  ///< number in the plan: peers
-  std::map<Host, std::uint32_t> peer_at_;    ///< hosts that the network leads to
-  std::map<Host, std::uint32_t> router_at_;  ///< outer hosts, those inside a carrier's network too
-  std::uint32_t hosts_ = 0;                  ///< given out
+  std::map<base::Ip, std::uint32_t> peer_at_;  ///< hosts that the network leads to
+  std::map<base::Ip, std::uint32_t>
+      router_at_;            ///< outer hosts, those inside a carrier's network too
+  std::uint32_t hosts_ = 0;  ///< given out
   std::uint16_t ephemeral_ = 0;
 };
 

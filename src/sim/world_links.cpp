@@ -105,14 +105,14 @@ bool World::path_cut(const Connection& connection, int from) const {
 }
 
 bool World::has_no_route(const Node& node, const std::string& address) const {
-  const auto endpoint = nat_ ? parse_endpoint(address) : std::nullopt;
-  return endpoint && !nat_->has_family(node.peer, endpoint->host.v6);
+  const auto endpoint = nat_ ? base::parse_ip_port(address) : std::nullopt;
+  return endpoint && !nat_->has_family(node.peer, endpoint->ip.is_v6());
 }
 
 std::optional<World::Route> World::find_route(const Node& node, const peer::Dial& action) {
   const bool punches = action.kind == peer::DialKind::punch;
   if (nat_) {
-    const auto address = parse_endpoint(action.address);
+    const auto address = base::parse_ip_port(action.address);
     if (!address) return std::nullopt;
     const auto passage = nat_->dial(node.peer, *address, punches, now_);
     if (!passage) return std::nullopt;

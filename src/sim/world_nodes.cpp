@@ -263,7 +263,7 @@ std::vector<std::string> World::addresses_of(const std::vector<std::uint32_t>& p
       addresses.push_back(nodes_[peer]->address);
       continue;
     }
-    for (const Endpoint& end : nat_->outer(peer)) addresses.push_back(to_string(end));
+    for (const base::IpPort& end : nat_->outer(peer)) addresses.push_back(to_string(end));
   }
   return addresses;
 }
@@ -272,7 +272,7 @@ std::vector<std::string> World::addresses_of(const std::vector<std::uint32_t>& p
 std::vector<std::string> World::own_addresses(const Node& node) const {
   if (!nat_) return {node.address};
   std::vector<std::string> addresses;
-  for (const Endpoint& end : nat_->own(node.peer)) addresses.push_back(to_string(end));
+  for (const base::IpPort& end : nat_->own(node.peer)) addresses.push_back(to_string(end));
   return addresses;
 }
 

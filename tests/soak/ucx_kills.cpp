@@ -61,7 +61,7 @@ T checked(base::Result<T> result) {
   return std::move(*result);
 }
 
-const Ip kLoopback = Ip::parse("127.0.0.1").value();
+const base::Ip kLoopback = base::Ip::loopback();
 
 /// Sends numbered bytes all the time, and checks those that come.
 struct Talk {

@@ -30,19 +30,11 @@ base::Result<Line> read_mapping(std::string_view rest) {
   const auto protocol = base::value_of(take_word(rest), kProtocols);
   if (!protocol) return fail(ErrorCode::protocol, "an unknown protocol");
   mapping.protocol = *protocol;
-  const std::string_view address = take_word(rest);
-  const auto colon = address.rfind(':');
-  if (colon == std::string_view::npos) return fail(ErrorCode::protocol, "no address");
-  std::string_view host = address.substr(0, colon);
-  const bool brackets = host.starts_with('[') && host.ends_with(']');
-  if (brackets) host = host.substr(1, host.size() - 2);
-  const auto ip = Ip::parse(host);
-  const auto port = base::parse_number<std::uint16_t>(address.substr(colon + 1));
-  if (!ip || ip->is_v4() == brackets || ip->is_unspecified() || !port || *port == 0) {
+  const auto outer = base::parse_ip_port(take_word(rest));
+  if (!outer || outer->ip.is_any() || outer->port == 0) {
     return fail(ErrorCode::protocol, "no address");
   }
-  mapping.outer = *ip;
-  mapping.port = *port;
+  mapping.outer = *outer;
   const auto seconds = base::parse_number<std::uint32_t>(rest);
   if (!seconds) return fail(ErrorCode::protocol, "no lifetime");
   mapping.lifetime = std::chrono::seconds(*seconds);
@@ -69,7 +61,7 @@ const char* to_string(Protocol protocol) noexcept {
 std::string write_line(const Line& line) {
   if (const auto* mapping = std::get_if<Mapping>(&line)) {
     return fmt::format("mapped {} {} {}", base::name_of(mapping->protocol, kProtocols),
-                       with_port(mapping->outer, mapping->port),
+                       to_string(mapping->outer),
                        std::chrono::floor<std::chrono::seconds>(mapping->lifetime).count());
   }
   const auto& unmapped = std::get<Unmapped>(line);

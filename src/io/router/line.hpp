@@ -11,9 +11,9 @@
 #include <string_view>
 #include <variant>
 
+#include "base/ip.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
-#include "io/router/ip.hpp"
 
 namespace starling::io::router {
 
@@ -31,8 +31,7 @@ inline constexpr base::Duration kLifetimeMax = std::chrono::hours(24 * 7);
 
 struct Mapping {
   Protocol protocol = Protocol::pcp;
-  Ip outer;
-  std::uint16_t port = 0;
+  base::IpPort outer;
   base::Duration lifetime{};
 
   friend bool operator==(const Mapping&, const Mapping&) = default;

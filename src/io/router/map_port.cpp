@@ -25,11 +25,11 @@
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "io/address.hpp"
+#include "io/raw_address.hpp"
 #include "io/router/mapper.hpp"
 #include "io/router/route.hpp"
 #include "io/router/sandbox.hpp"
 #include "io/router/upnp.hpp"
-#include "io/socket_address.hpp"
 
 namespace starling::io::router {
 namespace {
@@ -42,7 +42,7 @@ constexpr base::Duration kLookEvery = std::chrono::seconds(20);
 constexpr unsigned kUpnpSecondsMax = 40;
 /// Where routers say that they were started anew (RFC 6886, section 3.2.1).
 constexpr std::uint16_t kAnnouncePort = 5350;
-constexpr std::array<std::uint8_t, 4> kAllHosts{224, 0, 0, 1};
+constexpr std::uint32_t kAllHosts = 0xe000'0001;  // 224.0.0.1
 
 /// Goes on while the machine sleeps: a mapping ends then, too.
 base::Time now() {
@@ -51,26 +51,9 @@ base::Time now() {
   return base::Time(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
 }
 
-SocketAddress address_of(const Ip& ip, std::uint16_t port, std::uint32_t interface) {
-  if (ip.is_v4()) {
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(port);
-    std::memcpy(&v4.sin_addr, ip.bytes.data() + ip.bytes.size() - sizeof v4.sin_addr,
-                sizeof v4.sin_addr);
-    return v4;
-  }
-  sockaddr_in6 v6{};
-  v6.sin6_family = AF_INET6;
-  v6.sin6_port = htons(port);
-  std::memcpy(&v6.sin6_addr, ip.bytes.data(), sizeof v6.sin6_addr);
-  if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) v6.sin6_scope_id = interface;
-  return v6;
-}
-
 /// The same at each start on this machine: a router lets only who has it change a mapping, and a
 /// peer that was killed comes back to its own. Nobody else can tell it.
-Nonce nonce_of(const std::string& machine, const Ip& own, std::uint16_t port) {
+Nonce nonce_of(const std::string& machine, const base::Ip& own, std::uint16_t port) {
   const std::string text = fmt::format("starling port mapping {} {} {}", machine, own.text(), port);
   std::array<std::uint8_t, SHA256_DIGEST_LENGTH> digest{};
   SHA256(reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), digest.data());
@@ -94,7 +77,7 @@ std::string machine_secret() {
 /// The port's mapping for one family of addresses, over the route that this machine has now.
 class Family {
  public:
-  Family(bool v4, SocketAddress listen, const std::string& machine)
+  Family(bool v4, const base::IpPort& listen, const std::string& machine)
       : v4_(v4), listen_(listen), machine_(machine) {}
 
   /// Begins anew where the route has changed.
@@ -109,8 +92,8 @@ class Family {
     announce_ = base::Descriptor(-1);
     if (const std::string why = unfit(); !why.empty()) return say(Unmapped{v4_, why});
     open();
-    mapper_.emplace(Mapper::Config{route_->own, listen_.port(),
-                                   nonce_of(machine_, route_->own, listen_.port())});
+    mapper_.emplace(
+        Mapper::Config{route_->own, listen_.port, nonce_of(machine_, route_->own, listen_.port)});
     with_mapper([](Mapper& mapper, Mapper::Outbox& out) { mapper.start(now(), out); });
   }
 
@@ -138,9 +121,8 @@ class Family {
     if (got < 0 && errno != ECONNREFUSED) return;
     with_mapper([&](Mapper& mapper, Mapper::Outbox& out) {
       if (descriptor == announce_.get()) {
-        const auto sender = SocketAddress::from(from);
-        const auto router = address_of(route_->gateway, 0, route_->interface);
-        if (sender && sender->same_host(router)) mapper.restarted(now(), out);
+        const auto sender = ip_port_of(from);
+        if (sender && sender->ip == route_->gateway) mapper.restarted(now(), out);
       } else if (got < 0) {
         mapper.unreachable(now(), out);
       } else {
@@ -153,38 +135,38 @@ class Family {
   /// Why there is nothing to map; empty: there may be.
   [[nodiscard]] std::string unfit() const {
     if (!route_) return fmt::format("this machine has no router for {}", v4_ ? "IPv4" : "IPv6");
-    const SocketAddress own = address_of(route_->own, 0, route_->interface);
+    const base::Ip& own = route_->own;
     if (v4_ && own.is_global()) {
       return fmt::format("this machine's own address {} is public, no router has to map it",
-                         own.host());
+                         own.text());
     }
     if (!v4_ && !own.is_global()) return "this machine has no public IPv6 address";
-    if (!listen_.is_any() && !listen_.same_host(own)) {
+    if (!listen_.ip.is_any() && listen_.ip != own) {
       return fmt::format("the way to the internet is from {}, and this peer listens at {}",
-                         own.host(), listen_.host());
+                         own.text(), listen_.ip.text());
     }
     return {};
   }
 
   void open() {
-    const int family = v4_ ? AF_INET : AF_INET6;
     constexpr int kType = SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
-    const SocketAddress own = address_of(route_->own, 0, route_->interface);
-    const SocketAddress router = address_of(route_->gateway, kRouterPort, route_->interface);
-    socket_ = base::Descriptor(::socket(family, kType, 0));
+    const RawAddress own({route_->own, 0});
+    const RawAddress router({route_->gateway, kRouterPort});
+    socket_ = base::Descriptor(::socket(own.family(), kType, 0));
     // Connected: what comes from others is dropped by the kernel. Where one of these fails no
     // answer comes, which is then said.
-    static_cast<void>(::bind(socket_.get(), own.raw(), own.size()));
-    static_cast<void>(::connect(socket_.get(), router.raw(), router.size()));
+    static_cast<void>(::bind(socket_.get(), own.get(), own.size()));
+    static_cast<void>(::connect(socket_.get(), router.get(), router.size()));
     if (!v4_) return;
-    announce_ = base::Descriptor(::socket(family, kType, 0));
+    announce_ = base::Descriptor(::socket(own.family(), kType, 0));
     const int on = 1;
     setsockopt(announce_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    const SocketAddress group = address_of(Ip::v4(kAllHosts), kAnnouncePort, 0);
-    static_cast<void>(::bind(announce_.get(), group.raw(), group.size()));
+    const RawAddress group({base::Ip::v4(kAllHosts), kAnnouncePort});
+    static_cast<void>(::bind(announce_.get(), group.get(), group.size()));
     ip_mreq membership{};
-    membership.imr_multiaddr = group.v4()->sin_addr;
-    membership.imr_interface = own.v4()->sin_addr;
+    membership.imr_multiaddr.s_addr = htonl(kAllHosts);
+    std::memcpy(&membership.imr_interface, route_->own.bytes().data(),
+                sizeof membership.imr_interface);
     setsockopt(announce_.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &membership, sizeof membership);
   }
 
@@ -225,7 +207,7 @@ class Family {
       if (!found) return base::fail(std::move(found.error()));
       upnp_ = std::move(*found);
     }
-    return upnp_->map(listen_.port(), ask.outer_port, ask.lifetime);
+    return upnp_->map(listen_.port, ask.outer_port, ask.lifetime);
   }
 
   void say(const Line& line) {
@@ -236,7 +218,7 @@ class Family {
   }
 
   bool v4_;
-  SocketAddress listen_;
+  base::IpPort listen_;
   const std::string& machine_;
   bool looked_ = false;
   bool unheard_ = false;
@@ -249,10 +231,11 @@ class Family {
 
 class Process {
  public:
-  Process(const SocketAddress& listen, std::string machine, int signals)
+  Process(const base::IpPort& listen, std::string machine, int signals)
       : machine_(std::move(machine)), signals_(signals) {
-    if (listen.is_v4() || listen.is_any()) families_.emplace_back(true, listen, machine_);
-    if (!listen.is_v4()) families_.emplace_back(false, listen, machine_);
+    const base::Ip& at = listen.ip;
+    if (at.is_v4() || at.is_any()) families_.emplace_back(true, listen, machine_);
+    if (at.is_v6()) families_.emplace_back(false, listen, machine_);
   }
 
   void run() {
@@ -316,7 +299,7 @@ class Process {
 int map_port(const std::string& listen) {
   const auto parsed = parse_address(listen);
   const auto address = parsed ? numeric_address(*parsed) : std::nullopt;
-  if (!address || address->port() == 0) {
+  if (!address || address->port == 0) {
     std::fprintf(stderr, "starling map-port: give the address that is listened on, ip:port\n");
     return kUsageExit;
   }

@@ -18,8 +18,8 @@ PortRequest Mapper::request() const {
   PortRequest made{
       .own = config_.own, .port = config_.port, .outer = {}, .outer_port = config_.port};
   if (held_ && !removes) {
-    made.outer = held_->outer;
-    made.outer_port = held_->port;
+    made.outer = held_->outer.ip;
+    made.outer_port = held_->outer.port;
   }
   if (removes) {
     made.outer_port = 0;
@@ -64,7 +64,7 @@ void Mapper::ask(base::Time now, Outbox& out) {
     case Protocol::upnp:
       deadline_.reset();  // whoever asks is answered
       out.push_back(AskUpnp{.remove = state_ == State::removing,
-                            .outer_port = held_ ? held_->port : config_.port,
+                            .outer_port = held_ ? held_->outer.port : config_.port,
                             .lifetime = kLifetimeWanted});
       break;
   }
@@ -105,7 +105,7 @@ void Mapper::on_nat_pmp(base::ByteView datagram, base::Time now, Outbox& out) {
   }
   if (!nat_pmp_port_ || (!outer_ && state_ != State::removing)) return;
   PortAnswer both = *nat_pmp_port_;
-  both.outer = outer_.value_or(Ip{});
+  both.outer = outer_.value_or(base::Ip{});
   on_answer(both, now, out);
 }
 
@@ -118,13 +118,13 @@ void Mapper::on_answer(const PortAnswer& answer, base::Time now, Outbox& out) {
   }
   const base::Duration lifetime =
       std::min<base::Duration>(std::chrono::seconds(answer.lifetime), kLifetimeMax);
-  if (answer.outer_port == 0 || answer.outer.is_unspecified() || answer.outer.is_v4() != v4()) {
+  if (answer.outer_port == 0 || answer.outer.is_any() || answer.outer.is_v4() != v4()) {
     return refused("it answers without an outer address", now, out);
   }
   if (lifetime < kLifetimeMin) {
     return refused(fmt::format("it maps the port for {} s only", answer.lifetime), now, out);
   }
-  took({protocol_, answer.outer, answer.outer_port, lifetime}, now, out);
+  took({protocol_, {answer.outer, answer.outer_port}, lifetime}, now, out);
 }
 
 void Mapper::upnp_mapped(const base::Result<Mapping>& mapping, base::Time now, Outbox& out) {

@@ -35,7 +35,7 @@ inline constexpr base::Duration kRestartedPause = std::chrono::seconds(10);
 class Mapper {
  public:
   struct Config {
-    Ip own;                  ///< this machine's address
+    base::Ip own;            ///< this machine's address
     std::uint16_t port = 0;  ///< that is listened on
     Nonce nonce{};
   };
@@ -104,10 +104,10 @@ class Mapper {
   int tries_ = 0;
   std::optional<base::Time> deadline_;
   std::optional<Mapping> held_;
-  base::Time expires_{};     ///< what is held
-  base::Time asked_{};       ///< last, after a router's restart
-  bool maybe_made_ = false;  ///< an answer may have been lost
-  std::optional<Ip> outer_;  ///< NAT-PMP's two answers, as they come
+  base::Time expires_{};           ///< what is held
+  base::Time asked_{};             ///< last, after a router's restart
+  bool maybe_made_ = false;        ///< an answer may have been lost
+  std::optional<base::Ip> outer_;  ///< NAT-PMP's two answers, as they come
   std::optional<PortAnswer> nat_pmp_port_;
   std::string failures_;  ///< of the protocols, in this round
   base::Duration rest_ = kRestFirst;

@@ -87,15 +87,15 @@ base::Buffer pack(const PortRequest& request, const Nonce& nonce) {
   put(bytes, kMap);
   put(bytes, std::uint16_t{0});
   put(bytes, request.lifetime);
-  put(bytes, request.own.bytes);
+  put(bytes, request.own.mapped());
   put(bytes, nonce);
   put(bytes, kTcp);
   put(bytes, std::array<std::uint8_t, 3>{});
   put(bytes, request.port);
   put(bytes, request.outer_port);
   // "Any" says of which family, too.
-  const bool any_v4 = request.outer.is_unspecified() && request.own.is_v4();
-  put(bytes, any_v4 ? Ip::v4({}).bytes : request.outer.bytes);
+  const bool any_v6 = request.outer.is_any() && request.own.is_v6();
+  put(bytes, (any_v6 ? base::Ip::any_v6() : request.outer).mapped());
   return bytes;
 }
 
@@ -116,7 +116,7 @@ PortReply unpack(base::ByteView bytes, const PortRequest& request, const Nonce& 
     return Foreign{};
   }
   if (code != 0) return RouterRefusal{text_of(code)};
-  return PortAnswer{.outer = {get_bytes<16>(bytes, kOuterAt)},
+  return PortAnswer{.outer = *base::Ip::of_bytes(get_bytes<16>(bytes, kOuterAt)),
                     .outer_port = get<std::uint16_t>(bytes, kOuterPortAt),
                     .lifetime = get<std::uint32_t>(bytes, kLifetimeAt)};
 }
@@ -177,7 +177,7 @@ base::Buffer pack(const PortRequest& request) {
 
 PortReply unpack_address(base::ByteView bytes) {
   if (auto other = look(bytes, kAddress, kAddressSize)) return std::move(*other);
-  return PortAnswer{.outer = Ip::v4(get_bytes<4>(bytes, 8))};
+  return PortAnswer{.outer = base::Ip::v4(get<std::uint32_t>(bytes, 8))};
 }
 
 PortReply unpack(base::ByteView bytes, const PortRequest& request) {

@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "base/bytes.hpp"
-#include "io/router/ip.hpp"
+#include "base/ip.hpp"
 
 namespace starling::io::router {
 
@@ -22,9 +22,9 @@ using Nonce = std::array<std::uint8_t, 12>;
 
 /// A port that is to be mapped, or is.
 struct PortRequest {
-  Ip own;                  ///< this machine's address
+  base::Ip own;            ///< this machine's address
   std::uint16_t port = 0;  ///< that is listened on
-  Ip outer;                ///< that is asked for; unspecified: any
+  base::Ip outer;          ///< that is asked for; unspecified: any
   std::uint16_t outer_port = 0;
   std::uint32_t lifetime = 0;  ///< seconds; 0 removes the mapping
 };
@@ -37,7 +37,7 @@ struct RouterRefusal {
   std::string text;
 };
 struct PortAnswer {
-  Ip outer;  ///< NAT-PMP does not say it here: unspecified
+  base::Ip outer;  ///< NAT-PMP does not say it here: unspecified
   std::uint16_t outer_port = 0;
   std::uint32_t lifetime = 0;
 };

@@ -1,7 +1,9 @@
 #include "io/router/route.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <string_view>
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -13,9 +15,8 @@ namespace starling::io::router {
 namespace {
 
 /// Any address in the internet will do: one that is nobody's neighbour.
-constexpr std::array<std::uint8_t, 4> kFarV4{1, 1, 1, 1};
-constexpr std::array<std::uint8_t, 16> kFarV6{0x26, 0x06, 0x47, 0x00, 0x47, 0, 0,    0,
-                                              0,    0,    0,    0,    0,    0, 0x11, 0x11};
+constexpr std::string_view kFarV4 = "1.1.1.1";
+constexpr std::string_view kFarV6 = "2606:4700:4700::1111";
 
 struct Question {
   nlmsghdr header{};
@@ -26,8 +27,9 @@ struct Question {
 
 Question question(bool v4) {
   Question asked;
-  const std::size_t size = v4 ? kFarV4.size() : kFarV6.size();
-  std::memcpy(asked.far.data(), v4 ? kFarV4.data() : kFarV6.data(), size);
+  const base::Ip far = base::Ip::parse(v4 ? kFarV4 : kFarV6).value();
+  const std::size_t size = far.bytes().size();
+  std::ranges::copy(far.bytes(), asked.far.begin());
   asked.attribute.rta_type = RTA_DST;
   asked.attribute.rta_len = static_cast<unsigned short>(RTA_LENGTH(size));
   asked.route.rtm_family = v4 ? AF_INET : AF_INET6;
@@ -39,17 +41,10 @@ Question question(bool v4) {
   return asked;
 }
 
-std::optional<Ip> ip_of(const rtattr* attribute, bool v4) {
-  const std::size_t size = v4 ? 4 : 16;
-  if (RTA_PAYLOAD(attribute) != size) return std::nullopt;
-  if (!v4) {
-    Ip ip;
-    std::memcpy(ip.bytes.data(), RTA_DATA(attribute), size);
-    return ip;
-  }
-  std::array<std::uint8_t, 4> bytes{};
-  std::memcpy(bytes.data(), RTA_DATA(attribute), size);
-  return Ip::v4(bytes);
+std::optional<base::Ip> ip_of(const rtattr* attribute, bool v4) {
+  const auto* const bytes = static_cast<const std::uint8_t*>(RTA_DATA(attribute));
+  const auto ip = base::Ip::of_bytes({bytes, RTA_PAYLOAD(attribute)});
+  return ip && ip->is_v4() == v4 ? ip : std::nullopt;
 }
 
 }  // namespace
@@ -70,8 +65,8 @@ std::optional<Route> route_to_internet(bool v4) {
   const auto* route = static_cast<const rtmsg*>(NLMSG_DATA(header));
   if (route->rtm_type != RTN_UNICAST) return std::nullopt;
   Route found;
-  std::optional<Ip> own;
-  std::optional<Ip> gateway;
+  std::optional<base::Ip> own;
+  std::optional<base::Ip> gateway;
   auto left = static_cast<int>(RTM_PAYLOAD(header));
   for (const rtattr* one = RTM_RTA(route); RTA_OK(one, left); one = RTA_NEXT(one, left)) {
     if (one->rta_type == RTA_PREFSRC) own = ip_of(one, v4);
@@ -81,8 +76,8 @@ std::optional<Route> route_to_internet(bool v4) {
     }
   }
   if (!own || !gateway) return std::nullopt;
-  found.own = *own;
-  found.gateway = *gateway;
+  found.own = own->on_interface(found.interface);
+  found.gateway = gateway->on_interface(found.interface);
   return found;
 }
 

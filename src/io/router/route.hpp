@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <optional>
 
-#include "io/router/ip.hpp"
+#include "base/ip.hpp"
 
 namespace starling::io::router {
 
 struct Route {
-  Ip own;      ///< the address that packets are sent from
-  Ip gateway;  ///< the router
+  base::Ip own;      ///< the address that packets are sent from
+  base::Ip gateway;  ///< the router
   std::uint32_t interface = 0;
 
   friend bool operator==(const Route&, const Route&) = default;

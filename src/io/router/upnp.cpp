@@ -37,7 +37,7 @@ std::string text_of(int error) {
 }
 
 /// Whether a URL is of this host: "http://192.168.1.1:5000/rootDesc.xml".
-bool is_at(std::string_view url, const Ip& host) {
+bool is_at(std::string_view url, const base::Ip& host) {
   const std::string start = "http://" + host.text();
   return url.starts_with(start) && url.size() > start.size() &&
          (url[start.size()] == ':' || url[start.size()] == '/');
@@ -55,11 +55,12 @@ struct Upnp::Device {
   ~Device() { FreeUPNPUrls(&urls); }
 };
 
-Upnp::Upnp(const Ip& own, std::unique_ptr<Device> device) : own_(own), device_(std::move(device)) {}
+Upnp::Upnp(const base::Ip& own, std::unique_ptr<Device> device)
+    : own_(own), device_(std::move(device)) {}
 
 Upnp::~Upnp() = default;
 
-base::Result<std::unique_ptr<Upnp>> Upnp::find(const Ip& own, const Ip& router) {
+base::Result<std::unique_ptr<Upnp>> Upnp::find(const base::Ip& own, const base::Ip& router) {
   int error = 0;
   const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(kUpnpWait);
   const std::unique_ptr<UPNPDev, FreeDevices> devices(
@@ -90,8 +91,9 @@ base::Result<Mapping> Upnp::map(std::uint16_t port, std::uint16_t outer_port,
   if (const int error = UPNP_GetExternalIPAddress(url, service, outer.data()); error != 0) {
     return fail(ErrorCode::network, "no outer address: {}", text_of(error));
   }
-  const auto ip = Ip::parse(std::string_view(outer.data(), strnlen(outer.data(), outer.size())));
-  if (!ip || !ip->is_v4() || ip->is_unspecified()) {
+  const auto ip =
+      base::Ip::parse(std::string_view(outer.data(), strnlen(outer.data(), outer.size())));
+  if (!ip || !ip->is_v4() || ip->is_any()) {
     return fail(ErrorCode::network, "it names no outer address but \"{}\"",
                 base::printable(outer.data(), base::kShownMax));
   }
@@ -112,7 +114,7 @@ base::Result<Mapping> Upnp::map(std::uint16_t port, std::uint16_t outer_port,
       lifetime = kPermanent;
       error = add();
     }
-    if (error == 0) return Mapping{Protocol::upnp, *ip, wanted, lifetime};
+    if (error == 0) return Mapping{Protocol::upnp, {*ip, wanted}, lifetime};
     if (error != kConflict) break;
   }
   return fail(ErrorCode::network, "{}", text_of(error));

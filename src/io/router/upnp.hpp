@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/ip.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
-#include "io/router/ip.hpp"
 #include "io/router/line.hpp"
 
 namespace starling::io::router {
@@ -22,7 +22,8 @@ class Upnp {
  public:
   /// Looks for a device at the router's own address; others on the network are not believed.
   /// `own`: this machine's address. Errors (network) say what is missing.
-  [[nodiscard]] static base::Result<std::unique_ptr<Upnp>> find(const Ip& own, const Ip& router);
+  [[nodiscard]] static base::Result<std::unique_ptr<Upnp>> find(const base::Ip& own,
+                                                                const base::Ip& router);
   Upnp(const Upnp&) = delete;
   Upnp& operator=(const Upnp&) = delete;
   ~Upnp();
@@ -35,9 +36,9 @@ class Upnp {
 
  private:
   struct Device;
-  Upnp(const Ip& own, std::unique_ptr<Device> device);
+  Upnp(const base::Ip& own, std::unique_ptr<Device> device);
 
-  Ip own_;
+  base::Ip own_;
   std::unique_ptr<Device> device_;
 };
 

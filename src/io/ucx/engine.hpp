@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "base/ip.hpp"
 #include "base/port_range.hpp"
 #include "base/result.hpp"
 #include "io/carrier.hpp"
-#include "io/ucx/ip.hpp"
 
 namespace starling::io::ucx {
 
 /// Where UCX is to be: on one network interface, at one of its addresses.
 struct FabricConfig {
   std::string device;     ///< "lo", "eth0"
-  Ip address;             ///< the interface's own: UCX listens there and nowhere else
+  base::Ip address;       ///< the interface's own: UCX listens there and nowhere else
   base::PortRange ports;  ///< of everything that it listens on
 };
 
@@ -42,14 +42,14 @@ class Engine {
 
   /// From now on packets of these addresses alone reach what UCX listens on; at first of none.
   /// Error (network): the system refused; nothing has changed then, or nobody is let in.
-  [[nodiscard]] virtual base::Status allow(std::span<const Ip> members) = 0;
+  [[nodiscard]] virtual base::Status allow(std::span<const base::Ip> members) = 0;
   /// Cuts the connections that this address has made to UCX.
-  virtual void shut(const Ip& member) = 0;
+  virtual void shut(const base::Ip& member) = 0;
 
   /// Those who connected since the last call, the first `max` of them; others are turned away.
   [[nodiscard]] virtual std::vector<std::unique_ptr<Carrier>> take_incoming(std::size_t max) = 0;
   /// Starts to connect to another engine's port(); whether somebody answers shows later.
-  [[nodiscard]] virtual base::Result<std::unique_ptr<Carrier>> connect(const Ip& to,
+  [[nodiscard]] virtual base::Result<std::unique_ptr<Carrier>> connect(const base::Ip& to,
                                                                        std::uint16_t port) = 0;
 };
 

@@ -63,12 +63,15 @@ class Fabric {
   // As Engine has them.
   bool progress() { return engine_->progress(); }
   [[nodiscard]] bool arm() { return engine_->arm(); }
-  [[nodiscard]] base::Status allow(std::span<const Ip> members) { return engine_->allow(members); }
-  void shut(const Ip& member) { engine_->shut(member); }
+  [[nodiscard]] base::Status allow(std::span<const base::Ip> members) {
+    return engine_->allow(members);
+  }
+  void shut(const base::Ip& member) { engine_->shut(member); }
   [[nodiscard]] std::vector<std::unique_ptr<Carrier>> take_incoming(std::size_t max) {
     return engine_->take_incoming(max);
   }
-  [[nodiscard]] base::Result<std::unique_ptr<Carrier>> connect(const Ip& to, std::uint16_t port) {
+  [[nodiscard]] base::Result<std::unique_ptr<Carrier>> connect(const base::Ip& to,
+                                                               std::uint16_t port) {
     return engine_->connect(to, port);
   }
 

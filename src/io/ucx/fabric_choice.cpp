@@ -38,7 +38,7 @@ FabricChoice by_place(const FabricFacts& facts) {
 }  // namespace
 
 std::optional<InterfaceAddress> shared_private_subnet(std::span<const InterfaceAddress> interfaces,
-                                                      const Ip& here, const Ip& there) {
+                                                      const base::Ip& here, const base::Ip& there) {
   const auto found = std::ranges::find_if(interfaces, [&](const InterfaceAddress& one) {
     return one.address == here && here.is_private() && here != there &&
            here.shares_prefix(there, one.prefix);

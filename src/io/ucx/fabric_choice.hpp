@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "io/ucx/ip.hpp"
+#include "base/ip.hpp"
 #include "io/ucx/versions.hpp"
 
 namespace starling::io::ucx {
@@ -17,14 +17,14 @@ namespace starling::io::ucx {
 /// One address of a network interface of this machine that is up.
 struct InterfaceAddress {
   std::string device;
-  Ip address;
+  base::Ip address;
   unsigned prefix = 0;  ///< bits that all addresses of its subnet have in common
 };
 
 /// The interface over which `here` and `there`, the two ends of a connection, are on one private
 /// subnet, if they are: 10/8, 172.16/12, 192.168/16, fc00::/7, `here` its own address.
 [[nodiscard]] std::optional<InterfaceAddress> shared_private_subnet(
-    std::span<const InterfaceAddress> interfaces, const Ip& here, const Ip& there);
+    std::span<const InterfaceAddress> interfaces, const base::Ip& here, const base::Ip& there);
 
 /// What one end says of itself.
 struct FabricEnd {

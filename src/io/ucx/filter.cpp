@@ -14,10 +14,9 @@ constexpr std::uint32_t kSourceV4 = kNetwork + 12;
 constexpr std::uint32_t kSourceV6 = kNetwork + 8;
 constexpr std::uint32_t kWholePacket = 0xffffffff;
 
-std::uint32_t word(const Ip& ip, std::size_t index) {
-  const auto& bytes = ip.bytes();
+std::uint32_t word(const base::Ip& ip, std::size_t index) {
   std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) value = (value << 8) | bytes[4 * index + i];
+  for (const std::uint8_t byte : ip.bytes().subspan(4 * index, 4)) value = value << 8 | byte;
   return value;
 }
 
@@ -30,7 +29,7 @@ sock_filter unless(std::uint32_t value, std::uint8_t skip) {
 
 }  // namespace
 
-std::vector<sock_filter> filter_for(bool v6, std::span<const Ip> allowed) {
+std::vector<sock_filter> filter_for(bool v6, std::span<const base::Ip> allowed) {
   ASSERT(allowed.size() <= kAllowedMax);
   constexpr std::size_t kWords = 4;
   static_assert(kAllowedMax * (2 * kWords + 1) + 5 <= BPF_MAXINSNS);
@@ -42,7 +41,7 @@ std::vector<sock_filter> filter_for(bool v6, std::span<const Ip> allowed) {
   program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, v6 ? 0x60U : 0x40U, 1, 0));
   program.push_back(give(0));
   if (!v6) program.push_back(load(kSourceV4));
-  for (const Ip& ip : allowed) {
+  for (const base::Ip& ip : allowed) {
     if (ip.is_v6() != v6) continue;
     if (!v6) {
       program.push_back(unless(word(ip, 0), 1));

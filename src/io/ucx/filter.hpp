@@ -7,7 +7,7 @@
 
 #include <linux/filter.h>
 
-#include "io/ucx/ip.hpp"
+#include "base/ip.hpp"
 
 namespace starling::io::ucx {
 
@@ -17,6 +17,6 @@ inline constexpr std::size_t kAllowedMax = 256;
 
 /// For a TCP socket of the family: a packet passes if its source is one of `allowed` (addresses of
 /// the other family count for nothing, at most kAllowedMax are given). With none, nothing passes.
-[[nodiscard]] std::vector<sock_filter> filter_for(bool v6, std::span<const Ip> allowed);
+[[nodiscard]] std::vector<sock_filter> filter_for(bool v6, std::span<const base::Ip> allowed);
 
 }  // namespace starling::io::ucx

@@ -18,6 +18,7 @@
 #include <uct/api/uct.h>
 #include <unistd.h>
 
+#include "io/raw_address.hpp"
 #include "io/ucx/filter.hpp"
 
 namespace starling::io::ucx {
@@ -172,18 +173,8 @@ base::Status replace_listen() {
 
 // --- sockets ---
 
-struct Name {
-  Ip ip;
-  std::uint16_t port;
-};
-
-std::optional<Name> name_of(int descriptor, decltype(getsockname)* ask) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (ask(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return std::nullopt;
-  const auto ip = Ip::from(address);
-  if (!ip) return std::nullopt;
-  return Name{*ip, port_of(address)};
+std::optional<base::IpPort> name_of(int descriptor, decltype(getsockname)* ask) {
+  return ip_port_from([&](sockaddr* name, socklen_t* size) { return ask(descriptor, name, size); });
 }
 
 bool listens(int descriptor) {
@@ -192,7 +183,7 @@ bool listens(int descriptor) {
   return getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &yes, &size) == 0 && yes != 0;
 }
 
-bool attach(int descriptor, bool v6, std::span<const Ip> members) {
+bool attach(int descriptor, bool v6, std::span<const base::Ip> members) {
   std::vector<sock_filter> program = filter_for(v6, members);
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
   return setsockopt(descriptor, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) == 0;
@@ -232,11 +223,11 @@ int Guard::listen(int descriptor, int backlog) noexcept {
   }
   if (!attach(descriptor, name->ip.is_v6(), members_)) return -1;
   if (::listen(descriptor, backlog) != 0) return -1;
-  sockets_.push_back({descriptor, name->ip, name->port});
+  sockets_.push_back({descriptor, *name});
   return 0;
 }
 
-base::Status Guard::allow(std::span<const Ip> members) {
+base::Status Guard::allow(std::span<const base::Ip> members) {
   if (members.size() > kAllowedMax) {
     return base::fail(base::ErrorCode::network, "a fabric has at most {} members, not {}",
                       kAllowedMax, members.size());
@@ -244,31 +235,27 @@ base::Status Guard::allow(std::span<const Ip> members) {
   members_.assign(members.begin(), members.end());
   // UCX may have closed one since, and its number may be somebody else's.
   std::erase_if(sockets_, [](const Socket& socket) {
-    const auto name = name_of(socket.descriptor, getsockname);
-    return !listens(socket.descriptor) || !name || name->ip != socket.address ||
-           name->port != socket.port;
+    return !listens(socket.descriptor) || name_of(socket.descriptor, getsockname) != socket.at;
   });
   base::Status status;
   for (const Socket& socket : sockets_) {
-    const bool v6 = socket.address.is_v6();
+    const bool v6 = socket.at.ip.is_v6();
     if (attach(socket.descriptor, v6, members_)) continue;
     const std::string why = std::error_code(errno, std::system_category()).message();
     // An old filter would go on letting in who has left.
     if (!attach(socket.descriptor, v6, {})) ::shutdown(socket.descriptor, SHUT_RDWR);
     status =
-        base::fail(base::ErrorCode::network, "cannot guard UCX's port {}: {}", socket.port, why);
+        base::fail(base::ErrorCode::network, "cannot guard UCX's port {}: {}", socket.at.port, why);
   }
   return status;
 }
 
-void Guard::shut(const Ip& member) const {
+void Guard::shut(const base::Ip& member) const {
   for (const int descriptor : open_descriptors()) {
     const auto peer = name_of(descriptor, getpeername);
     if (!peer || peer->ip != member) continue;
     const auto here = name_of(descriptor, getsockname);
-    if (here && std::ranges::any_of(sockets_, [&](const Socket& socket) {
-          return socket.port == here->port && socket.address == here->ip;
-        })) {
+    if (here && std::ranges::find(sockets_, *here, &Socket::at) != sockets_.end()) {
       ::shutdown(descriptor, SHUT_RDWR);
     }
   }

@@ -8,12 +8,11 @@
 // replaced, for UCX's libraries alone, whoever has loaded them.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/ip.hpp"
 #include "base/result.hpp"
-#include "io/ucx/ip.hpp"
 
 namespace starling::io::ucx {
 
@@ -40,14 +39,13 @@ class Guard {
 
   /// Who may connect from now on: replaces the filters. At most kAllowedMax. Error (network): one
   /// cannot be replaced; its socket lets nobody in then.
-  [[nodiscard]] base::Status allow(std::span<const Ip> members);
+  [[nodiscard]] base::Status allow(std::span<const base::Ip> members);
   /// Shuts connections that this address has made to one of the sockets.
-  void shut(const Ip& member) const;
+  void shut(const base::Ip& member) const;
 
   struct Socket {
     int descriptor;
-    Ip address;
-    std::uint16_t port;
+    base::IpPort at;
   };
   [[nodiscard]] const std::vector<Socket>& sockets() const noexcept { return sockets_; }
 
@@ -56,7 +54,7 @@ class Guard {
 
  private:
   std::vector<Socket> sockets_;
-  std::vector<Ip> members_;
+  std::vector<base::Ip> members_;
 };
 
 }  // namespace starling::io::ucx

@@ -6,6 +6,8 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 
+#include "io/raw_address.hpp"
+
 namespace starling::io::ucx {
 
 std::vector<InterfaceAddress> interface_addresses() {
@@ -14,17 +16,14 @@ std::vector<InterfaceAddress> interface_addresses() {
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(first, freeifaddrs);
   std::vector<InterfaceAddress> found;
   for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || one->ifa_netmask == nullptr || (one->ifa_flags & IFF_UP) == 0) {
-      continue;
-    }
-    const auto address = Ip::from(one->ifa_addr);
-    const auto mask = Ip::from(one->ifa_netmask);
-    if (!address || !mask) continue;
+    const auto address = ip_port_of(one->ifa_addr);
+    const auto mask = ip_port_of(one->ifa_netmask);
+    if (!address || !mask || (one->ifa_flags & IFF_UP) == 0) continue;
     unsigned prefix = 0;
-    for (const std::uint8_t byte : mask->bytes()) {
+    for (const std::uint8_t byte : mask->ip.bytes()) {
       prefix += static_cast<unsigned>(std::popcount(byte));
     }
-    found.push_back({one->ifa_name, *address, prefix});
+    found.push_back({one->ifa_name, address->ip, prefix});
   }
   return found;
 }

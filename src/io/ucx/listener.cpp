@@ -1,16 +1,18 @@
 #include "io/ucx/listener.hpp"
 
+#include "io/raw_address.hpp"
+
 namespace starling::io::ucx {
 
-base::Result<std::unique_ptr<Listener>> Listener::create(Worker& worker, const Ip& at,
+base::Result<std::unique_ptr<Listener>> Listener::create(Worker& worker, const base::Ip& at,
                                                          std::uint16_t port, bool& busy) {
   busy = false;
   std::unique_ptr<Listener> made(new Listener);
-  sockaddr_storage address;
+  const RawAddress address({at, port});
   ucp_listener_params_t params{};
   params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  params.sockaddr.addrlen = at.to_socket(port, address);
-  params.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);
+  params.sockaddr.addrlen = address.size();
+  params.sockaddr.addr = address.get();
   params.conn_handler.cb = asked;
   params.conn_handler.arg = made.get();
   ucs_status_t status = ucp_listener_create(worker.raw(), &params, &made->listener_);
@@ -27,7 +29,7 @@ base::Result<std::unique_ptr<Listener>> Listener::create(Worker& worker, const I
     return base::fail(base::ErrorCode::network, "UCX cannot tell its port at {}: {}", at.text(),
                       ucs_status_string(status));
   }
-  made->port_ = port_of(attributes.sockaddr);
+  made->port_ = ip_port_of(attributes.sockaddr).value_or(base::IpPort{}).port;
   return made;
 }
 

@@ -8,8 +8,8 @@
 
 #include <ucp/api/ucp.h>
 
+#include "base/ip.hpp"
 #include "base/result.hpp"
-#include "io/ucx/ip.hpp"
 #include "io/ucx/worker.hpp"
 
 namespace starling::io::ucx {
@@ -20,7 +20,8 @@ class Listener {
   static constexpr std::size_t kRequestsMax = 64;
 
   /// Error (network) names the address; `busy` tells that the port is taken.
-  [[nodiscard]] static base::Result<std::unique_ptr<Listener>> create(Worker& worker, const Ip& at,
+  [[nodiscard]] static base::Result<std::unique_ptr<Listener>> create(Worker& worker,
+                                                                      const base::Ip& at,
                                                                       std::uint16_t port,
                                                                       bool& busy);
   Listener(const Listener&) = delete;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "io/raw_address.hpp"
 
 namespace starling::io::ucx {
 namespace {
@@ -64,14 +65,15 @@ ucs_status_t UcxCarriers::received(void* arg, const void* header, size_t header_
 
 // --- opening and closing ---
 
-base::Result<std::unique_ptr<UcxCarrier>> UcxCarrier::connect(UcxCarriers& carriers, const Ip& to,
+base::Result<std::unique_ptr<UcxCarrier>> UcxCarrier::connect(UcxCarriers& carriers,
+                                                              const base::Ip& to,
                                                               std::uint16_t port) {
-  sockaddr_storage address;
+  const RawAddress address({to, port});
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
   params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-  params.sockaddr.addrlen = to.to_socket(port, address);
-  params.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);
+  params.sockaddr.addrlen = address.size();
+  params.sockaddr.addr = address.get();
   std::unique_ptr<UcxCarrier> carrier(new UcxCarrier(carriers));
   if (auto status = carrier->open(params); !status) return base::fail(std::move(status.error()));
   return carrier;

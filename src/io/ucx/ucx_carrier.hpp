@@ -23,9 +23,9 @@
 #include <ucp/api/ucp.h>
 
 #include "base/bytes.hpp"
+#include "base/ip.hpp"
 #include "base/result.hpp"
 #include "io/carrier.hpp"
-#include "io/ucx/ip.hpp"
 #include "io/ucx/worker.hpp"
 
 namespace starling::io::ucx {
@@ -59,7 +59,7 @@ class UcxCarrier final : public Carrier {
  public:
   /// Starts to connect; whether somebody answers shows later.
   [[nodiscard]] static base::Result<std::unique_ptr<UcxCarrier>> connect(UcxCarriers& carriers,
-                                                                         const Ip& to,
+                                                                         const base::Ip& to,
                                                                          std::uint16_t port);
   /// Answers a connection request. Fails if the asker is gone already.
   [[nodiscard]] static base::Result<std::unique_ptr<UcxCarrier>> accept(UcxCarriers& carriers,

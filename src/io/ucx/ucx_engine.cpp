@@ -6,18 +6,17 @@
 #include <sys/socket.h>
 
 #include "base/descriptor.hpp"
+#include "io/raw_address.hpp"
 
 namespace starling::io::ucx {
 namespace {
 
 /// Whether somebody could listen there now, without SO_REUSEADDR, as UCX does for its data. To try
 /// that by UCX takes milliseconds.
-bool is_free(const Ip& at, std::uint16_t port) {
-  sockaddr_storage address;
-  const socklen_t size = at.to_socket(port, address);
-  const base::Descriptor tried(::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return tried.valid() &&
-         ::bind(tried.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0;
+bool is_free(const base::Ip& at, std::uint16_t port) {
+  const RawAddress address({at, port});
+  const base::Descriptor tried(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return tried.valid() && ::bind(tried.get(), address.get(), address.size()) == 0;
 }
 
 /// Calls `make(port, busy)` with one port after the other until it does not say busy.
@@ -76,14 +75,14 @@ base::Status UcxEngine::make_listener(const FabricConfig& config) {
 base::Status UcxEngine::check_sockets(const FabricConfig& config) const {
   const auto& sockets = guard_.sockets();
   for (const Guard::Socket& socket : sockets) {
-    if (socket.address == config.address && config.ports.has(socket.port)) continue;
+    if (socket.at.ip == config.address && config.ports.has(socket.at.port)) continue;
     return base::fail(base::ErrorCode::network,
                       "UCX is not used: it listens on {}, port {}, which is not the address {} of "
                       "its network interface {}",
-                      socket.address.text(), socket.port, config.address.text(), config.device);
+                      socket.at.ip.text(), socket.at.port, config.address.text(), config.device);
   }
-  if (std::ranges::any_of(sockets,
-                          [&](const auto& socket) { return socket.port == listener_->port(); })) {
+  if (std::ranges::any_of(
+          sockets, [&](const auto& socket) { return socket.at.port == listener_->port(); })) {
     return {};
   }
   return base::fail(base::ErrorCode::internal,
@@ -102,7 +101,7 @@ std::vector<std::unique_ptr<Carrier>> UcxEngine::take_incoming(std::size_t max) 
   return taken;
 }
 
-base::Result<std::unique_ptr<Carrier>> UcxEngine::connect(const Ip& to, std::uint16_t port) {
+base::Result<std::unique_ptr<Carrier>> UcxEngine::connect(const base::Ip& to, std::uint16_t port) {
   auto carrier = UcxCarrier::connect(*carriers_, to, port);
   if (!carrier) return base::fail(std::move(carrier.error()));
   return std::unique_ptr<Carrier>(std::move(*carrier));

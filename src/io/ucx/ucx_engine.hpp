@@ -23,12 +23,12 @@ class UcxEngine final : public Engine {
   [[nodiscard]] std::uint16_t port() const noexcept override { return listener_->port(); }
   bool progress() override { return worker_->progress(); }
   [[nodiscard]] bool arm() override { return worker_->arm(); }
-  [[nodiscard]] base::Status allow(std::span<const Ip> members) override {
+  [[nodiscard]] base::Status allow(std::span<const base::Ip> members) override {
     return guard_.allow(members);
   }
-  void shut(const Ip& member) override { guard_.shut(member); }
+  void shut(const base::Ip& member) override { guard_.shut(member); }
   [[nodiscard]] std::vector<std::unique_ptr<Carrier>> take_incoming(std::size_t max) override;
-  [[nodiscard]] base::Result<std::unique_ptr<Carrier>> connect(const Ip& to,
+  [[nodiscard]] base::Result<std::unique_ptr<Carrier>> connect(const base::Ip& to,
                                                                std::uint16_t port) override;
 
   [[nodiscard]] Guard& guard() noexcept { return guard_; }

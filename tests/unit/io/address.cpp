@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_address_is_told_why) {
 
 BOOST_AUTO_TEST_CASE(a_client_is_this_machines_by_loopback_or_by_the_address_it_reached) {
   const auto is_own = [](const char* client, const char* reached) {
-    return is_own_client(*numeric_address({client, 1}), *numeric_address({reached, 2}));
+    return is_own_client(*base::Ip::parse(client), *base::Ip::parse(reached));
   };
   BOOST_TEST(is_own("127.0.0.1", "127.0.0.1"));
   BOOST_TEST(is_own("127.0.0.2", "10.0.0.5"));

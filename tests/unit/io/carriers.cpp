@@ -48,7 +48,7 @@ class Pair {
 class TcpPair final : public Pair {
  public:
   TcpPair() {
-    const SocketAddress any = numeric_address({"127.0.0.1", 0}).value();
+    const base::IpPort any{base::Ip::loopback(), 0};
     const auto listener = TcpListener::create(loop_, any).value();
     const HostPort at = parse_address(listener->address()).value();
     auto dialed = TcpStream::connect(loop_, numeric_address(at).value()).value();
@@ -86,7 +86,7 @@ class UcxPair final : public Pair {
   }
 
  private:
-  const ucx::Ip kLoopback = ucx::Ip::parse("127.0.0.1").value();
+  const base::Ip kLoopback = base::Ip::loopback();
   Loop loop_ = make_loop();
   std::array<std::unique_ptr<ucx::Fabric>, 2> fabrics_;
 };

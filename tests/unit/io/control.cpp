@@ -85,7 +85,7 @@ struct Fixture {
           return ControlReply{200, std::string(request.post ? "post " : "get ") + request.path,
                               "text/plain"};
         },
-        [this](const SocketAddress&, const SocketAddress&) { return own; });
+        [this](const base::Ip&, const base::Ip&) { return own; });
     BOOST_REQUIRE(made);
     control = std::move(*made);
   }

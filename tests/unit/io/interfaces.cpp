@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
 
-#include "io/address.hpp"
 #include "wire/messages.hpp"
 
 using namespace starling;
@@ -14,9 +14,9 @@ using namespace starling::io;
 
 namespace {
 
-SocketAddress at(const std::string& host, std::uint16_t port = 0) {
-  return numeric_address({host, port}).value();
-}
+const base::IpPort kBoth{base::Ip::any_v6(), 7};
+
+base::Ip at(std::string_view host) { return base::Ip::parse(host).value(); }
 
 OwnAddress own(const std::string& host, const std::string& interface = "eth0") {
   return {.address = at(host), .interface = interface};
@@ -44,7 +44,7 @@ OwnAddress deprecated(OwnAddress made) {
 
 /// What is told of a listener at port 7 of all addresses; the port is left out.
 std::string told(const std::vector<OwnAddress>& all, const KnownOfSelf& known = {},
-                 const SocketAddress& bound = SocketAddress::any_of_both(7)) {
+                 const base::IpPort& bound = kBoth) {
   std::string text;
   for (std::string& address : told_addresses(bound, known, all, wire::kAddressesMax)) {
     if (address.ends_with(":7")) address.resize(address.size() - 2);
@@ -68,15 +68,14 @@ BOOST_AUTO_TEST_CASE(ten_bridges_before_the_card_do_not_hide_it) {
   for (OwnAddress& one : all) one.is_inner = false;
   all.back() = route(all.back());
   BOOST_TEST(told(all).starts_with("192.168.1.5 172.17.0.1 "));
-  BOOST_TEST(told_addresses(SocketAddress::any_of_both(7), {}, all, wire::kAddressesMax).size() ==
-             wire::kAddressesMax);
+  BOOST_TEST(told_addresses(kBoth, {}, all, wire::kAddressesMax).size() == wire::kAddressesMax);
 }
 
 BOOST_AUTO_TEST_CASE(a_bridge_is_told_last_and_only_if_somebody_came_over_it) {
   const std::vector<OwnAddress> all{inner(own("172.17.0.1", "docker0")),
                                     inner(own("192.168.122.1", "virbr0")), own("10.0.0.5")};
   BOOST_TEST(told(all) == "10.0.0.5 ");
-  BOOST_TEST(told(all, {.used = {at("172.17.0.1", 9), at("10.0.0.5")}}) == "10.0.0.5 172.17.0.1 ");
+  BOOST_TEST(told(all, {.used = {at("172.17.0.1"), at("10.0.0.5")}}) == "10.0.0.5 172.17.0.1 ");
 }
 
 BOOST_AUTO_TEST_CASE(a_bridge_that_leads_to_the_world_is_a_card) {
@@ -98,7 +97,7 @@ BOOST_AUTO_TEST_CASE(what_a_person_gave_comes_first_and_as_it_was_given) {
                           .outer = {"9.0.0.9:4711", "home.example.org:7"}};
   BOOST_TEST(told({route(own("192.168.1.5")), own("10.0.0.5", "eth1")}, known) ==
              "home.example.org 192.168.1.5 9.0.0.9:4711 10.0.0.5 ");
-  BOOST_TEST(told({}, known, at("10.0.0.5", 7)) ==
+  BOOST_TEST(told({}, known, {at("10.0.0.5"), 7}) ==
              "home.example.org 192.168.1.5 9.0.0.9:4711 10.0.0.5 ");
 }
 
@@ -114,15 +113,15 @@ BOOST_AUTO_TEST_CASE(lasting_addresses_take_the_place_of_temporary_ones) {
 
 BOOST_AUTO_TEST_CASE(a_listener_of_ipv4_alone_tells_no_other) {
   const std::vector<OwnAddress> all{own("2001:db8::5"), own("10.0.0.5")};
-  BOOST_TEST(told(all, {}, SocketAddress::any_v4(7)) == "10.0.0.5 ");
-  BOOST_TEST(told(all, {}, at("2001:db8::7", 7)) == "[2001:db8::7] ");
+  BOOST_TEST(told(all, {}, {{}, 7}) == "10.0.0.5 ");
+  BOOST_TEST(told(all, {}, {at("2001:db8::7"), 7}) == "[2001:db8::7] ");
 }
 
 BOOST_AUTO_TEST_CASE(loopback_is_nothing_for_others_but_better_than_nothing) {
   BOOST_TEST(told({own("127.0.0.2", "lo"), own("::1", "lo"), own("fe80::1")}).empty());
-  const auto addresses = reachable_addresses(SocketAddress::any_of_both(7), {}, 8);
+  const auto addresses = reachable_addresses(kBoth, {}, 8);
   BOOST_TEST(!addresses.empty());
-  const auto external = external_addresses(SocketAddress::any_of_both(7), {}, 8);
+  const auto external = external_addresses(kBoth, {}, 8);
   BOOST_TEST((external.empty() ? addresses[0] == "127.0.0.1:7" : addresses == external));
 }
 
@@ -157,8 +156,8 @@ BOOST_AUTO_TEST_CASE(the_kernel_tells_interfaces_and_addresses) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_sent_to_loopback_comes_from_it) {
-  BOOST_TEST((source_to(at("127.0.0.1", 9)) == at("127.0.0.1")));
-  BOOST_TEST((source_to(at("::1", 9)) == at("::1")));
+  BOOST_TEST((source_to(at("127.0.0.1")) == at("127.0.0.1")));
+  BOOST_TEST((source_to(at("::1")) == at("::1")));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include <arpa/inet.h>
 #include <boost/test/unit_test.hpp>
 
 #include "harness.hpp"
@@ -13,7 +12,6 @@ using namespace starling;
 using io::Announcement;
 using io::Lan;
 using io::Loop;
-using io::SocketAddress;
 
 namespace {
 
@@ -22,13 +20,6 @@ Announcement announcement(std::uint8_t peer, std::uint8_t run = 1) {
   made.id.bytes[0] = peer;
   made.run.bytes[0] = run;
   return made;
-}
-
-sockaddr_in from(const char* ip) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  inet_pton(AF_INET, ip, &address.sin_addr);
-  return address;
 }
 
 /// A UDP port that was free a moment ago.
@@ -45,7 +36,7 @@ std::uint16_t free_port() {
 
 struct Listener {
   Listener(Loop& loop, const Announcement& own, std::uint16_t port) {
-    auto made = Lan::create(loop, own, SocketAddress::any_of_both(1), port,
+    auto made = Lan::create(loop, own, base::Ip::any_v6(), port,
                             [this](const base::PeerId& peer, const std::string& at) {
                               peers.push_back(peer);
                               addresses.push_back(at);
@@ -55,7 +46,7 @@ struct Listener {
   }
 
   void hear(const Announcement& heard, const char* ip, base::Time now) {
-    lan->receive(io::pack(heard), from(ip), now);
+    lan->receive(io::pack(heard), base::Ip::parse(ip).value(), now);
   }
 
   std::vector<base::PeerId> peers;
@@ -157,7 +148,7 @@ BOOST_AUTO_TEST_CASE(who_announces_the_id_of_another_does_not_hide_it) {
 BOOST_AUTO_TEST_CASE(who_is_heard_by_ipv6_is_dialed_over_the_interface_it_was_heard_on) {
   Loop loop = io::test::make_loop();
   Listener own(loop, announcement(1), free_port());
-  const auto from = io::numeric_address({"fe80::2%lo", 9}).value();
+  const auto from = io::numeric_address({"fe80::2%lo", 9}).value().ip;
   own.lan->receive(io::pack(announcement(2)), from, kStart);
   BOOST_REQUIRE(own.addresses.size() == 1U);
   BOOST_TEST(own.addresses[0] == "[fe80::2%lo]:1002");
@@ -172,7 +163,7 @@ BOOST_AUTO_TEST_CASE(both_families_share_the_bounds) {
     fake.id.bytes[1] = static_cast<std::uint8_t>(i);
     fake.id.bytes[2] = static_cast<std::uint8_t>(i >> 8);
     const char* ip = i % 2 == 0 ? "10.0.0.3" : "2001:db8::3";
-    own.lan->receive(io::pack(fake), io::numeric_address({ip, 9}).value(), kStart);
+    own.lan->receive(io::pack(fake), base::Ip::parse(ip).value(), kStart);
   }
   BOOST_TEST(own.addresses.size() == static_cast<std::size_t>(io::kLanHeardPerSecond));
 }
@@ -180,7 +171,7 @@ BOOST_AUTO_TEST_CASE(both_families_share_the_bounds) {
 BOOST_AUTO_TEST_CASE(announcements_go_where_a_family_has_an_address) {
   for (const auto& interface : io::lan_interfaces()) {
     BOOST_TEST((interface.address.is_v4() || interface.address.is_link_local()));
-    BOOST_TEST((interface.address.is_v4() || interface.address.scope() != 0));
+    BOOST_TEST((interface.address.is_v4() || interface.address.interface() != 0));
     BOOST_TEST((interface.address.is_v4() || !interface.broadcast));
   }
 }
@@ -191,7 +182,8 @@ BOOST_AUTO_TEST_CASE(it_says_why_it_heard_nobody) {
   Listener own(loop, announcement(1), port);
   BOOST_TEST(own.lan->diagnosis().find("nobody") != std::string::npos);
   const std::string noise = "hello";
-  own.lan->receive(base::bytes_of(noise.data(), noise.size()), from("10.0.0.9"), kStart);
+  own.lan->receive(base::bytes_of(noise.data(), noise.size()), base::Ip::parse("10.0.0.9").value(),
+                   kStart);
   BOOST_TEST(own.lan->diagnosis().find("version 1") != std::string::npos);
   own.hear(announcement(2, 9), "10.0.0.2", kStart);
   BOOST_TEST(own.lan->diagnosis().find("10.0.0.2 (run 09") != std::string::npos);
@@ -205,8 +197,8 @@ BOOST_AUTO_TEST_CASE(a_port_that_another_program_keeps_for_itself_is_named) {
   socklen_t size = sizeof any;
   BOOST_REQUIRE(getsockname(taken, reinterpret_cast<sockaddr*>(&any), &size) == 0);
   Loop loop = io::test::make_loop();
-  const auto made = Lan::create(loop, announcement(1), SocketAddress::any_v4(1),
-                                ntohs(any.sin_port), [](const auto&, const auto&) {});
+  const auto made = Lan::create(loop, announcement(1), base::Ip(), ntohs(any.sin_port),
+                                [](const auto&, const auto&) {});
   BOOST_REQUIRE(!made.has_value());
   BOOST_TEST(made.error().text.find("another program has it") != std::string::npos);
   close(taken);

@@ -11,7 +11,7 @@ using namespace starling::io;
 
 namespace {
 
-SocketAddress at(const std::string& address) {
+starling::base::IpPort at(const std::string& address) {
   return numeric_address(parse_target(address).value()).value();
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr base::Time kStart{1000s};
 
 Mapper::Config config(const char* own = "192.168.1.2") {
-  return {.own = Ip::parse(own).value(), .port = 7000, .nonce = {9, 8, 7, 6, 5, 4, 3, 2, 1}};
+  return {.own = base::Ip::parse(own).value(), .port = 7000, .nonce = {9, 8, 7, 6, 5, 4, 3, 2, 1}};
 }
 
 void put(base::Buffer& bytes, std::uint64_t value, int size) {
@@ -33,8 +33,7 @@ base::Buffer pcp_answer(const base::Buffer& request, int result, std::uint32_t l
   bytes.resize(24);
   bytes.insert(bytes.end(), request.begin() + 24, request.begin() + 42);
   put(bytes, port, 2);
-  const Ip ip = Ip::parse(outer).value();
-  for (const std::uint8_t byte : ip.bytes) put(bytes, byte, 1);
+  for (const auto byte : base::Ip::parse(outer)->mapped()) put(bytes, byte, 1);
   return bytes;
 }
 
@@ -42,7 +41,7 @@ base::Buffer nat_pmp_address(const char* outer) {
   base::Buffer bytes;
   put(bytes, 0x00800000, 4);
   put(bytes, 16, 4);
-  for (std::size_t i = 12; i < 16; ++i) put(bytes, Ip::parse(outer).value().bytes[i], 1);
+  for (const auto byte : base::Ip::parse(outer)->bytes()) put(bytes, byte, 1);
   return bytes;
 }
 
@@ -116,7 +115,7 @@ struct World {
 };
 
 Mapping upnp_mapping() {
-  return {Protocol::upnp, Ip::parse("203.0.113.5").value(), 7002, kLifetimeWanted};
+  return {Protocol::upnp, {base::Ip::parse("203.0.113.5").value(), 7002}, kLifetimeWanted};
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 const Nonce kNonce{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 
 PortRequest request(const char* own = "192.168.1.2") {
-  return {.own = Ip::parse(own).value(),
+  return {.own = base::Ip::parse(own).value(),
           .port = 7000,
           .outer = {},
           .outer_port = 7000,
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(pcp_requests_are_as_the_rfc_has_them) {
              "0102030405060708090a0b0c06000000"
              "1b581b5800000000000000000000ffff00000000");
   PortRequest again = request();
-  again.outer = Ip::parse("203.0.113.5").value();
+  again.outer = base::Ip::parse("203.0.113.5").value();
   again.outer_port = 7001;
   again.lifetime = 0;
   BOOST_TEST(hex(pcp::pack(again, kNonce)) ==
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_pcp_answer_says_the_outer_address_and_the_lifetime) {
   const PortReply reply = pcp::unpack(pcp_answer(), request(), kNonce);
   BOOST_REQUIRE(is<PortAnswer>(reply));
   const auto& answer = std::get<PortAnswer>(reply);
-  BOOST_TEST(with_port(answer.outer, answer.outer_port) == "203.0.113.5:7001");
+  BOOST_TEST(to_string(base::IpPort{answer.outer, answer.outer_port}) == "203.0.113.5:7001");
   BOOST_TEST(answer.lifetime == 1200U);
   // Options may follow.
   base::Buffer longer = pcp_answer();

@@ -14,6 +14,7 @@
 #include "io/cells.hpp"
 #include "io/control.hpp"
 #include "io/plain_session.hpp"
+#include "io/raw_address.hpp"
 #include "io/tcp.hpp"
 #include "io/tls.hpp"
 
@@ -25,10 +26,7 @@ namespace {
 
 /// Connects to a listener and says what the test wants said; above TCP nothing is a peer's.
 std::unique_ptr<TcpStream> connect(Loop& loop, const std::string& address) {
-  const HostPort target = parse_address(address).value();
-  sockaddr_in to{};
-  uv_ip4_addr(target.host.c_str(), target.port, &to);
-  auto stream = TcpStream::connect(loop, to).value();
+  auto stream = TcpStream::connect(loop, base::parse_ip_port(address).value()).value();
   BOOST_REQUIRE(run_until(loop, [&] { return stream->connected(); }));
   return stream;
 }
@@ -132,15 +130,11 @@ BOOST_AUTO_TEST_CASE(random_bytes_on_the_port_change_nothing_for_links) {
 BOOST_AUTO_TEST_CASE(a_dial_to_a_port_that_never_answers_fails_in_time) {
   Loop loop = make_loop();
   Handle<uv_tcp_t> mute([] {}, [&](uv_tcp_t* tcp) { return uv_tcp_init(loop.raw(), tcp); });
-  sockaddr_in any{};
-  uv_ip4_addr("127.0.0.1", 0, &any);
-  BOOST_REQUIRE(uv_tcp_bind(mute.raw(), reinterpret_cast<const sockaddr*>(&any), 0) == 0);
+  BOOST_REQUIRE(bind_to(*mute.raw(), {base::Ip::loopback(), 0}) == 0);
   BOOST_REQUIRE(
       uv_listen(reinterpret_cast<uv_stream_t*>(mute.raw()), 8, [](uv_stream_t*, int) {}) == 0);
-  int size = sizeof any;
-  BOOST_REQUIRE(uv_tcp_getsockname(mute.raw(), reinterpret_cast<sockaddr*>(&any), &size) == 0);
   Endpoint a(loop, impatient());
-  static_cast<void>(a.transport->dial(to_string(any)));
+  static_cast<void>(a.transport->dial(to_string(name_of(*mute.raw(), uv_tcp_getsockname).value())));
   BOOST_REQUIRE(run_until(loop, [&] { return !a.failed.empty(); }));
   BOOST_TEST(a.failed[0].second.find("in time") != std::string::npos);
 }
@@ -148,10 +142,9 @@ BOOST_AUTO_TEST_CASE(a_dial_to_a_port_that_never_answers_fails_in_time) {
 /// Says something, ends its side, and cuts the connection: what is written to it afterwards raises
 /// SIGPIPE.
 void speak_and_cut(const std::string& address, const std::string& text) {
-  const HostPort target = parse_address(address).value();
-  const SocketAddress to = numeric_address(target).value();
+  const RawAddress to(base::parse_ip_port(address).value());
   const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  BOOST_REQUIRE(::connect(client, to.raw(), to.size()) == 0);
+  BOOST_REQUIRE(::connect(client, to.get(), to.size()) == 0);
   BOOST_REQUIRE(::send(client, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()));
   BOOST_REQUIRE(::shutdown(client, SHUT_WR) == 0);
   const linger at_once{.l_onoff = 1, .l_linger = 0};
@@ -273,9 +266,7 @@ BOOST_AUTO_TEST_CASE(a_preamble_that_makes_no_sense_fails_the_dial) {
   for (const std::size_t wrong : {0U, 1U}) {
     BOOST_TEST_CONTEXT("byte " << wrong) {
       Loop loop = make_loop();
-      sockaddr_in any{};
-      uv_ip4_addr("127.0.0.1", 0, &any);
-      const auto listener = TcpListener::create(loop, any).value();
+      const auto listener = TcpListener::create(loop, {base::Ip::loopback(), 0}).value();
       Endpoint a(loop, plain());
       static_cast<void>(a.transport->dial(listener->address()));
       std::vector<std::unique_ptr<TcpStream>> came;

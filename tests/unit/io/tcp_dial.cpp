@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "harness.hpp"
+#include "io/raw_address.hpp"
 #include "names.hpp"
 
 using namespace starling;
@@ -20,19 +21,19 @@ namespace {
 
 constexpr base::Duration kNever = 10h;  ///< longer than any test waits
 
-SocketAddress at(const std::string& host, std::uint16_t port) {
+base::IpPort at(const std::string& host, std::uint16_t port) {
   return numeric_address({host, port}).value();
 }
 
-std::vector<SocketAddress> all_of(const std::vector<std::string>& hosts) {
-  std::vector<SocketAddress> made;
+std::vector<base::IpPort> all_of(const std::vector<std::string>& hosts) {
+  std::vector<base::IpPort> made;
   for (const std::string& host : hosts) made.push_back(at(host, 1));
   return made;
 }
 
-std::string hosts_of(const std::vector<SocketAddress>& addresses) {
+std::string hosts_of(const std::vector<base::IpPort>& addresses) {
   std::string text;
-  for (const SocketAddress& address : addresses) text += address.host() + " ";
+  for (const base::IpPort& address : addresses) text += address.ip.text() + " ";
   return text;
 }
 
@@ -41,16 +42,16 @@ class BlackHole {
  public:
   explicit BlackHole(const std::string& host) {
     add_socket(AF_INET);
-    BOOST_REQUIRE(::bind(sockets_[0], at(host, 0).raw(), at(host, 0).size()) == 0);
+    const RawAddress any(at(host, 0));
+    BOOST_REQUIRE(::bind(sockets_[0], any.get(), any.size()) == 0);
     BOOST_REQUIRE(::listen(sockets_[0], 0) == 0);
-    sockaddr_storage bound{};
-    socklen_t size = sizeof bound;
-    BOOST_REQUIRE(::getsockname(sockets_[0], reinterpret_cast<sockaddr*>(&bound), &size) == 0);
-    const SocketAddress here = SocketAddress::from(bound).value();
-    port = here.port();
+    const auto bound = ip_port_from(
+        [&](sockaddr* name, socklen_t* size) { return ::getsockname(sockets_[0], name, size); });
+    port = bound.value().port;
+    const RawAddress here(*bound);
     for (int i = 0; i < 4; ++i) {
       add_socket(AF_INET);
-      static_cast<void>(::connect(sockets_.back(), here.raw(), here.size()));
+      static_cast<void>(::connect(sockets_.back(), here.get(), here.size()));
     }
   }
   BlackHole(const BlackHole&) = delete;
@@ -116,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_refused_address_makes_way_for_the_next_at_once) {
   fake_names["two.invalid"] = {"127.0.0.1", "::1"};
   TcpDial dial(resolver, {"two.invalid", port}, kNever);
   BOOST_TEST((end_of(dial) == TcpDial::State::connected));
-  BOOST_TEST(dial.take_connection()->remote_address().host() == "::1");
+  BOOST_TEST(dial.take_connection()->remote_address().ip.text() == "::1");
 }
 
 BOOST_AUTO_TEST_CASE(an_address_that_swallows_everything_does_not_hold_up_the_others) {
@@ -125,7 +126,7 @@ BOOST_AUTO_TEST_CASE(an_address_that_swallows_everything_does_not_hold_up_the_ot
   fake_names["hole.invalid"] = {"127.0.0.1", "::1"};
   TcpDial dial(resolver, {"hole.invalid", hole.port}, 1ms);
   BOOST_TEST((end_of(dial) == TcpDial::State::connected));
-  BOOST_TEST(dial.take_connection()->remote_address().host() == "::1");
+  BOOST_TEST(dial.take_connection()->remote_address().ip.text() == "::1");
 }
 
 BOOST_AUTO_TEST_CASE(the_first_address_is_taken_where_it_answers) {
@@ -135,7 +136,7 @@ BOOST_AUTO_TEST_CASE(the_first_address_is_taken_where_it_answers) {
     fake_names["both.invalid"] = {first, first == "::1" ? "127.0.0.1" : "::1"};
     TcpDial dial(resolver, {"both.invalid", port}, kNever);
     BOOST_TEST((end_of(dial) == TcpDial::State::connected));
-    BOOST_TEST(dial.take_connection()->remote_address().host() == first);
+    BOOST_TEST(dial.take_connection()->remote_address().ip.text() == first);
   }
 }
 

@@ -36,7 +36,7 @@ struct Homes {
     return *plan;
   }
 
-  [[nodiscard]] Endpoint at(std::uint32_t peer) const { return nat->outer(peer).front(); }
+  [[nodiscard]] base::IpPort at(std::uint32_t peer) const { return nat->outer(peer).front(); }
   std::optional<Nat::Passage> dial(std::uint32_t from, std::uint32_t to, bool punches = false,
                                    base::Time now = kNow) {
     return nat->dial(from, at(to), punches, now);
@@ -61,19 +61,6 @@ const std::string kFirewall = "kind = \"firewall\"";
 
 BOOST_AUTO_TEST_SUITE(nat)
 
-BOOST_AUTO_TEST_CASE(addresses_are_read_as_they_are_written) {
-  for (const char* text : {"11.77.0.1:7000", "192.168.1.2:65535", "[2001:db8::1]:7000",
-                           "[2001:db8::1:0]:7000", "[2001:db8::ab:cd]:1"}) {
-    const auto endpoint = parse_endpoint(text);
-    BOOST_REQUIRE_MESSAGE(endpoint, text);
-    BOOST_TEST(to_string(*endpoint) == text);
-  }
-  for (const char* text : {"", "peer-0:1", "1.2.3:4", "1.2.3.4", "1.2.3.256:1", "1.2.3.4:70000",
-                           "1.2.3.4:5x", "[::1]:7000", "[2001:db8::1]", "[2001:db8::12345]:1"}) {
-    BOOST_TEST(!parse_endpoint(text), text);
-  }
-}
-
 BOOST_AUTO_TEST_CASE(who_is_behind_a_router_dials_out_and_is_not_dialed) {
   for (const std::string& kind : {kModerate, kStrict, kCgnat, kFirewall}) {
     BOOST_TEST_CONTEXT(kind) {
@@ -82,7 +69,7 @@ BOOST_AUTO_TEST_CASE(who_is_behind_a_router_dials_out_and_is_not_dialed) {
       BOOST_REQUIRE(out);
       BOOST_TEST(out->to == 2U);
       BOOST_TEST(!out->inside);
-      BOOST_TEST((out->observed.host == homes.at(0).host));
+      BOOST_TEST((out->observed.ip == homes.at(0).ip));
       BOOST_TEST(!homes.dial(2, 0));
       BOOST_TEST(!homes.dial(1, 0));
     }
@@ -94,7 +81,7 @@ BOOST_AUTO_TEST_CASE(who_is_open_is_dialed_by_all) {
   BOOST_TEST(homes.dial(1, 0).has_value());
   BOOST_TEST(homes.dial(0, 1).has_value());
   // Where it listens, and nowhere else.
-  BOOST_TEST(!homes.nat->dial(1, {homes.at(0).host, 7001}, false, kNow));
+  BOOST_TEST(!homes.nat->dial(1, {homes.at(0).ip, 7001}, false, kNow));
 }
 
 BOOST_AUTO_TEST_CASE(a_moderate_router_maps_a_port_alike_for_all_and_a_strict_one_does_not) {
@@ -158,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_router_that_opens_ports_lets_all_in) {
     Homes homes({kind + "\npcp = true"});
     const auto own = homes.nat->own(0);
     BOOST_REQUIRE(own.size() == 2U);
-    BOOST_TEST(is_private(own[0].host));
+    BOOST_TEST(own[0].ip.is_private());
     BOOST_TEST((own[1] == homes.at(0)));
     BOOST_TEST(homes.dial(1, 0)->to == 0U);
     homes.nat->restart(0);
@@ -168,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_router_that_opens_ports_lets_all_in) {
   Homes homes({kCgnat + "\npcp = true"});
   const auto own = homes.nat->own(0);
   BOOST_REQUIRE(own.size() == 2U);
-  BOOST_TEST(is_private(own[1].host));
+  BOOST_TEST(own[1].ip.is_shared());
   BOOST_TEST(!homes.nat->dial(1, own[1], false, kNow));
   BOOST_TEST(!homes.dial(1, 0));
 }
@@ -185,11 +172,11 @@ BOOST_AUTO_TEST_CASE(peers_of_one_router_reach_each_other_inside_alone) {
   BOOST_TEST(inside->to == 2U);
   BOOST_TEST(inside->inside);
   // Not by the outer address, and nobody by an address that is of another home.
-  BOOST_TEST((nat.outer(0).front().host == nat.outer(2).front().host));
+  BOOST_TEST((nat.outer(0).front().ip == nat.outer(2).front().ip));
   BOOST_TEST(!nat.dial(0, nat.outer(2).front(), false, kNow));
   BOOST_TEST(!nat.dial(1, nat.own(0).front(), false, kNow));
   // Each of them gets an outer port of its own.
-  const Endpoint open = nat.outer(1).front();
+  const base::IpPort open = nat.outer(1).front();
   const auto one = nat.dial(0, open, true, kNow);
   const auto two = nat.dial(2, open, true, kNow);
   BOOST_REQUIRE((one && two));
@@ -206,8 +193,8 @@ BOOST_AUTO_TEST_CASE(homes_have_the_same_inner_addresses) {
 
 BOOST_AUTO_TEST_CASE(ipv6_is_filtered_and_never_mapped) {
   Homes homes({"kind = \"open\"\nipv6 = \"only\"", kModerate + "\nipv6 = \"both\"", kModerate});
-  const Endpoint only = homes.at(0);
-  BOOST_TEST(only.host.v6);
+  const base::IpPort only = homes.at(0);
+  BOOST_TEST(only.ip.is_v6());
   BOOST_TEST(!homes.nat->dial(2, only, false, kNow));  // it has IPv4 alone
   BOOST_TEST(!homes.dial(0, 2));
   const auto home = homes.nat->outer(1);
@@ -224,12 +211,12 @@ BOOST_AUTO_TEST_CASE(another_outer_address_is_the_routers) {
   Homes homes({kCgnat, kFirewall, kOpen});
   for (const std::uint32_t peer : {0U, 1U, 2U}) {
     BOOST_TEST_CONTEXT(peer) {
-      const Endpoint before = homes.at(peer);
+      const base::IpPort before = homes.at(peer);
       const auto own = homes.nat->own(peer);
       homes.nat->change_address(peer);
       BOOST_TEST((homes.at(peer) != before));
       BOOST_TEST((homes.nat->own(peer) == own) == (peer == 0));
-      BOOST_TEST((homes.dial(peer, 3)->observed.host == homes.at(peer).host));
+      BOOST_TEST((homes.dial(peer, 3)->observed.ip == homes.at(peer).ip));
       BOOST_TEST(!homes.nat->dial(3, before, false, kNow));
     }
   }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "harness.hpp"
+#include "io/raw_address.hpp"
 #include "io/ucx/loader.hpp"
 
 using namespace starling;
@@ -176,9 +177,8 @@ BOOST_AUTO_TEST_CASE(a_scanner_that_races_the_start_is_never_connected) {
   constexpr int kStarts = 10;
   // Of these one takes everybody: the scanner does find what can be found.
   const base::Descriptor open(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_storage address;
-  const socklen_t size = kLoopback.to_socket(kPorts.last, address);
-  BOOST_REQUIRE(bind(open.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+  const RawAddress address({kLoopback, kPorts.last});
+  BOOST_REQUIRE(bind(open.get(), address.get(), address.size()) == 0);
   BOOST_REQUIRE(listen(open.get(), 4096) == 0);
   std::atomic<int> rounds = 0;
   std::atomic<int> found_open = 0;
@@ -227,7 +227,8 @@ BOOST_AUTO_TEST_CASE(more_members_than_fit_are_an_error) {
   Loop loop = make_loop();
   Side side(loop);
   side.allow({kLoopback});
-  BOOST_TEST(says(side.fabric->allow(std::vector<Ip>(1000)).error().text, "at most 256 members"));
+  BOOST_TEST(
+      says(side.fabric->allow(std::vector<base::Ip>(1000)).error().text, "at most 256 members"));
   BOOST_TEST(connect_from(kLoopback, side.fabric->port(), 5'000).valid());
 }
 
@@ -254,7 +255,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_interface_is_an_error) {
 
 BOOST_AUTO_TEST_CASE(ipv6_is_refused_where_ucx_is_not_to_be_trusted_with_it) {
   Loop loop = make_loop();
-  const Ip loopback = ip("::1");
+  const base::Ip loopback = ip("::1");
   const FabricConfig config{"lo", loopback, {}};
   if (!takes_ipv6(ucx_module().value()->version)) {
     BOOST_TEST(says(error_of(loop, config), "is not used with IPv6"));

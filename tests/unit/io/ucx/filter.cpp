@@ -1,6 +1,7 @@
 #include "io/ucx/filter.hpp"
 
-#include <cstring>
+#include <algorithm>
+#include <span>
 #include <string>
 
 #include <boost/test/unit_test.hpp>
@@ -8,6 +9,7 @@
 
 #include "harness.hpp"
 
+using namespace starling;
 using namespace starling::io::ucx;
 using starling::io::ucx::test::ip;
 
@@ -16,10 +18,10 @@ namespace {
 using Packet = std::vector<std::uint8_t>;
 
 Packet packet_from(const std::string& source) {
-  const Ip ip = Ip::parse(source).value();
+  const base::Ip ip = base::Ip::parse(source).value();
   Packet packet(60);
   packet[0] = ip.is_v6() ? 0x60 : 0x45;
-  std::memcpy(packet.data() + (ip.is_v6() ? 8 : 12), ip.bytes().data(), ip.is_v6() ? 16 : 4);
+  std::ranges::copy(ip.bytes(), packet.begin() + (ip.is_v6() ? 8 : 12));
   return packet;
 }
 
@@ -55,7 +57,7 @@ std::uint32_t run(const std::vector<sock_filter>& program, const Packet& packet)
   return 0;
 }
 
-bool passes(bool v6, const std::vector<Ip>& allowed, const std::string& source) {
+bool passes(bool v6, const std::vector<base::Ip>& allowed, const std::string& source) {
   return run(filter_for(v6, allowed), packet_from(source)) != 0;
 }
 
@@ -64,8 +66,8 @@ bool passes(bool v6, const std::vector<Ip>& allowed, const std::string& source) 
 BOOST_AUTO_TEST_SUITE(filter)
 
 BOOST_AUTO_TEST_CASE(members_pass_and_nobody_else) {
-  const std::vector<Ip> members{ip("10.1.2.3"), ip("2001:db8::1"), ip("10.1.2.4"),
-                                ip("2001:db8:0:1::2")};
+  const std::vector<base::Ip> members{ip("10.1.2.3"), ip("2001:db8::1"), ip("10.1.2.4"),
+                                      ip("2001:db8:0:1::2")};
   for (const char* source : {"10.1.2.3", "10.1.2.4"}) BOOST_TEST(passes(false, members, source));
   for (const char* source : {"10.1.2.5", "3.2.1.10", "127.0.0.1", "0.0.0.0"}) {
     BOOST_TEST(!passes(false, members, source));
@@ -89,27 +91,23 @@ BOOST_AUTO_TEST_CASE(without_members_nothing_passes) {
 BOOST_AUTO_TEST_CASE(a_packet_of_the_other_family_never_passes) {
   // IPv4 on a socket of IPv6: a source would be read where there is none.
   Packet packet = packet_from("10.0.0.1");
-  const Ip lookalike = [&] {
-    sockaddr_in6 made{};
-    made.sin6_family = AF_INET6;
-    std::memcpy(&made.sin6_addr, packet.data() + 8, 16);
-    return Ip::from(reinterpret_cast<const sockaddr*>(&made)).value();
-  }();
-  const std::vector<Ip> members{lookalike, ip("0.0.0.0")};
+  const base::Ip lookalike = base::Ip::of_bytes(std::span(packet).subspan(8, 16)).value();
+  const std::vector<base::Ip> members{lookalike, ip("0.0.0.0")};
   BOOST_TEST(run(filter_for(true, members), packet) == 0U);
   BOOST_TEST(run(filter_for(false, members), packet_from("::1")) == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(as_many_as_are_allowed_fit) {
   for (const bool v6 : {false, true}) {
-    std::vector<Ip> members;
+    std::vector<base::Ip> members;
     for (std::size_t i = 0; i < kAllowedMax; ++i) {
       members.push_back(
           ip(v6 ? fmt::format("2001:db8::{:x}", i + 1) : fmt::format("10.0.1.{}", i)));
     }
     const auto program = filter_for(v6, members);
     BOOST_TEST(program.size() <= static_cast<std::size_t>(BPF_MAXINSNS));
-    for (const Ip& member : members) BOOST_TEST(run(program, packet_from(member.text())) != 0U);
+    for (const base::Ip& member : members)
+      BOOST_TEST(run(program, packet_from(member.text())) != 0U);
     BOOST_TEST(run(program, packet_from(v6 ? "2001:db8::1:1" : "10.0.2.1")) == 0U);
   }
 }

@@ -20,10 +20,10 @@ namespace starling::io::ucx::test {
 
 inline constexpr base::Duration kPatience = std::chrono::seconds(20);
 
-inline const Ip kLoopback = Ip::parse("127.0.0.1").value();
-inline const Ip kStranger = Ip::parse("127.0.0.2").value();
+inline const base::Ip kLoopback = base::Ip::loopback();
+inline const base::Ip kStranger = base::Ip::parse("127.0.0.2").value();
 
-inline Ip ip(const std::string& text) { return Ip::parse(text).value(); }
+inline base::Ip ip(const std::string& text) { return base::Ip::parse(text).value(); }
 
 inline bool says(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
@@ -31,7 +31,7 @@ inline bool says(const std::string& text, std::string_view part) {
 
 /// A fabric on loopback with at most one carrier.
 struct Side {
-  explicit Side(Loop& loop, base::PortRange ports = {}, const Ip& at = kLoopback) {
+  explicit Side(Loop& loop, base::PortRange ports = {}, const base::Ip& at = kLoopback) {
     auto started = Fabric::start(loop, {"lo", at, ports});
     BOOST_REQUIRE_MESSAGE(started.has_value(), (started ? "" : started.error().text));
     fabric = std::move(*started);
@@ -43,7 +43,9 @@ struct Side {
     carrier->abort();
     while (!carrier->closed()) fabric->progress();
   }
-  void allow(const std::vector<Ip>& members) { BOOST_REQUIRE(fabric->allow(members).has_value()); }
+  void allow(const std::vector<base::Ip>& members) {
+    BOOST_REQUIRE(fabric->allow(members).has_value());
+  }
   void turn() {
     while (fabric->progress()) continue;
     for (auto& one : fabric->take_incoming(carrier ? 0 : 1)) carrier = std::move(one);
@@ -55,7 +57,7 @@ struct Side {
 
 /// Two that let each other in, and one carrier between them, over which a byte went.
 struct Pair {
-  explicit Pair(const Ip& at = kLoopback) : server(loop, {}, at), client(loop, {}, at) {
+  explicit Pair(const base::Ip& at = kLoopback) : server(loop, {}, at), client(loop, {}, at) {
     server.allow({at});
     client.allow({at});
     client.carrier = client.fabric->connect(at, server.fabric->port()).value();
@@ -82,6 +84,6 @@ struct Pair {
 std::vector<std::uint16_t> listening_ports();
 
 /// A connection from `from` to that port of loopback: none within `patience` is none at all.
-base::Descriptor connect_from(const Ip& from, std::uint16_t port, int patience_ms);
+base::Descriptor connect_from(const base::Ip& from, std::uint16_t port, int patience_ms);
 
 }  // namespace starling::io::ucx::test

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "base/descriptor.hpp"
+#include "io/raw_address.hpp"
 #include "io/ucx/fabric.hpp"
 
 using namespace starling;
@@ -13,18 +14,17 @@ using namespace starling::io::ucx;
 
 namespace {
 
-const Ip kLoopback = Ip::parse("127.0.0.1").value();
+const base::Ip kLoopback = base::Ip::loopback();
 
 bool connects(const char* from, std::uint16_t port) {
   const base::Descriptor made(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  sockaddr_storage address;
-  socklen_t size = Ip::parse(from).value().to_socket(0, address);
-  if (bind(made.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) return false;
-  size = kLoopback.to_socket(port, address);
-  static_cast<void>(connect(made.get(), reinterpret_cast<sockaddr*>(&address), size));
+  const RawAddress here({base::Ip::parse(from).value(), 0});
+  const RawAddress there({kLoopback, port});
+  if (bind(made.get(), here.get(), here.size()) != 0) return false;
+  static_cast<void>(connect(made.get(), there.get(), there.size()));
   pollfd wait{made.get(), POLLOUT, 0};
   int error = 0;
-  size = sizeof error;
+  socklen_t size = sizeof error;
   constexpr int kPatienceMs = 200;  // of a SYN that is dropped nothing comes back
   return poll(&wait, 1, kPatienceMs) == 1 &&
          getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
@@ -40,7 +40,7 @@ extern "C" __attribute__((visibility("default"))) int starling_test_fabric() {
   if (!fabric) return 1;
   const std::uint16_t port = (*fabric)->port();
   const bool early = connects("127.0.0.1", port);
-  const std::vector<Ip> members{kLoopback};
+  const std::vector<base::Ip> members{kLoopback};
   const bool allowed = (*fabric)->allow(members).has_value();
   const bool member = connects("127.0.0.1", port);
   const bool stranger = connects("127.0.0.2", port);

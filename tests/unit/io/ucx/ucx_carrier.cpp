@@ -13,6 +13,7 @@
 #include <linux/filter.h>
 #include <sys/socket.h>
 
+#include "io/raw_address.hpp"
 #include "io/ucx/listener.hpp"
 #include "io/ucx/ucx_engine.hpp"
 
@@ -24,7 +25,7 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(20);
 
-const Ip kLoopback = Ip::parse("127.0.0.1").value();
+const base::Ip kLoopback = base::Ip::loopback();
 
 /// A worker with at most one carrier, and nothing above it.
 struct Side {
@@ -153,14 +154,14 @@ BOOST_AUTO_TEST_CASE(a_sender_that_breaks_a_rule_is_found_out) {
       server.listen();
       std::deque<RawMessage> messages;  // outlives the worker that sends them
       Side hostile;
-      sockaddr_storage address;
+      const RawAddress address({kLoopback, server.listener->port()});
       ucp_ep_params_t endpoint_params{};
       endpoint_params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
                                    UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
       endpoint_params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
       endpoint_params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-      endpoint_params.sockaddr.addrlen = kLoopback.to_socket(server.listener->port(), address);
-      endpoint_params.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);
+      endpoint_params.sockaddr.addrlen = address.size();
+      endpoint_params.sockaddr.addr = address.get();
       ucp_ep_h endpoint = nullptr;
       BOOST_REQUIRE(ucp_ep_create(hostile.worker->raw(), &endpoint_params, &endpoint) == UCS_OK);
       std::size_t in_flight = 0;
