@@ -29,6 +29,9 @@ constexpr std::size_t kPortAt = sizeof(std::uint64_t);
 constexpr std::size_t kDoorVersionAt = kPortAt + sizeof(std::uint16_t);
 constexpr std::size_t kDoorSize = kDoorVersionAt + kVersionSize;
 
+constexpr char kLoading[] = "UCX is being loaded";
+constexpr char kNotConnected[] = "UCX is not connected yet";
+
 void append(base::Buffer& to, const void* from, std::size_t size) {
   const std::size_t at = to.size();
   to.resize(at + size);
@@ -107,9 +110,8 @@ void Fabrics::begin(Link& link, Talk& talk) {
   link.put(CellType::offer, offer);
 }
 
-base::Status Fabrics::on_cell(Link& link, Talk& talk, CellType type, base::ByteView cell,
-                              base::Time now, const MakeSession& make_session) {
-  if (type == CellType::door) return connect(link, talk, cell, now, make_session);
+base::Status Fabrics::on_cell(Link& link, Talk& talk, CellType type, base::ByteView cell) {
+  if (type == CellType::door) return on_door(link, talk, cell);
   if (std::exchange(talk.heard, true)) return breach("the other end offers fabrics twice");
   if (cell.size() <= kNameAt || cell.size() > kNameAt + kNameMax) {
     return breach("the other end's offer of fabrics has a wrong size");
@@ -135,11 +137,11 @@ base::Status Fabrics::on_cell(Link& link, Talk& talk, CellType type, base::ByteV
     talk.reason = "addresses are translated on the way (NAT)";
     return {};
   }
-  decide(link, talk, facts, now);
+  decide(link, talk, facts);
   return {};
 }
 
-void Fabrics::decide(Link& link, Talk& talk, const ucx::FabricFacts& known, base::Time now) {
+void Fabrics::decide(const Link& link, Talk& talk, const ucx::FabricFacts& known) {
   ucx::FabricFacts facts = known;
   // Without interfaces, so that no interface here has a link-local one: nobody's fabric.
   const base::Ip here = link.route()->local.ip.on_interface(0);
@@ -156,7 +158,7 @@ void Fabrics::decide(Link& link, Talk& talk, const ucx::FabricFacts& known, base
     case ucx::FabricKind::machine:
       on.device = "lo";
       on.address = base::Ip::loopback();
-      talk.let_in = on.address;
+      talk.other = on.address;
       break;
     case ucx::FabricKind::subnet:
     case ucx::FabricKind::named: {
@@ -166,14 +168,44 @@ void Fabrics::decide(Link& link, Talk& talk, const ucx::FabricFacts& known, base
         return;
       }
       on.device = own->device;
-      talk.let_in = there;
+      talk.other = there;
       break;
     }
   }
   talk.on = on;
-  talk.reason = "UCX is not connected yet";
-  if (link.role() == Role::listener) listen(link, talk, now);
+  talk.reason = kNotConnected;
+  const bool is_there = load();
+  if (link.role() == Role::dialer) return;  // until it hears of the listener's door
+  talk.waits = true;
+  if (!is_there) talk.reason = kLoading;
 }
+
+// --- loading ---
+
+// Begins with it where UCX is first needed, and says whether it is done. Nothing stands still
+// meanwhile.
+bool Fabrics::load() {
+  if (loaded_ || loading_) return loaded_;
+  loading_.emplace(loop_, [this] {
+    loaded_ = true;
+    loading_.reset();
+  });
+  return false;
+}
+
+bool Fabrics::go_on(Link& link, Talk& talk, base::Time now, const MakeSession& make_session) {
+  if (!talk.waits || !load()) return false;
+  talk.waits = false;
+  talk.reason = kNotConnected;
+  if (link.role() == Role::listener) {
+    listen(link, talk, now);
+  } else {
+    connect(link, talk, now, make_session);
+  }
+  return true;
+}
+
+// --- connecting ---
 
 // The listener's part: let the other end in, and tell it where.
 void Fabrics::listen(Link& link, Talk& talk, base::Time now) {
@@ -195,38 +227,37 @@ void Fabrics::listen(Link& link, Talk& talk, base::Time now) {
   link.put(CellType::door, door);
 }
 
-// The dialer's part. The address is the one that the link goes to, or this machine's own: whatever
-// the other end says, nothing else is connected to.
-base::Status Fabrics::connect(Link& link, Talk& talk, base::ByteView door, base::Time now,
-                              const MakeSession& make_session) {
-  if (door.size() != kDoorSize || link.role() != Role::dialer || !talk.heard) {
+base::Status Fabrics::on_door(Link& link, Talk& talk, base::ByteView cell) {
+  if (cell.size() != kDoorSize || link.role() != Role::dialer || !talk.heard) {
     return breach("the other end says where UCX is, unasked or wrongly");
   }
-  if (!talk.on || link.has(CarrierKind::ucx)) return {};
-  std::uint64_t token = 0;
-  std::uint16_t port = 0;
-  std::memcpy(&token, door.data(), sizeof token);
-  std::memcpy(&port, door.data() + kPortAt, sizeof port);
-  const ucx::Version other = version_at(door.subspan(kDoorVersionAt));
-  const auto give_up = [&](std::string why) {
-    on_lost(talk, why, now);
-    return base::Status{};
-  };
-  if (port == 0) return breach("the other end says that UCX is at port 0");
+  if (!talk.on || talk.let_in) return {};  // one attempt is enough
+  std::memcpy(&talk.door.token, cell.data(), sizeof talk.door.token);
+  std::memcpy(&talk.door.port, cell.data() + kPortAt, sizeof talk.door.port);
+  talk.door.version = version_at(cell.subspan(kDoorVersionAt));
+  if (talk.door.port == 0) return breach("the other end says that UCX is at port 0");
+  talk.waits = true;
+  if (!load()) talk.reason = kLoading;
+  return {};
+}
+
+// The dialer's part. The address is the one that the link goes to, or this machine's own: whatever
+// the other end says, nothing else is connected to.
+void Fabrics::connect(Link& link, Talk& talk, base::Time now, const MakeSession& make_session) {
+  const auto give_up = [&](const std::string& why) { on_lost(talk, why, now); };
   const auto fabric = let_in(talk);
   if (!fabric) return give_up(fabric.error().text);
-  if (!ucx::compatible((*fabric)->version(), other)) {
+  if (!ucx::compatible((*fabric)->version(), talk.door.version)) {
     return give_up(fmt::format("UCX {} here and {} at the other end do not link",
-                               to_string((*fabric)->version()), to_string(other)));
+                               to_string((*fabric)->version()), to_string(talk.door.version)));
   }
   auto session = make_session(Role::dialer);
   if (!session) return give_up(session.error().text);
-  auto carrier = (*fabric)->connect(talk.let_in, port);
+  auto carrier = (*fabric)->connect(talk.other, talk.door.port);
   if (!carrier) return give_up(carrier.error().text);
   link.add(std::make_unique<Bootstrap>(CarrierKind::ucx, std::move(*carrier), std::move(*session),
-                                       Preamble{SessionUse::carrier, token}),
+                                       Preamble{SessionUse::carrier, talk.door.token}),
            now + kPatience);
-  return {};
 }
 
 void Fabrics::on_lost(Talk& talk, const std::string& why, base::Time now) {
@@ -259,12 +290,13 @@ base::Result<ucx::Fabric*> Fabrics::let_in(Talk& talk) {
     open_.push_back({.fabric = std::move(*fabric), .let_in = {}});
     open = &open_.back();
   }
-  open->let_in.push_back(talk.let_in);
+  open->let_in.push_back(talk.other);
   open->unused_since = base::Time::max();
   if (auto status = renew_filter(*open); !status) {
     open->let_in.pop_back();
     return base::fail(status.error());
   }
+  talk.let_in = true;
   return open->fabric.get();
 }
 
@@ -277,16 +309,17 @@ base::Status Fabrics::renew_filter(Open& open) {
 
 void Fabrics::forget(Talk& talk, base::Time now) {
   talk.token = 0;
-  if (!talk.on) return;
-  Open* open = find(*std::exchange(talk.on, std::nullopt));
-  if (open == nullptr) return;
-  const auto one = std::ranges::find(open->let_in, talk.let_in);
-  if (one == open->let_in.end()) return;
-  open->let_in.erase(one);
+  talk.waits = false;
+  const auto on = std::exchange(talk.on, std::nullopt);
+  // Others may be let in from the same address.
+  if (!std::exchange(talk.let_in, false)) return;
+  Open* const open = find(*on);
+  ASSERT(open != nullptr, "a fabric that is used is kept");
+  open->let_in.erase(std::ranges::find(open->let_in, talk.other));
   if (open->let_in.empty()) open->unused_since = now;
-  if (std::ranges::count(open->let_in, talk.let_in) > 0) return;
+  if (std::ranges::count(open->let_in, talk.other) > 0) return;
   static_cast<void>(renew_filter(*open));
-  open->fabric->shut(talk.let_in);
+  open->fabric->shut(talk.other);
 }
 
 bool Fabrics::progress() {

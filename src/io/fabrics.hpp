@@ -3,12 +3,13 @@
 //  1. Once a link is accepted, each end tells what it knows of fabrics (an `offer` cell): the name
 //     in its run file, its UCX's version, and a proof of its machine and user.
 //  2. Both ends decide alike (ucx/fabric_choice.hpp). Most links stay where they are, with a
-//  reason.
-//  3. The end that was the session's listener lets the other one's address in, and tells it at
-//  which
-//     port, with a token (a `door` cell). The other end lets in the first one's, since UCX
+//     reason.
+//  3. Each end loads UCX, if it has not yet: on a thread of its own, since that may take half a
+//     second (ucx::Loading).
+//  4. The end that was the session's listener lets the other one's address in, and tells it at
+//     which port, with a token (a `door` cell). The other end lets in the first one's, since UCX
 //     connects back, and connects.
-//  4. On the connection a session of its own begins, whose preamble has the token. Once it is up,
+//  5. On the connection a session of its own begins, whose preamble has the token. Once it is up,
 //     the link has another carrier, and moves there.
 //
 // Training waits for none of it: what fails leaves the link as it was.
@@ -64,6 +65,13 @@ class Fabrics {
   /// Fabrics at a time: interfaces of this machine that links are on.
   static constexpr std::size_t kFabricsMax = 8;
 
+  /// What the listener tells the dialer.
+  struct Door {
+    std::uint64_t token = 0;
+    std::uint16_t port = 0;
+    ucx::Version version{};
+  };
+
   /// What a link has to do with fabrics. The transport keeps it beside the link.
   struct Talk {
     bool offered = false;
@@ -71,8 +79,11 @@ class Fabrics {
     std::string reason;       ///< why the link does not go over UCX; empty: it may, or it is open
     std::uint64_t token = 0;  ///< with which its carrier comes to this end; 0: none is awaited
     base::Time token_until{};
-    std::optional<ucx::FabricConfig> on;  ///< the fabric whose filter lets `let_in` in for it
-    base::Ip let_in;
+    std::optional<ucx::FabricConfig> on;  ///< the fabric that it is to go over
+    base::Ip other;                       ///< the other end there
+    bool let_in = false;                  ///< the fabric's filter lets `other` in for it
+    bool waits = false;                   ///< for UCX, which is being loaded
+    Door door;                            ///< of a dialer that waits: where it connects to then
   };
 
   /// `tls`, `closed`: links are encrypted, and their ends have proved to have a secret. `loop` must
@@ -85,11 +96,13 @@ class Fabrics {
 
   /// The link was accepted.
   void begin(Link& link, Talk& talk);
-  /// An offer or a door. Error (protocol): the other end says what makes no sense. `make_session`
-  /// gives one for a new carrier.
+  /// An offer or a door. Error (protocol): the other end says what makes no sense.
+  [[nodiscard]] base::Status on_cell(Link& link, Talk& talk, CellType type, base::ByteView cell);
+  /// To be called for a link that is up whenever it has its turn: does what an offer or a door asks
+  /// for, once UCX is loaded. True if there was something. `make_session` gives one for a new
+  /// carrier.
   using MakeSession = std::function<base::Result<std::unique_ptr<Session>>(Role)>;
-  [[nodiscard]] base::Status on_cell(Link& link, Talk& talk, CellType type, base::ByteView cell,
-                                     base::Time now, const MakeSession& make_session);
+  [[nodiscard]] bool go_on(Link& link, Talk& talk, base::Time now, const MakeSession& make_session);
   /// The link's UCX carrier, or the attempt at it, has come to an end.
   void on_lost(Talk& talk, const std::string& why, base::Time now);
   /// The link is gone.
@@ -114,10 +127,11 @@ class Fabrics {
     base::Time unused_since = base::Time::max();
   };
 
-  void decide(Link& link, Talk& talk, const ucx::FabricFacts& facts, base::Time now);
+  void decide(const Link& link, Talk& talk, const ucx::FabricFacts& facts);
+  [[nodiscard]] base::Status on_door(Link& link, Talk& talk, base::ByteView cell);
+  bool load();
   void listen(Link& link, Talk& talk, base::Time now);
-  [[nodiscard]] base::Status connect(Link& link, Talk& talk, base::ByteView door, base::Time now,
-                                     const MakeSession& make_session);
+  void connect(Link& link, Talk& talk, base::Time now, const MakeSession& make_session);
   [[nodiscard]] base::Result<ucx::Fabric*> let_in(Talk& talk);
   [[nodiscard]] base::Status renew_filter(Open& open);
   [[nodiscard]] Open* find(const ucx::FabricConfig& config);
@@ -129,6 +143,8 @@ class Fabrics {
   bool closed_;
   std::optional<ucx::MachineProof> machine_;
   std::string why_not_;  ///< why this end cannot use UCX; empty: nothing is known against it
+  bool loaded_ = false;  ///< UCX is there, or cannot be
+  std::optional<ucx::Loading> loading_;
   std::vector<Open> open_;
 };
 

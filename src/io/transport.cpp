@@ -265,13 +265,16 @@ bool Transport::Impl::pump(std::uint32_t slot, base::Time now) {
     of.handler.on_part(of.id, type, bytes);
   };
   const auto on_cell = [&](CellType type, base::ByteView cell) {
-    of.reported = true;  // a reason, or a carrier, may come of it
-    return fabrics_.on_cell(*link, slots_[slot].talk, type, cell, now,
-                            [this](Role role) { return make_session(role); });
+    of.reported = true;  // a reason may come of it, or a carrier in the next turn
+    return fabrics_.on_cell(*link, slots_[slot].talk, type, cell);
   };
   const auto on_lost = [&](CarrierKind kind, const std::string& why) {
     if (kind == CarrierKind::ucx) fabrics_.on_lost(slots_[slot].talk, why, now);
   };
+  if (link->state() == Link::State::up) {
+    of.reported = fabrics_.go_on(*link, slots_[slot].talk, now,
+                                 [this](Role role) { return make_session(role); });
+  }
   const bool more = link->pump(now, {on_frame, on_part, on_cell, on_lost});
   if (link->state() == Link::State::up && !slots_[slot].up_reported &&
       link->opened().use == SessionUse::carrier) {

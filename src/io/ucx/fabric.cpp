@@ -1,5 +1,7 @@
 #include "io/ucx/fabric.hpp"
 
+#include <system_error>
+
 #include "base/assert.hpp"
 #include "io/blocked_signals.hpp"
 #include "io/ucx/loader.hpp"
@@ -7,11 +9,16 @@
 namespace starling::io::ucx {
 
 Loading::Loading(Loop& loop, std::function<void()> done) : wake_(loop, std::move(done)) {
-  const BlockedSignals blocked;
-  thread_ = std::jthread([this] {
+  const auto load = [this] {
     static_cast<void>(ucx_module());  // it remembers what came of it
     wake_.wake();
-  });
+  };
+  try {
+    const BlockedSignals blocked;
+    thread_ = std::jthread(load);
+  } catch (const std::system_error&) {
+    load();  // no thread is to be had: the loop waits
+  }
 }
 
 base::Result<std::unique_ptr<Fabric>> Fabric::start(Loop& loop, const FabricConfig& config) {

@@ -1,14 +1,21 @@
 #include "io/fabrics.hpp"
 
+#include <cstdlib>
 #include <cstring>
+#include <string>
+#include <thread>
 
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
+#include <fcntl.h>
+#include <sys/stat.h>
 
+#include "base/descriptor.hpp"
 #include "harness.hpp"
 #include "io/plain_session.hpp"
 #include "io/tcp.hpp"
 #include "io/tls.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace starling;
 using namespace starling::io;
@@ -22,6 +29,24 @@ TransportConfig with_fabric(const std::string& fabric) {
   return config;
 }
 
+/// What holds up the loading of UCX (slow_ucx.cpp), until it is opened.
+class Gate {
+ public:
+  Gate() {
+    BOOST_REQUIRE(mkfifo(path_.c_str(), 0600) == 0);
+    setenv("STARLING_TEST_GATE", path_.c_str(), 1);
+  }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  ~Gate() { open(); }
+  void open() { opened_ = base::Descriptor(::open(path_.c_str(), O_RDWR | O_CLOEXEC)); }
+
+ private:
+  testing::TemporaryFolder folder_;
+  std::string path_ = folder_ / "gate";
+  base::Descriptor opened_{-1};
+};
+
 /// Two peers whose link both have accepted.
 struct Two {
   explicit Two(const TransportConfig& config_a = {}, const TransportConfig& config_b = {})
@@ -33,8 +58,8 @@ struct Two {
   [[nodiscard]] CarrierKind kind(const Endpoint& end) const {
     return end.transport->carrier(end.ups[0].link).kind;
   }
-  [[nodiscard]] std::string why(const Endpoint& end) const {
-    return end.transport->carrier(end.ups[0].link).why;
+  [[nodiscard]] std::string why(const Endpoint& end, std::size_t link = 0) const {
+    return end.transport->carrier(end.ups[link].link).why;
   }
   [[nodiscard]] bool moved() {
     return run_until(loop,
@@ -99,6 +124,36 @@ class Rogue {
 
 BOOST_AUTO_TEST_SUITE(fabrics)
 
+// The first test: UCX is loaded once in a process.
+BOOST_AUTO_TEST_CASE(the_loop_turns_while_ucx_is_loaded) {
+  constexpr char kLoading[] = "UCX is being loaded";
+  BOOST_REQUIRE(std::getenv("STARLING_UCX_MODULE") != nullptr);  // as `meson test` has it
+  Two two;
+  Gate gate;
+  auto leaves = std::make_unique<Endpoint>(two.loop);
+  BOOST_REQUIRE(link_up(two.loop, *leaves, two.b));
+  leaves->transport->accept(leaves->ups[0].link);
+  two.b.transport->accept(two.b.ups[1].link);
+  BOOST_REQUIRE(run_until(two.loop, [&] {
+    return two.why(two.b, 0) == kLoading && two.why(two.b, 1) == kLoading &&
+           two.why(*leaves) == "UCX is not connected yet";
+  }));
+  two.talk();
+  BOOST_TEST((two.kind(two.a) == CarrierKind::tcp));
+  BOOST_TEST(two.why(two.b) == kLoading);
+  // Nor does it hold up the end of a peer, until the transport is destroyed: its thread ends first.
+  bool over = false;
+  leaves->transport->shutdown([&] { over = true; });
+  BOOST_TEST(run_until(two.loop, [&] { return over; }));
+  BOOST_TEST(two.why(two.b) == kLoading);
+  {
+    const std::jthread opener([&] { gate.open(); });
+    leaves.reset();
+  }
+  BOOST_REQUIRE_MESSAGE(two.moved(), two.why(two.a) + " / " + two.why(two.b));
+  two.talk();
+}
+
 BOOST_AUTO_TEST_CASE(links_of_one_machine_move_to_ucx_by_themselves) {
   Two two;
   BOOST_TEST((two.kind(two.a) == CarrierKind::tcp));
@@ -127,6 +182,22 @@ BOOST_AUTO_TEST_CASE(several_links_share_a_fabric_and_outlive_each_other) {
   two.talk();
   BOOST_TEST((two.kind(two.a) == CarrierKind::ucx));
   BOOST_TEST(two.b.downs.empty());
+}
+
+// Both are let in from one address.
+BOOST_AUTO_TEST_CASE(a_link_that_ends_before_it_was_let_in_shuts_out_no_other) {
+  Two two;
+  BOOST_REQUIRE(two.moved());
+  Endpoint c(two.loop);
+  BOOST_REQUIRE(link_up(two.loop, two.a, c));
+  c.transport->accept(c.ups[0].link);
+  BOOST_REQUIRE(
+      run_until(two.loop, [&] { return two.why(two.a, 1) == "UCX is not connected yet"; }));
+  two.a.transport->abort(two.a.ups[1].link);
+  BOOST_REQUIRE(run_until(two.loop, [&] { return !c.downs.empty(); }));
+  two.talk();
+  BOOST_TEST((two.kind(two.a) == CarrierKind::ucx), two.why(two.a));
+  BOOST_TEST((two.kind(two.b) == CarrierKind::ucx), two.why(two.b));
 }
 
 struct Keys {
