@@ -257,8 +257,10 @@ void add_doctor(CLI::App& app, DoctorOptions& options, int& code) {
   doctor->add_option("--listen", options.listen, "Address that a peer would listen on")
       ->capture_default_str();
   doctor
-      ->add_option("--join", options.join,
-                   "Address host:port of a peer that this machine should reach (repeatable)")
+      ->add_option(
+          "--join", options.join,
+          "Address host:port of a peer that this machine should reach; two on different hosts "
+          "tell the kind of NAT in between (repeatable)")
       ->allow_extra_args(false);
   doctor->add_option(
       "--peer", options.peer,
