@@ -488,28 +488,30 @@ class PairsOfPeers(unittest.TestCase):
 
     def test_are_linked_when_both_say_so(self):
         pairs = Pairs({"direct": [[0, 1]], "circuit": []})
-        pairs.heard(0, self.links(peer_1="tcp"), {0, 1}, 1.0)
+        pairs.heard(0, self.links(peer_1="tcp"), {0, 1}, 1.0, 0.0)
         self.assertEqual((pairs.path(0, 1), pairs.linked_within), (None, None))
-        pairs.heard(1, self.links(peer_0="ucx"), {0, 1}, 2.0)
-        self.assertEqual((pairs.linked_within, pairs.paths_within), (2.0, 2.0))
+        pairs.heard(1, [], {0, 1}, 2.0, 0.0)
+        pairs.heard(1, self.links(peer_0="ucx"), {0, 1}, 3.5, 0.0)
+        self.assertEqual((pairs.linked_within, pairs.paths_within), (1.5, 1.5))
 
     def test_have_the_path_that_either_end_names(self):
         pairs = Pairs({"direct": [[0, 1]], "circuit": [[0, 2]]})
-        pairs.heard(0, self.links(peer_1="circuit", peer_2="circuit"), {0, 1, 2}, 1.0)
-        pairs.heard(1, self.links(peer_0="tcp"), {0, 1, 2}, 2.0)
-        pairs.heard(2, self.links(peer_0="tcp"), {0, 1, 2}, 3.0)
+        everybody = {0, 1, 2}
+        pairs.heard(0, self.links(peer_1="circuit", peer_2="circuit"), everybody, 1.0, 0.0)
+        pairs.heard(1, self.links(peer_0="tcp"), everybody, 2.0, 0.0)
+        pairs.heard(2, self.links(peer_0="tcp"), everybody, 3.0, 0.0)
         self.assertIsNone(pairs.linked_within)  # 1 and 2 are not
         self.assertIsNone(pairs.paths_within)
         self.assertEqual(pairs.wrong(), ["peer-0 and peer-1: circuit, expected: direct"])
-        pairs.heard(0, self.links(peer_1="tcp", peer_2="circuit"), {0, 1, 2}, 4.0)
-        self.assertEqual(pairs.paths_within, 4.0)
+        pairs.heard(0, self.links(peer_1="tcp", peer_2="circuit"), everybody, 4.0, 0.0)
+        self.assertEqual(pairs.paths_within, 1.0)
 
     def test_of_before_the_last_start_do_not_count(self):
         pairs = Pairs({})
-        pairs.heard(0, [], {0}, -1.0)
+        pairs.heard(0, [], {0}, 1.0, 2.0)
         self.assertIsNone(pairs.linked_within)
-        pairs.heard(0, [], {0}, 0.5)
-        self.assertEqual(pairs.linked_within, 0.5)
+        pairs.heard(0, [], {0}, 2.5, 2.0)
+        self.assertEqual(pairs.linked_within, 0.0)
         self.assertIsNone(pairs.paths_within)  # none is expected
 
 
