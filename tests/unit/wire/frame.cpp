@@ -1,6 +1,9 @@
 #include "wire/frame.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <utility>
 
 #include <boost/test/unit_test.hpp>
 
@@ -11,6 +14,24 @@ using starling::base::Buffer;
 using starling::base::ByteView;
 
 namespace {
+
+std::size_t largest_piece = 0;
+
+}  // namespace
+
+// Not inline: the compiler would take them for two that do not belong together.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  largest_piece = std::max(largest_piece, size);
+  if (void* const memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace {
+
+/// The largest piece of memory that was asked for since the last call.
+std::size_t take_largest_piece() { return std::exchange(largest_piece, 0); }
 
 Buffer some_bytes(std::size_t size, std::uint64_t seed) {
   starling::base::Rng rng(seed);
@@ -86,6 +107,25 @@ BOOST_AUTO_TEST_CASE(announced_sizes_are_bounded_before_memory_is_taken) {
   const auto result = larger.read(view);
   BOOST_REQUIRE(result.has_value());
   BOOST_TEST(result->has_value());
+}
+
+// What a header announces is a stranger's word: to have memory taken costs a stranger bytes.
+BOOST_AUTO_TEST_CASE(memory_is_taken_for_eight_times_what_has_arrived_at_most) {
+  constexpr std::size_t kPiece = 1000;
+  const Buffer frame = wire::make_frame(wire::FrameType::delta, {}, some_bytes(4UL << 20, 6));
+  wire::FrameReader reader(frame.size());
+  static_cast<void>(take_largest_piece());
+  std::size_t largest = 0;
+  for (std::size_t at = 0; at < frame.size(); at += kPiece) {
+    ByteView view = ByteView(frame).subspan(at, std::min(kPiece, frame.size() - at));
+    const auto result = reader.read(view);
+    BOOST_REQUIRE(result.has_value());
+    BOOST_REQUIRE(result->has_value() == (at + kPiece >= frame.size()));
+    const std::size_t piece = take_largest_piece();
+    BOOST_REQUIRE(piece <= 8 * (at + kPiece));
+    largest = std::max(largest, piece);
+  }
+  BOOST_TEST(largest > 1U << 20);  // it was seen
 }
 
 BOOST_AUTO_TEST_SUITE_END()

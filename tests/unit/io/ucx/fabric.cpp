@@ -7,6 +7,7 @@
 #include <thread>
 
 #include <boost/test/unit_test.hpp>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "harness.hpp"
@@ -24,8 +25,6 @@ Loop make_loop() { return std::move(Loop::create().value()); }
 
 // Of a SYN that is dropped nothing comes back: this long nothing is taken for nothing.
 constexpr int kDroppedMs = 100;
-// Not those that systems give to clients.
-constexpr base::PortRange kPorts{21'300, 21'315};
 
 /// What UCX takes for an order to write 16 bytes to any address of the process: after the number
 /// that begins a connection a message of kind "put" (uct_tcp_ep_put_req_hdr_t).
@@ -135,11 +134,12 @@ BOOST_AUTO_TEST_CASE(a_loop_that_waits_is_woken_by_what_comes) {
 
 BOOST_AUTO_TEST_CASE(nobody_reaches_a_port_before_being_allowed) {
   Loop loop = make_loop();
-  Side side(loop, kPorts);
+  const base::PortRange range = free_ports(16);
+  Side side(loop, range);
   const std::vector<std::uint16_t> ports = listening_ports();
   BOOST_REQUIRE(ports.size() == 2U);
   for (const std::uint16_t port : ports) {
-    BOOST_TEST(kPorts.has(port));
+    BOOST_TEST(range.has(port));
     BOOST_TEST(!connect_from(kLoopback, port, kDroppedMs).valid());
   }
   side.allow({kLoopback});
@@ -175,9 +175,10 @@ BOOST_AUTO_TEST_CASE(a_stranger_writes_nothing_into_the_process) {
 // Between the moment in which a port takes connections and the filter there must be none.
 BOOST_AUTO_TEST_CASE(a_scanner_that_races_the_start_is_never_connected) {
   constexpr int kStarts = 10;
+  const base::PortRange ports = free_ports(16);
   // Of these one takes everybody: the scanner does find what can be found.
   const base::Descriptor open(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const RawAddress address({kLoopback, kPorts.last});
+  const RawAddress address({kLoopback, ports.last});
   BOOST_REQUIRE(bind(open.get(), address.get(), address.size()) == 0);
   BOOST_REQUIRE(listen(open.get(), 4096) == 0);
   std::atomic<int> rounds = 0;
@@ -185,11 +186,11 @@ BOOST_AUTO_TEST_CASE(a_scanner_that_races_the_start_is_never_connected) {
   std::atomic<int> found_ucx = 0;
   std::jthread scanner([&](const std::stop_token& over) {
     while (!over.stop_requested()) {
-      for (unsigned port = kPorts.first; port <= kPorts.last; ++port) {
-        const bool ours = port < kPorts.first + 4U || port == kPorts.last;
+      for (unsigned port = ports.first; port <= ports.last; ++port) {
+        const bool ours = port < ports.first + 4U || port == ports.last;
         if (!ours || !connect_from(kStranger, static_cast<std::uint16_t>(port), 1).valid())
           continue;
-        ++(port == kPorts.last ? found_open : found_ucx);
+        ++(port == ports.last ? found_open : found_ucx);
       }
       ++rounds;
     }
@@ -197,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_scanner_that_races_the_start_is_never_connected) {
   {
     Loop loop = make_loop();
     for (int i = 0; i < kStarts; ++i) {
-      const Side side(loop, kPorts);
+      const Side side(loop, ports);
       const int begun = rounds;
       while (rounds < begun + 2) std::this_thread::yield();
     }
@@ -233,17 +234,17 @@ BOOST_AUTO_TEST_CASE(more_members_than_fit_are_an_error) {
 }
 
 BOOST_AUTO_TEST_CASE(ports_come_from_the_range_and_may_run_out) {
-  constexpr base::PortRange kFour{21'320, 21'323};
+  const base::PortRange four = free_ports(4);
   Loop loop = make_loop();
   {
-    Side first(loop, kFour);
-    Side second(loop, kFour);
-    BOOST_TEST(kFour.has(first.fabric->port()));
-    BOOST_TEST(kFour.has(second.fabric->port()));
-    BOOST_TEST(
-        says(error_of(loop, {"lo", kLoopback, kFour}), "no port from 21320 to 21323 is free"));
+    Side first(loop, four);
+    Side second(loop, four);
+    BOOST_TEST(four.has(first.fabric->port()));
+    BOOST_TEST(four.has(second.fabric->port()));
+    BOOST_TEST(says(error_of(loop, {"lo", kLoopback, four}),
+                    fmt::format("no port from {} to {} is free", four.first, four.last)));
   }
-  BOOST_TEST(error_of(loop, {"lo", kLoopback, kFour}) == "");
+  BOOST_TEST(error_of(loop, {"lo", kLoopback, four}) == "");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_interface_is_an_error) {

@@ -1,6 +1,7 @@
 #include "harness.hpp"
 
 #include <filesystem>
+#include <random>
 #include <string>
 
 #include <poll.h>
@@ -8,6 +9,26 @@
 #include "io/raw_address.hpp"
 
 namespace starling::io::ucx::test {
+
+base::PortRange free_ports(unsigned count) {
+  constexpr unsigned kLowest = 10'000;
+  constexpr unsigned kHighest = 32'000;
+  std::random_device random;
+  for (int tries = 0; tries < 1000; ++tries) {
+    const auto first =
+        static_cast<std::uint16_t>(kLowest + random() % (kHighest - kLowest - count));
+    const auto last = static_cast<std::uint16_t>(first + count - 1);
+    std::vector<base::Descriptor> taken;
+    for (unsigned port = first; port <= last; ++port) {
+      const RawAddress at({base::Ip(), static_cast<std::uint16_t>(port)});
+      base::Descriptor one(socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (bind(one.get(), at.get(), at.size()) == 0) taken.push_back(std::move(one));
+    }
+    if (taken.size() == count) return {first, last};
+  }
+  BOOST_FAIL("no ports are free");
+  return {};
+}
 
 std::vector<std::uint16_t> listening_ports() {
   std::vector<std::uint16_t> ports;

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "base/descriptor.hpp"
+#include "base/port_range.hpp"
 #include "io/loop.hpp"
 #include "io/ucx/fabric.hpp"
 
@@ -79,6 +80,10 @@ struct Pair {
   Side server;
   Side client;
 };
+
+/// `count` ports in a row on which nobody listened a moment ago, and none of those that systems
+/// give to clients. Others each time: a port stays taken for a minute after its connections.
+base::PortRange free_ports(unsigned count);
 
 /// Ports on which this process listens for TCP.
 std::vector<std::uint16_t> listening_ports();
