@@ -26,4 +26,6 @@ template <class T, std::size_t N>
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+inline void append(Buffer& to, ByteView bytes) { to.insert(to.end(), bytes.begin(), bytes.end()); }
+
 }  // namespace starling::base

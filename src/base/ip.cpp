@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <net/if.h>
 
+#include "base/endian.hpp"
 #include "base/parse_number.hpp"
 
 namespace starling::base {
@@ -61,9 +62,7 @@ Ip::Bytes16 Ip::mapped() const noexcept {
 }
 
 std::uint32_t Ip::number() const noexcept {
-  std::uint32_t number = 0;
-  for (const std::uint8_t byte : bytes().first(4)) number = number << 8 | byte;
-  return number;
+  return load_big<std::uint32_t>(std::as_bytes(bytes()));
 }
 
 bool Ip::is_any() const noexcept {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/endian.hpp"
 #include "base/file.hpp"
 #include "data/lzw.hpp"
 
@@ -25,14 +26,6 @@ constexpr std::size_t kOffsetsAt = 92;
 constexpr std::string_view kMagic = "EC02";
 constexpr std::string_view kPackedMagic = "\x1f\x9d\x90";
 
-std::uint32_t number_at(base::ByteView file, std::size_t at) noexcept {
-  std::uint32_t value = 0;
-  for (const std::byte byte : file.subspan(at, 4)) {
-    value = value << 8 | std::to_integer<std::uint32_t>(byte);
-  }
-  return value;
-}
-
 bool has_text_at(base::ByteView file, std::size_t at, std::string_view text) noexcept {
   return file.size() >= at + text.size() &&
          std::ranges::equal(file.subspan(at, text.size()), std::as_bytes(std::span(text)));
@@ -46,16 +39,16 @@ base::Result<base::Buffer> unpack(base::ByteView file, const std::string& path) 
                 path);
   };
   if (!has_text_at(file, 0, kMagic) || file.size() < kOffsetsAt) return damaged();
-  const std::uint32_t window_bytes = number_at(file, kWindowBytesAt);
-  const std::uint32_t windows = number_at(file, kWindowsAt);
+  const std::uint32_t window_bytes = base::load_big<std::uint32_t>(file, kWindowBytesAt);
+  const std::uint32_t windows = base::load_big<std::uint32_t>(file, kWindowsAt);
   if (window_bytes > kWindowBytesMax || windows > kWindowsMax) return damaged();
   if (!has_text_at(file, kOffsetsAt + 4 * (windows + std::size_t{1}), kPackedMagic)) {
     return damaged();
   }
   base::Buffer text;
   for (std::uint32_t i = 0; i < windows; ++i) {
-    const std::size_t begin = number_at(file, kOffsetsAt + 4 * i);
-    const std::size_t end = number_at(file, kOffsetsAt + 4 * (i + 1));
+    const std::size_t begin = base::load_big<std::uint32_t>(file, kOffsetsAt + 4 * i);
+    const std::size_t end = base::load_big<std::uint32_t>(file, kOffsetsAt + 4 * (i + 1));
     if (begin > end || end > file.size()) return damaged();
     const auto window = unpack_lzw(file.subspan(begin, end - begin), window_bytes, path);
     if (!window) return fail(window.error());

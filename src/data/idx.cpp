@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/endian.hpp"
 #include "base/file.hpp"
 #include "data/gzip.hpp"
 #include "data/idx_header.hpp"
@@ -29,14 +30,6 @@ struct CacheHeader {
   base::Hash128 hash;      ///< of the content
 };
 static_assert(sizeof(CacheHeader) == 32 && std::is_trivially_copyable_v<CacheHeader>);
-
-std::uint32_t big_endian(base::ByteView bytes) noexcept {
-  std::uint32_t value = 0;
-  for (const std::byte byte : bytes.first(4)) {
-    value = value << 8 | std::to_integer<std::uint32_t>(byte);
-  }
-  return value;
-}
 
 /// Where the unpacked content of a gzip file is kept. The trailer names the content: a new
 /// version of a data set gets a new place.
@@ -93,7 +86,7 @@ base::Result<std::uint32_t> idx_dimensions(base::ByteView bytes, const std::stri
   if (bytes.size() < kIdxMagicBytes) {
     return fail(ErrorCode::data, "{}: is too short for an IDX file ({} bytes)", path, bytes.size());
   }
-  const std::uint32_t magic = big_endian(bytes);
+  const std::uint32_t magic = base::load_big<std::uint32_t>(bytes);
   const std::uint32_t dimensions = magic & 0xff;
   if (magic >> 8 != 0x08 || dimensions == 0 || dimensions > kIdxDimensionsMax) {
     return fail(ErrorCode::data,
@@ -112,7 +105,7 @@ base::Result<IdxHeader> idx_header(base::ByteView bytes, const std::string& path
   }
   IdxHeader header{.shape = {}, .values = 1};
   for (std::uint32_t i = 0; i < *dimensions; ++i) {
-    const std::uint32_t side = big_endian(bytes.subspan(idx_header_bytes(i)));
+    const std::uint32_t side = base::load_big<std::uint32_t>(bytes, idx_header_bytes(i));
     header.shape.push_back(side);
     if (side == 0 || header.values > kIdxBytesMax / side) {
       return fail(ErrorCode::data,

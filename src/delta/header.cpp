@@ -1,32 +1,20 @@
 #include "delta/header.hpp"
 
-#include <bit>
 #include <cmath>
 
 #include "base/assert.hpp"
+#include "base/endian.hpp"
 #include "delta/golomb.hpp"
 #include "delta/quantize.hpp"
 
 namespace starling::delta {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the format is little-endian");
-
 using base::ErrorCode;
 using base::fail;
+using base::load_little;
+using base::store_little;
 using namespace wire::delta_format;
-
-template <class T>
-void put(base::Buffer& out, std::size_t at, T value) {
-  std::memcpy(out.data() + at, &value, sizeof value);
-}
-
-template <class T>
-T get(base::ByteView bytes, std::size_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
-}
 
 constexpr std::uint8_t kVersionShift = 4;
 constexpr std::uint8_t kKindShift = 3;
@@ -60,30 +48,31 @@ void write_header(const Shape& shape, base::Buffer& out) {
   ASSERT(is_bits(shape.bits) && shape.golomb <= kGolombMax);
   const std::size_t begin = out.size();
   out.resize(begin + kHeaderBytes);
-  put(out, begin + kKindAt,
+  store_little(
+      out, begin + kKindAt,
       static_cast<std::uint8_t>(kVersion << kVersionShift |
                                 static_cast<int>(shape.kind) << kKindShift | (shape.bits - 1)));
-  put(out, begin + kGolombAt, static_cast<std::uint8_t>(shape.golomb));
-  put(out, begin + kBlockAt, static_cast<std::uint16_t>(shape.block));
-  put(out, begin + kElementsAt, shape.n);
-  put(out, begin + kCountAt, shape.count);
+  store_little(out, begin + kGolombAt, static_cast<std::uint8_t>(shape.golomb));
+  store_little(out, begin + kBlockAt, static_cast<std::uint16_t>(shape.block));
+  store_little(out, begin + kElementsAt, shape.n);
+  store_little(out, begin + kCountAt, shape.count);
 }
 
 base::Result<Shape> read_header(base::ByteView payload, std::size_t n) {
   if (payload.size() < kHeaderBytes) {
     return fail(ErrorCode::protocol, "delta: {} bytes are less than a header", payload.size());
   }
-  const auto first = get<std::uint8_t>(payload, kKindAt);
+  const auto first = load_little<std::uint8_t>(payload, kKindAt);
   if (first >> kVersionShift != kVersion) {
     return fail(ErrorCode::protocol, "delta: format version {} where this program knows {}",
                 first >> kVersionShift, kVersion);
   }
   Shape shape{.kind = static_cast<Kind>(first >> kKindShift & kKindMask),
               .bits = (first & kBitsMask) + 1,
-              .golomb = get<std::uint8_t>(payload, kGolombAt),
-              .block = get<std::uint16_t>(payload, kBlockAt),
-              .n = get<std::uint32_t>(payload, kElementsAt),
-              .count = get<std::uint32_t>(payload, kCountAt)};
+              .golomb = load_little<std::uint8_t>(payload, kGolombAt),
+              .block = load_little<std::uint16_t>(payload, kBlockAt),
+              .n = load_little<std::uint32_t>(payload, kElementsAt),
+              .count = load_little<std::uint32_t>(payload, kCountAt)};
   if (const auto status = check_fields(shape, n); !status) return fail(status.error());
   const std::size_t scales = blocks_of(shape.count, shape.block) * sizeof(float);
   const std::size_t values = codes_bytes(shape.count, shape.bits);

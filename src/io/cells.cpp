@@ -1,16 +1,13 @@
 #include "io/cells.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
 #include "base/assert.hpp"
+#include "base/endian.hpp"
 #include "wire/frame.hpp"
 
 namespace starling::io {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "cells are little-endian");
 
 constexpr std::size_t kTokenAt = 8;
 
@@ -25,7 +22,7 @@ base::Buffer encode(const Preamble& preamble) {
   base::Buffer bytes(kPreambleSize);
   bytes[0] = std::byte{wire::kMajorVersion};
   bytes[1] = static_cast<std::byte>(preamble.use);
-  std::memcpy(bytes.data() + kTokenAt, &preamble.token, sizeof preamble.token);
+  base::store_little(bytes, kTokenAt, preamble.token);
   return bytes;
 }
 
@@ -40,32 +37,26 @@ base::Result<Preamble> decode_preamble(base::ByteView bytes) {
   if (use > static_cast<std::uint8_t>(SessionUse::carrier)) {
     return breach("the other end opens a session of an unknown kind ({})", use);
   }
-  Preamble preamble{.use = static_cast<SessionUse>(use)};
-  std::memcpy(&preamble.token, bytes.data() + kTokenAt, sizeof preamble.token);
-  return preamble;
+  return Preamble{.use = static_cast<SessionUse>(use),
+                  .token = base::load_little<std::uint64_t>(bytes, kTokenAt)};
 }
 
 void append_cell_header(base::Buffer& to, CellType type, std::size_t size) {
   ASSERT(size <= kCellMax);
-  const auto head = static_cast<std::uint32_t>(type) | static_cast<std::uint32_t>(size << 8U);
-  const std::size_t at = to.size();
-  to.resize(at + kCellHeaderSize);
-  std::memcpy(to.data() + at, &head, kCellHeaderSize);
+  base::append_little(to,
+                      static_cast<std::uint32_t>(type) | static_cast<std::uint32_t>(size << 8U));
 }
 
 base::Buffer number_cell(CellType type, std::uint64_t number) {
   base::Buffer cell;
   append_cell_header(cell, type, sizeof number);
-  cell.resize(kCellHeaderSize + sizeof number);
-  std::memcpy(cell.data() + kCellHeaderSize, &number, sizeof number);
+  base::append_little(cell, number);
   return cell;
 }
 
 base::Result<std::uint64_t> number_in(base::ByteView cell) {
-  std::uint64_t number = 0;
-  if (cell.size() != sizeof number) return breach("a cell has {} bytes for a number", cell.size());
-  std::memcpy(&number, cell.data(), sizeof number);
-  return number;
+  if (cell.size() == sizeof(std::uint64_t)) return base::load_little<std::uint64_t>(cell);
+  return breach("a cell has {} bytes for a number", cell.size());
 }
 
 base::Result<std::optional<CellReader::Part>> CellReader::read(base::ByteView& plain) {
@@ -79,8 +70,7 @@ base::Result<std::optional<CellReader::Part>> CellReader::read(base::ByteView& p
     std::ranges::copy(part, header_.begin() + static_cast<std::ptrdiff_t>(header_filled_));
     header_filled_ += part.size();
     if (header_filled_ < kCellHeaderSize) return std::nullopt;
-    std::uint32_t head = 0;
-    std::memcpy(&head, header_.data(), sizeof head);
+    const auto head = base::load_little<std::uint32_t>(header_);
     left_ = head >> 8U;
     const std::uint32_t type = head & 0xffU;
     if (type < static_cast<std::uint32_t>(CellType::data) ||

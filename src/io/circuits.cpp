@@ -1,16 +1,13 @@
 #include "io/circuits.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
 #include "base/assert.hpp"
+#include "base/endian.hpp"
 #include "wire/frame.hpp"
 
 namespace starling::io {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "circuits are little-endian");
 
 constexpr std::size_t kTakenAt = 4;
 constexpr std::size_t kEndAt = 8;
@@ -25,16 +22,10 @@ base::Buffer circuit_frame(std::uint32_t number, std::uint32_t taken, bool ends,
                            base::ByteView bytes) {
   std::array<std::byte, kCircuitHeaderSize> head{};
   const std::uint32_t end = ends ? 1 : 0;
-  std::memcpy(head.data(), &number, sizeof number);
-  std::memcpy(head.data() + kTakenAt, &taken, sizeof taken);
-  std::memcpy(head.data() + kEndAt, &end, sizeof end);
+  base::store_little(head, 0, number);
+  base::store_little(head, kTakenAt, taken);
+  base::store_little(head, kEndAt, end);
   return wire::make_frame(wire::FrameType::circuit, {}, head, bytes);
-}
-
-std::uint32_t number_at(base::ByteView bytes, std::size_t at) {
-  std::uint32_t number = 0;
-  std::memcpy(&number, bytes.data() + at, sizeof number);
-  return number;
 }
 
 std::size_t cost_of(const base::Buffer& payload) { return payload.size() + kCircuitPieceCost; }
@@ -93,12 +84,12 @@ class Circuits::End final : public Carrier {
   void on_payload(base::ByteView payload) {
     if (failure_ != Failure::none || end_received_) return;
     overhead_received_ += kCircuitHeaderSize + wire::kFrameHeaderSize;
-    const std::uint32_t granted = number_at(payload, kTakenAt);
+    const std::uint32_t granted = base::load_little<std::uint32_t>(payload, kTakenAt);
     if (granted - granted_ > sent_ - granted_) {
       return fail(Failure::protocol, "the other end of the circuit has taken what was not sent");
     }
     granted_ = granted;
-    end_received_ = number_at(payload, kEndAt) != 0;
+    end_received_ = base::load_little<std::uint32_t>(payload, kEndAt) != 0;
     const base::ByteView data = payload.subspan(kCircuitHeaderSize);
     if (data.empty()) return;
     arrived_ += static_cast<std::uint32_t>(data.size());
@@ -193,7 +184,7 @@ bool Circuits::on_frame(base::LinkId link, base::ByteView payload, base::Time no
       payload.size() > kCircuitHeaderSize + kCircuitPieceMax) {
     return false;
   }
-  const Leg leg{link, number_at(payload, 0)};
+  const Leg leg{link, base::load_little<std::uint32_t>(payload, 0)};
   if (const auto found = ends_.find(leg); found != ends_.end()) {
     found->second->on_payload(payload);
     return true;
@@ -204,7 +195,7 @@ bool Circuits::on_frame(base::LinkId link, base::ByteView payload, base::Time no
   if (!number) return true;
   Relay& relay = relays_[*number];
   relay.heard_at = now;
-  if (number_at(payload, kEndAt) != 0) {
+  if (base::load_little<std::uint32_t>(payload, kEndAt) != 0) {
     end_relay(*number, from);
     return true;
   }
@@ -274,7 +265,7 @@ bool Circuits::pass_on(Relay& relay, std::size_t from, base::Time now) {
     return false;
   }
   allowance_ -= cost;
-  std::memcpy(piece.data(), &to.second, sizeof to.second);
+  base::store_little(piece, 0, to.second);
   relay.bytes += piece.size();
   relay.cost[from] -= cost_of(piece);
   static_cast<void>(

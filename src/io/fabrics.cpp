@@ -1,14 +1,13 @@
 #include "io/fabrics.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
 #include <uv.h>
 
 #include "base/assert.hpp"
+#include "base/endian.hpp"
 #include "base/printable.hpp"
 #include "io/ucx/interface_addresses.hpp"
 #include "io/ucx/loader.hpp"
@@ -16,8 +15,6 @@
 
 namespace starling::io {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "cells are little-endian");
 
 constexpr std::size_t kVersionSize = 3 * sizeof(std::uint16_t);
 constexpr std::size_t kProofAt = kVersionSize + 1;
@@ -32,22 +29,14 @@ constexpr std::size_t kDoorSize = kDoorVersionAt + kVersionSize;
 constexpr char kLoading[] = "UCX is being loaded";
 constexpr char kNotConnected[] = "UCX is not connected yet";
 
-void append(base::Buffer& to, const void* from, std::size_t size) {
-  const std::size_t at = to.size();
-  to.resize(at + size);
-  std::memcpy(to.data() + at, from, size);
-}
-
 void append(base::Buffer& to, const ucx::Version& version) {
   for (const unsigned part : {version.major, version.minor, version.release}) {
-    const auto number = static_cast<std::uint16_t>(part);
-    append(to, &number, sizeof number);
+    base::append_little(to, static_cast<std::uint16_t>(part));
   }
 }
 
-ucx::Version version_at(base::ByteView bytes) {
-  std::array<std::uint16_t, 3> parts{};
-  std::memcpy(parts.data(), bytes.data(), sizeof parts);
+ucx::Version version_at(base::ByteView bytes, std::size_t at) {
+  const auto parts = base::load_little<std::array<std::uint16_t, 3>>(bytes, at);
   return {parts[0], parts[1], parts[2]};
 }
 
@@ -99,13 +88,12 @@ void Fabrics::begin(Link& link, Talk& talk) {
   offer.push_back(std::byte{able ? std::uint8_t{0} : std::uint8_t{1}});
   ucx::MachineProof::Bytes proof{};
   if (machine_) proof = machine_->of(proof_text(link, link.role()));
-  append(offer, proof.data(), proof.size());
+  base::append_little(offer, proof);
   const Route route = link.route().value_or(Route{});
   for (const base::Ip& end : {route.local.ip, route.remote.ip}) {
-    const base::Buffer bytes = address_bytes(end);
-    append(offer, bytes.data(), bytes.size());
+    base::append(offer, address_bytes(end));
   }
-  append(offer, keys_.fabric.data(), keys_.fabric.size());
+  base::append(offer, base::bytes_of(keys_.fabric.data(), keys_.fabric.size()));
   talk.reason = "the other end has not said yet what it can do";
   link.put(CellType::offer, offer);
 }
@@ -123,7 +111,7 @@ base::Status Fabrics::on_cell(Link& link, Talk& talk, CellType type, base::ByteV
   facts.here.why_not = why_not_;
   if (!open_.empty()) facts.here.version = open_.front().fabric->version();
   facts.there.fabric = base::printable(base::text_of(cell.subspan(kNameAt)), kNameMax);
-  facts.there.version = version_at(cell);
+  facts.there.version = version_at(cell, 0);
   if (cell[kVersionSize] != std::byte{}) facts.there.why_not = "it cannot use UCX";
   facts.same_machine =
       machine_ &&
@@ -220,9 +208,8 @@ void Fabrics::listen(Link& link, Talk& talk, base::Time now) {
   if (talk.token == 0) talk.token = 1;
   talk.token_until = now + kPatience;
   base::Buffer door;
-  append(door, &talk.token, sizeof talk.token);
-  const std::uint16_t port = (*fabric)->port();
-  append(door, &port, sizeof port);
+  base::append_little(door, talk.token);
+  base::append_little(door, (*fabric)->port());
   append(door, (*fabric)->version());
   link.put(CellType::door, door);
 }
@@ -232,9 +219,9 @@ base::Status Fabrics::on_door(Link& link, Talk& talk, base::ByteView cell) {
     return breach("the other end says where UCX is, unasked or wrongly");
   }
   if (!talk.on || talk.let_in) return {};  // one attempt is enough
-  std::memcpy(&talk.door.token, cell.data(), sizeof talk.door.token);
-  std::memcpy(&talk.door.port, cell.data() + kPortAt, sizeof talk.door.port);
-  talk.door.version = version_at(cell.subspan(kDoorVersionAt));
+  talk.door = {.token = base::load_little<std::uint64_t>(cell),
+               .port = base::load_little<std::uint16_t>(cell, kPortAt),
+               .version = version_at(cell, kDoorVersionAt)};
   if (talk.door.port == 0) return breach("the other end says that UCX is at port 0");
   talk.waits = true;
   if (!load()) talk.reason = kLoading;

@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "base/assert.hpp"
+#include "base/endian.hpp"
 #include "base/hash.hpp"
 #include "io/interfaces.hpp"
 #include "io/netlink.hpp"
@@ -18,53 +19,41 @@ namespace starling::io {
 namespace {
 
 constexpr char kMagic[9] = "STARLAN\n";
+// Places in an announcement.
+constexpr std::size_t kVersionAt = 8;
+constexpr std::size_t kRunAt = kVersionAt + sizeof kLanVersion;
+constexpr std::size_t kIdAt = kRunAt + sizeof(wire::RunId::bytes);
+constexpr std::size_t kPortAt = kIdAt + sizeof(base::PeerId::bytes);
+constexpr std::size_t kChecksumAt = kPortAt + sizeof(std::uint16_t);
+static_assert(kChecksumAt + sizeof(std::uint64_t) == kAnnouncementSize);
+
 constexpr char kGroup[] = "239.255.84.76";  // of the range that stays inside an organisation
 constexpr char kGroup6[] = "ff02::5354:4152:4c4e";  // of one network segment
 constexpr int kMulticastHops = 1;
-
-template <class T>
-void put(std::byte*& at, const T& value) {
-  std::memcpy(at, &value, sizeof value);
-  at += sizeof value;
-}
-
-template <class T>
-void get(const std::byte*& at, T& value) {
-  std::memcpy(&value, at, sizeof value);
-  at += sizeof value;
-}
 
 }  // namespace
 
 std::array<std::byte, kAnnouncementSize> pack(const Announcement& announcement) {
   std::array<std::byte, kAnnouncementSize> bytes{};
-  std::byte* at = bytes.data();
-  std::memcpy(at, kMagic, 8);
-  at += 8;
-  put(at, kLanVersion);
-  put(at, announcement.run.bytes);
-  put(at, announcement.id.bytes);
-  put(at, announcement.port);
-  const auto covered = static_cast<std::size_t>(at - bytes.data());
-  put(at, base::xxh3(base::ByteView(bytes.data(), covered)));
-  ASSERT(at == bytes.data() + bytes.size());
+  std::memcpy(bytes.data(), kMagic, kVersionAt);
+  base::store_little(bytes, kVersionAt, kLanVersion);
+  base::store_little(bytes, kRunAt, announcement.run.bytes);
+  base::store_little(bytes, kIdAt, announcement.id.bytes);
+  base::store_little(bytes, kPortAt, announcement.port);
+  base::store_little(bytes, kChecksumAt, base::xxh3(base::ByteView(bytes).first(kChecksumAt)));
   return bytes;
 }
 
 std::optional<Announcement> unpack_announcement(base::ByteView bytes) {
   if (bytes.size() != kAnnouncementSize) return std::nullopt;
-  if (std::memcmp(bytes.data(), kMagic, 8) != 0) return std::nullopt;
-  const std::byte* at = bytes.data() + 8;
-  std::uint8_t version = 0;
-  get(at, version);
+  if (std::memcmp(bytes.data(), kMagic, kVersionAt) != 0) return std::nullopt;
   Announcement heard;
-  get(at, heard.run.bytes);
-  get(at, heard.id.bytes);
-  get(at, heard.port);
-  const auto covered = static_cast<std::size_t>(at - bytes.data());
-  std::uint64_t checksum = 0;
-  get(at, checksum);
-  if (version != kLanVersion || heard.port == 0 || checksum != base::xxh3(bytes.first(covered))) {
+  heard.run.bytes = base::load_little<decltype(heard.run.bytes)>(bytes, kRunAt);
+  heard.id.bytes = base::load_little<decltype(heard.id.bytes)>(bytes, kIdAt);
+  heard.port = base::load_little<std::uint16_t>(bytes, kPortAt);
+  if (base::load_little<std::uint8_t>(bytes, kVersionAt) != kLanVersion || heard.port == 0 ||
+      base::load_little<std::uint64_t>(bytes, kChecksumAt) !=
+          base::xxh3(bytes.first(kChecksumAt))) {
     return std::nullopt;
   }
   return heard;

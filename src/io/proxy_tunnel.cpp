@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "base/endian.hpp"
 #include "base/ip.hpp"
 #include "base/parse_number.hpp"
 #include "base/printable.hpp"
@@ -35,8 +36,7 @@ constexpr char kLoginAdvice[] =
 void put(base::Buffer& bytes, std::uint8_t value) { bytes.push_back(std::byte{value}); }
 
 void put(base::Buffer& bytes, std::string_view text) {
-  const base::ByteView view = base::bytes_of(text.data(), text.size());
-  bytes.insert(bytes.end(), view.begin(), view.end());
+  base::append(bytes, base::bytes_of(text.data(), text.size()));
 }
 
 void put_sized(base::Buffer& bytes, std::string_view text) {
@@ -183,13 +183,12 @@ void ProxyTunnel::say_request() {
   outbox_.insert(outbox_.end(), {std::byte{kSocksVersion}, std::byte{kConnect}, std::byte{0}});
   if (const auto ip = base::Ip::parse(target_.host)) {
     put(outbox_, ip->is_v4() ? kIpv4 : kIpv6);
-    for (const std::uint8_t byte : ip->bytes()) put(outbox_, byte);
+    base::append(outbox_, std::as_bytes(ip->bytes()));
   } else {
     put(outbox_, kName);
     put_sized(outbox_, target_.host);
   }
-  put(outbox_, static_cast<std::uint8_t>(target_.port >> 8));
-  put(outbox_, static_cast<std::uint8_t>(target_.port & 0xff));
+  base::append_big(outbox_, target_.port);
   state_ = State::reply;
 }
 

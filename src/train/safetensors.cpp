@@ -12,6 +12,7 @@
 
 #include "base/assert.hpp"
 #include "base/bfloat16.hpp"
+#include "base/endian.hpp"
 #include "base/integer.hpp"
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
@@ -142,11 +143,10 @@ void widen(const std::byte* from, std::span<float> out, Widen one) {
 
 base::Result<std::vector<TensorEntry>> parse_safetensors(base::ByteView file,
                                                          const std::string& name) {
-  std::uint64_t header_bytes = 0;
   if (file.size() < kLengthBytes) {
     return fail(ErrorCode::data, "{}: is truncated: {} bytes", name, file.size());
   }
-  std::memcpy(&header_bytes, file.data(), kLengthBytes);
+  const auto header_bytes = base::load_little<std::uint64_t>(file);
   if (header_bytes > kTensorHeaderBytesMax || header_bytes > file.size() - kLengthBytes) {
     return fail(ErrorCode::data,
                 "{}: is truncated or no safetensors file: announces a header of {} bytes", name,

@@ -1,44 +1,18 @@
 #include "io/router/messages.hpp"
 
-#include <concepts>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "base/endian.hpp"
+
 namespace starling::io::router {
 namespace {
 
+using base::append_big;
+using base::load_big;
+
 constexpr std::uint8_t kTcp = 6;
-
-/// Numbers are written with their highest byte first.
-template <std::unsigned_integral Number>
-void put(base::Buffer& bytes, Number value) {
-  for (std::size_t i = sizeof value; i-- > 0;) {
-    bytes.push_back(static_cast<std::byte>(value >> (8 * i) & 0xffU));
-  }
-}
-
-template <std::size_t N>
-void put(base::Buffer& bytes, const std::array<std::uint8_t, N>& values) {
-  for (const std::uint8_t value : values) put(bytes, value);
-}
-
-/// The caller has looked at the size.
-template <std::unsigned_integral Number>
-Number get(base::ByteView bytes, std::size_t at) {
-  Number value = 0;
-  for (std::size_t i = 0; i < sizeof value; ++i) {
-    value = static_cast<Number>(value << 8 | std::to_integer<Number>(bytes[at + i]));
-  }
-  return value;
-}
-
-template <std::size_t N>
-std::array<std::uint8_t, N> get_bytes(base::ByteView bytes, std::size_t at) {
-  std::array<std::uint8_t, N> values{};
-  for (std::size_t i = 0; i < N; ++i) values[i] = std::to_integer<std::uint8_t>(bytes[at + i]);
-  return values;
-}
 
 }  // namespace
 
@@ -83,42 +57,44 @@ std::string text_of(std::uint8_t code) {
 
 base::Buffer pack(const PortRequest& request, const Nonce& nonce) {
   base::Buffer bytes;
-  put(bytes, kVersion);
-  put(bytes, kMap);
-  put(bytes, std::uint16_t{0});
-  put(bytes, request.lifetime);
-  put(bytes, request.own.mapped());
-  put(bytes, nonce);
-  put(bytes, kTcp);
-  put(bytes, std::array<std::uint8_t, 3>{});
-  put(bytes, request.port);
-  put(bytes, request.outer_port);
+  append_big(bytes, kVersion);
+  append_big(bytes, kMap);
+  append_big(bytes, std::uint16_t{0});
+  append_big(bytes, request.lifetime);
+  base::append_little(bytes, request.own.mapped());
+  base::append_little(bytes, nonce);
+  append_big(bytes, kTcp);
+  base::append_little(bytes, std::array<std::uint8_t, 3>{});
+  append_big(bytes, request.port);
+  append_big(bytes, request.outer_port);
   // "Any" says of which family, too.
   const bool any_v6 = request.outer.is_any() && request.own.is_v6();
-  put(bytes, (any_v6 ? base::Ip::any_v6() : request.outer).mapped());
+  base::append_little(bytes, (any_v6 ? base::Ip::any_v6() : request.outer).mapped());
   return bytes;
 }
 
 PortReply unpack(base::ByteView bytes, const PortRequest& request, const Nonce& nonce) {
   if (bytes.size() < 4 || bytes.size() > kAnswerMax) return Foreign{};
   // A router that knows NAT-PMP alone answers with version 0.
-  if (get<std::uint8_t>(bytes, 0) != kVersion) return OtherVersion{};
+  if (load_big<std::uint8_t>(bytes, 0) != kVersion) return OtherVersion{};
   if (bytes.size() < kHeaderSize || bytes.size() % 4 != 0) return Foreign{};
-  if (get<std::uint8_t>(bytes, 1) != (kAnswer | kMap)) return Foreign{};
-  const auto code = get<std::uint8_t>(bytes, kCodeAt);
+  if (load_big<std::uint8_t>(bytes, 1) != (kAnswer | kMap)) return Foreign{};
+  const auto code = load_big<std::uint8_t>(bytes, kCodeAt);
   if (code == kUnsupportedVersion) return OtherVersion{};
   if (bytes.size() < kSize) {
     // Refusals alone may lack what they refuse.
     return code == 0 ? PortReply(Foreign{}) : RouterRefusal{text_of(code)};
   }
-  if (get_bytes<12>(bytes, kNonceAt) != nonce || get<std::uint8_t>(bytes, kProtocolAt) != kTcp ||
-      get<std::uint16_t>(bytes, kPortAt) != request.port) {
+  if (base::load_little<Nonce>(bytes, kNonceAt) != nonce ||
+      load_big<std::uint8_t>(bytes, kProtocolAt) != kTcp ||
+      load_big<std::uint16_t>(bytes, kPortAt) != request.port) {
     return Foreign{};
   }
   if (code != 0) return RouterRefusal{text_of(code)};
-  return PortAnswer{.outer = *base::Ip::of_bytes(get_bytes<16>(bytes, kOuterAt)),
-                    .outer_port = get<std::uint16_t>(bytes, kOuterPortAt),
-                    .lifetime = get<std::uint32_t>(bytes, kLifetimeAt)};
+  return PortAnswer{
+      .outer = *base::Ip::of_bytes(base::load_little<base::Ip::Bytes16>(bytes, kOuterAt)),
+      .outer_port = load_big<std::uint16_t>(bytes, kOuterPortAt),
+      .lifetime = load_big<std::uint32_t>(bytes, kLifetimeAt)};
 }
 
 }  // namespace pcp
@@ -150,9 +126,9 @@ std::string text_of(std::uint16_t code) {
 /// Nothing where it is an answer of success to `operation`, of this size.
 std::optional<PortReply> look(base::ByteView bytes, std::uint8_t operation, std::size_t size) {
   if (bytes.size() < kRefusalSize || bytes.size() > kAnswerMax) return Foreign{};
-  if (get<std::uint8_t>(bytes, 0) != kVersion) return Foreign{};
-  if (get<std::uint8_t>(bytes, 1) != (kAnswer | operation)) return Foreign{};
-  const auto code = get<std::uint16_t>(bytes, 2);
+  if (load_big<std::uint8_t>(bytes, 0) != kVersion) return Foreign{};
+  if (load_big<std::uint8_t>(bytes, 1) != (kAnswer | operation)) return Foreign{};
+  const auto code = load_big<std::uint16_t>(bytes, 2);
   if (code == kUnsupportedVersion) return OtherVersion{};
   if (code != 0) return RouterRefusal{text_of(code)};
   if (bytes.size() != size) return Foreign{};
@@ -165,27 +141,27 @@ base::Buffer pack_address_request() { return {std::byte{kVersion}, std::byte{kAd
 
 base::Buffer pack(const PortRequest& request) {
   base::Buffer bytes;
-  put(bytes, kVersion);
-  put(bytes, kMapTcp);
-  put(bytes, std::uint16_t{0});
-  put(bytes, request.port);
+  append_big(bytes, kVersion);
+  append_big(bytes, kMapTcp);
+  append_big(bytes, std::uint16_t{0});
+  append_big(bytes, request.port);
   // Whoever removes a mapping asks for no port.
-  put(bytes, request.lifetime == 0 ? std::uint16_t{0} : request.outer_port);
-  put(bytes, request.lifetime);
+  append_big(bytes, request.lifetime == 0 ? std::uint16_t{0} : request.outer_port);
+  append_big(bytes, request.lifetime);
   return bytes;
 }
 
 PortReply unpack_address(base::ByteView bytes) {
   if (auto other = look(bytes, kAddress, kAddressSize)) return std::move(*other);
-  return PortAnswer{.outer = base::Ip::v4(get<std::uint32_t>(bytes, 8))};
+  return PortAnswer{.outer = base::Ip::v4(load_big<std::uint32_t>(bytes, 8))};
 }
 
 PortReply unpack(base::ByteView bytes, const PortRequest& request) {
   if (auto other = look(bytes, kMapTcp, kMapSize)) return std::move(*other);
-  if (get<std::uint16_t>(bytes, 8) != request.port) return Foreign{};
+  if (load_big<std::uint16_t>(bytes, 8) != request.port) return Foreign{};
   return PortAnswer{.outer = {},
-                    .outer_port = get<std::uint16_t>(bytes, 10),
-                    .lifetime = get<std::uint32_t>(bytes, 12)};
+                    .outer_port = load_big<std::uint16_t>(bytes, 10),
+                    .lifetime = load_big<std::uint32_t>(bytes, 12)};
 }
 
 }  // namespace nat_pmp

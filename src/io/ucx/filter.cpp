@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/assert.hpp"
+#include "base/endian.hpp"
 
 namespace starling::io::ucx {
 namespace {
@@ -15,9 +16,7 @@ constexpr std::uint32_t kSourceV6 = kNetwork + 8;
 constexpr std::uint32_t kWholePacket = 0xffffffff;
 
 std::uint32_t word(const base::Ip& ip, std::size_t index) {
-  std::uint32_t value = 0;
-  for (const std::uint8_t byte : ip.bytes().subspan(4 * index, 4)) value = value << 8 | byte;
-  return value;
+  return base::load_big<std::uint32_t>(std::as_bytes(ip.bytes()), 4 * index);
 }
 
 sock_filter load(std::uint32_t offset) { return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset); }

@@ -1,11 +1,10 @@
 #include "io/ucx/ucx_carrier.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/endian.hpp"
 #include "io/raw_address.hpp"
 
 namespace starling::io::ucx {
@@ -16,8 +15,6 @@ constexpr std::uint32_t kLastBit = 1U << 31;
 constexpr std::uint32_t kNumberMask = kLastBit - 1;
 // Credit goes out in a message of its own when this much is untold; most rides on data.
 constexpr std::uint32_t kCreditStep = kWindow / 4;
-
-static_assert(std::endian::native == std::endian::little, "headers are little-endian");
 
 struct Header {
   std::uint32_t number;
@@ -220,8 +217,7 @@ void UcxCarrier::on_message(base::ByteView header, base::ByteView data) {
   if (header.size() != sizeof(Header) || data.size() > kMessageMax) {
     return fail(Failure::protocol, "the other end sent a message of a wrong size");
   }
-  Header head;
-  std::memcpy(&head, header.data(), sizeof head);
+  const auto head = base::load_little<Header>(header);
   if (end_received_ || (head.number & kNumberMask) != (received_number_ & kNumberMask)) {
     return fail(Failure::protocol, "the other end sent messages out of order");
   }
