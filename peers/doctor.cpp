@@ -131,9 +131,10 @@ class Doctor {
     if (!options_.port_mapping) return {};
     const auto mapped = io::check_port_mapping(options_.listen, io::kOwnProgram);
     if (!mapped) return {};  // it cannot listen, which was said
-    findings_.add("router", mapped->addresses.empty() ? Verdict::absent : Verdict::good,
-                  mapped->text);
-    return mapped->mapped;
+    const bool lets_in = std::ranges::any_of(
+        mapped->outer, [](const base::IpPort& outer) { return outer.ip.is_global(); });
+    findings_.add("router", lets_in ? Verdict::good : Verdict::absent, mapped->text);
+    return mapped->outer;
   }
 
   std::vector<io::Greeting> call_peers(const io::LinkSecurity& security) {

@@ -60,9 +60,7 @@ void add_relays(const nlohmann::json& status, const nlohmann::json& links, Findi
     findings.add("relays", Verdict::absent, "no link of this peer goes through another one");
   }
   if (const auto circuits = status.at("circuits_relayed").get<std::uint64_t>(); circuits > 0) {
-    findings.add(
-        "relays", Verdict::good,
-        fmt::format("it relays {} circuit{} for others", circuits, circuits == 1 ? "" : "s"));
+    findings.add("relays", Verdict::good, "it relays " + circuits_text(circuits));
   }
 }
 

@@ -44,7 +44,7 @@ std::string status_text(const Json& status) {
   line("address", shown(status.at("address")));
   line("reach", reach_text(status));
   if (const auto circuits = status.at("circuits_relayed").get<std::uint64_t>(); circuits > 0) {
-    line("relays", fmt::format("{} circuit{} for others", circuits, circuits == 1 ? "" : "s"));
+    line("relays", circuits_text(circuits));
   }
   line("phase", shown(status.at("phase")));
   line("progress", fmt::format("{} ({} of {} samples)", percent(status.at("progress")),

@@ -1,7 +1,10 @@
 // What a running peer answers, as text for people.
 #pragma once
 
+#include <cstdint>
 #include <string>
+
+#include <fmt/format.h>
 
 #include "base/printable.hpp"
 #include "wire/messages.hpp"
@@ -15,6 +18,10 @@ inline std::string shown(const std::string& theirs) {
 
 /// The beginning of a peer's id.
 inline std::string brief(const std::string& id) { return shown(id).substr(0, 8); }
+
+inline std::string circuits_text(std::uint64_t circuits) {
+  return fmt::format("{} circuit{} for others", circuits, circuits == 1 ? "" : "s");
+}
 
 /// Why a reply is passed over that cannot be read.
 inline constexpr char kNoReply[] =

@@ -108,6 +108,17 @@ std::string Ip::text() const {
   return fmt::format("{}%{}", text.data(), named ? name.data() : std::to_string(interface_));
 }
 
+std::optional<AddressParts> split_address(std::string_view text) noexcept {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const auto port = parse_number<std::uint16_t>(text.substr(colon + 1));
+  if (!port) return std::nullopt;
+  std::string_view host = text.substr(0, colon);
+  const bool brackets = host.starts_with('[') && host.ends_with(']');
+  if (brackets) host = host.substr(1, host.size() - 2);
+  return AddressParts{host, *port, brackets};
+}
+
 std::string to_address(std::string_view host, std::uint16_t port) {
   const bool v6 = host.find(':') != std::string_view::npos;
   return fmt::format(fmt::runtime(v6 ? "[{}]:{}" : "{}:{}"), host, port);
@@ -116,15 +127,10 @@ std::string to_address(std::string_view host, std::uint16_t port) {
 std::string to_string(const IpPort& address) { return to_address(address.ip.text(), address.port); }
 
 std::optional<IpPort> parse_ip_port(std::string_view text) noexcept {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  const auto port = parse_number<std::uint16_t>(text.substr(colon + 1));
-  std::string_view host = text.substr(0, colon);
-  const bool brackets = host.starts_with('[') && host.ends_with(']');
-  if (brackets) host = host.substr(1, host.size() - 2);
-  const auto ip = Ip::parse(host);
-  if (!ip || !port || ip->is_v6() != brackets) return std::nullopt;
-  return IpPort{*ip, *port};
+  const auto parts = split_address(text);
+  const auto ip = parts ? Ip::parse(parts->host) : std::nullopt;
+  if (!ip || ip->is_v6() != parts->brackets) return std::nullopt;
+  return IpPort{*ip, parts->port};
 }
 
 }  // namespace starling::base

@@ -88,6 +88,15 @@ struct IpPort {
   friend auto operator<=>(const IpPort&, const IpPort&) = default;
 };
 
+/// "host:port" or "[host]:port" in its parts; nothing where there is no port. The host may be
+/// empty, and says nothing yet of what it is.
+struct AddressParts {
+  std::string_view host;  ///< without brackets
+  std::uint16_t port = 0;
+  bool brackets = false;
+};
+[[nodiscard]] std::optional<AddressParts> split_address(std::string_view text) noexcept;
+
 /// "host:port", with brackets around IPv6: "a.b.c.d:port", "[2001:db8::1]:port".
 [[nodiscard]] std::string to_address(std::string_view host, std::uint16_t port);
 [[nodiscard]] std::string to_string(const IpPort& address);

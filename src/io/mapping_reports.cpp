@@ -81,12 +81,11 @@ std::optional<base::Time> MappingReports::next_deadline() const {
 }
 
 std::vector<std::string> MappingReports::addresses() const {
-  std::vector<std::string> outer;
-  for (const State* state : {&v4_, &v6_}) {
-    if (!state->mapping || !state->mapping->outer.ip.is_global()) continue;
-    outer.push_back(to_string(state->mapping->outer));
+  std::vector<std::string> global;
+  for (const base::IpPort& outer : mapped()) {
+    if (outer.ip.is_global()) global.push_back(to_string(outer));
   }
-  return outer;
+  return global;
 }
 
 std::vector<base::IpPort> MappingReports::mapped() const {

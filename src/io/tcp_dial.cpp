@@ -65,9 +65,10 @@ TcpDial::State TcpDial::pump() {
   if (connection_) {
     pass_tunnel();
   } else if (next_due_ && !start_next() && !any_under_way()) {
-    fail({std::ranges::all_of(attempts_, &Attempt::no_route) ? base::ErrorCode::unreachable
-                                                             : base::ErrorCode::network,
-          tried()});
+    const bool no_route = std::ranges::all_of(attempts_, [](const Attempt& attempt) {
+      return attempt.error.code == base::ErrorCode::unreachable;
+    });
+    fail({no_route ? base::ErrorCode::unreachable : base::ErrorCode::network, tried()});
   }
   return state_;
 }
@@ -108,7 +109,7 @@ void TcpDial::look_at_attempts() {
       break;
     }
     if (!attempt.stream->ended()) continue;
-    attempt.error = attempt.stream->error();
+    attempt.error = {base::ErrorCode::network, attempt.stream->error()};
     attempt.stream.reset();
     next_due_ = true;
   }
@@ -124,8 +125,7 @@ bool TcpDial::start_next() {
     attempt.to = addresses_[attempts_.size() - 1];
     auto stream = connect(attempt.to);
     if (!stream) {
-      attempt.no_route = stream.error().code == base::ErrorCode::unreachable;
-      attempt.error = std::move(stream.error().text);
+      attempt.error = std::move(stream.error());
       continue;
     }
     attempt.stream = std::move(*stream);
@@ -147,11 +147,11 @@ bool TcpDial::any_under_way() const {
 }
 
 std::string TcpDial::tried() const {
-  if (is_number_ && attempts_.size() == 1) return attempts_[0].error;
+  if (is_number_ && attempts_.size() == 1) return attempts_[0].error.text;
   std::string text;
   for (const Attempt& attempt : attempts_) {
     text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", to_string(attempt.to),
-                        attempt.stream ? "no answer" : attempt.error);
+                        attempt.stream ? "no answer" : attempt.error.text);
   }
   return text;
 }

@@ -61,8 +61,7 @@ class TcpDial {
   struct Attempt {
     base::IpPort to;
     std::unique_ptr<TcpStream> stream;  ///< none once it has failed
-    std::string error;
-    bool no_route = false;  ///< so it failed
+    base::Error error;
   };
 
   void begin(Lookup::Found found);

@@ -356,7 +356,7 @@ base::Result<PortMapped> check_port_mapping(const std::string& listen, const std
   const auto at = resolve_now(*target);
   if (!at) return base::fail(at.error());
   if (at->ip.is_loopback()) {
-    return PortMapped{{}, {}, "not asked for: nobody else reaches " + listen};
+    return PortMapped{{}, "not asked for: nobody else reaches " + listen};
   }
   const auto listener = TcpListener::create(*loop, *at);
   if (!listener) return base::fail(listener.error());
@@ -373,8 +373,7 @@ base::Result<PortMapped> check_port_mapping(const std::string& listen, const std
   // At all addresses there are two families, of which each has its answer.
   const std::size_t families = at->ip.is_any() && at->ip.is_v6() ? 2 : 1;
   run_until(*loop, kMappingTimeout, [&] { return said >= families; });
-  made.addresses = mapping.addresses();
-  made.mapped = mapping.mapped();
+  made.outer = mapping.mapped();
   if (said == 0) made.text = "the router has not answered in time";
   return made;
 }

@@ -65,10 +65,8 @@ struct OwnLink {
 
 /// What a router has come to.
 struct PortMapped {
-  std::vector<std::string> addresses;  ///< "ip:port" outside; none: it does not map the port
-  /// What it maps, those included that are no addresses of the internet.
-  std::vector<base::IpPort> mapped;
-  std::string text;  ///< by which protocol, or why not
+  std::vector<base::IpPort> outer;  ///< some may be no addresses of the internet
+  std::string text;                 ///< by which protocol it maps the port, or why not
 };
 
 /// Listens as a peer would and has the port mapped on the router, for a moment. Takes some seconds

@@ -1,22 +1,15 @@
 #include "reach/network.hpp"
 
-#include <cstddef>
-
 #include <fmt/format.h>
 
 #include "base/ip.hpp"
-#include "base/parse_number.hpp"
 
 namespace starling::reach {
 
 std::optional<HostPort> host_port(std::string_view address) {
-  const std::size_t colon = address.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  const auto port = base::parse_number<std::uint16_t>(address.substr(colon + 1));
-  std::string_view host = address.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (host.empty() || !port || *port == 0) return std::nullopt;
-  return HostPort{std::string(host), *port};
+  const auto parts = base::split_address(address);
+  if (!parts || parts->host.empty() || parts->port == 0) return std::nullopt;
+  return HostPort{std::string(parts->host), parts->port};
 }
 
 std::string network_of(std::string_view address) {

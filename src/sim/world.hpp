@@ -369,8 +369,9 @@ class World {
 
   // Links (world_links.cpp).
   void dial(Node& node, const peer::Dial& action);
-  [[nodiscard]] bool has_no_route(const Node& node, const std::string& address) const;
-  [[nodiscard]] std::optional<Route> find_route(const Node& node, const peer::Dial& action);
+  /// `address`: that of the dial in numbers, where there are routers.
+  [[nodiscard]] std::optional<Route> find_route(const Node& node, const peer::Dial& action,
+                                                const std::optional<base::IpPort>& address);
   [[nodiscard]] std::optional<Punch> take_punch(std::uint64_t serial);
   [[nodiscard]] std::optional<Punch> take_punch(const Node& node, const std::string& address);
   void connect(Node& from, Node& to, const Dialed& dialed, std::uint64_t circuit = 0);

@@ -104,15 +104,10 @@ bool World::path_cut(const Connection& connection, int from) const {
          paths_.cut(relay.peer, b);
 }
 
-bool World::has_no_route(const Node& node, const std::string& address) const {
-  const auto endpoint = nat_ ? base::parse_ip_port(address) : std::nullopt;
-  return endpoint && !nat_->has_family(node.peer, endpoint->ip.is_v6());
-}
-
-std::optional<World::Route> World::find_route(const Node& node, const peer::Dial& action) {
+std::optional<World::Route> World::find_route(const Node& node, const peer::Dial& action,
+                                              const std::optional<base::IpPort>& address) {
   const bool punches = action.kind == peer::DialKind::punch;
   if (nat_) {
-    const auto address = base::parse_ip_port(action.address);
     if (!address) return std::nullopt;
     const auto passage = nat_->dial(node.peer, *address, punches, now_);
     if (!passage) return std::nullopt;
@@ -145,10 +140,11 @@ std::optional<World::Punch> World::take_punch(const Node& node, const std::strin
 void World::dial(Node& node, const peer::Dial& action) {
   ++node.dials;
   const std::string& address = action.address;
-  if (has_no_route(node, address)) {
+  const auto number = nat_ ? base::parse_ip_port(address) : std::nullopt;
+  if (number && !nat_->has_family(node.peer, number->ip.is_v6())) {
     return after(kNoRouteAfter, Dialed{node.number, node.life, address, false, {}, 0, true});
   }
-  std::optional<Route> route = find_route(node, action);
+  std::optional<Route> route = find_route(node, action, number);
   Node* const to = route ? nodes_[route->to].get() : nullptr;
   if (observer_ != nullptr) observer_->dialed(node, action, to != nullptr && is_up(*to));
   const std::uint32_t there = to == nullptr ? node.peer : to->peer;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "answers.hpp"
 #include "control_client.hpp"
 #include "harness.hpp"
 #include "report/peer_file.hpp"
@@ -86,39 +87,32 @@ BOOST_AUTO_TEST_CASE(whether_a_peer_can_be_dialed_is_told_once_it_is_known) {
 }
 
 BOOST_AUTO_TEST_CASE(circuits_that_a_peer_relays_are_counted_in_its_status) {
-  httplib::Server peer;
-  peer.Get("/status", [](const httplib::Request&, httplib::Response& reply) {
-    const Json none{{"total", 0}};
-    reply.set_content(Json{{"name", "hub"},
-                           {"id", "0123456789abcdef"},
-                           {"address", "203.0.113.5:7000"},
-                           {"reach", "dials only"},
-                           {"outer_address", "203.0.113.5:7000"},
-                           {"circuits_relayed", 2},
-                           {"phase", "training"},
-                           {"progress", 0.5},
-                           {"swarm_samples", 1},
-                           {"target_samples", 2},
-                           {"steps", 1},
-                           {"samples", 1},
-                           {"samples_per_second", 1},
-                           {"accuracy", nullptr},
-                           {"loss", nullptr},
-                           {"train_loss", nullptr},
-                           {"bits_per_byte", nullptr},
-                           {"drift", nullptr},
-                           {"exchanges", 0},
-                           {"links", 0},
-                           {"bytes_sent", none},
-                           {"bytes_received", none}}
-                          .dump(),
-                      "application/json");
-  });
-  const int port = peer.bind_to_any_port("127.0.0.1");
-  const std::jthread server([&] { peer.listen_after_bind(); });
+  const Json none{{"total", 0}};
+  const Json status{{"name", "hub"},
+                    {"id", "0123456789abcdef"},
+                    {"address", "203.0.113.5:7000"},
+                    {"reach", "dials only"},
+                    {"outer_address", "203.0.113.5:7000"},
+                    {"circuits_relayed", 2},
+                    {"phase", "training"},
+                    {"progress", 0.5},
+                    {"swarm_samples", 1},
+                    {"target_samples", 2},
+                    {"steps", 1},
+                    {"samples", 1},
+                    {"samples_per_second", 1},
+                    {"accuracy", nullptr},
+                    {"loss", nullptr},
+                    {"train_loss", nullptr},
+                    {"bits_per_byte", nullptr},
+                    {"drift", nullptr},
+                    {"exchanges", 0},
+                    {"links", 0},
+                    {"bytes_sent", none},
+                    {"bytes_received", none}};
+  const Answers peer{{"/status", status.dump()}};
   const testing::TemporaryFolder folder;
-  const Ended asked = run(folder, {"status", "--peer", fmt::format("127.0.0.1:{}", port)});
-  peer.stop();
+  const Ended asked = run(folder, {"status", "--peer", peer.address()});
   BOOST_TEST(asked.code.value_or(-1) == 0, asked.err);
   BOOST_TEST(has(asked.out, "\nreach        dials only\nrelays       2 circuits for others\n"),
              asked.out);

@@ -1,12 +1,10 @@
 // What `starling doctor` finds.
 #include <string>
-#include <thread>
 
 #include <boost/test/unit_test.hpp>
-#include <fmt/format.h>
-#include <httplib.h>
 #include <nlohmann/json.hpp>
 
+#include "answers.hpp"
 #include "harness.hpp"
 
 namespace starling::integration {
@@ -109,30 +107,6 @@ BOOST_AUTO_TEST_CASE(a_running_peer_is_asked_whether_it_can_be_dialed) {
   BOOST_TEST(has(usage.err, "--peer: 'nonsense': there is no such folder"), usage.err);
 }
 
-/// A peer's control port with these answers.
-class Answers {
- public:
-  Answers(const Json& status, const Json& links) {
-    const auto answer = [this](const char* path, const Json& json) {
-      server_.Get(path, [text = json.dump()](const httplib::Request&, httplib::Response& reply) {
-        reply.set_content(text, "application/json");
-      });
-    };
-    answer("/status", status);
-    answer("/links", links);
-    port_ = server_.bind_to_any_port("127.0.0.1");
-    thread_ = std::jthread([this] { server_.listen_after_bind(); });
-  }
-  ~Answers() { server_.stop(); }
-
-  [[nodiscard]] std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
-
- private:
-  httplib::Server server_;
-  int port_ = 0;
-  std::jthread thread_;
-};
-
 BOOST_AUTO_TEST_CASE(relays_and_the_mapping_of_a_running_peer_are_named) {
   Json status{{"name", "home\n"},
               {"id", "0123456789abcdef"},
@@ -147,7 +121,7 @@ BOOST_AUTO_TEST_CASE(relays_and_the_mapping_of_a_running_peer_are_named) {
   };
   const Json links{link("far", "hub"), link("near", nullptr), link("farther", "hub")};
   const auto asked = [&](int code) {
-    const Answers peer(status, links);
+    const Answers peer{{"/status", status.dump()}, {"/links", links.dump()}};
     return findings(code, {"--listen", "127.0.0.1:0", "--peer", peer.address()});
   };
   Json all = asked(0);

@@ -2,11 +2,13 @@
 
 import json
 import math
+import pathlib
 import signal
 import statistics
 import subprocess
 import sys
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 _running = []
 
 
@@ -71,3 +73,19 @@ def figures(summary):
         "rss_max": max(peer["rss_max_bytes"] for peer in summary["peers"]),
         "seconds_to_first_step": [peer["seconds_to_first_step"] for peer in summary["peers"]],
     }
+
+
+def run_scenario(file, settings, seed, build, folder):
+    """A scenario with real peers: how scenarios/run ended, and what it left of the run, if anything."""
+    words = [ROOT / "scenarios/run", file, "--seed", seed, "--build", build, "--dir", folder,
+             *overrides([*settings, f"run.seed={seed}"])]
+    done = complete([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    record = pathlib.Path(folder) / "run.json"
+    return done, json.loads(record.read_text()) if record.exists() else None
+
+
+def mean_and_error(values):
+    """The mean, and its standard error; of one value there is none."""
+    values = list(values)
+    error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0
+    return statistics.mean(values), error
